@@ -1,0 +1,211 @@
+/* vramgc_format.h: the layout of the statistics file, the contract between the library, which
+ * keeps it true at every moment, and `vramgc report`, which reads it, perhaps from a process that
+ * still runs or was killed. It must not be changed without a new VRAMGC_FORMAT_VERSION.
+ *
+ * The file is a shared mapping of one `struct vramgc_file`. All integers are in the byte order of
+ * the machine. Times named _ns are nanoseconds of CLOCK_MONOTONIC unless said otherwise; sizes named
+ * _bytes are bytes. Texts end with a zero byte; longer ones are cut. Figures are single aligned
+ * 64-bit words that the writer stores atomically: a reader may see one figure newer than another,
+ * but never half a figure. Rings: `written` counts entries ever begun; entry i lives in slot
+ * i % capacity and is complete when its `sequence` equals i + 1. */
+#ifndef VRAMGC_FORMAT_H
+#define VRAMGC_FORMAT_H
+
+#include <stdint.h>
+
+#define VRAMGC_MAGIC "VRAMGC1\n"
+#define VRAMGC_FORMAT_VERSION 1
+#define VRAMGC_MAX_DEVICES 16
+#define VRAMGC_MAX_HOOKS 192
+#define VRAMGC_MAX_ACTIONS 1024
+#define VRAMGC_MAX_REFUSALS 256
+#define VRAMGC_MAX_MARKS 256
+#define VRAMGC_MAX_SAMPLES 1024
+#define VRAMGC_MAX_SETTINGS 32
+#define VRAMGC_MAX_FRAMES 32
+#define VRAMGC_MAX_STACKS 256
+
+struct vramgc_gauge {
+    uint64_t current;
+    uint64_t peak;
+};
+
+struct vramgc_device_stats {
+#define DEVICE_GAUGE(name, unit, help) struct vramgc_gauge name;
+#define DEVICE_TOTAL(name, unit, help) uint64_t name;
+#define PROCESS_TOTAL(name, unit, help)
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+};
+
+struct vramgc_process_stats {
+#define DEVICE_GAUGE(name, unit, help)
+#define DEVICE_TOTAL(name, unit, help)
+#define PROCESS_TOTAL(name, unit, help) uint64_t name;
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+};
+
+/* One point of a device's timeline. When all slots are used, every second point is dropped and
+ * step_ns doubles, so a run of any length keeps between 512 and 1024 points. */
+struct vramgc_sample {
+    uint64_t time_ns; /* since the start of the process's record */
+    uint64_t held_bytes;
+    uint64_t reserved_bytes;
+    uint64_t allocated_bytes;
+    uint64_t used_bytes;
+};
+
+struct vramgc_device {
+    uint64_t present; /* 1 once anything was recorded for the device */
+    uint64_t total_bytes;
+    char name[64];
+    char bus_id[16];
+    uint32_t compute_major;
+    uint32_t compute_minor;
+    struct vramgc_device_stats stats;
+    uint64_t sample_count;
+    uint64_t sample_step_ns;
+    struct vramgc_sample samples[VRAMGC_MAX_SAMPLES];
+};
+
+enum vramgc_action_kind {
+    VRAMGC_ACTION_NONE,
+    VRAMGC_ACTION_SOFT_OOM, /* one cudaMalloc answered with out of memory */
+    VRAMGC_ACTION_FLUSH,    /* PyTorch's cache emptied from our own thread */
+    VRAMGC_ACTION_TRIM,     /* stream-ordered pools trimmed */
+    VRAMGC_ACTION_KINDS
+};
+
+enum vramgc_reason {
+    VRAMGC_REASON_NONE,
+    VRAMGC_REASON_THRESHOLD, /* utilisation crossed the threshold */
+    VRAMGC_REASON_LOWVRAM,   /* lowvram, and the program rests */
+    VRAMGC_REASON_REQUEST,   /* asked for through the C API */
+    VRAMGC_REASONS
+};
+
+/* One reclaim, done or (observe) only recorded. Bytes are the device's used bytes around it. */
+struct vramgc_action {
+    uint64_t sequence;
+    uint64_t time_ns; /* since the start of the record */
+    uint64_t took_ns;
+    uint64_t before_bytes; /* reserved by PyTorch (trim: by the pools) before */
+    uint64_t after_bytes;
+    uint64_t used_bytes;    /* of the device, by everybody, when decided */
+    uint64_t request_bytes; /* the request that led to it, 0 if none */
+    uint32_t kind;          /* enum vramgc_action_kind */
+    uint32_t reason;        /* enum vramgc_reason */
+    uint32_t device;
+    uint32_t observed; /* 1: mode observe, nothing was done */
+    char function[64]; /* Python function then running, where it could be asked for */
+};
+
+enum vramgc_refusal_cause {
+    VRAMGC_REFUSAL_UNKNOWN,
+    VRAMGC_REFUSAL_FULL,       /* live memory and other programs left too little */
+    VRAMGC_REFUSAL_FRAGMENTED, /* free + idle bytes would have sufficed */
+    VRAMGC_REFUSAL_CAUSES
+};
+
+/* One allocation that the driver refused. */
+struct vramgc_refusal {
+    uint64_t sequence;
+    uint64_t time_ns;
+    uint64_t request_bytes;
+    uint64_t free_bytes; /* of the device, at that moment */
+    uint64_t idle_bytes; /* whole idle pages in PyTorch's segments */
+    uint64_t largest_hole_bytes;
+    uint64_t allocated_bytes;
+    uint64_t reserved_bytes;
+    uint32_t device;
+    uint32_t cause;   /* enum vramgc_refusal_cause */
+    uint32_t granted; /* 1: the caller asked again and got it */
+    uint32_t hook;    /* index into hooks[] */
+    uint32_t stack;   /* 1 + index into stacks[], 0: none */
+    uint32_t unused;
+};
+
+struct vramgc_mark {
+    uint64_t sequence;
+    uint64_t time_ns;
+    char label[48];
+};
+
+struct vramgc_hook {
+    char name[48];
+    uint64_t calls;
+    uint64_t failed;
+};
+
+struct vramgc_setting {
+    char name[24]; /* without VRAMGC_, in lower case */
+    char value[160];
+    char origin[16]; /* default, environment, refused */
+};
+
+/* A call stack and how much memory was asked for from it. frames[i].text is filled in later, by
+ * the library's own thread; until then only the address is known. */
+struct vramgc_frame {
+    uint64_t address;
+    char text[88]; /* symbol+offset (object) */
+};
+
+struct vramgc_stack {
+    uint64_t count; /* allocations made from this stack */
+    uint64_t bytes; /* asked for by them in all */
+    uint64_t frame_count;
+    struct vramgc_frame frames[VRAMGC_MAX_FRAMES];
+};
+
+enum vramgc_end {
+    VRAMGC_END_UNKNOWN, /* runs still, or ended without any handler: killed, os._exit, crash */
+    VRAMGC_END_EXIT,    /* the program's exit handlers ran */
+    VRAMGC_END_STATUS   /* the launcher saw how it ended: see end_status */
+};
+
+struct vramgc_file {
+    char magic[8];
+    uint32_t format_version;
+    uint32_t device_count; /* devices used so far: 1 + highest index */
+    uint64_t file_bytes;   /* sizeof(struct vramgc_file) */
+    uint64_t pid;
+    uint64_t parent_pid;
+    uint64_t process_start; /* start time of the process from /proc/PID/stat, clock ticks */
+    uint64_t started_unix_ns; /* CLOCK_REALTIME when the record began */
+    uint64_t started_ns;      /* CLOCK_MONOTONIC then */
+    uint64_t latest_ns;       /* CLOCK_MONOTONIC of the latest event or tick */
+    uint64_t end;             /* enum vramgc_end */
+    int64_t end_status;       /* wait status as waitpid() gives it */
+    uint64_t cuda_driver;     /* e.g. 13000 */
+    uint64_t capturing;       /* captures under way */
+    char version[32];         /* of vramgc */
+    char run_id[48];          /* of `vramgc run`, empty without it */
+    char executable[256];
+    char command_line[1024]; /* arguments separated by one space */
+    char torch_version[32];
+    char alloc_conf[256];     /* what PyTorch reads, empty: nothing set */
+    char alloc_conf_why[128]; /* who chose it */
+    char mode[16];            /* what auto became */
+    char mode_why[192];
+    struct vramgc_process_stats process;
+    uint64_t setting_count;
+    struct vramgc_setting settings[VRAMGC_MAX_SETTINGS];
+    uint64_t hook_count;
+    struct vramgc_hook hooks[VRAMGC_MAX_HOOKS];
+    uint64_t actions_written;
+    struct vramgc_action actions[VRAMGC_MAX_ACTIONS];
+    uint64_t refusals_written;
+    struct vramgc_refusal refusals[VRAMGC_MAX_REFUSALS];
+    uint64_t marks_written;
+    struct vramgc_mark marks[VRAMGC_MAX_MARKS];
+    uint64_t stack_count;
+    struct vramgc_stack stacks[VRAMGC_MAX_STACKS];
+    struct vramgc_device devices[VRAMGC_MAX_DEVICES];
+};
+
+#endif
