@@ -1,0 +1,57 @@
+/* base.h: the few words every module uses. Nothing here may call anything but libc, and nothing
+ * may allocate from the host's heap. */
+#ifndef BASE_H
+#define BASE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define ARRAY_LENGTH(a) (sizeof(a) / sizeof(a)[0])
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define MEBIBYTE ((uint64_t)1 << 20)
+#define SECOND_NS ((uint64_t)1000000000)
+#define MILLISECOND_NS ((uint64_t)1000000)
+
+/* Thread-local, reached without a function call. A preloaded object may use this model because it
+ * is there when the program starts. */
+#define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* a - b, and 0 where that would be negative. */
+static inline uint64_t minus_u64(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+static inline uint64_t clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+}
+
+/* Zeroed pages of our own, never from malloc; NULL when there are none. They cost memory only
+ * where they are touched. */
+static inline void *pages_get(size_t bytes) {
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static inline void pages_put(void *p, size_t bytes) {
+    if (p)
+        munmap(p, bytes);
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* log.h: messages for people: one line, one write, on standard error or in the file of
+ * VRAMGC_LOG_FILE, never on standard output. Nothing is written by a process before its first use
+ * of CUDA, except by the launcher. At most 32 messages of one place in the source are written; the
+ * last says so. Never called on the hot path. */
+#ifndef LOG_H
+#define LOG_H
+
+#include "base/base.h"
+#include "base/options.h"
+
+/* level as in VRAMGC_LOG; file: path, or "" for standard error. */
+void log_open(enum option_log level, const char *file);
+
+/* For a forked child or a library that stays inert. */
+void log_silence(void);
+
+bool log_wants(enum option_log level);
+void log_write(enum option_log level, atomic_uint *count, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define LOG(level, ...)                                                                            \
+    do {                                                                                           \
+        static atomic_uint log_count;                                                              \
+        if (log_wants(level))                                                                      \
+            log_write(level, &log_count, __VA_ARGS__);                                             \
+    } while (0)
+
+#endif

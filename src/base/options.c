@@ -1,0 +1,239 @@
+/* options.c: see options.h. It must not know what the settings mean, only their types. */
+#include "base/options.h"
+#include "base/base.h"
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PREFIX "VRAMGC_"
+
+/* Set by the launcher for the library; not for people. */
+static const char *const private_variables[] = {"VRAMGC_RUN_ID"};
+
+const struct option_info option_table[] = {
+#define OPTION(type, name, variable, standard, low, high, words, help)                             \
+    {type, #name, #variable, standard, low, high, words, help, offsetof(struct options, name)},
+#include "options.def"
+#undef OPTION
+};
+
+const size_t option_count = ARRAY_LENGTH(option_table);
+
+static bool within(const struct option_info *info, double value) {
+    return value >= info->low && value <= info->high;
+}
+
+/* A bare 0.8 is more likely meant as a ratio than as 0.8 percent: neither is guessed. */
+static bool looks_like_ratio(const char *value, double percent) {
+    return percent > 0 && percent < 1 && !strchr(value, '%');
+}
+
+static bool set_percent(const struct option_info *info, const char *value, void *field) {
+    double percent;
+    if (!parse_percent(value, &percent) || !within(info, percent) ||
+        looks_like_ratio(value, percent))
+        return false;
+    *(option_percent_t *)field = percent;
+    return true;
+}
+
+static bool set_number(const struct option_info *info, const char *value, void *field,
+                       bool (*parse)(const char *, uint64_t *)) {
+    uint64_t number;
+    if (!parse(value, &number) || !within(info, (double)number))
+        return false;
+    *(option_number_t *)field = number;
+    return true;
+}
+
+static bool set_choice(const struct option_info *info, const char *value, void *field) {
+    int choice = parse_choice(value, info->words);
+    if (choice < 0)
+        return false;
+    *(option_choice_t *)field = choice;
+    return true;
+}
+
+static bool set_text(const char *value, void *field) {
+    if (strlen(value) >= OPTION_TEXT_BYTES)
+        return false;
+    text_copy(field, OPTION_TEXT_BYTES, value);
+    return true;
+}
+
+bool option_set(const struct option_info *info, const char *value, struct options *options) {
+    void *field = (char *)options + info->offset;
+    switch (info->type) {
+    case BOOL:
+        return parse_bool(value, field);
+    case PERCENT:
+        return set_percent(info, value, field);
+    case SIZE:
+        return set_number(info, value, field, parse_size);
+    case DURATION:
+        return set_number(info, value, field, parse_duration);
+    case COUNT:
+        return set_number(info, value, field, parse_count);
+    case CHOICE:
+        return set_choice(info, value, field);
+    case TEXT:
+        return set_text(value, field);
+    }
+    return false;
+}
+
+void options_defaults(struct options *options) {
+    memset(options, 0, sizeof *options);
+    for (size_t i = 0; i < option_count; i++)
+        option_set(&option_table[i], option_table[i].standard, options);
+}
+
+static void add_accepted(struct text *text, const struct option_info *info) {
+    switch (info->type) {
+    case BOOL:
+        text_add(text, "1, 0, true, false, yes, no, on, or off");
+        break;
+    case PERCENT:
+        text_format(text, "a percentage from %d to %d, such as 80", (int)info->low, (int)info->high);
+        break;
+    case SIZE:
+        text_add(text, "a size such as 512MiB or 1.5G");
+        break;
+    case DURATION:
+        text_add(text, "a duration such as 100ms, 5s or 2m, from ");
+        text_add_duration(text, (uint64_t)info->low);
+        text_add(text, " to ");
+        text_add_duration(text, (uint64_t)info->high);
+        break;
+    case COUNT:
+        text_format(text, "a whole number from %d to %d", (int)info->low, (int)info->high);
+        break;
+    case CHOICE:
+        text_format(text, "one of %s", info->words);
+        break;
+    case TEXT:
+        text_format(text, "a text of fewer than %d bytes", (int)OPTION_TEXT_BYTES);
+        break;
+    }
+}
+
+void option_refusal(const struct option_info *info, const char *value, char *out, size_t capacity) {
+    struct text text = text_in(out, capacity);
+    text_format(&text, "%s=%.60s is not ", info->variable, value);
+    add_accepted(&text, info);
+    text_format(&text, "; using %s", *info->standard ? info->standard : "nothing");
+}
+
+const struct option_info *option_nearest(const char *variable) {
+    const struct option_info *nearest = NULL;
+    unsigned best = 4; /* more changes than 3 are not a slip of the finger */
+    for (size_t i = 0; i < option_count; i++) {
+        unsigned distance = parse_distance(variable, option_table[i].variable);
+        if (distance < best) {
+            best = distance;
+            nearest = &option_table[i];
+        }
+    }
+    return nearest;
+}
+
+static bool is_known(const char *entry, size_t length) {
+    for (size_t i = 0; i < option_count; i++)
+        if (strlen(option_table[i].variable) == length &&
+            memcmp(option_table[i].variable, entry, length) == 0)
+            return true;
+    for (size_t i = 0; i < ARRAY_LENGTH(private_variables); i++)
+        if (strlen(private_variables[i]) == length &&
+            memcmp(private_variables[i], entry, length) == 0)
+            return true;
+    return false;
+}
+
+static size_t complain_about_unknown(option_complain *complain, void *context) {
+    size_t complaints = 0;
+    for (char **entry = environ; entry && *entry; entry++) {
+        size_t length = strcspn(*entry, "=");
+        if (strncmp(*entry, PREFIX, sizeof PREFIX - 1) != 0 || is_known(*entry, length))
+            continue;
+        char name[64], sentence[256];
+        struct text text = TEXT_IN(name);
+        text_add_n(&text, *entry, length);
+        const struct option_info *nearest = option_nearest(name);
+        text = TEXT_IN(sentence);
+        text_format(&text, "%s is not a setting", name);
+        if (nearest)
+            text_format(&text, "; did you mean %s?", nearest->variable);
+        else
+            text_add(&text, "; `vramgc help env` lists them");
+        if (complain)
+            complain(sentence, context);
+        complaints++;
+    }
+    return complaints;
+}
+
+size_t options_read(struct options *options, enum option_origin *origins,
+                    option_complain *complain, void *context) {
+    size_t complaints = 0;
+    options_defaults(options);
+    for (size_t i = 0; i < option_count; i++) {
+        const char *value = getenv(option_table[i].variable);
+        enum option_origin origin = value ? ORIGIN_ENVIRONMENT : ORIGIN_DEFAULT;
+        if (value && !option_set(&option_table[i], value, options)) {
+            char sentence[512];
+            option_refusal(&option_table[i], value, sentence, sizeof sentence);
+            if (complain)
+                complain(sentence, context);
+            origin = ORIGIN_REFUSED;
+            complaints++;
+        }
+        if (origins)
+            origins[i] = origin;
+    }
+    return complaints + complain_about_unknown(complain, context);
+}
+
+static void add_word(struct text *text, const char *words, int index) {
+    while (index-- > 0) {
+        words += strcspn(words, "|");
+        words += *words == '|';
+    }
+    text_add_n(text, words, strcspn(words, "|"));
+}
+
+static void add_seconds(struct text *text, uint64_t ns) {
+    if (ns % SECOND_NS == 0)
+        text_format(text, "%llus", (unsigned long long)(ns / SECOND_NS));
+    else
+        text_format(text, "%lluus", (unsigned long long)(ns / 1000));
+}
+
+void option_show(const struct option_info *info, const struct options *options, char *out,
+                 size_t capacity) {
+    const void *field = (const char *)options + info->offset;
+    struct text text = text_in(out, capacity);
+    switch (info->type) {
+    case BOOL:
+        text_add(&text, *(const option_bool_t *)field ? "1" : "0");
+        break;
+    case PERCENT:
+        text_add_decimal(&text, *(const option_percent_t *)field, 1);
+        break;
+    case SIZE:
+    case COUNT:
+        text_format(&text, "%llu", (unsigned long long)*(const option_number_t *)field);
+        break;
+    case DURATION:
+        add_seconds(&text, *(const option_number_t *)field);
+        break;
+    case CHOICE:
+        add_word(&text, info->words, *(const option_choice_t *)field);
+        break;
+    case TEXT:
+        text_add(&text, field);
+        break;
+    }
+}

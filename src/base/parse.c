@@ -1,0 +1,139 @@
+/* parse.c: see parse.h. It must not depend on the locale, so it does not use strtod. */
+#include "base/parse.h"
+#include "base/base.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { NAME_LENGTH = 31 };
+
+/* Reads digits, a point, digits. Returns what follows, or NULL when there is no number. */
+static const char *read_number(const char *text, double *out) {
+    double value = 0, scale = 1;
+    const char *p = text;
+    bool digits = false;
+    for (; *p >= '0' && *p <= '9'; p++, digits = true)
+        value = value * 10 + (*p - '0');
+    if (*p == '.')
+        for (p++; *p >= '0' && *p <= '9'; p++, digits = true)
+            value += (*p - '0') * (scale /= 10);
+    *out = value;
+    return digits ? p : NULL;
+}
+
+struct unit {
+    const char *name;
+    double factor;
+};
+
+static bool parse_unit(const char *text, const struct unit *units, size_t count, uint64_t *out) {
+    double value;
+    const char *rest = read_number(text, &value);
+    if (!rest)
+        return false;
+    while (*rest == ' ')
+        rest++;
+    for (size_t i = 0; i < count; i++) {
+        if (strcasecmp(rest, units[i].name) != 0)
+            continue;
+        value *= units[i].factor;
+        if (value >= 18446744073709549568.0)
+            return false;
+        *out = (uint64_t)(value + 0.5);
+        return true;
+    }
+    return false;
+}
+
+bool parse_size(const char *text, uint64_t *out) {
+    static const struct unit units[] = {
+        {"", 1},         {"b", 1},           {"k", 0x1p10},   {"kb", 0x1p10}, {"kib", 0x1p10},
+        {"m", 0x1p20},   {"mb", 0x1p20},     {"mib", 0x1p20}, {"g", 0x1p30},  {"gb", 0x1p30},
+        {"gib", 0x1p30}, {"t", 0x1p40},      {"tb", 0x1p40},  {"tib", 0x1p40},
+    };
+    return parse_unit(text, units, ARRAY_LENGTH(units), out);
+}
+
+bool parse_duration(const char *text, uint64_t *out) {
+    static const struct unit units[] = {
+        {"", 1e9}, {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9},
+    };
+    return parse_unit(text, units, ARRAY_LENGTH(units), out);
+}
+
+bool parse_count(const char *text, uint64_t *out) {
+    uint64_t value = 0;
+    if (!*text)
+        return false;
+    for (const char *p = text; *p; p++) {
+        if (*p < '0' || *p > '9' || value > (UINT64_MAX - 9) / 10)
+            return false;
+        value = value * 10 + (uint64_t)(*p - '0');
+    }
+    *out = value;
+    return true;
+}
+
+bool parse_percent(const char *text, double *out) {
+    double value;
+    const char *rest = read_number(text, &value);
+    if (!rest)
+        return false;
+    while (*rest == ' ')
+        rest++;
+    if (*rest == '%')
+        rest++;
+    if (*rest)
+        return false;
+    *out = value;
+    return true;
+}
+
+bool parse_bool(const char *text, bool *out) {
+    int choice = parse_choice(text, "0|1|false|true|no|yes|off|on");
+    if (choice < 0)
+        return false;
+    *out = choice & 1;
+    return true;
+}
+
+int parse_choice(const char *text, const char *words) {
+    size_t length = strlen(text);
+    int index = 0;
+    for (const char *word = words; *word; index++) {
+        size_t end = strcspn(word, "|");
+        if (end == length && strncasecmp(word, text, length) == 0)
+            return index;
+        word += end;
+        if (*word == '|')
+            word++;
+    }
+    return -1;
+}
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+}
+
+static unsigned least(unsigned a, unsigned b, unsigned c) {
+    unsigned m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+unsigned parse_distance(const char *a, const char *b) {
+    unsigned row[NAME_LENGTH + 1];
+    size_t n = strnlen(b, NAME_LENGTH), m = strnlen(a, NAME_LENGTH);
+    for (unsigned j = 0; j <= n; j++)
+        row[j] = j;
+    for (unsigned i = 1; i <= m; i++) {
+        unsigned diagonal = row[0];
+        row[0] = i;
+        for (unsigned j = 1; j <= n; j++) {
+            unsigned above = row[j];
+            unsigned change = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
+            row[j] = least(above + 1, row[j - 1] + 1, change);
+            diagonal = above;
+        }
+    }
+    return row[n];
+}

@@ -1,0 +1,23 @@
+/* parse.h: reading numbers with units from texts that people typed. Each returns false, and leaves
+ * *out alone, unless the whole text is a value: trailing rubbish, signs, infinities, and values
+ * beyond what uint64_t holds are refused. No pointer may be NULL. */
+#ifndef PARSE_H
+#define PARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool parse_bool(const char *text, bool *out);          /* 1/0 true/false yes/no on/off */
+bool parse_count(const char *text, uint64_t *out);     /* 42 */
+bool parse_percent(const char *text, double *out);     /* 80, 80%, 37.5% */
+bool parse_size(const char *text, uint64_t *out);      /* bytes; 512MiB, 1.5G, 64k, 100B */
+bool parse_duration(const char *text, uint64_t *out);  /* nanoseconds; 100ms, 5s, 2m, 1h, 3 (s) */
+
+/* The index of the word in words ("a|b|c") equal to text, ignoring case; -1: none. */
+int parse_choice(const char *text, const char *words);
+
+/* Edit distance of two names, ignoring case; counts up to 31 characters of each. */
+unsigned parse_distance(const char *a, const char *b);
+
+#endif

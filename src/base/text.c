@@ -1,0 +1,140 @@
+/* text.c: see text.h. It must not call malloc, stdio streams, or anything that reads the locale
+ * for numbers. */
+#include "base/text.h"
+#include "base/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <errno.h>
+
+struct text text_in(char *data, size_t capacity) {
+    data[0] = 0;
+    return (struct text){data, capacity, 0};
+}
+
+void text_add_n(struct text *text, const char *string, size_t length) {
+    size_t room = text->capacity - 1 - text->length;
+    if (length > room)
+        length = room;
+    memcpy(text->data + text->length, string, length);
+    text->length += length;
+    text->data[text->length] = 0;
+}
+
+void text_add(struct text *text, const char *string) {
+    text_add_n(text, string, strlen(string));
+}
+
+void text_format(struct text *text, const char *format, ...) {
+    va_list arguments;
+    size_t room = text->capacity - text->length;
+    va_start(arguments, format);
+    int wanted = vsnprintf(text->data + text->length, room, format, arguments);
+    va_end(arguments);
+    if (wanted > 0)
+        text->length += (size_t)wanted < room ? (size_t)wanted : room - 1;
+}
+
+void text_add_decimal(struct text *text, double value, unsigned decimals) {
+    static const uint64_t power[] = {1, 10, 100, 1000, 10000, 100000, 1000000};
+    uint64_t scale = power[decimals < ARRAY_LENGTH(power) ? decimals : ARRAY_LENGTH(power) - 1];
+    if (value != value || value > 1e12 || value < -1e12) {
+        text_add(text, "?");
+        return;
+    }
+    if (value < 0) {
+        text_add(text, "-");
+        value = -value;
+    }
+    uint64_t scaled = (uint64_t)(value * (double)scale + 0.5);
+    text_format(text, "%llu", (unsigned long long)(scaled / scale));
+    if (scale > 1)
+        text_format(text, ".%0*llu", (int)decimals, (unsigned long long)(scaled % scale));
+}
+
+void text_add_bytes(struct text *text, uint64_t bytes) {
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double value = (double)bytes;
+    size_t i = 0;
+    while (value >= 1023.95 && i + 1 < ARRAY_LENGTH(unit)) {
+        value /= 1024;
+        i++;
+    }
+    text_add_decimal(text, value, i == 0 || value >= 99.95 ? 0 : 1);
+    text_format(text, " %s", unit[i]);
+}
+
+static void add_long_duration(struct text *text, uint64_t seconds) {
+    if (seconds >= 3600)
+        text_format(text, "%llu h %02llu m", (unsigned long long)(seconds / 3600),
+                    (unsigned long long)(seconds / 60 % 60));
+    else
+        text_format(text, "%llu m %02llu s", (unsigned long long)(seconds / 60),
+                    (unsigned long long)(seconds % 60));
+}
+
+void text_add_duration(struct text *text, uint64_t ns) {
+    double value = (double)ns;
+    const char *unit = "ns";
+    if (ns >= 60 * SECOND_NS) {
+        add_long_duration(text, ns / SECOND_NS);
+        return;
+    }
+    if (ns >= SECOND_NS) {
+        value /= 1e9;
+        unit = "s";
+    } else if (ns >= 100000) {
+        value /= 1e6;
+        unit = "ms";
+    } else if (ns >= 1000) {
+        value /= 1e3;
+        unit = "us";
+    }
+    text_add_decimal(text, value, ns < 1000 || value >= 99.95 ? 0 : 1);
+    text_format(text, " %s", unit);
+}
+
+static void add_host(struct text *text) {
+    struct utsname name;
+    text_add(text, uname(&name) == 0 ? name.nodename : "host");
+}
+
+static void add_pattern_letter(struct text *text, char letter) {
+    switch (letter) {
+    case 'p':
+        text_format(text, "%ld", (long)getpid());
+        break;
+    case 'e':
+        text_add(text, program_invocation_short_name);
+        break;
+    case 'h':
+        add_host(text);
+        break;
+    case 't':
+        text_format(text, "%lld", (long long)time(NULL));
+        break;
+    case '%':
+        text_add(text, "%");
+        break;
+    default:
+        text_format(text, "%%%c", letter);
+    }
+}
+
+void text_add_pattern(struct text *text, const char *pattern) {
+    for (const char *p = pattern; *p; p++) {
+        if (p[0] == '%' && p[1])
+            add_pattern_letter(text, *++p);
+        else
+            text_add_n(text, p, 1);
+    }
+}
+
+void text_copy(char *to, size_t capacity, const char *from) {
+    size_t length = strnlen(from, capacity - 1);
+    memcpy(to, from, length);
+    memset(to + length, 0, capacity - length);
+}
