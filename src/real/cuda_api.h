@@ -1,0 +1,12 @@
+/* cuda_api.h: the CUDA Toolkit's public headers, with the names as the libraries export them: the
+ * headers' macros that turn cuMemAlloc into cuMemAlloc_v2 are switched off. It must not declare
+ * anything of our own but what the headers leave out. */
+#ifndef CUDA_API_H
+#define CUDA_API_H
+
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#undef __CUDA_API_VERSION_INTERNAL
+#include <cuda_runtime_api.h>
+
+#endif

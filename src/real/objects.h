@@ -1,0 +1,31 @@
+/* objects.h: which shared objects are loaded and where. Reads the loader's list only; takes no lock
+ * that is held while constructors run, so it may be called inside a hook. */
+#ifndef OBJECTS_H
+#define OBJECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct object_range {
+    uintptr_t start, end; /* all zero: not loaded */
+};
+
+/* The path of the nth loaded object whose file name begins with stem. False: there is none. */
+bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity);
+
+/* The addresses of the loaded object whose file name begins with stem. */
+struct object_range objects_range(const char *stem);
+
+/* Whether the address lies in libvramgc.so itself. */
+bool objects_own(const void *address);
+
+/* Whether the code address belongs to libc10_cuda.so, where PyTorch's caching allocator lives. One
+ * compare once the object is known; the object is looked for again while it is not. */
+bool objects_in_allocator(const void *address);
+
+/* Writes "symbol+offset (object)" for a code address; for our own thread only (may wait for the
+ * loader). */
+void objects_describe(const void *address, char *out, size_t capacity);
+
+#endif

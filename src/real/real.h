@@ -1,0 +1,73 @@
+/* real.h: the real functions behind the hooks, typed and resolved once. A real function is found
+ * where the loader would have found it without us; nothing is linked. Resolving has no side effect
+ * but opening what is already loaded. Must not know what a hook does. */
+#ifndef REAL_H
+#define REAL_H
+
+#include "base/base.h"
+#include "real/cuda_api.h"
+
+enum real_id {
+#define HOOK(library, result, symbol, asked, since, per_thread, parameters, arguments) ID_##symbol,
+#define PASS HOOK
+#define NEED HOOK
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+    REAL_COUNT
+};
+
+#define HOOK(library, result, symbol, asked, since, per_thread, parameters, arguments)             \
+    typedef result(*real_##symbol##_t) parameters;
+#define PASS HOOK
+#define NEED HOOK
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+
+enum real_library { CUDART, CUDA, C10 };
+enum real_kind { REAL_HOOK, REAL_PASS, REAL_NEED };
+
+struct real_info {
+    const char *symbol;
+    const char *asked; /* the name cuGetProcAddress knows it by; "" if none */
+    int since;
+    bool per_thread;
+    enum real_library library;
+    enum real_kind kind;
+};
+
+extern const struct real_info real_table[REAL_COUNT];
+extern _Atomic(void *) real_pointers[REAL_COUNT];
+
+/* The real function, or NULL when no loaded library has it. Any thread. */
+void *real_find(enum real_id id);
+
+static inline void *real_get(enum real_id id) {
+    void *p = atomic_load_explicit(&real_pointers[id], memory_order_acquire);
+    return LIKELY(p != NULL) ? p : real_find(id);
+}
+
+/* The typed real function; may be NULL. */
+#define REAL(symbol) ((real_##symbol##_t)real_get(ID_##symbol))
+
+/* Takes `pointer` as the real function of id if none is known yet. Returns whether it is now the
+ * one known. */
+bool real_offer(enum real_id id, void *pointer);
+
+/* The id whose real function is `pointer`, or REAL_COUNT. */
+enum real_id real_of_pointer(const void *pointer);
+
+/* The id of a hooked symbol (HOOK or PASS), or REAL_COUNT. name is not NULL. */
+enum real_id real_of_symbol(const char *name);
+
+/* The id of what cuGetProcAddress means by name, version and flag, or REAL_COUNT. */
+enum real_id real_of_asked(const char *name, int version, bool per_thread);
+
+/* The C library's own dlsym, whatever is hooked. */
+void *real_dlsym(void *handle, const char *name);
+void *real_dlsym_address(void);
+
+#endif
