@@ -1,0 +1,274 @@
+// The only file of the driver that includes PyTorch's headers, so that it alone is slow to compile and knows releases apart
+// (C10_RELEASE is major * 100 + minor).
+#include "allocator.h"
+
+#include <c10/cuda/CUDAAllocatorConfig.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+#if C10_RELEASE >= 211
+#include <c10/cuda/PeerToPeerAccess.h>
+#endif
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <mutex>
+#include <thread>
+
+namespace caching = c10::cuda::CUDACachingAllocator;
+
+// Exported by libc10_cuda.so and called by libtorch_cuda.so when it starts, but in no header of c10.
+namespace c10::cuda::_internal {
+void setHasPrimaryContext(bool (*function)(DeviceIndex));
+}
+
+namespace allocator {
+
+struct Tensor {
+    c10::DataPtr data;
+    size_t bytes;
+    int device;
+};
+
+namespace {
+
+constexpr size_t edge_bytes = 4096; // fill and verify use this much at both ends, however large the tensor is
+
+struct Graph {
+    int device;
+    c10::MempoolId_t pool;
+    cudaGraph_t graph;
+};
+
+struct State {
+    std::mutex mutex;
+    std::vector<std::vector<c10::cuda::CUDAStream>> streams;
+    std::vector<Graph> graphs;
+    c10::CaptureId_t next_pool = 1;
+};
+State state;
+
+thread_local c10::MempoolId_t thread_pool{0, 0};
+
+c10::cuda::CUDAStream stream_of(int device, int stream) {
+    if (stream == 0) {
+        return c10::cuda::getDefaultCUDAStream(static_cast<c10::DeviceIndex>(device));
+    }
+    const std::lock_guard<std::mutex> lock(state.mutex);
+    auto &streams = state.streams.at(static_cast<size_t>(device));
+    while (streams.size() < static_cast<size_t>(stream)) {
+        streams.push_back(c10::cuda::getStreamFromPool(false, static_cast<c10::DeviceIndex>(device)));
+    }
+    return streams[static_cast<size_t>(stream) - 1];
+}
+
+c10::DeviceIndex here() {
+    return c10::cuda::current_device();
+}
+
+c10::MempoolId_t new_pool(bool graph) {
+    const std::lock_guard<std::mutex> lock(state.mutex);
+    const c10::CaptureId_t id = state.next_pool++;
+    return graph ? c10::MempoolId_t{id, 0} : c10::MempoolId_t{0, id};
+}
+
+void mark_capture(bool begin) {
+#if C10_RELEASE >= 215
+    begin ? caching::markCaptureBegin(here()) : caching::markCaptureEnd(here());
+#else
+    (void)begin;
+#endif
+}
+
+// Asks the driver as libtorch does, by name from libcuda.so.1.
+bool has_primary_context(c10::DeviceIndex device) {
+    using Function = int (*)(int, unsigned *, int *);
+    static const auto get_state =
+        reinterpret_cast<Function>(dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuDevicePrimaryCtxGetState"));
+    unsigned flags = 0;
+    int active = 0;
+    TORCH_CHECK(get_state && get_state(device, &flags, &active) == 0, "cuDevicePrimaryCtxGetState failed");
+    return active != 0;
+}
+
+} // namespace
+
+// What libtorch_cuda.so does when torch.cuda starts.
+void init() {
+    const int count = c10::cuda::device_count();
+    TORCH_CHECK(count > 0, "no CUDA device");
+    c10::cuda::_internal::setHasPrimaryContext(has_primary_context);
+#if C10_RELEASE >= 211
+    c10::cuda::detail::init_p2p_access_cache(count);
+#endif
+    caching::init(count);
+    state.streams.resize(static_cast<size_t>(count));
+    set_device(0);
+}
+
+int device_count() {
+    return c10::cuda::device_count();
+}
+
+void set_device(int device) {
+    c10::cuda::set_device(static_cast<c10::DeviceIndex>(device));
+}
+
+void set_stream(int stream) {
+    c10::cuda::setCurrentCUDAStream(stream_of(here(), stream));
+}
+
+int current_device() {
+    return here();
+}
+
+Owner allocate(size_t bytes) {
+    try {
+        return Owner(new Tensor{caching::get()->allocate(bytes), bytes, here()});
+    } catch (const c10::OutOfMemoryError &) {
+        return nullptr;
+    }
+}
+
+void destroy(Tensor *tensor) {
+    delete tensor;
+}
+
+void *address(const Tensor &tensor) {
+    return tensor.data.get();
+}
+
+size_t size(const Tensor &tensor) {
+    return tensor.bytes;
+}
+
+int device(const Tensor &tensor) {
+    return tensor.device;
+}
+
+void record_stream(Tensor &tensor, int stream) {
+    caching::recordStream(tensor.data, stream_of(tensor.device, stream));
+}
+
+void empty_cache() {
+    caching::emptyCache();
+}
+
+void set_fraction(double fraction) {
+    caching::setMemoryFraction(fraction, here());
+}
+
+void configure(const std::string &setting) {
+#if C10_RELEASE >= 210
+    c10::CachingAllocator::setAllocatorSettings(setting);
+#else
+    caching::setAllocatorSettings(setting);
+#endif
+}
+
+void pool_begin() {
+    TORCH_CHECK(thread_pool.second == 0, "this thread is in a pool already");
+    thread_pool = new_pool(false);
+    const auto owner = std::this_thread::get_id();
+    caching::beginAllocateToPool(here(), thread_pool, [owner](cudaStream_t) { return std::this_thread::get_id() == owner; });
+}
+
+void pool_end() {
+    TORCH_CHECK(thread_pool.second != 0, "this thread is in no pool");
+    caching::endAllocateToPool(here(), thread_pool);
+    caching::releasePool(here(), thread_pool);
+    thread_pool = {0, 0};
+}
+
+void capture_begin() {
+    const auto stream = c10::cuda::getCurrentCUDAStream();
+    const auto pool = new_pool(true);
+    caching::beginAllocateToPool(here(), pool, [stream](cudaStream_t other) { return other == stream.stream(); });
+    C10_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    mark_capture(true);
+    state.graphs.push_back({here(), pool, nullptr});
+}
+
+void capture_end() {
+    TORCH_CHECK(!state.graphs.empty() && !state.graphs.back().graph, "no capture is going on");
+    Graph &graph = state.graphs.back();
+    C10_CUDA_CHECK(cudaStreamEndCapture(c10::cuda::getCurrentCUDAStream(), &graph.graph));
+    mark_capture(false);
+    caching::endAllocateToPool(here(), graph.pool);
+}
+
+void graph_release() {
+    TORCH_CHECK(!state.graphs.empty() && state.graphs.back().graph, "there is no finished graph");
+    const Graph graph = state.graphs.back();
+    state.graphs.pop_back();
+    C10_CUDA_CHECK(cudaGraphDestroy(graph.graph));
+    caching::releasePool(static_cast<c10::DeviceIndex>(graph.device), graph.pool);
+}
+
+void fill(const Tensor &tensor, int byte) {
+    const auto stream = c10::cuda::getCurrentCUDAStream();
+    const size_t edge = std::min(tensor.bytes, edge_bytes);
+    char *begin = static_cast<char *>(tensor.data.get());
+    C10_CUDA_CHECK(cudaMemsetAsync(begin, byte, edge, stream));
+    C10_CUDA_CHECK(cudaMemsetAsync(begin + (tensor.bytes - edge), byte, edge, stream));
+}
+
+bool verify(const Tensor &tensor, int byte) {
+    const auto stream = c10::cuda::getCurrentCUDAStream();
+    const size_t edge = std::min(tensor.bytes, edge_bytes);
+    std::vector<unsigned char> seen(2 * edge, static_cast<unsigned char>(~byte));
+    const char *begin = static_cast<const char *>(tensor.data.get());
+    C10_CUDA_CHECK(cudaMemcpyAsync(seen.data(), begin, edge, cudaMemcpyDeviceToHost, stream));
+    C10_CUDA_CHECK(
+        cudaMemcpyAsync(seen.data() + edge, begin + (tensor.bytes - edge), edge, cudaMemcpyDeviceToHost, stream));
+    C10_CUDA_CHECK(cudaStreamSynchronize(stream));
+    return std::all_of(seen.begin(), seen.end(), [byte](unsigned char value) { return value == byte; });
+}
+
+void synchronize() {
+    c10::cuda::device_synchronize();
+}
+
+std::map<std::string, uint64_t> statistics(int device) {
+    const auto stats = caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
+    const auto number = [](int64_t value) { return static_cast<uint64_t>(value); };
+    return {
+        {"reserved_bytes", number(stats.reserved_bytes[0].current)},
+        {"reserved_peak_bytes", number(stats.reserved_bytes[0].peak)},
+        {"allocated_bytes", number(stats.allocated_bytes[0].current)},
+        {"allocated_peak_bytes", number(stats.allocated_bytes[0].peak)},
+        {"active_bytes", number(stats.active_bytes[0].current)},
+        {"inactive_split_bytes", number(stats.inactive_split_bytes[0].current)},
+        {"segments", number(stats.segment[0].current)},
+        {"allocations", number(stats.allocation[0].current)},
+        {"num_alloc_retries", number(stats.num_alloc_retries)},
+        {"num_ooms", number(stats.num_ooms)},
+        {"num_sync_all_streams", number(stats.num_sync_all_streams)},
+        {"num_device_alloc", number(stats.num_device_alloc)},
+        {"num_device_free", number(stats.num_device_free)},
+    };
+}
+
+std::vector<Block> snapshot(int device) {
+    std::vector<Block> blocks;
+    for (const auto &segment : caching::snapshot().segments) {
+        if (segment.device != device) {
+            continue;
+        }
+        uint64_t address = segment.address;
+        for (const auto &block : segment.blocks) {
+            const uint32_t state = block.allocated ? 1 : block.active ? 2 : 0;
+            const auto stream = reinterpret_cast<uint64_t>(segment.stream);
+            const uint64_t pool = segment.owner_private_pool_id.first + segment.owner_private_pool_id.second;
+            blocks.push_back({address, block.size, segment.address, segment.total_size, stream, state,
+                              segment.is_expandable, segment.is_large, pool});
+            address += block.size;
+        }
+    }
+    std::sort(blocks.begin(), blocks.end(), [](const Block &a, const Block &b) { return a.address < b.address; });
+    return blocks;
+}
+
+} // namespace allocator
