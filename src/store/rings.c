@@ -1,0 +1,85 @@
+/* rings.c: actions, refusals, marks, settings and the timeline in the statistics file; see store.h
+ * and vramgc_format.h. It must keep the rule of the rings: an entry's sequence is written last. */
+#include "base/text.h"
+#include "store/store.h"
+
+#include <string.h>
+
+/* Claims the next entry of a ring and counts what it overwrites. */
+static uint64_t claim(uint64_t *written, uint64_t capacity) {
+    uint64_t index = figure_add(written, 1) - 1;
+    if (index >= capacity)
+        figure_add(&store_file()->process.lost_records, 1);
+    return index;
+}
+
+static void complete(uint64_t *sequence, uint64_t index) {
+    __atomic_store_n(sequence, index + 1, __ATOMIC_RELEASE);
+}
+
+void store_action(const struct vramgc_action *action) {
+    struct vramgc_file *file = store_file();
+    uint64_t index = claim(&file->actions_written, VRAMGC_MAX_ACTIONS);
+    struct vramgc_action *slot = &file->actions[index % VRAMGC_MAX_ACTIONS];
+    *slot = *action;
+    if (!slot->time_ns)
+        slot->time_ns = store_age_ns();
+    complete(&slot->sequence, index);
+}
+
+struct vramgc_refusal *store_refusal(const struct vramgc_refusal *refusal) {
+    struct vramgc_file *file = store_file();
+    uint64_t index = claim(&file->refusals_written, VRAMGC_MAX_REFUSALS);
+    struct vramgc_refusal *slot = &file->refusals[index % VRAMGC_MAX_REFUSALS];
+    *slot = *refusal;
+    if (!slot->time_ns)
+        slot->time_ns = store_age_ns();
+    complete(&slot->sequence, index);
+    return slot;
+}
+
+void store_mark(const char *label) {
+    struct vramgc_file *file = store_file();
+    uint64_t index = claim(&file->marks_written, VRAMGC_MAX_MARKS);
+    struct vramgc_mark *slot = &file->marks[index % VRAMGC_MAX_MARKS];
+    slot->time_ns = store_age_ns();
+    text_copy(slot->label, sizeof slot->label, label);
+    complete(&slot->sequence, index);
+}
+
+void store_settings(const struct options *options, const enum option_origin *origins) {
+    static const char *const names[] = {"default", "environment", "refused"};
+    struct vramgc_file *file = store_file();
+    for (size_t i = 0; i < option_count && i < VRAMGC_MAX_SETTINGS; i++) {
+        struct vramgc_setting *setting = &file->settings[i];
+        text_copy(setting->name, sizeof setting->name, option_table[i].name);
+        option_show(&option_table[i], options, setting->value, sizeof setting->value);
+        text_copy(setting->origin, sizeof setting->origin, names[origins[i]]);
+    }
+    figure_set(&file->setting_count, min_u64(option_count, VRAMGC_MAX_SETTINGS));
+}
+
+/* Keeps every second point. A reader that looks meanwhile sees points out of order at worst. */
+static void thin_out(struct vramgc_device *device) {
+    for (size_t i = 0; i < VRAMGC_MAX_SAMPLES / 2; i++)
+        device->samples[i] = device->samples[2 * i];
+    figure_set(&device->sample_count, VRAMGC_MAX_SAMPLES / 2);
+    figure_set(&device->sample_step_ns, device->sample_step_ns * 2);
+}
+
+void store_sample(struct vramgc_device *device, uint64_t first_step_ns) {
+    uint64_t now = store_age_ns(), count = device->sample_count;
+    if (!device->sample_step_ns)
+        figure_set(&device->sample_step_ns, first_step_ns);
+    if (count > 0 && now - device->samples[count - 1].time_ns < device->sample_step_ns)
+        return;
+    if (count == VRAMGC_MAX_SAMPLES) {
+        thin_out(device);
+        count = device->sample_count;
+    }
+    struct vramgc_device_stats *stats = &device->stats;
+    device->samples[count] = (struct vramgc_sample){
+        now, figure_get(&stats->held_bytes.current), figure_get(&stats->reserved_bytes.current),
+        figure_get(&stats->allocated_bytes.current), figure_get(&stats->used_bytes.current)};
+    __atomic_store_n(&device->sample_count, count + 1, __ATOMIC_RELEASE);
+}

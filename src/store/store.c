@@ -1,0 +1,156 @@
+/* store.c: creating and keeping the statistics file; see store.h. It must not fail the host: a full
+ * disk is found out when the file is made, not by a signal when it is written. */
+#include "store/store.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NAME_TRIES = 1000, PATH_BYTES = 512 };
+
+static struct vramgc_file lobby; /* where the figures live until the file is open */
+
+static struct {
+    _Atomic(struct vramgc_file *) file;
+    int copy_to; /* file descriptor when no shared mapping could be had, else 0 */
+    char path[PATH_BYTES];
+} self;
+
+struct vramgc_file *store_file(void) {
+    struct vramgc_file *file = atomic_load_explicit(&self.file, memory_order_acquire);
+    return LIKELY(file != NULL) ? file : &lobby;
+}
+
+const char *store_path(void) {
+    return self.path;
+}
+
+/* The statistics of an earlier life of the same process id are never overwritten. */
+static int create_new(const char *pattern) {
+    struct text text = TEXT_IN(self.path);
+    text_add_pattern(&text, pattern);
+    size_t length = text.length;
+    for (int i = 0; i < NAME_TRIES; i++) {
+        text.length = length;
+        if (i > 0)
+            text_format(&text, ".%d", i);
+        int fd = open(self.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+/* Blocks are allotted now, so that a full disk is an error here and not a SIGBUS later. */
+static bool allot(int fd, size_t bytes) {
+    int error = posix_fallocate(fd, 0, (off_t)bytes);
+    if (error)
+        errno = error;
+    return error == 0;
+}
+
+static void move_in(struct vramgc_file *file) {
+    memcpy(file, store_file(), sizeof *file);
+    atomic_store_explicit(&self.file, file, memory_order_release);
+}
+
+static bool give_up(int fd) {
+    int error = errno;
+    if (fd >= 0) {
+        close(fd);
+        unlink(self.path);
+    }
+    LOG(LOG_WARN, "cannot keep statistics in %s: %s; this run leaves no file", self.path,
+        strerrorname_np(error));
+    self.path[0] = 0;
+    return false;
+}
+
+bool store_open(const char *pattern) {
+    if (!*pattern)
+        return false;
+    int fd = create_new(pattern);
+    if (fd < 0 || !allot(fd, sizeof(struct vramgc_file)))
+        return give_up(fd);
+    void *p = mmap(NULL, sizeof(struct vramgc_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) {
+        self.copy_to = fd;
+        LOG(LOG_WARN, "%s cannot be mapped: statistics are copied there once a second", self.path);
+        return true;
+    }
+    close(fd);
+    move_in(p);
+    return true;
+}
+
+void store_copy_out(void) {
+    if (self.copy_to <= 0)
+        return;
+    const char *from = (const char *)store_file();
+    for (size_t done = 0; done < sizeof(struct vramgc_file);) {
+        ssize_t n = pwrite(self.copy_to, from + done, sizeof(struct vramgc_file) - done,
+                           (off_t)done);
+        if (n <= 0)
+            return;
+        done += (size_t)n;
+    }
+}
+
+bool store_save_as(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return false;
+    const char *from = (const char *)store_file();
+    size_t done = 0;
+    while (done < sizeof(struct vramgc_file)) {
+        ssize_t n = write(fd, from + done, sizeof(struct vramgc_file) - done);
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    int error = errno;
+    bool complete = close(fd) == 0 && done == sizeof(struct vramgc_file);
+    if (!complete)
+        unlink(path);
+    errno = error;
+    return complete;
+}
+
+/* The mapping itself stays: another thread of the parent cannot exist here, but unmapping would
+ * gain nothing, and a stale pointer would then be fatal instead of harmless. */
+void store_abandon(void) {
+    atomic_store_explicit(&self.file, &lobby, memory_order_release);
+    self.copy_to = 0;
+    self.path[0] = 0;
+}
+
+uint64_t store_age_ns(void) {
+    return minus_u64(clock_ns(), figure_get(&store_file()->started_ns));
+}
+
+struct vramgc_device *store_device(unsigned index) {
+    struct vramgc_file *file = store_file();
+    if (file->device_count < index + 1)
+        __atomic_store_n(&file->device_count, index + 1, __ATOMIC_RELAXED);
+    figure_set(&file->devices[index].present, 1);
+    return &file->devices[index];
+}
+
+void gauge_add(struct vramgc_gauge *gauge, uint64_t bytes) {
+    uint64_t value = figure_add(&gauge->current, bytes);
+    uint64_t peak = figure_get(&gauge->peak);
+    while (value > peak && !__atomic_compare_exchange_n(&gauge->peak, &peak, value, true,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+void gauge_subtract(struct vramgc_gauge *gauge, uint64_t bytes) {
+    uint64_t value = figure_get(&gauge->current);
+    while (!__atomic_compare_exchange_n(&gauge->current, &value, minus_u64(value, bytes), true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}

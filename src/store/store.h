@@ -1,0 +1,77 @@
+/* store.h: the statistics file: created once, written in place, true at every moment. Nothing is
+ * formatted here and nothing waits. All functions may be called from any thread, before the file is
+ * open too: until then the figures go to private memory that is copied over. */
+#ifndef STORE_H
+#define STORE_H
+
+#include "base/base.h"
+#include "base/options.h"
+#include "vramgc_format.h"
+
+/* Never NULL. */
+struct vramgc_file *store_file(void);
+
+/* Creates the file named by the pattern and moves the figures there. False, after one warning,
+ * when that cannot be done: the figures stay private and are lost at the end. pattern "" is no
+ * file by wish. */
+bool store_open(const char *pattern);
+
+/* The path of the file, "" without one. */
+const char *store_path(void);
+
+/* In a forked child: the file belongs to the parent from now on. */
+void store_abandon(void);
+
+/* Where the file system has no shared mappings, a copy is written now; else nothing is done. */
+void store_copy_out(void);
+
+/* Writes the whole content to a new file. False with errno set. */
+bool store_save_as(const char *path);
+
+/* Nanoseconds since the record began. */
+uint64_t store_age_ns(void);
+
+/* The device's part of the file; index < VRAMGC_MAX_DEVICES. Marks the device as used. */
+struct vramgc_device *store_device(unsigned index);
+
+void store_settings(const struct options *options, const enum option_origin *origins);
+
+/* These copy the entry, giving it its sequence and, where it is zero, its time_ns. The refusal's
+ * slot is returned so that `granted` can be set later; it is never NULL. */
+void store_action(const struct vramgc_action *action);
+struct vramgc_refusal *store_refusal(const struct vramgc_refusal *refusal);
+void store_mark(const char *label);
+
+/* Adds a point to the device's timeline if its step has passed. For one thread only. */
+void store_sample(struct vramgc_device *device, uint64_t first_step_ns);
+
+/* Single figures; several threads may write the same one. */
+static inline uint64_t figure_get(const uint64_t *figure) {
+    return __atomic_load_n(figure, __ATOMIC_RELAXED);
+}
+
+static inline void figure_set(uint64_t *figure, uint64_t value) {
+    __atomic_store_n(figure, value, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t figure_add(uint64_t *figure, uint64_t value) {
+    return __atomic_add_fetch(figure, value, __ATOMIC_RELAXED);
+}
+
+/* Adds without an atomic read-modify-write: for figures that one lock protects. */
+static inline void figure_bump(uint64_t *figure, uint64_t value) {
+    figure_set(figure, figure_get(figure) + value);
+}
+
+/* For gauges that one lock protects. */
+static inline void gauge_set(struct vramgc_gauge *gauge, uint64_t value) {
+    figure_set(&gauge->current, value);
+    if (value > figure_get(&gauge->peak))
+        figure_set(&gauge->peak, value);
+}
+
+/* For gauges that several threads change. Never falls below zero. */
+void gauge_add(struct vramgc_gauge *gauge, uint64_t bytes);
+void gauge_subtract(struct vramgc_gauge *gauge, uint64_t bytes);
+
+#endif
