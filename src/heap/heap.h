@@ -26,9 +26,9 @@ enum heap_kind { HEAP_NATIVE, HEAP_EXPANDABLE };
 
 /* Kept up to date by every operation; reading them costs nothing. */
 struct heap_figures {
-    uint64_t reserved_bytes;  /* free + allocated + pending */
-    uint64_t allocated_bytes; /* allocated runs */
-    uint64_t active_bytes;    /* allocated and pending runs */
+    uint64_t reserved_bytes;       /* free + allocated + pending */
+    uint64_t allocated_bytes;      /* allocated runs */
+    uint64_t active_bytes;         /* allocated and pending runs */
     uint64_t inactive_split_bytes; /* free runs that share a native segment with other runs */
     uint64_t releasable_bytes; /* native: segments that are one free run; expandable: whole mapped
                                   pages (of the size they were mapped in) inside free runs */

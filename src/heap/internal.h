@@ -1,0 +1,47 @@
+/* internal.h: what a heap is made of, shared by heap.c and view.c and nobody else. */
+#ifndef HEAP_INTERNAL_H
+#define HEAP_INTERNAL_H
+
+#include "heap/directory.h"
+#include "heap/heap.h"
+#include "heap/nodes.h"
+#include "heap/table.h"
+
+struct run {
+    uint64_t address, bytes;
+    struct run *previous, *next; /* neighbours in the segment; NULL at its ends */
+    struct segment *segment;
+    enum heap_state state;
+};
+
+struct segment {
+    uint64_t address, bytes;
+    uint64_t page_bytes; /* expandable: 0 until the first map */
+    uint64_t stream;
+    struct run *first;
+    struct segment *next_aside; /* while set aside: the one set aside after it */
+    enum heap_kind kind;
+};
+
+/* A run gets a cache line of its own. */
+#define RUN_NODE_BYTES     ((size_t)64)
+#define SEGMENT_NODE_BYTES ((size_t)64)
+_Static_assert(sizeof(struct run) <= RUN_NODE_BYTES, "a run must fit into its node");
+_Static_assert(sizeof(struct segment) <= SEGMENT_NODE_BYTES, "a segment must fit into its node");
+
+struct heap {
+    struct nodes runs;
+    struct nodes segments;
+    struct table table;         /* all runs of the segments in the directory */
+    struct directory directory; /* all segments but those set aside */
+    struct segment *aside;      /* oldest first */
+    struct heap_figures figures;
+};
+
+/* Adds `times` times (1, or -1 as an unsigned number, which wraps) what a run is to the figures. */
+void heap_count_run(struct heap_figures *figures, const struct run *run, uint64_t times);
+
+/* Into how many contiguous mapped stretches the segment falls; 1 for a native one. */
+uint64_t heap_count_stretches(const struct segment *segment);
+
+#endif

@@ -1,0 +1,88 @@
+/* table.c: see table.h. Must not call malloc, directly or through libc. */
+#include "heap/table.h"
+
+#include "heap/nodes.h"
+
+#define TABLE_FIRST_CAPACITY ((size_t)1024)
+
+/* Multiplication by 2^64 / golden ratio, upper bits: spreads the regular steps in which segments
+ * and blocks are placed (Knuth, The Art of Computer Programming 3, section 6.4). */
+static size_t home_of(const struct table *table, uint64_t address) {
+    return (size_t)((address * UINT64_C(0x9E3779B97F4A7C15)) >> table->shift);
+}
+
+static size_t slot_after(const struct table *table, size_t slot) {
+    return (slot + 1) & (table->capacity - 1);
+}
+
+/* The slot that holds the address, or the empty one where it belongs. */
+static size_t slot_of(const struct table *table, uint64_t address) {
+    size_t slot = home_of(table, address);
+    while (table->slots[slot].run && table->slots[slot].address != address)
+        slot = slot_after(table, slot);
+    return slot;
+}
+
+struct run *table_find(const struct table *table, uint64_t address) {
+    if (table->capacity == 0)
+        return NULL;
+    return table->slots[slot_of(table, address)].run;
+}
+
+void table_insert(struct table *table, uint64_t address, struct run *run) {
+    table->slots[slot_of(table, address)] = (struct table_slot){address, run};
+    table->count++;
+}
+
+/* Whether an entry found at `slot` may move back to `hole`: only if its home is not between. */
+static bool may_fill(const struct table *table, size_t hole, size_t slot) {
+    size_t mask = table->capacity - 1;
+    size_t home = home_of(table, table->slots[slot].address);
+    return ((slot - home) & mask) >= ((slot - hole) & mask);
+}
+
+void table_erase(struct table *table, uint64_t address) {
+    size_t hole = slot_of(table, address);
+    size_t slot = slot_after(table, hole);
+    while (table->slots[slot].run) {
+        if (may_fill(table, hole, slot)) {
+            table->slots[hole] = table->slots[slot];
+            hole = slot;
+        }
+        slot = slot_after(table, slot);
+    }
+    table->slots[hole].run = NULL;
+    table->count--;
+}
+
+static unsigned log2_of(size_t power) {
+    return (unsigned)__builtin_ctzll(power);
+}
+
+static bool grow_to(struct table *table, size_t capacity) {
+    struct table larger = {.capacity = capacity, .shift = 64 - log2_of(capacity)};
+    larger.slots = nodes_map(capacity * sizeof *larger.slots);
+    if (!larger.slots)
+        return false;
+    for (size_t i = 0; i < table->capacity; i++)
+        if (table->slots[i].run)
+            table_insert(&larger, table->slots[i].address, table->slots[i].run);
+    table_release(table);
+    *table = larger;
+    return true;
+}
+
+bool table_reserve(struct table *table, size_t count) {
+    size_t needed = 2 * (table->count + count);
+    if (needed <= table->capacity)
+        return true;
+    size_t capacity = table->capacity ? table->capacity : TABLE_FIRST_CAPACITY;
+    while (capacity < needed)
+        capacity *= 2;
+    return grow_to(table, capacity);
+}
+
+void table_release(struct table *table) {
+    nodes_unmap(table->slots, table->capacity * sizeof *table->slots);
+    *table = (struct table){0};
+}
