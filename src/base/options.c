@@ -10,8 +10,8 @@
 
 #define PREFIX "VRAMGC_"
 
-/* Set by the launcher for the library; not for people. */
-static const char *const private_variables[] = {"VRAMGC_RUN_ID"};
+/* Set by vramgc for itself; not for people. */
+static const char *const private_variables[] = {"VRAMGC_RUN_ID", "VRAMGC_CHOSE_ALLOC_CONF"};
 
 const struct option_info option_table[] = {
 #define OPTION(type, name, variable, standard, low, high, words, help)                             \

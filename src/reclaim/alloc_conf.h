@@ -1,0 +1,27 @@
+/* alloc_conf.h: the setting of PyTorch's allocator, chosen where nobody chose one. It has to be in
+ * the environment before PyTorch's allocator reads it, which is at its first use, after cuInit. */
+#ifndef ALLOC_CONF_H
+#define ALLOC_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct alloc_conf {
+    char value[256];   /* what PyTorch will read; "" for nothing */
+    char why[128];     /* one phrase: who chose it and why */
+    char torch[32];    /* PyTorch's version, "" if it could not be told */
+    bool expandable;   /* the value asks for expandable segments */
+};
+
+/* wish as in VRAMGC_ALLOC_CONF. Called once, at cuInit; may change the environment. */
+void alloc_conf_apply(const char *wish, struct alloc_conf *out);
+
+/* Whether expandable segments are known to be sound in a version such as "2.5.1+cu124". From
+ * shared experience with 2.1 ... 2.15: they exist from 2.1 on; 2.13 refuses to work on cards whose
+ * driver does not answer the fabric query, so it is left out. Pure. */
+bool alloc_conf_is_sound(const char *torch_version);
+
+/* Reads __version__ out of a torch/version.py. False: not found. */
+bool alloc_conf_read_version(const char *path, char *out, size_t capacity);
+
+#endif

@@ -1,0 +1,130 @@
+/* api.c: the functions of include/vramgc.h. Each only reads what is recorded, or leaves a wish for
+ * vramgc's own thread. */
+#define VRAMGC_BUILD
+#include "vramgc.h"
+
+#include "record/device.h"
+#include "record/record.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct device *known_device(int index) {
+    return record_is_on() && index >= 0 ? device_if_ready((unsigned)index) : NULL;
+}
+
+int vramgc_version(void) {
+    return VRAMGC_VERSION_NUMBER;
+}
+
+int vramgc_snapshot(int index, struct vramgc_snapshot *out) {
+    struct device *device = known_device(index);
+    if (!device || out->size != sizeof *out)
+        return -1;
+    const struct vramgc_device_stats *stats = &device->out->stats;
+    out->held_bytes = figure_get(&stats->held_bytes.current);
+    out->reserved_bytes = figure_get(&stats->reserved_bytes.current);
+    out->allocated_bytes = figure_get(&stats->allocated_bytes.current);
+    out->active_bytes = figure_get(&stats->active_bytes.current);
+    out->inactive_split_bytes = figure_get(&stats->inactive_split_bytes.current);
+    out->releasable_bytes = figure_get(&stats->releasable_bytes.current);
+    out->idle_bytes = figure_get(&stats->idle_bytes.current);
+    out->largest_hole_bytes = figure_get(&stats->largest_hole_bytes.current);
+    out->segments = figure_get(&stats->segments.current);
+    out->blocks = figure_get(&stats->blocks.current);
+    out->reclaims = figure_get(&stats->reclaims);
+    out->refusals = figure_get(&stats->refusals);
+    out->soft_ooms = figure_get(&stats->soft_ooms);
+    out->flushes = figure_get(&stats->flushes);
+    return 0;
+}
+
+struct copy {
+    struct vramgc_block *out;
+    size_t capacity, count;
+    size_t run_first;   /* first block of the current mapped run */
+    uint64_t run_start; /* its address */
+    uint64_t run_end;   /* where it ends so far; 0: none */
+};
+
+/* All blocks of a contiguous mapped run get its address and, once it is known, its size. */
+static void end_run(struct copy *copy) {
+    for (size_t i = copy->run_first; copy->run_end && i < copy->count && i < copy->capacity; i++) {
+        copy->out[i].segment_address = copy->run_start;
+        copy->out[i].segment_bytes = copy->run_end - copy->run_start;
+    }
+    copy->run_end = 0;
+}
+
+static void follow_run(struct copy *copy, const struct heap_run *run) {
+    if (copy->run_end != run->address)
+        end_run(copy);
+    if (!copy->run_end) {
+        copy->run_first = copy->count;
+        copy->run_start = run->address;
+    }
+    copy->run_end = run->address + run->bytes;
+}
+
+static bool copy_run(const struct heap_run *run, void *context) {
+    static const uint32_t states[] = {[HEAP_FREE] = VRAMGC_BLOCK_FREE,
+                                      [HEAP_ALLOCATED] = VRAMGC_BLOCK_ALLOCATED,
+                                      [HEAP_PENDING] = VRAMGC_BLOCK_PENDING};
+    struct copy *copy = context;
+    if (run->kind != HEAP_EXPANDABLE || run->state == HEAP_UNMAPPED)
+        end_run(copy);
+    if (run->state == HEAP_UNMAPPED)
+        return true;
+    if (run->kind == HEAP_EXPANDABLE)
+        follow_run(copy, run);
+    if (copy->count < copy->capacity)
+        copy->out[copy->count] = (struct vramgc_block){
+            .address = run->address,
+            .bytes = run->bytes,
+            .segment_address = run->segment_address,
+            .segment_bytes = run->segment_bytes,
+            .stream = run->stream,
+            .state = states[run->state],
+            .expandable = run->kind == HEAP_EXPANDABLE,
+        };
+    copy->count++;
+    return true;
+}
+
+int vramgc_blocks(int index, struct vramgc_block *out, size_t capacity, size_t *count) {
+    struct device *device = known_device(index);
+    if (!device)
+        return -1;
+    struct copy copy = {.out = out, .capacity = capacity};
+    lock_take(&device->lock);
+    heap_walk(device->heap, copy_run, &copy);
+    end_run(&copy);
+    lock_give(&device->lock);
+    *count = copy.count;
+    return 0;
+}
+
+int vramgc_mark(const char *label) {
+    if (!record_is_on())
+        return -1;
+    store_mark(label);
+    return 0;
+}
+
+int vramgc_reclaim(int index) {
+    struct device *device = known_device(index);
+    enum policy_mode mode = record_policy_settings().mode;
+    if (!device || mode == POLICY_OFF)
+        return -1;
+    atomic_store(&device->asked, true);
+    ticker_kick();
+    return 0;
+}
+
+int vramgc_write_report(const char *path) {
+    if (!record_is_on()) {
+        errno = ENODATA;
+        return -1;
+    }
+    return store_save_as(path) ? 0 : -1;
+}

@@ -1,0 +1,140 @@
+/* blocks.c: the hot path: blocks handed out and given back by PyTorch's caching allocator. Called
+ * with the allocator's own lock held and perhaps without the GIL: it must never wait for either,
+ * allocate, log or call the driver.
+ *
+ * A block given back while another stream still uses it looks free in the block event. PyTorch
+ * records one event for each such stream right before, on the same thread; the block is free when
+ * all of them have passed, which PyTorch finds out by cudaEventQuery or cudaEventSynchronize. */
+#include "base/lock.h"
+#include "record/device.h"
+#include "record/ledger.h"
+#include "record/record.h"
+
+THREAD_LOCAL struct record_thread record_thread;
+
+static struct {
+    struct lock lock;
+    struct ledger events; /* event -> link: address of the block */
+    struct ledger waits;  /* address of the block -> link: events outstanding */
+    atomic_size_t pending;
+} self;
+
+static void mean_of_held_over_live(struct vramgc_device_stats *stats) {
+    uint64_t live = figure_get(&stats->allocated_bytes.current);
+    if (live < MEBIBYTE)
+        return;
+    double ratio = (double)figure_get(&stats->held_bytes.current) / (double)live;
+    figure_bump(&stats->held_over_live_sum, (uint64_t)(ratio * 1000 + 0.5));
+    figure_bump(&stats->held_over_live_events, 1);
+}
+
+static void unmatched(void) {
+    figure_add(&store_file()->process.unmatched_blocks, 1);
+}
+
+static bool hand_out(struct device *device, uint64_t address, uint64_t bytes) {
+    figure_bump(&device->out->stats.block_allocs, 1);
+    figure_bump(&device->out->stats.block_alloc_bytes, bytes);
+    if (LIKELY(heap_allocate(device->heap, address, bytes)))
+        return true;
+    /* Most likely a pending block whose end was not seen. */
+    return heap_complete(device->heap, address) && heap_allocate(device->heap, address, bytes);
+}
+
+static bool take_back(struct device *device, uint64_t address, bool pending) {
+    figure_bump(&device->out->stats.block_frees, 1);
+    if (LIKELY(!pending))
+        return heap_free(device->heap, address, NULL);
+    figure_bump(&device->out->stats.pending_frees, 1);
+    return heap_pend(device->heap, address, NULL);
+}
+
+/* Files the events that the block waits for. False: no room; the block counts as free at once. */
+static bool wait_for_events(unsigned device, uint64_t address) {
+    struct record_thread *thread = &record_thread;
+    struct ledger_entry wait = {
+        .key = address, .link = thread->event_count, .device = (uint16_t)device};
+    bool filed;
+    lock_take(&self.lock);
+    filed = ledger_put(&self.waits, &wait, NULL);
+    for (unsigned i = 0; filed && i < thread->event_count; i++) {
+        struct ledger_entry event = {
+            .key = thread->events[i], .link = address, .device = (uint16_t)device};
+        filed = ledger_put(&self.events, &event, NULL);
+    }
+    lock_give(&self.lock);
+    if (filed)
+        atomic_fetch_add(&self.pending, 1);
+    return filed;
+}
+
+void record_block(unsigned index, uint64_t address, int64_t bytes) {
+    struct device *device = device_at(index);
+    if (UNLIKELY(!device || !address))
+        return;
+    struct record_thread *thread = &record_thread;
+    bool pending = bytes < 0 && UNLIKELY(thread->event_count > 0) &&
+                   wait_for_events(index, address);
+    thread->event_count = 0;
+    thread->frees_since_block = 0;
+    lock_take(&device->lock);
+    bool fits = bytes > 0 ? hand_out(device, address, (uint64_t)bytes)
+                          : take_back(device, address, pending);
+    device_publish(device);
+    mean_of_held_over_live(&device->out->stats);
+    lock_give(&device->lock);
+    if (UNLIKELY(!fits))
+        unmatched();
+}
+
+void record_event(uint64_t event) {
+    struct record_thread *thread = &record_thread;
+    if (thread->event_count < RECORD_MAX_EVENTS)
+        thread->events[thread->event_count++] = event;
+}
+
+void record_event_done(uint64_t event) {
+    struct ledger_entry done, *wait;
+    bool completed = false;
+    if (LIKELY(atomic_load_explicit(&self.pending, memory_order_relaxed) == 0))
+        return;
+    lock_take(&self.lock);
+    if (ledger_take(&self.events, event, &done) &&
+        (wait = ledger_find(&self.waits, done.link)) != NULL && --wait->link == 0)
+        completed = ledger_take(&self.waits, done.link, NULL);
+    lock_give(&self.lock);
+    struct device *device = completed ? device_if_ready(done.device) : NULL;
+    if (!device)
+        return;
+    atomic_fetch_sub(&self.pending, 1);
+    lock_take(&device->lock);
+    bool fits = heap_complete(device->heap, done.link);
+    device_publish(device);
+    lock_give(&device->lock);
+    if (!fits)
+        unmatched();
+}
+
+void record_stream_asked(uint64_t stream, bool capturing) {
+    struct record_thread *thread = &record_thread;
+    thread->stream_asked = true;
+    thread->stream_capturing = capturing;
+    thread->stream = stream;
+    thread->event_count = 0; /* those were for blocks freed during a capture */
+}
+
+static bool is_of_device(const struct ledger_entry *entry, void *context) {
+    return entry->device == *(const unsigned *)context;
+}
+
+void blocks_reset(unsigned device) {
+    lock_take(&self.lock);
+    ledger_sweep(&self.events, is_of_device, &device);
+    ledger_sweep(&self.waits, is_of_device, &device);
+    atomic_store(&self.pending, self.waits.count);
+    lock_give(&self.lock);
+}
+
+void blocks_unlock(void) {
+    lock_force_open(&self.lock);
+}

@@ -1,0 +1,133 @@
+/* device.c: the devices in use, each with its shadow heap, its lock and its place in the file. A
+ * device comes up at its first event and never goes away. */
+#include "record/device.h"
+
+#include "base/text.h"
+
+static struct {
+    struct lock lock; /* bringing a device up */
+    struct device devices[VRAMGC_MAX_DEVICES];
+} self;
+
+/* What the driver says of a device, asked before any lock is taken. */
+struct about {
+    char name[64];
+    char bus_id[16];
+    int major, minor;
+};
+
+static struct about describe(CUdevice device) {
+    struct about about = {{0}, {0}, 0, 0};
+    real_cuDeviceGetName_t get_name = REAL(cuDeviceGetName);
+    real_cuDeviceGetPCIBusId_t get_bus = REAL(cuDeviceGetPCIBusId);
+    real_cuDeviceGetAttribute_t get_attribute = REAL(cuDeviceGetAttribute);
+    if (get_name)
+        get_name(about.name, (int)sizeof about.name - 1, device);
+    if (get_bus)
+        get_bus(about.bus_id, (int)sizeof about.bus_id - 1, device);
+    if (get_attribute) {
+        get_attribute(&about.major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+        get_attribute(&about.minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    }
+    return about;
+}
+
+static void read_total(struct device *device, unsigned index) {
+    real_cuDeviceTotalMem_v2_t get_total = REAL(cuDeviceTotalMem_v2);
+    size_t total = 0;
+    if (get_total && get_total(&total, (CUdevice)index) == CUDA_SUCCESS) {
+        figure_set(&device->out->total_bytes, total);
+        atomic_store(&device->total_bytes, total);
+    }
+}
+
+static bool bring_up(struct device *device, unsigned index) {
+    struct vramgc_device *out = store_device(index);
+    struct about about = describe((CUdevice)index);
+    lock_take(&self.lock);
+    if (!device->heap) {
+        device->heap = heap_create();
+        device->out = out;
+        text_copy(out->name, sizeof out->name, about.name);
+        text_copy(out->bus_id, sizeof out->bus_id, about.bus_id);
+        out->compute_major = (uint32_t)about.major;
+        out->compute_minor = (uint32_t)about.minor;
+    }
+    bool usable = device->heap != NULL;
+    lock_give(&self.lock);
+    if (usable)
+        read_total(device, index);
+    atomic_store_explicit(&device->ready, usable, memory_order_release);
+    return usable;
+}
+
+struct device *device_at(unsigned index) {
+    if (UNLIKELY(index >= VRAMGC_MAX_DEVICES)) {
+        figure_add(&store_file()->process.internal_errors, 1);
+        return NULL;
+    }
+    struct device *device = &self.devices[index];
+    if (UNLIKELY(!atomic_load_explicit(&device->ready, memory_order_acquire)))
+        return bring_up(device, index) ? device : NULL;
+    return device;
+}
+
+struct device *device_if_ready(unsigned index) {
+    if (index >= VRAMGC_MAX_DEVICES)
+        return NULL;
+    struct device *device = &self.devices[index];
+    return atomic_load_explicit(&device->ready, memory_order_acquire) ? device : NULL;
+}
+
+struct device *device_current(void) {
+    real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
+    CUdevice index;
+    if (!get_device || get_device(&index) != CUDA_SUCCESS || index < 0)
+        return NULL;
+    struct device *device = device_at((unsigned)index);
+    if (device && !__atomic_load_n(&device->context, __ATOMIC_RELAXED)) {
+        CUcontext context = NULL;
+        real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
+        if (get_current && get_current(&context) == CUDA_SUCCESS)
+            __atomic_store_n(&device->context, context, __ATOMIC_RELAXED);
+    }
+    return device;
+}
+
+unsigned device_index(const struct device *device) {
+    return (unsigned)(device - self.devices);
+}
+
+void devices_forget(void) {
+    lock_force_open(&self.lock);
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        lock_force_open(&self.devices[i].lock);
+        lock_force_open(&self.devices[i].policy_lock);
+    }
+}
+
+void device_publish(struct device *device) {
+    const struct heap_figures *figures = heap_figures(device->heap);
+    struct vramgc_device_stats *stats = &device->out->stats;
+    gauge_set(&stats->reserved_bytes, figures->reserved_bytes);
+    gauge_set(&stats->allocated_bytes, figures->allocated_bytes);
+    gauge_set(&stats->active_bytes, figures->active_bytes);
+    gauge_set(&stats->inactive_split_bytes, figures->inactive_split_bytes);
+    gauge_set(&stats->releasable_bytes, figures->releasable_bytes);
+    gauge_set(&stats->idle_bytes, figures->idle_bytes);
+    gauge_set(&stats->segments, figures->segments);
+    gauge_set(&stats->blocks, figures->blocks);
+}
+
+bool device_read_memory(struct device *device) {
+    real_cuMemGetInfo_v2_t get_info = REAL(cuMemGetInfo_v2);
+    size_t free_bytes = 0, total_bytes = 0;
+    if (!get_info || get_info(&free_bytes, &total_bytes) != CUDA_SUCCESS)
+        return false;
+    atomic_store(&device->free_bytes, free_bytes);
+    atomic_store(&device->total_bytes, total_bytes);
+    atomic_store(&device->free_read_ns, clock_ns());
+    figure_set(&device->out->total_bytes, total_bytes);
+    gauge_set(&device->out->stats.used_bytes, minus_u64(total_bytes, free_bytes));
+    return true;
+}

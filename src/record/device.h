@@ -1,0 +1,65 @@
+/* device.h: what the files of this room share: the devices with their heaps, and the settings. */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+#include "base/base.h"
+#include "base/lock.h"
+#include "base/options.h"
+#include "heap/heap.h"
+#include "policy/policy.h"
+#include "real/real.h"
+#include "store/store.h"
+
+struct device {
+    struct lock lock; /* the heap and its figures in the file */
+    struct heap *heap;
+    struct vramgc_device *out;
+    struct policy_state policy; /* under policy_lock */
+    struct lock policy_lock;
+    CUcontext context;               /* in which our own thread may ask */
+    _Atomic uint64_t total_bytes;    /* of the device; 0: not known yet */
+    _Atomic uint64_t free_bytes;     /* at the latest reading */
+    _Atomic uint64_t free_read_ns;   /* when that was */
+    _Atomic bool expandable;         /* PyTorch has mapped memory itself */
+    _Atomic bool asked;              /* vramgc_reclaim was called */
+    _Atomic bool wanted;             /* a reclaim was due where it could not be done */
+    atomic_int verdict;              /* why it could not: enum soft_oom */
+    _Atomic bool ready;
+};
+
+/* NULL when the index is out of range or the device cannot be kept track of. */
+struct device *device_at(unsigned index);
+
+/* The same without bringing the device up. */
+struct device *device_if_ready(unsigned index);
+
+/* The device of this thread's current context; NULL when there is none. */
+struct device *device_current(void);
+unsigned device_index(const struct device *device);
+
+/* For a forked child: locks open. */
+void devices_forget(void);
+
+/* Copies the heap's figures into the file; the device's lock must be held. */
+void device_publish(struct device *device);
+
+/* Asks the driver for free and total. False when that failed. */
+bool device_read_memory(struct device *device);
+
+const struct options *record_options(void);
+struct policy_settings record_policy_settings(void);
+
+/* ticker.c */
+bool ticker_start(void);
+void ticker_kick(void);
+void ticker_stop(void);
+
+/* memory.c, vmm.c, blocks.c: drop what is known of a device; lock: open locks in a child. */
+void memory_reset(unsigned device);
+void memory_unlock(void);
+void vmm_reset(unsigned device);
+void vmm_unlock(void);
+void blocks_reset(unsigned device);
+void blocks_unlock(void);
+
+#endif

@@ -1,0 +1,165 @@
+/* memory.c: allocations by address: what was handed out, to whom, of which class. Free: the record
+ * is taken out before the call and put back if the driver refuses; allocation: recorded only after
+ * it succeeded. So an address that the driver hands out again at once is never lost or doubled. */
+#include "base/lock.h"
+#include "record/device.h"
+#include "record/ledger.h"
+#include "record/record.h"
+
+enum { FLAG_SEGMENT = 1 };
+
+static struct {
+    struct lock lock;
+    struct ledger addresses;
+} self;
+
+static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t class) {
+    switch (class) {
+    case CLASS_POOL:
+        return &stats->pool_bytes;
+    case CLASS_MANAGED:
+        return &stats->managed_bytes;
+    case CLASS_PINNED:
+    case CLASS_REGISTERED:
+        return &stats->pinned_bytes;
+    case CLASS_IMPORTED:
+        return &stats->imported_bytes;
+    case CLASS_GRAPH:
+        return &stats->graph_bytes;
+    case CLASS_ADDRESS:
+        return &stats->address_bytes;
+    default:
+        return NULL;
+    }
+}
+
+static void count(struct device *device, uint32_t class, uint64_t bytes, bool segment, bool more) {
+    void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_add : gauge_subtract;
+    struct vramgc_device_stats *stats = &device->out->stats;
+    struct vramgc_gauge *gauge = gauge_of(stats, class);
+    if (gauge)
+        change(gauge, bytes);
+    if (class == CLASS_DEVICE || class == CLASS_POOL)
+        change(&stats->held_bytes, bytes);
+    if (class == CLASS_DEVICE && !segment)
+        change(&stats->other_bytes, bytes);
+}
+
+static void add_segment(struct device *device, uint64_t address, uint64_t bytes) {
+    lock_take(&device->lock);
+    bool added = heap_segment_add(device->heap, address, bytes, record_thread.stream);
+    figure_bump(&device->out->stats.segment_allocs, 1);
+    device_publish(device);
+    lock_give(&device->lock);
+    if (!added)
+        figure_add(&store_file()->process.unmatched_blocks, 1);
+}
+
+void record_allocated(enum record_class class, uint64_t address, uint64_t bytes, bool allocator) {
+    struct device *device;
+    if (!record_ready() || !address || !(device = device_current()))
+        return;
+    bool segment = allocator && class == CLASS_DEVICE, replaced = false;
+    struct ledger_entry entry = {.key = address,
+                                 .bytes = bytes,
+                                 .class = class,
+                                 .device = (uint16_t)device_index(device),
+                                 .flags = segment ? FLAG_SEGMENT : 0};
+    struct record_taken lost;
+    record_take(address, &lost); /* a free that was not seen: else the sums would grow for ever */
+    if (lost.known) {
+        record_gone(&lost);
+        figure_add(&store_file()->process.lost_frees, 1);
+    }
+    lock_take(&self.lock);
+    bool kept = ledger_put(&self.addresses, &entry, &replaced);
+    lock_give(&self.lock);
+    if (!kept) {
+        figure_add(&store_file()->process.internal_errors, 1);
+        return;
+    }
+    figure_add(&device->out->stats.driver_calls, 1);
+    record_granted(bytes);
+    count(device, class, bytes, segment, true);
+    if (segment)
+        add_segment(device, address, bytes);
+}
+
+void record_take(uint64_t address, struct record_taken *taken) {
+    struct ledger_entry entry;
+    *taken = (struct record_taken){.address = address};
+    if (!record_is_on())
+        return;
+    lock_take(&self.lock);
+    taken->known = ledger_take(&self.addresses, address, &entry);
+    lock_give(&self.lock);
+    if (!taken->known)
+        return;
+    taken->bytes = entry.bytes;
+    taken->class = entry.class;
+    taken->device = entry.device;
+    taken->segment = entry.flags & FLAG_SEGMENT;
+    struct device *device = device_if_ready(taken->device);
+    if (!taken->segment || !device)
+        return;
+    lock_take(&device->lock);
+    heap_segment_remove(device->heap, address, NULL);
+    device_publish(device);
+    lock_give(&device->lock);
+}
+
+void record_put_back(const struct record_taken *taken) {
+    struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
+    if (!device || !record_is_on())
+        return;
+    struct ledger_entry entry = {.key = taken->address,
+                                 .bytes = taken->bytes,
+                                 .class = taken->class,
+                                 .device = (uint16_t)taken->device,
+                                 .flags = taken->segment ? FLAG_SEGMENT : 0};
+    lock_take(&self.lock);
+    bool kept = ledger_put(&self.addresses, &entry, NULL);
+    lock_give(&self.lock);
+    if (!kept)
+        figure_add(&store_file()->process.internal_errors, 1);
+    if (!taken->segment)
+        return;
+    lock_take(&device->lock);
+    heap_segment_restore(device->heap, taken->address);
+    device_publish(device);
+    lock_give(&device->lock);
+}
+
+void record_gone(const struct record_taken *taken) {
+    if (!record_is_on())
+        return;
+    struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
+    if (!device) {
+        if (taken->address)
+            figure_add(&store_file()->process.unknown_frees, 1);
+        return;
+    }
+    figure_add(&device->out->stats.driver_calls, 1);
+    count(device, taken->class, taken->bytes, taken->segment, false);
+    if (!taken->segment)
+        return;
+    record_thread.frees_since_block++;
+    lock_take(&device->lock);
+    heap_segment_forget(device->heap, taken->address);
+    figure_bump(&device->out->stats.segment_frees, 1);
+    lock_give(&device->lock);
+}
+
+static bool is_of_device(const struct ledger_entry *entry, void *context) {
+    return entry->device == *(const unsigned *)context;
+}
+
+void memory_reset(unsigned device) {
+    lock_take(&self.lock);
+    ledger_sweep(&self.addresses, is_of_device, &device);
+    lock_give(&self.lock);
+}
+
+void memory_unlock(void) {
+    lock_force_open(&self.lock);
+}

@@ -1,0 +1,119 @@
+/* record.h: one function for each thing that can happen to device memory. The hooks call these
+ * around the real calls; everything vramgc knows comes through here. None of them calls the driver
+ * with a lock held, waits for Python, or can fail the caller.
+ *
+ * Recording begins at the first use of CUDA in a process (record_ready) and ends in a forked child.
+ * Until then, and with VRAMGC_MODE=off, all of these do nothing. */
+#ifndef RECORD_H
+#define RECORD_H
+
+#include "base/base.h"
+#include "real/real.h"
+#include "vramgc_format.h"
+
+enum record_class {
+    CLASS_DEVICE,     /* cudaMalloc and its like */
+    CLASS_POOL,       /* stream-ordered */
+    CLASS_MANAGED,    /* migrates */
+    CLASS_PINNED,     /* page-locked host memory made by the driver */
+    CLASS_REGISTERED, /* host memory of the program, page-locked afterwards */
+    CLASS_IMPORTED,   /* another process's memory */
+    CLASS_GRAPH,      /* allocated while a stream was captured */
+    CLASS_ADDRESS,    /* address space only */
+    CLASS_COUNT
+};
+
+enum { RECORD_MAX_EVENTS = 64 };
+
+/* What the calls of one thread have told so far. PyTorch's allocator makes certain calls right
+ * before others, on the same thread; that is how the invisible becomes visible. */
+struct record_thread {
+    unsigned depth;            /* hooks this thread is inside of */
+    bool context_seen;         /* a context was made inside the current hook */
+    bool stream_asked;         /* the allocator has just asked whether a stream is captured */
+    bool stream_capturing;     /* and it was */
+    uint64_t stream;           /* that stream */
+    unsigned frees_since_block; /* segments the allocator freed since its latest block event */
+    unsigned event_count;
+    uint64_t events[RECORD_MAX_EVENTS]; /* recorded by the allocator since its latest block event */
+    uint64_t refused_bytes;    /* the request answered with out of memory, until it is asked again */
+    uint64_t refused_ns;
+    uint64_t refused_reserved_bytes;
+    uint32_t refused_reason;
+    struct vramgc_refusal *refusal; /* the driver refused, and the caller may ask again */
+};
+
+extern THREAD_LOCAL struct record_thread record_thread;
+
+enum record_state { RECORD_ASLEEP, RECORD_ON, RECORD_INERT };
+extern atomic_int record_state;
+
+static inline bool record_is_on(void) {
+    return atomic_load_explicit(&record_state, memory_order_relaxed) == RECORD_ON;
+}
+
+/* Begins recording if this is the first use of CUDA. Whether recording is on. */
+bool record_ready(void);
+
+/* cuInit was called: nothing is written yet, but settings are read, and PyTorch's allocator is
+ * given its setting if nobody chose one. */
+void record_cuda_begins(void);
+
+/* An allocation succeeded. allocator: the caller is PyTorch's caching allocator. */
+void record_allocated(enum record_class class, uint64_t address, uint64_t bytes, bool allocator);
+
+/* What a free took out of the books, to be put back should the driver refuse. */
+struct record_taken {
+    bool known;
+    bool segment; /* of PyTorch's allocator */
+    uint64_t address, bytes;
+    uint32_t class;
+    unsigned device;
+};
+
+void record_take(uint64_t address, struct record_taken *taken);
+void record_put_back(const struct record_taken *taken);
+void record_gone(const struct record_taken *taken);
+
+/* The driver refused for lack of memory; and the caller asked again and got it. */
+void record_refused(enum real_id id, uint64_t bytes);
+void record_granted(uint64_t bytes);
+
+/* Whether this cudaMalloc of PyTorch's allocator is to be answered with out of memory, so that it
+ * empties its cache and asks again. */
+bool record_refuse_segment(const void *caller, uint64_t bytes);
+
+/* Virtual memory management. allocator: as above. */
+void record_reserved(uint64_t address, uint64_t bytes, bool allocator);
+void record_range_gone(uint64_t address);
+void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
+                    bool allocator);
+void record_imported_handle(uint64_t handle);
+void record_retained(uint64_t handle);
+struct record_taken record_release_begin(uint64_t handle);
+void record_release_failed(const struct record_taken *taken);
+void record_mapped(uint64_t address, uint64_t bytes, uint64_t handle);
+void record_unmap_begin(uint64_t address, uint64_t bytes);
+void record_unmap_failed(uint64_t address, uint64_t bytes);
+void record_unmap_done(uint64_t address, uint64_t bytes);
+void record_driver_call(void);
+
+/* Blocks of PyTorch's allocator: bytes > 0 handed out, < 0 given back. The hot path. */
+void record_block(unsigned device, uint64_t address, int64_t bytes);
+void record_out_of_memory(unsigned device);
+
+/* Calls of PyTorch's allocator that explain its blocks. */
+void record_stream_asked(uint64_t stream, bool capturing);
+void record_event(uint64_t event);
+void record_event_done(uint64_t event);
+
+void record_capture_begin(void);
+void record_capture_end(void);
+bool record_capturing(void);
+
+void record_memory_info(uint64_t free_bytes, uint64_t total_bytes);
+void record_reset(unsigned device);
+void record_call(enum real_id id);
+void record_call_failed(enum real_id id);
+
+#endif

@@ -1,0 +1,190 @@
+/* segment.c: before PyTorch's allocator takes a segment from the driver: is it time to have memory
+ * given back, and may that be done by refusing this one call? Runs in the caller's thread with the
+ * allocator's lock held: it must not wait, and asks the driver only for free and total. */
+#include "base/log.h"
+#include "reclaim/soft_oom.h"
+#include "record/device.h"
+#include "record/record.h"
+
+static atomic_bool broken; /* a refusal of ours once became a real error */
+
+static struct soft_oom_facts facts_of(struct device *device, const void *caller) {
+    const struct record_thread *thread = &record_thread;
+    return (struct soft_oom_facts){
+        .from_allocator = caller != NULL,
+        .stream_asked = thread->stream_asked,
+        .stream_capturing = thread->stream_capturing,
+        .capturing = record_capturing(),
+        .frees_since_block = thread->frees_since_block,
+        .refused_bytes = thread->refused_bytes,
+        .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
+        .broken = atomic_load_explicit(&broken, memory_order_relaxed),
+        .releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current),
+        .min_gain_bytes = record_options()->min_gain,
+    };
+}
+
+static struct policy_decision decide(struct device *device, uint64_t bytes) {
+    struct policy_settings settings = record_policy_settings();
+    struct policy_reading reading = {
+        .now_ns = clock_ns(),
+        .total_bytes = atomic_load(&device->total_bytes),
+        .free_bytes = atomic_load(&device->free_bytes),
+        .releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current),
+        .request_bytes = bytes,
+    };
+    reading.latest_event_ns = reading.now_ns;
+    lock_take(&device->policy_lock);
+    struct policy_decision decision = policy_decide(&settings, &device->policy, &reading);
+    lock_give(&device->policy_lock);
+    return decision;
+}
+
+static void acted(struct device *device, uint64_t freed_bytes) {
+    lock_take(&device->policy_lock);
+    policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
+                 atomic_load(&device->free_bytes) + freed_bytes);
+    lock_give(&device->policy_lock);
+}
+
+static void note_observed(struct device *device, uint64_t bytes, uint32_t reason) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t reserved = figure_get(&stats->reserved_bytes.current);
+    struct vramgc_action action = {
+        .kind = VRAMGC_ACTION_SOFT_OOM,
+        .reason = reason,
+        .device = device_index(device),
+        .observed = 1,
+        .request_bytes = bytes,
+        .used_bytes = figure_get(&stats->used_bytes.current),
+        .before_bytes = reserved,
+        .after_bytes = minus_u64(reserved, figure_get(&stats->releasable_bytes.current)),
+    };
+    store_action(&action);
+    figure_add(&stats->would_reclaims, 1);
+    acted(device, figure_get(&stats->releasable_bytes.current));
+}
+
+static void begin_refusal(struct device *device, uint64_t bytes, uint32_t reason) {
+    struct record_thread *thread = &record_thread;
+    thread->refused_bytes = bytes;
+    thread->refused_ns = clock_ns();
+    thread->refused_reason = reason;
+    thread->refused_reserved_bytes = figure_get(&device->out->stats.reserved_bytes.current);
+}
+
+/* The allocator asks again: what it freed in between is what the refusal gained. */
+static void end_refusal(struct device *device) {
+    struct record_thread *thread = &record_thread;
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t after = figure_get(&stats->reserved_bytes.current);
+    uint64_t gained = minus_u64(thread->refused_reserved_bytes, after);
+    struct vramgc_action action = {
+        .kind = VRAMGC_ACTION_SOFT_OOM,
+        .reason = thread->refused_reason,
+        .device = device_index(device),
+        .request_bytes = thread->refused_bytes,
+        .used_bytes = figure_get(&stats->used_bytes.current),
+        .before_bytes = thread->refused_reserved_bytes,
+        .after_bytes = after,
+        .took_ns = clock_ns() - thread->refused_ns,
+    };
+    thread->refused_bytes = 0;
+    store_action(&action);
+    figure_add(&stats->soft_ooms, 1);
+    figure_add(&stats->reclaims, 1);
+    figure_add(&stats->alloc_retries, 1);
+    figure_add(&stats->reclaimed_bytes, gained);
+    figure_add(&stats->reclaim_ns, action.took_ns);
+    acted(device, gained);
+}
+
+bool record_refuse_segment(const void *caller, uint64_t bytes) {
+    struct record_thread *thread = &record_thread;
+    struct device *device = record_ready() ? device_current() : NULL;
+    if (!device)
+        return false;
+    if (thread->refusal && thread->refusal->request_bytes == bytes)
+        figure_add(&device->out->stats.alloc_retries, 1);
+    if (thread->refused_bytes) {
+        end_refusal(device);
+        return false;
+    }
+    if (record_capturing() || !device_read_memory(device))
+        return false;
+    struct policy_decision decision = decide(device, bytes);
+    if (!decision.flush)
+        return false;
+    struct soft_oom_facts facts = facts_of(device, caller);
+    enum soft_oom verdict = soft_oom_check(&facts);
+    if (decision.observed) {
+        note_observed(device, bytes, (uint32_t)decision.reason);
+        return false;
+    }
+    if (verdict != SOFT_OOM_SAFE) {
+        atomic_store(&device->verdict, verdict);
+        atomic_store(&device->wanted, true);
+        ticker_kick();
+        return false;
+    }
+    begin_refusal(device, bytes, (uint32_t)decision.reason);
+    return true;
+}
+
+void record_out_of_memory(unsigned index) {
+    struct device *device = record_is_on() ? device_at(index) : NULL;
+    struct record_thread *thread = &record_thread;
+    if (!device)
+        return;
+    figure_add(&device->out->stats.ooms, 1);
+    if (!thread->refused_bytes)
+        return;
+    /* The allocator did not ask again: this refusal was the error. Whatever the reason, no more. */
+    thread->refused_bytes = 0;
+    atomic_store(&broken, true);
+    figure_add(&store_file()->process.internal_errors, 1);
+    LOG(LOG_ERROR, "a refused cudaMalloc became an out-of-memory error of the program; "
+                   "vramgc will not refuse again in this process");
+}
+
+/* Free and idle bytes together would have been enough: memory was there, but in pieces. */
+static uint32_t cause_of(const struct vramgc_refusal *refusal) {
+    if (!refusal->free_bytes && !refusal->idle_bytes)
+        return VRAMGC_REFUSAL_UNKNOWN;
+    return refusal->free_bytes + refusal->idle_bytes >= refusal->request_bytes
+               ? VRAMGC_REFUSAL_FRAGMENTED
+               : VRAMGC_REFUSAL_FULL;
+}
+
+void record_refused(enum real_id id, uint64_t bytes) {
+    struct device *device = record_ready() ? device_current() : NULL;
+    if (!device)
+        return;
+    struct vramgc_device_stats *stats = &device->out->stats;
+    if (!record_capturing())
+        device_read_memory(device);
+    struct vramgc_refusal refusal = {
+        .request_bytes = bytes,
+        .free_bytes = atomic_load(&device->free_bytes),
+        .idle_bytes = figure_get(&stats->idle_bytes.current),
+        .largest_hole_bytes = figure_get(&stats->largest_hole_bytes.current),
+        .allocated_bytes = figure_get(&stats->allocated_bytes.current),
+        .reserved_bytes = figure_get(&stats->reserved_bytes.current),
+        .device = device_index(device),
+        .hook = (uint32_t)id,
+    };
+    refusal.cause = cause_of(&refusal);
+    record_thread.refusal = store_refusal(&refusal);
+    figure_add(&stats->refusals, 1);
+    figure_add(&stats->driver_calls, 1);
+    record_call_failed(id);
+}
+
+void record_granted(uint64_t bytes) {
+    struct vramgc_refusal *refusal = record_thread.refusal;
+    if (!refusal)
+        return;
+    record_thread.refusal = NULL;
+    if (refusal->request_bytes == bytes)
+        __atomic_store_n(&refusal->granted, 1, __ATOMIC_RELAXED);
+}

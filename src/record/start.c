@@ -1,0 +1,260 @@
+/* start.c: when recording begins and ends. Begins: at the first use of CUDA, never before, so that
+ * the many processes of a web UI that do not use it stay silent, make no file and start no thread.
+ * Ends: with the process, or in a forked child, where the parent's device does not exist. */
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "reclaim/alloc_conf.h"
+#include "reclaim/python.h"
+#include "record/device.h"
+#include "record/record.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef VRAMGC_VERSION
+#define VRAMGC_VERSION "0.1.0"
+#endif
+
+atomic_int record_state;
+
+static struct {
+    struct lock lock;
+    bool settings_read;
+    struct options options;
+    enum option_origin origins[VRAMGC_MAX_SETTINGS];
+    size_t complaints;
+    struct alloc_conf conf;
+    bool conf_applied;
+    int driver_version;
+} self;
+
+const struct options *record_options(void) {
+    return &self.options;
+}
+
+struct policy_settings record_policy_settings(void) {
+    const struct options *options = &self.options;
+    struct policy_settings settings = {
+        .mode = options->mode == MODE_OFF       ? POLICY_OFF
+                : options->mode == MODE_OBSERVE ? POLICY_OBSERVE
+                                                : POLICY_FLUSH,
+        .threshold_percent = options->threshold,
+        .hysteresis_percent = options->hysteresis,
+        .cooldown_ns = options->cooldown,
+        .min_gain_bytes = options->min_gain,
+        .quiet_ns = options->quiet,
+        .lowvram = options->lowvram,
+    };
+    return settings;
+}
+
+static void complain(const char *sentence, void *context) {
+    (void)context;
+    LOG(LOG_WARN, "%s", sentence);
+}
+
+/* Reads the settings without a word: this may be a process that never uses CUDA. */
+static void read_settings(void) {
+    if (self.settings_read)
+        return;
+    self.complaints = options_read(&self.options, self.origins, NULL, NULL);
+    self.settings_read = true;
+    if (self.options.mode == MODE_OFF || (self.options.strict && self.complaints))
+        atomic_store(&record_state, RECORD_INERT);
+}
+
+void record_cuda_begins(void) {
+    lock_take(&self.lock);
+    read_settings();
+    bool apply = !self.conf_applied && atomic_load(&record_state) != RECORD_INERT;
+    self.conf_applied = true;
+    if (apply)
+        alloc_conf_apply(self.options.mode == MODE_OBSERVE ? "keep" : self.options.alloc_conf,
+                         &self.conf);
+    lock_give(&self.lock);
+}
+
+static void read_file(const char *path, char *out, size_t capacity) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, out, capacity - 1);
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = 0;
+    for (ssize_t i = 0; i + 1 < n; i++)
+        if (!out[i])
+            out[i] = ' ';
+}
+
+/* Field 22 of /proc/self/stat: tells two processes with the same id apart. */
+static uint64_t process_start(void) {
+    char stat[1024];
+    read_file("/proc/self/stat", stat, sizeof stat);
+    const char *p = strrchr(stat, ')');
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+static void describe_process(struct vramgc_file *file) {
+    struct timespec now;
+    memcpy(file->magic, VRAMGC_MAGIC, sizeof file->magic);
+    file->format_version = VRAMGC_FORMAT_VERSION;
+    file->file_bytes = sizeof *file;
+    file->pid = (uint64_t)getpid();
+    file->parent_pid = (uint64_t)getppid();
+    file->process_start = process_start();
+    clock_gettime(CLOCK_REALTIME, &now);
+    file->started_unix_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+    file->started_ns = file->latest_ns = clock_ns();
+    text_copy(file->version, sizeof file->version, VRAMGC_VERSION);
+    const char *run = getenv("VRAMGC_RUN_ID");
+    text_copy(file->run_id, sizeof file->run_id, run ? run : "");
+    read_file("/proc/self/cmdline", file->command_line, sizeof file->command_line);
+    ssize_t n = readlink("/proc/self/exe", file->executable, sizeof file->executable - 1);
+    file->executable[n > 0 ? n : 0] = 0;
+}
+
+static void describe_choices(struct vramgc_file *file) {
+    static const char *const modes[] = {"off", "observe", "flush", "flush"};
+    file->cuda_driver = (uint64_t)self.driver_version;
+    text_copy(file->torch_version, sizeof file->torch_version, self.conf.torch);
+    text_copy(file->alloc_conf, sizeof file->alloc_conf, self.conf.value);
+    text_copy(file->alloc_conf_why, sizeof file->alloc_conf_why, self.conf.why);
+    text_copy(file->mode, sizeof file->mode, modes[self.options.mode]);
+    text_copy(file->mode_why, sizeof file->mode_why,
+              self.options.mode == MODE_AUTO ? "auto: the best this version of vramgc has"
+                                             : "VRAMGC_MODE");
+    for (int id = 0; id < REAL_COUNT && id < VRAMGC_MAX_HOOKS; id++)
+        text_copy(file->hooks[id].name, sizeof file->hooks[id].name, real_table[id].symbol);
+    file->hook_count = min_u64(REAL_COUNT, VRAMGC_MAX_HOOKS);
+}
+
+static void forked_child(void) {
+    if (atomic_exchange(&record_state, RECORD_INERT) != RECORD_ON)
+        return;
+    log_silence();
+    store_abandon();
+    devices_forget();
+    memory_unlock();
+    vmm_unlock();
+    blocks_unlock();
+    lock_force_open(&self.lock);
+}
+
+static void start(void) {
+    struct vramgc_file *file = store_file();
+    log_open((enum option_log)self.options.log, self.options.log_file);
+    if (self.complaints && !getenv("VRAMGC_RUN_ID")) /* else the launcher has said it */
+        options_read(&self.options, self.origins, complain, NULL);
+    describe_process(file);
+    describe_choices(file);
+    store_settings(&self.options, self.origins);
+    store_open(self.options.out);
+    pthread_atfork(NULL, NULL, forked_child);
+    if (!ticker_start())
+        LOG(LOG_WARN, "no thread could be started: nothing is reclaimed at rest");
+    LOG(LOG_INFO, "recording to %s; mode %s (%s); allocator setting %s (%s)", store_path(),
+        file->mode, file->mode_why, *file->alloc_conf ? file->alloc_conf : "none",
+        file->alloc_conf_why);
+}
+
+static int driver_version(void) {
+    int version = 0;
+    real_cuDriverGetVersion_t get_version = REAL(cuDriverGetVersion);
+    if (!get_version || get_version(&version) != CUDA_SUCCESS)
+        return 0;
+    return version;
+}
+
+bool record_ready(void) {
+    int state = atomic_load_explicit(&record_state, memory_order_acquire);
+    if (LIKELY(state != RECORD_ASLEEP))
+        return state == RECORD_ON;
+    int version = driver_version(); /* before the lock: none is held across a driver call */
+    lock_take(&self.lock);
+    self.driver_version = version;
+    read_settings();
+    if (atomic_load(&record_state) == RECORD_ASLEEP) {
+        start();
+        atomic_store_explicit(&record_state, RECORD_ON, memory_order_release);
+    }
+    lock_give(&self.lock);
+    return record_is_on();
+}
+
+void record_call(enum real_id id) {
+    if ((size_t)id < VRAMGC_MAX_HOOKS)
+        figure_add(&store_file()->hooks[id].calls, 1);
+}
+
+void record_call_failed(enum real_id id) {
+    if ((size_t)id < VRAMGC_MAX_HOOKS)
+        figure_add(&store_file()->hooks[id].failed, 1);
+}
+
+void record_capture_begin(void) {
+    figure_add(&store_file()->capturing, 1);
+    figure_add(&store_file()->process.captures, 1);
+}
+
+void record_capture_end(void) {
+    uint64_t *capturing = &store_file()->capturing;
+    if (figure_get(capturing) > 0)
+        figure_add(capturing, (uint64_t)-1);
+}
+
+bool record_capturing(void) {
+    return figure_get(&store_file()->capturing) > 0;
+}
+
+void record_memory_info(uint64_t free_bytes, uint64_t total_bytes) {
+    struct device *device = record_is_on() ? device_current() : NULL;
+    if (!device)
+        return;
+    atomic_store(&device->free_bytes, free_bytes);
+    atomic_store(&device->total_bytes, total_bytes);
+    atomic_store(&device->free_read_ns, clock_ns());
+    gauge_set(&device->out->stats.used_bytes, minus_u64(total_bytes, free_bytes));
+}
+
+static void gauge_clear(struct vramgc_gauge *gauge) {
+    figure_set(&gauge->current, 0);
+}
+
+void record_reset(unsigned index) {
+    struct device *device = record_is_on() ? device_if_ready(index) : NULL;
+    if (!device)
+        return;
+    memory_reset(index);
+    vmm_reset(index);
+    blocks_reset(index);
+    lock_take(&device->lock);
+    heap_clear(device->heap);
+    device_publish(device);
+    struct vramgc_device_stats *stats = &device->out->stats;
+    gauge_clear(&stats->held_bytes);
+    gauge_clear(&stats->other_bytes);
+    gauge_clear(&stats->pool_bytes);
+    gauge_clear(&stats->managed_bytes);
+    gauge_clear(&stats->pinned_bytes);
+    gauge_clear(&stats->imported_bytes);
+    gauge_clear(&stats->graph_bytes);
+    gauge_clear(&stats->address_bytes);
+    figure_bump(&stats->resets, 1);
+    __atomic_store_n(&device->context, NULL, __ATOMIC_RELAXED);
+    lock_give(&device->lock);
+}
+
+/* The program ends in good order. No CUDA call is made here: the driver may be gone already. */
+__attribute__((destructor)) static void finish(void) {
+    if (!record_is_on() || store_file()->pid != (uint64_t)getpid())
+        return;
+    ticker_stop();
+    store_file()->latest_ns = clock_ns();
+    __atomic_store_n(&store_file()->end, VRAMGC_END_EXIT, __ATOMIC_RELEASE);
+    store_copy_out();
+}

@@ -1,0 +1,297 @@
+/* ticker.c: vramgc's own thread. It exists only in a process that uses CUDA, looks at the devices a
+ * few times a second (less often the longer nothing happens), keeps the timeline, and carries out
+ * the reclaims that a hook cannot: emptying PyTorch's cache through Python, and trimming pools. */
+#include "base/log.h"
+#include "base/text.h"
+#include "frag/frag.h"
+#include "reclaim/python.h"
+#include "reclaim/soft_oom.h"
+#include "record/device.h"
+#include "record/record.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000 };
+
+/* How long nothing must happen before the steps between two looks grow, and how far. */
+#define SLOW_AFTER_NS (2 * SECOND_NS)
+#define SLOWEST_STEP_NS (500 * MILLISECOND_NS)
+#define READ_MEMORY_NS (250 * MILLISECOND_NS)
+#define COPY_OUT_NS SECOND_NS
+
+/* What the ticker remembers of each device between two looks. */
+struct look {
+    uint64_t block_events;
+    uint64_t changed_ns; /* when block_events was last seen to change */
+    uint64_t read_ns;    /* when free and total were last asked for */
+};
+
+static struct {
+    atomic_uint kicks; /* futex: changes when there is something to do at once */
+    atomic_bool stopping, busy;
+    struct look looks[VRAMGC_MAX_DEVICES];
+    uint64_t changed_ns, copied_ns;
+} self;
+
+static void read_memory(struct device *device) {
+    real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
+    CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
+    if (context && set_current && set_current(context) == CUDA_SUCCESS)
+        device_read_memory(device);
+}
+
+static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
+    uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->free_read_ns));
+    return look->changed_ns > read_ns && now - read_ns >= READ_MEMORY_NS;
+}
+
+static uint64_t block_events(const struct vramgc_device_stats *stats) {
+    return figure_get(&stats->block_allocs) + figure_get(&stats->block_frees) +
+           figure_get(&stats->driver_calls);
+}
+
+/* Fragmentation needs a walk over all blocks: only while the device changes. */
+static void measure_holes(struct device *device) {
+    struct frag_figures figures;
+    lock_take(&device->lock);
+    frag_measure(device->heap, &figures);
+    gauge_set(&device->out->stats.largest_hole_bytes, figures.largest_hole_bytes);
+    lock_give(&device->lock);
+}
+
+static uint64_t pool_idle_bytes(unsigned index, CUmemoryPool *pool) {
+    real_cuDeviceGetMemPool_t get_pool = REAL(cuDeviceGetMemPool);
+    real_cuMemPoolGetAttribute_t get = REAL(cuMemPoolGetAttribute);
+    cuuint64_t reserved = 0, used = 0;
+    if (!get_pool || !get || get_pool(pool, (CUdevice)index) != CUDA_SUCCESS ||
+        get(*pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS ||
+        get(*pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
+        return 0;
+    return minus_u64(reserved, used);
+}
+
+/* One line in the form SD.Next writes for its own collections. */
+static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_bytes) {
+    char line[400];
+    struct text text = TEXT_IN(line);
+    double used = total_bytes ? 100.0 * (double)action->used_bytes / (double)total_bytes : 0;
+    text_add(&text, "GC: utilization={'gpu': ");
+    text_add_decimal(&text, used, 1);
+    text_add(&text, "} gc={'gpu': ");
+    text_add_decimal(&text, (double)minus_u64(action->before_bytes, action->after_bytes) / 0x1p30, 2);
+    text_add(&text, "} before={'gpu': ");
+    text_add_decimal(&text, (double)action->before_bytes / 0x1p30, 2);
+    text_add(&text, "} after={'gpu': ");
+    text_add_decimal(&text, (double)action->after_bytes / 0x1p30, 2);
+    text_format(&text, "} device=cuda:%u fn=%s time=", action->device,
+                *action->function ? action->function : "?");
+    text_add_decimal(&text, (double)action->took_ns / 1e9, 3);
+    LOG(LOG_DEBUG, "%s", line);
+}
+
+static void log_action(const struct vramgc_action *action, uint64_t total_bytes) {
+    static const char *const kinds[] = {"?", "refused one request", "emptied PyTorch's cache",
+                                        "trimmed the pool"};
+    static const char *const reasons[] = {"?", "utilisation above the threshold",
+                                          "lowvram, at rest", "asked for"};
+    char before[32], after[32], took[32];
+    struct text text = TEXT_IN(before);
+    text_add_bytes(&text, action->before_bytes);
+    text = TEXT_IN(after);
+    text_add_bytes(&text, action->after_bytes);
+    text = TEXT_IN(took);
+    text_add_duration(&text, action->took_ns);
+    LOG(LOG_INFO, "gpu%u %s%s: %s -> %s in %s (%s)", action->device,
+        action->observed ? "would have " : "", kinds[action->kind], before, after, took,
+        reasons[action->reason]);
+    log_as_sdnext(action, total_bytes);
+}
+
+static void conclude(struct device *device, const struct vramgc_action *action) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);
+    store_action(action);
+    log_action(action, atomic_load(&device->total_bytes));
+    if (action->observed) {
+        figure_add(&stats->would_reclaims, 1);
+        return;
+    }
+    figure_add(&stats->reclaims, 1);
+    figure_add(&stats->reclaimed_bytes, gained);
+    figure_add(&stats->reclaim_ns, action->took_ns);
+    figure_add(action->kind == VRAMGC_ACTION_TRIM ? &stats->pool_trims : &stats->flushes, 1);
+}
+
+static void flush(struct device *device, struct vramgc_action action) {
+    const uint64_t *reserved = &device->out->stats.reserved_bytes.current;
+    uint64_t start = clock_ns();
+    bool want_function = log_wants(LOG_DEBUG);
+    action.kind = VRAMGC_ACTION_FLUSH;
+    action.before_bytes = figure_get(reserved);
+    action.after_bytes =
+        minus_u64(action.before_bytes, figure_get(&device->out->stats.releasable_bytes.current));
+    if (!action.observed) {
+        if (!python_empty_cache(want_function ? action.function : NULL, sizeof action.function))
+            return;
+        action.after_bytes = figure_get(reserved);
+    }
+    action.took_ns = clock_ns() - start;
+    conclude(device, &action);
+}
+
+static void trim(struct device *device, struct vramgc_action action, uint64_t idle_bytes,
+                 CUmemoryPool pool) {
+    real_cuMemPoolTrimTo_t trim_to = REAL(cuMemPoolTrimTo);
+    uint64_t start = clock_ns();
+    action.kind = VRAMGC_ACTION_TRIM;
+    action.before_bytes = idle_bytes;
+    if (!action.observed) {
+        if (!trim_to || trim_to(pool, 0) != CUDA_SUCCESS)
+            return;
+        action.after_bytes = pool_idle_bytes(action.device, &pool);
+    }
+    action.took_ns = clock_ns() - start;
+    conclude(device, &action);
+}
+
+static void act(struct device *device, struct policy_decision decision, uint64_t idle_bytes,
+                CUmemoryPool pool) {
+    struct vramgc_action action = {
+        .device = device_index(device),
+        .reason = (uint32_t)decision.reason,
+        .observed = decision.observed,
+        .used_bytes = figure_get(&device->out->stats.used_bytes.current),
+    };
+    if (decision.flush)
+        flush(device, action);
+    if (decision.trim)
+        trim(device, action, idle_bytes, pool);
+    read_memory(device);
+    lock_take(&device->policy_lock);
+    policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
+                 atomic_load(&device->free_bytes));
+    lock_give(&device->policy_lock);
+}
+
+static void consider(struct device *device, struct look *look, uint64_t now) {
+    struct policy_settings settings = record_policy_settings();
+    CUmemoryPool pool = NULL;
+    uint64_t idle_bytes = figure_get(&device->out->stats.pool_bytes.peak)
+                              ? pool_idle_bytes(device_index(device), &pool)
+                              : 0;
+    struct policy_reading reading = {
+        .now_ns = now,
+        .latest_event_ns = look->changed_ns,
+        .total_bytes = atomic_load(&device->total_bytes),
+        .free_bytes = atomic_load(&device->free_bytes),
+        .releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current),
+        .pool_idle_bytes = idle_bytes,
+        .asked = atomic_exchange(&device->asked, false),
+    };
+    lock_take(&device->policy_lock);
+    struct policy_decision decision = policy_decide(&settings, &device->policy, &reading);
+    lock_give(&device->policy_lock);
+    if (decision.flush || decision.trim)
+        act(device, decision, idle_bytes, pool);
+}
+
+static void look_at(unsigned index, uint64_t now) {
+    struct device *device = device_if_ready(index);
+    if (!device)
+        return;
+    struct look *look = &self.looks[index];
+    uint64_t events = block_events(&device->out->stats);
+    if (events != look->block_events) {
+        look->block_events = events;
+        look->changed_ns = self.changed_ns = now;
+        measure_holes(device);
+    }
+    if (record_capturing())
+        return; /* nothing may be asked of the driver that could disturb it */
+    if (memory_is_stale(device, look, now) || atomic_load(&device->wanted)) {
+        look->read_ns = now;
+        read_memory(device);
+    }
+    store_sample(device->out, record_options()->sample);
+    if (atomic_exchange(&device->wanted, false))
+        LOG(LOG_DEBUG, "gpu%u: a cudaMalloc was not refused: %s", index,
+            soft_oom_name((enum soft_oom)atomic_load(&device->verdict)));
+    consider(device, look, now);
+}
+
+static uint64_t step_ns(uint64_t now) {
+    const struct options *options = record_options();
+    uint64_t step = min_u64(options->sample, options->lowvram ? options->quiet / 2 : SECOND_NS);
+    uint64_t idle = now - self.changed_ns;
+    if (idle > SLOW_AFTER_NS)
+        step = max_u64(step, min_u64(idle / 8, SLOWEST_STEP_NS));
+    return step;
+}
+
+static void wait_for(uint64_t ns) {
+    struct timespec time = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
+    unsigned kicks = atomic_load(&self.kicks);
+    if (!atomic_load(&self.stopping))
+        syscall(SYS_futex, &self.kicks, FUTEX_WAIT_PRIVATE, kicks, &time, NULL, 0);
+}
+
+/* Our own calls must never invalidate a capture of the program. */
+static void relax_capture_mode(void) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    real_cuThreadExchangeStreamCaptureMode_t exchange = REAL(cuThreadExchangeStreamCaptureMode);
+    if (exchange)
+        exchange(&mode);
+}
+
+static void *ticker(void *unused) {
+    record_thread.depth = 1; /* what this thread asks the driver is not the program's doing */
+    relax_capture_mode();
+    while (!atomic_load(&self.stopping)) {
+        uint64_t now = clock_ns();
+        atomic_store(&self.busy, true);
+        for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
+            look_at(i, now);
+        figure_set(&store_file()->latest_ns, now);
+        if (now - self.copied_ns >= COPY_OUT_NS) {
+            self.copied_ns = now;
+            store_copy_out();
+        }
+        atomic_store(&self.busy, false);
+        wait_for(step_ns(now));
+    }
+    return unused;
+}
+
+bool ticker_start(void) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes))
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    self.changed_ns = clock_ns();
+    bool started = pthread_create(&thread, &attributes, ticker, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+void ticker_kick(void) {
+    atomic_fetch_add(&self.kicks, 1);
+    syscall(SYS_futex, &self.kicks, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void ticker_stop(void) {
+    struct timespec step = {0, (long)MILLISECOND_NS};
+    atomic_store(&self.stopping, true);
+    ticker_kick();
+    for (int i = 0; i < STOP_PATIENCE_MS && atomic_load(&self.busy); i++)
+        nanosleep(&step, NULL);
+}

@@ -1,0 +1,295 @@
+/* vmm.c: physical memory made with cuMemCreate, where it is mapped, and the address ranges of
+ * PyTorch's expandable segments. Bytes belong to the handle; a mapping or a reservation never
+ * counts as memory. Physical memory is gone when the last reference and the last mapping are. */
+#include "base/lock.h"
+#include "record/device.h"
+#include "record/ledger.h"
+#include "record/record.h"
+
+enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2 };
+
+/* Handles released while still mapped get a key of our own: the driver may give the number out
+ * again. Real handles and addresses do not have this bit. */
+#define ORPHAN ((uint64_t)1 << 63)
+
+static struct {
+    struct lock lock;
+    struct ledger handles;  /* handle -> bytes, device, link: references << 32 | mappings */
+    struct ledger mappings; /* address -> bytes, link: handle */
+    struct ledger ranges;   /* address -> bytes: reserved by PyTorch's allocator */
+    uint64_t orphans;
+} self;
+
+static void count(const struct ledger_entry *physical, bool more) {
+    struct device *device = device_if_ready(physical->device);
+    if (!device)
+        return;
+    struct vramgc_device_stats *stats = &device->out->stats;
+    void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_add : gauge_subtract;
+    if (physical->flags & FLAG_IMPORTED) {
+        change(&stats->imported_bytes, physical->bytes);
+        return;
+    }
+    change(&stats->held_bytes, physical->bytes);
+    if (!(physical->flags & FLAG_ALLOCATOR))
+        change(&stats->other_bytes, physical->bytes);
+}
+
+void record_driver_call(void) {
+    struct device *device = record_ready() ? device_current() : NULL;
+    if (device)
+        figure_add(&device->out->stats.driver_calls, 1);
+}
+
+void record_reserved(uint64_t address, uint64_t bytes, bool allocator) {
+    record_allocated(CLASS_ADDRESS, address, bytes, false);
+    struct device *device = record_is_on() && allocator ? device_current() : NULL;
+    if (!device)
+        return;
+    lock_take(&device->lock);
+    bool added = heap_range_add(device->heap, address, bytes, 0);
+    lock_give(&device->lock);
+    if (!added) {
+        figure_add(&store_file()->process.unmatched_blocks, 1);
+        return;
+    }
+    struct ledger_entry range = {
+        .key = address, .bytes = bytes, .device = (uint16_t)device_index(device)};
+    lock_take(&self.lock);
+    ledger_put(&self.ranges, &range, NULL);
+    lock_give(&self.lock);
+}
+
+/* Called after cuMemAddressFree took the range out of the address ledger. */
+static void forget_range(uint64_t address) {
+    struct ledger_entry range;
+    lock_take(&self.lock);
+    bool known = ledger_take(&self.ranges, address, &range);
+    lock_give(&self.lock);
+    struct device *device = known ? device_if_ready(range.device) : NULL;
+    if (!device)
+        return;
+    lock_take(&device->lock);
+    heap_segment_remove(device->heap, address, NULL);
+    heap_segment_forget(device->heap, address);
+    device_publish(device);
+    lock_give(&device->lock);
+}
+
+void record_range_gone(uint64_t address) {
+    if (record_is_on())
+        forget_range(address);
+}
+
+static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_t flags) {
+    struct ledger_entry entry = {.key = handle,
+                                 .bytes = bytes,
+                                 .link = (uint64_t)1 << 32,
+                                 .device = (uint16_t)device,
+                                 .flags = flags};
+    lock_take(&self.lock);
+    bool kept = ledger_put(&self.handles, &entry, NULL);
+    lock_give(&self.lock);
+    if (kept)
+        count(&entry, true);
+    else
+        figure_add(&store_file()->process.internal_errors, 1);
+}
+
+void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
+                    bool allocator) {
+    if (!record_ready() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return;
+    struct device *device = device_at((unsigned)properties->location.id);
+    if (!device)
+        return;
+    figure_add(&device->out->stats.driver_calls, 1);
+    record_granted(bytes);
+    add_handle(handle, bytes, device_index(device), allocator ? FLAG_ALLOCATOR : 0);
+}
+
+/* The size of an imported handle is learnt when it is mapped. */
+void record_imported_handle(uint64_t handle) {
+    struct device *device = record_ready() ? device_current() : NULL;
+    if (device)
+        add_handle(handle, 0, device_index(device), FLAG_IMPORTED);
+}
+
+void record_retained(uint64_t handle) {
+    if (!record_is_on())
+        return;
+    lock_take(&self.lock);
+    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    if (entry)
+        entry->link += (uint64_t)1 << 32;
+    lock_give(&self.lock);
+}
+
+struct rename {
+    uint64_t from, to;
+};
+
+static bool rename_mapping(const struct ledger_entry *entry, void *context) {
+    const struct rename *rename = context;
+    if (entry->link == rename->from)
+        ((struct ledger_entry *)entry)->link = rename->to;
+    return false;
+}
+
+/* The last reference goes while mappings remain: the memory lives on under a name of our own. */
+static void orphan(struct ledger_entry entry) {
+    struct rename rename = {entry.key, ORPHAN | ++self.orphans};
+    ledger_sweep(&self.mappings, rename_mapping, &rename);
+    entry.key = rename.to;
+    ledger_put(&self.handles, &entry, NULL);
+}
+
+/* A release cannot fail half-way, but it can be refused; then the reference is put back. */
+struct record_taken record_release_begin(uint64_t handle) {
+    struct record_taken taken = {.address = handle};
+    struct ledger_entry entry, *found;
+    bool gone = false;
+    if (!record_is_on())
+        return taken;
+    lock_take(&self.lock);
+    if ((found = ledger_find(&self.handles, handle)) != NULL) {
+        taken.known = true;
+        taken.device = found->device;
+        taken.class = found->flags;
+        taken.bytes = found->bytes;
+        found->link -= (uint64_t)1 << 32;
+        if (found->link >> 32 == 0) {
+            ledger_take(&self.handles, handle, &entry);
+            gone = (uint32_t)entry.link == 0;
+            if (!gone)
+                orphan(entry);
+        }
+    }
+    lock_give(&self.lock);
+    taken.segment = gone;
+    if (gone)
+        count(&entry, false);
+    return taken;
+}
+
+void record_release_failed(const struct record_taken *taken) {
+    if (!taken->known || !record_is_on())
+        return;
+    if (taken->segment)
+        add_handle(taken->address, taken->bytes, taken->device, (uint16_t)taken->class);
+    else
+        record_retained(taken->address);
+}
+
+static struct device *range_device(uint64_t address) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct device *device = device_if_ready(i);
+        if (!device)
+            continue;
+        enum heap_kind kind = HEAP_NATIVE;
+        lock_take(&device->lock);
+        bool inside = heap_contains(device->heap, address, &kind);
+        lock_give(&device->lock);
+        if (inside && kind == HEAP_EXPANDABLE)
+            return device;
+    }
+    return NULL;
+}
+
+static void change_pages(uint64_t address, uint64_t bytes, bool map) {
+    struct device *device = range_device(address);
+    if (!device)
+        return;
+    lock_take(&device->lock);
+    bool fits = map ? heap_map(device->heap, address, bytes)
+                    : heap_unmap(device->heap, address, bytes);
+    struct vramgc_device_stats *stats = &device->out->stats;
+    figure_bump(map ? &stats->segment_allocs : &stats->segment_frees, 1);
+    device_publish(device);
+    lock_give(&device->lock);
+    atomic_store_explicit(&device->expandable, true, memory_order_relaxed);
+    if (!fits)
+        figure_add(&store_file()->process.unmatched_blocks, 1);
+}
+
+void record_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
+    if (!record_ready())
+        return;
+    struct ledger_entry mapping = {.key = address, .bytes = bytes, .link = handle}, learnt;
+    bool learn = false;
+    lock_take(&self.lock);
+    ledger_put(&self.mappings, &mapping, NULL);
+    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    if (entry) {
+        entry->link++;
+        learn = (entry->flags & FLAG_IMPORTED) && !entry->bytes;
+        if (learn)
+            entry->bytes = bytes;
+        learnt = *entry;
+    }
+    lock_give(&self.lock);
+    if (learn)
+        count(&learnt, true);
+    record_driver_call();
+    change_pages(address, bytes, true);
+}
+
+void record_unmap_begin(uint64_t address, uint64_t bytes) {
+    if (record_is_on())
+        change_pages(address, bytes, false);
+}
+
+void record_unmap_failed(uint64_t address, uint64_t bytes) {
+    if (record_is_on())
+        change_pages(address, bytes, true);
+}
+
+/* Takes one mapping off its handle; the memory goes with the last one of a released handle. */
+static bool unlink_mapping(uint64_t handle, struct ledger_entry *physical) {
+    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    if (!entry)
+        return false;
+    if ((uint32_t)entry->link > 0)
+        entry->link--;
+    return entry->link == 0 && ledger_take(&self.handles, handle, physical);
+}
+
+void record_unmap_done(uint64_t address, uint64_t bytes) {
+    if (!record_is_on())
+        return;
+    uint64_t end = address + bytes;
+    while (address < end) {
+        struct ledger_entry mapping, physical;
+        lock_take(&self.lock);
+        bool known = ledger_take(&self.mappings, address, &mapping);
+        bool gone = known && unlink_mapping(mapping.link, &physical);
+        lock_give(&self.lock);
+        if (gone)
+            count(&physical, false);
+        if (!known || !mapping.bytes)
+            break;
+        address += mapping.bytes;
+    }
+    record_driver_call();
+}
+
+static bool is_of_device(const struct ledger_entry *entry, void *context) {
+    return entry->device == *(const unsigned *)context;
+}
+
+static bool has_no_handle(const struct ledger_entry *entry, void *context) {
+    (void)context;
+    return !ledger_find(&self.handles, entry->link);
+}
+
+void vmm_reset(unsigned device) {
+    lock_take(&self.lock);
+    ledger_sweep(&self.handles, is_of_device, &device);
+    ledger_sweep(&self.ranges, is_of_device, &device);
+    ledger_sweep(&self.mappings, has_no_handle, NULL);
+    lock_give(&self.lock);
+}
+
+void vmm_unlock(void) {
+    lock_force_open(&self.lock);
+}
