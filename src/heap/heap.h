@@ -6,7 +6,7 @@
  * allocated, or pending (given back, but another stream still works on it). Neighbouring runs of
  * the same kind that are unmapped or free are always one run. Runs are found by their first
  * address through a hash, and know their neighbours, so each operation takes constant time; only
- * an address inside a run (a map or unmap in the middle) walks the runs of its segment.
+ * an address inside a run (a map, unmap or allocation in the middle) walks the runs of its segment.
  *
  * Addresses and sizes are bytes. Functions that return bool change nothing and return false when
  * the event does not fit what the heap knows (the caller counts it) or when memory for the books
@@ -30,11 +30,13 @@ struct heap_figures {
     uint64_t allocated_bytes;      /* allocated runs */
     uint64_t active_bytes;         /* allocated and pending runs */
     uint64_t inactive_split_bytes; /* free runs that share a native segment with other runs */
-    uint64_t releasable_bytes; /* native: segments that are one free run; expandable: whole mapped
-                                  pages (of the size they were mapped in) inside free runs */
-    uint64_t idle_bytes;       /* whole 2 MiB pages (of the address) inside free runs */
-    uint64_t segments;         /* native segments, and expandable ones with anything mapped */
-    uint64_t blocks;           /* allocated runs */
+    uint64_t releasable_bytes;     /* native: segments that are one free run; expandable: pages (of
+                                      page_bytes, counted from the start of the range) inside free
+                                      runs. What PyTorch's empty_cache would give back */
+    uint64_t idle_bytes;           /* whole 2 MiB pages (of the address) inside free runs */
+    uint64_t segments; /* native segments, and contiguous mapped stretches of expandable ones: what
+                          torch.cuda.memory_snapshot() lists */
+    uint64_t blocks;   /* allocated runs */
     uint64_t free_runs;
 };
 
@@ -43,37 +45,46 @@ struct heap_run {
     uint64_t address, bytes;
     enum heap_state state;
     enum heap_kind kind;
-    uint64_t segment_address, segment_bytes; /* of an expandable one: the whole address range */
-    uint64_t stream;
+    uint64_t segment_address, segment_bytes; /* expandable: the contiguous mapped stretch, as
+                                                memory_snapshot() has it; of an unmapped run: the
+                                                run itself */
+    uint64_t stream;                         /* 0 in expandable ones, whose stream cannot be seen */
 };
 
-struct heap; /* opaque; about 200 bytes and tables that grow by mmap, never by malloc */
+struct heap; /* opaque; all of its memory comes from mmap, never from malloc */
 
 /* NULL when no memory can be had. */
 struct heap *heap_create(void);
 void heap_destroy(struct heap *heap); /* heap may be NULL */
 
-/* Forgets everything (a device reset). */
+/* Forgets everything, also what is set aside (a device reset). Cannot fail. */
 void heap_clear(struct heap *heap);
 
-/* A native segment: one free run. False if it overlaps a known segment. */
+/* A native segment: one free run. False if it is empty, overlaps a known segment, or would end
+ * beyond the last address. */
 bool heap_segment_add(struct heap *heap, uint64_t address, uint64_t bytes, uint64_t stream);
 
 /* An expandable segment: a range of addresses, unmapped, whose pages will be mapped in steps of
- * page_bytes (2 or 20 MiB; learnt from the first heap_map when 0). */
+ * page_bytes (2 or 20 MiB; learnt from the first heap_map when 0, which must then be one page).
+ * False as for heap_segment_add. */
 bool heap_range_add(struct heap *heap, uint64_t address, uint64_t bytes, uint64_t page_bytes);
 
 /* Removes the native segment or the range that begins at address, whatever is in it; its size is
  * stored in *bytes, which may be NULL. */
 bool heap_segment_remove(struct heap *heap, uint64_t address, uint64_t *bytes);
 
-/* Puts back what heap_segment_remove took, when the driver refused to free it. The whole state of
- * the segment is restored. Between the two, heap_segment_remove holds the segment aside: at most
- * `address` of one segment per thread is in that state, and heap_segment_forget ends it. */
+/* heap_segment_remove sets the segment aside until the driver has answered: it is in no figure, no
+ * look-up finds it, and its addresses may be added anew. heap_segment_forget then drops it for
+ * good; heap_segment_restore puts it back with all that was in it when the driver refused to free
+ * it (false if no segment of that address is aside, or another now lies there). Any number may be
+ * aside. Twice the same address can only be when the driver did free the first and gave its
+ * address out again; so restore takes the newest and forget the oldest, in whatever order the
+ * threads come back. heap_segment_forget of an address that is not aside does nothing. */
 bool heap_segment_restore(struct heap *heap, uint64_t address);
 void heap_segment_forget(struct heap *heap, uint64_t address);
 
-/* [address, address + bytes) of a range becomes mapped and free, or unmapped. */
+/* [address, address + bytes) of a range becomes mapped and free, or unmapped. All of it must be
+ * unmapped, or mapped and free, before. */
 bool heap_map(struct heap *heap, uint64_t address, uint64_t bytes);
 bool heap_unmap(struct heap *heap, uint64_t address, uint64_t bytes);
 
@@ -84,24 +95,28 @@ bool heap_allocate(struct heap *heap, uint64_t address, uint64_t bytes);
  * in *bytes, which may be NULL. */
 bool heap_free(struct heap *heap, uint64_t address, uint64_t *bytes);
 
-/* A block is given back but waits for another stream; heap_complete makes it free. */
+/* A block is given back but waits for another stream; heap_complete makes it free. bytes may be
+ * NULL. */
 bool heap_pend(struct heap *heap, uint64_t address, uint64_t *bytes);
 bool heap_complete(struct heap *heap, uint64_t address);
 
 /* Whether the address lies in a segment or range; kind may be NULL. */
 bool heap_contains(const struct heap *heap, uint64_t address, enum heap_kind *kind);
 
-/* The number of bytes of native segments that are one free run and belong to the stream. */
+/* The number of bytes of native segments that are one free run and belong to the stream. Looks at
+ * every segment. */
 uint64_t heap_releasable_of_stream(const struct heap *heap, uint64_t stream);
 
 const struct heap_figures *heap_figures(const struct heap *heap);
 
-/* Calls visit for every run in address order until it returns false. */
+/* Calls visit for every run in address order until it returns false. visit must not change the
+ * heap; context is handed through and may be NULL. */
 void heap_walk(const struct heap *heap, bool (*visit)(const struct heap_run *run, void *context),
                void *context);
 
 /* Checks every invariant: runs tile their segments, neighbours agree, no two free neighbours, the
- * hash finds each run, and the figures equal a count made anew. For tests and debug builds. */
+ * hash finds each run, no memory of the books is lost, and the figures equal a count made anew.
+ * For tests and debug builds: it looks at every run. */
 bool heap_is_valid(const struct heap *heap);
 
 #endif

@@ -6,9 +6,11 @@
 #define TABLE_FIRST_CAPACITY ((size_t)1024)
 
 /* Multiplication by 2^64 / golden ratio, upper bits: spreads the regular steps in which segments
- * and blocks are placed (Knuth, The Art of Computer Programming 3, section 6.4). */
+ * and blocks are placed (Knuth, The Art of Computer Programming 3, section 6.4). Folding first
+ * keeps steps that are bad for the one constant from lining up over a whole address space. */
 static size_t home_of(const struct table *table, uint64_t address) {
-    return (size_t)((address * UINT64_C(0x9E3779B97F4A7C15)) >> table->shift);
+    uint64_t folded = address ^ address >> 32;
+    return (size_t)((folded * UINT64_C(0x9E3779B97F4A7C15)) >> table->shift);
 }
 
 static size_t slot_after(const struct table *table, size_t slot) {

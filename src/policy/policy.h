@@ -3,17 +3,24 @@
  *
  * Utilisation is (total - free) / total of the whole device, as in SD.Next. Rules:
  *  - off: never. observe: decides as flush would, and marks the decision as observed.
+ *  - gain: what can be had is releasable + pool idle bytes. Without any, nothing is ever decided.
+ *    The cache is emptied if it has releasable bytes, pools are trimmed if they have idle ones.
  *  - threshold: at a cudaMalloc that would carry utilisation over the threshold, or at a tick that
  *    finds it there, if at least min_gain_bytes can be had and the cool-down has passed.
- *  - hysteresis: after a reclaim at the threshold the policy is disarmed until utilisation has
- *    fallen hysteresis_percent below the threshold, or has risen as much above where the reclaim
- *    left it. (Else a program that really needs more than the threshold would be flushed for ever.)
+ *  - hysteresis: after a reclaim the policy is disarmed until utilisation has fallen
+ *    hysteresis_percent below the threshold, or has risen (with the request) as much above where
+ *    the reclaim left it. (Else a program that really needs more than the threshold would be
+ *    flushed for ever.)
  *  - lowvram: threshold 0 without hysteresis; decided at ticks only, once the program has rested
- *    for quiet_ns, so that a running image is not slowed down; a cudaMalloc that the free memory
- *    of the device cannot satisfy is still decided at once.
- *  - full: a cudaMalloc larger than what is free is always worth a reclaim, cool-down or not: the
- *    driver would refuse it, and PyTorch would flush all the same. It is left to PyTorch (no
- *    action), but takes no part in hysteresis. */
+ *    for quiet_ns, so that a running image is not slowed down, and once per rest: not again before
+ *    a block event has come. (Else memory that no flush can get back would be tried for ever.)
+ *    Min gain and cool-down count as above.
+ *  - full: a cudaMalloc larger than what is free would be refused by the driver, upon which
+ *    PyTorch empties its cache by itself: that is left to PyTorch. Only pools, which PyTorch then
+ *    forgets, are trimmed, whatever threshold, cool-down, hysteresis and min gain say; arming does
+ *    not change.
+ *  - asked (through the C API): all that can be had, in modes flush and observe, whatever
+ *    threshold, cool-down, hysteresis and min gain say. */
 #ifndef POLICY_H
 #define POLICY_H
 
@@ -35,13 +42,13 @@ struct policy_settings {
 /* What is known of one device at one moment. */
 struct policy_reading {
     uint64_t now_ns;
-    uint64_t latest_event_ns;  /* latest block event */
-    uint64_t total_bytes;      /* of the device; 0: unknown, nothing is decided */
+    uint64_t latest_event_ns;  /* latest block event, completed pending frees included */
+    uint64_t total_bytes;      /* of the device; 0: unknown, only what is asked for is decided */
     uint64_t free_bytes;       /* of the device */
     uint64_t releasable_bytes; /* what emptying PyTorch's cache would give back */
     uint64_t pool_idle_bytes;  /* reserved by stream-ordered pools and not used */
     uint64_t request_bytes;    /* the cudaMalloc about to be made; 0 at a tick */
-    bool asked;                /* through the C API: threshold, cool-down, min gain do not count */
+    bool asked;                /* through the C API */
 };
 
 /* Lives as long as the device; all zero at the start (which means armed). */
@@ -52,7 +59,14 @@ struct policy_state {
     double left_percent; /* utilisation where the latest reclaim left it */
 };
 
-enum policy_reason { POLICY_NO_REASON, POLICY_THRESHOLD, POLICY_LOWVRAM, POLICY_ASKED };
+/* POLICY_FULL: a cudaMalloc larger than what is free. */
+enum policy_reason {
+    POLICY_NO_REASON,
+    POLICY_THRESHOLD,
+    POLICY_LOWVRAM,
+    POLICY_ASKED,
+    POLICY_FULL
+};
 
 struct policy_decision {
     bool flush;    /* PyTorch's cache is to be emptied */
@@ -61,12 +75,14 @@ struct policy_decision {
     enum policy_reason reason;
 };
 
-/* No pointer may be NULL. Changes *state (arming) but does not count the action as taken. */
+/* No pointer may be NULL. Changes *state (arming) but does not count the action as taken. A reading
+ * whose clock lies before the latest action or event counts as if no time had passed. */
 struct policy_decision policy_decide(const struct policy_settings *settings,
                                      struct policy_state *state,
                                      const struct policy_reading *reading);
 
-/* To be called when a decision was carried out (or recorded), with the utilisation it left. */
+/* To be called when a decision was carried out (observe: recorded), whatever its reason, with the
+ * state of the device it left (observe: as it is). It starts the cool-down and disarms. */
 void policy_acted(struct policy_state *state, uint64_t now_ns, uint64_t total_bytes,
                   uint64_t free_bytes);
 

@@ -1,0 +1,96 @@
+/* policy.c: see policy.h for the rules. Must not call anything. */
+#include "policy/policy.h"
+
+static double used_percent(uint64_t total_bytes, uint64_t free_bytes, uint64_t request_bytes) {
+    if (total_bytes == 0 || free_bytes > total_bytes)
+        return 0;
+    double used = (double)(total_bytes - free_bytes) + (double)request_bytes;
+    return 100 * used / (double)total_bytes;
+}
+
+static bool has_passed(uint64_t since_ns, uint64_t now_ns, uint64_t duration_ns) {
+    return now_ns >= since_ns && now_ns - since_ns >= duration_ns;
+}
+
+static void update_arming(const struct policy_settings *settings, struct policy_state *state,
+                          const struct policy_reading *reading) {
+    uint64_t total = reading->total_bytes;
+    double now = used_percent(total, reading->free_bytes, 0);
+    double with_request = used_percent(total, reading->free_bytes, reading->request_bytes);
+    if (now <= settings->threshold_percent - settings->hysteresis_percent)
+        state->disarmed = false;
+    if (with_request >= state->left_percent + settings->hysteresis_percent)
+        state->disarmed = false;
+}
+
+static bool is_worth_it(const struct policy_settings *settings, const struct policy_state *state,
+                        const struct policy_reading *reading) {
+    if (state->acted &&
+        !has_passed(state->latest_action_ns, reading->now_ns, settings->cooldown_ns))
+        return false;
+    return reading->releasable_bytes + reading->pool_idle_bytes >= settings->min_gain_bytes;
+}
+
+static bool is_over_threshold(const struct policy_settings *settings,
+                              const struct policy_state *state,
+                              const struct policy_reading *reading) {
+    double used = used_percent(reading->total_bytes, reading->free_bytes, reading->request_bytes);
+    return !state->disarmed && used > settings->threshold_percent;
+}
+
+/* The first tick of a rest that is long enough. */
+static bool is_rest(const struct policy_settings *settings, const struct policy_state *state,
+                    const struct policy_reading *reading) {
+    bool is_tick = reading->request_bytes == 0;
+    bool is_new = !state->acted || reading->latest_event_ns > state->latest_action_ns;
+    return is_tick && is_new &&
+           has_passed(reading->latest_event_ns, reading->now_ns, settings->quiet_ns);
+}
+
+static bool is_full(const struct policy_reading *reading) {
+    return reading->total_bytes > 0 && reading->request_bytes > reading->free_bytes;
+}
+
+/* Why memory should be given back, if there is any. */
+static enum policy_reason reason_for(const struct policy_settings *settings,
+                                     struct policy_state *state,
+                                     const struct policy_reading *reading) {
+    if (reading->asked)
+        return POLICY_ASKED;
+    if (is_full(reading))
+        return POLICY_FULL;
+    if (reading->total_bytes == 0)
+        return POLICY_NO_REASON;
+    update_arming(settings, state, reading);
+    if (!is_worth_it(settings, state, reading))
+        return POLICY_NO_REASON;
+    if (settings->lowvram)
+        return is_rest(settings, state, reading) ? POLICY_LOWVRAM : POLICY_NO_REASON;
+    return is_over_threshold(settings, state, reading) ? POLICY_THRESHOLD : POLICY_NO_REASON;
+}
+
+struct policy_decision policy_decide(const struct policy_settings *settings,
+                                     struct policy_state *state,
+                                     const struct policy_reading *reading) {
+    struct policy_decision decision = {0};
+    if (settings->mode == POLICY_OFF)
+        return decision;
+    enum policy_reason reason = reason_for(settings, state, reading);
+    if (reason == POLICY_NO_REASON)
+        return decision;
+    decision.flush = reading->releasable_bytes > 0 && reason != POLICY_FULL;
+    decision.trim = reading->pool_idle_bytes > 0;
+    if (!decision.flush && !decision.trim)
+        return decision;
+    decision.reason = reason;
+    decision.observed = settings->mode == POLICY_OBSERVE;
+    return decision;
+}
+
+void policy_acted(struct policy_state *state, uint64_t now_ns, uint64_t total_bytes,
+                  uint64_t free_bytes) {
+    state->disarmed = true;
+    state->acted = true;
+    state->latest_action_ns = now_ns;
+    state->left_percent = used_percent(total_bytes, free_bytes, 0);
+}
