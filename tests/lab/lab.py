@@ -1,0 +1,235 @@
+"""Runs a workload of the lab in a process of its own and says what it used; see README.md. Started by scripts/lab."""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import sizes
+import workloads
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+STEP_BYTES = 32 << 20
+
+SETTINGS = {
+    "default": None,
+    "sdnext": "garbage_collection_threshold:0.80,max_split_size_mb:512",
+    "expandable": "expandable_segments:True",
+    "async": "backend:cudaMallocAsync",
+}
+KEYS = (
+    "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes held_over_live_mean device_bytes retries ooms "
+    "driver_calls reclaims reclaim_ns collections collection_ns seconds"
+).split()
+
+
+class Failure(Exception):
+    """The lab itself could not do what was asked; the text is one line for the user."""
+
+
+def arguments(words=None):
+    parser = argparse.ArgumentParser(
+        prog="scripts/lab",
+        description="Runs a workload of real PyTorch and diffusers and says what memory it used.",
+        epilog="Exit status: 0 completed, 1 out of memory, 2 could not be run.",
+    )
+    parser.add_argument("workload", choices=workloads.NAMES)
+    parser.add_argument("--setting", choices=SETTINGS, default="default", help="of PyTorch's allocator")
+    parser.add_argument("--collect", choices=["seed"], help="gc.collect, empty_cache and ipc_collect after each stage")
+    parser.add_argument("--mem", type=size, metavar="SIZE", help="simulate a device of this size (standard: 80GiB)")
+    parser.add_argument("--vramgc", choices=["off", "observe", "flush", "auto"], default="off", help="libvramgc.so's mode")
+    parser.add_argument("--lowvram", action="store_true", help="VRAMGC_LOWVRAM=1")
+    parser.add_argument("--smallest", action="store_true", help="search the smallest device on which it completes")
+    parser.add_argument("--json", metavar="FILE", help="write the figures there; - is standard output")
+    parser.add_argument("--report", metavar="FILE", help="keep vramgc's statistics file there")
+    parser.add_argument("--quiet", action="store_true", help="no line for each job")
+    args = parser.parse_args(words)
+    if args.vramgc == "off" and (args.lowvram or args.report):
+        parser.error("--lowvram and --report need --vramgc observe, flush or auto")
+    return args
+
+
+def size(text):
+    try:
+        return sizes.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def sees_gpu(python):
+    """Whether this interpreter's PyTorch can use a GPU of this machine."""
+    if not os.path.exists("/dev/nvidiactl"):
+        return False
+    check = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    return subprocess.run([python, "-c", check], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def simulated_size(args, python):
+    """The size of the device to simulate, or None to use the machine's GPU."""
+    if args.mem or args.smallest or not sees_gpu(python):
+        return args.mem or sizes.parse("80GiB")
+    return None
+
+
+def environment(args):
+    env = dict(os.environ)
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        env.pop(name, None)
+    if SETTINGS[args.setting]:
+        env["PYTORCH_CUDA_ALLOC_CONF"] = SETTINGS[args.setting]
+    env |= {
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(BUILD / "lab" / "huggingface"),
+        "TRANSFORMERS_VERBOSITY": "error",
+        "PYTHONPYCACHEPREFIX": str(BUILD / "pycache"),
+    }
+    return env
+
+
+def vramgc_environment(args, report):
+    """Observing must not change what is observed, so there the allocator's setting is left alone."""
+    env = {"VRAMGC_MODE": args.vramgc, "VRAMGC_OUT": str(report)}
+    if args.vramgc == "observe":
+        env["VRAMGC_ALLOC_CONF"] = "keep"
+    if args.lowvram:
+        env["VRAMGC_LOWVRAM"] = "1"
+    return env
+
+
+def command(args, device_bytes, figures, report_json):
+    words = []
+    if device_bytes is not None:
+        words += [ROOT / "scripts" / "simgpu", "--mem", str(device_bytes), "--"]
+    if args.vramgc != "off":
+        if not (BUILD / "vramgc").exists():
+            raise Failure("build/vramgc is missing; run make first")
+        words += [BUILD / "vramgc", "run", "--json", report_json, "--"]
+    words += [sys.executable, ROOT / "tests" / "lab" / "run.py", args.workload, "--json", figures]
+    words += ["--collect", args.collect] if args.collect else []
+    words += ["--events"] if args.vramgc == "off" else []
+    words += [] if args.quiet else ["--verbose"]
+    return [str(word) for word in words]
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def from_report(report):
+    """The figures that only libvramgc.so knows, from `vramgc report --json`."""
+    device = report["devices"][0]
+    events = device["held_over_live_events"]
+    return {
+        "held_peak_bytes": device["held_bytes"]["peak"],
+        "held_over_live_mean": device["held_over_live_sum"] / 1000 / events if events else None,
+        "driver_calls": device["driver_calls"],
+        "reclaims": device["reclaims"],
+        "reclaim_ns": device["reclaim_ns"],
+    }
+
+
+def measure(args, device_bytes):
+    """One run; every key of KEYS, and context_bytes."""
+    (BUILD / "lab").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD / "lab") as folder:
+        figures, report_json = f"{folder}/figures.json", f"{folder}/report.json"
+        env = environment(args) | {"TMPDIR": folder}
+        if args.vramgc != "off":
+            env |= vramgc_environment(args, os.path.abspath(args.report or f"{folder}/run.vramgc"))
+        words = command(args, device_bytes, figures, report_json)
+        status = subprocess.run(words, env=env, stdout=sys.stderr, check=False).returncode
+        if not os.path.exists(figures):
+            raise Failure(f"the workload's process ended with status {status} and left no figures")
+        result = {"reclaims": 0, "reclaim_ns": 0} | read_json(figures) | {"setting": args.setting}
+        if args.vramgc != "off":
+            result |= from_report(read_json(report_json))
+    return result
+
+
+def search(completes, low, high):
+    """The smallest step for which completes(step) holds, given that low fails and high holds and that it is monotonic."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if completes(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def smallest(args, device_bytes):
+    """The figures on the smallest device, in steps of STEP_BYTES beside the context. live_peak_bytes stays that of the first run,
+    where memory is plentiful: under pressure PyTorch may choose algorithms that need less, and the ratio would flatter."""
+    plenty = measure(args, device_bytes)
+    if not plenty["ok"]:
+        raise Failure(f"it does not complete on {sizes.show(device_bytes)} either: {plenty['error']}")
+    context = plenty["context_bytes"]
+    runs = {}
+
+    def completes(step):
+        runs[step] = measure(args, context + step * STEP_BYTES)
+        say(f"== {sizes.show(step * STEP_BYTES)} beside the context: {'ok' if runs[step]['ok'] else 'out of memory'}")
+        return runs[step]["ok"]
+
+    high = -(-plenty["held_peak_bytes"] // STEP_BYTES)
+    while not completes(high):  # what is held when nothing is short need not be enough: other callers take memory too
+        high += high // 8 + 1
+    low = plenty["live_peak_bytes"] * 9 // 10 // STEP_BYTES
+    while completes(low):
+        high, low = low, low * 9 // 10
+    step = search(completes, low, high)
+    found = runs[step] | {"live_peak_bytes": plenty["live_peak_bytes"], "smallest_bytes": step * STEP_BYTES}
+    return found | {"ratio": round(found["smallest_bytes"] / found["live_peak_bytes"], 4)}
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def describe(args, device_bytes):
+    where = "this machine's GPU" if device_bytes is None else f"a simulated device of {sizes.show(device_bytes)}"
+    conf = SETTINGS[args.setting] or "PyTorch's own"
+    say(f"== {args.workload} on {where}, allocator setting {args.setting} ({conf}), vramgc {args.vramgc}")
+
+
+def write(result, path):
+    text = json.dumps(result, indent=2) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+    elif path:
+        pathlib.Path(path).write_text(text, encoding="utf-8")
+
+
+def summary(result):
+    bytes_of = {key: sizes.show(result[key]) for key in ("live_peak_bytes", "held_peak_bytes", "held_rest_bytes")}
+    verdict = "completed" if result["ok"] else f"out of memory ({result['error'][:70]} …)"
+    text = "{verdict}; live at most {live_peak_bytes}, held at most {held_peak_bytes}, held at rest {held_rest_bytes}"
+    lines = [text.format(verdict=verdict, **bytes_of)]
+    if "smallest_bytes" in result:
+        lines.append(f"smallest device: {sizes.show(result['smallest_bytes'])} beside the context, {result['ratio']} x live")
+    return "\n".join(lines)
+
+
+def main():
+    args = arguments()
+    try:
+        device_bytes = simulated_size(args, sys.executable)
+        describe(args, device_bytes)
+        found = smallest(args, device_bytes) if args.smallest else measure(args, device_bytes)
+    except (Failure, OSError) as error:
+        say(f"lab: {error}")
+        return 2
+    keys = KEYS + (["smallest_bytes", "ratio"] if args.smallest else [])
+    result = {key: found[key] for key in keys}
+    say(summary(result))
+    write(result, args.json)
+    return 0 if result["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""What one run of a workload used, by PyTorch's own account.
+
+PyTorch keeps no mean of held ÷ live, so without libvramgc.so it is computed afterwards from the allocator's trace; under the library
+the trace is not recorded, because the library keeps the same figure itself.
+"""
+
+import ctypes
+
+import torch
+from events import mean_over_events
+
+MOST_EVENTS = 20_000_000
+
+
+class Snapshot(ctypes.Structure):
+    """The beginning of struct vramgc_snapshot in include/vramgc.h."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("held_bytes", ctypes.c_uint64)]
+
+
+def vramgc_held_bytes():
+    """What libvramgc.so says is held now, or None where it is not loaded or not recording."""
+    function = getattr(ctypes.CDLL(None), "vramgc_snapshot", None)
+    snapshot = Snapshot(size=ctypes.sizeof(Snapshot))
+    if function is None or function(0, ctypes.byref(snapshot)) != 0:
+        return None
+    return snapshot.held_bytes
+
+
+def record_events():
+    torch.cuda.memory._record_memory_history(context=None, stacks="python", max_entries=MOST_EVENTS)
+
+
+def held_over_live_mean():
+    """None where the allocator kept no trace of blocks (backend:cudaMallocAsync)."""
+    trace = torch.cuda.memory._snapshot()["device_traces"]
+    return mean_over_events(trace[0] if trace else [])
+
+
+def context_bytes():
+    """What the device lacks before PyTorch has allocated anything: the context, where nobody else uses the device."""
+    torch.cuda.init()
+    free, total = torch.cuda.mem_get_info()
+    return total - free
+
+
+def figures(session):
+    stats = torch.cuda.memory_stats()
+    return {
+        "live_peak_bytes": torch.cuda.max_memory_allocated(),
+        "held_peak_bytes": torch.cuda.max_memory_reserved(),
+        "device_bytes": torch.cuda.mem_get_info()[1],
+        "retries": stats.get("num_alloc_retries", 0),
+        "ooms": stats.get("num_ooms", 0),
+        "driver_calls": stats.get("num_device_alloc", 0) + stats.get("num_device_free", 0),
+        "collections": session.collections,
+        "collection_ns": session.collection_ns,
+    }
+
+
+def held_now():
+    seen = vramgc_held_bytes()
+    return torch.cuda.memory_reserved() if seen is None else seen
