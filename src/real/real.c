@@ -6,12 +6,12 @@
 #include <string.h>
 
 const struct real_info real_table[REAL_COUNT] = {
-#define HOOK(library, result, symbol, asked, since, per_thread, parameters, arguments)             \
-    [ID_##symbol] = {#symbol, asked, since, per_thread, library, REAL_HOOK},
-#define PASS(library, result, symbol, asked, since, per_thread, parameters, arguments)             \
-    [ID_##symbol] = {#symbol, asked, since, per_thread, library, REAL_PASS},
-#define NEED(library, result, symbol, asked, since, per_thread, parameters, arguments)             \
-    [ID_##symbol] = {#symbol, asked, since, per_thread, library, REAL_NEED},
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
+    [ID_##symbol] = {#symbol, library, REAL_HOOK},
+#define PASS(library, result, symbol, parameters, arguments)                                       \
+    [ID_##symbol] = {#symbol, library, REAL_PASS},
+#define NEED(library, result, symbol, parameters, arguments)                                       \
+    [ID_##symbol] = {#symbol, library, REAL_NEED},
 #include "hooks.def"
 #undef HOOK
 #undef PASS
@@ -99,17 +99,11 @@ enum real_id real_of_symbol(const char *name) {
     return REAL_COUNT;
 }
 
-enum real_id real_of_asked(const char *name, int version, bool per_thread) {
-    enum real_id best = REAL_COUNT;
-    for (int id = 0; id < REAL_COUNT; id++) {
-        const struct real_info *info = &real_table[id];
-        if (info->kind == REAL_NEED || info->since > version || strcmp(info->asked, name) != 0 ||
-            (info->per_thread && !per_thread))
-            continue;
-        bool better = best == REAL_COUNT || info->since > real_table[best].since ||
-                      (info->since == real_table[best].since && info->per_thread);
-        if (better)
-            best = (enum real_id)id;
-    }
-    return best;
+void real_find_driver(void) {
+    static atomic_bool done;
+    if (atomic_exchange(&done, true))
+        return;
+    for (int id = 0; id < REAL_COUNT; id++)
+        if (real_table[id].library == CUDA && real_table[id].kind != REAL_NEED)
+            real_get((enum real_id)id);
 }

@@ -8,7 +8,7 @@
 #include "real/cuda_api.h"
 
 enum real_id {
-#define HOOK(library, result, symbol, asked, since, per_thread, parameters, arguments) ID_##symbol,
+#define HOOK(library, result, symbol, parameters, arguments) ID_##symbol,
 #define PASS HOOK
 #define NEED HOOK
 #include "hooks.def"
@@ -18,7 +18,7 @@ enum real_id {
     REAL_COUNT
 };
 
-#define HOOK(library, result, symbol, asked, since, per_thread, parameters, arguments)             \
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
     typedef result(*real_##symbol##_t) parameters;
 #define PASS HOOK
 #define NEED HOOK
@@ -32,9 +32,6 @@ enum real_kind { REAL_HOOK, REAL_PASS, REAL_NEED };
 
 struct real_info {
     const char *symbol;
-    const char *asked; /* the name cuGetProcAddress knows it by; "" if none */
-    int since;
-    bool per_thread;
     enum real_library library;
     enum real_kind kind;
 };
@@ -63,8 +60,8 @@ enum real_id real_of_pointer(const void *pointer);
 /* The id of a hooked symbol (HOOK or PASS), or REAL_COUNT. name is not NULL. */
 enum real_id real_of_symbol(const char *name);
 
-/* The id of what cuGetProcAddress means by name, version and flag, or REAL_COUNT. */
-enum real_id real_of_asked(const char *name, int version, bool per_thread);
+/* Finds all hooked functions of the driver, so that real_of_pointer knows them. Once is enough. */
+void real_find_driver(void);
 
 /* The C library's own dlsym, whatever is hooked. */
 void *real_dlsym(void *handle, const char *name);

@@ -45,6 +45,7 @@ struct copy {
     size_t run_first;   /* first block of the current mapped run */
     uint64_t run_start; /* its address */
     uint64_t run_end;   /* where it ends so far; 0: none */
+    uint64_t run_range; /* the address range it lies in */
 };
 
 /* All blocks of a contiguous mapped run get its address and, once it is known, its size. */
@@ -57,11 +58,12 @@ static void end_run(struct copy *copy) {
 }
 
 static void follow_run(struct copy *copy, const struct heap_run *run) {
-    if (copy->run_end != run->address)
+    if (copy->run_end != run->address || copy->run_range != run->segment_address)
         end_run(copy);
     if (!copy->run_end) {
         copy->run_first = copy->count;
         copy->run_start = run->address;
+        copy->run_range = run->segment_address;
     }
     copy->run_end = run->address + run->bytes;
 }

@@ -113,6 +113,8 @@ bool record_capturing(void);
 
 void record_memory_info(uint64_t free_bytes, uint64_t total_bytes);
 void record_reset(unsigned device);
+void record_context_gone(CUcontext context);
+void record_unaccounted(void);
 void record_call(enum real_id id);
 void record_call_failed(enum real_id id);
 

@@ -249,6 +249,20 @@ void record_reset(unsigned index) {
     lock_give(&device->lock);
 }
 
+/* A context made with cuCtxCreate: the device's other memory, the primary context's, stays. */
+void record_context_gone(CUcontext context) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct device *device = record_is_on() ? device_if_ready(i) : NULL;
+        if (device && __atomic_load_n(&device->context, __ATOMIC_RELAXED) == context)
+            record_reset(i);
+    }
+}
+
+void record_unaccounted(void) {
+    if (record_is_on())
+        figure_add(&store_file()->process.unaccounted_calls, 1);
+}
+
 /* The program ends in good order. No CUDA call is made here: the driver may be gone already. */
 __attribute__((destructor)) static void finish(void) {
     if (!record_is_on() || store_file()->pid != (uint64_t)getpid())

@@ -248,7 +248,6 @@ static void relax_capture_mode(void) {
 }
 
 static void *ticker(void *unused) {
-    record_thread.depth = 1; /* what this thread asks the driver is not the program's doing */
     relax_capture_mode();
     while (!atomic_load(&self.stopping)) {
         uint64_t now = clock_ns();

@@ -1,0 +1,57 @@
+/* c10.c: the functions of PyTorch's libc10 that are called for every block its caching allocator
+ * hands out or takes back, and before an out-of-memory error. PyTorch holds the allocator's lock
+ * here and usually not the GIL: nothing may wait. The original is always called. */
+#include "hook/hook.h"
+
+enum { DEVICE_TYPE_CUDA = 1 };
+
+/* c10::Device is two bytes, type and index, and comes in one register whose rest is undefined. */
+static inline bool is_cuda(uint64_t device) {
+    return (device & 0xff) == DEVICE_TYPE_CUDA;
+}
+
+static inline unsigned index_of(uint64_t device) {
+    unsigned index = (unsigned)(device >> 8 & 0xff);
+    return index == 0xff ? 0 : index; /* -1: the current one; not seen from the allocator */
+}
+
+void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t bytes, size_t allocated,
+                                                           size_t reserved, uint64_t device) {
+    real__ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE_t real =
+        REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE);
+    if (LIKELY(record_is_on()) && is_cuda(device))
+        record_block(index_of(device), (uint64_t)(uintptr_t)p, bytes);
+    if (real)
+        real(p, bytes, allocated, reserved, device);
+}
+
+void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *p, int64_t bytes,
+                                                           int64_t allocated, int64_t reserved,
+                                                           uint64_t device) {
+    real__ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE_t real =
+        REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE);
+    if (LIKELY(record_is_on()) && is_cuda(device))
+        record_block(index_of(device), (uint64_t)(uintptr_t)p, bytes);
+    if (real)
+        real(p, bytes, allocated, reserved, device);
+}
+
+void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, size_t allocated,
+                                                         size_t reserved, uint64_t device) {
+    real__ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE_t real =
+        REAL(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE);
+    if (is_cuda(device))
+        record_out_of_memory(index_of(device));
+    if (real)
+        real(bytes, allocated, reserved, device);
+}
+
+void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t allocated,
+                                                         int64_t reserved, uint64_t device) {
+    real__ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE_t real =
+        REAL(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE);
+    if (is_cuda(device))
+        record_out_of_memory(index_of(device));
+    if (real)
+        real(bytes, allocated, reserved, device);
+}

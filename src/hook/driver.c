@@ -1,0 +1,140 @@
+/* driver.c: wrappers of the driver's memory functions. Here come the callers without a runtime of
+ * their own name: statically linked runtimes, JIT compilers, and libraries that use the driver
+ * directly. What a runtime hook of the same thread records is not recorded again. */
+#include "hook/hook.h"
+
+static void note(enum real_id id, enum record_class class, CUresult result, uint64_t address,
+                 uint64_t bytes) {
+    if (result == CUDA_SUCCESS)
+        record_allocated(class, address, bytes, false);
+    else if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        record_refused(id, bytes);
+    else
+        record_call_failed(id);
+}
+
+#define ALLOCATE(symbol, class, bytes, ...)                                                        \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
+    if (outermost)                                                                                 \
+        note(ID_##symbol, class, result, result == CUDA_SUCCESS ? (uint64_t)*p : 0, bytes);        \
+    hook_leave();                                                                                  \
+    return result
+
+#define RELEASE(symbol, ...)                                                                       \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    struct record_taken taken = {0};                                                               \
+    if (outermost)                                                                                 \
+        record_take((uint64_t)p, &taken);                                                          \
+    CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
+    if (outermost && result == CUDA_SUCCESS)                                                       \
+        record_gone(&taken);                                                                       \
+    else if (outermost)                                                                            \
+        record_put_back(&taken);                                                                   \
+    hook_leave();                                                                                  \
+    return result
+
+#define STREAM_ORDERED() (record_capturing() ? CLASS_GRAPH : CLASS_POOL)
+
+CUresult cuInit(unsigned f) {
+    real_cuInit_t real = REAL(cuInit);
+    hook_enter(ID_cuInit);
+    record_cuda_begins();
+    CUresult result = real ? real(f) : MISSING_CUDA;
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n) {
+    ALLOCATE(cuMemAlloc_v2, CLASS_DEVICE, n, p, n);
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t w, size_t h, unsigned e) {
+    ALLOCATE(cuMemAllocPitch_v2, CLASS_DEVICE, *pitch * h, p, pitch, w, h, e);
+}
+
+CUresult cuMemFree_v2(CUdeviceptr p) {
+    RELEASE(cuMemFree_v2, p);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *p, size_t n, unsigned f) {
+    ALLOCATE(cuMemAllocManaged, CLASS_MANAGED, n, p, n, f);
+}
+
+CUresult cuMemHostAlloc(void **p, size_t n, unsigned f) {
+    ALLOCATE(cuMemHostAlloc, CLASS_PINNED, n, p, n, f);
+}
+
+CUresult cuMemAllocHost_v2(void **p, size_t n) {
+    ALLOCATE(cuMemAllocHost_v2, CLASS_PINNED, n, p, n);
+}
+
+CUresult cuMemFreeHost(void *p) {
+    RELEASE(cuMemFreeHost, p);
+}
+
+CUresult cuMemHostRegister_v2(void *p, size_t n, unsigned f) {
+    real_cuMemHostRegister_v2_t real = REAL(cuMemHostRegister_v2);
+    bool outermost = hook_enter(ID_cuMemHostRegister_v2);
+    CUresult result = real ? real(p, n, f) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS)
+        record_allocated(CLASS_REGISTERED, (uint64_t)(uintptr_t)p, n, false);
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemHostUnregister(void *p) {
+    RELEASE(cuMemHostUnregister, p);
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s) {
+    ALLOCATE(cuMemAllocAsync, STREAM_ORDERED(), n, p, n, s);
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *p, size_t n, CUstream s) {
+    ALLOCATE(cuMemAllocAsync_ptsz, STREAM_ORDERED(), n, p, n, s);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t n, CUmemoryPool q, CUstream s) {
+    ALLOCATE(cuMemAllocFromPoolAsync, STREAM_ORDERED(), n, p, n, q, s);
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *p, size_t n, CUmemoryPool q, CUstream s) {
+    ALLOCATE(cuMemAllocFromPoolAsync_ptsz, STREAM_ORDERED(), n, p, n, q, s);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s) {
+    RELEASE(cuMemFreeAsync, p, s);
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream s) {
+    RELEASE(cuMemFreeAsync_ptsz, p, s);
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool q) {
+    real_cuMemPoolDestroy_t real = REAL(cuMemPoolDestroy);
+    hook_enter(ID_cuMemPoolDestroy);
+    CUresult result = real ? real(q) : MISSING_CUDA; /* what was allocated stays until freed */
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+    real_cuMemGetInfo_v2_t real = REAL(cuMemGetInfo_v2);
+    bool outermost = hook_enter(ID_cuMemGetInfo_v2);
+    CUresult result = real ? real(free, total) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS && free && total)
+        record_memory_info(*free, *total);
+    hook_leave();
+    return result;
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
+    ALLOCATE(cuIpcOpenMemHandle_v2, CLASS_IMPORTED, 0, p, h, f);
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr p) {
+    RELEASE(cuIpcCloseMemHandle, p);
+}

@@ -1,0 +1,80 @@
+/* driver_context.c: wrappers of context and capture functions: where recording begins, where
+ * everything is dropped at once, and when the driver must not be disturbed. */
+#include "hook/hook.h"
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
+    real_cuDevicePrimaryCtxRetain_t real = REAL(cuDevicePrimaryCtxRetain);
+    hook_enter(ID_cuDevicePrimaryCtxRetain);
+    CUresult result = real ? real(c, d) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS)
+        record_thread.context_seen = true;
+    hook_leave();
+    return result;
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
+    real_cuDevicePrimaryCtxReset_v2_t real = REAL(cuDevicePrimaryCtxReset_v2);
+    hook_enter(ID_cuDevicePrimaryCtxReset_v2);
+    CUresult result = real ? real(d) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS)
+        record_reset((unsigned)d);
+    hook_leave();
+    return result;
+}
+
+CUresult cuCtxCreate_v2(CUcontext *c, unsigned f, CUdevice d) {
+    real_cuCtxCreate_v2_t real = REAL(cuCtxCreate_v2);
+    hook_enter(ID_cuCtxCreate_v2);
+    CUresult result = real ? real(c, f, d) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS)
+        record_thread.context_seen = true;
+    hook_leave();
+    return result;
+}
+
+CUresult cuCtxDestroy_v2(CUcontext c) {
+    real_cuCtxDestroy_v2_t real = REAL(cuCtxDestroy_v2);
+    hook_enter(ID_cuCtxDestroy_v2);
+    CUresult result = real ? real(c) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS)
+        record_context_gone(c);
+    hook_leave();
+    return result;
+}
+
+static CUresult begin(enum real_id id, real_cuStreamBeginCapture_v2_t real, CUstream s,
+                      CUstreamCaptureMode m) {
+    bool outermost = hook_enter(id);
+    if (outermost)
+        record_capture_begin();
+    CUresult result = real ? real(s, m) : MISSING_CUDA;
+    if (outermost && result != CUDA_SUCCESS)
+        record_capture_end();
+    hook_leave();
+    return result;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode m) {
+    return begin(ID_cuStreamBeginCapture_v2, REAL(cuStreamBeginCapture_v2), s, m);
+}
+
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream s, CUstreamCaptureMode m) {
+    return begin(ID_cuStreamBeginCapture_v2_ptsz, REAL(cuStreamBeginCapture_v2_ptsz), s, m);
+}
+
+static CUresult end(enum real_id id, real_cuStreamEndCapture_t real, CUstream s, CUgraph *g) {
+    bool outermost = hook_enter(id);
+    CUresult result = real ? real(s, g) : MISSING_CUDA;
+    if (outermost)
+        record_capture_end();
+    hook_leave();
+    return result;
+}
+
+CUresult cuStreamEndCapture(CUstream s, CUgraph *g) {
+    return end(ID_cuStreamEndCapture, REAL(cuStreamEndCapture), s, g);
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream s, CUgraph *g) {
+    return end(ID_cuStreamEndCapture_ptsz, REAL(cuStreamEndCapture_ptsz), s, g);
+}

@@ -1,0 +1,118 @@
+/* driver_vmm.c: wrappers of the driver's virtual memory management, by which PyTorch's expandable
+ * segments live. PyTorch gets these pointers by name from the runtime or from dlsym, once, so they
+ * must be wrapped when they are handed out. */
+#include "hook/hook.h"
+
+CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr hint,
+                             unsigned long long f) {
+    real_cuMemAddressReserve_t real = REAL(cuMemAddressReserve);
+    bool allocator = FROM_ALLOCATOR();
+    bool outermost = hook_enter(ID_cuMemAddressReserve);
+    CUresult result = real ? real(p, n, align, hint, f) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS)
+        record_reserved(*p, n, allocator);
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
+    real_cuMemAddressFree_t real = REAL(cuMemAddressFree);
+    bool outermost = hook_enter(ID_cuMemAddressFree);
+    struct record_taken taken = {0};
+    if (outermost)
+        record_take(p, &taken);
+    CUresult result = real ? real(p, n) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS) {
+        record_gone(&taken);
+        record_range_gone(p);
+    } else if (outermost) {
+        record_put_back(&taken);
+    }
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *d,
+                     unsigned long long f) {
+    real_cuMemCreate_t real = REAL(cuMemCreate);
+    bool allocator = FROM_ALLOCATOR();
+    bool outermost = hook_enter(ID_cuMemCreate);
+    CUresult result = real ? real(h, n, d, f) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS)
+        record_created(*h, n, d, allocator);
+    else if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
+        record_refused(ID_cuMemCreate, n);
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
+    real_cuMemRelease_t real = REAL(cuMemRelease);
+    bool outermost = hook_enter(ID_cuMemRelease);
+    struct record_taken taken = {0};
+    if (outermost)
+        taken = record_release_begin(h);
+    CUresult result = real ? real(h) : MISSING_CUDA;
+    if (outermost && result != CUDA_SUCCESS)
+        record_release_failed(&taken);
+    else if (outermost)
+        record_driver_call();
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
+    real_cuMemRetainAllocationHandle_t real = REAL(cuMemRetainAllocationHandle);
+    bool outermost = hook_enter(ID_cuMemRetainAllocationHandle);
+    CUresult result = real ? real(h, p) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS)
+        record_retained(*h);
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *h, void *os,
+                                        CUmemAllocationHandleType t) {
+    real_cuMemImportFromShareableHandle_t real = REAL(cuMemImportFromShareableHandle);
+    bool outermost = hook_enter(ID_cuMemImportFromShareableHandle);
+    CUresult result = real ? real(h, os, t) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS)
+        record_imported_handle(*h);
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocationHandle h,
+                  unsigned long long f) {
+    real_cuMemMap_t real = REAL(cuMemMap);
+    bool outermost = hook_enter(ID_cuMemMap);
+    CUresult result = real ? real(p, n, offset, h, f) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS)
+        record_mapped(p, n, h);
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemUnmap(CUdeviceptr p, size_t n) {
+    real_cuMemUnmap_t real = REAL(cuMemUnmap);
+    bool outermost = hook_enter(ID_cuMemUnmap);
+    if (outermost)
+        record_unmap_begin(p, n);
+    CUresult result = real ? real(p, n) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS)
+        record_unmap_done(p, n);
+    else if (outermost)
+        record_unmap_failed(p, n);
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_t count) {
+    real_cuMemSetAccess_t real = REAL(cuMemSetAccess);
+    bool outermost = hook_enter(ID_cuMemSetAccess);
+    CUresult result = real ? real(p, n, d, count) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS)
+        record_driver_call();
+    hook_leave();
+    return result;
+}

@@ -1,0 +1,53 @@
+/* hook.h: what all wrappers share. A wrapper calls the real function and tells the record about it;
+ * it decides nothing. Only the outermost hook of a thread records: a runtime call ends in a driver
+ * call that is hooked too, and one allocation must not count twice. */
+#ifndef HOOK_H
+#define HOOK_H
+
+#include "real/objects.h"
+#include "real/real.h"
+#include "record/record.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The prototypes of all wrappers, so that one that differs from its line in the table does not
+ * compile. */
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
+    EXPORT result symbol parameters;
+#define PASS HOOK
+#define NEED(library, result, symbol, parameters, arguments)
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+
+/* What a wrapper answers when there is no real function: the API's own "not found". */
+#define MISSING_CUDART cudaErrorSharedObjectSymbolNotFound
+#define MISSING_CUDA CUDA_ERROR_NOT_FOUND
+
+/* Whether the code that called the current wrapper belongs to PyTorch's caching allocator. */
+#define FROM_ALLOCATOR() objects_in_allocator(__builtin_return_address(0))
+
+/* Counts the call. Whether this is the outermost hook of the thread. Every hook_enter is followed
+ * by a hook_leave. */
+static inline bool hook_enter(enum real_id id) {
+    record_call(id);
+    return record_thread.depth++ == 0;
+}
+
+/* Recording begins here if a context was made inside, so that a process that only has a context is
+ * seen too. */
+static inline void hook_leave(void) {
+    if (--record_thread.depth == 0 && UNLIKELY(record_thread.context_seen)) {
+        record_thread.context_seen = false;
+        record_ready();
+    }
+}
+
+/* The wrapper of a hooked symbol; NULL for what is not hooked. */
+void *hook_wrapper(enum real_id id);
+
+/* If `pointer` is a real function that is hooked, its wrapper; else the pointer itself. */
+void *hook_for_pointer(void *pointer);
+
+#endif

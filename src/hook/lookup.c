@@ -1,0 +1,81 @@
+/* lookup.c: the answers to those who ask for function pointers: dlsym, cuGetProcAddress in both
+ * forms, cudaGetDriverEntryPoint in both. The real one is asked first, always; then the pointer it
+ * gave is replaced by our wrapper if it is that of a hooked function. So version suffixes, flags and
+ * status stay the driver's business. A look-up has no other effect. */
+#include "hook/hook.h"
+#include "hook/lookup.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* The real dlsym, for the tail jump of dlsym.S. */
+_Atomic(void *) hook_real_dlsym;
+
+/* A driver that looks up its own functions (as under WSL) must get its own functions. */
+static bool is_driver(const void *caller) {
+    static _Atomic uintptr_t start, end;
+    if (!atomic_load_explicit(&end, memory_order_acquire)) {
+        struct object_range range = objects_range("libcuda.so");
+        if (!range.end)
+            return false;
+        atomic_store_explicit(&start, range.start, memory_order_relaxed);
+        atomic_store_explicit(&end, range.end, memory_order_release);
+    }
+    uintptr_t p = (uintptr_t)caller;
+    return p >= atomic_load_explicit(&start, memory_order_relaxed) &&
+           p < atomic_load_explicit(&end, memory_order_relaxed);
+}
+
+void *hook_dlsym(void *handle, const char *name, const void *caller) {
+    if (UNLIKELY(!atomic_load_explicit(&hook_real_dlsym, memory_order_relaxed)))
+        atomic_store(&hook_real_dlsym, real_dlsym_address());
+    if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !name)
+        return NULL; /* scope order finds us, or skips us on purpose */
+    enum real_id id = real_of_symbol(name);
+    if (LIKELY(id == REAL_COUNT) || is_driver(caller))
+        return NULL;
+    void *found = real_dlsym(handle, name);
+    return found && real_offer(id, found) ? hook_wrapper(id) : NULL;
+}
+
+CUresult cuGetProcAddress(const char *name, void **f, int version, cuuint64_t flags) {
+    real_cuGetProcAddress_t real = REAL(cuGetProcAddress);
+    record_call(ID_cuGetProcAddress);
+    CUresult result = real ? real(name, f, version, flags) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS && f)
+        *f = hook_for_pointer(*f);
+    return result;
+}
+
+CUresult cuGetProcAddress_v2(const char *name, void **f, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status) {
+    real_cuGetProcAddress_v2_t real = REAL(cuGetProcAddress_v2);
+    record_call(ID_cuGetProcAddress_v2);
+    CUresult result = real ? real(name, f, version, flags, status) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS && f)
+        *f = hook_for_pointer(*f);
+    return result;
+}
+
+/* The runtime's flags: cudaEnablePerThreadDefaultStream is 2 like the driver's. In CUDA 11 there is
+ * no status: one more register than it reads does no harm. */
+cudaError_t cudaGetDriverEntryPoint(const char *name, void **f, unsigned long long flags,
+                                    enum cudaDriverEntryPointQueryResult *status) {
+    real_cudaGetDriverEntryPoint_t real = REAL(cudaGetDriverEntryPoint);
+    record_call(ID_cudaGetDriverEntryPoint);
+    cudaError_t result = real ? real(name, f, flags, status) : MISSING_CUDART;
+    if (result == cudaSuccess && f)
+        *f = hook_for_pointer(*f);
+    return result;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *status) {
+    real_cudaGetDriverEntryPointByVersion_t real = REAL(cudaGetDriverEntryPointByVersion);
+    record_call(ID_cudaGetDriverEntryPointByVersion);
+    cudaError_t result = real ? real(name, f, version, flags, status) : MISSING_CUDART;
+    if (result == cudaSuccess && f)
+        *f = hook_for_pointer(*f);
+    return result;
+}

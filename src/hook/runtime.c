@@ -1,0 +1,153 @@
+/* runtime.c: wrappers of the CUDA runtime's memory functions. They pass every argument and every
+ * result through untouched; the one exception is a cudaMalloc of PyTorch's allocator that is
+ * answered with out of memory on purpose (see record/segment.c). */
+#include "hook/hook.h"
+
+/* Tells the record how an allocation ended. */
+static void note(enum real_id id, enum record_class class, cudaError_t result, const void *pointer,
+                 uint64_t bytes, bool allocator) {
+    if (result == cudaSuccess)
+        record_allocated(class, (uint64_t)(uintptr_t)pointer, bytes, allocator);
+    else if (result == cudaErrorMemoryAllocation)
+        record_refused(id, bytes);
+    else
+        record_call_failed(id);
+}
+
+cudaError_t cudaMalloc(void **p, size_t n) {
+    real_cudaMalloc_t real = REAL(cudaMalloc);
+    const void *caller = __builtin_return_address(0);
+    bool outermost = hook_enter(ID_cudaMalloc);
+    bool allocator = outermost && objects_in_allocator(caller);
+    cudaError_t result = MISSING_CUDART;
+    if (allocator && record_refuse_segment(caller, n)) {
+        result = cudaErrorMemoryAllocation;
+    } else if (real) {
+        result = real(p, n);
+        if (outermost)
+            note(ID_cudaMalloc, CLASS_DEVICE, result, result == cudaSuccess ? *p : NULL, n,
+                 allocator);
+    }
+    if (allocator)
+        record_thread.stream_asked = false;
+    hook_leave();
+    return result;
+}
+
+/* The record is taken out before the call: the driver may give the address out again at once. */
+cudaError_t cudaFree(void *p) {
+    real_cudaFree_t real = REAL(cudaFree);
+    bool outermost = hook_enter(ID_cudaFree);
+    struct record_taken taken = {0};
+    if (outermost)
+        record_take((uint64_t)(uintptr_t)p, &taken);
+    cudaError_t result = real ? real(p) : MISSING_CUDART;
+    if (outermost && result == cudaSuccess)
+        record_gone(&taken);
+    else if (outermost)
+        record_put_back(&taken);
+    hook_leave();
+    return result;
+}
+
+#define ALLOCATE(symbol, class, bytes, ...)                                                        \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
+    if (outermost)                                                                                 \
+        note(ID_##symbol, class, result, result == cudaSuccess ? *p : NULL, bytes, false);         \
+    hook_leave();                                                                                  \
+    return result
+
+#define RELEASE(symbol, ...)                                                                       \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    struct record_taken taken = {0};                                                               \
+    if (outermost)                                                                                 \
+        record_take((uint64_t)(uintptr_t)p, &taken);                                               \
+    cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
+    if (outermost && result == cudaSuccess)                                                        \
+        record_gone(&taken);                                                                       \
+    else if (outermost)                                                                            \
+        record_put_back(&taken);                                                                   \
+    hook_leave();                                                                                  \
+    return result
+
+/* During a capture a stream-ordered allocation becomes a node of the graph. */
+#define STREAM_ORDERED() (record_capturing() ? CLASS_GRAPH : CLASS_POOL)
+
+cudaError_t cudaMallocPitch(void **p, size_t *pitch, size_t w, size_t h) {
+    ALLOCATE(cudaMallocPitch, CLASS_DEVICE, *pitch * h, p, pitch, w, h);
+}
+
+cudaError_t cudaMallocManaged(void **p, size_t n, unsigned f) {
+    ALLOCATE(cudaMallocManaged, CLASS_MANAGED, n, p, n, f);
+}
+
+cudaError_t cudaMallocHost(void **p, size_t n) {
+    ALLOCATE(cudaMallocHost, CLASS_PINNED, n, p, n);
+}
+
+cudaError_t cudaHostAlloc(void **p, size_t n, unsigned f) {
+    ALLOCATE(cudaHostAlloc, CLASS_PINNED, n, p, n, f);
+}
+
+cudaError_t cudaFreeHost(void *p) {
+    RELEASE(cudaFreeHost, p);
+}
+
+cudaError_t cudaHostRegister(void *p, size_t n, unsigned f) {
+    real_cudaHostRegister_t real = REAL(cudaHostRegister);
+    bool outermost = hook_enter(ID_cudaHostRegister);
+    cudaError_t result = real ? real(p, n, f) : MISSING_CUDART;
+    if (outermost && result == cudaSuccess)
+        record_allocated(CLASS_REGISTERED, (uint64_t)(uintptr_t)p, n, false);
+    hook_leave();
+    return result;
+}
+
+cudaError_t cudaHostUnregister(void *p) {
+    RELEASE(cudaHostUnregister, p);
+}
+
+cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t s) {
+    ALLOCATE(cudaMallocAsync, STREAM_ORDERED(), n, p, n, s);
+}
+
+cudaError_t cudaMallocAsync_ptsz(void **p, size_t n, cudaStream_t s) {
+    ALLOCATE(cudaMallocAsync_ptsz, STREAM_ORDERED(), n, p, n, s);
+}
+
+cudaError_t cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t q, cudaStream_t s) {
+    ALLOCATE(cudaMallocFromPoolAsync, STREAM_ORDERED(), n, p, n, q, s);
+}
+
+cudaError_t cudaMallocFromPoolAsync_ptsz(void **p, size_t n, cudaMemPool_t q, cudaStream_t s) {
+    ALLOCATE(cudaMallocFromPoolAsync_ptsz, STREAM_ORDERED(), n, p, n, q, s);
+}
+
+cudaError_t cudaFreeAsync(void *p, cudaStream_t s) {
+    RELEASE(cudaFreeAsync, p, s);
+}
+
+cudaError_t cudaFreeAsync_ptsz(void *p, cudaStream_t s) {
+    RELEASE(cudaFreeAsync_ptsz, p, s);
+}
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
+    real_cudaMemGetInfo_t real = REAL(cudaMemGetInfo);
+    bool outermost = hook_enter(ID_cudaMemGetInfo);
+    cudaError_t result = real ? real(free, total) : MISSING_CUDART;
+    if (outermost && result == cudaSuccess && free && total)
+        record_memory_info(*free, *total);
+    hook_leave();
+    return result;
+}
+
+cudaError_t cudaDeviceReset(void) {
+    real_cudaDeviceReset_t real = REAL(cudaDeviceReset);
+    hook_enter(ID_cudaDeviceReset);
+    cudaError_t result = real ? real() : MISSING_CUDART; /* the driver hook sees which device */
+    hook_leave();
+    return result;
+}

@@ -1,0 +1,68 @@
+/* runtime_stream.c: wrappers of the few stream and event functions by which PyTorch's allocator
+ * gives away what its block events do not say: the stream of a segment, and when a block that
+ * another stream used is really free. They are on nobody's launch path. */
+#include "hook/hook.h"
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *c) {
+    real_cudaStreamIsCapturing_t real = REAL(cudaStreamIsCapturing);
+    cudaError_t result = real ? real(s, c) : MISSING_CUDART;
+    record_call(ID_cudaStreamIsCapturing);
+    if (result == cudaSuccess && FROM_ALLOCATOR())
+        record_stream_asked((uint64_t)(uintptr_t)s, *c != cudaStreamCaptureStatusNone);
+    return result;
+}
+
+/* The capture counts as begun before it is: PyTorch too sets its mark first. */
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode m) {
+    real_cudaStreamBeginCapture_t real = REAL(cudaStreamBeginCapture);
+    bool outermost = hook_enter(ID_cudaStreamBeginCapture);
+    if (outermost)
+        record_capture_begin();
+    cudaError_t result = real ? real(s, m) : MISSING_CUDART;
+    if (outermost && result != cudaSuccess)
+        record_capture_end();
+    hook_leave();
+    return result;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
+    real_cudaStreamEndCapture_t real = REAL(cudaStreamEndCapture);
+    bool outermost = hook_enter(ID_cudaStreamEndCapture);
+    cudaError_t result = real ? real(s, g) : MISSING_CUDART;
+    if (outermost)
+        record_capture_end(); /* an error ends it as well */
+    hook_leave();
+    return result;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+    real_cudaEventRecord_t real = REAL(cudaEventRecord);
+    cudaError_t result = real ? real(e, s) : MISSING_CUDART;
+    if (result == cudaSuccess && record_is_on() && FROM_ALLOCATOR())
+        record_event((uint64_t)(uintptr_t)e);
+    return result;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) {
+    real_cudaEventRecordWithFlags_t real = REAL(cudaEventRecordWithFlags);
+    cudaError_t result = real ? real(e, s, f) : MISSING_CUDART;
+    if (result == cudaSuccess && record_is_on() && FROM_ALLOCATOR())
+        record_event((uint64_t)(uintptr_t)e);
+    return result;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t e) {
+    real_cudaEventQuery_t real = REAL(cudaEventQuery);
+    cudaError_t result = real ? real(e) : MISSING_CUDART;
+    if (result == cudaSuccess)
+        record_event_done((uint64_t)(uintptr_t)e);
+    return result;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+    real_cudaEventSynchronize_t real = REAL(cudaEventSynchronize);
+    cudaError_t result = real ? real(e) : MISSING_CUDART;
+    if (result == cudaSuccess)
+        record_event_done((uint64_t)(uintptr_t)e);
+    return result;
+}
