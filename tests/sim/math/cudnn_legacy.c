@@ -1,0 +1,37 @@
+/* The part of cuDNN's older interface that PyTorch touches beside the graph one: descriptors, and
+ * the convolution questions of PyTorch 2.0, which asks for an algorithm and its workspace before it
+ * runs it. The workspace model is the graph interface's: SIMGPU_CONV_WS times the bytes of the
+ * three tensors. */
+#include "work.h"
+
+#include <stdlib.h>
+
+enum { STATUS_SUCCESS = 0, STATUS_ALLOC_FAILED = 2, STATUS_BAD_PARAM = 3 };
+
+/* Larger than any of the library's descriptors, which callers see as pointers only. */
+enum { DESCRIPTOR_BYTES = 1024 };
+
+#define DESCRIPTOR(Kind)                                                                           \
+    int cudnnCreate##Kind##Descriptor(void **descriptor);                                          \
+    int cudnnDestroy##Kind##Descriptor(void *descriptor);                                          \
+    int cudnnCreate##Kind##Descriptor(void **descriptor) {                                         \
+        if (!descriptor)                                                                           \
+            return STATUS_BAD_PARAM;                                                               \
+        *descriptor = calloc(1, DESCRIPTOR_BYTES);                                                 \
+        return *descriptor ? STATUS_SUCCESS : STATUS_ALLOC_FAILED;                                 \
+    }                                                                                              \
+    int cudnnDestroy##Kind##Descriptor(void *descriptor) {                                         \
+        free(descriptor);                                                                          \
+        return STATUS_SUCCESS;                                                                     \
+    }
+
+DESCRIPTOR(Activation)
+DESCRIPTOR(CTCLoss)
+DESCRIPTOR(Convolution)
+DESCRIPTOR(Dropout)
+DESCRIPTOR(Filter)
+DESCRIPTOR(Pooling)
+DESCRIPTOR(RNN)
+DESCRIPTOR(RNNData)
+DESCRIPTOR(SpatialTransformer)
+DESCRIPTOR(Tensor)

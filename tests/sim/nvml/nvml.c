@@ -1,0 +1,487 @@
+/* Stand-in for NVML: what PyTorch and monitoring tools ask of libnvidia-ml.so.1 about the simulated
+ * device. It must not initialise CUDA (PyTorch counts devices here precisely so that it can fork
+ * afterwards): the device's shape comes from the same knobs that the driver reads, and memory use
+ * from the driver only where this process uses it already. Other processes have simulated devices
+ * of their own, so none is seen. Signatures and numbers are those of the public nvml.h. */
+#include "../driver/config.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* nvmlReturn_t */
+enum {
+    NVML_SUCCESS = 0,
+    NVML_ERROR_UNINITIALIZED = 1,
+    NVML_ERROR_INVALID_ARGUMENT = 2,
+    NVML_ERROR_NOT_SUPPORTED = 3,
+    NVML_ERROR_NOT_FOUND = 6,
+    NVML_ERROR_INSUFFICIENT_SIZE = 7
+};
+
+/* nvmlDevice_t points to one of these. */
+struct device {
+    unsigned index;
+};
+
+struct memory_info {
+    unsigned long long total, free, used;
+};
+
+struct memory_info_v2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+struct utilization {
+    unsigned gpu, memory;
+};
+
+struct process_info_v1 {
+    unsigned pid;
+    unsigned long long used_bytes;
+};
+
+struct process_info {
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+struct pci_info {
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+};
+
+struct fabric_info {
+    unsigned version;
+    unsigned char cluster_uuid[16];
+    int status;
+    unsigned clique;
+    unsigned char state;
+    unsigned health;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    unsigned initialised;
+    struct config config;
+    struct device devices[MAX_DEVICES];
+} nvml = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+EXPORT int nvmlInitWithFlags(unsigned flags) {
+    (void)flags;
+    pthread_mutex_lock(&nvml.lock);
+    if (nvml.initialised++ == 0) {
+        config_read(&nvml.config);
+        for (unsigned i = 0; i < MAX_DEVICES; i++)
+            nvml.devices[i].index = i;
+    }
+    pthread_mutex_unlock(&nvml.lock);
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlInit_v2(void) {
+    return nvmlInitWithFlags(0);
+}
+
+EXPORT int nvmlInit(void) {
+    return nvmlInitWithFlags(0);
+}
+
+EXPORT int nvmlShutdown(void) {
+    pthread_mutex_lock(&nvml.lock);
+    int result = nvml.initialised ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+    if (nvml.initialised)
+        nvml.initialised--;
+    pthread_mutex_unlock(&nvml.lock);
+    return result;
+}
+
+static int check_device(const struct device *device, const void *out) {
+    if (!nvml.initialised)
+        return NVML_ERROR_UNINITIALIZED;
+    if (device < nvml.devices || device >= nvml.devices + nvml.config.devices || !out)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    return NVML_SUCCESS;
+}
+
+EXPORT const char *nvmlErrorString(int result) {
+    switch (result) {
+    case NVML_SUCCESS:
+        return "Success";
+    case NVML_ERROR_UNINITIALIZED:
+        return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT:
+        return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED:
+        return "Not Supported";
+    case NVML_ERROR_NOT_FOUND:
+        return "Not Found";
+    case NVML_ERROR_INSUFFICIENT_SIZE:
+        return "Insufficient Size";
+    default:
+        return "Unknown Error";
+    }
+}
+
+static int copy_text(char *out, unsigned size, const char *text) {
+    if (!out || strlen(text) >= size)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    strcpy(out, text);
+    return NVML_SUCCESS;
+}
+
+/* --- system --- */
+
+EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    if (!nvml.initialised)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!version)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *version = nvml.config.driver_version;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlSystemGetCudaDriverVersion(int *version) {
+    return nvmlSystemGetCudaDriverVersion_v2(version);
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned size) {
+    return nvml.initialised ? copy_text(version, size, "simulated") : NVML_ERROR_UNINITIALIZED;
+}
+
+EXPORT int nvmlSystemGetNVMLVersion(char *version, unsigned size) {
+    return nvml.initialised ? copy_text(version, size, "simulated") : NVML_ERROR_UNINITIALIZED;
+}
+
+/* --- finding devices --- */
+
+EXPORT int nvmlDeviceGetCount_v2(unsigned *count) {
+    if (!nvml.initialised)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!count)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *count = (unsigned)nvml.config.devices;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetCount(unsigned *count) {
+    return nvmlDeviceGetCount_v2(count);
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device) {
+    if (!nvml.initialised)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!device || index >= (unsigned)nvml.config.devices)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *device = &nvml.devices[index];
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex(unsigned index, struct device **device) {
+    return nvmlDeviceGetHandleByIndex_v2(index, device);
+}
+
+/* The driver puts device i on bus i + 1. */
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **device) {
+    unsigned domain = 0;
+    unsigned bus = 0;
+    if (!nvml.initialised)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!bus_id || !device)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (sscanf(bus_id, "%x:%x:", &domain, &bus) != 2)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (bus < 1 || bus > (unsigned)nvml.config.devices)
+        return NVML_ERROR_NOT_FOUND;
+    *device = &nvml.devices[bus - 1];
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct device **device) {
+    return nvmlDeviceGetHandleByPciBusId_v2(bus_id, device);
+}
+
+/* The driver's UUID is 16 bytes of text that end in the device's index; tools write UUIDs as
+ * GPU-8-4-4-4-12 digits. */
+static void write_uuid(unsigned index, char *text, size_t size) {
+    unsigned char b[16];
+    memcpy(b, "SIMULATEDGPU-000", sizeof b);
+    b[15] = (unsigned char)(b[15] + index);
+    snprintf(text, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+             b[14], b[15]);
+}
+
+EXPORT int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned size) {
+    int result = check_device(device, uuid);
+    char text[48];
+    if (result != NVML_SUCCESS)
+        return result;
+    write_uuid(device->index, text, sizeof text);
+    return copy_text(uuid, size, text);
+}
+
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device) {
+    char text[48];
+    if (!nvml.initialised)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!uuid || !device)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    for (unsigned i = 0; i < (unsigned)nvml.config.devices; i++) {
+        write_uuid(i, text, sizeof text);
+        if (strcmp(text, uuid) == 0)
+            return nvmlDeviceGetHandleByIndex_v2(i, device);
+    }
+    return NVML_ERROR_NOT_FOUND;
+}
+
+EXPORT int nvmlDeviceGetIndex(struct device *device, unsigned *index) {
+    int result = check_device(device, index);
+    if (result == NVML_SUCCESS)
+        *index = device->index;
+    return result;
+}
+
+EXPORT int nvmlDeviceGetMinorNumber(struct device *device, unsigned *minor) {
+    return nvmlDeviceGetIndex(device, minor);
+}
+
+EXPORT int nvmlDeviceGetName(struct device *device, char *name, unsigned size) {
+    int result = check_device(device, name);
+    char text[32];
+    if (result != NVML_SUCCESS)
+        return result;
+    snprintf(text, sizeof text, "Simulated GPU %u", device->index);
+    return copy_text(name, size, text);
+}
+
+EXPORT int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci_info *info) {
+    int result = check_device(device, info);
+    if (result != NVML_SUCCESS)
+        return result;
+    memset(info, 0, sizeof *info);
+    info->bus = device->index + 1;
+    snprintf(info->bus_id_legacy, sizeof info->bus_id_legacy, "0000:%02X:00.0", info->bus);
+    snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02X:00.0", info->bus);
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor) {
+    int result = check_device(device, major && minor ? major : NULL);
+    if (result != NVML_SUCCESS)
+        return result;
+    *major = nvml.config.cc_major;
+    *minor = nvml.config.cc_minor;
+    return NVML_SUCCESS;
+}
+
+/* --- memory: what the driver in this process has given; nothing before it is initialised --- */
+
+typedef int context_state_fn(int device, unsigned *flags, int *active);
+typedef int context_retain_fn(void **context, int device);
+typedef int context_release_fn(int device);
+typedef int context_push_fn(void *context);
+typedef int context_pop_fn(void **context);
+typedef int memory_fn(size_t *free_bytes, size_t *total_bytes);
+
+static void *driver_function(void *driver, const char *name) {
+    return driver ? dlsym(driver, name) : NULL;
+}
+
+/* Asks in the primary context, which must be active already; false when it cannot be asked. */
+static int ask_driver(void *driver, int device, size_t *free_bytes, size_t *total_bytes) {
+    context_retain_fn *retain =
+        (context_retain_fn *)(uintptr_t)driver_function(driver, "cuDevicePrimaryCtxRetain");
+    context_release_fn *release =
+        (context_release_fn *)(uintptr_t)driver_function(driver, "cuDevicePrimaryCtxRelease_v2");
+    context_push_fn *push =
+        (context_push_fn *)(uintptr_t)driver_function(driver, "cuCtxPushCurrent_v2");
+    context_pop_fn *pop =
+        (context_pop_fn *)(uintptr_t)driver_function(driver, "cuCtxPopCurrent_v2");
+    memory_fn *memory = (memory_fn *)(uintptr_t)driver_function(driver, "cuMemGetInfo_v2");
+    void *context = NULL;
+    if (!retain || !release || !push || !pop || !memory || retain(&context, device) != 0)
+        return 0;
+    int known = 0;
+    if (push(context) == 0) {
+        known = memory(free_bytes, total_bytes) == 0;
+        pop(&context);
+    }
+    release(device);
+    return known;
+}
+
+/* Bytes of the device that this process uses. */
+static unsigned long long used_bytes(unsigned index) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    context_state_fn *state =
+        (context_state_fn *)(uintptr_t)driver_function(driver, "cuDevicePrimaryCtxGetState");
+    unsigned flags = 0;
+    int active = 0;
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    unsigned long long used = 0;
+    if (state && state((int)index, &flags, &active) == 0 && active &&
+        ask_driver(driver, (int)index, &free_bytes, &total_bytes))
+        used = total_bytes - free_bytes;
+    if (driver)
+        dlclose(driver);
+    return used;
+}
+
+EXPORT int nvmlDeviceGetMemoryInfo(struct device *device, struct memory_info *info) {
+    int result = check_device(device, info);
+    if (result != NVML_SUCCESS)
+        return result;
+    info->total = nvml.config.mem_bytes;
+    info->used = used_bytes(device->index);
+    info->free = info->total - info->used;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_info_v2 *info) {
+    struct memory_info plain = {0};
+    int result = check_device(device, info);
+    if (result == NVML_SUCCESS)
+        result = nvmlDeviceGetMemoryInfo(device, &plain);
+    if (result != NVML_SUCCESS)
+        return result;
+    info->total = plain.total;
+    info->reserved = 0;
+    info->free = plain.free;
+    info->used = plain.used;
+    return NVML_SUCCESS;
+}
+
+/* This process, if it uses the device. The caller's array is described by its element's size, which
+ * grew in version 2. */
+static int list_processes(struct device *device, unsigned *count, void *infos, size_t element) {
+    int result = check_device(device, count);
+    if (result != NVML_SUCCESS)
+        return result;
+    struct process_info self = {.pid = (unsigned)getpid(), .used_bytes = used_bytes(device->index)};
+    unsigned room = *count;
+    *count = self.used_bytes ? 1 : 0;
+    if (*count > room)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    if (*count && !infos)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (*count)
+        memcpy(infos, &self, element);
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *count,
+                                                struct process_info_v1 *infos) {
+    return list_processes(device, count, infos, sizeof *infos);
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *count,
+                                                   struct process_info *infos) {
+    return list_processes(device, count, infos, sizeof *infos);
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
+                                                   struct process_info *infos) {
+    return list_processes(device, count, infos, sizeof *infos);
+}
+
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *device, unsigned *count,
+                                                    struct process_info *infos) {
+    (void)infos;
+    int result = check_device(device, count);
+    if (result == NVML_SUCCESS)
+        *count = 0;
+    return result;
+}
+
+/* --- sensors: an idle card at room temperature --- */
+
+EXPORT int nvmlDeviceGetUtilizationRates(struct device *device, struct utilization *rates) {
+    int result = check_device(device, rates);
+    if (result == NVML_SUCCESS)
+        *rates = (struct utilization){0, 0};
+    return result;
+}
+
+static int answer(struct device *device, unsigned *out, unsigned value) {
+    int result = check_device(device, out);
+    if (result == NVML_SUCCESS)
+        *out = value;
+    return result;
+}
+
+EXPORT int nvmlDeviceGetTemperature(struct device *device, int sensor, unsigned *celsius) {
+    (void)sensor;
+    return answer(device, celsius, 25);
+}
+
+EXPORT int nvmlDeviceGetPowerUsage(struct device *device, unsigned *milliwatts) {
+    return answer(device, milliwatts, 15000);
+}
+
+EXPORT int nvmlDeviceGetEnforcedPowerLimit(struct device *device, unsigned *milliwatts) {
+    return answer(device, milliwatts, 300000);
+}
+
+EXPORT int nvmlDeviceGetClockInfo(struct device *device, int type, unsigned *megahertz) {
+    (void)type;
+    return answer(device, megahertz, 210);
+}
+
+EXPORT int nvmlDeviceGetMaxClockInfo(struct device *device, int type, unsigned *megahertz) {
+    (void)type;
+    return answer(device, megahertz, 2500);
+}
+
+EXPORT int nvmlDeviceGetFanSpeed(struct device *device, unsigned *percent) {
+    return answer(device, percent, 0);
+}
+
+EXPORT int nvmlDeviceGetComputeMode(struct device *device, unsigned *mode) {
+    return answer(device, mode, 0);
+}
+
+EXPORT int nvmlDeviceGetPersistenceMode(struct device *device, unsigned *mode) {
+    return answer(device, mode, 0);
+}
+
+/* --- links between devices --- */
+
+/* What a card without NVLink fabric answers is not documented. Default: the query itself is not
+ * supported. PyTorch 2.13 ends its first expandable allocation then; SIMGPU_NVML_FABRIC=1 lets the
+ * query succeed with the state "not supported" (0). */
+EXPORT int nvmlDeviceGetGpuFabricInfoV(struct device *device, struct fabric_info *info) {
+    const char *knob = getenv("SIMGPU_NVML_FABRIC");
+    int result = check_device(device, info);
+    if (result != NVML_SUCCESS)
+        return result;
+    if (!knob || strcmp(knob, "1") != 0)
+        return NVML_ERROR_NOT_SUPPORTED;
+    unsigned version = info->version;
+    memset(info, 0, sizeof *info);
+    info->version = version;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, int *type) {
+    (void)link;
+    int result = check_device(device, type);
+    return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result;
+}
+
+EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link,
+                                               struct pci_info *info) {
+    (void)link;
+    int result = check_device(device, info);
+    return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result;
+}

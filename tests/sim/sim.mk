@@ -1,0 +1,68 @@
+# The simulated device but for its driver (driver.mk): public headers, three runtimes, NVML, stand-ins for a wheel's libraries.
+#   sim          everything; stand-ins for the wheel of PYTHON or build/venv, where there is one
+#   sim-vendor   those stand-ins only
+#   sim-check    its tests
+
+SIM := build/sim
+SIM_CC ?= $(CC)
+SIM_CFLAGS := -std=c11 -D_GNU_SOURCE  -O2 -g -fPIC -Wall -Wextra -Wconversion -Werror
+CUDA_HEADERS := build/headers/stamp
+
+sim: sim-driver sim-runtimes $(SIM)/nvml/libnvidia-ml.so.1 sim-vendor-if-torch
+
+$(CUDA_HEADERS): scripts/fetch-cuda-headers
+	scripts/fetch-cuda-headers
+	touch $@
+
+# --- the runtime: one source, three majors ---
+
+SIM_SONAME_11 := libcudart.so.11.0
+SIM_SONAME_12 := libcudart.so.12
+SIM_SONAME_13 := libcudart.so.13
+SIM_RUNTIME_SOURCES := $(wildcard tests/sim/runtime/*.c)
+SIM_RUNTIME_HEADERS := $(wildcard tests/sim/runtime/*.h tests/sim/runtime/*.def tests/sim/compat/crt/*.h)
+SIM_RUNTIMES := $(foreach m,11 12 13,$(SIM)/rt$(m)/$(SIM_SONAME_$(m)))
+
+sim-runtimes: $(SIM_RUNTIMES)
+
+# $(call SIM_RUNTIME,MAJOR): sources to objects, names to stubs, all to one library whose version node is its SONAME.
+define SIM_RUNTIME
+$(SIM)/rt$(1)/gen/stubs.c: tests/sim/gen/runtime_names.py $(CUDA_HEADERS)
+	python3 tests/sim/gen/runtime_names.py build/headers/cu$(1)/lib/$(SIM_SONAME_$(1)) \
+	    build/headers/cu$(1)/include/driver_types.h $(SIM_SONAME_$(1)) $$(@D)
+
+$(SIM)/rt$(1)/obj/%.o: tests/sim/runtime/%.c $(SIM_RUNTIME_HEADERS) $(SIM)/rt$(1)/gen/stubs.c
+	@mkdir -p $$(@D)
+	$(SIM_CC) $(SIM_CFLAGS) -I$(SIM)/rt$(1)/gen -isystem build/headers/driver \
+	    -isystem build/headers/cu$(1)/include -isystem tests/sim/compat -c $$< -o $$@
+
+$(SIM)/rt$(1)/obj/stubs.o: $(SIM)/rt$(1)/gen/stubs.c
+	@mkdir -p $$(@D)
+	$(SIM_CC) -O1 -fPIC -fno-builtin -c $$< -o $$@
+
+$(SIM)/rt$(1)/$(SIM_SONAME_$(1)): $(patsubst tests/sim/runtime/%.c,$(SIM)/rt$(1)/obj/%.o,$(SIM_RUNTIME_SOURCES)) $(SIM)/rt$(1)/obj/stubs.o
+	$(SIM_CC) -shared -o $$@ -Wl,-soname,$(SIM_SONAME_$(1)) -Wl,-Bsymbolic \
+	    -Wl,--version-script=$(SIM)/rt$(1)/gen/runtime.map $$^ -ldl -lpthread
+endef
+$(foreach m,11 12 13,$(eval $(call SIM_RUNTIME,$(m))))
+
+# --- NVML ---
+
+$(SIM)/nvml/libnvidia-ml.so.1: tests/sim/nvml/nvml.c tests/sim/driver/config.c tests/sim/driver/config.h
+	@mkdir -p $(@D)
+	$(SIM_CC) $(SIM_CFLAGS) -fvisibility=hidden -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(filter %.c,$^) -ldl -lpthread
+
+# --- stand-ins for the other vendor libraries of a wheel ---
+
+SIM_PYTHON = $(or $(PYTHON),$(wildcard build/venv/bin/python))
+SIM_MAKE_VENDOR = CC="$(SIM_CC)" python3 tests/sim/gen/vendor_stubs.py --interpreter $(SIM_PYTHON) $(SIM)/vendor --runtimes $(SIM)
+
+sim-vendor: sim-runtimes
+	@test -n "$(SIM_PYTHON)" || { echo "sim-vendor: no build/venv (scripts/setup-python makes it) and no PYTHON=..." >&2; exit 1; }
+	@$(SIM_MAKE_VENDOR)
+
+# Without an environment with PyTorch the device serves C programs; nothing to make then.
+sim-vendor-if-torch: sim-runtimes
+	@if [ -n "$(SIM_PYTHON)" ] && $(SIM_PYTHON) tests/sim/gen/find_torch.py >/dev/null; then $(SIM_MAKE_VENDOR); fi
+
+.PHONY: sim sim-runtimes sim-vendor sim-vendor-if-torch
