@@ -101,9 +101,10 @@ enum real_id real_of_symbol(const char *name) {
 
 void real_find_driver(void) {
     static atomic_bool done;
-    if (atomic_exchange(&done, true))
+    if (LIKELY(atomic_load_explicit(&done, memory_order_acquire)))
         return;
     for (int id = 0; id < REAL_COUNT; id++)
         if (real_table[id].library == CUDA && real_table[id].kind != REAL_NEED)
             real_get((enum real_id)id);
+    atomic_store_explicit(&done, true, memory_order_release);
 }

@@ -1,0 +1,83 @@
+# vramgc: `make` builds the library and the command, `make demo` shows them at work, `make check` runs all tests.
+# Both set up what they need by themselves; everything made or fetched lies under build/.
+
+CC ?= gcc
+OPTIMISE ?= -O2 -g
+WARNINGS := -Wall -Wextra -Wconversion -Werror -Wno-deprecated-declarations
+VERSION := $(shell scripts/version)
+CPPFLAGS_ALL := -Iinclude -Isrc -D_GNU_SOURCE -DVRAMGC_VERSION='"$(VERSION)"'
+CFLAGS_ALL := -std=c11 $(OPTIMISE) $(WARNINGS) -fPIC -fvisibility=hidden $(CFLAGS)
+CUDA_HEADERS := build/headers/stamp
+CUDA_CPPFLAGS := -isystem build/headers/cu13/include -isystem tests/sim/compat
+BUILD ?= build
+
+.DEFAULT_GOAL := all
+.PHONY: all demo check bench lint clean help install check-python
+.DELETE_ON_ERROR:
+
+all: $(BUILD)/libvramgc.so $(BUILD)/vramgc
+
+# --- the library ---
+
+LIB_ROOMS := base real hook record heap frag policy reclaim store
+LIB_SOURCES := $(foreach room,$(LIB_ROOMS),$(wildcard src/$(room)/*.c)) src/hook/dlsym.S
+LIB_OBJECTS := $(patsubst src/%,$(BUILD)/obj/%.o,$(LIB_SOURCES))
+
+$(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@echo "  CC   $<"
+	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/%.S.o: src/%.S Makefile
+	@mkdir -p $(@D)
+	@echo "  AS   $<"
+	@$(CC) -c $< -o $@
+
+# The export list is what the table says, dlsym, and the public functions; no version node, because
+# only an unversioned symbol takes the place of cudaMalloc@libcudart.so.12 and of its sisters.
+$(BUILD)/exports.map: src/hooks.def include/vramgc.h scripts/exports
+	@mkdir -p $(@D)
+	scripts/exports --map > $@
+
+$(BUILD)/libvramgc.so: $(LIB_OBJECTS) $(BUILD)/exports.map
+	@echo "  LINK $@"
+	@$(CC) $(CFLAGS_ALL) -shared -o $@ $(LIB_OBJECTS) -Wl,-soname,libvramgc.so \
+	    -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs,-z,relro,-z,now,-z,noexecstack $(LDFLAGS)
+
+# --- the command, the simulated device, and the tests: each where it lives ---
+
+include $(sort $(wildcard src/cli/*.mk tests/*/*.mk))
+
+demo:
+	@scripts/setup-system --for demo
+	@$(MAKE) --no-print-directory all
+	@scripts/demo
+
+check:
+	@scripts/setup-system --for check
+	@scripts/check
+
+lint:
+	@scripts/check-layers
+	@scripts/check-style
+	@scripts/exports --check $(BUILD)/libvramgc.so
+
+prefix ?= /usr/local
+
+install: all
+	install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(prefix)/bin/vramgc
+	install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(prefix)/lib/vramgc/libvramgc.so
+	install -D -m 644 include/vramgc.h $(DESTDIR)$(prefix)/include/vramgc.h
+
+# Downloads and the Python environment stay.
+clean:
+	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/hook $(BUILD)/bench $(BUILD)/libvramgc.so $(BUILD)/vramgc $(BUILD)/exports.map
+
+help:
+	@echo "make          build/libvramgc.so and build/vramgc"
+	@echo "make demo     the main job on a real PyTorch, without and with reclaim"
+	@echo "make check    all tests"
+	@echo "make bench    ratios of cost, A/B interleaved"
+	@echo "make install  prefix=$(prefix)"
+
+-include $(LIB_OBJECTS:.o=.d)
