@@ -1,0 +1,39 @@
+# unit.mk: unit tests of the pure parts, with cmocka. A new tests/unit/test_NAME.c is built and run
+# once a line `UNIT_NAME = sources it tests` stands here; UNIT_LINK_NAME adds link options.
+
+UNIT_heap = $(wildcard src/heap/*.c)
+UNIT_LINK_heap = -Wl,--wrap=mmap
+UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
+UNIT_frag = $(wildcard src/heap/*.c) src/frag/frag.c
+UNIT_policy = src/policy/policy.c
+
+UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
+UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)
+UNIT_SANITIZE := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
+
+# $(1): name; $(2): folder under build/; $(3): further options of the compiler
+define UNIT_RULE
+ifeq ($$(strip $$(UNIT_$(1))),)
+$$(error tests/unit/test_$(1).c needs a line UNIT_$(1) = ... in tests/unit/unit.mk)
+endif
+build/$(2)/test_$(1): tests/unit/test_$(1).c $$(UNIT_$(1)) $$(UNIT_HEADERS) tests/unit/unit.mk
+	@mkdir -p $$(@D)
+	$$(CC) $$(CPPFLAGS) $$(CFLAGS) $(3) -Itests/unit $$(filter %.c,$$^) $$(LDFLAGS) \
+	    $$(UNIT_LINK_$(1)) -lcmocka -o $$@
+endef
+
+$(foreach name,$(UNIT_NAMES),$(eval $(call UNIT_RULE,$(name),unit,)))
+$(foreach name,$(UNIT_NAMES),$(eval $(call UNIT_RULE,$(name),unit-asan,$(UNIT_SANITIZE))))
+
+# Runs each of $(1), all of them even if one fails.
+UNIT_RUN = failed=0; for test in $(1); do echo "== $$test"; $$test || failed=1; done; exit $$failed
+
+.PHONY: unit unit-check unit-asan
+
+unit: $(UNIT_NAMES:%=build/unit/test_%)
+
+unit-check: unit
+	@$(call UNIT_RUN,$(UNIT_NAMES:%=build/unit/test_%))
+
+unit-asan: $(UNIT_NAMES:%=build/unit-asan/test_%)
+	@$(call UNIT_RUN,$^)
