@@ -38,7 +38,7 @@ bool alloc_conf_read_version(const char *path, char *out, size_t capacity) {
     if (n <= 0)
         return false;
     content[n] = 0;
-    const char *name = strstr(content, "__version__");
+    const char *name = strstr(content, "\n__version__ = ");
     const char *quote = name ? strpbrk(name, "'\"") : NULL;
     size_t length = quote ? strcspn(quote + 1, "'\"") : 0;
     if (length == 0 || length >= capacity)
