@@ -1,6 +1,7 @@
 """Runs a workload of the lab in a process of its own and says what it used; see README.md. Started by scripts/lab."""
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -58,6 +59,14 @@ def size(text):
         return sizes.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def check_packages():
+    """Packages of the user's own interpreter are the user's business, so say what is missing and install nothing."""
+    needed = ("torch", "diffusers", "transformers", "accelerate", "peft")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Failure(f"{sys.executable} lacks {', '.join(missing)}; its pip can install them, or leave PYTHON unset")
 
 
 def sees_gpu(python):
@@ -218,6 +227,7 @@ def summary(result):
 def main():
     args = arguments()
     try:
+        check_packages()
         device_bytes = simulated_size(args, sys.executable)
         describe(args, device_bytes)
         found = smallest(args, device_bytes) if args.smallest else measure(args, device_bytes)

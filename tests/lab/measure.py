@@ -28,11 +28,15 @@ def vramgc_held_bytes():
 
 
 def record_events():
-    torch.cuda.memory._record_memory_history(context=None, stacks="python", max_entries=MOST_EVENTS)
+    """Switches the trace on where the allocator keeps one; backend:cudaMallocAsync keeps none."""
+    if torch.cuda.memory.get_allocator_backend() == "native":
+        torch.cuda.memory._record_memory_history(context=None, stacks="python", max_entries=MOST_EVENTS)
 
 
 def held_over_live_mean():
-    """None where the allocator kept no trace of blocks (backend:cudaMallocAsync)."""
+    """None where there is no trace."""
+    if torch.cuda.memory.get_allocator_backend() != "native":
+        return None
     trace = torch.cuda.memory._snapshot()["device_traces"]
     return mean_over_events(trace[0] if trace else [])
 

@@ -1,0 +1,13 @@
+# The lab's own tests: lab-unit takes a second, lab-check runs real workloads on the simulated device (two minutes).
+LAB_PYTHON ?= $(or $(PYTHON),build/venv/bin/python)
+
+.PHONY: lab-venv lab-unit lab-check
+lab-venv:
+	scripts/setup-python
+
+# A test of the lab needs no PyTorch, so the system's Python will do.
+lab-unit:
+	PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/lab/test_lab.py
+
+lab-check: lab-venv sim
+	PYTHONPYCACHEPREFIX=build/pycache $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py
