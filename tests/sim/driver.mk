@@ -1,0 +1,38 @@
+# The simulated CUDA driver, build/sim/driver/libcuda.so.1, and its tests. Included by the top
+# Makefile; needs CUDA_INCLUDE (a folder with cuda.h and cudaTypedefs.h) and nothing else of CUDA.
+
+CUDA_INCLUDE ?= /usr/local/cuda/include
+
+SIM_DRIVER_DIR     := tests/sim/driver
+SIM_DRIVER_BUILD   := build/sim/driver
+SIM_DRIVER         := $(SIM_DRIVER_BUILD)/libcuda.so.1
+SIM_DRIVER_SOURCES := $(sort $(wildcard $(SIM_DRIVER_DIR)/*.c))
+SIM_DRIVER_HEADERS := $(wildcard $(SIM_DRIVER_DIR)/*.h)
+SIM_DRIVER_NAMES   := $(SIM_DRIVER_BUILD)/gen/names.txt
+SIM_DRIVER_GENERATED := stubs wrappers table
+SIM_DRIVER_OBJECTS := \
+    $(SIM_DRIVER_SOURCES:$(SIM_DRIVER_DIR)/%.c=$(SIM_DRIVER_BUILD)/%.o) \
+    $(SIM_DRIVER_GENERATED:%=$(SIM_DRIVER_BUILD)/gen/%.o)
+# cuda.h hides deprecated declarations behind no macro, and generated files list what is public.
+SIM_DRIVER_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -Wall -Wextra -Werror \
+    -isystem $(CUDA_INCLUDE) -I$(SIM_DRIVER_DIR)
+
+$(SIM_DRIVER_NAMES): tests/sim/gen/driver_names.py $(CUDA_INCLUDE)/cuda.h
+	@mkdir -p $(@D)
+	python3 $< --include $(CUDA_INCLUDE) --out $(@D) --cc "$(CC)"
+
+$(SIM_DRIVER_GENERATED:%=$(SIM_DRIVER_BUILD)/gen/%.c): $(SIM_DRIVER_NAMES) ;
+
+$(SIM_DRIVER_BUILD)/gen/%.o: $(SIM_DRIVER_BUILD)/gen/%.c $(SIM_DRIVER_HEADERS)
+	$(CC) $(SIM_DRIVER_CFLAGS) $(SIM_SANITIZE) -c -o $@ $<
+
+$(SIM_DRIVER_BUILD)/%.o: $(SIM_DRIVER_DIR)/%.c $(SIM_DRIVER_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(SIM_DRIVER_CFLAGS) $(SIM_SANITIZE) -c -o $@ $<
+
+$(SIM_DRIVER): $(SIM_DRIVER_OBJECTS) $(SIM_DRIVER_DIR)/driver.map
+	$(CC) -shared $(SIM_SANITIZE) -o $@ -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs \
+	    -Wl,--version-script=$(SIM_DRIVER_DIR)/driver.map $(SIM_DRIVER_OBJECTS) -lpthread
+
+.PHONY: sim-driver
+sim-driver: $(SIM_DRIVER)

@@ -1,0 +1,32 @@
+/* The settings of the simulated device. Each is an environment variable SIMGPU_<NAME>, read once
+ * when the driver is first used. Sizes are bytes and may carry a unit (KiB, MiB, GiB, TiB). */
+#ifndef SIM_CONFIG_H
+#define SIM_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { MAX_DEVICES = 8 };
+
+enum latency_profile { LATENCY_NONE, LATENCY_CARD };
+
+struct config {
+    size_t mem_bytes;         /* MEM: memory of each device. */
+    size_t context_mem_bytes; /* CONTEXT_MEM: what a context takes of it. */
+    int devices;              /* DEVICES: 0 .. MAX_DEVICES. */
+    int cc_major, cc_minor;   /* CC: compute capability, "8.9". */
+    int driver_version;       /* DRIVER: 1000 * major + 10 * minor. */
+    enum latency_profile latency;
+    size_t data_limit_bytes; /* DATA_LIMIT: larger copies and fills move no data; 0 = none. */
+    size_t d2h_zero_bytes;   /* D2H_ZERO: device-to-host copies up to this deliver zeros. */
+    unsigned long oom_nth;   /* OOM_NTH: every n-th device allocation is refused; 0 = none. */
+    bool fabric;             /* FABRIC: handles for fabric export are supported. */
+    bool strict_abort;       /* STRICT=abort: abort on the first error the program makes. */
+    int log_level;           /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
+    const char *log_file;    /* LOG_FILE: where the log goes; NULL = stderr. */
+};
+
+/* Reads the environment; a bad value costs one line on stderr and the default is used. */
+void config_read(struct config *config);
+
+#endif

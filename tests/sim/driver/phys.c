@@ -1,0 +1,103 @@
+/* Physical memory of a device: 2 MiB pages out of one sparse host mapping, which contexts and
+ * allocations share. A page given back loses its content, as a scrubbed page on a card does. */
+#include "memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+CUresult device_memory_init(struct device *device)
+{
+    uint32_t count = (uint32_t)(sim.config.mem_bytes / PAGE_BYTES);
+    size_t bytes = (size_t)count * PAGE_BYTES;
+    void *arena = MAP_FAILED;
+    device->free_pages = calloc(count + 1, sizeof *device->free_pages);
+    device->page_dirty = calloc(count + 1, sizeof *device->page_dirty);
+    if (device->free_pages != NULL && device->page_dirty != NULL)
+        arena = mmap(NULL, bytes + PAGE_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    madvise(arena, bytes + PAGE_BYTES, MADV_DONTFORK);
+    device->arena = arena;
+    device->page_count = device->free_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        device->free_pages[i] = count - 1 - i;
+    return CUDA_SUCCESS;
+}
+
+size_t device_free_bytes(const struct device *device)
+{
+    size_t pages = (size_t)device->free_count * PAGE_BYTES;
+    return pages > device->context_bytes ? pages - device->context_bytes : 0;
+}
+
+bool device_refuses(struct device *device)
+{
+    if (sim.config.oom_nth == 0 || ++device->requests % sim.config.oom_nth != 0)
+        return false;
+    sim_log(1, "request %lu is refused (SIMGPU_OOM_NTH)", device->requests);
+    return true;
+}
+
+bool device_charge_context(struct device *device)
+{
+    if (device_free_bytes(device) < sim.config.context_mem_bytes)
+        return false;
+    device->context_bytes += sim.config.context_mem_bytes;
+    return true;
+}
+
+void device_discharge_context(struct device *device)
+{
+    device->context_bytes -= sim.config.context_mem_bytes;
+}
+
+struct phys *phys_take(struct device *device, size_t bytes)
+{
+    size_t count = ALIGN_UP(bytes, PAGE_BYTES) / PAGE_BYTES;
+    if (bytes > sim.config.mem_bytes || count * PAGE_BYTES > device_free_bytes(device))
+        return NULL;
+    struct phys *phys = calloc(1, sizeof *phys + count * sizeof *phys->pages);
+    if (phys == NULL)
+        return NULL;
+    phys->device = device;
+    phys->page_count = (uint32_t)count;
+    for (size_t i = 0; i < count; i++)
+        phys->pages[i] = device->free_pages[--device->free_count];
+    return phys;
+}
+
+static void page_give_back(struct device *device, uint32_t page)
+{
+    if (device->page_dirty[page]) {
+        madvise(device->arena + (size_t)page * PAGE_BYTES, PAGE_BYTES, MADV_DONTNEED);
+        device->page_dirty[page] = 0;
+    }
+    device->free_pages[device->free_count++] = page;
+}
+
+void phys_give_back(struct phys *phys)
+{
+    if (phys->handles > 0 || phys->mappings > 0)
+        return;
+    for (uint32_t i = phys->page_count; i-- > 0;)
+        page_give_back(phys->device, phys->pages[i]);
+    if (phys->handle != 0)
+        handle_drop(phys->handle);
+    free(phys);
+}
+
+uint8_t *phys_bytes(struct phys *phys, size_t offset, size_t *run_bytes)
+{
+    size_t within = offset % PAGE_BYTES;
+    *run_bytes = PAGE_BYTES - within;
+    return phys->device->arena + (size_t)phys->pages[offset / PAGE_BYTES] * PAGE_BYTES + within;
+}
+
+void phys_mark_dirty(struct phys *phys, size_t offset, size_t bytes)
+{
+    size_t last = (offset + bytes - 1) / PAGE_BYTES;
+    for (size_t page = offset / PAGE_BYTES; page <= last; page++)
+        phys->device->page_dirty[phys->pages[page]] = 1;
+}

@@ -1,0 +1,341 @@
+/* Virtual memory management: reservations of addresses, handles of physical memory, mappings.
+ * The content of a handle stays with it while it is unmapped and mapped elsewhere. */
+#include "capture.h"
+#include "latency.h"
+#include "memory.h"
+
+#include <stdlib.h>
+
+struct reservation {
+    struct range at; /* Must be first. */
+};
+
+static struct {
+    struct range *reservations;
+} vmm;
+
+static struct reservation *reservation_find(uintptr_t address)
+{
+    return (struct reservation *)ranges_find(vmm.reservations, address);
+}
+
+static bool is_multiple(size_t value)
+{
+    return value % PAGE_BYTES == 0;
+}
+
+/* Changing what queued work sees is an error on a card only when the work meets it; it is reported
+ * here as well, where the mistake is made. */
+static void check_idle(const char *call, uintptr_t base, size_t bytes)
+{
+    if (queue_uses(base, bytes, NULL, UINT64_MAX))
+        sim_fault("%s of %zu bytes at %#zx while queued work uses them", call, bytes, (size_t)base);
+}
+
+static CUresult refuse(const char *call, uintptr_t base, size_t bytes, const char *why)
+{
+    sim_fault("%s of %zu bytes at %#zx: %s", call, bytes, (size_t)base, why);
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- reservations ---- */
+
+CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
+                             unsigned long long flags)
+{
+    bool power = (alignment & (alignment - 1)) == 0;
+    if (out == NULL || bytes == 0 || !is_multiple(bytes) || !power || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    BEGIN(NEED_INIT);
+    latency_pass(COST_RESERVE, bytes);
+    uintptr_t base = hint != 0 ? space_take_at(hint, bytes) : 0;
+    if (base == 0)
+        base = space_take(bytes, alignment);
+    struct reservation *reservation = base != 0 ? calloc(1, sizeof *reservation) : NULL;
+    if (reservation == NULL)
+        END(CUDA_ERROR_OUT_OF_MEMORY);
+    reservation->at.base = base;
+    reservation->at.size_bytes = bytes;
+    ranges_insert(&vmm.reservations, &reservation->at);
+    *out = base;
+    sim_log(1, "reserve %zu at %#zx", bytes, (size_t)base);
+    END(CUDA_SUCCESS);
+}
+
+static CUresult address_free(uintptr_t base, size_t bytes)
+{
+    struct reservation *reservation = reservation_find(base);
+    if (reservation == NULL || reservation->at.base != base || reservation->at.size_bytes != bytes)
+        return refuse("cuMemAddressFree", base, bytes, "no such reservation");
+    if (block_overlap(base, bytes) != NULL)
+        return refuse("cuMemAddressFree", base, bytes, "memory is still mapped there");
+    ranges_remove(&vmm.reservations, &reservation->at);
+    free(reservation);
+    space_give_back(base, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes)
+{
+    BEGIN(NEED_INIT);
+    END(address_free(base, bytes));
+}
+
+/* ---- handles ---- */
+
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                       CUmemAllocationGranularity_flags option)
+{
+    if (granularity == NULL || prop == NULL || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    BEGIN(NEED_INIT);
+    *granularity = PAGE_BYTES;
+    END(CUDA_SUCCESS);
+}
+
+static CUresult check_prop(const CUmemAllocationProp *prop)
+{
+    if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED; /* Host memory through handles is not simulated. */
+    if (device_of(prop->location.id) == NULL)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) && !sim.config.fabric)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return CUDA_SUCCESS;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes,
+                       const CUmemAllocationProp *prop)
+{
+    CUresult result = check_prop(prop);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct device *device = device_of(prop->location.id);
+    latency_pass(COST_CREATE, bytes);
+    if (device_refuses(device))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct phys *phys = phys_take(device, bytes);
+    if (phys == NULL && pool_give_way(device))
+        phys = phys_take(device, bytes);
+    if (phys == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    phys->handles = 1;
+    phys->prop = *prop;
+    phys->handle = handle_make(HANDLE_PHYSICAL, phys);
+    *out = phys->handle;
+    sim_log(1, "create %zu as %#zx", bytes, (size_t)phys->handle);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
+                     const CUmemAllocationProp *prop, unsigned long long flags)
+{
+    if (out == NULL || prop == NULL || bytes == 0 || !is_multiple(bytes) || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    BEGIN(NEED_INIT);
+    END(create(out, bytes, prop));
+}
+
+static struct phys *phys_of(CUmemGenericAllocationHandle handle)
+{
+    struct phys *phys = handle_get((uintptr_t)handle, HANDLE_PHYSICAL);
+    return phys != NULL && phys->handles > 0 ? phys : NULL;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    BEGIN(NEED_INIT);
+    if (phys_of(handle) != NULL)
+        latency_pass(COST_RELEASE, (size_t)phys_of(handle)->page_count * PAGE_BYTES);
+    struct phys *phys = phys_of(handle); /* The lock may have been let go. */
+    if (phys == NULL) {
+        sim_fault("cuMemRelease of handle %#llx, which is unknown or released", handle);
+        END(CUDA_ERROR_INVALID_VALUE);
+    }
+    phys->handles--;
+    phys_give_back(phys);
+    END(CUDA_SUCCESS);
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
+{
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    BEGIN(NEED_INIT);
+    struct block *block = block_find((uintptr_t)address);
+    if (block == NULL || block->kind != BLOCK_MAPPING)
+        END(CUDA_ERROR_INVALID_VALUE);
+    block->phys->handles++;
+    *out = block->phys->handle;
+    END(CUDA_SUCCESS);
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                CUmemGenericAllocationHandle handle)
+{
+    if (prop == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    BEGIN(NEED_INIT);
+    struct phys *phys = phys_of(handle);
+    if (phys == NULL)
+        END(CUDA_ERROR_INVALID_VALUE);
+    *prop = phys->prop;
+    END(CUDA_SUCCESS);
+}
+
+/* ---- mappings ---- */
+
+static CUresult check_map(uintptr_t base, size_t bytes, const struct phys *phys)
+{
+    struct reservation *reservation = reservation_find(base);
+    if (phys == NULL)
+        return refuse("cuMemMap", base, bytes, "the handle is unknown or released");
+    if (bytes == 0 || !is_multiple(base) || !is_multiple(bytes))
+        return refuse("cuMemMap", base, bytes, "not a multiple of the granularity");
+    if (bytes != (size_t)phys->page_count * PAGE_BYTES)
+        return refuse("cuMemMap", base, bytes, "not the size of the handle");
+    if (reservation == NULL ||
+        base - reservation->at.base + bytes > reservation->at.size_bytes)
+        return refuse("cuMemMap", base, bytes, "not within one reservation");
+    if (block_overlap(base, bytes) != NULL)
+        return refuse("cuMemMap", base, bytes, "something is mapped there already");
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    BEGIN(NEED_INIT);
+    latency_pass(COST_MAP, bytes);
+    struct phys *phys = phys_of(handle);
+    CUresult result = check_map(base, bytes, phys);
+    if (result == CUDA_SUCCESS && (offset != 0 || flags != 0))
+        result = refuse("cuMemMap", base, bytes, "offset and flags must be 0");
+    if (result != CUDA_SUCCESS)
+        END(result);
+    struct block *block = block_new(BLOCK_MAPPING, base, bytes);
+    block->device = phys->device;
+    block->phys = phys;
+    block->phys_base = base;
+    phys->mappings++;
+    sim_log(1, "map %zu at %#zx", bytes, (size_t)base);
+    END(CUDA_SUCCESS);
+}
+
+/* Is [base, base + bytes) exactly a row of whole mappings without a gap? */
+static bool whole_mappings(uintptr_t base, size_t bytes)
+{
+    uintptr_t end = base + bytes;
+    while (base < end) {
+        struct block *block = block_find(base);
+        if (block == NULL || block->kind != BLOCK_MAPPING || block->at.base != base)
+            return false;
+        base += block->at.size_bytes;
+    }
+    return base == end;
+}
+
+static void unmap(struct block *block)
+{
+    struct phys *phys = block->phys;
+    block_delete(block);
+    phys->mappings--;
+    phys_give_back(phys);
+}
+
+CUresult cuMemUnmap(CUdeviceptr base, size_t bytes)
+{
+    BEGIN(NEED_INIT);
+    latency_pass(COST_UNMAP, bytes);
+    if (bytes == 0 || !whole_mappings(base, bytes))
+        END(refuse("cuMemUnmap", base, bytes, "not exactly what was mapped"));
+    check_idle("cuMemUnmap", base, bytes);
+    for (uintptr_t at = base; at < base + bytes;) {
+        struct block *block = block_find(at);
+        at += block->at.size_bytes;
+        unmap(block);
+    }
+    sim_log(1, "unmap %zu at %#zx", bytes, (size_t)base);
+    END(CUDA_SUCCESS);
+}
+
+static CUresult check_descriptors(const CUmemAccessDesc *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+            return CUDA_ERROR_NOT_SUPPORTED;
+        if (device_of(list[i].location.id) == NULL)
+            return CUDA_ERROR_INVALID_DEVICE;
+        if (list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+            list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+            list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+static bool takes_away(const struct block *block, const CUmemAccessDesc *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (block->access[list[i].location.id] & ~(unsigned)list[i].flags)
+            return true;
+    return false;
+}
+
+static CUresult set_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *list, size_t count)
+{
+    CUresult result = check_descriptors(list, count);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (bytes == 0 || !whole_mappings(base, bytes))
+        return refuse("cuMemSetAccess", base, bytes, "not a range of whole mappings");
+    for (uintptr_t at = base; at < base + bytes;) {
+        struct block *block = block_find(at);
+        at += block->at.size_bytes;
+        if (takes_away(block, list, count))
+            check_idle("cuMemSetAccess taking access away", block->at.base, block->at.size_bytes);
+        for (size_t i = 0; i < count; i++)
+            block->access[list[i].location.id] = (uint8_t)list[i].flags;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *list, size_t count)
+{
+    if (list == NULL || count == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    BEGIN(NEED_INIT);
+    latency_pass(COST_SET_ACCESS, bytes);
+    END(set_access(base, bytes, list, count));
+}
+
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr base)
+{
+    if (flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    BEGIN(NEED_INIT);
+    struct device *device = device_of(location->id);
+    struct block *block = block_find(base);
+    if (device == NULL || block == NULL || block->kind != BLOCK_MAPPING)
+        END(CUDA_ERROR_INVALID_VALUE);
+    *flags = block->access[device->ordinal];
+    END(CUDA_SUCCESS);
+}
+
+/* Takes away all mappings and handles of a device, when it is reset. */
+void vmm_sweep(struct device *device)
+{
+    struct block *block = block_first();
+    while (block != NULL) {
+        struct block *next = block_next(block);
+        if (block->kind == BLOCK_MAPPING && block->device == device) {
+            block->phys->handles = 0;
+            unmap(block);
+        }
+        block = next;
+    }
+}
