@@ -3,27 +3,27 @@
  * still runs or was killed. It must not be changed without a new VRAMGC_FORMAT_VERSION.
  *
  * The file is a shared mapping of one `struct vramgc_file`. All integers are in the byte order of
- * the machine. Times named _ns are nanoseconds of CLOCK_MONOTONIC unless said otherwise; sizes named
- * _bytes are bytes. Texts end with a zero byte; longer ones are cut. Figures are single aligned
- * 64-bit words that the writer stores atomically: a reader may see one figure newer than another,
- * but never half a figure. Rings: `written` counts entries ever begun; entry i lives in slot
- * i % capacity and is complete when its `sequence` equals i + 1. */
+ * the machine. Times named _ns are nanoseconds of CLOCK_MONOTONIC unless said otherwise; sizes
+ * named _bytes are bytes. Texts end with a zero byte; longer ones are cut. Figures are single
+ * aligned 64-bit words that the writer stores atomically: a reader may see one figure newer than
+ * another, but never half a figure. Rings: `written` counts entries ever begun; entry i lives in
+ * slot i % capacity and is complete when its `sequence` equals i + 1. */
 #ifndef VRAMGC_FORMAT_H
 #define VRAMGC_FORMAT_H
 
 #include <stdint.h>
 
-#define VRAMGC_MAGIC "VRAMGC1\n"
+#define VRAMGC_MAGIC          "VRAMGC1\n"
 #define VRAMGC_FORMAT_VERSION 1
-#define VRAMGC_MAX_DEVICES 16
-#define VRAMGC_MAX_HOOKS 192
-#define VRAMGC_MAX_ACTIONS 1024
-#define VRAMGC_MAX_REFUSALS 256
-#define VRAMGC_MAX_MARKS 256
-#define VRAMGC_MAX_SAMPLES 1024
-#define VRAMGC_MAX_SETTINGS 32
-#define VRAMGC_MAX_FRAMES 32
-#define VRAMGC_MAX_STACKS 256
+#define VRAMGC_MAX_DEVICES    16
+#define VRAMGC_MAX_HOOKS      192
+#define VRAMGC_MAX_ACTIONS    1024
+#define VRAMGC_MAX_REFUSALS   256
+#define VRAMGC_MAX_MARKS      256
+#define VRAMGC_MAX_SAMPLES    1024
+#define VRAMGC_MAX_SETTINGS   32
+#define VRAMGC_MAX_FRAMES     32
+#define VRAMGC_MAX_STACKS     256
 
 struct vramgc_gauge {
     uint64_t current;
@@ -175,7 +175,7 @@ struct vramgc_file {
     uint64_t file_bytes;   /* sizeof(struct vramgc_file) */
     uint64_t pid;
     uint64_t parent_pid;
-    uint64_t process_start; /* start time of the process from /proc/PID/stat, clock ticks */
+    uint64_t process_start;   /* start time of the process from /proc/PID/stat, clock ticks */
     uint64_t started_unix_ns; /* CLOCK_REALTIME when the record began */
     uint64_t started_ns;      /* CLOCK_MONOTONIC then */
     uint64_t latest_ns;       /* CLOCK_MONOTONIC of the latest event or tick */

@@ -11,11 +11,11 @@
 #include <time.h>
 
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof(a)[0])
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define MEBIBYTE ((uint64_t)1 << 20)
-#define SECOND_NS ((uint64_t)1000000000)
-#define MILLISECOND_NS ((uint64_t)1000000)
+#define LIKELY(x)       __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)     __builtin_expect(!!(x), 0)
+#define MEBIBYTE        ((uint64_t)1 << 20)
+#define SECOND_NS       ((uint64_t)1000000000)
+#define MILLISECOND_NS  ((uint64_t)1000000)
 
 /* Thread-local, reached without a function call. A preloaded object may use this model because it
  * is there when the program starts. */
@@ -44,8 +44,8 @@ static inline uint64_t clock_ns(void) {
 /* Zeroed pages of our own, never from malloc; NULL when there are none. They cost memory only
  * where they are touched. */
 static inline void *pages_get(size_t bytes) {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 

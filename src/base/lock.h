@@ -15,9 +15,8 @@ void lock_wake(struct lock *lock);
 
 static inline void lock_take(struct lock *lock) {
     unsigned expected = 0;
-    if (UNLIKELY(!atomic_compare_exchange_strong_explicit(&lock->state, &expected, 1,
-                                                          memory_order_acquire,
-                                                          memory_order_relaxed)))
+    if (UNLIKELY(!atomic_compare_exchange_strong_explicit(
+            &lock->state, &expected, 1, memory_order_acquire, memory_order_relaxed)))
         lock_wait(lock);
 }
 

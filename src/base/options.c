@@ -97,7 +97,8 @@ static void add_accepted(struct text *text, const struct option_info *info) {
         text_add(text, "1, 0, true, false, yes, no, on, or off");
         break;
     case PERCENT:
-        text_format(text, "a percentage from %d to %d, such as 80", (int)info->low, (int)info->high);
+        text_format(text, "a percentage from %d to %d, such as 80", (int)info->low,
+                    (int)info->high);
         break;
     case SIZE:
         text_add(text, "a size such as 512MiB or 1.5G");
@@ -175,8 +176,8 @@ static size_t complain_about_unknown(option_complain *complain, void *context) {
     return complaints;
 }
 
-size_t options_read(struct options *options, enum option_origin *origins,
-                    option_complain *complain, void *context) {
+size_t options_read(struct options *options, enum option_origin *origins, option_complain *complain,
+                    void *context) {
     size_t complaints = 0;
     options_defaults(options);
     for (size_t i = 0; i < option_count; i++) {

@@ -23,13 +23,13 @@ typedef int option_choice_t;
 typedef char option_text_t[OPTION_TEXT_BYTES];
 
 struct options {
-#define OPTION_FIELD_BOOL option_bool_t
-#define OPTION_FIELD_PERCENT option_percent_t
-#define OPTION_FIELD_SIZE option_number_t
-#define OPTION_FIELD_DURATION option_number_t
-#define OPTION_FIELD_COUNT option_number_t
-#define OPTION_FIELD_CHOICE option_choice_t
-#define OPTION_FIELD_TEXT option_text_t
+#define OPTION_FIELD_BOOL                                              option_bool_t
+#define OPTION_FIELD_PERCENT                                           option_percent_t
+#define OPTION_FIELD_SIZE                                              option_number_t
+#define OPTION_FIELD_DURATION                                          option_number_t
+#define OPTION_FIELD_COUNT                                             option_number_t
+#define OPTION_FIELD_CHOICE                                            option_choice_t
+#define OPTION_FIELD_TEXT                                              option_text_t
 #define OPTION(type, name, variable, standard, low, high, words, help) OPTION_FIELD_##type name;
 #include "options.def"
 #undef OPTION
@@ -67,8 +67,8 @@ void option_refusal(const struct option_info *info, const char *value, char *out
 
 /* Reads all settings from the environment. origins may be NULL, else it has option_count entries;
  * complain may be NULL. Returns how many complaints there were. */
-size_t options_read(struct options *options, enum option_origin *origins,
-                    option_complain *complain, void *context);
+size_t options_read(struct options *options, enum option_origin *origins, option_complain *complain,
+                    void *context);
 
 /* The setting whose variable is nearest to name, or NULL when none is near enough to suggest. */
 const struct option_info *option_nearest(const char *variable);

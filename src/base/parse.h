@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-bool parse_bool(const char *text, bool *out);          /* 1/0 true/false yes/no on/off */
-bool parse_count(const char *text, uint64_t *out);     /* 42 */
-bool parse_percent(const char *text, double *out);     /* 80, 80%, 37.5% */
-bool parse_size(const char *text, uint64_t *out);      /* bytes; 512MiB, 1.5G, 64k, 100B */
-bool parse_duration(const char *text, uint64_t *out);  /* nanoseconds; 100ms, 5s, 2m, 1h, 3 (s) */
+bool parse_bool(const char *text, bool *out);         /* 1/0 true/false yes/no on/off */
+bool parse_count(const char *text, uint64_t *out);    /* 42 */
+bool parse_percent(const char *text, double *out);    /* 80, 80%, 37.5% */
+bool parse_size(const char *text, uint64_t *out);     /* bytes; 512MiB, 1.5G, 64k, 100B */
+bool parse_duration(const char *text, uint64_t *out); /* nanoseconds; 100ms, 5s, 2m, 1h, 3 (s) */
 
 /* The index of the word in words ("a|b|c") equal to text, ignoring case; -1: none. */
 int parse_choice(const char *text, const char *words);

@@ -12,9 +12,8 @@
 
 /* The prototypes of all wrappers, so that one that differs from its line in the table does not
  * compile. */
-#define HOOK(library, result, symbol, parameters, arguments)                                       \
-    EXPORT result symbol parameters;
-#define PASS HOOK
+#define HOOK(library, result, symbol, parameters, arguments) EXPORT result symbol parameters;
+#define PASS                                                 HOOK
 #define NEED(library, result, symbol, parameters, arguments)
 #include "hooks.def"
 #undef HOOK
@@ -23,7 +22,7 @@
 
 /* What a wrapper answers when there is no real function: the API's own "not found". */
 #define MISSING_CUDART cudaErrorSharedObjectSymbolNotFound
-#define MISSING_CUDA CUDA_ERROR_NOT_FOUND
+#define MISSING_CUDA   CUDA_ERROR_NOT_FOUND
 
 /* Whether the code that called the current wrapper belongs to PyTorch's caching allocator. */
 #define FROM_ALLOCATOR() objects_in_allocator(__builtin_return_address(0))

@@ -1,7 +1,7 @@
 /* lookup.c: the answers to those who ask for function pointers: dlsym, cuGetProcAddress in both
  * forms, cudaGetDriverEntryPoint in both. The real one is asked first, always; then the pointer it
- * gave is replaced by our wrapper if it is that of a hooked function. So version suffixes, flags and
- * status stay the driver's business. A look-up has no other effect. */
+ * gave is replaced by our wrapper if it is that of a hooked function. So version suffixes, flags
+ * and status stay the driver's business. A look-up has no other effect. */
 #include "hook/hook.h"
 #include "hook/lookup.h"
 

@@ -53,8 +53,8 @@ static void *from_object(const char *path, const char *symbol) {
 }
 
 static void *search(enum real_library library, const char *symbol) {
-    static const char *const stem[] = {[CUDART] = "libcudart", [CUDA] = "libcuda.so",
-                                       [C10] = "libc10.so"};
+    static const char *const stem[] = {
+        [CUDART] = "libcudart", [CUDA] = "libcuda.so", [C10] = "libc10.so"};
     char path[512];
     void *p = NULL;
     if (library == CUDART) {

@@ -9,8 +9,8 @@
 
 enum real_id {
 #define HOOK(library, result, symbol, parameters, arguments) ID_##symbol,
-#define PASS HOOK
-#define NEED HOOK
+#define PASS                                                 HOOK
+#define NEED                                                 HOOK
 #include "hooks.def"
 #undef HOOK
 #undef PASS

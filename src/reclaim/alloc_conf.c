@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHOICE "expandable_segments:True"
+#define CHOICE   "expandable_segments:True"
 #define OLD_NAME "PYTORCH_CUDA_ALLOC_CONF"
 #define NEW_NAME "PYTORCH_ALLOC_CONF"
 
@@ -97,7 +97,8 @@ void alloc_conf_apply(const char *wish, struct alloc_conf *out) {
         setenv(OLD_NAME, wish, 1);
         say(out, wish, "VRAMGC_ALLOC_CONF");
     } else if (given) {
-        say(out, given, getenv(MARK) ? "chosen by vramgc before a restart" : "the program's choice");
+        say(out, given,
+            getenv(MARK) ? "chosen by vramgc before a restart" : "the program's choice");
     } else if (strcmp(wish, "keep") == 0) {
         say(out, "", "VRAMGC_ALLOC_CONF=keep");
     } else {

@@ -7,10 +7,10 @@
 #include <stddef.h>
 
 struct alloc_conf {
-    char value[256];   /* what PyTorch will read; "" for nothing */
-    char why[128];     /* one phrase: who chose it and why */
-    char torch[32];    /* PyTorch's version, "" if it could not be told */
-    bool expandable;   /* the value asks for expandable segments */
+    char value[256]; /* what PyTorch will read; "" for nothing */
+    char why[128];   /* one phrase: who chose it and why */
+    char torch[32];  /* PyTorch's version, "" if it could not be told */
+    bool expandable; /* the value asks for expandable segments */
 };
 
 /* wish as in VRAMGC_ALLOC_CONF. Called once, at cuInit; may change the environment. */

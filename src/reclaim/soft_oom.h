@@ -10,24 +10,24 @@
 enum soft_oom {
     SOFT_OOM_SAFE,
     SOFT_OOM_NOT_ALLOCATOR, /* only PyTorch's caching allocator asks again */
-    SOFT_OOM_UNCACHED,      /* the path without a cache does not ask again; it is known by not asking
-                               first whether the stream is captured */
-    SOFT_OOM_CAPTURING,     /* during a capture the cache is not emptied: the error would be real */
-    SOFT_OOM_RETRY,         /* the allocator has freed segments since its latest block event: this
-                               is its last attempt (or a memory fraction was reached) */
-    SOFT_OOM_REFUSED,       /* this request has been refused already */
-    SOFT_OOM_EXPANDABLE,    /* segments are mapped piece by piece: PyTorch warns the user at each
-                               refusal, and 2.8 ... 2.12 may never map again */
-    SOFT_OOM_BROKEN,        /* an earlier one became a real error: never again in this process */
-    SOFT_OOM_NO_GAIN,       /* nothing would come back */
+    SOFT_OOM_UNCACHED,   /* the path without a cache does not ask again; it is known by not asking
+                            first whether the stream is captured */
+    SOFT_OOM_CAPTURING,  /* during a capture the cache is not emptied: the error would be real */
+    SOFT_OOM_RETRY,      /* the allocator has freed segments since its latest block event: this
+                            is its last attempt (or a memory fraction was reached) */
+    SOFT_OOM_REFUSED,    /* this request has been refused already */
+    SOFT_OOM_EXPANDABLE, /* segments are mapped piece by piece: PyTorch warns the user at each
+                            refusal, and 2.8 ... 2.12 may never map again */
+    SOFT_OOM_BROKEN,     /* an earlier one became a real error: never again in this process */
+    SOFT_OOM_NO_GAIN,    /* nothing would come back */
     SOFT_OOM_VERDICTS
 };
 
 struct soft_oom_facts {
     bool from_allocator;
-    bool stream_asked;      /* right before, on this thread */
-    bool stream_capturing;  /* the answer to that */
-    bool capturing;         /* any stream of the process */
+    bool stream_asked;     /* right before, on this thread */
+    bool stream_capturing; /* the answer to that */
+    bool capturing;        /* any stream of the process */
     unsigned frees_since_block;
     uint64_t refused_bytes; /* of this thread, not answered yet; 0: none */
     bool expandable;

@@ -73,8 +73,8 @@ void record_block(unsigned index, uint64_t address, int64_t bytes) {
     if (UNLIKELY(!device || !address))
         return;
     struct record_thread *thread = &record_thread;
-    bool pending = bytes < 0 && UNLIKELY(thread->event_count > 0) &&
-                   wait_for_events(index, address);
+    bool pending =
+        bytes < 0 && UNLIKELY(thread->event_count > 0) && wait_for_events(index, address);
     thread->event_count = 0;
     thread->frees_since_block = 0;
     lock_take(&device->lock);

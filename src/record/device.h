@@ -16,14 +16,14 @@ struct device {
     struct vramgc_device *out;
     struct policy_state policy; /* under policy_lock */
     struct lock policy_lock;
-    CUcontext context;               /* in which our own thread may ask */
-    _Atomic uint64_t total_bytes;    /* of the device; 0: not known yet */
-    _Atomic uint64_t free_bytes;     /* at the latest reading */
-    _Atomic uint64_t free_read_ns;   /* when that was */
-    _Atomic bool expandable;         /* PyTorch has mapped memory itself */
-    _Atomic bool asked;              /* vramgc_reclaim was called */
-    _Atomic bool wanted;             /* a reclaim was due where it could not be done */
-    atomic_int verdict;              /* why it could not: enum soft_oom */
+    CUcontext context;             /* in which our own thread may ask */
+    _Atomic uint64_t total_bytes;  /* of the device; 0: not known yet */
+    _Atomic uint64_t free_bytes;   /* at the latest reading */
+    _Atomic uint64_t free_read_ns; /* when that was */
+    _Atomic bool expandable;       /* PyTorch has mapped memory itself */
+    _Atomic bool asked;            /* vramgc_reclaim was called */
+    _Atomic bool wanted;           /* a reclaim was due where it could not be done */
+    atomic_int verdict;            /* why it could not: enum soft_oom */
     _Atomic bool ready;
 };
 

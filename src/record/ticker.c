@@ -18,10 +18,10 @@
 enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000 };
 
 /* How long nothing must happen before the steps between two looks grow, and how far. */
-#define SLOW_AFTER_NS (2 * SECOND_NS)
+#define SLOW_AFTER_NS   (2 * SECOND_NS)
 #define SLOWEST_STEP_NS (500 * MILLISECOND_NS)
-#define READ_MEMORY_NS (250 * MILLISECOND_NS)
-#define COPY_OUT_NS SECOND_NS
+#define READ_MEMORY_NS  (250 * MILLISECOND_NS)
+#define COPY_OUT_NS     SECOND_NS
 
 /* What the ticker remembers of each device between two looks. */
 struct look {
@@ -82,7 +82,8 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
     text_add(&text, "GC: utilization={'gpu': ");
     text_add_decimal(&text, used, 1);
     text_add(&text, "} gc={'gpu': ");
-    text_add_decimal(&text, (double)minus_u64(action->before_bytes, action->after_bytes) / 0x1p30, 2);
+    text_add_decimal(&text, (double)minus_u64(action->before_bytes, action->after_bytes) / 0x1p30,
+                     2);
     text_add(&text, "} before={'gpu': ");
     text_add_decimal(&text, (double)action->before_bytes / 0x1p30, 2);
     text_add(&text, "} after={'gpu': ");

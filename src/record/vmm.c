@@ -201,8 +201,8 @@ static void change_pages(uint64_t address, uint64_t bytes, bool map) {
     if (!device)
         return;
     lock_take(&device->lock);
-    bool fits = map ? heap_map(device->heap, address, bytes)
-                    : heap_unmap(device->heap, address, bytes);
+    bool fits =
+        map ? heap_map(device->heap, address, bytes) : heap_unmap(device->heap, address, bytes);
     struct vramgc_device_stats *stats = &device->out->stats;
     figure_bump(map ? &stats->segment_allocs : &stats->segment_frees, 1);
     device_publish(device);

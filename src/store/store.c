@@ -92,8 +92,8 @@ void store_copy_out(void) {
         return;
     const char *from = (const char *)store_file();
     for (size_t done = 0; done < sizeof(struct vramgc_file);) {
-        ssize_t n = pwrite(self.copy_to, from + done, sizeof(struct vramgc_file) - done,
-                           (off_t)done);
+        ssize_t n =
+            pwrite(self.copy_to, from + done, sizeof(struct vramgc_file) - done, (off_t)done);
         if (n <= 0)
             return;
         done += (size_t)n;
