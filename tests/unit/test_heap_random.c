@@ -124,7 +124,7 @@ static void unmap(struct pair *pair) {
 
 static void allocate(struct pair *pair) {
     size_t first = place_in(pair, HEAP_FREE);
-    size_t count = below(pair, one_in(pair, 4) ? 40 : 6);
+    size_t count = below(pair, one_in(pair, 16) ? 40 : 5);
     assert_int_equal(model_allocate(pair->model, first, count),
                      heap_allocate(pair->heap, model_address(first), count * MODEL_CELL_BYTES));
 }
@@ -151,9 +151,9 @@ static void complete(struct pair *pair) {
 
 static void step(struct pair *pair) {
     static void (*const kinds[])(struct pair *) = {
-        allocate,          allocate, allocate,  allocate,  allocate,  allocate,  allocate,
-        allocate,          map,      map,       map,       unmap,     add,       add,
-        restore_or_forget, complete, give_back, give_back, give_back, give_back, remove_segment,
+        allocate,          allocate, allocate,  allocate,  allocate,       allocate, allocate,
+        allocate,          map,      map,       map,       unmap,          add,      add,
+        restore_or_forget, complete, give_back, give_back, remove_segment,
     };
     if (one_in(pair, 3000) || pair->model->segment_count == MODEL_MAX_SEGMENTS) {
         heap_clear(pair->heap);
