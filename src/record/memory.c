@@ -5,6 +5,7 @@
 #include "record/device.h"
 #include "record/ledger.h"
 #include "record/record.h"
+#include "record/stacks.h"
 
 enum { FLAG_SEGMENT = 1 };
 
@@ -81,6 +82,8 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
     figure_add(&device->out->stats.driver_calls, 1);
     record_granted(bytes);
     count(device, class, bytes, segment, true);
+    if (class == CLASS_DEVICE)
+        stacks_note(bytes);
     if (segment)
         add_segment(device, address, bytes);
 }

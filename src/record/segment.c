@@ -5,6 +5,7 @@
 #include "reclaim/soft_oom.h"
 #include "record/device.h"
 #include "record/record.h"
+#include "record/stacks.h"
 
 static atomic_bool broken; /* a refusal of ours once became a real error */
 
@@ -172,6 +173,7 @@ void record_refused(enum real_id id, uint64_t bytes) {
         .reserved_bytes = figure_get(&stats->reserved_bytes.current),
         .device = device_index(device),
         .hook = (uint32_t)id,
+        .stack = stacks_note(0),
     };
     refusal.cause = cause_of(&refusal);
     record_thread.refusal = store_refusal(&refusal);

@@ -8,6 +8,7 @@
 #include "reclaim/python.h"
 #include "record/device.h"
 #include "record/record.h"
+#include "record/stacks.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -142,6 +143,7 @@ static void forked_child(void) {
     memory_unlock();
     vmm_unlock();
     blocks_unlock();
+    stacks_unlock();
     lock_force_open(&self.lock);
 }
 
@@ -154,6 +156,7 @@ static void start(void) {
     describe_choices(file);
     store_settings(&self.options, self.origins);
     store_open(self.options.out);
+    stacks_open((unsigned)self.options.backtrace);
     pthread_atfork(NULL, NULL, forked_child);
     if (!ticker_start())
         LOG(LOG_WARN, "no thread could be started: nothing is reclaimed at rest");

@@ -8,6 +8,7 @@
 #include "reclaim/soft_oom.h"
 #include "record/device.h"
 #include "record/record.h"
+#include "record/stacks.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -255,6 +256,7 @@ static void *ticker(void *unused) {
         atomic_store(&self.busy, true);
         for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
             look_at(i, now);
+        stacks_name();
         figure_set(&store_file()->latest_ns, now);
         if (now - self.copied_ns >= COPY_OUT_NS) {
             self.copied_ns = now;

@@ -5,6 +5,7 @@
 #include "record/device.h"
 #include "record/ledger.h"
 #include "record/record.h"
+#include "record/stacks.h"
 
 enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2 };
 
@@ -105,6 +106,7 @@ void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *
         return;
     figure_add(&device->out->stats.driver_calls, 1);
     record_granted(bytes);
+    stacks_note(bytes);
     add_handle(handle, bytes, device_index(device), allocator ? FLAG_ALLOCATOR : 0);
 }
 
