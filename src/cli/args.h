@@ -1,0 +1,39 @@
+/* args.h: reads command lines by table: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, -ab. It knows
+ * no particular option. Where operands may stand between options they are moved to the front of
+ * argv; `run` stops at the first instead, so that the program's own options are never eaten. */
+#ifndef ARGS_H
+#define ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* One option. A name may be typed with - or _. */
+struct flag {
+    const char *name; /* without the leading -- */
+    char letter;      /* of the short form, 0: none */
+    const char *argument; /* what follows, as the help shows it; NULL: nothing;
+                             beginning with [: only after =, and may be left out */
+    const char *help;
+};
+
+enum { ARGS_END = -1, ARGS_BAD = -2 };
+
+struct args {
+    int argc;
+    char **argv;
+    const struct flag *flags;
+    size_t flag_count;
+    bool stop_at_operand;
+    const char *command; /* for "see `vramgc help COMMAND`" */
+    int next;            /* first argument not looked at yet; start with 1 */
+    int operand_count;   /* operands found so far, in argv[0 ..] */
+    const char *cluster; /* rest of -abc */
+    const char *value;   /* of the option just returned; NULL: none */
+};
+
+/* The index of the next option in flags; ARGS_END when there is none; ARGS_BAD after a complaint.
+ * After ARGS_END the operands are argv[0 .. operand_count), or argv[next ..] with
+ * stop_at_operand. */
+int args_next(struct args *args);
+
+#endif

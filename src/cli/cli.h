@@ -1,0 +1,67 @@
+/* cli.h: what the files of the command `vramgc` share: exit statuses, complaints, and the table of
+ * commands. The command reads statistics files and starts programs; it never touches CUDA. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cli/args.h"
+
+/* The Makefile gives the version of vramgc, which vramgc.h knows as a number. */
+#ifndef VRAMGC_VERSION
+#error "VRAMGC_VERSION has to be defined, such as \"0.1.0\""
+#endif
+
+/* Exit statuses. `run` uses the last three as env(1) and timeout(1) do, because the small numbers
+ * belong to the program it starts; all other commands use the first three. */
+enum {
+    STATUS_FINE = 0,
+    STATUS_BAD_INPUT = 1, /* a file could not be read or written */
+    STATUS_USAGE = 2,
+    STATUS_OURS = 125, /* run: our own failure, a wrong option, a bad setting under --strict */
+    STATUS_NOT_EXECUTABLE = 126,
+    STATUS_MISSING = 127
+};
+
+/* One command, for dispatch, help and manual. */
+struct command {
+    const char *name;
+    const char *operands; /* what follows the options, as the synopsis shows it */
+    const char *summary;  /* one line */
+    const char *details;  /* paragraphs for `vramgc help NAME`, each with \n at its end; may be "" */
+    const struct flag *flags;
+    const size_t *flag_count;
+    int (*main)(int argc, char **argv); /* argv[0] is the command's name */
+};
+
+extern const struct command command_table[];
+extern const size_t command_count;
+
+/* The command of that name, or NULL. */
+const struct command *command_find(const char *name);
+
+/* Writes "vramgc: SENTENCE" as one line on standard error. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The word of `count` words that `name` was probably meant to be, or NULL. get(i) gives word i. */
+const char *nearest_word(const char *name, size_t count, const char *(*get)(size_t index));
+
+/* The flags of each command, defined where the command is. */
+extern const struct flag run_flags[], report_flags[], diff_flags[], env_flags[], no_flags[];
+extern const size_t run_flag_count, report_flag_count, diff_flag_count, env_flag_count,
+    no_flag_count;
+
+/* Writes what `vramgc NAME --help` shows, as --help always succeeds: STATUS_FINE, unless standard
+ * output cannot be written. */
+int command_help(const char *name);
+
+int run_main(int argc, char **argv);
+int report_main(int argc, char **argv);
+int diff_main(int argc, char **argv);
+int env_main(int argc, char **argv);
+int help_main(int argc, char **argv);
+int version_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,69 @@
+/* derived.c: see derived.h. */
+#include "cli/derived.h"
+#include "base/base.h"
+
+const struct stat_info stat_table[] = {
+#define DEVICE_GAUGE(name, unit, help) {STAT_DEVICE_GAUGE, #name, UNIT_##unit, help},
+#define DEVICE_TOTAL(name, unit, help) {STAT_DEVICE_TOTAL, #name, UNIT_##unit, help},
+#define PROCESS_TOTAL(name, unit, help) {STAT_PROCESS_TOTAL, #name, UNIT_##unit, help},
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+};
+const size_t stat_count = ARRAY_LENGTH(stat_table);
+
+const struct derived_info derived_table[DERIVED_COUNT] = {
+#define DERIVED(name, condition, value, help) {#name, help},
+#include "cli/derived.def"
+#undef DERIVED
+};
+
+struct derived derived_figure(enum derived_id id, const struct vramgc_device *device) {
+    const struct vramgc_device_stats *s = &device->stats;
+    const uint64_t total = device->total_bytes;
+    switch (id) {
+#define DERIVED(name, condition, value, help)                                                      \
+    case DERIVED_##name:                                                                           \
+        return (condition) ? (struct derived){true, (value)} : (struct derived){false, 0};
+#include "cli/derived.def"
+#undef DERIVED
+    case DERIVED_COUNT:
+        break;
+    }
+    return (struct derived){false, 0};
+}
+
+const struct vramgc_sample *highest_sample(const struct vramgc_device *device) {
+    const struct vramgc_sample *highest = NULL;
+    for (uint64_t i = 0; i < device->sample_count; i++)
+        if (!highest || device->samples[i].held_bytes > highest->held_bytes)
+            highest = &device->samples[i];
+    return highest;
+}
+
+/* A reading of the device's use may be older than the figure of held bytes: then others is 0, and
+ * so is free where held alone is the whole card or, by a damaged file, more. */
+static struct division divide(const struct vramgc_device *device, uint64_t held, uint64_t others) {
+    struct division division = {.held_bytes = held, .total_bytes = device->total_bytes};
+    division.known = device->total_bytes >= held && device->stats.used_bytes.peak > 0;
+    if (!division.known)
+        return division;
+    division.others_bytes = min_u64(others, device->total_bytes - held);
+    division.free_bytes = device->total_bytes - held - division.others_bytes;
+    return division;
+}
+
+struct division division_at_peak(const struct vramgc_device *device) {
+    const struct vramgc_device_stats *s = &device->stats;
+    const struct vramgc_sample *sample = highest_sample(device);
+    uint64_t others = sample ? minus_u64(sample->used_bytes, sample->held_bytes)
+                             : minus_u64(s->used_bytes.current, s->held_bytes.current);
+    return divide(device, s->held_bytes.peak, others);
+}
+
+struct division division_at_end(const struct vramgc_device *device) {
+    const struct vramgc_device_stats *s = &device->stats;
+    return divide(device, s->held_bytes.current,
+                  minus_u64(s->used_bytes.current, s->held_bytes.current));
+}

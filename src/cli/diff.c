@@ -1,0 +1,197 @@
+/* diff.c: the command `vramgc diff`: two statistics files side by side, figure by figure. It judges
+ * nothing. */
+#include "cli/cli.h"
+#include "cli/derived.h"
+#include "cli/record.h"
+#include "cli/summary.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <string.h>
+
+enum { FLAG_ALL, FLAG_AS, FLAG_HELP };
+
+const struct flag diff_flags[] = {
+    [FLAG_ALL] = {"all", 'a', NULL, "every figure, also those that are equal"},
+    [FLAG_AS] = {"as", 0, "A,B", "titles of the two columns; default: the files' names"},
+    [FLAG_HELP] = {"help", 'h', NULL, "this text"},
+};
+const size_t diff_flag_count = ARRAY_LENGTH(diff_flags);
+
+struct sides {
+    const struct record *a, *b;
+    const char *titles;
+    bool all;
+};
+
+enum { TITLE_COLUMNS = 14 };
+
+static void write_row(const char *label, const char *a, const char *b, const char *change) {
+    summary_line(stdout, "%-34s %14s %14s %14s", label, a, b, change);
+}
+
+/* B as a part of A, where that says something. */
+static struct figure show_change(double a, double b) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    if (a <= 0 || b < 0) {
+        text_add(&text, a == b ? "=" : "");
+        return figure;
+    }
+    double percent = (b - a) / a * 100;
+    text_add(&text, percent > 0 ? "+" : "");
+    if (percent > 99999)
+        text_add(&text, "very much");
+    else
+        text_add_decimal(&text, percent, percent < 10 && percent > -10 ? 1 : 0);
+    text_add(&text, percent > 99999 ? "" : " %");
+    if (a == b)
+        text_copy(figure.text, sizeof figure.text, "=");
+    return figure;
+}
+
+static void write_number(const struct sides *sides, const char *label, enum unit unit, uint64_t a,
+                         uint64_t b, bool always) {
+    if (!sides->all && !always && a == b)
+        return;
+    write_row(label, show_unit(unit, a).text, show_unit(unit, b).text,
+              show_change((double)a, (double)b).text);
+}
+
+static void write_real(const char *label, struct derived a, struct derived b) {
+    write_row(label, show_real(a.known, a.value, 2).text, show_real(b.known, b.value, 2).text,
+              a.known && b.known ? show_change(a.value, b.value).text : "");
+}
+
+static void write_gauge(const struct sides *sides, const char *name, enum unit unit,
+                        struct vramgc_gauge a, struct vramgc_gauge b, bool always) {
+    char label[64];
+    size_t length = strlen(name);
+    if (length > 6 && strcmp(name + length - 6, "_bytes") == 0)
+        length -= 6; /* the figures carry their unit */
+    struct text text = TEXT_IN(label);
+    text_add_n(&text, name, length);
+    for (char *c = label; *c; c++)
+        *c = *c == '_' ? ' ' : *c;
+    size_t end = text.length;
+    text_add(&text, ", peak");
+    write_number(sides, label, unit, a.peak, b.peak, always);
+    text.length = end;
+    text_add(&text, ", at the end");
+    write_number(sides, label, unit, a.current, b.current, always);
+}
+
+/* Figures that are shown even when they are equal, because their absence would be asked about. */
+static bool is_main(const char *name) {
+    static const char *const names[] = {"held_bytes", "reserved_bytes", "allocated_bytes",
+                                        "driver_calls", "reclaims", "refusals", "ooms"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void write_total(const struct sides *sides, const char *name, enum unit unit, uint64_t a,
+                        uint64_t b) {
+    char label[64];
+    struct text text = TEXT_IN(label);
+    text_add(&text, name);
+    for (char *c = label; *c; c++)
+        *c = *c == '_' ? ' ' : *c;
+    write_number(sides, label, unit, a, b, is_main(name));
+}
+
+static void write_stats(const struct sides *sides, const struct vramgc_device_stats *a,
+                        const struct vramgc_device_stats *b) {
+#define DEVICE_GAUGE(name, unit, help)                                                             \
+    write_gauge(sides, #name, UNIT_##unit, a->name, b->name, is_main(#name));
+#define DEVICE_TOTAL(name, unit, help) write_total(sides, #name, UNIT_##unit, a->name, b->name);
+#define PROCESS_TOTAL(name, unit, help)
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+}
+
+static void write_device(const struct sides *sides, size_t index) {
+    const struct vramgc_device *a = &sides->a->file->devices[index];
+    const struct vramgc_device *b = &sides->b->file->devices[index];
+    if (!a->present && !b->present)
+        return;
+    printf("\n");
+    summary_line(stdout, "GPU %zu  %s", index, a->present ? a->name : b->name);
+    write_number(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes, true);
+    write_real("held / live, mean", derived_figure(DERIVED_held_over_live_mean, a),
+               derived_figure(DERIVED_held_over_live_mean, b));
+    write_real("held / live, at the peaks", derived_figure(DERIVED_held_over_live_peak, a),
+               derived_figure(DERIVED_held_over_live_peak, b));
+    write_real("utilisation, peak, %", derived_figure(DERIVED_utilisation_peak_percent, a),
+               derived_figure(DERIVED_utilisation_peak_percent, b));
+    write_stats(sides, &a->stats, &b->stats);
+}
+
+/* The end of a path is what tells it from another. */
+static const char *short_name(const char *path) {
+    size_t length = strlen(path);
+    return length > TITLE_COLUMNS ? path + length - TITLE_COLUMNS : path;
+}
+
+static void write_titles(const struct sides *sides) {
+    char a[TITLE_COLUMNS + 1];
+    struct text text = TEXT_IN(a);
+    const char *comma = sides->titles ? strchr(sides->titles, ',') : NULL;
+    if (comma) {
+        text_add_n(&text, sides->titles, (size_t)(comma - sides->titles));
+        write_row("", a, comma + 1, "change");
+    } else {
+        summary_line(stdout, "A  %s", sides->a->path);
+        summary_line(stdout, "B  %s", sides->b->path);
+        write_row("", short_name(sides->a->path), short_name(sides->b->path), "change");
+    }
+}
+
+static int diff(const struct sides *sides) {
+    write_titles(sides);
+    write_number(sides, "time", UNIT_NS, sides->a->elapsed_ns, sides->b->elapsed_ns, true);
+    write_row("mode", sides->a->file->mode, sides->b->file->mode, "");
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        write_device(sides, i);
+    if (fflush(stdout) == 0)
+        return STATUS_FINE;
+    complain("standard output cannot be written");
+    return STATUS_BAD_INPUT;
+}
+
+static struct record *load(const char *path) {
+    char error[256];
+    struct record *record = record_load(path, error, sizeof error);
+    if (!record)
+        complain("%s: %s", path, error);
+    return record;
+}
+
+int diff_main(int argc, char **argv) {
+    struct args args = {.argc = argc, .argv = argv, .flags = diff_flags,
+                        .flag_count = diff_flag_count, .command = "diff", .next = 1};
+    struct sides sides = {0};
+    for (int index; (index = args_next(&args)) != ARGS_END;) {
+        if (index == ARGS_BAD)
+            return STATUS_USAGE;
+        if (index == FLAG_HELP)
+            return command_help("diff");
+        if (index == FLAG_AS)
+            sides.titles = args.value;
+        sides.all = sides.all || index == FLAG_ALL;
+    }
+    if (args.operand_count != 2) {
+        complain("diff needs two statistics files: vramgc diff A B");
+        return STATUS_USAGE;
+    }
+    struct record *a = load(argv[0]), *b = load(argv[1]);
+    sides.a = a;
+    sides.b = b;
+    int status = a && b ? diff(&sides) : STATUS_BAD_INPUT;
+    record_free(a);
+    record_free(b);
+    return status;
+}

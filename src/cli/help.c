@@ -1,0 +1,230 @@
+/* help.c: the command `vramgc help`, written from the tables; nothing that a table knows is repeated
+ * here. */
+#include "cli/help.h"
+#include "cli/derived.h"
+#include "cli/settings.h"
+#include "cli/units.h"
+#include "cli/walk.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <string.h>
+
+enum { WIDTH = 80, NAME_COLUMNS = 26 };
+
+void help_wrapped(FILE *out, int indent, const char *text) {
+    size_t room = (size_t)(WIDTH - indent);
+    while (*text) {
+        size_t length = strlen(text);
+        if (length > room) {
+            length = room;
+            while (length > 0 && text[length] != ' ')
+                length--;
+            if (length == 0)
+                length = room;
+        }
+        fprintf(out, "%*s%.*s\n", indent, "", (int)length, text);
+        text += length;
+        text += strspn(text, " ");
+    }
+}
+
+void help_flag_heading(const struct flag *flag, char *out, size_t capacity) {
+    struct text text = text_in(out, capacity);
+    if (flag->letter)
+        text_format(&text, "-%c, ", flag->letter);
+    text_add(&text, "--");
+    for (const char *c = flag->name; *c; c++)
+        text_add_n(&text, *c == '_' ? "-" : c, 1);
+    if (flag->argument && *flag->argument != '[')
+        text_add(&text, " ");
+    if (flag->argument)
+        text_add(&text, flag->argument);
+}
+
+static void write_flag(const struct flag *flag) {
+    char heading[128];
+    help_flag_heading(flag, heading, sizeof heading);
+    printf("  %s\n", heading);
+    help_wrapped(stdout, 8, flag->help);
+}
+
+static void write_paragraphs(const char *text) {
+    while (*text) {
+        char paragraph[1024];
+        size_t length = strcspn(text, "\n");
+        struct text copy = TEXT_IN(paragraph);
+        text_add_n(&copy, text, length);
+        help_wrapped(stdout, 0, paragraph);
+        text += length;
+        text += *text == '\n';
+    }
+}
+
+static void write_overview(void) {
+    printf("vramgc %s: gives idle GPU memory of PyTorch programs back, and tells where it went\n\n",
+           VRAMGC_VERSION);
+    puts("  vramgc run ./webui.sh                    with statistics at the end");
+    puts("  vramgc run --lowvram python launch.py    and idle memory given back at once\n");
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = &command_table[i];
+        printf("  vramgc %s%s%s\n", command->name, *command->operands ? " " : "",
+               command->operands);
+        help_wrapped(stdout, 8, command->summary);
+    }
+    puts("\n`vramgc help COMMAND` shows its options. Without the launcher:\n"
+         "LD_PRELOAD=.../libvramgc.so python launch.py, with the settings of `vramgc help env`.");
+}
+
+static void write_command(const struct command *command) {
+    struct flag flags[SETTINGS_MAX];
+    bool has_settings = command->flags == run_flags || command->flags == env_flags;
+    size_t count = *command->flag_count;
+    if (has_settings)
+        count = settings_flags(flags, command->flags, count);
+    printf("vramgc %s [OPTIONS]%s%s\n\n", command->name, *command->operands ? " " : "",
+           command->operands);
+    printf("%s.\n", command->summary);
+    write_paragraphs(command->details);
+    puts("\nOptions:");
+    for (size_t i = 0; i < count; i++)
+        write_flag(has_settings ? &flags[i] : &command->flags[i]);
+}
+
+static const char *shown_default(const struct option_info *info) {
+    return *info->standard ? info->standard : "(empty)";
+}
+
+static void write_settings(void) {
+    write_paragraphs(
+        "Settings, as variables of the environment. `vramgc run` has each as an option: "
+        "--threshold 70 is VRAMGC_THRESHOLD=70. A wrong value or an unknown VRAMGC_ name is told "
+        "in one line, and the default is used.\n");
+    puts("");
+    for (size_t i = 0; i < option_count; i++) {
+        printf("  %s=%s   (default %s)\n", option_table[i].variable,
+               option_table[i].type == BOOL ? "0|1" : settings_argument(&option_table[i]),
+               shown_default(&option_table[i]));
+        help_wrapped(stdout, 8, option_table[i].help);
+    }
+}
+
+/* A cell of a Markdown table must not hold its separator. */
+static void write_cell(const char *text) {
+    for (; *text; text++)
+        if (*text == '|')
+            fputs("\\|", stdout);
+        else
+            fputc(*text, stdout);
+}
+
+static void write_markdown_settings(void) {
+    puts("| variable | option | value | default | meaning |\n|---|---|---|---|---|");
+    for (size_t i = 0; i < option_count; i++) {
+        const struct option_info *info = &option_table[i];
+        struct flag flag = {info->name, 0, NULL, ""};
+        char heading[64];
+        help_flag_heading(&flag, heading, sizeof heading);
+        printf("| `%s` | `%s` | ", info->variable, heading);
+        write_cell(info->type == BOOL ? "0|1" : settings_argument(info));
+        printf(" | `%s` | ", *info->standard ? info->standard : " ");
+        write_cell(info->help);
+        puts(" |");
+    }
+}
+
+static void write_figure(const char *name, const char *unit, const char *help) {
+    printf("  %s (%s)\n", name, unit);
+    help_wrapped(stdout, 8, help);
+}
+
+static void write_group(const char *title, enum stat_group group) {
+    puts(title);
+    for (size_t i = 0; i < stat_count; i++)
+        if (stat_table[i].group == group)
+            write_figure(stat_table[i].name, unit_name(stat_table[i].unit), stat_table[i].help);
+}
+
+static void write_metrics(void) {
+    write_group("For each device, current value and peak:", STAT_DEVICE_GAUGE);
+    write_group("\nFor each device, only ever growing:", STAT_DEVICE_TOTAL);
+    write_group("\nFor the process, only ever growing:", STAT_PROCESS_TOTAL);
+    puts("\nFor each device, computed from the others:");
+    for (size_t i = 0; i < DERIVED_COUNT; i++)
+        write_figure(derived_table[i].name, "derived", derived_table[i].help);
+    puts("");
+    write_paragraphs(
+        "The table of the summary adds up: held + others and driver + free = card. At the peak, "
+        "held is the exact peak, others is taken from the point of the timeline with most held, "
+        "and free is the rest.\n"
+        "JSON holds these figures under the same names; numbers there can need all of 64 bits.\n");
+}
+
+static int write_schema(void) {
+    if (walk_schema(stdout))
+        return STATUS_FINE;
+    complain("no memory");
+    return STATUS_BAD_INPUT;
+}
+
+static void write_man(void) {
+    man_write(stdout);
+}
+
+static const struct {
+    const char *name;
+    void (*write)(void);
+} topics[] = {{"env", write_settings},
+              {"metrics", write_metrics},
+              {"schema", NULL},
+              {"markdown-settings", write_markdown_settings},
+              {"man", write_man}};
+
+static const char *topic_name(size_t index) {
+    return index < ARRAY_LENGTH(topics) ? topics[index].name
+                                        : command_table[index - ARRAY_LENGTH(topics)].name;
+}
+
+static int unknown_topic(const char *name) {
+    const char *nearest = nearest_word(name, ARRAY_LENGTH(topics) + command_count, topic_name);
+    if (nearest)
+        complain("there is no help on %s; did you mean `vramgc help %s`?", name, nearest);
+    else
+        complain("there is no help on %s; see `vramgc help`", name);
+    return STATUS_USAGE;
+}
+
+static int write_topic(const char *name) {
+    /* The command `env` has its own help by `vramgc env --help`; here the settings are meant. */
+    for (size_t i = 0; i < ARRAY_LENGTH(topics); i++)
+        if (strcmp(name, topics[i].name) == 0) {
+            if (!topics[i].write)
+                return write_schema();
+            topics[i].write();
+            return STATUS_FINE;
+        }
+    const struct command *command = command_find(name);
+    if (!command)
+        return unknown_topic(name);
+    write_command(command);
+    return STATUS_FINE;
+}
+
+static int flushed(int status) {
+    if (fflush(stdout) == 0)
+        return status;
+    complain("standard output cannot be written");
+    return STATUS_BAD_INPUT;
+}
+
+int command_help(const char *name) {
+    write_command(command_find(name));
+    return flushed(STATUS_FINE);
+}
+
+int help_main(int argc, char **argv) {
+    if (argc > 1)
+        return flushed(write_topic(argv[1]));
+    write_overview();
+    return flushed(STATUS_FINE);
+}

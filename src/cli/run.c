@@ -1,0 +1,266 @@
+/* run.c: the command `vramgc run`: puts the library in front of a program, waits, and tells what
+ * happened. The program must not be able to notice it but by the library. */
+#include "cli/cli.h"
+#include "cli/clean.h"
+#include "cli/launch.h"
+#include "cli/outfile.h"
+#include "cli/preload.h"
+#include "cli/record.h"
+#include "cli/runfiles.h"
+#include "cli/settings.h"
+#include "cli/summary.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FLAG_JSON, FLAG_MALLOC, FLAG_NO_SUMMARY, FLAG_QUIET, FLAG_VERBOSE, FLAG_HELP };
+
+const struct flag run_flags[] = {
+    [FLAG_JSON] = {"json", 0, "FILE", "write the statistics there as JSON; - is standard output"},
+    [FLAG_MALLOC] = {"malloc", 0, "jemalloc|tcmalloc|system",
+                     "allocator of the host's memory, by LD_PRELOAD. Default: none, but the "
+                     "TCMalloc that a webui.sh would have chosen for itself. system: none at all"},
+    [FLAG_NO_SUMMARY] = {"no-summary", 0, NULL, "no statistics on standard error at the end"},
+    [FLAG_QUIET] = {"quiet", 'q', NULL, "only the verdict at the end"},
+    [FLAG_VERBOSE] = {"verbose", 'v', NULL,
+                      "show the environment that is set, and messages from level info on"},
+    [FLAG_HELP] = {"help", 'h', NULL, "this text"},
+};
+const size_t run_flag_count = ARRAY_LENGTH(run_flags);
+
+struct run {
+    struct options options;
+    char *const *command;
+    const char *json;
+    const char *allocator; /* as typed; NULL: not typed */
+    bool no_summary, quiet, verbose, help;
+    char library[PATH_MAX];
+    char allocator_path[PATH_MAX];
+    char *pattern; /* of the statistics files, absolute */
+    char run_id[48];
+    char command_text[1024];
+    struct launch launch;
+};
+
+static bool take_allocator(struct run *run, const char *value) {
+    static const char *const names[] = {"jemalloc", "tcmalloc", "system"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+        if (strcmp(value, names[i]) == 0) {
+            run->allocator = names[i];
+            return true;
+        }
+    complain("--malloc %s is not one of jemalloc, tcmalloc, system", value);
+    return false;
+}
+
+static bool take_flag(struct run *run, const struct args *args, int index) {
+    switch (index) {
+    case FLAG_JSON:
+        run->json = args->value;
+        return true;
+    case FLAG_MALLOC:
+        return take_allocator(run, args->value);
+    case FLAG_NO_SUMMARY:
+        run->no_summary = true;
+        return true;
+    case FLAG_QUIET:
+        run->quiet = true;
+        return true;
+    case FLAG_VERBOSE:
+        run->verbose = true;
+        if (!getenv("VRAMGC_LOG"))
+            setenv("VRAMGC_LOG", "info", 1);
+        return true;
+    case FLAG_HELP:
+        run->help = true;
+        return true;
+    default:
+        return settings_take(&option_table[(size_t)index - run_flag_count], args->value);
+    }
+}
+
+static bool read_command_line(struct run *run, int argc, char **argv) {
+    struct flag flags[SETTINGS_MAX];
+    struct args args = {.argc = argc, .argv = argv, .flags = flags, .stop_at_operand = true,
+                        .command = "run", .next = 1};
+    args.flag_count = settings_flags(flags, run_flags, run_flag_count);
+    for (int index; (index = args_next(&args)) != ARGS_END;)
+        if (index == ARGS_BAD || !take_flag(run, &args, index))
+            return false;
+    run->command = argv + args.next;
+    if (!*run->command && !run->help) {
+        complain("which command? vramgc run [OPTIONS] [--] COMMAND...; see `vramgc help run`");
+        return false;
+    }
+    return true;
+}
+
+/* Which allocator goes along, if any. */
+static bool choose_allocator(struct run *run) {
+    const char *existing = getenv("LD_PRELOAD");
+    if (run->allocator) {
+        if (strcmp(run->allocator, "system") == 0 ||
+            preload_allocator(run->allocator, run->allocator_path, sizeof run->allocator_path))
+            return true;
+        complain("--malloc %s: the library is not installed (Debian: %s)", run->allocator,
+                 strcmp(run->allocator, "jemalloc") == 0 ? "libjemalloc2"
+                                                         : "libtcmalloc-minimal4");
+        return false;
+    }
+    if ((!existing || !*existing) && preload_script_adds_tcmalloc(run->command) &&
+        preload_allocator("tcmalloc", run->allocator_path, sizeof run->allocator_path) &&
+        run->options.log >= LOG_INFO)
+        complain("added %s, as the start script does itself while LD_PRELOAD is empty",
+                 run->allocator_path);
+    return true;
+}
+
+static bool choose_pattern(struct run *run) {
+    run->pattern = runfiles_absolute(run->options.out);
+    if (!run->pattern) {
+        complain("the working directory cannot be found: %s", strerror(errno));
+        return false;
+    }
+    if (strlen(run->pattern) >= OPTION_TEXT_BYTES) {
+        complain("the statistics file's path %s... is longer than %d bytes; choose another by -o",
+                 run->options.out, (int)OPTION_TEXT_BYTES - 1);
+        return false;
+    }
+    if (run->json && !*run->pattern) {
+        complain("--json needs a statistics file, and VRAMGC_OUT is empty");
+        return false;
+    }
+    return true;
+}
+
+static bool prepare(struct run *run) {
+    char error[PATH_MAX + 256];
+    if (settings_read(&run->options) > 0 && run->options.strict) {
+        return false;
+    }
+    if (!preload_library(run->library, sizeof run->library, error, sizeof error)) {
+        complain("%s", error);
+        return false;
+    }
+    return choose_pattern(run) && (!run->json || outfile_check(run->json, false)) &&
+           choose_allocator(run);
+}
+
+static void set_variable(const struct run *run, const char *name, const char *value) {
+    setenv(name, value, 1);
+    if (run->verbose)
+        fprintf(stderr, "vramgc: export %s='%s'\n", name, value);
+}
+
+static bool set_environment(struct run *run) {
+    const char *existing = getenv("LD_PRELOAD");
+    char *preload = preload_join(run->library, run->allocator_path, existing ? existing : "");
+    if (!preload) {
+        complain("no memory");
+        return false;
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(run->run_id, sizeof run->run_id, "%ld.%lld%03ld", (long)getpid(),
+             (long long)now.tv_sec, now.tv_nsec / 1000000);
+    set_variable(run, "LD_PRELOAD", preload);
+    set_variable(run, "VRAMGC_OUT", run->pattern);
+    set_variable(run, "VRAMGC_RUN_ID", run->run_id);
+    free(preload);
+    return true;
+}
+
+static void describe_command(struct run *run) {
+    struct text text = TEXT_IN(run->command_text);
+    for (size_t i = 0; run->command[i]; i++) {
+        text_add(&text, i > 0 ? " " : "");
+        text_add(&text, run->command[i]);
+    }
+    clean_text(run->command_text, sizeof run->command_text);
+}
+
+static void write_json(const struct run *run, const struct runfiles *files,
+                       const struct launch_facts *facts) {
+    struct outfile out;
+    if (!outfile_open(&out, run->json, false))
+        return;
+    walk_report(out.stream, EMIT_JSON, files->records, files->count, facts);
+    outfile_close(&out);
+}
+
+/* Nothing to show is said in one line, since the run was meant to use CUDA. */
+static void say_nothing_seen(const struct run *run) {
+    if (!*run->pattern)
+        complain("no statistics: VRAMGC_OUT is empty");
+    else if (run->options.mode == MODE_OFF)
+        complain("no statistics: VRAMGC_MODE is off");
+    else
+        complain("no CUDA use was seen in this run");
+}
+
+static void write_summary(const struct run *run, const struct runfiles *files,
+                          const struct launch_facts *facts) {
+    const struct summary_style style = {.only_verdict = run->quiet, .most_rows = 8,
+                                        .next_commands = true};
+    fputc('\n', stderr);
+    summary_write(stderr, files->records, files->count, facts, &style);
+}
+
+static void tell(struct run *run) {
+    struct runfiles files = runfiles_find(run->pattern, run->run_id, (uint64_t)run->launch.child,
+                                          run->launch.wait_status);
+    const struct launch_facts facts = {.run_id = run->run_id,
+                                       .command = run->command_text,
+                                       .wait_status = run->launch.wait_status,
+                                       .interrupted = run->launch.interrupted,
+                                       .elapsed_ns = run->launch.elapsed_ns};
+    if (run->json)
+        write_json(run, &files, &facts);
+    if (run->no_summary)
+        ;
+    else if (files.count == 0)
+        say_nothing_seen(run);
+    else
+        write_summary(run, &files, &facts);
+    runfiles_free(&files);
+}
+
+static int not_started(const struct run *run) {
+    int error = run->launch.exec_error;
+    complain("%s cannot be run: %s", run->command[0], strerror(error));
+    return error == ENOENT || error == ENOTDIR ? STATUS_MISSING : STATUS_NOT_EXECUTABLE;
+}
+
+static int run_command(struct run *run) {
+    describe_command(run);
+    if (!set_environment(run))
+        return STATUS_OURS;
+    if (!launch_run(run->command, &run->launch)) {
+        complain("no process can be started: %s", strerror(errno));
+        return STATUS_OURS;
+    }
+    if (run->launch.exec_error)
+        return not_started(run);
+    signal(SIGPIPE, SIG_IGN); /* a reader who left must not change how we end */
+    tell(run);
+    fflush(NULL);
+    free(run->pattern);
+    launch_mirror(&run->launch);
+}
+
+int run_main(int argc, char **argv) {
+    static struct run run;
+    if (!read_command_line(&run, argc, argv))
+        return STATUS_OURS;
+    if (run.help)
+        return command_help("run");
+    if (!prepare(&run))
+        return STATUS_OURS;
+    return run_command(&run);
+}

@@ -1,0 +1,137 @@
+/* runfiles.c: see runfiles.h. */
+#include "cli/runfiles.h"
+#include "cli/cli.h"
+#include "cli/record.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct found {
+    char *path;
+    uint64_t pid;
+    uint64_t started_ns;
+};
+
+char *runfiles_absolute(const char *pattern) {
+    if (*pattern == '/' || !*pattern)
+        return strdup(pattern);
+    char *folder = getcwd(NULL, 0);
+    char *absolute = folder ? malloc(2 * strlen(folder) + strlen(pattern) + 2) : NULL;
+    if (absolute) {
+        char *to = absolute;
+        for (const char *c = folder; *c; c++) {
+            if (*c == '%') /* in a pattern, a percent sign is written twice */
+                *to++ = '%';
+            *to++ = *c;
+        }
+        if (to == absolute || to[-1] != '/')
+            *to++ = '/';
+        memcpy(to, pattern, strlen(pattern) + 1);
+    }
+    free(folder);
+    return absolute;
+}
+
+/* The pattern as glob(7) reads it: what the library fills in is *, and so is the .1, .2 behind it. */
+static char *glob_of(const char *pattern) {
+    char *result = malloc(2 * strlen(pattern) + 2);
+    if (!result)
+        return NULL;
+    char *to = result;
+    for (const char *c = pattern; *c; c++) {
+        if (c[0] == '%' && c[1] && strchr("peht", c[1])) {
+            *to++ = '*';
+            c++;
+            continue;
+        }
+        if (c[0] == '%' && c[1] == '%')
+            c++;
+        if (strchr("*?[\\", *c))
+            *to++ = '\\';
+        *to++ = *c;
+    }
+    *to++ = '*';
+    *to = 0;
+    return result;
+}
+
+static int by_start(const void *a, const void *b) {
+    const struct found *x = a, *y = b;
+    return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
+}
+
+/* The files of the run among the names that fit; *found is to be freed, its paths are the glob's. */
+static size_t choose(const glob_t *names, const char *run_id, struct found **found) {
+    size_t count = 0;
+    *found = calloc(names->gl_pathc + 1, sizeof **found);
+    for (size_t i = 0; *found && i < names->gl_pathc; i++) {
+        struct found *here = &(*found)[count];
+        here->path = names->gl_pathv[i];
+        count += record_belongs(here->path, run_id, &here->pid, &here->started_ns);
+    }
+    if (*found)
+        qsort(*found, count, sizeof **found, by_start);
+    return count;
+}
+
+/* First the status, then the word that says that it is there. */
+static void write_status(const char *path, int status) {
+    int64_t end_status = status;
+    uint64_t end = VRAMGC_END_STATUS;
+    int file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0)
+        return; /* the process changed its rights; the record then says less */
+    if (pwrite(file, &end_status, sizeof end_status, offsetof(struct vramgc_file, end_status)) ==
+            (ssize_t)sizeof end_status &&
+        pwrite(file, &end, sizeof end, offsetof(struct vramgc_file, end)) != (ssize_t)sizeof end)
+        complain("%s cannot be written", path);
+    close(file);
+}
+
+static void write_status_of(const struct found *found, size_t count, uint64_t child, int status) {
+    for (size_t i = count; i-- > 0;)
+        if (found[i].pid == child) {
+            write_status(found[i].path, status);
+            return;
+        }
+}
+
+static void load(struct runfiles *files, const struct found *found, size_t count) {
+    char error[256];
+    files->records = calloc(count, sizeof(struct record *));
+    for (size_t i = 0; files->records && i < count; i++) {
+        struct record *record = record_load(found[i].path, error, sizeof error);
+        if (record)
+            files->records[files->count++] = record;
+        else
+            complain("%s: %s", found[i].path, error);
+    }
+    records_relate(files->records, files->count);
+}
+
+struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status) {
+    struct runfiles files = {0};
+    struct found *found = NULL;
+    glob_t names = {0};
+    char *shape = glob_of(pattern);
+    if (shape && *pattern && glob(shape, GLOB_NOSORT, NULL, &names) == 0) {
+        size_t count = choose(&names, run_id, &found);
+        write_status_of(found, count, child, status);
+        if (count > 0)
+            load(&files, found, count);
+    }
+    globfree(&names);
+    free(found);
+    free(shape);
+    return files;
+}
+
+void runfiles_free(struct runfiles *files) {
+    for (size_t i = 0; i < files->count; i++)
+        record_free(files->records[i]);
+    free(files->records);
+    *files = (struct runfiles){0};
+}

@@ -1,0 +1,27 @@
+/* runfiles.h: the statistics files of one run: where they will be, which they are, and the end status
+ * that only the parent of a process can know. */
+#ifndef RUNFILES_H
+#define RUNFILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct record;
+
+/* VRAMGC_OUT as an absolute pattern from the working directory, to be freed; NULL without memory or
+ * working directory. */
+char *runfiles_absolute(const char *pattern);
+
+struct runfiles {
+    struct record **records;
+    size_t count;
+};
+
+/* Finds and loads the files made with the pattern that carry run_id, in the order of their start.
+ * When child is not 0, its wait status is written into the latest file of that process first. */
+struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status);
+
+void runfiles_free(struct runfiles *files);
+
+#endif

@@ -1,0 +1,99 @@
+/* settings.c: see settings.h. */
+#include "cli/settings.h"
+#include "cli/cli.h"
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Short forms of settings that are typed often. */
+static char letter_of(const struct option_info *info) {
+    if (strcmp(info->name, "threshold") == 0)
+        return 't';
+    return strcmp(info->name, "out") == 0 ? 'o' : 0;
+}
+
+const char *settings_argument(const struct option_info *info) {
+    switch (info->type) {
+    case BOOL:
+        return "[=0|1]";
+    case PERCENT:
+        return "PERCENT";
+    case SIZE:
+        return "SIZE";
+    case DURATION:
+        return "DURATION";
+    case COUNT:
+        return "N";
+    case CHOICE:
+    case TEXT:
+        break;
+    }
+    return info->words;
+}
+
+size_t settings_flags(struct flag *flags, const struct flag *own, size_t own_count) {
+    size_t count = 0;
+    for (size_t i = 0; i < own_count && count < SETTINGS_MAX; i++)
+        flags[count++] = own[i];
+    for (size_t i = 0; i < option_count && count < SETTINGS_MAX; i++)
+        flags[count++] =
+            (struct flag){option_table[i].name, letter_of(&option_table[i]),
+                          *settings_argument(&option_table[i]) ? settings_argument(&option_table[i])
+                                                               : "TEXT",
+                          option_table[i].help};
+    return count;
+}
+
+bool settings_take(const struct option_info *info, const char *value) {
+    struct options ignored;
+    options_defaults(&ignored);
+    if (!value)
+        value = "1";
+    if (option_set(info, value, &ignored)) {
+        setenv(info->variable, value, 1);
+        return true;
+    }
+    char sentence[512];
+    option_refusal(info, value, sentence, sizeof sentence);
+    char *used = strstr(sentence, "; using "); /* nothing is used: the command ends */
+    if (used)
+        *used = 0;
+    complain("%s", sentence);
+    return false;
+}
+
+static void complain_about_setting(const char *sentence, void *context) {
+    (void)context;
+    complain("%s", sentence);
+}
+
+/* The first variable VRAMGC_... that is no setting, or NULL. */
+static const char *unknown_variable(char *name, size_t capacity) {
+    for (char **entry = environ; *entry; entry++) {
+        size_t length = strcspn(*entry, "=");
+        bool known = strncmp(*entry, "VRAMGC_", 7) != 0 || length >= capacity;
+        for (size_t i = 0; !known && i < option_count; i++)
+            known = strlen(option_table[i].variable) == length &&
+                    strncmp(option_table[i].variable, *entry, length) == 0;
+        if (known || strncmp(*entry, "VRAMGC_RUN_ID=", 14) == 0)
+            continue;
+        memcpy(name, *entry, length);
+        name[length] = 0;
+        return name;
+    }
+    return NULL;
+}
+
+size_t settings_read(struct options *options) {
+    enum option_origin origins[SETTINGS_MAX];
+    char name[256];
+    size_t complaints = options_read(options, origins, complain_about_setting, NULL);
+    for (size_t i = 0; i < option_count; i++)
+        if (origins[i] == ORIGIN_REFUSED)
+            unsetenv(option_table[i].variable);
+    while (unknown_variable(name, sizeof name))
+        unsetenv(name);
+    return complaints;
+}

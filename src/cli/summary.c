@@ -1,0 +1,295 @@
+/* summary.c: see summary.h. It shows figures and computes none; those come from derived.h. */
+#include "cli/summary.h"
+#include "cli/cli.h"
+#include "cli/derived.h"
+#include "cli/units.h"
+#include "cli/verdict.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Length of the first `columns` characters of a UTF-8 text, in bytes. */
+static size_t bytes_of_columns(const char *text, size_t columns) {
+    size_t i = 0;
+    while (text[i]) {
+        bool starts = ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (starts && columns-- == 0)
+            break;
+        i++;
+    }
+    return i;
+}
+
+void summary_line(FILE *out, const char *format, ...) {
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(out, "%.*s\n", (int)bytes_of_columns(line, SUMMARY_WIDTH), line);
+}
+
+/* Sentences, broken at spaces, each line behind nine columns. */
+static void write_wrapped(FILE *out, const char *heading, const char *text) {
+    enum { INDENT = 9 };
+    while (*text) {
+        size_t length = bytes_of_columns(text, SUMMARY_WIDTH - INDENT);
+        if (text[length])
+            for (size_t i = length; i > 0; i--)
+                if (text[i] == ' ') {
+                    length = i;
+                    break;
+                }
+        fprintf(out, "%-*s%.*s\n", INDENT, heading, (int)length, text);
+        text += length;
+        text += strspn(text, " ");
+        heading = "";
+    }
+}
+
+static struct figure show_end(const struct record *record) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    static const char *const words[] = {
+        "runs still", "", "", "ended by itself", "went on as another", "ended without exit handlers"};
+    if (record->state == RECORD_EXITED)
+        text_format(&text, "exit %d", record->code);
+    else if (record->state == RECORD_KILLED)
+        text_format(&text, "killed by %s", show_signal(record->signal).text);
+    else
+        text_add(&text, words[record->state]);
+    return figure;
+}
+
+static struct figure show_command_end(const struct launch_facts *launch) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    text_add(&text, launch->interrupted ? "stopped by Ctrl-C, " : "");
+    if (WIFSIGNALED(launch->wait_status))
+        text_format(&text, "killed by %s", show_signal(WTERMSIG(launch->wait_status)).text);
+    else
+        text_format(&text, "exit %d", WEXITSTATUS(launch->wait_status));
+    return figure;
+}
+
+/* left, cut where it must be, then right at the right edge. */
+static void write_edges(FILE *out, const char *left, const char *right) {
+    size_t room = SUMMARY_WIDTH - strlen(right) - 2;
+    size_t length = bytes_of_columns(left, room);
+    size_t columns = 0;
+    for (size_t i = 0; i < length; i++)
+        columns += ((unsigned char)left[i] & 0xc0) != 0x80;
+    fprintf(out, "%.*s%*s  %s\n", (int)length, left, (int)(room - columns), "", right);
+}
+
+static void write_title(FILE *out, uint64_t elapsed_ns) {
+    char line[SUMMARY_WIDTH + 1];
+    struct figure elapsed = show_time(elapsed_ns);
+    struct text text = TEXT_IN(line);
+    text_format(&text, "-- vramgc %s ", VRAMGC_VERSION);
+    while (text.length + strlen(elapsed.text) + 1 < SUMMARY_WIDTH)
+        text_add(&text, "-");
+    text_format(&text, " %s", elapsed.text);
+    fprintf(out, "%s\n", line);
+}
+
+static void write_process(FILE *out, const struct record *record, const char *end) {
+    char right[96];
+    struct text text = TEXT_IN(right);
+    text_format(&text, "pid %llu   %s", (unsigned long long)record->file->pid, end);
+    write_edges(out, record->file->command_line, right);
+}
+
+static void write_process_row(FILE *out, const struct record *record) {
+    char right[96];
+    struct text text = TEXT_IN(right);
+    struct figure held = show_bytes((uint64_t)(record_held_peak(record) < 1.8e19
+                                                   ? record_held_peak(record)
+                                                   : 1.8e19));
+    text_format(&text, "pid %llu   held %s   %s", (unsigned long long)record->file->pid, held.text,
+                show_end(record).text);
+    write_edges(out, record->file->command_line, right);
+}
+
+static const char *part(bool known, struct figure *figure) {
+    return known ? figure->text : "-";
+}
+
+static void write_division(FILE *out, const struct vramgc_device *device) {
+    struct division peak = division_at_peak(device), end = division_at_end(device);
+    struct figure a = show_bytes(peak.held_bytes), b = show_bytes(end.held_bytes);
+    summary_line(out, "  held by this program %28s %14s", a.text, b.text);
+    a = show_bytes(peak.others_bytes), b = show_bytes(end.others_bytes);
+    summary_line(out, "+ held by others and the driver %17s %14s", part(peak.known, &a),
+                 part(end.known, &b));
+    a = show_bytes(peak.free_bytes), b = show_bytes(end.free_bytes);
+    summary_line(out, "+ free %42s %14s", part(peak.known, &a), part(end.known, &b));
+    a = show_bytes(device->total_bytes);
+    summary_line(out, "= card %42s %14s", part(device->total_bytes > 0, &a),
+                 part(device->total_bytes > 0, &a));
+}
+
+/* A gauge of stats.def; each at its own highest moment. */
+static void write_gauge(FILE *out, const char *label, enum unit unit, struct vramgc_gauge gauge) {
+    struct figure peak = show_unit(unit, gauge.peak), current = show_unit(unit, gauge.current);
+    summary_line(out, "  %-30s %16s %14s", label, peak.text, current.text);
+}
+
+static void write_gauges(FILE *out, const struct vramgc_device_stats *s) {
+    summary_line(out, "of PyTorch's allocator, each at its own peak");
+    write_gauge(out, "reserved", UNIT_BYTES, s->reserved_bytes);
+    write_gauge(out, "allocated (live)", UNIT_BYTES, s->allocated_bytes);
+    write_gauge(out, "idle pages", UNIT_BYTES, s->idle_bytes);
+    write_gauge(out, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes);
+    write_gauge(out, "segments", UNIT_COUNT, s->segments);
+    if (s->other_bytes.peak > 0)
+        write_gauge(out, "held for others than PyTorch", UNIT_BYTES, s->other_bytes);
+    if (s->pool_bytes.peak > 0)
+        write_gauge(out, "stream-ordered pools", UNIT_BYTES, s->pool_bytes);
+    if (s->managed_bytes.peak > 0)
+        write_gauge(out, "managed", UNIT_BYTES, s->managed_bytes);
+    if (s->pinned_bytes.peak > 0)
+        write_gauge(out, "pinned host memory", UNIT_BYTES, s->pinned_bytes);
+}
+
+static void write_ratios(FILE *out, const struct vramgc_device *device) {
+    struct derived mean = derived_figure(DERIVED_held_over_live_mean, device);
+    struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
+    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
+    summary_line(out, "held / live: %s at the peaks, %s on average; at most %s %% of the card used",
+                 show_real(peak.known, peak.value, 2).text,
+                 show_real(mean.known, mean.value, 2).text,
+                 show_real(used.known, used.value, 0).text);
+    const struct vramgc_device_stats *s = &device->stats;
+    summary_line(out, "driver calls: %s; out of memory: %s refused by the driver, %s in PyTorch",
+                 show_count(s->driver_calls).text, show_count(s->refusals).text,
+                 show_count(s->ooms).text);
+}
+
+static void write_device(FILE *out, const struct record *record, size_t index) {
+    const struct vramgc_device *device = &record->file->devices[index];
+    char left[128];
+    struct text text = TEXT_IN(left);
+    text_format(&text, "GPU %zu  %.40s  %s", index, device->name, device->bus_id);
+    size_t cut = bytes_of_columns(left, 50);
+    left[cut] = 0;
+    fprintf(out, "\n");
+    if (cut >= 42)
+        summary_line(out, "%s", left);
+    summary_line(out, "%-41s %8s %14s", cut >= 42 ? "" : left, "peak",
+                 record->state == RECORD_RUNNING ? "now" : "at the end");
+    write_division(out, device);
+    write_gauges(out, &device->stats);
+    write_ratios(out, device);
+    graph_write(out, record, device, index);
+}
+
+static size_t first_row(size_t count, const struct summary_style *style) {
+    return count > style->most_rows ? count - style->most_rows : 0;
+}
+
+static void write_omitted(FILE *out, size_t omitted) {
+    if (omitted > 0)
+        summary_line(out, "         %zu earlier ones are in `vramgc report --all`", omitted);
+}
+
+static void write_actions(FILE *out, const struct record *record,
+                          const struct summary_style *style) {
+    size_t first = first_row(record->action_count, style);
+    if (record->action_count == 0)
+        return;
+    summary_line(out, "\nRECLAIMS %-11s %-4s %-9s %-9s %9s %9s %9s", "at", "gpu", "by", "why",
+                 "before", "after", "took");
+    write_omitted(out, first);
+    for (size_t i = first; i < record->action_count; i++) {
+        const struct vramgc_action *a = record->actions[i];
+        const char *kind = record_action_name(a->kind), *reason = record_reason_name(a->reason);
+        summary_line(out, "         %-11s %-4lu %-9s %-9s %9s %9s %9s", show_clock(a->time_ns).text,
+                     (unsigned long)a->device, kind ? kind : "?", reason ? reason : "?",
+                     show_bytes(a->before_bytes).text,
+                     a->observed ? "observed" : show_bytes(a->after_bytes).text,
+                     a->observed ? "-" : show_time(a->took_ns).text);
+    }
+}
+
+static void write_refusals(FILE *out, const struct record *record,
+                           const struct summary_style *style) {
+    static const char *const why[] = {"unknown", "not enough memory", "fragmentation"};
+    size_t first = first_row(record->refusal_count, style);
+    if (record->refusal_count == 0)
+        return;
+    summary_line(out, "\nREFUSED  %-11s %-4s %9s %9s %9s  %s", "at", "gpu", "asked", "free", "idle",
+                 "why");
+    write_omitted(out, first);
+    for (size_t i = first; i < record->refusal_count; i++) {
+        const struct vramgc_refusal *r = record->refusals[i];
+        summary_line(out, "         %-11s %-4lu %9s %9s %9s  %s%s", show_clock(r->time_ns).text,
+                     (unsigned long)r->device, show_bytes(r->request_bytes).text,
+                     show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
+                     r->cause < ARRAY_LENGTH(why) ? why[r->cause] : "?",
+                     r->granted ? "; granted later" : "");
+    }
+}
+
+static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
+    if (p->internal_errors > 0)
+        summary_line(out, "note: %s failures inside vramgc; the calls were passed through",
+                     show_count(p->internal_errors).text);
+    if (p->lost_records > 0)
+        summary_line(out, "note: %s reclaims, refusals or marks no longer fitted the file",
+                     show_count(p->lost_records).text);
+    if (p->unmatched_blocks > 0)
+        summary_line(out, "note: %s block events did not fit what was known of the allocator",
+                     show_count(p->unmatched_blocks).text);
+    if (p->unaccounted_calls > 0)
+        summary_line(out, "note: %s calls may hold memory that is not counted",
+                     show_count(p->unaccounted_calls).text);
+}
+
+static void write_mode(FILE *out, const struct vramgc_file *file) {
+    if (*file->mode)
+        summary_line(out, "mode %s%s%s", file->mode, *file->mode_why ? ": " : "", file->mode_why);
+    if (*file->alloc_conf)
+        summary_line(out, "allocator setting %s%s%s%s", file->alloc_conf,
+                     *file->alloc_conf_why ? " (" : "", file->alloc_conf_why,
+                     *file->alloc_conf_why ? ")" : "");
+}
+
+static void write_next(FILE *out, const struct record *record) {
+    fprintf(out, "\nDetails  vramgc report --all %s\n", record->path);
+    fprintf(out, "As JSON  vramgc report --json %s\n", record->path);
+    fprintf(out, "Compare  run again with --mode observe, then: vramgc diff A B\n");
+}
+
+void summary_write(FILE *out, struct record *const *records, size_t count,
+                   const struct launch_facts *launch, const struct summary_style *style) {
+    struct verdict verdict = verdict_of(records, count);
+    if (style->only_verdict || count == 0) {
+        write_wrapped(out, "vramgc:", verdict.text);
+        return;
+    }
+    const struct record *largest = records[largest_record(records, count)];
+    write_title(out, launch ? launch->elapsed_ns : largest->elapsed_ns);
+    if (count == 1)
+        write_process(out, largest,
+                      launch ? show_command_end(launch).text : show_end(largest).text);
+    for (size_t i = 0; count > 1 && i < count; i++)
+        write_process_row(out, records[i]);
+    write_mode(out, largest->file);
+    fputc('\n', out);
+    write_wrapped(out, "VERDICT", verdict.text);
+    if (count > 1)
+        summary_line(out, "\nWhat follows is pid %llu, which held most.",
+                     (unsigned long long)largest->file->pid);
+    for (size_t i = 0; i < largest->file->device_count; i++)
+        if (largest->file->devices[i].present)
+            write_device(out, largest, i);
+    write_actions(out, largest, style);
+    write_refusals(out, largest, style);
+    write_doubts(out, &largest->file->process);
+    if (style->next_commands)
+        write_next(out, largest);
+}

@@ -1,0 +1,32 @@
+/* summary.h: the statistics as a page of text, 80 columns wide, that survives being pasted into an
+ * issue: verdict first, a table that adds up, what was done, what was refused, what to type next. */
+#ifndef SUMMARY_H
+#define SUMMARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cli/record.h"
+#include "cli/walk.h"
+
+enum { SUMMARY_WIDTH = 80 };
+
+struct summary_style {
+    bool only_verdict;
+    size_t most_rows; /* of the lists of reclaims and of refusals; the newest are shown */
+    bool next_commands;
+};
+
+/* launch is NULL for `vramgc report`; count may be 0. */
+void summary_write(FILE *out, struct record *const *records, size_t count,
+                   const struct launch_facts *launch, const struct summary_style *style);
+
+/* A line of at most SUMMARY_WIDTH columns; what is longer is cut. */
+void summary_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The timeline of the device that held most, or nothing when there are too few points. */
+void graph_write(FILE *out, const struct record *record, const struct vramgc_device *device,
+                 size_t index);
+
+#endif

@@ -1,0 +1,163 @@
+/* verdict.c: see verdict.h. */
+#include "cli/verdict.h"
+#include "cli/derived.h"
+#include "cli/units.h"
+#include "base/base.h"
+#include "base/text.h"
+
+/* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
+struct tally {
+    double refusals, ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
+    size_t fragmented, full, granted, listed; /* of the refusals that are listed in the files */
+    bool blocks_seen;
+    const struct vramgc_sample *highest; /* most held bytes where blocks were seen, or NULL */
+};
+
+const char *verdict_name(enum verdict_code code) {
+    static const char *const names[] = {"none", "unknown",       "ok",
+                                        "idle", "fragmentation", "full"};
+    return names[code];
+}
+
+double record_held_peak(const struct record *record) {
+    double held = 0;
+    for (size_t i = 0; i < record->file->device_count; i++)
+        held += (double)record->file->devices[i].stats.held_bytes.peak;
+    return held;
+}
+
+size_t largest_record(struct record *const *records, size_t count) {
+    size_t largest = 0;
+    for (size_t i = 1; i < count; i++)
+        if (record_held_peak(records[i]) > record_held_peak(records[largest]))
+            largest = i;
+    return largest;
+}
+
+static void count_refusals(struct tally *tally, const struct record *record) {
+    for (size_t i = 0; i < record->refusal_count; i++) {
+        const struct vramgc_refusal *refusal = record->refusals[i];
+        tally->listed++;
+        if (refusal->granted)
+            tally->granted++;
+        else if (refusal->cause == VRAMGC_REFUSAL_FRAGMENTED)
+            tally->fragmented++;
+        else
+            tally->full++;
+    }
+}
+
+static void count_highest(struct tally *tally, const struct vramgc_device *device) {
+    const struct vramgc_sample *sample = highest_sample(device);
+    if (sample && device->stats.block_allocs > 0 &&
+        (!tally->highest || sample->held_bytes > tally->highest->held_bytes))
+        tally->highest = sample;
+}
+
+static bool much_idle(const struct vramgc_sample *sample) {
+    double idle = (double)minus_u64(sample->held_bytes, sample->allocated_bytes);
+    return idle >= (double)VERDICT_IDLE_BYTES &&
+           idle >= VERDICT_IDLE_SHARE * (double)sample->held_bytes;
+}
+
+static void count_device(struct tally *tally, const struct vramgc_device *device) {
+    const struct vramgc_device_stats *s = &device->stats;
+    tally->refusals += (double)s->refusals;
+    tally->ooms += (double)s->ooms;
+    tally->reclaims += (double)s->reclaims;
+    tally->would_reclaims += (double)s->would_reclaims;
+    tally->reclaimed_bytes += (double)s->reclaimed_bytes;
+    tally->reclaim_ns += (double)s->reclaim_ns;
+    tally->blocks_seen = tally->blocks_seen || s->block_allocs > 0 || s->reserved_bytes.peak > 0;
+    count_highest(tally, device);
+}
+
+static struct tally tally_of(struct record *const *records, size_t count) {
+    struct tally tally = {0};
+    for (size_t i = 0; i < count; i++) {
+        count_refusals(&tally, records[i]);
+        for (size_t j = 0; j < records[i]->file->device_count; j++)
+            count_device(&tally, &records[i]->file->devices[j]);
+    }
+    return tally;
+}
+
+static enum verdict_code judge(const struct tally *tally, size_t count) {
+    if (count == 0)
+        return VERDICT_NONE;
+    if (tally->fragmented > 0)
+        return VERDICT_FRAGMENTATION;
+    if (tally->full > 0 || tally->ooms > 0)
+        return VERDICT_FULL;
+    if (!tally->blocks_seen)
+        return VERDICT_UNKNOWN;
+    return tally->highest && much_idle(tally->highest) ? VERDICT_IDLE : VERDICT_OK;
+}
+
+/* A sum of figures as a number of its unit again. */
+static uint64_t whole(double sum) {
+    return sum < 1.8e19 ? (uint64_t)sum : UINT64_MAX;
+}
+
+static void say_refused(struct text *text, const struct tally *tally, enum verdict_code code) {
+    if (code == VERDICT_FRAGMENTATION)
+        text_format(text,
+                    "Fragmentation cost you memory: %s of %s refused allocations would have fitted "
+                    "into memory that was free or held without need, but not into one piece of it.",
+                    show_count(tally->fragmented).text, show_count(tally->listed).text);
+    else
+        text_add(text, "Memory was lacking: what was live, and other programs, left too little.");
+    if (tally->ooms > 0)
+        text_format(text, " PyTorch reported out of memory %s %s.",
+                    show_count(whole(tally->ooms)).text, tally->ooms < 2 ? "time" : "times");
+}
+
+static void say_fine(struct text *text, const struct tally *tally, enum verdict_code code) {
+    text_add(text, code == VERDICT_IDLE ? "No allocation failed, but much was held without need"
+                                        : "No allocation failed");
+    if (tally->highest)
+        text_format(text, ": %s at the peak for %s of live memory",
+                    show_bytes(tally->highest->held_bytes).text,
+                    show_bytes(tally->highest->allocated_bytes).text);
+    text_add(text, ".");
+}
+
+static void say_reclaims(struct text *text, const struct tally *tally) {
+    if (tally->reclaims > 0)
+        text_format(text, " %s %s gave back %s and took %s together.",
+                    show_count(whole(tally->reclaims)).text,
+                    tally->reclaims < 2 ? "reclaim" : "reclaims",
+                    show_bytes(whole(tally->reclaimed_bytes)).text,
+                    show_time(whole(tally->reclaim_ns)).text);
+    if (tally->would_reclaims > 0)
+        text_format(text, " Mode observe: %s %s would have been made.",
+                    show_count(whole(tally->would_reclaims)).text,
+                    tally->would_reclaims < 2 ? "reclaim" : "reclaims");
+    if (tally->granted > 0)
+        text_format(text, " %s refused %s granted when asked again.",
+                    show_count(tally->granted).text,
+                    tally->granted < 2 ? "allocation was" : "allocations were");
+}
+
+struct verdict verdict_of(struct record *const *records, size_t count) {
+    struct tally tally = tally_of(records, count);
+    struct verdict verdict = {.code = judge(&tally, count)};
+    struct text text = TEXT_IN(verdict.text);
+    switch (verdict.code) {
+    case VERDICT_NONE:
+        text_add(&text, "No process used CUDA.");
+        break;
+    case VERDICT_UNKNOWN:
+        text_add(&text, "Not enough was seen to say more: CUDA was used, but no memory of "
+                        "PyTorch's allocator.");
+        break;
+    case VERDICT_FRAGMENTATION:
+    case VERDICT_FULL:
+        say_refused(&text, &tally, verdict.code);
+        break;
+    default:
+        say_fine(&text, &tally, verdict.code);
+    }
+    say_reclaims(&text, &tally);
+    return verdict;
+}

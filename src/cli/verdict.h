@@ -1,0 +1,41 @@
+/* verdict.h: what the figures mean for the person in front of the screen, in one word for programs
+ * and a few sentences for people. */
+#ifndef VERDICT_H
+#define VERDICT_H
+
+#include <stddef.h>
+
+#include "cli/record.h"
+
+enum verdict_code {
+    VERDICT_NONE,          /* no process used CUDA */
+    VERDICT_UNKNOWN,       /* memory was held, but no allocator of PyTorch was seen */
+    VERDICT_OK,            /* nothing was refused, little was held without need */
+    VERDICT_IDLE,          /* nothing was refused, but much was held without need */
+    VERDICT_FRAGMENTATION, /* refused although free and idle memory would have sufficed */
+    VERDICT_FULL,          /* refused because memory was lacking */
+    VERDICT_CODES
+};
+
+struct verdict {
+    enum verdict_code code;
+    char text[1024]; /* sentences, one space between them */
+};
+
+/* VERDICT_IDLE: at the moment of most held bytes, at least this part of them, and at least this
+ * much, belonged to no live tensor. */
+#define VERDICT_IDLE_SHARE 0.25
+#define VERDICT_IDLE_BYTES ((uint64_t)512 << 20)
+
+struct verdict verdict_of(struct record *const *records, size_t count);
+
+/* "ok", ... */
+const char *verdict_name(enum verdict_code code);
+
+/* The record whose devices together held most; records may not be empty. */
+size_t largest_record(struct record *const *records, size_t count);
+
+/* Highest held bytes of all devices of the record, added up. */
+double record_held_peak(const struct record *record);
+
+#endif
