@@ -6,13 +6,13 @@
 SIM := build/sim
 SIM_CC ?= $(CC)
 SIM_CFLAGS := -std=c11 -D_GNU_SOURCE  -O2 -g -fPIC -Wall -Wextra -Wconversion -Werror
-CUDA_HEADERS := build/headers/stamp
+CUDA_HEADERS ?= build/headers/stamp
 
 sim: sim-driver sim-runtimes $(SIM)/nvml/libnvidia-ml.so.1 sim-vendor-if-torch
 
 $(CUDA_HEADERS): scripts/fetch-cuda-headers
-	scripts/fetch-cuda-headers
-	touch $@
+	@scripts/fetch-cuda-headers
+	@touch $@
 
 # --- the runtime: one source, three majors ---
 
@@ -28,20 +28,22 @@ sim-runtimes: $(SIM_RUNTIMES)
 # $(call SIM_RUNTIME,MAJOR): sources to objects, names to stubs, all to one library whose version node is its SONAME.
 define SIM_RUNTIME
 $(SIM)/rt$(1)/gen/stubs.c: tests/sim/gen/runtime_names.py $(CUDA_HEADERS)
-	python3 tests/sim/gen/runtime_names.py build/headers/cu$(1)/lib/$(SIM_SONAME_$(1)) \
+	@python3 tests/sim/gen/runtime_names.py build/headers/cu$(1)/lib/$(SIM_SONAME_$(1)) \
 	    build/headers/cu$(1)/include/driver_types.h $(SIM_SONAME_$(1)) $$(@D)
 
 $(SIM)/rt$(1)/obj/%.o: tests/sim/runtime/%.c $(SIM_RUNTIME_HEADERS) $(SIM)/rt$(1)/gen/stubs.c
 	@mkdir -p $$(@D)
-	$(SIM_CC) $(SIM_CFLAGS) -I$(SIM)/rt$(1)/gen -isystem build/headers/driver \
+	@echo "  CC   CUDA $(1): $$<"
+	@$(SIM_CC) $(SIM_CFLAGS) -I$(SIM)/rt$(1)/gen -isystem build/headers/driver \
 	    -isystem build/headers/cu$(1)/include -isystem tests/sim/compat -c $$< -o $$@
 
 $(SIM)/rt$(1)/obj/stubs.o: $(SIM)/rt$(1)/gen/stubs.c
 	@mkdir -p $$(@D)
-	$(SIM_CC) -O1 -fPIC -fno-builtin -c $$< -o $$@
+	@$(SIM_CC) -O1 -fPIC -fno-builtin -c $$< -o $$@
 
 $(SIM)/rt$(1)/$(SIM_SONAME_$(1)): $(patsubst tests/sim/runtime/%.c,$(SIM)/rt$(1)/obj/%.o,$(SIM_RUNTIME_SOURCES)) $(SIM)/rt$(1)/obj/stubs.o
-	$(SIM_CC) -shared -o $$@ -Wl,-soname,$(SIM_SONAME_$(1)) -Wl,-Bsymbolic \
+	@echo "  LINK $$@"
+	@$(SIM_CC) -shared -o $$@ -Wl,-soname,$(SIM_SONAME_$(1)) -Wl,-Bsymbolic \
 	    -Wl,--version-script=$(SIM)/rt$(1)/gen/runtime.map $$^ -ldl -lpthread
 endef
 $(foreach m,11 12 13,$(eval $(call SIM_RUNTIME,$(m))))
@@ -50,7 +52,8 @@ $(foreach m,11 12 13,$(eval $(call SIM_RUNTIME,$(m))))
 
 $(SIM)/nvml/libnvidia-ml.so.1: tests/sim/nvml/nvml.c tests/sim/driver/config.c tests/sim/driver/config.h
 	@mkdir -p $(@D)
-	$(SIM_CC) $(SIM_CFLAGS) -fvisibility=hidden -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(filter %.c,$^) -ldl -lpthread
+	@echo "  LINK $@"
+	@$(SIM_CC) $(SIM_CFLAGS) -fvisibility=hidden -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(filter %.c,$^) -ldl -lpthread
 
 # --- stand-ins for the other vendor libraries of a wheel ---
 
@@ -66,3 +69,22 @@ sim-vendor-if-torch: sim-runtimes
 	@if [ -n "$(SIM_PYTHON)" ] && $(SIM_PYTHON) tests/sim/gen/find_torch.py >/dev/null; then $(SIM_MAKE_VENDOR); fi
 
 .PHONY: sim sim-runtimes sim-vendor sim-vendor-if-torch
+
+# --- tests ---
+
+SIM_TESTS := $(foreach m,11 12 13,$(SIM)/test_runtime_$(m))
+
+# $(call SIM_TEST,MAJOR): linked as a program of that major is; the loader finds the simulated driver by its search path.
+define SIM_TEST
+$(SIM)/test_runtime_$(1): tests/sim/test_runtime.c $(SIM)/rt$(1)/$(SIM_SONAME_$(1))
+	@echo "  LINK $$@"
+	@$(SIM_CC) $(SIM_CFLAGS) -isystem build/headers/cu$(1)/include -isystem tests/sim/compat -o $$@ $$< \
+	    $(SIM)/rt$(1)/$(SIM_SONAME_$(1)) -Wl,-rpath,'$$$$ORIGIN/rt$(1)' -lcmocka -ldl -lpthread
+endef
+$(foreach m,11 12 13,$(eval $(call SIM_TEST,$(m))))
+
+sim-check: sim $(SIM_TESTS)
+	@for test in $(SIM_TESTS); do echo "== $$test"; LD_LIBRARY_PATH=$(SIM)/driver $$test || exit 1; done
+	bats tests/sim/simgpu.bats
+
+.PHONY: sim-check

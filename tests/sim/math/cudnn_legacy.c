@@ -1,7 +1,5 @@
-/* The part of cuDNN's older interface that PyTorch touches beside the graph one: descriptors, and
- * the convolution questions of PyTorch 2.0, which asks for an algorithm and its workspace before it
- * runs it. The workspace model is the graph interface's: SIMGPU_CONV_WS times the bytes of the
- * three tensors. */
+/* The part of cuDNN's older interface that PyTorch touches beside the graph one: descriptors are opaque memory. What is
+ * computed through them (convolutions with the graph interface switched off, RNNs, CTC loss) is not simulated and says so. */
 #include "work.h"
 
 #include <stdlib.h>

@@ -86,6 +86,10 @@ int rt_device_count(void) {
     return process.device_count;
 }
 
+unsigned rt_resets(int device) {
+    return atomic_load(&process.resets[device]);
+}
+
 cudaError_t rt_primary_context(int device, CUcontext *context) {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&process.lock);

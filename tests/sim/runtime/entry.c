@@ -10,7 +10,9 @@ static cudaError_t entry_point(const char *symbol, void **function, unsigned int
     if (!symbol || !function)
         return rt_fail(cudaErrorInvalidValue);
     CUdriverProcAddressQueryResult query = CU_GET_PROC_ADDRESS_SUCCESS;
-    CUresult result = rt_get_proc_address(symbol, function, (int)version, flags, &query);
+    *function = NULL;
+    CUresult result =
+        rt_get_proc_address(symbol, function, (int)version, flags, status ? &query : NULL);
     if (status) {
         *status = (int)query;
         if (result == CUDA_ERROR_NOT_FOUND)

@@ -27,6 +27,7 @@ void __cudaUnregisterFatBinary(void **handle) {
         return;
     registry_lock();
     binary->unregistered = true;
+    variables_free(binary);
     if (binary->library)
         cu.cuLibraryUnload(binary->library);
     binary->library = NULL;

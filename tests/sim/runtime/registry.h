@@ -11,6 +11,7 @@
 struct fat_binary {
     const void *image;
     CUlibrary library;
+    struct placement *placements;
     bool unregistered;
 };
 
@@ -33,5 +34,8 @@ void registry_unlock(void);
 struct host_symbol *registry_find(const void *host);
 /* False when there is no memory for it. The lock must be held. */
 bool registry_add(struct host_symbol symbol);
+
+/* Gives back the memory of an object's device variables; the lock must be held. */
+void variables_free(struct fat_binary *binary);
 
 #endif

@@ -45,6 +45,9 @@ cudaError_t rt_enter(void);
 /* Primary context of a device, retained once for the process. */
 cudaError_t rt_primary_context(int device, CUcontext *context);
 
+/* How often cudaDeviceReset has ended a device's context: what was made before a reset is gone. */
+unsigned rt_resets(int device);
+
 /* Records an error for cudaGetLastError of this thread and returns it. */
 cudaError_t rt_fail(cudaError_t error);
 
