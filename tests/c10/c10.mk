@@ -22,11 +22,8 @@ define C10_RULES
 build/c10/$(1)/torch/version.py: | scripts/fetch-c10
 	scripts/fetch-c10 $(1)
 
-build/headers/cu$(call c10_cuda,$(1))/include/cuda_runtime_api.h: | scripts/fetch-cuda-headers
-	scripts/fetch-cuda-headers $(call c10_cuda,$(1))
-
 build/c10/$(1)/%.o: tests/c10/%.cpp $(wildcard tests/c10/*.h) include/vramgc.h tests/c10/c10.mk \
-		build/c10/$(1)/torch/version.py | build/headers/cu$(call c10_cuda,$(1))/include/cuda_runtime_api.h
+		build/c10/$(1)/torch/version.py | build/headers/stamp
 	$(CXX) -O1 -g -fPIC -std=$(if $(call c10_since,$(1),214),c++20,c++17) -Wall -Wextra -Werror -Iinclude \
 	    -D_GLIBCXX_USE_CXX11_ABI=$(if $(call c10_since,$(1),207),1,0) -DC10_RELEASE=$(call c10_release,$(1)) \
 	    -isystem build/c10/$(1)/include -isystem build/headers/cu$(call c10_cuda,$(1))/include -c $$< -o $$@
@@ -39,3 +36,7 @@ build/c10/$(1)/c10drive: build/c10/$(1)/libc10drive.so
 	$(CXX) -o $$@ -Wl,--no-as-needed -Lbuild/c10/$(1) -lc10drive -Wl,-rpath,'$$$$ORIGIN' -Wl,--allow-shlib-undefined
 endef
 $(foreach version,$(C10_VERSIONS),$(eval $(call C10_RULES,$(version))))
+
+.PHONY: c10-check
+c10-check: c10drive sim
+	C10_VERSIONS="$(C10_VERSIONS)" bats tests/c10/c10.bats

@@ -202,7 +202,7 @@ void compare(const Words &) {
 
 void random(const Words &words) {
     const auto given = options(words, 1,
-                               {"seed", "ops", "threads", "streams", "max", "live", "every", "compare", "fill"});
+                               {"seed", "ops", "threads", "streams", "max", "live", "every", "compare", "pools", "fill"});
     const auto value = [&given](const char *key, uint64_t standard) {
         return given.count(key) ? number(given.at(key)) : standard;
     };
@@ -215,6 +215,7 @@ void random(const Words &words) {
     chosen.live = value("live", chosen.live);
     chosen.every = value("every", chosen.every);
     chosen.compare = value("compare", 0) != 0;
+    chosen.pools = value("pools", 0) != 0;
     chosen.fill = value("fill", 0) != 0;
     if (chosen.threads == 0 || chosen.streams == 0 || chosen.max_bytes == 0 || chosen.every < chosen.threads) {
         throw BadScript("random: threads, streams and max are at least 1, every at least threads");
@@ -332,7 +333,7 @@ const std::map<std::string, Command> commands = {
     {"stats", {0, 0, [](const Words &) { print_figures(all_figures()); }}},
     {"snapshot", {0, 0, snapshot}},
     {"compare", {0, 0, compare}},
-    {"random", {0, 9, random}},
+    {"random", {0, 10, random}},
     {"expect", {3, 3, expect}},
     {"expect_oom", {1, 1, expect_oom}},
     {"await", {4, 4, await}},

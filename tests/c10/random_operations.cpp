@@ -95,7 +95,8 @@ void allocate(Run &run, Generator &generator) {
     run.table.put(std::move(held));
 }
 
-void release(Run &run, Generator &generator) {
+// `recorded` in a hundred are used by another stream too, so that the block stays pending after the free.
+void release(Run &run, Generator &generator, unsigned recorded) {
     Held held{nullptr, 0, 0};
     if (!run.table.take(generator.below(UINT64_MAX), held)) {
         return;
@@ -104,9 +105,18 @@ void release(Run &run, Generator &generator) {
         allocator::set_stream(held.stream);
         run.corrupted += !allocator::verify(*held.tensor, held.byte);
     }
-    if (run.options.streams > 1 && generator.below(100) < 15) {
+    if (run.options.streams > 1 && generator.below(100) < recorded) {
         allocator::record_stream(*held.tensor, static_cast<int>(generator.below(run.options.streams)));
     }
+}
+
+void in_a_pool(Run &run, Generator &generator) {
+    allocator::pool_begin();
+    for (int i = 0; i < 5; i++) {
+        allocate(run, generator);
+        release(run, generator, 0);
+    }
+    allocator::pool_end();
 }
 
 void operation(Run &run, Generator &generator) {
@@ -114,9 +124,13 @@ void operation(Run &run, Generator &generator) {
         allocator::empty_cache();
         return;
     }
+    if (run.options.pools && generator.below(200) == 0) {
+        in_a_pool(run, generator);
+        return;
+    }
     // Around the wanted number of live tensors both are as likely; far from it one is three times the other.
     const size_t chance = run.table.size() < run.options.live ? 65 : 35;
-    generator.below(100) < chance ? allocate(run, generator) : release(run, generator);
+    generator.below(100) < chance ? allocate(run, generator) : release(run, generator, 15);
 }
 
 void operations(Run &run, Generator &generator, size_t count, int device) {
@@ -137,10 +151,14 @@ void on_threads(Run &run, std::vector<Generator> &generators, size_t count, int 
     }
 }
 
-void check(const RandomOptions &options, int device, RandomResult &result) {
+// PyTorch completes pending frees at its next allocation, so some are made just before looking.
+void check(Run &run, Generator &generator, int device, RandomResult &result) {
     result.checks++;
-    if (!options.compare) {
+    if (!run.options.compare) {
         return;
+    }
+    for (int i = 0; i < 5; i++) {
+        release(run, generator, 100);
     }
     const auto comparison = view::compare(device);
     result.blocks += comparison.blocks;
@@ -167,7 +185,7 @@ RandomResult random_operations(const RandomOptions &options) {
             on_threads(run, generators, count, device);
         }
         result.operations += count * options.threads;
-        check(options, device, result);
+        check(run, generators[0], device, result);
     }
     result.allocations = run.allocations;
     result.ooms = run.ooms;
