@@ -63,16 +63,24 @@ static void write_real(const char *label, struct derived a, struct derived b) {
               a.known && b.known ? show_change(a.value, b.value).text : "");
 }
 
-static void write_gauge(const struct sides *sides, const char *name, enum unit unit,
-                        struct vramgc_gauge a, struct vramgc_gauge b, bool always) {
-    char label[64];
+/* "held_bytes" as "held": the figures carry their unit. */
+static struct text label_of(const char *name, char *label, size_t capacity) {
+    static const char *const units[] = {"_bytes", "_ns"};
     size_t length = strlen(name);
-    if (length > 6 && strcmp(name + length - 6, "_bytes") == 0)
-        length -= 6; /* the figures carry their unit */
-    struct text text = TEXT_IN(label);
+    for (size_t i = 0; i < ARRAY_LENGTH(units); i++)
+        if (length > strlen(units[i]) && strcmp(name + length - strlen(units[i]), units[i]) == 0)
+            length -= strlen(units[i]);
+    struct text text = text_in(label, capacity);
     text_add_n(&text, name, length);
     for (char *c = label; *c; c++)
         *c = *c == '_' ? ' ' : *c;
+    return text;
+}
+
+static void write_gauge(const struct sides *sides, const char *name, enum unit unit,
+                        struct vramgc_gauge a, struct vramgc_gauge b, bool always) {
+    char label[64];
+    struct text text = label_of(name, label, sizeof label);
     size_t end = text.length;
     text_add(&text, ", peak");
     write_number(sides, label, unit, a.peak, b.peak, always);
@@ -94,11 +102,9 @@ static bool is_main(const char *name) {
 static void write_total(const struct sides *sides, const char *name, enum unit unit, uint64_t a,
                         uint64_t b) {
     char label[64];
-    struct text text = TEXT_IN(label);
-    text_add(&text, name);
-    for (char *c = label; *c; c++)
-        *c = *c == '_' ? ' ' : *c;
-    write_number(sides, label, unit, a, b, is_main(name));
+    label_of(name, label, sizeof label);
+    if (sides->all || strncmp(name, "held_over_live_", 15) != 0) /* their quotient is shown above */
+        write_number(sides, label, unit, a, b, is_main(name));
 }
 
 static void write_stats(const struct sides *sides, const struct vramgc_device_stats *a,

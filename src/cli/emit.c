@@ -76,7 +76,7 @@ static void member(struct emit *emit, const char *name, const char *help, const 
 
 static void text_line(struct emit *emit, const char *name, const char *value) {
     fprintf(emit->out, "%*s%-*s  %s\n", (int)(2 * emit->depth - 2), "",
-            (int)(30 - 2 * emit->depth), name ? name : "-", value);
+            (int)(40 - 2 * emit->depth), name ? name : "-", value);
 }
 
 static void deeper(struct emit *emit, bool is_array, bool inline_items) {
@@ -182,8 +182,8 @@ static void write_number(struct emit *emit, const char *name, enum unit unit, bo
     if (emit->format != EMIT_TEXT)
         return;
     char line[96];
-    if (unit == UNIT_COUNT)
-        snprintf(line, sizeof line, "%s", show_count(value).text);
+    if (unit == UNIT_COUNT || unit == UNIT_ID)
+        snprintf(line, sizeof line, "%s", show_unit(unit, value).text);
     else
         snprintf(line, sizeof line, "%s (%" PRIu64 ")", show_unit(unit, value).text, value);
     text_line(emit, name, known ? line : "-");

@@ -8,8 +8,10 @@
 #include "base/text.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* Length of the first `columns` characters of a UTF-8 text, in bytes. */
 static size_t bytes_of_columns(const char *text, size_t columns) {
@@ -171,15 +173,10 @@ static void write_ratios(FILE *out, const struct vramgc_device *device) {
 
 static void write_device(FILE *out, const struct record *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
-    char left[128];
-    struct text text = TEXT_IN(left);
-    text_format(&text, "GPU %zu  %.40s  %s", index, device->name, device->bus_id);
-    size_t cut = bytes_of_columns(left, 50);
-    left[cut] = 0;
-    fprintf(out, "\n");
-    if (cut >= 42)
-        summary_line(out, "%s", left);
-    summary_line(out, "%-41s %8s %14s", cut >= 42 ? "" : left, "peak",
+    fputc('\n', out);
+    size_t cut = bytes_of_columns(device->name, 48);
+    summary_line(out, "GPU %zu  %.*s  %s", index, (int)cut, device->name, device->bus_id);
+    summary_line(out, "%-41s %8s %14s", "", "peak",
                  record->state == RECORD_RUNNING ? "now" : "at the end");
     write_division(out, device);
     write_gauges(out, &device->stats);
@@ -221,12 +218,12 @@ static void write_refusals(FILE *out, const struct record *record,
     size_t first = first_row(record->refusal_count, style);
     if (record->refusal_count == 0)
         return;
-    summary_line(out, "\nREFUSED  %-11s %-4s %9s %9s %9s  %s", "at", "gpu", "asked", "free", "idle",
+    summary_line(out, "\nREFUSED  %-10s %-3s %8s %8s %8s  %s", "at", "gpu", "asked", "free", "idle",
                  "why");
     write_omitted(out, first);
     for (size_t i = first; i < record->refusal_count; i++) {
         const struct vramgc_refusal *r = record->refusals[i];
-        summary_line(out, "         %-11s %-4lu %9s %9s %9s  %s%s", show_clock(r->time_ns).text,
+        summary_line(out, "         %-10s %-3lu %8s %8s %8s  %s%s", show_clock(r->time_ns).text,
                      (unsigned long)r->device, show_bytes(r->request_bytes).text,
                      show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
                      r->cause < ARRAY_LENGTH(why) ? why[r->cause] : "?",
@@ -258,10 +255,38 @@ static void write_mode(FILE *out, const struct vramgc_file *file) {
                      *file->alloc_conf_why ? ")" : "");
 }
 
-static void write_next(FILE *out, const struct record *record) {
-    fprintf(out, "\nDetails  vramgc report --all %s\n", record->path);
-    fprintf(out, "As JSON  vramgc report --json %s\n", record->path);
-    fprintf(out, "Compare  run again with --mode observe, then: vramgc diff A B\n");
+/* A path as a shell reads it, without the working directory, which the reader is in. */
+static void write_path(FILE *out, const char *path) {
+    char *folder = getcwd(NULL, 0);
+    size_t length = folder ? strlen(folder) : 0;
+    if (length > 1 && strncmp(path, folder, length) == 0 && path[length] == '/')
+        path += length + 1;
+    free(folder);
+    bool plain = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "_./+,:@%-") == strlen(path);
+    fputs(plain ? " " : " '", out);
+    for (; *path; path++)
+        if (*path == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*path, out);
+    fputs(plain ? "" : "'", out);
+}
+
+static void write_command(FILE *out, const char *command, struct record *const *records,
+                          size_t count) {
+    fputs(command, out);
+    for (size_t i = 0; i < count; i++)
+        write_path(out, records[i]->path);
+    fputc('\n', out);
+}
+
+static void write_next(FILE *out, struct record *const *records, size_t count, bool observed) {
+    fputc('\n', out);
+    write_command(out, "Details  vramgc report --all", records, count);
+    write_command(out, "As JSON  vramgc report --json", records, count);
+    fprintf(out, "Compare  run again with --mode %s, then: vramgc diff A B\n",
+            observed ? "flush" : "observe");
 }
 
 void summary_write(FILE *out, struct record *const *records, size_t count,
@@ -291,5 +316,5 @@ void summary_write(FILE *out, struct record *const *records, size_t count,
     write_refusals(out, largest, style);
     write_doubts(out, &largest->file->process);
     if (style->next_commands)
-        write_next(out, largest);
+        write_next(out, records, count, strcmp(largest->file->mode, "observe") == 0);
 }

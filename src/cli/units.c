@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 const char *unit_name(enum unit unit) {
-    static const char *const names[] = {"bytes", "count", "nanoseconds", "thousandths"};
+    static const char *const names[] = {"bytes", "count", "nanoseconds", "thousandths",
+                                        "number"};
     return names[unit];
 }
 
@@ -59,6 +60,12 @@ struct figure show_real(bool known, double value, unsigned decimals) {
     return figure;
 }
 
+static struct figure show_id(uint64_t number) {
+    struct figure figure;
+    snprintf(figure.text, sizeof figure.text, "%llu", (unsigned long long)number);
+    return figure;
+}
+
 struct figure show_unit(enum unit unit, uint64_t value) {
     switch (unit) {
     case UNIT_BYTES:
@@ -67,6 +74,8 @@ struct figure show_unit(enum unit unit, uint64_t value) {
         return show_time(value);
     case UNIT_MILLI:
         return show_real(true, (double)value / 1000, 3);
+    case UNIT_ID:
+        return show_id(value);
     case UNIT_COUNT:
         break;
     }

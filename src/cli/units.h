@@ -6,9 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum unit { UNIT_BYTES, UNIT_COUNT, UNIT_NS, UNIT_MILLI };
+enum unit {
+    UNIT_BYTES,
+    UNIT_COUNT,
+    UNIT_NS,
+    UNIT_MILLI,
+    UNIT_ID /* a number that counts nothing: shown digit by digit */
+};
 
-/* "bytes", "count", "nanoseconds", "thousandths". */
+/* "bytes", "count", "nanoseconds", "thousandths", "number". */
 const char *unit_name(enum unit unit);
 
 struct figure {

@@ -82,7 +82,7 @@ static void walk_device(struct emit *emit, const struct vramgc_device *device, s
     snprintf(capability, sizeof capability, "%lu.%lu", (unsigned long)device->compute_major,
              (unsigned long)device->compute_minor);
     emit_open(emit, NULL, "one device that the process used");
-    emit_number(emit, "index", UNIT_COUNT, "CUDA's index in this process", index);
+    emit_number(emit, "index", UNIT_ID, "CUDA's index in this process", index);
     emit_text(emit, "name", "as the driver calls it", or_null(device->name));
     emit_text(emit, "bus_id", "PCI bus id", or_null(device->bus_id));
     emit_text(emit, "compute_capability", "MAJOR.MINOR",
@@ -121,7 +121,7 @@ static void walk_actions(struct emit *emit, const struct record *record) {
             ITEM(record->actions, record->action_count, i, &record->file->actions[0]);
         emit_open_line(emit, NULL, "one reclaim");
         emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", a->time_ns);
-        emit_number(emit, "device", UNIT_COUNT, "index", a->device);
+        emit_number(emit, "device", UNIT_ID, "index", a->device);
         emit_text(emit, "kind", "soft_oom, flush, trim", record_action_name(a->kind));
         emit_text(emit, "reason", "threshold, lowvram, request", record_reason_name(a->reason));
         emit_bool(emit, "observed", "true: mode observe, nothing was done", a->observed == 1);
@@ -146,7 +146,7 @@ static void walk_refusals(struct emit *emit, const struct record *record) {
             ITEM(record->refusals, record->refusal_count, i, &file->refusals[0]);
         emit_open_line(emit, NULL, "one refusal");
         emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
-        emit_number(emit, "device", UNIT_COUNT, "index", r->device);
+        emit_number(emit, "device", UNIT_ID, "index", r->device);
         emit_text(emit, "cause", "unknown, full, fragmented", record_cause_name(r->cause));
         emit_bool(emit, "granted", "the caller asked again and got it", r->granted == 1);
         emit_number(emit, "request_bytes", UNIT_BYTES, "asked for", r->request_bytes);
@@ -159,7 +159,7 @@ static void walk_refusals(struct emit *emit, const struct record *record) {
         emit_number(emit, "reserved_bytes", UNIT_BYTES, "reserved then", r->reserved_bytes);
         emit_text(emit, "function", "driver or runtime function that was called",
                   r->hook < file->hook_count ? or_null(file->hooks[r->hook].name) : NULL);
-        emit_number_if(emit, "stack", UNIT_COUNT, "index in stacks",
+        emit_number_if(emit, "stack", UNIT_ID, "index in stacks",
                        r->stack > 0 && r->stack <= file->stack_count, r->stack - 1);
         emit_close(emit);
     }
@@ -190,7 +190,7 @@ static void walk_stacks(struct emit *emit, const struct vramgc_file *file) {
         size_t frames = emit_list(emit, "frames", "innermost first", stack->frame_count);
         for (size_t j = 0; j < frames; j++) {
             emit_open_line(emit, NULL, "one frame");
-            emit_number(emit, "address", UNIT_COUNT, "return address", stack->frames[j].address);
+            emit_number(emit, "address", UNIT_ID, "return address", stack->frames[j].address);
             emit_text(emit, "text", "symbol+offset (object)", or_null(stack->frames[j].text));
             emit_close(emit);
         }
@@ -239,19 +239,19 @@ static void walk_end(struct emit *emit, const struct record *record) {
 static void walk_head(struct emit *emit, const struct record *record) {
     const struct vramgc_file *file = record->file;
     emit_text(emit, "file", "the statistics file", record->path);
-    emit_number(emit, "pid", UNIT_COUNT, "process id", file->pid);
-    emit_number(emit, "parent_pid", UNIT_COUNT, "of its parent", file->parent_pid);
+    emit_number(emit, "pid", UNIT_ID, "process id", file->pid);
+    emit_number(emit, "parent_pid", UNIT_ID, "of its parent", file->parent_pid);
     emit_text(emit, "executable", "path", or_null(file->executable));
     emit_text(emit, "command_line", "arguments separated by one space",
               or_null(file->command_line));
-    emit_number(emit, "started_unix_ns", UNIT_COUNT, "start of the record since 1970, UTC",
+    emit_number(emit, "started_unix_ns", UNIT_ID, "start of the record since 1970, UTC",
                 file->started_unix_ns);
     emit_number(emit, "elapsed_ns", UNIT_NS, "from the start of the record to its latest event",
                 record->elapsed_ns);
     walk_end(emit, record);
     emit_text(emit, "run_id", "of `vramgc run`", or_null(file->run_id));
     emit_text(emit, "version", "of the library that wrote the file", or_null(file->version));
-    emit_number_if(emit, "cuda_driver", UNIT_COUNT, "such as 13000", file->cuda_driver > 0,
+    emit_number_if(emit, "cuda_driver", UNIT_ID, "such as 13000", file->cuda_driver > 0,
                    file->cuda_driver);
     emit_text(emit, "torch_version", "of PyTorch", or_null(file->torch_version));
     emit_text(emit, "alloc_conf", "PyTorch's allocator setting, null: none",
@@ -296,7 +296,7 @@ void walk_report(FILE *out, enum emit_format format, struct record *const *recor
     struct emit emit;
     struct verdict verdict = verdict_of(records, count);
     emit_begin(&emit, out, format, "Statistics of GPU memory. Sizes are bytes, times nanoseconds.");
-    emit_number(&emit, "schema", UNIT_COUNT, "version of this layout; fields are only added",
+    emit_number(&emit, "schema", UNIT_ID, "version of this layout; fields are only added",
                 WALK_SCHEMA);
     emit_open_line(&emit, "tool", "what wrote the report");
     emit_text(&emit, "name", "vramgc", "vramgc");
