@@ -5,8 +5,10 @@ CC ?= gcc
 OPTIMISE ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wconversion -Werror -Wno-deprecated-declarations
 VERSION := $(shell scripts/version)
-CPPFLAGS_ALL := -Iinclude -Isrc -D_GNU_SOURCE -DVRAMGC_VERSION='"$(VERSION)"'
-CFLAGS_ALL := -std=c11 $(OPTIMISE) $(WARNINGS) -fPIC -fvisibility=hidden $(CFLAGS)
+override CPPFLAGS := -Iinclude -Isrc -D_GNU_SOURCE $(CPPFLAGS)
+override CFLAGS := -std=c11 $(OPTIMISE) $(WARNINGS) $(CFLAGS)
+CPPFLAGS_ALL := $(CPPFLAGS) -DVRAMGC_VERSION='"$(VERSION)"'
+CFLAGS_ALL := $(CFLAGS) -fPIC -fvisibility=hidden
 CUDA_HEADERS := build/headers/stamp
 CUDA_CPPFLAGS := -isystem build/headers/cu13/include -isystem tests/sim/compat
 BUILD ?= build
