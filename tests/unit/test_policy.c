@@ -1,0 +1,391 @@
+/* test_policy.c: each rule of policy.h as a row of a table, and then whole programs in a closed
+ * loop, in which a flush changes what the policy reads next. The device has 100 GiB, so that one
+ * GiB is one percent. */
+#include "unit.h"
+
+#include "policy/policy.h"
+
+#define SECOND UINT64_C(1000000000)
+#define TOTAL  (100 * GIB)
+
+static const struct policy_settings standard = {
+    .mode = POLICY_FLUSH,
+    .threshold_percent = 80,
+    .hysteresis_percent = 5,
+    .cooldown_ns = SECOND,
+    .min_gain_bytes = 32 * MIB,
+    .quiet_ns = SECOND / 20,
+};
+
+/* ---- single decisions ---- */
+
+enum { NOT = 0, FLUSH = 1, TRIM = 2, BOTH = 3 };
+enum { LOWVRAM = 1, ASKED = 2, NO_TOTAL = 4, OFF = 8, OBSERVE = 16 };
+
+struct row {
+    const char *what;
+    uint64_t used, request, releasable, pool; /* GiB = percent, but see in_mib */
+    unsigned how;
+    unsigned expected;
+    enum policy_reason reason;
+    bool in_mib; /* releasable and pool are MiB */
+};
+
+static const struct row rows[] = {
+    {"below the threshold", 79, 0, 9, 0, 0, NOT, POLICY_NO_REASON, false},
+    {"at the threshold is not over it", 80, 0, 9, 0, 0, NOT, POLICY_NO_REASON, false},
+    {"a tick finds it over", 81, 0, 9, 0, 0, FLUSH, POLICY_THRESHOLD, false},
+    {"a request would carry it over", 75, 6, 9, 0, 0, FLUSH, POLICY_THRESHOLD, false},
+    {"a request carries it just there", 75, 5, 9, 0, 0, NOT, POLICY_NO_REASON, false},
+    {"nothing to be had", 90, 0, 0, 0, 0, NOT, POLICY_NO_REASON, false},
+    {"too little to be had", 90, 0, 31, 0, 0, NOT, POLICY_NO_REASON, true},
+    {"just enough", 90, 0, 32, 0, 0, FLUSH, POLICY_THRESHOLD, true},
+    {"enough from pools alone", 90, 0, 0, 32, 0, TRIM, POLICY_THRESHOLD, true},
+    {"enough from both together", 90, 0, 16, 16, 0, BOTH, POLICY_THRESHOLD, true},
+    {"not enough from both together", 90, 0, 16, 15, 0, NOT, POLICY_NO_REASON, true},
+    {"a full device is left to PyTorch", 90, 11, 50, 0, 0, NOT, POLICY_NO_REASON, false},
+    {"all that is free is not more than is free", 90, 10, 50, 0, 0, FLUSH, POLICY_THRESHOLD, false},
+    {"full: pools are trimmed", 90, 11, 50, 1, 0, TRIM, POLICY_FULL, false},
+    {"full: below the threshold too", 50, 51, 40, 1, 0, TRIM, POLICY_FULL, false},
+    {"full: whatever the gain", 90, 11, 1, 1, 0, TRIM, POLICY_FULL, true},
+    {"full: lowvram too", 90, 11, 50, 1, LOWVRAM, TRIM, POLICY_FULL, false},
+    {"full: nothing idle in lowvram", 90, 11, 50, 0, LOWVRAM, NOT, POLICY_NO_REASON, false},
+    {"total unknown", 90, 0, 9, 9, NO_TOTAL, NOT, POLICY_NO_REASON, false},
+    {"total unknown, request", 90, 99, 9, 9, NO_TOTAL, NOT, POLICY_NO_REASON, false},
+    {"total unknown, lowvram", 90, 0, 9, 9, NO_TOTAL | LOWVRAM, NOT, POLICY_NO_REASON, false},
+    {"total unknown, asked", 90, 0, 9, 9, NO_TOTAL | ASKED, BOTH, POLICY_ASKED, false},
+    {"asked below the threshold", 10, 0, 9, 0, ASKED, FLUSH, POLICY_ASKED, false},
+    {"asked for very little", 10, 0, 1, 1, ASKED, BOTH, POLICY_ASKED, true},
+    {"asked with nothing to be had", 10, 0, 0, 0, ASKED, NOT, POLICY_NO_REASON, false},
+    {"lowvram far below the threshold", 10, 0, 9, 0, LOWVRAM, FLUSH, POLICY_LOWVRAM, false},
+    {"lowvram too little", 10, 0, 31, 0, LOWVRAM, NOT, POLICY_NO_REASON, true},
+    {"lowvram not at a request", 85, 5, 9, 0, LOWVRAM, NOT, POLICY_NO_REASON, false},
+    {"lowvram and asked", 10, 0, 1, 0, LOWVRAM | ASKED, FLUSH, POLICY_ASKED, true},
+    {"off", 90, 0, 9, 9, OFF, NOT, POLICY_NO_REASON, false},
+    {"off and asked", 90, 0, 9, 9, OFF | ASKED, NOT, POLICY_NO_REASON, false},
+    {"off and full", 90, 11, 9, 9, OFF, NOT, POLICY_NO_REASON, false},
+    {"off and lowvram", 90, 0, 9, 9, OFF | LOWVRAM, NOT, POLICY_NO_REASON, false},
+    {"observe", 90, 0, 9, 9, OBSERVE, BOTH, POLICY_THRESHOLD, false},
+    {"observe nothing", 79, 0, 9, 9, OBSERVE, NOT, POLICY_NO_REASON, false},
+    {"observe what was asked", 10, 0, 9, 0, OBSERVE | ASKED, FLUSH, POLICY_ASKED, false},
+};
+
+static void check_row(const struct row *row) {
+    struct policy_settings settings = standard;
+    struct policy_state state = {0};
+    uint64_t unit = row->in_mib ? MIB : GIB;
+    struct policy_reading reading = {
+        .now_ns = SECOND,
+        .total_bytes = row->how & NO_TOTAL ? 0 : TOTAL,
+        .free_bytes = TOTAL - row->used * GIB,
+        .releasable_bytes = row->releasable * unit,
+        .pool_idle_bytes = row->pool * unit,
+        .request_bytes = row->request * GIB,
+        .asked = row->how & ASKED,
+    };
+    settings.lowvram = row->how & LOWVRAM;
+    if (row->how & (OFF | OBSERVE))
+        settings.mode = row->how & OFF ? POLICY_OFF : POLICY_OBSERVE;
+    struct policy_decision decision = policy_decide(&settings, &state, &reading);
+    unsigned is = (decision.flush ? FLUSH : 0u) | (decision.trim ? TRIM : 0u);
+    bool observed = row->expected != NOT && (row->how & OBSERVE);
+    if (is != row->expected || decision.reason != row->reason || decision.observed != observed)
+        fail_msg("%s: decided %u for reason %d, observed %d", row->what, is, decision.reason,
+                 decision.observed);
+    assert_false(state.acted);
+}
+
+static void decides_by_the_table(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        check_row(&rows[i]);
+}
+
+/* ---- one after the other ---- */
+
+static struct policy_reading reading_at(uint64_t now_ns, uint64_t used, uint64_t releasable) {
+    return (struct policy_reading){
+        .now_ns = now_ns,
+        .latest_event_ns = now_ns,
+        .total_bytes = TOTAL,
+        .free_bytes = TOTAL - used * GIB,
+        .releasable_bytes = releasable * GIB,
+    };
+}
+
+static bool would_flush(struct policy_state *state, uint64_t now_ns, uint64_t used) {
+    struct policy_reading reading = reading_at(now_ns, used, 1);
+    return policy_decide(&standard, state, &reading).flush;
+}
+
+static void act(struct policy_state *state, uint64_t now_ns, uint64_t used) {
+    policy_acted(state, now_ns, TOTAL, TOTAL - used * GIB);
+}
+
+static void the_cool_down_is_kept(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 60);
+    assert_false(would_flush(&state, 11 * SECOND - 1, 81));
+    assert_true(would_flush(&state, 11 * SECOND, 81));
+}
+
+static void the_first_action_needs_no_cool_down(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    assert_true(would_flush(&state, 1, 81));
+}
+
+static void a_clock_that_runs_back_is_no_time(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 60);
+    assert_false(would_flush(&state, 2 * SECOND, 81));
+}
+
+static void disarmed_until_it_falls_below(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 0, 79);
+    assert_false(would_flush(&state, 10 * SECOND, 83));
+    assert_false(would_flush(&state, 11 * SECOND, 76));
+    assert_false(would_flush(&state, 12 * SECOND, 83));
+    assert_false(would_flush(&state, 13 * SECOND, 75));
+    assert_true(would_flush(&state, 14 * SECOND, 81));
+}
+
+static void disarmed_until_it_rises_above_what_was_left(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 0, 85);
+    assert_false(would_flush(&state, 10 * SECOND, 89));
+    assert_true(would_flush(&state, 11 * SECOND, 90));
+}
+
+static void a_request_counts_as_rising_but_not_against_falling(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 0, 85);
+    struct policy_reading reading = reading_at(10 * SECOND, 85, 1);
+    reading.request_bytes = 4 * GIB;
+    assert_false(policy_decide(&standard, &state, &reading).flush);
+    reading.request_bytes = 5 * GIB;
+    assert_true(policy_decide(&standard, &state, &reading).flush);
+    act(&state, 20 * SECOND, 79);
+    reading = reading_at(30 * SECOND, 75, 1);
+    reading.request_bytes = 6 * GIB; /* 81 with it: less than 84, but 75 is low enough */
+    assert_true(policy_decide(&standard, &state, &reading).flush);
+}
+
+/* Falling is noticed even when the cool-down forbids to act, and while there is nothing to gain. */
+static void arming_is_seen_during_the_cool_down(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 79);
+    struct policy_reading low = reading_at(10 * SECOND + 1, 60, 0);
+    assert_false(policy_decide(&standard, &state, &low).flush);
+    assert_true(would_flush(&state, 12 * SECOND, 81));
+}
+
+static void a_full_device_does_not_arm_and_knows_no_cool_down(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 85);
+    struct policy_reading full = reading_at(10 * SECOND + 1, 85, 1);
+    full.request_bytes = 16 * GIB;
+    full.pool_idle_bytes = 1;
+    struct policy_decision decision = policy_decide(&standard, &state, &full);
+    assert_true(decision.trim && !decision.flush);
+    assert_false(would_flush(&state, 20 * SECOND, 86));
+}
+
+static void what_is_asked_knows_no_cool_down_and_no_hysteresis(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 85);
+    struct policy_reading reading = reading_at(10 * SECOND, 85, 1);
+    reading.asked = true;
+    assert_int_equal(policy_decide(&standard, &state, &reading).reason, POLICY_ASKED);
+}
+
+static void more_free_than_there_is_counts_as_unused(void **unused) {
+    struct policy_state state = {0};
+    struct policy_reading reading = reading_at(0, 0, 1);
+    (void)unused;
+    reading.free_bytes = TOTAL + GIB;
+    assert_false(policy_decide(&standard, &state, &reading).flush);
+}
+
+/* ---- lowvram ---- */
+
+static bool lowvram_flushes(struct policy_state *state, uint64_t event_ns, uint64_t now_ns) {
+    struct policy_settings settings = standard;
+    struct policy_reading reading = reading_at(now_ns, 20, 1);
+    settings.lowvram = true;
+    reading.latest_event_ns = event_ns;
+    return policy_decide(&settings, state, &reading).flush;
+}
+
+static void lowvram_waits_for_rest(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    assert_false(lowvram_flushes(&state, SECOND, SECOND));
+    assert_false(lowvram_flushes(&state, SECOND, SECOND + standard.quiet_ns - 1));
+    assert_false(lowvram_flushes(&state, SECOND, SECOND / 2));
+    assert_true(lowvram_flushes(&state, SECOND, SECOND + standard.quiet_ns));
+}
+
+static void lowvram_acts_once_per_rest_and_after_the_cool_down(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 20);
+    assert_false(lowvram_flushes(&state, 9 * SECOND, 20 * SECOND));
+    assert_false(lowvram_flushes(&state, 9 * SECOND, 200 * SECOND));
+    assert_false(lowvram_flushes(&state, 10 * SECOND + 1, 11 * SECOND - 1));
+    assert_true(lowvram_flushes(&state, 10 * SECOND + 1, 11 * SECOND));
+}
+
+/* ---- programs in a closed loop ---- */
+
+/* One program on the device: live bytes, and a cache that a flush empties. */
+struct program {
+    struct policy_settings settings;
+    struct policy_state state;
+    uint64_t now_ns, event_ns;
+    uint64_t live, cache; /* MiB */
+    unsigned flushes;
+    uint64_t latest_flush_ns, shortest_pause_ns;
+};
+
+static struct program program_with(struct policy_settings settings, uint64_t live) {
+    return (struct program){
+        .settings = settings, .live = live, .now_ns = SECOND, .shortest_pause_ns = UINT64_MAX};
+}
+
+static void record_flush(struct program *program, bool observed) {
+    uint64_t pause = program->now_ns - program->latest_flush_ns;
+    if (program->flushes > 0 && pause < program->shortest_pause_ns)
+        program->shortest_pause_ns = pause;
+    program->latest_flush_ns = program->now_ns;
+    program->flushes++;
+    if (!observed)
+        program->cache = 0;
+    policy_acted(&program->state, program->now_ns, TOTAL,
+                 TOTAL - (program->live + program->cache) * MIB);
+}
+
+static void tick(struct program *program) {
+    struct policy_reading reading = {
+        .now_ns = program->now_ns,
+        .latest_event_ns = program->event_ns,
+        .total_bytes = TOTAL,
+        .free_bytes = TOTAL - (program->live + program->cache) * MIB,
+        .releasable_bytes = program->cache * MIB,
+    };
+    struct policy_decision decision = policy_decide(&program->settings, &program->state, &reading);
+    if (decision.flush)
+        record_flush(program, decision.observed);
+}
+
+/* Runs for a while, a tick each 10 ms; the cache fills up to `cache` within half a second. */
+static void work(struct program *program, uint64_t duration_ns, uint64_t cache) {
+    for (uint64_t end = program->now_ns + duration_ns; program->now_ns < end;) {
+        program->now_ns += SECOND / 100;
+        program->event_ns = program->now_ns;
+        if (program->cache < cache)
+            program->cache += cache / 50 + 1;
+        tick(program);
+    }
+}
+
+static void rest(struct program *program, uint64_t duration_ns) {
+    for (uint64_t end = program->now_ns + duration_ns; program->now_ns < end;) {
+        program->now_ns += SECOND / 100;
+        tick(program);
+    }
+}
+
+/* Its live memory is 85 % and it caches 3 % again and again: one flush, then peace. */
+static void a_program_above_the_threshold_is_not_flushed_for_ever(void **unused) {
+    struct program program = program_with(standard, 85 * 1024);
+    (void)unused;
+    work(&program, 3600 * SECOND, 3 * 1024);
+    assert_int_equal(program.flushes, 1);
+    program.live = 60 * 1024;
+    program.cache = 0;
+    work(&program, 5 * SECOND, 3 * 1024);
+    assert_int_equal(program.flushes, 1);
+    program.live = 79 * 1024;
+    work(&program, 5 * SECOND, 3 * 1024);
+    assert_int_equal(program.flushes, 2);
+}
+
+/* It caches 30 % within half a second, whenever it can: each time, but never within a second. */
+static void a_greedy_program_is_flushed_no_faster_than_the_cool_down(void **unused) {
+    struct program program = program_with(standard, 60 * 1024);
+    (void)unused;
+    work(&program, 100 * SECOND, 30 * 1024);
+    assert_true(program.flushes > 50 && program.flushes <= 100);
+    assert_true(program.shortest_pause_ns >= SECOND);
+}
+
+static void a_small_program_is_left_alone(void **unused) {
+    struct program program = program_with(standard, 40 * 1024);
+    (void)unused;
+    work(&program, 100 * SECOND, 39 * 1024);
+    assert_int_equal(program.flushes, 0);
+}
+
+static void lowvram_gives_back_at_each_rest_and_not_during_work(void **unused) {
+    struct policy_settings settings = standard;
+    (void)unused;
+    settings.lowvram = true;
+    struct program program = program_with(settings, 10 * 1024);
+    for (unsigned image = 1; image <= 5; image++) {
+        work(&program, 10 * SECOND, 8 * 1024);
+        assert_int_equal(program.flushes, image - 1);
+        rest(&program, 10 * SECOND);
+        assert_int_equal(program.flushes, image);
+        assert_int_equal(program.cache, 0);
+    }
+}
+
+/* Nothing is taken away, so the same idle memory must not be recorded once a second. */
+static void observe_records_one_crossing_once(void **unused) {
+    struct policy_settings settings = standard;
+    (void)unused;
+    settings.mode = POLICY_OBSERVE;
+    struct program program = program_with(settings, 60 * 1024);
+    program.cache = 22 * 1024;
+    work(&program, 100 * SECOND, 0);
+    assert_int_equal(program.flushes, 1);
+    settings.lowvram = true;
+    program = program_with(settings, 60 * 1024);
+    work(&program, 5 * SECOND, 22 * 1024);
+    rest(&program, 100 * SECOND);
+    assert_int_equal(program.flushes, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decides_by_the_table),
+        cmocka_unit_test(the_cool_down_is_kept),
+        cmocka_unit_test(the_first_action_needs_no_cool_down),
+        cmocka_unit_test(a_clock_that_runs_back_is_no_time),
+        cmocka_unit_test(disarmed_until_it_falls_below),
+        cmocka_unit_test(disarmed_until_it_rises_above_what_was_left),
+        cmocka_unit_test(a_request_counts_as_rising_but_not_against_falling),
+        cmocka_unit_test(arming_is_seen_during_the_cool_down),
+        cmocka_unit_test(a_full_device_does_not_arm_and_knows_no_cool_down),
+        cmocka_unit_test(what_is_asked_knows_no_cool_down_and_no_hysteresis),
+        cmocka_unit_test(more_free_than_there_is_counts_as_unused),
+        cmocka_unit_test(lowvram_waits_for_rest),
+        cmocka_unit_test(lowvram_acts_once_per_rest_and_after_the_cool_down),
+        cmocka_unit_test(a_program_above_the_threshold_is_not_flushed_for_ever),
+        cmocka_unit_test(a_greedy_program_is_flushed_no_faster_than_the_cool_down),
+        cmocka_unit_test(a_small_program_is_left_alone),
+        cmocka_unit_test(lowvram_gives_back_at_each_rest_and_not_during_work),
+        cmocka_unit_test(observe_records_one_crossing_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
