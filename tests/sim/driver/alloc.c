@@ -177,13 +177,13 @@ static void release_pages(struct block *block)
 
 void release_block(struct block *block)
 {
+    if (block->array != 0)
+        array_forget(block->array);
     switch (block->kind) {
     case BLOCK_SMALL:
         release_small(block);
         break;
     case BLOCK_DEVICE:
-    case BLOCK_ARRAY:
-    case BLOCK_GLOBAL:
         release_pages(block);
         break;
     case BLOCK_HOST:

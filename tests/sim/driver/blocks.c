@@ -56,8 +56,3 @@ bool block_is_host(const struct block *block)
 {
     return block->kind >= BLOCK_MANAGED;
 }
-
-bool block_owned(const struct block *block, const struct context *context)
-{
-    return block->context == context;
-}

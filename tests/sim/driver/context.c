@@ -76,8 +76,8 @@ static void sweep_blocks(struct context *context)
     struct block *block = block_first();
     while (block != NULL) {
         struct block *next = block_next(block);
-        if (block_owned(block, context))
-            release_block(block);
+        if (block->context == context && block->graph_memory == NULL)
+            release_block(block); /* Memory of graphs goes with them. */
         block = next;
     }
 }

@@ -96,7 +96,9 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flag
     struct stream *stream = stream_of(stream_handle);
     if (event == NULL || stream == NULL)
         END(CUDA_ERROR_INVALID_HANDLE);
-    if (event->captured.graph != NULL)
+    if (stream->capture != NULL && flags == CU_EVENT_WAIT_EXTERNAL)
+        END(CUDA_ERROR_NOT_SUPPORTED); /* External events in graphs are not simulated. */
+    if (event->captured.capture_id != 0)
         END(capture_join(stream, &event->captured));
     if (stream->capture != NULL)
         END(capture_isolation(stream, event->marker != NULL));
@@ -118,9 +120,9 @@ static CUresult begin_event(CUevent handle, struct event **event)
     *event = event_of(handle);
     if (*event == NULL)
         return sim_end("event", CUDA_ERROR_INVALID_HANDLE);
-    if ((*event)->captured.graph == NULL)
+    if ((*event)->captured.capture_id == 0)
         return CUDA_SUCCESS;
-    capture_invalidate_graph((*event)->captured.graph);
+    capture_invalidate((*event)->captured.capture_id);
     return sim_end("event", CUDA_ERROR_CAPTURED_EVENT);
 }
 

@@ -1,6 +1,6 @@
 /* Allocation and release of device, managed and host memory, and how much is left. */
 #include "memory.h"
-#include "capture.h"
+#include "graph.h"
 #include "latency.h"
 
 /* Reports a pointer that is not the start of something the call could free. */
@@ -56,7 +56,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
 
 static bool can_free(const struct block *block, uintptr_t pointer)
 {
-    return block != NULL && block->at.base == pointer &&
+    return block != NULL && block->at.base == pointer && block->array == 0 &&
            (block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL ||
             block->kind == BLOCK_POOL || block->kind == BLOCK_MANAGED);
 }
@@ -67,6 +67,8 @@ static CUresult free_device(uintptr_t pointer)
     struct block *block = block_find(pointer);
     if (!can_free(block, pointer))
         return unknown_pointer("cuMemFree", pointer);
+    if (block->graph_memory != NULL)
+        return graph_memory_free(block) ? CUDA_SUCCESS : unknown_pointer("cuMemFree", pointer);
     if (block->kind == BLOCK_POOL) {
         if (queue_uses(pointer, block->at.size_bytes, NULL, UINT64_MAX))
             sim_fault("cuMemFree of pool memory at %#zx while queued work uses it",

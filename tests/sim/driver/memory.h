@@ -42,8 +42,6 @@ enum block_kind {
     BLOCK_SMALL,      /* cuMemAlloc under 1 MiB: part of a shared page. */
     BLOCK_MAPPING,    /* cuMemMap. */
     BLOCK_POOL,       /* Stream-ordered, out of a pool's chunk. */
-    BLOCK_GLOBAL,     /* A module's variable. */
-    BLOCK_ARRAY,      /* cuArrayCreate. */
     BLOCK_MANAGED,    /* The rest is host memory, address for address. */
     BLOCK_HOST,
     BLOCK_REGISTERED,
@@ -63,6 +61,8 @@ struct block {
     uint8_t access[MAX_DEVICES];  /* Access bits per device. */
     struct pool *pool;
     struct piece *piece; /* Of a pool. */
+    uintptr_t array;                   /* Handle of the array whose memory it is, or 0. */
+    struct graph_memory *graph_memory; /* NULL unless a graph allocates it. */
     struct slab *slab;
     bool sync_memops;
 };
@@ -74,7 +74,6 @@ struct block *block_overlap(uintptr_t base, size_t bytes);
 struct block *block_first(void);
 struct block *block_next(struct block *block);
 bool block_is_host(const struct block *block); /* Readable by the CPU. */
-bool block_owned(const struct block *block, const struct context *context);
 
 /* alloc.c: cuMemAlloc and its kin */
 CUresult allocate_device(struct context *context, size_t bytes, struct block **out);
@@ -92,6 +91,9 @@ bool range_is_owned(uintptr_t base, size_t bytes);
 void bytes_copy(uintptr_t to, uintptr_t from, size_t bytes);
 void bytes_fill(uintptr_t to, const void *pattern, size_t pattern_bytes, size_t bytes);
 size_t bytes_differ(uintptr_t at, uint8_t value, size_t bytes);
+
+/* array.c */
+void array_forget(uintptr_t handle);
 
 /* vmm.c */
 void vmm_sweep(struct device *device);

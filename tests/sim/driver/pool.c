@@ -394,6 +394,14 @@ static void give_back(struct block *block, const struct stream *stream, struct m
     block_delete(block);
 }
 
+void pool_free_after(struct block *block, struct marker *marker)
+{
+    if (marker == NULL || marker->done)
+        give_back(block, NULL, NULL);
+    else
+        give_back(block, marker->stream, marker_keep(marker));
+}
+
 void pool_free_now(struct block *block)
 {
     give_back(block, NULL, NULL);

@@ -47,6 +47,8 @@ struct pool *pool_new(struct device *device);
 CUresult pool_allocate(struct pool *pool, struct stream *stream, size_t bytes, struct block **out);
 /* Frees in the order of a stream. */
 CUresult pool_free(struct block *block, struct stream *stream);
+/* Frees in the order of a marker; NULL frees at once. */
+void pool_free_after(struct block *block, struct marker *marker);
 /* Gives free chunks back until no more than keep_bytes are reserved. True if any was given. */
 bool pool_trim(struct pool *pool, size_t keep_bytes);
 void pool_destroy(struct pool *pool);

@@ -281,6 +281,9 @@ static CUresult free_async(uintptr_t pointer, struct stream *stream)
     bool known = block != NULL && block->at.base == pointer;
     if (known && stream->capture != NULL)
         return graph_free(stream, block);
+    if (known && block->graph_memory != NULL && graph_memory_free(block))
+        return CUDA_SUCCESS;
+    known = known && block->graph_memory == NULL;
     if (known && block->kind == BLOCK_POOL)
         return pool_free(block, stream);
     if (known && (block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL)) {

@@ -12,6 +12,7 @@ enum {
     QUEUE_LIMIT = 1024,     /* As on a card the host does not run ahead without end. */
     QUEUE_KEEP = 512,       /* What stays pending when the limit is reached. */
     WORKER_LAG_NS = 200000, /* How late host-visible work runs by itself. */
+    BLOCKED_NS = 2000000,   /* When the worker looks again at work that cannot run. */
     POLL_NS = 100000,       /* How often a value in memory is looked at. */
 };
 
@@ -190,8 +191,8 @@ static void worker_pass(void)
     if (done)
         return;
     queue.wanted = true;
-    uint64_t until = now_ns() + WORKER_LAG_NS;
-    if (delay.wake_ns > until)
+    uint64_t until = now_ns() + (delay.poll ? WORKER_LAG_NS : BLOCKED_NS);
+    if (delay.wake_ns != 0)
         until = delay.wake_ns;
     if (!queue.urgent)
         timed_wait(&queue.wake, until);

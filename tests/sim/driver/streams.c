@@ -81,6 +81,7 @@ void stream_destroy(struct stream *stream)
     if (stream->handle != NULL)
         handle_drop((uintptr_t)stream->handle);
     stream->handle = NULL;
+    capture_stream_gone(stream);
     stream->held = false;
     stream->dying = true;
     stream->visible_ticket = sim.last_ticket; /* Its work ends by itself. */
@@ -195,10 +196,8 @@ CUresult cuStreamDestroy_v2(CUstream handle)
         sim_fault("cuStreamDestroy of stream %p, which does not exist", (void *)handle);
         END(CUDA_ERROR_INVALID_HANDLE);
     }
-    CUresult result = capture_forbids_stream(stream);
-    if (result == CUDA_SUCCESS)
-        stream_destroy(stream);
-    END(result);
+    stream_destroy(stream);
+    END(CUDA_SUCCESS);
 }
 
 CUresult cuStreamSynchronize(CUstream handle)
