@@ -41,8 +41,9 @@ static void note(enum real_id id, enum record_class class, CUresult result, uint
 CUresult cuInit(unsigned f) {
     real_cuInit_t real = REAL(cuInit);
     hook_enter(ID_cuInit);
-    record_cuda_begins();
     CUresult result = real ? real(f) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS)
+        record_cuda_begins();
     hook_leave();
     return result;
 }

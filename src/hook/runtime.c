@@ -55,7 +55,8 @@ cudaError_t cudaFree(void *p) {
     bool outermost = hook_enter(ID_##symbol);                                                      \
     cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
     if (outermost)                                                                                 \
-        note(ID_##symbol, class, result, result == cudaSuccess ? *p : NULL, bytes, false);         \
+        note(ID_##symbol, class, result, result == cudaSuccess ? *p : NULL, bytes,                 \
+             FROM_ALLOCATOR());                                                                    \
     hook_leave();                                                                                  \
     return result
 

@@ -71,7 +71,11 @@ static void say(struct alloc_conf *conf, const char *value, const char *why) {
     text_copy(conf->why, sizeof conf->why, why);
 }
 
-static void choose(struct alloc_conf *conf) {
+static void choose(struct alloc_conf *conf, bool mappable) {
+    if (!mappable) {
+        say(conf, "", "left alone: a device cannot map memory piece by piece");
+        return;
+    }
     if (!conf->torch[0]) {
         say(conf, "", "left alone: PyTorch's version is not known");
         return;
@@ -87,7 +91,7 @@ static void choose(struct alloc_conf *conf) {
     say(conf, CHOICE, "chosen by vramgc: nobody had chosen one");
 }
 
-void alloc_conf_apply(const char *wish, struct alloc_conf *out) {
+void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {
     const char *given = getenv(OLD_NAME);
     memset(out, 0, sizeof *out);
     find_version(out->torch, sizeof out->torch);
@@ -102,7 +106,7 @@ void alloc_conf_apply(const char *wish, struct alloc_conf *out) {
     } else if (strcmp(wish, "keep") == 0) {
         say(out, "", "VRAMGC_ALLOC_CONF=keep");
     } else {
-        choose(out);
+        choose(out, mappable);
     }
     out->expandable = strstr(out->value, "expandable_segments:True") != NULL;
 }

@@ -13,8 +13,9 @@ struct alloc_conf {
     bool expandable; /* the value asks for expandable segments */
 };
 
-/* wish as in VRAMGC_ALLOC_CONF. Called once, at cuInit; may change the environment. */
-void alloc_conf_apply(const char *wish, struct alloc_conf *out);
+/* wish as in VRAMGC_ALLOC_CONF; mappable: all devices support virtual memory management. Called
+ * once, after cuInit; may change the environment. */
+void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out);
 
 /* Whether expandable segments are known to be sound in a version such as "2.5.1+cu124". From
  * shared experience with 2.1 ... 2.15: they exist from 2.1 on; 2.13 refuses to work on cards whose

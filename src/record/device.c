@@ -109,9 +109,10 @@ void devices_forget(void) {
 void device_publish(struct device *device) {
     const struct heap_figures *figures = heap_figures(device->heap);
     struct vramgc_device_stats *stats = &device->out->stats;
-    gauge_set(&stats->reserved_bytes, figures->reserved_bytes);
-    gauge_set(&stats->allocated_bytes, figures->allocated_bytes);
-    gauge_set(&stats->active_bytes, figures->active_bytes);
+    uint64_t pool = device->pool_live_bytes;
+    gauge_set(&stats->reserved_bytes, figures->reserved_bytes + pool + device->pool_idle_bytes);
+    gauge_set(&stats->allocated_bytes, figures->allocated_bytes + pool);
+    gauge_set(&stats->active_bytes, figures->active_bytes + pool);
     gauge_set(&stats->inactive_split_bytes, figures->inactive_split_bytes);
     gauge_set(&stats->releasable_bytes, figures->releasable_bytes);
     gauge_set(&stats->idle_bytes, figures->idle_bytes);
@@ -124,10 +125,21 @@ bool device_read_memory(struct device *device) {
     size_t free_bytes = 0, total_bytes = 0;
     if (!get_info || get_info(&free_bytes, &total_bytes) != CUDA_SUCCESS)
         return false;
+    device_note_memory(device, free_bytes, total_bytes);
+    return true;
+}
+
+void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes) {
+    atomic_store(&device->held_then_bytes, figure_get(&device->out->stats.held_bytes.current));
     atomic_store(&device->free_bytes, free_bytes);
     atomic_store(&device->total_bytes, total_bytes);
     atomic_store(&device->free_read_ns, clock_ns());
     figure_set(&device->out->total_bytes, total_bytes);
     gauge_set(&device->out->stats.used_bytes, minus_u64(total_bytes, free_bytes));
-    return true;
+}
+
+uint64_t device_free_bytes(const struct device *device) {
+    uint64_t then = atomic_load(&device->held_then_bytes);
+    uint64_t now = figure_get(&device->out->stats.held_bytes.current);
+    return minus_u64(atomic_load(&device->free_bytes) + then, now);
 }

@@ -14,16 +14,19 @@ struct device {
     struct lock lock; /* the heap and its figures in the file */
     struct heap *heap;
     struct vramgc_device *out;
+    uint64_t pool_live_bytes;   /* what PyTorch's allocator has from stream-ordered pools */
+    uint64_t pool_idle_bytes;   /* reserved by those pools beside that, at the latest look */
     struct policy_state policy; /* under policy_lock */
     struct lock policy_lock;
-    CUcontext context;             /* in which our own thread may ask */
-    _Atomic uint64_t total_bytes;  /* of the device; 0: not known yet */
-    _Atomic uint64_t free_bytes;   /* at the latest reading */
-    _Atomic uint64_t free_read_ns; /* when that was */
-    _Atomic bool expandable;       /* PyTorch has mapped memory itself */
-    _Atomic bool asked;            /* vramgc_reclaim was called */
-    _Atomic bool wanted;           /* a reclaim was due where it could not be done */
-    atomic_int verdict;            /* why it could not: enum soft_oom */
+    CUcontext context;                /* in which our own thread may ask */
+    _Atomic uint64_t total_bytes;     /* of the device; 0: not known yet */
+    _Atomic uint64_t free_bytes;      /* at the latest reading */
+    _Atomic uint64_t free_read_ns;    /* when that was */
+    _Atomic uint64_t held_then_bytes; /* held_bytes at that moment */
+    _Atomic bool expandable;          /* PyTorch has mapped memory itself */
+    _Atomic bool asked;               /* vramgc_reclaim was called */
+    _Atomic bool wanted;              /* a reclaim was due where it could not be done */
+    atomic_int verdict;               /* why it could not: enum soft_oom */
     _Atomic bool ready;
 };
 
@@ -45,6 +48,12 @@ void device_publish(struct device *device);
 
 /* Asks the driver for free and total. False when that failed. */
 bool device_read_memory(struct device *device);
+
+/* Somebody asked the driver for free and total. */
+void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes);
+
+/* Free bytes of the device: the latest reading, and what this process took or gave since. */
+uint64_t device_free_bytes(const struct device *device);
 
 const struct options *record_options(void);
 struct policy_settings record_policy_settings(void);

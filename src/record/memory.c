@@ -7,7 +7,7 @@
 #include "record/record.h"
 #include "record/stacks.h"
 
-enum { FLAG_SEGMENT = 1 };
+enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2 };
 
 static struct {
     struct lock lock;
@@ -46,6 +46,22 @@ static void count(struct device *device, uint32_t class, uint64_t bytes, bool se
         change(&stats->other_bytes, bytes);
 }
 
+/* PyTorch's allocator on a stream-ordered pool reports no blocks: each allocation is one. */
+static void pool_block(struct device *device, uint64_t bytes, bool more) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    lock_take(&device->lock);
+    if (more) {
+        device->pool_live_bytes += bytes;
+        figure_bump(&stats->block_allocs, 1);
+        figure_bump(&stats->block_alloc_bytes, bytes);
+    } else {
+        device->pool_live_bytes = minus_u64(device->pool_live_bytes, bytes);
+        figure_bump(&stats->block_frees, 1);
+    }
+    device_publish(device);
+    lock_give(&device->lock);
+}
+
 static void add_segment(struct device *device, uint64_t address, uint64_t bytes) {
     lock_take(&device->lock);
     bool added = heap_segment_add(device->heap, address, bytes, record_thread.stream);
@@ -61,11 +77,14 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
     if (!record_ready() || !address || !(device = device_current()))
         return;
     bool segment = allocator && class == CLASS_DEVICE, replaced = false;
+    bool block = allocator && class == CLASS_POOL;
     struct ledger_entry entry = {.key = address,
                                  .bytes = bytes,
                                  .class = class,
                                  .device = (uint16_t)device_index(device),
-                                 .flags = segment ? FLAG_SEGMENT : 0};
+                                 .flags = segment ? FLAG_SEGMENT
+                                          : block ? FLAG_BLOCK
+                                                  : 0};
     struct record_taken lost;
     record_take(address, &lost); /* a free that was not seen: else the sums would grow for ever */
     if (lost.known) {
@@ -86,6 +105,8 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
         stacks_note(bytes);
     if (segment)
         add_segment(device, address, bytes);
+    if (block)
+        pool_block(device, bytes, true);
 }
 
 void record_take(uint64_t address, struct record_taken *taken) {
@@ -102,6 +123,7 @@ void record_take(uint64_t address, struct record_taken *taken) {
     taken->class = entry.class;
     taken->device = entry.device;
     taken->segment = entry.flags & FLAG_SEGMENT;
+    taken->block = entry.flags & FLAG_BLOCK;
     struct device *device = device_if_ready(taken->device);
     if (!taken->segment || !device)
         return;
@@ -119,7 +141,9 @@ void record_put_back(const struct record_taken *taken) {
                                  .bytes = taken->bytes,
                                  .class = taken->class,
                                  .device = (uint16_t)taken->device,
-                                 .flags = taken->segment ? FLAG_SEGMENT : 0};
+                                 .flags = taken->segment ? FLAG_SEGMENT
+                                          : taken->block ? FLAG_BLOCK
+                                                         : 0};
     lock_take(&self.lock);
     bool kept = ledger_put(&self.addresses, &entry, NULL);
     lock_give(&self.lock);
@@ -144,6 +168,8 @@ void record_gone(const struct record_taken *taken) {
     }
     figure_add(&device->out->stats.driver_calls, 1);
     count(device, taken->class, taken->bytes, taken->segment, false);
+    if (taken->block)
+        pool_block(device, taken->bytes, false);
     if (!taken->segment)
         return;
     record_thread.frees_since_block++;

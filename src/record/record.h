@@ -55,7 +55,7 @@ static inline bool record_is_on(void) {
 /* Begins recording if this is the first use of CUDA. Whether recording is on. */
 bool record_ready(void);
 
-/* cuInit was called: nothing is written yet, but settings are read, and PyTorch's allocator is
+/* cuInit succeeded: nothing is written yet, but settings are read, and PyTorch's allocator is
  * given its setting if nobody chose one. */
 void record_cuda_begins(void);
 
@@ -66,6 +66,7 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
 struct record_taken {
     bool known;
     bool segment; /* of PyTorch's allocator */
+    bool block;   /* of PyTorch's allocator, from a stream-ordered pool */
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;

@@ -30,7 +30,7 @@ static struct policy_decision decide(struct device *device, uint64_t bytes) {
     struct policy_reading reading = {
         .now_ns = clock_ns(),
         .total_bytes = atomic_load(&device->total_bytes),
-        .free_bytes = atomic_load(&device->free_bytes),
+        .free_bytes = device_free_bytes(device),
         .releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current),
         .request_bytes = bytes,
     };

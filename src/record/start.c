@@ -68,14 +68,29 @@ static void read_settings(void) {
         atomic_store(&record_state, RECORD_INERT);
 }
 
+static bool devices_can_map(void) {
+    real_cuDeviceGetCount_t get_count = REAL(cuDeviceGetCount);
+    real_cuDeviceGetAttribute_t get_attribute = REAL(cuDeviceGetAttribute);
+    int count = 0, supported = 0;
+    if (!get_count || !get_attribute || get_count(&count) != CUDA_SUCCESS)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (get_attribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, i) !=
+                CUDA_SUCCESS ||
+            !supported)
+            return false;
+    return count > 0;
+}
+
 void record_cuda_begins(void) {
+    bool mappable = devices_can_map(); /* before the lock: none is held across a driver call */
     lock_take(&self.lock);
     read_settings();
     bool apply = !self.conf_applied && atomic_load(&record_state) != RECORD_INERT;
     self.conf_applied = true;
     if (apply)
         alloc_conf_apply(self.options.mode == MODE_OBSERVE ? "keep" : self.options.alloc_conf,
-                         &self.conf);
+                         mappable, &self.conf);
     lock_give(&self.lock);
 }
 
@@ -218,10 +233,7 @@ void record_memory_info(uint64_t free_bytes, uint64_t total_bytes) {
     struct device *device = record_is_on() ? device_current() : NULL;
     if (!device)
         return;
-    atomic_store(&device->free_bytes, free_bytes);
-    atomic_store(&device->total_bytes, total_bytes);
-    atomic_store(&device->free_read_ns, clock_ns());
-    gauge_set(&device->out->stats.used_bytes, minus_u64(total_bytes, free_bytes));
+    device_note_memory(device, free_bytes, total_bytes);
 }
 
 static void gauge_clear(struct vramgc_gauge *gauge) {
@@ -237,6 +249,7 @@ void record_reset(unsigned index) {
     blocks_reset(index);
     lock_take(&device->lock);
     heap_clear(device->heap);
+    device->pool_live_bytes = device->pool_idle_bytes = 0;
     device_publish(device);
     struct vramgc_device_stats *stats = &device->out->stats;
     gauge_clear(&stats->held_bytes);

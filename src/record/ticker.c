@@ -21,7 +21,7 @@ enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000 };
 /* How long nothing must happen before the steps between two looks grow, and how far. */
 #define SLOW_AFTER_NS   (2 * SECOND_NS)
 #define SLOWEST_STEP_NS (500 * MILLISECOND_NS)
-#define READ_MEMORY_NS  (250 * MILLISECOND_NS)
+#define READ_MEMORY_NS  SECOND_NS
 #define COPY_OUT_NS     SECOND_NS
 
 /* What the ticker remembers of each device between two looks. */
@@ -73,6 +73,22 @@ static uint64_t pool_idle_bytes(unsigned index, CUmemoryPool *pool) {
         get(*pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
         return 0;
     return minus_u64(reserved, used);
+}
+
+/* What the pool keeps beyond what is allocated from it belongs to this process as well. */
+static uint64_t look_at_pool(struct device *device, CUmemoryPool *pool) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    if (!figure_get(&stats->pool_bytes.peak))
+        return 0;
+    uint64_t idle = pool_idle_bytes(device_index(device), pool);
+    lock_take(&device->lock);
+    uint64_t before = device->pool_idle_bytes;
+    device->pool_idle_bytes = idle;
+    device_publish(device);
+    lock_give(&device->lock);
+    gauge_add(&stats->held_bytes, minus_u64(idle, before));
+    gauge_subtract(&stats->held_bytes, minus_u64(before, idle));
+    return idle;
 }
 
 /* One line in the form SD.Next writes for its own collections. */
@@ -182,14 +198,12 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
 static void consider(struct device *device, struct look *look, uint64_t now) {
     struct policy_settings settings = record_policy_settings();
     CUmemoryPool pool = NULL;
-    uint64_t idle_bytes = figure_get(&device->out->stats.pool_bytes.peak)
-                              ? pool_idle_bytes(device_index(device), &pool)
-                              : 0;
+    uint64_t idle_bytes = look_at_pool(device, &pool);
     struct policy_reading reading = {
         .now_ns = now,
         .latest_event_ns = look->changed_ns,
         .total_bytes = atomic_load(&device->total_bytes),
-        .free_bytes = atomic_load(&device->free_bytes),
+        .free_bytes = device_free_bytes(device),
         .releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current),
         .pool_idle_bytes = idle_bytes,
         .asked = atomic_exchange(&device->asked, false),
