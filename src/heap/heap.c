@@ -14,8 +14,8 @@ static uint64_t whole_pages(uint64_t begin, uint64_t end, uint64_t page_bytes) {
     if (end - begin < page_bytes)
         return 0;
     uint64_t first = begin + (page_bytes - begin % page_bytes) % page_bytes;
-    uint64_t last = end - end % page_bytes;
-    return last > first ? last - first : 0;
+    uint64_t last = end - end % page_bytes; /* not before first: end - begin is a page or more */
+    return last - first;
 }
 
 static void count_free(struct heap_figures *figures, const struct run *run, uint64_t times) {
