@@ -82,9 +82,8 @@ struct attribute {
 
 struct descriptor {
     int type;
-    bool without_workspace;
     /* Bytes that this descriptor stands for itself: a tensor's, or those of the graph it was filled
-     * from. */
+     * from; 0 for an engine's choice that works without workspace. */
     int64_t own_bytes;
     bool own_attention;
     struct attribute *attributes;
@@ -295,7 +294,7 @@ static int64_t workspace_bytes(const struct descriptor *descriptor) {
     static double factor = -1;
     if (factor < 0)
         factor = workspace_factor();
-    if (descriptor->without_workspace || is_attention(descriptor))
+    if (is_attention(descriptor))
         return 0;
     return (int64_t)((double)tensor_bytes(descriptor) * factor);
 }
@@ -307,7 +306,6 @@ static void fill_from(struct descriptor *filled, const struct descriptor *asked)
         return;
     filled->own_bytes = tensor_bytes(asked);
     filled->own_attention = is_attention(asked);
-    filled->without_workspace = asked->without_workspace;
 }
 
 /* Two choices: one with workspace, and one without for when memory is short. */
@@ -318,8 +316,8 @@ static int heuristic_results(const struct descriptor *heuristic, int64_t wanted,
     *count = given;
     for (int64_t i = 0; results && i < given; i++) {
         fill_from(results[i], heuristic);
-        if (results[i])
-            results[i]->without_workspace = i > 0;
+        if (results[i] && i > 0)
+            results[i]->own_bytes = 0;
     }
     return STATUS_SUCCESS;
 }

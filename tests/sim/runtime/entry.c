@@ -1,9 +1,7 @@
-/* cudaGetDriverEntryPoint in the form of each major: the road by which PyTorch 2.8 and newer reach
- * the driver. */
+/* cudaGetDriverEntryPoint in the form of each major: the road by which PyTorch 2.8 and newer reach the driver. */
 #include "runtime.h"
 
-/* A caller that can be told by a status gets success and a null pointer for an unknown name; one
- * that cannot, an error. */
+/* An unknown name is no error here: the pointer is null then and the status says why. */
 static cudaError_t entry_point(const char *symbol, void **function, unsigned int version,
                                unsigned long long flags, int *status) {
     RT_LOAD();
@@ -11,19 +9,18 @@ static cudaError_t entry_point(const char *symbol, void **function, unsigned int
         return rt_fail(cudaErrorInvalidValue);
     CUdriverProcAddressQueryResult query = CU_GET_PROC_ADDRESS_SUCCESS;
     *function = NULL;
-    CUresult result =
-        rt_get_proc_address(symbol, function, (int)version, flags, status ? &query : NULL);
-    if (status) {
+    CUresult result = rt_get_proc_address(symbol, function, (int)version, flags, &query);
+    if (status)
         *status = (int)query;
-        if (result == CUDA_ERROR_NOT_FOUND)
-            result = CUDA_SUCCESS;
-    }
-    return rt_result(result);
+    return rt_result(result == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : result);
 }
 
 #if CUDART_VERSION < 12000
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags) {
-    return entry_point(symbol, function, CUDART_VERSION, flags, NULL);
+    cudaError_t error = entry_point(symbol, function, CUDART_VERSION, flags, NULL);
+    if (error == cudaSuccess && !*function)
+        return rt_fail(cudaErrorSymbolNotFound);
+    return error;
 }
 #else
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,

@@ -1,0 +1,76 @@
+"""Asks the simulated NVML through ctypes what monitoring tools ask; run under scripts/simgpu --mem 2GiB --devices 3."""
+import ctypes
+import os
+import sys
+
+GIB = 1 << 30
+
+
+class Memory(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+class Process(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gpu", ctypes.c_uint), ("compute", ctypes.c_uint)]
+
+
+def memory_of(nvml, device):
+    memory = Memory()
+    assert nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)) == 0
+    assert memory.free + memory.used == memory.total
+    return memory
+
+
+def processes_of(nvml, device, room):
+    processes = (Process * 4)()
+    count = ctypes.c_uint(room)
+    result = nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(count), processes)
+    return result, count.value, processes
+
+
+def check_idle(nvml):
+    count = ctypes.c_uint()
+    assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 1, "uninitialised must be an error"
+    assert nvml.nvmlInit_v2() == 0
+    assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0 and count.value == 3
+    device = ctypes.c_void_p()
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(3, ctypes.byref(device)) == 2
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(device)) == 0
+    name = ctypes.create_string_buffer(64)
+    assert nvml.nvmlDeviceGetName(device, name, 64) == 0 and b"GPU" in name.value
+    assert nvml.nvmlDeviceGetName(device, name, 3) == 7
+    memory = memory_of(nvml, device)
+    assert memory.total == 2 * GIB and memory.used == 0
+    assert processes_of(nvml, device, 4)[:2] == (0, 0)
+    return device
+
+
+def check_busy(nvml, driver, device):
+    """100 MiB on device 1 are seen there, beside the context, and in this process."""
+    context, pointer = ctypes.c_void_p(), ctypes.c_ulonglong()
+    assert driver.cuCtxGetCurrent(ctypes.byref(context)) == 3, "NVML must not initialise CUDA"
+    assert driver.cuInit(0) == 0
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1) == 0
+    assert driver.cuCtxSetCurrent(context) == 0
+    used_before = memory_of(nvml, device).used
+    assert used_before > 0
+    assert driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(100 << 20)) == 0
+    assert memory_of(nvml, device).used == used_before + (100 << 20)
+    assert processes_of(nvml, device, 0)[:2] == (7, 1)
+    result, count, processes = processes_of(nvml, device, 4)
+    assert (result, count) == (0, 1)
+    assert processes[0].pid == os.getpid() and processes[0].used == used_before + (100 << 20)
+    assert driver.cuMemFree_v2(pointer) == 0
+
+
+def main():
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    driver = ctypes.CDLL("libcuda.so.1")
+    device = check_idle(nvml)
+    check_busy(nvml, driver, device)
+    assert nvml.nvmlShutdown() == 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+#!/usr/bin/env bats
+# scripts/simgpu: what it sets, what it refuses, and the real PyTorch on it under three allocator settings.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.."
+    simgpu=scripts/simgpu
+    python=${PYTHON:-build/venv/bin/python}
+}
+
+need_torch() {
+    "$python" tests/sim/gen/find_torch.py >/dev/null 2>&1 || skip "no PyTorch here (scripts/setup-python)"
+}
+
+# last_line TEXT: the output's last line.
+last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
+
+@test "the command runs with the knobs that were asked for" {
+    run $simgpu --mem 6GiB --cc 8.6 --devices 2 --latency card -- env
+    [ "$status" -eq 0 ]
+    [[ $output == *SIMGPU_MEM=6GiB* ]]
+    [[ $output == *SIMGPU_CC=8.6* ]]
+    [[ $output == *SIMGPU_DEVICES=2* ]]
+    [[ $output == *SIMGPU_LATENCY=card* ]]
+}
+
+@test "defaults are a 24 GiB card; a variable of the environment wins over them, an option over both" {
+    run $simgpu env
+    [[ $output == *SIMGPU_MEM=24GiB* ]]
+    [[ $output == *SIMGPU_DATA_LIMIT=64KiB* ]]
+    SIMGPU_MEM=3GiB run $simgpu env
+    [[ $output == *SIMGPU_MEM=3GiB* ]]
+    SIMGPU_MEM=3GiB run $simgpu --mem=5GiB env
+    [[ $output == *SIMGPU_MEM=5GiB* ]]
+}
+
+@test "the user's own preload stays in front, and the search path behind ours is kept" {
+    own=$(echo "$PWD"/build/sim/nvml/libnvidia-ml.so.1)
+    LD_PRELOAD=$own LD_LIBRARY_PATH=/opt/own run $simgpu --cuda 12 env
+    [ "$status" -eq 0 ]
+    [[ $output == *"LD_PRELOAD=$own $PWD/build/sim/rt12/libcudart.so.12"* ]]
+    [[ $output == *"LD_LIBRARY_PATH=$PWD/build/sim/driver:"*":/opt/own"* ]]
+}
+
+@test "a wrong option is one clear line and 125" {
+    for wrong in "--mem 0" "--mem much" "--mem 6XiB" "--cc 89" "--cc 8.9.1" "--devices 9" "--devices -1" \
+        "--latency slow" "--cuda 10" "--log /no/such/folder/log" "--nosuch 1"; do
+        # shellcheck disable=SC2086
+        run $simgpu $wrong -- true
+        [ "$status" -eq 125 ] || { echo "$wrong gave $status: $output"; false; }
+        [ "${#lines[@]}" -eq 1 ]
+        [[ $output == simgpu:\ * ]]
+    done
+    run $simgpu --mem
+    [ "$status" -eq 125 ]
+    run $simgpu
+    [ "$status" -eq 125 ]
+    [ "${#lines[@]}" -eq 1 ]
+}
+
+@test "the command's exit status is its own; missing 127, not executable 126" {
+    run $simgpu -- sh -c 'exit 42'
+    [ "$status" -eq 42 ]
+    run -127 $simgpu -- no-such-command
+    [ "$output" = "simgpu: 'no-such-command' is not found" ]
+    run -127 $simgpu -- ./no-such-file
+    run $simgpu -- ./Makefile
+    [ "$status" -eq 126 ]
+    [ "$output" = "simgpu: './Makefile' is not executable" ]
+    run $simgpu -- ./tests
+    [ "$status" -eq 126 ]
+}
+
+@test "a missing build is said with the target that makes it" {
+    copy=$BATS_TEST_TMPDIR/copy
+    mkdir -p "$copy/scripts"
+    cp scripts/simgpu "$copy/scripts"
+    run "$copy/scripts/simgpu" true
+    [ "$status" -eq 125 ]
+    [ "$output" = "simgpu: build/sim/driver/libcuda.so.1 is missing: run 'make sim' first" ]
+}
+
+@test "a checkout whose path the loader cannot take is refused" {
+    copy="$BATS_TEST_TMPDIR/with space"
+    mkdir -p "$copy/scripts"
+    cp scripts/simgpu "$copy/scripts"
+    run "$copy/scripts/simgpu" true
+    [ "$status" -eq 125 ]
+    [[ $output == *"space or a colon"* ]]
+}
+
+@test "each runtime has its SONAME, one version node of that name, and every name of the vendor's" {
+    for soname in 11/libcudart.so.11.0 12/libcudart.so.12 13/libcudart.so.13; do
+        ours=build/sim/rt$soname
+        vendors=build/headers/cu${soname%%/*}/lib/${soname#*/}
+        readelf -dW "$ours" | grep -q "SONAME.*\[${soname#*/}\]"
+        nm -D --defined-only "$ours" | grep -q "T cudaMalloc@@${soname#*/}\$"
+        lacking=$(comm -23 <(nm -D --defined-only "$vendors" | sed 's/.* //; s/@.*//' | grep -E '^(__)?cuda[A-Z]' | sort -u) \
+            <(nm -D --defined-only "$ours" | sed 's/.* //; s/@.*//' | sort -u))
+        [ -z "$lacking" ] || { echo "lacking: $lacking"; false; }
+        ! nm -D --defined-only "$ours" | grep -E ' T rt_| T registry_'
+    done
+}
+
+@test "the log tells what the device did" {
+    need_torch
+    log=$BATS_TEST_TMPDIR/log
+    run $simgpu --log "$log" -- "$python" -c 'import torch; torch.empty(1 << 20, device="cuda")'
+    [ "$status" -eq 0 ]
+    [ -s "$log" ]
+}
+
+@test "NVML tells the device's memory and counts devices without initialising CUDA" {
+    run $simgpu --mem 2GiB --devices 3 -- python3 tests/sim/nvml_check.py
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+}
+
+@test "PyTorch says what it has reserved" {
+    need_torch
+    run $simgpu --mem 24GiB -- "$python" -c \
+        'import torch; x = torch.empty(1 << 20, device="cuda"); print(torch.cuda.memory_reserved())'
+    [ "$status" -eq 0 ]
+    last_line 20971520
+}
+
+@test "PyTorch's layers, streams and graphs: default allocator" {
+    need_torch
+    run $simgpu --mem 6GiB -- "$python" tests/sim/bringup.py
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    last_line OK
+}
+
+@test "PyTorch's layers, streams and graphs: expandable segments" {
+    need_torch
+    PYTORCH_ALLOC_CONF=expandable_segments:True run $simgpu --mem 6GiB -- "$python" tests/sim/bringup.py
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    last_line OK
+}
+
+@test "PyTorch's layers, streams and graphs: cudaMallocAsync" {
+    need_torch
+    PYTORCH_ALLOC_CONF=backend:cudaMallocAsync run $simgpu --mem 6GiB -- "$python" tests/sim/bringup.py
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    [[ $output == *OK* ]]
+}
