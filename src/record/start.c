@@ -142,8 +142,7 @@ static void describe_choices(struct vramgc_file *file) {
     text_copy(file->alloc_conf_why, sizeof file->alloc_conf_why, self.conf.why);
     text_copy(file->mode, sizeof file->mode, modes[self.options.mode]);
     text_copy(file->mode_why, sizeof file->mode_why,
-              self.options.mode == MODE_AUTO ? "auto: the best this version of vramgc has"
-                                             : "VRAMGC_MODE");
+              self.options.mode == MODE_AUTO ? "chosen by auto" : "VRAMGC_MODE");
     for (int id = 0; id < REAL_COUNT && id < VRAMGC_MAX_HOOKS; id++)
         text_copy(file->hooks[id].name, sizeof file->hooks[id].name, real_table[id].symbol);
     file->hook_count = min_u64(REAL_COUNT, VRAMGC_MAX_HOOKS);

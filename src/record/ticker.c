@@ -161,6 +161,15 @@ static void flush(struct device *device, struct vramgc_action action) {
     conclude(device, &action);
 }
 
+/* Only what the GPU has finished with can be trimmed; waiting for it holds up nobody but us. */
+static bool wait_for_gpu(struct device *device) {
+    real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
+    real_cuCtxSynchronize_t synchronize = REAL(cuCtxSynchronize);
+    CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
+    return context && set_current && synchronize && set_current(context) == CUDA_SUCCESS &&
+           synchronize() == CUDA_SUCCESS;
+}
+
 static void trim(struct device *device, struct vramgc_action action, uint64_t idle_bytes,
                  CUmemoryPool pool) {
     real_cuMemPoolTrimTo_t trim_to = REAL(cuMemPoolTrimTo);
@@ -168,7 +177,7 @@ static void trim(struct device *device, struct vramgc_action action, uint64_t id
     action.kind = VRAMGC_ACTION_TRIM;
     action.before_bytes = idle_bytes;
     if (!action.observed) {
-        if (!trim_to || trim_to(pool, 0) != CUDA_SUCCESS)
+        if (!trim_to || !wait_for_gpu(device) || trim_to(pool, 0) != CUDA_SUCCESS)
             return;
         action.after_bytes = pool_idle_bytes(action.device, &pool);
     }

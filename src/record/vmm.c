@@ -97,6 +97,17 @@ static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_
         figure_add(&store_file()->process.internal_errors, 1);
 }
 
+/* Expandable segments grow without a cudaMalloc at which the threshold would be looked at: if this
+ * growth crosses it, our thread looks now and not at its next step. */
+static void kick_if_over_threshold(struct device *device) {
+    uint64_t total = atomic_load_explicit(&device->total_bytes, memory_order_relaxed);
+    uint64_t used = minus_u64(total, device_free_bytes(device));
+    uint64_t gain = figure_get(&device->out->stats.releasable_bytes.current);
+    bool over = (double)used * 100 > record_options()->threshold * (double)total;
+    if (over && gain > 0 && gain >= record_options()->min_gain)
+        ticker_kick();
+}
+
 void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
                     bool allocator) {
     if (!record_ready() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -108,6 +119,8 @@ void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *
     record_granted(bytes);
     stacks_note(bytes);
     add_handle(handle, bytes, device_index(device), allocator ? FLAG_ALLOCATOR : 0);
+    if (allocator)
+        kick_if_over_threshold(device);
 }
 
 /* The size of an imported handle is learnt when it is mapped. */
