@@ -80,9 +80,10 @@ void record_gone(const struct record_taken *taken);
 void record_refused(enum real_id id, uint64_t bytes);
 void record_granted(uint64_t bytes);
 
-/* Whether this cudaMalloc of PyTorch's allocator is to be answered with out of memory, so that it
- * empties its cache and asks again. */
-bool record_refuse_segment(const void *caller, uint64_t bytes);
+/* Whether this cudaMalloc is to be answered with out of memory, so that PyTorch's allocator empties
+ * its cache and asks again. allocator: as above; for others never, but a reclaim that is due is left
+ * to the ticker. */
+bool record_refuse_segment(bool allocator, uint64_t bytes);
 
 /* Virtual memory management. allocator: as above. */
 void record_reserved(uint64_t address, uint64_t bytes, bool allocator);

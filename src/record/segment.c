@@ -9,10 +9,10 @@
 
 static atomic_bool broken; /* a refusal of ours once became a real error */
 
-static struct soft_oom_facts facts_of(struct device *device, const void *caller) {
+static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
     const struct record_thread *thread = &record_thread;
     return (struct soft_oom_facts){
-        .from_allocator = caller != NULL,
+        .from_allocator = allocator,
         .stream_asked = thread->stream_asked,
         .stream_capturing = thread->stream_capturing,
         .capturing = record_capturing(),
@@ -100,52 +100,73 @@ static void end_refusal(struct device *device) {
     acted(device, gained);
 }
 
-bool record_refuse_segment(const void *caller, uint64_t bytes) {
-    struct record_thread *thread = &record_thread;
-    struct device *device = record_ready() ? device_current() : NULL;
-    if (!device)
-        return false;
-    if (thread->refusal && thread->refusal->request_bytes == bytes)
-        figure_add(&device->out->stats.alloc_retries, 1);
-    if (thread->refused_bytes) {
+/* The refusal was the error, or nobody knows what became of it. Whatever the reason, no more. */
+static void refusal_failed(const char *how) {
+    record_thread.refused_bytes = 0;
+    atomic_store(&broken, true);
+    figure_add(&store_file()->process.internal_errors, 1);
+    LOG(LOG_ERROR, "a refused cudaMalloc %s; vramgc will not refuse again in this process", how);
+}
+
+static void conclude_refusal(struct device *device, uint64_t bytes) {
+    if (bytes == record_thread.refused_bytes)
         end_refusal(device);
-        return false;
-    }
-    if (record_capturing() || !device_read_memory(device))
+    else
+        refusal_failed("was not asked for again");
+}
+
+/* What cannot be had here is left to the ticker, which decides for itself. */
+static void leave_to_ticker(struct device *device, enum soft_oom verdict) {
+    atomic_store(&device->verdict, verdict);
+    atomic_store(&device->wanted, true);
+    ticker_kick();
+}
+
+static void count_retry(struct device *device, uint64_t bytes) {
+    const struct vramgc_refusal *refusal = record_thread.refusal;
+    if (refusal && refusal->request_bytes == bytes)
+        figure_add(&device->out->stats.alloc_retries, 1);
+}
+
+/* The facts are taken before a pending refusal is concluded: its retry is never refused. */
+static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
+    struct soft_oom_facts facts = facts_of(device, allocator);
+    if (allocator && record_thread.refused_bytes)
+        conclude_refusal(device, bytes);
+    if (!facts.capturing && !device_read_memory(device))
         return false;
     struct policy_decision decision = decide(device, bytes);
     if (!decision.flush)
         return false;
-    struct soft_oom_facts facts = facts_of(device, caller);
     enum soft_oom verdict = soft_oom_check(&facts);
-    if (decision.observed) {
-        note_observed(device, bytes, (uint32_t)decision.reason);
+    if (verdict != SOFT_OOM_SAFE) {
+        leave_to_ticker(device, verdict);
         return false;
     }
-    if (verdict != SOFT_OOM_SAFE) {
-        atomic_store(&device->verdict, verdict);
-        atomic_store(&device->wanted, true);
-        ticker_kick();
+    if (decision.observed) {
+        note_observed(device, bytes, (uint32_t)decision.reason);
         return false;
     }
     begin_refusal(device, bytes, (uint32_t)decision.reason);
     return true;
 }
 
+bool record_refuse_segment(bool allocator, uint64_t bytes) {
+    struct device *device = record_ready() ? device_current() : NULL;
+    if (!device)
+        return false;
+    if (allocator)
+        count_retry(device, bytes);
+    return refuse(device, allocator, bytes);
+}
+
 void record_out_of_memory(unsigned index) {
     struct device *device = record_is_on() ? device_at(index) : NULL;
-    struct record_thread *thread = &record_thread;
     if (!device)
         return;
     figure_add(&device->out->stats.ooms, 1);
-    if (!thread->refused_bytes)
-        return;
-    /* The allocator did not ask again: this refusal was the error. Whatever the reason, no more. */
-    thread->refused_bytes = 0;
-    atomic_store(&broken, true);
-    figure_add(&store_file()->process.internal_errors, 1);
-    LOG(LOG_ERROR, "a refused cudaMalloc became an out-of-memory error of the program; "
-                   "vramgc will not refuse again in this process");
+    if (record_thread.refused_bytes) /* the allocator did not ask again */
+        refusal_failed("became an out-of-memory error of the program");
 }
 
 /* Free and idle bytes together would have been enough: memory was there, but in pieces. */

@@ -47,7 +47,7 @@ struct policy_settings record_policy_settings(void) {
         .hysteresis_percent = options->hysteresis,
         .cooldown_ns = options->cooldown,
         .min_gain_bytes = options->min_gain,
-        .quiet_ns = options->quiet,
+        .quiet_ns = options->rest,
         .lowvram = options->lowvram,
     };
     return settings;
@@ -153,6 +153,7 @@ static void forked_child(void) {
         return;
     log_silence();
     store_abandon();
+    python_forget();
     devices_forget();
     memory_unlock();
     vmm_unlock();
@@ -172,6 +173,8 @@ static void start(void) {
     store_open(self.options.out);
     stacks_open((unsigned)self.options.backtrace);
     pthread_atfork(NULL, NULL, forked_child);
+    /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
+    atexit(ticker_stop);
     if (!ticker_start())
         LOG(LOG_WARN, "no thread could be started: nothing is reclaimed at rest");
     LOG(LOG_INFO, "recording to %s; mode %s (%s); allocator setting %s (%s)", store_path(),

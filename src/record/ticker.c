@@ -36,6 +36,7 @@ static struct {
     atomic_bool stopping, busy;
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns;
+    uint64_t actions_logged;
 } self;
 
 static void read_memory(struct device *device) {
@@ -105,8 +106,10 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
     text_add_decimal(&text, (double)action->before_bytes / 0x1p30, 2);
     text_add(&text, "} after={'gpu': ");
     text_add_decimal(&text, (double)action->after_bytes / 0x1p30, 2);
-    text_format(&text, "} device=cuda:%u fn=%s time=", action->device,
-                *action->function ? action->function : "?");
+    text_add(&text, "} device=cuda");
+    if (action->device > 0)
+        text_format(&text, ":%u", action->device);
+    text_format(&text, " fn=%s time=", *action->function ? action->function : "?");
     text_add_decimal(&text, (double)action->took_ns / 1e9, 3);
     LOG(LOG_DEBUG, "%s", line);
 }
@@ -129,11 +132,25 @@ static void log_action(const struct vramgc_action *action, uint64_t total_bytes)
     log_as_sdnext(action, total_bytes);
 }
 
+/* All that is new: refusals are made under the allocator's lock, where nothing may be logged. */
+static void log_actions(void) {
+    const struct vramgc_file *file = store_file();
+    uint64_t written = figure_get(&file->actions_written);
+    if (written - self.actions_logged > VRAMGC_MAX_ACTIONS)
+        self.actions_logged = written - VRAMGC_MAX_ACTIONS;
+    for (; self.actions_logged < written; self.actions_logged++) {
+        uint64_t index = self.actions_logged;
+        const struct vramgc_action *slot = &file->actions[index % VRAMGC_MAX_ACTIONS];
+        if (__atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE) != index + 1)
+            return; /* being written */
+        log_action(slot, file->devices[slot->device].total_bytes);
+    }
+}
+
 static void conclude(struct device *device, const struct vramgc_action *action) {
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);
     store_action(action);
-    log_action(action, atomic_load(&device->total_bytes));
     if (action->observed) {
         figure_add(&stats->would_reclaims, 1);
         return;
@@ -144,7 +161,8 @@ static void conclude(struct device *device, const struct vramgc_action *action) 
     figure_add(action->kind == VRAMGC_ACTION_TRIM ? &stats->pool_trims : &stats->flushes, 1);
 }
 
-static void flush(struct device *device, struct vramgc_action action) {
+/* These two say whether anything was done. */
+static bool flush(struct device *device, struct vramgc_action action) {
     const uint64_t *reserved = &device->out->stats.reserved_bytes.current;
     uint64_t start = clock_ns();
     bool want_function = log_wants(LOG_DEBUG);
@@ -193,10 +211,10 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
         .observed = decision.observed,
         .used_bytes = figure_get(&device->out->stats.used_bytes.current),
     };
-    if (decision.flush)
-        flush(device, action);
-    if (decision.trim)
-        trim(device, action, idle_bytes, pool);
+    bool flushed = decision.flush && flush(device, action);
+    bool trimmed = decision.trim && trim(device, action, idle_bytes, pool);
+    if (!flushed && !trimmed)
+        return; /* without a Python it cannot be done here: a refused request may still do it */
     read_memory(device);
     lock_take(&device->policy_lock);
     policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
@@ -250,7 +268,7 @@ static void look_at(unsigned index, uint64_t now) {
 
 static uint64_t step_ns(uint64_t now) {
     const struct options *options = record_options();
-    uint64_t step = min_u64(options->sample, options->lowvram ? options->quiet / 2 : SECOND_NS);
+    uint64_t step = min_u64(options->sample, options->lowvram ? options->rest / 2 : SECOND_NS);
     uint64_t idle = now - self.changed_ns;
     if (idle > SLOW_AFTER_NS)
         step = max_u64(step, min_u64(idle / 8, SLOWEST_STEP_NS));
@@ -272,14 +290,25 @@ static void relax_capture_mode(void) {
         exchange(&mode);
 }
 
+/* Python may end our thread where it waits for the GIL; nobody shall wait for it then. */
+static void thread_ends(void *unused) {
+    (void)unused;
+    python_thread_ended();
+    atomic_store(&self.busy, false);
+}
+
 static void *ticker(void *unused) {
     relax_capture_mode();
+    pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
         uint64_t now = clock_ns();
         atomic_store(&self.busy, true);
+        if (record_policy_settings().mode == POLICY_FLUSH)
+            python_prepare();
         for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
             look_at(i, now);
         stacks_name();
+        log_actions();
         figure_set(&store_file()->latest_ns, now);
         if (now - self.copied_ns >= COPY_OUT_NS) {
             self.copied_ns = now;
@@ -288,6 +317,7 @@ static void *ticker(void *unused) {
         atomic_store(&self.busy, false);
         wait_for(step_ns(now));
     }
+    pthread_cleanup_pop(0);
     return unused;
 }
 
@@ -319,4 +349,6 @@ void ticker_stop(void) {
     ticker_kick();
     for (int i = 0; i < STOP_PATIENCE_MS && atomic_load(&self.busy); i++)
         nanosleep(&step, NULL);
+    if (!atomic_load(&self.busy))
+        log_actions();
 }
