@@ -109,17 +109,17 @@ def vramgc_environment(args, report):
     return env
 
 
-def command(args, device_bytes, figures, report_json):
+def command(args, device_bytes, figures, at_rest):
     words = []
     if device_bytes is not None:
         words += [ROOT / "scripts" / "simgpu", "--mem", str(device_bytes), "--"]
     if args.vramgc != "off":
         if not (BUILD / "vramgc").exists():
             raise Failure("build/vramgc is missing; run make first")
-        words += [BUILD / "vramgc", "run", "--json", report_json, "--"]
+        words += [BUILD / "vramgc", "run", "--"]
     words += [sys.executable, ROOT / "tests" / "lab" / "run.py", args.workload, "--json", figures]
     words += ["--collect", args.collect] if args.collect else []
-    words += ["--events"] if args.vramgc == "off" else []
+    words += ["--events"] if args.vramgc == "off" else ["--report", at_rest]
     words += [] if args.quiet else ["--verbose"]
     return [str(word) for word in words]
 
@@ -129,9 +129,18 @@ def read_json(path):
         return json.load(file)
 
 
+def report(path):
+    """What `vramgc report --json` says of a statistics file."""
+    words = [str(BUILD / "vramgc"), "report", "--json", path]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise Failure(f"`{' '.join(words)}` ended with status {done.returncode}")
+    return json.loads(done.stdout)
+
+
 def from_report(report):
-    """The figures that only libvramgc.so knows, from `vramgc report --json`."""
-    device = report["devices"][0]
+    """The figures that only libvramgc.so knows."""
+    device = report["processes"][0]["devices"][0]
     events = device["held_over_live_events"]
     return {
         "held_peak_bytes": device["held_bytes"]["peak"],
@@ -146,17 +155,17 @@ def measure(args, device_bytes):
     """One run; every key of KEYS, and context_bytes."""
     (BUILD / "lab").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD / "lab") as folder:
-        figures, report_json = f"{folder}/figures.json", f"{folder}/report.json"
+        figures, at_rest = f"{folder}/figures.json", f"{folder}/at-rest.vramgc"
         env = environment(args) | {"TMPDIR": folder}
         if args.vramgc != "off":
             env |= vramgc_environment(args, os.path.abspath(args.report or f"{folder}/run.vramgc"))
-        words = command(args, device_bytes, figures, report_json)
+        words = command(args, device_bytes, figures, at_rest)
         status = subprocess.run(words, env=env, stdout=sys.stderr, check=False).returncode
         if not os.path.exists(figures):
             raise Failure(f"the workload's process ended with status {status} and left no figures")
         result = {"reclaims": 0, "reclaim_ns": 0} | read_json(figures) | {"setting": args.setting}
         if args.vramgc != "off":
-            result |= from_report(read_json(report_json))
+            result |= from_report(report(at_rest))
     return result
 
 

@@ -27,6 +27,13 @@ def vramgc_held_bytes():
     return snapshot.held_bytes
 
 
+def write_report(path):
+    """vramgc's statistics so far: what comes later, the interpreter's own end, is no part of the workload."""
+    function = getattr(ctypes.CDLL(None), "vramgc_write_report", None)
+    if function is None or function(path.encode()) != 0:
+        raise OSError(f"libvramgc.so did not write {path}")
+
+
 def record_events():
     """Switches the trace on where the allocator keeps one; backend:cudaMallocAsync keeps none."""
     if torch.cuda.memory.get_allocator_backend() == "native":

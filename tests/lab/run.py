@@ -20,6 +20,7 @@ def arguments():
     parser.add_argument("workload", choices=workloads.NAMES)
     parser.add_argument("--collect", choices=["seed"], help="what the web UI does after each stage")
     parser.add_argument("--events", action="store_true", help="compute held_over_live_mean from PyTorch's trace")
+    parser.add_argument("--report", metavar="FILE", help="have libvramgc.so write its statistics there after the rest")
     parser.add_argument("--verbose", action="store_true", help="a line for each job on standard error")
     parser.add_argument("--json", required=True, metavar="FILE", help="where the figures go")
     return parser.parse_args()
@@ -60,6 +61,8 @@ def main():
     result |= {"seconds": round(time.monotonic() - begin, 3), "ok": error is None, "error": error}
     time.sleep(REST_SECONDS)
     result |= {"held_rest_bytes": measure.held_now()} | measure.figures(session)
+    if args.report:
+        measure.write_report(args.report)
     result["held_over_live_mean"] = measure.held_over_live_mean() if args.events else None
     with open(args.json, "w", encoding="utf-8") as file:
         json.dump(result, file)
