@@ -62,7 +62,7 @@ static void write_paragraphs(const char *text) {
 }
 
 static void write_overview(void) {
-    printf("vramgc %s: gives idle GPU memory of PyTorch programs back, and tells where it went\n\n",
+    printf("vramgc %s: gives idle GPU memory back and tells where it went\n\n",
            VRAMGC_VERSION);
     puts("  vramgc run ./webui.sh                    with statistics at the end");
     puts("  vramgc run --lowvram python launch.py    and idle memory given back at once\n");
@@ -72,8 +72,8 @@ static void write_overview(void) {
                command->operands);
         help_wrapped(stdout, 8, command->summary);
     }
-    puts("\n`vramgc help COMMAND` shows its options. Without the launcher:\n"
-         "LD_PRELOAD=.../libvramgc.so python launch.py, with the settings of `vramgc help env`.");
+    puts("\n`vramgc help COMMAND` shows its options. Without the launcher, with the settings\n"
+         "of `vramgc help env`: LD_PRELOAD=.../libvramgc.so python launch.py");
 }
 
 static void write_command(const struct command *command) {

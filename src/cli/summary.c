@@ -108,9 +108,7 @@ static void write_process(FILE *out, const struct record *record, const char *en
 static void write_process_row(FILE *out, const struct record *record) {
     char right[96];
     struct text text = TEXT_IN(right);
-    struct figure held = show_bytes((uint64_t)(record_held_peak(record) < 1.8e19
-                                                   ? record_held_peak(record)
-                                                   : 1.8e19));
+    struct figure held = show_bytes(to_u64(record_held_peak(record)));
     text_format(&text, "pid %llu   held %s   %s", (unsigned long long)record->file->pid, held.text,
                 show_end(record).text);
     write_edges(out, record->file->command_line, right);

@@ -12,6 +12,12 @@ const char *unit_name(enum unit unit) {
     return names[unit];
 }
 
+uint64_t to_u64(double value) {
+    if (!(value > 0))
+        return 0;
+    return value < 18446744073709551615.0 ? (uint64_t)value : UINT64_MAX;
+}
+
 struct figure show_bytes(uint64_t bytes) {
     struct figure figure;
     struct text text = TEXT_IN(figure.text);

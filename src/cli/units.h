@@ -28,6 +28,10 @@ struct figure show_clock(uint64_t ns);      /* 1:03:55 since the start; 3:55.870
 struct figure show_real(bool known, double value, unsigned decimals); /* 1.25, or - */
 struct figure show_unit(enum unit unit, uint64_t value);
 
+/* A sum or quotient of figures as a number of their unit again; what is too large, or no number,
+ * becomes the nearest there is. */
+uint64_t to_u64(double value);
+
 /* "SIGTERM", or "signal 77". */
 struct figure show_signal(int number);
 

@@ -94,11 +94,6 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
     return tally->highest && much_idle(tally->highest) ? VERDICT_IDLE : VERDICT_OK;
 }
 
-/* A sum of figures as a number of its unit again. */
-static uint64_t whole(double sum) {
-    return sum < 1.8e19 ? (uint64_t)sum : UINT64_MAX;
-}
-
 static void say_refused(struct text *text, const struct tally *tally, enum verdict_code code) {
     if (code == VERDICT_FRAGMENTATION)
         text_format(text,
@@ -109,7 +104,7 @@ static void say_refused(struct text *text, const struct tally *tally, enum verdi
         text_add(text, "Memory was lacking: what was live, and other programs, left too little.");
     if (tally->ooms > 0)
         text_format(text, " PyTorch reported out of memory %s %s.",
-                    show_count(whole(tally->ooms)).text, tally->ooms < 2 ? "time" : "times");
+                    show_count(to_u64(tally->ooms)).text, tally->ooms < 2 ? "time" : "times");
 }
 
 static void say_fine(struct text *text, const struct tally *tally, enum verdict_code code) {
@@ -125,13 +120,13 @@ static void say_fine(struct text *text, const struct tally *tally, enum verdict_
 static void say_reclaims(struct text *text, const struct tally *tally) {
     if (tally->reclaims > 0)
         text_format(text, " %s %s gave back %s and took %s together.",
-                    show_count(whole(tally->reclaims)).text,
+                    show_count(to_u64(tally->reclaims)).text,
                     tally->reclaims < 2 ? "reclaim" : "reclaims",
-                    show_bytes(whole(tally->reclaimed_bytes)).text,
-                    show_time(whole(tally->reclaim_ns)).text);
+                    show_bytes(to_u64(tally->reclaimed_bytes)).text,
+                    show_time(to_u64(tally->reclaim_ns)).text);
     if (tally->would_reclaims > 0)
         text_format(text, " Mode observe: %s %s would have been made.",
-                    show_count(whole(tally->would_reclaims)).text,
+                    show_count(to_u64(tally->would_reclaims)).text,
                     tally->would_reclaims < 2 ? "reclaim" : "reclaims");
     if (tally->granted > 0)
         text_format(text, " %s refused %s granted when asked again.",

@@ -1,0 +1,22 @@
+# e2e.mk: tests of the command from outside, with bats (run.bats, report.bats). Needs no GPU and no PyTorch.
+
+E2E := $(BUILD)/e2e
+E2E_FILE := tests/e2e/make_file.c tests/e2e/make_file.h include/vramgc_format.h src/stats.def
+
+$(E2E)/make_file: tests/e2e/make_file_main.c $(E2E_FILE)
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Wall -Wextra -Werror $(filter %.c,$^) -o $@
+
+$(E2E)/libfake.so: tests/e2e/fake_library.c src/base/text.c $(E2E_FILE)
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
+
+$(E2E)/libempty.so:
+	@mkdir -p $(@D)
+	@echo 'int vramgc_test_nothing;' | $(CC) -x c -fPIC -shared - -o $@
+
+.PHONY: e2e e2e-check
+e2e: $(BUILD)/vramgc $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so
+
+e2e-check: e2e
+	@E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" bats tests/e2e

@@ -1,0 +1,71 @@
+/* fake_library.c: stands in for libvramgc.so where the launcher is tested: a process whose name is
+ * in FAKE_CUDA "uses CUDA", that is, leaves a statistics file as the library would. */
+#include "make_file.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static unsigned long long start_ticks(void) {
+    char line[1024] = "";
+    FILE *stream = fopen("/proc/self/stat", "r");
+    if (stream && !fgets(line, sizeof line, stream))
+        line[0] = 0;
+    if (stream)
+        fclose(stream);
+    char *field = strrchr(line, ')');
+    for (int i = 0; field && i < 20; i++)
+        field = strchr(field + 1, ' ');
+    return field ? strtoull(field, NULL, 10) : 0;
+}
+
+static void identify(struct vramgc_file *file) {
+    struct timespec now;
+    const char *run_id = getenv("VRAMGC_RUN_ID");
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    file->pid = (uint64_t)getpid();
+    file->process_start = start_ticks();
+    file->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    file->latest_ns = file->started_ns + 5000000000;
+    file->end = VRAMGC_END_UNKNOWN;
+    text_copy(file->run_id, sizeof file->run_id, run_id ? run_id : "");
+    text_copy(file->command_line, sizeof file->command_line, program_invocation_name);
+}
+
+static int create(const char *pattern) {
+    char path[PATH_MAX];
+    struct text text = TEXT_IN(path);
+    text_add_pattern(&text, pattern);
+    size_t end = text.length;
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    for (int i = 1; file < 0 && errno == EEXIST && i < 10; i++) {
+        text.length = end;
+        text_format(&text, ".%d", i);
+        file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    }
+    return file;
+}
+
+__attribute__((constructor)) static void start(void) {
+    const char *names = getenv("FAKE_CUDA"), *scenario = getenv("FAKE_SCENARIO");
+    const char *pattern = getenv("VRAMGC_OUT");
+    if (!names || !strstr(names, program_invocation_short_name) || !pattern)
+        return;
+    int fd = create(pattern);
+    if (fd < 0 || ftruncate(fd, (off_t)sizeof(struct vramgc_file)) != 0)
+        return;
+    struct vramgc_file *file =
+        mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (file == MAP_FAILED)
+        return;
+    make_file(file, scenario ? scenario : "plain");
+    identify(file);
+}

@@ -1,0 +1,86 @@
+# helpers.bash: what the tests of the command share. Each test has a folder of its own with vramgc and, as libvramgc.so, the
+# shellcheck shell=bash disable=SC2034
+# stand-in of fake_library.c, so that nothing here depends on a GPU or on the real library.
+
+setup() {
+    top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    built=${E2E_BUILD:-$top/build/e2e}
+    work=$BATS_TEST_TMPDIR
+    mkdir -p "$work/bin" "$work/cwd"
+    cp "${VRAMGC_UNDER_TEST:-$top/build/vramgc}" "$work/bin/vramgc"
+    cp "$built/libfake.so" "$work/bin/libvramgc.so"
+    library=$work/bin/libvramgc.so
+    vramgc=$work/bin/vramgc
+    make_file=$built/make_file
+    cd "$work/cwd" || return 1
+    unset "${!VRAMGC_@}" LD_PRELOAD LD_LIBRARY_PATH NO_TCMALLOC FAKE_CUDA FAKE_SCENARIO
+}
+
+# Runs a command with standard error apart: sets status, output, errors.
+run_apart() {
+    status=0
+    output=$("$@" 2>"$work/stderr") || status=$?
+    errors=$(cat "$work/stderr")
+}
+
+# Fails with both texts unless they are equal.
+equal() {
+    [ "$1" = "$2" ] || {
+        printf 'expected: %s\nbut was:  %s\n' "$2" "$1" >&2
+        return 1
+    }
+}
+
+contains() {
+    case $1 in
+        *"$2"*) ;;
+        *)
+            printf 'expected to find: %s\nin: %s\n' "$2" "$1" >&2
+            return 1
+            ;;
+    esac
+}
+
+contains_not() {
+    case $1 in
+        *"$2"*)
+            printf 'expected not to find: %s\nin: %s\n' "$2" "$1" >&2
+            return 1
+            ;;
+    esac
+}
+
+one_line() {
+    equal "$(printf '%s\n' "$1" | wc -l)" 1
+}
+
+# A script $1 with the text of standard input.
+script() {
+    { echo '#!/bin/sh'; cat; } >"$1"
+    chmod +x "$1"
+}
+
+# Waits until the file $1 is there.
+await() {
+    local i
+    for ((i = 0; i < 200; i++)); do
+        [ -e "$1" ] && return 0
+        sleep 0.05
+    done
+    echo "$1 did not appear" >&2
+    return 1
+}
+
+# Compares a text with the file golden/$1; UPDATE_GOLDEN=1 writes it instead.
+golden() {
+    local file=$BATS_TEST_DIRNAME/golden/$1
+    if [ -n "${UPDATE_GOLDEN:-}" ]; then
+        printf '%s\n' "$2" >"$file"
+    fi
+    diff -u "$file" <(printf '%s\n' "$2") >&2
+}
+
+# Reports hold the version, which changes with each commit.
+without_version() {
+    sed -E 's/^-- vramgc [^ ]+ -+/-- vramgc VERSION ---/; s/("tool": .*"version": )"[^"]*"/\1"VERSION"/'
+}

@@ -1,0 +1,269 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154,SC2016,SC2238,SC2034
+# What is read and said: report, diff, env, help; good files and bad ones.
+
+load helpers
+
+scenarios='plain fragmented full two-devices unknown observe'
+
+make() {
+    "$make_file" "$@"
+}
+
+@test "report: the page of each kind of file is as it should be" {
+    for scenario in $scenarios hostile; do
+        make "$scenario" "$scenario.vramgc"
+        run "$vramgc" report "$scenario.vramgc"
+        equal "$status" 0
+        golden "$scenario.txt" "$(without_version <<<"$output")"
+    done
+}
+
+@test "report: the JSON of each kind of file is as it should be" {
+    for scenario in fragmented unknown; do
+        make "$scenario" "$scenario.vramgc"
+        run "$vramgc" report --json "$scenario.vramgc"
+        equal "$status" 0
+        golden "$scenario.json" "$(without_version <<<"$output")"
+    done
+}
+
+@test "report: every kind of JSON is valid by the schema" {
+    python=$top/build/venv/bin/python
+    "$python" -c 'import jsonschema' 2>/dev/null || python=python3
+    "$python" -c 'import jsonschema' 2>/dev/null || skip "Python's jsonschema is not there"
+    for scenario in $scenarios hostile; do
+        make "$scenario" "$scenario.vramgc"
+    done
+    "$vramgc" report --json ./*.vramgc >all.json
+    FAKE_CUDA=true "$vramgc" run --no-summary --json run.json true
+    "$vramgc" run --no-summary --json none.json true
+    "$python" - "$top/src/cli/schema.json" all.json run.json none.json <<'PYTHON'
+import copy, json, sys, jsonschema
+schema = json.load(open(sys.argv[1]))
+jsonschema.Draft202012Validator.check_schema(schema)
+check = jsonschema.Draft202012Validator(schema)
+for name in sys.argv[2:]:
+    check.validate(json.load(open(name)))
+report = json.load(open(sys.argv[2]))
+for spoil in (lambda r: r["processes"][0].pop("pid"),
+              lambda r: r["processes"][0]["devices"][0]["held_bytes"].update(peak="much"),
+              lambda r: r["processes"][1]["actions"][0].pop("kind")):
+    spoiled = copy.deepcopy(report)
+    spoil(spoiled)
+    assert not check.is_valid(spoiled), "the schema accepts what it must not"
+PYTHON
+}
+
+@test "help schema: the checked-in schema is what the program writes (else: make schema)" {
+    "$vramgc" help schema >schema.json
+    diff -u "$top/src/cli/schema.json" schema.json
+}
+
+@test "report: pages are at most 80 columns wide, but for commands to paste" {
+    for scenario in $scenarios hostile; do
+        make "$scenario" "$scenario.vramgc"
+        widest=$("$vramgc" report "$scenario.vramgc" | grep -v '^Details\|^As JSON\|^Compare' |
+            LC_ALL=C.UTF-8 awk '{ if (length($0) > n) n = length($0) } END { print n }')
+        [ "$widest" -le 80 ]
+    done
+}
+
+@test "report: the table adds up" {
+    make plain p.vramgc
+    "$vramgc" report --json p.vramgc | python3 -c '
+import json, sys
+d = json.load(sys.stdin)["processes"][0]["devices"][0]
+for name in ("division_at_peak", "division_at_end"):
+    part = d[name]
+    assert part["held_bytes"] + part["others_bytes"] + part["free_bytes"] == d["total_bytes"], part
+assert d["division_at_peak"]["held_bytes"] == d["held_bytes"]["peak"]'
+}
+
+@test "report: nothing in a file can steer the terminal" {
+    make hostile h.vramgc
+    for form in --text --all --json; do
+        "$vramgc" report $form h.vramgc >out
+        equal "$(LC_ALL=C grep -c '[^[:print:]]' out)" 0
+    done
+}
+
+@test "report: a running process is told from one that is gone" {
+    sleep 60 &
+    pid=$!
+    make plain r.vramgc pid "$pid"
+    run "$vramgc" report r.vramgc
+    contains "$output" 'runs still'
+    contains "$output" ' now'
+    run "$vramgc" report --json r.vramgc
+    contains "$output" '"how": "running"'
+    kill "$pid"
+    wait "$pid" || true
+    run "$vramgc" report r.vramgc
+    contains "$output" 'ended without exit handlers'
+}
+
+@test "report: bad files are told in one line each, with status 1" {
+    make plain good
+    head -c 100000 good >cut
+    head -c 20 good >stub
+    : >empty
+    echo 'import torch' >foreign
+    cp good version && printf '\x07\0\0\0' | dd of=version bs=1 seek=8 conv=notrunc status=none
+    cp good order && printf '\0\0\0\x01' | dd of=order bs=1 seek=8 conv=notrunc status=none
+    cp good damaged && printf '\x07' | dd of=damaged bs=1 seek=16 conv=notrunc status=none
+    mkdir folder
+    mkfifo pipe
+    while IFS='|' read -r file words; do
+        run_apart timeout 10 "$vramgc" report "$file"
+        equal "$status" 1
+        equal "$output" ''
+        one_line "$errors"
+        contains "$errors" "vramgc: $file: $words"
+    done <<'TABLE'
+missing|cannot be read: No such file
+empty|not a statistics file of vramgc
+foreign|not a statistics file of vramgc
+stub|cut short: 20 of
+cut|cut short: 100000 of
+version|written in format 7; this vramgc
+order|written on a machine with another byte order
+damaged|damaged: it says
+folder|not a regular file
+pipe|not a regular file
+/dev/zero|not a regular file
+TABLE
+}
+
+@test "report: of good and bad files together the good ones are shown, with status 1" {
+    make plain good
+    echo x >bad
+    run_apart "$vramgc" report --json bad good
+    equal "$status" 1
+    one_line "$errors"
+    equal "$(python3 -c 'import json, sys; print(len(json.load(sys.stdin)["processes"]))' <<<"$output")" 1
+}
+
+@test "report: -o writes a whole file, replaces only its own kind, and leaves nothing behind" {
+    make plain p.vramgc
+    "$vramgc" report --json -o out p.vramgc
+    "$vramgc" report -o out p.vramgc
+    contains "$(cat out)" VERDICT
+    echo precious >mine
+    run_apart "$vramgc" report -o mine p.vramgc
+    equal "$status" 1
+    one_line "$errors"
+    equal "$(cat mine)" precious
+    run "$vramgc" report -o p.vramgc p.vramgc
+    equal "$status" 1
+    "$vramgc" report p.vramgc >/dev/null
+    "$vramgc" report -f -o mine p.vramgc
+    contains "$(cat mine)" VERDICT
+    ln -s out link
+    "$vramgc" report -o link p.vramgc
+    [ -L link ]
+    equal "$(echo ./*)" './link ./mine ./out ./p.vramgc'
+}
+
+@test "report: a full disk is told" {
+    [ -c /dev/full ] || skip "no /dev/full here"
+    make plain p.vramgc
+    run_apart "$vramgc" report -o /dev/full p.vramgc
+    equal "$status" 1
+    contains "$errors" 'cannot be written'
+    status=0
+    "$vramgc" report p.vramgc >/dev/full 2>errors || status=$?
+    equal "$status" 1
+    one_line "$(cat errors)"
+}
+
+@test "report: wrong calls are 2" {
+    run "$vramgc"
+    equal "$status" 2
+    run "$vramgc" report
+    equal "$status" 2
+    run_apart "$vramgc" reprot x
+    equal "$status" 2
+    equal "$errors" 'vramgc: reprot is not a command; did you mean `vramgc report`?'
+    run_apart "$vramgc" report --jsno x
+    equal "$status" 2
+    contains "$errors" 'did you mean --json?'
+    run "$vramgc" diff x
+    equal "$status" 2
+    run "$vramgc" env x
+    equal "$status" 2
+    run "$vramgc" help nothing
+    equal "$status" 2
+}
+
+@test "diff: two files side by side" {
+    make plain a.vramgc
+    make two-devices b.vramgc
+    run "$vramgc" diff a.vramgc b.vramgc
+    equal "$status" 0
+    golden diff.txt "$output"
+    run "$vramgc" diff --as without,with a.vramgc b.vramgc
+    contains "${lines[0]}" 'without           with         change'
+    run "$vramgc" diff --all a.vramgc a.vramgc
+    contains "$output" 'pinned, peak'
+    run_apart "$vramgc" diff a.vramgc missing
+    equal "$status" 1
+    one_line "$errors"
+}
+
+@test "env: lines that a shell can take" {
+    run "$vramgc" env -t 70 --alloc-conf "it's"
+    equal "$status" 0
+    eval "$(grep -v LD_PRELOAD <<<"$output")"
+    equal "$VRAMGC_THRESHOLD" 70
+    equal "$VRAMGC_ALLOC_CONF" "it's"
+    line=$(grep 'export LD_PRELOAD' <<<"$output")
+    equal "$(LD_PRELOAD='' sh -c "$line; printenv LD_PRELOAD" | cut -d: -f1)" "$library"
+    run "$vramgc" env -t lots
+    equal "$status" 2
+}
+
+@test "help: every command, every topic, every setting and figure" {
+    for topic in '' run report diff help version env metrics schema markdown-settings man; do
+        # shellcheck disable=SC2086
+        run_apart "$vramgc" help $topic
+        equal "$status" 0
+        equal "$errors" ''
+        [ -n "$output" ]
+    done
+    for command in run report diff env help version; do
+        run "$vramgc" "$command" --help
+        equal "$status" 0
+        contains "$output" "vramgc $command"
+    done
+    env_help=$("$vramgc" help env)
+    table=$("$vramgc" help markdown-settings)
+    run_help=$("$vramgc" run --help)
+    while read -r variable; do
+        contains "$env_help" "$variable="
+        contains "$table" "| \`$variable\` |"
+    done < <(grep -o 'VRAMGC_[A-Z_]*' "$top/src/options.def" | sort -u | grep -v 'VRAMGC_$')
+    contains "$run_help" '-t, --threshold PERCENT'
+    contains "$run_help" '--min-gain SIZE'
+    metrics=$("$vramgc" help metrics)
+    while read -r name; do
+        contains "$metrics" "  $name ("
+    done < <(sed -nE 's/^(DEVICE_GAUGE|DEVICE_TOTAL|PROCESS_TOTAL|DERIVED)\(([a-z_]+),.*/\2/p' \
+        "$top/src/stats.def" "$top/src/cli/derived.def")
+    contains "$("$vramgc" --version)" 'vramgc 0.'
+}
+
+@test "help: texts are at most 80 columns wide" {
+    for topic in '' run report diff help version env metrics; do
+        # shellcheck disable=SC2086
+        equal "$("$vramgc" help $topic | grep -cE '^.{81}')" 0
+    done
+}
+
+@test "help man: a manual page without warnings" {
+    command -v groff >/dev/null || skip "groff is not installed"
+    "$vramgc" help man >vramgc.1
+    run groff -man -Tutf8 -ww -z vramgc.1
+    equal "$output" ''
+    contains "$(groff -man -Tutf8 vramgc.1)" VRAMGC_THRESHOLD
+}

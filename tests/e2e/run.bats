@@ -1,0 +1,419 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154,SC2016,SC2238,SC2034
+# The launcher: how programs are started, what they find, how they end, and what is said about it.
+
+load helpers
+
+@test "run: the exit status of the program is ours" {
+    run "$vramgc" run true
+    equal "$status" 0
+    run "$vramgc" run -- sh -c 'exit 7'
+    equal "$status" 7
+}
+
+@test "run: a missing program is 127, one that cannot be executed 126, each in one line" {
+    run_apart "$vramgc" run ./no-such-program
+    equal "$status" 127
+    one_line "$errors"
+    contains "$errors" './no-such-program cannot be run: No such file'
+    run_apart "$vramgc" run no-such-program-in-path
+    equal "$status" 127
+    touch plain
+    run_apart "$vramgc" run ./plain
+    equal "$status" 126
+    one_line "$errors"
+}
+
+@test "run: a program ended by a signal ends us by the same signal" {
+    for signal in TERM KILL SEGV; do
+        run python3 -c 'import subprocess, sys; print(subprocess.run(sys.argv[1:], stderr=subprocess.DEVNULL).returncode)' \
+            "$vramgc" run -- sh -c "kill -$signal \$\$"
+        equal "$output" "-$(kill -l "$signal")"
+    done
+}
+
+@test "run: a core of the program is not followed by one of ours" {
+    ulimit -c unlimited || skip "core files are forbidden here"
+    case $(cat /proc/sys/kernel/core_pattern) in
+        core*) ;;
+        *) skip "core files go elsewhere here" ;;
+    esac
+    run "$vramgc" run -- sh -c 'ulimit -c 0; kill -ABRT $$'
+    equal "$status" 134
+    equal "$(ls)" ""
+}
+
+@test "run: signals sent to us alone are passed on, and we live on" {
+    script trapper <<'TEXT'
+for s in TERM HUP QUIT USR1 USR2 INT; do trap "echo got $s >> got; exit 9" $s; done
+touch ready
+while :; do sleep 0.05; done
+TEXT
+    for signal in TERM HUP QUIT USR1 USR2 INT; do
+        rm -f ready got
+        # A shell without job control starts background commands with SIGINT and SIGQUIT ignored; python3 does not.
+        python3 -c 'import signal, os, sys
+for s in (signal.SIGINT, signal.SIGQUIT): signal.signal(s, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])' "$vramgc" run --no-summary ./trapper &
+        launcher=$!
+        await ready
+        kill -s "$signal" "$launcher"
+        status=0
+        wait "$launcher" || status=$?
+        equal "$status" 9
+        equal "$(cat got)" "got $signal"
+    done
+}
+
+@test "run: Ctrl-C at a terminal reaches the program once, in the terminal's foreground group" {
+    script counter <<'TEXT'
+trap 'echo interrupt' INT
+[ "$(ps -o tpgid= -p $$)" = "$(ps -o pgid= -p $$)" ] && echo foreground
+echo READY
+for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done
+exit 6
+TEXT
+    run python3 "$BATS_TEST_DIRNAME/ctrl_c.py" "$vramgc" run ./counter
+    equal "$status" 6
+    equal "$(grep -c interrupt <<<"$output")" 1
+    contains "$output" foreground
+}
+
+@test "run: the summary says that Ctrl-C was pressed even when the status is 0" {
+    script polite <<'TEXT'
+trap 'exit 0' INT
+echo READY
+while :; do sleep 0.05; done
+TEXT
+    FAKE_CUDA=sh run python3 "$BATS_TEST_DIRNAME/ctrl_c.py" "$vramgc" run ./polite
+    equal "$status" 0
+    contains "$output" 'stopped by Ctrl-C, exit 0'
+}
+
+@test "run: the program finds signals, process group, files and input as without us" {
+    script look <<'TEXT'
+grep -E '^(SigBlk|SigIgn|SigCgt)' /proc/self/status
+ls /proc/self/fd | wc -l
+ps -o pgid=,sid= -p $$
+cat
+TEXT
+    alone=$(echo input | ./look)
+    watched=$(echo input | "$vramgc" run --no-summary ./look)
+    equal "$watched" "$alone"
+    ignoring='import signal, os, sys
+for s in (signal.SIGHUP, signal.SIGCHLD, signal.SIGTERM): signal.signal(s, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGINT])
+os.execvp(sys.argv[1], sys.argv[1:])'
+    alone=$(echo input | python3 -c "$ignoring" grep -E '^Sig(Blk|Ign)' /proc/self/status)
+    watched=$(echo input | python3 -c "$ignoring" "$vramgc" run --no-summary grep -E '^Sig(Blk|Ign)' /proc/self/status)
+    equal "$watched" "$alone"
+}
+
+@test "run: options end at the first word that is none, and at --" {
+    run "$vramgc" run --no-summary -q printf '%s|' --lowvram -- 'a b' ''
+    equal "$output" '--lowvram|--|a b||'
+    run "$vramgc" run --no-summary -- printf '%s|' -q
+    equal "$output" '-q|'
+}
+
+@test "run: an unknown option is 125 and its nearest name is suggested" {
+    run_apart "$vramgc" run --treshold 4 true
+    equal "$status" 125
+    equal "$errors" 'vramgc: --treshold is not an option of `vramgc run`; did you mean --threshold?'
+    run "$vramgc" run -Z true
+    equal "$status" 125
+    run "$vramgc" run
+    equal "$status" 125
+    run "$vramgc" run --threshold
+    equal "$status" 125
+    run_apart "$vramgc" run --no-summary=1 true
+    equal "$status" 125
+    contains "$errors" 'takes no value'
+}
+
+@test "run: the library is in front of LD_PRELOAD, once, and what was there stays" {
+    run "$vramgc" run --no-summary printenv LD_PRELOAD
+    equal "$output" "$library"
+    cp "$built/libempty.so" other.so
+    LD_PRELOAD=$work/cwd/other.so run "$vramgc" run --no-summary printenv LD_PRELOAD
+    equal "$output" "$library:$work/cwd/other.so"
+    LD_PRELOAD="$work/cwd/other.so $library" run "$vramgc" run --no-summary printenv LD_PRELOAD
+    equal "$output" "$library:$work/cwd/other.so"
+}
+
+@test "run: settings are options, in any spelling of the table" {
+    run "$vramgc" run --no-summary -t 70 --min-gain=1G --min_gain 2G --lowvram --mode observe env
+    contains "$output" VRAMGC_THRESHOLD=70
+    contains "$output" VRAMGC_MIN_GAIN=2G
+    contains "$output" VRAMGC_LOWVRAM=1
+    contains "$output" VRAMGC_MODE=observe
+    run "$vramgc" run --no-summary -t70 --lowvram=0 env
+    contains "$output" VRAMGC_THRESHOLD=70
+    contains "$output" VRAMGC_LOWVRAM=0
+}
+
+@test "run: a wrong value of an option is 125, and nothing is run" {
+    run_apart "$vramgc" run --threshold 170 touch ran
+    equal "$status" 125
+    equal "$errors" 'vramgc: VRAMGC_THRESHOLD=170 is not a percentage from 0 to 100, such as 80'
+    [ ! -e ran ]
+}
+
+@test "run: a wrong variable is told once and taken away, and the program runs" {
+    export VRAMGC_THRESHOLD=lots VRAMGC_TRESHOLD=4 VRAMGC_COOLDOWN=2s
+    run_apart "$vramgc" run --no-summary env
+    equal "$status" 0
+    equal "$(grep -c 'VRAMGC_THRESHOLD=lots is not a percentage from 0 to 100, such as 80; using 80' <<<"$errors")" 1
+    equal "$(grep -c 'VRAMGC_TRESHOLD is not a setting; did you mean VRAMGC_THRESHOLD?' <<<"$errors")" 1
+    equal "$(wc -l <<<"$errors")" 2
+    contains_not "$output" VRAMGC_THRESHOLD
+    contains_not "$output" VRAMGC_TRESHOLD
+    contains "$output" VRAMGC_COOLDOWN=2s
+}
+
+@test "run: --strict makes a wrong variable fatal: 125, one line, nothing run" {
+    export VRAMGC_THRESHOLD=lots
+    run_apart "$vramgc" run --strict touch ran
+    equal "$status" 125
+    one_line "$errors"
+    [ ! -e ran ]
+    VRAMGC_STRICT=1 run_apart "$vramgc" run touch ran
+    equal "$status" 125
+    [ ! -e ran ]
+}
+
+@test "run: VRAMGC_OUT is made absolute, also below a folder with a percent sign" {
+    run "$vramgc" run --no-summary printenv VRAMGC_OUT
+    equal "$output" "$work/cwd/vramgc-%e.%p.vramgc"
+    run "$vramgc" run --no-summary -o stats.%p printenv VRAMGC_OUT
+    equal "$output" "$work/cwd/stats.%p"
+    run "$vramgc" run --no-summary -o /a/b printenv VRAMGC_OUT
+    equal "$output" /a/b
+    mkdir '50%p [x]*' && cd '50%p [x]*'
+    FAKE_CUDA=true run "$vramgc" run true
+    equal "$status" 0
+    contains "$output" VERDICT
+    ls vramgc-true.*.vramgc
+}
+
+@test "run: a path too long for VRAMGC_OUT is refused before anything runs" {
+    long=$(printf 'x%.0s' $(seq 200))
+    mkdir -p "$long/$long" && cd "$long/$long"
+    run_apart "$vramgc" run touch ran
+    equal "$status" 125
+    one_line "$errors"
+    contains "$errors" 'longer than'
+    [ ! -e ran ]
+    run "$vramgc" run -o "$work/x.%p" true
+    equal "$status" 0
+}
+
+@test "run: the library is found beside us, in ../lib/vramgc, in ../lib, and nowhere else" {
+    for place in lib/vramgc lib; do
+        mkdir -p "$work/$place"
+        mv "$library" "$work/$place/libvramgc.so"
+        library=$work/$place/libvramgc.so
+        run "$vramgc" run --no-summary printenv LD_PRELOAD
+        equal "$output" "$library"
+    done
+    mv "$library" ./libvramgc.so
+    run_apart "$vramgc" run touch ran
+    equal "$status" 125
+    one_line "$errors"
+    contains "$errors" 'libvramgc.so is neither in'
+    [ ! -e ran ]
+}
+
+@test "run: a path that the loader cannot take is refused, not run without us" {
+    for folder in 'a b' 'a:b' 'a$b'; do
+        cp -r "$work/bin" "$work/$folder"
+        run_apart "$work/$folder/vramgc" run touch ran
+        equal "$status" 125
+        one_line "$errors"
+        contains "$errors" 'the loader cannot preload a path with a '
+        [ ! -e ran ]
+    done
+}
+
+@test "run: a link to vramgc finds the library beside the real one" {
+    mkdir "$work/links"
+    ln -s "$vramgc" "$work/links/vramgc"
+    run "$work/links/vramgc" run --no-summary printenv LD_PRELOAD
+    equal "$output" "$library"
+}
+
+@test "run: --malloc puts an installed allocator behind the library" {
+    mkdir "$work/allocators"
+    cp "$built/libempty.so" "$work/allocators/libjemalloc.so.2"
+    cp "$built/libempty.so" "$work/allocators/libtcmalloc_minimal.so.4"
+    export LD_LIBRARY_PATH=relative:$work/allocators
+    run "$vramgc" run --no-summary --malloc jemalloc printenv LD_PRELOAD
+    equal "$output" "$library:$work/allocators/libjemalloc.so.2"
+    LD_PRELOAD=$built/libempty.so run "$vramgc" run --no-summary --malloc tcmalloc printenv LD_PRELOAD
+    equal "$output" "$library:$work/allocators/libtcmalloc_minimal.so.4:$built/libempty.so"
+    run "$vramgc" run --no-summary --malloc system printenv LD_PRELOAD
+    equal "$output" "$library"
+    run_apart "$vramgc" run --malloc mimalloc touch ran
+    equal "$status" 125
+    one_line "$errors"
+    [ ! -e ran ]
+}
+
+@test "run: an allocator that is not installed is 125" {
+    # TCMalloc is looked for in LD_LIBRARY_PATH and in the system's folders; a machine that has it cannot show this.
+    if ls /usr/lib/*/libtcmalloc*.so.4 /usr/lib/libtcmalloc*.so.4 /usr/lib64/libtcmalloc*.so.4 \
+        /usr/local/lib/libtcmalloc*.so.4 >/dev/null 2>&1; then
+        skip "TCMalloc is installed here"
+    fi
+    run_apart "$vramgc" run --malloc tcmalloc touch ran
+    equal "$status" 125
+    one_line "$errors"
+    contains "$errors" 'not installed'
+    [ ! -e ran ]
+}
+
+@test "run: the TCMalloc that webui.sh would have added is added" {
+    mkdir "$work/allocators"
+    cp "$built/libempty.so" "$work/allocators/libtcmalloc_minimal.so.4"
+    export LD_LIBRARY_PATH=$work/allocators
+    script webui.sh <<'TEXT'
+# prepare_tcmalloc would look for libtcmalloc here
+printenv LD_PRELOAD
+TEXT
+    both=$library:$work/allocators/libtcmalloc_minimal.so.4
+    run_apart "$vramgc" run --no-summary ./webui.sh
+    equal "$output" "$both"
+    equal "$errors" ""
+    run_apart "$vramgc" run --no-summary --log info bash webui.sh --api
+    equal "$output" "$both"
+    equal "$errors" "vramgc: added $work/allocators/libtcmalloc_minimal.so.4, as the start script does itself while LD_PRELOAD is empty"
+    NO_TCMALLOC=1 run "$vramgc" run --no-summary ./webui.sh
+    equal "$output" "$library"
+    LD_PRELOAD=$built/libempty.so run "$vramgc" run --no-summary ./webui.sh
+    equal "$output" "$library:$built/libempty.so"
+    run "$vramgc" run --no-summary --malloc system ./webui.sh
+    equal "$output" "$library"
+    sed -i /tcmalloc/d webui.sh
+    run "$vramgc" run --no-summary ./webui.sh
+    equal "$output" "$library"
+}
+
+@test "run: -v shows an environment that can be pasted" {
+    run_apart "$vramgc" run -v --no-summary printenv LD_PRELOAD
+    contains "$errors" "vramgc: export LD_PRELOAD='$library'"
+    contains "$errors" "vramgc: export VRAMGC_OUT='$work/cwd/"
+    run "$vramgc" run -v --no-summary printenv VRAMGC_LOG
+    contains "$output" info
+}
+
+@test "run: no use of CUDA is said in one line, or not at all" {
+    run_apart "$vramgc" run true
+    equal "$errors" 'vramgc: no CUDA use was seen in this run'
+    run_apart "$vramgc" run --no-summary true
+    equal "$errors" ''
+    run_apart "$vramgc" run -o '' true
+    equal "$errors" 'vramgc: no statistics: VRAMGC_OUT is empty'
+    run_apart "$vramgc" run --mode off true
+    equal "$errors" 'vramgc: no statistics: VRAMGC_MODE is off'
+}
+
+@test "run: the summary is on standard error, with how the program ended" {
+    FAKE_CUDA=sh run_apart "$vramgc" run -- sh -c 'echo hello; exit 3'
+    equal "$status" 3
+    equal "$output" hello
+    contains "$errors" 'VERDICT  No allocation failed'
+    contains "$errors" 'exit 3'
+    contains "$errors" '= card '
+    contains "$errors" "Details  vramgc report --all vramgc-sh."
+}
+
+@test "run: -q says only the verdict" {
+    FAKE_CUDA=true run_apart "$vramgc" run -q true
+    contains "$errors" 'vramgc:  No allocation failed'
+    contains_not "$errors" 'GPU 0'
+}
+
+@test "run: the end status is in the file afterwards" {
+    FAKE_CUDA=sh run "$vramgc" run --no-summary -- sh -c 'exit 3'
+    run "$vramgc" report vramgc-sh.*.vramgc
+    contains "$output" 'exit 3'
+    rm ./*.vramgc
+    FAKE_CUDA=sh run "$vramgc" run --no-summary -- sh -c 'kill -KILL $$'
+    equal "$status" 137
+    run "$vramgc" report vramgc-sh.*.vramgc
+    contains "$output" 'killed by SIGKILL'
+}
+
+@test "run: of several processes each has a line, and the largest a block" {
+    script parent <<'TEXT'
+FAKE_SCENARIO=unknown FAKE_CUDA=tail tail -n0 /dev/null
+FAKE_CUDA=head head -n0 /dev/null
+TEXT
+    run_apart "$vramgc" run ./parent
+    equal "$(grep -c '   held ' <<<"$errors")" 2
+    contains "$errors" 'ended without exit handlers'
+    contains "$errors" 'What follows is pid'
+    equal "$(grep -c '^GPU 0' <<<"$errors")" 1
+}
+
+@test "run: a program that went on by exec has two records; the later one has the end" {
+    FAKE_CUDA=sh,tail run_apart "$vramgc" run -- sh -c 'exec tail -n0 /dev/null'
+    contains "$errors" 'went on as another'
+    contains "$errors" 'exit 0'
+}
+
+@test "run: files of other runs are not taken for ours" {
+    FAKE_CUDA=true run "$vramgc" run --no-summary true
+    run_apart "$vramgc" run true
+    equal "$errors" 'vramgc: no CUDA use was seen in this run'
+}
+
+@test "run: --json writes what is known, also without any use of CUDA" {
+    FAKE_CUDA=sh run_apart "$vramgc" run --no-summary --json out.json -- sh -c 'exit 3'
+    equal "$status" 3
+    equal "$(python3 -c 'import json; d = json.load(open("out.json"))
+print(d["schema"], d["run"]["exit_code"], d["run"]["command"], d["processes"][0]["end"]["exit_code"])')" '1 3 sh -c exit 3 3'
+    run_apart "$vramgc" run --no-summary --json out.json true
+    equal "$(python3 -c 'import json; d = json.load(open("out.json")); print(d["verdict"]["code"], d["processes"])')" 'none []'
+    equal "$(ls)" "$(ls out.json vramgc-sh.*)"
+}
+
+@test "run: --json leaves a foreign file alone, and says so before anything runs" {
+    echo precious >launch.py
+    run_apart "$vramgc" run --json launch.py touch ran
+    equal "$status" 125
+    one_line "$errors"
+    equal "$(cat launch.py)" precious
+    [ ! -e ran ]
+    run "$vramgc" run --json no-such-folder/x touch ran
+    equal "$status" 125
+    [ ! -e ran ]
+    run "$vramgc" run --json x -o '' touch ran
+    equal "$status" 125
+    [ ! -e ran ]
+}
+
+@test "run: standard error that is closed or not read changes no status" {
+    status=0
+    FAKE_CUDA=sh "$vramgc" run -- sh -c 'exit 3' 2>&- || status=$?
+    equal "$status" 3
+    status=0
+    { FAKE_CUDA=sh "$vramgc" run -- sh -c 'exit 3' 2>&1 || echo "$?" >status; } | true
+    equal "$(cat status)" 3
+}
+
+@test "run: a folder that cannot be written costs the statistics only" {
+    [ "$(id -u)" != 0 ] || skip "root may write everywhere"
+    mkdir closed && chmod 555 closed && cd closed
+    FAKE_CUDA=sh run "$vramgc" run -- sh -c 'exit 3'
+    equal "$status" 3
+}
+
+@test "run: the real library is quiet in a program without CUDA" {
+    [ -e "$top/build/libvramgc.so" ] || skip "build/libvramgc.so is not built"
+    run_apart "$top/build/vramgc" run -- sh -c 'cat /proc/self/maps; exit 4'
+    equal "$status" 4
+    contains "$output" /libvramgc.so
+    equal "$errors" 'vramgc: no CUDA use was seen in this run'
+    equal "$(ls)" ""
+}
