@@ -16,17 +16,18 @@ static void note(enum real_id id, enum record_class class, cudaError_t result, c
 
 cudaError_t cudaMalloc(void **p, size_t n) {
     real_cudaMalloc_t real = REAL(cudaMalloc);
-    const void *caller = __builtin_return_address(0);
     bool outermost = hook_enter(ID_cudaMalloc);
-    bool allocator = outermost && objects_in_allocator(caller);
+    bool allocator = outermost && FROM_ALLOCATOR();
+    /* Without its cache PyTorch does not ask first, and makes no blocks. */
+    bool segment = allocator && record_thread.stream_asked;
     cudaError_t result = MISSING_CUDART;
-    if (allocator && record_refuse_segment(caller, n)) {
+    if (outermost && record_refuse_segment(allocator, n)) {
         result = cudaErrorMemoryAllocation;
     } else if (real) {
         result = real(p, n);
         if (outermost)
             note(ID_cudaMalloc, CLASS_DEVICE, result, result == cudaSuccess ? *p : NULL, n,
-                 allocator);
+                 segment);
     }
     if (allocator)
         record_thread.stream_asked = false;

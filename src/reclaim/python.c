@@ -1,5 +1,7 @@
-/* python.c: see python.h. It must leave no Python error behind, and must not be inside PyTorch when
- * Python ends: before the first call it asks Python's own atexit to wait for it. */
+/* python.c: see python.h. It must leave no Python error behind, must never import anything, and must
+ * not be inside PyTorch when Python ends (it could not come out again: PyTorch would abort) or forks
+ * (PyTorch's lock would stay taken in the child): Python's atexit and os.register_at_fork wait for
+ * it. */
 #include "reclaim/python.h"
 
 #include "base/base.h"
@@ -19,13 +21,20 @@ struct method_definition {
     const char *doc;
 };
 
-enum { METH_NOARGS = 4, STOP_PATIENCE_MS = 5000 };
+/* A flush waits for the GPU; to go on without it is worse than to be late. */
+enum { METH_NOARGS = 4, PATIENCE_MS = 60000 };
 
 #define PYTHON_FUNCTIONS(X)                                                                        \
     X(int, Py_IsInitialized, (void))                                                               \
     X(int, PyGILState_Ensure, (void))                                                              \
     X(void, PyGILState_Release, (int))                                                             \
-    X(object *, PyImport_ImportModule, (const char *))                                             \
+    X(object *, PyImport_GetModuleDict, (void))                                                    \
+    X(object *, PyDict_New, (void))                                                                \
+    X(object *, PyDict_GetItemString, (object *, const char *))                                    \
+    X(int, PyDict_SetItemString, (object *, const char *, object *))                               \
+    X(object *, PyTuple_New, (ptrdiff_t))                                                          \
+    X(object *, PyObject_Call, (object *, object *, object *))                                     \
+    X(int, PyObject_IsTrue, (object *))                                                            \
     X(object *, PyObject_GetAttrString, (object *, const char *))                                  \
     X(object *, PyObject_CallFunctionObjArgs, (object *, ...))                                     \
     X(object *, PyObject_GetItem, (object *, object *))                                            \
@@ -39,8 +48,9 @@ enum { METH_NOARGS = 4, STOP_PATIENCE_MS = 5000 };
 
 static struct {
     atomic_bool stopping; /* Python is about to end */
+    atomic_uint forking;  /* threads that are about to fork */
     atomic_bool inside;   /* our thread holds or waits for the GIL */
-    bool looked_up, complete, registered;
+    bool looked_up, complete, prepared, registered;
     object *none;
 #define X(result, name, parameters) result(*name) parameters;
     PYTHON_FUNCTIONS(X)
@@ -71,11 +81,10 @@ static void drop(object *o) {
         self.Py_DecRef(o);
 }
 
+/* Looks only at what is loaded already: an import could run the program's code. */
 static object *attribute_of(const char *module, const char *name) {
-    object *m = self.PyImport_ImportModule(module);
-    object *attribute = m ? self.PyObject_GetAttrString(m, name) : NULL;
-    drop(m);
-    return attribute;
+    object *m = self.PyDict_GetItemString(self.PyImport_GetModuleDict(), module); /* borrowed */
+    return m ? self.PyObject_GetAttrString(m, name) : NULL;
 }
 
 static object *call(const char *module, const char *name) {
@@ -85,24 +94,46 @@ static object *call(const char *module, const char *name) {
     return result;
 }
 
-/* Called by Python's atexit, with the GIL, before Python starts to end. Our thread may be inside
- * PyTorch and need the GIL to come out. */
-static object *python_ends(object *module, object *arguments) {
-    (void)module;
-    (void)arguments;
-    atomic_store(&self.stopping, true);
+/* Called with the GIL, which our thread may need to come out of PyTorch. */
+static object *wait_until_outside(void) {
     void *state = self.PyEval_SaveThread();
     struct timespec step = {0, (long)MILLISECOND_NS};
-    for (int i = 0; i < STOP_PATIENCE_MS && atomic_load(&self.inside); i++)
+    for (int i = 0; i < PATIENCE_MS && atomic_load(&self.inside); i++)
         nanosleep(&step, NULL);
     self.PyEval_RestoreThread(state);
     self.Py_IncRef(self.none);
     return self.none;
 }
 
+static object *python_ends(object *module, object *arguments) {
+    (void)module;
+    (void)arguments;
+    atomic_store(&self.stopping, true);
+    return wait_until_outside();
+}
+
+static object *before_fork(object *module, object *arguments) {
+    (void)module;
+    (void)arguments;
+    atomic_fetch_add(&self.forking, 1);
+    return wait_until_outside();
+}
+
+static object *after_fork_in_parent(object *module, object *arguments) {
+    (void)module;
+    (void)arguments;
+    atomic_fetch_sub(&self.forking, 1);
+    self.Py_IncRef(self.none);
+    return self.none;
+}
+
+static object *as_python(struct method_definition *definition) {
+    return self.PyCFunction_NewEx(definition, NULL, NULL);
+}
+
 static bool register_end(void) {
     static struct method_definition definition = {"vramgc_stop", python_ends, METH_NOARGS, NULL};
-    object *function = self.PyCFunction_NewEx(&definition, NULL, NULL);
+    object *function = as_python(&definition);
     object *reg = function ? attribute_of("atexit", "register") : NULL;
     object *result = reg ? self.PyObject_CallFunctionObjArgs(reg, function, NULL) : NULL;
     bool registered = result != NULL;
@@ -110,6 +141,46 @@ static bool register_end(void) {
     drop(reg);
     drop(function);
     return registered;
+}
+
+/* Puts a function into the keyword arguments. */
+static bool add_argument(object *arguments, const char *name, struct method_definition *definition) {
+    object *function = as_python(definition);
+    bool added = function && self.PyDict_SetItemString(arguments, name, function) == 0;
+    drop(function);
+    return added;
+}
+
+static bool register_fork(void) {
+    static struct method_definition before = {"vramgc_before_fork", before_fork, METH_NOARGS, NULL};
+    static struct method_definition after = {"vramgc_after_fork", after_fork_in_parent, METH_NOARGS,
+                                             NULL};
+    object *reg = attribute_of("os", "register_at_fork");
+    object *none = self.PyTuple_New(0);
+    object *named = self.PyDict_New();
+    object *result = NULL;
+    if (reg && none && named && add_argument(named, "before", &before) &&
+        add_argument(named, "after_in_parent", &after))
+        result = self.PyObject_Call(reg, none, named);
+    bool registered = result != NULL;
+    drop(result);
+    drop(named);
+    drop(none);
+    drop(reg);
+    return registered;
+}
+
+/* What is registered after Python's end has begun is never called. Its first step, before atexit,
+ * is to mark the main thread as ended. */
+static bool end_has_begun(void) {
+    object *thread = call("threading", "main_thread");
+    object *is_alive = thread ? self.PyObject_GetAttrString(thread, "is_alive") : NULL;
+    object *alive = is_alive ? self.PyObject_CallFunctionObjArgs(is_alive, NULL) : NULL;
+    bool begun = !alive || self.PyObject_IsTrue(alive) != 1;
+    drop(alive);
+    drop(is_alive);
+    drop(thread);
+    return begun;
 }
 
 /* sys._current_frames()[threading.main_thread().ident].f_code.co_name */
@@ -131,10 +202,6 @@ static void main_function(char *out, size_t capacity) {
 }
 
 static bool empty_cache_with_gil(char *function, size_t capacity) {
-    if (!self.registered && !(self.registered = register_end())) {
-        self.PyErr_Clear();
-        return false;
-    }
     if (function)
         main_function(function, capacity);
     self.PyErr_Clear();
@@ -145,19 +212,52 @@ static bool empty_cache_with_gil(char *function, size_t capacity) {
     return emptied;
 }
 
-bool python_empty_cache(char *function, size_t capacity) {
-    bool emptied = false;
-    if (function)
-        function[0] = 0;
-    if (!python_is_there())
-        return false;
+/* The GIL, unless Python is about to end or to fork: then it waits for us to be outside. */
+static bool enter(int *state) {
     atomic_store(&self.inside, true);
-    if (!atomic_load(&self.stopping)) {
-        int state = self.PyGILState_Ensure();
-        if (!atomic_load(&self.stopping))
-            emptied = empty_cache_with_gil(function, capacity);
-        self.PyGILState_Release(state);
+    if (!atomic_load(&self.stopping) && atomic_load(&self.forking) == 0) {
+        *state = self.PyGILState_Ensure();
+        if (!atomic_load(&self.stopping) && atomic_load(&self.forking) == 0)
+            return true;
+        self.PyGILState_Release(*state);
     }
     atomic_store(&self.inside, false);
+    return false;
+}
+
+static void leave(int state) {
+    self.PyGILState_Release(state);
+    atomic_store(&self.inside, false);
+}
+
+void python_prepare(void) {
+    int state;
+    if (self.prepared || !python_is_there() || !enter(&state))
+        return;
+    self.prepared = true;
+    self.registered = register_fork() && register_end() && !end_has_begun();
+    self.PyErr_Clear();
+    leave(state);
+}
+
+bool python_empty_cache(char *function, size_t capacity, bool (*must_not)(void)) {
+    bool emptied = false;
+    int state;
+    if (function)
+        function[0] = 0;
+    if (!self.registered || !python_is_there() || !enter(&state))
+        return false;
+    if (!must_not())
+        emptied = empty_cache_with_gil(function, capacity);
+    leave(state);
     return emptied;
+}
+
+void python_thread_ended(void) {
+    atomic_store(&self.stopping, true);
+    atomic_store(&self.inside, false);
+}
+
+void python_forget(void) {
+    atomic_store(&self.inside, false);
 }

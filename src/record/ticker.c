@@ -171,12 +171,14 @@ static bool flush(struct device *device, struct vramgc_action action) {
     action.after_bytes =
         minus_u64(action.before_bytes, figure_get(&device->out->stats.releasable_bytes.current));
     if (!action.observed) {
-        if (!python_empty_cache(want_function ? action.function : NULL, sizeof action.function))
-            return;
+        if (!python_empty_cache(want_function ? action.function : NULL, sizeof action.function,
+                                record_capturing))
+            return false;
         action.after_bytes = figure_get(reserved);
     }
     action.took_ns = clock_ns() - start;
     conclude(device, &action);
+    return true;
 }
 
 /* Only what the GPU has finished with can be trimmed; waiting for it holds up nobody but us. */
@@ -188,19 +190,21 @@ static bool wait_for_gpu(struct device *device) {
            synchronize() == CUDA_SUCCESS;
 }
 
-static void trim(struct device *device, struct vramgc_action action, uint64_t idle_bytes,
+static bool trim(struct device *device, struct vramgc_action action, uint64_t idle_bytes,
                  CUmemoryPool pool) {
     real_cuMemPoolTrimTo_t trim_to = REAL(cuMemPoolTrimTo);
     uint64_t start = clock_ns();
     action.kind = VRAMGC_ACTION_TRIM;
     action.before_bytes = idle_bytes;
     if (!action.observed) {
-        if (!trim_to || !wait_for_gpu(device) || trim_to(pool, 0) != CUDA_SUCCESS)
-            return;
+        if (record_capturing() || !trim_to || !wait_for_gpu(device) ||
+            trim_to(pool, 0) != CUDA_SUCCESS)
+            return false;
         action.after_bytes = pool_idle_bytes(action.device, &pool);
     }
     action.took_ns = clock_ns() - start;
     conclude(device, &action);
+    return true;
 }
 
 static void act(struct device *device, struct policy_decision decision, uint64_t idle_bytes,
