@@ -79,6 +79,8 @@ static void clean_stacks(struct vramgc_file *file) {
 }
 
 static void clean_devices(struct vramgc_file *file) {
+    for (size_t i = file->device_count; i < VRAMGC_MAX_DEVICES; i++)
+        file->devices[i].present = 0; /* not counted, so never recorded */
     for (size_t i = 0; i < file->device_count; i++) {
         struct vramgc_device *device = &file->devices[i];
         CLEAN(device->name);

@@ -1,5 +1,6 @@
 /* diff.c: the command `vramgc diff`: two statistics files side by side, figure by figure. It judges
  * nothing. */
+#include "cli/diff.h"
 #include "cli/cli.h"
 #include "cli/derived.h"
 #include "cli/record.h"
@@ -19,6 +20,7 @@ const struct flag diff_flags[] = {
 const size_t diff_flag_count = ARRAY_LENGTH(diff_flags);
 
 struct sides {
+    FILE *out;
     const struct record *a, *b;
     const char *titles;
     bool all;
@@ -26,8 +28,9 @@ struct sides {
 
 enum { TITLE_COLUMNS = 14 };
 
-static void write_row(const char *label, const char *a, const char *b, const char *change) {
-    summary_line(stdout, "%-34s %14s %14s %14s", label, a, b, change);
+static void write_row(FILE *out, const char *label, const char *a, const char *b,
+                      const char *change) {
+    summary_line(out, "%-34s %14s %14s %14s", label, a, b, change);
 }
 
 /* B as a part of A, where that says something. */
@@ -54,12 +57,12 @@ static void write_number(const struct sides *sides, const char *label, enum unit
                          uint64_t b, bool always) {
     if (!sides->all && !always && a == b)
         return;
-    write_row(label, show_unit(unit, a).text, show_unit(unit, b).text,
+    write_row(sides->out, label, show_unit(unit, a).text, show_unit(unit, b).text,
               show_change((double)a, (double)b).text);
 }
 
-static void write_real(const char *label, struct derived a, struct derived b) {
-    write_row(label, show_real(a.known, a.value, 2).text, show_real(b.known, b.value, 2).text,
+static void write_real(FILE *out, const char *label, struct derived a, struct derived b) {
+    write_row(out, label, show_real(a.known, a.value, 2).text, show_real(b.known, b.value, 2).text,
               a.known && b.known ? show_change(a.value, b.value).text : "");
 }
 
@@ -124,14 +127,14 @@ static void write_device(const struct sides *sides, size_t index) {
     const struct vramgc_device *b = &sides->b->file->devices[index];
     if (!a->present && !b->present)
         return;
-    printf("\n");
-    summary_line(stdout, "GPU %zu  %s", index, a->present ? a->name : b->name);
+    fputc('\n', sides->out);
+    summary_line(sides->out, "GPU %zu  %s", index, a->present ? a->name : b->name);
     write_number(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes, true);
-    write_real("held / live, mean", derived_figure(DERIVED_held_over_live_mean, a),
+    write_real(sides->out, "held / live, mean", derived_figure(DERIVED_held_over_live_mean, a),
                derived_figure(DERIVED_held_over_live_mean, b));
-    write_real("held / live, at the peaks", derived_figure(DERIVED_held_over_live_peak, a),
+    write_real(sides->out, "held / live, at the peaks", derived_figure(DERIVED_held_over_live_peak, a),
                derived_figure(DERIVED_held_over_live_peak, b));
-    write_real("utilisation, peak, %", derived_figure(DERIVED_utilisation_peak_percent, a),
+    write_real(sides->out, "utilisation, peak, %", derived_figure(DERIVED_utilisation_peak_percent, a),
                derived_figure(DERIVED_utilisation_peak_percent, b));
     write_stats(sides, &a->stats, &b->stats);
 }
@@ -148,24 +151,22 @@ static void write_titles(const struct sides *sides) {
     const char *comma = sides->titles ? strchr(sides->titles, ',') : NULL;
     if (comma) {
         text_add_n(&text, sides->titles, (size_t)(comma - sides->titles));
-        write_row("", a, comma + 1, "change");
+        write_row(sides->out, "", a, comma + 1, "change");
     } else {
-        summary_line(stdout, "A  %s", sides->a->path);
-        summary_line(stdout, "B  %s", sides->b->path);
-        write_row("", short_name(sides->a->path), short_name(sides->b->path), "change");
+        summary_line(sides->out, "A  %s", sides->a->path);
+        summary_line(sides->out, "B  %s", sides->b->path);
+        write_row(sides->out, "", short_name(sides->a->path), short_name(sides->b->path), "change");
     }
 }
 
-static int diff(const struct sides *sides) {
-    write_titles(sides);
-    write_number(sides, "time", UNIT_NS, sides->a->elapsed_ns, sides->b->elapsed_ns, true);
-    write_row("mode", sides->a->file->mode, sides->b->file->mode, "");
+void diff_write(FILE *out, const struct record *a, const struct record *b, const char *titles,
+                bool all) {
+    const struct sides sides = {.out = out, .a = a, .b = b, .titles = titles, .all = all};
+    write_titles(&sides);
+    write_number(&sides, "time", UNIT_NS, a->elapsed_ns, b->elapsed_ns, true);
+    write_row(out, "mode", a->file->mode, b->file->mode, "");
     for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        write_device(sides, i);
-    if (fflush(stdout) == 0)
-        return STATUS_FINE;
-    complain("standard output cannot be written");
-    return STATUS_BAD_INPUT;
+        write_device(&sides, i);
 }
 
 static struct record *load(const char *path) {
@@ -176,28 +177,36 @@ static struct record *load(const char *path) {
     return record;
 }
 
+static int diff(const char *path_a, const char *path_b, const char *titles, bool all) {
+    struct record *a = load(path_a), *b = load(path_b);
+    int status = a && b ? STATUS_FINE : STATUS_BAD_INPUT;
+    if (a && b)
+        diff_write(stdout, a, b, titles, all);
+    if (fflush(stdout) != 0) {
+        complain("standard output cannot be written");
+        status = STATUS_BAD_INPUT;
+    }
+    record_free(a);
+    record_free(b);
+    return status;
+}
+
 int diff_main(int argc, char **argv) {
     struct args args = {.argc = argc, .argv = argv, .flags = diff_flags,
                         .flag_count = diff_flag_count, .command = "diff", .next = 1};
-    struct sides sides = {0};
+    const char *titles = NULL;
+    bool all = false;
     for (int index; (index = args_next(&args)) != ARGS_END;) {
         if (index == ARGS_BAD)
             return STATUS_USAGE;
         if (index == FLAG_HELP)
             return command_help("diff");
         if (index == FLAG_AS)
-            sides.titles = args.value;
-        sides.all = sides.all || index == FLAG_ALL;
+            titles = args.value;
+        all = all || index == FLAG_ALL;
     }
-    if (args.operand_count != 2) {
-        complain("diff needs two statistics files: vramgc diff A B");
-        return STATUS_USAGE;
-    }
-    struct record *a = load(argv[0]), *b = load(argv[1]);
-    sides.a = a;
-    sides.b = b;
-    int status = a && b ? diff(&sides) : STATUS_BAD_INPUT;
-    record_free(a);
-    record_free(b);
-    return status;
+    if (args.operand_count == 2)
+        return diff(argv[0], argv[1], titles, all);
+    complain("diff needs two statistics files: vramgc diff A B");
+    return STATUS_USAGE;
 }

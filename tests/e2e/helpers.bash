@@ -1,6 +1,6 @@
 # helpers.bash: what the tests of the command share. Each test has a folder of its own with vramgc and, as libvramgc.so, the
-# shellcheck shell=bash disable=SC2034
 # stand-in of fake_library.c, so that nothing here depends on a GPU or on the real library.
+# shellcheck shell=bash disable=SC2034
 
 setup() {
     top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)

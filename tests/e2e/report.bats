@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2154,SC2016,SC2238,SC2034
+# shellcheck disable=SC2154,SC2016,SC2238,SC2034,SC2030,SC2031,SC2209
 # What is read and said: report, diff, env, help; good files and bad ones.
 
 load helpers

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2154,SC2016,SC2238,SC2034
+# shellcheck disable=SC2154,SC2016,SC2238,SC2034,SC2030,SC2031,SC2209
 # The launcher: how programs are started, what they find, how they end, and what is said about it.
 
 load helpers

@@ -1,0 +1,32 @@
+# fuzz.mk: statistics files with arbitrary content.
+#   fuzz-check  about ten seconds of damaged files, under ASan and UBSan; part of `make check`
+#   fuzz        libFuzzer, FUZZ_SECONDS long; needs clang
+
+FUZZ := $(BUILD)/fuzz
+FUZZ_SECONDS ?= 60
+FUZZ_CHECK_SECONDS ?= 10
+FUZZ_SOURCES := tests/fuzz/fuzz_report.c tests/e2e/make_file.c $(filter-out src/cli/main.c,$(CLI_SOURCES))
+FUZZ_FLAGS := -std=c11 -O1 -g -Wall -Wextra -Itests -Itests/e2e -fno-omit-frame-pointer \
+	-fsanitize=address,undefined -fno-sanitize-recover=all
+FUZZ_HEADERS := $(wildcard src/cli/*.h src/cli/*.def src/base/*.h src/*.def include/*.h tests/e2e/*.h)
+
+# main.c has the table of commands, which the fuzzers do not run; its main() would be one too many.
+$(FUZZ)/main.o: src/cli/main.c $(FUZZ_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Dmain=vramgc_main -c $< -o $@
+
+$(FUZZ)/mutate: tests/fuzz/mutate.c $(FUZZ_SOURCES) $(FUZZ)/main.o $(FUZZ_HEADERS)
+	@echo "  CC   $@"
+	@$(CC) $(CPPFLAGS_ALL) $(FUZZ_FLAGS) $(filter %.c %.o,$^) -ljansson -o $@
+
+$(FUZZ)/fuzz_report: $(FUZZ_SOURCES) $(FUZZ)/main.o $(FUZZ_HEADERS)
+	@echo "  CC   $@"
+	@clang $(CPPFLAGS_ALL) $(FUZZ_FLAGS) -fsanitize=fuzzer $(filter %.c %.o,$^) -ljansson -o $@
+
+.PHONY: fuzz fuzz-check
+fuzz-check: $(FUZZ)/mutate
+	@$(FUZZ)/mutate $(FUZZ_CHECK_SECONDS)
+
+fuzz: $(FUZZ)/fuzz_report
+	@mkdir -p $(FUZZ)/corpus
+	$(FUZZ)/fuzz_report -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -artifact_prefix=$(FUZZ)/ $(FUZZ)/corpus

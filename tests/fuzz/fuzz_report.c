@@ -1,0 +1,121 @@
+/* fuzz_report.c: whatever bytes a statistics file holds, reading it ends in a one-line error or in
+ * sane output: valid JSON, pages of text of at most 80 columns without control characters. Anything
+ * else ends the process. Entry point of libFuzzer; mutate.c drives the same without it.
+ *
+ * Input: one byte chooses the file to start from, one how much of its end is cut off; then patches,
+ * each of four bytes of offset, one of length, and the bytes themselves. */
+#include "cli/diff.h"
+#include "cli/record.h"
+#include "cli/summary.h"
+#include "cli/walk.h"
+#include "e2e/make_file.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static _Noreturn void fail(const char *what, const char *text, size_t length) {
+    fprintf(stderr, "fuzz_report: %s\n%.*s\n", what, (int)(length < 4000 ? length : 4000), text);
+    abort();
+}
+
+static size_t patch(struct vramgc_file *file, const uint8_t *data, size_t size) {
+    static const char *const scenarios[] = {"plain",   "fragmented", "full",   "two-devices",
+                                            "unknown", "observe",    "hostile"};
+    size_t length = sizeof *file;
+    make_file(file, scenarios[data[0] % 7]);
+    if (data[1] > 0xf0)
+        length -= (size_t)(data[1] - 0xf0) * (sizeof *file / 16);
+    size_t at = 2;
+    while (at + 5 < size) {
+        uint32_t offset;
+        memcpy(&offset, data + at, sizeof offset);
+        offset %= (uint32_t)sizeof *file;
+        size_t count = data[at + 4];
+        at += 5;
+        if (count > size - at)
+            count = size - at;
+        if (count > sizeof *file - offset)
+            count = sizeof *file - offset;
+        memcpy((char *)file + offset, data + at, count);
+        at += count;
+    }
+    return length;
+}
+
+static void check_json(struct record *record) {
+    char *text = NULL;
+    size_t length = 0;
+    json_error_t error;
+    FILE *out = open_memstream(&text, &length);
+    walk_report(out, EMIT_JSON, &record, 1, NULL);
+    fclose(out);
+    /* Integers need all of 64 bits, which jansson's do not have. */
+    json_t *json = json_loadb(text, length, JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES,
+                              &error);
+    if (!json || !json_is_array(json_object_get(json, "processes")))
+        fail(json ? "no processes" : error.text, text, length);
+    json_decref(json);
+    free(text);
+}
+
+static size_t columns(const char *line, size_t length) {
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) {
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+            fail("a control character", line, length);
+        count += ((unsigned char)line[i] & 0xc0) != 0x80;
+    }
+    return count;
+}
+
+static void check_lines(const char *text, size_t length) {
+    for (const char *line = text; line < text + length;) {
+        size_t end = strcspn(line, "\n");
+        if (columns(line, end) > SUMMARY_WIDTH && strncmp(line, "Details", 7) != 0 &&
+            strncmp(line, "As JSON", 7) != 0)
+            fail("a line is too long", line, end);
+        line += end + 1;
+    }
+}
+
+static void check_text(struct record *record) {
+    static const struct summary_style style = {.most_rows = SIZE_MAX, .next_commands = true};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    summary_write(out, &record, 1, NULL, &style);
+    diff_write(out, record, record, "a,b", true);
+    fclose(out);
+    check_lines(text, length);
+    free(text);
+    out = open_memstream(&text, &length);
+    walk_report(out, EMIT_TEXT, &record, 1, NULL);
+    fclose(out);
+    for (const char *line = text; line < text + length; line += strcspn(line, "\n") + 1)
+        columns(line, strcspn(line, "\n"));
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char error[256];
+    if (size < 2)
+        return 0;
+    struct vramgc_file *file = malloc(sizeof *file);
+    if (!file)
+        return 0;
+    size_t length = patch(file, data, size);
+    struct record *record = record_from_memory(file, length, "fuzz", error, sizeof error);
+    free(file);
+    if (record) {
+        check_json(record);
+        check_text(record);
+    } else if (!*error || strchr(error, '\n')) {
+        fail("the error is not one line", error, strlen(error));
+    }
+    record_free(record);
+    return 0;
+}
