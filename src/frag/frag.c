@@ -90,8 +90,7 @@ double frag_external(const struct frag_figures *figures) {
 /* Bytes of the holes in the request's own class that are known to be large enough. */
 static uint64_t usable_in_class(const struct frag_figures *figures, uint64_t request_bytes) {
     unsigned class = class_of(request_bytes);
-    bool is_lowest = class < FRAG_CLASSES - 1 && request_bytes <= UINT64_C(1) << class;
-    if (is_lowest)
+    if (request_bytes <= UINT64_C(1) << class)
         return figures->class_bytes[class];
     bool has_largest = class_of(figures->largest_hole_bytes) == class;
     bool fits = request_bytes <= figures->largest_hole_bytes;

@@ -82,7 +82,8 @@ struct policy_decision policy_decide(const struct policy_settings *settings,
                                      const struct policy_reading *reading);
 
 /* To be called when a decision was carried out (observe: recorded), whatever its reason, with the
- * state of the device it left (observe: as it is). It starts the cool-down and disarms. */
+ * state of the device it left (observe: as it is). It starts the cool-down and disarms.
+ * Block events after now_ns begin a new rest for lowvram. */
 void policy_acted(struct policy_state *state, uint64_t now_ns, uint64_t total_bytes,
                   uint64_t free_bytes);
 

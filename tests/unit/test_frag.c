@@ -14,7 +14,7 @@
 #define PAGE_CELLS (HEAP_PAGE_BYTES / CELL)
 
 static void assert_near(double is, double should) {
-    if (fabs(is - should) > 1e-9)
+    if (!(fabs(is - should) <= 1e-9)) /* also for what is not a number */
         fail_msg("%.12f is not %.12f", is, should);
 }
 
@@ -148,6 +148,7 @@ static void an_empty_heap_is_not_fragmented(void **state) {
     assert_near(frag_external(&figures), 0);
     assert_near(frag_unusable(&figures, MIB), 0);
     assert_near(frag_index(&figures, MIB), 0);
+    assert_near(frag_index(&figures, 0), 0);
     heap_destroy(heap);
 }
 
@@ -182,6 +183,7 @@ static void unusable_is_what_is_too_small(void **state) {
     assert_near(frag_unusable(&figures, 0), 0);
     assert_near(frag_unusable(&figures, MIB), 0);
     assert_near(frag_unusable(&figures, 2 * MIB), 2.0 / 16);
+    assert_near(frag_unusable(&figures, 2 * MIB + 1), 7.0 / 16);
     assert_near(frag_unusable(&figures, 4 * MIB), 7.0 / 16);
     assert_near(frag_unusable(&figures, 9 * MIB), 7.0 / 16);
     assert_near(frag_unusable(&figures, 9 * MIB + 1), 1);
@@ -199,6 +201,7 @@ static void unusable_is_never_too_low(void **state) {
     assert_near(frag_unusable(&figures, 2500 * KIB), bound);
     struct frag_figures huge = HOLES(UINT64_C(1) << 41, UINT64_C(1) << 43);
     assert_near(frag_unusable(&huge, UINT64_C(1) << 42), 0.2);
+    assert_near(frag_unusable(&huge, UINT64_C(1) << 39), 0);
 }
 
 static void index_tells_lack_from_fragmentation(void **state) {

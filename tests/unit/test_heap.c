@@ -10,30 +10,42 @@
 #define BASE    UINT64_C(0x7f0000000000)
 #define SEGMENT (20 * MIB)
 
-/* Mappings still allowed; -1: any number. */
-static int mappings_left = -1;
+static struct {
+    int mappings_left; /* still allowed; -1: any number */
+    size_t bytes;      /* mapped and not unmapped */
+} memory = {.mappings_left = -1};
 
 void *__real_mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset);
 void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset);
+int __real_munmap(void *address, size_t bytes);
+int __wrap_munmap(void *address, size_t bytes);
 
 void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset) {
-    if (mappings_left == 0)
+    if (memory.mappings_left == 0)
         return MAP_FAILED;
-    if (mappings_left > 0)
-        mappings_left--;
+    if (memory.mappings_left > 0)
+        memory.mappings_left--;
+    memory.bytes += bytes;
     return __real_mmap(address, bytes, protection, flags, file, offset);
 }
 
+int __wrap_munmap(void *address, size_t bytes) {
+    memory.bytes -= bytes;
+    return __real_munmap(address, bytes);
+}
+
 static int set_up(void **state) {
-    mappings_left = -1;
+    memory.mappings_left = -1;
+    memory.bytes = 0;
     *state = heap_create();
     return *state ? 0 : -1;
 }
 
+/* Also proves that every byte was given back. */
 static int tear_down(void **state) {
-    mappings_left = -1;
+    memory.mappings_left = -1;
     heap_destroy(*state);
-    return 0;
+    return memory.bytes == 0 ? 0 : -1;
 }
 
 static struct heap_figures figures_of(const struct heap *heap) {
@@ -331,6 +343,7 @@ static void walk_goes_in_address_order_until_told_to_stop(void **state) {
     struct heap *heap = *state;
     struct collected all = {.limit = 16};
     struct collected two = {.limit = 2};
+    struct collected one = {.limit = 1};
     heap_range_add(heap, BASE + GIB, 8 * MIB, 2 * MIB);
     heap_map(heap, BASE + GIB + 2 * MIB, 4 * MIB);
     heap_allocate(heap, BASE + GIB + 2 * MIB, MIB);
@@ -346,6 +359,8 @@ static void walk_goes_in_address_order_until_told_to_stop(void **state) {
     assert_int_equal(all.runs[4].segment_bytes, 2 * MIB);
     heap_walk(heap, collect, &two);
     assert_int_equal(two.count, 2);
+    heap_walk(heap, collect, &one);
+    assert_int_equal(one.count, 1);
 }
 
 /* ---- many, and no memory ---- */
@@ -370,39 +385,52 @@ static void many_runs_survive_coming_and_going(void **state) {
     assert_int_equal(figures_of(heap).reserved_bytes, 0);
 }
 
-/* Allocates 3000 blocks with `allowed` mappings left; where it is refused, nothing has changed and
- * the same event succeeds once there is memory. How often it was refused. */
-static int fill_with_little_memory(struct heap *heap, int allowed) {
-    int refused = 0;
-    assert_true(heap_range_add(heap, BASE, 4 * GIB, 2 * MIB));
-    mappings_left = allowed;
-    for (uint64_t i = 0; i < 500; i++) {
-        uint64_t page = BASE + i * 4 * MIB + 2 * MIB;
-        if (!heap_map(heap, page, 2 * MIB)) {
-            refused++;
-            assert_true(heap_is_valid(heap));
-            mappings_left = -1;
-            assert_true(heap_map(heap, page, 2 * MIB));
-        }
-        for (uint64_t k = 0; k < 3; k++)
-            if (!heap_allocate(heap, page + (2 * k + 1) * 512, 512)) {
-                refused++;
-                assert_true(heap_is_valid(heap));
-                mappings_left = -1;
-                assert_true(heap_allocate(heap, page + (2 * k + 1) * 512, 512));
-            }
+/* One of many events of a kind, each of which leaves two more runs than before. */
+static bool map_apart(struct heap *heap, uint64_t i) {
+    return heap_map(heap, BASE + (2 * i + 1) * 2 * MIB, 2 * MIB);
+}
+
+static bool unmap_apart(struct heap *heap, uint64_t i) {
+    return heap_unmap(heap, BASE + (2 * i + 1) * 2 * MIB, 2 * MIB);
+}
+
+static bool allocate_apart(struct heap *heap, uint64_t i) {
+    return heap_allocate(heap, BASE + (2 * i + 1) * 2 * MIB, 2 * MIB);
+}
+
+/* Sends 2000 events with `allowed` mappings left. Where one is refused, nothing has changed, and
+ * the same event succeeds once there is memory. Returns whether one was refused. */
+static bool send_with_little_memory(struct heap *heap, bool (*event)(struct heap *, uint64_t),
+                                    int allowed) {
+    bool refused = false;
+    heap_clear(heap);
+    assert_true(heap_range_add(heap, BASE, 16 * GIB, 2 * MIB));
+    if (event != map_apart)
+        assert_true(heap_map(heap, BASE, 16 * GIB));
+    memory.mappings_left = allowed;
+    for (uint64_t i = 0; i < 2000; i++) {
+        struct heap_figures before = *heap_figures(heap);
+        if (event(heap, i))
+            continue;
+        struct heap_figures after = figures_of(heap);
+        assert_memory_equal(&before, &after, sizeof before);
+        refused = true;
+        memory.mappings_left = -1;
+        assert_true(event(heap, i));
     }
     assert_true(heap_is_valid(heap));
-    mappings_left = -1;
-    heap_clear(heap);
+    memory.mappings_left = -1;
     return refused;
 }
 
+/* 4001 runs need three more tables (2048, 4096, 8192 slots) and two more chunks of nodes. */
 static void out_of_memory_changes_nothing(void **state) {
-    int refused = 0;
-    for (int allowed = 0; allowed < 5; allowed++)
-        refused += fill_with_little_memory(*state, allowed);
-    assert_int_equal(refused, 5);
+    bool (*const events[])(struct heap *, uint64_t) = {map_apart, unmap_apart, allocate_apart};
+    for (size_t kind = 0; kind < 3; kind++) {
+        for (int allowed = 0; allowed < 5; allowed++)
+            assert_true(send_with_little_memory(*state, events[kind], allowed));
+        assert_false(send_with_little_memory(*state, events[kind], 8));
+    }
 }
 
 static void adding_segments_without_memory_is_refused(void **state) {
@@ -410,19 +438,19 @@ static void adding_segments_without_memory_is_refused(void **state) {
     /* The first needs memory for the hash, runs, segments and the directory. */
     for (int allowed = 0; allowed < 4; allowed++) {
         heap_clear(heap);
-        mappings_left = allowed;
+        memory.mappings_left = allowed;
         ASSERT_REFUSED(heap, heap_segment_add(heap, BASE, SEGMENT, 0));
     }
     heap_clear(heap);
-    mappings_left = 4;
+    memory.mappings_left = 4;
     assert_true(heap_segment_add(heap, BASE, SEGMENT, 0));
-    assert_int_equal(mappings_left, 0);
+    assert_int_equal(memory.mappings_left, 0);
     uint64_t i = 1;
     while (heap_segment_add(heap, BASE + i * SEGMENT, SEGMENT, 0))
         i++;
     assert_true(i > 100);
     assert_int_equal(figures_of(heap).segments, i);
-    mappings_left = 0;
+    memory.mappings_left = 0;
     assert_null(heap_create());
 }
 
@@ -435,9 +463,9 @@ static void restore_without_memory_keeps_the_segment_aside(void **state) {
         if (segment == 0)
             heap_segment_remove(heap, BASE, NULL);
     }
-    mappings_left = 0;
+    memory.mappings_left = 0;
     ASSERT_REFUSED(heap, heap_segment_restore(heap, BASE));
-    mappings_left = -1;
+    memory.mappings_left = -1;
     assert_true(heap_segment_restore(heap, BASE));
     assert_int_equal(figures_of(heap).blocks, 800);
 }

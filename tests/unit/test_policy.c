@@ -56,6 +56,7 @@ static const struct row rows[] = {
     {"total unknown, asked", 90, 0, 9, 9, NO_TOTAL | ASKED, BOTH, POLICY_ASKED, false},
     {"asked below the threshold", 10, 0, 9, 0, ASKED, FLUSH, POLICY_ASKED, false},
     {"asked for very little", 10, 0, 1, 1, ASKED, BOTH, POLICY_ASKED, true},
+    {"asked while it is full", 90, 11, 9, 9, ASKED, BOTH, POLICY_ASKED, false},
     {"asked with nothing to be had", 10, 0, 0, 0, ASKED, NOT, POLICY_NO_REASON, false},
     {"lowvram far below the threshold", 10, 0, 9, 0, LOWVRAM, FLUSH, POLICY_LOWVRAM, false},
     {"lowvram too little", 10, 0, 31, 0, LOWVRAM, NOT, POLICY_NO_REASON, true},

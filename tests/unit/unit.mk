@@ -2,7 +2,8 @@
 # once a line `UNIT_NAME = sources it tests` stands here; UNIT_LINK_NAME adds link options.
 
 UNIT_heap = $(wildcard src/heap/*.c)
-UNIT_LINK_heap = -Wl,--wrap=mmap
+UNIT_LINK_heap = -Wl,--wrap=mmap,--wrap=munmap
+UNIT_books = src/heap/table.c src/heap/nodes.c
 UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_frag = $(wildcard src/heap/*.c) src/frag/frag.c
 UNIT_policy = src/policy/policy.c
