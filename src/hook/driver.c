@@ -132,8 +132,15 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     return result;
 }
 
+static uint64_t size_of(CUdeviceptr p) {
+    real_cuMemGetAddressRange_v2_t get_range = REAL(cuMemGetAddressRange_v2);
+    CUdeviceptr base;
+    size_t bytes;
+    return get_range && get_range(&base, &bytes, p) == CUDA_SUCCESS ? bytes : 0;
+}
+
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
-    ALLOCATE(cuIpcOpenMemHandle_v2, CLASS_IMPORTED, 0, p, h, f);
+    ALLOCATE(cuIpcOpenMemHandle_v2, CLASS_IMPORTED, size_of(*p), p, h, f);
 }
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr p) {

@@ -16,11 +16,14 @@ struct search {
     char *path;
     size_t capacity;
     bool found;
+    unsigned long long changes;     /* objects ever loaded when it was last looked for; 0: never */
+    unsigned long long changes_now; /* and now */
 };
 
 static struct {
     _Atomic uintptr_t own_start, own_end;
     _Atomic uintptr_t allocator_start, allocator_end;
+    _Atomic unsigned long long changes;
 } self;
 
 static struct object_range range_of(const struct dl_phdr_info *info) {
@@ -44,6 +47,9 @@ static bool has_stem(const char *path, const char *stem) {
 static int visit(struct dl_phdr_info *info, size_t size, void *context) {
     struct search *search = context;
     (void)size;
+    if (search->changes == info->dlpi_adds)
+        return 1; /* nothing was loaded since */
+    search->changes_now = info->dlpi_adds;
     struct object_range range = range_of(info);
     uintptr_t address = (uintptr_t)search->address;
     if (address ? address < range.start || address >= range.end
@@ -82,14 +88,23 @@ bool objects_own(const void *address) {
            p < atomic_load_explicit(&self.own_end, memory_order_relaxed);
 }
 
+/* Programs without PyTorch ask again and again: then only the loader's counter is read. */
+static uintptr_t find_allocator(void) {
+    struct search search = {.stem = "libc10_cuda.so", .changes = atomic_load(&self.changes)};
+    dl_iterate_phdr(visit, &search);
+    if (search.found) {
+        atomic_store_explicit(&self.allocator_start, search.range.start, memory_order_relaxed);
+        atomic_store_explicit(&self.allocator_end, search.range.end, memory_order_release);
+    } else if (search.changes_now) {
+        atomic_store(&self.changes, search.changes_now);
+    }
+    return search.range.end;
+}
+
 bool objects_in_allocator(const void *address) {
     uintptr_t end = atomic_load_explicit(&self.allocator_end, memory_order_acquire);
-    if (UNLIKELY(!end)) {
-        struct object_range range = objects_range("libc10_cuda.so");
-        atomic_store_explicit(&self.allocator_start, range.start, memory_order_relaxed);
-        atomic_store_explicit(&self.allocator_end, range.end, memory_order_release);
-        end = range.end;
-    }
+    if (UNLIKELY(!end))
+        end = find_allocator();
     uintptr_t p = (uintptr_t)address;
     return p < end && p >= atomic_load_explicit(&self.allocator_start, memory_order_relaxed);
 }

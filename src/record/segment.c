@@ -128,12 +128,19 @@ static void count_retry(struct device *device, uint64_t bytes) {
         figure_add(&device->out->stats.alloc_retries, 1);
 }
 
+/* A storm of segments is decided by one reading and what this process took since. */
+static bool know_memory(struct device *device) {
+    uint64_t age_ns = clock_ns() - atomic_load(&device->free_read_ns);
+    return (atomic_load(&device->total_bytes) && age_ns < 50 * MILLISECOND_NS) ||
+           device_read_memory(device);
+}
+
 /* The facts are taken before a pending refusal is concluded: its retry is never refused. */
 static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
     struct soft_oom_facts facts = facts_of(device, allocator);
     if (allocator && record_thread.refused_bytes)
         conclude_refusal(device, bytes);
-    if (!facts.capturing && !device_read_memory(device))
+    if (!facts.capturing && !know_memory(device))
         return false;
     struct policy_decision decision = decide(device, bytes);
     if (!decision.flush)

@@ -28,6 +28,7 @@ enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000 };
 struct look {
     uint64_t block_events;
     uint64_t changed_ns; /* when block_events was last seen to change */
+    uint64_t measure_ns; /* not before this are holes measured again */
     uint64_t read_ns;    /* when free and total were last asked for */
 };
 
@@ -56,13 +57,17 @@ static uint64_t block_events(const struct vramgc_device_stats *stats) {
            figure_get(&stats->driver_calls);
 }
 
-/* Fragmentation needs a walk over all blocks: only while the device changes. */
-static void measure_holes(struct device *device) {
+/* Fragmentation needs a walk over all blocks, during which none can be handed out: only while the
+ * device changes, and for less than a thousandth of the time. */
+static void measure_holes(struct device *device, struct look *look, uint64_t now) {
     struct frag_figures figures;
+    if (now < look->measure_ns)
+        return;
     lock_take(&device->lock);
     frag_measure(device->heap, &figures);
     gauge_set(&device->out->stats.largest_hole_bytes, figures.largest_hole_bytes);
     lock_give(&device->lock);
+    look->measure_ns = now + max_u64(SECOND_NS, 1000 * (clock_ns() - now));
 }
 
 static uint64_t pool_idle_bytes(unsigned index, CUmemoryPool *pool) {
@@ -255,7 +260,7 @@ static void look_at(unsigned index, uint64_t now) {
     if (events != look->block_events) {
         look->block_events = events;
         look->changed_ns = self.changed_ns = now;
-        measure_holes(device);
+        measure_holes(device, look, now);
     }
     if (record_capturing())
         return; /* nothing may be asked of the driver that could disturb it */
