@@ -1,0 +1,70 @@
+/* api.h: how a fragment of a test calls CUDA. CALL(cudaMalloc)(...) is a direct, linked call where
+ * DIRECT is defined; else it goes through a pointer that the route under test got hold of. */
+#ifndef API_H
+#define API_H
+
+#include "real/cuda_api.h"
+
+/* Further functions that the fragments need; the first argument is the library. */
+#define FURTHER_RUNTIME(X)                                                                         \
+    X(CUDART, cudaError_t, cudaSetDevice, (int d), (d))                                            \
+    X(CUDART, cudaError_t, cudaStreamCreate, (cudaStream_t * s), (s))                              \
+    X(CUDART, cudaError_t, cudaStreamDestroy, (cudaStream_t s), (s))                               \
+    X(CUDART, cudaError_t, cudaStreamSynchronize, (cudaStream_t s), (s))                           \
+    X(CUDART, cudaError_t, cudaEventCreate, (cudaEvent_t * e), (e))                                \
+    X(CUDART, cudaError_t, cudaEventDestroy, (cudaEvent_t e), (e))                                 \
+    X(CUDART, cudaError_t, cudaGraphDestroy, (cudaGraph_t g), (g))                                 \
+    X(CUDART, cudaError_t, cudaDeviceGetDefaultMemPool, (cudaMemPool_t * q, int d), (q, d))
+#define FURTHER_DRIVER(X)                                                                          \
+    X(CUDA, CUresult, cuCtxSetCurrent, (CUcontext c), (c))                                         \
+    X(CUDA, CUresult, cuCtxGetCurrent, (CUcontext * c), (c))                                       \
+    X(CUDA, CUresult, cuCtxPushCurrent_v2, (CUcontext c), (c))                                     \
+    X(CUDA, CUresult, cuStreamCreate, (CUstream * s, unsigned f), (s, f))                          \
+    X(CUDA, CUresult, cuStreamDestroy_v2, (CUstream s), (s))                                       \
+    X(CUDA, CUresult, cuStreamSynchronize, (CUstream s), (s))                                      \
+    X(CUDA, CUresult, cuGraphDestroy, (CUgraph g), (g))                                            \
+    X(CUDA, CUresult, cuMemPoolCreate, (CUmemoryPool * q, const CUmemPoolProps *p), (q, p))        \
+    X(CUDA, CUresult, cuMemExportToShareableHandle,                                                \
+      (void *os, CUmemGenericAllocationHandle h, CUmemAllocationHandleType t,                      \
+       unsigned long long f),                                                                      \
+      (os, h, t, f))                                                                               \
+    X(CUDA, CUresult, cuIpcGetMemHandle, (CUipcMemHandle * h, CUdeviceptr p), (h, p))              \
+    X(CUDA, CUresult, cuArrayDestroy, (CUarray a), (a))
+
+#define C10_ONLY(library, result, symbol, parameters, arguments)
+#define POINTER(library, result, symbol, parameters, arguments) result(*symbol) parameters;
+
+/* One pointer for each function of hooks.def and of the lists above. */
+struct api {
+#define HOOK POINTER
+#define PASS POINTER
+#define NEED C10_ONLY
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+    FURTHER_RUNTIME(POINTER)
+    FURTHER_DRIVER(POINTER)
+};
+
+#ifdef DIRECT
+/* Weak, because older runtimes lack some: such a name is then bound to whoever has it. */
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
+    extern result symbol parameters __attribute__((weak));
+#define PASS HOOK
+#define NEED C10_ONLY
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+#define CALL(symbol) symbol
+#else
+extern struct api api;
+#define CALL(symbol) api.symbol
+#endif
+
+/* The fragments: each exercises some hooks and checks what they counted. */
+void runtime_fragments(void);
+void driver_fragments(void);
+
+#endif

@@ -1,0 +1,214 @@
+/* routes.c: runs the fragments by one route to the functions, and checks at the end that every hook
+ * of the table was reached. The route is the first argument:
+ *   linked               direct calls, in a library linked with this program or loaded here
+ *   local LIBRARY        the same library, opened RTLD_LOCAL
+ *   dlsym LIBRARY        dlopen and dlsym on the handle, as ctypes does (the runtime or libcuda)
+ *   proc4, proc5         dlsym of cuGetProcAddress, in either form
+ *   self11030, self12000 that, asked for itself in that version, as the runtime does
+ *   entry, entry-version cudaGetDriverEntryPoint, and ByVersion, of the runtime LIBRARY
+ * The library must not be linked: routes that need it open it. */
+#include "api.h"
+#include "check.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct api api;
+
+typedef void fragments(void);
+
+static struct {
+    void *library;
+    CUresult (*proc4)(const char *, void **, int, cuuint64_t);
+    CUresult (*proc5)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+    cudaError_t (*entry)(const char *, void **, unsigned long long,
+                         enum cudaDriverEntryPointQueryResult *);
+    cudaError_t (*entry_version)(const char *, void **, unsigned, unsigned long long,
+                                 enum cudaDriverEntryPointQueryResult *);
+} self;
+
+static void *open_library(const char *name, int how) {
+    void *library = dlopen(name, RTLD_NOW | how);
+    if (!library) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(2);
+    }
+    return library;
+}
+
+/* --- from the name as exported to the name, version and flags as asked for --- */
+
+struct query {
+    char name[64];
+    int version;
+    bool per_thread;
+};
+
+static bool cut_suffix(char *name, const char *suffix) {
+    size_t length = strlen(name), cut = strlen(suffix);
+    if (length < cut || strcmp(name + length - cut, suffix) != 0)
+        return false;
+    name[length - cut] = 0;
+    return true;
+}
+
+static struct query query_of(const char *symbol) {
+    struct query query = {.version = 12000};
+    snprintf(query.name, sizeof query.name, "%s", symbol);
+    query.per_thread = cut_suffix(query.name, "_ptsz");
+    cut_suffix(query.name, "_v2");
+    if (strcmp(query.name, "cuCtxCreate") == 0)
+        query.version = 10000; /* later ones have other forms */
+    if (strcmp(symbol, "cuGetProcAddress") == 0)
+        query.version = 11030;
+    return query;
+}
+
+static void *by_dlsym(const char *symbol) {
+    return dlsym(self.library, symbol);
+}
+
+static void *by_proc4(const char *symbol) {
+    struct query query = query_of(symbol);
+    void *f = NULL;
+    self.proc4(query.name, &f, query.version, query.per_thread ? 2 : 1);
+    return f;
+}
+
+static void *by_proc5(const char *symbol) {
+    struct query query = query_of(symbol);
+    void *f = NULL;
+    self.proc5(query.name, &f, query.version, query.per_thread ? 2 : 0, NULL);
+    return f;
+}
+
+static void *by_entry(const char *symbol) {
+    struct query query = query_of(symbol);
+    enum cudaDriverEntryPointQueryResult status;
+    void *f = NULL;
+    if (strcmp(query.name, "cuCtxCreate") == 0) /* in the runtime's own version it has another form */
+        return dlsym(open_library("libcuda.so.1", RTLD_LOCAL), symbol);
+    self.entry(query.name, &f, query.per_thread ? 2 : 0, &status);
+    return f;
+}
+
+static void *by_entry_version(const char *symbol) {
+    struct query query = query_of(symbol);
+    enum cudaDriverEntryPointQueryResult status;
+    void *f = NULL;
+    self.entry_version(query.name, &f, (unsigned)query.version, query.per_thread ? 2 : 0, &status);
+    return f;
+}
+
+/* ISO C has no conversion from an object's address to a function's; POSIX promises it works. */
+static void fill(void *(*find)(const char *), bool runtime) {
+#define SET(library, result, symbol, parameters, arguments)                                        \
+    if ((library == 0) == runtime)                                                                 \
+        *(void **)&api.symbol = find(#symbol);
+    enum { CUDART, CUDA, C10 };
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
+    HOOK_##library(library, result, symbol, parameters, arguments)
+#define PASS HOOK
+#define NEED C10_ONLY
+#define HOOK_CUDART SET
+#define HOOK_CUDA SET
+#define HOOK_C10 C10_ONLY
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+#undef HOOK_CUDART
+#undef HOOK_CUDA
+#undef HOOK_C10
+    FURTHER_RUNTIME(SET)
+    FURTHER_DRIVER(SET)
+}
+
+/* --- every hook of the library under test must have been reached --- */
+
+/* filled: a function that the library does not have cannot have been called. */
+static void all_reached(bool runtime, bool filled) {
+    enum { CUDART, CUDA, C10 };
+#define REACHED(library, result, symbol, parameters, arguments)                                    \
+    if (library == (runtime ? CUDART : CUDA) && (!filled || api.symbol) && !calls_of(#symbol))     \
+        check_that(__FILE__, __LINE__, false, "no fragment reached " #symbol);
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
+    HOOK_##library(library, result, symbol, parameters, arguments)
+#define PASS HOOK
+#define NEED C10_ONLY
+#define HOOK_CUDART REACHED
+#define HOOK_CUDA REACHED
+#define HOOK_C10 C10_ONLY
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+}
+
+static void nothing_odd(void) {
+    const struct vramgc_file *file = check_file();
+    CHECK(file && file->process.lost_frees == 0);
+    CHECK(file && file->process.unknown_frees == 0);
+    CHECK(file && file->process.unmatched_blocks == 0);
+    CHECK(file && file->process.internal_errors == 0);
+}
+
+static fragments *named(void *library, const char *name) {
+    fragments *function;
+    *(void **)&function = dlsym(library, name);
+    return function;
+}
+
+static void run(fragments *function, bool runtime, bool filled) {
+    if (CHECK(function != NULL)) {
+        function();
+        all_reached(runtime, filled);
+        nothing_odd();
+    }
+}
+
+static void through_client(const char *client, bool runtime) {
+    void *library = open_library(client, RTLD_LOCAL);
+    run(named(library, runtime ? "runtime_fragments" : "driver_fragments"), runtime, false);
+}
+
+static void through_driver(const char *route) {
+    self.library = open_library("libcuda.so.1", RTLD_LOCAL);
+    *(void **)&self.proc4 = by_dlsym("cuGetProcAddress");
+    *(void **)&self.proc5 = by_dlsym("cuGetProcAddress_v2");
+    if (strcmp(route, "self11030") == 0)
+        OK(self.proc5("cuGetProcAddress", (void **)&self.proc4, 11030, 0, NULL));
+    if (strcmp(route, "self12000") == 0)
+        OK(self.proc5("cuGetProcAddress", (void **)&self.proc5, 12000, 0, NULL));
+    bool four = strcmp(route, "proc4") == 0 || strcmp(route, "self11030") == 0;
+    fill(four ? by_proc4 : by_proc5, false);
+    run(driver_fragments, false, true);
+}
+
+static void through_runtime(const char *route, const char *library) {
+    self.library = open_library(library, RTLD_LOCAL);
+    *(void **)&self.entry = by_dlsym("cudaGetDriverEntryPoint");
+    *(void **)&self.entry_version = by_dlsym("cudaGetDriverEntryPointByVersion");
+    fill(strcmp(route, "entry") == 0 ? by_entry : by_entry_version, false);
+    run(driver_fragments, false, true);
+}
+
+int main(int count, char **arguments) {
+    const char *route = count > 1 ? arguments[1] : "";
+    const char *library = count > 2 ? arguments[2] : "";
+    bool runtime = strstr(library, "cuda.so") == NULL;
+    if (strcmp(route, "local") == 0) {
+        through_client(library, strstr(library, "driver") == NULL);
+    } else if (strcmp(route, "dlsym") == 0) {
+        self.library = open_library(library, RTLD_LOCAL);
+        fill(by_dlsym, runtime);
+        run(runtime ? runtime_fragments : driver_fragments, runtime, true);
+    } else if (strncmp(route, "entry", 5) == 0) {
+        through_runtime(route, library);
+    } else {
+        through_driver(route);
+    }
+    return check_result(route);
+}
