@@ -1,5 +1,5 @@
-// The only file of the driver that includes PyTorch's headers, so that it alone is slow to compile and knows releases apart
-// (C10_RELEASE is major * 100 + minor).
+// The only file of the driver that includes PyTorch's headers, so that it alone is slow to compile
+// and knows releases apart (C10_RELEASE is major * 100 + minor).
 #include "allocator.h"
 
 #include <c10/cuda/CUDAAllocatorConfig.h>
@@ -19,7 +19,8 @@
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
-// Exported by libc10_cuda.so and called by libtorch_cuda.so when it starts, but in no header of c10.
+// Exported by libc10_cuda.so and called by libtorch_cuda.so when it starts, but in no header of
+// c10.
 namespace c10::cuda::_internal {
 void setHasPrimaryContext(bool (*function)(DeviceIndex));
 }
@@ -34,7 +35,8 @@ struct Tensor {
 
 namespace {
 
-constexpr size_t edge_bytes = 4096; // fill and verify use this much at both ends, however large the tensor is
+constexpr size_t edge_bytes =
+    4096; // fill and verify use this much at both ends, however large the tensor is
 
 struct Graph {
     int device;
@@ -59,7 +61,8 @@ c10::cuda::CUDAStream stream_of(int device, int stream) {
     const std::lock_guard<std::mutex> lock(state.mutex);
     auto &streams = state.streams.at(static_cast<size_t>(device));
     while (streams.size() < static_cast<size_t>(stream)) {
-        streams.push_back(c10::cuda::getStreamFromPool(false, static_cast<c10::DeviceIndex>(device)));
+        streams.push_back(
+            c10::cuda::getStreamFromPool(false, static_cast<c10::DeviceIndex>(device)));
     }
     return streams[static_cast<size_t>(stream) - 1];
 }
@@ -85,11 +88,12 @@ void mark_capture(bool begin) {
 // Asks the driver as libtorch does, by name from libcuda.so.1.
 bool has_primary_context(c10::DeviceIndex device) {
     using Function = int (*)(int, unsigned *, int *);
-    static const auto get_state =
-        reinterpret_cast<Function>(dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuDevicePrimaryCtxGetState"));
+    static const auto get_state = reinterpret_cast<Function>(
+        dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuDevicePrimaryCtxGetState"));
     unsigned flags = 0;
     int active = 0;
-    TORCH_CHECK(get_state && get_state(device, &flags, &active) == 0, "cuDevicePrimaryCtxGetState failed");
+    TORCH_CHECK(get_state && get_state(device, &flags, &active) == 0,
+                "cuDevicePrimaryCtxGetState failed");
     return active != 0;
 }
 
@@ -132,6 +136,17 @@ Owner allocate(size_t bytes) {
     }
 }
 
+Owner take(size_t bytes) {
+    void *memory = nullptr;
+    if (cudaMalloc(&memory, bytes) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return nullptr;
+    }
+    const auto release = [](void *pointer) { C10_CUDA_CHECK_WARN(cudaFree(pointer)); };
+    const c10::Device device(c10::DeviceType::CUDA, here());
+    return Owner(new Tensor{c10::DataPtr(memory, memory, release, device), bytes, here()});
+}
+
 void destroy(Tensor *tensor) {
     delete tensor;
 }
@@ -156,6 +171,14 @@ void empty_cache() {
     caching::emptyCache();
 }
 
+void set_caching(bool on) {
+#if C10_RELEASE >= 205
+    caching::enable(on);
+#else
+    TORCH_CHECK(on, "this release cannot switch caching off");
+#endif
+}
+
 void set_fraction(double fraction) {
     caching::setMemoryFraction(fraction, here());
 }
@@ -172,7 +195,8 @@ void pool_begin() {
     TORCH_CHECK(thread_pool.second == 0, "this thread is in a pool already");
     thread_pool = new_pool(false);
     const auto owner = std::this_thread::get_id();
-    caching::beginAllocateToPool(here(), thread_pool, [owner](cudaStream_t) { return std::this_thread::get_id() == owner; });
+    caching::beginAllocateToPool(
+        here(), thread_pool, [owner](cudaStream_t) { return std::this_thread::get_id() == owner; });
 }
 
 void pool_end() {
@@ -185,7 +209,8 @@ void pool_end() {
 void capture_begin() {
     const auto stream = c10::cuda::getCurrentCUDAStream();
     const auto pool = new_pool(true);
-    caching::beginAllocateToPool(here(), pool, [stream](cudaStream_t other) { return other == stream.stream(); });
+    caching::beginAllocateToPool(here(), pool,
+                                 [stream](cudaStream_t other) { return other == stream.stream(); });
     C10_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     mark_capture(true);
     state.graphs.push_back({here(), pool, nullptr});
@@ -221,10 +246,11 @@ bool verify(const Tensor &tensor, int byte) {
     std::vector<unsigned char> seen(2 * edge, static_cast<unsigned char>(~byte));
     const char *begin = static_cast<const char *>(tensor.data.get());
     C10_CUDA_CHECK(cudaMemcpyAsync(seen.data(), begin, edge, cudaMemcpyDeviceToHost, stream));
-    C10_CUDA_CHECK(
-        cudaMemcpyAsync(seen.data() + edge, begin + (tensor.bytes - edge), edge, cudaMemcpyDeviceToHost, stream));
+    C10_CUDA_CHECK(cudaMemcpyAsync(seen.data() + edge, begin + (tensor.bytes - edge), edge,
+                                   cudaMemcpyDeviceToHost, stream));
     C10_CUDA_CHECK(cudaStreamSynchronize(stream));
-    return std::all_of(seen.begin(), seen.end(), [byte](unsigned char value) { return value == byte; });
+    return std::all_of(seen.begin(), seen.end(),
+                       [byte](unsigned char value) { return value == byte; });
 }
 
 void synchronize() {
@@ -261,13 +287,15 @@ std::vector<Block> snapshot(int device) {
         for (const auto &block : segment.blocks) {
             const uint32_t state = block.allocated ? 1 : block.active ? 2 : 0;
             const auto stream = reinterpret_cast<uint64_t>(segment.stream);
-            const uint64_t pool = segment.owner_private_pool_id.first + segment.owner_private_pool_id.second;
-            blocks.push_back({address, block.size, segment.address, segment.total_size, stream, state,
-                              segment.is_expandable, segment.is_large, pool});
+            const uint64_t pool =
+                segment.owner_private_pool_id.first + segment.owner_private_pool_id.second;
+            blocks.push_back({address, block.size, segment.address, segment.total_size, stream,
+                              state, segment.is_expandable, segment.is_large, pool});
             address += block.size;
         }
     }
-    std::sort(blocks.begin(), blocks.end(), [](const Block &a, const Block &b) { return a.address < b.address; });
+    std::sort(blocks.begin(), blocks.end(),
+              [](const Block &a, const Block &b) { return a.address < b.address; });
     return blocks;
 }
 

@@ -1,6 +1,7 @@
-// The part of PyTorch's caching allocator that the driver needs, without any header of PyTorch: those take many seconds to
-// compile and differ between releases, so only allocator.cpp includes them. Streams are small numbers here: 0 is the default
-// stream, 1 to 31 come from PyTorch's own stream pool. All sizes are bytes.
+// The part of PyTorch's caching allocator that the driver needs, without any header of PyTorch:
+// those take many seconds to compile and differ between releases, so only allocator.cpp includes
+// them. Streams are small numbers here: 0 is the default stream, 1 to 31 come from PyTorch's own
+// stream pool. All sizes are bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace allocator {
 
-// One block as PyTorch's memory snapshot shows it; the states are those of enum VRAMGC_BLOCK_* in vramgc.h.
+// One block as PyTorch's memory snapshot shows it; the states are those of enum VRAMGC_BLOCK_* in
+// vramgc.h.
 struct Block {
     uint64_t address, bytes;
     uint64_t segment_address, segment_bytes;
@@ -26,7 +28,9 @@ struct Block {
 struct Tensor;
 void destroy(Tensor *tensor);
 struct Deleter {
-    void operator()(Tensor *tensor) const { destroy(tensor); }
+    void operator()(Tensor *tensor) const {
+        destroy(tensor);
+    }
 };
 using Owner = std::unique_ptr<Tensor, Deleter>;
 
@@ -40,6 +44,8 @@ int current_device();
 
 // Empty when PyTorch raised out of memory; any other exception passes through.
 Owner allocate(size_t bytes);
+// The same by a cudaMalloc of our own, as an extension would: nobody retries it.
+Owner take(size_t bytes);
 void *address(const Tensor &tensor);
 size_t size(const Tensor &tensor);
 int device(const Tensor &tensor);
@@ -48,14 +54,17 @@ int device(const Tensor &tensor);
 void record_stream(Tensor &tensor, int stream);
 
 void empty_cache();
+void set_caching(bool on);
 void set_fraction(double fraction);
 void configure(const std::string &setting);
 
-// Allocations of the calling thread go to a private pool from begin to end, as in torch.cuda.use_mem_pool.
+// Allocations of the calling thread go to a private pool from begin to end, as in
+// torch.cuda.use_mem_pool.
 void pool_begin();
 void pool_end();
 
-// Stream capture with a private pool, as torch.cuda.graph does; release drops the newest graph and its pool.
+// Stream capture with a private pool, as torch.cuda.graph does; release drops the newest graph and
+// its pool.
 void capture_begin();
 void capture_end();
 void graph_release();

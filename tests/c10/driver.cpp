@@ -1,6 +1,7 @@
-// c10drive: reads a small script and drives PyTorch's real caching allocator with it, without Python. README.md has the
-// commands. Output is one line per command that has something to say; a failed expectation makes the exit status 1, a script
-// that cannot be run 2. Nothing here knows how libvramgc.so works; it is asked through its public header, in view.cpp.
+// c10drive: reads a small script and drives PyTorch's real caching allocator with it, without
+// Python. README.md has the commands. Output is one line per command that has something to say; a
+// failed expectation makes the exit status 1, a script that cannot be run 2. Nothing here knows how
+// libvramgc.so works; it is asked through its public header, in view.cpp.
 #include "allocator.h"
 #include "random_operations.h"
 #include "view.h"
@@ -124,7 +125,8 @@ void alloc(const Words &words) {
     const size_t count = given.count("count") ? number(given.at("count")) : 1;
     allocator::set_stream(given.count("stream") ? small(given.at("stream")) : driver.stream);
     for (size_t i = 0; i < count; i++) {
-        const std::string name = given.count("count") ? words[1] + "." + std::to_string(i) : words[1];
+        const std::string name =
+            given.count("count") ? words[1] + "." + std::to_string(i) : words[1];
         if (driver.tensors.count(name)) {
             throw BadScript("'" + name + "' is there already");
         }
@@ -136,6 +138,25 @@ void alloc(const Words &words) {
         }
     }
     allocator::set_stream(driver.stream);
+}
+
+void take(const Words &words) {
+    if (driver.tensors.count(words[1])) {
+        throw BadScript("'" + words[1] + "' is there already");
+    }
+    allocator::Owner owner = allocator::take(number(words[2]));
+    if (owner) {
+        driver.tensors[words[1]] = std::move(owner);
+    } else {
+        std::printf("oom %s\n", words[1].c_str());
+    }
+}
+
+void caching(const Words &words) {
+    if (words[1] != "on" && words[1] != "off") {
+        throw BadScript("'" + words[1] + "' is not on or off");
+    }
+    allocator::set_caching(words[1] == "on");
 }
 
 // Each NAME, or each NAME.0, NAME.1, ... that is there; one that ran out of memory is not.
@@ -174,19 +195,21 @@ void verify(const Words &words) {
 
 void where(const Words &words) {
     const auto &found = tensor(words[1]);
-    std::printf("%s 0x%" PRIx64 " %zu\n", words[1].c_str(), reinterpret_cast<uint64_t>(allocator::address(found)),
-                allocator::size(found));
+    std::printf("%s 0x%" PRIx64 " %zu\n", words[1].c_str(),
+                reinterpret_cast<uint64_t>(allocator::address(found)), allocator::size(found));
 }
 
 void snapshot(const Words &) {
     const char *separator = "";
     std::printf("{\"blocks\": [");
     for (const auto &block : allocator::snapshot(allocator::current_device())) {
-        std::printf("%s{\"address\": %" PRIu64 ", \"size\": %" PRIu64 ", \"state\": %u, \"stream\": %" PRIu64
-                    ", \"segment_address\": %" PRIu64 ", \"segment_size\": %" PRIu64
+        std::printf("%s{\"address\": %" PRIu64 ", \"size\": %" PRIu64
+                    ", \"state\": %u, \"stream\": %" PRIu64 ", \"segment_address\": %" PRIu64
+                    ", \"segment_size\": %" PRIu64
                     ", \"is_expandable\": %s, \"is_large\": %s, \"pool\": %" PRIu64 "}",
-                    separator, block.address, block.bytes, block.state, block.stream, block.segment_address,
-                    block.segment_bytes, block.expandable ? "true" : "false", block.large ? "true" : "false", block.pool);
+                    separator, block.address, block.bytes, block.state, block.stream,
+                    block.segment_address, block.segment_bytes, block.expandable ? "true" : "false",
+                    block.large ? "true" : "false", block.pool);
         separator = ", ";
     }
     std::puts("]}");
@@ -194,15 +217,17 @@ void snapshot(const Words &) {
 
 void compare(const Words &) {
     const auto result = view::compare(allocator::current_device());
-    std::printf("compare blocks=%zu pending=%zu differences=%zu\n", result.blocks, result.pending, result.differences);
+    std::printf("compare blocks=%zu pending=%zu differences=%zu\n", result.blocks, result.pending,
+                result.differences);
     if (result.differences != 0) {
         fail("libvramgc's blocks differ from PyTorch's");
     }
 }
 
 void random(const Words &words) {
-    const auto given = options(words, 1,
-                               {"seed", "ops", "threads", "streams", "max", "live", "every", "compare", "pools", "fill"});
+    const auto given = options(
+        words, 1,
+        {"seed", "ops", "threads", "streams", "max", "live", "every", "compare", "pools", "fill"});
     const auto value = [&given](const char *key, uint64_t standard) {
         return given.count(key) ? number(given.at(key)) : standard;
     };
@@ -217,14 +242,17 @@ void random(const Words &words) {
     chosen.compare = value("compare", 0) != 0;
     chosen.pools = value("pools", 0) != 0;
     chosen.fill = value("fill", 0) != 0;
-    if (chosen.threads == 0 || chosen.streams == 0 || chosen.max_bytes == 0 || chosen.every < chosen.threads) {
+    if (chosen.threads == 0 || chosen.streams == 0 || chosen.max_bytes == 0 ||
+        chosen.every < chosen.threads) {
         throw BadScript("random: threads, streams and max are at least 1, every at least threads");
     }
     const auto r = random_operations(chosen);
     allocator::set_stream(driver.stream);
-    std::printf("random operations=%zu allocations=%zu ooms=%zu checks=%zu blocks=%zu pending=%zu differences=%zu "
+    std::printf("random operations=%zu allocations=%zu ooms=%zu checks=%zu blocks=%zu pending=%zu "
+                "differences=%zu "
                 "corrupted=%zu\n",
-                r.operations, r.allocations, r.ooms, r.checks, r.blocks, r.pending, r.differences, r.corrupted);
+                r.operations, r.allocations, r.ooms, r.checks, r.blocks, r.pending, r.differences,
+                r.corrupted);
     if (r.differences != 0 || r.corrupted != 0) {
         fail("random operations found differences");
     }
@@ -260,7 +288,8 @@ bool holds(uint64_t left, const std::string &relation, uint64_t right) {
 void expect(const Words &words) {
     const Figures figures = all_figures();
     if (!figures.count(words[1])) {
-        throw BadScript("no figure '" + words[1] + "'" + (view::loaded() ? "" : " (libvramgc.so is not loaded)"));
+        throw BadScript("no figure '" + words[1] + "'" +
+                        (view::loaded() ? "" : " (libvramgc.so is not loaded)"));
     }
     const uint64_t left = figures.at(words[1]);
     const uint64_t right = operand(figures, words[3]);
@@ -289,6 +318,13 @@ void await(const Words &words) {
     expect(condition);
 }
 
+void echo(const Words &words) {
+    for (size_t i = 1; i < words.size(); i++) {
+        std::printf("%s%s", i > 1 ? " " : "", words[i].c_str());
+    }
+    std::puts("");
+}
+
 void leave(const Words &words) {
     std::exit(driver.failed ? 1 : small(words[1]));
 }
@@ -312,6 +348,8 @@ struct Command {
 const std::map<std::string, Command> commands = {
     {"stream", {1, 1, use_stream}},
     {"alloc", {2, 4, alloc}},
+    {"cuda_malloc", {2, 2, take}},
+    {"caching", {1, 1, caching}},
     {"free", {1, 1000, release}},
     {"free_all", {0, 0, [](const Words &) { driver.tensors.clear(); }}},
     {"record", {2, 2, record}},
@@ -342,9 +380,7 @@ const std::map<std::string, Command> commands = {
     {"write_report", {1, 1, [](const Words &words) { view::write_report(words[1]); }}},
     {"sleep", {1, 1, [](const Words &words) {
         std::this_thread::sleep_for(std::chrono::milliseconds(number(words[1]))); }}},
-    {"echo", {0, 1000, [](const Words &words) {
-        for (size_t i = 1; i < words.size(); i++) { std::printf("%s%s", i > 1 ? " " : "", words[i].c_str()); }
-        std::puts(""); }}},
+    {"echo", {0, 1000, echo}},
     {"exit", {1, 1, leave}},
     {"_exit", {1, 1, leave_at_once}},
     {"raise", {1, 1, raise_signal}},
@@ -405,7 +441,8 @@ int main(int argc, char **argv) {
             }
             run_script(script);
         } else {
-            std::fprintf(stderr, "usage: c10drive [FILE | -c 'COMMAND; COMMAND']   (else the script is read from stdin)\n");
+            std::fprintf(stderr, "usage: c10drive [FILE | -c 'COMMAND; COMMAND']   (else the "
+                                 "script is read from stdin)\n");
             return 2;
         }
     } catch (const std::exception &error) {

@@ -1,5 +1,6 @@
-// See random_operations.h. Operations are drawn from a generator of our own, so that a seed means the same everywhere; with
-// several threads each has its own generator, but how they interleave is up to the scheduler.
+// See random_operations.h. Operations are drawn from a generator of our own, so that a seed means
+// the same everywhere; with several threads each has its own generator, but how they interleave is
+// up to the scheduler.
 #include "random_operations.h"
 
 #include "allocator.h"
@@ -18,7 +19,9 @@ class Generator {
   public:
     explicit Generator(uint64_t seed) : state_(seed) {}
 
-    uint64_t below(uint64_t bound) { return next() % bound; }
+    uint64_t below(uint64_t bound) {
+        return next() % bound;
+    }
 
   private:
     uint64_t next() {
@@ -72,7 +75,8 @@ struct Run {
     std::atomic<size_t> allocations{0}, ooms{0}, corrupted{0};
 };
 
-// Half of all sizes are small, most others a few MiB, few are near the largest: about what a model's forward pass asks for.
+// Half of all sizes are small, most others a few MiB, few are near the largest: about what a
+// model's forward pass asks for.
 size_t random_size(Generator &generator, size_t max_bytes) {
     const uint64_t kind = generator.below(100);
     const size_t bound = kind < 50 ? (1u << 20) : kind < 90 ? (12u << 20) : max_bytes;
@@ -95,7 +99,8 @@ void allocate(Run &run, Generator &generator) {
     run.table.put(std::move(held));
 }
 
-// `recorded` in a hundred are used by another stream too, so that the block stays pending after the free.
+// `recorded` in a hundred are used by another stream too, so that the block stays pending after the
+// free.
 void release(Run &run, Generator &generator, unsigned recorded) {
     Held held{nullptr, 0, 0};
     if (!run.table.take(generator.below(UINT64_MAX), held)) {
@@ -106,7 +111,8 @@ void release(Run &run, Generator &generator, unsigned recorded) {
         run.corrupted += !allocator::verify(*held.tensor, held.byte);
     }
     if (run.options.streams > 1 && generator.below(100) < recorded) {
-        allocator::record_stream(*held.tensor, static_cast<int>(generator.below(run.options.streams)));
+        allocator::record_stream(*held.tensor,
+                                 static_cast<int>(generator.below(run.options.streams)));
     }
 }
 
@@ -128,7 +134,8 @@ void operation(Run &run, Generator &generator) {
         in_a_pool(run, generator);
         return;
     }
-    // Around the wanted number of live tensors both are as likely; far from it one is three times the other.
+    // Around the wanted number of live tensors both are as likely; far from it one is three times
+    // the other.
     const size_t chance = run.table.size() < run.options.live ? 65 : 35;
     generator.below(100) < chance ? allocate(run, generator) : release(run, generator, 15);
 }
@@ -144,7 +151,8 @@ void operations(Run &run, Generator &generator, size_t count, int device) {
 void on_threads(Run &run, std::vector<Generator> &generators, size_t count, int device) {
     std::vector<std::thread> threads;
     for (auto &generator : generators) {
-        threads.emplace_back([&run, &generator, count, device] { operations(run, generator, count, device); });
+        threads.emplace_back(
+            [&run, &generator, count, device] { operations(run, generator, count, device); });
     }
     for (auto &thread : threads) {
         thread.join();

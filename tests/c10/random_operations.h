@@ -1,4 +1,5 @@
-// Seeded random operations on PyTorch's allocator: what a web UI does to it, but faster and stranger.
+// Seeded random operations on PyTorch's allocator: what a web UI does to it, but faster and
+// stranger.
 #pragma once
 
 #include <cstddef>
@@ -21,5 +22,6 @@ struct RandomResult {
     size_t operations, allocations, ooms, checks, blocks, pending, differences, corrupted;
 };
 
-// Works on the calling thread's device (with threads > 1 on threads of its own). All its tensors are freed at the end.
+// Works on the calling thread's device (with threads > 1 on threads of its own). All its tensors
+// are freed at the end.
 RandomResult random_operations(const RandomOptions &options);

@@ -1,4 +1,5 @@
-// See view.h. Differences are printed as "+ ..." for what only PyTorch has and "- ..." for what only libvramgc.so has.
+// See view.h. Differences are printed as "+ ..." for what only PyTorch has and "- ..." for what
+// only libvramgc.so has.
 #include "view.h"
 
 #include "allocator.h"
@@ -39,22 +40,24 @@ std::vector<vramgc_block> own_blocks(int device) {
     return blocks;
 }
 
-// The stream of an expandable segment cannot be seen from outside when its pages are mapped, so it is not compared.
+// The stream of an expandable segment cannot be seen from outside when its pages are mapped, so it
+// is not compared.
 bool same(const allocator::Block &a, const vramgc_block &b) {
-    return a.address == b.address && a.bytes == b.bytes && a.state == b.state && a.segment_address == b.segment_address &&
-           a.segment_bytes == b.segment_bytes && a.expandable == (b.expandable != 0) &&
-           (a.expandable || a.stream == b.stream);
+    return a.address == b.address && a.bytes == b.bytes && a.state == b.state &&
+           a.segment_address == b.segment_address && a.segment_bytes == b.segment_bytes &&
+           a.expandable == (b.expandable != 0) && (a.expandable || a.stream == b.stream);
 }
 
 template <typename Block> void print(const char *sign, const Block &block) {
-    std::printf("%s 0x%" PRIx64 " bytes %" PRIu64 " state %u segment 0x%" PRIx64 " bytes %" PRIu64 " stream 0x%" PRIx64
-                " expandable %d\n",
-                sign, block.address, block.bytes, block.state, block.segment_address, block.segment_bytes, block.stream,
-                static_cast<int>(block.expandable));
+    std::printf("%s 0x%" PRIx64 " bytes %" PRIu64 " state %u segment 0x%" PRIx64 " bytes %" PRIu64
+                " stream 0x%" PRIx64 " expandable %d\n",
+                sign, block.address, block.bytes, block.state, block.segment_address,
+                block.segment_bytes, block.stream, static_cast<int>(block.expandable));
 }
 
 // Both lists are in address order; a merge finds what only one of them has.
-size_t differences(const std::vector<allocator::Block> &theirs, const std::vector<vramgc_block> &ours) {
+size_t differences(const std::vector<allocator::Block> &theirs,
+                   const std::vector<vramgc_block> &ours) {
     size_t found = 0;
     size_t i = 0;
     size_t j = 0;
@@ -64,8 +67,10 @@ size_t differences(const std::vector<allocator::Block> &theirs, const std::vecto
             j++;
             continue;
         }
-        const bool first = j == ours.size() || (i < theirs.size() && theirs[i].address <= ours[j].address);
-        const bool second = i == theirs.size() || (j < ours.size() && ours[j].address <= theirs[i].address);
+        const bool first =
+            j == ours.size() || (i < theirs.size() && theirs[i].address <= ours[j].address);
+        const bool second =
+            i == theirs.size() || (j < ours.size() && ours[j].address <= theirs[i].address);
         if (found++ < most_printed) {
             first ? print("+", theirs[i]) : print("-", ours[j]);
             if (first && second) {

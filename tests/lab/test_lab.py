@@ -10,6 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+import demo
 import events
 import lab
 import sizes
@@ -117,6 +118,37 @@ class Environment(unittest.TestCase):
 
     def test_lowvram(self):
         self.assertEqual(self.environment(["--vramgc", "auto", "--lowvram"])["VRAMGC_LOWVRAM"], "1")
+
+
+def figures(ok=True):
+    """What scripts/lab --json would write."""
+    result = dict.fromkeys(lab.KEYS, 0)
+    return result | {"ok": ok, "error": None if ok else "CUDA out of memory.", "held_over_live_mean": None}
+
+
+class Demo(unittest.TestCase):
+    def results(self, **failed):
+        return {case.name: figures(failed.get(case.name.replace("-", "_"), case is not demo.FLUX_WITHOUT)) for case in demo.CASES}
+
+    def test_nothing_to_complain_of_when_all_went_as_expected(self):
+        self.assertEqual(demo.complaints(self.results()), [])
+
+    def test_an_unexpected_outcome_is_told(self):
+        self.assertEqual(len(demo.complaints(self.results(sd15_with=False))), 1)
+        self.assertEqual(len(demo.complaints(self.results(flux_with=False))), 1)
+        self.assertEqual(len(demo.complaints(self.results(flux_without=True))), 1)
+
+    def test_the_table_has_both_runs_beside_each_other(self):
+        left = figures() | {"held_peak_bytes": 9196 * MIB, "held_over_live_mean": 3.257}
+        lines = demo.table(left, figures() | {"held_peak_bytes": 6316 * MIB, "reclaims": 2}).splitlines()
+        self.assertRegex(lines[2], r"held from the driver, at most +9,196 MiB +6,316 MiB$")
+        self.assertRegex(lines[4], r"mean over all blocks +3.26 +-$")
+        self.assertRegex(lines[5], r"reclaims +0 +2$")
+
+    def test_only_sd15_goes_to_the_gpu(self):
+        self.assertNotIn("--mem", demo.command(demo.SD15_WITH, on_gpu=True))
+        self.assertIn("12GiB", demo.command(demo.SD15_WITH, on_gpu=False))
+        self.assertIn("24GiB", demo.command(demo.FLUX_WITH, on_gpu=True))
 
 
 class BadInput(unittest.TestCase):

@@ -1,6 +1,7 @@
 """Runs workloads on the simulated device and compares what they need with what measurements of the same models found before.
 The figures are counts of bytes and so the same on every machine; slow (15 s each), because PyTorch and diffusers are imported."""
 
+import functools
 import json
 import os
 import pathlib
@@ -16,7 +17,9 @@ KEYS = (
 GIB = 1 << 30
 
 
+@functools.cache
 def run(*words):
+    """The figures and the exit status of scripts/lab; the same words are run once."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "figures.json")
         done = subprocess.run([ROOT / "scripts/lab", *words, "--json", path], capture_output=True, text=True, check=False)
@@ -64,6 +67,26 @@ class Workloads(unittest.TestCase):
         self.assertTrue(result["ok"])
         self.assert_mib(result["live_peak_bytes"], 12200)
         self.assert_mib(result["held_peak_bytes"], 19014)
+
+    def test_observing_changes_nothing(self):
+        plain, _ = run("sd15", "--mem", "80GiB")
+        observed, status = run("sd15", "--mem", "80GiB", "--vramgc", "observe")
+        self.assertEqual((list(observed), status), (KEYS, 0))
+        for key in ("live_peak_bytes", "held_peak_bytes", "held_rest_bytes", "retries", "ooms", "reclaims"):
+            self.assertEqual(observed[key], plain[key], key)
+        # PyTorch's trace has the sizes that were asked for, vramgc those of the blocks.
+        self.assertAlmostEqual(observed["held_over_live_mean"] / plain["held_over_live_mean"], 1, delta=0.02)
+
+    def test_lowvram_holds_no_more_at_rest_than_the_seeds_collection(self):
+        collected, _ = run("sd15", "--mem", "80GiB", "--collect", "seed")
+        result, status = run("sd15", "--mem", "80GiB", "--vramgc", "auto", "--lowvram")
+        self.assertEqual((result["ok"], status, result["collections"]), (True, 0, 0))
+        self.assertLessEqual(result["held_rest_bytes"], collected["held_rest_bytes"])
+        self.assertGreater(result["reclaims"], 0)
+
+    def test_flux_with_a_lora_completes_on_24_gib_under_vramgc(self):
+        result, status = run("flux", "--mem", "24GiB", "--vramgc", "auto")
+        self.assertEqual((result["ok"], status, result["ooms"]), (True, 0, 0))
 
     def test_stream_ordered_allocator(self):
         result, status = run("sd15", "--mem", "80GiB", "--setting", "async")
