@@ -36,3 +36,16 @@ $(SIM_DRIVER): $(SIM_DRIVER_OBJECTS) $(SIM_DRIVER_DIR)/driver.map
 
 .PHONY: sim-driver
 sim-driver: $(SIM_DRIVER)
+
+# ---- tests ----
+SIM_DRIVER_TESTS := $(patsubst tests/sim/%.c,build/sim/tests/%,$(wildcard tests/sim/test_driver_*.c))
+
+build/sim/tests/test_driver_%: tests/sim/test_driver_%.c tests/sim/test_driver.h $(SIM_DRIVER)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -isystem $(CUDA_INCLUDE) -Itests/sim \
+	    $(SIM_SANITIZE) -o $@ $< -L$(SIM_DRIVER_BUILD) -l:libcuda.so.1 -lcmocka -lpthread -ldl \
+	    -Wl,-rpath,'$$ORIGIN/../driver'
+
+.PHONY: check-sim-driver
+check-sim-driver: $(SIM_DRIVER_TESTS)
+	@set -e; for test in $(SIM_DRIVER_TESTS); do echo "$$test"; timeout 120 $$test; done

@@ -30,19 +30,23 @@ static void hole_delete(struct range *hole)
     free(hole);
 }
 
+/* The first page of a region is never given out: an address just below an allocation is the
+ * device's as well. */
 static bool region_add(size_t bytes)
 {
-    size_t wanted = bytes + PAGE_BYTES > REGION_BYTES ? bytes + PAGE_BYTES : REGION_BYTES;
+    size_t wanted = bytes + 2 * PAGE_BYTES;
+    if (wanted < REGION_BYTES)
+        wanted = REGION_BYTES;
     void *host = mmap(NULL, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (host == MAP_FAILED && wanted > bytes + PAGE_BYTES) {
-        wanted = bytes + PAGE_BYTES;
+    if (host == MAP_FAILED && wanted > bytes + 2 * PAGE_BYTES) {
+        wanted = bytes + 2 * PAGE_BYTES;
         host = mmap(NULL, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
     if (host == MAP_FAILED)
         return false;
-    uintptr_t base = ALIGN_UP((uintptr_t)host, PAGE_BYTES);
+    uintptr_t base = ALIGN_UP((uintptr_t)host + 1, PAGE_BYTES);
     size_t usable = ((uintptr_t)host + wanted - base) / PAGE_BYTES * PAGE_BYTES;
-    range_new(&space.regions, base, usable);
+    range_new(&space.regions, (uintptr_t)host, wanted);
     range_new(&space.holes, base, usable);
     return true;
 }
