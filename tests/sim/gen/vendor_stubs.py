@@ -68,7 +68,7 @@ def cublas_body(name):
 
 FAMILIES = {
     "libcublas": Family(
-        ("cublas.c", "work.c"),
+        ("cublas.c", "cublas_gemm.c", "work.c"),
         "int sim_cublas_compute(void *handle, const char *name);\nint sim_cublas_unsupported(const char *name);\n",
         cublas_body,
     ),
@@ -78,7 +78,7 @@ FAMILIES = {
         lambda name: f'int {name}(void) {{ return sim_cublaslt_unsupported("{name}"); }}',
     ),
     "libcudnn": Family(
-        ("cudnn.c", "cudnn_legacy.c", "work.c"),
+        ("cudnn.c", "cudnn_graph.c", "cudnn_legacy.c", "work.c"),
         "int sim_cudnn_unsupported(const char *name);\n",
         lambda name: f'int {name}(void) {{ return sim_cudnn_unsupported("{name}"); }}',
     ),

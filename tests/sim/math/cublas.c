@@ -2,30 +2,15 @@
  * The routines themselves (gemm and the rest) are generated stubs that end in sim_cublas_compute;
  * here is what keeps state or answers a question. Signatures and numbers are those of the public
  * cublas_api.h. */
+#include "cublas.h"
 #include "work.h"
 
 #include <stdlib.h>
-
-enum {
-    CUBLAS_STATUS_SUCCESS = 0,
-    CUBLAS_STATUS_NOT_INITIALIZED = 1,
-    CUBLAS_STATUS_ALLOC_FAILED = 3,
-    CUBLAS_STATUS_INVALID_VALUE = 7,
-    CUBLAS_STATUS_EXECUTION_FAILED = 13,
-    CUBLAS_STATUS_NOT_SUPPORTED = 15
-};
 
 /* What the version query answers; set from the wheel's CUDA version by the generator. */
 #ifndef SIM_CUDA_VERSION
 #define SIM_CUDA_VERSION 13000
 #endif
-
-struct cublas_handle {
-    int math_mode;
-    int pointer_mode;
-    int atomics_mode;
-    void *stream;
-};
 
 int cublasCreate_v2(struct cublas_handle **handle);
 int cublasDestroy_v2(struct cublas_handle *handle);
@@ -40,7 +25,6 @@ int cublasGetAtomicsMode(struct cublas_handle *handle, int *mode);
 int cublasSetWorkspace_v2(struct cublas_handle *handle, void *workspace, size_t size);
 int cublasSetSmCountTarget(struct cublas_handle *handle, int count);
 int cublasGetVersion_v2(struct cublas_handle *handle, int *version);
-int sim_cublas_compute(struct cublas_handle *handle, const char *name);
 int sim_cublas_unsupported(const char *name);
 
 int cublasCreate_v2(struct cublas_handle **handle) {

@@ -1,10 +1,9 @@
-/* The part of cuDNN's older interface that PyTorch touches beside the graph one: descriptors are opaque memory. What is
- * computed through them (convolutions with the graph interface switched off, RNNs, CTC loss) is not simulated and says so. */
-#include "work.h"
+/* The part of cuDNN's older interface that PyTorch touches beside the graph one: descriptors are
+ * opaque memory. What is computed through them (convolutions with the graph interface switched off,
+ * RNNs, CTC loss) is not simulated and says so. */
+#include "cudnn.h"
 
 #include <stdlib.h>
-
-enum { STATUS_SUCCESS = 0, STATUS_ALLOC_FAILED = 2, STATUS_BAD_PARAM = 3 };
 
 /* Larger than any of the library's descriptors, which callers see as pointers only. */
 enum { DESCRIPTOR_BYTES = 1024 };

@@ -21,12 +21,16 @@ typedef int launch_fn(void *function, unsigned grid_x, unsigned grid_y, unsigned
                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                       void *stream, void **arguments, void **extra);
 
+/* Only the simulated driver has it (driver/simgpu.h); it returns a CUresult. */
+typedef int use_fn(void *stream, unsigned long long pointer, size_t bytes, int write);
+
 static struct {
     pthread_once_t once;
     pthread_mutex_t lock;
     get_kernel_fn *get_kernel;
     get_function_fn *get_function;
     launch_fn *launch;
+    use_fn *use;
     void *library;
     const char *names[NAMES_KEPT];
     void *kernels[NAMES_KEPT];
@@ -42,6 +46,7 @@ static void open_driver(void) {
     work.get_kernel = (get_kernel_fn *)(uintptr_t)dlsym(driver, "cuLibraryGetKernel");
     work.get_function = (get_function_fn *)(uintptr_t)dlsym(driver, "cuKernelGetFunction");
     work.launch = (launch_fn *)(uintptr_t)dlsym(driver, "cuLaunchKernel");
+    work.use = (use_fn *)(uintptr_t)dlsym(driver, "simgpu_use");
     if (!load || load(&work.library, empty_code, NULL, NULL, 0, NULL, NULL, 0) != 0)
         work.launch = NULL;
 }
@@ -80,6 +85,35 @@ bool work_launch(void *stream, const char *name) {
     if (!kernel || work.get_function(&function, kernel) != 0)
         return false;
     return work.launch(function, 1, 1, 1, 128, 1, 1, 0, stream, NULL, NULL) == 0;
+}
+
+bool work_use(void *stream, const void *pointer, size_t bytes, bool write) {
+    pthread_once(&work.once, open_driver);
+    if (!work.use || bytes == 0)
+        return true;
+    return work.use(stream, (uintptr_t)pointer, bytes, write) == 0;
+}
+
+/* The numbers of cudaDataType in library_types.h: real and complex, 16 to 64 bits, then the
+ * eight-bit types. */
+size_t work_element_bytes(int cuda_data_type) {
+    static const unsigned char bytes[] = {
+        [0] = 4,  [1] = 8,  [2] = 2,  [3] = 1,  [4] = 8,  [5] = 16, [6] = 4,
+        [7] = 2,  [8] = 1,  [9] = 2,  [10] = 4, [11] = 8, [12] = 4, [13] = 8,
+        [14] = 2, [15] = 4, [20] = 2, [24] = 8, [28] = 1, [29] = 1};
+    if (cuda_data_type < 0 || (size_t)cuda_data_type >= sizeof bytes)
+        return 0;
+    return bytes[cuda_data_type];
+}
+
+bool work_use_matrix(void *stream, struct work_matrix matrix, bool write) {
+    if (matrix.rows <= 0 || matrix.columns <= 0 || matrix.batch <= 0)
+        return true;
+    long long last = (matrix.batch - 1) * matrix.stride + (matrix.columns - 1) * matrix.leading;
+    long long elements = last + matrix.rows;
+    if (elements <= 0)
+        return true;
+    return work_use(stream, matrix.data, (size_t)elements * matrix.element_bytes, write);
 }
 
 void work_unsupported(const char *name) {
