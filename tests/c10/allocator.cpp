@@ -206,12 +206,12 @@ void pool_end() {
     thread_pool = {0, 0};
 }
 
-void capture_begin() {
+void capture_begin(bool relaxed) {
     const auto stream = c10::cuda::getCurrentCUDAStream();
     const auto pool = new_pool(true);
     caching::beginAllocateToPool(here(), pool,
                                  [stream](cudaStream_t other) { return other == stream.stream(); });
-    C10_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    C10_CUDA_CHECK(cudaStreamBeginCapture(stream, relaxed ? cudaStreamCaptureModeRelaxed : cudaStreamCaptureModeGlobal));
     mark_capture(true);
     state.graphs.push_back({here(), pool, nullptr});
 }

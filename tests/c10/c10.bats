@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The test instrument itself: what c10drive says of PyTorch's allocator, and that it notices what it is there to notice.
-# Each test runs with every release in C10_VERSIONS.
+# The test instrument itself: what c10drive says of PyTorch's allocator, and that it notices what
+# it is there to notice. Each test runs with every release in C10_VERSIONS.
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
@@ -10,7 +10,8 @@ setup() {
 # CUDA's major changed with PyTorch 2.11.
 cuda_of() { if [ "$(echo "$1" | cut -d. -f2)" -ge 11 ]; then echo 13; else echo 12; fi; }
 
-# drive SCRIPT [OPTION-OF-SIMGPU...]: on each release; $output has the lines of the last one, each of them must agree in status.
+# drive SCRIPT [OPTION-OF-SIMGPU...]: on each release; $output has the lines of the last one, each
+# of them must agree in status.
 drive() {
     local script=$1 version last=
     shift

@@ -1,8 +1,10 @@
-# Builds the driver of PyTorch's real allocator (tests/c10/README.md) against each release in C10_VERSIONS:
+# Builds the driver of PyTorch's real allocator (tests/c10/README.md) against each release in
+# C10_VERSIONS:
 #   build/c10/VERSION/c10drive
-# Two are built by default. 2.15.0 is the newest: CUDA 13, driver functions through cudaGetDriverEntryPointByVersion. 2.9.1 is
-# the last with CUDA 12's sharpest edge: a refused first cuMemCreate leaves expandable segments out of memory for ever. Any
-# release from 2.1.2 to 2.15.0 can be named: `make C10_VERSIONS=2.5.1 c10drive` takes the older dlsym route.
+# Two are built by default. 2.15.0 is the newest: CUDA 13, driver functions through
+# cudaGetDriverEntryPointByVersion. 2.9.1 is the last with CUDA 12's sharpest edge: a refused
+# first cuMemCreate leaves expandable segments out of memory for ever. Any release from 2.1.2 to
+# 2.15.0 can be named: `make C10_VERSIONS=2.5.1 c10drive` takes the older dlsym route.
 C10_VERSIONS ?= 2.9.1 2.15.0
 C10_SOURCES := driver view random_operations allocator
 C10_DRIVERS := $(C10_VERSIONS:%=build/c10/%/c10drive)
@@ -10,14 +12,14 @@ C10_DRIVERS := $(C10_VERSIONS:%=build/c10/%/c10drive)
 .PHONY: c10drive
 c10drive: $(C10_DRIVERS)
 
-# A release as one number to compare with: 2.9.1 is 209. PyTorch changed the C++ ABI at 2.7, the language at 2.14 and the CUDA
-# major at 2.11.
+# A release as one number to compare with: 2.9.1 is 209. PyTorch changed the C++ ABI at 2.7, the
+# language at 2.14 and the CUDA major at 2.11.
 c10_release = $(shell echo $(1) | awk -F. '{ print $$1 * 100 + $$2 }')
 c10_since = $(shell test $(call c10_release,$(1)) -ge $(2) && echo yes)
 c10_cuda = $(if $(call c10_since,$(1),211),13,12)
 
-# $(1) the release. Its CUDA runtime is not linked: libc10_cuda.so needs it anyway and brings whichever the loader finds.
-# Warnings are off in PyTorch's headers only.
+# $(1) the release. Its CUDA runtime is not linked: libc10_cuda.so needs it anyway and brings
+# whichever the loader finds. Warnings are off in PyTorch's headers only.
 define C10_RULES
 build/c10/$(1)/torch/version.py: | scripts/fetch-c10
 	scripts/fetch-c10 $(1)
@@ -28,7 +30,8 @@ build/c10/$(1)/%.o: tests/c10/%.cpp $(wildcard tests/c10/*.h) include/vramgc.h t
 	    -D_GLIBCXX_USE_CXX11_ABI=$(if $(call c10_since,$(1),207),1,0) -DC10_RELEASE=$(call c10_release,$(1)) \
 	    -isystem build/c10/$(1)/include -isystem build/headers/cu$(call c10_cuda,$(1))/include -c $$< -o $$@
 
-# All of it is in a shared library, because there the runtime's functions may stay undefined until the program is started.
+# All of it is in a shared library, because there the runtime's functions may stay undefined until
+# the program is started.
 build/c10/$(1)/libc10drive.so: $(C10_SOURCES:%=build/c10/$(1)/%.o)
 	$(CXX) -shared -o $$@ $$^ -Lbuild/c10/$(1)/lib -lc10_cuda -lc10 -pthread -Wl,-rpath,'$$$$ORIGIN/lib'
 

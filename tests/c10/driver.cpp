@@ -152,6 +152,13 @@ void take(const Words &words) {
     }
 }
 
+void capture_begin(const Words &words) {
+    if (words.size() > 1 && words[1] != "relaxed") {
+        throw BadScript("'" + words[1] + "' is not relaxed");
+    }
+    allocator::capture_begin(words.size() > 1);
+}
+
 void caching(const Words &words) {
     if (words[1] != "on" && words[1] != "off") {
         throw BadScript("'" + words[1] + "' is not on or off");
@@ -365,7 +372,7 @@ const std::map<std::string, Command> commands = {
     {"fraction", {1, 1, [](const Words &words) { allocator::set_fraction(std::stod(words[1])); }}},
     {"pool_begin", {0, 0, [](const Words &) { allocator::pool_begin(); }}},
     {"pool_end", {0, 0, [](const Words &) { allocator::pool_end(); }}},
-    {"capture_begin", {0, 0, [](const Words &) { allocator::capture_begin(); }}},
+    {"capture_begin", {0, 1, capture_begin}},
     {"capture_end", {0, 0, [](const Words &) { allocator::capture_end(); }}},
     {"graph_release", {0, 0, [](const Words &) { allocator::graph_release(); }}},
     {"stats", {0, 0, [](const Words &) { print_figures(all_figures()); }}},
