@@ -18,15 +18,18 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
 CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
     real_cuMemAddressFree_t real = REAL(cuMemAddressFree);
     bool outermost = hook_enter(ID_cuMemAddressFree);
-    struct record_taken taken = {0};
-    if (outermost)
+    struct record_taken taken = {0}, range = {0};
+    if (outermost) {
         record_take(p, &taken);
+        range = record_range_take(p);
+    }
     CUresult result = real ? real(p, n) : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS) {
         record_gone(&taken);
-        record_range_gone(p);
+        record_range_gone(&range);
     } else if (outermost) {
         record_put_back(&taken);
+        record_range_put_back(&range);
     }
     hook_leave();
     return result;
@@ -66,7 +69,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
     bool outermost = hook_enter(ID_cuMemRetainAllocationHandle);
     CUresult result = real ? real(h, p) : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS)
-        record_retained(*h);
+        record_retained(*h, (uint64_t)(uintptr_t)p);
     hook_leave();
     return result;
 }

@@ -70,6 +70,7 @@ struct record_taken {
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;
+    uint64_t orphan; /* physical memory: under which name it lives on while it is mapped, or 0 */
 };
 
 void record_take(uint64_t address, struct record_taken *taken);
@@ -87,11 +88,13 @@ bool record_refuse_segment(bool allocator, uint64_t bytes);
 
 /* Virtual memory management. allocator: as above. */
 void record_reserved(uint64_t address, uint64_t bytes, bool allocator);
-void record_range_gone(uint64_t address);
+struct record_taken record_range_take(uint64_t address);
+void record_range_put_back(const struct record_taken *range);
+void record_range_gone(const struct record_taken *range);
 void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
                     bool allocator);
 void record_imported_handle(uint64_t handle);
-void record_retained(uint64_t handle);
+void record_retained(uint64_t handle, uint64_t address);
 struct record_taken record_release_begin(uint64_t handle);
 void record_release_failed(const struct record_taken *taken);
 void record_mapped(uint64_t address, uint64_t bytes, uint64_t handle);

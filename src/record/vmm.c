@@ -61,25 +61,50 @@ void record_reserved(uint64_t address, uint64_t bytes, bool allocator) {
     lock_give(&self.lock);
 }
 
-/* Called after cuMemAddressFree took the range out of the address ledger. */
-static void forget_range(uint64_t address) {
+/* Taken out before cuMemAddressFree, like everything: the driver may give the addresses out again at
+ * once. */
+struct record_taken record_range_take(uint64_t address) {
+    struct record_taken taken = {.address = address};
     struct ledger_entry range;
+    if (!record_is_on())
+        return taken;
     lock_take(&self.lock);
-    bool known = ledger_take(&self.ranges, address, &range);
+    taken.known = ledger_take(&self.ranges, address, &range);
     lock_give(&self.lock);
-    struct device *device = known ? device_if_ready(range.device) : NULL;
+    struct device *device = taken.known ? device_if_ready(range.device) : NULL;
     if (!device)
-        return;
+        return taken;
+    taken.bytes = range.bytes;
+    taken.device = range.device;
     lock_take(&device->lock);
     heap_segment_remove(device->heap, address, NULL);
-    heap_segment_forget(device->heap, address);
+    device_publish(device);
+    lock_give(&device->lock);
+    return taken;
+}
+
+void record_range_put_back(const struct record_taken *taken) {
+    struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
+    if (!device || !record_is_on())
+        return;
+    struct ledger_entry range = {
+        .key = taken->address, .bytes = taken->bytes, .device = (uint16_t)taken->device};
+    lock_take(&self.lock);
+    ledger_put(&self.ranges, &range, NULL);
+    lock_give(&self.lock);
+    lock_take(&device->lock);
+    heap_segment_restore(device->heap, taken->address);
     device_publish(device);
     lock_give(&device->lock);
 }
 
-void record_range_gone(uint64_t address) {
-    if (record_is_on())
-        forget_range(address);
+void record_range_gone(const struct record_taken *taken) {
+    struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
+    if (!device || !record_is_on())
+        return;
+    lock_take(&device->lock);
+    heap_segment_forget(device->heap, taken->address);
+    lock_give(&device->lock);
 }
 
 static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_t flags) {
@@ -130,16 +155,6 @@ void record_imported_handle(uint64_t handle) {
         add_handle(handle, 0, device_index(device), FLAG_IMPORTED);
 }
 
-void record_retained(uint64_t handle) {
-    if (!record_is_on())
-        return;
-    lock_take(&self.lock);
-    struct ledger_entry *entry = ledger_find(&self.handles, handle);
-    if (entry)
-        entry->link += (uint64_t)1 << 32;
-    lock_give(&self.lock);
-}
-
 struct rename {
     uint64_t from, to;
 };
@@ -151,12 +166,54 @@ static bool rename_mapping(const struct ledger_entry *entry, void *context) {
     return false;
 }
 
-/* The last reference goes while mappings remain: the memory lives on under a name of our own. */
-static void orphan(struct ledger_entry entry) {
+/* The last reference goes while mappings remain: the memory lives on under a name of our own, which
+ * is returned. */
+static uint64_t orphan(struct ledger_entry entry) {
     struct rename rename = {entry.key, ORPHAN | ++self.orphans};
     ledger_sweep(&self.mappings, rename_mapping, &rename);
     entry.key = rename.to;
     ledger_put(&self.handles, &entry, NULL);
+    return rename.to;
+}
+
+/* It has a reference again, by the name of `handle`. */
+static void adopt(uint64_t name, uint64_t handle) {
+    struct rename rename = {name, handle};
+    struct ledger_entry entry;
+    if (!ledger_take(&self.handles, name, &entry))
+        return;
+    ledger_sweep(&self.mappings, rename_mapping, &rename);
+    entry.key = handle;
+    entry.link += (uint64_t)1 << 32;
+    ledger_put(&self.handles, &entry, NULL);
+}
+
+struct place {
+    uint64_t address, handle;
+};
+
+static bool look_for_place(const struct ledger_entry *entry, void *context) {
+    struct place *place = context;
+    if (place->address - entry->key < entry->bytes)
+        place->handle = entry->link;
+    return false;
+}
+
+/* One more reference to the memory mapped at the address. After a release that may be an orphan,
+ * and the driver may have given it a new number. */
+void record_retained(uint64_t handle, uint64_t address) {
+    if (!record_is_on())
+        return;
+    lock_take(&self.lock);
+    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    if (entry) {
+        entry->link += (uint64_t)1 << 32;
+    } else {
+        struct place place = {.address = address};
+        ledger_sweep(&self.mappings, look_for_place, &place);
+        adopt(place.handle, handle);
+    }
+    lock_give(&self.lock);
 }
 
 /* A release cannot fail half-way, but it can be refused; then the reference is put back. */
@@ -177,7 +234,7 @@ struct record_taken record_release_begin(uint64_t handle) {
             ledger_take(&self.handles, handle, &entry);
             gone = (uint32_t)entry.link == 0;
             if (!gone)
-                orphan(entry);
+                taken.orphan = orphan(entry);
         }
     }
     lock_give(&self.lock);
@@ -190,10 +247,17 @@ struct record_taken record_release_begin(uint64_t handle) {
 void record_release_failed(const struct record_taken *taken) {
     if (!taken->known || !record_is_on())
         return;
-    if (taken->segment)
+    if (taken->segment) {
         add_handle(taken->address, taken->bytes, taken->device, (uint16_t)taken->class);
-    else
-        record_retained(taken->address);
+        return;
+    }
+    lock_take(&self.lock);
+    struct ledger_entry *entry = ledger_find(&self.handles, taken->address);
+    if (taken->orphan)
+        adopt(taken->orphan, taken->address);
+    else if (entry)
+        entry->link += (uint64_t)1 << 32;
+    lock_give(&self.lock);
 }
 
 static struct device *range_device(uint64_t address) {

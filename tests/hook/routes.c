@@ -55,7 +55,7 @@ static bool cut_suffix(char *name, const char *suffix) {
 }
 
 static struct query query_of(const char *symbol) {
-    struct query query = {.version = 12000};
+    struct query query = {.version = 12010};
     snprintf(query.name, sizeof query.name, "%s", symbol);
     query.per_thread = cut_suffix(query.name, "_ptsz");
     cut_suffix(query.name, "_v2");
@@ -88,9 +88,10 @@ static void *by_entry(const char *symbol) {
     struct query query = query_of(symbol);
     enum cudaDriverEntryPointQueryResult status;
     void *f = NULL;
-    if (strcmp(query.name, "cuCtxCreate") == 0) /* in the runtime's own version it has another form */
-        return dlsym(open_library("libcuda.so.1", RTLD_LOCAL), symbol);
     self.entry(query.name, &f, query.per_thread ? 2 : 0, &status);
+    /* The runtime's own version may have another form of it, or be from before it. */
+    if (!f || strcmp(query.name, "cuCtxCreate") == 0 || strcmp(symbol, "cuGetProcAddress") == 0)
+        f = dlsym(open_library("libcuda.so.1", RTLD_LOCAL), symbol);
     return f;
 }
 
@@ -128,11 +129,17 @@ static void fill(void *(*find)(const char *), bool runtime) {
 
 /* --- every hook of the library under test must have been reached --- */
 
+/* Events are so frequent that their calls are not counted; tests/c10 sees what they do. */
+static bool uncounted(const char *symbol) {
+    return strncmp(symbol, "cudaEvent", 9) == 0;
+}
+
 /* filled: a function that the library does not have cannot have been called. */
 static void all_reached(bool runtime, bool filled) {
     enum { CUDART, CUDA, C10 };
 #define REACHED(library, result, symbol, parameters, arguments)                                    \
-    if (library == (runtime ? CUDART : CUDA) && (!filled || api.symbol) && !calls_of(#symbol))     \
+    if (library == (runtime ? CUDART : CUDA) && (!filled || api.symbol) && !calls_of(#symbol) &&   \
+        !uncounted(#symbol))                                                                       \
         check_that(__FILE__, __LINE__, false, "no fragment reached " #symbol);
 #define HOOK(library, result, symbol, parameters, arguments)                                       \
     HOOK_##library(library, result, symbol, parameters, arguments)
