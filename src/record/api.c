@@ -42,43 +42,15 @@ int vramgc_snapshot(int index, struct vramgc_snapshot *out) {
 struct copy {
     struct vramgc_block *out;
     size_t capacity, count;
-    size_t run_first;   /* first block of the current mapped run */
-    uint64_t run_start; /* its address */
-    uint64_t run_end;   /* where it ends so far; 0: none */
-    uint64_t run_range; /* the address range it lies in */
 };
-
-/* All blocks of a contiguous mapped run get its address and, once it is known, its size. */
-static void end_run(struct copy *copy) {
-    for (size_t i = copy->run_first; copy->run_end && i < copy->count && i < copy->capacity; i++) {
-        copy->out[i].segment_address = copy->run_start;
-        copy->out[i].segment_bytes = copy->run_end - copy->run_start;
-    }
-    copy->run_end = 0;
-}
-
-static void follow_run(struct copy *copy, const struct heap_run *run) {
-    if (copy->run_end != run->address || copy->run_range != run->segment_address)
-        end_run(copy);
-    if (!copy->run_end) {
-        copy->run_first = copy->count;
-        copy->run_start = run->address;
-        copy->run_range = run->segment_address;
-    }
-    copy->run_end = run->address + run->bytes;
-}
 
 static bool copy_run(const struct heap_run *run, void *context) {
     static const uint32_t states[] = {[HEAP_FREE] = VRAMGC_BLOCK_FREE,
                                       [HEAP_ALLOCATED] = VRAMGC_BLOCK_ALLOCATED,
                                       [HEAP_PENDING] = VRAMGC_BLOCK_PENDING};
     struct copy *copy = context;
-    if (run->kind != HEAP_EXPANDABLE || run->state == HEAP_UNMAPPED)
-        end_run(copy);
     if (run->state == HEAP_UNMAPPED)
         return true;
-    if (run->kind == HEAP_EXPANDABLE)
-        follow_run(copy, run);
     if (copy->count < copy->capacity)
         copy->out[copy->count] = (struct vramgc_block){
             .address = run->address,
@@ -100,7 +72,6 @@ int vramgc_blocks(int index, struct vramgc_block *out, size_t capacity, size_t *
     struct copy copy = {.out = out, .capacity = capacity};
     lock_take(&device->lock);
     heap_walk(device->heap, copy_run, &copy);
-    end_run(&copy);
     lock_give(&device->lock);
     *count = copy.count;
     return 0;
