@@ -63,11 +63,36 @@ def check_busy(nvml, driver, device):
     assert driver.cuMemFree_v2(pointer) == 0
 
 
+def check_identity(nvml, driver, device):
+    """Name, UUID and bus are the driver's."""
+    ours, theirs = ctypes.create_string_buffer(96), ctypes.create_string_buffer(96)
+    assert nvml.nvmlDeviceGetName(device, ours, 96) == 0
+    assert driver.cuDeviceGetName(theirs, 96, 1) == 0
+    assert ours.value == theirs.value, (ours.value, theirs.value)
+    assert nvml.nvmlDeviceGetUUID(device, ours, 96) == 0
+    assert driver.cuDeviceGetUuid_v2(theirs, 1) == 0
+    assert ours.value.replace(b"-", b"") == b"GPU" + theirs.raw[:16].hex().encode(), ours.value
+    found = ctypes.c_void_p()
+    assert driver.cuDeviceGetPCIBusId(theirs, 96, 1) == 0
+    assert nvml.nvmlDeviceGetHandleByPciBusId_v2(theirs, ctypes.byref(found)) == 0 and found.value == device.value
+    assert nvml.nvmlDeviceGetHandleByUUID(ours, ctypes.byref(found)) == 0 and found.value == device.value
+
+
+def check_fabric(nvml, device):
+    """Without the knob the query is not supported; with it the state is."""
+    info = ctypes.create_string_buffer(b"\xff" * 36, 36)
+    assert nvml.nvmlDeviceGetGpuFabricInfoV(device, info) == 3
+    os.environ["SIMGPU_NVML_FABRIC"] = "1"
+    assert nvml.nvmlDeviceGetGpuFabricInfoV(device, info) == 0 and info.raw[28] == 0
+
+
 def main():
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
     driver = ctypes.CDLL("libcuda.so.1")
     device = check_idle(nvml)
     check_busy(nvml, driver, device)
+    check_identity(nvml, driver, device)
+    check_fabric(nvml, device)
     assert nvml.nvmlShutdown() == 0
     return 0
 

@@ -4,7 +4,7 @@
 bats_require_minimum_version 1.5.0
 
 setup() {
-    cd "$BATS_TEST_DIRNAME/../.."
+    cd "$BATS_TEST_DIRNAME/../.." || exit
     simgpu=scripts/simgpu
     python=${PYTHON:-build/venv/bin/python}
 }
@@ -36,7 +36,7 @@ last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
 }
 
 @test "the user's own preload stays in front, and the search path behind ours is kept" {
-    own=$(echo "$PWD"/build/sim/nvml/libnvidia-ml.so.1)
+    own=$PWD/build/sim/nvml/libnvidia-ml.so.1
     LD_PRELOAD=$own LD_LIBRARY_PATH=/opt/own run $simgpu --cuda 12 env
     [ "$status" -eq 0 ]
     [[ $output == *"LD_PRELOAD=$own $PWD/build/sim/rt12/libcudart.so.12"* ]]
@@ -143,4 +143,47 @@ last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
     PYTORCH_ALLOC_CONF=backend:cudaMallocAsync run $simgpu --mem 6GiB -- "$python" tests/sim/bringup.py
     [ "$status" -eq 0 ] || { echo "$output"; false; }
     [[ $output == *OK* ]]
+}
+
+@test "a library call on freed memory is an illegal access" {
+    need_torch
+    for call in product linear convolution; do
+        run $simgpu -- "$python" tests/sim/bad_operand.py $call
+        [ "$status" -eq 0 ] || { echo "$call: $output"; false; }
+        [[ $output == *"simgpu: ERROR illegal address"* ]]
+    done
+}
+
+@test "a vendor function without a body says so and returns an error" {
+    need_torch
+    run $simgpu -- "$python" -c \
+        'import ctypes; nccl = ctypes.CDLL("libnccl.so.2"); print([nccl.ncclCommCount(0), nccl.ncclCommCount(0)])'
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "simgpu: ncclCommCount is not simulated, it returns an error" ]
+    [ "${lines[1]}" = "[1, 1]" ]
+}
+
+@test "a wheel that wants more of the runtime than there is stops the build" {
+    torch=$BATS_TEST_TMPDIR/torch
+    mkdir -p "$torch/lib" "$BATS_TEST_TMPDIR/rt13"
+    echo 'extern int cudaNoSuchCall(void); int f(void) { return cudaNoSuchCall(); }' >"$torch/f.c"
+    echo 'int cudaNoSuchCall(void) { return 0; }' >"$torch/rt.c"
+    echo 'libcudart.so.13 { global: *; };' >"$torch/rt.map"
+    cc -shared -fPIC -o "$torch/libcudart.so.13" "$torch/rt.c" -Wl,-soname,libcudart.so.13 -Wl,--version-script="$torch/rt.map"
+    cc -shared -fPIC -o "$torch/lib/libf.so" "$torch/f.c" "$torch/libcudart.so.13"
+    echo "cuda: Optional[str] = '13.2'" >"$torch/version.py"
+    run python3 tests/sim/gen/vendor_stubs.py "$torch" "$BATS_TEST_TMPDIR/out" --runtimes build/sim
+    [ "$status" -ne 0 ]
+    [[ $output == *"vendor_stubs.py: the simulated runtime lacks cudaNoSuchCall"* ]]
+}
+
+@test "headers: a second run does nothing, a wrong major is refused" {
+    before=$(stat -c %Y build/headers/cu12/include/cuda.h build/headers/cu13)
+    run scripts/fetch-cuda-headers
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    [ "$(stat -c %Y build/headers/cu12/include/cuda.h build/headers/cu13)" = "$before" ]
+    run scripts/fetch-cuda-headers 9
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 1 ]
 }
