@@ -30,16 +30,27 @@ static inline void expect_reports(unsigned long count)
     assert_int_equal(simgpu_errors() - errors_at_start, errors_wanted);
 }
 
-static inline int setup(void **state)
+static inline void new_context(void)
 {
     CUcontext context;
+    ok(cuDevicePrimaryCtxRetain(&context, 0));
+    ok(cuCtxSetCurrent(context));
+}
+
+static inline int setup(void **state)
+{
     (void)state;
     errors_at_start = simgpu_errors();
     errors_wanted = 0;
     ok(cuInit(0));
-    ok(cuDevicePrimaryCtxRetain(&context, 0));
-    ok(cuCtxSetCurrent(context));
+    new_context();
     return 0;
+}
+
+static inline void reset_device(void)
+{
+    ok(cuDevicePrimaryCtxReset(0));
+    new_context();
 }
 
 static inline int teardown(void **state)

@@ -18,7 +18,7 @@ static void context_takes_its_share(void **state)
     ok(cuDevicePrimaryCtxGetState(0, &flags, &active));
     assert_int_equal(active, 0);
     fails(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    setup(state);
+    new_context();
 }
 
 static void large_blocks_take_whole_pages(void **state)
@@ -282,6 +282,7 @@ static void host_memory_is_pinned_and_registered(void **state)
 
 static void reset_sweeps_everything(void **state)
 {
+    (void)state;
     CUdeviceptr pointer, base;
     size_t before = free_bytes();
     ok(cuMemAlloc(&pointer, 100 * MIB));
@@ -289,8 +290,7 @@ static void reset_sweeps_everything(void **state)
     ok(cuMemAddressReserve(&base, 4 * MIB, 0, 0, 0));
     map_all(base, 4 * MIB, new_handle(4 * MIB));
     CUstream stream = new_stream(0);
-    ok(cuDevicePrimaryCtxReset(0));
-    setup(state);
+    reset_device();
     assert_int_equal(free_bytes(), before);
     fails(cuMemFree(pointer), CUDA_ERROR_INVALID_VALUE);
     fails(cuStreamSynchronize(stream), CUDA_ERROR_INVALID_HANDLE);

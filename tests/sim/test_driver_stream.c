@@ -274,6 +274,7 @@ static void values_in_memory_order_streams(void **state)
 
 static void illegal_accesses_end_the_context(void **state)
 {
+    (void)state;
     CUdeviceptr pointer, other;
     CUstream stream = new_stream(0);
     ok(cuMemAlloc(&pointer, 4 * MIB));
@@ -283,9 +284,7 @@ static void illegal_accesses_end_the_context(void **state)
     fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
     fails(cuMemFree(pointer), CUDA_ERROR_ILLEGAL_ADDRESS);
     expect_reports(1);
-    ok(cuDevicePrimaryCtxReset(0));
-    setup(state);
-    errors_wanted = 0;
+    reset_device();
     ok(cuMemAlloc(&other, 1));
 }
 
