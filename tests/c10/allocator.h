@@ -65,7 +65,7 @@ void pool_end();
 
 // Stream capture with a private pool, as torch.cuda.graph does; release drops the newest graph and
 // its pool.
-void capture_begin();
+void capture_begin(bool relaxed); // relaxed: other streams may allocate meanwhile
 void capture_end();
 void graph_release();
 

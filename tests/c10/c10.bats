@@ -16,31 +16,36 @@ drive() {
     local script=$1 version last=
     shift
     for version in $versions; do
-        run scripts/simgpu --cuda "$(cuda_of "$version")" "$@" -- "build/c10/$version/c10drive" -c "$script"
+        run scripts/simgpu --cuda "$(cuda_of "$version")" "$@" -- \
+            "build/c10/$version/c10drive" -c "$script"
         [ -z "$last" ] || [ "$last" = "$status" ] || return 1
         last=$status
     done
 }
 
 @test "PyTorch's own rounding: 100 MiB are a segment of 100 MiB, small blocks share 2 MiB" {
-    drive 'alloc a 100MiB; expect reserved_bytes == 100MiB; alloc b 1KiB count=10; expect segments == 2;
-           expect reserved_bytes == 102MiB; expect allocated_bytes == 104867840; free a b; expect allocated_bytes == 0'
+    drive 'alloc a 100MiB; expect reserved_bytes == 100MiB
+           alloc b 1KiB count=10; expect segments == 2; expect reserved_bytes == 102MiB
+           expect allocated_bytes == 104867840; free a b; expect allocated_bytes == 0'
     [ "$status" = 0 ]
 }
 
 @test "out of memory is reported and survived" {
-    drive 'alloc a 30GiB; expect num_ooms == 1; alloc b 1GiB; expect reserved_bytes == 1GiB; expect_oom 30GiB' --mem 8GiB
+    drive 'alloc a 30GiB; expect num_ooms == 1; alloc b 1GiB; expect reserved_bytes == 1GiB
+           expect_oom 30GiB' --mem 8GiB
     [ "$status" = 0 ]
     [ "${lines[0]}" = "oom a" ]
 }
 
 @test "a retry empties the cache" {
-    drive 'alloc a 3GiB; free a; alloc b 6GiB; expect num_alloc_retries == 1; expect reserved_bytes == 6GiB' --mem 8GiB
+    drive 'alloc a 3GiB; free a; alloc b 6GiB; expect num_alloc_retries == 1
+           expect reserved_bytes == 6GiB' --mem 8GiB
     [ "$status" = 0 ]
 }
 
 @test "a block used by another stream stays pending after its free" {
-    drive 'alloc a 3MiB stream=1; record a 2; free a; expect active_bytes == 3MiB; expect allocated_bytes == 0; snapshot'
+    drive 'alloc a 3MiB stream=1; record a 2; free a; expect active_bytes == 3MiB
+           expect allocated_bytes == 0; snapshot'
     [ "$status" = 0 ]
     [[ $output == *'"size": 3145728, "state": 2'* ]]
 }
@@ -52,7 +57,8 @@ drive() {
 }
 
 @test "stream capture allocates from the graph's pool and gives it back on release" {
-    drive 'stream 1; capture_begin; alloc a 3MiB; capture_end; expect segments == 1; free a; empty_cache; expect segments == 1;
+    drive 'stream 1; capture_begin; alloc a 3MiB; capture_end; expect segments == 1
+           free a; empty_cache; expect segments == 1
            graph_release; empty_cache; expect segments == 0'
     [ "$status" = 0 ]
 }
@@ -99,8 +105,8 @@ drive() {
 
 @test "a bad script is one clear line and status 2" {
     local script
-    for script in 'nonsense' 'alloc a' 'alloc a 3XB' 'free nothing' 'expect nothing == 1' 'expect segments = 1' 'compare' \
-        'random threads=0' 'alloc a 1MiB colour=3'; do
+    for script in 'nonsense' 'alloc a' 'alloc a 3XB' 'free nothing' 'expect nothing == 1' \
+        'expect segments = 1' 'compare' 'random threads=0' 'alloc a 1MiB colour=3'; do
         drive "$script"
         [ "$status" = 2 ]
         [ "${#lines[@]}" = 1 ]

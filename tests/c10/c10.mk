@@ -26,17 +26,23 @@ build/c10/$(1)/torch/version.py: | scripts/fetch-c10
 
 build/c10/$(1)/%.o: tests/c10/%.cpp $(wildcard tests/c10/*.h) include/vramgc.h tests/c10/c10.mk \
 		build/c10/$(1)/torch/version.py | build/headers/stamp
-	$(CXX) -O1 -g -fPIC -std=$(if $(call c10_since,$(1),214),c++20,c++17) -Wall -Wextra -Werror -Iinclude \
-	    -D_GLIBCXX_USE_CXX11_ABI=$(if $(call c10_since,$(1),207),1,0) -DC10_RELEASE=$(call c10_release,$(1)) \
-	    -isystem build/c10/$(1)/include -isystem build/headers/cu$(call c10_cuda,$(1))/include -c $$< -o $$@
+	@echo "  CXX  $(1): $$<"
+	@$(CXX) -O1 -g -fPIC -Wall -Wextra -Werror -Iinclude \
+	    -std=$(if $(call c10_since,$(1),214),c++20,c++17) -DC10_RELEASE=$(call c10_release,$(1)) \
+	    -D_GLIBCXX_USE_CXX11_ABI=$(if $(call c10_since,$(1),207),1,0) \
+	    -isystem build/c10/$(1)/include \
+	    -isystem build/headers/cu$(call c10_cuda,$(1))/include -c $$< -o $$@
 
 # All of it is in a shared library, because there the runtime's functions may stay undefined until
 # the program is started.
 build/c10/$(1)/libc10drive.so: $(C10_SOURCES:%=build/c10/$(1)/%.o)
-	$(CXX) -shared -o $$@ $$^ -Lbuild/c10/$(1)/lib -lc10_cuda -lc10 -pthread -Wl,-rpath,'$$$$ORIGIN/lib'
+	@$(CXX) -shared -o $$@ $$^ -Lbuild/c10/$(1)/lib -lc10_cuda -lc10 -pthread \
+	    -Wl,-rpath,'$$$$ORIGIN/lib'
 
 build/c10/$(1)/c10drive: build/c10/$(1)/libc10drive.so
-	$(CXX) -o $$@ -Wl,--no-as-needed -Lbuild/c10/$(1) -lc10drive -Wl,-rpath,'$$$$ORIGIN' -Wl,--allow-shlib-undefined
+	@echo "  LINK $$@"
+	@$(CXX) -o $$@ -Wl,--no-as-needed -Lbuild/c10/$(1) -lc10drive -Wl,-rpath,'$$$$ORIGIN' \
+	    -Wl,--allow-shlib-undefined
 endef
 $(foreach version,$(C10_VERSIONS),$(eval $(call C10_RULES,$(version))))
 

@@ -1,7 +1,8 @@
-"""What `make demo` shows: Stable Diffusion 1.5 without and with reclaim side by side, then Flux with a LoRA on a 24 GiB card.
+"""What `make demo` shows: Stable Diffusion 1.5 without and with reclaim side by side, then Flux
+with a LoRA on a 24 GiB card.
 
-Each case is one `scripts/lab`, so that everything shown can be repeated by hand. Needs no package: started by scripts/demo with the
-system's Python."""
+Each case is one `scripts/lab`, so that everything shown can be repeated by hand. Needs no
+package: started by scripts/demo with the system's Python."""
 
 import argparse
 import concurrent.futures
@@ -12,6 +13,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 
 import sizes
@@ -30,9 +32,18 @@ class Case:
 
 SIMULATED_SD15_CARD = ("--mem", "12GiB")
 SD15_WITHOUT = Case("sd15-without", "SD 1.5 without reclaim", ("sd15", "--vramgc", "observe"), True)
-SD15_WITH = Case("sd15-with", "SD 1.5 with reclaim", ("sd15", "--vramgc", "auto", "--lowvram"), True)
-FLUX_WITHOUT = Case("flux-without", "Flux + LoRA, PyTorch's default", ("flux", "--mem", "24GiB", "--vramgc", "observe"), False)
-FLUX_WITH = Case("flux-with", "Flux + LoRA under vramgc", ("flux", "--mem", "24GiB", "--vramgc", "auto"), False)
+SD15_WITH = Case(
+    "sd15-with", "SD 1.5 with reclaim", ("sd15", "--vramgc", "auto", "--lowvram"), True
+)
+FLUX_WITHOUT = Case(
+    "flux-without",
+    "Flux + LoRA, PyTorch's default",
+    ("flux", "--mem", "24GiB", "--vramgc", "observe"),
+    False,
+)
+FLUX_WITH = Case(
+    "flux-with", "Flux + LoRA under vramgc", ("flux", "--mem", "24GiB", "--vramgc", "auto"), False
+)
 CASES = (SD15_WITHOUT, SD15_WITH, FLUX_WITHOUT, FLUX_WITH)
 
 
@@ -69,13 +80,16 @@ def run(case, on_gpu):
         subprocess.run(command(case, on_gpu), env=env, stdout=log, stderr=log, check=False)
     if not file_of(case, "json").exists():
         tail = file_of(case, "log").read_text(encoding="utf-8").splitlines()[-3:]
-        raise Failure("\n".join([f"{case.title} could not be run; see {shown(file_of(case, 'log'))}:", *tail]))
+        raise Failure(
+            "\n".join([f"{case.title} could not be run; see {shown(file_of(case, 'log'))}:", *tail])
+        )
     say(f"   done: {case.title:32s} {time.monotonic() - begin:5.0f} s")
     return json.loads(file_of(case, "json").read_text(encoding="utf-8"))
 
 
 def run_all(on_gpu):
-    """The figures of all cases by name. On a GPU one at a time, so that none sees the memory of another."""
+    """The figures of all cases by name. On a GPU one at a time, so that none sees the memory of
+    another."""
     workers = 1 if on_gpu else min(4, os.cpu_count() or 1)
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         futures = {case.name: pool.submit(run, case, on_gpu) for case in CASES}
@@ -118,11 +132,16 @@ def outcome(result):
 def show_sd15(results):
     left, right = results[SD15_WITHOUT.name], results[SD15_WITH.name]
     say()
-    say("1. Stable Diffusion 1.5: ten jobs, 512x512 to 1536x1024 in two passes, batch up to 8, a LoRA loaded and unloaded")
+    say(
+        "1. Stable Diffusion 1.5: ten jobs, 512x512 to 1536x1024 in two passes, batch up to 8,\n"
+        "   a LoRA loaded and unloaded"
+    )
     say()
     say(table(left, right))
     say()
-    say("   with vramgc: vramgc run --mode auto --lowvram; nothing in Python or PyTorch was changed")
+    say(
+        "   with vramgc: vramgc run --mode auto --lowvram; nothing in Python or PyTorch was changed"
+    )
 
 
 def show_flux(results):
@@ -132,16 +151,19 @@ def show_flux(results):
     for case in (FLUX_WITHOUT, FLUX_WITH):
         result = results[case.name]
         say(
-            f"   {case.title:32s} {outcome(result):14s} live {sizes.show(result['live_peak_bytes'])}, "
+            f"   {case.title:32s} {outcome(result):14s} "
+            f"live {sizes.show(result['live_peak_bytes'])}, "
             f"held {sizes.show(result['held_peak_bytes'])}, retries {result['retries']}"
         )
-        say(f"      {verdict(case)}")
+        say(textwrap.fill(verdict(case), 90, initial_indent=" " * 6, subsequent_indent=" " * 6))
 
 
 def show_files():
     say()
     say(f"Reports: {', '.join(shown(file_of(case, 'vramgc')) for case in CASES)}")
-    say(f"   one run:   {shown(ROOT / 'build/vramgc')} report {shown(file_of(SD15_WITH, 'vramgc'))}")
+    say(
+        f"   one run:   {shown(ROOT / 'build/vramgc')} report {shown(file_of(SD15_WITH, 'vramgc'))}"
+    )
     pair = f"{shown(file_of(SD15_WITHOUT, 'vramgc'))} {shown(file_of(SD15_WITH, 'vramgc'))}"
     say(f"   two runs:  {shown(ROOT / 'build/vramgc')} diff {pair}")
     say(f"   figures:   {shown(OUT)}/*.json; output of the runs: {shown(OUT)}/*.log")
@@ -151,25 +173,34 @@ def complaints(results):
     """What did not go as it should, a line each."""
     wanted = {SD15_WITHOUT: True, SD15_WITH: True, FLUX_WITHOUT: False, FLUX_WITH: True}
     return [
-        f"{case.title}: {outcome(results[case.name])}, which is not what was expected ({results[case.name]['error']})"
+        f"{case.title}: {outcome(results[case.name])}, which was not expected "
+        f"({results[case.name]['error']})"
         for case, ok in wanted.items()
         if results[case.name]["ok"] != ok
     ]
 
 
 def introduction(on_gpu):
-    say("== real PyTorch and diffusers, full-size models from their public configurations, without weights")
+    say("== real PyTorch and diffusers; full-size models from public configurations, no weights")
     if on_gpu:
-        say("   Stable Diffusion 1.5 runs on this machine's GPU with the PyTorch of PYTHON; only Flux on a simulated card of 24 GiB.")
+        say(
+            "   Stable Diffusion 1.5 runs on this machine's GPU with the PyTorch of PYTHON;\n"
+            "   Flux on a SIMULATED card of 24 GiB."
+        )
     else:
-        say("   SIMULATED: the CUDA device (a card of 12 GiB, then one of 24 GiB), its driver, runtime, cuBLAS and cuDNN. Kernels compute")
-        say("   nothing; memory is accounted as on a card, but times are those of Python and PyTorch alone.")
+        say(
+            "   SIMULATED: the CUDA device (a card of 12 GiB, then one of 24 GiB), its driver,\n"
+            "   runtime, cuBLAS and cuDNN. Kernels compute nothing; memory is accounted as on a"
+        )
+        say("   card, but times are those of Python and PyTorch alone.")
     say(f"   four runs, each a Python process; logs in {shown(OUT)}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gpu", action="store_true", help="PYTHON's PyTorch sees a GPU: use it for SD 1.5")
+    parser.add_argument(
+        "--gpu", action="store_true", help="PYTHON's PyTorch sees a GPU: use it for SD 1.5"
+    )
     on_gpu = parser.parse_args().gpu
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)

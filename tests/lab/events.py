@@ -1,10 +1,11 @@
-"""Figures from the trace of PyTorch's allocator (torch.cuda.memory._snapshot()["device_traces"])."""
+"""Figures from the trace of PyTorch's allocator, torch.cuda.memory._snapshot()["device_traces"]."""
 
 LEAST_LIVE_BYTES = 1 << 20  # the ratio says nothing while hardly anything is live
 
 
 def mean_over_events(events):
-    """The mean over all block events (a block handed out or given back) of held ÷ live bytes, or None without any."""
+    """The mean over all block events (a block handed out or given back) of held ÷ live bytes, or
+    None without any."""
     held = live = count = 0
     total = 0.0
     for event in events:

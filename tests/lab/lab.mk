@@ -1,4 +1,5 @@
-# The lab's own tests: lab-unit takes a second, lab-check runs real workloads on the simulated device (two minutes).
+# The lab's own tests: lab-unit takes a second, lab-check runs real workloads on the simulated
+# device (two minutes).
 LAB_PYTHON ?= $(or $(PYTHON),build/venv/bin/python)
 
 .PHONY: lab-venv lab-unit lab-check

@@ -1,4 +1,5 @@
-"""Runs a workload of the lab in a process of its own and says what it used; see README.md. Started by scripts/lab."""
+"""Runs a workload of the lab in a process of its own and says what it used; see README.md.
+Started by scripts/lab."""
 
 import argparse
 import importlib.util
@@ -23,8 +24,9 @@ SETTINGS = {
     "async": "backend:cudaMallocAsync",
 }
 KEYS = (
-    "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes held_over_live_mean device_bytes retries ooms "
-    "driver_calls reclaims reclaim_ns collections collection_ns seconds"
+    "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes "
+    "held_over_live_mean device_bytes retries ooms driver_calls reclaims reclaim_ns "
+    "collections collection_ns seconds"
 ).split()
 
 
@@ -39,13 +41,30 @@ def arguments(words=None):
         epilog="Exit status: 0 completed, 1 out of memory, 2 could not be run.",
     )
     parser.add_argument("workload", choices=workloads.NAMES)
-    parser.add_argument("--setting", choices=SETTINGS, default="default", help="of PyTorch's allocator")
-    parser.add_argument("--collect", choices=["seed"], help="gc.collect, empty_cache and ipc_collect after each stage")
-    parser.add_argument("--mem", type=size, metavar="SIZE", help="simulate a device of this size (standard: 80GiB)")
-    parser.add_argument("--vramgc", choices=["off", "observe", "flush", "auto"], default="off", help="libvramgc.so's mode")
+    parser.add_argument(
+        "--setting", choices=SETTINGS, default="default", help="of PyTorch's allocator"
+    )
+    parser.add_argument(
+        "--collect",
+        choices=["seed"],
+        help="gc.collect, empty_cache and ipc_collect after each stage",
+    )
+    parser.add_argument(
+        "--mem", type=size, metavar="SIZE", help="simulate a device of this size (standard: 80GiB)"
+    )
+    parser.add_argument(
+        "--vramgc",
+        choices=["off", "observe", "flush", "auto"],
+        default="off",
+        help="libvramgc.so's mode",
+    )
     parser.add_argument("--lowvram", action="store_true", help="VRAMGC_LOWVRAM=1")
-    parser.add_argument("--smallest", action="store_true", help="search the smallest device on which it completes")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there; - is standard output")
+    parser.add_argument(
+        "--smallest", action="store_true", help="search the smallest device on which it completes"
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the figures there; - is standard output"
+    )
     parser.add_argument("--report", metavar="FILE", help="keep vramgc's statistics file there")
     parser.add_argument("--quiet", action="store_true", help="no line for each job")
     args = parser.parse_args(words)
@@ -62,11 +81,15 @@ def size(text):
 
 
 def check_packages():
-    """Packages of the user's own interpreter are the user's business, so say what is missing and install nothing."""
+    """Packages of the user's own interpreter are the user's business, so say what is missing and
+    install nothing."""
     needed = ("torch", "diffusers", "transformers", "accelerate", "peft")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        raise Failure(f"{sys.executable} lacks {', '.join(missing)}; its pip can install them, or leave PYTHON unset")
+        raise Failure(
+            f"{sys.executable} lacks {', '.join(missing)}; its pip can install them, "
+            "or leave PYTHON unset"
+        )
 
 
 def sees_gpu(python):
@@ -74,7 +97,10 @@ def sees_gpu(python):
     if not os.path.exists("/dev/nvidiactl"):
         return False
     check = "import sys, torch; sys.exit(not torch.cuda.is_available())"
-    return subprocess.run([python, "-c", check], stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return (
+        subprocess.run([python, "-c", check], stderr=subprocess.DEVNULL, check=False).returncode
+        == 0
+    )
 
 
 def simulated_size(args, python):
@@ -100,7 +126,7 @@ def environment(args):
 
 
 def vramgc_environment(args, report):
-    """Observing must not change what is observed, so there the allocator's setting is left alone."""
+    """Observing must not change what is observed: the allocator's setting is left alone."""
     env = {"VRAMGC_MODE": args.vramgc, "VRAMGC_OUT": str(report)}
     if args.vramgc == "observe":
         env["VRAMGC_ALLOC_CONF"] = "keep"
@@ -170,7 +196,8 @@ def measure(args, device_bytes):
 
 
 def search(completes, low, high):
-    """The smallest step for which completes(step) holds, given that low fails and high holds and that it is monotonic."""
+    """The smallest step for which completes(step) holds, given that low fails and high holds and
+    that it is monotonic."""
     while high - low > 1:
         middle = (low + high) // 2
         if completes(middle):
@@ -181,27 +208,37 @@ def search(completes, low, high):
 
 
 def smallest(args, device_bytes):
-    """The figures on the smallest device, in steps of STEP_BYTES beside the context. live_peak_bytes stays that of the first run,
-    where memory is plentiful: under pressure PyTorch may choose algorithms that need less, and the ratio would flatter."""
+    """The figures on the smallest device, in steps of STEP_BYTES beside the context.
+    live_peak_bytes stays that of the first run, where memory is plentiful: under pressure PyTorch
+    may choose algorithms that need less, and the ratio would flatter.
+    """
     plenty = measure(args, device_bytes)
     if not plenty["ok"]:
-        raise Failure(f"it does not complete on {sizes.show(device_bytes)} either: {plenty['error']}")
+        raise Failure(
+            f"it does not complete on {sizes.show(device_bytes)} either: {plenty['error']}"
+        )
     context = plenty["context_bytes"]
     runs = {}
 
     def completes(step):
         runs[step] = measure(args, context + step * STEP_BYTES)
-        say(f"== {sizes.show(step * STEP_BYTES)} beside the context: {'ok' if runs[step]['ok'] else 'out of memory'}")
+        outcome = "ok" if runs[step]["ok"] else "out of memory"
+        say(f"== {sizes.show(step * STEP_BYTES)} beside the context: {outcome}")
         return runs[step]["ok"]
 
     high = -(-plenty["held_peak_bytes"] // STEP_BYTES)
-    while not completes(high):  # what is held when nothing is short need not be enough: other callers take memory too
+    while not completes(
+        high
+    ):  # what is held when nothing is short need not be enough: other callers take memory too
         high += high // 8 + 1
     low = plenty["live_peak_bytes"] * 9 // 10 // STEP_BYTES
     while completes(low):
         high, low = low, low * 9 // 10
     step = search(completes, low, high)
-    found = runs[step] | {"live_peak_bytes": plenty["live_peak_bytes"], "smallest_bytes": step * STEP_BYTES}
+    found = runs[step] | {
+        "live_peak_bytes": plenty["live_peak_bytes"],
+        "smallest_bytes": step * STEP_BYTES,
+    }
     return found | {"ratio": round(found["smallest_bytes"] / found["live_peak_bytes"], 4)}
 
 
@@ -210,9 +247,16 @@ def say(text):
 
 
 def describe(args, device_bytes):
-    where = "this machine's GPU" if device_bytes is None else f"a simulated device of {sizes.show(device_bytes)}"
+    where = (
+        "this machine's GPU"
+        if device_bytes is None
+        else f"a simulated device of {sizes.show(device_bytes)}"
+    )
     conf = SETTINGS[args.setting] or "PyTorch's own"
-    say(f"== {args.workload} on {where}, allocator setting {args.setting} ({conf}), vramgc {args.vramgc}")
+    say(
+        f"== {args.workload} on {where}, allocator setting {args.setting} ({conf}), "
+        f"vramgc {args.vramgc}"
+    )
 
 
 def write(result, path):
@@ -224,12 +268,21 @@ def write(result, path):
 
 
 def summary(result):
-    bytes_of = {key: sizes.show(result[key]) for key in ("live_peak_bytes", "held_peak_bytes", "held_rest_bytes")}
+    bytes_of = {
+        key: sizes.show(result[key])
+        for key in ("live_peak_bytes", "held_peak_bytes", "held_rest_bytes")
+    }
     verdict = "completed" if result["ok"] else f"out of memory ({result['error'][:70]} …)"
-    text = "{verdict}; live at most {live_peak_bytes}, held at most {held_peak_bytes}, held at rest {held_rest_bytes}"
+    text = (
+        "{verdict}; live at most {live_peak_bytes}, held at most {held_peak_bytes}, "
+        "held at rest {held_rest_bytes}"
+    )
     lines = [text.format(verdict=verdict, **bytes_of)]
     if "smallest_bytes" in result:
-        lines.append(f"smallest device: {sizes.show(result['smallest_bytes'])} beside the context, {result['ratio']} x live")
+        lines.append(
+            f"smallest device: {sizes.show(result['smallest_bytes'])} beside the context, "
+            f"{result['ratio']} x live"
+        )
     return "\n".join(lines)
 
 

@@ -1,7 +1,8 @@
 """What one run of a workload used, by PyTorch's own account.
 
-PyTorch keeps no mean of held ÷ live, so without libvramgc.so it is computed afterwards from the allocator's trace; under the library
-the trace is not recorded, because the library keeps the same figure itself.
+PyTorch keeps no mean of held ÷ live, so without libvramgc.so it is computed afterwards from the
+allocator's trace; under the library the trace is not recorded, because the library keeps the same
+figure itself.
 """
 
 import ctypes
@@ -28,7 +29,8 @@ def vramgc_held_bytes():
 
 
 def write_report(path):
-    """vramgc's statistics so far: what comes later, the interpreter's own end, is no part of the workload."""
+    """vramgc's statistics so far: what comes later, the interpreter's own end, is no part of the
+    workload."""
     function = getattr(ctypes.CDLL(None), "vramgc_write_report", None)
     if function is None or function(path.encode()) != 0:
         raise OSError(f"libvramgc.so did not write {path}")
@@ -37,7 +39,9 @@ def write_report(path):
 def record_events():
     """Switches the trace on where the allocator keeps one; backend:cudaMallocAsync keeps none."""
     if torch.cuda.memory.get_allocator_backend() == "native":
-        torch.cuda.memory._record_memory_history(context=None, stacks="python", max_entries=MOST_EVENTS)
+        torch.cuda.memory._record_memory_history(
+            context=None, stacks="python", max_entries=MOST_EVENTS
+        )
 
 
 def held_over_live_mean():
@@ -49,7 +53,8 @@ def held_over_live_mean():
 
 
 def context_bytes():
-    """What the device lacks before PyTorch has allocated anything: the context, where nobody else uses the device."""
+    """What the device lacks before PyTorch has allocated anything: the context, where nobody else
+    uses the device."""
     torch.cuda.init()
     free, total = torch.cuda.mem_get_info()
     return total - free

@@ -1,7 +1,8 @@
 """Full-size diffusers models from their public architecture figures, without weights.
 
-Only sizes matter to a memory allocator, so nothing is downloaded: parameters are uninitialised, and on the host they are
-untouched virtual memory. Buffers keep their real values, so that the models also run on a real GPU.
+Only sizes matter to a memory allocator, so nothing is downloaded: parameters are uninitialised,
+and on the host they are untouched virtual memory. Buffers keep their real values, so that the
+models also run on a real GPU.
 """
 
 import functools
@@ -18,7 +19,13 @@ from diffusers import (
     StableDiffusionXLPipeline,
     UNet2DConditionModel,
 )
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, T5Config, T5EncoderModel
+from transformers import (
+    CLIPTextConfig,
+    CLIPTextModel,
+    CLIPTextModelWithProjection,
+    T5Config,
+    T5EncoderModel,
+)
 
 UNET_SD15 = {
     "sample_size": 64,
@@ -66,7 +73,8 @@ SCHEDULER = {
 
 
 class HostDDIMScheduler(DDIMScheduler):
-    """Keeps the timesteps on the host: on the simulated device kernels compute nothing, and the loop needs their values."""
+    """Keeps the timesteps on the host: on the simulated device kernels compute nothing, and the
+    loop needs their values."""
 
     @functools.wraps(DDIMScheduler.set_timesteps)
     def set_timesteps(self, num_inference_steps, device=None):
@@ -74,7 +82,8 @@ class HostDDIMScheduler(DDIMScheduler):
 
 
 def materialise(model, dtype):
-    """Gives every parameter of a model built on the meta device uninitialised host memory of the given type."""
+    """Gives every parameter of a model built on the meta device uninitialised host memory of the
+    given type."""
     made = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
@@ -101,18 +110,40 @@ def clip(kind, dtype, **config):
 
 
 def clip_large(dtype):
-    return clip(CLIPTextModel, dtype, hidden_size=768, num_hidden_layers=12, num_attention_heads=12,
-                intermediate_size=3072, projection_dim=768)  # fmt: skip
+    return clip(
+        CLIPTextModel,
+        dtype,
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+        projection_dim=768,
+    )
 
 
 def clip_big_g(dtype):
-    return clip(CLIPTextModelWithProjection, dtype, hidden_size=1280, num_hidden_layers=32, num_attention_heads=20,
-                intermediate_size=5120, projection_dim=1280)  # fmt: skip
+    return clip(
+        CLIPTextModelWithProjection,
+        dtype,
+        hidden_size=1280,
+        num_hidden_layers=32,
+        num_attention_heads=20,
+        intermediate_size=5120,
+        projection_dim=1280,
+    )
 
 
 def t5_xxl(dtype):
-    config = T5Config(d_model=4096, d_ff=10240, d_kv=64, num_heads=64, num_layers=24, vocab_size=32128,
-                      feed_forward_proj="gated-gelu", tie_word_embeddings=False)  # fmt: skip
+    config = T5Config(
+        d_model=4096,
+        d_ff=10240,
+        d_kv=64,
+        num_heads=64,
+        num_layers=24,
+        vocab_size=32128,
+        feed_forward_proj="gated-gelu",
+        tie_word_embeddings=False,
+    )
     with init_empty_weights():
         model = T5EncoderModel(config)
     return materialise(model, dtype)
@@ -157,18 +188,24 @@ def flux():
 
 
 def tokens(count, vocabulary=49000, end=49407):
-    """A prompt of the given length as a tokenizer would make it: one row of numbers that ends with the end token."""
+    """A prompt of the given length as a tokenizer would make it: one row of numbers that ends
+    with the end token."""
     row = torch.randint(1, vocabulary, (1, count))
     row[0, -1] = end
     return row.to("cuda")
 
 
 def lora_state(model, prefix, rank):
-    """A LoRA file's contents for every linear layer of the model, in the names that load_lora_weights takes."""
+    """A LoRA file's contents for every linear layer of the model, in the names that
+    load_lora_weights takes."""
     state = {}
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear):
             dtype = module.weight.dtype
-            state[f"{prefix}.{name}.lora_A.weight"] = torch.empty(rank, module.in_features, dtype=dtype)
-            state[f"{prefix}.{name}.lora_B.weight"] = torch.empty(module.out_features, rank, dtype=dtype)
+            state[f"{prefix}.{name}.lora_A.weight"] = torch.empty(
+                rank, module.in_features, dtype=dtype
+            )
+            state[f"{prefix}.{name}.lora_B.weight"] = torch.empty(
+                module.out_features, rank, dtype=dtype
+            )
     return state

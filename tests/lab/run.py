@@ -1,5 +1,5 @@
-"""Runs one workload in this process and writes what it used as JSON. scripts/lab starts it; it knows nothing of settings, devices
-or libvramgc.so beyond what the environment gives it."""
+"""Runs one workload in this process and writes what it used as JSON. scripts/lab starts it; it
+knows nothing of settings, devices or libvramgc.so beyond what the environment gives it."""
 
 import argparse
 import importlib
@@ -19,9 +19,17 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", choices=workloads.NAMES)
     parser.add_argument("--collect", choices=["seed"], help="what the web UI does after each stage")
-    parser.add_argument("--events", action="store_true", help="compute held_over_live_mean from PyTorch's trace")
-    parser.add_argument("--report", metavar="FILE", help="have libvramgc.so write its statistics there after the rest")
-    parser.add_argument("--verbose", action="store_true", help="a line for each job on standard error")
+    parser.add_argument(
+        "--events", action="store_true", help="compute held_over_live_mean from PyTorch's trace"
+    )
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="have libvramgc.so write its statistics there after the rest",
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="a line for each job on standard error"
+    )
     parser.add_argument("--json", required=True, metavar="FILE", help="where the figures go")
     return parser.parse_args()
 

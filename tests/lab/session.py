@@ -1,7 +1,8 @@
 """What a workload runs in: stages, jobs, and what a web UI does between them.
 
-A web UI's generation is a chain of stages (encode, sample, hires pass, decode). The seeds collect after each: Python's
-garbage collection, then PyTorch's empty_cache, then ipc_collect. `collect="seed"` does exactly that, and times it.
+A web UI's generation is a chain of stages (encode, sample, hires pass, decode). The seeds collect
+after each: Python's garbage collection, then PyTorch's empty_cache, then ipc_collect.
+`collect="seed"` does exactly that, and times it.
 """
 
 import ctypes
@@ -31,13 +32,17 @@ class Session:
         self.collection_ns += time.perf_counter_ns() - begin
 
     def job(self, name):
-        """The end of a job, or of loading a model: a mark on vramgc's timeline, and a line where wanted."""
+        """The end of a job, or of loading a model: a mark on vramgc's timeline, and a line where
+        wanted."""
         mark = getattr(ctypes.CDLL(None), "vramgc_mark", None)
         if mark is not None:
             mark(name.encode())
         if self.verbose:
             live, held = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-            live_peak, held_peak = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+            live_peak, held_peak = (
+                torch.cuda.max_memory_allocated(),
+                torch.cuda.max_memory_reserved(),
+            )
             print(
                 f"  {name:32s} live {live >> 20:6} MiB, peak {live_peak >> 20:6}; "
                 f"reserved {held >> 20:6}, peak {held_peak >> 20:6}",

@@ -1,4 +1,5 @@
-"""Tests of the lab's own logic, without PyTorch or a device: python3 -m unittest discover tests/lab."""
+"""Tests of the lab's own logic, without PyTorch or a device: python3 -m unittest discover
+tests/lab."""
 
 import contextlib
 import io
@@ -25,7 +26,13 @@ def event(action, size):
 
 class Sizes(unittest.TestCase):
     def test_units_are_binary(self):
-        for text, expected in (("24GiB", 24 << 30), ("24G", 24 << 30), ("512MiB", 512 << 20), ("1.5k", 1536), ("7", 7)):
+        for text, expected in (
+            ("24GiB", 24 << 30),
+            ("24G", 24 << 30),
+            ("512MiB", 512 << 20),
+            ("1.5k", 1536),
+            ("7", 7),
+        ):
             self.assertEqual(sizes.parse(text), expected)
 
     def test_anything_else_is_refused_with_the_text_in_the_message(self):
@@ -46,11 +53,17 @@ class Mean(unittest.TestCase):
         self.assertAlmostEqual(events.mean_over_events(trace), (2 + 1 + 2) / 3)
 
     def test_expandable_segments_count_their_mapped_pages(self):
-        trace = [event("segment_map", 40 * MIB), event("segment_unmap", 20 * MIB), event("alloc", 10 * MIB)]
+        trace = [
+            event("segment_map", 40 * MIB),
+            event("segment_unmap", 20 * MIB),
+            event("alloc", 10 * MIB),
+        ]
         self.assertEqual(events.mean_over_events(trace), 2)
 
     def test_events_with_hardly_anything_live_do_not_count(self):
-        self.assertIsNone(events.mean_over_events([event("segment_alloc", 2 * MIB), event("alloc", 512)]))
+        self.assertIsNone(
+            events.mean_over_events([event("segment_alloc", 2 * MIB), event("alloc", 512)])
+        )
 
 
 class Search(unittest.TestCase):
@@ -60,7 +73,13 @@ class Search(unittest.TestCase):
 
 
 def run(live, ok=True, held=9000 * MIB):
-    return {"ok": ok, "error": None, "context_bytes": 256 * MIB, "live_peak_bytes": live, "held_peak_bytes": held}
+    return {
+        "ok": ok,
+        "error": None,
+        "context_bytes": 256 * MIB,
+        "live_peak_bytes": live,
+        "held_peak_bytes": held,
+    }
 
 
 class Smallest(unittest.TestCase):
@@ -123,12 +142,21 @@ class Environment(unittest.TestCase):
 def figures(ok=True):
     """What scripts/lab --json would write."""
     result = dict.fromkeys(lab.KEYS, 0)
-    return result | {"ok": ok, "error": None if ok else "CUDA out of memory.", "held_over_live_mean": None}
+    return result | {
+        "ok": ok,
+        "error": None if ok else "CUDA out of memory.",
+        "held_over_live_mean": None,
+    }
 
 
 class Demo(unittest.TestCase):
     def results(self, **failed):
-        return {case.name: figures(failed.get(case.name.replace("-", "_"), case is not demo.FLUX_WITHOUT)) for case in demo.CASES}
+        return {
+            case.name: figures(
+                failed.get(case.name.replace("-", "_"), case is not demo.FLUX_WITHOUT)
+            )
+            for case in demo.CASES
+        }
 
     def test_nothing_to_complain_of_when_all_went_as_expected(self):
         self.assertEqual(demo.complaints(self.results()), [])
@@ -140,7 +168,9 @@ class Demo(unittest.TestCase):
 
     def test_the_table_has_both_runs_beside_each_other(self):
         left = figures() | {"held_peak_bytes": 9196 * MIB, "held_over_live_mean": 3.257}
-        lines = demo.table(left, figures() | {"held_peak_bytes": 6316 * MIB, "reclaims": 2}).splitlines()
+        lines = demo.table(
+            left, figures() | {"held_peak_bytes": 6316 * MIB, "reclaims": 2}
+        ).splitlines()
         self.assertRegex(lines[2], r"held from the driver, at most +9,196 MiB +6,316 MiB$")
         self.assertRegex(lines[4], r"mean over all blocks +3.26 +-$")
         self.assertRegex(lines[5], r"reclaims +0 +2$")
@@ -153,7 +183,12 @@ class Demo(unittest.TestCase):
 
 class BadInput(unittest.TestCase):
     def refused(self, *words):
-        done = subprocess.run([sys.executable, ROOT / "tests/lab/lab.py", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, ROOT / "tests/lab/lab.py", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 2)
         return done.stderr.splitlines()[-1]
 

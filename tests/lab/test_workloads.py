@@ -1,5 +1,7 @@
-"""Runs workloads on the simulated device and compares what they need with what measurements of the same models found before.
-The figures are counts of bytes and so the same on every machine; slow (15 s each), because PyTorch and diffusers are imported."""
+"""Runs workloads on the simulated device and compares what they need with what measurements of
+the same models found before. The figures are counts of bytes and so the same on every machine;
+slow (15 s each), because PyTorch and diffusers are imported.
+"""
 
 import functools
 import json
@@ -11,8 +13,9 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEYS = (
-    "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes held_over_live_mean device_bytes retries ooms "
-    "driver_calls reclaims reclaim_ns collections collection_ns seconds"
+    "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes "
+    "held_over_live_mean device_bytes retries ooms driver_calls reclaims reclaim_ns "
+    "collections collection_ns seconds"
 ).split()
 GIB = 1 << 30
 
@@ -22,7 +25,12 @@ def run(*words):
     """The figures and the exit status of scripts/lab; the same words are run once."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "figures.json")
-        done = subprocess.run([ROOT / "scripts/lab", *words, "--json", path], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [ROOT / "scripts/lab", *words, "--json", path],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if not os.path.exists(path):
             raise AssertionError(done.stderr)
         with open(path, encoding="utf-8") as file:
@@ -31,13 +39,16 @@ def run(*words):
 
 class Workloads(unittest.TestCase):
     def assert_mib(self, count, expected):
-        """Within 0.3 %: the size of a LoRA's small tensors may change with peft's version, a model's may not."""
+        """Within 0.3 %: the size of a LoRA's small tensors may change with peft's version, a
+        model's may not."""
         self.assertAlmostEqual(count / (1 << 20), expected, delta=expected * 0.003)
 
     def test_sd15_with_pytorchs_defaults(self):
         result, status = run("sd15", "--mem", "80GiB")
         self.assertEqual((list(result), status), (KEYS, 0))
-        self.assertEqual((result["workload"], result["setting"], result["ok"]), ("sd15", "default", True))
+        self.assertEqual(
+            (result["workload"], result["setting"], result["ok"]), ("sd15", "default", True)
+        )
         self.assertEqual(result["device_bytes"], 80 * GIB)
         self.assert_mib(result["live_peak_bytes"], 5733)
         self.assert_mib(result["held_peak_bytes"], 9196)
@@ -72,10 +83,19 @@ class Workloads(unittest.TestCase):
         plain, _ = run("sd15", "--mem", "80GiB")
         observed, status = run("sd15", "--mem", "80GiB", "--vramgc", "observe")
         self.assertEqual((list(observed), status), (KEYS, 0))
-        for key in ("live_peak_bytes", "held_peak_bytes", "held_rest_bytes", "retries", "ooms", "reclaims"):
+        for key in (
+            "live_peak_bytes",
+            "held_peak_bytes",
+            "held_rest_bytes",
+            "retries",
+            "ooms",
+            "reclaims",
+        ):
             self.assertEqual(observed[key], plain[key], key)
         # PyTorch's trace has the sizes that were asked for, vramgc those of the blocks.
-        self.assertAlmostEqual(observed["held_over_live_mean"] / plain["held_over_live_mean"], 1, delta=0.02)
+        self.assertAlmostEqual(
+            observed["held_over_live_mean"] / plain["held_over_live_mean"], 1, delta=0.02
+        )
 
     def test_lowvram_holds_no_more_at_rest_than_the_seeds_collection(self):
         collected, _ = run("sd15", "--mem", "80GiB", "--collect", "seed")

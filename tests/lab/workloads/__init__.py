@@ -1,3 +1,4 @@
-"""The workloads, each a module with one entry: run(session), which returns what stays loaded after its last job."""
+"""The workloads, each a module with one entry: run(session), which returns what stays loaded
+after its last job."""
 
 NAMES = ("sd15", "sdxl", "sdxl_offload", "flux")

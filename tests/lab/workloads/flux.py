@@ -1,5 +1,6 @@
-"""FLUX.1 in bfloat16: T5-XXL, the 12-billion transformer and the VAE take turns on the device; from the second job on with a
-LoRA. The transformer alone needs 22.2 GiB, so a 24 GiB card has just room for it."""
+"""FLUX.1 in bfloat16: T5-XXL, the 12-billion transformer and the VAE take turns on the device;
+from the second job on with a LoRA. The transformer alone needs 22.2 GiB, so a 24 GiB card has
+just room for it."""
 
 import models
 import torch
@@ -27,7 +28,9 @@ def encode(pipe, session, length):
 def sample(pipe, session, prompt, width, height):
     pipe.transformer.to("cuda")
     session.stage()
-    latents = pipe(**prompt, width=width, height=height, num_inference_steps=STEPS, output_type="latent").images
+    latents = pipe(
+        **prompt, width=width, height=height, num_inference_steps=STEPS, output_type="latent"
+    ).images
     session.stage()
     pipe.transformer.to("cpu")
     session.stage()
@@ -49,7 +52,9 @@ def run(session):
     for number, (width, height, length) in enumerate(JOBS):
         prompt = encode(pipe, session, length)
         if number == LORA_BEFORE:
-            pipe.load_lora_weights(models.lora_state(pipe.transformer, "transformer", LORA_RANK), adapter_name="style")
+            pipe.load_lora_weights(
+                models.lora_state(pipe.transformer, "transformer", LORA_RANK), adapter_name="style"
+            )
         latents = sample(pipe, session, prompt, width, height)
         decode(pipe, session, latents, width, height)
         session.job(f"{width}x{height}" + (" LoRA" if number >= LORA_BEFORE else ""))

@@ -1,5 +1,5 @@
-"""Stable Diffusion 1.5 as a web UI uses it: ten jobs of mixed sizes and batches, two-pass high resolution, a LoRA loaded
-and unloaded between jobs, images decoded one by one."""
+"""Stable Diffusion 1.5 as a web UI uses it: ten jobs of mixed sizes and batches, two-pass high
+resolution, a LoRA loaded and unloaded between jobs, images decoded one by one."""
 
 import models
 import torch
@@ -63,7 +63,9 @@ def run(session):
     session.job("loaded")
     for number, (width, height, batch, factor) in enumerate(JOBS):
         if number == LORA_BEFORE:
-            pipe.load_lora_weights(models.lora_state(pipe.unet, "unet", LORA_RANK), adapter_name="style")
+            pipe.load_lora_weights(
+                models.lora_state(pipe.unet, "unet", LORA_RANK), adapter_name="style"
+            )
         generate(pipe, session, width, height, batch, factor)
         if number == LORA_AFTER:
             pipe.unload_lora_weights()

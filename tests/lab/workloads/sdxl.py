@@ -1,4 +1,5 @@
-"""SDXL: ten jobs of mixed sizes; a LoRA is loaded before the third, fused into the weights before the sixth, and unloaded."""
+"""SDXL: ten jobs of mixed sizes; a LoRA is loaded before the third, fused into the weights before
+the sixth, and unloaded."""
 
 import models
 import torch
@@ -37,8 +38,14 @@ def encode(pipe, batch):
 
 
 def sample(pipe, prompt, width, height, latents=None):
-    return pipe(**prompt, width=width, height=height, latents=latents, num_inference_steps=STEPS,
-                output_type="latent").images  # fmt: skip
+    return pipe(
+        **prompt,
+        width=width,
+        height=height,
+        latents=latents,
+        num_inference_steps=STEPS,
+        output_type="latent",
+    ).images
 
 
 @torch.no_grad()
@@ -58,7 +65,9 @@ def generate(pipe, session, width, height, batch, factor):
 
 def change_lora(pipe, session, number):
     if number == LORA_BEFORE:
-        pipe.load_lora_weights(models.lora_state(pipe.unet, "unet", LORA_RANK), adapter_name="style")
+        pipe.load_lora_weights(
+            models.lora_state(pipe.unet, "unet", LORA_RANK), adapter_name="style"
+        )
         session.job("LoRA loaded")
     if number == FUSE_BEFORE:
         pipe.fuse_lora()

@@ -1,4 +1,5 @@
-"""SDXL with its parts moved to the device in turn, as web UIs do on small cards: text encoders, UNet, VAE."""
+"""SDXL with its parts moved to the device in turn, as web UIs do on small cards: text encoders,
+UNet, VAE."""
 
 import models
 import torch
@@ -6,7 +7,14 @@ from workloads import sdxl
 from workloads.sd15 import decode
 
 # width, height, batch
-JOBS = [(1024, 1024, 1), (832, 1216, 1), (1024, 1024, 2), (1216, 832, 1), (768, 1344, 1), (1024, 1024, 1)]
+JOBS = [
+    (1024, 1024, 1),
+    (832, 1216, 1),
+    (1024, 1024, 2),
+    (1216, 832, 1),
+    (768, 1344, 1),
+    (1024, 1024, 1),
+]
 
 
 def move(parts, device):
@@ -21,7 +29,8 @@ def generate(pipe, session, width, height, batch):
     prompt = sdxl.encode(pipe, batch)
     move(encoders, "cpu")
     session.stage()
-    # diffusers' own hook brings the UNet to the device when it is first called and leaves it there.
+    # diffusers' own hook brings the UNet to the device when it is first called and leaves it
+    # there.
     latents = sdxl.sample(pipe, prompt, width, height)
     session.stage()
     pipe.unet.to("cpu")
