@@ -211,7 +211,8 @@ void capture_begin(bool relaxed) {
     const auto pool = new_pool(true);
     caching::beginAllocateToPool(here(), pool,
                                  [stream](cudaStream_t other) { return other == stream.stream(); });
-    C10_CUDA_CHECK(cudaStreamBeginCapture(stream, relaxed ? cudaStreamCaptureModeRelaxed : cudaStreamCaptureModeGlobal));
+    C10_CUDA_CHECK(cudaStreamBeginCapture(stream, relaxed ? cudaStreamCaptureModeRelaxed
+                                                          : cudaStreamCaptureModeGlobal));
     mark_capture(true);
     state.graphs.push_back({here(), pool, nullptr});
 }
