@@ -13,14 +13,19 @@ static void note(enum real_id id, enum record_class class, CUresult result, uint
         record_call_failed(id);
 }
 
-#define ALLOCATE(symbol, class, bytes, ...)                                                        \
+/* asked: what the caller asked for; got: what it costs. What the caller points to is looked at only
+ * on success: on an error it may be anything. */
+#define ALLOCATE_AS(symbol, class, asked, got, ...)                                                \
     real_##symbol##_t real = REAL(symbol);                                                         \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
     if (outermost)                                                                                 \
-        note(ID_##symbol, class, result, result == CUDA_SUCCESS ? (uint64_t)*p : 0, bytes);        \
+        note(ID_##symbol, class, result, result == CUDA_SUCCESS ? (uint64_t)*p : 0,                \
+             result == CUDA_SUCCESS ? (got) : (asked));                                            \
     hook_leave();                                                                                  \
     return result
+
+#define ALLOCATE(symbol, class, bytes, ...) ALLOCATE_AS(symbol, class, bytes, bytes, __VA_ARGS__)
 
 #define RELEASE(symbol, ...)                                                                       \
     real_##symbol##_t real = REAL(symbol);                                                         \
@@ -53,7 +58,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n) {
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t w, size_t h, unsigned e) {
-    ALLOCATE(cuMemAllocPitch_v2, CLASS_DEVICE, *pitch * h, p, pitch, w, h, e);
+    ALLOCATE_AS(cuMemAllocPitch_v2, CLASS_DEVICE, w * h, *pitch * h, p, pitch, w, h, e);
 }
 
 CUresult cuMemFree_v2(CUdeviceptr p) {
@@ -140,7 +145,7 @@ static uint64_t size_of(CUdeviceptr p) {
 }
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
-    ALLOCATE(cuIpcOpenMemHandle_v2, CLASS_IMPORTED, size_of(*p), p, h, f);
+    ALLOCATE_AS(cuIpcOpenMemHandle_v2, CLASS_IMPORTED, 0, size_of(*p), p, h, f);
 }
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr p) {

@@ -51,15 +51,19 @@ cudaError_t cudaFree(void *p) {
     return result;
 }
 
-#define ALLOCATE(symbol, class, bytes, ...)                                                        \
+/* asked: what the caller asked for; got: what it costs. What the caller points to is looked at only
+ * on success: on an error it may be anything. */
+#define ALLOCATE_AS(symbol, class, asked, got, ...)                                                \
     real_##symbol##_t real = REAL(symbol);                                                         \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
     if (outermost)                                                                                 \
-        note(ID_##symbol, class, result, result == cudaSuccess ? *p : NULL, bytes,                 \
-             FROM_ALLOCATOR());                                                                    \
+        note(ID_##symbol, class, result, result == cudaSuccess ? *p : NULL,                        \
+             result == cudaSuccess ? (got) : (asked), FROM_ALLOCATOR());                           \
     hook_leave();                                                                                  \
     return result
+
+#define ALLOCATE(symbol, class, bytes, ...) ALLOCATE_AS(symbol, class, bytes, bytes, __VA_ARGS__)
 
 #define RELEASE(symbol, ...)                                                                       \
     real_##symbol##_t real = REAL(symbol);                                                         \
@@ -79,7 +83,7 @@ cudaError_t cudaFree(void *p) {
 #define STREAM_ORDERED() (record_capturing() ? CLASS_GRAPH : CLASS_POOL)
 
 cudaError_t cudaMallocPitch(void **p, size_t *pitch, size_t w, size_t h) {
-    ALLOCATE(cudaMallocPitch, CLASS_DEVICE, *pitch * h, p, pitch, w, h);
+    ALLOCATE_AS(cudaMallocPitch, CLASS_DEVICE, w * h, *pitch * h, p, pitch, w, h);
 }
 
 cudaError_t cudaMallocManaged(void **p, size_t n, unsigned f) {

@@ -38,7 +38,23 @@ endef
 $(foreach m,11 12 13,$(eval $(call HOOK_CLIENT,$(m),runtime,$(HOOK_RUNTIME_$(m)))))
 $(eval $(call HOOK_CLIENT,driver,driver,$(HOOK_DRIVER)))
 
+# --- wrappers change nothing: libraries that echo their arguments ---
+
+$(HOOK)/echo/libcudart.so.13: HOOK_LIBRARY := CUDART
+$(HOOK)/echo/libcuda.so.1: HOOK_LIBRARY := CUDA
+HOOK_ECHO := $(HOOK)/echo/libcudart.so.13 $(HOOK)/echo/libcuda.so.1
+
+$(HOOK_ECHO): tests/hook/echo.c tests/hook/echo.h src/hooks.def tests/hook/hook.mk | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DLIBRARY_$(HOOK_LIBRARY) -shared -fvisibility=hidden \
+	    -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $<
+
+$(HOOK)/passthrough: $(HOOK)/passthrough.o $(HOOK)/check.o $(HOOK_ECHO)
+	@echo "  LINK $@"
+	@$(CC) -Wl,--no-as-needed -o $@ $(filter %.o,$^) $(HOOK_ECHO)
+
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(HOOK)/passthrough
 
 -include $(wildcard $(HOOK)/*.d $(HOOK)/direct/*.d)
