@@ -143,3 +143,7 @@ uint64_t device_free_bytes(const struct device *device) {
     uint64_t now = figure_get(&device->out->stats.held_bytes.current);
     return minus_u64(atomic_load(&device->free_bytes) + then, now);
 }
+
+uint64_t device_used_bytes(const struct device *device) {
+    return minus_u64(atomic_load(&device->total_bytes), device_free_bytes(device));
+}

@@ -25,6 +25,7 @@ struct device {
     _Atomic uint64_t held_then_bytes; /* held_bytes at that moment */
     _Atomic bool expandable;          /* PyTorch has mapped memory itself */
     _Atomic bool asked;               /* vramgc_reclaim was called */
+    _Atomic bool unfinished;         /* a refusal gave back only a part of what is releasable */
     _Atomic bool wanted;              /* a reclaim was due where it could not be done */
     atomic_int verdict;               /* why it could not: enum soft_oom */
     _Atomic bool ready;
@@ -54,6 +55,7 @@ void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t tot
 
 /* Free bytes of the device: the latest reading, and what this process took or gave since. */
 uint64_t device_free_bytes(const struct device *device);
+uint64_t device_used_bytes(const struct device *device);
 
 const struct options *record_options(void);
 struct policy_settings record_policy_settings(void);

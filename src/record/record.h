@@ -39,6 +39,7 @@ struct record_thread {
     uint64_t refused_bytes; /* the request answered with out of memory, until it is asked again */
     uint64_t refused_ns;
     uint64_t refused_reserved_bytes;
+    uint64_t refused_used_bytes;
     uint32_t refused_reason;
     struct vramgc_refusal *refusal; /* the driver refused, and the caller may ask again */
 };

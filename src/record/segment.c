@@ -41,10 +41,10 @@ static struct policy_decision decide(struct device *device, uint64_t bytes) {
     return decision;
 }
 
-static void acted(struct device *device, uint64_t freed_bytes) {
+static void acted(struct device *device) {
     lock_take(&device->policy_lock);
     policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
-                 atomic_load(&device->free_bytes) + freed_bytes);
+                 device_free_bytes(device));
     lock_give(&device->policy_lock);
 }
 
@@ -57,13 +57,13 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
         .device = device_index(device),
         .observed = 1,
         .request_bytes = bytes,
-        .used_bytes = figure_get(&stats->used_bytes.current),
+        .used_bytes = device_used_bytes(device),
         .before_bytes = reserved,
         .after_bytes = minus_u64(reserved, figure_get(&stats->releasable_bytes.current)),
     };
     store_action(&action);
     figure_add(&stats->would_reclaims, 1);
-    acted(device, figure_get(&stats->releasable_bytes.current));
+    acted(device);
 }
 
 static void begin_refusal(struct device *device, uint64_t bytes, uint32_t reason) {
@@ -71,7 +71,18 @@ static void begin_refusal(struct device *device, uint64_t bytes, uint32_t reason
     thread->refused_bytes = bytes;
     thread->refused_ns = clock_ns();
     thread->refused_reason = reason;
+    thread->refused_used_bytes = device_used_bytes(device);
     thread->refused_reserved_bytes = figure_get(&device->out->stats.reserved_bytes.current);
+}
+
+/* With max_split_size_mb PyTorch answers with one large block only. A second refusal would get the
+ * rest, or an error: our own thread does it, if it is still due. */
+static void leave_the_rest(struct device *device) {
+    uint64_t rest = figure_get(&device->out->stats.releasable_bytes.current);
+    if (rest == 0 || rest < record_options()->min_gain)
+        return;
+    atomic_store(&device->unfinished, true);
+    ticker_kick();
 }
 
 /* The allocator asks again: what it freed in between is what the refusal gained. */
@@ -85,7 +96,7 @@ static void end_refusal(struct device *device) {
         .reason = thread->refused_reason,
         .device = device_index(device),
         .request_bytes = thread->refused_bytes,
-        .used_bytes = figure_get(&stats->used_bytes.current),
+        .used_bytes = thread->refused_used_bytes,
         .before_bytes = thread->refused_reserved_bytes,
         .after_bytes = after,
         .took_ns = clock_ns() - thread->refused_ns,
@@ -97,7 +108,8 @@ static void end_refusal(struct device *device) {
     figure_add(&stats->alloc_retries, 1);
     figure_add(&stats->reclaimed_bytes, gained);
     figure_add(&stats->reclaim_ns, action.took_ns);
-    acted(device, gained);
+    acted(device);
+    leave_the_rest(device);
 }
 
 /* The refusal was the error, or nobody knows what became of it. Whatever the reason, no more. */

@@ -219,7 +219,7 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
         .device = device_index(device),
         .reason = (uint32_t)decision.reason,
         .observed = decision.observed,
-        .used_bytes = figure_get(&device->out->stats.used_bytes.current),
+        .used_bytes = device_used_bytes(device),
     };
     bool flushed = decision.flush && flush(device, action);
     bool trimmed = decision.trim && trim(device, action, idle_bytes, pool);
@@ -246,7 +246,13 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         .asked = atomic_exchange(&device->asked, false),
     };
     lock_take(&device->policy_lock);
+    struct policy_state before = device->policy;
+    bool unfinished = atomic_exchange(&device->unfinished, false);
+    if (unfinished) /* what is left to do needs no new cool-down */
+        device->policy = (struct policy_state){0};
     struct policy_decision decision = policy_decide(&settings, &device->policy, &reading);
+    if (unfinished)
+        device->policy = before;
     lock_give(&device->policy_lock);
     if (decision.flush || decision.trim)
         act(device, decision, idle_bytes, pool);

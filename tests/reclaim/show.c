@@ -1,0 +1,74 @@
+/* show: prints what a statistics file says, one line for each fact, for the tests of reclaim. It
+ * reads the layout itself, so that these tests depend on the library and on nothing else. */
+#include "vramgc_format.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct vramgc_file file;
+
+static const char *const kinds[] = {"none", "soft_oom", "flush", "trim"};
+static const char *const reasons[] = {"none", "threshold", "lowvram", "asked"};
+static const char *const causes[] = {"unknown", "full", "fragmented"};
+
+static void show_actions(void) {
+    for (uint64_t i = 0; i < file.actions_written && i < VRAMGC_MAX_ACTIONS; i++) {
+        const struct vramgc_action *a = &file.actions[i];
+        printf("action %s %s device=%u observed=%u request=%" PRIu64 " used=%" PRIu64
+               " before=%" PRIu64 " after=%" PRIu64 " took=%" PRIu64 " function=%s\n",
+               kinds[a->kind], reasons[a->reason], a->device, a->observed, a->request_bytes,
+               a->used_bytes, a->before_bytes, a->after_bytes, a->took_ns, a->function);
+    }
+}
+
+static void show_refusals(void) {
+    for (uint64_t i = 0; i < file.refusals_written && i < VRAMGC_MAX_REFUSALS; i++) {
+        const struct vramgc_refusal *r = &file.refusals[i];
+        printf("refusal %s granted=%u request=%" PRIu64 " free=%" PRIu64 " idle=%" PRIu64
+               " hook=%s\n",
+               causes[r->cause], r->granted, r->request_bytes, r->free_bytes, r->idle_bytes,
+               file.hooks[r->hook].name);
+    }
+}
+
+static void show_device(const struct vramgc_device *device) {
+    const struct vramgc_device_stats *stats = &device->stats;
+#define DEVICE_GAUGE(name, unit, help)                                                             \
+    printf(#name " %" PRIu64 "\n" #name "_peak %" PRIu64 "\n", stats->name.current, stats->name.peak);
+#define DEVICE_TOTAL(name, unit, help) printf(#name " %" PRIu64 "\n", stats->name);
+#define PROCESS_TOTAL(name, unit, help)
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+}
+
+static void show_process(void) {
+    const struct vramgc_process_stats *stats = &file.process;
+#define DEVICE_GAUGE(name, unit, help)
+#define DEVICE_TOTAL(name, unit, help)
+#define PROCESS_TOTAL(name, unit, help) printf(#name " %" PRIu64 "\n", stats->name);
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+    printf("end %" PRIu64 "\n", file.end);
+    printf("torch %s\nconf %s\nwhy %s\nmode %s\n", file.torch_version, file.alloc_conf,
+           file.alloc_conf_why, file.mode);
+}
+
+int main(int argc, char **argv) {
+    FILE *in = argc == 2 ? fopen(argv[1], "rb") : NULL;
+    if (!in || fread(&file, sizeof file, 1, in) != 1 || memcmp(file.magic, VRAMGC_MAGIC, 8)) {
+        fprintf(stderr, "show: no statistics file\n");
+        return 2;
+    }
+    fclose(in);
+    show_actions();
+    show_refusals();
+    show_device(&file.devices[0]);
+    show_process();
+    return 0;
+}
