@@ -63,6 +63,12 @@ def arguments(words=None):
         "--smallest", action="store_true", help="search the smallest device on which it completes"
     )
     parser.add_argument(
+        "--no-refusals",
+        action="store_true",
+        help="with --smallest: a refused request is a failure even where PyTorch goes on without it, "
+        "as with a convolution's workspace",
+    )
+    parser.add_argument(
         "--json", metavar="FILE", help="write the figures there; - is standard output"
     )
     parser.add_argument("--report", metavar="FILE", help="keep vramgc's statistics file there")
@@ -70,6 +76,8 @@ def arguments(words=None):
     args = parser.parse_args(words)
     if args.vramgc == "off" and (args.lowvram or args.report):
         parser.error("--lowvram and --report need --vramgc observe, flush or auto")
+    if args.no_refusals and not args.smallest:
+        parser.error("--no-refusals needs --smallest")
     return args
 
 
@@ -223,8 +231,10 @@ def smallest(args, device_bytes):
     def completes(step):
         runs[step] = measure(args, context + step * STEP_BYTES)
         outcome = "ok" if runs[step]["ok"] else "out of memory"
+        if runs[step]["ok"] and runs[step]["ooms"]:
+            outcome += f", {runs[step]['ooms']} requests refused"
         say(f"== {sizes.show(step * STEP_BYTES)} beside the context: {outcome}")
-        return runs[step]["ok"]
+        return runs[step]["ok"] and not (args.no_refusals and runs[step]["ooms"])
 
     high = -(-plenty["held_peak_bytes"] // STEP_BYTES)
     while not completes(

@@ -72,9 +72,10 @@ class Search(unittest.TestCase):
             self.assertEqual(lab.search(lambda step, answer=answer: step >= answer, 0, 40), answer)
 
 
-def run(live, ok=True, held=9000 * MIB):
+def run(live, ok=True, held=9000 * MIB, ooms=0):
     return {
         "ok": ok,
+        "ooms": ooms,
         "error": None,
         "context_bytes": 256 * MIB,
         "live_peak_bytes": live,
@@ -83,20 +84,23 @@ def run(live, ok=True, held=9000 * MIB):
 
 
 class Smallest(unittest.TestCase):
-    def smallest(self, need_bytes, held=9000 * MIB):
-        """The search on a device where the workload needs need_bytes beside the context."""
+    def smallest(self, need_bytes, *words, unrefused_bytes=0):
+        """The search where the workload needs need_bytes beside the context, and unrefused_bytes to
+        have no request refused."""
+        args = lab.arguments(["sd15", "--smallest", *words])
         seen = []
 
         def measure(_args, device_bytes):
             seen.append(device_bytes)
             plenty = device_bytes >= 80 << 30
             live = 5733 * MIB if plenty else 5000 * MIB
-            return run(live, device_bytes - 256 * MIB >= need_bytes, held)
+            room = device_bytes - 256 * MIB
+            return run(live, room >= need_bytes, ooms=room < unrefused_bytes)
 
         before, lab.measure = lab.measure, measure
         try:
             with contextlib.redirect_stderr(io.StringIO()):
-                return lab.smallest(None, 80 << 30), seen
+                return lab.smallest(args, 80 << 30), seen
         finally:
             lab.measure = before
 
@@ -110,6 +114,16 @@ class Smallest(unittest.TestCase):
     def test_outside_the_first_bounds(self):
         self.assertEqual(self.smallest(3000 * MIB)[0]["smallest_bytes"], 3008 * MIB)
         self.assertEqual(self.smallest(9990 * MIB)[0]["smallest_bytes"], 9984 * MIB + 32 * MIB)
+
+    def test_a_refused_request_counts_only_on_request(self):
+        needs = (5500 * MIB, 7150 * MIB)
+        self.assertEqual(
+            self.smallest(needs[0], unrefused_bytes=needs[1])[0]["smallest_bytes"], 5504 * MIB
+        )
+        self.assertEqual(
+            self.smallest(needs[0], "--no-refusals", unrefused_bytes=needs[1])[0]["smallest_bytes"],
+            7168 * MIB,
+        )
 
     def test_a_workload_that_never_completes_is_an_error(self):
         with self.assertRaises(lab.Failure):
