@@ -7,8 +7,17 @@ build/reclaim/show: tests/reclaim/show.c include/vramgc_format.h src/stats.def
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 -g -Wall -Wextra -Wconversion -Werror -Iinclude -Isrc $< -o $@
 
+# A script that builds the library without some of the checks in soft_oom.c and prints where it lies.
+build/reclaim/mutant: tests/reclaim/mutant.sh $(BUILD)/libvramgc.so tests/reclaim/reclaim.mk
+	@mkdir -p $(@D)
+	@printf '#!/usr/bin/env bash\nCOMPILE="%s" OBJECTS="%s" LINK="%s" exec bash tests/reclaim/mutant.sh "$$@"\n' \
+	    '$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec' \
+	    '$(filter-out %/soft_oom.c.o,$(LIB_OBJECTS))' \
+	    '-Wl,-soname,libvramgc.so -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS)' > $@
+	@chmod +x $@
+
 .PHONY: reclaim-tools reclaim-c10 reclaim-python reclaim-check
-reclaim-tools: build/reclaim/show build/libvramgc.so sim c10drive
+reclaim-tools: build/reclaim/show build/reclaim/mutant build/libvramgc.so sim c10drive
 
 reclaim-c10: reclaim-tools
 	bats tests/reclaim

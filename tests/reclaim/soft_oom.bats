@@ -80,17 +80,24 @@ passes_but_for_warning() {
     done
 }
 
-@test "max_split_size_mb, an oversize block is cached: one refusal frees that one, and there is no second" {
-    PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 \
-        passes_but_for_warning 'alloc x 7GiB; alloc y 5GiB; alloc z 5GiB; free x y z; alloc c 4GiB stream=0; alloc d 4GiB stream=0;
-            alloc e 4GiB stream=0; free c d e; alloc s 300MiB count=12; expect num_ooms == 0'
+@test "max_split_size_mb, oversize blocks are cached: one refusal frees one of them, and there is no second" {
     for version in $versions; do
-        PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 \
-            drive "$version" 'alloc x 7GiB; alloc y 8GiB; free x; free y; alloc c 300MiB count=12; sleep 250; alloc d 400MiB stream=1;
-                alloc e 5GiB stream=1; expect vramgc.soft_ooms == 1; expect num_ooms == 0; expect num_device_free == 1;
-                expect num_alloc_retries == 0; expect vramgc.reserved_bytes == reserved_bytes'
+        PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 \
+            drive "$version" 'alloc x 7GiB; alloc y 6GiB; alloc b 2GiB; alloc n 300MiB count=4; free x y n; alloc c 5GiB;
+                expect vramgc.soft_ooms == 1; expect num_device_free == 1; expect num_alloc_retries == 0; expect num_ooms == 0;
+                expect vramgc.reserved_bytes == reserved_bytes; expect vramgc.releasable_bytes >= 8GiB; compare'
         [ "$status" = 0 ]
         [ "$(actions soft_oom)" = 1 ]
+        [ "$(fact reclaimed_bytes)" = $((6 * GIB)) ]
+    done
+}
+
+@test "max_split_size_mb without an oversize block: the whole cache" {
+    for version in $versions; do
+        PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 \
+            drive "$version" 'alloc n 500MiB count=28; alloc b 3GiB; free n; alloc c 6GiB stream=1; expect num_alloc_retries == 1;
+                expect vramgc.soft_ooms == 1; expect num_device_free == 28; expect num_ooms == 0'
+        [ "$status" = 0 ]
     done
 }
 
