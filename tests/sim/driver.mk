@@ -48,4 +48,4 @@ build/sim/tests/test_driver_%: tests/sim/test_driver_%.c tests/sim/test_driver.h
 
 .PHONY: check-sim-driver
 check-sim-driver: $(SIM_DRIVER_TESTS)
-	@set -e; for test in $(SIM_DRIVER_TESTS); do echo "$$test"; timeout 120 $$test; done
+	@set -e; for test in $(SIM_DRIVER_TESTS); do echo "$$test"; timeout 120 $$test $(SIM_DRIVER_NAMES); done
