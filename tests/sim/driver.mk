@@ -4,7 +4,7 @@
 CUDA_INCLUDE ?= /usr/local/cuda/include
 
 SIM_DRIVER_DIR     := tests/sim/driver
-SIM_DRIVER_BUILD   := build/sim/driver
+SIM_DRIVER_BUILD   := build/sim/driver$(SIM_VARIANT)
 SIM_DRIVER         := $(SIM_DRIVER_BUILD)/libcuda.so.1
 SIM_DRIVER_SOURCES := $(sort $(wildcard $(SIM_DRIVER_DIR)/*.c))
 SIM_DRIVER_HEADERS := $(wildcard $(SIM_DRIVER_DIR)/*.h)
@@ -38,14 +38,29 @@ $(SIM_DRIVER): $(SIM_DRIVER_OBJECTS) $(SIM_DRIVER_DIR)/driver.map
 sim-driver: $(SIM_DRIVER)
 
 # ---- tests ----
-SIM_DRIVER_TESTS := $(patsubst tests/sim/%.c,build/sim/tests/%,$(wildcard tests/sim/test_driver_*.c))
+SIM_TEST_BUILD   := build/sim/tests$(SIM_VARIANT)
+SIM_DRIVER_TESTS := $(patsubst tests/sim/%.c,$(SIM_TEST_BUILD)/%,$(wildcard tests/sim/test_driver_*.c))
 
-build/sim/tests/test_driver_%: tests/sim/test_driver_%.c tests/sim/test_driver.h $(SIM_DRIVER)
+$(SIM_TEST_BUILD)/test_driver_%: tests/sim/test_driver_%.c tests/sim/test_driver.h $(SIM_DRIVER)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -isystem $(CUDA_INCLUDE) -Itests/sim \
 	    $(SIM_SANITIZE) -o $@ $< -L$(SIM_DRIVER_BUILD) -l:libcuda.so.1 -lcmocka -lpthread -ldl \
-	    -Wl,-rpath,'$$ORIGIN/../driver'
+	    -Wl,-rpath,'$$ORIGIN/../driver$(SIM_VARIANT)'
 
 .PHONY: check-sim-driver
 check-sim-driver: $(SIM_DRIVER_TESTS)
 	@set -e; for test in $(SIM_DRIVER_TESTS); do echo "$$test"; timeout 120 $$test $(SIM_DRIVER_NAMES); done
+
+# The address sanitizer runs all tests, the thread sanitizer those with threads. Both builds are
+# separate; SIM_VARIANT names them.
+SIM_AGAIN := $(MAKE) -f $(firstword $(MAKEFILE_LIST))
+
+.PHONY: check-sim-sanitize check-sim-stress
+check-sim-sanitize:
+	ASAN_OPTIONS=detect_leaks=0:handle_segv=0:allocator_may_return_null=1 \
+	    $(SIM_AGAIN) SIM_VARIANT=-asan SIM_SANITIZE=-fsanitize=address,undefined check-sim-driver
+	TSAN_OPTIONS=halt_on_error=1 \
+	    $(SIM_AGAIN) SIM_VARIANT=-tsan SIM_SANITIZE=-fsanitize=thread check-sim-stress
+
+check-sim-stress: $(filter %_stress %_stream,$(SIM_DRIVER_TESTS))
+	@set -e; for test in $^; do echo "$$test"; timeout 300 $$test; done
