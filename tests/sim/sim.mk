@@ -1,4 +1,5 @@
-# The simulated device but for its driver (driver.mk): public headers, three runtimes, NVML, stand-ins for a wheel's libraries.
+# The simulated device but for its driver (driver.mk): public headers, three runtimes, NVML, and
+# stand-ins for a wheel's libraries.
 #   sim          everything; stand-ins for the wheel of PYTHON or build/venv, where there is one
 #   sim-vendor   those stand-ins only
 #   sim-check    its tests
@@ -41,7 +42,8 @@ $(SIM)/rt$(1)/obj/stubs.o: $(SIM)/rt$(1)/gen/stubs.c
 	@mkdir -p $$(@D)
 	@$(SIM_CC) -O1 -fPIC -fno-builtin -c $$< -o $$@
 
-$(SIM)/rt$(1)/$(SIM_SONAME_$(1)): $(patsubst tests/sim/runtime/%.c,$(SIM)/rt$(1)/obj/%.o,$(SIM_RUNTIME_SOURCES)) $(SIM)/rt$(1)/obj/stubs.o
+$(SIM)/rt$(1)/$(SIM_SONAME_$(1)): $(SIM)/rt$(1)/obj/stubs.o \
+    $(patsubst tests/sim/runtime/%.c,$(SIM)/rt$(1)/obj/%.o,$(SIM_RUNTIME_SOURCES))
 	@echo "  LINK $$@"
 	@$(SIM_CC) -shared -o $$@ -Wl,-soname,$(SIM_SONAME_$(1)) -Wl,-Bsymbolic \
 	    -Wl,--version-script=$(SIM)/rt$(1)/gen/runtime.map $$^ -ldl -lpthread
@@ -50,36 +52,43 @@ $(foreach m,11 12 13,$(eval $(call SIM_RUNTIME,$(m))))
 
 # --- NVML ---
 
-$(SIM)/nvml/libnvidia-ml.so.1: tests/sim/nvml/nvml.c tests/sim/driver/config.c tests/sim/driver/config.h
+$(SIM)/nvml/libnvidia-ml.so.1: tests/sim/nvml/nvml.c $(addprefix tests/sim/driver/config,.c .h)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(SIM_CC) $(SIM_CFLAGS) -fvisibility=hidden -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(filter %.c,$^) -ldl -lpthread
+	@$(SIM_CC) $(SIM_CFLAGS) -fvisibility=hidden -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 \
+	    $(filter %.c,$^) -ldl -lpthread
 
 # --- stand-ins for the other vendor libraries of a wheel ---
 
 SIM_PYTHON = $(or $(PYTHON),$(wildcard build/venv/bin/python))
-SIM_MAKE_VENDOR = CC="$(SIM_CC)" python3 tests/sim/gen/vendor_stubs.py --interpreter $(SIM_PYTHON) $(SIM)/vendor --runtimes $(SIM)
+SIM_MAKE_VENDOR = CC="$(SIM_CC)" python3 tests/sim/gen/vendor_stubs.py --interpreter \
+    $(SIM_PYTHON) $(SIM)/vendor --runtimes $(SIM)
 
 sim-vendor: sim-runtimes
-	@test -n "$(SIM_PYTHON)" || { echo "sim-vendor: no build/venv (scripts/setup-python makes it) and no PYTHON=..." >&2; exit 1; }
+	@test -n "$(SIM_PYTHON)" || { \
+	    echo "sim-vendor: no build/venv (scripts/setup-python makes it) and no PYTHON=..." >&2; \
+	    exit 1; }
 	@$(SIM_MAKE_VENDOR)
 
 # Without an environment with PyTorch the device serves C programs; nothing to make then.
 sim-vendor-if-torch: sim-runtimes
-	@if [ -n "$(SIM_PYTHON)" ] && $(SIM_PYTHON) tests/sim/gen/find_torch.py >/dev/null; then $(SIM_MAKE_VENDOR); fi
+	@if [ -n "$(SIM_PYTHON)" ] && $(SIM_PYTHON) tests/sim/gen/find_torch.py >/dev/null; then \
+	    $(SIM_MAKE_VENDOR); fi
 
 .PHONY: sim sim-runtimes sim-vendor sim-vendor-if-torch
 
 # --- tests ---
 
-SIM_TESTS := $(foreach m,11 12 13,$(SIM)/test_runtime_$(m))
+SIM_TESTS := $(foreach m,11 12 13,$(SIM)/test_runtime_$(m) $(SIM)/test_runtime_work_$(m))
 
-# $(call SIM_TEST,MAJOR): linked as a program of that major is; the loader finds the simulated driver by its search path.
+# $(call SIM_TEST,MAJOR): linked as a program of that major is; the loader finds the simulated driver
+# by its search path.
 define SIM_TEST
-$(SIM)/test_runtime_$(1): tests/sim/test_runtime.c $(SIM)/rt$(1)/$(SIM_SONAME_$(1))
+$(SIM)/%_$(1): tests/sim/%.c tests/sim/test_runtime.h $(SIM)/rt$(1)/$(SIM_SONAME_$(1))
 	@echo "  LINK $$@"
-	@$(SIM_CC) $(SIM_CFLAGS) -isystem build/headers/cu$(1)/include -isystem tests/sim/compat -o $$@ $$< \
-	    $(SIM)/rt$(1)/$(SIM_SONAME_$(1)) -Wl,-rpath,'$$$$ORIGIN/rt$(1)' -lcmocka -ldl -lpthread
+	@$(SIM_CC) $(SIM_CFLAGS) -isystem build/headers/cu$(1)/include -isystem tests/sim/compat \
+	    -o $$@ $$< $(SIM)/rt$(1)/$(SIM_SONAME_$(1)) -Wl,-rpath,'$$$$ORIGIN/rt$(1)' \
+	    -lcmocka -ldl -lpthread
 endef
 $(foreach m,11 12 13,$(eval $(call SIM_TEST,$(m))))
 

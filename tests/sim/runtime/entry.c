@@ -1,4 +1,5 @@
-/* cudaGetDriverEntryPoint in the form of each major: the road by which PyTorch 2.8 and newer reach the driver. */
+/* cudaGetDriverEntryPoint in the form of each major: the road by which PyTorch 2.8 and newer reach
+ * the driver. */
 #include "runtime.h"
 
 /* An unknown name is no error here: the pointer is null then and the status says why. */
