@@ -54,7 +54,47 @@ $(HOOK)/passthrough: $(HOOK)/passthrough.o $(HOOK)/check.o $(HOOK_ECHO)
 	@echo "  LINK $@"
 	@$(CC) -Wl,--no-as-needed -o $@ $(filter %.o,$^) $(HOOK_ECHO)
 
+# --- look-ups, and other people's use of dlsym ---
+
+$(HOOK)/lookup: $(HOOK)/lookup.o $(HOOK)/check.o
+	@echo "  LINK $@"
+	@$(CC) -rdynamic -o $@ $^
+
+# $(call HOOK_THIRD,OPTIMISATION)
+define HOOK_THIRD
+$(HOOK)/libthird-$(1).so: tests/hook/third.c tests/hook/hook.mk
+	@mkdir -p $$(@D)
+	@$(CC) -$(1) -fPIC -Wall -Wextra -Werror -DNAME=third_$(1) -shared -o $$@ $$< -ldl
+$(HOOK)/liblocal-$(1).so: tests/hook/third.c tests/hook/hook.mk
+	@mkdir -p $$(@D)
+	@$(CC) -$(1) -fPIC -Wall -Wextra -Werror -DNAME=local_$(1) -shared -o $$@ $$< -ldl
+$(HOOK)/libinterposer-$(1).so: tests/hook/third.c tests/hook/hook.mk
+	@mkdir -p $$(@D)
+	@$(CC) -$(1) -fPIC -Wall -Wextra -Werror -DINTERPOSES -DNAME=interposer_$(1) -shared -o $$@ $$< -ldl
+endef
+$(foreach o,O0 O2,$(eval $(call HOOK_THIRD,$(o))))
+HOOK_THIRDS := $(foreach o,O0 O2,$(HOOK)/libthird-$(o).so $(HOOK)/liblocal-$(o).so $(HOOK)/libinterposer-$(o).so)
+
+$(HOOK)/next: $(HOOK)/next.o $(HOOK)/check.o $(HOOK_THIRDS)
+	@echo "  LINK $@"
+	@$(CC) -Wl,--no-as-needed -o $@ $(filter %.o,$^) -L$(HOOK) -lthird-O0 -lthird-O2 -Wl,-rpath,'$$ORIGIN'
+
+$(HOOK)/chain $(HOOK)/two_devices: $(HOOK)/%: $(HOOK)/%.o $(HOOK)/check.o $(HOOK_RUNTIME_13)
+	@echo "  LINK $@"
+	@$(CC) -o $@ $^ -Wl,-rpath-link,build/sim/driver
+
+$(HOOK)/own/libcuda.so.1: tests/hook/own_names.c tests/hook/hook.mk | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DDRIVER -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $<
+
+$(HOOK)/own_names: $(HOOK)/own_names.o $(HOOK)/check.o $(HOOK)/own/libcuda.so.1
+	@echo "  LINK $@"
+	@$(CC) -o $@ $(filter %.o,$^)
+
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(HOOK)/passthrough
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices)
+
+hook-check: hook build/libvramgc.so sim
+	@bats tests/hook/hook.bats
 
 -include $(wildcard $(HOOK)/*.d $(HOOK)/direct/*.d)

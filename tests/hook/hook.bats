@@ -1,0 +1,120 @@
+#!/usr/bin/env bats
+# Every hook by every road to it, look-ups, other people's dlsym, and frees that are refused. Built by `make hook`.
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    hook=$root/build/hook
+    scratch=$BATS_TEST_TMPDIR
+    export VRAMGC_OUT=$scratch/run.vramgc
+    unset "${!SIMGPU_@}" 2>/dev/null || true
+}
+
+# on FOLDER... -- COMMAND...: the libraries in the folders, and vramgc in front.
+on() {
+    local path=
+    while [ "$1" != -- ]; do
+        path=$path${path:+:}$root/build/$1
+        shift
+    done
+    shift
+    LD_LIBRARY_PATH=$path LD_PRELOAD=${PRELOAD:-$root/build/libvramgc.so} run "$@"
+    printf '%s\n' "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *" checks, 0 failed"* ]]
+}
+
+device() {
+    on sim/driver sim/rt11 sim/rt12 sim/rt13 -- "$@"
+}
+
+@test "a program linked with CUDA 11, 12 or 13 is counted once" {
+    device "$hook/linked-11"
+    rm "$VRAMGC_OUT"
+    device "$hook/linked-12"
+    rm "$VRAMGC_OUT"
+    device "$hook/linked-13"
+}
+
+@test "a library opened RTLD_LOCAL that is linked with CUDA 11, 12 or 13 is counted once" {
+    device "$hook/routes" local "$hook/libclient-11.so"
+    rm "$VRAMGC_OUT"
+    device "$hook/routes" local "$hook/libclient-12.so"
+    rm "$VRAMGC_OUT"
+    device "$hook/routes" local "$hook/libclient-13.so"
+}
+
+@test "dlopen and dlsym of the runtime of CUDA 11, 12 or 13 is counted once" {
+    device "$hook/routes" dlsym libcudart.so.11.0
+    rm "$VRAMGC_OUT"
+    device "$hook/routes" dlsym libcudart.so.12
+    rm "$VRAMGC_OUT"
+    device "$hook/routes" dlsym libcudart.so.13
+}
+
+@test "the driver linked, linked by a library opened RTLD_LOCAL, or by dlopen and dlsym" {
+    device "$hook/linked-driver"
+    rm "$VRAMGC_OUT"
+    device "$hook/routes" local "$hook/libclient-driver.so"
+    rm "$VRAMGC_OUT"
+    device "$hook/routes" dlsym libcuda.so.1
+}
+
+@test "the driver by cuGetProcAddress, in both forms" {
+    device "$hook/routes" proc4
+    rm "$VRAMGC_OUT"
+    device "$hook/routes" proc5
+}
+
+@test "the driver by cuGetProcAddress asked for itself, at 11030 and 12000" {
+    device "$hook/routes" self11030
+    rm "$VRAMGC_OUT"
+    device "$hook/routes" self12000
+}
+
+@test "the driver by cudaGetDriverEntryPoint of CUDA 11, 12 and 13, and by version" {
+    local major
+    for major in 11.0 12 13; do
+        device "$hook/routes" entry "libcudart.so.$major"
+        rm "$VRAMGC_OUT"
+    done
+    for major in 12 13; do
+        device "$hook/routes" entry-version "libcudart.so.$major"
+        rm "$VRAMGC_OUT"
+    done
+}
+
+@test "without vramgc the same program finds nothing counted: the checks can fail" {
+    LD_LIBRARY_PATH=$root/build/sim/driver:$root/build/sim/rt13 run "$hook/linked-13"
+    [ "$status" -ne 0 ]
+    [[ $output == *FAILED* ]]
+}
+
+@test "wrappers change no argument and no error, whatever the arguments are" {
+    on hook/echo -- "$hook/passthrough"
+}
+
+@test "look-ups answer as the driver does: names, versions, flags, status, and nothing else happens" {
+    device "$hook/lookup"
+}
+
+@test "dlsym keeps its meaning: RTLD_NEXT, RTLD_DEFAULT in a local library, constructors; -O0 and -O2" {
+    device "$hook/next" "$hook/liblocal-O0.so" "$hook/liblocal-O2.so"
+}
+
+@test "another interposer of cudaMalloc in front and behind: each call passes once, counted once" {
+    local o
+    for o in O0 O2; do
+        PRELOAD="$root/build/libvramgc.so $hook/libinterposer-$o.so" device "$hook/chain"
+        rm "$VRAMGC_OUT"
+        PRELOAD="$hook/libinterposer-$o.so $root/build/libvramgc.so" device "$hook/chain"
+        rm "$VRAMGC_OUT"
+    done
+}
+
+@test "a driver that looks up its own functions gets its own functions" {
+    on hook/own -- "$hook/own_names"
+}
+
+@test "two devices: each has its own sums, and a reset of one leaves the other" {
+    SIMGPU_DEVICES=2 device "$hook/two_devices"
+}
