@@ -24,21 +24,18 @@
 static unsigned long errors_at_start, errors_wanted;
 
 /* The test has just provoked this many reports. */
-static inline void expect_reports(unsigned long count)
-{
+static inline void expect_reports(unsigned long count) {
     errors_wanted += count;
     assert_int_equal(simgpu_errors() - errors_at_start, errors_wanted);
 }
 
-static inline void new_context(void)
-{
+static inline void new_context(void) {
     CUcontext context;
     ok(cuDevicePrimaryCtxRetain(&context, 0));
     ok(cuCtxSetCurrent(context));
 }
 
-static inline int setup(void **state)
-{
+static inline int setup(void **state) {
     (void)state;
     errors_at_start = simgpu_errors();
     errors_wanted = 0;
@@ -47,14 +44,12 @@ static inline int setup(void **state)
     return 0;
 }
 
-static inline void reset_device(void)
-{
+static inline void reset_device(void) {
     ok(cuDevicePrimaryCtxReset(0));
     new_context();
 }
 
-static inline int teardown(void **state)
-{
+static inline int teardown(void **state) {
     (void)state;
     if (simgpu_errors() - errors_at_start != errors_wanted) {
         fprintf(stderr, "the device reported %lu errors, not %lu\n",
@@ -66,56 +61,48 @@ static inline int teardown(void **state)
 
 #define device_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
-static inline size_t free_bytes(void)
-{
+static inline size_t free_bytes(void) {
     size_t free_now, total;
     ok(cuMemGetInfo(&free_now, &total));
     return free_now;
 }
 
-static inline CUstream new_stream(unsigned flags)
-{
+static inline CUstream new_stream(unsigned flags) {
     CUstream stream;
     ok(cuStreamCreate(&stream, flags));
     return stream;
 }
 
 /* The first byte at a device address. */
-static inline unsigned char byte_at(CUdeviceptr pointer)
-{
+static inline unsigned char byte_at(CUdeviceptr pointer) {
     unsigned char byte = 0xee;
     ok(cuMemcpyDtoH(&byte, pointer, 1));
     return byte;
 }
 
-static inline CUmemAllocationProp device_prop(void)
-{
+static inline CUmemAllocationProp device_prop(void) {
     return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                  .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 }
 
-static inline CUmemAccessDesc full_access(void)
-{
+static inline CUmemAccessDesc full_access(void) {
     return (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 }
 
-static inline CUmemGenericAllocationHandle new_handle(size_t bytes)
-{
+static inline CUmemGenericAllocationHandle new_handle(size_t bytes) {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop = device_prop();
     ok(cuMemCreate(&handle, bytes, &prop, 0));
     return handle;
 }
 
-static inline void map_all(CUdeviceptr base, size_t bytes, CUmemGenericAllocationHandle handle)
-{
+static inline void map_all(CUdeviceptr base, size_t bytes, CUmemGenericAllocationHandle handle) {
     CUmemAccessDesc access = full_access();
     ok(cuMemMap(base, bytes, 0, handle, 0));
     ok(cuMemSetAccess(base, bytes, &access, 1));
 }
 
-static inline CUfunction any_kernel(void)
-{
+static inline CUfunction any_kernel(void) {
     CUmodule module;
     CUfunction function;
     ok(cuModuleLoadData(&module, "image"));
@@ -123,8 +110,7 @@ static inline CUfunction any_kernel(void)
     return function;
 }
 
-static inline void launch(CUfunction function, CUstream stream)
-{
+static inline void launch(CUfunction function, CUstream stream) {
     ok(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
 }
 

@@ -3,29 +3,25 @@
 
 #include <pthread.h>
 
-static CUstreamCaptureStatus status_of(CUstream stream)
-{
+static CUstreamCaptureStatus status_of(CUstream stream) {
     CUstreamCaptureStatus status;
     ok(cuStreamIsCapturing(stream, &status));
     return status;
 }
 
-static CUgraphExec instantiate(CUgraph graph)
-{
+static CUgraphExec instantiate(CUgraph graph) {
     CUgraphExec exec;
     ok(cuGraphInstantiate(&exec, graph, 0));
     return exec;
 }
 
-static CUstream capturing(CUstreamCaptureMode mode)
-{
+static CUstream capturing(CUstreamCaptureMode mode) {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     ok(cuStreamBeginCapture(stream, mode));
     return stream;
 }
 
-static void end_invalid(CUstream stream)
-{
+static void end_invalid(CUstream stream) {
     CUgraph graph = (CUgraph)1;
     assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
     fails(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -33,8 +29,7 @@ static void end_invalid(CUstream stream)
     assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-static void captured_work_runs_only_when_launched(void **state)
-{
+static void captured_work_runs_only_when_launched(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUgraph graph;
@@ -63,8 +58,7 @@ static void captured_work_runs_only_when_launched(void **state)
     expect_reports(1);
 }
 
-static void streams_join_through_events(void **state)
-{
+static void streams_join_through_events(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUevent fork_event, join_event;
@@ -96,8 +90,7 @@ static void streams_join_through_events(void **state)
     ok(cuGraphDestroy(graph));
 }
 
-static void unjoined_work_is_an_error(void **state)
-{
+static void unjoined_work_is_an_error(void **state) {
     (void)state;
     CUevent event;
     CUgraph graph;
@@ -112,8 +105,7 @@ static void unjoined_work_is_an_error(void **state)
     assert_int_equal(status_of(side), CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-static void allocation_is_unsafe_in_global_mode(void **state)
-{
+static void allocation_is_unsafe_in_global_mode(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -122,8 +114,7 @@ static void allocation_is_unsafe_in_global_mode(void **state)
     ok(cuMemAlloc(&pointer, 4096));
 }
 
-static void a_relaxed_thread_may_allocate(void **state)
-{
+static void a_relaxed_thread_may_allocate(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUgraph graph;
@@ -148,8 +139,7 @@ struct other {
     CUevent event;
 };
 
-static void *allocate_elsewhere(void *data)
-{
+static void *allocate_elsewhere(void *data) {
     struct other *other = data;
     CUdeviceptr pointer;
     cuCtxSetCurrent(other->context);
@@ -157,8 +147,7 @@ static void *allocate_elsewhere(void *data)
     return NULL;
 }
 
-static CUresult in_another_thread(void *(*function)(void *), CUevent event)
-{
+static CUresult in_another_thread(void *(*function)(void *), CUevent event) {
     struct other other = {.event = event};
     pthread_t thread;
     ok(cuCtxGetCurrent(&other.context));
@@ -167,8 +156,7 @@ static CUresult in_another_thread(void *(*function)(void *), CUevent event)
     return other.result;
 }
 
-static void modes_reach_other_threads(void **state)
-{
+static void modes_reach_other_threads(void **state) {
     (void)state;
     CUgraph graph;
     CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
@@ -180,8 +168,7 @@ static void modes_reach_other_threads(void **state)
     end_invalid(stream);
 }
 
-static void *query_elsewhere(void *data)
-{
+static void *query_elsewhere(void *data) {
     struct other *other = data;
     cuCtxSetCurrent(other->context);
     other->result = cuEventQuery(other->event);
@@ -189,8 +176,7 @@ static void *query_elsewhere(void *data)
 }
 
 /* A watchdog thread that polls events breaks a global capture, as users have found. */
-static void polling_breaks_a_global_capture(void **state)
-{
+static void polling_breaks_a_global_capture(void **state) {
     (void)state;
     CUevent event;
     ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -199,8 +185,7 @@ static void polling_breaks_a_global_capture(void **state)
     end_invalid(stream);
 }
 
-static void waiting_breaks_a_capture(void **state)
-{
+static void waiting_breaks_a_capture(void **state) {
     (void)state;
     CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     fails(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -214,8 +199,7 @@ static void waiting_breaks_a_capture(void **state)
     end_invalid(stream);
 }
 
-static void captured_events_have_no_answer(void **state)
-{
+static void captured_events_have_no_answer(void **state) {
     (void)state;
     CUevent event;
     ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -232,8 +216,7 @@ static void captured_events_have_no_answer(void **state)
     ok(cuEventSynchronize(event));
 }
 
-static void the_legacy_stream_conflicts(void **state)
-{
+static void the_legacy_stream_conflicts(void **state) {
     (void)state;
     CUstream stream = new_stream(CU_STREAM_DEFAULT);
     CUfunction kernel = any_kernel();
@@ -249,8 +232,7 @@ static void the_legacy_stream_conflicts(void **state)
     end_invalid(stream);
 }
 
-static void captures_stay_apart(void **state)
-{
+static void captures_stay_apart(void **state) {
     (void)state;
     CUevent event, outside;
     ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -267,8 +249,7 @@ static void captures_stay_apart(void **state)
     end_invalid(a);
 }
 
-static void *end_elsewhere(void *data)
-{
+static void *end_elsewhere(void *data) {
     struct other *other = data;
     CUgraph graph;
     cuCtxSetCurrent(other->context);
@@ -276,8 +257,7 @@ static void *end_elsewhere(void *data)
     return NULL;
 }
 
-static void capture_ends_in_its_thread(void **state)
-{
+static void capture_ends_in_its_thread(void **state) {
     (void)state;
     CUgraph graph;
     CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -290,15 +270,13 @@ static void capture_ends_in_its_thread(void **state)
     ok(in_another_thread(end_elsewhere, (CUevent)stream));
 }
 
-static cuuint64_t graph_memory(CUgraphMem_attribute attribute)
-{
+static cuuint64_t graph_memory(CUgraphMem_attribute attribute) {
     cuuint64_t value;
     ok(cuDeviceGetGraphMemAttribute(0, attribute, &value));
     return value;
 }
 
-static void graphs_allocate_memory(void **state)
-{
+static void graphs_allocate_memory(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUgraph graph;
@@ -326,8 +304,7 @@ static void graphs_allocate_memory(void **state)
     assert_int_equal(graph_memory(CU_GRAPH_MEM_ATTR_USED_MEM_HIGH), 0);
 }
 
-static void memory_that_outlives_a_launch_is_freed_before_the_next(void **state)
-{
+static void memory_that_outlives_a_launch_is_freed_before_the_next(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUgraph graph;
@@ -349,8 +326,7 @@ static void memory_that_outlives_a_launch_is_freed_before_the_next(void **state)
     ok(cuGraphDestroy(graph));
 }
 
-static void capture_info_names_the_graph(void **state)
-{
+static void capture_info_names_the_graph(void **state) {
     (void)state;
     CUstreamCaptureStatus status;
     cuuint64_t id = 0;
@@ -373,8 +349,7 @@ static void capture_info_names_the_graph(void **state)
     ok(cuGraphDestroy(graph));
 }
 
-static void a_stream_destroyed_while_capturing(void **state)
-{
+static void a_stream_destroyed_while_capturing(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -383,8 +358,7 @@ static void a_stream_destroyed_while_capturing(void **state)
     ok(cuMemAlloc(&pointer, 16)); /* No capture is left to forbid it. */
 }
 
-int main(void)
-{
+int main(void) {
     setenv("SIMGPU_MEM", "1GiB", 1);
     const struct CMUnitTest tests[] = {
         device_test(captured_work_runs_only_when_launched),

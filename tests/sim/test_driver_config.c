@@ -11,8 +11,7 @@
 static char said[4096]; /* What the last child wrote to stderr. */
 
 /* Runs a function in a child with one setting; returns the status that waitpid gives. */
-static int child_with(const char *name, const char *value, int (*function)(void))
-{
+static int child_with(const char *name, const char *value, int (*function)(void)) {
     int pipe_ends[2];
     assert_int_equal(pipe(pipe_ends), 0);
     pid_t child = fork();
@@ -36,31 +35,27 @@ static int child_with(const char *name, const char *value, int (*function)(void)
     return status;
 }
 
-static int start(void)
-{
+static int start(void) {
     CUcontext context;
     if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS)
         return 100;
     return cuCtxSetCurrent(context) == CUDA_SUCCESS ? 0 : 101;
 }
 
-static double seconds(void)
-{
+static double seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static int memory_in_gib(void)
-{
+static int memory_in_gib(void) {
     size_t free_now, total;
     if (start() != 0 || cuMemGetInfo(&free_now, &total) != CUDA_SUCCESS)
         return 99;
     return (int)(total >> 30);
 }
 
-static void memory_is_set(void **state)
-{
+static void memory_is_set(void **state) {
     (void)state;
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_MEM", "3GiB", memory_in_gib)), 3);
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_MEM", "5g", memory_in_gib)), 5);
@@ -69,8 +64,7 @@ static void memory_is_set(void **state)
     assert_string_equal(said, "");
 }
 
-static void bad_values_cost_one_line(void **state)
-{
+static void bad_values_cost_one_line(void **state) {
     (void)state;
     static const char *const bad[] = {"lots", "-3GiB", "4GB8", "nan", "1e30"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -86,24 +80,21 @@ static void bad_values_cost_one_line(void **state)
     assert_non_null(strstr(said, "none or card"));
 }
 
-static int context_in_mib(void)
-{
+static int context_in_mib(void) {
     size_t free_now, total;
     if (start() != 0 || cuMemGetInfo(&free_now, &total) != CUDA_SUCCESS)
         return 255;
     return (int)((total - free_now) >> 20);
 }
 
-static void a_context_takes_what_is_set(void **state)
-{
+static void a_context_takes_what_is_set(void **state) {
     (void)state;
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_CONTEXT_MEM", "100MiB", context_in_mib)), 100);
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_CONTEXT_MEM", "0", context_in_mib)), 0);
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_CONTEXT_MEM", "1TiB", start)), 100);
 }
 
-static int device_count(void)
-{
+static int device_count(void) {
     int count = 50;
     CUresult result = cuInit(0);
     if (result != CUDA_SUCCESS)
@@ -112,16 +103,14 @@ static int device_count(void)
     return count;
 }
 
-static void devices_are_counted(void **state)
-{
+static void devices_are_counted(void **state) {
     (void)state;
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_DEVICES", "3", device_count)), 3);
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_DEVICES", "0", device_count)),
                      CUDA_ERROR_NO_DEVICE);
 }
 
-static int capability(void)
-{
+static int capability(void) {
     int major = 0, minor = 0;
     if (start() != 0)
         return 255;
@@ -130,8 +119,7 @@ static int capability(void)
     return major * 10 + minor;
 }
 
-static int version_of_driver(void)
-{
+static int version_of_driver(void) {
     int version = 0;
     void *function;
     cuDriverGetVersion(&version);
@@ -140,16 +128,14 @@ static int version_of_driver(void)
     return version / 100;
 }
 
-static void versions_are_set(void **state)
-{
+static void versions_are_set(void **state) {
     (void)state;
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_CC", "12.0", capability)), 120);
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_DRIVER", "12080", version_of_driver)), 120);
 }
 
 /* One bit for each of eight allocations that was refused. */
-static int refusals(void)
-{
+static int refusals(void) {
     CUdeviceptr pointer;
     int bits = 0;
     if (start() != 0)
@@ -159,16 +145,14 @@ static int refusals(void)
     return bits;
 }
 
-static void every_nth_request_is_refused(void **state)
-{
+static void every_nth_request_is_refused(void **state) {
     (void)state;
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_OOM_NTH", "3", refusals)), 0x24);
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_OOM_NTH", "0", refusals)), 0);
 }
 
 /* Copies 1 KiB and 1 MiB there and back; a bit for each that came back unchanged. */
-static int copies_that_arrive(void)
-{
+static int copies_that_arrive(void) {
     static char out[1 << 20], back[1 << 20];
     static const size_t sizes[] = {1 << 10, 1 << 20};
     CUdeviceptr pointer;
@@ -186,21 +170,18 @@ static int copies_that_arrive(void)
     return bits;
 }
 
-static void long_copies_may_move_nothing(void **state)
-{
+static void long_copies_may_move_nothing(void **state) {
     (void)state;
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_DATA_LIMIT", "0", copies_that_arrive)), 3);
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_DATA_LIMIT", "64KiB", copies_that_arrive)), 1);
 }
 
-static void results_may_be_zeros(void **state)
-{
+static void results_may_be_zeros(void **state) {
     (void)state;
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_D2H_ZERO", "4KiB", copies_that_arrive)), 0x12);
 }
 
-static int fabric_handle(void)
-{
+static int fabric_handle(void) {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
@@ -212,22 +193,19 @@ static int fabric_handle(void)
     return supported * 2 + (cuMemCreate(&handle, 2 * MIB, &prop, 0) == CUDA_SUCCESS);
 }
 
-static void fabric_is_optional(void **state)
-{
+static void fabric_is_optional(void **state) {
     (void)state;
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_FABRIC", "1", fabric_handle)), 3);
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_FABRIC", "0", fabric_handle)), 0);
 }
 
-static int free_nonsense(void)
-{
+static int free_nonsense(void) {
     if (start() != 0)
         return 255;
     return cuMemFree(0x1234) == CUDA_ERROR_INVALID_VALUE && simgpu_errors() == 1 ? 0 : 1;
 }
 
-static void strictness_can_abort(void **state)
-{
+static void strictness_can_abort(void **state) {
     (void)state;
     assert_int_equal(child_with("SIMGPU_STRICT", "report", free_nonsense), 0);
     assert_non_null(strstr(said, "simgpu: ERROR cuMemFree"));
@@ -235,8 +213,7 @@ static void strictness_can_abort(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-static int call_something_missing(void)
-{
+static int call_something_missing(void) {
     CUexternalMemory memory;
     CUDA_EXTERNAL_MEMORY_HANDLE_DESC description = {0};
     if (start() != 0)
@@ -244,8 +221,7 @@ static int call_something_missing(void)
     return cuImportExternalMemory(&memory, &description) != CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static void the_log_names_what_is_missing(void **state)
-{
+static void the_log_names_what_is_missing(void **state) {
     (void)state;
     assert_int_equal(child_with("SIMGPU_LOG", "0", call_something_missing), 0);
     assert_string_equal(said, "");
@@ -253,8 +229,7 @@ static void the_log_names_what_is_missing(void **state)
     assert_non_null(strstr(said, "cuImportExternalMemory is not simulated"));
 }
 
-static void the_log_goes_to_a_file(void **state)
-{
+static void the_log_goes_to_a_file(void **state) {
     (void)state;
     char path[] = "/tmp/simgpu-log-XXXXXX", text[4096] = "";
     int file = mkstemp(path);
@@ -271,8 +246,7 @@ static void the_log_goes_to_a_file(void **state)
 }
 
 /* Milliseconds that 100 copies of 1 MiB take by events, which the host must really have waited. */
-static int timed_copies(void)
-{
+static int timed_copies(void) {
     CUdeviceptr pointer;
     CUstream stream;
     CUevent first, last;
@@ -298,15 +272,13 @@ static int timed_copies(void)
     return elapsed < 250 ? (int)elapsed : 250;
 }
 
-static void a_card_takes_its_time(void **state)
-{
+static void a_card_takes_its_time(void **state) {
     (void)state;
     int card = WEXITSTATUS(child_with("SIMGPU_LATENCY", "card", timed_copies));
     assert_in_range(card, 4, 250); /* 100 x 50 us by the table; more on a busy machine. */
 }
 
-static int timed_mallocs(void)
-{
+static int timed_mallocs(void) {
     CUdeviceptr pointer;
     if (start() != 0)
         return 255;
@@ -318,8 +290,7 @@ static int timed_mallocs(void)
     return (int)((seconds() - begin) * 1e3);
 }
 
-static void driver_calls_take_their_time(void **state)
-{
+static void driver_calls_take_their_time(void **state) {
     (void)state;
     int none = WEXITSTATUS(child_with("SIMGPU_LATENCY", "none", timed_mallocs));
     int card = WEXITSTATUS(child_with("SIMGPU_LATENCY", "card", timed_mallocs));
@@ -327,8 +298,7 @@ static void driver_calls_take_their_time(void **state)
     assert_true(none < card);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_set),
         cmocka_unit_test(bad_values_cost_one_line),

@@ -6,8 +6,7 @@
 
 static const char *names_path;
 
-static void every_public_name_is_exported(void **state)
-{
+static void every_public_name_is_exported(void **state) {
     (void)state;
     char name[200];
     int count = 0;
@@ -25,15 +24,13 @@ static void every_public_name_is_exported(void **state)
 }
 
 static void *look_up(const char *name, int version, cuuint64_t flags,
-                     CUdriverProcAddressQueryResult *status)
-{
+                     CUdriverProcAddressQueryResult *status) {
     void *function = (void *)1;
     ok(cuGetProcAddress(name, &function, version, flags, status));
     return function;
 }
 
-static void versions_choose_the_form(void **state)
-{
+static void versions_choose_the_form(void **state) {
     (void)state;
     CUdriverProcAddressQueryResult status;
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -51,8 +48,7 @@ static void versions_choose_the_form(void **state)
                      dlsym(library, "cuEventElapsedTime_v2"));
 }
 
-static void flags_choose_the_default_stream(void **state)
-{
+static void flags_choose_the_default_stream(void **state) {
     (void)state;
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     cuuint64_t own = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
@@ -65,8 +61,7 @@ static void flags_choose_the_default_stream(void **state)
     assert_ptr_equal(look_up("cuMemAlloc", 12000, own, NULL), dlsym(library, "cuMemAlloc_v2"));
 }
 
-static void failures_are_told_apart(void **state)
-{
+static void failures_are_told_apart(void **state) {
     (void)state;
     CUdriverProcAddressQueryResult status;
     void *function;
@@ -82,8 +77,7 @@ static void failures_are_told_apart(void **state)
     fails(cuGetProcAddress("cuInit", &function, 12000, 8, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void the_old_form_reports_missing_names(void **state)
-{
+static void the_old_form_reports_missing_names(void **state) {
     (void)state;
     typedef CUresult old_form(const char *, void **, int, cuuint64_t);
     old_form *old = (old_form *)look_up("cuGetProcAddress", 11030, 0, NULL);
@@ -93,16 +87,14 @@ static void the_old_form_reports_missing_names(void **state)
     fails(old("cuNoSuchThing", &function, 11030, 0), CUDA_ERROR_NOT_FOUND);
 }
 
-static void unfinished_business_is_not_supported(void **state)
-{
+static void unfinished_business_is_not_supported(void **state) {
     (void)state;
     CUexternalMemory memory;
     CUDA_EXTERNAL_MEMORY_HANDLE_DESC description = {0};
     fails(cuImportExternalMemory(&memory, &description), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-static void undocumented_tables_are_refused(void **state)
-{
+static void undocumented_tables_are_refused(void **state) {
     (void)state;
     const void *table = "";
     CUuuid id = {{0}};
@@ -110,8 +102,7 @@ static void undocumented_tables_are_refused(void **state)
     assert_null(table);
 }
 
-static void errors_have_names(void **state)
-{
+static void errors_have_names(void **state) {
     (void)state;
     const char *text;
     ok(cuGetErrorName(CUDA_ERROR_OUT_OF_MEMORY, &text));
@@ -123,8 +114,7 @@ static void errors_have_names(void **state)
 }
 
 /* A _ptsz form means the thread's own stream by NULL; its neighbour means the legacy one. */
-static void per_thread_forms_use_the_own_stream(void **state)
-{
+static void per_thread_forms_use_the_own_stream(void **state) {
     (void)state;
     typedef CUresult fill_form(CUdeviceptr, unsigned char, size_t, CUstream);
     cuuint64_t own = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
@@ -140,8 +130,7 @@ static void per_thread_forms_use_the_own_stream(void **state)
     assert_int_equal(byte_at(pointer), 1);
 }
 
-static void nothing_works_before_cuinit(void **state)
-{
+static void nothing_works_before_cuinit(void **state) {
     (void)state;
     int count, version;
     CUdeviceptr pointer;
@@ -154,8 +143,7 @@ static void nothing_works_before_cuinit(void **state)
     fails(cuMemAlloc(&pointer, 1), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-int main(int count, char **arguments)
-{
+int main(int count, char **arguments) {
     if (count != 2) {
         fprintf(stderr, "usage: %s NAMES\n", arguments[0]);
         return 2;

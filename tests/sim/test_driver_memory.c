@@ -5,8 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void context_takes_its_share(void **state)
-{
+static void context_takes_its_share(void **state) {
     (void)state;
     size_t total;
     ok(cuDeviceTotalMem(&total, 0));
@@ -21,8 +20,7 @@ static void context_takes_its_share(void **state)
     new_context();
 }
 
-static void large_blocks_take_whole_pages(void **state)
-{
+static void large_blocks_take_whole_pages(void **state) {
     (void)state;
     CUdeviceptr pointer;
     size_t before = free_bytes();
@@ -33,8 +31,7 @@ static void large_blocks_take_whole_pages(void **state)
     assert_int_equal(before, free_bytes());
 }
 
-static void small_blocks_share_a_page(void **state)
-{
+static void small_blocks_share_a_page(void **state) {
     (void)state;
     CUdeviceptr pointers[1000];
     size_t before = free_bytes();
@@ -50,8 +47,7 @@ static void small_blocks_share_a_page(void **state)
     assert_int_equal(before, free_bytes());
 }
 
-static void memory_runs_out_exactly(void **state)
-{
+static void memory_runs_out_exactly(void **state) {
     (void)state;
     CUdeviceptr pointer, more;
     size_t all = free_bytes();
@@ -63,8 +59,7 @@ static void memory_runs_out_exactly(void **state)
     assert_int_equal(all, free_bytes());
 }
 
-static void wrong_frees_are_reported(void **state)
-{
+static void wrong_frees_are_reported(void **state) {
     (void)state;
     CUdeviceptr pointer;
     ok(cuMemFree(0));
@@ -77,8 +72,7 @@ static void wrong_frees_are_reported(void **state)
     expect_reports(4);
 }
 
-static void copies_keep_content_over_page_borders(void **state)
-{
+static void copies_keep_content_over_page_borders(void **state) {
     (void)state;
     enum { BYTES = 5 << 20 };
     unsigned char *out = malloc(BYTES), *back = calloc(1, BYTES);
@@ -95,8 +89,7 @@ static void copies_keep_content_over_page_borders(void **state)
     free(back);
 }
 
-static void freed_pages_come_back_empty(void **state)
-{
+static void freed_pages_come_back_empty(void **state) {
     (void)state;
     CUdeviceptr pointer;
     ok(cuMemAlloc(&pointer, 2 * MIB));
@@ -107,8 +100,7 @@ static void freed_pages_come_back_empty(void **state)
     assert_int_equal(byte_at(pointer), 0);
 }
 
-static void fills_have_every_width(void **state)
-{
+static void fills_have_every_width(void **state) {
     (void)state;
     CUdeviceptr pointer;
     uint32_t words[4];
@@ -124,8 +116,7 @@ static void fills_have_every_width(void **state)
     fails(cuMemsetD32(pointer + 1, 0, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void rows_and_boxes_are_copied(void **state)
-{
+static void rows_and_boxes_are_copied(void **state) {
     (void)state;
     unsigned char host[16][32], back[4][8];
     CUdeviceptr pointer;
@@ -158,8 +149,7 @@ static void rows_and_boxes_are_copied(void **state)
         assert_memory_equal(back[y], &host[y + 2][3], 8);
 }
 
-static void arrays_are_accounted_and_copied(void **state)
-{
+static void arrays_are_accounted_and_copied(void **state) {
     (void)state;
     CUarray array;
     CUDA_ARRAY_DESCRIPTOR want = {1024, 1024, CU_AD_FORMAT_FLOAT, 1}, have;
@@ -196,8 +186,7 @@ static void arrays_are_accounted_and_copied(void **state)
     expect_reports(1);
 }
 
-static void copies_out_of_bounds_are_refused(void **state)
-{
+static void copies_out_of_bounds_are_refused(void **state) {
     (void)state;
     CUdeviceptr pointer;
     char host[600] = {0};
@@ -212,8 +201,7 @@ static void copies_out_of_bounds_are_refused(void **state)
 }
 
 /* The CPU can't read device memory on a card either. */
-static void device_memory_is_not_the_cpus(void **state)
-{
+static void device_memory_is_not_the_cpus(void **state) {
     (void)state;
     CUdeviceptr pointer;
     ok(cuMemAlloc(&pointer, 4 * MIB));
@@ -227,8 +215,7 @@ static void device_memory_is_not_the_cpus(void **state)
     assert_true(WIFSIGNALED(status));
 }
 
-static void pointers_are_described(void **state)
-{
+static void pointers_are_described(void **state) {
     (void)state;
     CUdeviceptr device, managed, start;
     void *host;
@@ -258,8 +245,7 @@ static void pointers_are_described(void **state)
     assert_int_equal(ordinal, -2);
 }
 
-static void host_memory_is_pinned_and_registered(void **state)
-{
+static void host_memory_is_pinned_and_registered(void **state) {
     (void)state;
     void *host;
     char own[8192];
@@ -280,8 +266,7 @@ static void host_memory_is_pinned_and_registered(void **state)
     expect_reports(1);
 }
 
-static void reset_sweeps_everything(void **state)
-{
+static void reset_sweeps_everything(void **state) {
     (void)state;
     CUdeviceptr pointer, base;
     size_t before = free_bytes();
@@ -298,8 +283,7 @@ static void reset_sweeps_everything(void **state)
     ok(cuMemAddressFree(base, 4 * MIB));
 }
 
-static void contexts_stack_up(void **state)
-{
+static void contexts_stack_up(void **state) {
     (void)state;
     CUcontext primary, second, seen;
     size_t before = free_bytes();
@@ -321,8 +305,7 @@ static void contexts_stack_up(void **state)
     ok(cuCtxPushCurrent(primary));
 }
 
-static void a_forked_child_has_no_device(void **state)
-{
+static void a_forked_child_has_no_device(void **state) {
     (void)state;
     CUdeviceptr pointer;
     ok(cuMemAlloc(&pointer, 2 * MIB));
@@ -339,8 +322,7 @@ static void a_forked_child_has_no_device(void **state)
     ok(cuMemFree(pointer));
 }
 
-static void a_child_of_a_fresh_process_has_one(void **state)
-{
+static void a_child_of_a_fresh_process_has_one(void **state) {
     (void)state;
     pid_t child = fork();
     if (child == 0)
@@ -350,8 +332,7 @@ static void a_child_of_a_fresh_process_has_one(void **state)
     assert_int_equal(status, 0);
 }
 
-static void ipc_is_refused(void **state)
-{
+static void ipc_is_refused(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUipcMemHandle handle;
@@ -359,8 +340,7 @@ static void ipc_is_refused(void **state)
     fails(cuIpcGetMemHandle(&handle, pointer), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-int main(void)
-{
+int main(void) {
     setenv("SIMGPU_MEM", "1GiB", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_of_a_fresh_process_has_one), /* First: CUDA is not in use. */

@@ -1,15 +1,13 @@
 /* The stream-ordered allocator of the simulated device: caching, order, attributes, release. */
 #include "test_driver.h"
 
-static CUmemoryPool default_pool(void)
-{
+static CUmemoryPool default_pool(void) {
     CUmemoryPool pool;
     ok(cuDeviceGetDefaultMemPool(&pool, 0));
     return pool;
 }
 
-static size_t attribute(CUmemoryPool pool, CUmemPool_attribute which)
-{
+static size_t attribute(CUmemoryPool pool, CUmemPool_attribute which) {
     cuuint64_t value;
     ok(cuMemPoolGetAttribute(pool, which, &value));
     return (size_t)value;
@@ -18,20 +16,17 @@ static size_t attribute(CUmemoryPool pool, CUmemPool_attribute which)
 #define reserved(pool) attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
 #define used(pool)     attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
 
-static void set_threshold(CUmemoryPool pool, cuuint64_t bytes)
-{
+static void set_threshold(CUmemoryPool pool, cuuint64_t bytes) {
     ok(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &bytes));
 }
 
-static CUdeviceptr take(size_t bytes, CUstream stream)
-{
+static CUdeviceptr take(size_t bytes, CUstream stream) {
     CUdeviceptr pointer;
     ok(cuMemAllocAsync(&pointer, bytes, stream));
     return pointer;
 }
 
-static CUmemoryPool new_pool(void)
-{
+static CUmemoryPool new_pool(void) {
     CUmemoryPool pool;
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
@@ -39,15 +34,13 @@ static CUmemoryPool new_pool(void)
     return pool;
 }
 
-static CUdeviceptr take_from(CUmemoryPool pool, size_t bytes, CUstream stream)
-{
+static CUdeviceptr take_from(CUmemoryPool pool, size_t bytes, CUstream stream) {
     CUdeviceptr pointer;
     ok(cuMemAllocFromPoolAsync(&pointer, bytes, pool, stream));
     return pointer;
 }
 
-static void freed_memory_stays_until_a_wait(void **state)
-{
+static void freed_memory_stays_until_a_wait(void **state) {
     (void)state;
     CUmemoryPool pool = default_pool();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -71,8 +64,7 @@ static void freed_memory_stays_until_a_wait(void **state)
     assert_int_equal(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 0);
 }
 
-static void the_threshold_keeps_memory(void **state)
-{
+static void the_threshold_keeps_memory(void **state) {
     (void)state;
     CUmemoryPool pool = new_pool();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -94,8 +86,7 @@ static void the_threshold_keeps_memory(void **state)
     ok(cuMemPoolDestroy(pool));
 }
 
-static void trimming_spares_what_is_in_flight(void **state)
-{
+static void trimming_spares_what_is_in_flight(void **state) {
     (void)state;
     CUmemoryPool pool = new_pool();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -114,8 +105,7 @@ static void trimming_spares_what_is_in_flight(void **state)
     ok(cuMemPoolDestroy(pool));
 }
 
-static void a_stream_reuses_its_own_at_once(void **state)
-{
+static void a_stream_reuses_its_own_at_once(void **state) {
     (void)state;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr first = take(8 * MIB, stream);
@@ -130,8 +120,7 @@ static void a_stream_reuses_its_own_at_once(void **state)
 }
 
 /* Memory that another stream has freed but not yet reached must not be handed out without order. */
-static void another_stream_waits_for_the_free(void **state)
-{
+static void another_stream_waits_for_the_free(void **state) {
     (void)state;
     CUmemoryPool pool = new_pool();
     CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
@@ -155,8 +144,7 @@ static void another_stream_waits_for_the_free(void **state)
 }
 
 /* When nothing else is left, the stream is made to wait for the other's free. */
-static void the_last_memory_is_reused_with_a_dependency(void **state)
-{
+static void the_last_memory_is_reused_with_a_dependency(void **state) {
     (void)state;
     CUmemoryPool pool = new_pool();
     CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
@@ -178,8 +166,7 @@ static void the_last_memory_is_reused_with_a_dependency(void **state)
     ok(cuMemPoolDestroy(pool));
 }
 
-static void plain_allocation_makes_pools_give_way(void **state)
-{
+static void plain_allocation_makes_pools_give_way(void **state) {
     (void)state;
     CUmemoryPool pool = new_pool();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -193,8 +180,7 @@ static void plain_allocation_makes_pools_give_way(void **state)
     ok(cuMemPoolDestroy(pool));
 }
 
-static void neighbours_merge(void **state)
-{
+static void neighbours_merge(void **state) {
     (void)state;
     CUmemoryPool pool = new_pool();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -214,8 +200,7 @@ static void neighbours_merge(void **state)
     ok(cuMemPoolDestroy(pool));
 }
 
-static void use_after_free_is_reported(void **state)
-{
+static void use_after_free_is_reported(void **state) {
     (void)state;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr pointer = take(MIB, stream);
@@ -226,8 +211,7 @@ static void use_after_free_is_reported(void **state)
     expect_reports(3);
 }
 
-static void freeing_under_another_streams_work_is_reported(void **state)
-{
+static void freeing_under_another_streams_work_is_reported(void **state) {
     (void)state;
     CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr pointer = take(MIB, a);
@@ -240,8 +224,7 @@ static void freeing_under_another_streams_work_is_reported(void **state)
     reset_device();
 }
 
-static void freeing_after_an_event_is_fine(void **state)
-{
+static void freeing_after_an_event_is_fine(void **state) {
     (void)state;
     CUevent event;
     CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
@@ -255,8 +238,7 @@ static void freeing_after_an_event_is_fine(void **state)
     ok(cuStreamSynchronize(b));
 }
 
-static void plain_free_takes_pool_memory(void **state)
-{
+static void plain_free_takes_pool_memory(void **state) {
     (void)state;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr pointer = take(MIB, stream);
@@ -269,8 +251,7 @@ static void plain_free_takes_pool_memory(void **state)
     ok(cuCtxSynchronize());
 }
 
-static void pools_are_chosen_and_destroyed(void **state)
-{
+static void pools_are_chosen_and_destroyed(void **state) {
     (void)state;
     CUmemoryPool pool = new_pool(), seen;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -292,8 +273,7 @@ static void pools_are_chosen_and_destroyed(void **state)
     expect_reports(1);
 }
 
-static void limits_are_kept(void **state)
-{
+static void limits_are_kept(void **state) {
     (void)state;
     CUmemoryPool pool;
     CUdeviceptr pointer, more;
@@ -307,8 +287,7 @@ static void limits_are_kept(void **state)
     fails(cuMemAllocFromPoolAsync(&more, 0, pool, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-int main(void)
-{
+int main(void) {
     setenv("SIMGPU_MEM", "1GiB", 1);
     const struct CMUnitTest tests[] = {
         device_test(freed_memory_stays_until_a_wait),

@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 /* Work queued behind nothing is still pending until somebody waits. */
-static void work_is_pending_until_waited_for(void **state)
-{
+static void work_is_pending_until_waited_for(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -21,8 +20,7 @@ static void work_is_pending_until_waited_for(void **state)
     assert_int_equal(byte_at(pointer), 7);
 }
 
-static void asking_twice_makes_progress(void **state)
-{
+static void asking_twice_makes_progress(void **state) {
     (void)state;
     CUevent event;
     CUstream stream = new_stream(0);
@@ -36,8 +34,7 @@ static void asking_twice_makes_progress(void **state)
     ok(cuStreamQuery(stream));
 }
 
-static void a_held_stream_stays_pending(void **state)
-{
+static void a_held_stream_stays_pending(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -65,8 +62,7 @@ struct releaser {
     CUstream stream;
 };
 
-static void *release_in_context(void *data)
-{
+static void *release_in_context(void *data) {
     struct releaser *releaser = data;
     ok(cuCtxSetCurrent(releaser->context));
     usleep(30000);
@@ -74,8 +70,7 @@ static void *release_in_context(void *data)
     return NULL;
 }
 
-static void a_wait_ends_when_the_hold_ends(void **state)
-{
+static void a_wait_ends_when_the_hold_ends(void **state) {
     (void)state;
     pthread_t thread;
     struct releaser releaser = {.stream = new_stream(CU_STREAM_NON_BLOCKING)};
@@ -87,8 +82,7 @@ static void a_wait_ends_when_the_hold_ends(void **state)
     pthread_join(thread, NULL);
 }
 
-static void free_waits_for_the_device(void **state)
-{
+static void free_waits_for_the_device(void **state) {
     (void)state;
     pthread_t thread;
     CUdeviceptr pointer;
@@ -103,8 +97,7 @@ static void free_waits_for_the_device(void **state)
     pthread_join(thread, NULL);
 }
 
-static void blocking_streams_order_with_the_default_stream(void **state)
-{
+static void blocking_streams_order_with_the_default_stream(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream blocking = new_stream(CU_STREAM_DEFAULT);
@@ -117,8 +110,7 @@ static void blocking_streams_order_with_the_default_stream(void **state)
     assert_int_equal(simgpu_pending(), 0);
 }
 
-static void non_blocking_streams_do_not(void **state)
-{
+static void non_blocking_streams_do_not(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -130,8 +122,7 @@ static void non_blocking_streams_do_not(void **state)
     ok(cuStreamSynchronize(stream));
 }
 
-static void waits_keep_the_recording_they_saw(void **state)
-{
+static void waits_keep_the_recording_they_saw(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUevent event;
@@ -150,8 +141,7 @@ static void waits_keep_the_recording_they_saw(void **state)
     ok(cuStreamSynchronize(b));
 }
 
-static void chains_of_events_run_in_order(void **state)
-{
+static void chains_of_events_run_in_order(void **state) {
     (void)state;
     enum { STREAMS = 8, ROUNDS = 50 };
     CUdeviceptr pointer;
@@ -173,8 +163,7 @@ static void chains_of_events_run_in_order(void **state)
     assert_int_equal(byte_at(pointer), (STREAMS * ROUNDS - 1) & 0xff);
 }
 
-static void pageable_sources_may_change_at_once(void **state)
-{
+static void pageable_sources_may_change_at_once(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -187,8 +176,7 @@ static void pageable_sources_may_change_at_once(void **state)
     ok(cuStreamSynchronize(stream));
 }
 
-static void pinned_sources_are_read_late(void **state)
-{
+static void pinned_sources_are_read_late(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -202,8 +190,7 @@ static void pinned_sources_are_read_late(void **state)
     ok(cuStreamSynchronize(stream));
 }
 
-static void pinned_targets_are_written_without_asking(void **state)
-{
+static void pinned_targets_are_written_without_asking(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -224,23 +211,20 @@ struct note {
     CUresult inside;
 };
 
-static void host_function(void *data)
-{
+static void host_function(void *data) {
     struct note *note = data;
     note->thread = pthread_self();
     note->calls++;
     note->inside = cuCtxSynchronize();
 }
 
-static void callback(CUstream stream, CUresult status, void *data)
-{
+static void callback(CUstream stream, CUresult status, void *data) {
     (void)stream;
     assert_int_equal(status, CUDA_SUCCESS);
     host_function(data);
 }
 
-static void host_functions_run_on_their_own_thread(void **state)
-{
+static void host_functions_run_on_their_own_thread(void **state) {
     (void)state;
     struct note note = {.calls = 0};
     CUstream stream = new_stream(0);
@@ -252,8 +236,7 @@ static void host_functions_run_on_their_own_thread(void **state)
     assert_int_equal(note.inside, CUDA_ERROR_NOT_PERMITTED);
 }
 
-static void values_in_memory_order_streams(void **state)
-{
+static void values_in_memory_order_streams(void **state) {
     (void)state;
     CUdeviceptr flag, data;
     CUstream writer = new_stream(CU_STREAM_NON_BLOCKING);
@@ -272,8 +255,7 @@ static void values_in_memory_order_streams(void **state)
     ok(cuStreamSynchronize(waiter));
 }
 
-static void illegal_accesses_end_the_context(void **state)
-{
+static void illegal_accesses_end_the_context(void **state) {
     (void)state;
     CUdeviceptr pointer, other;
     CUstream stream = new_stream(0);
@@ -288,8 +270,7 @@ static void illegal_accesses_end_the_context(void **state)
     ok(cuMemAlloc(&other, 1));
 }
 
-static void stale_handles_are_reported(void **state)
-{
+static void stale_handles_are_reported(void **state) {
     (void)state;
     CUevent event;
     CUstream stream = new_stream(0), again;
@@ -306,8 +287,7 @@ static void stale_handles_are_reported(void **state)
     expect_reports(5);
 }
 
-static void a_destroyed_stream_finishes_its_work(void **state)
-{
+static void a_destroyed_stream_finishes_its_work(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -318,8 +298,7 @@ static void a_destroyed_stream_finishes_its_work(void **state)
     assert_int_equal(byte_at(pointer), 8);
 }
 
-static void elapsed_times_need_timing(void **state)
-{
+static void elapsed_times_need_timing(void **state) {
     (void)state;
     CUevent start, end, untimed;
     float milliseconds = -1;
@@ -337,8 +316,7 @@ static void elapsed_times_need_timing(void **state)
     fails(cuEventElapsedTime(&milliseconds, untimed, end), CUDA_ERROR_INVALID_HANDLE);
 }
 
-static void long_queues_do_not_grow_without_end(void **state)
-{
+static void long_queues_do_not_grow_without_end(void **state) {
     (void)state;
     CUfunction kernel = any_kernel();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -348,8 +326,7 @@ static void long_queues_do_not_grow_without_end(void **state)
     ok(cuCtxSynchronize());
 }
 
-static void *use_own_default(void *data)
-{
+static void *use_own_default(void *data) {
     CUdeviceptr pointer = *(CUdeviceptr *)data;
     CUcontext context;
     ok(cuDevicePrimaryCtxRetain(&context, 0));
@@ -360,8 +337,7 @@ static void *use_own_default(void *data)
 }
 
 /* The per-thread default stream of another thread is not held back by this thread's. */
-static void per_thread_streams_are_separate(void **state)
-{
+static void per_thread_streams_are_separate(void **state) {
     (void)state;
     CUdeviceptr pointer;
     pthread_t thread;
@@ -376,8 +352,7 @@ static void per_thread_streams_are_separate(void **state)
     assert_int_equal(byte_at(pointer), 1);
 }
 
-int main(void)
-{
+int main(void) {
     setenv("SIMGPU_MEM", "1GiB", 1);
     const struct CMUnitTest tests[] = {
         device_test(work_is_pending_until_waited_for),

@@ -23,23 +23,19 @@ struct worker {
 /* Assertions of cmocka work on the main thread only. */
 #define must(call) (worker->wrong += (call) != CUDA_SUCCESS)
 
-static unsigned pick(struct worker *worker, unsigned below)
-{
+static unsigned pick(struct worker *worker, unsigned below) {
     return (unsigned)rand_r(&worker->seed) % below;
 }
 
-static CUstream any_stream(struct worker *worker)
-{
+static CUstream any_stream(struct worker *worker) {
     return worker->streams[pick(worker, STREAMS)];
 }
 
-static void count_call(void *data)
-{
+static void count_call(void *data) {
     atomic_fetch_add((atomic_int *)data, 1);
 }
 
-static void plain_memory(struct worker *worker)
-{
+static void plain_memory(struct worker *worker) {
     CUdeviceptr pointer;
     CUstream stream = any_stream(worker);
     size_t bytes = 1 + pick(worker, 3) * MIB + pick(worker, 2000);
@@ -49,8 +45,7 @@ static void plain_memory(struct worker *worker)
     must(cuMemFree(pointer));
 }
 
-static void pool_memory(struct worker *worker)
-{
+static void pool_memory(struct worker *worker) {
     CUdeviceptr pointer;
     CUstream stream = any_stream(worker), other = any_stream(worker);
     unsigned char value = (unsigned char)pick(worker, 256);
@@ -62,8 +57,7 @@ static void pool_memory(struct worker *worker)
     must(cuMemFreeAsync(pointer, other));
 }
 
-static void mapped_memory(struct worker *worker)
-{
+static void mapped_memory(struct worker *worker) {
     CUmemAccessDesc access = full_access();
     CUstream stream = any_stream(worker);
     for (int i = 0; i < PAGES; i++)
@@ -76,8 +70,7 @@ static void mapped_memory(struct worker *worker)
     must(cuMemUnmap(worker->base, PAGES * 2 * MIB));
 }
 
-static void copies(struct worker *worker)
-{
+static void copies(struct worker *worker) {
     CUdeviceptr pointer;
     CUstream stream = any_stream(worker);
     char out[256], back[256];
@@ -89,14 +82,12 @@ static void copies(struct worker *worker)
     must(cuMemFreeAsync(pointer, stream));
 }
 
-static void host_functions(struct worker *worker)
-{
+static void host_functions(struct worker *worker) {
     must(cuLaunchHostFunc(any_stream(worker), count_call, &worker->host_calls));
     worker->host_wanted++;
 }
 
-static void questions(struct worker *worker)
-{
+static void questions(struct worker *worker) {
     CUresult result = cuStreamQuery(any_stream(worker));
     worker->wrong += result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     if (pick(worker, 10) == 0)
@@ -106,8 +97,7 @@ static void questions(struct worker *worker)
     must(cuStreamCreate(&worker->streams[stream], pick(worker, 2) ? CU_STREAM_NON_BLOCKING : 0));
 }
 
-static void *work(void *data)
-{
+static void *work(void *data) {
     static void (*const actions[])(struct worker *) = {plain_memory, pool_memory,    mapped_memory,
                                                        copies,       host_functions, questions};
     struct worker *worker = data;
@@ -128,8 +118,7 @@ static void *work(void *data)
     return NULL;
 }
 
-static void everything_at_once(void **state)
-{
+static void everything_at_once(void **state) {
     (void)state;
     static struct worker workers[THREADS];
     size_t before = free_bytes();
@@ -149,8 +138,7 @@ static void everything_at_once(void **state)
     assert_int_equal(free_bytes(), before);
 }
 
-int main(void)
-{
+int main(void) {
     setenv("SIMGPU_MEM", "2GiB", 1);
     const struct CMUnitTest tests[] = {device_test(everything_at_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,15 +1,13 @@
 /* Reservations, handles and mappings on the simulated device, and what it says to their misuse. */
 #include "test_driver.h"
 
-static CUdeviceptr reserve(size_t bytes)
-{
+static CUdeviceptr reserve(size_t bytes) {
     CUdeviceptr base;
     ok(cuMemAddressReserve(&base, bytes, 0, 0, 0));
     return base;
 }
 
-static void handles_take_memory_and_addresses_do_not(void **state)
-{
+static void handles_take_memory_and_addresses_do_not(void **state) {
     (void)state;
     size_t before = free_bytes();
     CUdeviceptr base = reserve((size_t)1 << 40);
@@ -24,8 +22,7 @@ static void handles_take_memory_and_addresses_do_not(void **state)
     ok(cuMemAddressFree(base, (size_t)1 << 40));
 }
 
-static void content_follows_the_handle(void **state)
-{
+static void content_follows_the_handle(void **state) {
     (void)state;
     CUdeviceptr base = reserve(64 * MIB);
     CUmemGenericAllocationHandle handle = new_handle(4 * MIB);
@@ -41,8 +38,7 @@ static void content_follows_the_handle(void **state)
     ok(cuMemAddressFree(base, 64 * MIB));
 }
 
-static void one_handle_can_be_seen_twice(void **state)
-{
+static void one_handle_can_be_seen_twice(void **state) {
     (void)state;
     CUdeviceptr base = reserve(8 * MIB);
     CUmemGenericAllocationHandle handle = new_handle(2 * MIB), again;
@@ -59,8 +55,7 @@ static void one_handle_can_be_seen_twice(void **state)
     ok(cuMemAddressFree(base, 8 * MIB));
 }
 
-static void ranges_cover_neighbouring_mappings(void **state)
-{
+static void ranges_cover_neighbouring_mappings(void **state) {
     (void)state;
     CUdeviceptr base = reserve(8 * MIB);
     CUmemAccessDesc access = full_access();
@@ -81,8 +76,7 @@ static void ranges_cover_neighbouring_mappings(void **state)
     ok(cuMemAddressFree(base, 8 * MIB));
 }
 
-static void mappings_start_without_access(void **state)
-{
+static void mappings_start_without_access(void **state) {
     (void)state;
     CUdeviceptr base = reserve(2 * MIB);
     CUmemAccessDesc access = full_access();
@@ -97,8 +91,7 @@ static void mappings_start_without_access(void **state)
     ok(cuMemAddressFree(base, 2 * MIB));
 }
 
-static void read_only_mappings_can_be_read(void **state)
-{
+static void read_only_mappings_can_be_read(void **state) {
     (void)state;
     CUdeviceptr base = reserve(2 * MIB);
     CUmemAccessDesc access = full_access();
@@ -114,8 +107,7 @@ static void read_only_mappings_can_be_read(void **state)
     ok(cuMemAddressFree(base, 2 * MIB));
 }
 
-static void unmapping_under_queued_work_is_found_twice(void **state)
-{
+static void unmapping_under_queued_work_is_found_twice(void **state) {
     (void)state;
     CUdeviceptr base = reserve(4 * MIB);
     CUmemGenericAllocationHandle handle = new_handle(4 * MIB);
@@ -129,8 +121,7 @@ static void unmapping_under_queued_work_is_found_twice(void **state)
     reset_device();
 }
 
-static void unmapping_after_an_event_is_fine(void **state)
-{
+static void unmapping_after_an_event_is_fine(void **state) {
     (void)state;
     CUdeviceptr base = reserve(4 * MIB);
     CUmemGenericAllocationHandle handle = new_handle(4 * MIB);
@@ -147,8 +138,7 @@ static void unmapping_after_an_event_is_fine(void **state)
     ok(cuMemAddressFree(base, 4 * MIB));
 }
 
-static void taking_access_away_under_queued_work_is_reported(void **state)
-{
+static void taking_access_away_under_queued_work_is_reported(void **state) {
     (void)state;
     CUdeviceptr base = reserve(2 * MIB);
     CUmemAccessDesc access = full_access();
@@ -163,8 +153,7 @@ static void taking_access_away_under_queued_work_is_reported(void **state)
     ok(cuStreamSynchronize(stream)); /* It only reads. */
 }
 
-static void maps_have_to_fit(void **state)
-{
+static void maps_have_to_fit(void **state) {
     (void)state;
     CUdeviceptr base = reserve(8 * MIB), plain;
     CUmemGenericAllocationHandle handle = new_handle(4 * MIB);
@@ -186,8 +175,7 @@ static void maps_have_to_fit(void **state)
     ok(cuMemAddressFree(base, 8 * MIB));
 }
 
-static void unmaps_have_to_match(void **state)
-{
+static void unmaps_have_to_match(void **state) {
     (void)state;
     CUdeviceptr base = reserve(8 * MIB);
     map_all(base, 4 * MIB, new_handle(4 * MIB));
@@ -206,8 +194,7 @@ static void unmaps_have_to_match(void **state)
     expect_reports(1);
 }
 
-static void handles_are_released_once(void **state)
-{
+static void handles_are_released_once(void **state) {
     (void)state;
     size_t before = free_bytes();
     CUmemGenericAllocationHandle handle = new_handle(2 * MIB), next;
@@ -222,8 +209,7 @@ static void handles_are_released_once(void **state)
 }
 
 /* A handle that is released while mapped is gone for the program, though its memory is not. */
-static void a_released_handle_is_not_mapped_again(void **state)
-{
+static void a_released_handle_is_not_mapped_again(void **state) {
     (void)state;
     CUdeviceptr base = reserve(4 * MIB);
     CUmemGenericAllocationHandle handle = new_handle(2 * MIB);
@@ -236,8 +222,7 @@ static void a_released_handle_is_not_mapped_again(void **state)
     ok(cuMemAddressFree(base, 4 * MIB));
 }
 
-static void sizes_and_properties_are_checked(void **state)
-{
+static void sizes_and_properties_are_checked(void **state) {
     (void)state;
     CUdeviceptr base;
     CUmemGenericAllocationHandle handle;
@@ -264,8 +249,7 @@ static void sizes_and_properties_are_checked(void **state)
     ok(cuMemRelease(handle));
 }
 
-static void reservations_keep_alignment_and_hints(void **state)
-{
+static void reservations_keep_alignment_and_hints(void **state) {
     (void)state;
     CUdeviceptr base, hinted;
     ok(cuMemAddressReserve(&base, 2 * MIB, 1024 * MIB, 0, 0));
@@ -282,8 +266,7 @@ static void reservations_keep_alignment_and_hints(void **state)
 }
 
 /* Addresses that were given back are used again, so that stale pointers hit something. */
-static void addresses_come_back(void **state)
-{
+static void addresses_come_back(void **state) {
     (void)state;
     CUdeviceptr first = reserve(16 * MIB);
     ok(cuMemAddressFree(first, 16 * MIB));
@@ -292,8 +275,7 @@ static void addresses_come_back(void **state)
     ok(cuMemAddressFree(second, 16 * MIB));
 }
 
-static void many_mappings_stay_fast(void **state)
-{
+static void many_mappings_stay_fast(void **state) {
     (void)state;
     enum { PAGES = 300 };
     CUmemGenericAllocationHandle handles[PAGES];
@@ -312,8 +294,7 @@ static void many_mappings_stay_fast(void **state)
     ok(cuMemAddressFree(base, PAGES * 2 * MIB));
 }
 
-int main(void)
-{
+int main(void) {
     setenv("SIMGPU_MEM", "1GiB", 1);
     const struct CMUnitTest tests[] = {
         device_test(handles_take_memory_and_addresses_do_not),

@@ -4,19 +4,16 @@
 
 #include <string.h>
 
-static struct block *block_at(uintptr_t address)
-{
+static struct block *block_at(uintptr_t address) {
     struct block *block = block_find(address);
     return block != NULL ? block : pool_chunk_block(address);
 }
 
-static bool block_allows(const struct block *block, const struct device *device, bool write)
-{
+static bool block_allows(const struct block *block, const struct device *device, bool write) {
     return block->access[device->ordinal] & (write ? ACCESS_WRITE : ACCESS_READ);
 }
 
-bool access_allowed(struct device *device, uintptr_t base, size_t bytes, bool write)
-{
+bool access_allowed(struct device *device, uintptr_t base, size_t bytes, bool write) {
     uintptr_t end = base + bytes;
     while (base < end) {
         struct block *block = block_at(base);
@@ -29,19 +26,16 @@ bool access_allowed(struct device *device, uintptr_t base, size_t bytes, bool wr
     return true;
 }
 
-bool address_is_device(uintptr_t address)
-{
+bool address_is_device(uintptr_t address) {
     return space_owns(address);
 }
 
-bool address_is_pinned(uintptr_t address)
-{
+bool address_is_pinned(uintptr_t address) {
     struct block *block = block_find(address);
     return block != NULL && block_is_host(block);
 }
 
-bool range_is_owned(uintptr_t base, size_t bytes)
-{
+bool range_is_owned(uintptr_t base, size_t bytes) {
     struct block *block = block_find(base);
     if (block == NULL)
         return !space_owns(base);
@@ -59,8 +53,7 @@ bool range_is_owned(uintptr_t base, size_t bytes)
 }
 
 /* Host bytes behind an address and how many of them are contiguous. */
-static uint8_t *locate(uintptr_t address, size_t *run_bytes)
-{
+static uint8_t *locate(uintptr_t address, size_t *run_bytes) {
     *run_bytes = SIZE_MAX;
     if (!space_owns(address))
         return (uint8_t *)address;
@@ -70,8 +63,7 @@ static uint8_t *locate(uintptr_t address, size_t *run_bytes)
     return phys_bytes(block->phys, address - block->phys_base, run_bytes);
 }
 
-static uint8_t *locate_to_write(uintptr_t address, size_t *run_bytes)
-{
+static uint8_t *locate_to_write(uintptr_t address, size_t *run_bytes) {
     if (space_owns(address)) {
         struct block *block = block_at(address);
         if (block != NULL)
@@ -80,14 +72,12 @@ static uint8_t *locate_to_write(uintptr_t address, size_t *run_bytes)
     return locate(address, run_bytes);
 }
 
-static size_t least(size_t a, size_t b, size_t c)
-{
+static size_t least(size_t a, size_t b, size_t c) {
     size_t two = a < b ? a : b;
     return two < c ? two : c;
 }
 
-void bytes_copy(uintptr_t to, uintptr_t from, size_t bytes)
-{
+void bytes_copy(uintptr_t to, uintptr_t from, size_t bytes) {
     while (bytes > 0) {
         size_t to_run, from_run;
         uint8_t *destination = locate_to_write(to, &to_run);
@@ -102,8 +92,7 @@ void bytes_copy(uintptr_t to, uintptr_t from, size_t bytes)
     }
 }
 
-static void fill_run(uint8_t *at, const uint8_t *pattern, size_t pattern_bytes, size_t bytes)
-{
+static void fill_run(uint8_t *at, const uint8_t *pattern, size_t pattern_bytes, size_t bytes) {
     if (pattern_bytes == 1) {
         memset(at, pattern[0], bytes);
         return;
@@ -112,8 +101,7 @@ static void fill_run(uint8_t *at, const uint8_t *pattern, size_t pattern_bytes, 
         at[i] = pattern[i % pattern_bytes];
 }
 
-void bytes_fill(uintptr_t to, const void *pattern, size_t pattern_bytes, size_t bytes)
-{
+void bytes_fill(uintptr_t to, const void *pattern, size_t pattern_bytes, size_t bytes) {
     while (bytes > 0) {
         size_t run_bytes;
         uint8_t *destination = locate_to_write(to, &run_bytes);
@@ -126,8 +114,7 @@ void bytes_fill(uintptr_t to, const void *pattern, size_t pattern_bytes, size_t 
     }
 }
 
-size_t bytes_differ(uintptr_t at, uint8_t value, size_t bytes)
-{
+size_t bytes_differ(uintptr_t at, uint8_t value, size_t bytes) {
     size_t differ = 0;
     while (bytes > 0) {
         size_t run_bytes;

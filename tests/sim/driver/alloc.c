@@ -18,19 +18,15 @@ struct slab {
     uint8_t taken[UNITS]; /* A byte per unit is plain and fast enough. */
 };
 
-static struct {
-    struct slab *slabs;
-} alloc;
+static struct { struct slab *slabs; } alloc;
 
-static void set_access(struct block *block)
-{
+static void set_access(struct block *block) {
     for (int i = 0; i < MAX_DEVICES; i++)
         block->access[i] = ACCESS_ALL; /* Peers see plain allocations; pools ask first. */
 }
 
 static struct block *own(enum block_kind kind, struct context *context, uintptr_t base,
-                         size_t bytes)
-{
+                         size_t bytes) {
     struct block *block = block_new(kind, base, bytes);
     block->context = context;
     block->device = context->device;
@@ -38,8 +34,7 @@ static struct block *own(enum block_kind kind, struct context *context, uintptr_
     return block;
 }
 
-static CUresult allocate_pages(struct context *context, size_t bytes, struct block **out)
-{
+static CUresult allocate_pages(struct context *context, size_t bytes, struct block **out) {
     struct device *device = context->device;
     struct phys *phys = phys_take(device, bytes);
     if (phys == NULL && pool_give_way(device))
@@ -59,8 +54,7 @@ static CUresult allocate_pages(struct context *context, size_t bytes, struct blo
 }
 
 /* First run of free units that is long enough, or -1. */
-static int slab_fit(const struct slab *slab, unsigned units)
-{
+static int slab_fit(const struct slab *slab, unsigned units) {
     unsigned run = 0;
     if (UNITS - slab->used_units < units)
         return -1;
@@ -72,8 +66,7 @@ static int slab_fit(const struct slab *slab, unsigned units)
     return -1;
 }
 
-static struct slab *slab_new(struct context *context)
-{
+static struct slab *slab_new(struct context *context) {
     struct slab *slab = calloc(1, sizeof *slab);
     struct phys *phys = phys_take(context->device, PAGE_BYTES);
     if (phys == NULL && pool_give_way(context->device))
@@ -91,8 +84,7 @@ static struct slab *slab_new(struct context *context)
     return slab;
 }
 
-static void slab_delete(struct slab *slab)
-{
+static void slab_delete(struct slab *slab) {
     struct slab **link = &alloc.slabs;
     while (*link != slab)
         link = &(*link)->next;
@@ -103,8 +95,7 @@ static void slab_delete(struct slab *slab)
     free(slab);
 }
 
-static struct block *slab_cut(struct slab *slab, int first, unsigned units, size_t bytes)
-{
+static struct block *slab_cut(struct slab *slab, int first, unsigned units, size_t bytes) {
     memset(slab->taken + first, 1, units);
     slab->used_units += units;
     struct block *block =
@@ -115,8 +106,7 @@ static struct block *slab_cut(struct slab *slab, int first, unsigned units, size
     return block;
 }
 
-static CUresult allocate_small(struct context *context, size_t bytes, struct block **out)
-{
+static CUresult allocate_small(struct context *context, size_t bytes, struct block **out) {
     unsigned units = (unsigned)(ALIGN_UP(bytes, UNIT_BYTES) / UNIT_BYTES);
     struct slab *slab = alloc.slabs;
     int first = -1;
@@ -133,8 +123,7 @@ static CUresult allocate_small(struct context *context, size_t bytes, struct blo
     return CUDA_SUCCESS;
 }
 
-CUresult allocate_device(struct context *context, size_t bytes, struct block **out)
-{
+CUresult allocate_device(struct context *context, size_t bytes, struct block **out) {
     if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (device_refuses(context->device))
@@ -145,8 +134,7 @@ CUresult allocate_device(struct context *context, size_t bytes, struct block **o
 }
 
 CUresult allocate_host(struct context *context, enum block_kind kind, size_t bytes,
-                       struct block **out)
-{
+                       struct block **out) {
     if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     void *host = mmap(NULL, ALIGN_UP(bytes, 4096), PROT_READ | PROT_WRITE,
@@ -157,8 +145,7 @@ CUresult allocate_host(struct context *context, enum block_kind kind, size_t byt
     return CUDA_SUCCESS;
 }
 
-static void release_small(struct block *block)
-{
+static void release_small(struct block *block) {
     struct slab *slab = block->slab;
     size_t first = (block->at.base - slab->base) / UNIT_BYTES;
     unsigned units = (unsigned)(ALIGN_UP(block->at.size_bytes, UNIT_BYTES) / UNIT_BYTES);
@@ -168,15 +155,13 @@ static void release_small(struct block *block)
         slab_delete(slab);
 }
 
-static void release_pages(struct block *block)
-{
+static void release_pages(struct block *block) {
     space_give_back(block->at.base, block->at.size_bytes);
     block->phys->mappings--;
     phys_give_back(block->phys);
 }
 
-void release_block(struct block *block)
-{
+void release_block(struct block *block) {
     if (block->array != 0)
         array_forget(block->array);
     switch (block->kind) {

@@ -13,8 +13,7 @@ struct array {
     size_t element_bytes, row_bytes, slice_bytes;
 };
 
-static size_t channel_bytes(CUarray_format format)
-{
+static size_t channel_bytes(CUarray_format format) {
     switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
     case CU_AD_FORMAT_SIGNED_INT8:
@@ -32,13 +31,11 @@ static size_t channel_bytes(CUarray_format format)
     }
 }
 
-static size_t at_least_one(size_t count)
-{
+static size_t at_least_one(size_t count) {
     return count > 0 ? count : 1;
 }
 
-static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
-{
+static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *descriptor) {
     struct array made = {.descriptor = *descriptor};
     made.element_bytes = channel_bytes(descriptor->Format) * descriptor->NumChannels;
     made.row_bytes = made.element_bytes * descriptor->Width;
@@ -62,16 +59,14 @@ static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
     return CUDA_SUCCESS;
 }
 
-CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
-{
+CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *descriptor) {
     if (out == NULL || descriptor == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
     END(create(out, descriptor));
 }
 
-CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *descriptor)
-{
+CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *descriptor) {
     if (descriptor == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     CUDA_ARRAY3D_DESCRIPTOR wide = {.Width = descriptor->Width,
@@ -81,8 +76,7 @@ CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *descriptor)
     return cuArray3DCreate_v2(out, &wide);
 }
 
-static struct array *array_of(CUarray handle)
-{
+static struct array *array_of(CUarray handle) {
     struct array *array = handle_get((uintptr_t)handle, HANDLE_ARRAY);
     if (array == NULL)
         sim_fault("array %p does not exist", (void *)handle);
@@ -90,14 +84,12 @@ static struct array *array_of(CUarray handle)
 }
 
 /* The block of an array is being released. */
-void array_forget(uintptr_t handle)
-{
+void array_forget(uintptr_t handle) {
     free(handle_get(handle, HANDLE_ARRAY));
     handle_drop(handle);
 }
 
-CUresult cuArrayDestroy(CUarray handle)
-{
+CUresult cuArrayDestroy(CUarray handle) {
     BEGIN(NEED_CONTEXT);
     if (array_of(handle) == NULL)
         END(CUDA_ERROR_INVALID_HANDLE);
@@ -110,8 +102,7 @@ CUresult cuArrayDestroy(CUarray handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray handle)
-{
+CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray handle) {
     if (descriptor == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -122,15 +113,14 @@ CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray 
     END(CUDA_SUCCESS);
 }
 
-CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *descriptor, CUarray handle)
-{
+CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *descriptor, CUarray handle) {
     CUDA_ARRAY3D_DESCRIPTOR wide;
     if (descriptor == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = cuArray3DGetDescriptor_v2(&wide, handle);
     if (result == CUDA_SUCCESS)
-        *descriptor = (CUDA_ARRAY_DESCRIPTOR){wide.Width, wide.Height, wide.Format,
-                                              wide.NumChannels};
+        *descriptor =
+            (CUDA_ARRAY_DESCRIPTOR){wide.Width, wide.Height, wide.Format, wide.NumChannels};
     return result;
 }
 
@@ -145,8 +135,7 @@ struct end {
 };
 
 /* Where an end begins, its pitch and its slice. */
-static CUresult resolve(struct end *end, uintptr_t *address, size_t *slice)
-{
+static CUresult resolve(struct end *end, uintptr_t *address, size_t *slice) {
     uintptr_t base = end->type == CU_MEMORYTYPE_HOST ? end->host : end->device;
     *slice = end->pitch * end->height;
     if (end->type == CU_MEMORYTYPE_ARRAY) {
@@ -162,8 +151,7 @@ static CUresult resolve(struct end *end, uintptr_t *address, size_t *slice)
 }
 
 static CUresult copy_box(struct end *to, struct end *from, struct copy_op *copy, CUstream handle,
-                         bool wait)
-{
+                         bool wait) {
     BEGIN(NEED_CONTEXT);
     struct stream *stream = stream_of(handle);
     if (stream == NULL)
@@ -181,55 +169,60 @@ static CUresult copy_box(struct end *to, struct end *from, struct copy_op *copy,
     END(copy_submit(stream, copy, wait));
 }
 
-static CUresult copy_2d(const CUDA_MEMCPY2D *box, CUstream stream, bool wait)
-{
+static CUresult copy_2d(const CUDA_MEMCPY2D *box, CUstream stream, bool wait) {
     if (box == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    struct end to = {box->dstMemoryType, (uintptr_t)box->dstHost, box->dstDevice, box->dstArray,
-                     box->dstXInBytes,   box->dstY,               0,              box->dstPitch,
+    struct end to = {box->dstMemoryType,
+                     (uintptr_t)box->dstHost,
+                     box->dstDevice,
+                     box->dstArray,
+                     box->dstXInBytes,
+                     box->dstY,
+                     0,
+                     box->dstPitch,
                      box->Height};
-    struct end from = {box->srcMemoryType, (uintptr_t)box->srcHost, box->srcDevice, box->srcArray,
-                       box->srcXInBytes,   box->srcY,               0,              box->srcPitch,
+    struct end from = {box->srcMemoryType,
+                       (uintptr_t)box->srcHost,
+                       box->srcDevice,
+                       box->srcArray,
+                       box->srcXInBytes,
+                       box->srcY,
+                       0,
+                       box->srcPitch,
                        box->Height};
     struct copy_op copy = {.width = box->WidthInBytes, .height = box->Height, .depth = 1};
     return copy_box(&to, &from, &copy, stream, wait);
 }
 
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *box)
-{
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *box) {
     return copy_2d(box, NULL, true);
 }
 
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *box)
-{
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *box) {
     return copy_2d(box, NULL, true);
 }
 
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *box, CUstream stream)
-{
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *box, CUstream stream) {
     return copy_2d(box, stream, false);
 }
 
-static CUresult copy_3d(const CUDA_MEMCPY3D *box, CUstream stream, bool wait)
-{
+static CUresult copy_3d(const CUDA_MEMCPY3D *box, CUstream stream, bool wait) {
     if (box == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    struct end to = {box->dstMemoryType, (uintptr_t)box->dstHost, box->dstDevice, box->dstArray,
-                     box->dstXInBytes,   box->dstY,               box->dstZ,      box->dstPitch,
-                     box->dstHeight};
-    struct end from = {box->srcMemoryType, (uintptr_t)box->srcHost, box->srcDevice, box->srcArray,
-                       box->srcXInBytes,   box->srcY,               box->srcZ,      box->srcPitch,
-                       box->srcHeight};
+    struct end to = {box->dstMemoryType, (uintptr_t)box->dstHost, box->dstDevice,
+                     box->dstArray,      box->dstXInBytes,        box->dstY,
+                     box->dstZ,          box->dstPitch,           box->dstHeight};
+    struct end from = {box->srcMemoryType, (uintptr_t)box->srcHost, box->srcDevice,
+                       box->srcArray,      box->srcXInBytes,        box->srcY,
+                       box->srcZ,          box->srcPitch,           box->srcHeight};
     struct copy_op copy = {.width = box->WidthInBytes, .height = box->Height, .depth = box->Depth};
     return copy_box(&to, &from, &copy, stream, wait);
 }
 
-CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *box)
-{
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *box) {
     return copy_3d(box, NULL, true);
 }
 
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *box, CUstream stream)
-{
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *box, CUstream stream) {
     return copy_3d(box, stream, false);
 }

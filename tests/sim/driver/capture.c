@@ -13,8 +13,7 @@ static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GL
 
 /* ---- frontiers: sets of nodes ---- */
 
-static void frontier_set(struct frontier *frontier, struct node *const *nodes, size_t count)
-{
+static void frontier_set(struct frontier *frontier, struct node *const *nodes, size_t count) {
     struct node **copy = count > 0 ? malloc(count * sizeof *copy) : NULL;
     if (count > 0 && copy == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
@@ -25,16 +24,14 @@ static void frontier_set(struct frontier *frontier, struct node *const *nodes, s
     frontier->count = count;
 }
 
-static bool frontier_has(const struct frontier *frontier, const struct node *node)
-{
+static bool frontier_has(const struct frontier *frontier, const struct node *node) {
     for (size_t i = 0; i < frontier->count; i++)
         if (frontier->nodes[i] == node)
             return true;
     return false;
 }
 
-static void frontier_join(struct frontier *frontier, struct node *const *nodes, size_t count)
-{
+static void frontier_join(struct frontier *frontier, struct node *const *nodes, size_t count) {
     struct node **all = malloc((frontier->count + count + 1) * sizeof *all);
     if (all == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
@@ -51,24 +48,21 @@ static void frontier_join(struct frontier *frontier, struct node *const *nodes, 
 
 /* ---- who may do what ---- */
 
-static struct capture *capture_of_id(unsigned long long id)
-{
+static struct capture *capture_of_id(unsigned long long id) {
     struct capture *capture = state.captures;
     while (capture != NULL && capture->id != id)
         capture = capture->next;
     return capture;
 }
 
-void capture_invalidate(unsigned long long capture_id)
-{
+void capture_invalidate(unsigned long long capture_id) {
     struct capture *capture = capture_of_id(capture_id);
     if (capture != NULL)
         capture->invalid = true;
 }
 
 /* The capture of a blocking stream that work in the legacy stream would have to wait for. */
-static struct capture *implicit_capture(const struct stream *stream)
-{
+static struct capture *implicit_capture(const struct stream *stream) {
     if (!stream->legacy || state.captures == NULL)
         return NULL;
     for (struct stream *other = stream->context->streams; other != NULL; other = other->next)
@@ -77,16 +71,14 @@ static struct capture *implicit_capture(const struct stream *stream)
     return NULL;
 }
 
-bool capture_blocks(struct stream *stream)
-{
+bool capture_blocks(struct stream *stream) {
     struct capture *capture = implicit_capture(stream);
     if (capture != NULL)
         capture->invalid = true;
     return capture != NULL;
 }
 
-static bool forbids_unsafe(const struct capture *capture)
-{
+static bool forbids_unsafe(const struct capture *capture) {
     bool own = pthread_equal(capture->thread, pthread_self());
     if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
         return false;
@@ -96,8 +88,7 @@ static bool forbids_unsafe(const struct capture *capture)
            capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-CUresult capture_forbids_unsafe(void)
-{
+CUresult capture_forbids_unsafe(void) {
     CUresult result = CUDA_SUCCESS;
     if (state.captures == NULL || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_SUCCESS;
@@ -109,8 +100,7 @@ CUresult capture_forbids_unsafe(void)
     return result;
 }
 
-CUresult capture_forbids_wait(struct context *context)
-{
+CUresult capture_forbids_wait(struct context *context) {
     CUresult result = CUDA_SUCCESS;
     if (state.captures == NULL)
         return CUDA_SUCCESS;
@@ -122,8 +112,7 @@ CUresult capture_forbids_wait(struct context *context)
     return result;
 }
 
-CUresult capture_forbids_stream(struct stream *stream)
-{
+CUresult capture_forbids_stream(struct stream *stream) {
     if (capture_blocks(stream))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (stream->capture == NULL)
@@ -134,8 +123,7 @@ CUresult capture_forbids_stream(struct stream *stream)
 
 /* ---- what is captured ---- */
 
-CUresult capture_add(struct stream *stream, const struct op *op)
-{
+CUresult capture_add(struct stream *stream, const struct op *op) {
     struct capture *capture = stream->capture;
     if (capture->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -147,8 +135,7 @@ CUresult capture_add(struct stream *stream, const struct op *op)
     return CUDA_SUCCESS;
 }
 
-CUresult capture_record(struct stream *stream, struct captured_event *event)
-{
+CUresult capture_record(struct stream *stream, struct captured_event *event) {
     if (stream->capture->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     event->capture_id = stream->capture->id;
@@ -156,14 +143,12 @@ CUresult capture_record(struct stream *stream, struct captured_event *event)
     return CUDA_SUCCESS;
 }
 
-void capture_forget(struct captured_event *event)
-{
+void capture_forget(struct captured_event *event) {
     event->capture_id = 0;
     frontier_set(&event->frontier, NULL, 0);
 }
 
-CUresult capture_join(struct stream *stream, const struct captured_event *event)
-{
+CUresult capture_join(struct stream *stream, const struct captured_event *event) {
     struct capture *capture = capture_of_id(event->capture_id);
     if (capture == NULL)
         return CUDA_ERROR_CAPTURED_EVENT; /* Its capture has ended. */
@@ -182,8 +167,7 @@ CUresult capture_join(struct stream *stream, const struct captured_event *event)
     return CUDA_SUCCESS;
 }
 
-CUresult capture_isolation(struct stream *stream, bool recorded)
-{
+CUresult capture_isolation(struct stream *stream, bool recorded) {
     if (stream->capture->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (!recorded)
@@ -195,8 +179,7 @@ CUresult capture_isolation(struct stream *stream, bool recorded)
 /* ---- begin and end ---- */
 
 static CUresult begin(struct stream *stream, struct graph *graph, struct node *const *nodes,
-                      size_t count, CUstreamCaptureMode mode)
-{
+                      size_t count, CUstreamCaptureMode mode) {
     if (stream->legacy)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (stream->capture != NULL)
@@ -217,8 +200,7 @@ static CUresult begin(struct stream *stream, struct graph *graph, struct node *c
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
-{
+CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
     if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -226,15 +208,13 @@ CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
     END(stream == NULL ? CUDA_ERROR_INVALID_HANDLE : begin(stream, NULL, NULL, 0, mode));
 }
 
-CUresult cuStreamBeginCapture(CUstream handle)
-{
+CUresult cuStreamBeginCapture(CUstream handle) {
     return cuStreamBeginCapture_v2(handle, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle,
                                      const CUgraphNode *nodes, const CUgraphEdgeData *edges,
-                                     size_t count, CUstreamCaptureMode mode)
-{
+                                     size_t count, CUstreamCaptureMode mode) {
     (void)edges;
     if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED || (count > 0 && nodes == NULL))
         return CUDA_ERROR_INVALID_VALUE;
@@ -251,15 +231,13 @@ CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle,
     END(result);
 }
 
-static void leave(struct stream *stream)
-{
+static void leave(struct stream *stream) {
     stream->capture = NULL;
     frontier_set(&stream->frontier, NULL, 0);
 }
 
 /* Takes all streams out of the capture and forgets it; the graph is the caller's. */
-static void finish(struct capture *capture)
-{
+static void finish(struct capture *capture) {
     for (struct context *context = context_next(NULL); context != NULL;
          context = context_next(context))
         for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
@@ -272,8 +250,7 @@ static void finish(struct capture *capture)
     free(capture);
 }
 
-void capture_stream_gone(struct stream *stream)
-{
+void capture_stream_gone(struct stream *stream) {
     struct capture *capture = stream->capture;
     if (capture == NULL)
         return;
@@ -286,8 +263,7 @@ void capture_stream_gone(struct stream *stream)
     finish(capture);
 }
 
-static CUresult end(struct stream *stream, CUgraph *out)
-{
+static CUresult end(struct stream *stream, CUgraph *out) {
     struct capture *capture = stream->capture;
     *out = NULL;
     if (capture == NULL)
@@ -312,8 +288,7 @@ static CUresult end(struct stream *stream, CUgraph *out)
     return result;
 }
 
-CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
-{
+CUresult cuStreamEndCapture(CUstream handle, CUgraph *out) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -321,8 +296,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
     END(stream == NULL ? CUDA_ERROR_INVALID_HANDLE : end(stream, out));
 }
 
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     if (mode == NULL || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_ERROR_INVALID_VALUE;
     CUstreamCaptureMode before = thread_mode;
@@ -333,8 +307,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 /* ---- questions ---- */
 
-static CUstreamCaptureStatus status_of(const struct stream *stream)
-{
+static CUstreamCaptureStatus status_of(const struct stream *stream) {
     if (stream->capture == NULL)
         return CU_STREAM_CAPTURE_STATUS_NONE;
     return stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
@@ -343,8 +316,7 @@ static CUstreamCaptureStatus status_of(const struct stream *stream)
 
 CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
                                    CUgraph *graph, const CUgraphNode **nodes,
-                                   const CUgraphEdgeData **edges, size_t *count)
-{
+                                   const CUgraphEdgeData **edges, size_t *count) {
     if (status == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -370,25 +342,21 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *statu
 }
 
 CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
-                                   CUgraph *graph, const CUgraphNode **nodes, size_t *count)
-{
+                                   CUgraph *graph, const CUgraphNode **nodes, size_t *count) {
     return cuStreamGetCaptureInfo_v3(handle, status, id, graph, nodes, NULL, count);
 }
 
-CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id)
-{
+CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id) {
     return cuStreamGetCaptureInfo_v3(handle, status, id, NULL, NULL, NULL, NULL);
 }
 
-CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
-{
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
     return cuStreamGetCaptureInfo_v3(handle, status, NULL, NULL, NULL, NULL, NULL);
 }
 
 CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *nodes,
                                               const CUgraphEdgeData *edges, size_t count,
-                                              unsigned flags)
-{
+                                              unsigned flags) {
     (void)edges;
     if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count > 0 && nodes == NULL))
         return CUDA_ERROR_INVALID_VALUE;
@@ -410,7 +378,6 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *node
 }
 
 CUresult cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode *nodes, size_t count,
-                                           unsigned flags)
-{
+                                           unsigned flags) {
     return cuStreamUpdateCaptureDependencies_v2(handle, nodes, NULL, count, flags);
 }

@@ -27,12 +27,9 @@ struct module {
     struct variable *variables;
 };
 
-static struct {
-    struct module *modules;
-} code;
+static struct { struct module *modules; } code;
 
-static struct module *module_new(struct context *context)
-{
+static struct module *module_new(struct context *context) {
     struct module *module = calloc(1, sizeof *module);
     if (module == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
@@ -43,8 +40,7 @@ static struct module *module_new(struct context *context)
     return module;
 }
 
-static void module_free(struct module *module)
-{
+static void module_free(struct module *module) {
     struct module **link = &code.modules;
     while (*link != module)
         link = &(*link)->next;
@@ -66,8 +62,7 @@ static void module_free(struct module *module)
 }
 
 /* The variables of a library are made anew in the next context. */
-static void drop_variables(struct module *module, const struct context *context)
-{
+static void drop_variables(struct module *module, const struct context *context) {
     struct variable **link = &module->variables;
     while (*link != NULL) {
         struct variable *variable = *link;
@@ -81,8 +76,7 @@ static void drop_variables(struct module *module, const struct context *context)
     }
 }
 
-void code_drop_context(struct context *context)
-{
+void code_drop_context(struct context *context) {
     struct module *module = code.modules;
     while (module != NULL) {
         struct module *next = module->next;
@@ -93,8 +87,7 @@ void code_drop_context(struct context *context)
     }
 }
 
-static struct kernel *kernel_of(struct module *module, const char *name)
-{
+static struct kernel *kernel_of(struct module *module, const char *name) {
     for (struct kernel *kernel = module->kernels; kernel != NULL; kernel = kernel->next)
         if (strcmp(kernel->name, name) == 0)
             return kernel;
@@ -111,8 +104,7 @@ static struct kernel *kernel_of(struct module *module, const char *name)
 
 /* ---- modules ---- */
 
-CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
-{
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
     if (mode == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -120,8 +112,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuModuleLoadData(CUmodule *out, const void *image)
-{
+CUresult cuModuleLoadData(CUmodule *out, const void *image) {
     if (out == NULL || image == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -129,22 +120,19 @@ CUresult cuModuleLoadData(CUmodule *out, const void *image)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count,
-                            CUjit_option *options, void **values)
-{
+CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options,
+                            void **values) {
     (void)count;
     (void)options;
     (void)values;
     return cuModuleLoadData(out, image);
 }
 
-CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
-{
+CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image) {
     return cuModuleLoadData(out, image);
 }
 
-CUresult cuModuleLoad(CUmodule *out, const char *path)
-{
+CUresult cuModuleLoad(CUmodule *out, const char *path) {
     if (out == NULL || path == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     if (access(path, R_OK) != 0)
@@ -152,16 +140,14 @@ CUresult cuModuleLoad(CUmodule *out, const char *path)
     return cuModuleLoadData(out, path);
 }
 
-static struct module *module_of(CUmodule handle)
-{
+static struct module *module_of(CUmodule handle) {
     struct module *module = handle_get((uintptr_t)handle, HANDLE_MODULE);
     if (module == NULL)
         sim_fault("module %p does not exist", (void *)handle);
     return module;
 }
 
-CUresult cuModuleUnload(CUmodule handle)
-{
+CUresult cuModuleUnload(CUmodule handle) {
     BEGIN(NEED_CONTEXT);
     struct module *module = module_of(handle);
     if (module == NULL)
@@ -170,8 +156,7 @@ CUresult cuModuleUnload(CUmodule handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
-{
+CUresult cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name) {
     if (out == NULL || name == NULL || name[0] == '\0')
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -182,8 +167,7 @@ CUresult cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
     END(CUDA_SUCCESS);
 }
 
-static CUresult variable_of(struct module *module, const char *name, struct block **out)
-{
+static CUresult variable_of(struct module *module, const char *name, struct block **out) {
     for (struct variable *variable = module->variables; variable != NULL; variable = variable->next)
         if (strcmp(variable->name, name) == 0) {
             *out = variable->block;
@@ -205,8 +189,7 @@ static CUresult variable_of(struct module *module, const char *name, struct bloc
 }
 
 static CUresult give_variable(CUdeviceptr *pointer, size_t *bytes, struct module *module,
-                              const char *name)
-{
+                              const char *name) {
     struct block *block;
     if (module == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
@@ -221,8 +204,7 @@ static CUresult give_variable(CUdeviceptr *pointer, size_t *bytes, struct module
 }
 
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule handle,
-                              const char *name)
-{
+                              const char *name) {
     if (name == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -231,8 +213,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule hand
 
 /* ---- libraries ---- */
 
-static struct module *library_of(CUlibrary handle)
-{
+static struct module *library_of(CUlibrary handle) {
     struct module *module = handle_get((uintptr_t)handle, HANDLE_LIBRARY);
     if (module == NULL)
         sim_fault("library %p does not exist", (void *)handle);
@@ -241,8 +222,7 @@ static struct module *library_of(CUlibrary handle)
 
 CUresult cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_option *jit_options,
                            void **jit_values, unsigned jit_count, CUlibraryOption *options,
-                           void **values, unsigned count)
-{
+                           void **values, unsigned count) {
     (void)jit_options;
     (void)jit_values;
     (void)jit_count;
@@ -260,8 +240,7 @@ CUresult cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_option *jit_
 
 CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *jit_options,
                                void **jit_values, unsigned jit_count, CUlibraryOption *options,
-                               void **values, unsigned count)
-{
+                               void **values, unsigned count) {
     if (out == NULL || path == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     if (access(path, R_OK) != 0)
@@ -269,8 +248,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *j
     return cuLibraryLoadData(out, path, jit_options, jit_values, jit_count, options, values, count);
 }
 
-CUresult cuLibraryUnload(CUlibrary handle)
-{
+CUresult cuLibraryUnload(CUlibrary handle) {
     BEGIN(NEED_INIT);
     struct module *module = library_of(handle);
     if (module == NULL)
@@ -279,8 +257,7 @@ CUresult cuLibraryUnload(CUlibrary handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char *name)
-{
+CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char *name) {
     if (out == NULL || name == NULL || name[0] == '\0')
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -291,8 +268,7 @@ CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char *name)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuLibraryGetModule(CUmodule *out, CUlibrary handle)
-{
+CUresult cuLibraryGetModule(CUmodule *out, CUlibrary handle) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -304,16 +280,14 @@ CUresult cuLibraryGetModule(CUmodule *out, CUlibrary handle)
 }
 
 CUresult cuLibraryGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUlibrary handle,
-                            const char *name)
-{
+                            const char *name) {
     if (name == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
     END(give_variable(pointer, bytes, library_of(handle), name));
 }
 
-CUresult cuLibraryGetKernelCount(unsigned *count, CUlibrary handle)
-{
+CUresult cuLibraryGetKernelCount(unsigned *count, CUlibrary handle) {
     if (count == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);

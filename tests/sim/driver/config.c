@@ -9,21 +9,18 @@
 #include <string.h>
 #include <strings.h>
 
-static void complain(const char *name, const char *value, const char *accepted)
-{
+static void complain(const char *name, const char *value, const char *accepted) {
     fprintf(stderr, "simgpu: %s=%s is not %s; the default is used\n", name, value, accepted);
 }
 
 /* The text of a setting, or NULL if it is absent or empty. */
-static const char *text_of(const char *name)
-{
+static const char *text_of(const char *name) {
     const char *text = getenv(name);
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
 /* Power of 1024 that a unit stands for, or -1. */
-static int unit_power(const char *unit)
-{
+static int unit_power(const char *unit) {
     static const char letters[] = "KMGT";
     if (unit[0] == '\0' || strcasecmp(unit, "B") == 0)
         return 0;
@@ -36,8 +33,7 @@ static int unit_power(const char *unit)
     return -1;
 }
 
-static size_t read_size(const char *name, size_t fallback)
-{
+static size_t read_size(const char *name, size_t fallback) {
     const char *text = text_of(name);
     if (text == NULL)
         return fallback;
@@ -53,8 +49,7 @@ static size_t read_size(const char *name, size_t fallback)
     return (size_t)number;
 }
 
-static long read_number(const char *name, long fallback, long least, long most)
-{
+static long read_number(const char *name, long fallback, long least, long most) {
     const char *text = text_of(name);
     if (text == NULL)
         return fallback;
@@ -70,8 +65,7 @@ static long read_number(const char *name, long fallback, long least, long most)
     return number;
 }
 
-static void read_capability(struct config *config)
-{
+static void read_capability(struct config *config) {
     const char *text = text_of("SIMGPU_CC");
     int major, minor, used = 0;
     config->cc_major = 8;
@@ -87,8 +81,7 @@ static void read_capability(struct config *config)
 }
 
 /* Index of the setting's text among the accepted words, or 0 (the default). */
-static int read_word(const char *name, const char *const words[], const char *accepted)
-{
+static int read_word(const char *name, const char *const words[], const char *accepted) {
     const char *text = text_of(name);
     if (text == NULL)
         return 0;
@@ -99,8 +92,7 @@ static int read_word(const char *name, const char *const words[], const char *ac
     return 0;
 }
 
-void config_read(struct config *config)
-{
+void config_read(struct config *config) {
     static const char *const latencies[] = {"none", "card", NULL};
     static const char *const strictness[] = {"report", "abort", NULL};
     config->mem_bytes = read_size("SIMGPU_MEM", (size_t)24 << 30);

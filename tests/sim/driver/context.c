@@ -8,32 +8,26 @@
 
 enum { STACK_DEPTH = 64 };
 
-static struct {
-    struct context *contexts;
-} state;
+static struct { struct context *contexts; } state;
 
 static _Thread_local struct {
     struct context *stack[STACK_DEPTH];
     int depth;
 } thread;
 
-struct context *context_current(void)
-{
+struct context *context_current(void) {
     return thread.depth > 0 ? thread.stack[thread.depth - 1] : NULL;
 }
 
-struct context *context_of(CUcontext handle)
-{
+struct context *context_of(CUcontext handle) {
     return handle_get((uintptr_t)handle, HANDLE_CONTEXT);
 }
 
-struct context *context_next(struct context *context)
-{
+struct context *context_next(struct context *context) {
     return context == NULL ? state.contexts : context->next;
 }
 
-static void set_limits(struct context *context)
-{
+static void set_limits(struct context *context) {
     context->limits[CU_LIMIT_STACK_SIZE] = 1024;
     context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
     context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
@@ -42,8 +36,7 @@ static void set_limits(struct context *context)
     context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
 }
 
-static struct context *context_new(struct device *device, unsigned flags)
-{
+static struct context *context_new(struct device *device, unsigned flags) {
     struct context *context = calloc(1, sizeof *context);
     if (context == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
@@ -60,8 +53,7 @@ static struct context *context_new(struct device *device, unsigned flags)
 }
 
 /* Gives a context its memory; it can be used from then on. */
-static CUresult activate(struct context *context)
-{
+static CUresult activate(struct context *context) {
     if (context->alive)
         return CUDA_SUCCESS;
     if (!device_charge_context(context->device))
@@ -71,8 +63,7 @@ static CUresult activate(struct context *context)
     return CUDA_SUCCESS;
 }
 
-static void sweep_blocks(struct context *context)
-{
+static void sweep_blocks(struct context *context) {
     struct block *block = block_first();
     while (block != NULL) {
         struct block *next = block_next(block);
@@ -83,8 +74,7 @@ static void sweep_blocks(struct context *context)
 }
 
 /* Frees all that belongs to the context, after its work has ended. */
-static void deactivate(struct context *context)
-{
+static void deactivate(struct context *context) {
     if (!context->alive)
         return;
     for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
@@ -101,8 +91,7 @@ static void deactivate(struct context *context)
 
 /* ---- the primary context ---- */
 
-CUresult context_primary_retain(struct device *device, struct context **out)
-{
+CUresult context_primary_retain(struct device *device, struct context **out) {
     if (device->primary == NULL) {
         device->primary = context_new(device, 0);
         device->primary->primary = true;
@@ -115,8 +104,7 @@ CUresult context_primary_retain(struct device *device, struct context **out)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice ordinal)
-{
+CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice ordinal) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -130,8 +118,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice ordinal)
     END(result);
 }
 
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
-{
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
     BEGIN(NEED_INIT);
     struct device *device = device_of(ordinal);
     if (device == NULL)
@@ -143,13 +130,11 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal)
-{
+CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
     return cuDevicePrimaryCtxRelease_v2(ordinal);
 }
 
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
-{
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
     BEGIN(NEED_INIT);
     struct device *device = device_of(ordinal);
     if (device == NULL)
@@ -162,13 +147,11 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDevicePrimaryCtxReset(CUdevice ordinal)
-{
+CUresult cuDevicePrimaryCtxReset(CUdevice ordinal) {
     return cuDevicePrimaryCtxReset_v2(ordinal);
 }
 
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned flags)
-{
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned flags) {
     BEGIN(NEED_INIT);
     struct device *device = device_of(ordinal);
     if (device == NULL)
@@ -181,13 +164,11 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned flags)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned flags)
-{
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned flags) {
     return cuDevicePrimaryCtxSetFlags_v2(ordinal, flags);
 }
 
-CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *active)
-{
+CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *active) {
     if (flags == NULL || active == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -201,8 +182,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *acti
 
 /* ---- other contexts and the stack of the thread ---- */
 
-CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice ordinal)
-{
+CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice ordinal) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -222,23 +202,20 @@ CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice ordinal)
 }
 
 CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *affinity, int count, unsigned flags,
-                        CUdevice ordinal)
-{
+                        CUdevice ordinal) {
     if (affinity != NULL || count != 0)
         return CUDA_ERROR_NOT_SUPPORTED; /* Execution affinity needs MPS. */
     return cuCtxCreate_v2(out, flags, ordinal);
 }
 
 CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned flags,
-                        CUdevice ordinal)
-{
+                        CUdevice ordinal) {
     if (params != NULL && (params->numExecAffinityParams != 0 || params->cigParams != NULL))
         return CUDA_ERROR_NOT_SUPPORTED;
     return cuCtxCreate_v2(out, flags, ordinal);
 }
 
-CUresult cuCtxDestroy_v2(CUcontext handle)
-{
+CUresult cuCtxDestroy_v2(CUcontext handle) {
     BEGIN(NEED_INIT);
     struct context *context = context_of(handle);
     if (context == NULL || !context->alive) {
@@ -254,8 +231,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxSetCurrent(CUcontext handle)
-{
+CUresult cuCtxSetCurrent(CUcontext handle) {
     BEGIN(NEED_INIT);
     struct context *context = context_of(handle);
     if (handle != NULL && context == NULL)
@@ -267,8 +243,7 @@ CUresult cuCtxSetCurrent(CUcontext handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxGetCurrent(CUcontext *out)
-{
+CUresult cuCtxGetCurrent(CUcontext *out) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -277,8 +252,7 @@ CUresult cuCtxGetCurrent(CUcontext *out)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxPushCurrent_v2(CUcontext handle)
-{
+CUresult cuCtxPushCurrent_v2(CUcontext handle) {
     BEGIN(NEED_INIT);
     struct context *context = context_of(handle);
     if (context == NULL)
@@ -289,8 +263,7 @@ CUresult cuCtxPushCurrent_v2(CUcontext handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxPopCurrent_v2(CUcontext *out)
-{
+CUresult cuCtxPopCurrent_v2(CUcontext *out) {
     BEGIN(NEED_INIT);
     struct context *context = context_current();
     if (context == NULL)

@@ -3,14 +3,12 @@
 #include "memory.h"
 
 /* The context that a call means: the one given, or the current one. */
-static struct context *chosen(CUcontext handle)
-{
+static struct context *chosen(CUcontext handle) {
     struct context *context = handle != NULL ? context_of(handle) : context_current();
     return context != NULL && context->alive ? context : NULL;
 }
 
-static CUresult synchronise(struct context *context)
-{
+static CUresult synchronise(struct context *context) {
     if (context == NULL)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (context->sticky != CUDA_SUCCESS)
@@ -19,20 +17,17 @@ static CUresult synchronise(struct context *context)
     return result == CUDA_SUCCESS ? queue_wait_context(context) : result;
 }
 
-CUresult cuCtxSynchronize(void)
-{
+CUresult cuCtxSynchronize(void) {
     BEGIN(NEED_CONTEXT);
     END(synchronise(context_current()));
 }
 
-CUresult cuCtxSynchronize_v2(CUcontext handle)
-{
+CUresult cuCtxSynchronize_v2(CUcontext handle) {
     BEGIN(NEED_INIT);
     END(synchronise(chosen(handle)));
 }
 
-CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext handle)
-{
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
     if (device == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -43,13 +38,11 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxGetDevice(CUdevice *device)
-{
+CUresult cuCtxGetDevice(CUdevice *device) {
     return cuCtxGetDevice_v2(device, NULL);
 }
 
-CUresult cuCtxGetId(CUcontext handle, unsigned long long *id)
-{
+CUresult cuCtxGetId(CUcontext handle, unsigned long long *id) {
     if (id == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -60,8 +53,7 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long *id)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxGetApiVersion(CUcontext handle, unsigned *version)
-{
+CUresult cuCtxGetApiVersion(CUcontext handle, unsigned *version) {
     if (version == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -71,8 +63,7 @@ CUresult cuCtxGetApiVersion(CUcontext handle, unsigned *version)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxGetFlags(unsigned *flags)
-{
+CUresult cuCtxGetFlags(unsigned *flags) {
     if (flags == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -80,15 +71,13 @@ CUresult cuCtxGetFlags(unsigned *flags)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxSetFlags(unsigned flags)
-{
+CUresult cuCtxSetFlags(unsigned flags) {
     BEGIN(NEED_CONTEXT);
     context_current()->flags = flags;
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
-{
+CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
     if (value == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     if ((unsigned)limit >= CU_LIMIT_MAX)
@@ -98,8 +87,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxSetLimit(CUlimit limit, size_t value)
-{
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     if ((unsigned)limit >= CU_LIMIT_MAX)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     BEGIN(NEED_CONTEXT);
@@ -107,8 +95,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
-{
+CUresult cuCtxGetCacheConfig(CUfunc_cache *config) {
     if (config == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -116,15 +103,13 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxSetCacheConfig(CUfunc_cache config)
-{
+CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
     BEGIN(NEED_CONTEXT);
     context_current()->cache_config = config;
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
-{
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config) {
     if (config == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -132,21 +117,18 @@ CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
-{
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
     BEGIN(NEED_CONTEXT);
     context_current()->shared_config = config;
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxResetPersistingL2Cache(void)
-{
+CUresult cuCtxResetPersistingL2Cache(void) {
     BEGIN(NEED_CONTEXT);
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
-{
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -161,8 +143,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxDisablePeerAccess(CUcontext peer)
-{
+CUresult cuCtxDisablePeerAccess(CUcontext peer) {
     BEGIN(NEED_CONTEXT);
     struct context *other = context_of(peer);
     if (other == NULL)

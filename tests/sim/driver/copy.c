@@ -8,8 +8,7 @@
 
 enum { STAGING_BYTES = 64 << 10 }; /* Up to here a pageable source is copied at submission. */
 
-static CUresult check_range(const char *what, uintptr_t base, size_t bytes)
-{
+static CUresult check_range(const char *what, uintptr_t base, size_t bytes) {
     if (range_is_owned(base, bytes))
         return CUDA_SUCCESS;
     sim_fault("%s of %zu bytes at %#zx, which is not (wholly) allocated", what, bytes,
@@ -17,25 +16,21 @@ static CUresult check_range(const char *what, uintptr_t base, size_t bytes)
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-static size_t extent(size_t width, size_t height, size_t depth, size_t pitch, size_t slice)
-{
+static size_t extent(size_t width, size_t height, size_t depth, size_t pitch, size_t slice) {
     return (depth - 1) * slice + (height - 1) * pitch + width;
 }
 
-static bool is_pageable(uintptr_t address)
-{
+static bool is_pageable(uintptr_t address) {
     return !address_is_device(address) && !address_is_pinned(address);
 }
 
-static enum cost copy_cost(const struct copy_op *copy)
-{
+static enum cost copy_cost(const struct copy_op *copy) {
     bool on_device = address_is_device(copy->to) && address_is_device(copy->from);
     return on_device ? COST_COPY_DEVICE : COST_COPY;
 }
 
 /* Pageable sources may be changed by the program as soon as the call returns. */
-static void stage(struct copy_op *copy, size_t bytes)
-{
+static void stage(struct copy_op *copy, size_t bytes) {
     size_t limit = sim.config.data_limit_bytes;
     if (limit != 0 && bytes > limit)
         return; /* No data will move. */
@@ -47,8 +42,7 @@ static void stage(struct copy_op *copy, size_t bytes)
 
 /* Must the host wait? As documented: for what comes to pageable memory, and for what goes from
  * pageable memory and is too long for the staging buffer. */
-static bool waits(const struct stream *stream, const struct copy_op *copy, size_t from_bytes)
-{
+static bool waits(const struct stream *stream, const struct copy_op *copy, size_t from_bytes) {
     size_t limit = sim.config.data_limit_bytes;
     if (stream->capture != NULL)
         return false;
@@ -58,8 +52,7 @@ static bool waits(const struct stream *stream, const struct copy_op *copy, size_
     return is_pageable(copy->from) && from_bytes > STAGING_BYTES && !no_data;
 }
 
-CUresult copy_submit(struct stream *stream, const struct copy_op *wanted, bool wait)
-{
+CUresult copy_submit(struct stream *stream, const struct copy_op *wanted, bool wait) {
     struct op op = {.kind = OP_COPY, .copy = *wanted};
     struct copy_op *copy = &op.copy;
     size_t bytes = copy->width * copy->height * copy->depth;
@@ -88,13 +81,12 @@ CUresult copy_submit(struct stream *stream, const struct copy_op *wanted, bool w
     return result == CUDA_SUCCESS && wait ? queue_wait_stream(stream) : result;
 }
 
-static struct copy_op linear(uintptr_t to, uintptr_t from, size_t bytes)
-{
+static struct copy_op linear(uintptr_t to, uintptr_t from, size_t bytes) {
     return (struct copy_op){.to = to, .from = from, .width = bytes, .height = 1, .depth = 1};
 }
 
-static CUresult copy_linear(uintptr_t to, uintptr_t from, size_t bytes, CUstream handle, bool wait)
-{
+static CUresult copy_linear(uintptr_t to, uintptr_t from, size_t bytes, CUstream handle,
+                            bool wait) {
     BEGIN(NEED_CONTEXT);
     struct stream *stream = stream_of(handle);
     if (stream == NULL) {
@@ -107,63 +99,52 @@ static CUresult copy_linear(uintptr_t to, uintptr_t from, size_t bytes, CUstream
 
 /* A copy without a stream is one in the default stream; the host waits unless both ends are on the
  * device, where the documentation promises no wait. */
-static CUresult copy_and_wait(uintptr_t to, uintptr_t from, size_t bytes)
-{
+static CUresult copy_and_wait(uintptr_t to, uintptr_t from, size_t bytes) {
     bool on_device = address_is_device(to) && address_is_device(from);
     return copy_linear(to, from, bytes, NULL, !on_device);
 }
 
-CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
     return copy_and_wait(to, from, bytes);
 }
 
-CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     return copy_linear(to, from, bytes, stream, false);
 }
 
-CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
-{
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
     return copy_and_wait(to, (uintptr_t)from, bytes);
 }
 
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
-{
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
     return copy_linear(to, (uintptr_t)from, bytes, stream, false);
 }
 
-CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
-{
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
     return copy_and_wait((uintptr_t)to, from, bytes);
 }
 
-CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
     return copy_linear((uintptr_t)to, from, bytes, stream, false);
 }
 
-CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
+CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
     return copy_and_wait(to, from, bytes);
 }
 
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     return copy_linear(to, from, bytes, stream, false);
 }
 
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                      CUcontext from_context, size_t bytes)
-{
+                      CUcontext from_context, size_t bytes) {
     (void)to_context;
     (void)from_context;
     return copy_and_wait(to, from, bytes);
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                           CUcontext from_context, size_t bytes, CUstream stream)
-{
+                           CUcontext from_context, size_t bytes, CUstream stream) {
     (void)to_context;
     (void)from_context;
     return copy_linear(to, from, bytes, stream, false);
@@ -171,8 +152,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
 
 /* ---- fills ---- */
 
-static CUresult fill(const struct fill_op *wanted, CUstream handle, bool async)
-{
+static CUresult fill(const struct fill_op *wanted, CUstream handle, bool async) {
     struct op op = {.kind = OP_FILL, .fill = *wanted};
     size_t bytes = wanted->width * wanted->height;
     if (wanted->to % wanted->value_bytes != 0)
@@ -185,8 +165,8 @@ static CUresult fill(const struct fill_op *wanted, CUstream handle, bool async)
     }
     if (bytes == 0)
         END(CUDA_SUCCESS);
-    CUresult result = check_range("fill", wanted->to,
-                                  extent(wanted->width, wanted->height, 1, wanted->pitch, 0));
+    CUresult result =
+        check_range("fill", wanted->to, extent(wanted->width, wanted->height, 1, wanted->pitch, 0));
     if (result != CUDA_SUCCESS)
         END(result);
     bool on_device = address_is_device(wanted->to);
@@ -198,36 +178,30 @@ static CUresult fill(const struct fill_op *wanted, CUstream handle, bool async)
 }
 
 static CUresult fill_line(uintptr_t to, uint32_t value, unsigned value_bytes, size_t count,
-                          CUstream stream, bool async)
-{
+                          CUstream stream, bool async) {
     struct fill_op op = {to, value, value_bytes, count * value_bytes, 1, 0};
     return fill(&op, stream, async);
 }
 
 static CUresult fill_rows(uintptr_t to, size_t pitch, uint32_t value, unsigned value_bytes,
-                          size_t count, size_t height, CUstream stream, bool async)
-{
+                          size_t count, size_t height, CUstream stream, bool async) {
     struct fill_op op = {to, value, value_bytes, count * value_bytes, height, pitch};
     return fill(&op, stream, async);
 }
 
 #define FILLS(bits, type)                                                                          \
-    CUresult cuMemsetD##bits##_v2(CUdeviceptr to, type value, size_t count)                        \
-    {                                                                                              \
+    CUresult cuMemsetD##bits##_v2(CUdeviceptr to, type value, size_t count) {                      \
         return fill_line(to, value, bits / 8, count, NULL, false);                                 \
     }                                                                                              \
-    CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream)     \
-    {                                                                                              \
+    CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream) {   \
         return fill_line(to, value, bits / 8, count, stream, true);                                \
     }                                                                                              \
     CUresult cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, type value, size_t width,        \
-                                    size_t height)                                                 \
-    {                                                                                              \
+                                    size_t height) {                                               \
         return fill_rows(to, pitch, value, bits / 8, width, height, NULL, false);                  \
     }                                                                                              \
     CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width,      \
-                                      size_t height, CUstream stream)                              \
-    {                                                                                              \
+                                      size_t height, CUstream stream) {                            \
         return fill_rows(to, pitch, value, bits / 8, width, height, stream, true);                 \
     }
 
@@ -237,8 +211,7 @@ FILLS(32, unsigned)
 
 /* ---- managed memory ---- */
 
-static CUresult prefetch(uintptr_t pointer, size_t bytes, CUstream handle)
-{
+static CUresult prefetch(uintptr_t pointer, size_t bytes, CUstream handle) {
     BEGIN(NEED_CONTEXT);
     struct stream *stream = stream_of(handle);
     struct block *block = block_find(pointer);
@@ -251,14 +224,12 @@ static CUresult prefetch(uintptr_t pointer, size_t bytes, CUstream handle)
 }
 
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLocation location,
-                               unsigned flags, CUstream stream)
-{
+                               unsigned flags, CUstream stream) {
     (void)location;
     return flags != 0 ? CUDA_ERROR_INVALID_VALUE : prefetch(pointer, bytes, stream);
 }
 
-CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t bytes, CUdevice device, CUstream stream)
-{
+CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t bytes, CUdevice device, CUstream stream) {
     (void)device;
     return prefetch(pointer, bytes, stream);
 }

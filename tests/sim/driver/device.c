@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct device *device_of(CUdevice ordinal)
-{
+struct device *device_of(CUdevice ordinal) {
     return ordinal >= 0 && ordinal < sim.config.devices ? &sim.devices[ordinal] : NULL;
 }
 
@@ -90,8 +89,7 @@ static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     [CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1,
 };
 
-static int attribute_of(const struct device *device, CUdevice_attribute attribute)
-{
+static int attribute_of(const struct device *device, CUdevice_attribute attribute) {
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         return sim.config.cc_major;
@@ -109,8 +107,7 @@ static int attribute_of(const struct device *device, CUdevice_attribute attribut
     }
 }
 
-CUresult cuDeviceGetCount(int *count)
-{
+CUresult cuDeviceGetCount(int *count) {
     if (count == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -119,8 +116,7 @@ CUresult cuDeviceGetCount(int *count)
 }
 
 /* Takes the lock and finds the device. */
-static CUresult begin_device(const void *out, CUdevice ordinal, struct device **device)
-{
+static CUresult begin_device(const void *out, CUdevice ordinal, struct device **device) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = sim_begin(NEED_INIT);
@@ -138,15 +134,13 @@ static CUresult begin_device(const void *out, CUdevice ordinal, struct device **
     if (begin_result != CUDA_SUCCESS)                                                              \
     return begin_result
 
-CUresult cuDeviceGet(CUdevice *out, int ordinal)
-{
+CUresult cuDeviceGet(CUdevice *out, int ordinal) {
     BEGIN_DEVICE(out, ordinal, device);
     *out = device->ordinal;
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal)
-{
+CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal) {
     if (length <= 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN_DEVICE(name, ordinal, device);
@@ -154,28 +148,24 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice ordinal)
-{
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice ordinal) {
     BEGIN_DEVICE(uuid, ordinal, device);
     memcpy(uuid->bytes, "SIMULATEDGPU-000", sizeof uuid->bytes);
     uuid->bytes[15] = (char)('0' + device->ordinal);
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice ordinal)
-{
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice ordinal) {
     return cuDeviceGetUuid(uuid, ordinal);
 }
 
-CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal)
-{
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal) {
     BEGIN_DEVICE(bytes, ordinal, device);
     *bytes = (size_t)device->page_count * PAGE_BYTES;
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice ordinal)
-{
+CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice ordinal) {
     if (minor == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN_DEVICE(major, ordinal, device);
@@ -184,8 +174,7 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice ordinal)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice ordinal)
-{
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice ordinal) {
     if ((int)attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN_DEVICE(value, ordinal, device);
@@ -193,8 +182,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice ordinal)
-{
+CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice ordinal) {
     if (length <= 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN_DEVICE(text, ordinal, device);
@@ -202,8 +190,7 @@ CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice ordinal)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *text)
-{
+CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *text) {
     unsigned domain, bus, slot;
     if (out == NULL || text == NULL)
         return CUDA_ERROR_INVALID_VALUE;
@@ -219,8 +206,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *text)
     END(CUDA_SUCCESS);
 }
 
-static CUresult peer_question(int *value, CUdevice from, CUdevice to)
-{
+static CUresult peer_question(int *value, CUdevice from, CUdevice to) {
     BEGIN_DEVICE(value, from, device);
     if (device_of(to) == NULL)
         END(CUDA_ERROR_INVALID_DEVICE);
@@ -228,22 +214,19 @@ static CUresult peer_question(int *value, CUdevice from, CUdevice to)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceCanAccessPeer(int *value, CUdevice from, CUdevice to)
-{
+CUresult cuDeviceCanAccessPeer(int *value, CUdevice from, CUdevice to) {
     return peer_question(value, from, to);
 }
 
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from,
-                                 CUdevice to)
-{
+                                 CUdevice to) {
     if (attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK || from == to)
         return CUDA_ERROR_INVALID_VALUE;
     return peer_question(value, from, to);
 }
 
 CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format, unsigned channels,
-                                            CUdevice ordinal)
-{
+                                            CUdevice ordinal) {
     (void)format;
     (void)channels;
     BEGIN_DEVICE(width, ordinal, device);

@@ -16,8 +16,9 @@
 
 #include "config.h"
 
-#define PAGE_BYTES ((size_t)2 << 20) /* Physical page and mapping granularity, as on real cards. */
-#define ALIGN_UP(value, step) (((value) + (step) - 1) / (step) * (step))
+#define PAGE_BYTES ((size_t)2 << 20) /* Physical page and mapping granularity, as on real cards.   \
+                                      */
+#define ALIGN_UP(value, step) (((value) + (step)-1) / (step) * (step))
 
 struct stream;
 struct pool;
@@ -45,7 +46,7 @@ struct context {
     unsigned long long id;
     CUresult sticky; /* First fatal error; every later call returns it. */
     struct stream *legacy;
-    struct stream *streams; /* All streams, the legacy one included. */
+    struct stream *streams;    /* All streams, the legacy one included. */
     unsigned blocking_pending; /* Queued operations in blocking streams other than legacy. */
     unsigned peers;            /* Bit per device to which peer access is enabled. */
     size_t limits[CU_LIMIT_MAX];

@@ -7,16 +7,14 @@
 
 #define KNOWN_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
-struct event *event_of(CUevent handle)
-{
+struct event *event_of(CUevent handle) {
     struct event *event = handle_get((uintptr_t)handle, HANDLE_EVENT);
     if (event == NULL)
         sim_fault("event %p does not exist", (void *)handle);
     return event;
 }
 
-CUresult cuEventCreate(CUevent *out, unsigned flags)
-{
+CUresult cuEventCreate(CUevent *out, unsigned flags) {
     if (out == NULL || (flags & ~(unsigned)KNOWN_FLAGS) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING))
@@ -31,15 +29,13 @@ CUresult cuEventCreate(CUevent *out, unsigned flags)
     END(CUDA_SUCCESS);
 }
 
-static void forget(struct event *event)
-{
+static void forget(struct event *event) {
     marker_drop(event->marker);
     event->marker = NULL;
     capture_forget(&event->captured);
 }
 
-CUresult cuEventDestroy_v2(CUevent handle)
-{
+CUresult cuEventDestroy_v2(CUevent handle) {
     BEGIN(NEED_INIT);
     struct event *event = event_of(handle);
     if (event == NULL)
@@ -50,8 +46,7 @@ CUresult cuEventDestroy_v2(CUevent handle)
     END(CUDA_SUCCESS);
 }
 
-static CUresult record(struct event *event, struct stream *stream, unsigned flags)
-{
+static CUresult record(struct event *event, struct stream *stream, unsigned flags) {
     if (stream->capture != NULL && flags != CU_EVENT_RECORD_EXTERNAL) {
         marker_drop(event->marker);
         event->marker = NULL;
@@ -68,8 +63,7 @@ static CUresult record(struct event *event, struct stream *stream, unsigned flag
     return CUDA_SUCCESS;
 }
 
-CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned flags)
-{
+CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned flags) {
     if (flags > CU_EVENT_RECORD_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -82,13 +76,11 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
     END(record(event, stream, flags));
 }
 
-CUresult cuEventRecord(CUevent handle, CUstream stream)
-{
+CUresult cuEventRecord(CUevent handle, CUstream stream) {
     return cuEventRecordWithFlags(handle, stream, CU_EVENT_RECORD_DEFAULT);
 }
 
-CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flags)
-{
+CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flags) {
     if (flags > CU_EVENT_WAIT_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -112,8 +104,7 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flag
 }
 
 /* Takes the lock and finds an event that can be asked or waited for. */
-static CUresult begin_event(CUevent handle, struct event **event)
-{
+static CUresult begin_event(CUevent handle, struct event **event) {
     CUresult result = sim_begin(NEED_INIT);
     if (result != CUDA_SUCCESS)
         return result;
@@ -126,8 +117,7 @@ static CUresult begin_event(CUevent handle, struct event **event)
     return sim_end("event", CUDA_ERROR_CAPTURED_EVENT);
 }
 
-CUresult cuEventQuery(CUevent handle)
-{
+CUresult cuEventQuery(CUevent handle) {
     struct event *event;
     CUresult result = begin_event(handle, &event);
     if (result != CUDA_SUCCESS)
@@ -144,8 +134,7 @@ CUresult cuEventQuery(CUevent handle)
     END(event->context->sticky);
 }
 
-CUresult cuEventSynchronize(CUevent handle)
-{
+CUresult cuEventSynchronize(CUevent handle) {
     struct event *event;
     CUresult result = begin_event(handle, &event);
     if (result != CUDA_SUCCESS)
@@ -156,8 +145,7 @@ CUresult cuEventSynchronize(CUevent handle)
     END(result);
 }
 
-static CUresult elapsed(float *milliseconds, const struct event *start, const struct event *end)
-{
+static CUresult elapsed(float *milliseconds, const struct event *start, const struct event *end) {
     if (start == NULL || end == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
@@ -171,15 +159,13 @@ static CUresult elapsed(float *milliseconds, const struct event *start, const st
     return CUDA_SUCCESS;
 }
 
-CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
-{
+CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
     if (milliseconds == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
     END(elapsed(milliseconds, event_of(start), event_of(end)));
 }
 
-CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
-{
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
     return cuEventElapsedTime_v2(milliseconds, start, end);
 }

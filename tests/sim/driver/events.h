@@ -7,7 +7,7 @@
 struct event {
     struct context *context;
     unsigned flags;
-    struct marker *marker;         /* NULL if never recorded outside a capture. */
+    struct marker *marker;          /* NULL if never recorded outside a capture. */
     struct captured_event captured; /* Set if it was last recorded in a capture. */
 };
 

@@ -4,16 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *get_bytes(size_t bytes)
-{
+static void *get_bytes(size_t bytes) {
     void *memory = calloc(1, bytes);
     if (memory == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
     return memory;
 }
 
-struct graph *graph_new(void)
-{
+struct graph *graph_new(void) {
     struct graph *graph = get_bytes(sizeof *graph);
     graph->handle = handle_make(HANDLE_GRAPH, graph);
     graph->memory = get_bytes(sizeof *graph->memory);
@@ -21,8 +19,7 @@ struct graph *graph_new(void)
     return graph;
 }
 
-void graph_delete(struct graph *graph)
-{
+void graph_delete(struct graph *graph) {
     for (size_t i = 0; i < graph->count; i++) {
         handle_drop(graph->nodes[i]->handle);
         free(graph->nodes[i]->before);
@@ -35,13 +32,11 @@ void graph_delete(struct graph *graph)
     free(graph);
 }
 
-CUgraph graph_handle(const struct graph *graph)
-{
+CUgraph graph_handle(const struct graph *graph) {
     return (CUgraph)graph->handle;
 }
 
-static void reserve_node(struct graph *graph)
-{
+static void reserve_node(struct graph *graph) {
     if (graph->count < graph->capacity)
         return;
     graph->capacity = graph->capacity == 0 ? 64 : graph->capacity * 2;
@@ -51,8 +46,7 @@ static void reserve_node(struct graph *graph)
 }
 
 struct node *graph_add(struct graph *graph, const struct op *op, struct node *const *before,
-                       size_t count)
-{
+                       size_t count) {
     struct node *node = get_bytes(sizeof *node);
     reserve_node(graph);
     node->handle = handle_make(HANDLE_NODE, node);
@@ -67,8 +61,7 @@ struct node *graph_add(struct graph *graph, const struct op *op, struct node *co
     return node;
 }
 
-bool graph_all_before(struct graph *graph, struct node *const *nodes, size_t count)
-{
+bool graph_all_before(struct graph *graph, struct node *const *nodes, size_t count) {
     bool all = true;
     for (size_t i = 0; i < graph->count; i++)
         graph->nodes[i]->reached = false;
@@ -83,8 +76,7 @@ bool graph_all_before(struct graph *graph, struct node *const *nodes, size_t cou
     return all;
 }
 
-const CUgraphNode *graph_node_handles(struct graph *graph, const struct frontier *frontier)
-{
+const CUgraphNode *graph_node_handles(struct graph *graph, const struct frontier *frontier) {
     free(graph->handle_list);
     graph->handle_list = get_bytes((frontier->count + 1) * sizeof *graph->handle_list);
     for (size_t i = 0; i < frontier->count; i++)
@@ -92,8 +84,7 @@ const CUgraphNode *graph_node_handles(struct graph *graph, const struct frontier
     return graph->handle_list;
 }
 
-bool nodes_of(const CUgraphNode *handles, size_t count, struct frontier *frontier)
-{
+bool nodes_of(const CUgraphNode *handles, size_t count, struct frontier *frontier) {
     frontier->nodes = get_bytes((count + 1) * sizeof *frontier->nodes);
     frontier->count = count;
     for (size_t i = 0; i < count; i++) {
@@ -108,14 +99,12 @@ bool nodes_of(const CUgraphNode *handles, size_t count, struct frontier *frontie
 
 /* ---- memory of graphs ---- */
 
-struct memory_set *memory_keep(struct memory_set *memory)
-{
+struct memory_set *memory_keep(struct memory_set *memory) {
     memory->references++;
     return memory;
 }
 
-void memory_drop(struct memory_set *memory)
-{
+void memory_drop(struct memory_set *memory) {
     if (--memory->references > 0)
         return;
     for (struct graph_memory *entry = memory->list, *next; entry != NULL; entry = next) {
@@ -127,8 +116,7 @@ void memory_drop(struct memory_set *memory)
     free(memory);
 }
 
-CUresult graph_allocate(struct stream *stream, size_t bytes, struct block **out)
-{
+CUresult graph_allocate(struct stream *stream, size_t bytes, struct block **out) {
     struct capture *capture = stream->capture;
     if (capture->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -147,16 +135,14 @@ CUresult graph_allocate(struct stream *stream, size_t bytes, struct block **out)
     return capture_add(stream, &op);
 }
 
-static bool belongs(const struct memory_set *memory, const struct graph_memory *wanted)
-{
+static bool belongs(const struct memory_set *memory, const struct graph_memory *wanted) {
     const struct graph_memory *entry = memory->list;
     while (entry != NULL && entry != wanted)
         entry = entry->next;
     return entry != NULL;
 }
 
-CUresult graph_free(struct stream *stream, struct block *block)
-{
+CUresult graph_free(struct stream *stream, struct block *block) {
     struct graph_memory *entry = block->graph_memory;
     if (entry == NULL || !belongs(stream->capture->graph->memory, entry) || entry->freed_inside) {
         stream->capture->invalid = true;
@@ -171,8 +157,7 @@ CUresult graph_free(struct stream *stream, struct block *block)
     return result;
 }
 
-bool graph_memory_free(struct block *block)
-{
+bool graph_memory_free(struct block *block) {
     bool was_live = block->graph_memory->live;
     block->graph_memory->live = false;
     return was_live;
@@ -180,8 +165,7 @@ bool graph_memory_free(struct block *block)
 
 /* ---- attributes of a device's graph memory ---- */
 
-CUresult cuDeviceGraphMemTrim(CUdevice ordinal)
-{
+CUresult cuDeviceGraphMemTrim(CUdevice ordinal) {
     BEGIN(NEED_INIT);
     struct device *device = device_of(ordinal);
     if (device == NULL)
@@ -190,8 +174,8 @@ CUresult cuDeviceGraphMemTrim(CUdevice ordinal)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceGetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attribute attribute, void *value)
-{
+CUresult cuDeviceGetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attribute attribute,
+                                      void *value) {
     if (value == NULL || (unsigned)attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -209,8 +193,8 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attribute att
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceSetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attribute attribute, void *value)
-{
+CUresult cuDeviceSetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attribute attribute,
+                                      void *value) {
     bool used = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH;
     if (value == NULL || *(cuuint64_t *)value != 0 ||
         (!used && attribute != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))

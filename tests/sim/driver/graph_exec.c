@@ -1,5 +1,6 @@
 /* Executable graphs: a launch submits the operations of the graph to a stream, one after the other,
- * which is one of the orders that their dependencies allow. Also what can be asked about a graph. */
+ * which is one of the orders that their dependencies allow. Also what can be asked about a graph.
+ */
 #include "graph.h"
 
 #include <stdio.h>
@@ -13,16 +14,14 @@ struct graph_exec {
     struct memory_set *memory;
 };
 
-static struct graph *graph_of(CUgraph handle)
-{
+static struct graph *graph_of(CUgraph handle) {
     struct graph *graph = handle_get((uintptr_t)handle, HANDLE_GRAPH);
     if (graph == NULL)
         sim_fault("graph %p does not exist", (void *)handle);
     return graph;
 }
 
-static struct graph_exec *exec_of(CUgraphExec handle)
-{
+static struct graph_exec *exec_of(CUgraphExec handle) {
     struct graph_exec *exec = handle_get((uintptr_t)handle, HANDLE_GRAPH_EXEC);
     if (exec == NULL)
         sim_fault("executable graph %p does not exist", (void *)handle);
@@ -31,8 +30,7 @@ static struct graph_exec *exec_of(CUgraphExec handle)
 
 /* ---- graphs ---- */
 
-CUresult cuGraphCreate(CUgraph *out, unsigned flags)
-{
+CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
     if (out == NULL || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -40,8 +38,7 @@ CUresult cuGraphCreate(CUgraph *out, unsigned flags)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuGraphDestroy(CUgraph handle)
-{
+CUresult cuGraphDestroy(CUgraph handle) {
     BEGIN(NEED_INIT);
     struct graph *graph = graph_of(handle);
     if (graph == NULL)
@@ -50,8 +47,7 @@ CUresult cuGraphDestroy(CUgraph handle)
     END(CUDA_SUCCESS);
 }
 
-static CUgraphNodeType type_of(const struct node *node)
-{
+static CUgraphNodeType type_of(const struct node *node) {
     switch (node->op.kind) {
     case OP_COPY:
         return CU_GRAPH_NODE_TYPE_MEMCPY;
@@ -71,8 +67,7 @@ static CUgraphNodeType type_of(const struct node *node)
     }
 }
 
-CUresult cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)
-{
+CUresult cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type) {
     if (type == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -84,16 +79,14 @@ CUresult cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)
 }
 
 /* As documented: without an array only the number is given; a longer array is filled with null. */
-static void give_nodes(CUgraphNode *out, size_t *count, struct node *const *nodes, size_t have)
-{
+static void give_nodes(CUgraphNode *out, size_t *count, struct node *const *nodes, size_t have) {
     for (size_t i = 0; out != NULL && i < *count; i++)
         out[i] = i < have ? (CUgraphNode)nodes[i]->handle : NULL;
     if (out == NULL || *count > have)
         *count = have;
 }
 
-CUresult cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
-{
+CUresult cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count) {
     if (count == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -105,8 +98,7 @@ CUresult cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
 }
 
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode *nodes,
-                                       CUgraphEdgeData *edges, size_t *count)
-{
+                                       CUgraphEdgeData *edges, size_t *count) {
     if (count == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -119,15 +111,13 @@ CUresult cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode *nodes,
     END(CUDA_SUCCESS);
 }
 
-CUresult cuGraphNodeGetDependencies(CUgraphNode handle, CUgraphNode *nodes, size_t *count)
-{
+CUresult cuGraphNodeGetDependencies(CUgraphNode handle, CUgraphNode *nodes, size_t *count) {
     return cuGraphNodeGetDependencies_v2(handle, nodes, NULL, count);
 }
 
 /* ---- executables ---- */
 
-static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags)
-{
+static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags) {
     BEGIN(NEED_CONTEXT);
     struct graph *graph = graph_of(handle);
     if (graph == NULL)
@@ -138,14 +128,13 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
     for (size_t i = 0; i < graph->count; i++)
         ops[i] = graph->nodes[i]->op;
-    *exec = (struct graph_exec){ops, graph->count, flags, ++sim.last_id,
-                                memory_keep(graph->memory)};
+    *exec =
+        (struct graph_exec){ops, graph->count, flags, ++sim.last_id, memory_keep(graph->memory)};
     *out = (CUgraphExec)handle_make(HANDLE_GRAPH_EXEC, exec);
     END(CUDA_SUCCESS);
 }
 
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)
-{
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
     const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                                      CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                      CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
@@ -157,20 +146,18 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned l
 }
 
 CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
-                                      CUDA_GRAPH_INSTANTIATE_PARAMS *params)
-{
+                                      CUDA_GRAPH_INSTANTIATE_PARAMS *params) {
     if (params == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     params->hErrNode_out = NULL;
     CUresult result = cuGraphInstantiateWithFlags(out, graph, params->flags);
-    params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                                                : CUDA_GRAPH_INSTANTIATE_ERROR;
+    params->result_out =
+        result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
     return result;
 }
 
-CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
-                               char *log, size_t log_bytes)
-{
+CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node, char *log,
+                               size_t log_bytes) {
     if (error_node != NULL)
         *error_node = NULL;
     if (log != NULL && log_bytes > 0)
@@ -179,13 +166,11 @@ CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *err
 }
 
 CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node, char *log,
-                            size_t log_bytes)
-{
+                            size_t log_bytes) {
     return cuGraphInstantiate_v2(out, graph, error_node, log, log_bytes);
 }
 
-CUresult cuGraphExecDestroy(CUgraphExec handle)
-{
+CUresult cuGraphExecDestroy(CUgraphExec handle) {
     BEGIN(NEED_INIT);
     struct graph_exec *exec = exec_of(handle);
     if (exec == NULL)
@@ -197,8 +182,7 @@ CUresult cuGraphExecDestroy(CUgraphExec handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags)
-{
+CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
     if (flags == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -210,8 +194,7 @@ CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags)
 }
 
 /* Memory that an earlier launch allocated must have been freed before the next. */
-static CUresult allocate_memory(struct graph_exec *exec)
-{
+static CUresult allocate_memory(struct graph_exec *exec) {
     bool auto_free = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     for (struct graph_memory *entry = exec->memory->list; entry != NULL; entry = entry->next)
         if (entry->live && !auto_free) {
@@ -225,8 +208,7 @@ static CUresult allocate_memory(struct graph_exec *exec)
 }
 
 /* Launches of what shares memory run one after the other, in whatever streams they are. */
-static CUresult follow_last(struct graph_exec *exec, struct stream *stream)
-{
+static CUresult follow_last(struct graph_exec *exec, struct stream *stream) {
     struct marker *last = exec->memory->marker;
     if (last == NULL || last->done || stream->capture != NULL)
         return CUDA_SUCCESS;
@@ -234,8 +216,7 @@ static CUresult follow_last(struct graph_exec *exec, struct stream *stream)
     return queue_submit(stream, &op, 0);
 }
 
-static CUresult launch(struct graph_exec *exec, struct stream *stream)
-{
+static CUresult launch(struct graph_exec *exec, struct stream *stream) {
     CUresult result = allocate_memory(exec);
     if (result == CUDA_SUCCESS)
         result = follow_last(exec, stream);
@@ -249,8 +230,7 @@ static CUresult launch(struct graph_exec *exec, struct stream *stream)
     return queue_submit(stream, &mark, 0);
 }
 
-CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle)
-{
+CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
     BEGIN(NEED_CONTEXT);
     struct graph_exec *exec = exec_of(handle);
     struct stream *stream = stream_of(stream_handle);
@@ -259,8 +239,7 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle)
     END(launch(exec, stream));
 }
 
-CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_handle)
-{
+CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_handle) {
     BEGIN(NEED_CONTEXT);
     bool known = exec_of(handle) != NULL && stream_of(stream_handle) != NULL;
     END(known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);

@@ -18,8 +18,7 @@ static struct {
     uint32_t count, capacity, first_free;
 } table = {.count = FIRST_SLOT};
 
-static uint32_t slot_take(void)
-{
+static uint32_t slot_take(void) {
     if (table.first_free != 0) {
         uint32_t slot = table.first_free;
         table.first_free = table.slots[slot].next_free;
@@ -33,8 +32,7 @@ static uint32_t slot_take(void)
     return table.count++;
 }
 
-uintptr_t handle_make(enum handle_type type, void *object)
-{
+uintptr_t handle_make(enum handle_type type, void *object) {
     uint32_t number = slot_take();
     struct slot *slot = &table.slots[number];
     slot->object = object;
@@ -43,8 +41,7 @@ uintptr_t handle_make(enum handle_type type, void *object)
            ((uintptr_t)number << TYPE_BITS) | type;
 }
 
-static struct slot *slot_of(uintptr_t handle)
-{
+static struct slot *slot_of(uintptr_t handle) {
     uint32_t number = (uint32_t)(handle >> TYPE_BITS) & ((1u << SLOT_BITS) - 1);
     if (number < FIRST_SLOT || number >= table.count)
         return NULL;
@@ -54,14 +51,12 @@ static struct slot *slot_of(uintptr_t handle)
     return same ? slot : NULL;
 }
 
-void *handle_get(uintptr_t handle, enum handle_type type)
-{
+void *handle_get(uintptr_t handle, enum handle_type type) {
     struct slot *slot = slot_of(handle);
     return slot != NULL && slot->type == type ? slot->object : NULL;
 }
 
-void handle_drop(uintptr_t handle)
-{
+void handle_drop(uintptr_t handle) {
     struct slot *slot = slot_of(handle);
     if (slot == NULL)
         return;

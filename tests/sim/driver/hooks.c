@@ -4,8 +4,7 @@
 #include "queue.h"
 #include "simgpu.h"
 
-static CUresult submit(CUstream handle, const struct op *op, uint64_t cost)
-{
+static CUresult submit(CUstream handle, const struct op *op, uint64_t cost) {
     BEGIN(NEED_CONTEXT);
     struct stream *stream = stream_of(handle);
     if (stream == NULL) {
@@ -15,29 +14,24 @@ static CUresult submit(CUstream handle, const struct op *op, uint64_t cost)
     END(queue_submit(stream, op, cost));
 }
 
-static int submit_touch(enum op_kind kind, CUstream stream, const struct touch_op *touch)
-{
+static int submit_touch(enum op_kind kind, CUstream stream, const struct touch_op *touch) {
     struct op op = {.kind = kind, .touch = *touch};
     return (int)submit(stream, &op, cost_ns(COST_LAUNCH, 0));
 }
 
-int simgpu_touch(CUstream stream, unsigned long long pointer, size_t bytes, unsigned char value)
-{
+int simgpu_touch(CUstream stream, unsigned long long pointer, size_t bytes, unsigned char value) {
     return submit_touch(OP_TOUCH, stream, &(struct touch_op){pointer, bytes, value, true});
 }
 
-int simgpu_expect(CUstream stream, unsigned long long pointer, size_t bytes, unsigned char value)
-{
+int simgpu_expect(CUstream stream, unsigned long long pointer, size_t bytes, unsigned char value) {
     return submit_touch(OP_EXPECT, stream, &(struct touch_op){pointer, bytes, value, false});
 }
 
-int simgpu_use(CUstream stream, unsigned long long pointer, size_t bytes, int write)
-{
+int simgpu_use(CUstream stream, unsigned long long pointer, size_t bytes, int write) {
     return submit_touch(OP_USE, stream, &(struct touch_op){pointer, bytes, 0, write != 0});
 }
 
-size_t simgpu_pending(void)
-{
+size_t simgpu_pending(void) {
     size_t count = 0;
     if (sim_begin(NEED_CONTEXT) != CUDA_SUCCESS)
         return 0;
@@ -49,8 +43,7 @@ size_t simgpu_pending(void)
 /* ---- values in memory ---- */
 
 static CUresult submit_value(enum op_kind kind, CUstream stream, uintptr_t address, uint64_t value,
-                             unsigned bytes, unsigned flags)
-{
+                             unsigned bytes, unsigned flags) {
     if (address % bytes != 0)
         return CUDA_ERROR_INVALID_VALUE;
     struct op op = {.kind = kind, .value = {address, value, bytes, flags}};
@@ -60,31 +53,26 @@ static CUresult submit_value(enum op_kind kind, CUstream stream, uintptr_t addre
 
 #define VALUES(bits)                                                                               \
     CUresult cuStreamWriteValue##bits##_v2(CUstream stream, CUdeviceptr address,                   \
-                                           cuuint##bits##_t value, unsigned flags)                 \
-    {                                                                                              \
+                                           cuuint##bits##_t value, unsigned flags) {               \
         return submit_value(OP_WRITE_VALUE, stream, address, value, bits / 8, flags);              \
     }                                                                                              \
     CUresult cuStreamWaitValue##bits##_v2(CUstream stream, CUdeviceptr address,                    \
-                                          cuuint##bits##_t value, unsigned flags)                  \
-    {                                                                                              \
+                                          cuuint##bits##_t value, unsigned flags) {                \
         return submit_value(OP_WAIT_VALUE, stream, address, value, bits / 8, flags);               \
     }                                                                                              \
     CUresult cuStreamWriteValue##bits(CUstream stream, CUdeviceptr address,                        \
-                                      cuuint##bits##_t value, unsigned flags)                      \
-    {                                                                                              \
+                                      cuuint##bits##_t value, unsigned flags) {                    \
         return submit_value(OP_WRITE_VALUE, stream, address, value, bits / 8, flags);              \
     }                                                                                              \
-    CUresult cuStreamWaitValue##bits(CUstream stream, CUdeviceptr address,                         \
-                                     cuuint##bits##_t value, unsigned flags)                       \
-    {                                                                                              \
+    CUresult cuStreamWaitValue##bits(CUstream stream, CUdeviceptr address, cuuint##bits##_t value, \
+                                     unsigned flags) {                                             \
         return submit_value(OP_WAIT_VALUE, stream, address, value, bits / 8, flags);               \
     }
 
 VALUES(32)
 VALUES(64)
 
-static CUresult batch_entry(CUstream stream, const CUstreamBatchMemOpParams *entry)
-{
+static CUresult batch_entry(CUstream stream, const CUstreamBatchMemOpParams *entry) {
     switch (entry->operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
         return cuStreamWaitValue32_v2(stream, entry->waitValue.address, entry->waitValue.value,
@@ -96,8 +84,8 @@ static CUresult batch_entry(CUstream stream, const CUstreamBatchMemOpParams *ent
         return cuStreamWriteValue32_v2(stream, entry->writeValue.address, entry->writeValue.value,
                                        entry->writeValue.flags);
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        return cuStreamWriteValue64_v2(stream, entry->writeValue.address,
-                                       entry->writeValue.value64, entry->writeValue.flags);
+        return cuStreamWriteValue64_v2(stream, entry->writeValue.address, entry->writeValue.value64,
+                                       entry->writeValue.flags);
     case CU_STREAM_MEM_OP_BARRIER:
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
         return CUDA_SUCCESS; /* Order within a stream is kept anyway. */
@@ -107,8 +95,7 @@ static CUresult batch_entry(CUstream stream, const CUstreamBatchMemOpParams *ent
 }
 
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list,
-                               unsigned flags)
-{
+                               unsigned flags) {
     if (list == NULL || count == 0 || count > 256 || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
@@ -120,7 +107,6 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMem
 }
 
 CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list,
-                            unsigned flags)
-{
+                            unsigned flags) {
     return cuStreamBatchMemOp_v2(stream, count, list, flags);
 }

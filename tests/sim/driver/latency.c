@@ -4,12 +4,9 @@
 
 #include <time.h>
 
-static struct {
-    uint64_t busy_until_ns;
-} latency;
+static struct { uint64_t busy_until_ns; } latency;
 
-static void sleep_until(uint64_t when_ns)
-{
+static void sleep_until(uint64_t when_ns) {
     const uint64_t spin_ns = 60000; /* A sleep is late by about this much. */
     uint64_t now = now_ns();
     while (now < when_ns) {
@@ -22,8 +19,7 @@ static void sleep_until(uint64_t when_ns)
     }
 }
 
-void latency_pass(enum cost cost, size_t bytes)
-{
+void latency_pass(enum cost cost, size_t bytes) {
     if (sim.config.latency == LATENCY_NONE)
         return;
     uint64_t start = now_ns();

@@ -55,8 +55,7 @@ static const struct cost_line card_costs[] = {
     [COST_FILL] = {5000, 700},           /* [assumed] */
 };
 
-static inline uint64_t cost_ns(enum cost cost, size_t bytes)
-{
+static inline uint64_t cost_ns(enum cost cost, size_t bytes) {
     return card_costs[cost].base_ns + card_costs[cost].per_mib_ns * (bytes >> 10) / 1024;
 }
 

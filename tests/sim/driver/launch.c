@@ -7,8 +7,7 @@
 
 enum { MAX_THREADS = 1024, THREADS_PER_MULTIPROCESSOR = 2048, BLOCKS_PER_MULTIPROCESSOR = 32 };
 
-static struct kernel *kernel_of(const void *handle)
-{
+static struct kernel *kernel_of(const void *handle) {
     struct kernel *kernel = handle_get((uintptr_t)handle, HANDLE_KERNEL);
     if (kernel == NULL)
         sim_fault("kernel %p does not exist", handle);
@@ -17,8 +16,7 @@ static struct kernel *kernel_of(const void *handle)
 
 /* ---- attributes ---- */
 
-static CUresult get_attribute(int *value, CUfunction_attribute attribute, const void *handle)
-{
+static CUresult get_attribute(int *value, CUfunction_attribute attribute, const void *handle) {
     if (value == NULL || (unsigned)attribute >= CU_FUNC_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -38,8 +36,7 @@ static CUresult get_attribute(int *value, CUfunction_attribute attribute, const 
     END(CUDA_SUCCESS);
 }
 
-static CUresult set_attribute(CUfunction_attribute attribute, int value, const void *handle)
-{
+static CUresult set_attribute(CUfunction_attribute attribute, int value, const void *handle) {
     if ((unsigned)attribute >= CU_FUNC_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -52,14 +49,12 @@ static CUresult set_attribute(CUfunction_attribute attribute, int value, const v
 }
 
 /* For settings that change nothing here: only the handle is checked. */
-static CUresult accept(const void *handle)
-{
+static CUresult accept(const void *handle) {
     BEGIN(NEED_INIT);
     END(kernel_of(handle) != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
-static CUresult get_name(const char **name, const void *handle)
-{
+static CUresult get_name(const char **name, const void *handle) {
     if (name == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -70,40 +65,33 @@ static CUresult get_name(const char **name, const void *handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
-{
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
     return get_attribute(value, attribute, function);
 }
 
-CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
-{
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
     return set_attribute(attribute, value, function);
 }
 
-CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config)
-{
+CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config) {
     (void)config;
     return accept(function);
 }
 
-CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config)
-{
+CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config) {
     (void)config;
     return accept(function);
 }
 
-CUresult cuFuncGetName(const char **name, CUfunction function)
-{
+CUresult cuFuncGetName(const char **name, CUfunction function) {
     return get_name(name, function);
 }
 
-CUresult cuFuncLoad(CUfunction function)
-{
+CUresult cuFuncLoad(CUfunction function) {
     return accept(function);
 }
 
-CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
-{
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
     if (state == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     *state = CU_FUNCTION_LOADING_STATE_LOADED;
@@ -111,33 +99,28 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 }
 
 CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel,
-                              CUdevice device)
-{
+                              CUdevice device) {
     (void)device;
     return get_attribute(value, attribute, kernel);
 }
 
 CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
-                              CUdevice device)
-{
+                              CUdevice device) {
     (void)device;
     return set_attribute(attribute, value, kernel);
 }
 
-CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
-{
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device) {
     (void)config;
     (void)device;
     return accept(kernel);
 }
 
-CUresult cuKernelGetName(const char **name, CUkernel kernel)
-{
+CUresult cuKernelGetName(const char **name, CUkernel kernel) {
     return get_name(name, kernel);
 }
 
-CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)
-{
+CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     *out = (CUfunction)kernel;
@@ -150,8 +133,7 @@ struct shape {
     unsigned grid[3], block[3], shared_bytes;
 };
 
-static bool shape_is_valid(const struct shape *shape)
-{
+static bool shape_is_valid(const struct shape *shape) {
     unsigned long long threads =
         (unsigned long long)shape->block[0] * shape->block[1] * shape->block[2];
     return shape->grid[0] > 0 && shape->grid[1] > 0 && shape->grid[2] > 0 &&
@@ -159,8 +141,7 @@ static bool shape_is_valid(const struct shape *shape)
            threads > 0 && threads <= MAX_THREADS && shape->shared_bytes <= 232448;
 }
 
-static CUresult launch(const void *handle, const struct shape *shape, CUstream stream_handle)
-{
+static CUresult launch(const void *handle, const struct shape *shape, CUstream stream_handle) {
     BEGIN(NEED_CONTEXT);
     struct kernel *kernel = kernel_of(handle);
     struct stream *stream = stream_of(stream_handle);
@@ -177,9 +158,8 @@ static CUresult launch(const void *handle, const struct shape *shape, CUstream s
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                        unsigned block_x, unsigned block_y, unsigned block_z,
-                        unsigned shared_bytes, CUstream stream, void **parameters, void **extra)
-{
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                        CUstream stream, void **parameters, void **extra) {
     (void)parameters;
     (void)extra;
     struct shape shape = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
@@ -187,8 +167,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                          void **extra)
-{
+                          void **extra) {
     if (config == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     return cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ,
@@ -199,18 +178,16 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
                                    unsigned grid_z, unsigned block_x, unsigned block_y,
                                    unsigned block_z, unsigned shared_bytes, CUstream stream,
-                                   void **parameters)
-{
-    return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                          shared_bytes, stream, parameters, NULL);
+                                   void **parameters) {
+    return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                          stream, parameters, NULL);
 }
 
 /* ---- occupancy ---- */
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, CUfunction function,
                                                               int block_size, size_t shared_bytes,
-                                                              unsigned flags)
-{
+                                                              unsigned flags) {
     (void)shared_bytes;
     if (count == NULL || block_size <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
         return CUDA_ERROR_INVALID_VALUE;
@@ -220,15 +197,13 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, CUfunc
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CUfunction function,
-                                                     int block_size, size_t shared_bytes)
-{
+                                                     int block_size, size_t shared_bytes) {
     return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(count, function, block_size,
                                                                 shared_bytes, 0);
 }
 
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction function, int blocks,
-                                                 int block_size)
-{
+                                                 int block_size) {
     if (bytes == NULL || blocks <= 0 || block_size <= 0)
         return CUDA_ERROR_INVALID_VALUE;
     *bytes = (size_t)233472 / (size_t)blocks;
@@ -237,8 +212,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction funct
 
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction function,
                                                    CUoccupancyB2DSize shared_of, size_t shared,
-                                                   int limit, unsigned flags)
-{
+                                                   int limit, unsigned flags) {
     (void)shared_of;
     (void)shared;
     (void)flags;
@@ -250,20 +224,17 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
 }
 
 CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function,
-                                          CUoccupancyB2DSize shared_of, size_t shared, int limit)
-{
+                                          CUoccupancyB2DSize shared_of, size_t shared, int limit) {
     return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_of, shared,
                                                      limit, 0);
 }
 
-CUresult cuProfilerStart(void)
-{
+CUresult cuProfilerStart(void) {
     BEGIN(NEED_CONTEXT);
     END(CUDA_SUCCESS);
 }
 
-CUresult cuProfilerStop(void)
-{
+CUresult cuProfilerStop(void) {
     BEGIN(NEED_CONTEXT);
     END(CUDA_SUCCESS);
 }

@@ -20,8 +20,7 @@ static struct {
     atomic_int file; /* Descriptor of LOG_FILE plus one; 0 = not opened yet. */
 } state;
 
-static int log_descriptor(void)
-{
+static int log_descriptor(void) {
     int file = atomic_load(&state.file);
     if (file != 0)
         return file - 1;
@@ -36,8 +35,7 @@ static int log_descriptor(void)
     return opened;
 }
 
-static void write_line(int file, const char *head, const char *format, va_list arguments)
-{
+static void write_line(int file, const char *head, const char *format, va_list arguments) {
     char line[LINE_BYTES];
     int used = snprintf(line, sizeof line, "%s", head);
     used += vsnprintf(line + used, sizeof line - (size_t)used, format, arguments);
@@ -48,8 +46,7 @@ static void write_line(int file, const char *head, const char *format, va_list a
         return; /* Nowhere left to say it. */
 }
 
-void sim_log(int level, const char *format, ...)
-{
+void sim_log(int level, const char *format, ...) {
     if (sim.config.log_level < level)
         return;
     char head[40];
@@ -60,8 +57,7 @@ void sim_log(int level, const char *format, ...)
     va_end(arguments);
 }
 
-void sim_fault(const char *format, ...)
-{
+void sim_fault(const char *format, ...) {
     va_list arguments;
     atomic_fetch_add(&state.faults, 1);
     va_start(arguments, format);
@@ -71,13 +67,11 @@ void sim_fault(const char *format, ...)
         abort();
 }
 
-unsigned long simgpu_errors(void)
-{
+unsigned long simgpu_errors(void) {
     return atomic_load(&state.faults);
 }
 
-int sim_unsupported(const char *name)
-{
+int sim_unsupported(const char *name) {
     CUresult result = sim_begin(NEED_NOTHING);
     if (result != CUDA_SUCCESS)
         return (int)result;

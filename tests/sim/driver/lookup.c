@@ -5,14 +5,12 @@
 
 #include <string.h>
 
-static bool fits(const struct lookup_row *row, enum lookup_kind kind, int version)
-{
+static bool fits(const struct lookup_row *row, enum lookup_kind kind, int version) {
     return row->kind == kind && row->since <= version;
 }
 
 /* The newest form of a function that a program built for this version can call. */
-static const struct lookup_row *newest(const char *base, enum lookup_kind kind, int version)
-{
+static const struct lookup_row *newest(const char *base, enum lookup_kind kind, int version) {
     const struct lookup_row *best = NULL;
     for (unsigned i = 0; i < lookup_rows; i++) {
         const struct lookup_row *row = &lookup_table[i];
@@ -23,8 +21,7 @@ static const struct lookup_row *newest(const char *base, enum lookup_kind kind, 
     return best;
 }
 
-static const struct lookup_row *find(const char *base, int version, cuuint64_t flags)
-{
+static const struct lookup_row *find(const char *base, int version, cuuint64_t flags) {
     const struct lookup_row *row = NULL;
     if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
         row = newest(base, LOOKUP_PER_THREAD, version);
@@ -32,8 +29,7 @@ static const struct lookup_row *find(const char *base, int version, cuuint64_t f
 }
 
 CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
-                             CUdriverProcAddressQueryResult *status)
-{
+                             CUdriverProcAddressQueryResult *status) {
     const cuuint64_t known =
         CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     if (symbol == NULL || function == NULL || (flags & ~known) != 0)
@@ -43,10 +39,10 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, c
         END(CUDA_ERROR_INVALID_VALUE);
     const struct lookup_row *row = find(symbol, version, flags);
     const struct lookup_row *any = find(symbol, sim.config.driver_version, flags);
-    CUdriverProcAddressQueryResult found =
-        row != NULL   ? CU_GET_PROC_ADDRESS_SUCCESS
-        : any != NULL ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                      : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    CUdriverProcAddressQueryResult found = row != NULL ? CU_GET_PROC_ADDRESS_SUCCESS
+                                           : any != NULL
+                                               ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                               : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     *function = row != NULL ? (void *)row->function : NULL;
     if (status != NULL)
         *status = found;
@@ -56,16 +52,14 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, c
 }
 
 /* The form of CUDA 11: a name that is not there is an error, not only a null pointer. */
-CUresult cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags)
-{
+CUresult cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags) {
     CUresult result = cuGetProcAddress_v2(symbol, function, version, flags, NULL);
     if (result == CUDA_SUCCESS && *function == NULL)
         return CUDA_ERROR_NOT_FOUND;
     return result;
 }
 
-CUresult cuGetExportTable(const void **table, const CUuuid *id)
-{
+CUresult cuGetExportTable(const void **table, const CUuuid *id) {
     if (table == NULL || id == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     *table = NULL;
@@ -76,7 +70,8 @@ static const struct {
     CUresult code;
     const char *name, *text;
 } errors[] = {
-#define ERROR(code, text) {code, #code, text}
+#define ERROR(code, text)                                                                          \
+    { code, #code, text }
     ERROR(CUDA_SUCCESS, "no error"),
     ERROR(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
     ERROR(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
@@ -96,8 +91,7 @@ static const struct {
     ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
     ERROR(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"),
     ERROR(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled"),
-    ERROR(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE,
-          "cannot set while device is active in this process"),
+    ERROR(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, "cannot set while device is active in this process"),
     ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"),
     ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
           "part or all of the requested memory range is already mapped"),
@@ -114,8 +108,7 @@ static const struct {
           "operation would result in a merge of separate capture sequences"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
           "capture was not ended in the same stream as it began"),
-    ERROR(CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
-          "capturing stream has unjoined work"),
+    ERROR(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
           "dependency created on uncaptured work in another stream"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
@@ -133,22 +126,19 @@ static const struct {
 
 enum { ERROR_COUNT = sizeof errors / sizeof *errors };
 
-static int error_index(CUresult error)
-{
+static int error_index(CUresult error) {
     for (int i = 0; i < ERROR_COUNT; i++)
         if (errors[i].code == error)
             return i;
     return -1;
 }
 
-const char *sim_error_name(CUresult error)
-{
+const char *sim_error_name(CUresult error) {
     int index = error_index(error);
     return index < 0 ? "an error" : errors[index].name;
 }
 
-CUresult cuGetErrorString(CUresult error, const char **text)
-{
+CUresult cuGetErrorString(CUresult error, const char **text) {
     if (text == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     int index = error_index(error);
@@ -156,8 +146,7 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return index < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult cuGetErrorName(CUresult error, const char **name)
-{
+CUresult cuGetErrorName(CUresult error, const char **name) {
     if (name == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     int index = error_index(error);

@@ -4,18 +4,16 @@
 #include "latency.h"
 
 /* Reports a pointer that is not the start of something the call could free. */
-static CUresult unknown_pointer(const char *call, uintptr_t pointer)
-{
+static CUresult unknown_pointer(const char *call, uintptr_t pointer) {
     struct block *block = block_find(pointer);
     sim_fault("%s of %#zx, which is %s", call, (size_t)pointer,
-              block == NULL                 ? "not allocated (any more)"
-              : block->at.base != pointer   ? "inside an allocation, not its start"
-                                            : "an allocation of another kind");
+              block == NULL               ? "not allocated (any more)"
+              : block->at.base != pointer ? "inside an allocation, not its start"
+                                          : "an allocation of another kind");
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult allocate(CUdeviceptr *out, size_t bytes)
-{
+static CUresult allocate(CUdeviceptr *out, size_t bytes) {
     struct block *block;
     CUresult result = capture_forbids_unsafe();
     if (result != CUDA_SUCCESS)
@@ -29,8 +27,7 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes)
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
-{
+CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
     if (out == NULL || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -38,8 +35,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
-                            unsigned element_bytes)
-{
+                            unsigned element_bytes) {
     if (out == NULL || pitch == NULL || width == 0 || height == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)
@@ -54,16 +50,14 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     END(result);
 }
 
-static bool can_free(const struct block *block, uintptr_t pointer)
-{
+static bool can_free(const struct block *block, uintptr_t pointer) {
     return block != NULL && block->at.base == pointer && block->array == 0 &&
            (block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL ||
             block->kind == BLOCK_POOL || block->kind == BLOCK_MANAGED);
 }
 
 /* As documented, pool memory is freed without waiting; the rest waits for the device. */
-static CUresult free_device(uintptr_t pointer)
-{
+static CUresult free_device(uintptr_t pointer) {
     struct block *block = block_find(pointer);
     if (!can_free(block, pointer))
         return unknown_pointer("cuMemFree", pointer);
@@ -88,14 +82,12 @@ static CUresult free_device(uintptr_t pointer)
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemFree_v2(CUdeviceptr pointer)
-{
+CUresult cuMemFree_v2(CUdeviceptr pointer) {
     BEGIN(NEED_CONTEXT);
     END(pointer == 0 ? CUDA_SUCCESS : free_device(pointer));
 }
 
-CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
-{
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     BEGIN(NEED_CONTEXT);
     struct device *device = context_current()->device;
     if (free_bytes != NULL)
@@ -107,10 +99,8 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 
 /* Managed memory is host memory here: on a card it takes device memory only page by page, when the
  * device touches it, and gives way under pressure, so it is not charged to the device. */
-CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags)
-{
-    if (out == NULL || bytes == 0 ||
-        (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
+    if (out == NULL || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
     struct block *block;
@@ -124,10 +114,9 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags)
 
 /* ---- host memory ---- */
 
-CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
-{
-    const unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
-                           CU_MEMHOSTALLOC_WRITECOMBINED;
+CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+    const unsigned known =
+        CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
     if (out == NULL || bytes == 0 || (flags & ~known) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -144,20 +133,17 @@ CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuMemAllocHost_v2(void **out, size_t bytes)
-{
+CUresult cuMemAllocHost_v2(void **out, size_t bytes) {
     return cuMemHostAlloc(out, bytes, 0);
 }
 
-static struct block *host_block(void *pointer, enum block_kind kind)
-{
+static struct block *host_block(void *pointer, enum block_kind kind) {
     struct block *block = block_find((uintptr_t)pointer);
     bool matches = block != NULL && block->at.base == (uintptr_t)pointer && block->kind == kind;
     return matches ? block : NULL;
 }
 
-CUresult cuMemFreeHost(void *pointer)
-{
+CUresult cuMemFreeHost(void *pointer) {
     BEGIN(NEED_CONTEXT);
     if (pointer == NULL)
         END(CUDA_SUCCESS);
@@ -176,8 +162,7 @@ CUresult cuMemFreeHost(void *pointer)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
-{
+CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags) {
     const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                            CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
     if (pointer == NULL || bytes == 0 || (flags & ~known) != 0)
@@ -196,8 +181,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuMemHostUnregister(void *pointer)
-{
+CUresult cuMemHostUnregister(void *pointer) {
     BEGIN(NEED_CONTEXT);
     if (host_block(pointer, BLOCK_REGISTERED) == NULL)
         END(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
@@ -209,8 +193,7 @@ CUresult cuMemHostUnregister(void *pointer)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned flags)
-{
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned flags) {
     if (out == NULL || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -221,8 +204,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned 
     END(CUDA_SUCCESS);
 }
 
-CUresult cuMemHostGetFlags(unsigned *flags, void *pointer)
-{
+CUresult cuMemHostGetFlags(unsigned *flags, void *pointer) {
     if (flags == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -234,8 +216,7 @@ CUresult cuMemHostGetFlags(unsigned *flags, void *pointer)
 }
 
 CUresult cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise advice,
-                        CUmemLocation location)
-{
+                        CUmemLocation location) {
     (void)advice;
     (void)location;
     BEGIN(NEED_CONTEXT);
@@ -244,8 +225,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise advice,
     END(managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice device)
-{
+CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice device) {
     return cuMemAdvise_v2(pointer, bytes, advice,
                           (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device});
 }

@@ -38,11 +38,11 @@ bool space_owns(uintptr_t address);
 
 /* blocks.c: what the program owns */
 enum block_kind {
-    BLOCK_DEVICE,     /* cuMemAlloc, with pages of its own. */
-    BLOCK_SMALL,      /* cuMemAlloc under 1 MiB: part of a shared page. */
-    BLOCK_MAPPING,    /* cuMemMap. */
-    BLOCK_POOL,       /* Stream-ordered, out of a pool's chunk. */
-    BLOCK_MANAGED,    /* The rest is host memory, address for address. */
+    BLOCK_DEVICE,  /* cuMemAlloc, with pages of its own. */
+    BLOCK_SMALL,   /* cuMemAlloc under 1 MiB: part of a shared page. */
+    BLOCK_MAPPING, /* cuMemMap. */
+    BLOCK_POOL,    /* Stream-ordered, out of a pool's chunk. */
+    BLOCK_MANAGED, /* The rest is host memory, address for address. */
     BLOCK_HOST,
     BLOCK_REGISTERED,
 };
@@ -57,10 +57,10 @@ struct block {
     struct context *context; /* Owner; NULL for mappings. */
     struct device *device;
     struct phys *phys;
-    uintptr_t phys_base;          /* Address at which the first byte of phys is seen. */
-    uint8_t access[MAX_DEVICES];  /* Access bits per device. */
+    uintptr_t phys_base;         /* Address at which the first byte of phys is seen. */
+    uint8_t access[MAX_DEVICES]; /* Access bits per device. */
     struct pool *pool;
-    struct piece *piece; /* Of a pool. */
+    struct piece *piece;               /* Of a pool. */
     uintptr_t array;                   /* Handle of the array whose memory it is, or 0. */
     struct graph_memory *graph_memory; /* NULL unless a graph allocates it. */
     struct slab *slab;

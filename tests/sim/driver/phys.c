@@ -6,8 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-CUresult device_memory_init(struct device *device)
-{
+CUresult device_memory_init(struct device *device) {
     uint32_t count = (uint32_t)(sim.config.mem_bytes / PAGE_BYTES);
     size_t bytes = (size_t)count * PAGE_BYTES;
     void *arena = MAP_FAILED;
@@ -26,35 +25,30 @@ CUresult device_memory_init(struct device *device)
     return CUDA_SUCCESS;
 }
 
-size_t device_free_bytes(const struct device *device)
-{
+size_t device_free_bytes(const struct device *device) {
     size_t pages = (size_t)device->free_count * PAGE_BYTES;
     return pages > device->context_bytes ? pages - device->context_bytes : 0;
 }
 
-bool device_refuses(struct device *device)
-{
+bool device_refuses(struct device *device) {
     if (sim.config.oom_nth == 0 || ++device->requests % sim.config.oom_nth != 0)
         return false;
     sim_log(1, "request %lu is refused (SIMGPU_OOM_NTH)", device->requests);
     return true;
 }
 
-bool device_charge_context(struct device *device)
-{
+bool device_charge_context(struct device *device) {
     if (device_free_bytes(device) < sim.config.context_mem_bytes)
         return false;
     device->context_bytes += sim.config.context_mem_bytes;
     return true;
 }
 
-void device_discharge_context(struct device *device)
-{
+void device_discharge_context(struct device *device) {
     device->context_bytes -= sim.config.context_mem_bytes;
 }
 
-struct phys *phys_take(struct device *device, size_t bytes)
-{
+struct phys *phys_take(struct device *device, size_t bytes) {
     size_t count = ALIGN_UP(bytes, PAGE_BYTES) / PAGE_BYTES;
     if (bytes > sim.config.mem_bytes || count * PAGE_BYTES > device_free_bytes(device))
         return NULL;
@@ -68,8 +62,7 @@ struct phys *phys_take(struct device *device, size_t bytes)
     return phys;
 }
 
-static void page_give_back(struct device *device, uint32_t page)
-{
+static void page_give_back(struct device *device, uint32_t page) {
     if (device->page_dirty[page]) {
         madvise(device->arena + (size_t)page * PAGE_BYTES, PAGE_BYTES, MADV_DONTNEED);
         device->page_dirty[page] = 0;
@@ -77,8 +70,7 @@ static void page_give_back(struct device *device, uint32_t page)
     device->free_pages[device->free_count++] = page;
 }
 
-void phys_give_back(struct phys *phys)
-{
+void phys_give_back(struct phys *phys) {
     if (phys->handles > 0 || phys->mappings > 0)
         return;
     for (uint32_t i = phys->page_count; i-- > 0;)
@@ -88,15 +80,13 @@ void phys_give_back(struct phys *phys)
     free(phys);
 }
 
-uint8_t *phys_bytes(struct phys *phys, size_t offset, size_t *run_bytes)
-{
+uint8_t *phys_bytes(struct phys *phys, size_t offset, size_t *run_bytes) {
     size_t within = offset % PAGE_BYTES;
     *run_bytes = PAGE_BYTES - within;
     return phys->device->arena + (size_t)phys->pages[offset / PAGE_BYTES] * PAGE_BYTES + within;
 }
 
-void phys_mark_dirty(struct phys *phys, size_t offset, size_t bytes)
-{
+void phys_mark_dirty(struct phys *phys, size_t offset, size_t bytes) {
     size_t last = (offset + bytes - 1) / PAGE_BYTES;
     for (size_t page = offset / PAGE_BYTES; page <= last; page++)
         phys->device->page_dirty[phys->pages[page]] = 1;

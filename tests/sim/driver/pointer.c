@@ -3,41 +3,35 @@
 
 #include <string.h>
 
-static bool pointer_attribute_known(CUpointer_attribute attribute)
-{
+static bool pointer_attribute_known(CUpointer_attribute attribute) {
     return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT &&
            attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE;
 }
 
-static unsigned memory_type(const struct block *block)
-{
+static unsigned memory_type(const struct block *block) {
     bool host = block->kind == BLOCK_HOST || block->kind == BLOCK_REGISTERED;
     return host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
 /* The handle types that memory of a pool or mapping can be exported as; plain memory has none. */
-static unsigned long long handle_types(const struct block *block)
-{
+static unsigned long long handle_types(const struct block *block) {
     return block->kind == BLOCK_MAPPING ? block->phys->prop.requestedHandleTypes : 0;
 }
 
-static CUresult context_attribute(void *data, const struct block *block)
-{
+static CUresult context_attribute(void *data, const struct block *block) {
     bool none = block->kind == BLOCK_MAPPING || block->kind == BLOCK_POOL;
     *(CUcontext *)data = none || block->context == NULL ? NULL : block->context->handle;
     return CUDA_SUCCESS;
 }
 
-static CUresult host_pointer(void *data, const struct block *block, uintptr_t pointer)
-{
+static CUresult host_pointer(void *data, const struct block *block, uintptr_t pointer) {
     if (!block_is_host(block))
         return CUDA_ERROR_INVALID_VALUE;
     *(void **)data = (void *)pointer;
     return CUDA_SUCCESS;
 }
 
-static CUresult access_flags(void *data, const struct block *block)
-{
+static CUresult access_flags(void *data, const struct block *block) {
     struct context *context = context_current();
     int ordinal = context != NULL ? context->device->ordinal : 0;
     unsigned bits = block->access[ordinal];
@@ -55,8 +49,7 @@ static CUresult access_flags(void *data, const struct block *block)
     } while (0)
 
 static CUresult attribute_of(void *data, CUpointer_attribute attribute, const struct block *block,
-                             uintptr_t pointer)
-{
+                             uintptr_t pointer) {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         return context_attribute(data, block);
@@ -98,8 +91,7 @@ static CUresult attribute_of(void *data, CUpointer_attribute attribute, const st
     }
 }
 
-CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
-{
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer) {
     if (data == NULL || !pointer_attribute_known(attribute))
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -110,8 +102,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 }
 
 /* Bytes that an attribute takes, to clear it where nothing is known. */
-static size_t attribute_bytes(CUpointer_attribute attribute)
-{
+static size_t attribute_bytes(CUpointer_attribute attribute) {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -131,16 +122,14 @@ static size_t attribute_bytes(CUpointer_attribute attribute)
 }
 
 /* As documented: an unknown pointer is no error, its attributes are null, its device is -2. */
-static void clear(void *data, CUpointer_attribute attribute)
-{
+static void clear(void *data, CUpointer_attribute attribute) {
     memset(data, 0, attribute_bytes(attribute));
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
         *(int *)data = -2;
 }
 
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **data,
-                                CUdeviceptr pointer)
-{
+                                CUdeviceptr pointer) {
     if (count == 0 || attributes == NULL || data == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++)
@@ -149,15 +138,13 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
     BEGIN(NEED_INIT);
     struct block *block = block_find(pointer);
     for (unsigned i = 0; i < count; i++)
-        if (block == NULL ||
-            attribute_of(data[i], attributes[i], block, pointer) != CUDA_SUCCESS)
+        if (block == NULL || attribute_of(data[i], attributes[i], block, pointer) != CUDA_SUCCESS)
             clear(data[i], attributes[i]);
     END(CUDA_SUCCESS);
 }
 
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
-                               CUdeviceptr pointer)
-{
+                               CUdeviceptr pointer) {
     if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -168,8 +155,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
     END(CUDA_SUCCESS);
 }
 
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
-{
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
     BEGIN(NEED_CONTEXT);
     struct block *block = block_find(pointer);
     if (block == NULL)

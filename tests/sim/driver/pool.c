@@ -13,12 +13,11 @@ enum { REUSE_FOLLOW, REUSE_OPPORTUNISTIC, REUSE_INTERNAL };
 
 static struct {
     struct pool *pools;
-    struct range *chunks; /* By address, over all pools. */
+    struct range *chunks;  /* By address, over all pools. */
     size_t over_threshold; /* Pools that hold more than they should after the next wait. */
 } pools;
 
-struct pool *pool_new(struct device *device)
-{
+struct pool *pool_new(struct device *device) {
     struct pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL)
         return NULL;
@@ -32,8 +31,7 @@ struct pool *pool_new(struct device *device)
     return pool;
 }
 
-CUresult pool_device_init(struct device *device)
-{
+CUresult pool_device_init(struct device *device) {
     device->default_pool = pool_new(device);
     device->graph_pool = pool_new(device);
     if (device->default_pool == NULL || device->graph_pool == NULL)
@@ -44,25 +42,21 @@ CUresult pool_device_init(struct device *device)
     return CUDA_SUCCESS;
 }
 
-CUmemoryPool pool_handle(const struct pool *pool)
-{
+CUmemoryPool pool_handle(const struct pool *pool) {
     return pool != NULL ? pool->handle : NULL;
 }
 
-struct block *pool_chunk_block(uintptr_t address)
-{
+struct block *pool_chunk_block(uintptr_t address) {
     return (struct block *)ranges_find(pools.chunks, address);
 }
 
 /* ---- pieces ---- */
 
-static bool piece_is_done(const struct piece *piece)
-{
+static bool piece_is_done(const struct piece *piece) {
     return piece->marker == NULL || piece->marker->done;
 }
 
-static void free_list_add(struct piece *piece)
-{
+static void free_list_add(struct piece *piece) {
     struct pool *pool = piece->chunk->pool;
     piece->previous_free = NULL;
     piece->next_free = pool->free_pieces;
@@ -71,8 +65,7 @@ static void free_list_add(struct piece *piece)
     pool->free_pieces = piece;
 }
 
-static void free_list_remove(struct piece *piece)
-{
+static void free_list_remove(struct piece *piece) {
     if (piece->previous_free != NULL)
         piece->previous_free->next_free = piece->next_free;
     else
@@ -81,8 +74,7 @@ static void free_list_remove(struct piece *piece)
         piece->next_free->previous_free = piece->previous_free;
 }
 
-static struct piece *piece_new(struct chunk *chunk, uintptr_t base, size_t bytes)
-{
+static struct piece *piece_new(struct chunk *chunk, uintptr_t base, size_t bytes) {
     struct piece *piece = calloc(1, sizeof *piece);
     if (piece == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
@@ -93,8 +85,7 @@ static struct piece *piece_new(struct chunk *chunk, uintptr_t base, size_t bytes
 }
 
 /* Two free neighbours can become one if who may use one may use the other. */
-static bool can_merge(const struct piece *low, const struct piece *high)
-{
+static bool can_merge(const struct piece *low, const struct piece *high) {
     if (low == NULL || high == NULL || low->used || high->used)
         return false;
     if (piece_is_done(low) && piece_is_done(high))
@@ -102,10 +93,9 @@ static bool can_merge(const struct piece *low, const struct piece *high)
     return low->stream_id == high->stream_id;
 }
 
-static void merge(struct piece *low, struct piece *high)
-{
-    bool high_is_later = high->marker != NULL &&
-                         (low->marker == NULL || low->marker->ticket < high->marker->ticket);
+static void merge(struct piece *low, struct piece *high) {
+    bool high_is_later =
+        high->marker != NULL && (low->marker == NULL || low->marker->ticket < high->marker->ticket);
     if (high_is_later) {
         struct marker *earlier = low->marker;
         low->marker = high->marker;
@@ -121,8 +111,7 @@ static void merge(struct piece *low, struct piece *high)
     free(high);
 }
 
-static struct piece *merge_around(struct piece *piece)
-{
+static struct piece *merge_around(struct piece *piece) {
     if (can_merge(piece, piece->after))
         merge(piece, piece->after);
     if (can_merge(piece->before, piece)) {
@@ -133,8 +122,7 @@ static struct piece *merge_around(struct piece *piece)
 }
 
 /* Frees that have run since make larger pieces possible. */
-static void tidy(struct pool *pool)
-{
+static void tidy(struct pool *pool) {
     struct piece *piece = pool->free_pieces;
     while (piece != NULL) {
         while (can_merge(piece, piece->after))
@@ -143,8 +131,7 @@ static void tidy(struct pool *pool)
     }
 }
 
-static void split(struct piece *piece, size_t bytes)
-{
+static void split(struct piece *piece, size_t bytes) {
     if (piece->bytes == bytes)
         return;
     struct piece *rest = piece_new(piece->chunk, piece->base + bytes, piece->bytes - bytes);
@@ -162,8 +149,7 @@ static void split(struct piece *piece, size_t bytes)
 
 /* ---- chunks ---- */
 
-static struct chunk *chunk_new(struct pool *pool, size_t bytes)
-{
+static struct chunk *chunk_new(struct pool *pool, size_t bytes) {
     if (pool->max_bytes != 0 && pool->reserved + bytes > pool->max_bytes)
         return NULL;
     struct phys *phys = phys_take(pool->device, bytes);
@@ -194,8 +180,7 @@ static struct chunk *chunk_new(struct pool *pool, size_t bytes)
     return chunk;
 }
 
-static void chunk_delete(struct chunk *chunk)
-{
+static void chunk_delete(struct chunk *chunk) {
     struct pool *pool = chunk->pool;
     struct chunk **link = &pool->chunks;
     while (*link != chunk)
@@ -212,14 +197,12 @@ static void chunk_delete(struct chunk *chunk)
     free(chunk);
 }
 
-static bool chunk_is_free(const struct chunk *chunk)
-{
+static bool chunk_is_free(const struct chunk *chunk) {
     const struct piece *first = chunk->first;
     return !first->used && first->after == NULL && piece_is_done(first);
 }
 
-bool pool_trim(struct pool *pool, size_t keep_bytes)
-{
+bool pool_trim(struct pool *pool, size_t keep_bytes) {
     bool any = false;
     tidy(pool);
     for (struct chunk *chunk = pool->chunks, *next; chunk != NULL; chunk = next) {
@@ -234,8 +217,7 @@ bool pool_trim(struct pool *pool, size_t keep_bytes)
     return any;
 }
 
-bool pool_give_way(struct device *device)
-{
+bool pool_give_way(struct device *device) {
     bool any = false;
     for (struct pool *pool = pools.pools; pool != NULL; pool = pool->next)
         if (pool->device == device && pool_trim(pool, 0))
@@ -243,8 +225,7 @@ bool pool_give_way(struct device *device)
     return any;
 }
 
-static void pool_delete(struct pool *pool)
-{
+static void pool_delete(struct pool *pool) {
     struct pool **link = &pools.pools;
     while (*link != pool)
         link = &(*link)->next;
@@ -253,15 +234,13 @@ static void pool_delete(struct pool *pool)
 }
 
 /* A destroyed pool goes when its last allocation has gone. */
-static void finish_destroyed(struct pool *pool)
-{
+static void finish_destroyed(struct pool *pool) {
     pool_trim(pool, 0);
     if (pool->chunks == NULL)
         pool_delete(pool);
 }
 
-void pool_synchronised(struct device *device)
-{
+void pool_synchronised(struct device *device) {
     if (pools.over_threshold == 0)
         return;
     pools.over_threshold = 0;
@@ -276,8 +255,7 @@ void pool_synchronised(struct device *device)
     }
 }
 
-void pool_destroy(struct pool *pool)
-{
+void pool_destroy(struct pool *pool) {
     handle_drop((uintptr_t)pool->handle);
     pool->destroyed = true;
     pool->release_threshold = 0;
@@ -289,8 +267,8 @@ void pool_destroy(struct pool *pool)
 
 /* ---- allocation ---- */
 
-static bool usable(const struct pool *pool, const struct piece *piece, const struct stream *stream)
-{
+static bool usable(const struct pool *pool, const struct piece *piece,
+                   const struct stream *stream) {
     if (piece->marker == NULL || piece->stream_id == stream->id)
         return true;
     return pool->reuse[REUSE_OPPORTUNISTIC] && piece->marker->done;
@@ -299,8 +277,7 @@ static bool usable(const struct pool *pool, const struct piece *piece, const str
 /* The smallest free piece that is large enough; with ordered = false also one whose free has not
  * run in its stream. */
 static struct piece *best_fit(struct pool *pool, const struct stream *stream, size_t bytes,
-                              bool ordered)
-{
+                              bool ordered) {
     struct piece *best = NULL;
     for (struct piece *piece = pool->free_pieces; piece != NULL; piece = piece->next_free)
         if (piece->bytes >= bytes && (best == NULL || piece->bytes < best->bytes) &&
@@ -309,8 +286,7 @@ static struct piece *best_fit(struct pool *pool, const struct stream *stream, si
     return best;
 }
 
-static struct piece *grow(struct pool *pool, size_t bytes)
-{
+static struct piece *grow(struct pool *pool, size_t bytes) {
     struct chunk *chunk = chunk_new(pool, ALIGN_UP(bytes, CHUNK_BYTES));
     if (chunk == NULL)
         chunk = chunk_new(pool, ALIGN_UP(bytes, PAGE_BYTES));
@@ -320,8 +296,7 @@ static struct piece *grow(struct pool *pool, size_t bytes)
 }
 
 /* Uses memory that another stream has yet to free, by making this stream wait for that. */
-static struct piece *wait_for_other(struct pool *pool, struct stream *stream, size_t bytes)
-{
+static struct piece *wait_for_other(struct pool *pool, struct stream *stream, size_t bytes) {
     if (!pool->reuse[REUSE_INTERNAL] || stream->capture != NULL)
         return NULL;
     struct piece *piece = best_fit(pool, stream, bytes, false);
@@ -334,8 +309,7 @@ static struct piece *wait_for_other(struct pool *pool, struct stream *stream, si
     return NULL;
 }
 
-static struct block *take(struct piece *piece, struct stream *stream, size_t bytes)
-{
+static struct block *take(struct piece *piece, struct stream *stream, size_t bytes) {
     struct pool *pool = piece->chunk->pool;
     split(piece, ALIGN_UP(bytes, UNIT_BYTES));
     free_list_remove(piece);
@@ -357,8 +331,7 @@ static struct block *take(struct piece *piece, struct stream *stream, size_t byt
     return block;
 }
 
-CUresult pool_allocate(struct pool *pool, struct stream *stream, size_t bytes, struct block **out)
-{
+CUresult pool_allocate(struct pool *pool, struct stream *stream, size_t bytes, struct block **out) {
     size_t rounded = ALIGN_UP(bytes, UNIT_BYTES);
     if (bytes == 0 || rounded < bytes)
         return CUDA_ERROR_INVALID_VALUE;
@@ -379,8 +352,7 @@ CUresult pool_allocate(struct pool *pool, struct stream *stream, size_t bytes, s
 /* ---- release ---- */
 
 /* The piece is free for whoever comes after the marker; NULL means for everybody. */
-static void give_back(struct block *block, const struct stream *stream, struct marker *marker)
-{
+static void give_back(struct block *block, const struct stream *stream, struct marker *marker) {
     struct piece *piece = block->piece;
     struct pool *pool = block->pool;
     pool->used -= piece->bytes;
@@ -394,21 +366,18 @@ static void give_back(struct block *block, const struct stream *stream, struct m
     block_delete(block);
 }
 
-void pool_free_after(struct block *block, struct marker *marker)
-{
+void pool_free_after(struct block *block, struct marker *marker) {
     if (marker == NULL || marker->done)
         give_back(block, NULL, NULL);
     else
         give_back(block, marker->stream, marker_keep(marker));
 }
 
-void pool_free_now(struct block *block)
-{
+void pool_free_now(struct block *block) {
     give_back(block, NULL, NULL);
 }
 
-CUresult pool_free(struct block *block, struct stream *stream)
-{
+CUresult pool_free(struct block *block, struct stream *stream) {
     struct op check = {.kind = OP_POOL_FREE,
                        .touch = {.address = block->at.base, .bytes = block->at.size_bytes}};
     struct op mark = {.kind = OP_MARK, .marker = marker_new(stream)};
@@ -423,12 +392,10 @@ CUresult pool_free(struct block *block, struct stream *stream)
     return CUDA_SUCCESS;
 }
 
-void pool_context_ended(struct context *context)
-{
+void pool_context_ended(struct context *context) {
     pool_synchronised(context->device);
 }
 
-void pool_sweep(struct device *device)
-{
+void pool_sweep(struct device *device) {
     pool_give_way(device);
 }

@@ -3,8 +3,7 @@
 #include "graph.h"
 #include "pool.h"
 
-static struct pool *pool_of(CUmemoryPool handle)
-{
+static struct pool *pool_of(CUmemoryPool handle) {
     struct pool *pool = handle_get((uintptr_t)handle, HANDLE_POOL);
     if (pool == NULL || pool->destroyed) {
         sim_fault("memory pool %p does not exist", (void *)handle);
@@ -15,8 +14,7 @@ static struct pool *pool_of(CUmemoryPool handle)
 
 /* ---- pools of a device ---- */
 
-static CUresult give_pool(CUmemoryPool *out, CUdevice ordinal, bool current)
-{
+static CUresult give_pool(CUmemoryPool *out, CUdevice ordinal, bool current) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -27,18 +25,15 @@ static CUresult give_pool(CUmemoryPool *out, CUdevice ordinal, bool current)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
-{
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device) {
     return give_pool(out, device, false);
 }
 
-CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
-{
+CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device) {
     return give_pool(out, device, true);
 }
 
-CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
-{
+CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle) {
     BEGIN(NEED_INIT);
     struct device *device = device_of(ordinal);
     struct pool *pool = pool_of(handle);
@@ -51,8 +46,7 @@ CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
 }
 
 /* The default and the current pool of a location, in the form of CUDA 13. */
-static CUresult check_location(const CUmemLocation *location, CUmemAllocationType type)
-{
+static CUresult check_location(const CUmemLocation *location, CUmemAllocationType type) {
     if (location == NULL || type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -61,28 +55,24 @@ static CUresult check_location(const CUmemLocation *location, CUmemAllocationTyp
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location,
-                                CUmemAllocationType type)
-{
+                                CUmemAllocationType type) {
     CUresult result = check_location(location, type);
     return result == CUDA_SUCCESS ? give_pool(out, location->id, false) : result;
 }
 
-CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type)
-{
+CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type) {
     CUresult result = check_location(location, type);
     return result == CUDA_SUCCESS ? give_pool(out, location->id, true) : result;
 }
 
-CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
-{
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
     CUresult result = check_location(location, type);
     return result == CUDA_SUCCESS ? cuDeviceSetMemPool(location->id, pool) : result;
 }
 
 /* ---- pools as objects ---- */
 
-CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
-{
+CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
     if (out == NULL || props == NULL || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != 0)
@@ -97,8 +87,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuMemPoolDestroy(CUmemoryPool handle)
-{
+CUresult cuMemPoolDestroy(CUmemoryPool handle) {
     BEGIN(NEED_INIT);
     struct pool *pool = pool_of(handle);
     if (pool == NULL || pool->is_default)
@@ -107,8 +96,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
-{
+CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes) {
     BEGIN(NEED_INIT);
     struct pool *pool = pool_of(handle);
     if (pool == NULL)
@@ -118,16 +106,14 @@ CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
 }
 
 /* High marks can only be reset, that is set to zero. */
-static CUresult reset_high(const cuuint64_t *value, size_t *high, size_t current)
-{
+static CUresult reset_high(const cuuint64_t *value, size_t *high, size_t current) {
     if (*value != 0)
         return CUDA_ERROR_INVALID_VALUE;
     *high = current;
     return CUDA_SUCCESS;
 }
 
-static CUresult set_attribute(struct pool *pool, CUmemPool_attribute attribute, void *value)
-{
+static CUresult set_attribute(struct pool *pool, CUmemPool_attribute attribute, void *value) {
     switch (attribute) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
@@ -146,8 +132,7 @@ static CUresult set_attribute(struct pool *pool, CUmemPool_attribute attribute, 
     }
 }
 
-CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
-{
+CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
     if (value == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -155,8 +140,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
     END(pool == NULL ? CUDA_ERROR_INVALID_VALUE : set_attribute(pool, attribute, value));
 }
 
-static CUresult get_attribute(const struct pool *pool, CUmemPool_attribute attribute, void *value)
-{
+static CUresult get_attribute(const struct pool *pool, CUmemPool_attribute attribute, void *value) {
     switch (attribute) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
@@ -183,8 +167,7 @@ static CUresult get_attribute(const struct pool *pool, CUmemPool_attribute attri
     }
 }
 
-CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
-{
+CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
     if (value == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -192,8 +175,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
     END(pool == NULL ? CUDA_ERROR_INVALID_VALUE : get_attribute(pool, attribute, value));
 }
 
-static CUresult set_access(struct pool *pool, const CUmemAccessDesc *entry)
-{
+static CUresult set_access(struct pool *pool, const CUmemAccessDesc *entry) {
     struct device *device = device_of(entry->location.id);
     if (entry->location.type != CU_MEM_LOCATION_TYPE_DEVICE || device == NULL)
         return CUDA_ERROR_INVALID_VALUE;
@@ -209,8 +191,7 @@ static CUresult set_access(struct pool *pool, const CUmemAccessDesc *entry)
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *list, size_t count)
-{
+CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *list, size_t count) {
     if (list == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -221,8 +202,8 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *list, si
     END(result);
 }
 
-CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle, CUmemLocation *location)
-{
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
+                            CUmemLocation *location) {
     if (flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -236,12 +217,10 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle, CUmem
 
 /* ---- allocation in the order of a stream ---- */
 
-static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool, struct stream *stream)
-{
+static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool, struct stream *stream) {
     struct block *block;
-    CUresult result = stream->capture != NULL
-                          ? graph_allocate(stream, bytes, &block)
-                          : pool_allocate(pool, stream, bytes, &block);
+    CUresult result = stream->capture != NULL ? graph_allocate(stream, bytes, &block)
+                                              : pool_allocate(pool, stream, bytes, &block);
     if (result != CUDA_SUCCESS)
         return result;
     *out = block->at.base;
@@ -249,8 +228,7 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool, stru
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
-{
+CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -261,8 +239,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool_handle_in,
-                                 CUstream handle)
-{
+                                 CUstream handle) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -275,8 +252,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     END(allocate(out, bytes, pool, stream));
 }
 
-static CUresult free_async(uintptr_t pointer, struct stream *stream)
-{
+static CUresult free_async(uintptr_t pointer, struct stream *stream) {
     struct block *block = block_find(pointer);
     bool known = block != NULL && block->at.base == pointer;
     if (known && stream->capture != NULL)
@@ -296,8 +272,7 @@ static CUresult free_async(uintptr_t pointer, struct stream *stream)
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
-{
+CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
     BEGIN(NEED_CONTEXT);
     struct stream *stream = stream_of(handle);
     if (stream == NULL)

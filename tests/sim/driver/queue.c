@@ -31,20 +31,17 @@ static struct {
 
 static _Thread_local bool is_worker;
 
-uint64_t now_ns(void)
-{
+uint64_t now_ns(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-void queue_changed(void)
-{
+void queue_changed(void) {
     pthread_cond_broadcast(&sim.changed);
 }
 
-struct marker *marker_new(struct stream *stream)
-{
+struct marker *marker_new(struct stream *stream) {
     struct marker *marker = calloc(1, sizeof *marker);
     if (marker == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
@@ -54,14 +51,12 @@ struct marker *marker_new(struct stream *stream)
     return marker;
 }
 
-struct marker *marker_keep(struct marker *marker)
-{
+struct marker *marker_keep(struct marker *marker) {
     marker->references++;
     return marker;
 }
 
-void marker_drop(struct marker *marker)
-{
+void marker_drop(struct marker *marker) {
     if (marker != NULL && --marker->references == 0)
         free(marker);
 }
@@ -70,15 +65,13 @@ void marker_drop(struct marker *marker)
 
 static bool stream_run(struct stream *stream, uint64_t ticket, struct delay *delay);
 
-static void note_wake(struct delay *delay, uint64_t when_ns)
-{
+static void note_wake(struct delay *delay, uint64_t when_ns) {
     if (delay->wake_ns == 0 || when_ns < delay->wake_ns)
         delay->wake_ns = when_ns;
 }
 
 /* Runs what the legacy stream's rule puts before this operation. */
-static bool barrier_run(struct stream *stream, uint64_t ticket, struct delay *delay)
-{
+static bool barrier_run(struct stream *stream, uint64_t ticket, struct delay *delay) {
     struct context *context = stream->context;
     if (!stream->legacy)
         return !stream_is_blocking(stream) || stream_run(context->legacy, ticket - 1, delay);
@@ -91,13 +84,11 @@ static bool barrier_run(struct stream *stream, uint64_t ticket, struct delay *de
     return done;
 }
 
-static bool marker_run(struct marker *marker, struct delay *delay)
-{
+static bool marker_run(struct marker *marker, struct delay *delay) {
     return marker->done || stream_run(marker->stream, marker->ticket, delay);
 }
 
-static bool ready(struct stream *stream, struct op *op, struct delay *delay)
-{
+static bool ready(struct stream *stream, struct op *op, struct delay *delay) {
     if (stream->held || stream->running)
         return false;
     if (!barrier_run(stream, op->ticket, delay))
@@ -119,14 +110,12 @@ static bool ready(struct stream *stream, struct op *op, struct delay *delay)
     return true;
 }
 
-static bool has_address(const struct op *op)
-{
+static bool has_address(const struct op *op) {
     return op->kind != OP_LAUNCH && op->kind != OP_MARK && op->kind != OP_WAIT &&
            op->kind != OP_HOST;
 }
 
-static void pop(struct stream *stream)
-{
+static void pop(struct stream *stream) {
     struct op *op = stream->head;
     stream->head = op->next;
     stream->queued--;
@@ -142,8 +131,7 @@ static void pop(struct stream *stream)
 }
 
 /* Runs the stream's work up to a ticket; false if something has to wait. */
-static bool stream_run(struct stream *stream, uint64_t ticket, struct delay *delay)
-{
+static bool stream_run(struct stream *stream, uint64_t ticket, struct delay *delay) {
     while (stream->head != NULL && stream->head->ticket <= ticket) {
         struct op *op = stream->head;
         uint64_t own = op->ticket;
@@ -161,15 +149,13 @@ static bool stream_run(struct stream *stream, uint64_t ticket, struct delay *del
 
 /* ---- the driver's own thread ---- */
 
-static void timed_wait(pthread_cond_t *condition, uint64_t until_ns)
-{
+static void timed_wait(pthread_cond_t *condition, uint64_t until_ns) {
     struct timespec time = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
     pthread_cond_timedwait(condition, &sim.lock, &time);
 }
 
 /* Runs host-visible work of all streams; false if some is left. */
-static bool run_visible(struct delay *delay)
-{
+static bool run_visible(struct delay *delay) {
     bool done = true;
     for (struct context *context = context_next(NULL); context != NULL;
          context = context_next(context))
@@ -179,8 +165,7 @@ static bool run_visible(struct delay *delay)
     return done;
 }
 
-static void worker_pass(void)
-{
+static void worker_pass(void) {
     struct delay delay = {0};
     queue.wanted = queue.urgent = false;
     queue.walking = true;
@@ -198,8 +183,7 @@ static void worker_pass(void)
         timed_wait(&queue.wake, until);
 }
 
-static void *worker(void *unused)
-{
+static void *worker(void *unused) {
     is_worker = true;
     pthread_mutex_lock(&sim.lock);
     for (;;) {
@@ -212,8 +196,7 @@ static void *worker(void *unused)
     return unused;
 }
 
-static void worker_start(void)
-{
+static void worker_start(void) {
     pthread_condattr_t attributes;
     pthread_t thread;
     sigset_t all, before;
@@ -230,8 +213,7 @@ static void worker_start(void)
     pthread_detach(thread);
 }
 
-static void worker_call(bool urgent)
-{
+static void worker_call(bool urgent) {
     if (!queue.started)
         worker_start();
     if (queue.wanted && (queue.urgent || !urgent))
@@ -243,14 +225,12 @@ static void worker_call(bool urgent)
 
 /* ---- submission ---- */
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
+static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
 /* When an operation submitted now can start on the simulated clock. */
-static uint64_t start_time(struct stream *stream, const struct op *op)
-{
+static uint64_t start_time(struct stream *stream, const struct op *op) {
     uint64_t start = later(now_ns(), stream->timeline_ns);
     struct context *context = stream->context;
     if (op->kind == OP_WAIT)
@@ -264,8 +244,7 @@ static uint64_t start_time(struct stream *stream, const struct op *op)
     return start;
 }
 
-static void set_time(struct stream *stream, struct op *op, uint64_t cost)
-{
+static void set_time(struct stream *stream, struct op *op, uint64_t cost) {
     bool card = sim.config.latency == LATENCY_CARD;
     op->due_ns = 0;
     if (!card && op->kind != OP_MARK)
@@ -278,8 +257,7 @@ static void set_time(struct stream *stream, struct op *op, uint64_t cost)
         op->marker->time_ns = end;
 }
 
-static struct op *op_new(const struct op *from)
-{
+static struct op *op_new(const struct op *from) {
     struct op *op = queue.spare;
     if (op != NULL)
         queue.spare = op->next;
@@ -292,8 +270,7 @@ static struct op *op_new(const struct op *from)
     return op;
 }
 
-static void append(struct stream *stream, struct op *op)
-{
+static void append(struct stream *stream, struct op *op) {
     if (stream->tail != NULL)
         stream->tail->next = op;
     else
@@ -306,8 +283,7 @@ static void append(struct stream *stream, struct op *op)
         stream->context->blocking_pending++;
 }
 
-static void stall(const struct delay *delay)
-{
+static void stall(const struct delay *delay) {
     uint64_t until = delay->wake_ns;
     if (delay->worker)
         worker_call(true);
@@ -320,8 +296,7 @@ static void stall(const struct delay *delay)
 }
 
 /* Keeps a queue from growing without end, unless it is held back for good. */
-static void trim(struct stream *stream)
-{
+static void trim(struct stream *stream) {
     struct delay delay = {0};
     while (stream->queued > QUEUE_KEEP && stream->head != NULL) {
         if (stream_run(stream, stream->head->ticket, &delay))
@@ -333,8 +308,7 @@ static void trim(struct stream *stream)
     }
 }
 
-CUresult queue_submit(struct stream *stream, const struct op *from, uint64_t cost)
-{
+CUresult queue_submit(struct stream *stream, const struct op *from, uint64_t cost) {
     if (capture_blocks(stream))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (stream->capture != NULL)
@@ -356,8 +330,7 @@ CUresult queue_submit(struct stream *stream, const struct op *from, uint64_t cos
 
 /* ---- waiting and asking ---- */
 
-CUresult queue_wait_stream(struct stream *stream)
-{
+CUresult queue_wait_stream(struct stream *stream) {
     struct delay delay = {0};
     struct context *context = stream->context;
     uint64_t ticket = sim.last_ticket;
@@ -376,8 +349,7 @@ CUresult queue_wait_stream(struct stream *stream)
     return context->sticky;
 }
 
-CUresult queue_wait_marker(struct marker *marker)
-{
+CUresult queue_wait_marker(struct marker *marker) {
     struct delay delay = {0};
     struct context *context = marker->context;
     marker_keep(marker);
@@ -390,8 +362,7 @@ CUresult queue_wait_marker(struct marker *marker)
     return context->sticky;
 }
 
-static bool context_run(struct context *context, uint64_t ticket, struct delay *delay)
-{
+static bool context_run(struct context *context, uint64_t ticket, struct delay *delay) {
     bool done = true;
     for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
         if (!stream_run(stream, ticket, delay))
@@ -399,8 +370,7 @@ static bool context_run(struct context *context, uint64_t ticket, struct delay *
     return done;
 }
 
-CUresult queue_wait_context(struct context *context)
-{
+CUresult queue_wait_context(struct context *context) {
     struct delay delay = {0};
     uint64_t ticket = sim.last_ticket;
     while (!context_run(context, ticket, &delay)) {
@@ -411,16 +381,14 @@ CUresult queue_wait_context(struct context *context)
     return context->sticky;
 }
 
-void queue_wait_device(struct device *device)
-{
+void queue_wait_device(struct device *device) {
     for (struct context *context = context_next(NULL); context != NULL;
          context = context_next(context))
         if (context->device == device)
             queue_wait_context(context);
 }
 
-CUresult queue_query_stream(struct stream *stream)
-{
+CUresult queue_query_stream(struct stream *stream) {
     struct delay delay = {0};
     if (stream->context->sticky != CUDA_SUCCESS)
         return stream->context->sticky;
@@ -435,8 +403,7 @@ CUresult queue_query_stream(struct stream *stream)
     return done ? stream->context->sticky : CUDA_ERROR_NOT_READY;
 }
 
-CUresult queue_query_marker(struct marker *marker)
-{
+CUresult queue_query_marker(struct marker *marker) {
     struct delay delay = {0};
     if (marker->done)
         return CUDA_SUCCESS;
@@ -451,8 +418,8 @@ CUresult queue_query_marker(struct marker *marker)
     return done ? context->sticky : CUDA_ERROR_NOT_READY;
 }
 
-static bool stream_uses(const struct stream *stream, uintptr_t base, size_t bytes, uint64_t before)
-{
+static bool stream_uses(const struct stream *stream, uintptr_t base, size_t bytes,
+                        uint64_t before) {
     if (stream->with_address == 0)
         return false;
     for (const struct op *op = stream->head; op != NULL && op->ticket < before; op = op->next)
@@ -461,8 +428,7 @@ static bool stream_uses(const struct stream *stream, uintptr_t base, size_t byte
     return false;
 }
 
-bool queue_uses(uintptr_t base, size_t bytes, const struct stream *except, uint64_t before)
-{
+bool queue_uses(uintptr_t base, size_t bytes, const struct stream *except, uint64_t before) {
     for (struct context *context = context_next(NULL); context != NULL;
          context = context_next(context))
         for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
@@ -471,21 +437,18 @@ bool queue_uses(uintptr_t base, size_t bytes, const struct stream *except, uint6
     return false;
 }
 
-bool queue_is_walked(void)
-{
+bool queue_is_walked(void) {
     return queue.walking;
 }
 
-size_t queue_pending(const struct context *context)
-{
+size_t queue_pending(const struct context *context) {
     size_t count = 0;
     for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
         count += stream->queued;
     return count;
 }
 
-void queue_visible(struct stream *stream)
-{
+void queue_visible(struct stream *stream) {
     if (stream->head != NULL && stream->head->ticket <= stream->visible_ticket)
         worker_call(false);
 }

@@ -2,8 +2,7 @@
  * as the tree, that is some 50 levels for a million ranges. */
 #include "ranges.h"
 
-static uint32_t random_weight(void)
-{
+static uint32_t random_weight(void) {
     static uint32_t state = 2463534242u; /* xorshift32; callers hold the driver's lock. */
     state ^= state << 13;
     state ^= state >> 17;
@@ -11,8 +10,7 @@ static uint32_t random_weight(void)
     return state;
 }
 
-struct range *ranges_floor(struct range *root, uintptr_t address)
-{
+struct range *ranges_floor(struct range *root, uintptr_t address) {
     struct range *best = NULL;
     while (root != NULL) {
         if (root->base <= address) {
@@ -25,8 +23,7 @@ struct range *ranges_floor(struct range *root, uintptr_t address)
     return best;
 }
 
-struct range *ranges_above(struct range *root, uintptr_t address)
-{
+struct range *ranges_above(struct range *root, uintptr_t address) {
     struct range *best = NULL;
     while (root != NULL) {
         if (root->base > address) {
@@ -39,14 +36,12 @@ struct range *ranges_above(struct range *root, uintptr_t address)
     return best;
 }
 
-struct range *ranges_find(struct range *root, uintptr_t address)
-{
+struct range *ranges_find(struct range *root, uintptr_t address) {
     struct range *range = ranges_floor(root, address);
     return range != NULL && address - range->base < range->size_bytes ? range : NULL;
 }
 
-struct range *ranges_overlap(struct range *root, uintptr_t base, size_t size_bytes)
-{
+struct range *ranges_overlap(struct range *root, uintptr_t base, size_t size_bytes) {
     struct range *range = ranges_find(root, base);
     if (range != NULL)
         return range;
@@ -54,8 +49,7 @@ struct range *ranges_overlap(struct range *root, uintptr_t base, size_t size_byt
     return range != NULL && range->base - base < size_bytes ? range : NULL;
 }
 
-static void split(struct range *root, uintptr_t address, struct range **low, struct range **high)
-{
+static void split(struct range *root, uintptr_t address, struct range **low, struct range **high) {
     if (root == NULL) {
         *low = *high = NULL;
     } else if (root->base < address) {
@@ -67,8 +61,7 @@ static void split(struct range *root, uintptr_t address, struct range **low, str
     }
 }
 
-static struct range *merge(struct range *low, struct range *high)
-{
+static struct range *merge(struct range *low, struct range *high) {
     if (low == NULL || high == NULL)
         return low != NULL ? low : high;
     if (low->weight > high->weight) {
@@ -79,8 +72,7 @@ static struct range *merge(struct range *low, struct range *high)
     return high;
 }
 
-void ranges_insert(struct range **root, struct range *range)
-{
+void ranges_insert(struct range **root, struct range *range) {
     range->weight = random_weight();
     while (*root != NULL && (*root)->weight >= range->weight)
         root = range->base < (*root)->base ? &(*root)->left : &(*root)->right;
@@ -88,8 +80,7 @@ void ranges_insert(struct range **root, struct range *range)
     *root = range;
 }
 
-void ranges_remove(struct range **root, struct range *range)
-{
+void ranges_remove(struct range **root, struct range *range) {
     while (*root != range)
         root = range->base < (*root)->base ? &(*root)->left : &(*root)->right;
     *root = merge(range->left, range->right);

@@ -7,18 +7,23 @@
 #include <string.h>
 
 static const char *const names[] = {
-    [OP_LAUNCH] = "kernel",           [OP_COPY] = "copy",
-    [OP_FILL] = "fill",               [OP_MARK] = "event",
-    [OP_WAIT] = "wait",               [OP_HOST] = "host function",
-    [OP_WRITE_VALUE] = "write value", [OP_WAIT_VALUE] = "wait value",
-    [OP_TOUCH] = "touch",             [OP_EXPECT] = "expect",
-    [OP_USE] = "use",                 [OP_POOL_ALLOC] = "pool allocation",
+    [OP_LAUNCH] = "kernel",
+    [OP_COPY] = "copy",
+    [OP_FILL] = "fill",
+    [OP_MARK] = "event",
+    [OP_WAIT] = "wait",
+    [OP_HOST] = "host function",
+    [OP_WRITE_VALUE] = "write value",
+    [OP_WAIT_VALUE] = "wait value",
+    [OP_TOUCH] = "touch",
+    [OP_EXPECT] = "expect",
+    [OP_USE] = "use",
+    [OP_POOL_ALLOC] = "pool allocation",
     [OP_POOL_FREE] = "pool free",
 };
 
 static bool allowed(struct stream *stream, const struct op *op, uintptr_t base, size_t bytes,
-                    bool write)
-{
+                    bool write) {
     struct context *context = stream->context;
     if (bytes == 0 || access_allowed(context->device, base, bytes, write))
         return true;
@@ -29,38 +34,32 @@ static bool allowed(struct stream *stream, const struct op *op, uintptr_t base, 
 }
 
 /* Bytes from the first to the last that a pitched range touches. */
-static size_t span(size_t width, size_t height, size_t depth, size_t pitch, size_t slice)
-{
+static size_t span(size_t width, size_t height, size_t depth, size_t pitch, size_t slice) {
     if (width == 0 || height == 0 || depth == 0)
         return 0;
     return (depth - 1) * slice + (height - 1) * pitch + width;
 }
 
-static size_t copy_to_span(const struct copy_op *copy)
-{
+static size_t copy_to_span(const struct copy_op *copy) {
     return span(copy->width, copy->height, copy->depth, copy->to_pitch, copy->to_slice);
 }
 
-static size_t copy_from_span(const struct copy_op *copy)
-{
+static size_t copy_from_span(const struct copy_op *copy) {
     return span(copy->width, copy->height, copy->depth, copy->from_pitch, copy->from_slice);
 }
 
-static bool moves_data(size_t bytes)
-{
+static bool moves_data(size_t bytes) {
     return sim.config.data_limit_bytes == 0 || bytes <= sim.config.data_limit_bytes;
 }
 
 /* Kernels compute nothing, so what comes back from the device is whatever lay there; small results
  * are read as numbers by real programs, for which zeros are safer (setting D2H_ZERO). */
-static bool delivers_zeros(const struct copy_op *copy, size_t bytes)
-{
+static bool delivers_zeros(const struct copy_op *copy, size_t bytes) {
     return bytes <= sim.config.d2h_zero_bytes && address_is_device(copy->from) &&
            !address_is_device(copy->to);
 }
 
-static void copy_rows(const struct copy_op *copy, bool zeros)
-{
+static void copy_rows(const struct copy_op *copy, bool zeros) {
     static const uint8_t zero = 0;
     uintptr_t source = copy->staged != NULL ? (uintptr_t)copy->staged : copy->from;
     for (size_t z = 0; z < copy->depth; z++)
@@ -74,8 +73,7 @@ static void copy_rows(const struct copy_op *copy, bool zeros)
         }
 }
 
-static void run_copy(struct stream *stream, struct op *op)
-{
+static void run_copy(struct stream *stream, struct op *op) {
     const struct copy_op *copy = &op->copy;
     size_t bytes = copy->width * copy->height * copy->depth;
     if (!allowed(stream, op, copy->to, copy_to_span(copy), true))
@@ -86,8 +84,7 @@ static void run_copy(struct stream *stream, struct op *op)
         copy_rows(copy, delivers_zeros(copy, bytes));
 }
 
-static void run_fill(struct stream *stream, struct op *op)
-{
+static void run_fill(struct stream *stream, struct op *op) {
     const struct fill_op *fill = &op->fill;
     if (!allowed(stream, op, fill->to, span(fill->width, fill->height, 1, fill->pitch, 0), true))
         return;
@@ -97,15 +94,13 @@ static void run_fill(struct stream *stream, struct op *op)
         bytes_fill(fill->to + y * fill->pitch, &fill->value, fill->value_bytes, fill->width);
 }
 
-static uint64_t read_value(uintptr_t address, unsigned bytes)
-{
+static uint64_t read_value(uintptr_t address, unsigned bytes) {
     uint64_t value = 0;
     bytes_copy((uintptr_t)&value, address, bytes);
     return value;
 }
 
-bool op_is_ready(const struct op *op)
-{
+bool op_is_ready(const struct op *op) {
     const struct value_op *wait = &op->value;
     uint64_t mask = wait->value_bytes == 4 ? UINT32_MAX : UINT64_MAX;
     uint64_t now = read_value(wait->address, wait->value_bytes);
@@ -122,16 +117,14 @@ bool op_is_ready(const struct op *op)
     }
 }
 
-static void run_write_value(struct stream *stream, struct op *op)
-{
+static void run_write_value(struct stream *stream, struct op *op) {
     const struct value_op *write = &op->value;
     if (allowed(stream, op, write->address, write->value_bytes, true))
         bytes_copy(write->address, (uintptr_t)&write->value, write->value_bytes);
     queue_changed();
 }
 
-static void run_touch(struct stream *stream, struct op *op)
-{
+static void run_touch(struct stream *stream, struct op *op) {
     const struct touch_op *touch = &op->touch;
     if (!allowed(stream, op, touch->address, touch->bytes, touch->write))
         return;
@@ -146,8 +139,7 @@ static void run_touch(struct stream *stream, struct op *op)
 }
 
 /* Runs on the driver's own thread, without the lock. */
-static void run_host(struct stream *stream, struct op *op)
-{
+static void run_host(struct stream *stream, struct op *op) {
     struct host_op host = op->host;
     CUresult status = stream->context->sticky;
     pthread_mutex_unlock(&sim.lock);
@@ -162,8 +154,7 @@ static void run_host(struct stream *stream, struct op *op)
 }
 
 /* The program must have made all other streams finish with the memory before this point. */
-static void run_pool_free(struct stream *stream, struct op *op)
-{
+static void run_pool_free(struct stream *stream, struct op *op) {
     const struct touch_op *range = &op->touch;
     if (queue_uses(range->address, range->bytes, stream, op->ticket))
         sim_fault("%zu bytes at %#zx are freed in stream %llu while work in another stream that "
@@ -171,8 +162,7 @@ static void run_pool_free(struct stream *stream, struct op *op)
                   range->bytes, (size_t)range->address, stream->id);
 }
 
-static void run_memory(struct stream *stream, struct op *op)
-{
+static void run_memory(struct stream *stream, struct op *op) {
     switch (op->kind) {
     case OP_COPY:
         run_copy(stream, op);
@@ -193,8 +183,7 @@ static void run_memory(struct stream *stream, struct op *op)
     }
 }
 
-void op_run(struct stream *stream, struct op *op)
-{
+void op_run(struct stream *stream, struct op *op) {
     if (op->kind == OP_MARK)
         op->marker->done = true;
     else if (op->kind == OP_HOST)
@@ -205,21 +194,18 @@ void op_run(struct stream *stream, struct op *op)
         run_memory(stream, op);
 }
 
-void op_release(struct op *op)
-{
+void op_release(struct op *op) {
     if (op->kind == OP_MARK || op->kind == OP_WAIT)
         marker_drop(op->marker);
     if (op->kind == OP_COPY)
         free(op->copy.staged);
 }
 
-static bool overlap(uintptr_t a, size_t a_bytes, uintptr_t b, size_t b_bytes)
-{
+static bool overlap(uintptr_t a, size_t a_bytes, uintptr_t b, size_t b_bytes) {
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-bool op_touches(const struct op *op, uintptr_t base, size_t bytes)
-{
+bool op_touches(const struct op *op, uintptr_t base, size_t bytes) {
     const struct copy_op *copy = &op->copy;
     const struct fill_op *fill = &op->fill;
     switch (op->kind) {

@@ -13,8 +13,7 @@ static struct {
     struct range *holes;   /* Parts of it that nobody has. */
 } space;
 
-static struct range *range_new(struct range **root, uintptr_t base, size_t bytes)
-{
+static struct range *range_new(struct range **root, uintptr_t base, size_t bytes) {
     struct range *range = calloc(1, sizeof *range);
     if (range == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
@@ -24,16 +23,14 @@ static struct range *range_new(struct range **root, uintptr_t base, size_t bytes
     return range;
 }
 
-static void hole_delete(struct range *hole)
-{
+static void hole_delete(struct range *hole) {
     ranges_remove(&space.holes, hole);
     free(hole);
 }
 
 /* The first page of a region is never given out: an address just below an allocation is the
  * device's as well. */
-static bool region_add(size_t bytes)
-{
+static bool region_add(size_t bytes) {
     size_t wanted = bytes + 2 * PAGE_BYTES;
     if (wanted < REGION_BYTES)
         wanted = REGION_BYTES;
@@ -52,8 +49,7 @@ static bool region_add(size_t bytes)
 }
 
 /* Cuts [base, base + bytes) out of a hole that contains it. */
-static void hole_cut(struct range *hole, uintptr_t base, size_t bytes)
-{
+static void hole_cut(struct range *hole, uintptr_t base, size_t bytes) {
     uintptr_t hole_end = hole->base + hole->size_bytes;
     uintptr_t end = base + bytes;
     if (base > hole->base)
@@ -64,8 +60,7 @@ static void hole_cut(struct range *hole, uintptr_t base, size_t bytes)
         range_new(&space.holes, end, hole_end - end);
 }
 
-static uintptr_t take_from_holes(size_t bytes, size_t alignment)
-{
+static uintptr_t take_from_holes(size_t bytes, size_t alignment) {
     struct range *hole = ranges_above(space.holes, 0);
     for (; hole != NULL; hole = ranges_above(space.holes, hole->base)) {
         uintptr_t base = ALIGN_UP(hole->base, alignment);
@@ -78,8 +73,7 @@ static uintptr_t take_from_holes(size_t bytes, size_t alignment)
     return 0;
 }
 
-uintptr_t space_take(size_t bytes, size_t alignment)
-{
+uintptr_t space_take(size_t bytes, size_t alignment) {
     bytes = ALIGN_UP(bytes, PAGE_BYTES);
     alignment = alignment > PAGE_BYTES ? alignment : PAGE_BYTES;
     if (bytes == 0 || bytes > (size_t)1 << 46 || alignment > (size_t)1 << 40)
@@ -90,8 +84,7 @@ uintptr_t space_take(size_t bytes, size_t alignment)
     return base;
 }
 
-uintptr_t space_take_at(uintptr_t hint, size_t bytes)
-{
+uintptr_t space_take_at(uintptr_t hint, size_t bytes) {
     bytes = ALIGN_UP(bytes, PAGE_BYTES);
     struct range *hole = ranges_find(space.holes, hint);
     if (hint % PAGE_BYTES != 0 || hole == NULL || hole->base + hole->size_bytes - hint < bytes)
@@ -100,8 +93,7 @@ uintptr_t space_take_at(uintptr_t hint, size_t bytes)
     return hint;
 }
 
-void space_give_back(uintptr_t base, size_t bytes)
-{
+void space_give_back(uintptr_t base, size_t bytes) {
     bytes = ALIGN_UP(bytes, PAGE_BYTES);
     struct range *before = base > 0 ? ranges_floor(space.holes, base - 1) : NULL;
     struct range *after = ranges_floor(space.holes, base + bytes);
@@ -115,7 +107,6 @@ void space_give_back(uintptr_t base, size_t bytes)
         range_new(&space.holes, base, bytes);
 }
 
-bool space_owns(uintptr_t address)
-{
+bool space_owns(uintptr_t address) {
     return ranges_find(space.regions, address) != NULL;
 }

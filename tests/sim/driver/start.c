@@ -21,25 +21,21 @@ static _Thread_local struct {
     bool in_callback;
 } thread;
 
-static void before_fork(void)
-{
+static void before_fork(void) {
     pthread_mutex_lock(&sim.lock);
 }
 
-static void after_fork_parent(void)
-{
+static void after_fork_parent(void) {
     pthread_mutex_unlock(&sim.lock);
 }
 
-static void after_fork_child(void)
-{
+static void after_fork_child(void) {
     pthread_mutex_init(&sim.lock, NULL);
     if (sim.initialised)
         atomic_store(&state.forked, true);
 }
 
-static void set_up(void)
-{
+static void set_up(void) {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -49,8 +45,7 @@ static void set_up(void)
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
-static CUresult check(enum need need)
-{
+static CUresult check(enum need need) {
     if (need == NEED_NOTHING)
         return CUDA_SUCCESS;
     if (!sim.initialised)
@@ -65,8 +60,7 @@ static CUresult check(enum need need)
     return context->sticky;
 }
 
-CUresult sim_begin(enum need need)
-{
+CUresult sim_begin(enum need need) {
     pthread_once(&state.once, set_up);
     if (need != NEED_NOTHING && atomic_load_explicit(&state.forked, memory_order_relaxed))
         return CUDA_ERROR_NOT_INITIALIZED;
@@ -79,8 +73,7 @@ CUresult sim_begin(enum need need)
     return result;
 }
 
-CUresult sim_end(const char *function, CUresult result)
-{
+CUresult sim_end(const char *function, CUresult result) {
     pthread_mutex_unlock(&sim.lock);
     bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     if (sim.config.log_level >= (failed ? 1 : 2))
@@ -88,25 +81,21 @@ CUresult sim_end(const char *function, CUresult result)
     return result;
 }
 
-bool sim_per_thread_default(bool enabled)
-{
+bool sim_per_thread_default(bool enabled) {
     bool before = thread.per_thread_default;
     thread.per_thread_default = enabled;
     return before;
 }
 
-bool sim_default_stream_is_per_thread(void)
-{
+bool sim_default_stream_is_per_thread(void) {
     return thread.per_thread_default;
 }
 
-void sim_in_callback(bool inside)
-{
+void sim_in_callback(bool inside) {
     thread.in_callback = inside;
 }
 
-static CUresult initialise(void)
-{
+static CUresult initialise(void) {
     for (int i = 0; i < sim.config.devices; i++) {
         struct device *device = &sim.devices[i];
         device->ordinal = i;
@@ -121,8 +110,7 @@ static CUresult initialise(void)
     return CUDA_SUCCESS;
 }
 
-CUresult cuInit(unsigned flags)
-{
+CUresult cuInit(unsigned flags) {
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_NOTHING);
@@ -136,8 +124,7 @@ CUresult cuInit(unsigned flags)
     END(result);
 }
 
-CUresult cuDriverGetVersion(int *version)
-{
+CUresult cuDriverGetVersion(int *version) {
     if (version == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_NOTHING);

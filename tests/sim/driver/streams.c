@@ -21,8 +21,7 @@ static struct {
     unsigned dying;
 } streams = {.once = PTHREAD_ONCE_INIT};
 
-struct stream *stream_new(struct context *context, unsigned flags, int priority)
-{
+struct stream *stream_new(struct context *context, unsigned flags, int priority) {
     struct stream *stream = calloc(1, sizeof *stream);
     if (stream == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
@@ -37,13 +36,11 @@ struct stream *stream_new(struct context *context, unsigned flags, int priority)
     return stream;
 }
 
-bool stream_is_blocking(const struct stream *stream)
-{
+bool stream_is_blocking(const struct stream *stream) {
     return !stream->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
 }
 
-static void stream_free(struct stream *stream)
-{
+static void stream_free(struct stream *stream) {
     struct stream **link = &stream->context->streams;
     while (*link != stream)
         link = &(*link)->next;
@@ -52,8 +49,7 @@ static void stream_free(struct stream *stream)
     free(stream);
 }
 
-static void reap_context(struct context *context)
-{
+static void reap_context(struct context *context) {
     struct stream *stream = context->streams;
     while (stream != NULL) {
         struct stream *next = stream->next;
@@ -65,8 +61,7 @@ static void reap_context(struct context *context)
     }
 }
 
-void streams_reap(void)
-{
+void streams_reap(void) {
     if (streams.dying == 0 || queue_is_walked())
         return;
     for (struct context *context = context_next(NULL); context != NULL;
@@ -74,8 +69,7 @@ void streams_reap(void)
         reap_context(context);
 }
 
-void stream_destroy(struct stream *stream)
-{
+void stream_destroy(struct stream *stream) {
     if (stream->dying)
         return;
     if (stream->handle != NULL)
@@ -89,8 +83,7 @@ void stream_destroy(struct stream *stream)
     streams_reap();
 }
 
-void streams_drop_context(struct context *context)
-{
+void streams_drop_context(struct context *context) {
     struct stream *stream = context->streams;
     while (stream != NULL) {
         struct stream *next = stream->next;
@@ -102,8 +95,7 @@ void streams_drop_context(struct context *context)
 
 /* ---- the per-thread default stream ---- */
 
-static void thread_ends(void *list)
-{
+static void thread_ends(void *list) {
     pthread_mutex_lock(&sim.lock);
     struct own_stream *own = list;
     while (own != NULL) {
@@ -116,13 +108,11 @@ static void thread_ends(void *list)
     pthread_mutex_unlock(&sim.lock);
 }
 
-static void make_key(void)
-{
+static void make_key(void) {
     pthread_key_create(&streams.key, thread_ends);
 }
 
-static struct stream *own_stream(struct context *context)
-{
+static struct stream *own_stream(struct context *context) {
     pthread_once(&streams.once, make_key);
     struct own_stream *list = pthread_getspecific(streams.key);
     for (struct own_stream *own = list; own != NULL; own = own->next)
@@ -136,11 +126,10 @@ static struct stream *own_stream(struct context *context)
     return own->stream;
 }
 
-struct stream *stream_of(CUstream handle)
-{
+struct stream *stream_of(CUstream handle) {
     struct context *context = context_current();
-    bool default_stream = handle == NULL || handle == CU_STREAM_LEGACY ||
-                          handle == CU_STREAM_PER_THREAD;
+    bool default_stream =
+        handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
     if (!default_stream)
         return handle_get((uintptr_t)handle, HANDLE_STREAM);
     if (context == NULL || !context->alive)
@@ -153,8 +142,7 @@ struct stream *stream_of(CUstream handle)
 /* ---- public calls ---- */
 
 /* Takes the lock and finds the stream; every call on a stream begins so. */
-static CUresult begin_stream(CUstream handle, struct stream **stream)
-{
+static CUresult begin_stream(CUstream handle, struct stream **stream) {
     CUresult result = sim_begin(NEED_CONTEXT);
     if (result != CUDA_SUCCESS)
         return result;
@@ -171,8 +159,7 @@ static CUresult begin_stream(CUstream handle, struct stream **stream)
     if (begin_result != CUDA_SUCCESS)                                                              \
     return begin_result
 
-CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
-{
+CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
     if (out == NULL || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -183,13 +170,11 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuStreamCreate(CUstream *out, unsigned flags)
-{
+CUresult cuStreamCreate(CUstream *out, unsigned flags) {
     return cuStreamCreateWithPriority(out, flags, 0);
 }
 
-CUresult cuStreamDestroy_v2(CUstream handle)
-{
+CUresult cuStreamDestroy_v2(CUstream handle) {
     BEGIN(NEED_INIT);
     struct stream *stream = handle_get((uintptr_t)handle, HANDLE_STREAM);
     if (stream == NULL) {
@@ -200,8 +185,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuStreamSynchronize(CUstream handle)
-{
+CUresult cuStreamSynchronize(CUstream handle) {
     BEGIN_STREAM(handle, stream);
     CUresult result = capture_forbids_stream(stream);
     if (result == CUDA_SUCCESS)
@@ -209,8 +193,7 @@ CUresult cuStreamSynchronize(CUstream handle)
     END(result);
 }
 
-CUresult cuStreamQuery(CUstream handle)
-{
+CUresult cuStreamQuery(CUstream handle) {
     BEGIN_STREAM(handle, stream);
     CUresult result = capture_forbids_stream(stream);
     if (result == CUDA_SUCCESS)
@@ -218,8 +201,7 @@ CUresult cuStreamQuery(CUstream handle)
     END(result);
 }
 
-CUresult cuStreamGetPriority(CUstream handle, int *priority)
-{
+CUresult cuStreamGetPriority(CUstream handle, int *priority) {
     if (priority == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN_STREAM(handle, stream);
@@ -227,8 +209,7 @@ CUresult cuStreamGetPriority(CUstream handle, int *priority)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuStreamGetFlags(CUstream handle, unsigned *flags)
-{
+CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
     if (flags == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN_STREAM(handle, stream);
@@ -236,8 +217,7 @@ CUresult cuStreamGetFlags(CUstream handle, unsigned *flags)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
-{
+CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
     if (id == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN_STREAM(handle, stream);
@@ -245,8 +225,7 @@ CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuStreamGetDevice(CUstream handle, CUdevice *device)
-{
+CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
     if (device == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN_STREAM(handle, stream);
@@ -254,8 +233,7 @@ CUresult cuStreamGetDevice(CUstream handle, CUdevice *device)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
-{
+CUresult cuStreamGetCtx(CUstream handle, CUcontext *context) {
     if (context == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN_STREAM(handle, stream);
@@ -263,8 +241,7 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     BEGIN(NEED_CONTEXT);
     if (least != NULL)
         *least = LEAST_PRIORITY;
@@ -273,8 +250,8 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t bytes, unsigned flags)
-{
+CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t bytes,
+                                unsigned flags) {
     (void)bytes;
     (void)flags;
     BEGIN_STREAM(handle, stream);
@@ -283,30 +260,27 @@ CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t byt
     END(block != NULL && block_is_host(block) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-static CUresult submit_host(CUstream handle, const struct host_op *host)
-{
+static CUresult submit_host(CUstream handle, const struct host_op *host) {
     BEGIN_STREAM(handle, stream);
     struct op op = {.kind = OP_HOST, .visible = true, .host = *host};
     END(queue_submit(stream, &op, 0));
 }
 
-CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
-{
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data) {
     if (function == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     return submit_host(handle, &(struct host_op){.function = function, .data = data});
 }
 
-CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data, unsigned flags)
-{
+CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data,
+                             unsigned flags) {
     if (callback == NULL || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     return submit_host(handle,
                        &(struct host_op){.callback = callback, .handle = handle, .data = data});
 }
 
-static int hold(CUstream handle, bool held)
-{
+static int hold(CUstream handle, bool held) {
     BEGIN_STREAM(handle, stream);
     stream->held = held;
     if (stream->visible_ticket != 0)
@@ -315,12 +289,10 @@ static int hold(CUstream handle, bool held)
     END(CUDA_SUCCESS);
 }
 
-int simgpu_hold(CUstream handle)
-{
+int simgpu_hold(CUstream handle) {
     return hold(handle, true);
 }
 
-int simgpu_release(CUstream handle)
-{
+int simgpu_release(CUstream handle) {
     return hold(handle, false);
 }

@@ -10,30 +10,24 @@ struct reservation {
     struct range at; /* Must be first. */
 };
 
-static struct {
-    struct range *reservations;
-} vmm;
+static struct { struct range *reservations; } vmm;
 
-static struct reservation *reservation_find(uintptr_t address)
-{
+static struct reservation *reservation_find(uintptr_t address) {
     return (struct reservation *)ranges_find(vmm.reservations, address);
 }
 
-static bool is_multiple(size_t value)
-{
+static bool is_multiple(size_t value) {
     return value % PAGE_BYTES == 0;
 }
 
 /* Changing what queued work sees is an error on a card only when the work meets it; it is reported
  * here as well, where the mistake is made. */
-static void check_idle(const char *call, uintptr_t base, size_t bytes)
-{
+static void check_idle(const char *call, uintptr_t base, size_t bytes) {
     if (queue_uses(base, bytes, NULL, UINT64_MAX))
         sim_fault("%s of %zu bytes at %#zx while queued work uses them", call, bytes, (size_t)base);
 }
 
-static CUresult refuse(const char *call, uintptr_t base, size_t bytes, const char *why)
-{
+static CUresult refuse(const char *call, uintptr_t base, size_t bytes, const char *why) {
     sim_fault("%s of %zu bytes at %#zx: %s", call, bytes, (size_t)base, why);
     return CUDA_ERROR_INVALID_VALUE;
 }
@@ -41,8 +35,7 @@ static CUresult refuse(const char *call, uintptr_t base, size_t bytes, const cha
 /* ---- reservations ---- */
 
 CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
-                             unsigned long long flags)
-{
+                             unsigned long long flags) {
     bool power = (alignment & (alignment - 1)) == 0;
     if (out == NULL || bytes == 0 || !is_multiple(bytes) || !power || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -62,8 +55,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, C
     END(CUDA_SUCCESS);
 }
 
-static CUresult address_free(uintptr_t base, size_t bytes)
-{
+static CUresult address_free(uintptr_t base, size_t bytes) {
     struct reservation *reservation = reservation_find(base);
     if (reservation == NULL || reservation->at.base != base || reservation->at.size_bytes != bytes)
         return refuse("cuMemAddressFree", base, bytes, "no such reservation");
@@ -75,8 +67,7 @@ static CUresult address_free(uintptr_t base, size_t bytes)
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes)
-{
+CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes) {
     BEGIN(NEED_INIT);
     END(address_free(base, bytes));
 }
@@ -84,8 +75,7 @@ CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes)
 /* ---- handles ---- */
 
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-                                       CUmemAllocationGranularity_flags option)
-{
+                                       CUmemAllocationGranularity_flags option) {
     if (granularity == NULL || prop == NULL || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
         return CUDA_ERROR_INVALID_VALUE;
     if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -95,8 +85,7 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
     END(CUDA_SUCCESS);
 }
 
-static CUresult check_prop(const CUmemAllocationProp *prop)
-{
+static CUresult check_prop(const CUmemAllocationProp *prop) {
     if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -109,8 +98,7 @@ static CUresult check_prop(const CUmemAllocationProp *prop)
 }
 
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes,
-                       const CUmemAllocationProp *prop)
-{
+                       const CUmemAllocationProp *prop) {
     CUresult result = check_prop(prop);
     if (result != CUDA_SUCCESS)
         return result;
@@ -132,22 +120,19 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes,
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
-                     const CUmemAllocationProp *prop, unsigned long long flags)
-{
+                     const CUmemAllocationProp *prop, unsigned long long flags) {
     if (out == NULL || prop == NULL || bytes == 0 || !is_multiple(bytes) || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
     END(create(out, bytes, prop));
 }
 
-static struct phys *phys_of(CUmemGenericAllocationHandle handle)
-{
+static struct phys *phys_of(CUmemGenericAllocationHandle handle) {
     struct phys *phys = handle_get((uintptr_t)handle, HANDLE_PHYSICAL);
     return phys != NULL && phys->handles > 0 ? phys : NULL;
 }
 
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
-{
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     BEGIN(NEED_INIT);
     if (phys_of(handle) != NULL)
         latency_pass(COST_RELEASE, (size_t)phys_of(handle)->page_count * PAGE_BYTES);
@@ -161,8 +146,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     END(CUDA_SUCCESS);
 }
 
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
-{
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -175,8 +159,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *ad
 }
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
-                                                CUmemGenericAllocationHandle handle)
-{
+                                                CUmemGenericAllocationHandle handle) {
     if (prop == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -189,8 +172,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 
 /* ---- mappings ---- */
 
-static CUresult check_map(uintptr_t base, size_t bytes, const struct phys *phys)
-{
+static CUresult check_map(uintptr_t base, size_t bytes, const struct phys *phys) {
     struct reservation *reservation = reservation_find(base);
     if (phys == NULL)
         return refuse("cuMemMap", base, bytes, "the handle is unknown or released");
@@ -198,8 +180,7 @@ static CUresult check_map(uintptr_t base, size_t bytes, const struct phys *phys)
         return refuse("cuMemMap", base, bytes, "not a multiple of the granularity");
     if (bytes != (size_t)phys->page_count * PAGE_BYTES)
         return refuse("cuMemMap", base, bytes, "not the size of the handle");
-    if (reservation == NULL ||
-        base - reservation->at.base + bytes > reservation->at.size_bytes)
+    if (reservation == NULL || base - reservation->at.base + bytes > reservation->at.size_bytes)
         return refuse("cuMemMap", base, bytes, "not within one reservation");
     if (block_overlap(base, bytes) != NULL)
         return refuse("cuMemMap", base, bytes, "something is mapped there already");
@@ -207,8 +188,7 @@ static CUresult check_map(uintptr_t base, size_t bytes, const struct phys *phys)
 }
 
 CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
-                  CUmemGenericAllocationHandle handle, unsigned long long flags)
-{
+                  CUmemGenericAllocationHandle handle, unsigned long long flags) {
     BEGIN(NEED_INIT);
     latency_pass(COST_MAP, bytes);
     struct phys *phys = phys_of(handle);
@@ -227,8 +207,7 @@ CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
 }
 
 /* Is [base, base + bytes) exactly a row of whole mappings without a gap? */
-static bool whole_mappings(uintptr_t base, size_t bytes)
-{
+static bool whole_mappings(uintptr_t base, size_t bytes) {
     uintptr_t end = base + bytes;
     while (base < end) {
         struct block *block = block_find(base);
@@ -239,16 +218,14 @@ static bool whole_mappings(uintptr_t base, size_t bytes)
     return base == end;
 }
 
-static void unmap(struct block *block)
-{
+static void unmap(struct block *block) {
     struct phys *phys = block->phys;
     block_delete(block);
     phys->mappings--;
     phys_give_back(phys);
 }
 
-CUresult cuMemUnmap(CUdeviceptr base, size_t bytes)
-{
+CUresult cuMemUnmap(CUdeviceptr base, size_t bytes) {
     BEGIN(NEED_INIT);
     latency_pass(COST_UNMAP, bytes);
     if (bytes == 0 || !whole_mappings(base, bytes))
@@ -263,8 +240,7 @@ CUresult cuMemUnmap(CUdeviceptr base, size_t bytes)
     END(CUDA_SUCCESS);
 }
 
-static CUresult check_descriptors(const CUmemAccessDesc *list, size_t count)
-{
+static CUresult check_descriptors(const CUmemAccessDesc *list, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (list[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
             return CUDA_ERROR_NOT_SUPPORTED;
@@ -278,16 +254,15 @@ static CUresult check_descriptors(const CUmemAccessDesc *list, size_t count)
     return CUDA_SUCCESS;
 }
 
-static bool takes_away(const struct block *block, const CUmemAccessDesc *list, size_t count)
-{
+static bool takes_away(const struct block *block, const CUmemAccessDesc *list, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (block->access[list[i].location.id] & ~(unsigned)list[i].flags)
             return true;
     return false;
 }
 
-static CUresult set_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *list, size_t count)
-{
+static CUresult set_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *list,
+                           size_t count) {
     CUresult result = check_descriptors(list, count);
     if (result != CUDA_SUCCESS)
         return result;
@@ -304,8 +279,7 @@ static CUresult set_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemSetAccess(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *list, size_t count)
-{
+CUresult cuMemSetAccess(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *list, size_t count) {
     if (list == NULL || count == 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -313,8 +287,8 @@ CUresult cuMemSetAccess(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *l
     END(set_access(base, bytes, list, count));
 }
 
-CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr base)
-{
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                        CUdeviceptr base) {
     if (flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
@@ -327,8 +301,7 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 }
 
 /* Takes away all mappings and handles of a device, when it is reset. */
-void vmm_sweep(struct device *device)
-{
+void vmm_sweep(struct device *device) {
     struct block *block = block_first();
     while (block != NULL) {
         struct block *next = block_next(block);
