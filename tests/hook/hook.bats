@@ -6,6 +6,7 @@ setup() {
     hook=$root/build/hook
     scratch=$BATS_TEST_TMPDIR
     export VRAMGC_OUT=$scratch/run.vramgc
+    export VRAMGC_SAMPLE=1h # the ticker adds what a pool keeps, whenever it looks: not in the middle of a check
     unset "${!SIMGPU_@}" 2>/dev/null || true
 }
 
