@@ -87,8 +87,12 @@ static bool take_flag(struct run *run, const struct args *args, int index) {
 
 static bool read_command_line(struct run *run, int argc, char **argv) {
     struct flag flags[SETTINGS_MAX];
-    struct args args = {.argc = argc, .argv = argv, .flags = flags, .stop_at_operand = true,
-                        .command = "run", .next = 1};
+    struct args args = {.argc = argc,
+                        .argv = argv,
+                        .flags = flags,
+                        .stop_at_operand = true,
+                        .command = "run",
+                        .next = 1};
     args.flag_count = settings_flags(flags, run_flags, run_flag_count);
     for (int index; (index = args_next(&args)) != ARGS_END;)
         if (index == ARGS_BAD || !take_flag(run, &args, index))
@@ -109,8 +113,7 @@ static bool choose_allocator(struct run *run) {
             preload_allocator(run->allocator, run->allocator_path, sizeof run->allocator_path))
             return true;
         complain("--malloc %s: the library is not installed (Debian: %s)", run->allocator,
-                 strcmp(run->allocator, "jemalloc") == 0 ? "libjemalloc2"
-                                                         : "libtcmalloc-minimal4");
+                 strcmp(run->allocator, "jemalloc") == 0 ? "libjemalloc2" : "libtcmalloc-minimal4");
         return false;
     }
     if ((!existing || !*existing) && preload_script_adds_tcmalloc(run->command) &&
@@ -206,8 +209,8 @@ static void say_nothing_seen(const struct run *run) {
 
 static void write_summary(const struct run *run, const struct runfiles *files,
                           const struct launch_facts *facts) {
-    const struct summary_style style = {.only_verdict = run->quiet, .most_rows = 8,
-                                        .next_commands = true};
+    const struct summary_style style = {
+        .only_verdict = run->quiet, .most_rows = 8, .next_commands = true};
     fputc('\n', stderr);
     summary_write(stderr, files->records, files->count, facts, &style);
 }
