@@ -25,7 +25,7 @@ struct device {
     _Atomic uint64_t held_then_bytes; /* held_bytes at that moment */
     _Atomic bool expandable;          /* PyTorch has mapped memory itself */
     _Atomic bool asked;               /* vramgc_reclaim was called */
-    _Atomic bool unfinished;         /* a refusal gave back only a part of what is releasable */
+    _Atomic bool unfinished;          /* a refusal gave back only a part of what is releasable */
     _Atomic bool wanted;              /* a reclaim was due where it could not be done */
     atomic_int verdict;               /* why it could not: enum soft_oom */
     _Atomic bool ready;
@@ -46,6 +46,9 @@ void devices_forget(void);
 
 /* Copies the heap's figures into the file; the device's lock must be held. */
 void device_publish(struct device *device);
+
+/* The same after a block event, which changes neither what is reserved nor the segments. */
+void device_publish_blocks(struct device *device);
 
 /* Asks the driver for free and total. False when that failed. */
 bool device_read_memory(struct device *device);
