@@ -91,8 +91,12 @@ $(HOOK)/own_names: $(HOOK)/own_names.o $(HOOK)/check.o $(HOOK)/own/libcuda.so.1
 	@echo "  LINK $@"
 	@$(CC) -o $@ $(filter %.o,$^)
 
+$(HOOK)/libno_thread.so: tests/hook/no_thread.c tests/hook/hook.mk
+	@mkdir -p $(@D)
+	@$(CC) -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $< -ldl
+
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices libno_thread.so)
 
 hook-check: hook build/libvramgc.so sim
 	@bats tests/hook/hook.bats
