@@ -143,6 +143,42 @@ static void another_stream_waits_for_the_free(void **state) {
     ok(cuMemPoolDestroy(pool));
 }
 
+/* A stream that waits for an event behind the free may have the memory before the free has run. */
+static void events_and_the_default_stream_give_order(void **state) {
+    (void)state;
+    CUmemoryPool pool = new_pool();
+    CUevent event;
+    CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream blocking = new_stream(CU_STREAM_DEFAULT);
+    ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CUdeviceptr first = take_from(pool, 32 * MIB, a);
+    ok(simgpu_touch(a, first, 16, 1));
+    ok(cuEventRecord(event, a)); /* Before the free: no order. */
+    ok(cuMemFreeAsync(first, a));
+    ok(cuStreamWaitEvent(b, event, 0));
+    CUdeviceptr second = take_from(pool, 32 * MIB, b);
+    assert_int_not_equal(second, first);
+    ok(cuMemFreeAsync(second, a));
+    ok(cuEventRecord(event, a));
+    ok(cuStreamWaitEvent(blocking, event, 0));
+    CUdeviceptr third = take_from(pool, 32 * MIB, blocking);
+    assert_true(third == first || third == second);
+    ok(simgpu_touch(blocking, third, 16, 2));
+    ok(simgpu_expect(blocking, third, 16, 2));
+    ok(cuMemFreeAsync(third, blocking));
+    CUdeviceptr fourth = take_from(pool, 32 * MIB, NULL);
+    assert_int_equal(fourth, third);
+    int off = 0;
+    ok(cuMemFreeAsync(fourth, NULL));
+    ok(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &off));
+    assert_int_equal(reserved(pool), 64 * MIB);
+    CUdeviceptr fifth = take_from(pool, 32 * MIB, blocking);
+    assert_int_equal(reserved(pool), 96 * MIB);
+    ok(cuMemFreeAsync(fifth, blocking));
+    ok(cuCtxSynchronize());
+    ok(cuMemPoolDestroy(pool));
+}
+
 /* When nothing else is left, the stream is made to wait for the other's free. */
 static void the_last_memory_is_reused_with_a_dependency(void **state) {
     (void)state;
@@ -295,6 +331,7 @@ int main(void) {
         device_test(trimming_spares_what_is_in_flight),
         device_test(a_stream_reuses_its_own_at_once),
         device_test(another_stream_waits_for_the_free),
+        device_test(events_and_the_default_stream_give_order),
         device_test(the_last_memory_is_reused_with_a_dependency),
         device_test(plain_allocation_makes_pools_give_way),
         device_test(neighbours_merge),

@@ -16,8 +16,9 @@
 
 #include "config.h"
 
-#define PAGE_BYTES ((size_t)2 << 20) /* Physical page and mapping granularity, as on real cards.   \
-                                      */
+#define PAGE_BYTES                                                                                 \
+    ((size_t)2 << 20) /* Physical page and mapping granularity, as on real cards.                  \
+                       */
 #define ALIGN_UP(value, step) (((value) + (step)-1) / (step) * (step))
 
 struct stream;

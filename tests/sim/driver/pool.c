@@ -271,7 +271,9 @@ static bool usable(const struct pool *pool, const struct piece *piece,
                    const struct stream *stream) {
     if (piece->marker == NULL || piece->stream_id == stream->id)
         return true;
-    return pool->reuse[REUSE_OPPORTUNISTIC] && piece->marker->done;
+    if (piece->marker->done)
+        return pool->reuse[REUSE_OPPORTUNISTIC];
+    return pool->reuse[REUSE_FOLLOW] && stream_follows(stream, piece->marker);
 }
 
 /* The smallest free piece that is large enough; with ordered = false also one whose free has not
@@ -279,10 +281,14 @@ static bool usable(const struct pool *pool, const struct piece *piece,
 static struct piece *best_fit(struct pool *pool, const struct stream *stream, size_t bytes,
                               bool ordered) {
     struct piece *best = NULL;
-    for (struct piece *piece = pool->free_pieces; piece != NULL; piece = piece->next_free)
-        if (piece->bytes >= bytes && (best == NULL || piece->bytes < best->bytes) &&
-            (!ordered || usable(pool, piece, stream)))
+    for (struct piece *piece = pool->free_pieces; piece != NULL; piece = piece->next_free) {
+        if (piece->bytes < bytes || (ordered && !usable(pool, piece, stream)))
+            continue;
+        if (best == NULL || piece->bytes < best->bytes)
             best = piece;
+        if (best->bytes == bytes)
+            break;
+    }
     return best;
 }
 
@@ -337,8 +343,11 @@ CUresult pool_allocate(struct pool *pool, struct stream *stream, size_t bytes, s
         return CUDA_ERROR_INVALID_VALUE;
     if (rounded > sim.config.mem_bytes || device_refuses(pool->device))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    tidy(pool);
     struct piece *piece = best_fit(pool, stream, rounded, true);
+    if (piece == NULL) {
+        tidy(pool);
+        piece = best_fit(pool, stream, rounded, true);
+    }
     if (piece == NULL)
         piece = grow(pool, rounded);
     if (piece == NULL)
