@@ -70,6 +70,10 @@ class BringUp(unittest.TestCase):
             self.assertEqual(functional.interpolate(image, scale_factor=2).shape, (2, 320, 128, 128))
             embedding = torch.nn.Embedding(100, 32).cuda()
             self.assertEqual(embedding(torch.arange(10, device="cuda")).shape, (10, 32))
+            norm = torch.nn.BatchNorm2d(320).half().cuda()
+            self.assertEqual(norm(image).shape, image.shape)
+            self.assertEqual(norm.eval()(image).shape, image.shape)
+            self.assertEqual(functional.max_pool2d(image, 2).shape, (2, 320, 32, 32))
             functional.silu(torch.cat([image, image], 1)).chunk(2, 1)[0].contiguous()
         torch.cuda.synchronize()
 
