@@ -309,6 +309,22 @@ static void pools_are_chosen_and_destroyed(void **state) {
     expect_reports(1);
 }
 
+static void reset_makes_pools_as_new(void **state) {
+    (void)state;
+    size_t before = free_bytes();
+    CUmemoryPool pool = new_pool();
+    set_threshold(default_pool(), UINT64_MAX);
+    set_threshold(pool, UINT64_MAX);
+    take(MIB, NULL);
+    take_from(pool, MIB, NULL);
+    assert_int_equal(before - free_bytes(), 64 * MIB);
+    reset_device();
+    assert_int_equal(free_bytes(), before);
+    assert_int_equal(attribute(default_pool(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD), 0);
+    fails(cuMemPoolTrimTo(pool, 0), CUDA_ERROR_INVALID_VALUE);
+    expect_reports(1);
+}
+
 static void limits_are_kept(void **state) {
     (void)state;
     CUmemoryPool pool;
@@ -340,6 +356,7 @@ int main(void) {
         device_test(freeing_after_an_event_is_fine),
         device_test(plain_free_takes_pool_memory),
         device_test(pools_are_chosen_and_destroyed),
+        device_test(reset_makes_pools_as_new),
         device_test(limits_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

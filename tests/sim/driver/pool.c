@@ -5,6 +5,7 @@
 #include "capture.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define UNIT_BYTES  ((size_t)512)
@@ -17,14 +18,20 @@ static struct {
     size_t over_threshold; /* Pools that hold more than they should after the next wait. */
 } pools;
 
+static void set_defaults(struct pool *pool) {
+    pool->release_threshold = 0;
+    for (int i = 0; i < POOL_FLAGS; i++)
+        pool->reuse[i] = 1;
+    memset(pool->access, ACCESS_NONE, sizeof pool->access);
+    pool->access[pool->device->ordinal] = ACCESS_ALL;
+}
+
 struct pool *pool_new(struct device *device) {
     struct pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL)
         return NULL;
     pool->device = device;
-    for (int i = 0; i < POOL_FLAGS; i++)
-        pool->reuse[i] = 1;
-    pool->access[device->ordinal] = ACCESS_ALL;
+    set_defaults(pool);
     pool->handle = (CUmemoryPool)handle_make(HANDLE_POOL, pool);
     pool->next = pools.pools;
     pools.pools = pool;
@@ -405,6 +412,14 @@ void pool_context_ended(struct context *context) {
     pool_synchronised(context->device);
 }
 
+/* Pools that the program made end with the device's reset; the default one is as new. */
 void pool_sweep(struct device *device) {
     pool_give_way(device);
+    for (struct pool *pool = pools.pools, *next; pool != NULL; pool = next) {
+        next = pool->next;
+        if (pool->device == device && !pool->is_default && !pool->destroyed)
+            pool_destroy(pool);
+    }
+    set_defaults(device->default_pool);
+    device->current_pool = device->default_pool;
 }
