@@ -48,7 +48,7 @@ static struct run *cut(struct heap *heap, struct run *run, uint64_t address) {
 /* Makes the run and its right neighbour one. Neither is in the figures. */
 static void absorb_next(struct heap *heap, struct run *run) {
     struct run *gone = run->next;
-    table_erase(&heap->table, gone->address);
+    table_erase(&heap->table, end_of(run)); /* gone->address, which may not be in the cache yet */
     run->bytes += gone->bytes;
     run->next = gone->next;
     if (run->next)

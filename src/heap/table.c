@@ -5,6 +5,10 @@
 
 #define TABLE_FIRST_CAPACITY ((size_t)1024)
 
+/* Up to here a quarter full at most, which makes for shorter searches; beyond, a sparse table would
+ * cost more in cache misses than it saves. */
+#define TABLE_SPARSE_CAPACITY ((size_t)16384)
+
 /* Whether an entry found at `slot` may move back to `hole`: only if its home is not between. */
 static bool may_fill(const struct table *table, size_t hole, size_t slot) {
     size_t mask = table->capacity - 1;
@@ -43,12 +47,16 @@ static bool grow_to(struct table *table, size_t capacity) {
     return true;
 }
 
+static bool fits(size_t count, size_t capacity) {
+    return count * (capacity > TABLE_SPARSE_CAPACITY ? 2 : 4) <= capacity;
+}
+
 bool table_reserve(struct table *table, size_t count) {
-    size_t needed = 2 * (table->count + count);
-    if (needed <= table->capacity)
+    size_t needed = table->count + count;
+    if (fits(needed, table->capacity))
         return true;
     size_t capacity = table->capacity ? table->capacity : TABLE_FIRST_CAPACITY;
-    while (capacity < needed)
+    while (!fits(needed, capacity))
         capacity *= 2;
     return grow_to(table, capacity);
 }

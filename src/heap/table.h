@@ -1,6 +1,7 @@
 /* table.h: finds a run by its first address: a hash with open addressing and linear probing, at
- * most half full, doubled when it would be fuller. Entries are taken out by closing the gap, so it
- * never fills up with tombstones. Memory comes from mmap. Takes no lock. */
+ * most half full (a small one: a quarter), doubled when it would be fuller. Entries are taken out
+ * by closing the gap, so it never fills up with tombstones. Memory comes from mmap. Takes no lock.
+ */
 #ifndef HEAP_TABLE_H
 #define HEAP_TABLE_H
 
