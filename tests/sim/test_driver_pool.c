@@ -29,7 +29,7 @@ static CUdeviceptr take(size_t bytes, CUstream stream) {
 static CUmemoryPool new_pool(void) {
     CUmemoryPool pool;
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
     ok(cuMemPoolCreate(&pool, &props));
     return pool;
 }
@@ -330,7 +330,7 @@ static void limits_are_kept(void **state) {
     CUmemoryPool pool;
     CUdeviceptr pointer, more;
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
                             .maxSize = 48 * MIB};
     ok(cuMemPoolCreate(&pool, &props));
     ok(cuMemAllocFromPoolAsync(&pointer, 32 * MIB, pool, NULL));
