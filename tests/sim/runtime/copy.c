@@ -52,10 +52,6 @@ cudaError_t cudaMemcpyPeer(void *destination, int destination_device, const void
     RT_ENTER();
     CUcontext to = NULL;
     CUcontext from = NULL;
-    int devices = rt_device_count();
-    if (destination_device < 0 || destination_device >= devices || source_device < 0 ||
-        source_device >= devices)
-        return rt_fail(cudaErrorInvalidDevice);
     cudaError_t error = rt_primary_context(destination_device, &to);
     if (error == cudaSuccess)
         error = rt_primary_context(source_device, &from);
@@ -70,10 +66,6 @@ cudaError_t cudaMemcpyPeerAsync(void *destination, int destination_device, const
     RT_ENTER();
     CUcontext to = NULL;
     CUcontext from = NULL;
-    int devices = rt_device_count();
-    if (destination_device < 0 || destination_device >= devices || source_device < 0 ||
-        source_device >= devices)
-        return rt_fail(cudaErrorInvalidDevice);
     cudaError_t error = rt_primary_context(destination_device, &to);
     if (error == cudaSuccess)
         error = rt_primary_context(source_device, &from);

@@ -157,22 +157,17 @@ cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribu
         cu.cuDeviceGetP2PAttribute(value, (CUdevice_P2PAttribute)attribute, source, destination));
 }
 
-static cudaError_t peer_context(int peer, CUcontext *context) {
-    RT_ENTER();
-    if (peer < 0 || peer >= rt_device_count())
-        return rt_fail(cudaErrorInvalidDevice);
-    return rt_primary_context(peer, context);
-}
-
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
+    RT_ENTER();
     CUcontext context = NULL;
-    cudaError_t error = peer_context(peer, &context);
+    cudaError_t error = rt_primary_context(peer, &context);
     return error != cudaSuccess ? error : rt_result(cu.cuCtxEnablePeerAccess(context, flags));
 }
 
 cudaError_t cudaDeviceDisablePeerAccess(int peer) {
+    RT_ENTER();
     CUcontext context = NULL;
-    cudaError_t error = peer_context(peer, &context);
+    cudaError_t error = rt_primary_context(peer, &context);
     return error != cudaSuccess ? error : rt_result(cu.cuCtxDisablePeerAccess(context));
 }
 

@@ -92,6 +92,8 @@ unsigned rt_resets(int device) {
 
 cudaError_t rt_primary_context(int device, CUcontext *context) {
     CUresult result = CUDA_SUCCESS;
+    if (device < 0 || device >= process.device_count)
+        return rt_fail(cudaErrorInvalidDevice);
     pthread_mutex_lock(&process.lock);
     if (!process.primary[device])
         result = cu.cuDevicePrimaryCtxRetain(&process.primary[device], device);

@@ -118,12 +118,16 @@ static cudaError_t check_configuration(dim3 grid, dim3 block) {
     return cudaSuccess;
 }
 
+/* What every launch begins with. */
+static cudaError_t prepare(const void *symbol, dim3 grid, dim3 block, CUfunction *function) {
+    cudaError_t error = rt_function_of(symbol, function);
+    return error == cudaSuccess ? check_configuration(grid, block) : error;
+}
+
 cudaError_t cudaLaunchKernel(const void *symbol, dim3 grid, dim3 block, void **arguments,
                              size_t shared_bytes, cudaStream_t stream) {
     CUfunction function = NULL;
-    cudaError_t error = rt_function_of(symbol, &function);
-    if (error == cudaSuccess)
-        error = check_configuration(grid, block);
+    cudaError_t error = prepare(symbol, grid, block, &function);
     if (error != cudaSuccess)
         return error;
     return rt_result(cu.cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
@@ -133,9 +137,7 @@ cudaError_t cudaLaunchKernel(const void *symbol, dim3 grid, dim3 block, void **a
 cudaError_t cudaLaunchCooperativeKernel(const void *symbol, dim3 grid, dim3 block, void **arguments,
                                         size_t shared_bytes, cudaStream_t stream) {
     CUfunction function = NULL;
-    cudaError_t error = rt_function_of(symbol, &function);
-    if (error == cudaSuccess)
-        error = check_configuration(grid, block);
+    cudaError_t error = prepare(symbol, grid, block, &function);
     if (error != cudaSuccess)
         return error;
     return rt_result(cu.cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x,
@@ -149,9 +151,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *sy
     if (!config)
         return rt_fail(cudaErrorInvalidValue);
     CUfunction function = NULL;
-    cudaError_t error = rt_function_of(symbol, &function);
-    if (error == cudaSuccess)
-        error = check_configuration(config->gridDim, config->blockDim);
+    cudaError_t error = prepare(symbol, config->gridDim, config->blockDim, &function);
     if (error != cudaSuccess)
         return error;
     /* The attributes of driver and runtime have one layout. */

@@ -42,7 +42,8 @@ int rt_device_count(void);
  * recorded already. */
 cudaError_t rt_enter(void);
 
-/* Primary context of a device, retained once for the process. */
+/* Primary context of a device, retained once for the process; cudaErrorInvalidDevice for a device
+ * that is not there. */
 cudaError_t rt_primary_context(int device, CUcontext *context);
 
 /* How often cudaDeviceReset has ended a device's context: what was made before a reset is gone. */
