@@ -31,7 +31,7 @@ make() {
 @test "report: every kind of JSON is valid by the schema" {
     python=$top/build/venv/bin/python
     "$python" -c 'import jsonschema' 2>/dev/null || python=python3
-    "$python" -c 'import jsonschema' 2>/dev/null || skip "Python's jsonschema is not there"
+    "$python" -c 'import jsonschema' 2>/dev/null || skip "SKIPPED: Python's jsonschema is not there"
     for scenario in $scenarios hostile; do
         make "$scenario" "$scenario.vramgc"
     done
@@ -166,7 +166,7 @@ TABLE
 }
 
 @test "report: a full disk is told" {
-    [ -c /dev/full ] || skip "no /dev/full here"
+    [ -c /dev/full ] || skip "SKIPPED: no /dev/full here"
     make plain p.vramgc
     run_apart "$vramgc" report -o /dev/full p.vramgc
     equal "$status" 1
@@ -261,7 +261,7 @@ TABLE
 }
 
 @test "help man: a manual page without warnings" {
-    command -v groff >/dev/null || skip "groff is not installed"
+    command -v groff >/dev/null || skip "SKIPPED: groff is not installed"
     "$vramgc" help man >vramgc.1
     run groff -man -Tutf8 -ww -z vramgc.1
     equal "$output" ''

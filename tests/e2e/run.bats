@@ -33,10 +33,10 @@ load helpers
 }
 
 @test "run: a core of the program is not followed by one of ours" {
-    ulimit -c unlimited || skip "core files are forbidden here"
+    ulimit -c unlimited || skip "SKIPPED: core files are forbidden here"
     case $(cat /proc/sys/kernel/core_pattern) in
         core*) ;;
-        *) skip "core files go elsewhere here" ;;
+        *) skip "SKIPPED: core files go elsewhere here" ;;
     esac
     run "$vramgc" run -- sh -c 'ulimit -c 0; kill -ABRT $$'
     equal "$status" 134
@@ -284,7 +284,7 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     # TCMalloc is looked for in LD_LIBRARY_PATH and in the system's folders; a machine that has it cannot show this.
     if ls /usr/lib/*/libtcmalloc*.so.4 /usr/lib/libtcmalloc*.so.4 /usr/lib64/libtcmalloc*.so.4 \
         /usr/local/lib/libtcmalloc*.so.4 >/dev/null 2>&1; then
-        skip "TCMalloc is installed here"
+        skip "SKIPPED: TCMalloc is installed here"
     fi
     run_apart "$vramgc" run --malloc tcmalloc touch ran
     equal "$status" 125
@@ -426,14 +426,14 @@ print(d["schema"], d["run"]["exit_code"], d["run"]["command"], d["processes"][0]
 }
 
 @test "run: a folder that cannot be written costs the statistics only" {
-    [ "$(id -u)" != 0 ] || skip "root may write everywhere"
+    [ "$(id -u)" != 0 ] || skip "SKIPPED: root may write everywhere"
     mkdir closed && chmod 555 closed && cd closed
     FAKE_CUDA=sh run "$vramgc" run -- sh -c 'exit 3'
     equal "$status" 3
 }
 
 @test "run: the real library is quiet in a program without CUDA" {
-    [ -e "$top/build/libvramgc.so" ] || skip "build/libvramgc.so is not built"
+    [ -e "$top/build/libvramgc.so" ] || skip "SKIPPED: build/libvramgc.so is not built"
     run_apart "$top/build/vramgc" run -- sh -c 'cat /proc/self/maps; exit 4'
     equal "$status" 4
     contains "$output" /libvramgc.so
