@@ -15,18 +15,25 @@ static void relax(void) {
 #endif
 }
 
+static bool try_take(struct lock *lock) {
+    unsigned expected = 0;
+    return atomic_compare_exchange_strong_explicit(&lock->held, &expected, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
 void lock_wait(struct lock *lock) {
+    const struct timespec longest = {.tv_nsec = (long)MILLISECOND_NS};
     for (int i = 0; i < SPINS; i++) {
-        unsigned expected = 0;
-        if (atomic_compare_exchange_weak_explicit(&lock->state, &expected, 1, memory_order_acquire,
-                                                  memory_order_relaxed))
+        if (try_take(lock))
             return;
         relax();
     }
-    while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
-        syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+    atomic_fetch_add(&lock->sleepers, 1);
+    while (!try_take(lock))
+        syscall(SYS_futex, &lock->held, FUTEX_WAIT_PRIVATE, 1, &longest, NULL, 0);
+    atomic_fetch_sub(&lock->sleepers, 1);
 }
 
 void lock_wake(struct lock *lock) {
-    syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    syscall(SYS_futex, &lock->held, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

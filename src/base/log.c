@@ -1,5 +1,6 @@
 /* log.c: see log.h. It must not use stdio streams, which the host may hold locked. */
 #include "base/log.h"
+#include "base/file.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@ enum { LINE_BYTES = 768, MESSAGES_OF_ONE_KIND = 32 };
 static struct {
     atomic_int level;
     int file; /* 0: standard error */
+    struct file_id file_id;
     uint64_t opened_ns;
 } self;
 
@@ -25,10 +27,12 @@ void log_open(enum option_log level, const char *file) {
     struct text text = TEXT_IN(path);
     text_add_pattern(&text, file);
     int opened = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (opened > 0)
+    if (opened > 0) {
+        self.file_id = file_identify(opened);
         self.file = opened;
-    else
+    } else {
         LOG(LOG_WARN, "cannot write %s (error %d); messages go to standard error", path, errno);
+    }
 }
 
 void log_silence(void) {
@@ -65,7 +69,8 @@ void log_write(enum option_log level, atomic_uint *count, const char *format, ..
     if (number == MESSAGES_OF_ONE_KIND && level != LOG_DEBUG)
         text_add(&text, " (further messages of this kind are left out)");
     line[text.length++] = '\n';
-    ssize_t written = write(self.file > 0 ? self.file : STDERR_FILENO, line, text.length);
+    bool to_file = self.file > 0 && file_is(self.file, self.file_id);
+    ssize_t written = write(to_file ? self.file : STDERR_FILENO, line, text.length);
     (void)written; /* nobody could be told */
     errno = saved_errno;
 }

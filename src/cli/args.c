@@ -32,9 +32,7 @@ static int find_letter(const struct args *args, char letter) {
 }
 
 /* nearest_word() knows no context, and there is one command line in a process. */
-static struct {
-    const struct flag *flags;
-} lookup;
+static struct { const struct flag *flags; } lookup;
 
 static const char *flag_name(size_t index) {
     return lookup.flags[index].name;

@@ -1,6 +1,6 @@
-/* args.h: reads command lines by table: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, -ab. It knows
- * no particular option. Where operands may stand between options they are moved to the front of
- * argv; `run` stops at the first instead, so that the program's own options are never eaten. */
+/* args.h: reads command lines by table: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, -ab. It
+ * knows no particular option. Where operands may stand between options they are moved to the front
+ * of argv; `run` stops at the first instead, so that the program's own options are never eaten. */
 #ifndef ARGS_H
 #define ARGS_H
 
@@ -9,8 +9,8 @@
 
 /* One option. A name may be typed with - or _. */
 struct flag {
-    const char *name; /* without the leading -- */
-    char letter;      /* of the short form, 0: none */
+    const char *name;     /* without the leading -- */
+    char letter;          /* of the short form, 0: none */
     const char *argument; /* what follows, as the help shows it; NULL: nothing;
                              beginning with [: only after =, and may be left out */
     const char *help;

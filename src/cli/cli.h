@@ -30,7 +30,7 @@ struct command {
     const char *name;
     const char *operands; /* what follows the options, as the synopsis shows it */
     const char *summary;  /* one line */
-    const char *details;  /* paragraphs for `vramgc help NAME`, each with \n at its end; may be "" */
+    const char *details; /* paragraphs for `vramgc help NAME`, each with \n at its end; may be "" */
     const struct flag *flags;
     const size_t *flag_count;
     int (*main)(int argc, char **argv); /* argv[0] is the command's name */

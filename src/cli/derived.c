@@ -3,8 +3,8 @@
 #include "base/base.h"
 
 const struct stat_info stat_table[] = {
-#define DEVICE_GAUGE(name, unit, help) {STAT_DEVICE_GAUGE, #name, UNIT_##unit, help},
-#define DEVICE_TOTAL(name, unit, help) {STAT_DEVICE_TOTAL, #name, UNIT_##unit, help},
+#define DEVICE_GAUGE(name, unit, help)  {STAT_DEVICE_GAUGE, #name, UNIT_##unit, help},
+#define DEVICE_TOTAL(name, unit, help)  {STAT_DEVICE_TOTAL, #name, UNIT_##unit, help},
 #define PROCESS_TOTAL(name, unit, help) {STAT_PROCESS_TOTAL, #name, UNIT_##unit, help},
 #include "stats.def"
 #undef DEVICE_GAUGE

@@ -47,7 +47,8 @@ struct derived derived_figure(enum derived_id id, const struct vramgc_device *de
 
 /* How the memory of a card was divided at one moment; the parts add up to total_bytes. */
 struct division {
-    bool known; /* false: total or use of the device was never read; then only held_bytes is valid */
+    bool
+        known; /* false: total or use of the device was never read; then only held_bytes is valid */
     uint64_t held_bytes;
     uint64_t others_bytes;
     uint64_t free_bytes;

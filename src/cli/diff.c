@@ -94,8 +94,9 @@ static void write_gauge(const struct sides *sides, const char *name, enum unit u
 
 /* Figures that are shown even when they are equal, because their absence would be asked about. */
 static bool is_main(const char *name) {
-    static const char *const names[] = {"held_bytes", "reserved_bytes", "allocated_bytes",
-                                        "driver_calls", "reclaims", "refusals", "ooms"};
+    static const char *const names[] = {"held_bytes",   "reserved_bytes", "allocated_bytes",
+                                        "driver_calls", "reclaims",       "refusals",
+                                        "ooms"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
@@ -132,9 +133,11 @@ static void write_device(const struct sides *sides, size_t index) {
     write_number(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes, true);
     write_real(sides->out, "held / live, mean", derived_figure(DERIVED_held_over_live_mean, a),
                derived_figure(DERIVED_held_over_live_mean, b));
-    write_real(sides->out, "held / live, at the peaks", derived_figure(DERIVED_held_over_live_peak, a),
+    write_real(sides->out, "held / live, at the peaks",
+               derived_figure(DERIVED_held_over_live_peak, a),
                derived_figure(DERIVED_held_over_live_peak, b));
-    write_real(sides->out, "utilisation, peak, %", derived_figure(DERIVED_utilisation_peak_percent, a),
+    write_real(sides->out, "utilisation, peak, %",
+               derived_figure(DERIVED_utilisation_peak_percent, a),
                derived_figure(DERIVED_utilisation_peak_percent, b));
     write_stats(sides, &a->stats, &b->stats);
 }
@@ -192,8 +195,12 @@ static int diff(const char *path_a, const char *path_b, const char *titles, bool
 }
 
 int diff_main(int argc, char **argv) {
-    struct args args = {.argc = argc, .argv = argv, .flags = diff_flags,
-                        .flag_count = diff_flag_count, .command = "diff", .next = 1};
+    struct args args = {.argc = argc,
+                        .argv = argv,
+                        .flags = diff_flags,
+                        .flag_count = diff_flag_count,
+                        .command = "diff",
+                        .next = 1};
     const char *titles = NULL;
     bool all = false;
     for (int index; (index = args_next(&args)) != ARGS_END;) {

@@ -75,8 +75,8 @@ static void member(struct emit *emit, const char *name, const char *help, const 
 }
 
 static void text_line(struct emit *emit, const char *name, const char *value) {
-    fprintf(emit->out, "%*s%-*s  %s\n", (int)(2 * emit->depth - 2), "",
-            (int)(40 - 2 * emit->depth), name ? name : "-", value);
+    fprintf(emit->out, "%*s%-*s  %s\n", (int)(2 * emit->depth - 2), "", (int)(40 - 2 * emit->depth),
+            name ? name : "-", value);
 }
 
 static void deeper(struct emit *emit, bool is_array, bool inline_items) {

@@ -1,6 +1,6 @@
-/* emit.h: one way to say what a report contains, three ways to write it: as JSON, as the JSON schema
- * of that, and as lines of text. Whoever describes a report calls these functions once; the schema
- * therefore cannot differ from the output. Nothing here knows what is described. */
+/* emit.h: one way to say what a report contains, three ways to write it: as JSON, as the JSON
+ * schema of that, and as lines of text. Whoever describes a report calls these functions once; the
+ * schema therefore cannot differ from the output. Nothing here knows what is described. */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -18,8 +18,8 @@ enum { EMIT_DEPTH = 12, EMIT_NAMES = 96 };
 /* One object or array that is being written. */
 struct emit_level {
     bool is_array;
-    bool inline_items; /* JSON: all on one line */
-    size_t count;      /* members so far */
+    bool inline_items;             /* JSON: all on one line */
+    size_t count;                  /* members so far */
     const char *names[EMIT_NAMES]; /* of the members, for the schema's "required" */
 };
 

@@ -58,8 +58,8 @@ static void write_row(FILE *out, const struct graph *graph, size_t row) {
     }
     line[COLUMNS] = 0;
     bool labelled = row + 1 == ROWS || row + 1 == ROWS / 2;
-    fprintf(out, "%*s |%.*s\n", LABEL,
-            labelled ? show_bytes(to_u64(low + step)).text : "", COLUMNS, line);
+    fprintf(out, "%*s |%.*s\n", LABEL, labelled ? show_bytes(to_u64(low + step)).text : "", COLUMNS,
+            line);
 }
 
 static void put(char *line, const struct graph *graph, uint64_t time_ns, char letter) {

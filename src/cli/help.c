@@ -1,5 +1,5 @@
-/* help.c: the command `vramgc help`, written from the tables; nothing that a table knows is repeated
- * here. */
+/* help.c: the command `vramgc help`, written from the tables; nothing that a table knows is
+ * repeated here. */
 #include "cli/help.h"
 #include "cli/derived.h"
 #include "cli/settings.h"
@@ -62,8 +62,7 @@ static void write_paragraphs(const char *text) {
 }
 
 static void write_overview(void) {
-    printf("vramgc %s: gives idle GPU memory back and tells where it went\n\n",
-           VRAMGC_VERSION);
+    printf("vramgc %s: gives idle GPU memory back and tells where it went\n\n", VRAMGC_VERSION);
     puts("  vramgc run ./webui.sh                    with statistics at the end");
     puts("  vramgc run --lowvram python launch.py    and idle memory given back at once\n");
     for (size_t i = 0; i < command_count; i++) {

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* A line of text for troff: backslashes and dashes are escaped, and no line may begin with a control
- * character of its own. */
+/* A line of text for troff: backslashes and dashes are escaped, and no line may begin with a
+ * control character of its own. */
 static void write_text(FILE *out, const char *text) {
     bool at_start = true;
     for (; *text; text++) {

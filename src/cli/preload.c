@@ -78,9 +78,9 @@ static bool try_file(const char *folder, size_t length, const char *name, char *
 /* Looks where the loader looks: LD_LIBRARY_PATH, then the usual folders of Debian, Fedora and Arch.
  * The loader's cache is not read, since its format is no interface. */
 static bool find_library(const char *name, char *path, size_t capacity) {
-    static const char *const folders[] = {"/usr/local/lib", "/usr/lib/" TRIPLET, "/lib/" TRIPLET,
-                                          "/usr/lib64",     "/lib64",           "/usr/lib",
-                                          "/lib"};
+    static const char *const folders[] = {
+        "/usr/local/lib", "/usr/lib/" TRIPLET, "/lib/" TRIPLET, "/usr/lib64",
+        "/lib64",         "/usr/lib",          "/lib"};
     const char *list = getenv("LD_LIBRARY_PATH");
     while (list && *list) {
         size_t length = strcspn(list, ":;");

@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 uint64_t process_start_ticks(uint64_t pid) {
-    enum { FIELDS_AFTER_NAME = 19 }; /* start time is field 22; the name, field 2, may hold spaces */
+    enum {
+        FIELDS_AFTER_NAME = 19
+    }; /* start time is field 22; the name, field 2, may hold spaces */
     char path[64], line[1024];
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
     FILE *stream = fopen(path, "re");

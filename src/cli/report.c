@@ -100,8 +100,12 @@ static int report(struct record **records, char **paths, size_t count,
 }
 
 int report_main(int argc, char **argv) {
-    struct args args = {.argc = argc, .argv = argv, .flags = report_flags,
-                        .flag_count = report_flag_count, .command = "report", .next = 1};
+    struct args args = {.argc = argc,
+                        .argv = argv,
+                        .flags = report_flags,
+                        .flag_count = report_flag_count,
+                        .command = "report",
+                        .next = 1};
     struct request request = {0};
     if (!read_options(&args, &request))
         return STATUS_USAGE;

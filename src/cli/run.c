@@ -42,7 +42,8 @@ struct run {
     bool no_summary, quiet, verbose, help;
     char library[PATH_MAX];
     char allocator_path[PATH_MAX];
-    char *pattern; /* of the statistics files, absolute */
+    char *pattern;     /* of the statistics files, absolute */
+    char *log_pattern; /* of VRAMGC_LOG_FILE, absolute; "": none */
     char run_id[48];
     char command_text[1024];
     struct launch launch;
@@ -87,8 +88,12 @@ static bool take_flag(struct run *run, const struct args *args, int index) {
 
 static bool read_command_line(struct run *run, int argc, char **argv) {
     struct flag flags[SETTINGS_MAX];
-    struct args args = {.argc = argc, .argv = argv, .flags = flags, .stop_at_operand = true,
-                        .command = "run", .next = 1};
+    struct args args = {.argc = argc,
+                        .argv = argv,
+                        .flags = flags,
+                        .stop_at_operand = true,
+                        .command = "run",
+                        .next = 1};
     args.flag_count = settings_flags(flags, run_flags, run_flag_count);
     for (int index; (index = args_next(&args)) != ARGS_END;)
         if (index == ARGS_BAD || !take_flag(run, &args, index))
@@ -109,8 +114,7 @@ static bool choose_allocator(struct run *run) {
             preload_allocator(run->allocator, run->allocator_path, sizeof run->allocator_path))
             return true;
         complain("--malloc %s: the library is not installed (Debian: %s)", run->allocator,
-                 strcmp(run->allocator, "jemalloc") == 0 ? "libjemalloc2"
-                                                         : "libtcmalloc-minimal4");
+                 strcmp(run->allocator, "jemalloc") == 0 ? "libjemalloc2" : "libtcmalloc-minimal4");
         return false;
     }
     if ((!existing || !*existing) && preload_script_adds_tcmalloc(run->command) &&
@@ -121,17 +125,25 @@ static bool choose_allocator(struct run *run) {
     return true;
 }
 
-static bool choose_pattern(struct run *run) {
-    run->pattern = runfiles_absolute(run->options.out);
-    if (!run->pattern) {
+/* The pattern from the working directory, which the program may leave. NULL after a complaint. */
+static char *absolute(const char *variable, const char *pattern) {
+    char *path = runfiles_absolute(pattern);
+    if (!path) {
         complain("the working directory cannot be found: %s", strerror(errno));
-        return false;
+    } else if (strlen(path) >= OPTION_TEXT_BYTES) {
+        complain("%s: %s, with its folder, is longer than %d bytes; choose a shorter path",
+                 variable, pattern, (int)OPTION_TEXT_BYTES - 1);
+        free(path);
+        path = NULL;
     }
-    if (strlen(run->pattern) >= OPTION_TEXT_BYTES) {
-        complain("the statistics file's path %s... is longer than %d bytes; choose another by -o",
-                 run->options.out, (int)OPTION_TEXT_BYTES - 1);
+    return path;
+}
+
+static bool choose_patterns(struct run *run) {
+    run->pattern = absolute("VRAMGC_OUT", run->options.out);
+    run->log_pattern = run->pattern ? absolute("VRAMGC_LOG_FILE", run->options.log_file) : NULL;
+    if (!run->log_pattern)
         return false;
-    }
     if (run->json && !*run->pattern) {
         complain("--json needs a statistics file, and VRAMGC_OUT is empty");
         return false;
@@ -141,14 +153,13 @@ static bool choose_pattern(struct run *run) {
 
 static bool prepare(struct run *run) {
     char error[PATH_MAX + 256];
-    if (settings_read(&run->options) > 0 && run->options.strict) {
+    if (settings_read(&run->options) > 0 && run->options.strict)
         return false;
-    }
     if (!preload_library(run->library, sizeof run->library, error, sizeof error)) {
         complain("%s", error);
         return false;
     }
-    return choose_pattern(run) && (!run->json || outfile_check(run->json, false)) &&
+    return choose_patterns(run) && (!run->json || outfile_check(run->json, false)) &&
            choose_allocator(run);
 }
 
@@ -172,6 +183,8 @@ static bool set_environment(struct run *run) {
     set_variable(run, "LD_PRELOAD", preload);
     set_variable(run, "VRAMGC_OUT", run->pattern);
     set_variable(run, "VRAMGC_RUN_ID", run->run_id);
+    if (*run->log_pattern)
+        set_variable(run, "VRAMGC_LOG_FILE", run->log_pattern);
     free(preload);
     return true;
 }
@@ -194,9 +207,23 @@ static void write_json(const struct run *run, const struct runfiles *files,
     outfile_close(&out);
 }
 
+/* The errno that keeps files out of the folder, whose name is put into folder; 0: none. */
+static int folder_trouble(const char *pattern, char *folder, size_t capacity) {
+    struct text text = text_in(folder, capacity);
+    const char *slash = strrchr(pattern, '/');
+    text_add_n(&text, pattern, (size_t)(slash - pattern));
+    if (strchr(folder, '%')) /* its name differs from process to process */
+        return 0;
+    return access(*folder ? folder : "/", W_OK | X_OK) == 0 ? 0 : errno;
+}
+
 /* Nothing to show is said in one line, since the run was meant to use CUDA. */
 static void say_nothing_seen(const struct run *run) {
-    if (!*run->pattern)
+    char folder[PATH_MAX];
+    int trouble = *run->pattern ? folder_trouble(run->pattern, folder, sizeof folder) : 0;
+    if (trouble)
+        complain("no statistics: %s cannot be written: %s", folder, strerror(trouble));
+    else if (!*run->pattern)
         complain("no statistics: VRAMGC_OUT is empty");
     else if (run->options.mode == MODE_OFF)
         complain("no statistics: VRAMGC_MODE is off");
@@ -206,8 +233,8 @@ static void say_nothing_seen(const struct run *run) {
 
 static void write_summary(const struct run *run, const struct runfiles *files,
                           const struct launch_facts *facts) {
-    const struct summary_style style = {.only_verdict = run->quiet, .most_rows = 8,
-                                        .next_commands = true};
+    const struct summary_style style = {
+        .only_verdict = run->quiet, .most_rows = 8, .next_commands = true};
     fputc('\n', stderr);
     summary_write(stderr, files->records, files->count, facts, &style);
 }
@@ -251,6 +278,7 @@ static int run_command(struct run *run) {
     tell(run);
     fflush(NULL);
     free(run->pattern);
+    free(run->log_pattern);
     launch_mirror(&run->launch);
 }
 

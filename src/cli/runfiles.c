@@ -35,7 +35,8 @@ char *runfiles_absolute(const char *pattern) {
     return absolute;
 }
 
-/* The pattern as glob(7) reads it: what the library fills in is *, and so is the .1, .2 behind it. */
+/* The pattern as glob(7) reads it: what the library fills in is *, and so is the .1, .2 behind it.
+ */
 static char *glob_of(const char *pattern) {
     char *result = malloc(2 * strlen(pattern) + 2);
     if (!result)
@@ -63,7 +64,8 @@ static int by_start(const void *a, const void *b) {
     return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
 }
 
-/* The files of the run among the names that fit; *found is to be freed, its paths are the glob's. */
+/* The files of the run among the names that fit; *found is to be freed, its paths are the glob's.
+ */
 static size_t choose(const glob_t *names, const char *run_id, struct found **found) {
     size_t count = 0;
     *found = calloc(names->gl_pathc + 1, sizeof **found);

@@ -1,5 +1,5 @@
-/* runfiles.h: the statistics files of one run: where they will be, which they are, and the end status
- * that only the parent of a process can know. */
+/* runfiles.h: the statistics files of one run: where they will be, which they are, and the end
+ * status that only the parent of a process can know. */
 #ifndef RUNFILES_H
 #define RUNFILES_H
 

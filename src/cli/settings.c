@@ -38,11 +38,10 @@ size_t settings_flags(struct flag *flags, const struct flag *own, size_t own_cou
     for (size_t i = 0; i < own_count && count < SETTINGS_MAX; i++)
         flags[count++] = own[i];
     for (size_t i = 0; i < option_count && count < SETTINGS_MAX; i++)
-        flags[count++] =
-            (struct flag){option_table[i].name, letter_of(&option_table[i]),
-                          *settings_argument(&option_table[i]) ? settings_argument(&option_table[i])
-                                                               : "TEXT",
-                          option_table[i].help};
+        flags[count++] = (struct flag){
+            option_table[i].name, letter_of(&option_table[i]),
+            *settings_argument(&option_table[i]) ? settings_argument(&option_table[i]) : "TEXT",
+            option_table[i].help};
     return count;
 }
 

@@ -1,5 +1,5 @@
-/* settings.h: the settings of options.def as options of the command line, and what the launcher does
- * about them: it reads the environment with the library's own parser, warns once about what is
+/* settings.h: the settings of options.def as options of the command line, and what the launcher
+ * does about them: it reads the environment with the library's own parser, warns once about what is
  * wrong, and passes on only what is right, so that the library has nothing left to say. */
 #ifndef SETTINGS_H
 #define SETTINGS_H

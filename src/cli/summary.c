@@ -55,8 +55,12 @@ static void write_wrapped(FILE *out, const char *heading, const char *text) {
 static struct figure show_end(const struct record *record) {
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
-    static const char *const words[] = {
-        "runs still", "", "", "ended by itself", "went on as another", "ended without exit handlers"};
+    static const char *const words[] = {"runs still",
+                                        "",
+                                        "",
+                                        "ended by itself",
+                                        "went on as another",
+                                        "ended without exit handlers"};
     if (record->state == RECORD_EXITED)
         text_format(&text, "exit %d", record->code);
     else if (record->state == RECORD_KILLED)

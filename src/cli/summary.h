@@ -1,5 +1,6 @@
 /* summary.h: the statistics as a page of text, 80 columns wide, that survives being pasted into an
- * issue: verdict first, a table that adds up, what was done, what was refused, what to type next. */
+ * issue: verdict first, a table that adds up, what was done, what was refused, what to type next.
+ */
 #ifndef SUMMARY_H
 #define SUMMARY_H
 

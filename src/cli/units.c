@@ -7,8 +7,7 @@
 #include <stdio.h>
 
 const char *unit_name(enum unit unit) {
-    static const char *const names[] = {"bytes", "count", "nanoseconds", "thousandths",
-                                        "number"};
+    static const char *const names[] = {"bytes", "count", "nanoseconds", "thousandths", "number"};
     return names[unit];
 }
 

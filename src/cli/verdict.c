@@ -14,8 +14,7 @@ struct tally {
 };
 
 const char *verdict_name(enum verdict_code code) {
-    static const char *const names[] = {"none", "unknown",       "ok",
-                                        "idle", "fragmentation", "full"};
+    static const char *const names[] = {"none", "unknown", "ok", "idle", "fragmentation", "full"};
     return names[code];
 }
 

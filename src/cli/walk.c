@@ -180,8 +180,8 @@ static void walk_marks(struct emit *emit, const struct record *record) {
 }
 
 static void walk_stacks(struct emit *emit, const struct vramgc_file *file) {
-    size_t count = emit_list(emit, "stacks", "call stacks that asked for memory",
-                             file->stack_count);
+    size_t count =
+        emit_list(emit, "stacks", "call stacks that asked for memory", file->stack_count);
     for (size_t i = 0; i < count; i++) {
         const struct vramgc_stack *stack = &file->stacks[i];
         emit_open(emit, NULL, "one call stack");

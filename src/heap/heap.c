@@ -2,50 +2,11 @@
  * run of another. Must not call malloc, directly or through libc: it may be malloc's caller. */
 #include "heap/heap.h"
 
+#include "heap/count.h"
 #include "heap/internal.h"
 
 static uint64_t end_of(const struct run *run) {
     return run->address + run->bytes;
-}
-
-/* Whole pages inside [begin, end), in bytes. Most runs are shorter than a page, and no division
- * is needed to know that they hold none. */
-static uint64_t whole_pages(uint64_t begin, uint64_t end, uint64_t page_bytes) {
-    if (end - begin < page_bytes)
-        return 0;
-    uint64_t first = begin + (page_bytes - begin % page_bytes) % page_bytes;
-    uint64_t last = end - end % page_bytes; /* not before first: end - begin is a page or more */
-    return last - first;
-}
-
-static void count_free(struct heap_figures *figures, const struct run *run, uint64_t times) {
-    const struct segment *segment = run->segment;
-    uint64_t offset = run->address - segment->address;
-    figures->free_runs += times;
-    figures->idle_bytes += times * whole_pages(run->address, end_of(run), HEAP_PAGE_BYTES);
-    if (segment->kind == HEAP_EXPANDABLE)
-        figures->releasable_bytes +=
-            times * whole_pages(offset, offset + run->bytes, segment->page_bytes);
-    else if (run->bytes == segment->bytes)
-        figures->releasable_bytes += times * run->bytes;
-    else
-        figures->inactive_split_bytes += times * run->bytes;
-}
-
-void heap_count_run(struct heap_figures *figures, const struct run *run, uint64_t times) {
-    uint64_t bytes = times * run->bytes;
-    if (run->state == HEAP_UNMAPPED)
-        return;
-    figures->reserved_bytes += bytes;
-    if (run->state == HEAP_FREE) {
-        count_free(figures, run, times);
-        return;
-    }
-    figures->active_bytes += bytes;
-    if (run->state == HEAP_ALLOCATED) {
-        figures->allocated_bytes += bytes;
-        figures->blocks += times;
-    }
 }
 
 static void count_in(struct heap *heap, const struct run *run) {
@@ -87,7 +48,7 @@ static struct run *cut(struct heap *heap, struct run *run, uint64_t address) {
 /* Makes the run and its right neighbour one. Neither is in the figures. */
 static void absorb_next(struct heap *heap, struct run *run) {
     struct run *gone = run->next;
-    table_erase(&heap->table, gone->address);
+    table_erase(&heap->table, end_of(run)); /* gone->address, which may not be in the cache yet */
     run->bytes += gone->bytes;
     run->next = gone->next;
     if (run->next)

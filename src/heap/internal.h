@@ -38,9 +38,6 @@ struct heap {
     struct heap_figures figures;
 };
 
-/* Adds `times` times (1, or -1 as an unsigned number, which wraps) what a run is to the figures. */
-void heap_count_run(struct heap_figures *figures, const struct run *run, uint64_t times);
-
 /* Into how many contiguous mapped stretches the segment falls; 1 for a native one. */
 uint64_t heap_count_stretches(const struct segment *segment);
 

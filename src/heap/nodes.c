@@ -37,26 +37,6 @@ void nodes_unmap(void *memory, size_t bytes) {
         munmap(memory, bytes);
 }
 
-void *nodes_take(struct nodes *nodes) {
-    void *node = nodes->given_back;
-    if (node) {
-        nodes->given_back = *(void **)node;
-    } else {
-        node = nodes->fresh;
-        nodes->fresh += nodes->node_bytes;
-    }
-    nodes->available--;
-    nodes->used++;
-    return node;
-}
-
-void nodes_give(struct nodes *nodes, void *node) {
-    *(void **)node = nodes->given_back;
-    nodes->given_back = node;
-    nodes->available++;
-    nodes->used--;
-}
-
 static size_t next_chunk_bytes(const struct nodes *nodes) {
     if (!nodes->chunks)
         return NODES_FIRST_CHUNK_BYTES;

@@ -27,8 +27,25 @@ void nodes_unmap(void *memory, size_t bytes);
 bool nodes_reserve(struct nodes *nodes, size_t count);
 
 /* A node with undefined contents; nodes_reserve must have promised it. */
-void *nodes_take(struct nodes *nodes);
-void nodes_give(struct nodes *nodes, void *node);
+static inline void *nodes_take(struct nodes *nodes) {
+    void *node = nodes->given_back;
+    if (node) {
+        nodes->given_back = *(void **)node;
+    } else {
+        node = nodes->fresh;
+        nodes->fresh += nodes->node_bytes;
+    }
+    nodes->available--;
+    nodes->used++;
+    return node;
+}
+
+static inline void nodes_give(struct nodes *nodes, void *node) {
+    *(void **)node = nodes->given_back;
+    nodes->given_back = node;
+    nodes->available++;
+    nodes->used--;
+}
 
 /* Returns all memory to the system; every node is gone. */
 void nodes_release(struct nodes *nodes);

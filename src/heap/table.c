@@ -5,53 +5,26 @@
 
 #define TABLE_FIRST_CAPACITY ((size_t)1024)
 
-/* Multiplication by 2^64 / golden ratio, upper bits: spreads the regular steps in which segments
- * and blocks are placed (Knuth, The Art of Computer Programming 3, section 6.4). Folding first
- * keeps steps that are bad for the one constant from lining up over a whole address space. */
-static size_t home_of(const struct table *table, uint64_t address) {
-    uint64_t folded = address ^ address >> 32;
-    return (size_t)((folded * UINT64_C(0x9E3779B97F4A7C15)) >> table->shift);
-}
-
-static size_t slot_after(const struct table *table, size_t slot) {
-    return (slot + 1) & (table->capacity - 1);
-}
-
-/* The slot that holds the address, or the empty one where it belongs. */
-static size_t slot_of(const struct table *table, uint64_t address) {
-    size_t slot = home_of(table, address);
-    while (table->slots[slot].run && table->slots[slot].address != address)
-        slot = slot_after(table, slot);
-    return slot;
-}
-
-struct run *table_find(const struct table *table, uint64_t address) {
-    if (table->capacity == 0)
-        return NULL;
-    return table->slots[slot_of(table, address)].run;
-}
-
-void table_insert(struct table *table, uint64_t address, struct run *run) {
-    table->slots[slot_of(table, address)] = (struct table_slot){address, run};
-    table->count++;
-}
+/* Up to here a quarter full at most, which makes for shorter searches; beyond, a sparse table would
+ * cost more in cache misses than it saves. */
+#define TABLE_SPARSE_CAPACITY ((size_t)16384)
 
 /* Whether an entry found at `slot` may move back to `hole`: only if its home is not between. */
 static bool may_fill(const struct table *table, size_t hole, size_t slot) {
     size_t mask = table->capacity - 1;
-    size_t home = home_of(table, table->slots[slot].address);
+    size_t home = table_home(table, table->slots[slot].address);
     return ((slot - home) & mask) >= ((slot - hole) & mask);
 }
 
 void table_erase(struct table *table, uint64_t address) {
-    size_t hole = slot_of(table, address);
-    size_t slot = slot_after(table, hole);
+    size_t hole = table_slot(table, address);
+    size_t slot = table_slot_after(table, hole);
     while (table->slots[slot].run) {
         if (may_fill(table, hole, slot)) {
             table->slots[hole] = table->slots[slot];
             hole = slot;
         }
-        slot = slot_after(table, slot);
+        slot = table_slot_after(table, slot);
     }
     table->slots[hole].run = NULL;
     table->count--;
@@ -74,12 +47,16 @@ static bool grow_to(struct table *table, size_t capacity) {
     return true;
 }
 
+static bool fits(size_t count, size_t capacity) {
+    return count * (capacity > TABLE_SPARSE_CAPACITY ? 2 : 4) <= capacity;
+}
+
 bool table_reserve(struct table *table, size_t count) {
-    size_t needed = 2 * (table->count + count);
-    if (needed <= table->capacity)
+    size_t needed = table->count + count;
+    if (fits(needed, table->capacity))
         return true;
     size_t capacity = table->capacity ? table->capacity : TABLE_FIRST_CAPACITY;
-    while (capacity < needed)
+    while (!fits(needed, capacity))
         capacity *= 2;
     return grow_to(table, capacity);
 }

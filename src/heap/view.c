@@ -2,6 +2,7 @@
  * invariant. */
 #include "heap/heap.h"
 
+#include "heap/count.h"
 #include "heap/internal.h"
 
 #include <string.h>

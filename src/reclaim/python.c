@@ -28,6 +28,7 @@ enum { METH_NOARGS = 4, PATIENCE_MS = 60000 };
     X(int, Py_IsInitialized, (void))                                                               \
     X(int, PyGILState_Ensure, (void))                                                              \
     X(void, PyGILState_Release, (int))                                                             \
+    X(int, PyGILState_Check, (void))                                                               \
     X(object *, PyImport_GetModuleDict, (void))                                                    \
     X(object *, PyDict_New, (void))                                                                \
     X(object *, PyDict_GetItemString, (object *, const char *))                                    \
@@ -251,6 +252,13 @@ bool python_empty_cache(char *function, size_t capacity, bool (*must_not)(void))
         emptied = empty_cache_with_gil(function, capacity);
     leave(state);
     return emptied;
+}
+
+void python_process_ends(void) {
+    atomic_store(&self.stopping, true);
+    if (self.complete && atomic_load(&self.inside) && self.Py_IsInitialized() &&
+        self.PyGILState_Check())
+        drop(wait_until_outside());
 }
 
 void python_thread_ended(void) {

@@ -17,6 +17,10 @@ void python_prepare(void);
  * thread runs is stored there ("" if unknown). */
 bool python_empty_cache(char *function, size_t capacity, bool (*must_not)(void));
 
+/* The process ends, perhaps past Python's own end and with the GIL held by the caller: nothing is
+ * emptied any more, and our thread is let out. */
+void python_process_ends(void);
+
 /* Our thread was ended by Python: nobody shall wait for it. */
 void python_thread_ended(void);
 

@@ -106,18 +106,23 @@ void devices_forget(void) {
     }
 }
 
-void device_publish(struct device *device) {
+void device_publish_blocks(struct device *device) {
     const struct heap_figures *figures = heap_figures(device->heap);
     struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t pool = device->pool_live_bytes;
-    gauge_set(&stats->reserved_bytes, figures->reserved_bytes + pool + device->pool_idle_bytes);
-    gauge_set(&stats->allocated_bytes, figures->allocated_bytes + pool);
-    gauge_set(&stats->active_bytes, figures->active_bytes + pool);
+    gauge_set(&stats->allocated_bytes, figures->allocated_bytes);
+    gauge_set(&stats->active_bytes, figures->active_bytes);
     gauge_set(&stats->inactive_split_bytes, figures->inactive_split_bytes);
     gauge_set(&stats->releasable_bytes, figures->releasable_bytes);
     gauge_set(&stats->idle_bytes, figures->idle_bytes);
-    gauge_set(&stats->segments, figures->segments);
     gauge_set(&stats->blocks, figures->blocks);
+}
+
+void device_publish(struct device *device) {
+    const struct heap_figures *figures = heap_figures(device->heap);
+    struct vramgc_device_stats *stats = &device->out->stats;
+    gauge_set(&stats->reserved_bytes, figures->reserved_bytes);
+    gauge_set(&stats->segments, figures->segments);
+    device_publish_blocks(device);
 }
 
 bool device_read_memory(struct device *device) {

@@ -51,6 +51,9 @@ void devices_forget(void);
 /* Copies the heap's figures into the file; the device's lock must be held. */
 void device_publish(struct device *device);
 
+/* The same after a block event, which changes neither what is reserved nor the segments. */
+void device_publish_blocks(struct device *device);
+
 /* Asks the driver for free and total. False when that failed. */
 bool device_read_memory(struct device *device);
 

@@ -59,14 +59,25 @@ static void complain(const char *sentence, void *context) {
     LOG(LOG_WARN, "%s", sentence);
 }
 
-/* Reads the settings without a word: this may be a process that never uses CUDA. */
+static void say_complaints(void) {
+    log_open((enum option_log)self.options.log, self.options.log_file);
+    if (self.complaints && !getenv("VRAMGC_RUN_ID")) /* else the launcher has said it */
+        options_read(&self.options, self.origins, complain, NULL);
+}
+
+/* Complaints wait until recording begins: this may be a process that only asks for a device. */
 static void read_settings(void) {
     if (self.settings_read)
         return;
     self.complaints = options_read(&self.options, self.origins, NULL, NULL);
     self.settings_read = true;
-    if (self.options.mode == MODE_OFF || (self.options.strict && self.complaints))
+    bool refused = self.options.strict && self.complaints;
+    if (self.options.mode == MODE_OFF || refused)
         atomic_store(&record_state, RECORD_INERT);
+    if (refused) {
+        say_complaints();
+        LOG(LOG_ERROR, "nothing is recorded and nothing done, for VRAMGC_STRICT is set");
+    }
 }
 
 /* Observe changes nothing; compact stands behind the native allocator's own segments. */
@@ -172,9 +183,7 @@ static void forked_child(void) {
 
 static void start(void) {
     struct vramgc_file *file = store_file();
-    log_open((enum option_log)self.options.log, self.options.log_file);
-    if (self.complaints && !getenv("VRAMGC_RUN_ID")) /* else the launcher has said it */
-        options_read(&self.options, self.origins, complain, NULL);
+    say_complaints();
     describe_process(file);
     describe_choices(file);
     store_settings(&self.options, self.origins);

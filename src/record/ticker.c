@@ -390,9 +390,12 @@ void ticker_kick(void) {
 
 void ticker_stop(void) {
     struct timespec step = {0, (long)MILLISECOND_NS};
-    atomic_store(&self.stopping, true);
+    if (!record_is_on())
+        return; /* a forked child, in which there is no ticker */
+    bool again = atomic_exchange(&self.stopping, true);
     ticker_kick();
-    for (int i = 0; i < STOP_PATIENCE_MS && atomic_load(&self.busy); i++)
+    python_process_ends();
+    for (int i = 0; !again && i < STOP_PATIENCE_MS && atomic_load(&self.busy); i++)
         nanosleep(&step, NULL);
     if (!atomic_load(&self.busy))
         log_actions();

@@ -1,6 +1,7 @@
 /* store.c: creating and keeping the statistics file; see store.h. It must not fail the host: a full
  * disk is found out when the file is made, not by a signal when it is written. */
 #include "store/store.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -17,6 +18,7 @@ static struct vramgc_file lobby; /* where the figures live until the file is ope
 static struct {
     _Atomic(struct vramgc_file *) file;
     int copy_to; /* file descriptor when no shared mapping could be had, else 0 */
+    struct file_id copy_id;
     char path[PATH_BYTES];
 } self;
 
@@ -47,7 +49,7 @@ static int create_new(const char *pattern) {
 
 /* Blocks are allotted now, so that a full disk is an error here and not a SIGBUS later. */
 static bool allot(int fd, size_t bytes) {
-    int error = posix_fallocate(fd, 0, (off_t)bytes);
+    int error = file_size_allowed(bytes) ? posix_fallocate(fd, 0, (off_t)bytes) : EFBIG;
     if (error)
         errno = error;
     return error == 0;
@@ -65,7 +67,7 @@ static bool give_up(int fd) {
         unlink(self.path);
     }
     LOG(LOG_WARN, "cannot keep statistics in %s: %s; this run leaves no file", self.path,
-        strerrorname_np(error));
+        strerrordesc_np(error));
     self.path[0] = 0;
     return false;
 }
@@ -79,6 +81,8 @@ bool store_open(const char *pattern) {
     void *p = mmap(NULL, sizeof(struct vramgc_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
         self.copy_to = fd;
+        self.copy_id = file_identify(fd);
+        store_copy_out();
         LOG(LOG_WARN, "%s cannot be mapped: statistics are copied there once a second", self.path);
         return true;
     }
@@ -88,7 +92,8 @@ bool store_open(const char *pattern) {
 }
 
 void store_copy_out(void) {
-    if (self.copy_to <= 0)
+    if (self.copy_to <= 0 || !file_is(self.copy_to, self.copy_id) ||
+        !file_size_allowed(sizeof(struct vramgc_file)))
         return;
     const char *from = (const char *)store_file();
     for (size_t done = 0; done < sizeof(struct vramgc_file);) {
@@ -101,6 +106,10 @@ void store_copy_out(void) {
 }
 
 bool store_save_as(const char *path) {
+    if (!file_size_allowed(sizeof(struct vramgc_file))) {
+        errno = EFBIG;
+        return false;
+    }
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return false;

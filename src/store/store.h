@@ -66,7 +66,7 @@ static inline void figure_bump(uint64_t *figure, uint64_t value) {
 /* For gauges that one lock protects. */
 static inline void gauge_set(struct vramgc_gauge *gauge, uint64_t value) {
     figure_set(&gauge->current, value);
-    if (value > figure_get(&gauge->peak))
+    if (UNLIKELY(value > figure_get(&gauge->peak)))
         figure_set(&gauge->peak, value);
 }
 

@@ -19,6 +19,15 @@
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
+// They were moved with release 2.8.
+#if C10_RELEASE >= 208
+using c10::CaptureId_t;
+using c10::MempoolId_t;
+#else
+using c10::cuda::CaptureId_t;
+using c10::cuda::MempoolId_t;
+#endif
+
 // Exported by libc10_cuda.so and called by libtorch_cuda.so when it starts, but in no header of
 // c10.
 namespace c10::cuda::_internal {
@@ -40,7 +49,7 @@ constexpr size_t edge_bytes =
 
 struct Graph {
     int device;
-    c10::MempoolId_t pool;
+    MempoolId_t pool;
     cudaGraph_t graph;
 };
 
@@ -48,11 +57,11 @@ struct State {
     std::mutex mutex;
     std::vector<std::vector<c10::cuda::CUDAStream>> streams;
     std::vector<Graph> graphs;
-    c10::CaptureId_t next_pool = 1;
+    CaptureId_t next_pool = 1;
 };
 State state;
 
-thread_local c10::MempoolId_t thread_pool{0, 0};
+thread_local MempoolId_t thread_pool{0, 0};
 
 c10::cuda::CUDAStream stream_of(int device, int stream) {
     if (stream == 0) {
@@ -71,10 +80,10 @@ c10::DeviceIndex here() {
     return c10::cuda::current_device();
 }
 
-c10::MempoolId_t new_pool(bool graph) {
+MempoolId_t new_pool(bool graph) {
     const std::lock_guard<std::mutex> lock(state.mutex);
-    const c10::CaptureId_t id = state.next_pool++;
-    return graph ? c10::MempoolId_t{id, 0} : c10::MempoolId_t{0, id};
+    const CaptureId_t id = state.next_pool++;
+    return graph ? MempoolId_t{id, 0} : MempoolId_t{0, id};
 }
 
 void mark_capture(bool begin) {
@@ -172,7 +181,7 @@ void empty_cache() {
 }
 
 void set_caching(bool on) {
-#if C10_RELEASE >= 205
+#if C10_RELEASE >= 207
     caching::enable(on);
 #else
     TORCH_CHECK(on, "this release cannot switch caching off");

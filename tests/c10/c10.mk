@@ -3,7 +3,7 @@
 #   build/c10/VERSION/c10drive
 # Two are built by default. 2.15.0 is the newest: CUDA 13, driver functions through
 # cudaGetDriverEntryPointByVersion. 2.9.1 is the last with CUDA 12's sharpest edge: a refused
-# first cuMemCreate leaves expandable segments out of memory for ever. Any release from 2.1.2 to
+# first cuMemCreate leaves expandable segments out of memory for ever. Any release from 2.5.1 to
 # 2.15.0 can be named: `make C10_VERSIONS=2.5.1 c10drive` takes the older dlsym route.
 C10_VERSIONS ?= 2.9.1 2.15.0
 C10_SOURCES := driver view random_operations allocator

@@ -1,4 +1,5 @@
-# e2e.mk: tests of the command from outside, with bats (run.bats, report.bats). Needs no GPU and no PyTorch.
+# e2e.mk: tests from outside, with bats: of the command with a stand-in for the library (run.bats, report.bats: `make cli-check`),
+# and of the real library's statistics file (lifetime.bats, store.bats). Needs no GPU and no PyTorch.
 
 E2E := $(BUILD)/e2e
 E2E_FILE := tests/e2e/make_file.c tests/e2e/make_file.h include/vramgc_format.h src/stats.def
@@ -15,8 +16,13 @@ $(E2E)/libempty.so:
 	@mkdir -p $(@D)
 	@echo 'int vramgc_test_nothing;' | $(CC) -x c -fPIC -shared - -o $@
 
-.PHONY: e2e e2e-check
+.PHONY: e2e e2e-check cli-check
 e2e: $(BUILD)/vramgc $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so
 
-e2e-check: e2e
-	@E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" bats tests/e2e
+E2E_BATS := E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" bats
+
+cli-check: e2e
+	@$(E2E_BATS) tests/e2e/run.bats tests/e2e/report.bats
+
+e2e-check: e2e hook $(BUILD)/libvramgc.so
+	@$(E2E_BATS) tests/e2e

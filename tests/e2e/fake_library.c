@@ -61,8 +61,7 @@ __attribute__((constructor)) static void start(void) {
     int fd = create(pattern);
     if (fd < 0 || ftruncate(fd, (off_t)sizeof(struct vramgc_file)) != 0)
         return;
-    struct vramgc_file *file =
-        mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct vramgc_file *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (file == MAP_FAILED)
         return;

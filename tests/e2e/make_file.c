@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#define MIB ((uint64_t)1 << 20)
-#define GIB ((uint64_t)1 << 30)
+#define MIB    ((uint64_t)1 << 20)
+#define GIB    ((uint64_t)1 << 30)
 #define SECOND ((uint64_t)1000000000)
 
 static struct vramgc_gauge gauge(uint64_t current, uint64_t peak) {
@@ -100,14 +100,20 @@ static void set_device(struct vramgc_file *file, size_t index, const char *name)
     set_samples(device, 8 * GIB, 7168 * MIB, 600 * MIB);
 }
 
-static void add_action(struct vramgc_file *file, uint64_t time_ns, uint32_t kind, uint32_t observed) {
+static void add_action(struct vramgc_file *file, uint64_t time_ns, uint32_t kind,
+                       uint32_t observed) {
     uint64_t number = file->actions_written++;
     struct vramgc_action *action = &file->actions[number % VRAMGC_MAX_ACTIONS];
-    *action = (struct vramgc_action){
-        .sequence = number + 1, .time_ns = time_ns, .took_ns = observed ? 0 : 38 * 1000000,
-        .before_bytes = 6 * GIB, .after_bytes = 1 * GIB, .used_bytes = 20 * GIB,
-        .request_bytes = 512 * MIB, .kind = kind, .reason = VRAMGC_REASON_THRESHOLD,
-        .observed = observed};
+    *action = (struct vramgc_action){.sequence = number + 1,
+                                     .time_ns = time_ns,
+                                     .took_ns = observed ? 0 : 38 * 1000000,
+                                     .before_bytes = 6 * GIB,
+                                     .after_bytes = 1 * GIB,
+                                     .used_bytes = 20 * GIB,
+                                     .request_bytes = 512 * MIB,
+                                     .kind = kind,
+                                     .reason = VRAMGC_REASON_THRESHOLD,
+                                     .observed = observed};
     strcpy(action->function, "vae_decode");
     struct vramgc_device_stats *s = &file->devices[0].stats;
     if (observed) {
@@ -122,11 +128,18 @@ static void add_action(struct vramgc_file *file, uint64_t time_ns, uint32_t kind
 static void add_refusal(struct vramgc_file *file, uint64_t time_ns, uint32_t cause,
                         uint32_t granted) {
     uint64_t number = file->refusals_written++;
-    file->refusals[number % VRAMGC_MAX_REFUSALS] = (struct vramgc_refusal){
-        .sequence = number + 1, .time_ns = time_ns, .request_bytes = 1536 * MIB,
-        .free_bytes = 700 * MIB, .idle_bytes = cause == VRAMGC_REFUSAL_FRAGMENTED ? 4 * GIB : 0,
-        .largest_hole_bytes = 1100 * MIB, .allocated_bytes = 7 * GIB, .reserved_bytes = 8 * GIB,
-        .cause = cause, .granted = granted, .stack = file->stack_count > 0};
+    file->refusals[number % VRAMGC_MAX_REFUSALS] =
+        (struct vramgc_refusal){.sequence = number + 1,
+                                .time_ns = time_ns,
+                                .request_bytes = 1536 * MIB,
+                                .free_bytes = 700 * MIB,
+                                .idle_bytes = cause == VRAMGC_REFUSAL_FRAGMENTED ? 4 * GIB : 0,
+                                .largest_hole_bytes = 1100 * MIB,
+                                .allocated_bytes = 7 * GIB,
+                                .reserved_bytes = 8 * GIB,
+                                .cause = cause,
+                                .granted = granted,
+                                .stack = file->stack_count > 0};
     file->devices[0].stats.refusals++;
 }
 
@@ -222,8 +235,9 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
     static const struct {
         const char *name;
         void (*make)(struct vramgc_file *file);
-    } scenarios[] = {{"plain", plain},     {"fragmented", fragmented}, {"full", full},
-                     {"two-devices", two_devices}, {"unknown", unknown}, {"observe", observe},
+    } scenarios[] = {{"plain", plain},     {"fragmented", fragmented},
+                     {"full", full},       {"two-devices", two_devices},
+                     {"unknown", unknown}, {"observe", observe},
                      {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)

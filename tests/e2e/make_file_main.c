@@ -1,5 +1,5 @@
-/* make_file_main.c: make_file SCENARIO FILE [pid PID]: writes a statistics file. With a pid the file
- * says that this living process is the one it is about, and that nobody saw its end. */
+/* make_file_main.c: make_file SCENARIO FILE [pid PID]: writes a statistics file. With a pid the
+ * file says that this living process is the one it is about, and that nobody saw its end. */
 #include "make_file.h"
 
 #include <stdio.h>
@@ -12,8 +12,9 @@ static uint64_t start_ticks(const char *pid) {
     unsigned long long start = 0;
     snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
     FILE *stream = fopen(path, "r");
-    if (stream && fscanf(stream, "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                                 "%*s %*s %*s %*s %*s %llu",
+    if (stream && fscanf(stream,
+                         "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                         "%*s %*s %*s %*s %*s %llu",
                          &start) != 1)
         start = 0;
     if (stream)

@@ -29,4 +29,4 @@ fuzz-check: $(FUZZ)/mutate
 
 fuzz: $(FUZZ)/fuzz_report
 	@mkdir -p $(FUZZ)/corpus
-	$(FUZZ)/fuzz_report -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -artifact_prefix=$(FUZZ)/ $(FUZZ)/corpus
+	$(FUZZ)/fuzz_report -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -len_control=0 -artifact_prefix=$(FUZZ)/ $(FUZZ)/corpus

@@ -54,8 +54,8 @@ static void check_json(struct record *record) {
     walk_report(out, EMIT_JSON, &record, 1, NULL);
     fclose(out);
     /* Integers need all of 64 bits, which jansson's do not have. */
-    json_t *json = json_loadb(text, length, JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES,
-                              &error);
+    json_t *json =
+        json_loadb(text, length, JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES, &error);
     if (!json || !json_is_array(json_object_get(json, "processes")))
         fail(json ? "no processes" : error.text, text, length);
     json_decref(json);

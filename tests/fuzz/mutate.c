@@ -1,6 +1,7 @@
-/* mutate.c: mutate [SECONDS [SEED]]: drives fuzz_report.c without libFuzzer. The inputs depend on the
- * seed only, so a failure is repeated by giving the same one; how many are tried depends on the time.
- * Half of the patches hit the fields that steer the reader: counts, sequences, kinds, texts' ends. */
+/* mutate.c: mutate [SECONDS [SEED]]: drives fuzz_report.c without libFuzzer. The inputs depend on
+ * the seed only, so a failure is repeated by giving the same one; how many are tried depends on the
+ * time. Half of the patches hit the fields that steer the reader: counts, sequences, kinds, texts'
+ * ends. */
 #include "vramgc_format.h"
 
 #include <stddef.h>
@@ -13,9 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST_PATCHES = 24, PATCH_HEAD = 5 };
 
-static struct {
-    uint64_t random;
-} self;
+static struct { uint64_t random; } self;
 
 /* xorshift64*, Vigna 2016. */
 static uint64_t next_random(void) {
@@ -28,29 +27,80 @@ static uint64_t next_random(void) {
 #define AT(field) ((uint32_t)offsetof(struct vramgc_file, field))
 
 static uint32_t steering_offset(void) {
-    static const uint32_t offsets[] = {
-        AT(magic), AT(format_version), AT(device_count), AT(file_bytes), AT(pid), AT(process_start),
-        AT(started_ns), AT(latest_ns), AT(end), AT(end_status), AT(cuda_driver), AT(version),
-        AT(run_id), AT(command_line), AT(alloc_conf_why), AT(mode), AT(mode_why), AT(setting_count),
-        AT(settings[0].name), AT(settings[31].origin), AT(hook_count), AT(hooks[191].name),
-        AT(actions_written), AT(actions[0].sequence), AT(actions[0].time_ns), AT(actions[0].kind),
-        AT(actions[1].device), AT(actions[1023].function), AT(refusals_written),
-        AT(refusals[0].sequence), AT(refusals[0].cause), AT(refusals[0].hook),
-        AT(refusals[0].stack), AT(marks_written), AT(marks[0].sequence), AT(marks[0].time_ns),
-        AT(marks[255].label), AT(stack_count), AT(stacks[0].frame_count),
-        AT(stacks[0].frames[31].text), AT(stacks[255].frame_count), AT(devices[0].present),
-        AT(devices[0].total_bytes), AT(devices[0].name), AT(devices[0].bus_id),
-        AT(devices[0].compute_major), AT(devices[0].stats), AT(devices[0].stats.used_bytes),
-        AT(devices[0].stats.held_over_live_sum), AT(devices[0].sample_count),
-        AT(devices[0].sample_step_ns), AT(devices[0].samples[0].time_ns),
-        AT(devices[0].samples[127].time_ns), AT(devices[0].samples[127].held_bytes),
-        AT(devices[15].present), AT(devices[15].sample_count)};
+    static const uint32_t offsets[] = {AT(magic),
+                                       AT(format_version),
+                                       AT(device_count),
+                                       AT(file_bytes),
+                                       AT(pid),
+                                       AT(process_start),
+                                       AT(started_ns),
+                                       AT(latest_ns),
+                                       AT(end),
+                                       AT(end_status),
+                                       AT(cuda_driver),
+                                       AT(version),
+                                       AT(run_id),
+                                       AT(command_line),
+                                       AT(alloc_conf_why),
+                                       AT(mode),
+                                       AT(mode_why),
+                                       AT(setting_count),
+                                       AT(settings[0].name),
+                                       AT(settings[31].origin),
+                                       AT(hook_count),
+                                       AT(hooks[191].name),
+                                       AT(actions_written),
+                                       AT(actions[0].sequence),
+                                       AT(actions[0].time_ns),
+                                       AT(actions[0].kind),
+                                       AT(actions[1].device),
+                                       AT(actions[1023].function),
+                                       AT(refusals_written),
+                                       AT(refusals[0].sequence),
+                                       AT(refusals[0].cause),
+                                       AT(refusals[0].hook),
+                                       AT(refusals[0].stack),
+                                       AT(marks_written),
+                                       AT(marks[0].sequence),
+                                       AT(marks[0].time_ns),
+                                       AT(marks[255].label),
+                                       AT(stack_count),
+                                       AT(stacks[0].frame_count),
+                                       AT(stacks[0].frames[31].text),
+                                       AT(stacks[255].frame_count),
+                                       AT(devices[0].present),
+                                       AT(devices[0].total_bytes),
+                                       AT(devices[0].name),
+                                       AT(devices[0].bus_id),
+                                       AT(devices[0].compute_major),
+                                       AT(devices[0].stats),
+                                       AT(devices[0].stats.used_bytes),
+                                       AT(devices[0].stats.held_over_live_sum),
+                                       AT(devices[0].sample_count),
+                                       AT(devices[0].sample_step_ns),
+                                       AT(devices[0].samples[0].time_ns),
+                                       AT(devices[0].samples[127].time_ns),
+                                       AT(devices[0].samples[127].held_bytes),
+                                       AT(devices[15].present),
+                                       AT(devices[15].sample_count)};
     return offsets[next_random() % (sizeof offsets / sizeof offsets[0])];
 }
 
 static size_t add_patch(uint8_t *data) {
-    static const uint64_t values[] = {0, 1, 2, 3, 17, 256, 1023, 1024, 1025, INT32_MAX,
-                                      UINT32_MAX, INT64_MAX, (uint64_t)1 << 63, UINT64_MAX - 1,
+    static const uint64_t values[] = {0,
+                                      1,
+                                      2,
+                                      3,
+                                      17,
+                                      256,
+                                      1023,
+                                      1024,
+                                      1025,
+                                      INT32_MAX,
+                                      UINT32_MAX,
+                                      INT64_MAX,
+                                      (uint64_t)1 << 63,
+                                      UINT64_MAX - 1,
                                       UINT64_MAX};
     uint32_t offset = next_random() % 2 ? steering_offset()
                                         : (uint32_t)(next_random() % sizeof(struct vramgc_file));

@@ -6,11 +6,11 @@ setup() {
     hook=$root/build/hook
     scratch=$BATS_TEST_TMPDIR
     export VRAMGC_OUT=$scratch/run.vramgc
-    export VRAMGC_SAMPLE=1h # the ticker adds what a pool keeps, whenever it looks: not in the middle of a check
     unset "${!SIMGPU_@}" 2>/dev/null || true
 }
 
-# on FOLDER... -- COMMAND...: the libraries in the folders, and vramgc in front.
+# on FOLDER... -- COMMAND...: the libraries in the folders, and vramgc in front. It gets no thread: the ticker adds what a pool
+# keeps to what is held, whenever it looks, and that must not be in the middle of a check.
 on() {
     local path=
     while [ "$1" != -- ]; do
@@ -18,7 +18,7 @@ on() {
         shift
     done
     shift
-    LD_LIBRARY_PATH=$path LD_PRELOAD=${PRELOAD:-$root/build/libvramgc.so} run "$@"
+    LD_LIBRARY_PATH=$path LD_PRELOAD="${PRELOAD:-$root/build/libvramgc.so} $hook/libno_thread.so" run "$@"
     printf '%s\n' "$output"
     [ "$status" -eq 0 ]
     [[ $output == *" checks, 0 failed"* ]]
@@ -118,4 +118,10 @@ device() {
 
 @test "two devices: each has its own sums, and a reset of one leaves the other" {
     SIMGPU_DEVICES=2 device "$hook/two_devices"
+}
+
+@test "no thread can be had: one warning, and everything is recorded all the same" {
+    device "$hook/linked-13"
+    [ "$(grep -c '^vramgc:' <<<"$output")" -eq 1 ]
+    [[ $output == *"no thread could be started"* ]]
 }

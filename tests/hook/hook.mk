@@ -79,7 +79,7 @@ $(HOOK)/next: $(HOOK)/next.o $(HOOK)/check.o $(HOOK_THIRDS)
 	@echo "  LINK $@"
 	@$(CC) -Wl,--no-as-needed -o $@ $(filter %.o,$^) -L$(HOOK) -lthird-O0 -lthird-O2 -Wl,-rpath,'$$ORIGIN'
 
-$(HOOK)/chain $(HOOK)/two_devices: $(HOOK)/%: $(HOOK)/%.o $(HOOK)/check.o $(HOOK_RUNTIME_13)
+$(HOOK)/chain $(HOOK)/two_devices $(HOOK)/use: $(HOOK)/%: $(HOOK)/%.o $(HOOK)/check.o $(HOOK_RUNTIME_13)
 	@echo "  LINK $@"
 	@$(CC) -o $@ $^ -Wl,-rpath-link,build/sim/driver
 
@@ -91,8 +91,19 @@ $(HOOK)/own_names: $(HOOK)/own_names.o $(HOOK)/check.o $(HOOK)/own/libcuda.so.1
 	@echo "  LINK $@"
 	@$(CC) -o $@ $(filter %.o,$^)
 
+# --- for tests/e2e/lifetime.bats and store.bats ---
+
+$(HOOK)/peek: $(HOOK)/peek.o
+	@$(CC) -o $@ $^
+
+$(HOOK)/libno_thread.so $(HOOK)/libfail.so: $(HOOK)/lib%.so: tests/hook/%.c tests/hook/hook.mk
+	@mkdir -p $(@D)
+	@$(CC) -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $< -ldl
+
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices libno_thread.so use peek libfail.so)
+
+e2e-check: hook build/libvramgc.so sim
 
 hook-check: hook build/libvramgc.so sim
 	@bats tests/hook/hook.bats

@@ -1,4 +1,4 @@
-# The lab's own tests: lab-unit takes a second, lab-check runs real workloads on the simulated
+# The lab's own tests: lab-unit takes some seconds, lab-check runs real workloads on the simulated
 # device (two minutes).
 LAB_PYTHON ?= $(or $(PYTHON),build/venv/bin/python)
 
@@ -9,6 +9,7 @@ lab-venv:
 # A test of the lab needs no PyTorch, so the system's Python will do.
 lab-unit:
 	PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/lab/test_lab.py
+	bats tests/lab/scripts.bats
 
 lab-check: lab-venv sim
 	PYTHONPYCACHEPREFIX=build/pycache $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py

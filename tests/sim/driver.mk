@@ -1,7 +1,7 @@
 # The simulated CUDA driver, build/sim/driver/libcuda.so.1, and its tests. Included by the top
 # Makefile; needs CUDA_INCLUDE (a folder with cuda.h and cudaTypedefs.h) and nothing else of CUDA.
 
-CUDA_INCLUDE ?= /usr/local/cuda/include
+CUDA_INCLUDE ?= build/headers/cu13/include
 
 SIM_DRIVER_DIR     := tests/sim/driver
 SIM_DRIVER_BUILD   := build/sim/driver$(SIM_VARIANT)
@@ -23,10 +23,10 @@ $(SIM_DRIVER_NAMES): tests/sim/gen/driver_names.py $(CUDA_INCLUDE)/cuda.h
 
 $(SIM_DRIVER_GENERATED:%=$(SIM_DRIVER_BUILD)/gen/%.c): $(SIM_DRIVER_NAMES) ;
 
-$(SIM_DRIVER_BUILD)/gen/%.o: $(SIM_DRIVER_BUILD)/gen/%.c $(SIM_DRIVER_HEADERS)
+$(SIM_DRIVER_BUILD)/gen/%.o: $(SIM_DRIVER_BUILD)/gen/%.c $(SIM_DRIVER_HEADERS) | $(CUDA_INCLUDE)/cuda.h
 	$(CC) $(SIM_DRIVER_CFLAGS) $(SIM_SANITIZE) -c -o $@ $<
 
-$(SIM_DRIVER_BUILD)/%.o: $(SIM_DRIVER_DIR)/%.c $(SIM_DRIVER_HEADERS)
+$(SIM_DRIVER_BUILD)/%.o: $(SIM_DRIVER_DIR)/%.c $(SIM_DRIVER_HEADERS) | $(CUDA_INCLUDE)/cuda.h
 	@mkdir -p $(@D)
 	$(CC) $(SIM_DRIVER_CFLAGS) $(SIM_SANITIZE) -c -o $@ $<
 

@@ -15,6 +15,9 @@ $(CUDA_HEADERS): scripts/fetch-cuda-headers
 	@scripts/fetch-cuda-headers
 	@touch $@
 
+# For rules that name a header.
+build/headers/cu13/include/cuda.h: $(CUDA_HEADERS) ;
+
 # --- the runtime: one source, three majors ---
 
 SIM_SONAME_11 := libcudart.so.11.0

@@ -145,6 +145,20 @@ last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
     [[ $output == *OK* ]]
 }
 
+@test "the workspace of a convolution follows its knob; a wrong value is said and the default used" {
+    need_torch
+    check="tests/sim/bringup.py BringUp.test_a_convolution_takes_the_workspace_of_its_model"
+    for factor in 0 0.5 2; do
+        # shellcheck disable=SC2086
+        SIMGPU_CONV_WS=$factor run $simgpu --mem 6GiB -- "$python" $check
+        [ "$status" -eq 0 ] || { echo "$factor: $output"; false; }
+    done
+    SIMGPU_CONV_WS=much run $simgpu -- "$python" -c \
+        'import torch; torch.nn.Conv2d(8, 8, 3).cuda()(torch.empty(1, 8, 16, 16, device="cuda"))'
+    [ "$status" -eq 0 ]
+    [ "$output" = "simgpu: SIMGPU_CONV_WS=much is not a factor from 0 to 1000; the default is used" ]
+}
+
 @test "a library call on freed memory is an illegal access" {
     need_torch
     for call in product linear convolution; do

@@ -82,11 +82,12 @@ static inline unsigned char byte_at(CUdeviceptr pointer) {
 
 static inline CUmemAllocationProp device_prop(void) {
     return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
 }
 
 static inline CUmemAccessDesc full_access(void) {
-    return (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return (CUmemAccessDesc){{.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+                             CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 }
 
 static inline CUmemGenericAllocationHandle new_handle(size_t bytes) {

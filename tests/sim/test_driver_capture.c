@@ -326,6 +326,27 @@ static void memory_that_outlives_a_launch_is_freed_before_the_next(void **state)
     ok(cuGraphDestroy(graph));
 }
 
+static void memory_of_a_launch_outlives_its_graph(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    CUgraph graph;
+    CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    ok(cuMemAllocAsync(&pointer, MIB, stream));
+    ok(cuStreamEndCapture(stream, &graph));
+    CUgraphExec exec = instantiate(graph);
+    ok(cuGraphLaunch(exec, stream));
+    ok(cuGraphExecDestroy(exec));
+    ok(cuGraphDestroy(graph));
+    ok(cuMemsetD8Async(pointer, 6, MIB, stream));
+    ok(cuStreamSynchronize(stream));
+    assert_int_equal(byte_at(pointer), 6);
+    ok(cuMemFreeAsync(pointer, stream));
+    fails(cuMemFreeAsync(pointer, stream), CUDA_ERROR_INVALID_VALUE);
+    expect_reports(1);
+    ok(cuStreamSynchronize(stream));
+    assert_int_equal(graph_memory(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT), 0);
+}
+
 static void capture_info_names_the_graph(void **state) {
     (void)state;
     CUstreamCaptureStatus status;
@@ -375,6 +396,7 @@ int main(void) {
         device_test(capture_ends_in_its_thread),
         device_test(graphs_allocate_memory),
         device_test(memory_that_outlives_a_launch_is_freed_before_the_next),
+        device_test(memory_of_a_launch_outlives_its_graph),
         device_test(capture_info_names_the_graph),
         device_test(a_stream_destroyed_while_capturing),
     };

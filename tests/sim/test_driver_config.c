@@ -184,7 +184,7 @@ static void results_may_be_zeros(void **state) {
 static int fabric_handle(void) {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC};
     int supported = 0;
     if (start() != 0)

@@ -274,6 +274,7 @@ static void reset_sweeps_everything(void **state) {
     ok(cuMemAllocAsync(&pointer, 50 * MIB, NULL));
     ok(cuMemAddressReserve(&base, 4 * MIB, 0, 0, 0));
     map_all(base, 4 * MIB, new_handle(4 * MIB));
+    new_handle(6 * MIB); /* Mapped nowhere. */
     CUstream stream = new_stream(0);
     reset_device();
     assert_int_equal(free_bytes(), before);

@@ -29,7 +29,7 @@ static CUdeviceptr take(size_t bytes, CUstream stream) {
 static CUmemoryPool new_pool(void) {
     CUmemoryPool pool;
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
     ok(cuMemPoolCreate(&pool, &props));
     return pool;
 }
@@ -139,6 +139,42 @@ static void another_stream_waits_for_the_free(void **state) {
     assert_int_equal(reserved(pool), 64 * MIB); /* Both are reused: the frees have run. */
     ok(cuMemFreeAsync(one, b));
     ok(cuMemFreeAsync(two, b));
+    ok(cuCtxSynchronize());
+    ok(cuMemPoolDestroy(pool));
+}
+
+/* A stream that waits for an event behind the free may have the memory before the free has run. */
+static void events_and_the_default_stream_give_order(void **state) {
+    (void)state;
+    CUmemoryPool pool = new_pool();
+    CUevent event;
+    CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream blocking = new_stream(CU_STREAM_DEFAULT);
+    ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CUdeviceptr first = take_from(pool, 32 * MIB, a);
+    ok(simgpu_touch(a, first, 16, 1));
+    ok(cuEventRecord(event, a)); /* Before the free: no order. */
+    ok(cuMemFreeAsync(first, a));
+    ok(cuStreamWaitEvent(b, event, 0));
+    CUdeviceptr second = take_from(pool, 32 * MIB, b);
+    assert_int_not_equal(second, first);
+    ok(cuMemFreeAsync(second, a));
+    ok(cuEventRecord(event, a));
+    ok(cuStreamWaitEvent(blocking, event, 0));
+    CUdeviceptr third = take_from(pool, 32 * MIB, blocking);
+    assert_true(third == first || third == second);
+    ok(simgpu_touch(blocking, third, 16, 2));
+    ok(simgpu_expect(blocking, third, 16, 2));
+    ok(cuMemFreeAsync(third, blocking));
+    CUdeviceptr fourth = take_from(pool, 32 * MIB, NULL);
+    assert_int_equal(fourth, third);
+    int off = 0;
+    ok(cuMemFreeAsync(fourth, NULL));
+    ok(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &off));
+    assert_int_equal(reserved(pool), 64 * MIB);
+    CUdeviceptr fifth = take_from(pool, 32 * MIB, blocking);
+    assert_int_equal(reserved(pool), 96 * MIB);
+    ok(cuMemFreeAsync(fifth, blocking));
     ok(cuCtxSynchronize());
     ok(cuMemPoolDestroy(pool));
 }
@@ -273,12 +309,28 @@ static void pools_are_chosen_and_destroyed(void **state) {
     expect_reports(1);
 }
 
+static void reset_makes_pools_as_new(void **state) {
+    (void)state;
+    size_t before = free_bytes();
+    CUmemoryPool pool = new_pool();
+    set_threshold(default_pool(), UINT64_MAX);
+    set_threshold(pool, UINT64_MAX);
+    take(MIB, NULL);
+    take_from(pool, MIB, NULL);
+    assert_int_equal(before - free_bytes(), 64 * MIB);
+    reset_device();
+    assert_int_equal(free_bytes(), before);
+    assert_int_equal(attribute(default_pool(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD), 0);
+    fails(cuMemPoolTrimTo(pool, 0), CUDA_ERROR_INVALID_VALUE);
+    expect_reports(1);
+}
+
 static void limits_are_kept(void **state) {
     (void)state;
     CUmemoryPool pool;
     CUdeviceptr pointer, more;
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
                             .maxSize = 48 * MIB};
     ok(cuMemPoolCreate(&pool, &props));
     ok(cuMemAllocFromPoolAsync(&pointer, 32 * MIB, pool, NULL));
@@ -295,6 +347,7 @@ int main(void) {
         device_test(trimming_spares_what_is_in_flight),
         device_test(a_stream_reuses_its_own_at_once),
         device_test(another_stream_waits_for_the_free),
+        device_test(events_and_the_default_stream_give_order),
         device_test(the_last_memory_is_reused_with_a_dependency),
         device_test(plain_allocation_makes_pools_give_way),
         device_test(neighbours_merge),
@@ -303,6 +356,7 @@ int main(void) {
         device_test(freeing_after_an_event_is_fine),
         device_test(plain_free_takes_pool_memory),
         device_test(pools_are_chosen_and_destroyed),
+        device_test(reset_makes_pools_as_new),
         device_test(limits_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

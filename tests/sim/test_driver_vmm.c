@@ -183,7 +183,8 @@ static void unmaps_have_to_match(void **state) {
     fails(cuMemUnmap(base + 2 * MIB, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
     fails(cuMemUnmap(base, 8 * MIB), CUDA_ERROR_INVALID_VALUE);
     fails(cuMemUnmap(base + 4 * MIB, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
-    expect_reports(4);
+    fails(cuMemUnmap(base + 2 * MIB, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
+    expect_reports(5);
     ok(cuMemUnmap(base, 4 * MIB));
     fails(cuMemUnmap(base, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
     fails(cuMemAddressFree(base, 4 * MIB), CUDA_ERROR_INVALID_VALUE);

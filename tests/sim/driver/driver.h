@@ -16,8 +16,9 @@
 
 #include "config.h"
 
-#define PAGE_BYTES ((size_t)2 << 20) /* Physical page and mapping granularity, as on real cards.   \
-                                      */
+#define PAGE_BYTES                                                                                 \
+    ((size_t)2 << 20) /* Physical page and mapping granularity, as on real cards.                  \
+                       */
 #define ALIGN_UP(value, step) (((value) + (step)-1) / (step) * (step))
 
 struct stream;
@@ -127,5 +128,7 @@ enum handle_type {
 uintptr_t handle_make(enum handle_type type, void *object);
 void *handle_get(uintptr_t handle, enum handle_type type); /* NULL if it is not a live handle. */
 void handle_drop(uintptr_t handle);
+/* Visits all objects of a type; the visitor may drop the one it is given. */
+void handle_each(enum handle_type type, void (*visit)(void *object, void *data), void *data);
 
 #endif

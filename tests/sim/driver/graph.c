@@ -109,7 +109,9 @@ void memory_drop(struct memory_set *memory) {
         return;
     for (struct graph_memory *entry = memory->list, *next; entry != NULL; entry = next) {
         next = entry->next;
-        pool_free_after(entry->block, memory->marker);
+        entry->block->graph_memory = NULL;
+        if (!entry->live) /* As documented, what a launch left allocated outlives the graph. */
+            pool_free_after(entry->block, memory->marker);
         free(entry);
     }
     marker_drop(memory->marker);

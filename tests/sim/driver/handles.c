@@ -65,3 +65,9 @@ void handle_drop(uintptr_t handle) {
     slot->next_free = table.first_free;
     table.first_free = (uint32_t)(slot - table.slots);
 }
+
+void handle_each(enum handle_type type, void (*visit)(void *object, void *data), void *data) {
+    for (uint32_t i = FIRST_SLOT; i < table.count; i++)
+        if (table.slots[i].object != NULL && table.slots[i].type == type)
+            visit(table.slots[i].object, data);
+}

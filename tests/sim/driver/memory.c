@@ -227,5 +227,5 @@ CUresult cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise advice,
 
 CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice device) {
     return cuMemAdvise_v2(pointer, bytes, advice,
-                          (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device});
+                          (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device});
 }

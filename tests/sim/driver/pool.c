@@ -5,6 +5,7 @@
 #include "capture.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define UNIT_BYTES  ((size_t)512)
@@ -17,14 +18,20 @@ static struct {
     size_t over_threshold; /* Pools that hold more than they should after the next wait. */
 } pools;
 
+static void set_defaults(struct pool *pool) {
+    pool->release_threshold = 0;
+    for (int i = 0; i < POOL_FLAGS; i++)
+        pool->reuse[i] = 1;
+    memset(pool->access, ACCESS_NONE, sizeof pool->access);
+    pool->access[pool->device->ordinal] = ACCESS_ALL;
+}
+
 struct pool *pool_new(struct device *device) {
     struct pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL)
         return NULL;
     pool->device = device;
-    for (int i = 0; i < POOL_FLAGS; i++)
-        pool->reuse[i] = 1;
-    pool->access[device->ordinal] = ACCESS_ALL;
+    set_defaults(pool);
     pool->handle = (CUmemoryPool)handle_make(HANDLE_POOL, pool);
     pool->next = pools.pools;
     pools.pools = pool;
@@ -271,7 +278,9 @@ static bool usable(const struct pool *pool, const struct piece *piece,
                    const struct stream *stream) {
     if (piece->marker == NULL || piece->stream_id == stream->id)
         return true;
-    return pool->reuse[REUSE_OPPORTUNISTIC] && piece->marker->done;
+    if (piece->marker->done)
+        return pool->reuse[REUSE_OPPORTUNISTIC];
+    return pool->reuse[REUSE_FOLLOW] && stream_follows(stream, piece->marker);
 }
 
 /* The smallest free piece that is large enough; with ordered = false also one whose free has not
@@ -279,10 +288,14 @@ static bool usable(const struct pool *pool, const struct piece *piece,
 static struct piece *best_fit(struct pool *pool, const struct stream *stream, size_t bytes,
                               bool ordered) {
     struct piece *best = NULL;
-    for (struct piece *piece = pool->free_pieces; piece != NULL; piece = piece->next_free)
-        if (piece->bytes >= bytes && (best == NULL || piece->bytes < best->bytes) &&
-            (!ordered || usable(pool, piece, stream)))
+    for (struct piece *piece = pool->free_pieces; piece != NULL; piece = piece->next_free) {
+        if (piece->bytes < bytes || (ordered && !usable(pool, piece, stream)))
+            continue;
+        if (best == NULL || piece->bytes < best->bytes)
             best = piece;
+        if (best->bytes == bytes)
+            break;
+    }
     return best;
 }
 
@@ -337,8 +350,11 @@ CUresult pool_allocate(struct pool *pool, struct stream *stream, size_t bytes, s
         return CUDA_ERROR_INVALID_VALUE;
     if (rounded > sim.config.mem_bytes || device_refuses(pool->device))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    tidy(pool);
     struct piece *piece = best_fit(pool, stream, rounded, true);
+    if (piece == NULL) {
+        tidy(pool);
+        piece = best_fit(pool, stream, rounded, true);
+    }
     if (piece == NULL)
         piece = grow(pool, rounded);
     if (piece == NULL)
@@ -396,6 +412,14 @@ void pool_context_ended(struct context *context) {
     pool_synchronised(context->device);
 }
 
+/* Pools that the program made end with the device's reset; the default one is as new. */
 void pool_sweep(struct device *device) {
     pool_give_way(device);
+    for (struct pool *pool = pools.pools, *next; pool != NULL; pool = next) {
+        next = pool->next;
+        if (pool->device == device && !pool->is_default && !pool->destroyed)
+            pool_destroy(pool);
+    }
+    set_defaults(device->default_pool);
+    device->current_pool = device->default_pool;
 }

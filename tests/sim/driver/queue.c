@@ -317,6 +317,8 @@ CUresult queue_submit(struct stream *stream, const struct op *from, uint64_t cos
     op->ticket = ++sim.last_ticket;
     if (op->kind == OP_MARK)
         op->marker->ticket = op->ticket;
+    if (op->kind == OP_WAIT && !op->marker->done)
+        stream_learn(stream, op->marker);
     set_time(stream, op, cost);
     append(stream, op);
     if (op->visible) {

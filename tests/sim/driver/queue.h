@@ -90,6 +90,14 @@ struct op {
     };
 };
 
+/* Up to which ticket of another stream later work of this stream is known to wait. */
+struct known_order {
+    unsigned long long stream_id;
+    uint64_t ticket;
+};
+
+enum { KNOWN_ORDERS = 16 };
+
 struct stream {
     CUstream handle; /* 0 for the legacy stream. */
     struct context *context;
@@ -104,6 +112,8 @@ struct stream {
     uint64_t timeline_ns;
     unsigned waiters;
     bool legacy, held, running, dying;
+    struct known_order known[KNOWN_ORDERS]; /* The latest; older ones are forgotten. */
+    unsigned next_known;
     struct capture *capture; /* NULL unless capturing. */
     struct frontier {
         struct node **nodes;
@@ -116,6 +126,10 @@ struct stream *stream_new(struct context *context, unsigned flags, int priority)
 /* The stream a handle means in the calling thread; NULL if there is none. */
 struct stream *stream_of(CUstream handle);
 bool stream_is_blocking(const struct stream *stream);
+/* The stream has been made to wait for a marker. */
+void stream_learn(struct stream *stream, const struct marker *marker);
+/* Will work submitted to the stream now run after a marker that is not reached yet? */
+bool stream_follows(const struct stream *stream, const struct marker *marker);
 void stream_destroy(struct stream *stream);
 void streams_reap(void); /* Frees destroyed streams that have run dry. */
 void streams_drop_context(struct context *context);

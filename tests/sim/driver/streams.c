@@ -40,6 +40,30 @@ bool stream_is_blocking(const struct stream *stream) {
     return !stream->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
 }
 
+void stream_learn(struct stream *stream, const struct marker *marker) {
+    unsigned long long id = marker->stream->id;
+    unsigned place = 0;
+    while (place < KNOWN_ORDERS && stream->known[place].stream_id != id)
+        place++;
+    if (place == KNOWN_ORDERS)
+        place = stream->next_known++ % KNOWN_ORDERS;
+    else if (stream->known[place].ticket > marker->ticket)
+        return;
+    stream->known[place] = (struct known_order){id, marker->ticket};
+}
+
+bool stream_follows(const struct stream *stream, const struct marker *marker) {
+    const struct stream *other = marker->stream;
+    if (stream->legacy && other->context == stream->context && stream_is_blocking(other))
+        return true;
+    if (other->legacy && other->context == stream->context && stream_is_blocking(stream))
+        return true;
+    for (unsigned i = 0; i < KNOWN_ORDERS; i++)
+        if (stream->known[i].stream_id == other->id)
+            return stream->known[i].ticket >= marker->ticket;
+    return false;
+}
+
 static void stream_free(struct stream *stream) {
     struct stream **link = &stream->context->streams;
     while (*link != stream)

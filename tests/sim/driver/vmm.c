@@ -300,15 +300,22 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     END(CUDA_SUCCESS);
 }
 
+static void sweep_handle(void *object, void *device) {
+    struct phys *phys = object;
+    if (phys->device != device)
+        return;
+    phys->handles = 0;
+    phys_give_back(phys);
+}
+
 /* Takes away all mappings and handles of a device, when it is reset. */
 void vmm_sweep(struct device *device) {
     struct block *block = block_first();
     while (block != NULL) {
         struct block *next = block_next(block);
-        if (block->kind == BLOCK_MAPPING && block->device == device) {
-            block->phys->handles = 0;
+        if (block->kind == BLOCK_MAPPING && block->device == device)
             unmap(block);
-        }
         block = next;
     }
+    handle_each(HANDLE_PHYSICAL, sweep_handle, device);
 }

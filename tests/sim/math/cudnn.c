@@ -7,11 +7,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#ifndef SIM_CUDNN_MAJOR
-#define SIM_CUDNN_MAJOR 9
-#define SIM_CUDNN_MINOR 26
-#define SIM_CUDNN_PATCH 0
-#endif
 #ifndef SIM_CUDA_VERSION
 #define SIM_CUDA_VERSION 13000
 #endif
@@ -72,7 +67,20 @@ int cudnnGetProperty(int property, int *value) {
 }
 
 const char *cudnnGetErrorString(int status) {
-    return status == STATUS_SUCCESS ? "CUDNN_STATUS_SUCCESS" : "an error of the simulated cuDNN";
+    switch (status) {
+    case STATUS_SUCCESS:
+        return "CUDNN_STATUS_SUCCESS";
+    case STATUS_BAD_PARAM:
+        return "CUDNN_STATUS_BAD_PARAM";
+    case STATUS_NOT_SUPPORTED:
+        return "CUDNN_STATUS_NOT_SUPPORTED (not simulated)";
+    case STATUS_ALLOC_FAILED:
+        return "CUDNN_STATUS_ALLOC_FAILED";
+    case STATUS_EXECUTION_FAILED:
+        return "CUDNN_STATUS_EXECUTION_FAILED";
+    default:
+        return "an error that the simulated cuDNN does not know";
+    }
 }
 
 void cudnnGetLastErrorString(char *message, size_t size) {

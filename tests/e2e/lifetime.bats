@@ -1,0 +1,348 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# The statistics file after every way in which a process can end, and the silence of those that never use CUDA. The program is
+# Python with the runtime opened by ctypes, on the simulated device; its libraries are built by `make hook`.
+
+setup() {
+    top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    hook=$top/build/hook
+    library=${VRAMGC_LIBRARY:-$top/build/libvramgc.so}
+    unset "${!VRAMGC_@}" "${!SIMGPU_@}" 2>/dev/null || true
+    unset LD_PRELOAD PYTHONPATH
+    export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
+    mkdir "$BATS_TEST_TMPDIR/cwd"
+    cd "$BATS_TEST_TMPDIR/cwd"
+    cat >"$BATS_TEST_TMPDIR/gpu.py" <<'TEXT'
+import atexit, ctypes, os, signal, subprocess, sys, threading, time
+runtime = ctypes.CDLL("libcudart.so.13")
+MIB = 1 << 20
+
+def take(mib):
+    pointer = ctypes.c_void_p()
+    assert runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(mib * MIB)) == 0
+    return pointer
+
+def give(pointer):
+    return runtime.cudaFree(pointer)
+TEXT
+    export PYTHONPATH=$BATS_TEST_TMPDIR PYTHONDONTWRITEBYTECODE=1
+}
+
+# with COMMAND...: vramgc in front; status, output (both streams), as `run` does.
+with() {
+    LD_PRELOAD=$library run timeout -k 5 30 "$@"
+    printf 'status %s\n%s\n' "$status" "$output"
+}
+
+# python CODE: with `from gpu import *`.
+python() {
+    with python3 -c "from gpu import *
+$1"
+}
+
+# The single statistics file here, and what is in it.
+peek() {
+    local files=(*.vramgc*)
+    [ "${#files[@]}" -eq 1 ]
+    figures=$("$hook/peek" "${files[0]}")
+    printf '%s\n' "$figures"
+}
+
+has() {
+    case " $figures " in
+        *" $1 "*) ;;
+        *)
+            printf 'expected %s in: %s\n' "$1" "$figures" >&2
+            return 1
+            ;;
+    esac
+}
+
+no_file() {
+    [ -z "$(ls -A)" ] || {
+        ls -lA >&2
+        return 1
+    }
+}
+
+@test "exit: the figures are there, and the file says how it ended" {
+    python 'a = take(3); b = take(5); give(a)'
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    peek
+    has end=exit
+    has "held=$((5 << 20))"
+    has "peak=$((8 << 20))"
+    has calls=3
+}
+
+@test "sys.exit: the same, and the status is the program's" {
+    python 'take(3); sys.exit(7)'
+    [ "$status" -eq 7 ]
+    peek
+    has end=exit
+    has "held=$((3 << 20))"
+}
+
+@test "os._exit: nothing is lost" {
+    python 'take(3); os._exit(8)'
+    [ "$status" -eq 8 ]
+    peek
+    has end=unknown
+    has "held=$((3 << 20))"
+    has calls=1
+}
+
+@test "SIGINT: Python unwinds and the file says exit" {
+    python 'take(3); os.kill(os.getpid(), signal.SIGINT); time.sleep(5)'
+    [ "$status" -eq 130 ] || [ "$status" -eq 1 ]
+    [[ $output == *KeyboardInterrupt* ]]
+    peek
+    has "held=$((3 << 20))"
+}
+
+@test "SIGTERM, SIGKILL, abort and a crash: nothing is lost, no file is damaged" {
+    local code expected
+    while read -r expected code; do
+        python "take(3); $code"
+        [ "$status" -eq "$expected" ]
+        peek
+        has end=unknown
+        has "held=$((3 << 20))"
+        rm ./*.vramgc
+    done <<'TEXT'
+143 os.kill(os.getpid(), signal.SIGTERM); time.sleep(5)
+137 os.kill(os.getpid(), signal.SIGKILL); time.sleep(5)
+134 signal.signal(signal.SIGABRT, signal.SIG_DFL); os.abort()
+139 ctypes.string_at(0)
+TEXT
+}
+
+@test "killed from outside in the middle of work: sums stay within what was ever held" {
+    LD_PRELOAD=$library python3 -c 'from gpu import *
+print("ready", flush=True)
+while True:
+    give(take(3))' >ready 2>&1 3>&- &
+    local pid=$! i
+    for ((i = 0; i < 200; i++)); do
+        [ -s ready ] && break
+        sleep 0.02
+    done
+    sleep 0.2
+    kill -KILL "$pid"
+    wait "$pid" || true
+    rm ready
+    peek
+    has "peak=$((3 << 20))"
+    [[ $figures == *" held=0 "* || $figures == *" held=$((3 << 20)) "* ]]
+    has "pid=$pid"
+}
+
+@test "execv with the same process id: two files, none overwritten" {
+    python 'take(3); os.execv(sys.executable, [sys.executable, "-c", "from gpu import *; take(5)"])'
+    [ "$status" -eq 0 ]
+    [ "$(ls ./*.vramgc* | wc -l)" -eq 2 ]
+    local first=(*.vramgc)
+    figures=$("$hook/peek" "${first[0]}")
+    has end=unknown
+    has "held=$((3 << 20))"
+    local pid=${figures%% *}
+    figures=$("$hook/peek" "${first[0]}.1")
+    has end=exit
+    has "held=$((5 << 20))"
+    has "$pid"
+}
+
+@test "fork: a child that ends normally leaves the parent's file alone" {
+    python 'take(3)
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+os._exit(0)'
+    [ "$status" -eq 0 ]
+    peek
+    has end=unknown
+    has "held=$((3 << 20))"
+    has calls=1
+}
+
+@test "fork: a child that frees and allocates does not touch the parent's file" {
+    python 'a = take(3)
+child = os.fork()
+if child == 0:
+    give(a)
+    pointer = ctypes.c_void_p()
+    for mib in (100, 200):
+        runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(mib << 20))
+    time.sleep(0.3)
+    os._exit(0)
+os.waitpid(child, 0)
+take(5)'
+    [ "$status" -eq 0 ]
+    peek
+    has end=exit
+    has "held=$((8 << 20))"
+    has "peak=$((8 << 20))"
+    has calls=2
+}
+
+@test "fork: a child that goes on is silent, has no thread of ours, and can start programs" {
+    python 'take(3)
+child = os.fork()
+if child == 0:
+    tasks = len(os.listdir("/proc/self/task"))
+    give(take(0)) if tasks < 0 else None
+    code = subprocess.run([sys.executable, "-c", "pass"]).returncode
+    sys.exit(tasks * 10 + code)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))'
+    [ "$status" -eq 0 ]
+    [ "$output" = 10 ]
+    peek
+    has "held=$((3 << 20))"
+}
+
+@test "fork before CUDA is used: the child is a process of its own, with a file of its own" {
+    python 'child = os.fork()
+if child == 0:
+    take(5)
+    sys.exit(0)
+os.waitpid(child, 0)
+take(3)'
+    [ "$status" -eq 0 ]
+    [ "$(ls ./*.vramgc | wc -l)" -eq 2 ]
+    local file all=
+    for file in ./*.vramgc; do
+        all+="$("$hook/peek" "$file") "
+    done
+    figures=$all
+    has "held=$((3 << 20))"
+    has "held=$((5 << 20))"
+}
+
+@test "vfork and exec: the programs started so are silent, and the parent goes on" {
+    python 'take(3)
+for i in range(5):
+    assert subprocess.run(["true"], close_fds=False).returncode == 0   # posix_spawn or vfork
+    os.waitpid(os.posix_spawnp("true", ["true"], os.environ), 0)
+take(5)'
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    peek
+    has "held=$((8 << 20))"
+}
+
+@test "a daemon thread that allocates until the very end: no hang, no crash, the file is there" {
+    local i
+    for i in 1 2 3 4 5; do
+        python 'def work():
+    while True:
+        give(take(3))
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.05)'
+        [ "$status" -eq 0 ]
+        peek
+        has end=exit
+        rm ./*.vramgc
+    done
+}
+
+@test "an exit handler that runs late still allocates: recorded" {
+    python 'atexit.register(lambda: take(5)); take(3)'
+    [ "$status" -eq 0 ]
+    peek
+    has end=exit
+    has "held=$((8 << 20))"
+}
+
+@test "threads that start to use CUDA at the same moment: one file, one record" {
+    python 'gate = threading.Barrier(16)
+def work():
+    gate.wait()
+    for _ in range(20):
+        give(take(1))
+    take(1)
+threads = [threading.Thread(target=work) for _ in range(16)]
+[t.start() for t in threads]; [t.join() for t in threads]'
+    [ "$status" -eq 0 ]
+    peek
+    has "held=$((16 << 20))"
+    has "calls=$((16 * 41))"
+}
+
+# --- who does not use CUDA ---
+
+@test "programs without CUDA: no file, no output, no thread" {
+    with sh -c 'exit 3'
+    [ "$status" -eq 3 ]
+    [ -z "$output" ]
+    with python3 -c 'import os; print(len(os.listdir("/proc/self/task")))'
+    [ "$output" = 1 ]
+    with sh -c 'ls /proc/$$/task | wc -l'
+    [ "$output" = 1 ]
+    if type git >/dev/null 2>&1; then
+        with git --version
+        [[ $output == "git version"* ]]
+        [ "$(wc -l <<<"$output")" -eq 1 ]
+    fi
+    no_file
+}
+
+@test "a bad setting is not worth a word where CUDA is not used" {
+    export VRAMGC_THRESHOLD=rubbish VRAMGC_NO_SUCH=1 VRAMGC_STRICT=1
+    with python3 -c 'pass'
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    no_file
+}
+
+@test "a program that only opens libcuda, or only asks whether there is a device: no file, no thread" {
+    with python3 -c 'import ctypes, os
+driver = ctypes.CDLL("libcuda.so.1")
+count = ctypes.c_int()
+if os.environ.get("ASK"):
+    assert driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+print(len(os.listdir("/proc/self/task")))'
+    [ "$output" = 1 ]
+    no_file
+    ASK=1 with python3 -c 'import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+count = ctypes.c_int()
+assert driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value == 1'
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    no_file
+}
+
+@test "importing PyTorch is not using CUDA" {
+    local interpreter=$top/build/venv/bin/python
+    [ -x "$interpreter" ] && [ -x "$top/scripts/simgpu" ] || skip "no PyTorch under build/venv"
+    LD_PRELOAD=$library run timeout 120 "$top/scripts/simgpu" -- "$interpreter" -c '
+import os, torch
+print(any(open(f"/proc/self/task/{t}/comm").read().startswith("vramgc") for t in os.listdir("/proc/self/task")))'
+    printf '%s\n' "$output"
+    [ "$status" -eq 0 ]
+    [ "$output" = False ]
+    no_file
+}
+
+@test "sixty processes without CUDA: silent, all of them" {
+    with sh -c 'i=0; while [ $i -lt 60 ]; do (exec true) & i=$((i + 1)); done; wait; echo done'
+    [ "$status" -eq 0 ]
+    [ "$output" = done ]
+    no_file
+}
+
+@test "a process without CUDA makes no system call for vramgc but those that load it" {
+    type strace >/dev/null 2>&1 || skip "no strace"
+    strace -o /dev/null true 2>/dev/null || skip "strace is forbidden here"
+    local calls='execve|mmap|mprotect|munmap|openat|read|pread64|fstat|newfstatat|close|brk'
+    strace -E LD_PRELOAD="$library" -o with true
+    strace -o without true
+    diff <(sed 's/(.*//' without | grep -Evx "$calls") <(sed 's/(.*//' with | grep -Evx "$calls")
+    # One open, one mapping for each part of the file, and nothing is asked of the heap.
+    [ "$(grep -c '^brk' with)" -eq "$(grep -c '^brk' without)" ]
+    [ "$(grep -c '^openat' with)" -eq "$(($(grep -c '^openat' without) + 1))" ]
+    [ "$(grep -c '^mmap' with)" -le "$(($(grep -c '^mmap' without) + 7))" ]
+}

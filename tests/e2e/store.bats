@@ -1,0 +1,231 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# Where the statistics file goes and what happens when it cannot be had; bad settings. The program must never notice.
+
+setup() {
+    top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    hook=$top/build/hook
+    library=${VRAMGC_LIBRARY:-$top/build/libvramgc.so}
+    unset "${!VRAMGC_@}" "${!SIMGPU_@}" 2>/dev/null || true
+    unset LD_PRELOAD
+    export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
+    mkdir "$BATS_TEST_TMPDIR/cwd"
+    cd "$BATS_TEST_TMPDIR/cwd"
+}
+
+# use WORD...: runs the small program of tests/hook/use.c: it must end well and say what it always says. Sets errors and
+# messages (how many of vramgc's lines there were).
+use() {
+    LD_PRELOAD="$library${BEHIND:+ $BEHIND}" run bash -c 'exec timeout -k 5 30 "$@" 2>../errors' - "$hook/use" "$@"
+    errors=$(cat ../errors)
+    messages=$(grep -c '^vramgc: ' ../errors || true)
+    printf 'status %s\n%s\n%s\n' "$status" "$output" "$errors"
+    [[ $output == "took 3 MiB"* ]]
+}
+
+no_file() {
+    [ -z "$(ls -A "${1:-.}")" ] || {
+        ls -lA "${1:-.}" >&2
+        return 1
+    }
+}
+
+# one_warning TEXT: exactly one line, and it has the text.
+one_warning() {
+    [ "$status" -eq 0 ]
+    [ "$messages" -eq 1 ]
+    [ "$(wc -l <<<"$errors")" -eq 1 ]
+    [[ $errors == *" warn "*"$1"* ]]
+}
+
+holds() {
+    "$hook/peek" "$1" | grep -q " held=$((3 << 20)) "
+}
+
+@test "the standard name says program and process" {
+    use
+    [ "$status" -eq 0 ]
+    [ -z "$errors" ]
+    local files=(*)
+    [[ ${files[0]} =~ ^vramgc-use\.[0-9]+\.vramgc$ ]]
+    [ "${#files[@]}" -eq 1 ]
+    holds "${files[0]}"
+}
+
+@test "the letters of a pattern" {
+    VRAMGC_OUT='a-%e-%p-%h-%t-%%-%q-%' use
+    local files=(*)
+    printf '%s\n' "${files[0]}"
+    [[ ${files[0]} =~ ^a-use-[0-9]+-$(uname -n)-[0-9]{10,}-%-%q-%$ ]]
+    holds "${files[0]}"
+}
+
+@test "no file is ever overwritten" {
+    echo precious >mine
+    export VRAMGC_OUT=mine
+    use
+    use
+    [ "$(cat mine)" = precious ]
+    holds mine.1
+    holds mine.2
+    [ "$(ls | wc -l)" -eq 3 ]
+    # Neither is what a link points to.
+    ln -s "$PWD/target" link
+    VRAMGC_OUT=link use
+    [ ! -e target ]
+    holds link.1
+}
+
+@test "VRAMGC_OUT empty: no file and no word" {
+    VRAMGC_OUT='' use
+    [ "$status" -eq 0 ]
+    [ -z "$errors" ]
+    no_file
+}
+
+@test "a folder that is missing: one warning, and the program goes on" {
+    VRAMGC_OUT=missing/folder/file use
+    one_warning missing/folder/file
+    no_file
+}
+
+@test "no write permission: one warning, and the program goes on" {
+    VRAMGC_OUT=/proc/vramgc-test use
+    one_warning /proc/vramgc-test
+    if [ "$(id -u)" -eq 0 ]; then
+        type setpriv >/dev/null 2>&1 || skip "no setpriv to be another user with"
+        chmod 755 "$BATS_TEST_TMPDIR" "$PWD"
+        touch ../errors && chmod 666 ../errors
+        setpriv --reuid=65534 --clear-groups test -x "$hook/use" || skip "another user cannot come here"
+        LD_PRELOAD=$library run setpriv --reuid=65534 --clear-groups sh -c 'exec "$1" 2>../errors' - "$hook/use"
+        [ "$status" -eq 0 ]
+        [ "$(grep -c '^vramgc: ' ../errors)" -eq 1 ]
+        grep -q 'Permission denied' ../errors
+    else
+        chmod 555 .
+        use
+        chmod 755 .
+        one_warning 'Permission denied'
+    fi
+    no_file
+}
+
+@test "a full disk: one warning, no rest of a file, and the program goes on" {
+    FAIL_ALLOT=1 BEHIND=$hook/libfail.so use
+    one_warning 'No space left'
+    no_file
+}
+
+@test "a full disk, a real one" {
+    mkdir full
+    mount -t tmpfs -o size=64k none full 2>/dev/null || skip "no file system can be mounted here"
+    VRAMGC_OUT=full/file use
+    local rest
+    rest=$(ls -A full)
+    umount full
+    one_warning 'No space left'
+    [ -z "$rest" ]
+}
+
+@test "a limit on file sizes: one warning; the signal that ends a program is never sent" {
+    local limit
+    limit=$(ulimit -S -f)
+    ulimit -S -f 100
+    use
+    ulimit -S -f "$limit"
+    one_warning 'File too large'
+    no_file
+}
+
+@test "a file system without shared mappings: one warning, and the file is written all the same" {
+    FAIL_MAP=1 BEHIND=$hook/libfail.so use
+    one_warning 'cannot be mapped'
+    local files=(*)
+    "$hook/peek" "${files[0]}" | grep -q end=exit
+    holds "${files[0]}"
+}
+
+@test "the same, killed: what was known within the last second or so is there" {
+    FAIL_MAP=1 BEHIND=$hook/libfail.so use kill || true
+    local files=(*)
+    "$hook/peek" "${files[0]}"
+    rm "${files[0]}"
+    FAIL_MAP=1 BEHIND=$hook/libfail.so use sleep:1500 kill || true
+    files=(*)
+    holds "${files[0]}"
+}
+
+@test "a program that closes descriptors it does not know: its own file is not written to" {
+    FAIL_MAP=1 BEHIND=$hook/libfail.so VRAMGC_LOG=debug VRAMGC_LOG_FILE=log VRAMGC_OUT=figures \
+        use fds own:mine own:mine2 own:mine3 sleep:2200
+    [ "$status" -eq 0 ]
+    local file
+    for file in mine mine2 mine3; do
+        [ "$(cat "$file")" = precious ]
+    done
+}
+
+# --- settings ---
+
+@test "a bad value: one line that names variable, value, what is accepted and what is used" {
+    VRAMGC_THRESHOLD=rubbish use
+    one_warning 'VRAMGC_THRESHOLD=rubbish is not a percentage from 0 to 100, such as 80; using 80'
+    [ "$(ls | wc -l)" -eq 1 ]
+}
+
+@test "an unknown name: one line with the nearest name" {
+    VRAMGC_TRESHOLD=50 use
+    one_warning 'VRAMGC_TRESHOLD is not a setting; did you mean VRAMGC_THRESHOLD?'
+}
+
+@test "several bad settings: a line for each" {
+    VRAMGC_THRESHOLD=101 VRAMGC_COOLDOWN=-1 VRAMGC_MODE=fast VRAMGC_XYZZY=1 use
+    [ "$status" -eq 0 ]
+    [ "$messages" -eq 4 ]
+    [[ $errors == *"VRAMGC_MODE=fast is not one of off|observe|flush|auto; using auto"* ]]
+}
+
+@test "the launcher has said it already: not a word" {
+    VRAMGC_RUN_ID=1 VRAMGC_THRESHOLD=rubbish use
+    [ -z "$errors" ]
+}
+
+@test "VRAMGC_STRICT and a bad setting: inert, no file and no thread, and it is said why" {
+    VRAMGC_STRICT=1 VRAMGC_THRESHOLD=rubbish use threads
+    [ "$status" -eq 0 ]
+    [ "$messages" -eq 2 ]
+    [[ $errors == *"VRAMGC_THRESHOLD=rubbish"*VRAMGC_STRICT* ]]
+    no_file
+    local threads=${output##*threads=}
+    VRAMGC_MODE=off use threads
+    [ "${output##*threads=}" -eq "$threads" ]
+    VRAMGC_STRICT=1 use threads
+    [ -z "$errors" ]
+    [ "$(ls | wc -l)" -eq 1 ]
+    [ "${output##*threads=}" -eq $((threads + 1)) ]
+}
+
+@test "VRAMGC_MODE=off: no file, no thread, not a word" {
+    VRAMGC_MODE=off VRAMGC_THRESHOLD=rubbish use threads
+    [ "$status" -eq 0 ]
+    [ -z "$errors" ]
+    no_file
+    LD_PRELOAD='' run "$hook/use" threads
+    local without=${output##*threads=}
+    VRAMGC_MODE=off use threads
+    [ "${output##*threads=}" -eq "$without" ]
+}
+
+@test "VRAMGC_LOG_FILE: messages go there, standard error stays empty" {
+    VRAMGC_LOG=info VRAMGC_LOG_FILE='log-%e' VRAMGC_OUT=figures use
+    [ -z "$errors" ]
+    grep -q '^vramgc: .* info  recording to figures' log-use
+    VRAMGC_LOG_FILE=missing/log VRAMGC_OUT=figures2 use
+    one_warning missing/log
+}
+
+@test "VRAMGC_LOG=off: not a word, whatever happens" {
+    VRAMGC_LOG=off VRAMGC_OUT=missing/file VRAMGC_XYZZY=1 use
+    [ "$status" -eq 0 ]
+    [ -z "$errors" ]
+}

@@ -1,0 +1,60 @@
+/* use.c: the smallest program that uses the GPU: takes 3 MiB, keeps them, and says so. Linked with
+ * the runtime. Words: sleep:MS pauses, fds closes all descriptors but the standard ones, own:PATH
+ * opens a file of its own and writes to it, thread counts the threads, end:N exits. */
+#include "real/cuda_api.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int threads(void) {
+    DIR *folder = opendir("/proc/self/task");
+    int number = 0;
+    for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;)
+        number += entry->d_name[0] != '.';
+    if (folder)
+        closedir(folder);
+    return number;
+}
+
+static void own_file(const char *path) {
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || write(fd, "precious\n", 9) != 9)
+        exit(3);
+    printf("own=%d\n", fd); /* stays open */
+}
+
+static void word(const char *text) {
+    if (strncmp(text, "sleep:", 6) == 0)
+        usleep((useconds_t)atoi(text + 6) * 1000);
+    else if (strcmp(text, "fds") == 0)
+        for (int fd = 3; fd < 256; fd++)
+            close(fd);
+    else if (strncmp(text, "own:", 4) == 0)
+        own_file(text + 4);
+    else if (strcmp(text, "threads") == 0)
+        printf("threads=%d\n", threads());
+    else if (strcmp(text, "kill") == 0)
+        kill(getpid(), 9);
+    else if (strncmp(text, "end:", 4) == 0)
+        exit(atoi(text + 4));
+    else
+        exit(4);
+}
+
+int main(int count, char **arguments) {
+    void *p = NULL;
+    if (cudaMalloc(&p, 3 << 20) != cudaSuccess)
+        return 2;
+    printf("took 3 MiB\n");
+    fflush(stdout);
+    for (int i = 1; i < count; i++) {
+        word(arguments[i]);
+        fflush(stdout);
+    }
+    return 0;
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/env bats
+# The set-up scripts on machines that lack something: a PATH of links stands for such a machine.
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit
+    bin=$BATS_TEST_TMPDIR/bin
+    mkdir "$bin"
+    ln -s /usr/bin/* "$bin"
+    if ! [ -e "$bin/gcc" ]; then ln -s "$(command -v gcc)" "$bin/gcc"; fi
+}
+
+# machine USER [MISSING...]: a user with this number, on a machine without these commands
+machine() {
+    local name
+    printf '#!/bin/sh\necho %s\n' "$1" >"$BATS_TEST_TMPDIR/id"
+    shift
+    for name in id apt-get "$@"; do rm -f "$bin/$name"; done
+    mv "$BATS_TEST_TMPDIR/id" "$bin/id"
+    printf '#!/bin/sh\necho "$@" >>%s/apt\n' "$BATS_TEST_TMPDIR" >"$bin/apt-get"
+    chmod +x "$bin/id" "$bin/apt-get"
+}
+
+@test "setup-system: where all is there it says nothing and installs nothing" {
+    machine 0
+    PATH=$bin run scripts/setup-system
+    [ "$status" = 0 ]
+    [ -z "$output" ]
+    [ ! -e "$BATS_TEST_TMPDIR/apt" ]
+}
+
+@test "setup-system: without root one line names what is missing and the command" {
+    machine 1000 bats clang
+    PATH=$bin run scripts/setup-system --for check
+    [ "$status" = 1 ]
+    [ "$output" = "setup-system: missing: bats clang; as root: apt-get update && apt-get install bats clang" ]
+    [ ! -e "$BATS_TEST_TMPDIR/apt" ]
+}
+
+@test "setup-system: what only the tests need is not asked for to build or show" {
+    machine 1000 bats clang ctags
+    for purpose in build demo; do
+        PATH=$bin run scripts/setup-system --for "$purpose"
+        [ "$status" = 0 ]
+        [ -z "$output" ]
+    done
+}
+
+@test "setup-system: what is only wanted is said and tolerated" {
+    machine 1000 shellcheck
+    PATH=$bin run scripts/setup-system
+    [ "$status" = 0 ]
+    [[ $output == *"not there, their checks are skipped: shellcheck "* ]]
+}
+
+@test "setup-system: root has it installed, with one update" {
+    machine 0 bats clang
+    PATH=$bin run scripts/setup-system
+    [ "$status" = 1 ] # this apt-get installs nothing, and that is noticed
+    [ "$(grep -c update "$BATS_TEST_TMPDIR/apt")" = 1 ]
+    grep -q 'install .*bats clang$' "$BATS_TEST_TMPDIR/apt"
+}
+
+@test "setup-system: a wrong call is status 2" {
+    for words in '--for nothing' '--for' 'check' '--what'; do
+        # shellcheck disable=SC2086 # words are words
+        run scripts/setup-system $words
+        [ "$status" = 2 ]
+        [[ ${lines[0]} == usage:* ]]
+    done
+}
+
+@test "setup-python: an interpreter without PyTorch is refused in one line" {
+    PYTHON=/usr/bin/python3 run scripts/setup-python --print
+    [ "$status" = 1 ]
+    [ "$output" = "setup-python: PYTHON=/usr/bin/python3 cannot import torch" ]
+    PYTHON=/nowhere/python run scripts/setup-python
+    [ "$status" = 1 ]
+    [ "$output" = "setup-python: PYTHON=/nowhere/python cannot import torch" ]
+}
+
+@test "setup-python: the versions installed are those that are pinned" {
+    run scripts/setup-python --print
+    [ "$status" = 0 ]
+    [ "$output" = "$PWD/build/venv/bin/python" ]
+    build/venv/bin/python - tests/lab/requirements.txt <<'PYTHON'
+import importlib.metadata, sys
+for line in open(sys.argv[1], encoding="utf-8"):
+    if not line.startswith("#"):
+        name, version = line.strip().split("==")
+        assert importlib.metadata.version(name) == version, line
+PYTHON
+}
+
+@test "fetch-c10: what is no release is refused in one line, what is there is left alone" {
+    run scripts/fetch-c10 2.15
+    [ "$status" = 1 ]
+    [ "$output" = "fetch-c10: '2.15' is not a release such as 2.15.0" ]
+    run scripts/fetch-c10
+    [ "$status" = 2 ]
+    run scripts/fetch-c10 2.15.0
+    [ "$status" = 0 ]
+    [ -e build/c10/2.15.0/torch/lib/libc10_cuda.so ]
+    [ -e build/c10/2.15.0/torch/version.py ]
+    run scripts/fetch-c10 2.15.0
+    [ "$status" = 0 ]
+    [ -z "$output" ]
+}
