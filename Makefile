@@ -21,7 +21,7 @@ all: $(BUILD)/libvramgc.so $(BUILD)/vramgc
 
 # --- the library ---
 
-LIB_ROOMS := base real hook record heap frag policy reclaim store
+LIB_ROOMS := base real hook record heap frag policy pages reclaim store
 LIB_SOURCES := $(foreach room,$(LIB_ROOMS),$(wildcard src/$(room)/*.c)) src/hook/dlsym.S
 LIB_OBJECTS := $(patsubst src/%,$(BUILD)/obj/%.o,$(LIB_SOURCES))
 
@@ -29,6 +29,9 @@ $(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec -MMD -MP -c $< -o $@
+
+# An exception of PyTorch's own thrower passes through this one.
+$(BUILD)/obj/hook/c10.c.o: CFLAGS_ALL += -fexceptions
 
 # Other interposers rewrite the first bytes of what they find in the driver: room for that, without
 # an instruction that depends on where it stands.

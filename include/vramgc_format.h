@@ -78,6 +78,7 @@ enum vramgc_action_kind {
     VRAMGC_ACTION_SOFT_OOM, /* one cudaMalloc answered with out of memory */
     VRAMGC_ACTION_FLUSH,    /* PyTorch's cache emptied from our own thread */
     VRAMGC_ACTION_TRIM,     /* stream-ordered pools trimmed */
+    VRAMGC_ACTION_PAGES,    /* idle pages of PyTorch's segments unmapped and given back */
     VRAMGC_ACTION_KINDS
 };
 

@@ -1,6 +1,7 @@
 /* c10.c: the functions of PyTorch's libc10 that are called for every block its caching allocator
  * hands out or takes back, and before an out-of-memory error. PyTorch holds the allocator's lock
  * here and usually not the GIL: nothing may wait. The original is always called. */
+#include "base/text.h"
 #include "hook/hook.h"
 
 enum { DEVICE_TYPE_CUDA = 1 };
@@ -15,12 +16,28 @@ static inline unsigned index_of(uint64_t device) {
     return index == 0xff ? 0 : index; /* -1: the current one; not seen from the allocator */
 }
 
+/* Mode compact: the device is full to the last page, and this block has none. PyTorch's own thrower
+ * makes a RuntimeError "CUDA out of memory" of it; the block stays counted in PyTorch for ever, so
+ * this is the last resort. This file is compiled so that exceptions can pass. */
+static void throw_out_of_memory(int64_t bytes) {
+    typedef void (*thrower_t)(const char *, const char *, uint32_t, const char *);
+    thrower_t thrower = (thrower_t)REAL(_ZN3c106detail14torchCheckFailEPKcS2_jS2_);
+    char message[160];
+    struct text text = TEXT_IN(message);
+    text_add(&text, "CUDA out of memory. Tried to allocate ");
+    text_add_bytes(&text, (uint64_t)bytes);
+    text_add(&text, " (vramgc: no physical page is left for this block)");
+    if (thrower)
+        thrower("allocate", "vramgc", 0, message);
+}
+
 void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t bytes, size_t allocated,
                                                            size_t reserved, uint64_t device) {
     real__ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE_t real =
         REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE);
-    if (LIKELY(record_is_on()) && is_cuda(device))
-        record_block(index_of(device), (uint64_t)(uintptr_t)p, bytes);
+    if (LIKELY(record_is_on()) && is_cuda(device) &&
+        UNLIKELY(!record_block(index_of(device), (uint64_t)(uintptr_t)p, bytes)))
+        throw_out_of_memory(bytes);
     if (real)
         real(p, bytes, allocated, reserved, device);
 }
@@ -30,8 +47,9 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *p, int64_t byte
                                                            uint64_t device) {
     real__ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE_t real =
         REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE);
-    if (LIKELY(record_is_on()) && is_cuda(device))
-        record_block(index_of(device), (uint64_t)(uintptr_t)p, bytes);
+    if (LIKELY(record_is_on()) && is_cuda(device) &&
+        UNLIKELY(!record_block(index_of(device), (uint64_t)(uintptr_t)p, bytes)))
+        throw_out_of_memory(bytes);
     if (real)
         real(p, bytes, allocated, reserved, device);
 }

@@ -131,8 +131,10 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     real_cuMemGetInfo_v2_t real = REAL(cuMemGetInfo_v2);
     bool outermost = hook_enter(ID_cuMemGetInfo_v2);
     CUresult result = real ? real(free, total) : MISSING_CUDA;
-    if (outermost && result == CUDA_SUCCESS && free && total)
+    if (outermost && result == CUDA_SUCCESS && free && total) {
         record_memory_info(*free, *total);
+        *free = record_free_as_seen(*free);
+    }
     hook_leave();
     return result;
 }

@@ -42,6 +42,15 @@ CUresult cuCtxDestroy_v2(CUcontext c) {
     return result;
 }
 
+CUresult cuStreamDestroy_v2(CUstream s) {
+    real_cuStreamDestroy_v2_t real = REAL(cuStreamDestroy_v2);
+    if (hook_enter(ID_cuStreamDestroy_v2))
+        record_stream_gone((uint64_t)(uintptr_t)s);
+    CUresult result = real ? real(s) : MISSING_CUDA;
+    hook_leave();
+    return result;
+}
+
 static CUresult begin(enum real_id id, real_cuStreamBeginCapture_v2_t real, CUstream s,
                       CUstreamCaptureMode m) {
     bool outermost = hook_enter(id);

@@ -21,10 +21,15 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     /* Without its cache PyTorch does not ask first, and makes no blocks. */
     bool segment = allocator && record_thread.stream_asked;
     cudaError_t result = MISSING_CUDART;
-    if (outermost && record_refuse_segment(allocator, n)) {
+    enum record_paged paged = segment && p ? record_paged_segment(n, p) : RECORD_NOT_PAGED;
+    if (paged != RECORD_NOT_PAGED) {
+        result = paged == RECORD_PAGED ? cudaSuccess : cudaErrorMemoryAllocation;
+    } else if (outermost && record_refuse_segment(allocator, n)) {
         result = cudaErrorMemoryAllocation;
     } else if (real) {
         result = real(p, n);
+        if (outermost && result == cudaErrorMemoryAllocation && record_rescue(n))
+            result = real(p, n);
         if (outermost)
             note(ID_cudaMalloc, CLASS_DEVICE, result, result == cudaSuccess ? *p : NULL, n,
                  segment);
@@ -42,7 +47,11 @@ cudaError_t cudaFree(void *p) {
     struct record_taken taken = {0};
     if (outermost)
         record_take((uint64_t)(uintptr_t)p, &taken);
-    cudaError_t result = real ? real(p) : MISSING_CUDART;
+    cudaError_t result = MISSING_CUDART;
+    if (record_paged_end(&taken))
+        result = cudaSuccess;
+    else if (real)
+        result = real(p);
     if (outermost && result == cudaSuccess)
         record_gone(&taken);
     else if (outermost)
@@ -144,8 +153,10 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     real_cudaMemGetInfo_t real = REAL(cudaMemGetInfo);
     bool outermost = hook_enter(ID_cudaMemGetInfo);
     cudaError_t result = real ? real(free, total) : MISSING_CUDART;
-    if (outermost && result == cudaSuccess && free && total)
+    if (outermost && result == cudaSuccess && free && total) {
         record_memory_info(*free, *total);
+        *free = record_free_as_seen(*free);
+    }
     hook_leave();
     return result;
 }

@@ -35,6 +35,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
     return result;
 }
 
+cudaError_t cudaStreamDestroy(cudaStream_t s) {
+    real_cudaStreamDestroy_t real = REAL(cudaStreamDestroy);
+    hook_enter(ID_cudaStreamDestroy);
+    record_stream_gone((uint64_t)(uintptr_t)s); /* before: it must not be asked afterwards */
+    cudaError_t result = real ? real(s) : MISSING_CUDART;
+    hook_leave();
+    return result;
+}
+
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     real_cudaEventRecord_t real = REAL(cudaEventRecord);
     cudaError_t result = real ? real(e, s) : MISSING_CUDART;

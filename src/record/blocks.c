@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "record/device.h"
 #include "record/ledger.h"
+#include "record/paged.h"
 #include "record/record.h"
 
 THREAD_LOCAL struct record_thread record_thread;
@@ -51,10 +52,10 @@ static bool take_back(struct device *device, uint64_t address, bool pending) {
 }
 
 /* Files the events that the block waits for. False: no room; the block counts as free at once. */
-static bool wait_for_events(unsigned device, uint64_t address) {
+static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
     struct record_thread *thread = &record_thread;
     struct ledger_entry wait = {
-        .key = address, .link = thread->event_count, .device = (uint16_t)device};
+        .key = address, .bytes = bytes, .link = thread->event_count, .device = (uint16_t)device};
     bool filed;
     lock_take(&self.lock);
     filed = ledger_put(&self.waits, &wait, NULL);
@@ -69,15 +70,28 @@ static bool wait_for_events(unsigned device, uint64_t address) {
     return filed;
 }
 
-void record_block(unsigned index, uint64_t address, int64_t bytes) {
+/* Mode compact: pages come before the block reaches its user, and may go when it is free. */
+static bool move_pages(struct device *device, uint64_t address, int64_t bytes, bool pending) {
+    if (LIKELY(!paged_engine(device)))
+        return true;
+    if (bytes > 0 && !paged_use(device, address, (uint64_t)bytes))
+        return false;
+    if (bytes < 0 && !pending)
+        paged_leave(device, address, (uint64_t)-bytes);
+    paged_account(device);
+    return true;
+}
+
+bool record_block(unsigned index, uint64_t address, int64_t bytes) {
     struct device *device = device_at(index);
     if (UNLIKELY(!device || !address))
-        return;
+        return true;
     struct record_thread *thread = &record_thread;
-    bool pending =
-        bytes < 0 && UNLIKELY(thread->event_count > 0) && wait_for_events(index, address);
+    bool pending = bytes < 0 && UNLIKELY(thread->event_count > 0) &&
+                   wait_for_events(index, address, (uint64_t)-bytes);
     thread->event_count = 0;
     thread->frees_since_block = 0;
+    bool possible = move_pages(device, address, bytes, pending);
     lock_take(&device->lock);
     bool fits = bytes > 0 ? hand_out(device, address, (uint64_t)bytes)
                           : take_back(device, address, pending);
@@ -86,6 +100,7 @@ void record_block(unsigned index, uint64_t address, int64_t bytes) {
     lock_give(&device->lock);
     if (UNLIKELY(!fits))
         unmatched();
+    return possible;
 }
 
 void record_event(uint64_t event) {
@@ -95,19 +110,20 @@ void record_event(uint64_t event) {
 }
 
 void record_event_done(uint64_t event) {
-    struct ledger_entry done, *wait;
+    struct ledger_entry done, last, *wait;
     bool completed = false;
     if (LIKELY(atomic_load_explicit(&self.pending, memory_order_relaxed) == 0))
         return;
     lock_take(&self.lock);
     if (ledger_take(&self.events, event, &done) &&
         (wait = ledger_find(&self.waits, done.link)) != NULL && --wait->link == 0)
-        completed = ledger_take(&self.waits, done.link, NULL);
+        completed = ledger_take(&self.waits, done.link, &last);
     lock_give(&self.lock);
     struct device *device = completed ? device_if_ready(done.device) : NULL;
     if (!device)
         return;
     atomic_fetch_sub(&self.pending, 1);
+    paged_leave(device, last.key, last.bytes);
     lock_take(&device->lock);
     bool fits = heap_complete(device->heap, done.link);
     device_publish(device);

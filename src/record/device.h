@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "base/options.h"
 #include "heap/heap.h"
+#include "pages/pages.h"
 #include "policy/policy.h"
 #include "real/real.h"
 #include "store/store.h"
@@ -28,6 +29,9 @@ struct device {
     _Atomic bool unfinished;          /* a refusal gave back only a part of what is releasable */
     _Atomic bool wanted;              /* a reclaim was due where it could not be done */
     atomic_int verdict;               /* why it could not: enum soft_oom */
+    _Atomic(struct pages *) pages;    /* mode compact */
+    _Atomic bool pages_tried;
+    uint64_t page_moves, page_moved_ns; /* for our own thread: when pages last moved */
     _Atomic bool ready;
 };
 

@@ -76,7 +76,7 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
     struct device *device;
     if (!record_ready() || !address || !(device = device_current()))
         return;
-    bool segment = allocator && class == CLASS_DEVICE, replaced = false;
+    bool segment = allocator && (class == CLASS_DEVICE || class == CLASS_PAGED), replaced = false;
     bool block = allocator && class == CLASS_POOL;
     struct ledger_entry entry = {.key = address,
                                  .bytes = bytes,

@@ -20,6 +20,7 @@ enum record_class {
     CLASS_IMPORTED,   /* another process's memory */
     CLASS_GRAPH,      /* allocated while a stream was captured */
     CLASS_ADDRESS,    /* address space only */
+    CLASS_PAGED,      /* a segment of the page engine: address space, pages come with blocks */
     CLASS_COUNT
 };
 
@@ -83,9 +84,26 @@ void record_refused(enum real_id id, uint64_t bytes);
 void record_granted(uint64_t bytes);
 
 /* Whether this cudaMalloc is to be answered with out of memory, so that PyTorch's allocator empties
- * its cache and asks again. allocator: as above; for others never, but a reclaim that is due is left
- * to the ticker. */
+ * its cache and asks again. allocator: as above; for others never, but a reclaim that is due is
+ * left to the ticker. */
 bool record_refuse_segment(bool allocator, uint64_t bytes);
+
+/* Mode compact: a segment of PyTorch's allocator out of address space, whose pages come with its
+ * blocks (src/pages). NOT_PAGED: the driver is to be asked. */
+enum record_paged { RECORD_NOT_PAGED, RECORD_PAGED, RECORD_PAGED_REFUSED };
+enum record_paged record_paged_segment(uint64_t bytes, void **out);
+
+/* Frees it. False: the driver is to be asked. */
+bool record_paged_end(const struct record_taken *taken);
+
+/* The driver refused somebody else: whether vramgc gave something back, so that asking again may
+ * help. */
+bool record_rescue(uint64_t bytes);
+
+/* The free bytes that cudaMemGetInfo is to tell. */
+uint64_t record_free_as_seen(uint64_t free_bytes);
+
+void record_stream_gone(uint64_t stream);
 
 /* Virtual memory management. allocator: as above. */
 void record_reserved(uint64_t address, uint64_t bytes, bool allocator);
@@ -104,8 +122,9 @@ void record_unmap_failed(uint64_t address, uint64_t bytes);
 void record_unmap_done(uint64_t address, uint64_t bytes);
 void record_driver_call(void);
 
-/* Blocks of PyTorch's allocator: bytes > 0 handed out, < 0 given back. The hot path. */
-void record_block(unsigned device, uint64_t address, int64_t bytes);
+/* Blocks of PyTorch's allocator: bytes > 0 handed out, < 0 given back. The hot path. False (mode
+ * compact): no memory can be had for the block; it must not reach its user. */
+bool record_block(unsigned device, uint64_t address, int64_t bytes);
 void record_out_of_memory(unsigned device);
 
 /* Calls of PyTorch's allocator that explain its blocks. */

@@ -7,6 +7,7 @@
 #include "reclaim/alloc_conf.h"
 #include "reclaim/python.h"
 #include "record/device.h"
+#include "record/paged.h"
 #include "record/record.h"
 #include "record/stacks.h"
 
@@ -79,6 +80,14 @@ static void read_settings(void) {
     }
 }
 
+/* Observe changes nothing; compact stands behind the native allocator's own segments. */
+static const char *conf_wish(void) {
+    bool automatic = strcmp(self.options.alloc_conf, "auto") == 0;
+    if (self.options.mode == MODE_OBSERVE || (self.options.mode == MODE_COMPACT && automatic))
+        return "keep";
+    return self.options.alloc_conf;
+}
+
 static bool devices_can_map(void) {
     real_cuDeviceGetCount_t get_count = REAL(cuDeviceGetCount);
     real_cuDeviceGetAttribute_t get_attribute = REAL(cuDeviceGetAttribute);
@@ -100,8 +109,7 @@ void record_cuda_begins(void) {
     bool apply = !self.conf_applied && atomic_load(&record_state) != RECORD_INERT;
     self.conf_applied = true;
     if (apply)
-        alloc_conf_apply(self.options.mode == MODE_OBSERVE ? "keep" : self.options.alloc_conf,
-                         mappable, &self.conf);
+        alloc_conf_apply(conf_wish(), mappable, &self.conf);
     lock_give(&self.lock);
 }
 
@@ -146,7 +154,7 @@ static void describe_process(struct vramgc_file *file) {
 }
 
 static void describe_choices(struct vramgc_file *file) {
-    static const char *const modes[] = {"off", "observe", "flush", "flush"};
+    static const char *const modes[] = {"off", "observe", "flush", "compact", "flush"};
     file->cuda_driver = (uint64_t)self.driver_version;
     text_copy(file->torch_version, sizeof file->torch_version, self.conf.torch);
     text_copy(file->alloc_conf, sizeof file->alloc_conf, self.conf.value);
@@ -261,6 +269,7 @@ void record_reset(unsigned index) {
     lock_take(&device->lock);
     heap_clear(device->heap);
     device->pool_live_bytes = device->pool_idle_bytes = 0;
+    paged_reset(device);
     device_publish(device);
     struct vramgc_device_stats *stats = &device->out->stats;
     gauge_clear(&stats->held_bytes);

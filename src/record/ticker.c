@@ -7,6 +7,7 @@
 #include "reclaim/python.h"
 #include "reclaim/soft_oom.h"
 #include "record/device.h"
+#include "record/paged.h"
 #include "record/record.h"
 #include "record/stacks.h"
 
@@ -16,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000 };
+enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
 
 /* How long nothing must happen before the steps between two looks grow, and how far. */
 #define SLOW_AFTER_NS   (2 * SECOND_NS)
@@ -164,7 +165,31 @@ static void conclude(struct device *device, const struct vramgc_action *action) 
     figure_add(&stats->reclaims, 1);
     figure_add(&stats->reclaimed_bytes, gained);
     figure_add(&stats->reclaim_ns, action->took_ns);
-    figure_add(action->kind == VRAMGC_ACTION_TRIM ? &stats->pool_trims : &stats->flushes, 1);
+    if (action->kind == VRAMGC_ACTION_TRIM)
+        figure_add(&stats->pool_trims, 1);
+    if (action->kind == VRAMGC_ACTION_FLUSH)
+        figure_add(&stats->flushes, 1);
+}
+
+/* Mode compact: needs neither PyTorch nor Python. The GPU may not have finished with all pages: it
+ * is asked a few times, and the rest is left for the next rest. */
+static bool give_back_pages(struct device *device, struct vramgc_action action) {
+    const uint64_t *physical = &device->out->stats.page_bytes.current;
+    struct timespec pause = {0, (long)MILLISECOND_NS};
+    uint64_t start = clock_ns();
+    action.kind = VRAMGC_ACTION_PAGES;
+    action.before_bytes = figure_get(physical);
+    action.after_bytes = minus_u64(action.before_bytes, paged_idle_bytes(device));
+    for (int i = 0; i < GPU_PATIENCE && !action.observed; i++) {
+        paged_give_back(device, UINT64_MAX);
+        action.after_bytes = figure_get(physical);
+        if (!paged_idle_bytes(device) || record_capturing())
+            break;
+        nanosleep(&pause, NULL);
+    }
+    action.took_ns = clock_ns() - start;
+    conclude(device, &action);
+    return true;
 }
 
 /* These two say whether anything was done. */
@@ -221,7 +246,8 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
         .observed = decision.observed,
         .used_bytes = device_used_bytes(device),
     };
-    bool flushed = decision.flush && flush(device, action);
+    bool flushed = decision.flush &&
+                   (paged_engine(device) ? give_back_pages(device, action) : flush(device, action));
     bool trimmed = decision.trim && trim(device, action, idle_bytes, pool);
     if (!flushed && !trimmed)
         return; /* without a Python it cannot be done here: a refused request may still do it */
@@ -241,7 +267,9 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         .latest_event_ns = look->changed_ns,
         .total_bytes = atomic_load(&device->total_bytes),
         .free_bytes = device_free_bytes(device),
-        .releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current),
+        .releasable_bytes = paged_engine(device)
+                                ? paged_idle_bytes(device)
+                                : figure_get(&device->out->stats.releasable_bytes.current),
         .pool_idle_bytes = idle_bytes,
         .asked = atomic_exchange(&device->asked, false),
     };
@@ -275,6 +303,7 @@ static void look_at(unsigned index, uint64_t now) {
         look->read_ns = now;
         read_memory(device);
     }
+    paged_tick(device, now);
     store_sample(device->out, record_options()->sample);
     if (atomic_exchange(&device->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: a cudaMalloc was not refused: %s", index,

@@ -61,8 +61,8 @@ void record_reserved(uint64_t address, uint64_t bytes, bool allocator) {
     lock_give(&self.lock);
 }
 
-/* Taken out before cuMemAddressFree, like everything: the driver may give the addresses out again at
- * once. */
+/* Taken out before cuMemAddressFree, like everything: the driver may give the addresses out again
+ * at once. */
 struct record_taken record_range_take(uint64_t address) {
     struct record_taken taken = {.address = address};
     struct ledger_entry range;

@@ -1,0 +1,188 @@
+/* table.c: see table.h. It must stay pure: every decision about pages is made here, none of the
+ * calls. */
+#include "pages/table.h"
+
+#include "base/base.h"
+
+#include <string.h>
+
+static size_t position(const struct page_table *table, uint64_t address) {
+    size_t low = 0, high = table->segment_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (table->segments[middle]->address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct page_segment *page_table_find(const struct page_table *table, uint64_t address) {
+    size_t i = position(table, address);
+    if (i == 0)
+        return NULL;
+    struct page_segment *segment = table->segments[i - 1];
+    return address - segment->address < segment->bytes ? segment : NULL;
+}
+
+static bool make_room(struct page_table *table) {
+    if (table->segment_count < table->segment_capacity)
+        return true;
+    size_t capacity = table->segment_capacity ? table->segment_capacity * 2 : 512;
+    struct page_segment **larger = pages_get(capacity * sizeof *larger);
+    if (!larger)
+        return false;
+    if (table->segment_count)
+        memcpy(larger, table->segments, table->segment_count * sizeof *larger);
+    pages_put(table->segments, table->segment_capacity * sizeof *larger);
+    table->segments = larger;
+    table->segment_capacity = capacity;
+    return true;
+}
+
+static size_t book_bytes(size_t page_count) {
+    return sizeof(struct page_segment) + page_count * sizeof(struct page);
+}
+
+struct page_segment *page_table_add(struct page_table *table, uint64_t address, uint64_t bytes,
+                                    uint64_t stream) {
+    size_t i = position(table, address), count = bytes / PAGE_BYTES;
+    bool overlaps = page_table_find(table, address) ||
+                    (i < table->segment_count && table->segments[i]->address - address < bytes);
+    if (overlaps || !count || !make_room(table))
+        return NULL;
+    struct page_segment *segment = pages_get(book_bytes(count));
+    if (!segment)
+        return NULL;
+    segment->address = address;
+    segment->bytes = bytes;
+    segment->stream = stream;
+    segment->page_count = count;
+    for (size_t k = 0; k < count; k++)
+        segment->pages[k].segment = segment;
+    memmove(table->segments + i + 1, table->segments + i,
+            (table->segment_count - i) * sizeof *table->segments);
+    table->segments[i] = segment;
+    table->segment_count++;
+    table->reserved_pages += count;
+    return segment;
+}
+
+void page_table_remove(struct page_table *table, struct page_segment *segment) {
+    size_t i = position(table, segment->address) - 1;
+    table->segment_count--;
+    memmove(table->segments + i, table->segments + i + 1,
+            (table->segment_count - i) * sizeof *table->segments);
+    table->reserved_pages -= segment->page_count;
+    pages_put(segment, book_bytes(segment->page_count));
+}
+
+size_t page_table_first(const struct page_segment *segment, uint64_t address) {
+    return (address - segment->address) / PAGE_BYTES;
+}
+
+size_t page_table_span(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
+    uint64_t last = address + bytes - 1 - segment->address;
+    return last / PAGE_BYTES - page_table_first(segment, address) + 1;
+}
+
+uint64_t page_address(const struct page *page) {
+    return page->segment->address + (uint64_t)(page - page->segment->pages) * PAGE_BYTES;
+}
+
+static void unlist(struct page_table *table, struct page *page) {
+    if (!page->idle)
+        return;
+    *(page->older ? &page->older->newer : &table->oldest) = page->newer;
+    *(page->newer ? &page->newer->older : &table->newest) = page->older;
+    page->older = page->newer = NULL;
+    page->idle = false;
+    table->idle_pages--;
+}
+
+static void list(struct page_table *table, struct page *page) {
+    page->older = table->newest;
+    page->newer = NULL;
+    *(table->newest ? &table->newest->newer : &table->oldest) = page;
+    table->newest = page;
+    page->idle = true;
+    page->idle_tick = table->tick;
+    table->idle_pages++;
+}
+
+void page_table_use(struct page_table *table, struct page_segment *segment, size_t first,
+                    size_t count, bool pin) {
+    for (struct page *page = segment->pages + first; page < segment->pages + first + count;
+         page++) {
+        page->live++;
+        page->pinned = page->pinned || pin;
+        unlist(table, page);
+    }
+}
+
+void page_table_leave(struct page_table *table, struct page_segment *segment, size_t first,
+                      size_t count) {
+    table->tick++;
+    for (struct page *page = segment->pages + first; page < segment->pages + first + count;
+         page++) {
+        if (page->live > 0 && --page->live == 0 && page->state == PAGE_MAPPED && !page->pinned)
+            list(table, page);
+    }
+}
+
+void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {
+    page->handle = handle;
+    page->state = PAGE_MAPPED;
+    table->mapped_pages++;
+    if (!page->live && !page->pinned)
+        list(table, page);
+}
+
+void page_table_emptied(struct page_table *table, struct page *page) {
+    page->handle = 0;
+    page->open = false;
+    page->state = PAGE_EMPTY;
+    table->mapped_pages--;
+}
+
+size_t page_table_pick(struct page_table *table, size_t want, struct page **out) {
+    size_t count = 0;
+    while (count < want && table->oldest && table->oldest->idle_tick <= table->settled_tick) {
+        struct page *page = table->oldest;
+        unlist(table, page);
+        page->state = PAGE_WORKING;
+        out[count++] = page;
+    }
+    return count;
+}
+
+static bool page_is_valid(const struct page *page, size_t *mapped, size_t *idle) {
+    bool should_be_idle = page->state == PAGE_MAPPED && !page->live && !page->pinned;
+    *mapped += page->handle != 0;
+    *idle += page->idle;
+    return page->idle == should_be_idle && (page->state != PAGE_MAPPED || page->handle) &&
+           (page->state != PAGE_EMPTY || !page->handle);
+}
+
+bool page_table_is_valid(const struct page_table *table) {
+    size_t mapped = 0, idle = 0, listed = 0, reserved = 0;
+    for (size_t i = 0; i < table->segment_count; i++) {
+        const struct page_segment *segment = table->segments[i];
+        reserved += segment->page_count;
+        if (i > 0 &&
+            segment->address < table->segments[i - 1]->address + table->segments[i - 1]->bytes)
+            return false;
+        for (size_t k = 0; k < segment->page_count; k++)
+            if (!page_is_valid(&segment->pages[k], &mapped, &idle))
+                return false;
+    }
+    uint64_t tick = 0;
+    for (const struct page *page = table->oldest; page; page = page->newer, listed++) {
+        if (page->idle_tick < tick || (page->newer && page->newer->older != page))
+            return false;
+        tick = page->idle_tick;
+    }
+    return mapped == table->mapped_pages && idle == table->idle_pages && listed == idle &&
+           reserved == table->reserved_pages;
+}

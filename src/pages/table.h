@@ -1,0 +1,79 @@
+/* table.h: the page table of one device: which 2 MiB pages of PyTorch's segments have physical
+ * memory behind them, which hold live blocks, and which have been idle for how long. Pure: knows no
+ * CUDA, takes no lock (the engine does), and decides only which pages to take: longest idle first,
+ * never one that holds a live byte, is pinned, or whose last work may not be over. */
+#ifndef PAGES_TABLE_H
+#define PAGES_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAGE_BYTES ((uint64_t)2 << 20)
+
+/* WORKING: some thread is mapping or unmapping it outside the lock; nobody else may touch it. */
+enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_WORKING };
+
+struct page {
+    uint64_t handle;            /* physical memory, 0: none */
+    uint64_t idle_tick;         /* when its last live block went */
+    struct page *older, *newer; /* in the list of idle pages */
+    struct page_segment *segment;
+    uint32_t live; /* blocks that reach into it */
+    uint8_t state;
+    bool pinned; /* never idle again: captured graphs replay without telling */
+    bool idle;   /* in the list */
+    bool open;   /* the device may access it */
+};
+
+struct page_segment {
+    uint64_t address, bytes;
+    uint64_t stream;
+    size_t page_count;
+    struct page pages[];
+};
+
+struct page_table {
+    struct page_segment **segments; /* by address */
+    size_t segment_count, segment_capacity;
+    struct page *oldest, *newest; /* idle pages */
+    uint64_t tick;                /* grows with every page that becomes idle */
+    uint64_t settled_tick;        /* the GPU has finished with pages idle since then or before */
+    uint64_t reserved_pages, mapped_pages, idle_pages;
+};
+
+/* Adds a segment without physical pages; address and bytes are multiples of PAGE_BYTES. NULL: no
+ * memory for the books, or an overlap. */
+struct page_segment *page_table_add(struct page_table *table, uint64_t address, uint64_t bytes,
+                                    uint64_t stream);
+
+/* Forgets a segment, all of whose pages must be empty. */
+void page_table_remove(struct page_table *table, struct page_segment *segment);
+
+/* The segment that holds the address; NULL: none. */
+struct page_segment *page_table_find(const struct page_table *table, uint64_t address);
+
+/* First page and number of pages that [address, address + bytes) of the segment reaches into. */
+size_t page_table_first(const struct page_segment *segment, uint64_t address);
+size_t page_table_span(const struct page_segment *segment, uint64_t address, uint64_t bytes);
+
+uint64_t page_address(const struct page *page);
+
+/* A live block reaches into the pages now, or no longer. pin: for ever. */
+void page_table_use(struct page_table *table, struct page_segment *segment, size_t first,
+                    size_t count, bool pin);
+void page_table_leave(struct page_table *table, struct page_segment *segment, size_t first,
+                      size_t count);
+
+/* Physical memory came (from WORKING to MAPPED) or went (from WORKING to EMPTY). */
+void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle);
+void page_table_emptied(struct page_table *table, struct page *page);
+
+/* Takes up to `want` pages, longest idle first, of those idle since settled_tick or before; they
+ * become WORKING and are out of the list. Returns how many. */
+size_t page_table_pick(struct page_table *table, size_t want, struct page **out);
+
+/* All invariants, counted anew; for tests. */
+bool page_table_is_valid(const struct page_table *table);
+
+#endif

@@ -1,0 +1,179 @@
+/* paged.c: see paged.h: between the hooks and the page engine of src/pages. It must keep two
+ * promises: whoever computes free + reserved - allocated gets what can really be had, and memory
+ * that only waits for PyTorch's next block is never missing elsewhere. */
+#include "record/paged.h"
+
+#include "base/log.h"
+#include "pages/pages.h"
+
+/* How long physical memory without a place is kept. */
+#define KEEP_NS (2 * SECOND_NS)
+
+/* PyTorch may keep unused segments worth so much of the device (one part in ...) beyond it. */
+enum { OVERCOMMIT_PART = 8 };
+
+struct pages *paged_engine(struct device *device) {
+    return atomic_load_explicit(&device->pages, memory_order_acquire);
+}
+
+/* At the first segment of a device, in a thread whose context is current. */
+static struct pages *open_engine(struct device *device) {
+    bool untried = false;
+    if (record_options()->mode != MODE_COMPACT ||
+        !atomic_compare_exchange_strong(&device->pages_tried, &untried, true))
+        return paged_engine(device);
+    struct pages *pages = pages_open(device_index(device));
+    atomic_store_explicit(&device->pages, pages, memory_order_release);
+    if (!pages)
+        LOG(LOG_WARN, "gpu%u cannot map memory page by page; mode flush is used there",
+            device_index(device));
+    return pages;
+}
+
+void paged_account(struct device *device) {
+    struct pages *pages = paged_engine(device);
+    if (!pages)
+        return;
+    struct pages_figures figures = pages_figures(pages);
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t now = figures.mapped_bytes + figures.kept_bytes;
+    lock_take(&device->lock);
+    uint64_t before = figure_get(&stats->page_bytes.current);
+    gauge_set(&stats->page_bytes, now);
+    figure_set(&stats->page_maps, figures.maps);
+    figure_set(&stats->page_unmaps, figures.unmaps);
+    figure_set(&stats->page_waits, figures.waits);
+    lock_give(&device->lock);
+    gauge_add(&stats->held_bytes, minus_u64(now, before));
+    gauge_subtract(&stats->held_bytes, minus_u64(before, now));
+}
+
+/* More address space than the device has memory: then PyTorch should not keep whole segments that
+ * it does not use, or it may later hand out more of them than there are pages. One refusal has it
+ * drop them; with nothing mapped behind them that costs next to nothing. */
+static bool should_drop_cache(struct device *device, struct pages *pages, uint64_t bytes) {
+    struct record_thread *thread = &record_thread;
+    if (thread->refused_bytes) {
+        thread->refused_bytes = 0; /* it has, and asks again */
+        return false;
+    }
+    if (thread->frees_since_block || !device_read_memory(device))
+        return false;
+    struct pages_figures figures = pages_figures(pages);
+    uint64_t capacity =
+        atomic_load(&device->free_bytes) + figures.mapped_bytes + figures.kept_bytes;
+    uint64_t releasable = figure_get(&device->out->stats.releasable_bytes.current);
+    if (figures.reserved_bytes + bytes <= capacity || releasable < capacity / OVERCOMMIT_PART)
+        return false;
+    thread->refused_bytes = bytes;
+    return true;
+}
+
+enum record_paged record_paged_segment(uint64_t bytes, void **out) {
+    struct record_thread *thread = &record_thread;
+    struct device *device = record_ready() ? device_current() : NULL;
+    if (!device || !thread->stream_asked || thread->stream_capturing || record_capturing() ||
+        bytes % HEAP_PAGE_BYTES)
+        return RECORD_NOT_PAGED;
+    struct pages *pages = open_engine(device);
+    if (!pages)
+        return RECORD_NOT_PAGED;
+    if (should_drop_cache(device, pages, bytes))
+        return RECORD_PAGED_REFUSED;
+    uint64_t address = pages_segment(pages, bytes, thread->stream);
+    if (!address) {
+        record_refused(ID_cudaMalloc, bytes);
+        return RECORD_PAGED_REFUSED;
+    }
+    record_allocated(CLASS_PAGED, address, bytes, true);
+    *out = (void *)(uintptr_t)address;
+    return RECORD_PAGED;
+}
+
+bool record_paged_end(const struct record_taken *taken) {
+    struct device *device =
+        taken->known && taken->class == CLASS_PAGED ? device_if_ready(taken->device) : NULL;
+    struct pages *pages = device ? paged_engine(device) : NULL;
+    bool ended = pages && pages_end(pages, taken->address);
+    if (ended)
+        paged_account(device);
+    return ended;
+}
+
+bool paged_use(struct device *device, uint64_t address, uint64_t bytes) {
+    struct pages *pages = paged_engine(device);
+    return !pages || pages_use(pages, address, bytes, record_capturing());
+}
+
+void paged_leave(struct device *device, uint64_t address, uint64_t bytes) {
+    struct pages *pages = paged_engine(device);
+    if (pages)
+        pages_leave(pages, address, bytes);
+}
+
+uint64_t paged_idle_bytes(struct device *device) {
+    struct pages *pages = paged_engine(device);
+    if (!pages)
+        return 0;
+    struct pages_figures figures = pages_figures(pages);
+    return figures.idle_bytes + figures.kept_bytes;
+}
+
+uint64_t paged_give_back(struct device *device, uint64_t bytes) {
+    struct pages *pages = paged_engine(device);
+    uint64_t given = pages ? pages_give_back(pages, bytes) : 0;
+    paged_account(device);
+    return given;
+}
+
+/* A caller other than PyTorch's allocator was refused: what we keep for PyTorch would have done. */
+bool record_rescue(uint64_t bytes) {
+    struct device *device = record_is_on() && !record_capturing() ? device_current() : NULL;
+    struct pages *pages = device ? paged_engine(device) : NULL;
+    if (!pages)
+        return false;
+    uint64_t given = pages_give_back_now(pages, bytes + HEAP_PAGE_BYTES);
+    paged_account(device);
+    return given > 0;
+}
+
+void paged_tick(struct device *device, uint64_t now) {
+    struct pages *pages = paged_engine(device);
+    if (!pages)
+        return;
+    struct pages_figures figures = pages_figures(pages);
+    uint64_t moves = figures.maps + figures.unmaps;
+    if (moves != device->page_moves || !figures.kept_bytes) {
+        device->page_moves = moves;
+        device->page_moved_ns = now;
+    } else if (now - device->page_moved_ns > KEEP_NS) {
+        pages_give_back(pages, figures.kept_bytes);
+    }
+    paged_account(device);
+}
+
+/* free as the program is to see it: PyTorch will ask for pages for what it holds without any. */
+uint64_t record_free_as_seen(uint64_t free_bytes) {
+    struct device *device = record_is_on() ? device_current() : NULL;
+    struct pages *pages = device ? paged_engine(device) : NULL;
+    if (!pages)
+        return free_bytes;
+    struct pages_figures figures = pages_figures(pages);
+    return minus_u64(free_bytes + figures.kept_bytes + figures.mapped_bytes,
+                     figures.reserved_bytes);
+}
+
+void record_stream_gone(uint64_t stream) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct device *device = record_is_on() ? device_if_ready(i) : NULL;
+        struct pages *pages = device ? paged_engine(device) : NULL;
+        if (pages)
+            pages_stream_gone(pages, stream);
+    }
+}
+
+void paged_reset(struct device *device) {
+    atomic_store(&device->pages, NULL); /* its books are few and stay: another thread may read */
+    gauge_set(&device->out->stats.page_bytes, 0);
+    atomic_store(&device->pages_tried, false);
+}

@@ -1,0 +1,33 @@
+/* paged.h: mode compact: the page engine behind the segments of PyTorch's native allocator. Without
+ * that mode, or where the device failed the trial, all of these do nothing. */
+#ifndef PAGED_H
+#define PAGED_H
+
+#include "record/device.h"
+#include "record/record.h"
+
+/* The device's engine; NULL: none. */
+struct pages *paged_engine(struct device *device);
+
+/* A block is handed out: false, it cannot have memory. The device's lock is not held. */
+bool paged_use(struct device *device, uint64_t address, uint64_t bytes);
+
+/* A block is free. The device's lock is not held. */
+void paged_leave(struct device *device, uint64_t address, uint64_t bytes);
+
+/* Brings the figures of physical memory up to date. */
+void paged_account(struct device *device);
+
+/* What could go back to the driver. */
+uint64_t paged_idle_bytes(struct device *device);
+
+/* Gives it back, as far as the GPU has finished with it. The device's context is current. */
+uint64_t paged_give_back(struct device *device, uint64_t bytes);
+
+/* Returns what has been kept for the next block for long. */
+void paged_tick(struct device *device, uint64_t now);
+
+/* The device was reset: its memory does not exist any more. */
+void paged_reset(struct device *device);
+
+#endif
