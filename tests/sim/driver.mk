@@ -19,19 +19,22 @@ SIM_DRIVER_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -Wall -Wextra -Werror
 
 $(SIM_DRIVER_NAMES): tests/sim/gen/driver_names.py $(CUDA_INCLUDE)/cuda.h
 	@mkdir -p $(@D)
-	python3 $< --include $(CUDA_INCLUDE) --out $(@D) --cc "$(CC)"
+	@python3 $< --include $(CUDA_INCLUDE) --out $(@D) --cc "$(CC)"
 
 $(SIM_DRIVER_GENERATED:%=$(SIM_DRIVER_BUILD)/gen/%.c): $(SIM_DRIVER_NAMES) ;
 
 $(SIM_DRIVER_BUILD)/gen/%.o: $(SIM_DRIVER_BUILD)/gen/%.c $(SIM_DRIVER_HEADERS) | $(CUDA_INCLUDE)/cuda.h
-	$(CC) $(SIM_DRIVER_CFLAGS) $(SIM_SANITIZE) -c -o $@ $<
+	@echo "  CC $@"
+	@$(CC) $(SIM_DRIVER_CFLAGS) $(SIM_SANITIZE) -c -o $@ $<
 
 $(SIM_DRIVER_BUILD)/%.o: $(SIM_DRIVER_DIR)/%.c $(SIM_DRIVER_HEADERS) | $(CUDA_INCLUDE)/cuda.h
 	@mkdir -p $(@D)
-	$(CC) $(SIM_DRIVER_CFLAGS) $(SIM_SANITIZE) -c -o $@ $<
+	@echo "  CC $@"
+	@$(CC) $(SIM_DRIVER_CFLAGS) $(SIM_SANITIZE) -c -o $@ $<
 
 $(SIM_DRIVER): $(SIM_DRIVER_OBJECTS) $(SIM_DRIVER_DIR)/driver.map
-	$(CC) -shared $(SIM_SANITIZE) -o $@ -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs \
+	@echo "  LINK $@"
+	@$(CC) -shared $(SIM_SANITIZE) -o $@ -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs \
 	    -Wl,--version-script=$(SIM_DRIVER_DIR)/driver.map $(SIM_DRIVER_OBJECTS) -lpthread
 
 .PHONY: sim-driver
@@ -43,7 +46,8 @@ SIM_DRIVER_TESTS := $(patsubst tests/sim/%.c,$(SIM_TEST_BUILD)/%,$(wildcard test
 
 $(SIM_TEST_BUILD)/test_driver_%: tests/sim/test_driver_%.c tests/sim/test_driver.h $(SIM_DRIVER)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -isystem $(CUDA_INCLUDE) -Itests/sim \
+	@echo "  LINK $@"
+	@$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -isystem $(CUDA_INCLUDE) -Itests/sim \
 	    $(SIM_SANITIZE) -o $@ $< -L$(SIM_DRIVER_BUILD) -l:libcuda.so.1 -lcmocka -lpthread -ldl \
 	    -Wl,-rpath,'$$ORIGIN/../driver$(SIM_VARIANT)'
 

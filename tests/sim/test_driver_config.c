@@ -110,6 +110,33 @@ static void devices_are_counted(void **state) {
                      CUDA_ERROR_NO_DEVICE);
 }
 
+/* A kernel on one device that uses the other's memory, before and after peer access is enabled;
+ * copies need none. */
+static int use_of_a_peer(void) {
+    CUcontext first, second;
+    CUdeviceptr pointer;
+    if (start() != 0 || cuDevicePrimaryCtxRetain(&second, 1) != CUDA_SUCCESS)
+        return 255;
+    cuCtxGetCurrent(&first);
+    cuMemAlloc(&pointer, 4096);
+    cuCtxSetCurrent(second);
+    int wrong = cuMemsetD8(pointer, 0, 16) != CUDA_SUCCESS;
+    wrong += cuCtxEnablePeerAccess(first, 0) != CUDA_SUCCESS;
+    wrong += cuCtxEnablePeerAccess(first, 0) != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    simgpu_use(NULL, pointer, 16, 1);
+    wrong += cuCtxSynchronize() != CUDA_SUCCESS;
+    wrong += cuCtxDisablePeerAccess(first) != CUDA_SUCCESS;
+    simgpu_use(NULL, pointer, 16, 1);
+    wrong += cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS;
+    cuCtxSetCurrent(first);
+    return wrong + (cuCtxSynchronize() != CUDA_SUCCESS); /* The other context is fine. */
+}
+
+static void peers_have_to_be_enabled(void **state) {
+    (void)state;
+    assert_int_equal(WEXITSTATUS(child_with("SIMGPU_DEVICES", "2", use_of_a_peer)), 0);
+}
+
 static int capability(void) {
     int major = 0, minor = 0;
     if (start() != 0)
@@ -304,6 +331,7 @@ int main(void) {
         cmocka_unit_test(bad_values_cost_one_line),
         cmocka_unit_test(a_context_takes_what_is_set),
         cmocka_unit_test(devices_are_counted),
+        cmocka_unit_test(peers_have_to_be_enabled),
         cmocka_unit_test(versions_are_set),
         cmocka_unit_test(every_nth_request_is_refused),
         cmocka_unit_test(long_copies_may_move_nothing),

@@ -270,6 +270,20 @@ static void illegal_accesses_end_the_context(void **state) {
     ok(cuMemAlloc(&other, 1));
 }
 
+static void kernels_do_not_reach_pageable_memory(void **state) {
+    (void)state;
+    char own[64];
+    void *pinned;
+    ok(cuMemHostAlloc(&pinned, 64, 0));
+    ok(simgpu_touch(NULL, (CUdeviceptr)pinned, 64, 1));
+    ok(cuCtxSynchronize());
+    assert_int_equal(*(char *)pinned, 1);
+    ok(simgpu_use(NULL, (CUdeviceptr)own, sizeof own, 0));
+    fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    expect_reports(1);
+    reset_device();
+}
+
 static void stale_handles_are_reported(void **state) {
     (void)state;
     CUevent event;
@@ -370,6 +384,7 @@ int main(void) {
         device_test(host_functions_run_on_their_own_thread),
         device_test(values_in_memory_order_streams),
         device_test(illegal_accesses_end_the_context),
+        device_test(kernels_do_not_reach_pageable_memory),
         device_test(stale_handles_are_reported),
         device_test(a_destroyed_stream_finishes_its_work),
         device_test(elapsed_times_need_timing),

@@ -9,17 +9,28 @@ static struct block *block_at(uintptr_t address) {
     return block != NULL ? block : pool_chunk_block(address);
 }
 
-static bool block_allows(const struct block *block, const struct device *device, bool write) {
-    return block->access[device->ordinal] & (write ? ACCESS_WRITE : ACCESS_READ);
+/* Copies reach every device's plain memory; kernels only after cuCtxEnablePeerAccess. */
+static bool is_reachable(const struct block *block, const struct access *access) {
+    const struct device *own = access->context->device;
+    bool plain = block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL;
+    if (!access->by_kernel || !plain || block->device == own)
+        return true;
+    return access->context->peers & 1u << block->device->ordinal;
 }
 
-bool access_allowed(struct device *device, uintptr_t base, size_t bytes, bool write) {
+static bool block_allows(const struct block *block, const struct access *access) {
+    unsigned wanted = access->write ? ACCESS_WRITE : ACCESS_READ;
+    return (block->access[access->context->device->ordinal] & wanted) &&
+           is_reachable(block, access);
+}
+
+bool access_allowed(const struct access *access, uintptr_t base, size_t bytes) {
     uintptr_t end = base + bytes;
     while (base < end) {
         struct block *block = block_at(base);
-        if (block == NULL)
-            return !space_owns(base); /* Pageable host memory is the program's own risk. */
-        if (!block_allows(block, device, write))
+        if (block == NULL) /* Pageable host memory: at the program's own risk, and for copies. */
+            return !access->by_kernel && !space_owns(base);
+        if (!block_allows(block, access))
             return false;
         base = block->at.base + block->at.size_bytes;
     }

@@ -83,7 +83,12 @@ CUresult allocate_host(struct context *context, enum block_kind kind, size_t byt
 void release_block(struct block *block);
 
 /* access.c: checking and moving bytes when an operation runs */
-bool access_allowed(struct device *device, uintptr_t base, size_t bytes, bool write);
+struct access {
+    const struct context *context;
+    bool write, by_kernel;
+};
+
+bool access_allowed(const struct access *access, uintptr_t base, size_t bytes);
 bool address_is_device(uintptr_t address);
 bool address_is_pinned(uintptr_t address);
 /* Looks at a range when work on it is submitted: is it all within one allocation? */

@@ -25,7 +25,9 @@ static const char *const names[] = {
 static bool allowed(struct stream *stream, const struct op *op, uintptr_t base, size_t bytes,
                     bool write) {
     struct context *context = stream->context;
-    if (bytes == 0 || access_allowed(context->device, base, bytes, write))
+    bool kernel = op->kind == OP_TOUCH || op->kind == OP_EXPECT || op->kind == OP_USE;
+    struct access access = {context, write, kernel};
+    if (bytes == 0 || access_allowed(&access, base, bytes))
         return true;
     sim_fault("illegal address: %s of stream %llu %s %zu bytes at %#zx", names[op->kind],
               stream->id, write ? "writes" : "reads", bytes, (size_t)base);
