@@ -41,14 +41,14 @@ static struct run *cut(struct heap *heap, struct run *run, uint64_t address) {
     run->next = right;
     if (right->next)
         right->next->previous = right;
-    table_insert(&heap->table, address, right);
+    table_insert(&heap->table, right);
     return right;
 }
 
 /* Makes the run and its right neighbour one. Neither is in the figures. */
 static void absorb_next(struct heap *heap, struct run *run) {
     struct run *gone = run->next;
-    table_erase(&heap->table, end_of(run)); /* gone->address, which may not be in the cache yet */
+    table_erase(&heap->table, gone);
     run->bytes += gone->bytes;
     run->next = gone->next;
     if (run->next)
@@ -128,7 +128,7 @@ static void enter(struct heap *heap, struct segment *segment) {
     directory_insert(&heap->directory, entry);
     heap->figures.segments += heap_count_stretches(segment);
     for (struct run *run = segment->first; run; run = run->next) {
-        table_insert(&heap->table, run->address, run);
+        table_insert(&heap->table, run);
         count_in(heap, run);
     }
 }
@@ -137,7 +137,7 @@ static void leave(struct heap *heap, const struct segment *segment) {
     directory_erase(&heap->directory, segment->address);
     heap->figures.segments -= heap_count_stretches(segment);
     for (const struct run *run = segment->first; run; run = run->next) {
-        table_erase(&heap->table, run->address);
+        table_erase(&heap->table, run);
         count_out(heap, run);
     }
 }
@@ -155,7 +155,8 @@ static bool add(struct heap *heap, struct segment description, enum heap_state s
     struct segment *segment = nodes_take(&heap->segments);
     *segment = description;
     segment->first = nodes_take(&heap->runs);
-    *segment->first = (struct run){begin, bytes, NULL, NULL, segment, state};
+    *segment->first =
+        (struct run){.address = begin, .bytes = bytes, .segment = segment, .state = state};
     enter(heap, segment);
     return true;
 }

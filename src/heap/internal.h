@@ -5,14 +5,8 @@
 #include "heap/directory.h"
 #include "heap/heap.h"
 #include "heap/nodes.h"
+#include "heap/run.h"
 #include "heap/table.h"
-
-struct run {
-    uint64_t address, bytes;
-    struct run *previous, *next; /* neighbours in the segment; NULL at its ends */
-    struct segment *segment;
-    enum heap_state state;
-};
 
 struct segment {
     uint64_t address, bytes;
@@ -23,10 +17,7 @@ struct segment {
     enum heap_kind kind;
 };
 
-/* A run gets a cache line of its own. */
-#define RUN_NODE_BYTES     ((size_t)64)
 #define SEGMENT_NODE_BYTES ((size_t)64)
-_Static_assert(sizeof(struct run) <= RUN_NODE_BYTES, "a run must fit into its node");
 _Static_assert(sizeof(struct segment) <= SEGMENT_NODE_BYTES, "a segment must fit into its node");
 
 struct heap {

@@ -5,50 +5,36 @@
 
 #define TABLE_FIRST_CAPACITY ((size_t)1024)
 
-/* Up to here a quarter full at most, which makes for shorter searches; beyond, a sparse table would
- * cost more in cache misses than it saves. */
-#define TABLE_SPARSE_CAPACITY ((size_t)16384)
-
-/* Whether an entry found at `slot` may move back to `hole`: only if its home is not between. */
-static bool may_fill(const struct table *table, size_t hole, size_t slot) {
-    size_t mask = table->capacity - 1;
-    size_t home = table_home(table, table->slots[slot].address);
-    return ((slot - home) & mask) >= ((slot - hole) & mask);
-}
-
-void table_erase(struct table *table, uint64_t address) {
-    size_t hole = table_slot(table, address);
-    size_t slot = table_slot_after(table, hole);
-    while (table->slots[slot].run) {
-        if (may_fill(table, hole, slot)) {
-            table->slots[hole] = table->slots[slot];
-            hole = slot;
-        }
-        slot = table_slot_after(table, slot);
-    }
-    table->slots[hole].run = NULL;
-    table->count--;
-}
+/* Up to here there are twice as many buckets as runs, which makes for shorter chains; beyond, the
+ * cache misses of a larger table would cost more. */
+#define TABLE_SPARSE_CAPACITY ((size_t)32768)
 
 static unsigned log2_of(size_t power) {
     return (unsigned)__builtin_ctzll(power);
 }
 
+static void move_chain(struct table *to, struct run *run) {
+    while (run) {
+        struct run *next = run->chain;
+        table_insert(to, run);
+        run = next;
+    }
+}
+
 static bool grow_to(struct table *table, size_t capacity) {
     struct table larger = {.capacity = capacity, .shift = 64 - log2_of(capacity)};
-    larger.slots = nodes_map(capacity * sizeof *larger.slots);
-    if (!larger.slots)
+    larger.buckets = nodes_map(capacity * sizeof(struct run *));
+    if (!larger.buckets)
         return false;
     for (size_t i = 0; i < table->capacity; i++)
-        if (table->slots[i].run)
-            table_insert(&larger, table->slots[i].address, table->slots[i].run);
+        move_chain(&larger, table->buckets[i]);
     table_release(table);
     *table = larger;
     return true;
 }
 
 static bool fits(size_t count, size_t capacity) {
-    return count * (capacity > TABLE_SPARSE_CAPACITY ? 2 : 4) <= capacity;
+    return capacity > TABLE_SPARSE_CAPACITY ? count <= capacity : 2 * count <= capacity;
 }
 
 bool table_reserve(struct table *table, size_t count) {
@@ -62,6 +48,6 @@ bool table_reserve(struct table *table, size_t count) {
 }
 
 void table_release(struct table *table) {
-    nodes_unmap(table->slots, table->capacity * sizeof *table->slots);
+    nodes_unmap(table->buckets, table->capacity * sizeof(struct run *));
     *table = (struct table){0};
 }
