@@ -134,8 +134,16 @@ bool device_read_memory(struct device *device) {
     return true;
 }
 
+/* What a pool keeps when memory is given back to it is learnt only later. */
+static uint64_t held_outside_pools(const struct device *device) {
+    const struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t idle = __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED);
+    return minus_u64(figure_get(&stats->held_bytes.current),
+                     figure_get(&stats->pool_bytes.current) + idle);
+}
+
 void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes) {
-    atomic_store(&device->held_then_bytes, figure_get(&device->out->stats.held_bytes.current));
+    atomic_store(&device->held_then_bytes, held_outside_pools(device));
     atomic_store(&device->free_bytes, free_bytes);
     atomic_store(&device->total_bytes, total_bytes);
     atomic_store(&device->free_read_ns, clock_ns());
@@ -145,7 +153,7 @@ void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t tot
 
 uint64_t device_free_bytes(const struct device *device) {
     uint64_t then = atomic_load(&device->held_then_bytes);
-    uint64_t now = figure_get(&device->out->stats.held_bytes.current);
+    uint64_t now = held_outside_pools(device);
     return minus_u64(atomic_load(&device->free_bytes) + then, now);
 }
 

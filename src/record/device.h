@@ -23,7 +23,7 @@ struct device {
     _Atomic uint64_t total_bytes;     /* of the device; 0: not known yet */
     _Atomic uint64_t free_bytes;      /* at the latest reading */
     _Atomic uint64_t free_read_ns;    /* when that was */
-    _Atomic uint64_t held_then_bytes; /* held_bytes at that moment */
+    _Atomic uint64_t held_then_bytes; /* held outside pools at that moment */
     _Atomic bool expandable;          /* PyTorch has mapped memory itself */
     _Atomic bool asked;               /* vramgc_reclaim was called */
     _Atomic bool unfinished;          /* a refusal gave back only a part of what is releasable */

@@ -91,7 +91,7 @@ static uint64_t look_at_pool(struct device *device, CUmemoryPool *pool) {
     uint64_t idle = pool_idle_bytes(device_index(device), pool);
     lock_take(&device->lock);
     uint64_t before = device->pool_idle_bytes;
-    device->pool_idle_bytes = idle;
+    __atomic_store_n(&device->pool_idle_bytes, idle, __ATOMIC_RELAXED);
     device_publish(device);
     lock_give(&device->lock);
     gauge_add(&stats->held_bytes, minus_u64(idle, before));

@@ -1,0 +1,95 @@
+#!/usr/bin/env bats
+# VRAMGC_ALLOC_CONF: the setting of PyTorch's allocator is chosen where nobody chose one and the version is known to be sound,
+# and never otherwise. PyTorch's libraries are laid out as in a wheel: torch/lib and torch/version.py.
+load common
+
+# lay_out RELEASE VERSION-OR-EMPTY: sets DRIVER.
+lay_out() {
+    local torch=$BATS_TEST_TMPDIR/site-$1-$2/torch
+    mkdir -p "$torch"
+    ln -sfn "$PWD/build/c10/$1/lib" "$torch/lib"
+    cp build/c10/"$1"/c10drive build/c10/"$1"/libc10drive.so "$torch/"
+    if [ -n "$2" ]; then
+        printf "from typing import Optional\n\n__all__ = ['__version__', 'debug']\n__version__ = '%s'\ndebug = False\n" "$2" \
+            >"$torch/version.py"
+    fi
+    DRIVER=$torch/c10drive
+}
+
+script='alloc a 100MiB; alloc b 1MiB; snapshot; free a b; empty_cache; expect reserved_bytes == 0'
+
+# becomes VALUE WHY EXPANDABLE: what vramgc says, and what PyTorch's allocator does.
+becomes() {
+    [ "$status" = 0 ] || return 1
+    [ "$(fact conf)" = "$1" ] || return 1
+    [[ "$(fact why)" == $2 ]] || return 1
+    [[ $output == *'"is_expandable": '$3* ]]
+}
+
+@test "auto: expandable segments where nobody chose, and PyTorch has them" {
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" "$version+cu128"
+        drive "$version" "$script"
+        becomes expandable_segments:True 'chosen by vramgc: nobody had chosen one' true
+        [ "$(fact torch)" = "$version+cu128" ]
+    done
+}
+
+@test "auto is left alone: a version that is not sound, not known, or not to be read" {
+    local given
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        for given in 2.13.0+cu130 2.0.1 1.13.1+cu117 nonsense ''; do
+            lay_out "$version" "$given"
+            drive "$version" "$script"
+            becomes '' 'left alone: *' false
+            [ "$(fact torch)" = "$given" ]
+        done
+    done
+}
+
+@test "keep" {
+    for version in $versions; do
+        lay_out "$version" "$version"
+        VRAMGC_ALLOC_CONF=keep drive "$version" "$script"
+        becomes '' VRAMGC_ALLOC_CONF=keep false
+    done
+}
+
+@test "a setting of one's own" {
+    for version in $versions; do
+        lay_out "$version" "$version"
+        VRAMGC_ALLOC_CONF=expandable_segments:True,max_split_size_mb:256 drive "$version" "$script"
+        becomes expandable_segments:True,max_split_size_mb:256 VRAMGC_ALLOC_CONF true
+        VRAMGC_ALLOC_CONF=max_split_size_mb:256 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True drive "$version" "$script"
+        becomes max_split_size_mb:256 VRAMGC_ALLOC_CONF false
+    done
+}
+
+@test "the user's choice wins, under either name" {
+    local name
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" "$version"
+        for name in PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF; do
+            export "$name=garbage_collection_threshold:0.80,max_split_size_mb:512"
+            drive "$version" "$script"
+            becomes garbage_collection_threshold:0.80,max_split_size_mb:512 "the program's choice" false
+            unset "$name"
+        done
+    done
+}
+
+@test "observe and off never set it" {
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" "$version"
+        VRAMGC_MODE=observe drive "$version" "$script"
+        becomes '' '*' false
+        VRAMGC_MODE=off drive "$version" "$script"
+        [ "$status" = 0 ]
+        [[ $output == *'"is_expandable": false'* ]]
+    done
+}
+

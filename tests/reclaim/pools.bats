@@ -1,0 +1,62 @@
+#!/usr/bin/env bats
+# Stream-ordered pools: PyTorch with backend:cudaMallocAsync, whose pool vramgc trims by itself.
+load common
+
+# 2.9.1 warns of the variable's name.
+drive_async() {
+    PYTORCH_CUDA_ALLOC_CONF=${conf:-backend:cudaMallocAsync} drive "$@"
+    [ "$status" = 0 ] || return 1
+    [ -z "$(grep -v 'is deprecated' <<<"$errors")" ]
+}
+
+@test "lowvram: what the pool keeps goes back at rest, and is on record" {
+    local line
+    for version in $versions; do
+        VRAMGC_LOWVRAM=1 drive_async "$version" 'alloc a 10GiB; alloc b 1GiB; fill b 5; free a; synchronize;
+            await 2000 vramgc.reclaims == 1; sleep 100; expect vramgc.held_bytes == 1GiB; verify b 5'
+        line=$(grep '^action' <<<"$facts")
+        [[ $line == "action trim lowvram device=0 observed=0 request=0 used=$((11 * GIB + GIB / 4)) before=$((10 * GIB)) after=0 "* ]]
+        [ "$(field took "$line")" -gt 0 ]
+        [ "$(fact pool_trims)" = 1 ]
+        [ "$(fact reclaimed_bytes)" = $((10 * GIB)) ]
+        [ "$(fact held_bytes_peak)" = $((11 * GIB)) ]
+    done
+}
+
+@test "threshold: only above it" {
+    for version in $versions; do
+        drive_async "$version" 'alloc a 10GiB; free a; synchronize; sleep 400; expect vramgc.reclaims == 0; alloc c 20GiB; free c;
+            synchronize; await 3000 vramgc.reclaims == 1; sleep 200; expect vramgc.held_bytes == 0'
+        [ "$(actions 'trim threshold')" = 1 ]
+    done
+}
+
+@test "work under way in the pool is waited for, not cut off" {
+    for version in $versions; do
+        VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms VRAMGC_COOLDOWN=0 drive_async "$version" 'alloc a 2GiB stream=1; fill a 1 stream=1; free a;
+            alloc b 2GiB stream=2; fill b 2 stream=2; sleep 50; verify b 2; alloc c 2GiB stream=1; fill c 3 stream=1; verify c 3; verify b 2'
+    done
+}
+
+@test "observe: said, not done" {
+    for version in $versions; do
+        VRAMGC_MODE=observe VRAMGC_LOWVRAM=1 drive_async "$version" 'alloc a 10GiB; free a; synchronize; sleep 400; expect vramgc.held_bytes == 10GiB'
+        [ "$(actions 'trim lowvram .* observed=1')" -ge 1 ]
+        [ "$(fact pool_trims)" = 0 ]
+    done
+}
+
+@test "ComfyUI's pair: backend:cudaMallocAsync,expandable_segments:True" {
+    for version in $versions; do
+        conf=backend:cudaMallocAsync,expandable_segments:True VRAMGC_LOWVRAM=1 \
+            drive_async "$version" 'alloc a 10GiB; alloc b 1GiB; fill b 5; free a; synchronize; await 2000 vramgc.reclaims == 1; verify b 5'
+        [ "$(actions 'trim lowvram')" = 1 ]
+    done
+}
+
+@test "a capture under way is not disturbed" {
+    for version in $versions; do
+        VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms VRAMGC_COOLDOWN=0 drive_async "$version" 'alloc a 10GiB; free a; stream 1; capture_begin; sleep 200;
+            expect vramgc.reclaims == 0; capture_end; await 2000 vramgc.reclaims == 1'
+    done
+}
