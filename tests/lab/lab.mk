@@ -11,5 +11,5 @@ lab-unit:
 	PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/lab/test_lab.py
 	bats tests/lab/scripts.bats
 
-lab-check: lab-venv sim
+lab-check: lab-venv all sim
 	PYTHONPYCACHEPREFIX=build/pycache $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py
