@@ -1,5 +1,6 @@
 // The only file of the driver that includes PyTorch's headers, so that it alone is slow to compile
 // and knows releases apart (C10_RELEASE is major * 100 + minor).
+#include <string>
 #include "allocator.h"
 
 #include <c10/cuda/CUDAAllocatorConfig.h>
@@ -141,6 +142,11 @@ Owner allocate(size_t bytes) {
     try {
         return Owner(new Tensor{caching::get()->allocate(bytes), bytes, here()});
     } catch (const c10::OutOfMemoryError &) {
+        return nullptr;
+    } catch (const c10::Error &error) {
+        // What vramgc throws in mode compact when a block can have no page.
+        if (std::string(error.what()).find("CUDA out of memory") == std::string::npos)
+            throw;
         return nullptr;
     }
 }
