@@ -7,6 +7,8 @@ UNIT_books = src/heap/table.c src/heap/nodes.c
 UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_frag = $(wildcard src/heap/*.c) src/frag/frag.c
 UNIT_policy = src/policy/policy.c
+UNIT_lock = src/base/lock.c
+UNIT_LINK_lock = -pthread
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)
