@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { OPTION_TEXT_BYTES = 256 };
+enum { OPTION_TEXT_BYTES = 1024 };
 
 enum option_type { BOOL, PERCENT, SIZE, DURATION, COUNT, CHOICE, TEXT };
 

@@ -43,7 +43,8 @@ static const char *word(const char *const *names, size_t count, uint32_t number)
 }
 
 const char *record_action_name(uint32_t kind) {
-    static const char *const names[VRAMGC_ACTION_KINDS] = {"none", "soft_oom", "flush", "trim"};
+    static const char *const names[VRAMGC_ACTION_KINDS] = {"none", "soft_oom", "flush", "trim",
+                                                           "pages"};
     return word(names, ARRAY_LENGTH(names), kind);
 }
 

@@ -122,10 +122,11 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
 }
 
 static void log_action(const struct vramgc_action *action, uint64_t total_bytes) {
-    static const char *const kinds[] = {"?", "refused one request", "emptied PyTorch's cache",
-                                        "trimmed the pool"};
-    static const char *const reasons[] = {"?", "utilisation above the threshold",
-                                          "lowvram, at rest", "asked for"};
+    static const char *const kinds[VRAMGC_ACTION_KINDS] = {
+        "?", "refused one request", "emptied PyTorch's cache", "trimmed the pool",
+        "gave idle pages back"};
+    static const char *const reasons[VRAMGC_REASONS] = {"?", "utilisation above the threshold",
+                                                        "lowvram, at rest", "asked for"};
     char before[32], after[32], took[32];
     struct text text = TEXT_IN(before);
     text_add_bytes(&text, action->before_bytes);

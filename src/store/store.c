@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NAME_TRIES = 1000, PATH_BYTES = 512 };
+enum { NAME_TRIES = 1000, PATH_BYTES = 2048 };
 
 static struct vramgc_file lobby; /* where the figures live until the file is open */
 
