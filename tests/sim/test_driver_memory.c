@@ -284,6 +284,21 @@ static void reset_sweeps_everything(void **state) {
     ok(cuMemAddressFree(base, 4 * MIB));
 }
 
+static void reset_forgets_who_retained(void **state) {
+    (void)state;
+    CUcontext context;
+    unsigned flags;
+    int active;
+    ok(cuDevicePrimaryCtxRetain(&context, 0));
+    ok(cuDevicePrimaryCtxReset(0));
+    fails(cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT);
+    ok(cuDevicePrimaryCtxRetain(&context, 0));
+    ok(cuDevicePrimaryCtxRelease(0));
+    ok(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    assert_int_equal(active, 0);
+    new_context();
+}
+
 static void contexts_stack_up(void **state) {
     (void)state;
     CUcontext primary, second, seen;
@@ -360,6 +375,7 @@ int main(void) {
         device_test(pointers_are_described),
         device_test(host_memory_is_pinned_and_registered),
         device_test(reset_sweeps_everything),
+        device_test(reset_forgets_who_retained),
         device_test(contexts_stack_up),
         device_test(a_forked_child_has_no_device),
         device_test(ipc_is_refused),

@@ -141,6 +141,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
         END(CUDA_ERROR_INVALID_DEVICE);
     if (device->primary != NULL) {
         deactivate(device->primary);
+        device->primary->references = 0;
         pool_sweep(device);
         vmm_sweep(device);
     }
