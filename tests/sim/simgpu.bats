@@ -191,6 +191,17 @@ last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
     [[ $output == *"vendor_stubs.py: the simulated runtime lacks cudaNoSuchCall"* ]]
 }
 
+@test "a PyTorch without CUDA, or none, needs nothing built for it" {
+    mkdir -p "$BATS_TEST_TMPDIR/torch"
+    printf "__version__ = '2.15.0+cpu'\ncuda: Optional[str] = None\n" >"$BATS_TEST_TMPDIR/torch/version.py"
+    touch "$BATS_TEST_TMPDIR/torch/__init__.py"
+    PYTHONPATH=$BATS_TEST_TMPDIR run python3 tests/sim/gen/find_torch.py
+    [ "$status" -eq 1 ]
+    PYTHONPATH=$BATS_TEST_TMPDIR run $simgpu python3 -c 'import os; print(os.environ.get("LD_PRELOAD"))'
+    [ "$status" -eq 0 ]
+    [ "$output" = None ]
+}
+
 @test "headers: a second run does nothing, a wrong major is refused" {
     before=$(stat -c %Y build/headers/cu12/include/cuda.h build/headers/cu13)
     run scripts/fetch-cuda-headers

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints where the running interpreter finds PyTorch, without importing it (that would need the device):
-folder, version and CUDA major, one a line. Exit status 1 without PyTorch; the major is 0 in a build without CUDA."""
+"""Prints where the running interpreter finds PyTorch, without importing it (that would need the
+device): folder, version and CUDA major, one a line. Exit status 1 without a PyTorch that uses CUDA."""
 import importlib.util
 import pathlib
 import re
@@ -15,9 +15,9 @@ def main():
     text = (folder / "version.py").read_text(encoding="utf-8")
     version = re.search(r"__version__\s*=\s*'([^']+)'", text)
     major = re.search(r"cuda\b[^=\n]*=\s*'(\d+)\.", text)
-    if version is None:
+    if version is None or major is None:
         return 1
-    print(folder, version.group(1), major.group(1) if major else 0, sep="\n")
+    print(folder, version.group(1), major.group(1), sep="\n")
     return 0
 
 

@@ -237,7 +237,7 @@ def torch_of(interpreter):
     finder = pathlib.Path(__file__).resolve().parent / "find_torch.py"
     found = subprocess.run([interpreter, finder], stdout=subprocess.PIPE, text=True, check=False)
     lines = found.stdout.splitlines()
-    if found.returncode != 0 or len(lines) != 3 or lines[2] == "0":
+    if found.returncode != 0 or len(lines) != 3:
         return None
     return pathlib.Path(lines[0]), lines[1], lines[2]
 
