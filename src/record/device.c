@@ -79,10 +79,19 @@ struct device *device_if_ready(unsigned index) {
     return atomic_load_explicit(&device->ready, memory_order_acquire) ? device : NULL;
 }
 
+/* A new thread has no context before its first call of the runtime that needs one, and PyTorch may
+ * reserve the addresses of an expandable segment before that: then the runtime knows the device. */
+static bool current_index(int *index) {
+    real_cuCtxGetDevice_t of_context = REAL(cuCtxGetDevice);
+    real_cudaGetDevice_t of_runtime = REAL(cudaGetDevice);
+    if (of_context && of_context(index) == CUDA_SUCCESS)
+        return *index >= 0;
+    return of_runtime && of_runtime(index) == cudaSuccess && *index >= 0;
+}
+
 struct device *device_current(void) {
-    real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
-    CUdevice index;
-    if (!get_device || get_device(&index) != CUDA_SUCCESS || index < 0)
+    int index;
+    if (!current_index(&index))
         return NULL;
     struct device *device = device_at((unsigned)index);
     if (device && !__atomic_load_n(&device->context, __ATOMIC_RELAXED)) {
