@@ -143,8 +143,11 @@ uint64_t store_age_ns(void) {
 
 struct vramgc_device *store_device(unsigned index) {
     struct vramgc_file *file = store_file();
-    if (file->device_count < index + 1)
-        __atomic_store_n(&file->device_count, index + 1, __ATOMIC_RELAXED);
+    uint32_t count = __atomic_load_n(&file->device_count, __ATOMIC_RELAXED);
+    while (count < index + 1 &&
+           !__atomic_compare_exchange_n(&file->device_count, &count, index + 1, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
     figure_set(&file->devices[index].present, 1);
     return &file->devices[index];
 }
