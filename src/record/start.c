@@ -268,7 +268,8 @@ void record_reset(unsigned index) {
     blocks_reset(index);
     lock_take(&device->lock);
     heap_clear(device->heap);
-    device->pool_live_bytes = device->pool_idle_bytes = 0;
+    device->pool_live_bytes = 0;
+    __atomic_store_n(&device->pool_idle_bytes, 0, __ATOMIC_RELAXED);
     paged_reset(device);
     device_publish(device);
     struct vramgc_device_stats *stats = &device->out->stats;

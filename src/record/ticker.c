@@ -93,9 +93,9 @@ static uint64_t look_at_pool(struct device *device, CUmemoryPool *pool) {
     uint64_t before = device->pool_idle_bytes;
     __atomic_store_n(&device->pool_idle_bytes, idle, __ATOMIC_RELAXED);
     device_publish(device);
-    lock_give(&device->lock);
-    gauge_add(&stats->held_bytes, minus_u64(idle, before));
+    gauge_add(&stats->held_bytes, minus_u64(idle, before)); /* inside: or a reset comes between */
     gauge_subtract(&stats->held_bytes, minus_u64(before, idle));
+    lock_give(&device->lock);
     return idle;
 }
 
@@ -151,7 +151,7 @@ static void log_actions(void) {
         const struct vramgc_action *slot = &file->actions[index % VRAMGC_MAX_ACTIONS];
         if (__atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE) != index + 1)
             return; /* being written */
-        log_action(slot, file->devices[slot->device].total_bytes);
+        log_action(slot, figure_get(&file->devices[slot->device].total_bytes));
     }
 }
 

@@ -100,6 +100,39 @@ $(HOOK)/libno_thread.so $(HOOK)/libfail.so: $(HOOK)/lib%.so: tests/hook/%.c test
 	@mkdir -p $(@D)
 	@$(CC) -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $< -ldl
 
+# --- stress: all objects of the library but the override of dlsym, with a fake device, under the sanitizers ---
+
+HOOK_SOURCES := $(filter %.c,$(LIB_SOURCES)) $(addprefix tests/hook/,stress.c fake_cuda.c check.c)
+HOOK_SOURCE_HEADERS := $(wildcard src/*.def src/*/*.h include/*.h tests/hook/*.h) tests/hook/hook.mk
+HOOK_SANITIZE_tsan := -fsanitize=thread
+HOOK_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+HOOK_SANITIZE_plain :=
+
+# $(call HOOK_STRESS,NAME)
+define HOOK_STRESS
+build/$(1)/%.o: %.c $(HOOK_SOURCE_HEADERS) | $(CUDA_HEADERS)
+	@mkdir -p $$(@D)
+	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) -Itests/hook -std=c11 -O1 -g $(WARNINGS) -fPIC $(HOOK_SANITIZE_$(1)) -c $$< -o $$@
+build/$(1)/libc10_cuda.so: build/$(1)/tests/hook/allocator.o
+	@$(CC) $(HOOK_SANITIZE_$(1)) -shared -o $$@ $$^
+build/$(1)/stress: $(HOOK_SOURCES:%.c=build/$(1)/%.o) build/$(1)/libc10_cuda.so
+	@echo "  LINK $$@"
+	@$(CC) $(HOOK_SANITIZE_$(1)) -rdynamic -o $$@ $$(filter %.o,$$^) -Lbuild/$(1) -lc10_cuda -Wl,-rpath,'$$$$ORIGIN' -lpthread
+endef
+$(foreach s,plain tsan asan,$(eval $(call HOOK_STRESS,$(s))))
+
+# $(call HOOK_RUN,NAME,OPERATIONS): the statistics file goes beside the program.
+HOOK_RUN = @rm -f build/$(1)/stress.vramgc*; TSAN_OPTIONS="suppressions=tests/hook/tsan.supp halt_on_error=1" \
+    ASAN_OPTIONS=detect_leaks=0 build/$(1)/stress build/$(1)/stress.vramgc $(2)
+
+.PHONY: hook-tsan hook-asan hook-stress
+hook-stress: build/plain/stress
+	$(call HOOK_RUN,plain,40000)
+hook-tsan: build/tsan/stress
+	$(call HOOK_RUN,tsan,6000)
+hook-asan: build/asan/stress
+	$(call HOOK_RUN,asan,20000)
+
 .PHONY: hook hook-check
 hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices libno_thread.so use peek libfail.so)
 
@@ -107,5 +140,6 @@ e2e-check: hook build/libvramgc.so sim
 
 hook-check: hook build/libvramgc.so sim
 	@bats tests/hook/hook.bats
+	@$(MAKE) --no-print-directory hook-stress hook-tsan hook-asan
 
 -include $(wildcard $(HOOK)/*.d $(HOOK)/direct/*.d)
