@@ -24,9 +24,13 @@ drive() {
     errors=$(cat "$BATS_TEST_TMPDIR/err")
     facts=
     [ ! -e "$file" ] || facts=$(build/reclaim/show "$file")
-    printf '%s: status %s\n%s\n%s\n' "$version" "$status" "$output" "$errors"
+    printf '%s: status %s\n%s\n%s\n' "$version" "$status" "$(tail -n 20 <<<"$output")" "$(tail -n 20 <<<"$errors")"
     grep -E '^(action|refusal) ' <<<"$facts" || true
 }
+
+# What PyTorch itself says without us: 2.9.1 that the variable has a new name, 2.15 with expandable segments that the card is not
+# a large one.
+but_for_pytorch() { grep -vE 'is deprecated|nvmlDeviceGetGpuFabricInfoV' <<<"$errors" || true; }
 
 # passes SCRIPT [OPTION-OF-SIMGPU...]: on every release all expectations hold and nobody has anything to complain about.
 passes() {

@@ -2,11 +2,10 @@
 # Stream-ordered pools: PyTorch with backend:cudaMallocAsync, whose pool vramgc trims by itself.
 load common
 
-# 2.9.1 warns of the variable's name.
 drive_async() {
     PYTORCH_CUDA_ALLOC_CONF=${conf:-backend:cudaMallocAsync} drive "$@"
     [ "$status" = 0 ] || return 1
-    [ -z "$(grep -v 'is deprecated' <<<"$errors")" ]
+    [ -z "$(but_for_pytorch)" ]
 }
 
 @test "lowvram: what the pool keeps goes back at rest, and is on record" {
