@@ -33,6 +33,7 @@ static struct {
     void *runtime[2], *driver[2];
     dlsym_function dlsym[2];
     report_function report[2];
+    capturing_function capturing[2];
     malloc_function allocate[2];
     free_function give_back[2];
     proc_address_function proc_address[2];
@@ -77,6 +78,7 @@ static void find_report(void) {
     api.runtime[1] = must_open("libcudart.so.13", false);
     api.allocate[1] = (malloc_function)bound("cudaMalloc");
     api.give_back[1] = (free_function)bound("cudaFree");
+    api.capturing[1] = (capturing_function)bound("cudaStreamIsCapturing");
 }
 
 static void find_all(void) {
@@ -85,6 +87,8 @@ static void find_all(void) {
     api.runtime[0] = must_open("libcudart.so.13", true);
     api.allocate[0] = (malloc_function)must_find(api.dlsym[0], api.runtime[0], "cudaMalloc");
     api.give_back[0] = (free_function)must_find(api.dlsym[0], api.runtime[0], "cudaFree");
+    api.capturing[0] =
+        (capturing_function)must_find(api.dlsym[0], api.runtime[0], "cudaStreamIsCapturing");
     for (int side = 0; side < 2; side++) /* brings both drivers up */
         if (api.allocate[side](&p, 1) != 0 || api.give_back[side](p) != 0)
             give_up("cudaMalloc failed");
@@ -97,8 +101,7 @@ static void find_all(void) {
 }
 
 static uint64_t new_segment(size_t bytes) {
-    void *p = allocator_segment((capturing_function)bound("cudaStreamIsCapturing"), api.allocate[1],
-                                bytes);
+    void *p = allocator_segment(api.capturing[1], api.allocate[1], bytes);
     if (!p)
         give_up("no memory for a segment");
     return (uint64_t)(uintptr_t)p;
@@ -179,26 +182,29 @@ static void bench_blocks(void) {
 
 /* ---- cudaMalloc ---- */
 
-typedef double (*pairs_function)(malloc_function, free_function, size_t, size_t);
+static double allocators_pairs(int side) {
+    return allocator_pairs(api.capturing[side], api.allocate[side], api.give_back[side],
+                           TRACE_SEGMENT_BYTES, PAIRS);
+}
 
-/* The same loop in this object, which is not PyTorch's allocator. */
-static double other_pairs(malloc_function allocate, free_function give_back, size_t bytes,
-                          size_t count) {
+/* Called from this object, which is not PyTorch's allocator. */
+static double other_pairs(int side) {
     void *p = NULL;
     int failed = 0;
     uint64_t start = now_ns();
-    for (size_t i = 0; i < count; i++) {
-        failed |= allocate(&p, bytes);
-        failed |= give_back(p);
+    for (size_t i = 0; i < PAIRS; i++) {
+        failed |= api.allocate[side](&p, TRACE_SEGMENT_BYTES);
+        failed |= api.give_back[side](p);
     }
     uint64_t took = now_ns() - start;
     return failed ? -1 : (double)took;
 }
 
+typedef double (*pairs_function)(int side);
+
 static double pairs(bool with_library, void *context) {
     pairs_function loop = *(pairs_function *)context;
-    double took =
-        loop(api.allocate[with_library], api.give_back[with_library], TRACE_SEGMENT_BYTES, PAIRS);
+    double took = loop(with_library);
     if (took < 0)
         give_up("cudaMalloc or cudaFree failed");
     return took / PAIRS;
@@ -280,7 +286,7 @@ int main(int count, char **arguments) {
     }
     if (count == 2 && strcmp(arguments[1], "calls") == 0) {
         find_all();
-        bench_pairs("cudaMalloc/cudaFree pair, PyTorch's allocator", allocator_pairs);
+        bench_pairs("cudaMalloc/cudaFree of a segment of PyTorch's", allocators_pairs);
         bench_pairs("cudaMalloc/cudaFree pair, another caller", other_pairs);
         bench_look_ups();
         return 0;

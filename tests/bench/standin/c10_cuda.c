@@ -29,12 +29,14 @@ double allocator_play(report_function report, const struct block_event *events, 
     return now() - start;
 }
 
-double allocator_pairs(malloc_function allocate, free_function give_back, size_t bytes,
-                       size_t count) {
+double allocator_pairs(capturing_function capturing, malloc_function allocate,
+                       free_function give_back, size_t bytes, size_t count) {
     void *p = NULL;
+    int status = 0;
     int failed = 0;
     double start = now();
     for (size_t i = 0; i < count; i++) {
+        failed |= capturing(NULL, &status);
         failed |= allocate(&p, bytes);
         failed |= give_back(p);
     }

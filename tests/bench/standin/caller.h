@@ -19,8 +19,9 @@ void *allocator_segment(capturing_function capturing, malloc_function allocate, 
 /* Tells of each event. Nanoseconds in all. */
 double allocator_play(report_function report, const struct block_event *events, size_t count);
 
-/* cudaMalloc and cudaFree, `count` times. Nanoseconds in all; below 0: a call failed. */
-double allocator_pairs(malloc_function allocate, free_function give_back, size_t bytes,
-                       size_t count);
+/* Takes a segment as above and frees it, `count` times. Nanoseconds in all; below 0: a call
+ * failed. */
+double allocator_pairs(capturing_function capturing, malloc_function allocate,
+                       free_function give_back, size_t bytes, size_t count);
 
 #endif
