@@ -23,3 +23,6 @@ reclaim-c10: reclaim-tools
 	bats tests/reclaim
 
 reclaim-check: reclaim-c10 reclaim-python
+
+reclaim-python: reclaim-tools
+	PYTHONPYCACHEPREFIX=build/pycache $(RECLAIM_PYTHON) -m unittest -v tests/reclaim/test_python.py
