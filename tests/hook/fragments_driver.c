@@ -108,7 +108,7 @@ static void pools(void) {
                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
     one_async(CALL(cuMemAllocAsync), CALL(cuMemFreeAsync));
     one_async(CALL(cuMemAllocAsync_ptsz), CALL(cuMemFreeAsync_ptsz));
-    OK(CALL(cuMemPoolCreate)(&pool, &properties));
+    OK(MORE(cuMemPoolCreate)(&pool, &properties));
     one_pool(CALL(cuMemAllocFromPoolAsync), pool);
     one_pool(CALL(cuMemAllocFromPoolAsync_ptsz), pool);
     OK(CALL(cuMemPoolDestroy)(pool));
@@ -244,7 +244,7 @@ static void unmap_many(void) {
 static void imported(void) {
     int fd = -1;
     CUmemGenericAllocationHandle handle = create(2 * PAGE_BYTES), other = 0;
-    if (CALL(cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    if (MORE(cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                            0) != CUDA_SUCCESS) {
         CALL(cuMemImportFromShareableHandle)
         (&other, (void *)(intptr_t)-1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -273,7 +273,7 @@ static void shared(void) {
     memset(&handle, 0, sizeof handle);
     OK(CALL(cuMemAlloc_v2)(&p, 4 * MIB));
     watch(0);
-    CALL(cuIpcGetMemHandle)(&handle, p);
+    MORE(cuIpcGetMemHandle)(&handle, p);
     if (CALL(cuIpcOpenMemHandle_v2)(&q, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ==
         CUDA_SUCCESS) {
         EXPECT(.imported = 4 * MIB);
@@ -291,7 +291,7 @@ static void capture(CUresult (*begin)(CUstream, CUstreamCaptureMode),
     CUgraph graph = NULL;
     CUdeviceptr p = 0;
     const struct vramgc_file *file = check_file();
-    OK(CALL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+    OK(MORE(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
     watch(0);
     OK(begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     CHECK(file && file->capturing == 1);
@@ -302,10 +302,10 @@ static void capture(CUresult (*begin)(CUstream, CUstreamCaptureMode),
     UNCHANGED();
     OK(end(stream, &graph));
     CHECK(file && file->capturing == 0);
-    OK(CALL(cuGraphDestroy)(graph));
+    OK(MORE(cuGraphDestroy)(graph));
     CHECK(begin((CUstream)(uintptr_t)0x12345670, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS);
     CHECK(file && file->capturing == 0);
-    OK(CALL(cuStreamDestroy_v2)(stream));
+    OK(MORE(cuStreamDestroy_v2)(stream));
 }
 
 static void unaccounted(void) {
@@ -333,21 +333,21 @@ static void unaccounted(void) {
     CALL(cuMulticastCreate)(&handle, &multicast);
     CHECK(file && file->process.unaccounted_calls == before + 5);
     if (array)
-        OK(CALL(cuArrayDestroy)(array));
+        OK(MORE(cuArrayDestroy)(array));
     if (array3)
-        OK(CALL(cuArrayDestroy)(array3));
+        OK(MORE(cuArrayDestroy)(array3));
 }
 
 static void context(void) {
     CUcontext primary = NULL, made = NULL;
     CUdeviceptr p = 0;
-    OK(CALL(cuCtxGetCurrent)(&primary));
+    OK(MORE(cuCtxGetCurrent)(&primary));
     watch(0);
     OK(CALL(cuMemAlloc_v2)(&p, 2 * MIB));
     OK(CALL(cuCtxCreate_v2)(&made, 0, 0));
     OK(CALL(cuCtxDestroy_v2)(made));
     EXPECT(.held = 2 * MIB, .other = 2 * MIB); /* what the primary context holds stays */
-    OK(CALL(cuCtxSetCurrent)(primary));
+    OK(MORE(cuCtxSetCurrent)(primary));
     OK(CALL(cuMemFree_v2)(p));
     UNCHANGED();
 }
@@ -369,7 +369,7 @@ void driver_fragments(void) {
     CHECK(check_file() == NULL); /* not yet: many a program only asks whether there is a device */
     OK(CALL(cuDevicePrimaryCtxRetain)(&primary, 0));
     CHECK(check_file() != NULL);
-    OK(CALL(cuCtxSetCurrent)(primary));
+    OK(MORE(cuCtxSetCurrent)(primary));
     plain();
     refused_free();
     refused_allocation();
@@ -390,6 +390,6 @@ void driver_fragments(void) {
     context();
     reset();
     OK(CALL(cuDevicePrimaryCtxRetain)(&primary, 0));
-    OK(CALL(cuCtxSetCurrent)(primary));
+    OK(MORE(cuCtxSetCurrent)(primary));
     plain();
 }

@@ -122,7 +122,7 @@ static void one_pool(from_pool *allocate, cudaMemPool_t pool) {
 
 static void pools(void) {
     cudaMemPool_t pool = NULL;
-    OK(CALL(cudaDeviceGetDefaultMemPool)(&pool, 0));
+    OK(MORE(cudaDeviceGetDefaultMemPool)(&pool, 0));
     one_pool(CALL(cudaMallocFromPoolAsync), pool);
     one_pool(CALL(cudaMallocFromPoolAsync_ptsz), pool);
 }
@@ -140,14 +140,14 @@ static void memory_info(void) {
 static void events(void) {
     cudaEvent_t event = NULL;
     cudaStream_t stream = NULL;
-    OK(CALL(cudaStreamCreate)(&stream));
-    OK(CALL(cudaEventCreate)(&event));
+    OK(MORE(cudaStreamCreate)(&stream));
+    OK(MORE(cudaEventCreate)(&event));
     OK(CALL(cudaEventRecord)(event, stream));
     OK(CALL(cudaEventRecordWithFlags)(event, stream, 0));
     OK(CALL(cudaEventSynchronize)(event));
     OK(CALL(cudaEventQuery)(event));
-    OK(CALL(cudaEventDestroy)(event));
-    OK(CALL(cudaStreamDestroy)(stream));
+    OK(MORE(cudaEventDestroy)(event));
+    OK(MORE(cudaStreamDestroy)(stream));
 }
 
 static void capture(void) {
@@ -156,7 +156,7 @@ static void capture(void) {
     void *p = NULL;
     const struct vramgc_file *file = check_file();
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    OK(CALL(cudaStreamCreate)(&stream));
+    OK(MORE(cudaStreamCreate)(&stream));
     watch(0);
     OK(CALL(cudaStreamBeginCapture)(stream, cudaStreamCaptureModeThreadLocal));
     CHECK(file && file->capturing == 1);
@@ -169,11 +169,11 @@ static void capture(void) {
     UNCHANGED();
     OK(CALL(cudaStreamEndCapture)(stream, &graph));
     CHECK(file && file->capturing == 0);
-    OK(CALL(cudaGraphDestroy)(graph));
+    OK(MORE(cudaGraphDestroy)(graph));
     /* Ending what never began is an error, and no capture is left behind. */
     CHECK(CALL(cudaStreamEndCapture)(stream, &graph) != cudaSuccess);
     CHECK(file && file->capturing == 0);
-    OK(CALL(cudaStreamDestroy)(stream));
+    OK(MORE(cudaStreamDestroy)(stream));
     UNCHANGED();
 }
 

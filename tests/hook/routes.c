@@ -16,6 +16,7 @@
 #include <string.h>
 
 struct api api;
+struct further further;
 
 typedef void fragments(void);
 
@@ -105,9 +106,11 @@ static void *by_entry_version(const char *symbol) {
 
 /* ISO C has no conversion from an object's address to a function's; POSIX promises it works. */
 static void fill(void *(*find)(const char *), bool runtime) {
-#define SET(library, result, symbol, parameters, arguments)                                        \
-    if ((library == 0) == runtime)                                                                 \
-        *(void **)&api.symbol = find(#symbol);
+#define SET_IN(where, library, symbol)                                                             \
+    if ((library == CUDART) == runtime)                                                            \
+        *(void **)&where.symbol = find(#symbol);
+#define SET(library, result, symbol, parameters, arguments) SET_IN(api, library, symbol)
+#define SET_FURTHER(library, result, symbol, parameters, arguments) SET_IN(further, library, symbol)
     enum { CUDART, CUDA, C10 };
 #define HOOK(library, result, symbol, parameters, arguments)                                       \
     HOOK_##library(library, result, symbol, parameters, arguments)
@@ -123,8 +126,8 @@ static void fill(void *(*find)(const char *), bool runtime) {
 #undef HOOK_CUDART
 #undef HOOK_CUDA
 #undef HOOK_C10
-    FURTHER_RUNTIME(SET)
-    FURTHER_DRIVER(SET)
+    FURTHER_RUNTIME(SET_FURTHER)
+    FURTHER_DRIVER(SET_FURTHER)
 }
 
 /* --- every hook of the library under test must have been reached --- */
