@@ -34,4 +34,5 @@ $(BENCH)/bench_real: tests/bench/bench_real.c tests/bench/rounds.c $(BENCH_HEADE
 
 bench: all sim $(BENCH)/bench $(BENCH_REAL)
 	@python3 tests/bench/bench.py --library build/libvramgc.so --out $(BENCH)/results.json \
+	    $(addprefix --only ,$(ONLY)) \
 	    $(if $(BENCH_REAL),--real $(BENCH)/libreal_allocator.so)

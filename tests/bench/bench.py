@@ -143,20 +143,28 @@ def parse():
     parser.add_argument("--python", default=os.environ.get("PYTHON", str(ROOT / "build/venv/bin/python")),
                         help="an interpreter with PyTorch")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of processes for each PyTorch row")
+    parser.add_argument("--only", choices=("native", "memory", "process", "torch"), action="append",
+                        help="only these rows; may be given several times")
     parser.add_argument("--processes", type=int, default=200, help="pairs of processes of `true`")
     return parser.parse_args()
 
 
+def chosen(arguments):
+    """The functions that yield the rows, and a line for everything that is not there."""
+    kinds = {"native": native_rows, "memory": memory_rows, "process": process_rows, "torch": torch_rows}
+    kinds = {name: kind for name, kind in kinds.items() if not arguments.only or name in arguments.only}
+    skipped = []
+    if "native" in kinds and not arguments.real:
+        skipped.append("PyTorch's real allocator: not there (scripts/fetch-c10 2.15.0)")
+    if "torch" in kinds and not has_torch(arguments.python):
+        del kinds["torch"]
+        skipped.append("torch.empty and training step: no PyTorch (scripts/setup-python, or PYTHON=…)")
+    return list(kinds.values()), skipped
+
+
 def main():
     arguments = parse()
-    kinds = [native_rows, memory_rows, process_rows]
-    skipped = []
-    if not arguments.real:
-        skipped.append("PyTorch's real allocator: not there (scripts/fetch-c10 2.15.0)")
-    if has_torch(arguments.python):
-        kinds.append(torch_rows)
-    else:
-        skipped.append("torch.empty and training step: no PyTorch (scripts/setup-python, or PYTHON=…)")
+    kinds, skipped = chosen(arguments)
     print(f"{'':50} {'unit':6} {'without':>10} {'with':>10} {'added':>10}   {'quartiles of added':20} {'ratio':>8} "
           f"{'rounds':>6}")
     try:
