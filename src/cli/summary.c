@@ -250,11 +250,11 @@ static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
 
 static void write_mode(FILE *out, const struct vramgc_file *file) {
     if (*file->mode)
-        summary_line(out, "mode %s%s%s", file->mode, *file->mode_why ? ": " : "", file->mode_why);
-    if (*file->alloc_conf)
-        summary_line(out, "allocator setting %s%s%s%s", file->alloc_conf,
-                     *file->alloc_conf_why ? " (" : "", file->alloc_conf_why,
-                     *file->alloc_conf_why ? ")" : "");
+        summary_line(out, "mode %s (%s)", file->mode, file->mode_why);
+    if (*file->alloc_conf) {
+        summary_line(out, "PyTorch's allocator: %s", file->alloc_conf);
+        summary_line(out, "                     (%s)", file->alloc_conf_why);
+    }
 }
 
 /* A path as a shell reads it, without the working directory, which the reader is in. */

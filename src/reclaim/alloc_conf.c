@@ -88,7 +88,7 @@ static void choose(struct alloc_conf *conf, bool mappable) {
         say(conf, "", "left alone: the environment is full");
         return;
     }
-    say(conf, CHOICE, "chosen by vramgc: nobody had chosen one");
+    say(conf, CHOICE, "chosen by vramgc, because nobody else had");
 }
 
 void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {

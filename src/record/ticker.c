@@ -305,6 +305,7 @@ static void look_at(unsigned index, uint64_t now) {
         read_memory(device);
     }
     paged_tick(device, now);
+    gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
     store_sample(device->out, record_options()->sample);
     if (atomic_exchange(&device->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: a cudaMalloc was not refused: %s", index,

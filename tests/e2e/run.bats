@@ -219,7 +219,7 @@ os.execvp(sys.argv[1], sys.argv[1:])'
 
 @test "run: a path too long for VRAMGC_OUT is refused before anything runs" {
     long=$(printf 'x%.0s' $(seq 200))
-    mkdir -p "$long/$long" && cd "$long/$long"
+    mkdir -p "$long/$long/$long/$long/$long/$long" && cd "$long/$long/$long/$long/$long/$long"
     run_apart "$vramgc" run touch ran
     equal "$status" 125
     one_line "$errors"
