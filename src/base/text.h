@@ -24,7 +24,7 @@ void text_format(struct text *text, const char *format, ...) __attribute__((form
 /* "5.7 GiB", "512 MiB", "640 B": three significant figures at the most, binary units. */
 void text_add_bytes(struct text *text, uint64_t bytes);
 
-/* "38 ms", "0.4 ms", "12 us", "7.1 s", "1 h 02 m". */
+/* "246 ms", "38.0 ms", "0.4 ms", "12.0 us", "7.1 s", "1 m 05 s", "1 h 02 m". */
 void text_add_duration(struct text *text, uint64_t ns);
 
 /* value with `decimals` (0..6) digits after a point, whatever the locale says. */

@@ -185,6 +185,7 @@ take(5)'
     has "held=$((8 << 20))"
     has "peak=$((8 << 20))"
     has calls=2
+    has mallocs=2
 }
 
 @test "fork: a child that goes on is silent, has no thread of ours, and can start programs" {

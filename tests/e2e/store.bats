@@ -157,12 +157,13 @@ holds() {
 
 @test "a program that closes descriptors it does not know: its own file is not written to" {
     FAIL_MAP=1 BEHIND=$hook/libfail.so VRAMGC_LOG=debug VRAMGC_LOG_FILE=log VRAMGC_OUT=figures \
-        use fds own:mine own:mine2 own:mine3 sleep:2200
+        use fds own:mine sleep:2200
     [ "$status" -eq 0 ]
     local file
-    for file in mine mine2 mine3; do
+    for file in mine.*; do
         [ "$(cat "$file")" = precious ]
     done
+    [ "$(ls mine.* | wc -l)" -eq 20 ]
 }
 
 # --- settings ---
@@ -182,7 +183,7 @@ holds() {
     VRAMGC_THRESHOLD=101 VRAMGC_COOLDOWN=-1 VRAMGC_MODE=fast VRAMGC_XYZZY=1 use
     [ "$status" -eq 0 ]
     [ "$messages" -eq 4 ]
-    [[ $errors == *"VRAMGC_MODE=fast is not one of off|observe|flush|auto; using auto"* ]]
+    [[ $errors == *"VRAMGC_MODE=fast is not one of off|"*"|auto; using auto"* ]]
 }
 
 @test "the launcher has said it already: not a word" {

@@ -8,6 +8,14 @@
 
 static struct vramgc_file file;
 
+/* How often cudaMalloc was called, also in vain. */
+static unsigned long long mallocs(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_HOOKS; i++)
+        if (strcmp(file.hooks[i].name, "cudaMalloc") == 0)
+            return file.hooks[i].calls;
+    return 0;
+}
+
 int main(int count, char **arguments) {
     static const char *const ends[] = {"unknown", "exit", "status"};
     FILE *in = count == 2 ? fopen(arguments[1], "rb") : NULL;
@@ -17,10 +25,10 @@ int main(int count, char **arguments) {
         return 1;
     }
     const struct vramgc_device_stats *stats = &file.devices[0].stats;
-    printf("pid=%llu end=%s held=%llu peak=%llu calls=%llu internal_errors=%llu run=%s\n",
+    printf("pid=%llu end=%s held=%llu peak=%llu calls=%llu mallocs=%llu internal_errors=%llu run=%s\n",
            (unsigned long long)file.pid, ends[file.end],
            (unsigned long long)stats->held_bytes.current,
-           (unsigned long long)stats->held_bytes.peak, (unsigned long long)stats->driver_calls,
+           (unsigned long long)stats->held_bytes.peak, (unsigned long long)stats->driver_calls, mallocs(),
            (unsigned long long)file.process.internal_errors, file.command_line);
     fclose(in);
     return 0;

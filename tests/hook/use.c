@@ -1,6 +1,7 @@
 /* use.c: the smallest program that uses the GPU: takes 3 MiB, keeps them, and says so. Linked with
  * the runtime. Words: sleep:MS pauses, fds closes all descriptors but the standard ones, own:PATH
- * opens a file of its own and writes to it, thread counts the threads, end:N exits. */
+ * opens twenty files of its own, PATH.0 to PATH.19, and writes to them, threads counts the threads,
+ * kill is SIGKILL, end:N exits. */
 #include "real/cuda_api.h"
 
 #include <dirent.h>
@@ -21,11 +22,15 @@ static int threads(void) {
     return number;
 }
 
-static void own_file(const char *path) {
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (fd < 0 || write(fd, "precious\n", 9) != 9)
-        exit(3);
-    printf("own=%d\n", fd); /* stays open */
+/* They stay open. */
+static void own_files(const char *path) {
+    char name[256];
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "%s.%d", path, i);
+        int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        if (fd < 0 || write(fd, "precious\n", 9) != 9)
+            exit(3);
+    }
 }
 
 static void word(const char *text) {
@@ -35,7 +40,7 @@ static void word(const char *text) {
         for (int fd = 3; fd < 256; fd++)
             close(fd);
     else if (strncmp(text, "own:", 4) == 0)
-        own_file(text + 4);
+        own_files(text + 4);
     else if (strcmp(text, "threads") == 0)
         printf("threads=%d\n", threads());
     else if (strcmp(text, "kill") == 0)

@@ -7,6 +7,14 @@ UNIT_books = src/heap/table.c src/heap/nodes.c
 UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_frag = $(wildcard src/heap/*.c) src/frag/frag.c
 UNIT_policy = src/policy/policy.c
+UNIT_text = src/base/text.c
+UNIT_parse = src/base/parse.c
+UNIT_options = src/base/options.c src/base/parse.c src/base/text.c
+UNIT_log = src/base/log.c src/base/text.c
+UNIT_ledger = src/record/ledger.c
+UNIT_LINK_ledger = -Wl,--wrap=mmap
+UNIT_store = $(wildcard src/store/*.c) $(filter-out src/base/lock.c,$(wildcard src/base/*.c))
+UNIT_LINK_store = -pthread
 UNIT_lock = src/base/lock.c
 UNIT_LINK_lock = -pthread
 

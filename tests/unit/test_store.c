@@ -1,0 +1,244 @@
+/* test_store.c: the statistics file by itself: what was counted before it is open is in it, rings
+ * keep their rule, the timeline thins out, gauges never fall below zero, and copies are complete. */
+#include "unit.h"
+
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/test_store.XXXXXX";
+
+static int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    static const char *const names[] = {"taken", "taken.1", "saved"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unlink(names[i]);
+    return rmdir(folder);
+}
+
+static struct vramgc_file loaded;
+
+static const struct vramgc_file *load(const char *path) {
+    int fd = open(path, O_RDONLY);
+    ssize_t n = read(fd, &loaded, sizeof loaded);
+    close(fd);
+    assert_int_equal(n, sizeof loaded);
+    return &loaded;
+}
+
+static void opened(void **state) {
+    struct stat status;
+    (void)state;
+    close(open("taken", O_WRONLY | O_CREAT | O_EXCL, 0600));
+    figure_add(&store_file()->hooks[3].calls, 7);
+    store_mark("early");
+    assert_string_equal(store_path(), "");
+    assert_true(store_open("taken"));
+    assert_string_equal(store_path(), "taken.1");
+    assert_int_equal(stat("taken", &status), 0);
+    assert_int_equal(status.st_size, 0);
+    assert_int_equal(stat("taken.1", &status), 0);
+    assert_true(status.st_blocks * 512 >= (off_t)sizeof loaded); /* allotted: no SIGBUS later */
+    assert_int_equal(load("taken.1")->hooks[3].calls, 7);
+    assert_string_equal(loaded.marks[0].label, "early");
+    figure_add(&store_file()->hooks[3].calls, 1);
+    assert_int_equal(load("taken.1")->hooks[3].calls, 8); /* at once, without a word */
+}
+
+static void no_file_by_wish(void **state) {
+    (void)state;
+    assert_false(store_open(""));
+}
+
+static void gauges(void **state) {
+    struct vramgc_gauge gauge = {0};
+    (void)state;
+    gauge_add(&gauge, 10);
+    gauge_add(&gauge, 5);
+    gauge_subtract(&gauge, 12);
+    assert_int_equal(gauge.current, 3);
+    assert_int_equal(gauge.peak, 15);
+    gauge_subtract(&gauge, 4);
+    assert_int_equal(gauge.current, 0);
+    gauge_set(&gauge, 20);
+    gauge_set(&gauge, 1);
+    assert_int_equal(gauge.current, 1);
+    assert_int_equal(gauge.peak, 20);
+}
+
+static void *pump(void *gauge) {
+    for (int i = 0; i < 100000; i++) {
+        gauge_add(gauge, 3);
+        gauge_subtract(gauge, 2);
+    }
+    return NULL;
+}
+
+static void gauges_of_many(void **state) {
+    static struct vramgc_gauge gauge;
+    pthread_t threads[4];
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, pump, &gauge);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(gauge.current, 400000);
+    assert_true(gauge.peak >= 400001 && gauge.peak <= 400012);
+}
+
+static void *bring_up(void *index) {
+    store_device((unsigned)(uintptr_t)index);
+    return NULL;
+}
+
+static void devices(void **state) {
+    pthread_t threads[8];
+    (void)state;
+    for (uintptr_t i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, bring_up, (void *)(i * 2 % 8 + i / 4));
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(store_file()->device_count, 8);
+    store_device(2);
+    assert_int_equal(store_file()->device_count, 8);
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(store_file()->devices[i].present, i < 8);
+}
+
+static void actions(void **state) {
+    struct vramgc_file *file = store_file();
+    uint64_t lost = file->process.lost_records;
+    (void)state;
+    for (uint64_t i = file->actions_written; i < VRAMGC_MAX_ACTIONS + 10; i++) {
+        struct vramgc_action action = {.took_ns = i, .time_ns = i == 5 ? 77 : 0};
+        store_action(&action);
+    }
+    assert_int_equal(file->actions_written, VRAMGC_MAX_ACTIONS + 10);
+    assert_int_equal(file->process.lost_records, lost + 10);
+    for (uint64_t i = 10; i < VRAMGC_MAX_ACTIONS + 10; i++) {
+        const struct vramgc_action *slot = &file->actions[i % VRAMGC_MAX_ACTIONS];
+        assert_int_equal(slot->sequence, i + 1);
+        assert_int_equal(slot->took_ns, i);
+        assert_true(slot->time_ns != 0);
+    }
+}
+
+static void refusals(void **state) {
+    struct vramgc_refusal refusal = {.request_bytes = 99};
+    uint64_t before = store_file()->refusals_written;
+    (void)state;
+    struct vramgc_refusal *slot = store_refusal(&refusal);
+    assert_ptr_equal(slot, &store_file()->refusals[before]);
+    assert_int_equal(slot->request_bytes, 99);
+    assert_int_equal(slot->sequence, before + 1);
+    slot->granted = 1;
+    assert_int_equal(store_file()->refusals[before].granted, 1);
+}
+
+static void marks(void **state) {
+    char label[100];
+    uint64_t index = store_file()->marks_written;
+    (void)state;
+    memset(label, 'm', sizeof label);
+    label[sizeof label - 1] = 0;
+    store_mark(label);
+    assert_int_equal(strlen(store_file()->marks[index].label), 47);
+}
+
+static void settings(void **state) {
+    struct options options;
+    enum option_origin origins[64] = {ORIGIN_DEFAULT, ORIGIN_REFUSED, ORIGIN_ENVIRONMENT};
+    const struct vramgc_file *file = store_file();
+    (void)state;
+    options_defaults(&options);
+    store_settings(&options, origins);
+    assert_int_equal(file->setting_count, option_count);
+    assert_true(option_count <= VRAMGC_MAX_SETTINGS);
+    assert_string_equal(file->settings[0].name, "mode");
+    assert_string_equal(file->settings[0].value, "auto");
+    assert_string_equal(file->settings[0].origin, "default");
+    assert_string_equal(file->settings[1].origin, "refused");
+    assert_string_equal(file->settings[2].origin, "environment");
+}
+
+/* The timeline: when it is full every second point goes and the step doubles. */
+static void samples(void **state) {
+    struct vramgc_device *device = store_device(9);
+    (void)state;
+    for (int i = 0; i < 3 * VRAMGC_MAX_SAMPLES; i++) {
+        device->stats.held_bytes.current = (uint64_t)i;
+        store_sample(device, 1);
+        assert_true(device->sample_count <= VRAMGC_MAX_SAMPLES);
+        for (volatile int wait = 0; wait < 300; wait++)
+            ;
+    }
+    assert_true(device->sample_step_ns >= 2);
+    assert_true(device->sample_count >= VRAMGC_MAX_SAMPLES / 2);
+    for (uint64_t i = 1; i < device->sample_count; i++) {
+        assert_true(device->samples[i].time_ns > device->samples[i - 1].time_ns);
+        assert_true(device->samples[i].held_bytes > device->samples[i - 1].held_bytes);
+    }
+    uint64_t count = device->sample_count;
+    device->sample_step_ns = UINT64_C(3600000000000);
+    store_sample(device, 1);
+    assert_int_equal(device->sample_count, count);
+}
+
+static void saved(void **state) {
+    (void)state;
+    figure_set(&store_file()->pid, 4711);
+    assert_true(store_save_as("saved"));
+    assert_int_equal(load("saved")->pid, 4711);
+    assert_memory_equal(&loaded, store_file(), sizeof loaded);
+    assert_false(store_save_as("saved"));
+    assert_int_equal(errno, EEXIST);
+    assert_false(store_save_as("missing/saved"));
+    assert_int_equal(errno, ENOENT);
+    struct rlimit limit, small;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    small = limit;
+    small.rlim_cur = 4096;
+    setrlimit(RLIMIT_FSIZE, &small);
+    bool done = store_save_as("too-large"); /* and no signal ended us */
+    int error = errno;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    assert_false(done);
+    assert_int_equal(error, EFBIG);
+    assert_int_equal(access("too-large", F_OK), -1);
+}
+
+static void abandoned(void **state) {
+    struct vramgc_file *file = store_file();
+    (void)state;
+    store_abandon();
+    assert_ptr_not_equal(store_file(), file);
+    assert_string_equal(store_path(), "");
+    figure_add(&store_file()->hooks[3].calls, 100);
+    assert_int_equal(load("taken.1")->hooks[3].calls, 8);
+    assert_int_equal(file->hooks[3].calls, 8); /* still mapped: a late writer does no harm */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_file_by_wish), cmocka_unit_test(opened),
+        cmocka_unit_test(gauges),          cmocka_unit_test(gauges_of_many),
+        cmocka_unit_test(devices),         cmocka_unit_test(actions),
+        cmocka_unit_test(refusals),        cmocka_unit_test(marks),
+        cmocka_unit_test(settings),        cmocka_unit_test(samples),
+        cmocka_unit_test(saved),           cmocka_unit_test(abandoned),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
