@@ -1,6 +1,6 @@
-/* file.h: knowing a file again by its descriptor. A program may close descriptors that it does not
- * know (daemons do) and be given the number anew for a file of its own: nothing of ours may be
- * written there. */
+/* file.h: knowing a file again by its descriptor. A program may close descriptors that it does
+ * not know (daemons do) and be given the number anew for a file of its own: nothing of ours may
+ * be written there. */
 #ifndef FILE_H
 #define FILE_H
 

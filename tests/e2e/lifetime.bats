@@ -11,7 +11,7 @@ setup() {
     unset LD_PRELOAD PYTHONPATH
     export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
     mkdir "$BATS_TEST_TMPDIR/cwd"
-    cd "$BATS_TEST_TMPDIR/cwd"
+    cd "$BATS_TEST_TMPDIR/cwd" || return 1
     cat >"$BATS_TEST_TMPDIR/gpu.py" <<'TEXT'
 import atexit, ctypes, os, signal, subprocess, sys, threading, time
 runtime = ctypes.CDLL("libcudart.so.13")
@@ -331,7 +331,7 @@ print(any(open(f"/proc/self/task/{t}/comm").read().startswith("vramgc") for t in
 @test "sixty processes without CUDA: silent, all of them" {
     with sh -c 'i=0; while [ $i -lt 60 ]; do (exec true) & i=$((i + 1)); done; wait; echo done'
     [ "$status" -eq 0 ]
-    [ "$output" = done ]
+    [ "$output" = "done" ]
     no_file
 }
 

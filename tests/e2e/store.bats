@@ -10,7 +10,7 @@ setup() {
     unset LD_PRELOAD
     export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
     mkdir "$BATS_TEST_TMPDIR/cwd"
-    cd "$BATS_TEST_TMPDIR/cwd"
+    cd "$BATS_TEST_TMPDIR/cwd" || return 1
 }
 
 # use WORD...: runs the small program of tests/hook/use.c: it must end well and say what it always says. Sets errors and
@@ -24,8 +24,8 @@ use() {
 }
 
 no_file() {
-    [ -z "$(ls -A "${1:-.}")" ] || {
-        ls -lA "${1:-.}" >&2
+    [ -z "$(ls -A)" ] || {
+        ls -lA >&2
         return 1
     }
 }
@@ -71,7 +71,7 @@ holds() {
     [ "$(ls | wc -l)" -eq 3 ]
     # Neither is what a link points to.
     ln -s "$PWD/target" link
-    VRAMGC_OUT=link use
+    VRAMGC_OUT="link" use
     [ ! -e target ]
     holds link.1
 }

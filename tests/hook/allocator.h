@@ -1,5 +1,5 @@
-/* allocator.h: a small caching allocator that makes the calls PyTorch's makes, in their order: for
- * the stress test. It lies in a library named as PyTorch's, because vramgc knows it by that. */
+/* allocator.h: a small caching allocator that makes the calls PyTorch's makes, in their order:
+ * for the stress test. It lies in a library named as PyTorch's, because vramgc knows it by that. */
 #ifndef ALLOCATOR_H
 #define ALLOCATOR_H
 
@@ -8,14 +8,14 @@
 
 enum { ALLOCATOR_DEVICES = 2 };
 #define ALLOCATOR_SEGMENT_BYTES ((uint64_t)2 << 20)
-#define ALLOCATOR_BLOCK_BYTES ((uint64_t)512 << 10)
+#define ALLOCATOR_BLOCK_BYTES   ((uint64_t)512 << 10)
 
 struct allocator_sums {
     uint64_t segments, allocated_blocks, pending_blocks, ooms;
 };
 
-/* A block of the device, which must be current; NULL: out of memory. stream: each has segments of its
- * own, so that some can be idle when others are full. */
+/* A block of the device, which must be current; NULL: out of memory. stream: each has segments
+ * of its own, so that some can be idle when others are full. */
 void *allocator_take(int device, unsigned stream);
 
 /* events: how many other streams still use the block. */

@@ -1,6 +1,6 @@
-/* api.h: how a fragment of a test calls CUDA. CALL(cudaMalloc)(...) is a direct, linked call where
- * DIRECT is defined; else it goes through a pointer that the route under test got hold of. CALL is
- * for what hooks.def lists, MORE for the rest. */
+/* api.h: how a fragment of a test calls CUDA. CALL(cudaMalloc)(...) is a direct, linked call
+ * where DIRECT is defined; else it goes through a pointer that the route under test got hold of.
+ * CALL is for what hooks.def lists, MORE for the rest. */
 #ifndef API_H
 #define API_H
 

@@ -1,5 +1,5 @@
-/* chain.c: another interposer of cudaMalloc in front of vramgc or behind it. Each call passes through
- * both once, and is counted once. Linked with the runtime. */
+/* chain.c: another interposer of cudaMalloc in front of vramgc or behind it. Each call passes
+ * through both once, and is counted once. Linked with the runtime. */
 #include "check.h"
 
 #include "real/cuda_api.h"

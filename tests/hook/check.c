@@ -37,10 +37,14 @@ static struct change now(void) {
         return (struct change){0};
     const struct vramgc_device_stats *stats = &file->devices[self.device].stats;
     return (struct change){
-        .held = gauge(&stats->held_bytes),         .other = gauge(&stats->other_bytes),
-        .pool = gauge(&stats->pool_bytes),         .managed = gauge(&stats->managed_bytes),
-        .pinned = gauge(&stats->pinned_bytes),     .imported = gauge(&stats->imported_bytes),
-        .graph = gauge(&stats->graph_bytes),       .address = gauge(&stats->address_bytes),
+        .held = gauge(&stats->held_bytes),
+        .other = gauge(&stats->other_bytes),
+        .pool = gauge(&stats->pool_bytes),
+        .managed = gauge(&stats->managed_bytes),
+        .pinned = gauge(&stats->pinned_bytes),
+        .imported = gauge(&stats->imported_bytes),
+        .graph = gauge(&stats->graph_bytes),
+        .address = gauge(&stats->address_bytes),
     };
 }
 

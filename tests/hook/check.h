@@ -1,5 +1,5 @@
-/* check.h: what the tests of the hooks share: a live view of the statistics file, and expectations
- * about how its byte counts change. A test counts its failures and goes on. */
+/* check.h: what the tests of the hooks share: a live view of the statistics file, and
+ * expectations about how its byte counts change. A test counts its failures and goes on. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -18,8 +18,8 @@ struct change {
     int64_t held, other, pool, managed, pinned, imported, graph, address;
 };
 
-/* The statistics file of this process, mapped read-only; NULL while there is none. The path is that
- * of VRAMGC_OUT, which must be a plain path here. */
+/* The statistics file of this process, mapped read-only; NULL while there is none. The path is
+ * that of VRAMGC_OUT, which must be a plain path here. */
 const struct vramgc_file *check_file(void);
 
 /* From now on EXPECT compares with this moment. device: whose gauges. */
@@ -36,7 +36,7 @@ int check_result(const char *name);
 
 #define EXPECT(...) check_change(__FILE__, __LINE__, (struct change){__VA_ARGS__})
 #define UNCHANGED() check_change(__FILE__, __LINE__, (struct change){0})
-#define CHECK(...) check_that(__FILE__, __LINE__, (__VA_ARGS__), #__VA_ARGS__)
+#define CHECK(...)  check_that(__FILE__, __LINE__, (__VA_ARGS__), #__VA_ARGS__)
 
 /* A CUDA call that must succeed; 0 is success in both APIs. */
 #define OK(...) check_that(__FILE__, __LINE__, (__VA_ARGS__) == 0, #__VA_ARGS__)

@@ -1,7 +1,7 @@
-/* echo.c: libraries with every function of hooks.def that only note their arguments and answer what
- * they are told: a runtime (-DLIBRARY_CUDART) and a driver (-DLIBRARY_CUDA). With them it can be
- * seen that a wrapper changes neither arguments nor results, on errors too. The functions that
- * vramgc itself needs fail, and are not noted. */
+/* echo.c: libraries with every function of hooks.def that only note their arguments and answer
+ * what they are told: a runtime (-DLIBRARY_CUDART) and a driver (-DLIBRARY_CUDA). With them it
+ * can be seen that a wrapper changes neither arguments nor results, on errors too. The functions
+ * that vramgc itself needs fail, and are not noted. */
 #include "echo.h"
 
 #include "real/cuda_api.h"
@@ -14,32 +14,34 @@ __attribute__((visibility("default"))) struct echo *echo_state(void) {
 
 #define ECHO(kind, symbol, parameters, arguments)                                                  \
     __attribute__((visibility("default"))) kind symbol parameters {                                \
-        struct echo *noted = &self;                                                            \
-        noted->name = #symbol;                                                                   \
+        struct echo *noted = &self;                                                                \
+        noted->name = #symbol;                                                                     \
         noted->calls++;                                                                            \
         noted->length = 0;                                                                         \
         ECHO_ARGUMENTS arguments;                                                                  \
         return (kind)noted->result;                                                                \
     }
 #define FAIL(kind, symbol, parameters)                                                             \
-    __attribute__((visibility("default"))) kind symbol parameters { return (kind)999; }
+    __attribute__((visibility("default"))) kind symbol parameters {                                \
+        return (kind)999;                                                                          \
+    }
 #define SKIP(kind, symbol, parameters, arguments)
 
 #define HOOK(library, kind, symbol, parameters, arguments)                                         \
     HOOK_##library(kind, symbol, parameters, arguments)
-#define PASS HOOK
+#define PASS                                               HOOK
 #define NEED(library, kind, symbol, parameters, arguments) NEED_##library(kind, symbol, parameters)
-#define HOOK_C10 SKIP
+#define HOOK_C10                                           SKIP
 #define NEED_C10(kind, symbol, parameters)
 #define NEED_CUDART(kind, symbol, parameters)
 #if defined(LIBRARY_CUDART)
 #define HOOK_CUDART ECHO
-#define HOOK_CUDA SKIP
+#define HOOK_CUDA   SKIP
 #define NEED_CUDA(kind, symbol, parameters)
 #else
 #define HOOK_CUDART SKIP
-#define HOOK_CUDA ECHO
-#define NEED_CUDA FAIL
+#define HOOK_CUDA   ECHO
+#define NEED_CUDA   FAIL
 #endif
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "hooks.def"

@@ -7,7 +7,7 @@
 
 struct echo {
     const char *name; /* of the latest call */
-    unsigned calls;     /* of functions of the table, in all */
+    unsigned calls;   /* of functions of the table, in all */
     size_t length;
     unsigned char arguments[256];
     int result; /* what every hooked function answers */
@@ -20,14 +20,14 @@ struct echo *echo_state(void);
 #define ECHO_PUT(e, a)                                                                             \
     (__builtin_memcpy((e)->arguments + (e)->length, &(a), sizeof(a)), (e)->length += sizeof(a));
 #define ECHO_0(e)
-#define ECHO_1(e, a) ECHO_PUT(e, a)
-#define ECHO_2(e, a, b) ECHO_PUT(e, a) ECHO_1(e, b)
-#define ECHO_3(e, a, b, c) ECHO_PUT(e, a) ECHO_2(e, b, c)
-#define ECHO_4(e, a, b, c, d) ECHO_PUT(e, a) ECHO_3(e, b, c, d)
-#define ECHO_5(e, a, b, c, d, f) ECHO_PUT(e, a) ECHO_4(e, b, c, d, f)
+#define ECHO_1(e, a)                           ECHO_PUT(e, a)
+#define ECHO_2(e, a, b)                        ECHO_PUT(e, a) ECHO_1(e, b)
+#define ECHO_3(e, a, b, c)                     ECHO_PUT(e, a) ECHO_2(e, b, c)
+#define ECHO_4(e, a, b, c, d)                  ECHO_PUT(e, a) ECHO_3(e, b, c, d)
+#define ECHO_5(e, a, b, c, d, f)               ECHO_PUT(e, a) ECHO_4(e, b, c, d, f)
 #define ECHO_PICK(a, b, c, d, e, f, name, ...) name
 #define ECHO_ARGUMENTS(...)                                                                        \
-    ECHO_PICK(dummy __VA_OPT__(,) __VA_ARGS__, ECHO_5, ECHO_4, ECHO_3, ECHO_2, ECHO_1, ECHO_0)     \
-    (noted __VA_OPT__(,) __VA_ARGS__)
+    ECHO_PICK(dummy __VA_OPT__(, ) __VA_ARGS__, ECHO_5, ECHO_4, ECHO_3, ECHO_2, ECHO_1, ECHO_0)    \
+    (noted __VA_OPT__(, ) __VA_ARGS__)
 
 #endif

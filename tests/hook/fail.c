@@ -1,5 +1,6 @@
 /* fail.c: makes the C library refuse what the statistics file needs, and nothing else:
- * FAIL_ALLOT=1: posix_fallocate says the disk is full; FAIL_MAP=1: a file cannot be mapped shared. */
+ * FAIL_ALLOT=1: posix_fallocate says the disk is full; FAIL_MAP=1: a file cannot be mapped
+ * shared. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

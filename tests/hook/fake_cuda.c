@@ -1,6 +1,8 @@
 /* fake_cuda.c: see fake_cuda.h. Memory is a number of slots of equal size in an invented address
- * space; the slot freed last is handed out first. A wrong use is an abort: the test is wrong then. */
+ * space; the slot freed last is handed out first. A wrong use is an abort: the test is wrong
+ * then. */
 #include "fake_cuda.h"
+#include "fake_install.h"
 
 #include "hook/hook.h"
 
@@ -11,10 +13,10 @@
 #include <string.h>
 
 enum { SLOTS = 8192, HANDLES = 4096 };
-#define BASE ((uint64_t)0x7f0000000000)
-#define SLOT_BYTES ((uint64_t)8 << 20)
+#define BASE           ((uint64_t)0x7f0000000000)
+#define SLOT_BYTES     ((uint64_t)8 << 20)
 #define IMPORTED_BYTES ((uint64_t)4 << 20)
-#define TOTAL_BYTES ((uint64_t)2 << 30)
+#define TOTAL_BYTES    ((uint64_t)2 << 30)
 
 enum kind { NOTHING, DEVICE, POOL, MANAGED, PINNED, IMPORTED, ADDRESS };
 
@@ -387,73 +389,12 @@ static CUresult fake_cuCtxSetCurrent(CUcontext c) {
     return CUDA_SUCCESS;
 }
 
-/* --- the runtime: a thin client of the driver, through the wrappers, as with any real one --- */
-
-static cudaError_t runtime_result(CUresult result) {
-    return result == CUDA_ERROR_OUT_OF_MEMORY ? cudaErrorMemoryAllocation : (cudaError_t)result;
-}
-
-static cudaError_t fake_cudaMalloc(void **p, size_t n) {
-    return runtime_result(cuMemAlloc_v2((CUdeviceptr *)p, n));
-}
-
-static cudaError_t fake_cudaFree(void *p) {
-    return runtime_result(cuMemFree_v2((CUdeviceptr)p));
-}
-
-static cudaError_t fake_cudaMallocManaged(void **p, size_t n, unsigned f) {
-    return runtime_result(cuMemAllocManaged((CUdeviceptr *)p, n, f));
-}
-
-static cudaError_t fake_cudaHostAlloc(void **p, size_t n, unsigned f) {
-    return runtime_result(cuMemHostAlloc(p, n, f));
-}
-
-static cudaError_t fake_cudaFreeHost(void *p) {
-    return runtime_result(cuMemFreeHost(p));
-}
-
-static cudaError_t fake_cudaMallocAsync(void **p, size_t n, cudaStream_t s) {
-    return runtime_result(cuMemAllocAsync((CUdeviceptr *)p, n, s));
-}
-
-static cudaError_t fake_cudaFreeAsync(void *p, cudaStream_t s) {
-    return runtime_result(cuMemFreeAsync((CUdeviceptr)p, s));
-}
-
-static cudaError_t fake_cudaMemGetInfo(size_t *free, size_t *total) {
-    return runtime_result(cuMemGetInfo_v2(free, total));
-}
-
-static cudaError_t fake_cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *c) {
-    (void)s;
-    *c = cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-}
-
-static cudaError_t fake_cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
-    (void)e;
-    (void)s;
-    return cudaSuccess;
-}
-
-static cudaError_t fake_cudaEventQuery(cudaEvent_t e) {
-    (void)e;
-    return fake_random(2) ? cudaSuccess : cudaErrorNotReady;
-}
-
 struct fake_sums fake_sums(int device) {
     pthread_mutex_lock(&self.lock);
     struct fake_sums sums = self.sums[device];
     pthread_mutex_unlock(&self.lock);
     return sums;
 }
-
-#define INSTALL(symbol)                                                                            \
-    do {                                                                                           \
-        real_##symbol##_t function = fake_##symbol;                                                \
-        atomic_store(&real_pointers[ID_##symbol], (void *)(uintptr_t)function);                    \
-    } while (0)
 
 static void install_driver(void) {
     INSTALL(cuMemAlloc_v2);
@@ -484,20 +425,6 @@ static void install_driver(void) {
     INSTALL(cuCtxSetCurrent);
 }
 
-static void install_runtime(void) {
-    INSTALL(cudaMalloc);
-    INSTALL(cudaFree);
-    INSTALL(cudaMallocManaged);
-    INSTALL(cudaHostAlloc);
-    INSTALL(cudaFreeHost);
-    INSTALL(cudaMallocAsync);
-    INSTALL(cudaFreeAsync);
-    INSTALL(cudaMemGetInfo);
-    INSTALL(cudaStreamIsCapturing);
-    INSTALL(cudaEventRecord);
-    INSTALL(cudaEventQuery);
-}
-
 void fake_install(void) {
     for (unsigned i = 0; i < SLOTS; i++)
         self.free_slots[self.free_slot_count++] = i;
@@ -506,5 +433,5 @@ void fake_install(void) {
         self.free_numbers[self.free_number_count++] = i;
     }
     install_driver();
-    install_runtime();
+    fake_install_runtime();
 }

@@ -1,6 +1,6 @@
-/* fake_cuda.h: a runtime and a driver in the test program itself, for what no device does on demand:
- * random refusals of everything, and an address handed out again the moment it is free. It keeps
- * exact sums to compare with. All functions may be called from any thread. */
+/* fake_cuda.h: a runtime and a driver in the test program itself, for what no device does on
+ * demand: random refusals of everything, and an address handed out again the moment it is free.
+ * It keeps exact sums to compare with. All functions may be called from any thread. */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 

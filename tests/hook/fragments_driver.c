@@ -265,8 +265,8 @@ static void imported(void) {
     OK(CALL(cuMemRelease)(handle));
 }
 
-/* Memory exported and opened in the same process: most drivers refuse; nothing may be counted then.
- * tests/hook/refuse.c has a driver that does not. */
+/* Memory exported and opened in the same process: most drivers refuse; nothing may be counted
+ * then. tests/hook/refuse.c has a driver that does not. */
 static void shared(void) {
     CUdeviceptr p = 0, q = 0;
     CUipcMemHandle handle;

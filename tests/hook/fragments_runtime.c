@@ -1,6 +1,7 @@
-/* fragments_runtime.c: one fragment for each hooked function of the CUDA runtime, called by whatever
- * route the program around it chose. It is compiled once with direct calls and once with calls
- * through pointers, and must not do anything that a program with a real card could not. */
+/* fragments_runtime.c: one fragment for each hooked function of the CUDA runtime, called by
+ * whatever route the program around it chose. It is compiled once with direct calls and once
+ * with calls through pointers, and must not do anything that a program with a real card could
+ * not. */
 #include "api.h"
 #include "check.h"
 

@@ -120,6 +120,10 @@ device() {
     SIMGPU_DEVICES=2 device "$hook/two_devices"
 }
 
+@test "blocks of libc10 in both manglings: the original is called once, host memory is not counted" {
+    VRAMGC_MODE=flush on hook/c10 sim/driver sim/rt13 -- "$hook/c10_blocks"
+}
+
 @test "no thread can be had: one warning, and everything is recorded all the same" {
     device "$hook/linked-13"
     [ "$(grep -c '^vramgc:' <<<"$output")" -eq 1 ]

@@ -91,6 +91,20 @@ $(HOOK)/own_names: $(HOOK)/own_names.o $(HOOK)/check.o $(HOOK)/own/libcuda.so.1
 	@echo "  LINK $@"
 	@$(CC) -o $@ $(filter %.o,$^)
 
+# --- the hooks of libc10, in both manglings ---
+
+$(HOOK)/c10/libc10_cuda.so: HOOK_ALLOCATOR := -DALLOCATOR
+HOOK_C10 := $(HOOK)/c10/libc10.so $(HOOK)/c10/libc10_cuda.so
+
+$(HOOK_C10): tests/hook/fake_c10.c tests/hook/fake_c10.h tests/hook/hook.mk
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CC) -O1 -fPIC -Wall -Wextra -Werror $(HOOK_ALLOCATOR) -shared -Wl,-soname,$(@F) -o $@ $<
+
+$(HOOK)/c10_blocks: $(HOOK)/c10_blocks.o $(HOOK)/check.o $(HOOK_C10) $(HOOK_RUNTIME_13)
+	@echo "  LINK $@"
+	@$(CC) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath-link,build/sim/driver
+
 # --- for tests/e2e/lifetime.bats and store.bats ---
 
 $(HOOK)/peek: $(HOOK)/peek.o
@@ -102,7 +116,7 @@ $(HOOK)/libno_thread.so $(HOOK)/libfail.so: $(HOOK)/lib%.so: tests/hook/%.c test
 
 # --- stress: all objects of the library but the override of dlsym, with a fake device, under the sanitizers ---
 
-HOOK_SOURCES := $(filter %.c,$(LIB_SOURCES)) $(addprefix tests/hook/,stress.c fake_cuda.c check.c)
+HOOK_SOURCES := $(filter %.c,$(LIB_SOURCES)) $(addprefix tests/hook/,stress.c fake_cuda.c fake_runtime.c check.c)
 HOOK_SOURCE_HEADERS := $(wildcard src/*.def src/*/*.h include/*.h tests/hook/*.h) tests/hook/hook.mk
 HOOK_SANITIZE_tsan := -fsanitize=thread
 HOOK_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -134,7 +148,7 @@ hook-asan: build/asan/stress
 	$(call HOOK_RUN,asan,20000)
 
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices libno_thread.so use peek libfail.so)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices c10_blocks libno_thread.so use peek libfail.so)
 
 e2e-check: hook build/libvramgc.so sim
 

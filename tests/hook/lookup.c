@@ -1,6 +1,6 @@
-/* lookup.c: whoever asks for a function gets exactly what the driver would have answered, result,
- * status and pointer, only that the pointer of a hooked function is that of its wrapper. The truth
- * is what the driver's own functions say, reached by the C library's own dlsym. */
+/* lookup.c: whoever asks for a function gets exactly what the driver would have answered,
+ * result, status and pointer, only that the pointer of a hooked function is that of its wrapper.
+ * The truth is what the driver's own functions say, reached by the C library's own dlsym. */
 #include "check.h"
 
 #include "real/cuda_api.h"

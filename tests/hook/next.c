@@ -1,5 +1,6 @@
-/* next.c: dlsym as others use it keeps working: RTLD_NEXT from a third library, RTLD_DEFAULT from a
- * library opened RTLD_LOCAL, and from constructors. Linked with libthird-O0.so and libthird-O2.so. */
+/* next.c: dlsym as others use it keeps working: RTLD_NEXT from a third library, RTLD_DEFAULT
+ * from a library opened RTLD_LOCAL, and from constructors. Linked with libthird-O0.so and
+ * libthird-O2.so. */
 #include "check.h"
 
 #include <dlfcn.h>
@@ -8,7 +9,8 @@ int chained(int depth);
 void *third_O0_early(void);
 void *third_O2_early(void);
 
-/* The library is opened RTLD_LOCAL: from inside, RTLD_DEFAULT finds its own symbols; from here not. */
+/* The library is opened RTLD_LOCAL: from inside, RTLD_DEFAULT finds its own symbols; from here
+ * not. */
 static void local(const char *path, const char *own, const char *by_default) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *(*ask)(const char *) = NULL;

@@ -1,6 +1,6 @@
-/* passthrough.c: every wrapper hands every argument through, byte for byte, and every error back,
- * whatever the arguments are: sentinels that must not be looked at, and nothing at all. Linked with
- * the echoing runtime and driver of echo.c. */
+/* passthrough.c: every wrapper hands every argument through, byte for byte, and every error
+ * back, whatever the arguments are: sentinels that must not be looked at, and nothing at all.
+ * Linked with the echoing runtime and driver of echo.c. */
 #include "check.h"
 #include "echo.h"
 
@@ -25,7 +25,7 @@ static struct echo wanted;
     __attribute__((weak)) kind symbol parameters;                                                  \
     static kind call_##symbol parameters {                                                         \
         struct echo *noted = &wanted;                                                              \
-        noted->name = #symbol;                                                                   \
+        noted->name = #symbol;                                                                     \
         noted->length = 0;                                                                         \
         ECHO_ARGUMENTS arguments;                                                                  \
         return symbol arguments;                                                                   \
@@ -33,11 +33,11 @@ static struct echo wanted;
 #define SKIP(library, kind, symbol, parameters, arguments)
 #define HOOK(library, kind, symbol, parameters, arguments)                                         \
     HOOK_##library(library, kind, symbol, parameters, arguments)
-#define PASS HOOK
-#define NEED SKIP
+#define PASS        HOOK
+#define NEED        SKIP
 #define HOOK_CUDART CALLER
-#define HOOK_CUDA CALLER
-#define HOOK_C10 SKIP
+#define HOOK_CUDA   CALLER
+#define HOOK_C10    SKIP
 #include "hooks.def"
 #undef HOOK_CUDART
 #undef HOOK_CUDA
@@ -53,7 +53,7 @@ struct caller {
 #define ROW_CUDA(library, kind, symbol, parameters, arguments)                                     \
     {#symbol, (void (*)(void))call_##symbol, false},
 #define HOOK_CUDART ROW_CUDART
-#define HOOK_CUDA ROW_CUDA
+#define HOOK_CUDA   ROW_CUDA
 static const struct caller callers[] = {
 #include "hooks.def"
 };

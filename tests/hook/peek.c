@@ -1,5 +1,5 @@
-/* peek.c: the figures of a statistics file that the tests of lifetimes ask for, one line of words:
- * peek FILE. Exit status 1 when the file is none. */
+/* peek.c: the figures of a statistics file that the tests of lifetimes ask for, one line of
+ * words: peek FILE. Exit status 1 when the file is none. */
 #include "vramgc_format.h"
 
 #include <stdio.h>
@@ -25,11 +25,11 @@ int main(int count, char **arguments) {
         return 1;
     }
     const struct vramgc_device_stats *stats = &file.devices[0].stats;
-    printf("pid=%llu end=%s held=%llu peak=%llu calls=%llu mallocs=%llu internal_errors=%llu run=%s\n",
-           (unsigned long long)file.pid, ends[file.end],
-           (unsigned long long)stats->held_bytes.current,
-           (unsigned long long)stats->held_bytes.peak, (unsigned long long)stats->driver_calls, mallocs(),
-           (unsigned long long)file.process.internal_errors, file.command_line);
+    printf(
+        "pid=%llu end=%s held=%llu peak=%llu calls=%llu mallocs=%llu internal_errors=%llu run=%s\n",
+        (unsigned long long)file.pid, ends[file.end], (unsigned long long)stats->held_bytes.current,
+        (unsigned long long)stats->held_bytes.peak, (unsigned long long)stats->driver_calls,
+        mallocs(), (unsigned long long)file.process.internal_errors, file.command_line);
     fclose(in);
     return 0;
 }

@@ -109,16 +109,16 @@ static void fill(void *(*find)(const char *), bool runtime) {
 #define SET_IN(where, library, symbol)                                                             \
     if ((library == CUDART) == runtime)                                                            \
         *(void **)&where.symbol = find(#symbol);
-#define SET(library, result, symbol, parameters, arguments) SET_IN(api, library, symbol)
+#define SET(library, result, symbol, parameters, arguments)         SET_IN(api, library, symbol)
 #define SET_FURTHER(library, result, symbol, parameters, arguments) SET_IN(further, library, symbol)
     enum { CUDART, CUDA, C10 };
 #define HOOK(library, result, symbol, parameters, arguments)                                       \
     HOOK_##library(library, result, symbol, parameters, arguments)
-#define PASS HOOK
-#define NEED C10_ONLY
+#define PASS        HOOK
+#define NEED        C10_ONLY
 #define HOOK_CUDART SET
-#define HOOK_CUDA SET
-#define HOOK_C10 C10_ONLY
+#define HOOK_CUDA   SET
+#define HOOK_C10    C10_ONLY
 #include "hooks.def"
 #undef HOOK
 #undef PASS
@@ -146,11 +146,11 @@ static void all_reached(bool runtime, bool filled) {
         check_that(__FILE__, __LINE__, false, "no fragment reached " #symbol);
 #define HOOK(library, result, symbol, parameters, arguments)                                       \
     HOOK_##library(library, result, symbol, parameters, arguments)
-#define PASS HOOK
-#define NEED C10_ONLY
+#define PASS        HOOK
+#define NEED        C10_ONLY
 #define HOOK_CUDART REACHED
-#define HOOK_CUDA REACHED
-#define HOOK_C10 C10_ONLY
+#define HOOK_CUDA   REACHED
+#define HOOK_C10    C10_ONLY
 #include "hooks.def"
 #undef HOOK
 #undef PASS

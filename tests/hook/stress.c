@@ -1,7 +1,8 @@
-/* stress.c: the library's own objects and a fake device in one program, for the sanitizers: eight
- * threads of random operations that randomly fail, addresses handed out again at once, blocks as
- * PyTorch's allocator makes them, the ticker, readers, and resets of a device. At the end every sum
- * must be exact. Arguments: FILE for the statistics, then the number of operations of each thread. */
+/* stress.c: the library's own objects and a fake device in one program, for the sanitizers:
+ * eight threads of random operations that randomly fail, addresses handed out again at once,
+ * blocks as PyTorch's allocator makes them, the ticker, readers, and resets of a device. At the
+ * end every sum must be exact. Arguments: FILE for the statistics, then the number of operations
+ * of each thread. */
 #include "allocator.h"
 #include "check.h"
 #include "fake_cuda.h"
@@ -113,8 +114,8 @@ static bool make_mapped(struct object *object, uint64_t bytes) {
         return false;
     object->address = address;
     object->has_handle = cuMemCreate(&object->handle, bytes, &properties, 0) == CUDA_SUCCESS;
-    object->mapped = object->has_handle &&
-                     cuMemMap(address, bytes, 0, object->handle, 0) == CUDA_SUCCESS;
+    object->mapped =
+        object->has_handle && cuMemMap(address, bytes, 0, object->handle, 0) == CUDA_SUCCESS;
     return true;
 }
 
@@ -267,8 +268,7 @@ static void check_device(int device, const struct vramgc_device_stats *stats) {
     EQUAL(segments, blocks.segments);
     EQUAL(blocks, blocks.allocated_blocks);
     EQUAL(allocated_bytes, blocks.allocated_blocks * ALLOCATOR_BLOCK_BYTES);
-    EQUAL(active_bytes,
-          (blocks.allocated_blocks + blocks.pending_blocks) * ALLOCATOR_BLOCK_BYTES);
+    EQUAL(active_bytes, (blocks.allocated_blocks + blocks.pending_blocks) * ALLOCATOR_BLOCK_BYTES);
     equal("ooms", device, stats->ooms, blocks.ooms);
 #undef EQUAL
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #define PASTE2(a, b) a##b
-#define PASTE(a, b) PASTE2(a, b)
+#define PASTE(a, b)  PASTE2(a, b)
 
 /* Both builds define it; the first asks the next. Returns how many were asked. */
 int chained(int depth);

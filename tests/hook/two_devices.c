@@ -1,5 +1,5 @@
-/* two_devices.c: memory belongs to the device it was taken on, whichever is current when it is given
- * back; a reset drops that of one device only. Linked with the runtime. */
+/* two_devices.c: memory belongs to the device it was taken on, whichever is current when it is
+ * given back; a reset drops that of one device only. Linked with the runtime. */
 #include "check.h"
 
 #include "real/cuda_api.h"

@@ -1,7 +1,7 @@
-/* use.c: the smallest program that uses the GPU: takes 3 MiB, keeps them, and says so. Linked with
- * the runtime. Words: sleep:MS pauses, fds closes all descriptors but the standard ones, own:PATH
- * opens twenty files of its own, PATH.0 to PATH.19, and writes to them, threads counts the threads,
- * kill is SIGKILL, end:N exits. */
+/* use.c: the smallest program that uses the GPU: takes 3 MiB, keeps them, and says so. Linked
+ * with the runtime. Words: sleep:MS pauses, fds closes all descriptors but the standard ones,
+ * own:PATH opens twenty files of its own, PATH.0 to PATH.19, and writes to them, threads counts
+ * the threads, kill is SIGKILL, end:N exits. */
 #include "real/cuda_api.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* test_ledger.c: the table of addresses against a plain array, with keys that collide, gaps that are
- * closed, growth, and no memory. */
+/* test_ledger.c: the table of addresses against a plain array, with keys that collide, gaps that
+ * are closed, growth, and no memory. */
 #include "unit.h"
 
 #include "record/ledger.h"
@@ -164,8 +164,8 @@ static void gaps_at_the_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(puts_and_takes),    cmocka_unit_test(zero_is_no_key),
-        cmocka_unit_test(without_memory),    cmocka_unit_test(random_operations),
+        cmocka_unit_test(puts_and_takes),  cmocka_unit_test(zero_is_no_key),
+        cmocka_unit_test(without_memory),  cmocka_unit_test(random_operations),
         cmocka_unit_test(gaps_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,8 +132,10 @@ static void no_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_file),    cmocka_unit_test(levels),
-        cmocka_unit_test(of_one_kind), cmocka_unit_test(long_lines),
+        cmocka_unit_test(no_file),
+        cmocka_unit_test(levels),
+        cmocka_unit_test(of_one_kind),
+        cmocka_unit_test(long_lines),
         cmocka_unit_test(a_number_given_anew),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,5 +1,5 @@
-/* test_parse.c: numbers with units as people type them; what is not wholly a value is refused, and
- * the variable stays as it was. */
+/* test_parse.c: numbers with units as people type them; what is not wholly a value is refused,
+ * and the variable stays as it was. */
 #include "unit.h"
 
 #include "base/parse.h"
@@ -13,9 +13,9 @@ struct row {
     uint64_t value;
 };
 
-static const char *const never[] = {"",     " ",    "-1",   "+1",  "x",   "1x",    "1 x",  "0x10",
-                                    "1e3",  "inf",  "nan",  ".",   "1..", "1.2.3", "1,5",  "one",
-                                    "1KiBx", " 1",  "1\n",  "--",  "1-"};
+static const char *const never[] = {"",     " ",   "-1",    "+1",  "x",   "1x",  "1 x",
+                                    "0x10", "1e3", "inf",   "nan", ".",   "1..", "1.2.3",
+                                    "1,5",  "one", "1KiBx", " 1",  "1\n", "--",  "1-"};
 
 static void check(bool (*parse)(const char *, uint64_t *), const struct row *rows, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -41,10 +41,21 @@ static void refuse(bool (*parse)(const char *, uint64_t *), const char *text) {
 
 static void sizes(void **state) {
     static const struct row rows[] = {
-        {"0", 0},           {"1", 1},          {"100B", 100},         {"64k", 64 * KIB},
-        {"64KB", 64 * KIB}, {"64kib", 64 * KIB}, {"512MiB", 512 * MIB}, {"512 MiB", 512 * MIB},
-        {"1.5G", 3 * GIB / 2}, {".5g", GIB / 2}, {"2TiB", 2048 * GIB},  {"1.", 1},
-        {"00012", 12},      {"0.1k", 102},     {"16777215T", UINT64_C(16777215) << 40},
+        {"0", 0},
+        {"1", 1},
+        {"100B", 100},
+        {"64k", 64 * KIB},
+        {"64KB", 64 * KIB},
+        {"64kib", 64 * KIB},
+        {"512MiB", 512 * MIB},
+        {"512 MiB", 512 * MIB},
+        {"1.5G", 3 * GIB / 2},
+        {".5g", GIB / 2},
+        {"2TiB", 2048 * GIB},
+        {"1.", 1},
+        {"00012", 12},
+        {"0.1k", 102},
+        {"16777215T", UINT64_C(16777215) << 40},
     };
     (void)state;
     CHECK(parse_size, rows);
@@ -151,8 +162,8 @@ static void distances(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),    cmocka_unit_test(durations), cmocka_unit_test(counts),
-        cmocka_unit_test(percents), cmocka_unit_test(booleans),  cmocka_unit_test(choices),
+        cmocka_unit_test(sizes),     cmocka_unit_test(durations), cmocka_unit_test(counts),
+        cmocka_unit_test(percents),  cmocka_unit_test(booleans),  cmocka_unit_test(choices),
         cmocka_unit_test(distances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

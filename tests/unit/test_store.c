@@ -1,5 +1,6 @@
-/* test_store.c: the statistics file by itself: what was counted before it is open is in it, rings
- * keep their rule, the timeline thins out, gauges never fall below zero, and copies are complete. */
+/* test_store.c: the statistics file by itself: what was counted before it is open is in it,
+ * rings keep their rule, the timeline thins out, gauges never fall below zero, and copies are
+ * complete. */
 #include "unit.h"
 
 #include "store/store.h"
@@ -233,12 +234,10 @@ static void abandoned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_file_by_wish), cmocka_unit_test(opened),
-        cmocka_unit_test(gauges),          cmocka_unit_test(gauges_of_many),
-        cmocka_unit_test(devices),         cmocka_unit_test(actions),
-        cmocka_unit_test(refusals),        cmocka_unit_test(marks),
-        cmocka_unit_test(settings),        cmocka_unit_test(samples),
-        cmocka_unit_test(saved),           cmocka_unit_test(abandoned),
+        cmocka_unit_test(no_file_by_wish), cmocka_unit_test(opened),  cmocka_unit_test(gauges),
+        cmocka_unit_test(gauges_of_many),  cmocka_unit_test(devices), cmocka_unit_test(actions),
+        cmocka_unit_test(refusals),        cmocka_unit_test(marks),   cmocka_unit_test(settings),
+        cmocka_unit_test(samples),         cmocka_unit_test(saved),   cmocka_unit_test(abandoned),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

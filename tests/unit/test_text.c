@@ -1,5 +1,5 @@
-/* test_text.c: texts of fixed size: they are cut, never overrun, and numbers look the same whatever
- * the locale says. */
+/* test_text.c: texts of fixed size: they are cut, never overrun, and numbers look the same
+ * whatever the locale says. */
 #include "unit.h"
 
 #include "base/text.h"
@@ -110,9 +110,16 @@ static void decimals(void **state) {
         unsigned decimals;
         const char *text;
     } rows[] = {
-        {0, 0, "0"},          {1.25, 1, "1.3"},      {-1.5, 1, "-1.5"},   {0.999, 2, "1.00"},
-        {3.14159, 4, "3.1416"}, {2, 6, "2.000000"},  {12.04, 2, "12.04"}, {1e13, 0, "?"},
-        {-1e13, 0, "?"},      {1.0 / 3, 9, "0.333333"},
+        {0, 0, "0"},
+        {1.25, 1, "1.3"},
+        {-1.5, 1, "-1.5"},
+        {0.999, 2, "1.00"},
+        {3.14159, 4, "3.1416"},
+        {2, 6, "2.000000"},
+        {12.04, 2, "12.04"},
+        {1e13, 0, "?"},
+        {-1e13, 0, "?"},
+        {1.0 / 3, 9, "0.333333"},
     };
     (void)state;
     setlocale(LC_ALL, "de_DE.UTF-8"); /* a comma, where there is such a locale */
