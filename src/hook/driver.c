@@ -13,12 +13,19 @@ static void note(enum real_id id, enum record_class class, CUresult result, uint
         record_call_failed(id);
 }
 
+/* Memory that is only kept for PyTorch goes to whoever needs device memory now. */
+static bool rescue(enum record_class class, uint64_t bytes) {
+    return (class == CLASS_DEVICE || class == CLASS_POOL) && record_rescue(bytes);
+}
+
 /* asked: what the caller asked for; got: what it costs. What the caller points to is looked at only
  * on success: on an error it may be anything. */
 #define ALLOCATE_AS(symbol, class, asked, got, ...)                                                \
     real_##symbol##_t real = REAL(symbol);                                                         \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
+    if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY && rescue(class, asked))                   \
+        result = real(__VA_ARGS__);                                                                \
     if (outermost)                                                                                 \
         note(ID_##symbol, class, result, result == CUDA_SUCCESS ? (uint64_t)*p : 0,                \
              result == CUDA_SUCCESS ? (got) : (asked));                                            \

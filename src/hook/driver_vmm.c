@@ -41,6 +41,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter(ID_cuMemCreate);
     CUresult result = real ? real(h, n, d, f) : MISSING_CUDA;
+    if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY && record_rescue(n))
+        result = real(h, n, d, f);
     if (outermost && result == CUDA_SUCCESS)
         record_created(*h, n, d, allocator);
     else if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY)

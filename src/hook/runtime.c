@@ -14,6 +14,16 @@ static void note(enum real_id id, enum record_class class, cudaError_t result, c
         record_call_failed(id);
 }
 
+/* Memory that is only kept for PyTorch goes to whoever needs device memory now. The runtime
+ * remembers the refusal for whoever asks for its latest error: nobody shall hear of it. */
+static bool rescue(enum record_class class, uint64_t bytes) {
+    real_cudaGetLastError_t forget = REAL(cudaGetLastError);
+    bool rescued = (class == CLASS_DEVICE || class == CLASS_POOL) && forget && record_rescue(bytes);
+    if (rescued)
+        forget();
+    return rescued;
+}
+
 cudaError_t cudaMalloc(void **p, size_t n) {
     real_cudaMalloc_t real = REAL(cudaMalloc);
     bool outermost = hook_enter(ID_cudaMalloc);
@@ -28,7 +38,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
         result = cudaErrorMemoryAllocation;
     } else if (real) {
         result = real(p, n);
-        if (outermost && result == cudaErrorMemoryAllocation && record_rescue(n))
+        if (outermost && result == cudaErrorMemoryAllocation && rescue(CLASS_DEVICE, n))
             result = real(p, n);
         if (outermost)
             note(ID_cudaMalloc, CLASS_DEVICE, result, result == cudaSuccess ? *p : NULL, n,
@@ -66,6 +76,8 @@ cudaError_t cudaFree(void *p) {
     real_##symbol##_t real = REAL(symbol);                                                         \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
+    if (outermost && result == cudaErrorMemoryAllocation && rescue(class, asked))                  \
+        result = real(__VA_ARGS__);                                                                \
     if (outermost)                                                                                 \
         note(ID_##symbol, class, result, result == cudaSuccess ? *p : NULL,                        \
              result == cudaSuccess ? (got) : (asked), FROM_ALLOCATOR());                           \

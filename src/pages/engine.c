@@ -3,66 +3,18 @@
 #include "pages/internal.h"
 
 #include <sched.h>
-#include <string.h>
 
-struct pages *pages_open(unsigned device) {
-    if (!pages_trial(device))
+struct pages *pages_open(unsigned device, bool (*capturing)(void)) {
+    CUcontext context = NULL;
+    if (!pages_trial(device) || REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
         return NULL;
     struct pages *pages = pages_get(sizeof *pages);
-    if (pages)
-        pages->device = device;
+    if (!pages)
+        return NULL;
+    pages->device = device;
+    pages->context = context;
+    pages->capturing = capturing;
     return pages;
-}
-
-/* --- physical memory without a place --- */
-
-/* Room for all handles there are, so that keeping one never fails. The lock must be held. */
-static bool make_room(struct pages *pages) {
-    if (pages->handle_count < pages->kept_capacity)
-        return true;
-    size_t capacity = pages->kept_capacity ? pages->kept_capacity * 2 : 4096;
-    uint64_t *larger = pages_get(capacity * sizeof *larger);
-    if (!larger)
-        return false;
-    if (pages->kept_count)
-        memcpy(larger, pages->kept, pages->kept_count * sizeof *larger);
-    pages_put(pages->kept, pages->kept_capacity * sizeof *larger);
-    pages->kept = larger;
-    pages->kept_capacity = capacity;
-    return true;
-}
-
-static uint64_t take_kept(struct pages *pages) {
-    lock_take(&pages->lock);
-    uint64_t handle = pages->kept_count ? pages->kept[--pages->kept_count] : 0;
-    lock_give(&pages->lock);
-    return handle;
-}
-
-static void keep(struct pages *pages, uint64_t handle) {
-    pages->kept[pages->kept_count++] = handle;
-}
-
-static uint64_t create(struct pages *pages) {
-    CUmemAllocationProp properties = pages_properties(pages->device);
-    CUmemGenericAllocationHandle handle = 0;
-    lock_take(&pages->lock);
-    bool room = make_room(pages);
-    pages->handle_count += room;
-    lock_give(&pages->lock);
-    bool created = room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS;
-    lock_take(&pages->lock);
-    pages->handle_count -= room && !created;
-    pages->figures.creates += created;
-    lock_give(&pages->lock);
-    return created ? handle : 0;
-}
-
-static void release(struct pages *pages, uint64_t handle) {
-    REAL(cuMemRelease)(handle);
-    lock_take(&pages->lock);
-    pages->handle_count--;
-    lock_give(&pages->lock);
 }
 
 /* --- unmapping --- */
@@ -87,11 +39,13 @@ static size_t unmap(struct pages *pages, struct page **list, size_t count) {
             uint64_t handle = list[k]->handle;
             page_table_emptied(&pages->table, list[k]);
             if (unmapped)
-                keep(pages, handle);
+                pages_keep(pages, handle);
             else
                 page_table_mapped(&pages->table, list[k], handle);
         }
         pages->figures.unmaps += unmapped ? n : 0;
+        pages->moving -= n;
+        pages->moved += unmapped ? n : 0;
         lock_give(&pages->lock);
         done += unmapped ? n : 0;
         i += n;
@@ -107,6 +61,7 @@ static size_t purge(struct pages *pages, size_t want) {
         lock_take(&pages->lock);
         size_t room = want - done < BATCH ? want - done : BATCH;
         size_t count = page_table_pick(&pages->table, room, list);
+        pages->moving += count;
         lock_give(&pages->lock);
         if (!count)
             break;
@@ -115,10 +70,15 @@ static size_t purge(struct pages *pages, size_t want) {
     return done;
 }
 
-/* First what is settled already; then what a wait settles. */
-static size_t purge_for_block(struct pages *pages, size_t want, bool may_wait) {
+/* First what is settled already, then what can be found out without waiting, then what a wait
+ * settles. */
+static size_t purge_for_block(struct pages *pages, size_t want) {
     size_t done = purge(pages, want);
-    if (done < want && may_wait && pages_settle_now(pages))
+    if (done < want) {
+        pages_settle_later(pages, false);
+        done += purge(pages, want - done);
+    }
+    if (done < want && pages_settle_now(pages))
         done += purge(pages, want - done);
     return done;
 }
@@ -129,9 +89,9 @@ static size_t purge_for_block(struct pages *pages, size_t want, bool may_wait) {
  * device must be let in. */
 struct block {
     struct page_segment *segment;
+    uint64_t bytes;
     size_t next, end;
     size_t closed_first, closed_end; /* empty at the start: closed_first == end */
-    bool may_wait;
 };
 
 /* Claims the next empty page of the block; waits while one is WORKING elsewhere. NULL: all there.
@@ -161,18 +121,38 @@ static struct page *claim(struct pages *pages, struct block *block) {
     return claimed;
 }
 
-static uint64_t find_memory(struct pages *pages, size_t still_missing, bool may_wait) {
-    uint64_t handle = take_kept(pages);
-    if (!handle)
-        handle = create(pages);
-    if (!handle && purge_for_block(pages, still_missing, may_wait))
-        handle = take_kept(pages);
-    return handle;
+/* Whether memory has come back, or is on its way, since `then`. */
+static bool more_may_come(struct pages *pages, uint64_t then) {
+    lock_take(&pages->lock);
+    bool moving = pages->moving > 0, more = moving || pages->moved != then;
+    lock_give(&pages->lock);
+    if (moving)
+        sched_yield();
+    return more;
+}
+
+static uint64_t moved(struct pages *pages) {
+    lock_take(&pages->lock);
+    uint64_t count = pages->moved;
+    lock_give(&pages->lock);
+    return count;
+}
+
+/* 0: really full. Memory that another thread is just unmapping or giving back is waited for. */
+static uint64_t find_memory(struct pages *pages, size_t still_missing) {
+    for (;;) {
+        uint64_t then = moved(pages);
+        uint64_t handle = pages_take_kept(pages);
+        if (!handle)
+            handle = pages_create(pages);
+        if (handle || (!purge_for_block(pages, still_missing) && !more_may_come(pages, then)))
+            return handle;
+    }
 }
 
 /* Gives the claimed page memory. False: there is none, and the page is empty again. */
 static bool fill(struct pages *pages, struct page *page, const struct block *block) {
-    uint64_t handle = find_memory(pages, block->end - block->next, block->may_wait);
+    uint64_t handle = find_memory(pages, block->end - block->next);
     bool filled =
         handle && REAL(cuMemMap)(page_address(page), PAGE_BYTES, 0, handle, 0) == CUDA_SUCCESS;
     lock_take(&pages->lock);
@@ -182,7 +162,7 @@ static bool fill(struct pages *pages, struct page *page, const struct block *blo
     } else {
         page->state = PAGE_EMPTY;
         if (handle)
-            keep(pages, handle);
+            pages_keep(pages, handle);
     }
     lock_give(&pages->lock);
     return filled;
@@ -214,29 +194,45 @@ static bool map_missing(struct pages *pages, struct block *block) {
     return filled && open_pages(pages, block);
 }
 
+static void end_use(struct pages *pages, const struct block *block, size_t first, bool done,
+                    bool pin) {
+    lock_take(&pages->lock);
+    if (!done)
+        page_table_leave(&pages->table, block->segment, first, block->end - first);
+    else if (pin)
+        page_table_pin(block->segment, first, block->end - first);
+    pages->figures.refused_bytes += done ? 0 : block->bytes;
+    lock_give(&pages->lock);
+}
+
 bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) {
-    struct block block = {.may_wait = !pin};
+    struct block block = {.bytes = bytes};
+    size_t first = 0;
     lock_take(&pages->lock);
     block.segment = page_table_find(&pages->table, address);
     if (block.segment) {
-        block.next = page_table_first(block.segment, address);
-        size_t count = page_table_span(block.segment, address, bytes);
-        block.end = block.closed_first = block.next + count;
-        page_table_use(&pages->table, block.segment, block.next, count, pin);
+        block.next = first = page_table_first(block.segment, address);
+        block.end = first + page_table_span(block.segment, address, bytes);
+        block.closed_first = block.end;
+        page_table_use(&pages->table, block.segment, first, block.end - first);
     }
     lock_give(&pages->lock);
-    if (!block.segment || map_missing(pages, &block))
+    if (!block.segment)
         return true;
-    pages_leave(pages, address, bytes);
-    return false;
+    bool done = map_missing(pages, &block);
+    if (!done || pin)
+        end_use(pages, &block, first, done, pin);
+    return done;
 }
 
-void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes) {
+void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes, bool sure) {
     lock_take(&pages->lock);
     struct page_segment *segment = page_table_find(&pages->table, address);
-    if (segment)
+    if (segment && !segment->ended)
         page_table_leave(&pages->table, segment, page_table_first(segment, address),
                          page_table_span(segment, address, bytes));
+    if (segment && !sure)
+        pages->unsure_tick = pages->table.tick;
     lock_give(&pages->lock);
 }
 
@@ -255,13 +251,29 @@ static uint64_t available_bytes(struct pages *pages) {
     if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS)
         return 0;
     lock_take(&pages->lock);
-    uint64_t more = pages->table.idle_pages + pages->kept_count;
+    uint64_t more = pages->table.idle_pages + pages->kept_count + pages->moving;
     lock_give(&pages->lock);
     return free_bytes + more * PAGE_BYTES;
 }
 
+/* The addresses of segments that have ended go back once nothing is mapped there. */
+static void sweep(struct pages *pages) {
+    for (;;) {
+        lock_take(&pages->lock);
+        struct page_segment *segment = page_table_ended(&pages->table);
+        uint64_t address = segment ? segment->address : 0, bytes = segment ? segment->bytes : 0;
+        if (segment)
+            page_table_remove(&pages->table, segment);
+        lock_give(&pages->lock);
+        if (!address)
+            return;
+        REAL(cuMemAddressFree)(address, bytes);
+    }
+}
+
 uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream) {
     CUdeviceptr address = 0;
+    sweep(pages);
     if (available_bytes(pages) < bytes ||
         REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) != CUDA_SUCCESS)
         return 0;
@@ -275,67 +287,57 @@ uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream) {
     return 0;
 }
 
-/* The pages of a segment that have memory, whatever lives in them: PyTorch frees only whole ones.
- */
-static size_t claim_all(struct pages *pages, struct page_segment *segment, size_t *next,
-                        struct page **list) {
+/* Idle pages of a segment that has ended, which the GPU has finished with. */
+static size_t pick_from(struct pages *pages, struct page_segment *segment, struct page **list) {
     size_t count = 0;
     lock_take(&pages->lock);
-    for (; *next < segment->page_count && count < BATCH; ++*next) {
-        struct page *page = &segment->pages[*next];
-        while (page->state == PAGE_WORKING) {
-            lock_give(&pages->lock);
-            sched_yield();
-            lock_take(&pages->lock);
-        }
-        if (page->state != PAGE_MAPPED)
-            continue;
-        page_table_use(&pages->table, segment, *next, 1, true); /* out of the list of idle ones */
-        page->state = PAGE_WORKING;
-        list[count++] = page;
-    }
+    for (size_t i = 0; i < segment->page_count && count < BATCH; i++)
+        if (page_table_pick_one(&pages->table, &segment->pages[i]))
+            list[count++] = &segment->pages[i];
+    pages->moving += count;
     lock_give(&pages->lock);
     return count;
 }
 
+/* Pages that another thread is unmapping just now, and all of them where the GPU could not be
+ * waited for, go later. */
 bool pages_end(struct pages *pages, uint64_t address) {
     struct page *list[BATCH];
+    size_t count;
     lock_take(&pages->lock);
     struct page_segment *segment = page_table_find(&pages->table, address);
+    bool ours = segment && segment->address == address && !segment->ended;
+    if (ours)
+        page_table_end(&pages->table, segment);
     lock_give(&pages->lock);
-    if (!segment || segment->address != address)
+    if (!ours)
         return false;
-    pages_settle_now(pages);
-    size_t next = 0, count;
-    while ((count = claim_all(pages, segment, &next, list)) > 0)
-        unmap(pages, list, count);
-    uint64_t bytes = segment->bytes;
+    if (pages_settle_now(pages))
+        while ((count = pick_from(pages, segment, list)) > 0 && unmap(pages, list, count) > 0)
+            continue;
     lock_take(&pages->lock);
-    page_table_remove(&pages->table, segment);
+    segment->held = false;
     lock_give(&pages->lock);
-    REAL(cuMemAddressFree)(address, bytes);
+    sweep(pages);
     return true;
 }
 
 /* --- giving back --- */
 
 static uint64_t give_back(struct pages *pages, uint64_t bytes) {
-    size_t want = bytes / PAGE_BYTES, released = 0;
-    uint64_t handle;
+    size_t want = bytes / PAGE_BYTES;
     lock_take(&pages->lock);
     size_t kept = pages->kept_count;
     lock_give(&pages->lock);
-    if (kept < want)
-        purge(pages, want - kept);
-    while (released < want && (handle = take_kept(pages)) != 0) {
-        release(pages, handle);
-        released++;
-    }
+    size_t released = pages_release(pages, min_u64(kept, want));
+    while (released < want && purge(pages, min_u64(want - released, BATCH)))
+        released += pages_release(pages, min_u64(want - released, BATCH));
+    sweep(pages);
     return released * PAGE_BYTES;
 }
 
 uint64_t pages_give_back(struct pages *pages, uint64_t bytes) {
-    pages_settle_later(pages);
+    pages_settle_later(pages, true);
     return give_back(pages, bytes);
 }
 
@@ -353,10 +355,8 @@ struct pages_figures pages_figures(struct pages *pages) {
     figures.mapped_bytes = pages->table.mapped_pages * PAGE_BYTES;
     figures.idle_bytes = pages->table.idle_pages * PAGE_BYTES;
     figures.kept_bytes = pages->kept_count * PAGE_BYTES;
+    figures.moving_bytes = pages->moving * PAGE_BYTES;
+    figures.physical_bytes = pages->handle_count * PAGE_BYTES;
     lock_give(&pages->lock);
     return figures;
-}
-
-void pages_forget(struct pages *pages) {
-    lock_force_open(&pages->lock);
 }

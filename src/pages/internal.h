@@ -1,4 +1,4 @@
-/* internal.h: what engine.c, settle.c and trial.c share. */
+/* internal.h: what the files of this room share. */
 #ifndef PAGES_INTERNAL_H
 #define PAGES_INTERNAL_H
 
@@ -7,7 +7,8 @@
 #include "pages/table.h"
 #include "real/real.h"
 
-enum { MAX_STREAMS = 64, BATCH = 512 };
+/* BATCH: pages unmapped between two looks; who needs one of them waits for the others. */
+enum { MAX_STREAMS = 128, BATCH = 64 };
 
 /* A stream on which work may use our pages, and the event that tells how far it is. */
 struct known_stream {
@@ -15,31 +16,48 @@ struct known_stream {
     CUevent event;
 };
 
+/* A settling under way: one event recorded on each of so many streams when the table's clock stood
+ * at tick. One thread at a time looks at it. */
+struct settling {
+    atomic_bool taken;
+    bool pending;
+    size_t streams;
+    uint64_t tick;
+};
+
 struct pages {
     unsigned device;
-    struct lock lock; /* table, kept, streams, figures */
+    CUcontext context;
+    bool (*capturing)(void);
+    struct lock lock; /* what follows, up to the settling */
     struct page_table table;
     uint64_t *kept; /* handles without a place */
     size_t kept_count, kept_capacity;
+    size_t handle_count; /* all physical pages, kept or mapped: kept has room for them */
+    size_t moving;       /* pages on their way to kept, handles on their way to the driver */
+    uint64_t moved;      /* such ways that have come to their end */
     struct known_stream streams[MAX_STREAMS];
     size_t stream_count;
-    bool whole_context;  /* more streams than we can follow, or one that has gone: wait for all */
-    size_t handle_count; /* all physical pages, kept or mapped: kept has room for them */
+    bool whole_context;   /* more streams than we can follow, or one that has gone: wait for all */
+    uint64_t unsure_tick; /* pages idle since then may be used by a stream that we do not know */
     struct pages_figures figures;
-
-    /* A settling under way. Only pages_give_back looks at these. */
-    bool settle_pending;
-    size_t settle_streams;
-    uint64_t settle_tick;
+    struct settling settling;
 };
+
+/* memory.c: physical memory without a place. */
+uint64_t pages_take_kept(struct pages *pages);
+void pages_keep(struct pages *pages, uint64_t handle); /* the lock is held */
+uint64_t pages_create(struct pages *pages);            /* 0: the driver has none */
+/* Releases up to so many kept handles. Returns how many. */
+size_t pages_release(struct pages *pages, size_t want);
 
 /* settle.c. Waits until the GPU has finished with all pages that are idle now. False: it cannot be
  * waited for. */
 bool pages_settle_now(struct pages *pages);
 
-/* The same without waiting: begins to find out, or finds that what was begun is over. For one
- * thread only. */
-void pages_settle_later(struct pages *pages);
+/* The same without waiting: begins to find out, or finds that what was begun is over. Where no
+ * events can tell, it waits if it may, else it finds out nothing. */
+void pages_settle_later(struct pages *pages, bool may_wait);
 void pages_know_stream(struct pages *pages, uint64_t stream);
 
 /* trial.c */

@@ -3,9 +3,10 @@
  * anybody can use it, and can be unmapped when no live block reaches into them and the GPU has
  * finished with them. Addresses never change.
  *
- * One engine a device. Any thread may call; no lock is held across a driver call. A page that one
- * thread is unmapping while another needs it is waited for (microseconds; the unmapping thread
- * waits for nobody). The device's context must be current in the calling thread. */
+ * One engine a device. Any thread may call, with any context current but where said; no lock is
+ * held across a driver call. A page that one thread is unmapping while another needs it is waited
+ * for (microseconds; the unmapping thread waits for nobody). While anything is captured the GPU is
+ * not asked: only what it has been found to have finished with before is moved. */
 #ifndef PAGES_H
 #define PAGES_H
 
@@ -16,48 +17,64 @@
 struct pages;
 
 struct pages_figures {
-    uint64_t reserved_bytes;               /* address space of segments */
-    uint64_t mapped_bytes;                 /* physical memory behind them */
-    uint64_t idle_bytes;                   /* mapped, and no live block reaches into it */
-    uint64_t kept_bytes;                   /* physical memory kept for the next block */
-    uint64_t maps, unmaps, creates, waits; /* pages; waits: settlings that had to wait */
+    uint64_t reserved_bytes; /* address space of segments that have not ended */
+    uint64_t mapped_bytes;   /* physical memory behind segments, ended ones included */
+    uint64_t idle_bytes;     /* mapped, and no live block reaches into it */
+    uint64_t kept_bytes;     /* physical memory kept for the next block */
+    uint64_t
+        moving_bytes; /* of what is mapped or kept: on its way out of a place or to the driver */
+    uint64_t physical_bytes; /* all that the driver has given */
+    uint64_t
+        refused_bytes; /* of blocks that were refused: PyTorch counts them as allocated for ever */
+    uint64_t maps, unmaps, creates, releases; /* pages */
+    uint64_t waits;                           /* settlings that had to wait */
 };
 
 /* NULL when the device or the driver cannot do it: a trial in a private range (create, map, write,
- * read back, unmap, map elsewhere, read back) must succeed. Costs a few driver calls, once. */
-struct pages *pages_open(unsigned device);
+ * read back, unmap, map elsewhere, read back) must succeed. Costs a few driver calls, once. The
+ * device's context is current. capturing, which may be NULL: whether any stream is captured. */
+struct pages *pages_open(unsigned device, bool (*capturing)(void));
 
 /* Address space for a segment; 0: the device has not that much to give even if all idle pages were
- * taken, or the driver refused. bytes is a multiple of 2 MiB. */
+ * taken, or the driver refused. bytes is a multiple of 2 MiB. The device's context is current. */
 uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream);
 
-/* Ends a segment. Waits until the GPU has finished with it, as cudaFree does. Its physical pages
- * are kept for the next block. False: not one of ours. */
+/* Ends a segment. Waits until the GPU has finished with it, as cudaFree does; where that cannot be
+ * waited for its pages are idle and go later. Its physical memory is kept for the next block.
+ * False: not one of ours. */
 bool pages_end(struct pages *pages, uint64_t address);
 
-/* A block is handed out: its pages are mapped, and pinned for ever if `pin`. False: the device is
- * really full; nothing changed. An address that is not ours is fine: true. */
+/* A block is handed out: its pages are mapped, and pinned until the segment ends if `pin`. False:
+ * the device is really full; nothing changed. An address that is not ours is fine: true. */
 bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin);
 
-/* A block is free: its pages may be idle now. */
-void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes);
+/* A block is free: its pages may be idle now. Not `sure`: streams other than its own may still use
+ * it, and it is not known that PyTorch waited for them. */
+void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes, bool sure);
 
 /* Whether the address lies in a segment of ours. */
 bool pages_own(struct pages *pages, uint64_t address);
 
 /* Gives up to `bytes` of idle and kept memory back to the driver, as far as the GPU has finished
- * with it; starts finding out about the rest. Never waits. Returns the bytes given back. */
+ * with it; starts finding out about the rest. Waits only where events cannot tell (a stream has
+ * been destroyed, or it is not sure who uses a page): for a thread of our own. Returns the bytes
+ * given back. */
 uint64_t pages_give_back(struct pages *pages, uint64_t bytes);
 
 /* The same, but waits for the GPU where that is needed to give enough. */
 uint64_t pages_give_back_now(struct pages *pages, uint64_t bytes);
 
-/* A stream is about to be destroyed: it must not be asked for events any more. */
+/* A stream is about to be destroyed: it is not asked any more after this. */
 void pages_stream_gone(struct pages *pages, uint64_t stream);
+
+/* A capture is about to begin, and `capturing` says so already: nobody asks the GPU any more after
+ * this. */
+void pages_capture_begins(void);
 
 struct pages_figures pages_figures(struct pages *pages);
 
-/* For a forked child: forgets without a driver call. */
+/* For a forked child, without a driver call: locks are open, nobody is asking. pages may be NULL.
+ */
 void pages_forget(struct pages *pages);
 
 #endif

@@ -74,7 +74,10 @@ void page_table_remove(struct page_table *table, struct page_segment *segment) {
     table->segment_count--;
     memmove(table->segments + i, table->segments + i + 1,
             (table->segment_count - i) * sizeof *table->segments);
-    table->reserved_pages -= segment->page_count;
+    if (segment->ended)
+        table->ended_count--;
+    else
+        table->reserved_pages -= segment->page_count;
     pages_put(segment, book_bytes(segment->page_count));
 }
 
@@ -112,13 +115,17 @@ static void list(struct page_table *table, struct page *page) {
 }
 
 void page_table_use(struct page_table *table, struct page_segment *segment, size_t first,
-                    size_t count, bool pin) {
+                    size_t count) {
     for (struct page *page = segment->pages + first; page < segment->pages + first + count;
          page++) {
         page->live++;
-        page->pinned = page->pinned || pin;
         unlist(table, page);
     }
+}
+
+void page_table_pin(struct page_segment *segment, size_t first, size_t count) {
+    for (size_t i = first; i < first + count; i++)
+        segment->pages[i].pinned = true;
 }
 
 void page_table_leave(struct page_table *table, struct page_segment *segment, size_t first,
@@ -129,6 +136,35 @@ void page_table_leave(struct page_table *table, struct page_segment *segment, si
         if (page->live > 0 && --page->live == 0 && page->state == PAGE_MAPPED && !page->pinned)
             list(table, page);
     }
+}
+
+void page_table_end(struct page_table *table, struct page_segment *segment) {
+    table->tick++;
+    for (size_t i = 0; i < segment->page_count; i++) {
+        struct page *page = &segment->pages[i];
+        page->live = 0;
+        page->pinned = false;
+        unlist(table, page); /* its latest use may be later than what the list knows */
+        if (page->state == PAGE_MAPPED)
+            list(table, page);
+    }
+    segment->ended = segment->held = true;
+    table->ended_count++;
+    table->reserved_pages -= segment->page_count;
+}
+
+static bool is_empty(const struct page_segment *segment) {
+    for (size_t i = 0; i < segment->page_count; i++)
+        if (segment->pages[i].state != PAGE_EMPTY)
+            return false;
+    return true;
+}
+
+struct page_segment *page_table_ended(const struct page_table *table) {
+    for (size_t i = 0; table->ended_count && i < table->segment_count; i++)
+        if (table->segments[i]->ended && !table->segments[i]->held && is_empty(table->segments[i]))
+            return table->segments[i];
+    return NULL;
 }
 
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {
@@ -146,12 +182,20 @@ void page_table_emptied(struct page_table *table, struct page *page) {
     table->mapped_pages--;
 }
 
+bool page_table_pick_one(struct page_table *table, struct page *page) {
+    if (!page->idle || page->idle_tick > table->settled_tick)
+        return false;
+    unlist(table, page);
+    page->state = PAGE_WORKING;
+    return true;
+}
+
 size_t page_table_pick(struct page_table *table, size_t want, struct page **out) {
     size_t count = 0;
-    while (count < want && table->oldest && table->oldest->idle_tick <= table->settled_tick) {
+    while (count < want && table->oldest) {
         struct page *page = table->oldest;
-        unlist(table, page);
-        page->state = PAGE_WORKING;
+        if (!page_table_pick_one(table, page))
+            break;
         out[count++] = page;
     }
     return count;
@@ -166,10 +210,11 @@ static bool page_is_valid(const struct page *page, size_t *mapped, size_t *idle)
 }
 
 bool page_table_is_valid(const struct page_table *table) {
-    size_t mapped = 0, idle = 0, listed = 0, reserved = 0;
+    size_t mapped = 0, idle = 0, listed = 0, reserved = 0, ended = 0;
     for (size_t i = 0; i < table->segment_count; i++) {
         const struct page_segment *segment = table->segments[i];
-        reserved += segment->page_count;
+        reserved += segment->ended ? 0 : segment->page_count;
+        ended += segment->ended;
         if (i > 0 &&
             segment->address < table->segments[i - 1]->address + table->segments[i - 1]->bytes)
             return false;
@@ -184,5 +229,6 @@ bool page_table_is_valid(const struct page_table *table) {
         tick = page->idle_tick;
     }
     return mapped == table->mapped_pages && idle == table->idle_pages && listed == idle &&
-           reserved == table->reserved_pages;
+           reserved == table->reserved_pages && ended == table->ended_count &&
+           (table->newest ? !table->newest->newer : !table->oldest);
 }

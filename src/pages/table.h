@@ -29,6 +29,8 @@ struct page {
 struct page_segment {
     uint64_t address, bytes;
     uint64_t stream;
+    bool ended; /* its owner has given it back: it goes with its last page ... */
+    bool held;  /* ... and not while this is set */
     size_t page_count;
     struct page pages[];
 };
@@ -39,7 +41,9 @@ struct page_table {
     struct page *oldest, *newest; /* idle pages */
     uint64_t tick;                /* grows with every page that becomes idle */
     uint64_t settled_tick;        /* the GPU has finished with pages idle since then or before */
-    uint64_t reserved_pages, mapped_pages, idle_pages;
+    size_t ended_count;
+    uint64_t reserved_pages; /* of segments that have not ended */
+    uint64_t mapped_pages, idle_pages;
 };
 
 /* Adds a segment without physical pages; address and bytes are multiples of PAGE_BYTES. NULL: no
@@ -59,11 +63,21 @@ size_t page_table_span(const struct page_segment *segment, uint64_t address, uin
 
 uint64_t page_address(const struct page *page);
 
-/* A live block reaches into the pages now, or no longer. pin: for ever. */
+/* A live block reaches into the pages now, or no longer. */
 void page_table_use(struct page_table *table, struct page_segment *segment, size_t first,
-                    size_t count, bool pin);
+                    size_t count);
 void page_table_leave(struct page_table *table, struct page_segment *segment, size_t first,
                       size_t count);
+
+/* The pages, all in use, are never idle again. */
+void page_table_pin(struct page_segment *segment, size_t first, size_t count);
+
+/* The segment's owner has given it back: what is mapped is idle, whatever lived in it or pinned it.
+ * The segment is held until the caller says otherwise. */
+void page_table_end(struct page_table *table, struct page_segment *segment);
+
+/* A segment that has ended, is not held, and has no page left; NULL: none. */
+struct page_segment *page_table_ended(const struct page_table *table);
 
 /* Physical memory came (from WORKING to MAPPED) or went (from WORKING to EMPTY). */
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle);
@@ -72,6 +86,9 @@ void page_table_emptied(struct page_table *table, struct page *page);
 /* Takes up to `want` pages, longest idle first, of those idle since settled_tick or before; they
  * become WORKING and are out of the list. Returns how many. */
 size_t page_table_pick(struct page_table *table, size_t want, struct page **out);
+
+/* The same for one page: whether it was taken. */
+bool page_table_pick_one(struct page_table *table, struct page *page);
 
 /* All invariants, counted anew; for tests. */
 bool page_table_is_valid(const struct page_table *table);

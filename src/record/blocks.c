@@ -34,13 +34,26 @@ static void unmatched(void) {
     figure_add(&store_file()->process.unmatched_blocks, 1);
 }
 
+/* The end of a pending block was not seen; nobody shall see it later, when the address is another
+ * block's. */
+static bool complete_unseen(struct device *device, uint64_t address) {
+    struct ledger_entry wait;
+    lock_take(&self.lock);
+    bool waited = ledger_take(&self.waits, address, &wait);
+    lock_give(&self.lock);
+    if (waited) {
+        atomic_fetch_sub(&self.pending, 1);
+        paged_leave(device, address, wait.bytes, false);
+    }
+    return heap_complete(device->heap, address);
+}
+
 static bool hand_out(struct device *device, uint64_t address, uint64_t bytes) {
     figure_bump(&device->out->stats.block_allocs, 1);
     figure_bump(&device->out->stats.block_alloc_bytes, bytes);
     if (LIKELY(heap_allocate(device->heap, address, bytes)))
         return true;
-    /* Most likely a pending block whose end was not seen. */
-    return heap_complete(device->heap, address) && heap_allocate(device->heap, address, bytes);
+    return complete_unseen(device, address) && heap_allocate(device->heap, address, bytes);
 }
 
 static bool take_back(struct device *device, uint64_t address, bool pending) {
@@ -71,13 +84,14 @@ static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
 }
 
 /* Mode compact: pages come before the block reaches its user, and may go when it is free. */
-static bool move_pages(struct device *device, uint64_t address, int64_t bytes, bool pending) {
+static bool move_pages(struct device *device, uint64_t address, int64_t bytes, bool pending,
+                       bool sure) {
     if (LIKELY(!paged_engine(device)))
         return true;
     if (bytes > 0 && !paged_use(device, address, (uint64_t)bytes))
         return false;
     if (bytes < 0 && !pending)
-        paged_leave(device, address, (uint64_t)-bytes);
+        paged_leave(device, address, (uint64_t)-bytes, sure);
     paged_account(device);
     return true;
 }
@@ -89,9 +103,10 @@ bool record_block(unsigned index, uint64_t address, int64_t bytes) {
     struct record_thread *thread = &record_thread;
     bool pending = bytes < 0 && UNLIKELY(thread->event_count > 0) &&
                    wait_for_events(index, address, (uint64_t)-bytes);
+    bool sure = pending || !thread->event_count; /* else other streams use it, and nobody tells */
     thread->event_count = 0;
     thread->frees_since_block = 0;
-    bool possible = move_pages(device, address, bytes, pending);
+    bool possible = move_pages(device, address, bytes, pending, sure);
     lock_take(&device->lock);
     bool fits = bytes > 0 ? hand_out(device, address, (uint64_t)bytes)
                           : take_back(device, address, pending);
@@ -123,11 +138,12 @@ void record_event_done(uint64_t event) {
     if (!device)
         return;
     atomic_fetch_sub(&self.pending, 1);
-    paged_leave(device, last.key, last.bytes);
     lock_take(&device->lock);
     bool fits = heap_complete(device->heap, done.link);
     device_publish(device);
     lock_give(&device->lock);
+    if (fits) /* else the address is another block's by now */
+        paged_leave(device, last.key, last.bytes, true);
     if (!fits)
         unmatched();
 }

@@ -67,6 +67,13 @@ uint64_t device_used_bytes(const struct device *device);
 const struct options *record_options(void);
 struct policy_settings record_policy_settings(void);
 
+/* segment.c: a cudaMalloc of PyTorch's allocator in this thread. Whether it may be answered with out
+ * of memory, so that PyTorch empties its cache and asks again; that it is; and whether this is the
+ * one that asks again. */
+bool segment_may_refuse(struct device *device);
+void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason);
+bool segment_refusal_ended(struct device *device, uint64_t bytes);
+
 /* ticker.c */
 bool ticker_start(void);
 void ticker_kick(void);

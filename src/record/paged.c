@@ -22,7 +22,7 @@ static struct pages *open_engine(struct device *device) {
     if (record_options()->mode != MODE_COMPACT ||
         !atomic_compare_exchange_strong(&device->pages_tried, &untried, true))
         return paged_engine(device);
-    struct pages *pages = pages_open(device_index(device));
+    struct pages *pages = pages_open(device_index(device), record_capturing);
     atomic_store_explicit(&device->pages, pages, memory_order_release);
     if (!pages)
         LOG(LOG_WARN, "gpu%u cannot map memory page by page; mode flush is used there",
@@ -36,7 +36,7 @@ void paged_account(struct device *device) {
         return;
     struct pages_figures figures = pages_figures(pages);
     struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t now = figures.mapped_bytes + figures.kept_bytes;
+    uint64_t now = figures.physical_bytes;
     lock_take(&device->lock);
     uint64_t before = figure_get(&stats->page_bytes.current);
     gauge_set(&stats->page_bytes, now);
@@ -52,20 +52,15 @@ void paged_account(struct device *device) {
  * it does not use, or it may later hand out more of them than there are pages. One refusal has it
  * drop them; with nothing mapped behind them that costs next to nothing. */
 static bool should_drop_cache(struct device *device, struct pages *pages, uint64_t bytes) {
-    struct record_thread *thread = &record_thread;
-    if (thread->refused_bytes) {
-        thread->refused_bytes = 0; /* it has, and asks again */
-        return false;
-    }
-    if (thread->frees_since_block || !device_read_memory(device))
+    if (segment_refusal_ended(device, bytes) || !segment_may_refuse(device) ||
+        !device_read_memory(device))
         return false;
     struct pages_figures figures = pages_figures(pages);
-    uint64_t capacity =
-        atomic_load(&device->free_bytes) + figures.mapped_bytes + figures.kept_bytes;
+    uint64_t capacity = atomic_load(&device->free_bytes) + figures.physical_bytes;
     uint64_t releasable = figure_get(&device->out->stats.releasable_bytes.current);
     if (figures.reserved_bytes + bytes <= capacity || releasable < capacity / OVERCOMMIT_PART)
         return false;
-    thread->refused_bytes = bytes;
+    segment_begin_refusal(device, bytes, VRAMGC_REASON_THRESHOLD);
     return true;
 }
 
@@ -105,10 +100,10 @@ bool paged_use(struct device *device, uint64_t address, uint64_t bytes) {
     return !pages || pages_use(pages, address, bytes, record_capturing());
 }
 
-void paged_leave(struct device *device, uint64_t address, uint64_t bytes) {
+void paged_leave(struct device *device, uint64_t address, uint64_t bytes, bool sure) {
     struct pages *pages = paged_engine(device);
     if (pages)
-        pages_leave(pages, address, bytes);
+        pages_leave(pages, address, bytes, sure && !record_capturing());
 }
 
 uint64_t paged_idle_bytes(struct device *device) {
@@ -128,7 +123,7 @@ uint64_t paged_give_back(struct device *device, uint64_t bytes) {
 
 /* A caller other than PyTorch's allocator was refused: what we keep for PyTorch would have done. */
 bool record_rescue(uint64_t bytes) {
-    struct device *device = record_is_on() && !record_capturing() ? device_current() : NULL;
+    struct device *device = record_is_on() ? device_current() : NULL;
     struct pages *pages = device ? paged_engine(device) : NULL;
     if (!pages)
         return false;
@@ -152,14 +147,15 @@ void paged_tick(struct device *device, uint64_t now) {
     paged_account(device);
 }
 
-/* free as the program is to see it: PyTorch will ask for pages for what it holds without any. */
+/* free as the program is to see it: PyTorch will ask for pages for what it holds without any, but
+ * for the blocks that were refused: those it never hands out again. */
 uint64_t record_free_as_seen(uint64_t free_bytes) {
     struct device *device = record_is_on() ? device_current() : NULL;
     struct pages *pages = device ? paged_engine(device) : NULL;
     if (!pages)
         return free_bytes;
     struct pages_figures figures = pages_figures(pages);
-    return minus_u64(free_bytes + figures.kept_bytes + figures.mapped_bytes,
+    return minus_u64(free_bytes + figures.physical_bytes + figures.refused_bytes,
                      figures.reserved_bytes);
 }
 
@@ -169,6 +165,17 @@ void record_stream_gone(uint64_t stream) {
         struct pages *pages = device ? paged_engine(device) : NULL;
         if (pages)
             pages_stream_gone(pages, stream);
+    }
+}
+
+void paged_capture_begins(void) {
+    pages_capture_begins();
+}
+
+void paged_forget(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct device *device = device_if_ready(i);
+        pages_forget(device ? paged_engine(device) : NULL);
     }
 }
 

@@ -12,8 +12,9 @@ struct pages *paged_engine(struct device *device);
 /* A block is handed out: false, it cannot have memory. The device's lock is not held. */
 bool paged_use(struct device *device, uint64_t address, uint64_t bytes);
 
-/* A block is free. The device's lock is not held. */
-void paged_leave(struct device *device, uint64_t address, uint64_t bytes);
+/* A block is free; sure: all streams that used it have finished, but for its own. The device's lock
+ * is not held. */
+void paged_leave(struct device *device, uint64_t address, uint64_t bytes, bool sure);
 
 /* Brings the figures of physical memory up to date. */
 void paged_account(struct device *device);
@@ -26,6 +27,12 @@ uint64_t paged_give_back(struct device *device, uint64_t bytes);
 
 /* Returns what has been kept for the next block for long. */
 void paged_tick(struct device *device, uint64_t now);
+
+/* A capture begins, and counts as begun: nothing is asked of the GPU any more. */
+void paged_capture_begins(void);
+
+/* For a forked child. */
+void paged_forget(void);
 
 /* The device was reset: its memory does not exist any more. */
 void paged_reset(struct device *device);

@@ -66,7 +66,7 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
     acted(device);
 }
 
-static void begin_refusal(struct device *device, uint64_t bytes, uint32_t reason) {
+void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason) {
     struct record_thread *thread = &record_thread;
     thread->refused_bytes = bytes;
     thread->refused_ns = clock_ns();
@@ -127,6 +127,18 @@ static void conclude_refusal(struct device *device, uint64_t bytes) {
         refusal_failed("was not asked for again");
 }
 
+bool segment_refusal_ended(struct device *device, uint64_t bytes) {
+    if (!record_thread.refused_bytes)
+        return false;
+    conclude_refusal(device, bytes);
+    return true;
+}
+
+bool segment_may_refuse(struct device *device) {
+    struct soft_oom_facts facts = facts_of(device, true);
+    return soft_oom_check(&facts) == SOFT_OOM_SAFE;
+}
+
 /* What cannot be had here is left to the ticker, which decides for itself. */
 static void leave_to_ticker(struct device *device, enum soft_oom verdict) {
     atomic_store(&device->verdict, verdict);
@@ -150,8 +162,8 @@ static bool know_memory(struct device *device) {
 /* The facts are taken before a pending refusal is concluded: its retry is never refused. */
 static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
     struct soft_oom_facts facts = facts_of(device, allocator);
-    if (allocator && record_thread.refused_bytes)
-        conclude_refusal(device, bytes);
+    if (allocator)
+        segment_refusal_ended(device, bytes);
     if (!facts.capturing && !know_memory(device))
         return false;
     struct policy_decision decision = decide(device, bytes);
@@ -166,7 +178,7 @@ static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
         note_observed(device, bytes, (uint32_t)decision.reason);
         return false;
     }
-    begin_refusal(device, bytes, (uint32_t)decision.reason);
+    segment_begin_refusal(device, bytes, (uint32_t)decision.reason);
     return true;
 }
 

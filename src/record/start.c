@@ -174,6 +174,7 @@ static void forked_child(void) {
     store_abandon();
     python_forget();
     devices_forget();
+    paged_forget();
     memory_unlock();
     vmm_unlock();
     blocks_unlock();
@@ -236,6 +237,7 @@ void record_call_failed(enum real_id id) {
 void record_capture_begin(void) {
     figure_add(&store_file()->capturing, 1);
     figure_add(&store_file()->process.captures, 1);
+    paged_capture_begins();
 }
 
 void record_capture_end(void) {

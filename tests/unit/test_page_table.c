@@ -1,0 +1,430 @@
+/* test_page_table.c: the page table against a model that counts everything anew at each question: a
+ * list of blocks and an array of pages, no list of idle ones, no sums. Operations are random, also
+ * those that only several threads together can make (a page WORKING while blocks come and go). */
+#include "unit.h"
+
+#include "pages/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEGMENTS = 12, MOST_PAGES = 24, BLOCKS = 300, OPERATIONS = 60000 };
+
+struct model_page {
+    bool working, mapped, pinned;
+    uint64_t handle;
+    uint64_t idle_since; /* of interest while nothing lives in it */
+};
+
+struct model_segment {
+    bool present, ended, held;
+    uint64_t address;
+    size_t count;
+    struct page_segment *real;
+    struct model_page pages[MOST_PAGES];
+};
+
+struct model_block {
+    bool present;
+    struct model_segment *segment;
+    uint64_t address, bytes;
+};
+
+static struct {
+    struct page_table table;
+    struct model_segment segments[SEGMENTS];
+    struct model_block blocks[BLOCKS];
+    uint64_t clock;   /* of the latest free */
+    uint64_t settled; /* the clock up to which the GPU has finished */
+    uint64_t handles;
+    uint64_t seed;
+    size_t picked, pinned, ended; /* how often the cases came */
+} self;
+
+static uint64_t below(uint64_t bound) {
+    self.seed = self.seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (self.seed >> 33) % bound;
+}
+
+/* ---- what the model says ---- */
+
+static bool reaches(const struct model_block *block, const struct model_segment *segment,
+                    size_t page) {
+    uint64_t start = segment->address + page * PAGE_BYTES;
+    return block->present && block->segment == segment && block->address < start + PAGE_BYTES &&
+           block->address + block->bytes > start;
+}
+
+static size_t live_in(const struct model_segment *segment, size_t page) {
+    size_t count = 0;
+    for (size_t i = 0; i < BLOCKS; i++)
+        count += reaches(&self.blocks[i], segment, page);
+    return count;
+}
+
+static bool is_idle(const struct model_segment *segment, size_t i) {
+    const struct model_page *page = &segment->pages[i];
+    return segment->present && page->mapped && !page->working && !page->pinned &&
+           !live_in(segment, i);
+}
+
+static bool may_go(const struct model_segment *segment, size_t i) {
+    return is_idle(segment, i) && segment->pages[i].idle_since <= self.settled;
+}
+
+struct sums {
+    uint64_t reserved, mapped, idle, may_go;
+};
+
+static struct sums count_anew(void) {
+    struct sums sums = {0};
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++) {
+        sums.reserved += s->present && !s->ended ? s->count : 0;
+        for (size_t i = 0; s->present && i < s->count; i++) {
+            sums.mapped += s->pages[i].mapped;
+            sums.idle += is_idle(s, i);
+            sums.may_go += may_go(s, i);
+        }
+    }
+    return sums;
+}
+
+/* ---- comparing ---- */
+
+static void compare_page(const struct model_segment *segment, size_t i) {
+    const struct model_page *expected = &segment->pages[i];
+    const struct page *page = &segment->real->pages[i];
+    assert_int_equal(page->live, live_in(segment, i));
+    assert_int_equal(page->pinned, expected->pinned);
+    assert_int_equal(page->handle, expected->handle);
+    assert_int_equal(page->idle, is_idle(segment, i));
+    assert_int_equal(page->state, expected->working  ? PAGE_WORKING
+                                  : expected->mapped ? PAGE_MAPPED
+                                                     : PAGE_EMPTY);
+    assert_int_equal(page_address(page), segment->address + i * PAGE_BYTES);
+}
+
+static void compare(void) {
+    struct sums sums = count_anew();
+    assert_true(page_table_is_valid(&self.table));
+    assert_int_equal(self.table.reserved_pages, sums.reserved);
+    assert_int_equal(self.table.mapped_pages, sums.mapped);
+    assert_int_equal(self.table.idle_pages, sums.idle);
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        for (size_t i = 0; s->present && i < s->count; i++)
+            compare_page(s, i);
+}
+
+/* ---- operations ---- */
+
+static struct model_segment *any_segment(bool present) {
+    struct model_segment *segment = &self.segments[below(SEGMENTS)];
+    return segment->present == present ? segment : NULL;
+}
+
+/* Slots of the address space, wide enough for the largest segment; neighbours may touch. */
+static void add(void) {
+    struct model_segment *segment = any_segment(false);
+    if (!segment)
+        return;
+    size_t slot = (size_t)(segment - self.segments);
+    size_t count = below(3) ? 1 + below(MOST_PAGES) : MOST_PAGES;
+    memset(segment, 0, sizeof *segment);
+    segment->address = ((uint64_t)7 << 40) + slot * MOST_PAGES * PAGE_BYTES;
+    segment->count = count;
+    segment->real = page_table_add(&self.table, segment->address, count * PAGE_BYTES, slot);
+    assert_non_null(segment->real);
+    segment->present = true;
+    /* The same again, and whatever overlaps, is refused. */
+    assert_null(page_table_add(&self.table, segment->address, PAGE_BYTES, 0));
+    assert_null(page_table_add(&self.table, segment->address - PAGE_BYTES, 2 * PAGE_BYTES, 0));
+    assert_null(
+        page_table_add(&self.table, segment->address + (count - 1) * PAGE_BYTES, PAGE_BYTES, 0));
+}
+
+static void use(void) {
+    struct model_segment *segment = any_segment(true);
+    struct model_block *block = &self.blocks[below(BLOCKS)];
+    if (!segment || segment->ended || block->present)
+        return;
+    uint64_t offset = below(segment->count * PAGE_BYTES / 512) * 512;
+    uint64_t bytes = 512 * (1 + below((segment->count * PAGE_BYTES - offset) / 512));
+    *block = (struct model_block){true, segment, segment->address + offset, bytes};
+    size_t first = page_table_first(segment->real, block->address);
+    size_t count = page_table_span(segment->real, block->address, bytes);
+    assert_true(reaches(block, segment, first) && reaches(block, segment, first + count - 1));
+    assert_false(first > 0 && reaches(block, segment, first - 1));
+    assert_false(first + count < segment->count && reaches(block, segment, first + count));
+    page_table_use(&self.table, segment->real, first, count);
+    if (below(40))
+        return;
+    page_table_pin(segment->real, first, count);
+    for (size_t i = first; i < first + count; i++)
+        segment->pages[i].pinned = true;
+    self.pinned++;
+}
+
+static void leave(void) {
+    struct model_block *block = &self.blocks[below(BLOCKS)];
+    if (!block->present)
+        return;
+    struct model_segment *segment = block->segment;
+    self.clock++;
+    for (size_t i = 0; i < segment->count; i++)
+        if (reaches(block, segment, i))
+            segment->pages[i].idle_since = self.clock;
+    page_table_leave(&self.table, segment->real, page_table_first(segment->real, block->address),
+                     page_table_span(segment->real, block->address, block->bytes));
+    block->present = false;
+}
+
+/* What the engine does with an empty page; with a page that it works on: it is done, or it failed.
+ */
+static void work(void) {
+    struct model_segment *segment = any_segment(true);
+    if (!segment)
+        return;
+    size_t i = below(segment->count);
+    struct model_page *expected = &segment->pages[i];
+    struct page *page = &segment->real->pages[i];
+    if (!expected->working && !expected->mapped && !segment->ended) {
+        page->state = PAGE_WORKING;
+        expected->working = true;
+    } else if (expected->working && !expected->mapped) {
+        expected->working = false;
+        expected->mapped = true;
+        expected->handle = ++self.handles;
+        expected->idle_since = self.clock; /* nothing has run in it since then */
+        page_table_mapped(&self.table, page, expected->handle);
+    } else if (expected->working) {
+        expected->working = expected->mapped = false;
+        expected->handle = 0;
+        page_table_emptied(&self.table, page);
+    }
+}
+
+static struct model_page *model_of(const struct page *page) {
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        if (s->present && s->real == page->segment)
+            return &s->pages[page - page->segment->pages];
+    fail();
+    return NULL;
+}
+
+static uint64_t longest_idle_left(void) {
+    uint64_t oldest = UINT64_MAX;
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        for (size_t i = 0; s->present && i < s->count; i++)
+            if (may_go(s, i) && s->pages[i].idle_since < oldest)
+                oldest = s->pages[i].idle_since;
+    return oldest;
+}
+
+static void pick(void) {
+    struct page *out[SEGMENTS * MOST_PAGES];
+    size_t want = below(below(2) ? 4 : 80);
+    uint64_t possible = count_anew().may_go, latest = 0;
+    size_t count = page_table_pick(&self.table, want, out);
+    assert_int_equal(count, want < possible ? want : possible);
+    for (size_t i = 0; i < count; i++) {
+        struct model_page *page = model_of(out[i]);
+        assert_true(page->mapped && !page->working && !page->pinned);
+        assert_true(page->idle_since <= self.settled && page->idle_since >= latest);
+        latest = page->idle_since;
+        page->working = true;
+    }
+    if (count)
+        assert_true(longest_idle_left() >= latest);
+    self.picked += count;
+}
+
+static void pick_one(void) {
+    struct model_segment *segment = any_segment(true);
+    if (!segment)
+        return;
+    size_t i = below(segment->count);
+    bool possible = may_go(segment, i);
+    assert_int_equal(page_table_pick_one(&self.table, &segment->real->pages[i]), possible);
+    segment->pages[i].working = segment->pages[i].working || possible;
+}
+
+/* The GPU has finished with what was idle some time ago. */
+static void settle(void) {
+    if (self.clock <= self.settled)
+        return;
+    self.settled += 1 + below(self.clock - self.settled);
+    self.table.settled_tick = self.settled;
+}
+
+/* PyTorch frees a segment only when no block lives there; the table does not count on that. No page
+ * is being mapped then. */
+static void end(void) {
+    struct model_segment *segment = any_segment(true);
+    if (!segment || segment->ended || below(4))
+        return;
+    for (size_t i = 0; i < segment->count; i++)
+        if (segment->pages[i].working && !segment->pages[i].mapped)
+            return;
+    for (size_t i = 0; i < BLOCKS; i++)
+        if (self.blocks[i].segment == segment)
+            self.blocks[i].present = false;
+    self.clock++;
+    for (size_t i = 0; i < segment->count; i++) {
+        segment->pages[i].pinned = false;
+        segment->pages[i].idle_since = self.clock;
+    }
+    page_table_end(&self.table, segment->real);
+    segment->ended = segment->held = true;
+    self.ended++;
+}
+
+static bool has_gone(const struct model_segment *segment) {
+    for (size_t i = 0; i < segment->count; i++)
+        if (segment->pages[i].mapped || segment->pages[i].working)
+            return false;
+    return segment->present && segment->ended && !segment->held;
+}
+
+static void sweep(void) {
+    size_t expected = 0;
+    struct model_segment *held = any_segment(true);
+    if (held && held->ended)
+        held->held = held->real->held = false;
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        expected += has_gone(s);
+    struct page_segment *real = page_table_ended(&self.table);
+    assert_int_equal(real != NULL, expected > 0);
+    for (struct model_segment *s = self.segments; real && s < self.segments + SEGMENTS; s++) {
+        if (!s->present || s->real != real)
+            continue;
+        assert_true(has_gone(s));
+        page_table_remove(&self.table, real);
+        s->present = false;
+        return;
+    }
+    assert_null(real);
+}
+
+static void find(void) {
+    uint64_t address =
+        ((uint64_t)7 << 40) + below((SEGMENTS + 1) * MOST_PAGES) * PAGE_BYTES - 1 + below(2);
+    struct page_segment *expected = NULL;
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        if (s->present && address >= s->address && address < s->address + s->count * PAGE_BYTES)
+            expected = s->real;
+    assert_ptr_equal(page_table_find(&self.table, address), expected);
+}
+
+static void random_operations_agree_with_the_model(void **state) {
+    static void (*const operations[])(void) = {add,  use,  use,  leave,    leave,  work, work,
+                                               work, work, pick, pick_one, settle, find};
+    (void)state;
+    self.seed = 2026;
+    for (size_t i = 0; i < OPERATIONS; i++) {
+        operations[below(sizeof operations / sizeof *operations)]();
+        if (i % 50 == 0)
+            end();
+        if (i % 10 == 0)
+            sweep();
+        if (i % 7 == 0)
+            compare();
+    }
+    /* All cases came, or the test would say nothing. */
+    assert_true(self.picked > 1000 && self.pinned > 50 && self.ended > 50);
+}
+
+/* ---- single rules ---- */
+
+static struct page_segment *mapped_segment(struct page_table *table, uint64_t address,
+                                           size_t count) {
+    struct page_segment *segment = page_table_add(table, address, count * PAGE_BYTES, 0);
+    page_table_use(table, segment, 0, count);
+    for (size_t i = 0; i < count; i++) {
+        segment->pages[i].state = PAGE_WORKING;
+        page_table_mapped(table, &segment->pages[i], i + 1);
+    }
+    return segment;
+}
+
+static void nothing_goes_before_the_gpu_has_finished(void **state) {
+    struct page_table table = {0};
+    struct page *out[4];
+    (void)state;
+    struct page_segment *segment = mapped_segment(&table, GIB, 4);
+    page_table_leave(&table, segment, 0, 2);
+    uint64_t first = table.tick;
+    page_table_leave(&table, segment, 2, 2);
+    assert_int_equal(page_table_pick(&table, 4, out), 0);
+    table.settled_tick = first;
+    assert_int_equal(page_table_pick(&table, 4, out), 2);
+    assert_ptr_equal(out[0], &segment->pages[0]);
+    assert_ptr_equal(out[1], &segment->pages[1]);
+    table.settled_tick = table.tick;
+    assert_int_equal(page_table_pick(&table, 1, out), 1);
+    assert_ptr_equal(out[0], &segment->pages[2]);
+}
+
+static void a_page_used_again_starts_anew(void **state) {
+    struct page_table table = {0};
+    struct page *out[2];
+    (void)state;
+    struct page_segment *segment = mapped_segment(&table, GIB, 2);
+    page_table_leave(&table, segment, 0, 2);
+    table.settled_tick = table.tick;
+    page_table_use(&table, segment, 0, 1);
+    page_table_leave(&table, segment, 0, 1);
+    assert_int_equal(page_table_pick(&table, 2, out), 1);
+    assert_ptr_equal(out[0], &segment->pages[1]);
+    page_table_emptied(&table, out[0]);
+    assert_true(page_table_is_valid(&table));
+}
+
+static void a_block_of_two_is_live_until_both_have_gone(void **state) {
+    struct page_table table = {0};
+    struct page *out[1];
+    (void)state;
+    struct page_segment *segment = mapped_segment(&table, GIB, 1);
+    page_table_use(&table, segment, 0, 1);
+    page_table_leave(&table, segment, 0, 1);
+    table.settled_tick = table.tick;
+    assert_int_equal(page_table_pick(&table, 1, out), 0);
+    page_table_leave(&table, segment, 0, 1);
+    table.settled_tick = table.tick;
+    assert_int_equal(page_table_pick(&table, 1, out), 1);
+}
+
+static void pinned_pages_stay_until_the_segment_ends(void **state) {
+    struct page_table table = {0};
+    struct page *out[2];
+    (void)state;
+    struct page_segment *segment = mapped_segment(&table, GIB, 2);
+    page_table_pin(segment, 0, 1);
+    page_table_leave(&table, segment, 0, 2);
+    table.settled_tick = table.tick;
+    assert_int_equal(page_table_pick(&table, 2, out), 1);
+    assert_ptr_equal(out[0], &segment->pages[1]);
+    page_table_end(&table, segment);
+    assert_int_equal(page_table_pick(&table, 2, out), 0);
+    table.settled_tick = table.tick;
+    assert_int_equal(page_table_pick(&table, 2, out), 1);
+    assert_null(page_table_ended(&table));
+    page_table_emptied(&table, &segment->pages[0]);
+    page_table_emptied(&table, &segment->pages[1]);
+    assert_null(page_table_ended(&table)); /* held by who ended it */
+    segment->held = false;
+    assert_ptr_equal(page_table_ended(&table), segment);
+    assert_int_equal(table.reserved_pages, 0);
+    page_table_remove(&table, segment);
+    assert_true(page_table_is_valid(&table));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_operations_agree_with_the_model),
+        cmocka_unit_test(nothing_goes_before_the_gpu_has_finished),
+        cmocka_unit_test(a_page_used_again_starts_anew),
+        cmocka_unit_test(a_block_of_two_is_live_until_both_have_gone),
+        cmocka_unit_test(pinned_pages_stay_until_the_segment_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
