@@ -130,7 +130,7 @@ class Endings(unittest.TestCase):
     """Nothing that a program does to end is disturbed: same status, no abort, no hang, nothing said."""
 
     def test_endings(self):
-        run = Run("endings.py", sim=("--latency", "card"), VRAMGC_ALLOC_CONF="keep", VRAMGC_LOG="warn", **{**EAGER, "VRAMGC_REST": "5ms"})
+        run = Run("endings.py", sim=("--latency", "card", "--mem", "80GiB"), VRAMGC_ALLOC_CONF="keep", VRAMGC_LOG="warn", **{**EAGER, "VRAMGC_REST": "5ms"})
         self.assertEqual(run.status, 0, run.errors[-2000:])
         self.assertGreaterEqual(len(run.lines), 15)
         for line in run.lines:
