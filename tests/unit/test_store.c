@@ -175,22 +175,24 @@ static void settings(void **state) {
     assert_string_equal(file->settings[2].origin, "environment");
 }
 
-/* The timeline: when it is full every second point goes and the step doubles. */
+/* The timeline: when it is full every second point goes and the step doubles; so no two points are
+ * nearer to each other than a step, and the first one stays. */
 static void samples(void **state) {
+    enum { FIRST_STEP_NS = 2000 };
     struct vramgc_device *device = store_device(9);
     (void)state;
-    for (int i = 0; i < 3 * VRAMGC_MAX_SAMPLES; i++) {
-        device->stats.held_bytes.current = (uint64_t)i;
-        store_sample(device, 1);
+    device->stats.held_bytes.current = 1;
+    while (device->sample_step_ns < 8 * FIRST_STEP_NS) {
+        store_sample(device, FIRST_STEP_NS);
+        device->stats.held_bytes.current++;
         assert_true(device->sample_count <= VRAMGC_MAX_SAMPLES);
-        for (volatile int wait = 0; wait < 300; wait++)
-            ;
     }
-    assert_true(device->sample_step_ns >= 2);
-    assert_true(device->sample_count >= VRAMGC_MAX_SAMPLES / 2);
-    for (uint64_t i = 1; i < device->sample_count; i++) {
-        assert_true(device->samples[i].time_ns > device->samples[i - 1].time_ns);
-        assert_true(device->samples[i].held_bytes > device->samples[i - 1].held_bytes);
+    assert_int_equal(device->sample_count, VRAMGC_MAX_SAMPLES / 2 + 1);
+    assert_int_equal(device->samples[0].held_bytes, 1);
+    for (uint64_t i = 1; i + 1 < device->sample_count; i++) {
+        const struct vramgc_sample *sample = &device->samples[i];
+        assert_true(sample->time_ns - sample[-1].time_ns >= device->sample_step_ns);
+        assert_true(sample->held_bytes > sample[-1].held_bytes);
     }
     uint64_t count = device->sample_count;
     device->sample_step_ns = UINT64_C(3600000000000);
