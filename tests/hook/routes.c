@@ -1,7 +1,7 @@
 /* routes.c: runs the fragments by one route to the functions, and checks at the end that every hook
  * of the table was reached. The route is the first argument:
  *   linked               direct calls, in a library linked with this program or loaded here
- *   local LIBRARY        the same library, opened RTLD_LOCAL
+ *   local LIBRARY...     the same library, opened RTLD_LOCAL; several: one after the other
  *   dlsym LIBRARY        dlopen and dlsym on the handle, as ctypes does (the runtime or libcuda)
  *   proc4, proc5         dlsym of cuGetProcAddress, in either form
  *   self11030, self12000 that, asked for itself in that version, as the runtime does
@@ -210,7 +210,8 @@ int main(int count, char **arguments) {
     const char *library = count > 2 ? arguments[2] : "";
     bool runtime = strstr(library, "cuda.so") == NULL;
     if (strcmp(route, "local") == 0) {
-        through_client(library, strstr(library, "driver") == NULL);
+        for (int i = 2; i < count; i++)
+            through_client(arguments[i], strstr(arguments[i], "driver") == NULL);
     } else if (strcmp(route, "dlsym") == 0) {
         self.library = open_library(library, RTLD_LOCAL);
         fill(by_dlsym, runtime);

@@ -301,7 +301,7 @@ static void clear(struct worker *worker) {
 
 static void set_up(const char *path, const char *operations) {
     setenv("VRAMGC_OUT", path, 1);
-    setenv("VRAMGC_MODE", "flush", 1);
+    setenv("VRAMGC_MODE", "flush", 0);
     setenv("VRAMGC_THRESHOLD", "1", 1);
     setenv("VRAMGC_COOLDOWN", "0", 1);
     setenv("VRAMGC_HYSTERESIS", "0", 1);
