@@ -4,6 +4,7 @@
 #include "real/cuda_api.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { SEGMENTS = 512, BLOCKS = 4, EVENTS = 4 };
 
@@ -132,12 +133,12 @@ static struct block *block_of(struct device *device, const char *p) {
 }
 
 void allocator_give(int index, void *p, unsigned events) {
-    static _Atomic uintptr_t next_event = 0x5000;
+    static atomic_uintptr_t next_event = 0x5000;
     struct device *device = &devices[index];
     pthread_mutex_lock(&device->lock);
     struct block *block = block_of(device, p);
     for (block->events = 0; block->events < events && block->events < EVENTS; block->events++) {
-        block->event[block->events] = next_event += 8;
+        block->event[block->events] = atomic_fetch_add(&next_event, 8);
         cudaEventRecord((cudaEvent_t)block->event[block->events], NULL);
     }
     block->state = block->events ? PENDING : FREE;
