@@ -30,14 +30,14 @@ bool alloc_conf_is_sound(const char *torch_version) {
 }
 
 bool alloc_conf_read_version(const char *path, char *out, size_t capacity) {
-    char content[2048];
+    char content[2048] = "\n"; /* so that the first line begins like any other */
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, content, sizeof content - 1);
+    ssize_t n = fd < 0 ? -1 : read(fd, content + 1, sizeof content - 2);
     if (fd >= 0)
         close(fd);
     if (n <= 0)
         return false;
-    content[n] = 0;
+    content[n + 1] = 0;
     const char *name = strstr(content, "\n__version__ = ");
     const char *quote = name ? strpbrk(name, "'\"") : NULL;
     size_t length = quote ? strcspn(quote + 1, "'\"") : 0;

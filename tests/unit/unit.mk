@@ -18,6 +18,8 @@ UNIT_store = $(wildcard src/store/*.c) $(filter-out src/base/lock.c,$(wildcard s
 UNIT_LINK_store = -pthread
 UNIT_lock = src/base/lock.c
 UNIT_LINK_lock = -pthread
+UNIT_soft_oom = src/reclaim/soft_oom.c
+UNIT_alloc_conf = src/reclaim/alloc_conf.c src/base/text.c
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)

@@ -1,0 +1,188 @@
+/* test_alloc_conf.c: which versions get expandable segments, how a version is read, and who wins. The
+ * place of PyTorch's library is given by the test. */
+#include "unit.h"
+
+#include "real/objects.h"
+#include "reclaim/alloc_conf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OLD_NAME "PYTORCH_CUDA_ALLOC_CONF"
+#define NEW_NAME "PYTORCH_ALLOC_CONF"
+#define MARK     "VRAMGC_CHOSE_ALLOC_CONF"
+
+static struct {
+    char folder[64];
+    char version[96];  /* torch/version.py */
+    char library[112]; /* torch/lib/libc10_cuda.so; "": not loaded */
+} self;
+
+bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity) {
+    assert_string_equal(stem, "libc10_cuda.so");
+    if (nth > 0 || !self.library[0] || strlen(self.library) >= capacity)
+        return false;
+    strcpy(path, self.library);
+    return true;
+}
+
+static void write_version(const char *content) {
+    FILE *file = fopen(self.version, "w");
+    assert_non_null(file);
+    fputs(content, file);
+    fclose(file);
+}
+
+static int begin(void **state) {
+    (void)state;
+    unsetenv(OLD_NAME);
+    unsetenv(NEW_NAME);
+    unsetenv(MARK);
+    strcpy(self.folder, "/tmp/vramgc-test-XXXXXX");
+    if (!mkdtemp(self.folder))
+        return -1;
+    snprintf(self.version, sizeof self.version, "%s/version.py", self.folder);
+    snprintf(self.library, sizeof self.library, "%s/lib/libc10_cuda.so", self.folder);
+    write_version("from typing import Optional\n\n__all__ = ['__version__', 'debug']\n"
+                  "__version__ = '2.9.1+cu128'\ndebug = False\n");
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    unlink(self.version);
+    return rmdir(self.folder);
+}
+
+static void sound_versions(void **state) {
+    static const char *const sound[] = {"2.1.0",       "2.1.2+cu121", "2.5.1+cu124", "2.9.1",
+                                        "2.12.1+cu130", "2.14.1",      "2.15.0+cu132"};
+    static const char *const not_sound[] = {"1.12.0", "1.13.1+cu117", "2.0.0", "2.0.1+cu118", "2.13.0",
+                                            "2.13.1", "",             "2",     "2.",          "2.5",
+                                            "v2.5.1", "nonsense",     ".2.5",  "0.1.0"};
+    (void)state;
+    for (size_t i = 0; i < sizeof sound / sizeof *sound; i++)
+        assert_true(alloc_conf_is_sound(sound[i]));
+    for (size_t i = 0; i < sizeof not_sound / sizeof *not_sound; i++)
+        assert_false(alloc_conf_is_sound(not_sound[i]));
+}
+
+static void reads_versions(void **state) {
+    char version[32] = "";
+    (void)state;
+    assert_true(alloc_conf_read_version(self.version, version, sizeof version));
+    assert_string_equal(version, "2.9.1+cu128");
+    write_version("__version__ = \"2.1.2+cu121\"\n"); /* in the first line, and the other quotes */
+    assert_true(alloc_conf_read_version(self.version, version, sizeof version));
+    assert_string_equal(version, "2.1.2+cu121");
+}
+
+static void refuses_what_is_no_version(void **state) {
+    static const char *const contents[] = {
+        "", "\n", "__all__ = ['__version__']\n", "__version__ = \n", "__version__ = ''\n",
+        "my__version__ = '2.5.1'\n", "__version__ = '2.5.1.with.a.tail.that.no.version.ever.had'\n"};
+    char version[32] = "before";
+    (void)state;
+    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
+        write_version(contents[i]);
+        assert_false(alloc_conf_read_version(self.version, version, sizeof version));
+    }
+    assert_false(alloc_conf_read_version("/nowhere/version.py", version, sizeof version));
+    assert_false(alloc_conf_read_version("/tmp", version, sizeof version));
+    assert_string_equal(version, "before");
+}
+
+static void nobody_chose(void **state) {
+    struct alloc_conf conf;
+    (void)state;
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(conf.value, "expandable_segments:True");
+    assert_string_equal(conf.torch, "2.9.1+cu128");
+    assert_true(conf.expandable);
+    assert_string_equal(getenv(OLD_NAME), "expandable_segments:True");
+    assert_null(getenv(NEW_NAME));
+    alloc_conf_apply("auto", true, &conf); /* the program started itself again */
+    assert_string_equal(conf.value, "expandable_segments:True");
+    assert_non_null(strstr(conf.why, "before a restart"));
+}
+
+static void left_alone(const char *why) {
+    struct alloc_conf conf;
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(conf.value, "");
+    assert_non_null(strstr(conf.why, why));
+    assert_false(conf.expandable);
+    assert_null(getenv(OLD_NAME));
+    assert_null(getenv(MARK));
+}
+
+static void left_alone_where_not_known_to_be_sound(void **state) {
+    struct alloc_conf conf;
+    (void)state;
+    write_version("__version__ = '2.13.0+cu130'\n");
+    left_alone("not sound");
+    write_version("nothing\n");
+    left_alone("not known");
+    self.library[0] = 0;
+    left_alone("not known");
+    alloc_conf_apply("auto", false, &conf);
+    assert_non_null(strstr(conf.why, "cannot map"));
+    assert_null(getenv(OLD_NAME));
+}
+
+static void the_program_wins(void **state) {
+    static const char *const names[] = {OLD_NAME, NEW_NAME};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct alloc_conf conf;
+        setenv(names[i], "max_split_size_mb:512", 1);
+        alloc_conf_apply("auto", true, &conf);
+        assert_string_equal(conf.value, "max_split_size_mb:512");
+        assert_string_equal(conf.why, "the program's choice");
+        assert_false(conf.expandable);
+        assert_null(getenv(names[!i]));
+        unsetenv(names[i]);
+    }
+}
+
+static void an_empty_choice_is_a_choice(void **state) {
+    struct alloc_conf conf;
+    (void)state;
+    setenv(OLD_NAME, "", 1);
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(conf.value, "");
+    assert_string_equal(getenv(OLD_NAME), "");
+}
+
+static void keep(void **state) {
+    struct alloc_conf conf;
+    (void)state;
+    alloc_conf_apply("keep", true, &conf);
+    assert_string_equal(conf.value, "");
+    assert_null(getenv(OLD_NAME));
+}
+
+static void a_setting_of_ones_own(void **state) {
+    struct alloc_conf conf;
+    (void)state;
+    setenv(OLD_NAME, "max_split_size_mb:512", 1);
+    alloc_conf_apply("roundup_power2_divisions:4,expandable_segments:True", true, &conf);
+    assert_string_equal(getenv(OLD_NAME), "roundup_power2_divisions:4,expandable_segments:True");
+    assert_string_equal(conf.why, "VRAMGC_ALLOC_CONF");
+    assert_true(conf.expandable);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(sound_versions),   TEST(reads_versions), TEST(refuses_what_is_no_version),
+        TEST(nobody_chose),     TEST(left_alone_where_not_known_to_be_sound),
+        TEST(the_program_wins), TEST(an_empty_choice_is_a_choice),
+        TEST(keep),             TEST(a_setting_of_ones_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
