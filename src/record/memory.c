@@ -72,6 +72,18 @@ static void add_segment(struct device *device, uint64_t address, uint64_t bytes)
         figure_add(&store_file()->process.unmatched_blocks, 1);
 }
 
+/* Another process's memory can be opened again: the address is the same, and it is closed as often.
+ */
+static bool opened_again(uint64_t address) {
+    lock_take(&self.lock);
+    struct ledger_entry *entry = ledger_find(&self.addresses, address);
+    bool again = entry && entry->class == CLASS_IMPORTED;
+    if (again)
+        entry->link++;
+    lock_give(&self.lock);
+    return again;
+}
+
 void record_allocated(enum record_class class, uint64_t address, uint64_t bytes, bool allocator) {
     struct device *device;
     if (!record_ready() || !address || !(device = device_current()))
@@ -85,6 +97,10 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
                                  .flags = segment ? FLAG_SEGMENT
                                           : block ? FLAG_BLOCK
                                                   : 0};
+    if (class == CLASS_IMPORTED && opened_again(address)) {
+        figure_add(&device->out->stats.driver_calls, 1);
+        return;
+    }
     struct record_taken lost;
     record_take(address, &lost); /* a free that was not seen: else the sums would grow for ever */
     if (lost.known) {
@@ -110,12 +126,20 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
 }
 
 void record_take(uint64_t address, struct record_taken *taken) {
-    struct ledger_entry entry;
+    struct ledger_entry entry = {0};
     *taken = (struct record_taken){.address = address};
     if (!record_is_on())
         return;
     lock_take(&self.lock);
-    taken->known = ledger_take(&self.addresses, address, &entry);
+    struct ledger_entry *found = ledger_find(&self.addresses, address);
+    taken->known = found != NULL;
+    taken->shared = found && found->link > 0;
+    if (found)
+        entry = *found;
+    if (taken->shared)
+        found->link--;
+    else
+        ledger_take(&self.addresses, address, NULL);
     lock_give(&self.lock);
     if (!taken->known)
         return;
@@ -133,6 +157,21 @@ void record_take(uint64_t address, struct record_taken *taken) {
     lock_give(&device->lock);
 }
 
+/* Meanwhile others may have opened it, or closed it for the last time. */
+static void put_back_imported(struct device *device, const struct ledger_entry *entry,
+                              bool shared) {
+    lock_take(&self.lock);
+    struct ledger_entry *found = ledger_find(&self.addresses, entry->key);
+    bool there = found != NULL;
+    if (there)
+        found->link++;
+    else
+        ledger_put(&self.addresses, entry, NULL);
+    lock_give(&self.lock);
+    if (shared != there)
+        count(device, entry->class, entry->bytes, false, shared);
+}
+
 void record_put_back(const struct record_taken *taken) {
     struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
     if (!device || !record_is_on())
@@ -144,6 +183,10 @@ void record_put_back(const struct record_taken *taken) {
                                  .flags = taken->segment ? FLAG_SEGMENT
                                           : taken->block ? FLAG_BLOCK
                                                          : 0};
+    if (taken->class == CLASS_IMPORTED) {
+        put_back_imported(device, &entry, taken->shared);
+        return;
+    }
     lock_take(&self.lock);
     bool kept = ledger_put(&self.addresses, &entry, NULL);
     lock_give(&self.lock);
@@ -167,6 +210,8 @@ void record_gone(const struct record_taken *taken) {
         return;
     }
     figure_add(&device->out->stats.driver_calls, 1);
+    if (taken->shared)
+        return;
     count(device, taken->class, taken->bytes, taken->segment, false);
     if (taken->block)
         pool_block(device, taken->bytes, false);

@@ -69,6 +69,7 @@ struct record_taken {
     bool known;
     bool segment; /* of PyTorch's allocator */
     bool block;   /* of PyTorch's allocator, from a stream-ordered pool */
+    bool shared;  /* imported memory that was opened more than once: it stays */
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;

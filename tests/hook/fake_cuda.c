@@ -25,6 +25,7 @@ struct slot {
     int device;
     uint64_t bytes;
     unsigned mapped; /* index of the physical memory, 0: none */
+    unsigned opened; /* how many times more than once: imported memory */
 };
 
 struct physical {
@@ -98,7 +99,7 @@ static CUresult allocate(enum kind kind, uint64_t bytes, uint64_t *address) {
     pthread_mutex_lock(&self.lock);
     need(self.free_slot_count > 0, "all slots are in use");
     unsigned index = self.free_slots[--self.free_slot_count];
-    self.slots[index] = (struct slot){kind, current_device, bytes, 0};
+    self.slots[index] = (struct slot){kind, current_device, bytes, 0, 0};
     *sum_of(current_device, kind) += bytes;
     *address = BASE + index * SLOT_BYTES;
     pthread_mutex_unlock(&self.lock);
@@ -121,7 +122,10 @@ static CUresult give_back(uint64_t address, unsigned kinds) {
     struct slot *slot = slot_at(address);
     need(slot->kind && (kinds & 1u << slot->kind), "freed by the wrong function, or twice");
     need(!slot->mapped, "an address range is freed while it is mapped");
-    drop(slot);
+    if (slot->opened)
+        slot->opened--;
+    else
+        drop(slot);
     pthread_mutex_unlock(&self.lock);
     if (fake_random(2))
         sched_yield();
@@ -180,11 +184,31 @@ static CUresult fake_cuMemFreeAsync(CUdeviceptr p, CUstream s) {
     return give_back(p, FREEABLE);
 }
 
+/* Memory that is open already is opened once more, at its address. */
+static bool open_again(CUdeviceptr *p) {
+    bool again = false;
+    pthread_mutex_lock(&self.lock);
+    for (unsigned i = SLOTS - 600 + fake_random(300); i < SLOTS && !again; i++) {
+        struct slot *slot = &self.slots[i];
+        again = slot->kind == IMPORTED && slot->device == current_device;
+        if (again) {
+            slot->opened++;
+            *p = BASE + i * SLOT_BYTES;
+        }
+    }
+    pthread_mutex_unlock(&self.lock);
+    if (fake_random(2))
+        sched_yield();
+    return again;
+}
+
 static CUresult fake_cuIpcOpenMemHandle_v2(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
     uint64_t address;
-    CUresult result = allocate(IMPORTED, IMPORTED_BYTES, &address);
     (void)h;
     (void)f;
+    if (fake_random(2) && open_again(p))
+        return CUDA_SUCCESS;
+    CUresult result = allocate(IMPORTED, IMPORTED_BYTES, &address);
     if (result == CUDA_SUCCESS)
         *p = address;
     return result;
