@@ -116,8 +116,10 @@ static void drop(struct slot *slot) {
 static CUresult give_back(uint64_t address, unsigned kinds) {
     if (!address)
         return CUDA_SUCCESS;
-    if (fails())
+    if (fails()) {
+        sched_yield(); /* others work with the address while vramgc believes it is gone */
         return CUDA_ERROR_UNKNOWN;
+    }
     pthread_mutex_lock(&self.lock);
     struct slot *slot = slot_at(address);
     need(slot->kind && (kinds & 1u << slot->kind), "freed by the wrong function, or twice");

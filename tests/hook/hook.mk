@@ -141,11 +141,11 @@ HOOK_RUN = @rm -f build/$(1)/stress.vramgc*; TSAN_OPTIONS="suppressions=tests/ho
 
 .PHONY: hook-tsan hook-asan hook-stress
 hook-stress: build/plain/stress
-	$(call HOOK_RUN,plain,40000)
+	$(call HOOK_RUN,plain,200000)
 hook-tsan: build/tsan/stress
-	$(call HOOK_RUN,tsan,6000)
+	$(call HOOK_RUN,tsan,20000)
 hook-asan: build/asan/stress
-	$(call HOOK_RUN,asan,20000)
+	$(call HOOK_RUN,asan,60000)
 
 .PHONY: hook hook-check
 hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices c10_blocks libno_thread.so use peek libfail.so)
