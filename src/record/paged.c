@@ -6,10 +6,13 @@
 #include "base/log.h"
 #include "pages/pages.h"
 
+#include <stdlib.h>
+
 /* How long physical memory without a place is kept. */
 #define KEEP_NS (2 * SECOND_NS)
 
-/* PyTorch may keep unused segments worth so much of the device (one part in ...) beyond it. */
+/* PyTorch may keep unused segments worth one part in so many of the device beyond it, and that much
+ * may be missing to a full device. */
 enum { OVERCOMMIT_PART = 8 };
 
 struct pages *paged_engine(struct device *device) {
@@ -48,17 +51,30 @@ void paged_account(struct device *device) {
     gauge_subtract(&stats->held_bytes, minus_u64(before, now));
 }
 
-/* More address space than the device has memory: then PyTorch should not keep whole segments that
- * it does not use, or it may later hand out more of them than there are pages. One refusal has it
- * drop them; with nothing mapped behind them that costs next to nothing. */
+/* Until 2.13 PyTorch does not ask again inside torch.cuda.use_mem_pool and in the warm-up of CUDA
+ * graphs, which cannot be seen from here: there a refusal would be a real error. */
+static bool always_asks_again(void) {
+    const char *version = store_file()->torch_version;
+    char *rest;
+    unsigned long major = strtoul(version, &rest, 10);
+    return major > 2 || (major == 2 && *rest == '.' && strtoul(rest + 1, NULL, 10) >= 13);
+}
+
+/* More address space than the device has memory, and nearly as much of it live: then PyTorch should
+ * not keep whole segments that it does not use, or it may later hand out more of them than there
+ * are pages. One refusal has it drop them; with little mapped behind them that costs next to
+ * nothing. */
 static bool should_drop_cache(struct device *device, struct pages *pages, uint64_t bytes) {
-    if (segment_refusal_ended(device, bytes) || !segment_may_refuse(device) ||
-        !device_read_memory(device))
+    if (segment_refusal_ended(device, bytes) || !always_asks_again() ||
+        !segment_may_refuse(device) || !device_read_memory(device))
         return false;
     struct pages_figures figures = pages_figures(pages);
     uint64_t capacity = atomic_load(&device->free_bytes) + figures.physical_bytes;
+    uint64_t live = minus_u64(figures.mapped_bytes, figures.idle_bytes);
     uint64_t releasable = figure_get(&device->out->stats.releasable_bytes.current);
-    if (figures.reserved_bytes + bytes <= capacity || releasable < capacity / OVERCOMMIT_PART)
+    uint64_t part = capacity / OVERCOMMIT_PART;
+    if (figures.reserved_bytes + bytes <= capacity || releasable < part ||
+        live + bytes <= capacity - part)
         return false;
     segment_begin_refusal(device, bytes, VRAMGC_REASON_THRESHOLD);
     return true;

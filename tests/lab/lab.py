@@ -54,7 +54,7 @@ def arguments(words=None):
     )
     parser.add_argument(
         "--vramgc",
-        choices=["off", "observe", "flush", "auto"],
+        choices=["off", "observe", "flush", "compact", "auto"],
         default="off",
         help="libvramgc.so's mode",
     )
@@ -75,7 +75,7 @@ def arguments(words=None):
     parser.add_argument("--quiet", action="store_true", help="no line for each job")
     args = parser.parse_args(words)
     if args.vramgc == "off" and (args.lowvram or args.report):
-        parser.error("--lowvram and --report need --vramgc observe, flush or auto")
+        parser.error("--lowvram and --report need --vramgc observe, flush, compact or auto")
     if args.no_refusals and not args.smallest:
         parser.error("--no-refusals needs --smallest")
     return args
