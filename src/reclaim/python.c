@@ -1,7 +1,7 @@
-/* python.c: see python.h. It must leave no Python error behind, must never import anything, and must
- * not be inside PyTorch when Python ends (it could not come out again: PyTorch would abort) or forks
- * (PyTorch's lock would stay taken in the child): Python's atexit and os.register_at_fork wait for
- * it. */
+/* python.c: see python.h. It must leave no Python error behind, must never import anything, and
+ * must not be inside PyTorch when Python ends (it could not come out again: PyTorch would abort) or
+ * forks (PyTorch's lock would stay taken in the child): Python's atexit and os.register_at_fork
+ * wait for it. */
 #include "reclaim/python.h"
 
 #include "base/base.h"
@@ -145,7 +145,8 @@ static bool register_end(void) {
 }
 
 /* Puts a function into the keyword arguments. */
-static bool add_argument(object *arguments, const char *name, struct method_definition *definition) {
+static bool add_argument(object *arguments, const char *name,
+                         struct method_definition *definition) {
     object *function = as_python(definition);
     bool added = function && self.PyDict_SetItemString(arguments, name, function) == 0;
     drop(function);

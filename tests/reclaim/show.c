@@ -36,7 +36,8 @@ static void show_refusals(void) {
 static void show_device(const struct vramgc_device *device) {
     const struct vramgc_device_stats *stats = &device->stats;
 #define DEVICE_GAUGE(name, unit, help)                                                             \
-    printf(#name " %" PRIu64 "\n" #name "_peak %" PRIu64 "\n", stats->name.current, stats->name.peak);
+    printf(#name " %" PRIu64 "\n" #name "_peak %" PRIu64 "\n", stats->name.current,                \
+           stats->name.peak);
 #define DEVICE_TOTAL(name, unit, help) printf(#name " %" PRIu64 "\n", stats->name);
 #define PROCESS_TOTAL(name, unit, help)
 #include "stats.def"

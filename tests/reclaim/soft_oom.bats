@@ -48,6 +48,11 @@ load common
     done
 }
 
+@test "a flush that cannot be made, because there is no Python, costs nothing: the next request is refused" {
+    passes "alloc a 17GiB; alloc b 3GiB; free a; sleep 400; expect vramgc.reclaims == 0; alloc c 3GiB stream=1;
+            expect vramgc.soft_ooms == 1; expect num_alloc_retries == 1; expect num_ooms == 0"
+}
+
 @test "what is live keeps its content" {
     passes "alloc a 14GiB; alloc b 3GiB; fill b 7; free a; $cross; fill c 9; verify b 7; verify c 9;
             expect num_alloc_retries == 1"

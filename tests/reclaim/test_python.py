@@ -5,6 +5,7 @@
 Each test starts one script of python/ with libvramgc.so in front; many checks share a process, because PyTorch takes seconds to
 start.
 """
+
 import json
 import os
 import pathlib
@@ -17,22 +18,48 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests/reclaim/python"
 LIBRARY = os.environ.get("VRAMGC_LIBRARY", str(ROOT / "build/libvramgc.so"))
-EAGER = {"VRAMGC_LOWVRAM": "1", "VRAMGC_REST": "20ms", "VRAMGC_COOLDOWN": "0", "VRAMGC_MIN_GAIN": "0"}
-SDNEXT = re.compile(r"GC: utilization=\{'gpu': \d+\.\d\} gc=\{'gpu': \d+\.\d\d\} before=\{'gpu': \d+\.\d\d\} "
-                    r"after=\{'gpu': \d+\.\d\d\} device=cuda fn=(\S+) time=\d+\.\d+$")
+EAGER = {
+    "VRAMGC_LOWVRAM": "1",
+    "VRAMGC_REST": "20ms",
+    "VRAMGC_COOLDOWN": "0",
+    "VRAMGC_MIN_GAIN": "0",
+}
+SDNEXT = re.compile(
+    r"GC: utilization=\{'gpu': \d+\.\d\} gc=\{'gpu': \d+\.\d\d\} before=\{'gpu': \d+\.\d\d\} "
+    r"after=\{'gpu': \d+\.\d\d\} device=cuda fn=(\S+) time=\d+\.\d+$"
+)
 
 
 class Run:
     """A finished script: its lines of JSON, what stood on standard error, and the facts in the statistics file."""
 
     def __init__(self, script, *arguments, sim=(), timeout=240, **settings):
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith(("VRAMGC_", "PYTORCH_"))}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("VRAMGC_", "PYTORCH_"))
+        }
         with tempfile.TemporaryDirectory() as folder:
             record = os.path.join(folder, "record.vramgc")
-            environment.update(LD_PRELOAD=LIBRARY, VRAMGC_OUT=record, PYTHONDONTWRITEBYTECODE="1", **settings)
-            command = [str(ROOT / "scripts/simgpu"), *sim, "--", sys.executable, str(SCRIPTS / script), *arguments]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
+            environment.update(
+                LD_PRELOAD=LIBRARY, VRAMGC_OUT=record, PYTHONDONTWRITEBYTECODE="1", **settings
+            )
+            command = [
+                str(ROOT / "scripts/simgpu"),
+                *sim,
+                "--",
+                sys.executable,
+                str(SCRIPTS / script),
+                *arguments,
+            ]
+            done = subprocess.run(
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
             self.status, self.errors, self.output = done.returncode, done.stderr, done.stdout
             self.facts = self.read(record)
         self.lines = [json.loads(line) for line in self.output.splitlines() if line.startswith("{")]
@@ -41,7 +68,9 @@ class Run:
     def read(record):
         if not os.path.exists(record):
             return []
-        show = subprocess.run([str(ROOT / "build/reclaim/show"), record], capture_output=True, text=True, check=True)
+        show = subprocess.run(
+            [str(ROOT / "build/reclaim/show"), record], capture_output=True, text=True, check=True
+        )
         return show.stdout.splitlines()
 
     def fact(self, name):
@@ -50,7 +79,9 @@ class Run:
     def complaints(self):
         """What was said on standard error beside vramgc's own log and what PyTorch says without us."""
         usual = ("vramgc: ", "UserWarning", "super().capture_end")
-        return [line for line in self.errors.splitlines() if not any(word in line for word in usual)]
+        return [
+            line for line in self.errors.splitlines() if not any(word in line for word in usual)
+        ]
 
 
 class WholePyTorch(unittest.TestCase):
@@ -66,8 +97,23 @@ class WholePyTorch(unittest.TestCase):
 
     def test_working(self):
         run = Run("working.py", VRAMGC_ALLOC_CONF="keep", VRAMGC_LOG="debug", **EAGER)
-        self.check(run, ["computes", "sleeps", "keeps_the_lock", "imports", "rests", "snapshot", "snapshot refuses another size",
-                         "unknown device", "version", "mark", "write_report", "peace"])
+        self.check(
+            run,
+            [
+                "computes",
+                "sleeps",
+                "keeps_the_lock",
+                "imports",
+                "rests",
+                "snapshot",
+                "snapshot refuses another size",
+                "unknown device",
+                "version",
+                "mark",
+                "write_report",
+                "peace",
+            ],
+        )
         lines = [SDNEXT.search(line) for line in run.errors.splitlines() if "GC: " in line]
         self.assertTrue(lines and all(lines), run.errors[-2000:])
         functions = {line.group(1) for line in lines}
@@ -78,23 +124,42 @@ class WholePyTorch(unittest.TestCase):
         self.assertFalse([line for line in flushes if " took=0 " in line])
 
     def test_asked_and_the_rest_of_a_refusal(self):
-        run = Run("asked.py", PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:512", VRAMGC_SAMPLE="10s", VRAMGC_THRESHOLD="50",
-                  VRAMGC_HYSTERESIS="45")
+        run = Run(
+            "asked.py",
+            PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:512",
+            VRAMGC_SAMPLE="10s",
+            VRAMGC_THRESHOLD="50",
+            VRAMGC_HYSTERESIS="45",
+        )
         self.check(run, ["the rest", "asked"])
-        self.assertEqual([line.split()[1:3] for line in run.facts if line.startswith("action ")],
-                         [["soft_oom", "threshold"], ["flush", "threshold"], ["flush", "asked"]])
+        self.assertEqual(
+            [line.split()[1:3] for line in run.facts if line.startswith("action ")],
+            [["soft_oom", "threshold"], ["flush", "threshold"], ["flush", "asked"]],
+        )
 
     def test_captures(self):
         for setting in "keep", "auto":
             with self.subTest(setting):
-                self.check(Run("captures.py", VRAMGC_ALLOC_CONF=setting, **{**EAGER, "VRAMGC_REST": "2ms"}), ["captures"])
+                self.check(
+                    Run(
+                        "captures.py", VRAMGC_ALLOC_CONF=setting, **{**EAGER, "VRAMGC_REST": "2ms"}
+                    ),
+                    ["captures"],
+                )
 
     def test_blocks(self):
         for setting, expandable in ("keep", 0), ("auto", 1):
             for threads in 1, 4:
                 with self.subTest(setting=setting, threads=threads):
-                    run = Run("blocks.py", "--threads", str(threads), "--every", "1000" if threads == 1 else "500",
-                              VRAMGC_ALLOC_CONF=setting, **{**EAGER, "VRAMGC_REST": "1ms"})
+                    run = Run(
+                        "blocks.py",
+                        "--threads",
+                        str(threads),
+                        "--every",
+                        "1000" if threads == 1 else "500",
+                        VRAMGC_ALLOC_CONF=setting,
+                        **{**EAGER, "VRAMGC_REST": "1ms"},
+                    )
                     self.check(run, [f"blocks, {threads} threads"])
                     self.assertEqual(run.lines[0]["expandable"], expandable)
 
@@ -109,33 +174,60 @@ class Setting(unittest.TestCase):
             self.assertEqual((run.fact("conf"), run.fact("why")), (conf, why))
 
     def test_nobody_chose(self):
-        self.check(Run("setting.py"), True, "expandable_segments:True", "chosen by vramgc, because nobody else had")
+        self.check(
+            Run("setting.py"),
+            True,
+            "expandable_segments:True",
+            "chosen by vramgc, because nobody else had",
+        )
 
     def test_before_import(self):
-        self.check(Run("setting.py", "--before", "max_split_size_mb:512"), False, "max_split_size_mb:512", "the program's choice")
+        self.check(
+            Run("setting.py", "--before", "max_split_size_mb:512"),
+            False,
+            "max_split_size_mb:512",
+            "the program's choice",
+        )
 
     def test_after_import(self):
-        self.check(Run("setting.py", "--after", "max_split_size_mb:512"), False, "max_split_size_mb:512", "the program's choice")
+        self.check(
+            Run("setting.py", "--after", "max_split_size_mb:512"),
+            False,
+            "max_split_size_mb:512",
+            "the program's choice",
+        )
 
     def test_after_is_available(self):
         run = Run("setting.py", "--available", "--after", "max_split_size_mb:512")
-        self.assertEqual(run.lines[-1], {"expandable": False, "environment": "max_split_size_mb:512"})
+        self.assertEqual(
+            run.lines[-1], {"expandable": False, "environment": "max_split_size_mb:512"}
+        )
 
     def test_restart(self):
         run = Run("setting.py", "--restart")
-        self.assertEqual(run.lines[-1], {"expandable": True, "environment": "expandable_segments:True"})
+        self.assertEqual(
+            run.lines[-1], {"expandable": True, "environment": "expandable_segments:True"}
+        )
 
 
 class Endings(unittest.TestCase):
     """Nothing that a program does to end is disturbed: same status, no abort, no hang, nothing said."""
 
     def test_endings(self):
-        run = Run("endings.py", sim=("--latency", "card", "--mem", "80GiB"), VRAMGC_ALLOC_CONF="keep", VRAMGC_LOG="warn", **{**EAGER, "VRAMGC_REST": "5ms"})
+        run = Run(
+            "endings.py",
+            sim=("--latency", "card", "--mem", "80GiB"),
+            VRAMGC_ALLOC_CONF="keep",
+            VRAMGC_LOG="warn",
+            **{**EAGER, "VRAMGC_REST": "5ms"},
+        )
         self.assertEqual(run.status, 0, run.errors[-2000:])
         self.assertGreaterEqual(len(run.lines), 15)
         for line in run.lines:
             with self.subTest(line["ending"]):
-                self.assertEqual(line["statuses"], {str(line["expected"]): line["count"]}, line["said"][-1500:])
+                self.assertEqual(
+                    line["statuses"], {str(line["expected"]): line["count"]}, line["said"][-1500:]
+                )
                 if line["ending"] != "uncaught_exception":
                     self.assertEqual(line["said"], "")
 

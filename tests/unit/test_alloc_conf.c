@@ -1,5 +1,5 @@
-/* test_alloc_conf.c: which versions get expandable segments, how a version is read, and who wins. The
- * place of PyTorch's library is given by the test. */
+/* test_alloc_conf.c: which versions get expandable segments, how a version is read, and who wins.
+ * The place of PyTorch's library is given by the test. */
 #include "unit.h"
 
 #include "real/objects.h"
@@ -58,11 +58,11 @@ static int end(void **state) {
 }
 
 static void sound_versions(void **state) {
-    static const char *const sound[] = {"2.1.0",       "2.1.2+cu121", "2.5.1+cu124", "2.9.1",
+    static const char *const sound[] = {"2.1.0",        "2.1.2+cu121", "2.5.1+cu124", "2.9.1",
                                         "2.12.1+cu130", "2.14.1",      "2.15.0+cu132"};
-    static const char *const not_sound[] = {"1.12.0", "1.13.1+cu117", "2.0.0", "2.0.1+cu118", "2.13.0",
-                                            "2.13.1", "",             "2",     "2.",          "2.5",
-                                            "v2.5.1", "nonsense",     ".2.5",  "0.1.0"};
+    static const char *const not_sound[] = {
+        "1.12.0", "1.13.1+cu117", "2.0.0", "2.0.1+cu118", "2.13.0",   "2.13.1", "",
+        "2",      "2.",           "2.5",   "v2.5.1",      "nonsense", ".2.5",   "0.1.0"};
     (void)state;
     for (size_t i = 0; i < sizeof sound / sizeof *sound; i++)
         assert_true(alloc_conf_is_sound(sound[i]));
@@ -82,8 +82,13 @@ static void reads_versions(void **state) {
 
 static void refuses_what_is_no_version(void **state) {
     static const char *const contents[] = {
-        "", "\n", "__all__ = ['__version__']\n", "__version__ = \n", "__version__ = ''\n",
-        "my__version__ = '2.5.1'\n", "__version__ = '2.5.1.with.a.tail.that.no.version.ever.had'\n"};
+        "",
+        "\n",
+        "__all__ = ['__version__']\n",
+        "__version__ = \n",
+        "__version__ = ''\n",
+        "my__version__ = '2.5.1'\n",
+        "__version__ = '2.5.1.with.a.tail.that.no.version.ever.had'\n"};
     char version[32] = "before";
     (void)state;
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
@@ -179,10 +184,15 @@ static void a_setting_of_ones_own(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(sound_versions),   TEST(reads_versions), TEST(refuses_what_is_no_version),
-        TEST(nobody_chose),     TEST(left_alone_where_not_known_to_be_sound),
-        TEST(the_program_wins), TEST(an_empty_choice_is_a_choice),
-        TEST(keep),             TEST(a_setting_of_ones_own),
+        TEST(sound_versions),
+        TEST(reads_versions),
+        TEST(refuses_what_is_no_version),
+        TEST(nobody_chose),
+        TEST(left_alone_where_not_known_to_be_sound),
+        TEST(the_program_wins),
+        TEST(an_empty_choice_is_a_choice),
+        TEST(keep),
+        TEST(a_setting_of_ones_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

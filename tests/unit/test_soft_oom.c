@@ -1,5 +1,5 @@
-/* test_soft_oom.c: each case in which a request must not be refused, alone and together with others:
- * the verdict names it, and no combination of them ever becomes safe. */
+/* test_soft_oom.c: each case in which a request must not be refused, alone and together with
+ * others: the verdict names it, and no combination of them ever becomes safe. */
 #include "unit.h"
 
 #include "reclaim/soft_oom.h"
@@ -108,17 +108,16 @@ static void every_verdict_has_its_own_words(void **state) {
     for (int a = 0; a < SOFT_OOM_VERDICTS; a++) {
         assert_string_not_equal(soft_oom_name((enum soft_oom)a), "?");
         for (int b = 0; b < a; b++)
-            assert_string_not_equal(soft_oom_name((enum soft_oom)a), soft_oom_name((enum soft_oom)b));
+            assert_string_not_equal(soft_oom_name((enum soft_oom)a),
+                                    soft_oom_name((enum soft_oom)b));
     }
     assert_string_equal(soft_oom_name(SOFT_OOM_VERDICTS), "?");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_speaks_against_it),
-        cmocka_unit_test(each_alone),
-        cmocka_unit_test(nothing_gains_without_a_gain),
-        cmocka_unit_test(all_combinations),
+        cmocka_unit_test(nothing_speaks_against_it),       cmocka_unit_test(each_alone),
+        cmocka_unit_test(nothing_gains_without_a_gain),    cmocka_unit_test(all_combinations),
         cmocka_unit_test(every_verdict_has_its_own_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 """Above the threshold (VRAMGC_THRESHOLD=50), and before vramgc's own thread looks again (VRAMGC_SAMPLE is long): one refusal, upon
 which PyTorch with max_split_size_mb gives back one block; the thread does the rest, whatever the hysteresis. Then vramgc_reclaim:
 in a program below the threshold nothing is given back until somebody asks."""
+
 import json
 import time
 
@@ -22,13 +23,30 @@ more = take(5.5)
 half = torch.cuda.memory_stats()
 came = vramgc_api.wait_until(lambda: vramgc_api.snapshot().releasable_bytes == 0)
 figures = vramgc_api.snapshot()
-print(json.dumps({"check": "the rest", "ok": came and figures.soft_ooms == 1 and figures.flushes == 1 and
-                  half["num_ooms"] == 0 and half["num_alloc_retries"] == 0,
-                  "seen": [figures.soft_ooms, figures.flushes, figures.reserved_bytes / GIB]}))
+print(
+    json.dumps(
+        {
+            "check": "the rest",
+            "ok": came
+            and figures.soft_ooms == 1
+            and figures.flushes == 1
+            and half["num_ooms"] == 0
+            and half["num_alloc_retries"] == 0,
+            "seen": [figures.soft_ooms, figures.flushes, figures.reserved_bytes / GIB],
+        }
+    )
+)
 
 del more, keep
 time.sleep(1.2)
 flushes = vramgc_api.snapshot().flushes
 answer = vramgc_api.call("vramgc_reclaim", 0)[0]
 came = vramgc_api.wait_until(lambda: vramgc_api.snapshot().flushes > flushes)
-print(json.dumps({"check": "asked", "ok": flushes == 1 and answer == 0 and came and torch.cuda.memory_reserved() == 0}))
+print(
+    json.dumps(
+        {
+            "check": "asked",
+            "ok": flushes == 1 and answer == 0 and came and torch.cuda.memory_reserved() == 0,
+        }
+    )
+)

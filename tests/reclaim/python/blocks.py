@@ -1,4 +1,5 @@
 """Random operations on real tensors: vramgc's table of blocks equals torch.cuda.memory_snapshot() block for block."""
+
 import argparse
 import json
 import random
@@ -16,15 +17,34 @@ def of_torch():
     for segment in torch.cuda.memory_snapshot():
         address = segment["address"]
         for block in segment["blocks"]:
-            rows.append((address, block["size"], segment["address"], segment["total_size"], STATES[block["state"]],
-                         int(segment["is_expandable"]), 0 if segment["is_expandable"] else segment["stream"]))
+            rows.append(
+                (
+                    address,
+                    block["size"],
+                    segment["address"],
+                    segment["total_size"],
+                    STATES[block["state"]],
+                    int(segment["is_expandable"]),
+                    0 if segment["is_expandable"] else segment["stream"],
+                )
+            )
             address += block["size"]
     return sorted(rows)
 
 
 def of_vramgc():
-    return sorted((b.address, b.bytes, b.segment_address, b.segment_bytes, b.state, b.expandable,
-                   0 if b.expandable else b.stream) for b in vramgc_api.blocks())
+    return sorted(
+        (
+            b.address,
+            b.bytes,
+            b.segment_address,
+            b.segment_bytes,
+            b.state,
+            b.expandable,
+            0 if b.expandable else b.stream,
+        )
+        for b in vramgc_api.blocks()
+    )
 
 
 class Worker:
@@ -74,9 +94,13 @@ class Comparison:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--operations", type=int, default=100_000, metavar="N", help="in all (default 100000)")
+    parser.add_argument(
+        "--operations", type=int, default=100_000, metavar="N", help="in all (default 100000)"
+    )
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="default 1")
-    parser.add_argument("--every", type=int, default=1000, metavar="N", help="operations between two comparisons")
+    parser.add_argument(
+        "--every", type=int, default=1000, metavar="N", help="operations between two comparisons"
+    )
     arguments = parser.parse_args()
     comparison = Comparison()
     barrier = threading.Barrier(arguments.threads, action=comparison.compare)
@@ -88,10 +112,24 @@ def main():
     for thread in threads:
         thread.join()
     figures = vramgc_api.snapshot()
-    ok = (comparison.differences == 0 and comparison.checks == count // arguments.every and comparison.pending > 0 and
-          figures.allocated_bytes == torch.cuda.memory_allocated() and figures.reserved_bytes == torch.cuda.memory_reserved())
-    print(json.dumps({"check": f"blocks, {arguments.threads} threads", "ok": ok, **vars(comparison),
-                      "flushes": figures.flushes, "expandable": of_torch()[0][5] if of_torch() else None}))
+    ok = (
+        comparison.differences == 0
+        and comparison.checks == count // arguments.every
+        and comparison.pending > 0
+        and figures.allocated_bytes == torch.cuda.memory_allocated()
+        and figures.reserved_bytes == torch.cuda.memory_reserved()
+    )
+    print(
+        json.dumps(
+            {
+                "check": f"blocks, {arguments.threads} threads",
+                "ok": ok,
+                **vars(comparison),
+                "flushes": figures.flushes,
+                "expandable": of_torch()[0][5] if of_torch() else None,
+            }
+        )
+    )
 
 
 main()

@@ -1,4 +1,5 @@
 """Captures stay valid while another thread frees memory and vramgc, in lowvram, empties the cache again and again."""
+
 import json
 import threading
 import time
@@ -44,5 +45,13 @@ except Exception as exception:  # said below
 done.set()
 thread.join()
 stats = torch.cuda.memory_stats()
-print(json.dumps({"check": "captures", "ok": error is None and vramgc_api.snapshot().flushes >= 5 and stats["num_ooms"] == 0,
-                  "error": error, "flushes": vramgc_api.snapshot().flushes}))
+print(
+    json.dumps(
+        {
+            "check": "captures",
+            "ok": error is None and vramgc_api.snapshot().flushes >= 5 and stats["num_ooms"] == 0,
+            "error": error,
+            "flushes": vramgc_api.snapshot().flushes,
+        }
+    )
+)

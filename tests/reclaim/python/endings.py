@@ -4,6 +4,7 @@ Run by test_python.py. PyTorch is imported once; each ending is a forked child t
 vramgc it is a process of its own. Prints one line of JSON for each ending: how often, which statuses, the slowest, what was
 said on standard error.
 """
+
 import argparse
 import atexit
 import collections
@@ -74,20 +75,24 @@ def uncaught_exception(number):
 
 def exit_in_thread(number):
     """sys.exit in a thread ends the thread only."""
+
     def work():
         fill_cache()
         time.sleep(number * 0.002)
         sys.exit(5)
+
     threading.Thread(target=work).start()
 
 
 def slow_atexit(number):
     """The program's own handlers take time, use the device and let other threads run."""
+
     def handler():
         fill_cache(20)
         time.sleep(0.05)
         fill_cache(20)
         time.sleep(number * 0.002)
+
     atexit.register(handler)
     fill_cache(20)
 
@@ -101,6 +106,7 @@ def daemon_thread(number):
     def work():
         while True:
             time.sleep(0.001)
+
     threading.Thread(target=work, daemon=True).start()
     fill_cache()
     time.sleep(number * 0.002)
@@ -108,10 +114,12 @@ def daemon_thread(number):
 
 def working_threads(number):
     """Threads that go on taking and freeing memory while the main thread has ended."""
+
     def work():
         for _ in range(3):
             fill_cache(10)
             time.sleep(0.01)
+
     for _ in range(3):
         threading.Thread(target=work).start()
     time.sleep(number * 0.001)
@@ -229,7 +237,9 @@ def run_all(function, count, at_a_time, errors):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("endings", nargs="*", default=list(ENDINGS))
-    parser.add_argument("--at-a-time", type=int, default=3, metavar="N", help="children (default 3)")
+    parser.add_argument(
+        "--at-a-time", type=int, default=3, metavar="N", help="children (default 3)"
+    )
     arguments = parser.parse_args()
     for name in arguments.endings or ENDINGS:
         function, count, expected = ENDINGS[name]
@@ -239,7 +249,12 @@ def main():
                 return
             errors.seek(0)
             said = errors.read()
-        print(json.dumps({"ending": name, "count": count, "expected": expected, "said": said, **result}), flush=True)
+        print(
+            json.dumps(
+                {"ending": name, "count": count, "expected": expected, "said": said, **result}
+            ),
+            flush=True,
+        )
 
 
 main()

@@ -1,4 +1,5 @@
 """The functions of include/vramgc.h through ctypes, for the tests."""
+
 import ctypes
 import time
 
@@ -6,14 +7,30 @@ _library = ctypes.CDLL(None, use_errno=True)
 
 
 class Snapshot(ctypes.Structure):
-    NAMES = ("held_bytes", "reserved_bytes", "allocated_bytes", "active_bytes", "inactive_split_bytes", "releasable_bytes",
-             "idle_bytes", "largest_hole_bytes", "segments", "blocks", "reclaims", "refusals", "soft_ooms", "flushes")
+    NAMES = (
+        "held_bytes",
+        "reserved_bytes",
+        "allocated_bytes",
+        "active_bytes",
+        "inactive_split_bytes",
+        "releasable_bytes",
+        "idle_bytes",
+        "largest_hole_bytes",
+        "segments",
+        "blocks",
+        "reclaims",
+        "refusals",
+        "soft_ooms",
+        "flushes",
+    )
     _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_uint64) for name in NAMES]
 
 
 class Block(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("address", "bytes", "segment_address", "segment_bytes", "stream")] + [
-        ("state", ctypes.c_uint32), ("expandable", ctypes.c_uint32)]
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in ("address", "bytes", "segment_address", "segment_bytes", "stream")
+    ] + [("state", ctypes.c_uint32), ("expandable", ctypes.c_uint32)]
 
 
 def snapshot(device=0):
@@ -28,10 +45,13 @@ def blocks(device=0):
     capacity = 0
     while True:
         array = (Block * capacity)()
-        if _library.vramgc_blocks(device, array, ctypes.c_size_t(capacity), ctypes.byref(count)) != 0:
+        if (
+            _library.vramgc_blocks(device, array, ctypes.c_size_t(capacity), ctypes.byref(count))
+            != 0
+        ):
             raise LookupError(f"vramgc_blocks: no device {device}")
         if count.value <= capacity:
-            return array[:count.value]
+            return array[: count.value]
         capacity = count.value + 64
 
 

@@ -1,5 +1,7 @@
 """A program at work under VRAMGC_LOWVRAM=1: idle memory goes back while the main thread computes, sleeps, keeps Python's lock, or
-imports. Then the functions of vramgc.h. Prints one line of JSON for each check: name, ok, and what was seen."""
+imports. Then the functions of vramgc.h. Prints one line of JSON for each check: name, ok, and what was seen.
+"""
+
 import json
 import os
 import random
@@ -31,13 +33,19 @@ def computes():
     deadline = time.monotonic() + 0.5
     while time.monotonic() < deadline:
         sum(range(1000))
-    say("computes", vramgc_api.snapshot().flushes > before and torch.cuda.memory_reserved() < 128 * MIB)
+    say(
+        "computes",
+        vramgc_api.snapshot().flushes > before and torch.cuda.memory_reserved() < 128 * MIB,
+    )
 
 
 def sleeps():
     before = make_idle()
     time.sleep(0.4)
-    say("sleeps", vramgc_api.snapshot().flushes > before and torch.cuda.memory_reserved() < 128 * MIB)
+    say(
+        "sleeps",
+        vramgc_api.snapshot().flushes > before and torch.cuda.memory_reserved() < 128 * MIB,
+    )
 
 
 def keeps_the_lock():
@@ -54,12 +62,15 @@ def keeps_the_lock():
 def imports():
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "slow_module.py"), "w", encoding="ascii") as file:
-            file.write("import time, working_again\nworking_again.flushes = working_again.make_idle()\n"
-                       "deadline = time.monotonic() + 0.5\nwhile time.monotonic() < deadline:\n    sum(range(1000))\n"
-                       "working_again.later = working_again.vramgc_api.snapshot().flushes\n")
+            file.write(
+                "import time, working_again\nworking_again.flushes = working_again.make_idle()\n"
+                "deadline = time.monotonic() + 0.5\nwhile time.monotonic() < deadline:\n    sum(range(1000))\n"
+                "working_again.later = working_again.vramgc_api.snapshot().flushes\n"
+            )
         sys.path.insert(0, folder)
         sys.modules["working_again"] = sys.modules["__main__"]
         import slow_module  # noqa: F401
+
         module = sys.modules["__main__"]
         say("imports", module.later > module.flushes)
 
@@ -70,7 +81,9 @@ def rests():
     seen = []
     for _ in range(15):
         for _ in range(60):
-            live.append(torch.empty(generator.randrange(1, 64 * MIB), dtype=torch.uint8, device="cuda"))
+            live.append(
+                torch.empty(generator.randrange(1, 64 * MIB), dtype=torch.uint8, device="cuda")
+            )
             if len(live) > 12:
                 live.pop(generator.randrange(len(live)))
         vramgc_api.wait_until(lambda: vramgc_api.snapshot().releasable_bytes == 0, 2)
@@ -78,29 +91,55 @@ def rests():
         torch.cuda.empty_cache()
         seen.append(at_rest - torch.cuda.memory_reserved())
     live.clear()
-    say("rests", not any(seen) and vramgc_api.snapshot().reserved_bytes == torch.cuda.memory_reserved(), more=seen)
+    say(
+        "rests",
+        not any(seen) and vramgc_api.snapshot().reserved_bytes == torch.cuda.memory_reserved(),
+        more=seen,
+    )
 
 
 def interface():
     path = os.path.join(tempfile.mkdtemp(), "report.vramgc")
     figures = vramgc_api.snapshot()
-    say("snapshot", figures.reserved_bytes == torch.cuda.memory_reserved() and
-        figures.allocated_bytes == torch.cuda.memory_allocated())
+    say(
+        "snapshot",
+        figures.reserved_bytes == torch.cuda.memory_reserved()
+        and figures.allocated_bytes == torch.cuda.memory_allocated(),
+    )
     wrong = vramgc_api.Snapshot(size=3)
-    say("snapshot refuses another size", vramgc_api.call("vramgc_snapshot", 0, vramgc_api.ctypes.byref(wrong))[0] == -1)
-    say("unknown device", all(vramgc_api.call(name, number, None, 0, None)[0] == -1 for number in (-1, 7, 1000)
-                              for name in ("vramgc_snapshot", "vramgc_blocks", "vramgc_reclaim")))
+    say(
+        "snapshot refuses another size",
+        vramgc_api.call("vramgc_snapshot", 0, vramgc_api.ctypes.byref(wrong))[0] == -1,
+    )
+    say(
+        "unknown device",
+        all(
+            vramgc_api.call(name, number, None, 0, None)[0] == -1
+            for number in (-1, 7, 1000)
+            for name in ("vramgc_snapshot", "vramgc_blocks", "vramgc_reclaim")
+        ),
+    )
     say("version", vramgc_api.call("vramgc_version")[0] >= 100)
     say("mark", vramgc_api.call("vramgc_mark", b"a point")[0] == 0)
     first = vramgc_api.call("vramgc_write_report", path.encode())
     again = vramgc_api.call("vramgc_write_report", path.encode())
     nowhere = vramgc_api.call("vramgc_write_report", b"/nowhere/at/all")
-    say("write_report", first[0] == 0 and again == (-1, 17) and nowhere == (-1, 2) and b"a point" in open(path, "rb").read(),
-        seen=[first, again, nowhere])
+    say(
+        "write_report",
+        first[0] == 0
+        and again == (-1, 17)
+        and nowhere == (-1, 2)
+        and b"a point" in open(path, "rb").read(),
+        seen=[first, again, nowhere],
+    )
 
 
 def at_exit():
-    say("peace", not torch._C._cuda_isCurrentStreamCapturing() and torch.cuda.memory_stats()["num_ooms"] == 0)
+    say(
+        "peace",
+        not torch._C._cuda_isCurrentStreamCapturing()
+        and torch.cuda.memory_stats()["num_ooms"] == 0,
+    )
 
 
 torch.empty(1, device="cuda")
