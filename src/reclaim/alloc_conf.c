@@ -71,7 +71,8 @@ static void say(struct alloc_conf *conf, const char *value, const char *why) {
     text_copy(conf->why, sizeof conf->why, why);
 }
 
-/* Under WSL drivers before R615 say that they can map memory, and then fail to (PyTorch #192330). */
+/* Under WSL drivers before R615 say that they can map memory, and then fail to (PyTorch #192330).
+ */
 static bool is_wsl(void) {
     return access("/dev/dxg", F_OK) == 0;
 }
