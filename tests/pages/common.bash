@@ -12,15 +12,16 @@ setup() {
 # CUDA's major changed with PyTorch 2.11.
 cuda_of() { if [ "$(echo "$1" | cut -d. -f2)" -ge 11 ]; then echo 13; else echo 12; fi; }
 
-# drive VERSION SCRIPT [OPTION-OF-SIMGPU...]: sets status, output, errors, and facts: what the statistics file says. BEHIND: more
+# drive VERSION SCRIPT [OPTION-OF-SIMGPU...]: the script or its file; sets status, output, errors, and facts: what the statistics file says. BEHIND: more
 # to preload.
 drive() {
     local version=$1 script=$2 file=$BATS_TEST_TMPDIR/record.vramgc
+    [ -e "$script" ] || { echo "$script" >"$BATS_TEST_TMPDIR/drive" && script=$BATS_TEST_TMPDIR/drive; }
     shift 2
     rm -f "$file" "$file".*
     status=0
     LD_PRELOAD=$library${BEHIND:+:$BEHIND} VRAMGC_OUT=$file scripts/simgpu --cuda "$(cuda_of "$version")" "$@" -- \
-        "build/c10/$version/c10drive" -c "$script" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
+        "build/c10/$version/c10drive" "$script" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
     output=$(cat "$BATS_TEST_TMPDIR/out")
     errors=$(cat "$BATS_TEST_TMPDIR/err")
     facts=

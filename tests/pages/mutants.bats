@@ -1,0 +1,49 @@
+#!/usr/bin/env bats
+# Takes the care out of the page engine, one piece at a time, and sees tests fail: so each piece is needed, and the tests can fail.
+load common
+
+# caught FILE PATTERN NAME SOURCE OLD NEW: with this change of src/SOURCE the tests of FILE.bats that match the pattern fail.
+caught() {
+    local mutant
+    mutant=$(build/pages/mutant "${@:3}")
+    run env VRAMGC_LIBRARY="$PWD/$mutant" SEEDS=1 bats --filter "$2" "tests/pages/$1.bats"
+    echo "$output"
+    [ "$status" = 1 ]
+    [[ $output == *"not ok"* ]]
+}
+
+@test "the mutants are built right: with nothing changed, a mutant passes" {
+    run env VRAMGC_LIBRARY="$PWD/$(build/pages/mutant)" SEEDS=1 bats tests/pages/in_flight.bats
+    echo "$output"
+    [ "$status" = 0 ]
+}
+
+@test "the GPU is not waited for" {
+    caught in_flight 'four streams' now pages/settle.c \
+        '(whole ? REAL(cuCtxSynchronize)() == CUDA_SUCCESS : wait_for_streams(pages, count))' true
+}
+
+@test "only one stream is waited for" {
+    caught in_flight 'four streams' one-stream pages/settle.c \
+        'for (size_t i = 0; over && i < count; i++)' 'for (size_t i = 0; over && i < 1; i++)'
+}
+
+@test "events are not asked" { caught in_flight 'four streams' events pages/settle.c 'if (all_passed(pages)) {' 'if (true) {'; }
+
+@test "an event on one stream only" {
+    caught in_flight 'four streams' one-event pages/settle.c \
+        'for (size_t i = 0; possible && i < settling->streams; i++)' 'for (size_t i = 0; possible && i < 1; i++)'
+}
+
+@test "pages are picked whether the GPU has finished or not" {
+    caught in_flight 'four streams' tick pages/table.c \
+        'if (!page->idle || page->idle_tick > table->settled_tick)' 'if (!page->idle)'
+}
+
+@test "the device is not let in" {
+    caught in_flight 'one stream' open pages/engine.c 'return filled && open_pages(pages, block);' 'return filled;'
+}
+
+@test "a block that waits for another stream counts as free" {
+    caught in_flight 'four streams' pending record/blocks.c 'if (bytes < 0 && !pending)' 'if (bytes < 0)'
+}
