@@ -20,16 +20,6 @@ static struct {
     atomic_size_t pending;
 } self;
 
-/* Whole numbers: two conversions and a division of doubles would take twice as long. */
-static void mean_of_held_over_live(struct vramgc_device_stats *stats) {
-    uint64_t live = figure_get(&stats->allocated_bytes.current);
-    if (live < MEBIBYTE)
-        return;
-    uint64_t held = figure_get(&stats->held_bytes.current);
-    figure_bump(&stats->held_over_live_sum, (held * 1000 + live / 2) / live);
-    figure_bump(&stats->held_over_live_events, 1);
-}
-
 static void unmatched(void) {
     figure_add(&store_file()->process.unmatched_blocks, 1);
 }
@@ -111,7 +101,7 @@ bool record_block(unsigned index, uint64_t address, int64_t bytes) {
     bool fits = bytes > 0 ? hand_out(device, address, (uint64_t)bytes)
                           : take_back(device, address, pending);
     device_publish_blocks(device);
-    mean_of_held_over_live(&device->out->stats);
+    device_add_to_mean(device);
     lock_give(&device->lock);
     if (UNLIKELY(!fits))
         unmatched();

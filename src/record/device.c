@@ -83,9 +83,9 @@ struct device *device_if_ready(unsigned index) {
  * reserve the addresses of an expandable segment before that: then the runtime knows the device. */
 static bool current_index(int *index) {
     real_cuCtxGetDevice_t of_context = REAL(cuCtxGetDevice);
-    real_cudaGetDevice_t of_runtime = REAL(cudaGetDevice);
     if (of_context && of_context(index) == CUDA_SUCCESS)
         return *index >= 0;
+    real_cudaGetDevice_t of_runtime = REAL(cudaGetDevice); /* looked for only when needed */
     return of_runtime && of_runtime(index) == cudaSuccess && *index >= 0;
 }
 
@@ -118,20 +118,32 @@ void devices_forget(void) {
 void device_publish_blocks(struct device *device) {
     const struct heap_figures *figures = heap_figures(device->heap);
     struct vramgc_device_stats *stats = &device->out->stats;
-    gauge_set(&stats->allocated_bytes, figures->allocated_bytes);
-    gauge_set(&stats->active_bytes, figures->active_bytes);
+    gauge_set(&stats->allocated_bytes, figures->allocated_bytes + device->pool_live_bytes);
+    gauge_set(&stats->active_bytes, figures->active_bytes + device->pool_live_bytes);
     gauge_set(&stats->inactive_split_bytes, figures->inactive_split_bytes);
     gauge_set(&stats->releasable_bytes, figures->releasable_bytes);
     gauge_set(&stats->idle_bytes, figures->idle_bytes);
-    gauge_set(&stats->blocks, figures->blocks);
+    gauge_set(&stats->blocks, figures->blocks + device->pool_blocks);
 }
 
 void device_publish(struct device *device) {
     const struct heap_figures *figures = heap_figures(device->heap);
     struct vramgc_device_stats *stats = &device->out->stats;
-    gauge_set(&stats->reserved_bytes, figures->reserved_bytes);
+    uint64_t kept = device->pool_of_pytorch ? device->pool_idle_bytes : 0;
+    gauge_set(&stats->reserved_bytes, figures->reserved_bytes + device->pool_live_bytes + kept);
     gauge_set(&stats->segments, figures->segments);
     device_publish_blocks(device);
+}
+
+/* Whole numbers: two conversions and a division of doubles would take twice as long. */
+void device_add_to_mean(struct device *device) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t live = figure_get(&stats->allocated_bytes.current);
+    if (live < MEBIBYTE)
+        return;
+    uint64_t held = figure_get(&stats->held_bytes.current);
+    figure_bump(&stats->held_over_live_sum, (held * 1000 + live / 2) / live);
+    figure_bump(&stats->held_over_live_events, 1);
 }
 
 bool device_read_memory(struct device *device) {

@@ -16,7 +16,9 @@ struct device {
     struct heap *heap;
     struct vramgc_device *out;
     uint64_t pool_live_bytes;   /* what PyTorch's allocator has from stream-ordered pools */
-    uint64_t pool_idle_bytes;   /* reserved by those pools beside that, at the latest look */
+    uint64_t pool_blocks;       /* how many blocks that are */
+    bool pool_of_pytorch;       /* it has had any: then the pool is its cache */
+    uint64_t pool_idle_bytes;   /* reserved by pools beside what is allocated from them */
     struct policy_state policy; /* under policy_lock */
     struct lock policy_lock;
     CUcontext context;                /* in which our own thread may ask */
@@ -54,6 +56,9 @@ void device_publish(struct device *device);
 /* The same after a block event, which changes neither what is reserved nor the segments. */
 void device_publish_blocks(struct device *device);
 
+/* Adds a block event to the mean of held over live; the device's lock must be held. */
+void device_add_to_mean(struct device *device);
+
 /* Asks the driver for free and total. False when that failed. */
 bool device_read_memory(struct device *device);
 
@@ -67,9 +72,9 @@ uint64_t device_used_bytes(const struct device *device);
 const struct options *record_options(void);
 struct policy_settings record_policy_settings(void);
 
-/* segment.c: a cudaMalloc of PyTorch's allocator in this thread. Whether it may be answered with out
- * of memory, so that PyTorch empties its cache and asks again; that it is; and whether this is the
- * one that asks again. */
+/* segment.c: a cudaMalloc of PyTorch's allocator in this thread. Whether it may be answered with
+ * out of memory, so that PyTorch empties its cache and asks again; that it is; and whether this is
+ * the one that asks again. */
 bool segment_may_refuse(struct device *device);
 void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason);
 bool segment_refusal_ended(struct device *device, uint64_t bytes);
@@ -81,6 +86,7 @@ void ticker_stop(void);
 
 /* memory.c, vmm.c, blocks.c: drop what is known of a device; lock: open locks in a child. */
 void memory_reset(unsigned device);
+void memory_context_gone(CUcontext context);
 void memory_unlock(void);
 void vmm_reset(unsigned device);
 void vmm_unlock(void);

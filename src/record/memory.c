@@ -16,8 +16,6 @@ static struct {
 
 static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t class) {
     switch (class) {
-    case CLASS_POOL:
-        return &stats->pool_bytes;
     case CLASS_MANAGED:
         return &stats->managed_bytes;
     case CLASS_PINNED:
@@ -34,13 +32,33 @@ static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t
     }
 }
 
+/* What a pool has kept goes to its next allocation, and what is given back to it is kept: either
+ * way it is held until our own thread has looked at the pool. */
+static void count_pool(struct device *device, uint64_t bytes, bool more) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    lock_take(&device->lock);
+    uint64_t kept = device->pool_idle_bytes;
+    uint64_t reused = more ? min_u64(kept, bytes) : 0;
+    __atomic_store_n(&device->pool_idle_bytes, more ? kept - reused : kept + bytes,
+                     __ATOMIC_RELAXED);
+    if (more)
+        gauge_add(&stats->held_bytes, bytes - reused);
+    (more ? gauge_add : gauge_subtract)(&stats->pool_bytes, bytes);
+    device_publish(device);
+    lock_give(&device->lock);
+}
+
 static void count(struct device *device, uint32_t class, uint64_t bytes, bool segment, bool more) {
+    if (class == CLASS_POOL) {
+        count_pool(device, bytes, more);
+        return;
+    }
     void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_add : gauge_subtract;
     struct vramgc_device_stats *stats = &device->out->stats;
     struct vramgc_gauge *gauge = gauge_of(stats, class);
     if (gauge)
         change(gauge, bytes);
-    if (class == CLASS_DEVICE || class == CLASS_POOL)
+    if (class == CLASS_DEVICE)
         change(&stats->held_bytes, bytes);
     if (class == CLASS_DEVICE && !segment)
         change(&stats->other_bytes, bytes);
@@ -52,13 +70,17 @@ static void pool_block(struct device *device, uint64_t bytes, bool more) {
     lock_take(&device->lock);
     if (more) {
         device->pool_live_bytes += bytes;
+        device->pool_blocks++;
+        device->pool_of_pytorch = true;
         figure_bump(&stats->block_allocs, 1);
         figure_bump(&stats->block_alloc_bytes, bytes);
     } else {
         device->pool_live_bytes = minus_u64(device->pool_live_bytes, bytes);
+        device->pool_blocks = minus_u64(device->pool_blocks, 1);
         figure_bump(&stats->block_frees, 1);
     }
     device_publish(device);
+    device_add_to_mean(device);
     lock_give(&device->lock);
 }
 
@@ -84,6 +106,16 @@ static bool opened_again(uint64_t address) {
     return again;
 }
 
+/* Pools and virtual memory belong to the device, not to the context. */
+static uint64_t context_of(enum record_class class) {
+    real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
+    CUcontext context = NULL;
+    if (class == CLASS_POOL || class == CLASS_GRAPH || class == CLASS_ADDRESS ||
+        class == CLASS_PAGED || !get_current || get_current(&context) != CUDA_SUCCESS)
+        return 0;
+    return (uint64_t)(uintptr_t)context;
+}
+
 void record_allocated(enum record_class class, uint64_t address, uint64_t bytes, bool allocator) {
     struct device *device;
     if (!record_ready() || !address || !(device = device_current()))
@@ -92,6 +124,7 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
     bool block = allocator && class == CLASS_POOL;
     struct ledger_entry entry = {.key = address,
                                  .bytes = bytes,
+                                 .context = context_of(class),
                                  .class = class,
                                  .device = (uint16_t)device_index(device),
                                  .flags = segment ? FLAG_SEGMENT
@@ -145,6 +178,7 @@ void record_take(uint64_t address, struct record_taken *taken) {
         return;
     taken->bytes = entry.bytes;
     taken->class = entry.class;
+    taken->context = entry.context;
     taken->device = entry.device;
     taken->segment = entry.flags & FLAG_SEGMENT;
     taken->block = entry.flags & FLAG_BLOCK;
@@ -178,6 +212,7 @@ void record_put_back(const struct record_taken *taken) {
         return;
     struct ledger_entry entry = {.key = taken->address,
                                  .bytes = taken->bytes,
+                                 .context = taken->context,
                                  .class = taken->class,
                                  .device = (uint16_t)taken->device,
                                  .flags = taken->segment ? FLAG_SEGMENT
@@ -232,6 +267,39 @@ void memory_reset(unsigned device) {
     lock_take(&self.lock);
     ledger_sweep(&self.addresses, is_of_device, &device);
     lock_give(&self.lock);
+}
+
+struct leaving {
+    uint64_t context;
+    uint64_t addresses[64];
+    size_t count;
+};
+
+static bool note_leaving(const struct ledger_entry *entry, void *context) {
+    struct leaving *leaving = context;
+    if (entry->context == leaving->context && leaving->count < ARRAY_LENGTH(leaving->addresses))
+        leaving->addresses[leaving->count++] = entry->key;
+    return false;
+}
+
+/* Each as if it had been freed, however often it was opened; a few at a time, for the lock is not
+ * held meanwhile. */
+void memory_context_gone(CUcontext context) {
+    struct leaving leaving = {.context = (uint64_t)(uintptr_t)context};
+    do {
+        leaving.count = 0;
+        lock_take(&self.lock);
+        ledger_sweep(&self.addresses, note_leaving, &leaving);
+        lock_give(&self.lock);
+        for (size_t i = 0; i < leaving.count; i++) {
+            struct record_taken taken;
+            do {
+                record_take(leaving.addresses[i], &taken);
+                if (taken.known) /* else somebody freed it meanwhile */
+                    record_gone(&taken);
+            } while (taken.shared);
+        }
+    } while (leaving.count > 0);
 }
 
 void memory_unlock(void) {

@@ -85,6 +85,16 @@ void check_change(const char *file, int line, struct change expected) {
 #undef COMPARE
 }
 
+int64_t kept_in_pools(void) {
+    struct change books = now();
+    return books.held - books.other - books.pool;
+}
+
+int64_t new_in_pool(size_t bytes) {
+    int64_t kept = kept_in_pools();
+    return (int64_t)bytes > kept ? (int64_t)bytes - kept : 0;
+}
+
 uint64_t calls_of(const char *symbol) {
     const struct vramgc_file *file = check_file();
     for (uint64_t i = 0; file && i < file->hook_count; i++)

@@ -28,6 +28,13 @@ void watch(unsigned device);
 void check_change(const char *file, int line, struct change expected);
 bool check_that(const char *file, int line, bool holds, const char *text);
 
+/* What pools have kept by the books: it is held until vramgc's own thread looks at the pool. For a
+ * process without segments of PyTorch's. */
+int64_t kept_in_pools(void);
+
+/* What an allocation of so many bytes from a pool adds to what is held. */
+int64_t new_in_pool(size_t bytes);
+
 /* How often the hook of that symbol was called. */
 uint64_t calls_of(const char *symbol);
 

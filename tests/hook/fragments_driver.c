@@ -86,20 +86,22 @@ typedef CUresult free_async(CUdeviceptr, CUstream);
 
 static void one_async(allocate_async *allocate, free_async *give_back) {
     CUdeviceptr p = 0;
+    int64_t added = new_in_pool(6 * MIB);
     watch(0);
     OK(allocate(&p, 6 * MIB, NULL));
-    EXPECT(.held = 6 * MIB, .pool = 6 * MIB);
+    EXPECT(.held = added, .pool = 6 * MIB);
     OK(give_back(p, NULL));
-    UNCHANGED();
+    EXPECT(.held = added);
 }
 
 static void one_pool(from_pool *allocate, CUmemoryPool pool) {
     CUdeviceptr p = 0;
+    int64_t added = new_in_pool(7 * MIB);
     watch(0);
     OK(allocate(&p, 7 * MIB, pool, NULL));
-    EXPECT(.held = 7 * MIB, .pool = 7 * MIB);
+    EXPECT(.held = added, .pool = 7 * MIB);
     OK(CALL(cuMemFreeAsync)(p, NULL));
-    UNCHANGED();
+    EXPECT(.held = added);
 }
 
 static void pools(void) {
@@ -354,12 +356,13 @@ static void context(void) {
 
 static void reset(void) {
     CUdeviceptr p = 0;
+    int64_t kept = kept_in_pools();
     watch(0);
     const struct vramgc_file *file = check_file();
     uint64_t resets = file ? file->devices[0].stats.resets : 0;
     OK(CALL(cuMemAlloc_v2)(&p, 9 * MIB));
     OK(CALL(cuDevicePrimaryCtxReset_v2)(0));
-    UNCHANGED();
+    EXPECT(.held = -kept);
     CHECK(file && file->devices[0].stats.resets == resets + 1);
 }
 
