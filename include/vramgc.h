@@ -23,7 +23,8 @@ extern "C" {
 /* The state of one device as vramgc sees it. Fields are added at the end, never changed; the
  * meaning of each figure is that of src/stats.def. */
 struct vramgc_snapshot {
-    size_t size; /* set by the caller to sizeof(struct vramgc_snapshot) */
+    size_t
+        size; /* set by the caller to sizeof(struct vramgc_snapshot); on return: what is filled */
     uint64_t held_bytes, reserved_bytes, allocated_bytes, active_bytes;
     uint64_t inactive_split_bytes, releasable_bytes, idle_bytes, largest_hole_bytes;
     uint64_t segments, blocks, reclaims, refusals, soft_ooms, flushes;
@@ -42,7 +43,8 @@ struct vramgc_block {
 /* The version of the loaded library as VRAMGC_VERSION_NUMBER. */
 VRAMGC_API int vramgc_version(void);
 
-/* Fills *out, which may not be NULL. 0, or -1 when the device or out->size is unknown. */
+/* Fills *out, which may not be NULL, as far as out->size goes; what the library does not know is
+ * left as it was. 0, or -1 when the device is unknown or out->size too small for one figure. */
 VRAMGC_API int vramgc_snapshot(int device, struct vramgc_snapshot *out);
 
 /* Copies up to `capacity` blocks in address order into `out` (may be NULL when capacity is 0) and

@@ -15,6 +15,7 @@ dlsym:
     subq $8, %rsp                   /* keeps the stack aligned for the call */
     .cfi_adjust_cfa_offset 8
     movq 24(%rsp), %rdx             /* the return address: who asks */
+    leaq 8(%rsp), %rcx              /* the name, which may be replaced */
     call hook_dlsym
     addq $8, %rsp
     .cfi_adjust_cfa_offset -8
@@ -38,6 +39,7 @@ dlsym:
     stp x0, x1, [sp, 16]
     mov x29, sp
     mov x2, x30                     /* the return address: who asks */
+    add x3, sp, 24                  /* the name, which may be replaced */
     bl hook_dlsym
     mov x16, x0
     ldp x0, x1, [sp, 16]

@@ -6,8 +6,31 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
     real_cuDevicePrimaryCtxRetain_t real = REAL(cuDevicePrimaryCtxRetain);
     hook_enter(ID_cuDevicePrimaryCtxRetain);
     CUresult result = real ? real(c, d) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         record_thread.context_seen = true;
+        record_primary_context((unsigned)d, *c);
+    }
+    hook_leave();
+    return result;
+}
+
+static bool is_active(CUdevice d) {
+    real_cuDevicePrimaryCtxGetState_t get_state = REAL(cuDevicePrimaryCtxGetState);
+    unsigned flags;
+    int active = 1;
+    return !get_state || get_state(d, &flags, &active) != CUDA_SUCCESS || active;
+}
+
+/* Our own thread must not be in a context that is gone: it stops using it before the call. */
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
+    real_cuDevicePrimaryCtxRelease_v2_t real = REAL(cuDevicePrimaryCtxRelease_v2);
+    hook_enter(ID_cuDevicePrimaryCtxRelease_v2);
+    bool used = record_primary_leave((unsigned)d);
+    CUresult result = real ? real(d) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS && !is_active(d))
+        record_primary_gone((unsigned)d);
+    else if (used)
+        record_primary_stays((unsigned)d);
     hook_leave();
     return result;
 }
@@ -15,9 +38,12 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
     real_cuDevicePrimaryCtxReset_v2_t real = REAL(cuDevicePrimaryCtxReset_v2);
     hook_enter(ID_cuDevicePrimaryCtxReset_v2);
+    bool used = record_primary_leave((unsigned)d);
     CUresult result = real ? real(d) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
         record_reset((unsigned)d);
+    else if (used)
+        record_primary_stays((unsigned)d);
     hook_leave();
     return result;
 }

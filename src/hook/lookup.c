@@ -26,16 +26,38 @@ static bool is_driver(const void *caller) {
            p < atomic_load_explicit(&end, memory_order_relaxed);
 }
 
-void *hook_dlsym(void *handle, const char *name, const void *caller) {
+/* What is looked up instead of a symbol that only we have: it cannot exist, so that the C library
+ * answers, and leaves the error, as it would without us. */
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
+    [ID_##symbol] = #symbol " (no loaded library has it)",
+#define PASS HOOK
+#define NEED(library, result, symbol, parameters, arguments)
+static const char *const absent[REAL_COUNT] = {
+#include "hooks.def"
+};
+#undef HOOK
+#undef PASS
+#undef NEED
+
+/* Many programs ask in this way whether there is a CUDA at all. The real dlsym answers in the end:
+ * for RTLD_DEFAULT it looks at who asks. */
+static void hide_absent(enum real_id id, const void *found, const char **name) {
+    if (found && objects_own(found) && !real_get(id))
+        *name = absent[id];
+}
+
+void *hook_dlsym(void *handle, const char *name, const void *caller, const char **name_slot) {
     if (UNLIKELY(!atomic_load_explicit(&hook_real_dlsym, memory_order_relaxed)))
         atomic_store(&hook_real_dlsym, real_dlsym_address());
-    if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !name)
-        return NULL; /* scope order finds us, or skips us on purpose */
+    if (handle == RTLD_NEXT || !name)
+        return NULL; /* scope order skips us on purpose */
     enum real_id id = real_of_symbol(name);
     if (LIKELY(id == REAL_COUNT) || is_driver(caller))
         return NULL;
+    real_get(id); /* first: a look-up in vain leaves an error behind, which is not the caller's */
     void *found = real_dlsym(handle, name);
-    return found && real_offer(id, found) ? hook_wrapper(id) : NULL;
+    hide_absent(id, found, name_slot);
+    return handle != RTLD_DEFAULT && found && real_offer(id, found) ? hook_wrapper(id) : NULL;
 }
 
 CUresult cuGetProcAddress(const char *name, void **f, int version, cuuint64_t flags) {

@@ -107,6 +107,13 @@ cudaError_t cudaMallocPitch(void **p, size_t *pitch, size_t w, size_t h) {
     ALLOCATE_AS(cudaMallocPitch, CLASS_DEVICE, w * h, *pitch * h, p, pitch, w, h);
 }
 
+/* The pointer is the first thing in what `volume` points to. */
+cudaError_t cudaMalloc3D(struct cudaPitchedPtr *volume, struct cudaExtent e) {
+    void **p = (void **)volume;
+    ALLOCATE_AS(cudaMalloc3D, CLASS_DEVICE, e.width * e.height * e.depth,
+                volume->pitch * e.height * e.depth, volume, e);
+}
+
 cudaError_t cudaMallocManaged(void **p, size_t n, unsigned f) {
     ALLOCATE(cudaMallocManaged, CLASS_MANAGED, n, p, n, f);
 }

@@ -70,6 +70,19 @@ bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity) {
     return search.found;
 }
 
+static int read_changes(struct dl_phdr_info *info, size_t size, void *context) {
+    unsigned long long *changes = context;
+    (void)size;
+    *changes = info->dlpi_adds;
+    return 1;
+}
+
+unsigned long long objects_changes(void) {
+    unsigned long long changes = 0;
+    dl_iterate_phdr(read_changes, &changes);
+    return changes;
+}
+
 struct object_range objects_range(const char *stem) {
     struct search search = {.stem = stem};
     dl_iterate_phdr(visit, &search);

@@ -14,6 +14,9 @@ struct object_range {
 /* The path of the nth loaded object whose file name begins with stem. False: there is none. */
 bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity);
 
+/* How many objects were ever loaded: while it stays the same, nothing new can be found. */
+unsigned long long objects_changes(void);
+
 /* The addresses of the loaded object whose file name begins with stem. */
 struct object_range objects_range(const char *stem);
 

@@ -20,6 +20,17 @@ const struct real_info real_table[REAL_COUNT] = {
 
 _Atomic(void *) real_pointers[REAL_COUNT];
 
+/* Nothing that is loaded later can bring it. */
+#define FOR_EVER (~0ull)
+
+static struct {
+    /* What the library itself has, where another interposer stands between it and us. */
+    _Atomic(void *) beneath[REAL_COUNT];
+    /* objects_changes() when it was last looked for in vain; 0: never. */
+    _Atomic unsigned long long missing[REAL_COUNT];
+    _Atomic unsigned long long looked; /* objects_changes() when all were last looked for */
+} self;
+
 typedef void *(*dlsym_t)(void *, const char *);
 
 /* glibc has had dlsym under several versions; the newest that is there is the one in use. */
@@ -52,40 +63,91 @@ static void *from_object(const char *path, const char *symbol) {
     return is_ours(p) ? NULL : p;
 }
 
-static void *search(enum real_library library, const char *symbol) {
-    static const char *const stem[] = {
-        [CUDART] = "libcudart", [CUDA] = "libcuda.so", [C10] = "libc10.so"};
+static bool take(enum real_id id, void *pointer) {
+    void *known = NULL;
+    return atomic_compare_exchange_strong(&real_pointers[id], &known, pointer) || known == pointer;
+}
+
+static const char *const stems[] = {
+    [CUDART] = "libcudart", [CUDA] = "libcuda.so", [C10] = "libc10.so"};
+
+static void *of_library(enum real_library library, const char *symbol) {
     char path[512];
     void *p = NULL;
-    if (library == CUDART) {
-        p = real_dlsym(RTLD_NEXT, symbol);
-        if (p && !is_ours(p))
-            return p;
-        p = NULL;
-    }
-    for (unsigned nth = 0; !p && objects_path(stem[library], nth, path, sizeof path); nth++)
+    for (unsigned nth = 0; !p && objects_path(stems[library], nth, path, sizeof path); nth++)
         p = from_object(path, symbol);
     return p;
 }
 
+/* Whoever interposes the driver finds the real one with RTLD_NEXT, as we do: that works only where
+ * the driver was linked or opened RTLD_GLOBAL. Elsewhere nobody called that interposer without us,
+ * and it may have nothing to pass the call on to. */
+static bool driver_is_global(void) {
+    struct object_range driver = objects_range(stems[CUDA]);
+    uintptr_t p = (uintptr_t)real_dlsym(RTLD_NEXT, "cuGetErrorName");
+    return p >= driver.start && p < driver.end;
+}
+
+/* What the loader would have bound the caller to without us. */
+static void *next_in_scope(enum real_library library, const char *symbol) {
+    void *p = real_dlsym(RTLD_NEXT, symbol);
+    return !p || is_ours(p) || (library == CUDA && !driver_is_global()) ? NULL : p;
+}
+
+static bool is_loaded(enum real_library library) {
+    return objects_range(stems[library]).end != 0;
+}
+
+static void *search(enum real_id id) {
+    enum real_library library = real_table[id].library;
+    const char *symbol = real_table[id].symbol;
+    void *beneath = of_library(library, symbol);
+    void *next = next_in_scope(library, symbol);
+    if (next && beneath)
+        atomic_store_explicit(&self.beneath[id], beneath, memory_order_release);
+    return next ? next : beneath;
+}
+
+/* The loader is asked again only when something was loaded since: asking waits for the loader's
+ * lock, and replaces the caller's dlerror(). */
 void *real_find(enum real_id id) {
-    void *p = search(real_table[id].library, real_table[id].symbol);
+    unsigned long long changes = objects_changes();
+    unsigned long long missing = atomic_load_explicit(&self.missing[id], memory_order_relaxed);
+    if (missing == FOR_EVER || missing == changes)
+        return NULL;
+    void *p = search(id);
     if (p)
-        real_offer(id, p);
+        take(id, p);
+    else
+        atomic_store_explicit(&self.missing[id],
+                              real_table[id].library == CUDA && is_loaded(CUDA) ? FOR_EVER
+                                                                                : changes,
+                              memory_order_relaxed);
     return atomic_load_explicit(&real_pointers[id], memory_order_acquire);
 }
 
+void real_find_all(void) {
+    unsigned long long changes = objects_changes();
+    if (changes == atomic_load_explicit(&self.looked, memory_order_relaxed))
+        return;
+    for (int id = 0; id < REAL_COUNT; id++)
+        real_get((enum real_id)id);
+    atomic_store_explicit(&self.looked, changes, memory_order_relaxed);
+}
+
+/* Where others interpose, what is found by a handle is the library's own. */
 bool real_offer(enum real_id id, void *pointer) {
-    void *known = NULL;
     if (!pointer || is_ours(pointer))
         return false;
-    return atomic_compare_exchange_strong(&real_pointers[id], &known, pointer) || known == pointer;
+    return take(id, pointer) ||
+           atomic_load_explicit(&self.beneath[id], memory_order_acquire) == pointer;
 }
 
 enum real_id real_of_pointer(const void *pointer) {
     for (int id = 0; pointer && id < REAL_COUNT; id++)
         if (real_table[id].kind != REAL_NEED &&
-            atomic_load_explicit(&real_pointers[id], memory_order_acquire) == pointer)
+            (atomic_load_explicit(&real_pointers[id], memory_order_acquire) == pointer ||
+             atomic_load_explicit(&self.beneath[id], memory_order_acquire) == pointer))
             return (enum real_id)id;
     return REAL_COUNT;
 }

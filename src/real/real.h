@@ -39,7 +39,8 @@ struct real_info {
 extern const struct real_info real_table[REAL_COUNT];
 extern _Atomic(void *) real_pointers[REAL_COUNT];
 
-/* The real function, or NULL when no loaded library has it. Any thread. */
+/* The real function, or NULL when no loaded library has it. Any thread. Waits for the loader only
+ * when it is not known and something was loaded since it was last looked for. */
 void *real_find(enum real_id id);
 
 static inline void *real_get(enum real_id id) {
@@ -50,8 +51,12 @@ static inline void *real_get(enum real_id id) {
 /* The typed real function; may be NULL. */
 #define REAL(symbol) ((real_##symbol##_t)real_get(ID_##symbol))
 
-/* Takes `pointer` as the real function of id if none is known yet. Returns whether it is now the
- * one known. */
+/* Looks for all that are not known, if something was loaded since the last time. For where the
+ * loader may be waited for: then no hook has to. */
+void real_find_all(void);
+
+/* Somebody found `pointer` by name: it is taken as the real function of id if none is known.
+ * Returns whether it is one that is known. May wait for the loader. */
 bool real_offer(enum real_id id, void *pointer);
 
 /* The id whose real function is `pointer`, or REAL_COUNT. */

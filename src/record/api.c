@@ -17,25 +17,33 @@ int vramgc_version(void) {
     return VRAMGC_VERSION_NUMBER;
 }
 
+static struct vramgc_snapshot snapshot_of(const struct vramgc_device_stats *stats) {
+    return (struct vramgc_snapshot){
+        .held_bytes = figure_get(&stats->held_bytes.current),
+        .reserved_bytes = figure_get(&stats->reserved_bytes.current),
+        .allocated_bytes = figure_get(&stats->allocated_bytes.current),
+        .active_bytes = figure_get(&stats->active_bytes.current),
+        .inactive_split_bytes = figure_get(&stats->inactive_split_bytes.current),
+        .releasable_bytes = figure_get(&stats->releasable_bytes.current),
+        .idle_bytes = figure_get(&stats->idle_bytes.current),
+        .largest_hole_bytes = figure_get(&stats->largest_hole_bytes.current),
+        .segments = figure_get(&stats->segments.current),
+        .blocks = figure_get(&stats->blocks.current),
+        .reclaims = figure_get(&stats->reclaims),
+        .refusals = figure_get(&stats->refusals),
+        .soft_ooms = figure_get(&stats->soft_ooms),
+        .flushes = figure_get(&stats->flushes),
+    };
+}
+
+/* A program built with an older or newer header knows fewer or more fields. */
 int vramgc_snapshot(int index, struct vramgc_snapshot *out) {
     struct device *device = known_device(index);
-    if (!device || out->size != sizeof *out)
+    if (!device || out->size < offsetof(struct vramgc_snapshot, reserved_bytes))
         return -1;
-    const struct vramgc_device_stats *stats = &device->out->stats;
-    out->held_bytes = figure_get(&stats->held_bytes.current);
-    out->reserved_bytes = figure_get(&stats->reserved_bytes.current);
-    out->allocated_bytes = figure_get(&stats->allocated_bytes.current);
-    out->active_bytes = figure_get(&stats->active_bytes.current);
-    out->inactive_split_bytes = figure_get(&stats->inactive_split_bytes.current);
-    out->releasable_bytes = figure_get(&stats->releasable_bytes.current);
-    out->idle_bytes = figure_get(&stats->idle_bytes.current);
-    out->largest_hole_bytes = figure_get(&stats->largest_hole_bytes.current);
-    out->segments = figure_get(&stats->segments.current);
-    out->blocks = figure_get(&stats->blocks.current);
-    out->reclaims = figure_get(&stats->reclaims);
-    out->refusals = figure_get(&stats->refusals);
-    out->soft_ooms = figure_get(&stats->soft_ooms);
-    out->flushes = figure_get(&stats->flushes);
+    struct vramgc_snapshot snapshot = snapshot_of(&device->out->stats);
+    snapshot.size = min_u64(out->size, sizeof snapshot);
+    memcpy(out, &snapshot, snapshot.size);
     return 0;
 }
 

@@ -11,7 +11,8 @@
 struct ledger_entry {
     uint64_t key;
     uint64_t bytes;
-    uint64_t link; /* a second key or a count, as the owner likes */
+    uint64_t link;    /* a second key or a count, as the owner likes */
+    uint64_t context; /* with which it goes, or 0 */
     uint32_t class;
     uint16_t device;
     uint16_t flags;

@@ -73,7 +73,8 @@ struct record_taken {
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;
-    uint64_t orphan; /* physical memory: under which name it lives on while it is mapped, or 0 */
+    uint64_t context; /* in which it was made, if it goes with it; else 0 */
+    uint64_t orphan;  /* physical memory: under which name it lives on while it is mapped, or 0 */
 };
 
 void record_take(uint64_t address, struct record_taken *taken);
@@ -139,6 +140,15 @@ bool record_capturing(void);
 
 void record_memory_info(uint64_t free_bytes, uint64_t total_bytes);
 void record_reset(unsigned device);
+
+/* The primary context of a device: which it is; our own thread stops using it, which returns
+ * whether it did; it uses it again; it was released for the last time. */
+void record_primary_context(unsigned device, CUcontext context);
+bool record_primary_leave(unsigned device);
+void record_primary_stays(unsigned device);
+void record_primary_gone(unsigned device);
+
+/* Another context, made with cuCtxCreate, is gone with what was allocated in it. */
 void record_context_gone(CUcontext context);
 void record_unaccounted(void);
 void record_call(enum real_id id);

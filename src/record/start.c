@@ -32,6 +32,9 @@ static struct {
     struct alloc_conf conf;
     bool conf_applied;
     int driver_version;
+    atomic_bool fork_watched;
+    atomic_bool ending;
+    _Atomic(CUcontext) primary[VRAMGC_MAX_DEVICES];
 } self;
 
 const struct options *record_options(void) {
@@ -102,7 +105,16 @@ static bool devices_can_map(void) {
     return count > 0;
 }
 
+static void forked_child(void);
+
+/* Everything of the loader is looked for here, where the program holds no lock of PyTorch's: a hook
+ * that waited for the loader might wait for a constructor that waits for PyTorch. */
 void record_cuda_begins(void) {
+    if (atomic_load(&record_state) == RECORD_INERT)
+        return;
+    real_find_all();
+    if (!atomic_exchange(&self.fork_watched, true))
+        pthread_atfork(NULL, NULL, forked_child);
     bool mappable = devices_can_map(); /* before the lock: none is held across a driver call */
     lock_take(&self.lock);
     read_settings();
@@ -168,6 +180,7 @@ static void describe_choices(struct vramgc_file *file) {
 }
 
 static void forked_child(void) {
+    lock_force_open(&self.lock);
     if (atomic_exchange(&record_state, RECORD_INERT) != RECORD_ON)
         return;
     log_silence();
@@ -179,7 +192,11 @@ static void forked_child(void) {
     vmm_unlock();
     blocks_unlock();
     stacks_unlock();
-    lock_force_open(&self.lock);
+}
+
+static void process_ends(void) {
+    atomic_store(&self.ending, true);
+    ticker_stop();
 }
 
 static void start(void) {
@@ -190,9 +207,10 @@ static void start(void) {
     store_settings(&self.options, self.origins);
     store_open(self.options.out);
     stacks_open((unsigned)self.options.backtrace);
-    pthread_atfork(NULL, NULL, forked_child);
+    if (!atomic_exchange(&self.fork_watched, true)) /* there was no cuInit to be seen */
+        pthread_atfork(NULL, NULL, forked_child);
     /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
-    atexit(ticker_stop);
+    atexit(process_ends);
     if (!ticker_start())
         LOG(LOG_WARN, "no thread could be started: nothing is reclaimed at rest");
     LOG(LOG_INFO, "recording to %s; mode %s (%s); allocator setting %s (%s)", store_path(),
@@ -288,13 +306,45 @@ void record_reset(unsigned index) {
     lock_give(&device->lock);
 }
 
-/* A context made with cuCtxCreate: the device's other memory, the primary context's, stays. */
+void record_primary_context(unsigned index, CUcontext context) {
+    if (index < VRAMGC_MAX_DEVICES)
+        atomic_store(&self.primary[index], context);
+}
+
+bool record_primary_leave(unsigned index) {
+    struct device *device = record_is_on() ? device_if_ready(index) : NULL;
+    CUcontext primary = device ? atomic_load(&self.primary[index]) : NULL;
+    return primary && __atomic_compare_exchange_n(&device->context, &primary, NULL, false,
+                                                  __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+void record_primary_stays(unsigned index) {
+    struct device *device = record_is_on() ? device_if_ready(index) : NULL;
+    CUcontext none = NULL;
+    if (device)
+        __atomic_compare_exchange_n(&device->context, &none, atomic_load(&self.primary[index]),
+                                    false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* The runtime releases its contexts when the program ends; what it held until then is the record.
+ */
+void record_primary_gone(unsigned index) {
+    if (!atomic_load(&self.ending))
+        record_reset(index);
+}
+
+/* The device's other memory, that of the primary context, stays. */
 void record_context_gone(CUcontext context) {
+    if (!record_is_on())
+        return;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = record_is_on() ? device_if_ready(i) : NULL;
-        if (device && __atomic_load_n(&device->context, __ATOMIC_RELAXED) == context)
-            record_reset(i);
+        struct device *device = device_if_ready(i);
+        CUcontext gone = context;
+        if (device)
+            __atomic_compare_exchange_n(&device->context, &gone, NULL, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED);
     }
+    memory_context_gone(context);
 }
 
 void record_unaccounted(void) {

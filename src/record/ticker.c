@@ -348,6 +348,7 @@ static void *ticker(void *unused) {
     relax_capture_mode();
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
+        real_find_all(); /* what was loaded since: here nobody waits for us */
         uint64_t now = clock_ns();
         atomic_store(&self.busy, true);
         if (record_policy_settings().mode == POLICY_FLUSH)

@@ -354,6 +354,46 @@ static void context(void) {
     UNCHANGED();
 }
 
+/* What was allocated in the other context goes with it, as if it had been freed. */
+static void context_with_memory(void) {
+    CUcontext primary = NULL, made = NULL;
+    CUdeviceptr first = 0, p = 0;
+    void *host = NULL;
+    OK(MORE(cuCtxGetCurrent)(&primary));
+    watch(0);
+    OK(CALL(cuMemAlloc_v2)(&first, 2 * MIB));
+    OK(CALL(cuCtxCreate_v2)(&made, 0, 0));
+    for (int i = 0; i < 100; i++)
+        OK(CALL(cuMemAlloc_v2)(&p, 2 * MIB));
+    OK(CALL(cuMemHostAlloc)(&host, 3 * MIB, 0));
+    EXPECT(.held = 202 * MIB, .other = 202 * MIB, .pinned = 3 * MIB);
+    OK(CALL(cuCtxDestroy_v2)(made));
+    EXPECT(.held = 2 * MIB, .other = 2 * MIB);
+    OK(MORE(cuCtxSetCurrent)(primary));
+    OK(CALL(cuMemFree_v2)(first));
+    UNCHANGED();
+}
+
+/* The last release of the primary context ends everything in it; one before that nothing. */
+static void release(void) {
+    CUcontext primary = NULL;
+    CUdeviceptr p = 0;
+    watch(0);
+    const struct vramgc_file *file = check_file();
+    uint64_t resets = file ? file->devices[0].stats.resets : 0;
+    OK(CALL(cuDevicePrimaryCtxRetain)(&primary, 0));
+    OK(CALL(cuDevicePrimaryCtxRetain)(&primary, 0));
+    OK(MORE(cuCtxSetCurrent)(primary));
+    OK(CALL(cuMemAlloc_v2)(&p, 9 * MIB));
+    OK(CALL(cuDevicePrimaryCtxRelease_v2)(0));
+    EXPECT(.held = 9 * MIB, .other = 9 * MIB);
+    CHECK(file && file->devices[0].stats.resets == resets);
+    OK(CALL(cuDevicePrimaryCtxRelease_v2)(0));
+    UNCHANGED();
+    CHECK(file && file->devices[0].stats.resets == resets + 1);
+    CHECK(CALL(cuDevicePrimaryCtxRelease_v2)(0) != CUDA_SUCCESS);
+}
+
 static void reset(void) {
     CUdeviceptr p = 0;
     int64_t kept = kept_in_pools();
@@ -391,7 +431,9 @@ void driver_fragments(void) {
     capture(CALL(cuStreamBeginCapture_v2_ptsz), CALL(cuStreamEndCapture_ptsz));
     unaccounted();
     context();
+    context_with_memory();
     reset();
+    release();
     OK(CALL(cuDevicePrimaryCtxRetain)(&primary, 0));
     OK(MORE(cuCtxSetCurrent)(primary));
     plain();

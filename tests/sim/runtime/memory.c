@@ -35,6 +35,19 @@ cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t 
     return rt_result(cu.cuMemAllocPitch((CUdeviceptr *)pointer, pitch, width, height, 4));
 }
 
+/* Slices one after the other, each of whole rows. */
+cudaError_t cudaMalloc3D(struct cudaPitchedPtr *volume, struct cudaExtent extent) {
+    void *pointer = NULL;
+    size_t pitch = 0;
+    if (!volume)
+        return rt_fail(cudaErrorInvalidValue);
+    cudaError_t result =
+        cudaMallocPitch(&pointer, &pitch, extent.width, extent.height * extent.depth);
+    if (result == cudaSuccess)
+        *volume = (struct cudaPitchedPtr){pointer, pitch, extent.width, extent.height};
+    return result;
+}
+
 cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags) {
     RT_CALL(cu.cuMemAllocManaged((CUdeviceptr *)pointer, size, flags));
 }
