@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@ static struct {
     int file; /* 0: standard error */
     struct file_id file_id;
     uint64_t opened_ns;
+    atomic_uint unread; /* lines left out since the latest one, for nobody reads */
 } self;
 
 void log_open(enum option_log level, const char *file) {
@@ -52,13 +55,48 @@ static void add_start(struct text *text, enum option_log level) {
                 names[level]);
 }
 
+/* A pipe that is full would hold up the caller until somebody reads. When poll says that there is
+ * room, there is room for a line: a pipe has whole pages. */
+static bool has_room(int fd) {
+    struct pollfd file = {.fd = fd, .events = POLLOUT};
+    return poll(&file, 1, 0) != 0;
+}
+
+/* Whoever read standard error may be gone, and the program may be one that SIGPIPE ends: it is kept
+ * from this thread and taken back, unless one was on its way before. */
+static void write_quietly(int fd, const char *line, size_t length) {
+    const struct timespec at_once = {0, 0};
+    sigset_t pipe, before, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    if (write(fd, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+        while (sigtimedwait(&pipe, NULL, &at_once) < 0 && errno == EINTR)
+            continue;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* A line that cannot be written at once is left out; the next one that can says so. */
+static void put(int fd, struct text *text) {
+    if (!has_room(fd)) {
+        atomic_fetch_add(&self.unread, 1);
+        return;
+    }
+    unsigned unread = atomic_exchange(&self.unread, 0);
+    if (unread)
+        text_format(text, " (%u messages before were left out: nobody read)", unread);
+    text->data[text->length] = '\n'; /* over the final zero byte */
+    write_quietly(fd, text->data, text->length + 1);
+}
+
 void log_write(enum option_log level, atomic_uint *count, const char *format, ...) {
     unsigned number = atomic_fetch_add(count, 1) + 1;
     if (number > MESSAGES_OF_ONE_KIND && level != LOG_DEBUG)
         return;
     int saved_errno = errno;
     char line[LINE_BYTES];
-    struct text text = text_in(line, sizeof line - 1);
+    struct text text = TEXT_IN(line);
     add_start(&text, level);
     va_list arguments;
     va_start(arguments, format);
@@ -68,9 +106,7 @@ void log_write(enum option_log level, atomic_uint *count, const char *format, ..
         text.length = min_u64(text.length + (uint64_t)wanted, text.capacity - 1);
     if (number == MESSAGES_OF_ONE_KIND && level != LOG_DEBUG)
         text_add(&text, " (further messages of this kind are left out)");
-    line[text.length++] = '\n';
     bool to_file = self.file > 0 && file_is(self.file, self.file_id);
-    ssize_t written = write(to_file ? self.file : STDERR_FILENO, line, text.length);
-    (void)written; /* nobody could be told */
+    put(to_file ? self.file : STDERR_FILENO, &text);
     errno = saved_errno;
 }
