@@ -105,6 +105,34 @@ $(HOOK)/c10_blocks: $(HOOK)/c10_blocks.o $(HOOK)/check.o $(HOOK_C10) $(HOOK_RUNT
 	@echo "  LINK $@"
 	@$(CC) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath-link,build/sim/driver
 
+# --- what a review found: tests/hook/review.bats ---
+
+$(HOOK)/libreview_constructor.so: HOOK_REVIEW := -DCONSTRUCTOR
+$(HOOK)/libreview_constructor.so: tests/hook/review_loader.c
+$(HOOK)/libreview_interposer.so: HOOK_REVIEW := -DINTERPOSER
+$(HOOK)/libreview_interposer.so: tests/hook/review_interposer.c
+$(HOOK)/libreview_%.so: tests/hook/hook.mk | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) $(HOOK_REVIEW) -shared -o $@ $(filter %.c,$^) -ldl
+
+$(HOOK)/review_loader: $(HOOK)/review_loader.o $(HOOK)/check.o $(HOOK_C10) $(HOOK_RUNTIME_13) $(HOOK_DRIVER)
+	@$(CC) -rdynamic -Wl,--no-as-needed -o $@ $^ -lpthread
+
+$(HOOK)/review_visible: $(HOOK)/review_visible.o $(HOOK)/check.o
+	@$(CC) -rdynamic -o $@ $^ -ldl
+
+$(HOOK)/review_snapshot: $(HOOK)/review_snapshot.o $(HOOK)/check.o $(HOOK_RUNTIME_13)
+	@$(CC) -o $@ $^ -Wl,-rpath-link,build/sim/driver
+
+$(HOOK)/review_interposer-linked: tests/hook/review_interposer.c $(HOOK)/check.o $(HOOK_DRIVER)
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DLINKED -o $@ $^ -ldl
+
+$(HOOK)/review_interposer-opened: tests/hook/review_interposer.c $(HOOK)/check.o
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -o $@ $^ -ldl
+
+HOOK_REVIEWS := $(addprefix $(HOOK)/,libreview_constructor.so libreview_interposer.so review_loader review_visible \
+    review_snapshot review_interposer-linked review_interposer-opened)
+
 # --- for tests/e2e/lifetime.bats and store.bats ---
 
 $(HOOK)/peek: $(HOOK)/peek.o
@@ -148,12 +176,12 @@ hook-asan: build/asan/stress
 	$(call HOOK_RUN,asan,60000)
 
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices c10_blocks libno_thread.so use peek libfail.so)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices c10_blocks libno_thread.so use peek libfail.so) $(HOOK_REVIEWS)
 
 e2e-check: hook build/libvramgc.so sim
 
 hook-check: hook build/libvramgc.so sim
-	@bats tests/hook/hook.bats
+	@bats tests/hook/hook.bats tests/hook/review.bats
 	@$(MAKE) --no-print-directory hook-stress hook-tsan hook-asan
 
 -include $(wildcard $(HOOK)/*.d $(HOOK)/direct/*.d)

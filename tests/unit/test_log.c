@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/test_log.XXXXXX";
@@ -130,9 +132,88 @@ static void no_file(void **state) {
     assert_non_null(strstr(content("errors"), "missing/log"));
 }
 
+/* Standard error is a pipe; its reading end is returned. */
+static int errors_to_pipe(int *saved) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    *saved = dup(STDERR_FILENO);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    close(ends[1]);
+    return ends[0];
+}
+
+static void errors_back(int saved) {
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    close(saved);
+}
+
+/* SIGPIPE would end this program. */
+static void a_reader_that_is_gone(void **state) {
+    sigset_t signals;
+    int saved;
+    (void)state;
+    log_open(LOG_WARN, "");
+    close(errors_to_pipe(&saved));
+    signal(SIGPIPE, SIG_DFL);
+    errno = 77;
+    LOG(LOG_WARN, "to nobody");
+    int error = errno;
+    errors_back(saved);
+    assert_int_equal(error, 77);
+    sigpending(&signals);
+    assert_false(sigismember(&signals, SIGPIPE));
+    pthread_sigmask(SIG_BLOCK, NULL, &signals);
+    assert_false(sigismember(&signals, SIGPIPE));
+}
+
+/* One that was on its way to the program, which has blocked it, stays. */
+static void a_signal_of_the_program(void **state) {
+    sigset_t signals, before;
+    int saved;
+    (void)state;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &signals, &before);
+    raise(SIGPIPE);
+    close(errors_to_pipe(&saved));
+    LOG(LOG_WARN, "to nobody");
+    errors_back(saved);
+    sigpending(&signals);
+    assert_true(sigismember(&signals, SIGPIPE));
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    assert_int_equal(sigtimedwait(&signals, NULL, &(struct timespec){0}), SIGPIPE);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Waiting for a reader would hang here; alarm ends this program then. */
+static void a_reader_that_does_not_read(void **state) {
+    static char text[1 << 17];
+    int saved, reader;
+    (void)state;
+    log_open(LOG_DEBUG, "");
+    reader = errors_to_pipe(&saved);
+    alarm(20);
+    for (int i = 0; i < 1000; i++)
+        LOG(LOG_DEBUG, "%0500d", i);
+    ssize_t first = read(reader, text, sizeof text);
+    LOG(LOG_DEBUG, "read again");
+    alarm(0);
+    assert_true(first > 0 && first < 1000 * 500);
+    ssize_t rest = read(reader, text, sizeof text - 1);
+    text[rest > 0 ? rest : 0] = 0;
+    errors_back(saved);
+    close(reader);
+    assert_non_null(strstr(text, "read again ("));
+    assert_non_null(strstr(text, " messages before were left out: nobody read)\n"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_file),
+        cmocka_unit_test(a_reader_that_is_gone),
+        cmocka_unit_test(a_signal_of_the_program),
+        cmocka_unit_test(a_reader_that_does_not_read),
         cmocka_unit_test(levels),
         cmocka_unit_test(of_one_kind),
         cmocka_unit_test(long_lines),
