@@ -113,12 +113,14 @@ enum vramgc_refusal_cause {
     VRAMGC_REFUSAL_CAUSES
 };
 
-/* One allocation that the driver refused. */
+/* One allocation that the driver refused. In an expandable segment PyTorch asks page by page: then
+ * the request is one page and the cause unknown until the block it was for has come, or an error of
+ * PyTorch's; from then on the request is the block. */
 struct vramgc_refusal {
     uint64_t sequence;
     uint64_t time_ns;
     uint64_t request_bytes;
-    uint64_t free_bytes; /* of the device, at that moment */
+    uint64_t free_bytes; /* of the device, before pages were taken for the same block */
     uint64_t idle_bytes; /* whole idle pages in PyTorch's segments */
     uint64_t largest_hole_bytes;
     uint64_t allocated_bytes;

@@ -59,7 +59,7 @@ void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, size_t a
     real__ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE_t real =
         REAL(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE);
     if (is_cuda(device))
-        record_out_of_memory(index_of(device));
+        record_out_of_memory(index_of(device), (uint64_t)bytes);
     if (real)
         real(bytes, allocated, reserved, device);
 }
@@ -69,7 +69,7 @@ void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t 
     real__ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE_t real =
         REAL(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE);
     if (is_cuda(device))
-        record_out_of_memory(index_of(device));
+        record_out_of_memory(index_of(device), (uint64_t)bytes);
     if (real)
         real(bytes, allocated, reserved, device);
 }

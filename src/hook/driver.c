@@ -3,11 +3,13 @@
  * directly. What a runtime hook of the same thread records is not recorded again. */
 #include "hook/hook.h"
 
+/* Tells the record how an allocation ended. Page-locked and managed memory live with the host: a
+ * refusal of those says nothing about the device. */
 static void note(enum real_id id, enum record_class class, CUresult result, uint64_t address,
                  uint64_t bytes) {
     if (result == CUDA_SUCCESS)
         record_allocated(class, address, bytes, false);
-    else if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    else if (result == CUDA_ERROR_OUT_OF_MEMORY && class != CLASS_PINNED && class != CLASS_MANAGED)
         record_refused(id, bytes);
     else
         record_call_failed(id);

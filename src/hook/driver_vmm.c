@@ -45,8 +45,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
         result = real(h, n, d, f);
     if (outermost && result == CUDA_SUCCESS)
         record_created(*h, n, d, allocator);
+    else if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY && allocator)
+        record_page_refused(n);
     else if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
         record_refused(ID_cuMemCreate, n);
+    else if (outermost)
+        record_call_failed(ID_cuMemCreate);
     hook_leave();
     return result;
 }

@@ -3,12 +3,13 @@
  * answered with out of memory on purpose (see record/segment.c). */
 #include "hook/hook.h"
 
-/* Tells the record how an allocation ended. */
+/* Tells the record how an allocation ended. Page-locked and managed memory live with the host: a
+ * refusal of those says nothing about the device. */
 static void note(enum real_id id, enum record_class class, cudaError_t result, const void *pointer,
                  uint64_t bytes, bool allocator) {
     if (result == cudaSuccess)
         record_allocated(class, (uint64_t)(uintptr_t)pointer, bytes, allocator);
-    else if (result == cudaErrorMemoryAllocation)
+    else if (result == cudaErrorMemoryAllocation && class != CLASS_PINNED && class != CLASS_MANAGED)
         record_refused(id, bytes);
     else
         record_call_failed(id);

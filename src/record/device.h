@@ -79,6 +79,11 @@ bool segment_may_refuse(struct device *device);
 void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason);
 bool segment_refusal_ended(struct device *device, uint64_t bytes);
 
+/* refusal.c, on the thread that was refused pages of an expandable segment: another page was asked
+ * for; and the block they were for has come or has not. */
+void refusal_page_asked(struct device *device);
+void refusal_block_ends(uint64_t bytes, bool granted);
+
 /* ticker.c */
 bool ticker_start(void);
 void ticker_kick(void);

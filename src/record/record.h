@@ -24,7 +24,7 @@ enum record_class {
     CLASS_COUNT
 };
 
-enum { RECORD_MAX_EVENTS = 64 };
+enum { RECORD_MAX_EVENTS = 64, RECORD_MAX_REFUSALS = 4 };
 
 /* What the calls of one thread have told so far. PyTorch's allocator makes certain calls right
  * before others, on the same thread; that is how the invisible becomes visible. */
@@ -42,7 +42,12 @@ struct record_thread {
     uint64_t refused_reserved_bytes;
     uint64_t refused_used_bytes;
     uint32_t refused_reason;
-    struct vramgc_refusal *refusal; /* the driver refused, and the caller may ask again */
+    /* The driver refused, and the caller may ask again: sequences of the entries in the file. */
+    uint64_t refusals[RECORD_MAX_REFUSALS];
+    unsigned refusal_count;
+    bool refused_page;          /* those were for pages of one block of an expandable segment */
+    bool asked_again;           /* and after the latest of them another page was asked for */
+    uint64_t pages_ahead_bytes; /* made for an expandable segment and not mapped yet */
 };
 
 extern THREAD_LOCAL struct record_thread record_thread;
@@ -81,9 +86,13 @@ void record_take(uint64_t address, struct record_taken *taken);
 void record_put_back(const struct record_taken *taken);
 void record_gone(const struct record_taken *taken);
 
-/* The driver refused for lack of memory; and the caller asked again and got it. */
+/* The driver refused for lack of device memory; and the caller asked again and got it. */
 void record_refused(enum real_id id, uint64_t bytes);
 void record_granted(uint64_t bytes);
+
+/* The driver refused PyTorch's allocator a page of an expandable segment. Which block it was for
+ * shows when that block, or an out-of-memory error, comes on the same thread. */
+void record_page_refused(uint64_t bytes);
 
 /* Whether this cudaMalloc is to be answered with out of memory, so that PyTorch's allocator empties
  * its cache and asks again. allocator: as above; for others never, but a reclaim that is due is
@@ -127,7 +136,7 @@ void record_driver_call(void);
 /* Blocks of PyTorch's allocator: bytes > 0 handed out, < 0 given back. The hot path. False (mode
  * compact): no memory can be had for the block; it must not reach its user. */
 bool record_block(unsigned device, uint64_t address, int64_t bytes);
-void record_out_of_memory(unsigned device);
+void record_out_of_memory(unsigned device, uint64_t bytes); /* the request that failed */
 
 /* Calls of PyTorch's allocator that explain its blocks. */
 void record_stream_asked(uint64_t stream, bool capturing);

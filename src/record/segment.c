@@ -5,7 +5,6 @@
 #include "reclaim/soft_oom.h"
 #include "record/device.h"
 #include "record/record.h"
-#include "record/stacks.h"
 
 static atomic_bool broken; /* a refusal of ours once became a real error */
 
@@ -147,7 +146,10 @@ static void leave_to_ticker(struct device *device, enum soft_oom verdict) {
 }
 
 static void count_retry(struct device *device, uint64_t bytes) {
-    const struct vramgc_refusal *refusal = record_thread.refusal;
+    const struct record_thread *thread = &record_thread;
+    if (!thread->refusal_count || thread->refused_page)
+        return;
+    const struct vramgc_refusal *refusal = store_refusal_at(thread->refusals[0]);
     if (refusal && refusal->request_bytes == bytes)
         figure_add(&device->out->stats.alloc_retries, 1);
 }
@@ -191,54 +193,12 @@ bool record_refuse_segment(bool allocator, uint64_t bytes) {
     return refuse(device, allocator, bytes);
 }
 
-void record_out_of_memory(unsigned index) {
+void record_out_of_memory(unsigned index, uint64_t bytes) {
     struct device *device = record_is_on() ? device_at(index) : NULL;
     if (!device)
         return;
+    refusal_block_ends(bytes, false);
     figure_add(&device->out->stats.ooms, 1);
     if (record_thread.refused_bytes) /* the allocator did not ask again */
         refusal_failed("became an out-of-memory error of the program");
-}
-
-/* Free and idle bytes together would have been enough: memory was there, but in pieces. */
-static uint32_t cause_of(const struct vramgc_refusal *refusal) {
-    if (!refusal->free_bytes && !refusal->idle_bytes)
-        return VRAMGC_REFUSAL_UNKNOWN;
-    return refusal->free_bytes + refusal->idle_bytes >= refusal->request_bytes
-               ? VRAMGC_REFUSAL_FRAGMENTED
-               : VRAMGC_REFUSAL_FULL;
-}
-
-void record_refused(enum real_id id, uint64_t bytes) {
-    struct device *device = record_ready() ? device_current() : NULL;
-    if (!device)
-        return;
-    struct vramgc_device_stats *stats = &device->out->stats;
-    if (!record_capturing())
-        device_read_memory(device);
-    struct vramgc_refusal refusal = {
-        .request_bytes = bytes,
-        .free_bytes = atomic_load(&device->free_bytes),
-        .idle_bytes = figure_get(&stats->idle_bytes.current),
-        .largest_hole_bytes = figure_get(&stats->largest_hole_bytes.current),
-        .allocated_bytes = figure_get(&stats->allocated_bytes.current),
-        .reserved_bytes = figure_get(&stats->reserved_bytes.current),
-        .device = device_index(device),
-        .hook = (uint32_t)id,
-        .stack = stacks_note(0),
-    };
-    refusal.cause = cause_of(&refusal);
-    record_thread.refusal = store_refusal(&refusal);
-    figure_add(&stats->refusals, 1);
-    figure_add(&stats->driver_calls, 1);
-    record_call_failed(id);
-}
-
-void record_granted(uint64_t bytes) {
-    struct vramgc_refusal *refusal = record_thread.refusal;
-    if (!refusal)
-        return;
-    record_thread.refusal = NULL;
-    if (refusal->request_bytes == bytes)
-        __atomic_store_n(&refusal->granted, 1, __ATOMIC_RELAXED);
 }

@@ -36,6 +36,12 @@ static void count(const struct ledger_entry *physical, bool more) {
         change(&stats->other_bytes, physical->bytes);
 }
 
+/* PyTorch makes all pages that a block needs before it maps the first, on one thread. */
+static void take_from_ahead(uint64_t bytes) {
+    uint64_t *ahead = &record_thread.pages_ahead_bytes;
+    *ahead = minus_u64(*ahead, bytes);
+}
+
 void record_driver_call(void) {
     struct device *device = record_ready() ? device_current() : NULL;
     if (device)
@@ -141,7 +147,12 @@ void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *
     if (!device)
         return;
     figure_add(&device->out->stats.driver_calls, 1);
-    record_granted(bytes);
+    if (allocator) {
+        refusal_page_asked(device);
+        record_thread.pages_ahead_bytes += bytes;
+    } else {
+        record_granted(bytes);
+    }
     stacks_note(bytes);
     add_handle(handle, bytes, device_index(device), allocator ? FLAG_ALLOCATOR : 0);
     if (allocator)
@@ -239,6 +250,8 @@ struct record_taken record_release_begin(uint64_t handle) {
     }
     lock_give(&self.lock);
     taken.segment = gone;
+    if (gone && taken.class & FLAG_ALLOCATOR)
+        take_from_ahead(taken.bytes);
     if (gone)
         count(&entry, false);
     return taken;
@@ -309,6 +322,7 @@ void record_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
     lock_give(&self.lock);
     if (learn)
         count(&learnt, true);
+    take_from_ahead(bytes);
     record_driver_call();
     change_pages(address, bytes, true);
 }

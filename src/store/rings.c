@@ -13,6 +13,12 @@ static uint64_t claim(uint64_t *written, uint64_t capacity) {
     return index;
 }
 
+/* Nobody takes the entry for valid while it is written: not as the one before it either. */
+static void begin(uint64_t *sequence) {
+    __atomic_store_n(sequence, 0, __ATOMIC_RELAXED);
+    atomic_thread_fence(memory_order_release);
+}
+
 static void complete(uint64_t *sequence, uint64_t index) {
     __atomic_store_n(sequence, index + 1, __ATOMIC_RELEASE);
 }
@@ -21,27 +27,39 @@ void store_action(const struct vramgc_action *action) {
     struct vramgc_file *file = store_file();
     uint64_t index = claim(&file->actions_written, VRAMGC_MAX_ACTIONS);
     struct vramgc_action *slot = &file->actions[index % VRAMGC_MAX_ACTIONS];
-    *slot = *action;
-    if (!slot->time_ns)
-        slot->time_ns = store_age_ns();
+    struct vramgc_action entry = *action;
+    entry.sequence = 0;
+    if (!entry.time_ns)
+        entry.time_ns = store_age_ns();
+    begin(&slot->sequence);
+    *slot = entry;
     complete(&slot->sequence, index);
 }
 
-struct vramgc_refusal *store_refusal(const struct vramgc_refusal *refusal) {
+uint64_t store_refusal(const struct vramgc_refusal *refusal) {
     struct vramgc_file *file = store_file();
     uint64_t index = claim(&file->refusals_written, VRAMGC_MAX_REFUSALS);
     struct vramgc_refusal *slot = &file->refusals[index % VRAMGC_MAX_REFUSALS];
-    *slot = *refusal;
-    if (!slot->time_ns)
-        slot->time_ns = store_age_ns();
+    struct vramgc_refusal entry = *refusal;
+    entry.sequence = 0;
+    if (!entry.time_ns)
+        entry.time_ns = store_age_ns();
+    begin(&slot->sequence);
+    *slot = entry;
     complete(&slot->sequence, index);
-    return slot;
+    return index + 1;
+}
+
+struct vramgc_refusal *store_refusal_at(uint64_t sequence) {
+    struct vramgc_refusal *slot = &store_file()->refusals[(sequence - 1) % VRAMGC_MAX_REFUSALS];
+    return __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE) == sequence ? slot : NULL;
 }
 
 void store_mark(const char *label) {
     struct vramgc_file *file = store_file();
     uint64_t index = claim(&file->marks_written, VRAMGC_MAX_MARKS);
     struct vramgc_mark *slot = &file->marks[index % VRAMGC_MAX_MARKS];
+    begin(&slot->sequence);
     slot->time_ns = store_age_ns();
     text_copy(slot->label, sizeof slot->label, label);
     complete(&slot->sequence, index);

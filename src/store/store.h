@@ -37,10 +37,13 @@ struct vramgc_device *store_device(unsigned index);
 void store_settings(const struct options *options, const enum option_origin *origins);
 
 /* These copy the entry, giving it its sequence and, where it is zero, its time_ns. The refusal's
- * slot is returned so that `granted` can be set later; it is never NULL. */
+ * sequence is returned so that its outcome can be added later. */
 void store_action(const struct vramgc_action *action);
-struct vramgc_refusal *store_refusal(const struct vramgc_refusal *refusal);
+uint64_t store_refusal(const struct vramgc_refusal *refusal);
 void store_mark(const char *label);
+
+/* The entry with that sequence; NULL when a later one has taken its place. */
+struct vramgc_refusal *store_refusal_at(uint64_t sequence);
 
 /* Adds a point to the device's timeline if its step has passed. For one thread only. */
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns);

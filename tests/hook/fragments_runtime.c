@@ -88,6 +88,20 @@ static void host(void) {
     free(own);
 }
 
+/* What the host has not says nothing about the device. */
+static void host_is_full(void) {
+    void *p = NULL;
+    const struct vramgc_file *file = check_file();
+    uint64_t refusals = file ? file->devices[0].stats.refusals : 0;
+    size_t too_much = (size_t)1 << 60;
+    watch(0);
+    CHECK(CALL(cudaMallocHost)(&p, too_much) == cudaErrorMemoryAllocation);
+    CHECK(CALL(cudaHostAlloc)(&p, too_much, cudaHostAllocDefault) == cudaErrorMemoryAllocation);
+    CHECK(CALL(cudaMallocManaged)(&p, too_much, cudaMemAttachGlobal) == cudaErrorMemoryAllocation);
+    UNCHANGED();
+    CHECK(file && file->devices[0].stats.refusals == refusals);
+}
+
 typedef cudaError_t allocate_async(void **, size_t, cudaStream_t);
 typedef cudaError_t free_async(void *, cudaStream_t);
 
@@ -254,6 +268,7 @@ void runtime_fragments(void) {
     volume();
     managed();
     host();
+    host_is_full();
     async();
     pools();
     memory_info();

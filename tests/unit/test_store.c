@@ -141,12 +141,50 @@ static void refusals(void **state) {
     struct vramgc_refusal refusal = {.request_bytes = 99};
     uint64_t before = store_file()->refusals_written;
     (void)state;
-    struct vramgc_refusal *slot = store_refusal(&refusal);
+    uint64_t sequence = store_refusal(&refusal);
+    struct vramgc_refusal *slot = store_refusal_at(sequence);
     assert_ptr_equal(slot, &store_file()->refusals[before]);
     assert_int_equal(slot->request_bytes, 99);
     assert_int_equal(slot->sequence, before + 1);
     slot->granted = 1;
     assert_int_equal(store_file()->refusals[before].granted, 1);
+    for (int i = 0; i < VRAMGC_MAX_REFUSALS; i++)
+        store_refusal(&refusal);
+    assert_null(store_refusal_at(sequence)); /* another has its place */
+}
+
+#define ROUNDS (2000u * VRAMGC_MAX_ACTIONS)
+
+static void *write_actions(void *done) {
+    uint64_t first = store_file()->actions_written;
+    for (uint64_t i = first; i < first + ROUNDS; i++) {
+        struct vramgc_action action = {.took_ns = i + 1, .request_bytes = i + 1};
+        store_action(&action);
+    }
+    atomic_store((atomic_bool *)done, true);
+    return NULL;
+}
+
+/* Whoever finds the same sequence before and after has seen that entry and no other. */
+static void nobody_sees_half_an_entry(void **state) {
+    atomic_bool done = false;
+    pthread_t writer;
+    (void)state;
+    assert_int_equal(pthread_create(&writer, NULL, write_actions, &done), 0);
+    for (size_t i = 0; !atomic_load(&done); i++) {
+        const struct vramgc_action *slot = &store_file()->actions[i % VRAMGC_MAX_ACTIONS];
+        uint64_t sequence = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
+        uint64_t took = figure_get(&slot->took_ns);
+        uint64_t request = figure_get(&slot->request_bytes);
+        atomic_thread_fence(memory_order_acquire);
+        if (!sequence || !took || __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) != sequence)
+            continue;
+        if (sequence <= VRAMGC_MAX_ACTIONS + 10)
+            continue; /* of the tests before */
+        assert_int_equal(took, sequence);
+        assert_int_equal(request, sequence);
+    }
+    pthread_join(writer, NULL);
 }
 
 static void marks(void **state) {
@@ -236,10 +274,13 @@ static void abandoned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_file_by_wish), cmocka_unit_test(opened),  cmocka_unit_test(gauges),
-        cmocka_unit_test(gauges_of_many),  cmocka_unit_test(devices), cmocka_unit_test(actions),
-        cmocka_unit_test(refusals),        cmocka_unit_test(marks),   cmocka_unit_test(settings),
-        cmocka_unit_test(samples),         cmocka_unit_test(saved),   cmocka_unit_test(abandoned),
+        cmocka_unit_test(no_file_by_wish), cmocka_unit_test(opened),
+        cmocka_unit_test(gauges),          cmocka_unit_test(gauges_of_many),
+        cmocka_unit_test(devices),         cmocka_unit_test(actions),
+        cmocka_unit_test(refusals),        cmocka_unit_test(nobody_sees_half_an_entry),
+        cmocka_unit_test(marks),           cmocka_unit_test(settings),
+        cmocka_unit_test(samples),         cmocka_unit_test(saved),
+        cmocka_unit_test(abandoned),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,98 @@
+/* refusal.c: allocations that the driver itself refused: what was free then, why it was refused,
+ * and whether the caller asked again and got it. It must not guess: an expandable segment asks for
+ * a block page by page, so what such a refusal means is known only when the block has come or not.
+ */
+#include "record/device.h"
+#include "record/record.h"
+#include "record/stacks.h"
+
+/* Free and idle bytes together would have been enough: memory was there, but in pieces. */
+static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_bytes) {
+    if (!refusal->free_bytes && !refusal->idle_bytes)
+        return VRAMGC_REFUSAL_UNKNOWN;
+    return refusal->free_bytes + refusal->idle_bytes >= wanted_bytes ? VRAMGC_REFUSAL_FRAGMENTED
+                                                                     : VRAMGC_REFUSAL_FULL;
+}
+
+static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    if (!record_capturing())
+        device_read_memory(device);
+    return (struct vramgc_refusal){
+        .request_bytes = bytes,
+        .free_bytes = atomic_load(&device->free_bytes),
+        .idle_bytes = figure_get(&stats->idle_bytes.current),
+        .largest_hole_bytes = figure_get(&stats->largest_hole_bytes.current),
+        .allocated_bytes = figure_get(&stats->allocated_bytes.current),
+        .reserved_bytes = figure_get(&stats->reserved_bytes.current),
+        .device = device_index(device),
+        .hook = (uint32_t)id,
+        .stack = stacks_note(0),
+    };
+}
+
+static void file(struct device *device, const struct vramgc_refusal *refusal, bool of_page) {
+    struct record_thread *thread = &record_thread;
+    if (!of_page || !thread->refused_page || thread->refusal_count == RECORD_MAX_REFUSALS)
+        thread->refusal_count = 0;
+    thread->refusals[thread->refusal_count++] = store_refusal(refusal);
+    thread->refused_page = of_page;
+    thread->asked_again = false;
+    figure_add(&device->out->stats.refusals, 1);
+    figure_add(&device->out->stats.driver_calls, 1);
+    record_call_failed((enum real_id)refusal->hook);
+}
+
+void record_refused(enum real_id id, uint64_t bytes) {
+    struct device *device = record_ready() ? device_current() : NULL;
+    if (!device)
+        return;
+    struct vramgc_refusal refusal = describe(device, id, bytes);
+    refusal.cause = cause_of(&refusal, bytes);
+    file(device, &refusal, false);
+}
+
+void record_granted(uint64_t bytes) {
+    struct record_thread *thread = &record_thread;
+    if (LIKELY(!thread->refusal_count) || thread->refused_page)
+        return;
+    thread->refusal_count = 0;
+    struct vramgc_refusal *refusal = store_refusal_at(thread->refusals[0]);
+    if (refusal && refusal->request_bytes == bytes)
+        __atomic_store_n(&refusal->granted, 1, __ATOMIC_RELAXED);
+}
+
+void refusal_page_asked(struct device *device) {
+    struct record_thread *thread = &record_thread;
+    if (LIKELY(!thread->refusal_count) || !thread->refused_page || thread->asked_again)
+        return;
+    thread->asked_again = true;
+    figure_add(&device->out->stats.alloc_retries, 1);
+}
+
+/* The pages that were made for the same block before count as free: they go back now. */
+void record_page_refused(uint64_t bytes) {
+    struct device *device = record_ready() ? device_current() : NULL;
+    if (!device)
+        return;
+    refusal_page_asked(device);
+    struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
+    refusal.free_bytes += record_thread.pages_ahead_bytes;
+    file(device, &refusal, true);
+}
+
+void refusal_block_ends(uint64_t bytes, bool granted) {
+    struct record_thread *thread = &record_thread;
+    if (!thread->refused_page)
+        return;
+    for (unsigned i = 0; i < thread->refusal_count; i++) {
+        struct vramgc_refusal *refusal = store_refusal_at(thread->refusals[i]);
+        if (!refusal)
+            continue;
+        figure_set(&refusal->request_bytes, bytes);
+        __atomic_store_n(&refusal->granted, granted, __ATOMIC_RELAXED);
+        __atomic_store_n(&refusal->cause, cause_of(refusal, bytes), __ATOMIC_RELEASE);
+    }
+    thread->refusal_count = 0;
+    thread->refused_page = false;
+}
