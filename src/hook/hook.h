@@ -6,6 +6,7 @@
 
 #include "real/objects.h"
 #include "real/real.h"
+#include "real/runtimes.h"
 #include "record/record.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -26,6 +27,12 @@
 
 /* Whether the code that called the current wrapper belongs to PyTorch's caching allocator. */
 #define FROM_ALLOCATOR() objects_in_allocator(__builtin_return_address(0))
+
+/* In a wrapper of the runtime: the typed real function of the runtime that the caller of the
+ * wrapper, or `caller`, is linked with; may be NULL. */
+#define RUNTIME_OF(caller, symbol)                                                                 \
+    ((real_##symbol##_t)runtimes_choose(ID_##symbol, caller, real_get(ID_##symbol)))
+#define RUNTIME(symbol) RUNTIME_OF(__builtin_return_address(0), symbol)
 
 /* Counts the call. Whether this is the outermost hook of the thread. Every hook_enter is followed
  * by a hook_leave. */

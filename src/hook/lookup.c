@@ -83,7 +83,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **f, int version, cuuint64_t
  * no status: one more register than it reads does no harm. */
 cudaError_t cudaGetDriverEntryPoint(const char *name, void **f, unsigned long long flags,
                                     enum cudaDriverEntryPointQueryResult *status) {
-    real_cudaGetDriverEntryPoint_t real = REAL(cudaGetDriverEntryPoint);
+    real_cudaGetDriverEntryPoint_t real = RUNTIME(cudaGetDriverEntryPoint);
     record_call(ID_cudaGetDriverEntryPoint);
     cudaError_t result = real ? real(name, f, flags, status) : MISSING_CUDART;
     if (result == cudaSuccess && f)
@@ -94,7 +94,7 @@ cudaError_t cudaGetDriverEntryPoint(const char *name, void **f, unsigned long lo
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned version,
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *status) {
-    real_cudaGetDriverEntryPointByVersion_t real = REAL(cudaGetDriverEntryPointByVersion);
+    real_cudaGetDriverEntryPointByVersion_t real = RUNTIME(cudaGetDriverEntryPointByVersion);
     record_call(ID_cudaGetDriverEntryPointByVersion);
     cudaError_t result = real ? real(name, f, version, flags, status) : MISSING_CUDART;
     if (result == cudaSuccess && f)

@@ -17,8 +17,8 @@ static void note(enum real_id id, enum record_class class, cudaError_t result, c
 
 /* Memory that is only kept for PyTorch goes to whoever needs device memory now. The runtime
  * remembers the refusal for whoever asks for its latest error: nobody shall hear of it. */
-static bool rescue(enum record_class class, uint64_t bytes) {
-    real_cudaGetLastError_t forget = REAL(cudaGetLastError);
+static bool rescue(enum record_class class, uint64_t bytes, const void *caller) {
+    real_cudaGetLastError_t forget = RUNTIME_OF(caller, cudaGetLastError);
     bool rescued = (class == CLASS_DEVICE || class == CLASS_POOL) && forget && record_rescue(bytes);
     if (rescued)
         forget();
@@ -26,7 +26,7 @@ static bool rescue(enum record_class class, uint64_t bytes) {
 }
 
 cudaError_t cudaMalloc(void **p, size_t n) {
-    real_cudaMalloc_t real = REAL(cudaMalloc);
+    real_cudaMalloc_t real = RUNTIME(cudaMalloc);
     bool outermost = hook_enter(ID_cudaMalloc);
     bool allocator = outermost && FROM_ALLOCATOR();
     /* Without its cache PyTorch does not ask first, and makes no blocks. */
@@ -39,7 +39,8 @@ cudaError_t cudaMalloc(void **p, size_t n) {
         result = cudaErrorMemoryAllocation;
     } else if (real) {
         result = real(p, n);
-        if (outermost && result == cudaErrorMemoryAllocation && rescue(CLASS_DEVICE, n))
+        if (outermost && result == cudaErrorMemoryAllocation &&
+            rescue(CLASS_DEVICE, n, __builtin_return_address(0)))
             result = real(p, n);
         if (outermost)
             note(ID_cudaMalloc, CLASS_DEVICE, result, result == cudaSuccess ? *p : NULL, n,
@@ -53,7 +54,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
 
 /* The record is taken out before the call: the driver may give the address out again at once. */
 cudaError_t cudaFree(void *p) {
-    real_cudaFree_t real = REAL(cudaFree);
+    real_cudaFree_t real = RUNTIME(cudaFree);
     bool outermost = hook_enter(ID_cudaFree);
     struct record_taken taken = {0};
     if (outermost)
@@ -74,10 +75,11 @@ cudaError_t cudaFree(void *p) {
 /* asked: what the caller asked for; got: what it costs. What the caller points to is looked at only
  * on success: on an error it may be anything. */
 #define ALLOCATE_AS(symbol, class, asked, got, ...)                                                \
-    real_##symbol##_t real = REAL(symbol);                                                         \
+    real_##symbol##_t real = RUNTIME(symbol);                                                      \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
-    if (outermost && result == cudaErrorMemoryAllocation && rescue(class, asked))                  \
+    if (outermost && result == cudaErrorMemoryAllocation &&                                        \
+        rescue(class, asked, __builtin_return_address(0)))                                         \
         result = real(__VA_ARGS__);                                                                \
     if (outermost)                                                                                 \
         note(ID_##symbol, class, result, result == cudaSuccess ? *p : NULL,                        \
@@ -88,7 +90,7 @@ cudaError_t cudaFree(void *p) {
 #define ALLOCATE(symbol, class, bytes, ...) ALLOCATE_AS(symbol, class, bytes, bytes, __VA_ARGS__)
 
 #define RELEASE(symbol, ...)                                                                       \
-    real_##symbol##_t real = REAL(symbol);                                                         \
+    real_##symbol##_t real = RUNTIME(symbol);                                                      \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     struct record_taken taken = {0};                                                               \
     if (outermost)                                                                                 \
@@ -132,7 +134,7 @@ cudaError_t cudaFreeHost(void *p) {
 }
 
 cudaError_t cudaHostRegister(void *p, size_t n, unsigned f) {
-    real_cudaHostRegister_t real = REAL(cudaHostRegister);
+    real_cudaHostRegister_t real = RUNTIME(cudaHostRegister);
     bool outermost = hook_enter(ID_cudaHostRegister);
     cudaError_t result = real ? real(p, n, f) : MISSING_CUDART;
     if (outermost && result == cudaSuccess)
@@ -170,7 +172,7 @@ cudaError_t cudaFreeAsync_ptsz(void *p, cudaStream_t s) {
 }
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
-    real_cudaMemGetInfo_t real = REAL(cudaMemGetInfo);
+    real_cudaMemGetInfo_t real = RUNTIME(cudaMemGetInfo);
     bool outermost = hook_enter(ID_cudaMemGetInfo);
     cudaError_t result = real ? real(free, total) : MISSING_CUDART;
     if (outermost && result == cudaSuccess && free && total) {
@@ -182,7 +184,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
 }
 
 cudaError_t cudaDeviceReset(void) {
-    real_cudaDeviceReset_t real = REAL(cudaDeviceReset);
+    real_cudaDeviceReset_t real = RUNTIME(cudaDeviceReset);
     hook_enter(ID_cudaDeviceReset);
     cudaError_t result = real ? real() : MISSING_CUDART; /* the driver hook sees which device */
     hook_leave();

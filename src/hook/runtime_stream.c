@@ -4,7 +4,7 @@
 #include "hook/hook.h"
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *c) {
-    real_cudaStreamIsCapturing_t real = REAL(cudaStreamIsCapturing);
+    real_cudaStreamIsCapturing_t real = RUNTIME(cudaStreamIsCapturing);
     cudaError_t result = real ? real(s, c) : MISSING_CUDART;
     record_call(ID_cudaStreamIsCapturing);
     if (result == cudaSuccess && FROM_ALLOCATOR())
@@ -14,7 +14,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *
 
 /* The capture counts as begun before it is: PyTorch too sets its mark first. */
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode m) {
-    real_cudaStreamBeginCapture_t real = REAL(cudaStreamBeginCapture);
+    real_cudaStreamBeginCapture_t real = RUNTIME(cudaStreamBeginCapture);
     bool outermost = hook_enter(ID_cudaStreamBeginCapture);
     if (outermost)
         record_capture_begin();
@@ -26,7 +26,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode m)
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
-    real_cudaStreamEndCapture_t real = REAL(cudaStreamEndCapture);
+    real_cudaStreamEndCapture_t real = RUNTIME(cudaStreamEndCapture);
     bool outermost = hook_enter(ID_cudaStreamEndCapture);
     cudaError_t result = real ? real(s, g) : MISSING_CUDART;
     if (outermost)
@@ -36,7 +36,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
-    real_cudaStreamDestroy_t real = REAL(cudaStreamDestroy);
+    real_cudaStreamDestroy_t real = RUNTIME(cudaStreamDestroy);
     hook_enter(ID_cudaStreamDestroy);
     record_stream_gone((uint64_t)(uintptr_t)s); /* before: it must not be asked afterwards */
     cudaError_t result = real ? real(s) : MISSING_CUDART;
@@ -45,7 +45,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
-    real_cudaEventRecord_t real = REAL(cudaEventRecord);
+    real_cudaEventRecord_t real = RUNTIME(cudaEventRecord);
     cudaError_t result = real ? real(e, s) : MISSING_CUDART;
     if (result == cudaSuccess && record_is_on() && FROM_ALLOCATOR())
         record_event((uint64_t)(uintptr_t)e);
@@ -53,7 +53,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) {
-    real_cudaEventRecordWithFlags_t real = REAL(cudaEventRecordWithFlags);
+    real_cudaEventRecordWithFlags_t real = RUNTIME(cudaEventRecordWithFlags);
     cudaError_t result = real ? real(e, s, f) : MISSING_CUDART;
     if (result == cudaSuccess && record_is_on() && FROM_ALLOCATOR())
         record_event((uint64_t)(uintptr_t)e);
@@ -61,7 +61,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) 
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t e) {
-    real_cudaEventQuery_t real = REAL(cudaEventQuery);
+    real_cudaEventQuery_t real = RUNTIME(cudaEventQuery);
     cudaError_t result = real ? real(e) : MISSING_CUDART;
     if (result == cudaSuccess)
         record_event_done((uint64_t)(uintptr_t)e);
@@ -69,7 +69,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
-    real_cudaEventSynchronize_t real = REAL(cudaEventSynchronize);
+    real_cudaEventSynchronize_t real = RUNTIME(cudaEventSynchronize);
     cudaError_t result = real ? real(e) : MISSING_CUDART;
     if (result == cudaSuccess)
         record_event_done((uint64_t)(uintptr_t)e);

@@ -21,10 +21,12 @@ void *hook_for_pointer(void *pointer) {
     return id < REAL_COUNT ? wrappers[id] : pointer;
 }
 
+#define REAL_CUDART RUNTIME
+#define REAL_CUDA   REAL
 #define HOOK(library, result, symbol, parameters, arguments)
 #define PASS(library, result, symbol, parameters, arguments)                                       \
     result symbol parameters {                                                                     \
-        real_##symbol##_t real = REAL(symbol);                                                     \
+        real_##symbol##_t real = REAL_##library(symbol);                                           \
         if (hook_enter(ID_##symbol))                                                               \
             record_unaccounted();                                                                  \
         result r = real ? real arguments : MISSING_##library;                                      \

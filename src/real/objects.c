@@ -89,6 +89,86 @@ struct object_range objects_range(const char *stem) {
     return search.range;
 }
 
+static int visit_inside(struct dl_phdr_info *info, size_t size, void *context) {
+    struct search *search = context;
+    struct object_range range = range_of(info);
+    uintptr_t address = (uintptr_t)search->address;
+    (void)size;
+    if (address < range.start || address >= range.end)
+        return 0;
+    search->found = has_stem(info->dlpi_name, search->stem);
+    return 1;
+}
+
+bool objects_inside(const void *address, const char *stem) {
+    struct search search = {.stem = stem, .address = address};
+    dl_iterate_phdr(visit_inside, &search);
+    return search.found;
+}
+
+struct linking {
+    uintptr_t address;
+    const char *stem;
+    const char *needed; /* the name, in the object's own string table */
+    struct object_link *link;
+    bool found;
+};
+
+static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *info) {
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            return (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    return NULL;
+}
+
+/* The name of kind `tag` (DT_NEEDED, DT_SONAME) that begins with stem. The loader has made the
+ * table's address absolute in most objects. */
+static const char *dynamic_name(const struct dl_phdr_info *info, ElfW(Sxword) tag,
+                                const char *stem) {
+    const ElfW(Dyn) *dynamic = dynamic_of(info), *d;
+    uintptr_t strings = 0;
+    for (d = dynamic; d && d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_STRTAB)
+            strings = d->d_un.d_ptr;
+    if (strings && strings < info->dlpi_addr)
+        strings += info->dlpi_addr;
+    for (d = dynamic; strings && d->d_tag != DT_NULL; d++)
+        if (d->d_tag == tag && has_stem((const char *)(strings + d->d_un.d_val), stem))
+            return (const char *)(strings + d->d_un.d_val);
+    return NULL;
+}
+
+static int visit_caller(struct dl_phdr_info *info, size_t size, void *context) {
+    struct linking *linking = context;
+    struct object_range range = range_of(info);
+    (void)size;
+    if (linking->address < range.start || linking->address >= range.end)
+        return 0;
+    linking->found = true;
+    linking->link->object = range;
+    linking->needed = dynamic_name(info, DT_NEEDED, linking->stem);
+    return 1;
+}
+
+static int visit_needed(struct dl_phdr_info *info, size_t size, void *context) {
+    struct linking *linking = context;
+    const char *name = dynamic_name(info, DT_SONAME, linking->stem);
+    (void)size;
+    if (!name || strcmp(name, linking->needed) != 0)
+        return 0;
+    linking->link->needed = range_of(info);
+    text_copy(linking->link->needed_path, sizeof linking->link->needed_path, info->dlpi_name);
+    return 1;
+}
+
+bool objects_link(const void *address, const char *stem, struct object_link *link) {
+    struct linking linking = {.address = (uintptr_t)address, .stem = stem, .link = link};
+    dl_iterate_phdr(visit_caller, &linking);
+    if (linking.needed)
+        dl_iterate_phdr(visit_needed, &linking);
+    return linking.found;
+}
+
 bool objects_own(const void *address) {
     if (!atomic_load_explicit(&self.own_end, memory_order_acquire)) {
         struct search search = {.address = (const void *)(uintptr_t)objects_own};

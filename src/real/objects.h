@@ -20,6 +20,20 @@ unsigned long long objects_changes(void);
 /* The addresses of the loaded object whose file name begins with stem. */
 struct object_range objects_range(const char *stem);
 
+/* Whether the address lies in a loaded object whose file name begins with stem. */
+bool objects_inside(const void *address, const char *stem);
+
+/* An object and the one that it was linked with. */
+struct object_link {
+    struct object_range object, needed; /* needed all zero: it was linked with none, or it is not
+                                           loaded */
+    char needed_path[512];
+};
+
+/* Finds the object that holds the address, and the loaded object whose name begins with stem that
+ * it needs. False, with *link unchanged: the address belongs to no object. */
+bool objects_link(const void *address, const char *stem, struct object_link *link);
+
 /* Whether the address lies in libvramgc.so itself. */
 bool objects_own(const void *address);
 

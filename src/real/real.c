@@ -57,7 +57,7 @@ static bool is_ours(const void *p) {
     return p && objects_own(p);
 }
 
-static void *from_object(const char *path, const char *symbol) {
+void *real_in_object(const char *path, const char *symbol) {
     void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
     void *p = handle ? real_dlsym(handle, symbol) : NULL;
     return is_ours(p) ? NULL : p;
@@ -75,7 +75,7 @@ static void *of_library(enum real_library library, const char *symbol) {
     char path[512];
     void *p = NULL;
     for (unsigned nth = 0; !p && objects_path(stems[library], nth, path, sizeof path); nth++)
-        p = from_object(path, symbol);
+        p = real_in_object(path, symbol);
     return p;
 }
 
@@ -103,7 +103,7 @@ static void *search(enum real_id id) {
     const char *symbol = real_table[id].symbol;
     void *beneath = of_library(library, symbol);
     void *next = next_in_scope(library, symbol);
-    if (next && beneath)
+    if (next && beneath && !objects_inside(next, stems[library]))
         atomic_store_explicit(&self.beneath[id], beneath, memory_order_release);
     return next ? next : beneath;
 }
@@ -141,6 +141,11 @@ bool real_offer(enum real_id id, void *pointer) {
         return false;
     return take(id, pointer) ||
            atomic_load_explicit(&self.beneath[id], memory_order_acquire) == pointer;
+}
+
+void *real_beneath(enum real_id id) {
+    void *p = atomic_load_explicit(&self.beneath[id], memory_order_acquire);
+    return p ? p : atomic_load_explicit(&real_pointers[id], memory_order_acquire);
 }
 
 enum real_id real_of_pointer(const void *pointer) {

@@ -48,6 +48,13 @@ static inline void *real_get(enum real_id id) {
     return LIKELY(p != NULL) ? p : real_find(id);
 }
 
+/* The function of exactly this loaded object, or NULL. May wait for the loader. */
+void *real_in_object(const char *path, const char *symbol);
+
+/* What the library itself has, should another interposer stand between us and it; NULL while
+ * real_get has not found any. */
+void *real_beneath(enum real_id id);
+
 /* The typed real function; may be NULL. */
 #define REAL(symbol) ((real_##symbol##_t)real_get(ID_##symbol))
 

@@ -44,10 +44,6 @@ device() {
     device "$hook/routes" local "$hook/libclient-13.so"
 }
 
-@test "two runtimes in one process: each is counted once" {
-    device "$hook/routes" local "$hook/libclient-13.so" "$hook/libclient-12.so" "$hook/libclient-13.so"
-}
-
 @test "dlopen and dlsym of the runtime of CUDA 11, 12 or 13 is counted once" {
     device "$hook/routes" dlsym libcudart.so.11.0
     rm "$VRAMGC_OUT"

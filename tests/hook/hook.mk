@@ -130,8 +130,19 @@ $(HOOK)/review_interposer-linked: tests/hook/review_interposer.c $(HOOK)/check.o
 $(HOOK)/review_interposer-opened: tests/hook/review_interposer.c $(HOOK)/check.o
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -o $@ $^ -ldl
 
+$(HOOK)/review_runtimes: $(HOOK)/review_runtimes.o $(HOOK)/check.o
+	@$(CC) -rdynamic -o $@ $^ -ldl
+
+$(HOOK)/libreview_client-11.so: $(HOOK_RUNTIME_11)
+$(HOOK)/libreview_client-12.so: $(HOOK_RUNTIME_12)
+$(HOOK)/libreview_client-13.so: $(HOOK_RUNTIME_13)
+$(HOOK)/libreview_client-%.so: tests/hook/review_runtimes.c tests/hook/hook.mk | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DCLIENT -shared -o $@ $(filter-out %.mk,$^)
+
 HOOK_REVIEWS := $(addprefix $(HOOK)/,libreview_constructor.so libreview_interposer.so review_loader review_visible \
-    review_snapshot review_interposer-linked review_interposer-opened)
+    review_snapshot review_interposer-linked review_interposer-opened review_runtimes \
+    libreview_client-11.so libreview_client-12.so libreview_client-13.so)
 
 # --- for tests/e2e/lifetime.bats and store.bats ---
 

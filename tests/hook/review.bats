@@ -6,7 +6,7 @@ setup() {
     hook=$root/build/hook
     export VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc
     unset "${!SIMGPU_@}" 2>/dev/null || true
-    path=$root/build/sim/driver:$root/build/sim/rt13:$hook/c10
+    path=$root/build/sim/driver:$root/build/sim/rt11:$root/build/sim/rt12:$root/build/sim/rt13:$hook/c10
 }
 
 # passes PRELOAD COMMAND...: with vramgc in front, then PRELOAD, without a thread of vramgc's own.
@@ -37,4 +37,8 @@ passes() {
 
 @test "a snapshot for a program that knows fewer fields, or more" {
     passes "" "$hook/review_snapshot"
+}
+
+@test "two or three runtimes: each library's calls go to its own" {
+    passes "" "$hook/review_runtimes" "$hook"/libreview_client-{12,11,13}.so
 }
