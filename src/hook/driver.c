@@ -50,7 +50,7 @@ static bool rescue(enum record_class class, uint64_t bytes) {
     hook_leave();                                                                                  \
     return result
 
-#define STREAM_ORDERED() (record_capturing() ? CLASS_GRAPH : CLASS_POOL)
+#define STREAM_ORDERED(stream) (record_captured(stream) ? CLASS_GRAPH : CLASS_POOL)
 
 CUresult cuInit(unsigned f) {
     real_cuInit_t real = REAL(cuInit);
@@ -105,19 +105,19 @@ CUresult cuMemHostUnregister(void *p) {
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s) {
-    ALLOCATE(cuMemAllocAsync, STREAM_ORDERED(), n, p, n, s);
+    ALLOCATE(cuMemAllocAsync, STREAM_ORDERED(STREAM(s)), n, p, n, s);
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *p, size_t n, CUstream s) {
-    ALLOCATE(cuMemAllocAsync_ptsz, STREAM_ORDERED(), n, p, n, s);
+    ALLOCATE(cuMemAllocAsync_ptsz, STREAM_ORDERED(STREAM_PTSZ(s)), n, p, n, s);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t n, CUmemoryPool q, CUstream s) {
-    ALLOCATE(cuMemAllocFromPoolAsync, STREAM_ORDERED(), n, p, n, q, s);
+    ALLOCATE(cuMemAllocFromPoolAsync, STREAM_ORDERED(STREAM(s)), n, p, n, q, s);
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *p, size_t n, CUmemoryPool q, CUstream s) {
-    ALLOCATE(cuMemAllocFromPoolAsync_ptsz, STREAM_ORDERED(), n, p, n, q, s);
+    ALLOCATE(cuMemAllocFromPoolAsync_ptsz, STREAM_ORDERED(STREAM_PTSZ(s)), n, p, n, q, s);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s) {

@@ -70,46 +70,52 @@ CUresult cuCtxDestroy_v2(CUcontext c) {
 
 CUresult cuStreamDestroy_v2(CUstream s) {
     real_cuStreamDestroy_v2_t real = REAL(cuStreamDestroy_v2);
-    if (hook_enter(ID_cuStreamDestroy_v2))
-        record_stream_gone((uint64_t)(uintptr_t)s);
+    bool outermost = hook_enter(ID_cuStreamDestroy_v2);
+    if (outermost)
+        record_stream_gone(STREAM(s));
     CUresult result = real ? real(s) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS)
+        record_capture_end(STREAM(s));
     hook_leave();
     return result;
 }
 
 static CUresult begin(enum real_id id, real_cuStreamBeginCapture_v2_t real, CUstream s,
-                      CUstreamCaptureMode m) {
+                      CUstreamCaptureMode m, uint64_t stream) {
     bool outermost = hook_enter(id);
-    if (outermost)
-        record_capture_begin();
+    bool added = outermost && record_capture_begin(stream);
     CUresult result = real ? real(s, m) : MISSING_CUDA;
-    if (outermost && result != CUDA_SUCCESS)
-        record_capture_end();
+    if (added && result != CUDA_SUCCESS)
+        record_capture_end(stream);
     hook_leave();
     return result;
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode m) {
-    return begin(ID_cuStreamBeginCapture_v2, REAL(cuStreamBeginCapture_v2), s, m);
+    return begin(ID_cuStreamBeginCapture_v2, REAL(cuStreamBeginCapture_v2), s, m, STREAM(s));
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream s, CUstreamCaptureMode m) {
-    return begin(ID_cuStreamBeginCapture_v2_ptsz, REAL(cuStreamBeginCapture_v2_ptsz), s, m);
+    return begin(ID_cuStreamBeginCapture_v2_ptsz, REAL(cuStreamBeginCapture_v2_ptsz), s, m,
+                 STREAM_PTSZ(s));
 }
 
-static CUresult end(enum real_id id, real_cuStreamEndCapture_t real, CUstream s, CUgraph *g) {
+static CUresult end(enum real_id id, real_cuStreamEndCapture_t real, CUstream s, CUgraph *g,
+                    uint64_t stream) {
     bool outermost = hook_enter(id);
     CUresult result = real ? real(s, g) : MISSING_CUDA;
-    if (outermost)
-        record_capture_end();
+    if (outermost && result == CUDA_SUCCESS)
+        record_capture_end(stream);
+    else if (outermost)
+        record_capture_end_failed(stream);
     hook_leave();
     return result;
 }
 
 CUresult cuStreamEndCapture(CUstream s, CUgraph *g) {
-    return end(ID_cuStreamEndCapture, REAL(cuStreamEndCapture), s, g);
+    return end(ID_cuStreamEndCapture, REAL(cuStreamEndCapture), s, g, STREAM(s));
 }
 
 CUresult cuStreamEndCapture_ptsz(CUstream s, CUgraph *g) {
-    return end(ID_cuStreamEndCapture_ptsz, REAL(cuStreamEndCapture_ptsz), s, g);
+    return end(ID_cuStreamEndCapture_ptsz, REAL(cuStreamEndCapture_ptsz), s, g, STREAM_PTSZ(s));
 }

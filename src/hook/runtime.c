@@ -104,7 +104,7 @@ cudaError_t cudaFree(void *p) {
     return result
 
 /* During a capture a stream-ordered allocation becomes a node of the graph. */
-#define STREAM_ORDERED() (record_capturing() ? CLASS_GRAPH : CLASS_POOL)
+#define STREAM_ORDERED(stream) (record_captured(stream) ? CLASS_GRAPH : CLASS_POOL)
 
 cudaError_t cudaMallocPitch(void **p, size_t *pitch, size_t w, size_t h) {
     ALLOCATE_AS(cudaMallocPitch, CLASS_DEVICE, w * h, *pitch * h, p, pitch, w, h);
@@ -148,19 +148,19 @@ cudaError_t cudaHostUnregister(void *p) {
 }
 
 cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t s) {
-    ALLOCATE(cudaMallocAsync, STREAM_ORDERED(), n, p, n, s);
+    ALLOCATE(cudaMallocAsync, STREAM_ORDERED(STREAM(s)), n, p, n, s);
 }
 
 cudaError_t cudaMallocAsync_ptsz(void **p, size_t n, cudaStream_t s) {
-    ALLOCATE(cudaMallocAsync_ptsz, STREAM_ORDERED(), n, p, n, s);
+    ALLOCATE(cudaMallocAsync_ptsz, STREAM_ORDERED(STREAM_PTSZ(s)), n, p, n, s);
 }
 
 cudaError_t cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t q, cudaStream_t s) {
-    ALLOCATE(cudaMallocFromPoolAsync, STREAM_ORDERED(), n, p, n, q, s);
+    ALLOCATE(cudaMallocFromPoolAsync, STREAM_ORDERED(STREAM(s)), n, p, n, q, s);
 }
 
 cudaError_t cudaMallocFromPoolAsync_ptsz(void **p, size_t n, cudaMemPool_t q, cudaStream_t s) {
-    ALLOCATE(cudaMallocFromPoolAsync_ptsz, STREAM_ORDERED(), n, p, n, q, s);
+    ALLOCATE(cudaMallocFromPoolAsync_ptsz, STREAM_ORDERED(STREAM_PTSZ(s)), n, p, n, q, s);
 }
 
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s) {

@@ -16,11 +16,10 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode m) {
     real_cudaStreamBeginCapture_t real = RUNTIME(cudaStreamBeginCapture);
     bool outermost = hook_enter(ID_cudaStreamBeginCapture);
-    if (outermost)
-        record_capture_begin();
+    bool added = outermost && record_capture_begin(STREAM(s));
     cudaError_t result = real ? real(s, m) : MISSING_CUDART;
-    if (outermost && result != cudaSuccess)
-        record_capture_end();
+    if (added && result != cudaSuccess)
+        record_capture_end(STREAM(s));
     hook_leave();
     return result;
 }
@@ -29,17 +28,21 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
     real_cudaStreamEndCapture_t real = RUNTIME(cudaStreamEndCapture);
     bool outermost = hook_enter(ID_cudaStreamEndCapture);
     cudaError_t result = real ? real(s, g) : MISSING_CUDART;
-    if (outermost)
-        record_capture_end(); /* an error ends it as well */
+    if (outermost && result == cudaSuccess)
+        record_capture_end(STREAM(s));
+    else if (outermost)
+        record_capture_end_failed(STREAM(s));
     hook_leave();
     return result;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
     real_cudaStreamDestroy_t real = RUNTIME(cudaStreamDestroy);
-    hook_enter(ID_cudaStreamDestroy);
+    bool outermost = hook_enter(ID_cudaStreamDestroy);
     record_stream_gone((uint64_t)(uintptr_t)s); /* before: it must not be asked afterwards */
     cudaError_t result = real ? real(s) : MISSING_CUDART;
+    if (outermost && result == cudaSuccess)
+        record_capture_end(STREAM(s));
     hook_leave();
     return result;
 }

@@ -97,5 +97,7 @@ void vmm_reset(unsigned device);
 void vmm_unlock(void);
 void blocks_reset(unsigned device);
 void blocks_unlock(void);
+void capture_reset(unsigned device);
+void capture_unlock(void);
 
 #endif

@@ -143,9 +143,16 @@ void record_stream_asked(uint64_t stream, bool capturing);
 void record_event(uint64_t event);
 void record_event_done(uint64_t event);
 
-void record_capture_begin(void);
-void record_capture_end(void);
+/* Captures, by stream; the per-thread stream is CU_STREAM_PER_THREAD. A capture counts as begun
+ * before the real call: whether it was not known before, and is to be ended should the call fail.
+ */
+bool record_capture_begin(uint64_t stream);
+void record_capture_end(uint64_t stream);
+void record_capture_end_failed(uint64_t stream); /* the real call did; it may be ended or not */
+
+/* Whether any stream is captured; and whether this one is. */
 bool record_capturing(void);
+bool record_captured(uint64_t stream);
 
 void record_memory_info(uint64_t free_bytes, uint64_t total_bytes);
 void record_reset(unsigned device);

@@ -191,6 +191,7 @@ static void forked_child(void) {
     memory_unlock();
     vmm_unlock();
     blocks_unlock();
+    capture_unlock();
     stacks_unlock();
 }
 
@@ -252,22 +253,6 @@ void record_call_failed(enum real_id id) {
         figure_add(&store_file()->hooks[id].failed, 1);
 }
 
-void record_capture_begin(void) {
-    figure_add(&store_file()->capturing, 1);
-    figure_add(&store_file()->process.captures, 1);
-    paged_capture_begins();
-}
-
-void record_capture_end(void) {
-    uint64_t *capturing = &store_file()->capturing;
-    if (figure_get(capturing) > 0)
-        figure_add(capturing, (uint64_t)-1);
-}
-
-bool record_capturing(void) {
-    return figure_get(&store_file()->capturing) > 0;
-}
-
 void record_memory_info(uint64_t free_bytes, uint64_t total_bytes) {
     struct device *device = record_is_on() ? device_current() : NULL;
     if (!device)
@@ -286,9 +271,12 @@ void record_reset(unsigned index) {
     memory_reset(index);
     vmm_reset(index);
     blocks_reset(index);
+    capture_reset(index);
     lock_take(&device->lock);
     heap_clear(device->heap);
     device->pool_live_bytes = 0;
+    device->pool_blocks = 0;
+    device->pool_of_pytorch = false;
     __atomic_store_n(&device->pool_idle_bytes, 0, __ATOMIC_RELAXED);
     paged_reset(device);
     device_publish(device);

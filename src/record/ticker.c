@@ -298,8 +298,11 @@ static void look_at(unsigned index, uint64_t now) {
         look->changed_ns = self.changed_ns = now;
         measure_holes(device, look, now);
     }
-    if (record_capturing())
-        return; /* nothing may be asked of the driver that could disturb it */
+    if (record_capturing()) { /* nothing may be asked of the driver that could disturb it */
+        gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
+        store_sample(device->out, record_options()->sample);
+        return;
+    }
     if (memory_is_stale(device, look, now) || atomic_load(&device->wanted)) {
         look->read_ns = now;
         read_memory(device);

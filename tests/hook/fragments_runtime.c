@@ -202,8 +202,37 @@ static void capture(void) {
     /* Ending what never began is an error, and no capture is left behind. */
     CHECK(CALL(cudaStreamEndCapture)(stream, &graph) != cudaSuccess);
     CHECK(file && file->capturing == 0);
-    OK(MORE(cudaStreamDestroy)(stream));
+    OK(CALL(cudaStreamDestroy)(stream));
     UNCHANGED();
+}
+
+/* A capture concerns its own stream: what happens to another one is as ever. */
+static void two_streams(void) {
+    cudaStream_t captured = NULL, other = NULL;
+    cudaGraph_t graph = NULL;
+    void *p = NULL;
+    const struct vramgc_file *file = check_file();
+    OK(MORE(cudaStreamCreate)(&captured));
+    OK(MORE(cudaStreamCreate)(&other));
+    OK(CALL(cudaStreamBeginCapture)(captured, cudaStreamCaptureModeRelaxed));
+    CHECK(CALL(cudaStreamBeginCapture)(captured, cudaStreamCaptureModeRelaxed) != cudaSuccess);
+    CHECK(file && file->capturing == 1);
+    CHECK(CALL(cudaStreamEndCapture)(other, &graph) != cudaSuccess);
+    CHECK(file && file->capturing == 1);
+    int64_t added = new_in_pool(4 * MIB);
+    watch(0);
+    if (!absent(CALL(cudaMallocAsync)(&p, 4 * MIB, other))) {
+        EXPECT(.held = added, .pool = 4 * MIB);
+        OK(CALL(cudaFreeAsync)(p, other));
+    }
+    OK(CALL(cudaStreamDestroy)(other));
+    CHECK(file && file->capturing == 1);
+    OK(CALL(cudaStreamEndCapture)(captured, &graph));
+    CHECK(file && file->capturing == 0);
+    OK(MORE(cudaGraphDestroy)(graph));
+    OK(CALL(cudaStreamBeginCapture)(captured, cudaStreamCaptureModeRelaxed));
+    if (CALL(cudaStreamDestroy)(captured) == cudaSuccess)
+        CHECK(file && file->capturing == 0);
 }
 
 static void entry_points(void) {
@@ -274,6 +303,7 @@ void runtime_fragments(void) {
     memory_info();
     events();
     capture();
+    two_streams();
     entry_points();
     unaccounted();
     reset();
