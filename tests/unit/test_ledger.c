@@ -21,7 +21,7 @@ static struct ledger_entry entry(uint64_t key, uint64_t bytes) {
 
 static void puts_and_takes(void **state) {
     struct ledger ledger = {0};
-    struct ledger_entry taken, first = {42, 7, 8, 9, 10, 11};
+    struct ledger_entry taken, first = {42, 7, 8, 13, 9, 10, 11};
     bool replaced = true;
     (void)state;
     assert_null(ledger_find(&ledger, 42));
