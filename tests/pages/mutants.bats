@@ -47,3 +47,5 @@ caught() {
 @test "a block that waits for another stream counts as free" {
     caught in_flight 'four streams' pending record/blocks.c 'if (bytes < 0 && !pending)' 'if (bytes < 0)'
 }
+
+@test "what a captured graph uses is not pinned" { caught python graphs pin pages/engine.c 'else if (pin)' 'else if (false)'; }

@@ -1,0 +1,109 @@
+#!/usr/bin/env bats
+# What the page engine does at its edges, on PyTorch's real allocator.
+load common
+
+# 768 MiB, of which the context takes 256.
+small=(--mem 768MiB)
+
+@test "idle pages serve a block of another segment: what fits by its live tensors fits" {
+    passes 'alloc a 300MiB; fill a 1; free a; alloc b 150MiB; fill b 2; alloc c 350MiB; fill c 3; verify b 2; verify c 3;
+        expect num_ooms == 0; expect vramgc.held_bytes <= 512MiB' "${small[@]}"
+    [ "$(fact page_maps)" -gt 0 ]
+}
+
+@test "PyTorch runs out at cudaMalloc: torch's own out-of-memory, and smaller ones go on" {
+    passes 'alloc a 300MiB; expect_oom 300MiB; expect_oom 300MiB; alloc b 150MiB; fill b 2; verify b 2; free a; alloc c 300MiB; fill c 3;
+        verify c 3; expect num_ooms == 2' "${small[@]}"
+}
+
+# Cached segments worth 800 MiB of addresses; live blocks may take 512 of them.
+@test "a cached block has no pages: out of memory, and the next smaller ones work; twice" {
+    passes 'alloc a 400MiB; free a; alloc b 110MiB stream=1; alloc c 110MiB stream=1; fill c 3 stream=1; expect_oom 400MiB;
+        alloc d 100MiB stream=2; fill d 4 stream=2; expect_oom 390MiB; alloc e 100MiB stream=3; fill e 5 stream=3;
+        stream 1; verify c 3; stream 2; verify d 4; stream 3; verify e 5; free_all; empty_cache; stream 0;
+        alloc f 480MiB; fill f 6; verify f 6' "${small[@]}"
+}
+
+@test "rescue: what is kept or idle goes to whoever calls cudaMalloc himself" {
+    passes 'alloc a 400MiB; fill a 1; free a; cuda_malloc x 400MiB; fill x 7; verify x 7; expect vramgc.held_bytes <= 512MiB' "${small[@]}"
+    [[ $output != *oom* ]]
+    passes 'alloc a 400MiB; alloc b 50MiB; fill b 3; free a; empty_cache; cuda_malloc x 400MiB; fill x 7; verify x 7; verify b 3' "${small[@]}"
+    [[ $output != *oom* ]]
+}
+
+@test "rescue has its limits: live blocks are nobody else's" {
+    passes 'alloc a 400MiB; fill a 1; cuda_malloc x 200MiB; verify a 1; alloc b 60MiB; fill b 2; verify b 2; verify a 1' "${small[@]}"
+    [ "$output" = 'oom x' ]
+}
+
+@test "capture: blocks handed out meanwhile stay, and cudaMalloc goes to the driver" {
+    passes 'alloc w 200MiB; free w; stream 2; capture_begin; alloc g 60MiB; free g; capture_end; stream 0; reclaim; sleep 100;
+        expect vramgc.held_bytes >= 60MiB; alloc a 400MiB; fill a 1; verify a 1; free a; reclaim; sleep 100;
+        expect vramgc.held_bytes >= 60MiB; expect vramgc.held_bytes <= 100MiB; graph_release; empty_cache; reclaim;
+        await 2000 vramgc.held_bytes == 0' "${small[@]}"
+    [ "$(fact segment_allocs)" -gt 1 ]
+}
+
+@test "captures stay valid while pages go back all the time" {
+    local script='alloc w 300MiB; fill w 1; free w;' i
+    for i in 1 2 3 4 5 6 7 8; do
+        script+=" alloc w$i 100MiB; fill w$i $i; free w$i; stream 2; capture_begin; alloc g$i 20MiB; alloc h$i 1MiB; sleep 5;
+            free g$i; free h$i; capture_end; stream 0; alloc v$i 50MiB; fill v$i $i; verify v$i $i; free v$i; graph_release; empty_cache;"
+    done
+    BEHIND=$PWD/build/pages/libnag.so passes "$script" "${small[@]}"
+}
+
+@test "a full device under capture: what the GPU has been found to have finished with is had" {
+    passes 'alloc a 400MiB; fill a 1; free a; reclaim; sleep 100; stream 2; capture_begin; alloc g 400MiB; capture_end;
+        expect num_ooms == 0' "${small[@]}"
+}
+
+@test "two devices: each its own engine; freeing under the other device's context waits for the right streams" {
+    passes 'alloc a 300MiB; fill a 1; device 1; alloc b 300MiB; fill b 2; alloc c 20MiB; fill c 3; free b; device 0; empty_cache;
+        free a; empty_cache; alloc d 450MiB; fill d 4; verify d 4; device 1; verify c 3; alloc e 400MiB; fill e 5; free e; device 0; reclaim;
+        sleep 50; device 1; alloc f 400MiB; fill f 6; verify f 6; verify c 3; expect num_ooms == 0' "${small[@]}" --devices 2
+}
+
+@test "two devices: idle pages of both go back while only one works" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=5ms VRAMGC_COOLDOWN=0 passes 'device 1; alloc b 300MiB; fill b 2; device 0; alloc a 300MiB; fill a 1;
+        free b; free a; synchronize; await 2000 vramgc.held_bytes == 0; device 1; await 2000 vramgc.held_bytes == 0' "${small[@]}" --devices 2
+}
+
+@test "expandable segments: the engine is idle, nothing breaks" {
+    for version in $versions; do
+        PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True drive "$version" \
+            'alloc a 300MiB; fill a 1; verify a 1; free a; alloc b 400MiB; fill b 2; verify b 2; reclaim; sleep 100; verify b 2' "${small[@]}"
+        [ "$status" = 0 ]
+        [[ $errors != *simgpu* && $errors != *vramgc* ]]
+        [ "$(fact page_maps)" = 0 ]
+    done
+}
+
+@test "cudaMallocAsync: the engine is idle, the pool is trimmed as ever" {
+    for version in $versions; do
+        PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync drive "$version" \
+            'alloc a 300MiB; fill a 1; verify a 1; free a; synchronize; reclaim; await 2000 vramgc.held_bytes == 0; alloc b 400MiB; fill b 2; verify b 2' "${small[@]}"
+        [ "$status" = 0 ]
+        [[ $errors != *simgpu* && $errors != *vramgc* ]]
+        [ "$(fact page_maps)" = 0 ]
+    done
+}
+
+# Every third request is refused: the first two are the extension's, the third is the trial's, the sixth PyTorch's own, which empties
+# its cache and asks again.
+@test "a device that fails the trial: one warning, and PyTorch has the driver's memory" {
+    for version in $versions; do
+        SIMGPU_OOM_NTH=3 drive "$version" 'cuda_malloc x 1MiB; cuda_malloc y 1MiB; alloc a 200MiB; fill a 1; verify a 1; free a;
+            alloc b 100MiB stream=1; fill b 2 stream=1; alloc c 100MiB stream=2; expect num_alloc_retries == 1; expect num_ooms == 0;
+            stream 1; verify b 2' --mem 4GiB
+        [ "$status" = 0 ]
+        [ "$(grep -c 'cannot map memory page by page; mode flush is used there' <<<"$errors")" = 1 ]
+        [ "$(wc -l <<<"$errors")" = 1 ]
+        [ "$(fact page_maps)" = 0 ]
+    done
+}
+
+@test "without the mode nothing is paged" {
+    VRAMGC_MODE=flush passes 'alloc a 300MiB; fill a 1; verify a 1; free a' "${small[@]}"
+    [ "$(fact page_maps)" = 0 ]
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bats
+# The page engine under a whole PyTorch: graphs that are replayed, and the sums that web UIs make of cudaMemGetInfo.
+load common
+
+python_passes() {
+    run env PYTHONPATH=tests/pages/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" \
+        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 120 scripts/simgpu --mem "$2" -- build/venv/bin/python "tests/pages/python/$1.py"
+    echo "$output"
+    [ "$status" = 0 ]
+    [ "$output" = "$1 ok" ]
+}
+
+@test "graphs replay after everything was freed and given back" { python_passes graphs 1500MiB; }
