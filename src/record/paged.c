@@ -60,10 +60,10 @@ static bool always_asks_again(void) {
     return major > 2 || (major == 2 && *rest == '.' && strtoul(rest + 1, NULL, 10) >= 13);
 }
 
-/* More address space than the device has memory, and nearly as much of it live: then PyTorch should
- * not keep whole segments that it does not use, or it may later hand out more of them than there
- * are pages. One refusal has it drop them; with little mapped behind them that costs next to
- * nothing. */
+/* More address space than the device has memory: much more, so that what cudaMemGetInfo says cannot
+ * make up for it, or a little, and nearly all of the memory is live. Then PyTorch should not keep
+ * whole segments that it does not use, or it may later hand out more of them than there are pages.
+ * One refusal has it drop them; with little mapped behind them that costs next to nothing. */
 static bool should_drop_cache(struct device *device, struct pages *pages, uint64_t bytes) {
     if (segment_refusal_ended(device, bytes) || !always_asks_again() ||
         !segment_may_refuse(device) || !device_read_memory(device))
@@ -73,8 +73,8 @@ static bool should_drop_cache(struct device *device, struct pages *pages, uint64
     uint64_t live = minus_u64(figures.mapped_bytes, figures.idle_bytes);
     uint64_t releasable = figure_get(&device->out->stats.releasable_bytes.current);
     uint64_t part = capacity / OVERCOMMIT_PART;
-    if (figures.reserved_bytes + bytes <= capacity || releasable < part ||
-        live + bytes <= capacity - part)
+    uint64_t over = minus_u64(figures.reserved_bytes + bytes, capacity);
+    if (!over || releasable < part || (over <= part && live + bytes <= capacity - part))
         return false;
     segment_begin_refusal(device, bytes, VRAMGC_REASON_THRESHOLD);
     return true;

@@ -49,3 +49,37 @@ caught() {
 }
 
 @test "what a captured graph uses is not pinned" { caught python graphs pin pages/engine.c 'else if (pin)' 'else if (false)'; }
+
+@test "cudaMemGetInfo says what the driver says" {
+    caught python applications free record/paged.c \
+        'return minus_u64(free_bytes + figures.physical_bytes + figures.refused_bytes,' 'return free_bytes; return minus_u64(0,'
+}
+
+@test "refused blocks are forgotten in the sum" {
+    caught python applications refused record/paged.c 'free_bytes + figures.physical_bytes + figures.refused_bytes' \
+        'free_bytes + figures.physical_bytes'
+}
+
+@test "the default stream of whichever context is current is asked" {
+    caught engine 'two devices' context pages/settle.c \
+        'REAL(cuCtxSetCurrent)(pages->context) == CUDA_SUCCESS' 'true'
+}
+
+@test "memory that another thread is just giving back is not waited for" {
+    caught in_flight 'asked all the time' moving pages/engine.c 'moving || pages->moved != then' 'false'
+}
+
+@test "a page that another thread is unmapping is not waited for" {
+    caught soak 'asked all the time' working pages/engine.c 'if (page->state == PAGE_WORKING) {' 'if (false) {'
+}
+
+@test "a capture may begin while the GPU is asked" {
+    caught engine 'captures stay valid' asking pages/settle.c 'while (atomic_load(&asking) > 0)
+        sched_yield();
+}
+
+void pages_forget' ';
+}
+
+void pages_forget'
+}

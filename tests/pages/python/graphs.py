@@ -10,12 +10,17 @@ MIB = device.MIB
 BYTES = 48 * MIB
 
 
-def capture():
+def capture(pool):
+    """What is captured comes from segments of the pool that are there already: those are ours to map and unmap; those made during
+    a capture are the driver's own."""
     graph = torch.cuda.CUDAGraph()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
+        with torch.cuda.use_mem_pool(pool):
+            warm = [torch.empty(n, dtype=torch.uint8, device="cuda") for n in (BYTES, 3 * MIB)]
+            del warm
         result = torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
-        with torch.cuda.graph(graph, stream=stream):
+        with torch.cuda.graph(graph, stream=stream, pool=pool.id):
             scratch = torch.empty(BYTES, dtype=torch.uint8, device="cuda")
             scratch.zero_()
             middle = torch.empty(3 * MIB, dtype=torch.uint8, device="cuda")
@@ -40,9 +45,8 @@ def fill_the_device():
 
 def main():
     device.require_library()
-    warm = torch.empty(400 * MIB, dtype=torch.uint8, device="cuda")  # cached segments for the capture to use
-    del warm
-    graphs = [capture() for _ in range(3)]
+    pools = [torch.cuda.MemPool() for _ in range(3)]
+    graphs = [capture(pool) for pool in pools]
     for _ in range(3):
         pieces = fill_the_device()
         assert pieces > 10, pieces
@@ -54,7 +58,7 @@ def main():
             graph.replay()
             torch.cuda.synchronize()
     assert device.errors() == 0, f"{device.errors()} errors of use"
-    del graphs, graph, result
+    del graphs, graph, result, pools
     torch.cuda.empty_cache()
     device.reclaim()
     assert device.errors() == 0
