@@ -47,5 +47,3 @@ fact() { sed -n "s/^$1 //p" <<<"$facts"; }
 # actions PATTERN: how many actions (lines that begin so) there are.
 actions() { grep -cE "^action $1" <<<"$facts" || true; }
 
-MIB=$((1 << 20))
-GIB=$((1 << 30))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mutant.sh [NAME FILE OLD NEW]: builds libvramgc.so from a src/FILE in which OLD, which must stand there exactly once, is NEW, and
-# prints the library's path. Without arguments nothing is changed. Called through build/pages/mutant, which knows the compiler's
+# prints the library's path; beside it lies threads.c with that engine. Without arguments nothing is changed. Called through build/pages/mutant, which knows the compiler's
 # options.
 set -eu
 
@@ -26,4 +26,12 @@ done
     $COMPILE -Wno-unused -Wno-error "-Isrc/$(dirname "$file")" -c "$folder/mutant.c" -o "$folder/mutant.o"
     ${COMPILE%% *} -shared -o "$folder/libvramgc.so" "${others[@]}" "$folder/mutant.o" $LINK
 }
+# The engine alone as well, on the driver of threads.c.
+if [[ $file == pages/* ]]; then
+    sources=()
+    for source in src/pages/*.c; do [ "$source" = "src/$file" ] || sources+=("$source"); done
+    # shellcheck disable=SC2086
+    $COMPILE -Wno-unused -Wno-error -Isrc/pages tests/pages/threads.c "${sources[@]}" src/base/lock.c "$folder/mutant.c" \
+        -o "$folder/threads" -pthread
+fi
 echo "$folder/libvramgc.so"

@@ -1,5 +1,5 @@
-/* nag.c: preloaded behind libvramgc.so: asks for a reclaim all the time, so that vramgc's own thread
- * gives pages back at every moment there is. NAG_US: the pause between two wishes. */
+/* nag.c: preloaded behind libvramgc.so: asks for a reclaim all the time, so that vramgc's own
+ * thread gives pages back at every moment there is. NAG_US: the pause between two wishes. */
 #include "vramgc.h"
 
 #include <pthread.h>

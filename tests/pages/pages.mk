@@ -12,8 +12,19 @@ build/pages/mutant: tests/pages/mutant.sh $(BUILD)/libvramgc.so tests/pages/page
 	    '-Wl,-soname,libvramgc.so -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS)' > $@
 	@chmod +x $@
 
+# The engine alone, on a driver of the test's own, under the sanitizers.
+PAGES_THREADS := tests/pages/threads.c $(wildcard src/pages/*.c) src/base/lock.c
+PAGES_SANITIZE_tsan := -fsanitize=thread
+PAGES_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
+define PAGES_RULE
+build/pages/threads-$(1): $(PAGES_THREADS) $(wildcard src/*/*.h src/*.def) tests/pages/pages.mk | $(CUDA_HEADERS)
+	@mkdir -p $$(@D)
+	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(PAGES_SANITIZE_$(1)) $(PAGES_THREADS) -o $$@ -pthread
+endef
+$(foreach s,tsan asan plain,$(eval $(call PAGES_RULE,$(s))))
+
 .PHONY: pages-tools pages-check
-pages-tools: build/pages/libnag.so build/pages/mutant build/reclaim/show build/libvramgc.so sim c10drive
+pages-tools: build/pages/threads-tsan build/pages/threads-asan build/pages/threads-plain build/pages/libnag.so build/pages/mutant build/reclaim/show build/libvramgc.so sim c10drive
 
 pages-check: pages-tools
 	bats tests/pages
