@@ -12,9 +12,9 @@
 void python_prepare(void);
 
 /* Calls torch._C._cuda_emptyCache(), which empties the cache of all devices. False: no Python, no
- * torch, Python is ending or forking, must_not said so, or it raised. Waits for the GIL; must_not is
- * asked when it is there. If `function` is not NULL the name of the Python function that the main
- * thread runs is stored there ("" if unknown). */
+ * torch, Python is ending or forking, must_not said so, or it raised. Waits for the GIL; must_not
+ * is asked when it is there. If `function` is not NULL the name of the Python function that the
+ * main thread runs is stored there ("" if unknown). */
 bool python_empty_cache(char *function, size_t capacity, bool (*must_not)(void));
 
 /* The process ends, perhaps past Python's own end and with the GIL held by the caller: nothing is
