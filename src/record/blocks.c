@@ -82,7 +82,8 @@ static bool move_pages(struct device *device, uint64_t address, int64_t bytes, b
         return false;
     if (bytes < 0 && !pending)
         paged_leave(device, address, (uint64_t)-bytes, sure);
-    paged_account(device);
+    if (bytes > 0)
+        paged_account(device);
     return true;
 }
 

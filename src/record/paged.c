@@ -40,6 +40,11 @@ void paged_account(struct device *device) {
     struct pages_figures figures = pages_figures(pages);
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t now = figures.physical_bytes;
+    if (now == figure_get(&stats->page_bytes.current) &&
+        figures.maps == figure_get(&stats->page_maps) &&
+        figures.unmaps == figure_get(&stats->page_unmaps) &&
+        figures.waits == figure_get(&stats->page_waits))
+        return; /* at most block events */
     lock_take(&device->lock);
     uint64_t before = figure_get(&stats->page_bytes.current);
     gauge_set(&stats->page_bytes, now);

@@ -93,3 +93,11 @@ threads_caught() {
 @test "a segment goes while another thread still looks at it" {
     threads_caught blocks held pages/table.c '!table->segments[i]->held && ' ''
 }
+
+@test "a stream that has gone is still asked" {
+    caught python 'streams are destroyed' gone pages/settle.c 'pages->whole_context = pages->whole_context || known;' ';'
+}
+
+@test "blocks freed during a capture count as done with" {
+    caught engine 'a block freed during a capture' unsure pages/engine.c 'if (segment && !sure)' 'if (false)'
+}

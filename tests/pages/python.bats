@@ -13,3 +13,5 @@ python_passes() {
 @test "graphs replay after everything was freed and given back" { python_passes graphs 1500MiB; }
 
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
+
+@test "streams are destroyed, the process forks, the device is reset" { python_passes streams 768MiB; }

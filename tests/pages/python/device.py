@@ -16,14 +16,6 @@ def errors():
     return _driver.simgpu_errors()
 
 
-def really_free_bytes():
-    """Of the device, without the library in between: an entry point that it does not stand in front of does not exist, so the
-    copy of libcuda.so.1 that was loaded is asked by its own symbol."""
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    assert _driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
-    return free.value
-
-
 def reclaim():
     """Has vramgc give back what is idle, and waits until it has had the time to do so."""
     assert _runtime.vramgc_reclaim(0) == 0
@@ -32,3 +24,14 @@ def reclaim():
 
 def require_library():
     assert "libvramgc" in os.environ.get("LD_PRELOAD", ""), "to be run with libvramgc.so"
+
+
+def snapshot_held():
+    """vramgc's own figure of what the process holds."""
+
+    class Snapshot(ctypes.Structure):
+        _fields_ = [("size", ctypes.c_size_t), ("held_bytes", ctypes.c_uint64)]
+
+    snapshot = Snapshot(size=ctypes.sizeof(Snapshot))
+    assert _runtime.vramgc_snapshot(0, ctypes.byref(snapshot)) == 0
+    return snapshot.held_bytes
