@@ -43,13 +43,13 @@ static inline uint64_t clock_ns(void) {
 
 /* Zeroed pages of our own, never from malloc; NULL when there are none. They cost memory only
  * where they are touched. */
-static inline void *pages_get(size_t bytes) {
+static inline void *memory_map(size_t bytes) {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
-static inline void pages_put(void *p, size_t bytes) {
+static inline void memory_unmap(void *p, size_t bytes) {
     if (p)
         munmap(p, bytes);
 }

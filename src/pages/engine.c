@@ -8,7 +8,7 @@ struct pages *pages_open(unsigned device, bool (*capturing)(void)) {
     CUcontext context = NULL;
     if (!pages_trial(device) || REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
         return NULL;
-    struct pages *pages = pages_get(sizeof *pages);
+    struct pages *pages = memory_map(sizeof *pages);
     if (!pages)
         return NULL;
     pages->device = device;

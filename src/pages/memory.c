@@ -8,12 +8,12 @@ static bool make_room(struct pages *pages) {
     if (pages->handle_count < pages->kept_capacity)
         return true;
     size_t capacity = pages->kept_capacity ? pages->kept_capacity * 2 : 4096;
-    uint64_t *larger = pages_get(capacity * sizeof *larger);
+    uint64_t *larger = memory_map(capacity * sizeof *larger);
     if (!larger)
         return false;
     if (pages->kept_count)
         memcpy(larger, pages->kept, pages->kept_count * sizeof *larger);
-    pages_put(pages->kept, pages->kept_capacity * sizeof *larger);
+    memory_unmap(pages->kept, pages->kept_capacity * sizeof *larger);
     pages->kept = larger;
     pages->kept_capacity = capacity;
     return true;

@@ -30,12 +30,12 @@ static bool make_room(struct page_table *table) {
     if (table->segment_count < table->segment_capacity)
         return true;
     size_t capacity = table->segment_capacity ? table->segment_capacity * 2 : 512;
-    struct page_segment **larger = pages_get(capacity * sizeof *larger);
+    struct page_segment **larger = memory_map(capacity * sizeof *larger);
     if (!larger)
         return false;
     if (table->segment_count)
         memcpy(larger, table->segments, table->segment_count * sizeof *larger);
-    pages_put(table->segments, table->segment_capacity * sizeof *larger);
+    memory_unmap(table->segments, table->segment_capacity * sizeof *larger);
     table->segments = larger;
     table->segment_capacity = capacity;
     return true;
@@ -52,7 +52,7 @@ struct page_segment *page_table_add(struct page_table *table, uint64_t address, 
                     (i < table->segment_count && table->segments[i]->address - address < bytes);
     if (overlaps || !count || !make_room(table))
         return NULL;
-    struct page_segment *segment = pages_get(book_bytes(count));
+    struct page_segment *segment = memory_map(book_bytes(count));
     if (!segment)
         return NULL;
     segment->address = address;
@@ -78,7 +78,7 @@ void page_table_remove(struct page_table *table, struct page_segment *segment) {
         table->ended_count--;
     else
         table->reserved_pages -= segment->page_count;
-    pages_put(segment, book_bytes(segment->page_count));
+    memory_unmap(segment, book_bytes(segment->page_count));
 }
 
 size_t page_table_first(const struct page_segment *segment, uint64_t address) {

@@ -18,14 +18,14 @@ static struct ledger_entry *slot_of(const struct ledger *ledger, uint64_t key) {
 
 static bool grow(struct ledger *ledger) {
     struct ledger larger = {.capacity = ledger->capacity ? ledger->capacity * 2 : FIRST_CAPACITY};
-    larger.entries = pages_get(larger.capacity * sizeof *larger.entries);
+    larger.entries = memory_map(larger.capacity * sizeof *larger.entries);
     if (!larger.entries)
         return false;
     for (size_t i = 0; i < ledger->capacity; i++)
         if (ledger->entries[i].key)
             *slot_of(&larger, ledger->entries[i].key) = ledger->entries[i];
     larger.count = ledger->count;
-    pages_put(ledger->entries, ledger->capacity * sizeof *ledger->entries);
+    memory_unmap(ledger->entries, ledger->capacity * sizeof *ledger->entries);
     *ledger = larger;
     return true;
 }
