@@ -101,3 +101,15 @@ threads_caught() {
 @test "blocks freed during a capture count as done with" {
     caught engine 'a block freed during a capture' unsure pages/engine.c 'if (segment && !sure)' 'if (false)'
 }
+
+@test "callers of the runtime are not rescued" {
+    caught python rescue runtime-rescue hook/runtime.c '(class == CLASS_DEVICE || class == CLASS_POOL) && forget' 'false && forget'
+}
+
+@test "callers of the driver are not rescued" {
+    caught python rescue driver-rescue hook/driver.c 'return (class == CLASS_DEVICE' 'return false && (class == CLASS_DEVICE'
+}
+
+@test "the refusal before a rescue stays the runtime's latest error" {
+    caught python rescue latest-error hook/runtime.c 'if (rescued)' 'if (false)'
+}

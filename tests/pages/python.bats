@@ -15,3 +15,5 @@ python_passes() {
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
 @test "streams are destroyed, the process forks, the device is reset" { python_passes streams 768MiB; }
+
+@test "rescue: other callers get what is kept or idle" { python_passes rescue 768MiB; }
