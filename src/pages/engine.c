@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-struct pages *pages_open(unsigned device, bool (*capturing)(void)) {
+struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal) {
     CUcontext context = NULL;
     if (!pages_trial(device) || REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
         return NULL;
@@ -14,6 +14,7 @@ struct pages *pages_open(unsigned device, bool (*capturing)(void)) {
     pages->device = device;
     pages->context = context;
     pages->capturing = capturing;
+    pages->frugal = frugal;
     return pages;
 }
 
@@ -70,14 +71,19 @@ static size_t purge(struct pages *pages, size_t want) {
     return done;
 }
 
-/* First what is settled already, then what can be found out without waiting, then what a wait
- * settles. */
-static size_t purge_for_block(struct pages *pages, size_t want) {
+/* First what is settled already, then what can be found out without waiting. */
+static size_t purge_settled(struct pages *pages, size_t want) {
     size_t done = purge(pages, want);
     if (done < want) {
         pages_settle_later(pages, false);
         done += purge(pages, want - done);
     }
+    return done;
+}
+
+/* Then what a wait settles. */
+static size_t purge_for_block(struct pages *pages, size_t want) {
+    size_t done = purge_settled(pages, want);
     if (done < want && pages_settle_now(pages))
         done += purge(pages, want - done);
     return done;
@@ -138,13 +144,21 @@ static uint64_t moved(struct pages *pages) {
     return count;
 }
 
+/* What is at hand without waiting: kept memory; idle pages before new ones if that is wanted. */
+static uint64_t take_or_create(struct pages *pages, size_t still_missing) {
+    uint64_t handle = pages_take_kept(pages);
+    if (!handle && pages->frugal) {
+        purge_settled(pages, still_missing);
+        handle = pages_take_kept(pages);
+    }
+    return handle ? handle : pages_create(pages);
+}
+
 /* 0: really full. Memory that another thread is just unmapping or giving back is waited for. */
 static uint64_t find_memory(struct pages *pages, size_t still_missing) {
     for (;;) {
         uint64_t then = moved(pages);
-        uint64_t handle = pages_take_kept(pages);
-        if (!handle)
-            handle = pages_create(pages);
+        uint64_t handle = take_or_create(pages, still_missing);
         if (handle || (!purge_for_block(pages, still_missing) && !more_may_come(pages, then)))
             return handle;
     }

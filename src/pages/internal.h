@@ -29,6 +29,7 @@ struct pages {
     unsigned device;
     CUcontext context;
     bool (*capturing)(void);
+    bool frugal;
     struct lock lock; /* what follows, up to the settling */
     struct page_table table;
     uint64_t *kept; /* handles without a place */

@@ -32,8 +32,10 @@ struct pages_figures {
 
 /* NULL when the device or the driver cannot do it: a trial in a private range (create, map, write,
  * read back, unmap, map elsewhere, read back) must succeed. Costs a few driver calls, once. The
- * device's context is current. capturing, which may be NULL: whether any stream is captured. */
-struct pages *pages_open(unsigned device, bool (*capturing)(void));
+ * device's context is current. capturing, which may be NULL: whether any stream is captured.
+ * frugal: idle pages are used before new memory is asked of the driver, not only when it has none.
+ */
+struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal);
 
 /* Address space for a segment; 0: the device has not that much to give even if all idle pages were
  * taken, or the driver refused. bytes is a multiple of 2 MiB. The device's context is current. */

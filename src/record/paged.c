@@ -25,7 +25,8 @@ static struct pages *open_engine(struct device *device) {
     if (record_options()->mode != MODE_COMPACT ||
         !atomic_compare_exchange_strong(&device->pages_tried, &untried, true))
         return paged_engine(device);
-    struct pages *pages = pages_open(device_index(device), record_capturing);
+    struct pages *pages =
+        pages_open(device_index(device), record_capturing, record_options()->lowvram);
     atomic_store_explicit(&device->pages, pages, memory_order_release);
     if (!pages)
         LOG(LOG_WARN, "gpu%u cannot map memory page by page; mode flush is used there",

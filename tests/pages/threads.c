@@ -1,7 +1,7 @@
 /* threads.c: the page engine under many threads, on a small driver of its own that checks each call
  * and is slow where it hurts: while a page is on its way, and between two calls that belong
  * together. The device has the pages that the threads need at most and two more: a block that is
- * refused is an error. usage: threads SECONDS [captures] */
+ * refused is an error. usage: threads SECONDS [frugal | captures] */
 #include "pages/internal.h"
 
 #include <pthread.h>
@@ -389,7 +389,7 @@ int main(int count, char **arguments) {
     bool captures = count > 2 && !strcmp(arguments[2], "captures");
     seed = 1;
     install();
-    self.pages = pages_open(0, is_capturing);
+    self.pages = pages_open(0, is_capturing, count > 2 && !strcmp(arguments[2], "frugal"));
     MUST(self.pages);
     run(seconds, captures ? small_worker : worker, captures ? capturer : giver);
     check_end();
