@@ -7,7 +7,8 @@
  * named _bytes are bytes. Texts end with a zero byte; longer ones are cut. Figures are single
  * aligned 64-bit words that the writer stores atomically: a reader may see one figure newer than
  * another, but never half a figure. Rings: `written` counts entries ever begun; entry i lives in
- * slot i % capacity and is complete when its `sequence` equals i + 1. */
+ * slot i % capacity and is complete when its `sequence` equals i + 1. While a slot is written its
+ * sequence is VRAMGC_BEING_WRITTEN. */
 #ifndef VRAMGC_FORMAT_H
 #define VRAMGC_FORMAT_H
 
@@ -15,6 +16,7 @@
 
 #define VRAMGC_MAGIC          "VRAMGC1\n"
 #define VRAMGC_FORMAT_VERSION 1
+#define VRAMGC_BEING_WRITTEN  UINT64_MAX
 #define VRAMGC_MAX_DEVICES    16
 #define VRAMGC_MAX_HOOKS      192
 #define VRAMGC_MAX_ACTIONS    1024

@@ -147,11 +147,10 @@ static void log_actions(void) {
     if (written - self.actions_logged > VRAMGC_MAX_ACTIONS)
         self.actions_logged = written - VRAMGC_MAX_ACTIONS;
     for (; self.actions_logged < written; self.actions_logged++) {
-        uint64_t index = self.actions_logged;
-        const struct vramgc_action *slot = &file->actions[index % VRAMGC_MAX_ACTIONS];
-        if (__atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE) != index + 1)
+        struct vramgc_action action;
+        if (!store_action_at(self.actions_logged, &action))
             return; /* being written */
-        log_action(slot, figure_get(&file->devices[slot->device].total_bytes));
+        log_action(&action, figure_get(&file->devices[action.device].total_bytes));
     }
 }
 

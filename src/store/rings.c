@@ -13,27 +13,58 @@ static uint64_t claim(uint64_t *written, uint64_t capacity) {
     return index;
 }
 
-/* Nobody takes the entry for valid while it is written: not as the one before it either. */
-static void begin(uint64_t *sequence) {
-    __atomic_store_n(sequence, 0, __ATOMIC_RELAXED);
-    atomic_thread_fence(memory_order_release);
+/* The slot belongs to this writer until the entry is complete, and nobody takes it for valid
+ * meanwhile. False: another writer, a whole round earlier or later, has it; this entry is lost
+ * instead of the one it would have overwritten, so the count of lost records stays right. */
+static bool begin(uint64_t *sequence, uint64_t index) {
+    uint64_t seen = __atomic_load_n(sequence, __ATOMIC_RELAXED);
+    while (seen <= index)
+        if (__atomic_compare_exchange_n(sequence, &seen, VRAMGC_BEING_WRITTEN, false,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            atomic_thread_fence(memory_order_release);
+            return true;
+        }
+    return false;
 }
 
 static void complete(uint64_t *sequence, uint64_t index) {
     __atomic_store_n(sequence, index + 1, __ATOMIC_RELEASE);
 }
 
+/* Word by word and atomically, because a reader may look at the same moment; whether it saw one
+ * whole entry the sequence tells it. */
+static void copy_words(void *to, const void *from, size_t bytes) {
+    for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
+        __atomic_store_n((uint64_t *)to + i,
+                         __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED),
+                         __ATOMIC_RELAXED);
+}
+
+/* What follows the sequence, with which every kind of entry begins. */
+#define COPY_BEHIND_SEQUENCE(slot, entry)                                                          \
+    copy_words(&(slot)->sequence + 1, &(entry)->sequence + 1,                                      \
+               sizeof *(slot) - sizeof(slot)->sequence)
+
 void store_action(const struct vramgc_action *action) {
     struct vramgc_file *file = store_file();
     uint64_t index = claim(&file->actions_written, VRAMGC_MAX_ACTIONS);
     struct vramgc_action *slot = &file->actions[index % VRAMGC_MAX_ACTIONS];
     struct vramgc_action entry = *action;
-    entry.sequence = 0;
     if (!entry.time_ns)
         entry.time_ns = store_age_ns();
-    begin(&slot->sequence);
-    *slot = entry;
-    complete(&slot->sequence, index);
+    if (begin(&slot->sequence, index)) {
+        COPY_BEHIND_SEQUENCE(slot, &entry);
+        complete(&slot->sequence, index);
+    }
+}
+
+bool store_action_at(uint64_t index, struct vramgc_action *out) {
+    const struct vramgc_action *slot = &store_file()->actions[index % VRAMGC_MAX_ACTIONS];
+    if (__atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE) != index + 1)
+        return false;
+    copy_words(out, slot, sizeof *out);
+    atomic_thread_fence(memory_order_acquire);
+    return __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) == index + 1;
 }
 
 uint64_t store_refusal(const struct vramgc_refusal *refusal) {
@@ -41,12 +72,12 @@ uint64_t store_refusal(const struct vramgc_refusal *refusal) {
     uint64_t index = claim(&file->refusals_written, VRAMGC_MAX_REFUSALS);
     struct vramgc_refusal *slot = &file->refusals[index % VRAMGC_MAX_REFUSALS];
     struct vramgc_refusal entry = *refusal;
-    entry.sequence = 0;
     if (!entry.time_ns)
         entry.time_ns = store_age_ns();
-    begin(&slot->sequence);
-    *slot = entry;
-    complete(&slot->sequence, index);
+    if (begin(&slot->sequence, index)) {
+        COPY_BEHIND_SEQUENCE(slot, &entry);
+        complete(&slot->sequence, index);
+    }
     return index + 1;
 }
 
@@ -59,10 +90,12 @@ void store_mark(const char *label) {
     struct vramgc_file *file = store_file();
     uint64_t index = claim(&file->marks_written, VRAMGC_MAX_MARKS);
     struct vramgc_mark *slot = &file->marks[index % VRAMGC_MAX_MARKS];
-    begin(&slot->sequence);
-    slot->time_ns = store_age_ns();
-    text_copy(slot->label, sizeof slot->label, label);
-    complete(&slot->sequence, index);
+    struct vramgc_mark entry = {.time_ns = store_age_ns()};
+    text_copy(entry.label, sizeof entry.label, label);
+    if (begin(&slot->sequence, index)) {
+        COPY_BEHIND_SEQUENCE(slot, &entry);
+        complete(&slot->sequence, index);
+    }
 }
 
 void store_settings(const struct options *options, const enum option_origin *origins) {

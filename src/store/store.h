@@ -42,6 +42,10 @@ void store_action(const struct vramgc_action *action);
 uint64_t store_refusal(const struct vramgc_refusal *refusal);
 void store_mark(const char *label);
 
+/* Copies entry number index, counted from 0. False: it is not complete, or a later one has taken
+ * its place. */
+bool store_action_at(uint64_t index, struct vramgc_action *out);
+
 /* The entry with that sequence; NULL when a later one has taken its place. */
 struct vramgc_refusal *store_refusal_at(uint64_t sequence);
 

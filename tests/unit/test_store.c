@@ -177,7 +177,8 @@ static void nobody_sees_half_an_entry(void **state) {
         uint64_t took = figure_get(&slot->took_ns);
         uint64_t request = figure_get(&slot->request_bytes);
         atomic_thread_fence(memory_order_acquire);
-        if (!sequence || !took || __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) != sequence)
+        if (!sequence || sequence == VRAMGC_BEING_WRITTEN || !took ||
+            __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) != sequence)
             continue;
         if (sequence <= VRAMGC_MAX_ACTIONS + 10)
             continue; /* of the tests before */
@@ -185,6 +186,55 @@ static void nobody_sees_half_an_entry(void **state) {
         assert_int_equal(request, sequence);
     }
     pthread_join(writer, NULL);
+}
+
+/* Two writers a whole round apart never share a slot: each entry is one writer's. */
+static void *write_marked(void *mark) {
+    for (uint64_t i = 0; i < ROUNDS / 4; i++) {
+        struct vramgc_action action = {
+            .took_ns = (uintptr_t)mark, .request_bytes = (uintptr_t)mark, .used_bytes = i};
+        store_action(&action);
+    }
+    return NULL;
+}
+
+static void writers_never_share_an_entry(void **state) {
+    pthread_t writers[4];
+    struct vramgc_action action;
+    (void)state;
+    for (uintptr_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&writers[i], NULL, write_marked, (void *)(i + 1)), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(writers[i], NULL);
+    uint64_t written = store_file()->actions_written, complete = 0;
+    for (uint64_t i = written - VRAMGC_MAX_ACTIONS; i < written; i++) {
+        if (!store_action_at(i, &action))
+            continue; /* lost to another writer */
+        assert_int_equal(action.took_ns, action.request_bytes);
+        complete++;
+    }
+    assert_true(complete > VRAMGC_MAX_ACTIONS / 2);
+    for (size_t i = 0; i < VRAMGC_MAX_ACTIONS; i++)
+        assert_true(store_file()->actions[i].sequence != VRAMGC_BEING_WRITTEN);
+}
+
+/* An entry that comes a whole round late does not take the place of the later one. */
+static void a_late_entry_is_lost(void **state) {
+    struct vramgc_file *file = store_file();
+    struct vramgc_action action = {.took_ns = 1}, found;
+    (void)state;
+    uint64_t written = file->actions_written;
+    struct vramgc_action *slot = &file->actions[written % VRAMGC_MAX_ACTIONS];
+    slot->sequence = written + VRAMGC_MAX_ACTIONS + 1;
+    slot->took_ns = 2;
+    store_action(&action);
+    assert_int_equal(slot->took_ns, 2);
+    assert_false(store_action_at(written, &found));
+    slot->sequence = VRAMGC_BEING_WRITTEN;
+    file->actions_written = written;
+    store_action(&action);
+    assert_int_equal(slot->took_ns, 2);
+    slot->sequence = 0;
 }
 
 static void marks(void **state) {
@@ -274,12 +324,20 @@ static void abandoned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_file_by_wish), cmocka_unit_test(opened),
-        cmocka_unit_test(gauges),          cmocka_unit_test(gauges_of_many),
-        cmocka_unit_test(devices),         cmocka_unit_test(actions),
-        cmocka_unit_test(refusals),        cmocka_unit_test(nobody_sees_half_an_entry),
-        cmocka_unit_test(marks),           cmocka_unit_test(settings),
-        cmocka_unit_test(samples),         cmocka_unit_test(saved),
+        cmocka_unit_test(no_file_by_wish),
+        cmocka_unit_test(opened),
+        cmocka_unit_test(gauges),
+        cmocka_unit_test(gauges_of_many),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(actions),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(nobody_sees_half_an_entry),
+        cmocka_unit_test(writers_never_share_an_entry),
+        cmocka_unit_test(a_late_entry_is_lost),
+        cmocka_unit_test(marks),
+        cmocka_unit_test(settings),
+        cmocka_unit_test(samples),
+        cmocka_unit_test(saved),
         cmocka_unit_test(abandoned),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
