@@ -94,18 +94,6 @@ static void add_segment(struct device *device, uint64_t address, uint64_t bytes)
         figure_add(&store_file()->process.unmatched_blocks, 1);
 }
 
-/* Another process's memory can be opened again: the address is the same, and it is closed as often.
- */
-static bool opened_again(uint64_t address) {
-    lock_take(&self.lock);
-    struct ledger_entry *entry = ledger_find(&self.addresses, address);
-    bool again = entry && entry->class == CLASS_IMPORTED;
-    if (again)
-        entry->link++;
-    lock_give(&self.lock);
-    return again;
-}
-
 /* Pools and virtual memory belong to the device, not to the context. */
 static uint64_t context_of(enum record_class class) {
     real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
@@ -116,79 +104,121 @@ static uint64_t context_of(enum record_class class) {
     return (uint64_t)(uintptr_t)context;
 }
 
+static struct ledger_entry entry_of(const struct record_taken *taken) {
+    return (struct ledger_entry){.key = taken->address,
+                                 .bytes = taken->bytes,
+                                 .context = taken->context,
+                                 .class = taken->class,
+                                 .device = (uint16_t)taken->device,
+                                 .flags = taken->segment ? FLAG_SEGMENT
+                                          : taken->block ? FLAG_BLOCK
+                                                         : 0};
+}
+
+static struct record_taken taken_of(const struct ledger_entry *entry) {
+    return (struct record_taken){.known = true,
+                                 .address = entry->key,
+                                 .bytes = entry->bytes,
+                                 .context = entry->context,
+                                 .class = entry->class,
+                                 .device = entry->device,
+                                 .shared = entry->link > 0,
+                                 .segment = entry->flags & FLAG_SEGMENT,
+                                 .block = entry->flags & FLAG_BLOCK};
+}
+
+static void take_from_heap(const struct record_taken *taken) {
+    struct device *device = taken->segment ? device_if_ready(taken->device) : NULL;
+    if (!device)
+        return;
+    lock_take(&device->lock);
+    heap_segment_remove(device->heap, taken->address, NULL);
+    device_publish(device);
+    lock_give(&device->lock);
+}
+
+enum placed { PLACED, PLACED_AGAIN, NOT_PLACED };
+
+/* Puts the entry into the books in one step, for others may open the same memory of another process
+ * at the same time: the address is the same, and it is closed as often as it was opened. *lost:
+ * what was there before, because its free was not seen. */
+static enum placed place(const struct ledger_entry *entry, struct record_taken *lost) {
+    *lost = (struct record_taken){.known = false};
+    lock_take(&self.lock);
+    struct ledger_entry *found = ledger_find(&self.addresses, entry->key);
+    bool again = found && found->class == CLASS_IMPORTED && entry->class == CLASS_IMPORTED;
+    if (again) {
+        found->link++;
+    } else if (found) {
+        *lost = taken_of(found);
+        ledger_take(&self.addresses, entry->key, NULL);
+    }
+    bool kept = again || ledger_put(&self.addresses, entry, NULL);
+    lock_give(&self.lock);
+    return !kept ? NOT_PLACED : again ? PLACED_AGAIN : PLACED;
+}
+
+/* A free that was not seen: else the sums would grow for ever. */
+static void count_lost(struct record_taken *lost) {
+    if (!lost->known)
+        return;
+    lost->shared = false;
+    take_from_heap(lost);
+    record_gone(lost);
+    figure_add(&store_file()->process.lost_frees, 1);
+}
+
+static void count_allocated(struct device *device, const struct record_taken *made) {
+    record_granted(made->bytes);
+    count(device, made->class, made->bytes, made->segment, true);
+    if (made->class == CLASS_DEVICE)
+        stacks_note(made->bytes);
+    if (made->segment)
+        add_segment(device, made->address, made->bytes);
+    if (made->block)
+        pool_block(device, made->bytes, true);
+}
+
 void record_allocated(enum record_class class, uint64_t address, uint64_t bytes, bool allocator) {
     struct device *device;
     if (!record_ready() || !address || !(device = device_current()))
         return;
-    bool segment = allocator && (class == CLASS_DEVICE || class == CLASS_PAGED), replaced = false;
-    bool block = allocator && class == CLASS_POOL;
-    struct ledger_entry entry = {.key = address,
-                                 .bytes = bytes,
-                                 .context = context_of(class),
-                                 .class = class,
-                                 .device = (uint16_t)device_index(device),
-                                 .flags = segment ? FLAG_SEGMENT
-                                          : block ? FLAG_BLOCK
-                                                  : 0};
-    if (class == CLASS_IMPORTED && opened_again(address)) {
-        figure_add(&device->out->stats.driver_calls, 1);
-        return;
-    }
     struct record_taken lost;
-    record_take(address, &lost); /* a free that was not seen: else the sums would grow for ever */
-    if (lost.known) {
-        record_gone(&lost);
-        figure_add(&store_file()->process.lost_frees, 1);
-    }
-    lock_take(&self.lock);
-    bool kept = ledger_put(&self.addresses, &entry, &replaced);
-    lock_give(&self.lock);
-    if (!kept) {
+    struct record_taken made = {
+        .address = address,
+        .bytes = bytes,
+        .context = context_of(class),
+        .class = class,
+        .device = device_index(device),
+        .segment = allocator && (class == CLASS_DEVICE || class == CLASS_PAGED),
+        .block = allocator && class == CLASS_POOL,
+    };
+    struct ledger_entry entry = entry_of(&made);
+    enum placed placed = place(&entry, &lost);
+    count_lost(&lost);
+    if (placed == NOT_PLACED) {
         figure_add(&store_file()->process.internal_errors, 1);
         return;
     }
     figure_add(&device->out->stats.driver_calls, 1);
-    record_granted(bytes);
-    count(device, class, bytes, segment, true);
-    if (class == CLASS_DEVICE)
-        stacks_note(bytes);
-    if (segment)
-        add_segment(device, address, bytes);
-    if (block)
-        pool_block(device, bytes, true);
+    if (placed == PLACED)
+        count_allocated(device, &made);
 }
 
 void record_take(uint64_t address, struct record_taken *taken) {
-    struct ledger_entry entry = {0};
     *taken = (struct record_taken){.address = address};
     if (!record_is_on())
         return;
     lock_take(&self.lock);
     struct ledger_entry *found = ledger_find(&self.addresses, address);
-    taken->known = found != NULL;
-    taken->shared = found && found->link > 0;
     if (found)
-        entry = *found;
+        *taken = taken_of(found);
     if (taken->shared)
         found->link--;
     else
         ledger_take(&self.addresses, address, NULL);
     lock_give(&self.lock);
-    if (!taken->known)
-        return;
-    taken->bytes = entry.bytes;
-    taken->class = entry.class;
-    taken->context = entry.context;
-    taken->device = entry.device;
-    taken->segment = entry.flags & FLAG_SEGMENT;
-    taken->block = entry.flags & FLAG_BLOCK;
-    struct device *device = device_if_ready(taken->device);
-    if (!taken->segment || !device)
-        return;
-    lock_take(&device->lock);
-    heap_segment_remove(device->heap, address, NULL);
-    device_publish(device);
-    lock_give(&device->lock);
+    take_from_heap(taken);
 }
 
 /* Meanwhile others may have opened it, or closed it for the last time. */
@@ -210,14 +240,7 @@ void record_put_back(const struct record_taken *taken) {
     struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
     if (!device || !record_is_on())
         return;
-    struct ledger_entry entry = {.key = taken->address,
-                                 .bytes = taken->bytes,
-                                 .context = taken->context,
-                                 .class = taken->class,
-                                 .device = (uint16_t)taken->device,
-                                 .flags = taken->segment ? FLAG_SEGMENT
-                                          : taken->block ? FLAG_BLOCK
-                                                         : 0};
+    struct ledger_entry entry = entry_of(taken);
     if (taken->class == CLASS_IMPORTED) {
         put_back_imported(device, &entry, taken->shared);
         return;

@@ -13,7 +13,7 @@ static struct {
     const struct vramgc_file *file;
     struct change before;
     unsigned device;
-    unsigned long checks, failures;
+    _Atomic unsigned long checks, failures; /* any thread checks */
 } self;
 
 const struct vramgc_file *check_file(void) {

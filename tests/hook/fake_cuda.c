@@ -44,6 +44,7 @@ static struct {
     unsigned of_number[HANDLES];
     unsigned free_numbers[HANDLES], free_number_count;
     struct fake_sums sums[FAKE_DEVICES];
+    uint64_t named; /* the address of the memory that has a name, while it is open */
     _Atomic unsigned failures;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -92,16 +93,20 @@ static struct slot *slot_at(uint64_t address) {
     return &self.slots[index];
 }
 
-static CUresult allocate(enum kind kind, uint64_t bytes, uint64_t *address) {
-    if (fails())
-        return CUDA_ERROR_OUT_OF_MEMORY;
+static uint64_t allocate_locked(enum kind kind, uint64_t bytes) {
     need(bytes <= SLOT_BYTES, "too large");
-    pthread_mutex_lock(&self.lock);
     need(self.free_slot_count > 0, "all slots are in use");
     unsigned index = self.free_slots[--self.free_slot_count];
     self.slots[index] = (struct slot){kind, current_device, bytes, 0, 0};
     *sum_of(current_device, kind) += bytes;
-    *address = BASE + index * SLOT_BYTES;
+    return BASE + index * SLOT_BYTES;
+}
+
+static CUresult allocate(enum kind kind, uint64_t bytes, uint64_t *address) {
+    if (fails())
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_lock(&self.lock);
+    *address = allocate_locked(kind, bytes);
     pthread_mutex_unlock(&self.lock);
     return CUDA_SUCCESS;
 }
@@ -204,10 +209,26 @@ static bool open_again(CUdeviceptr *p) {
     return again;
 }
 
+/* Memory with a name is the same for all who open it. */
+static uint64_t open_named(void) {
+    pthread_mutex_lock(&self.lock);
+    struct slot *slot = self.named ? slot_at(self.named) : NULL;
+    if (slot && slot->kind == IMPORTED)
+        slot->opened++;
+    else
+        self.named = allocate_locked(IMPORTED, IMPORTED_BYTES);
+    uint64_t address = self.named;
+    pthread_mutex_unlock(&self.lock);
+    return address;
+}
+
 static CUresult fake_cuIpcOpenMemHandle_v2(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
     uint64_t address;
-    (void)h;
     (void)f;
+    if (h.reserved[0]) {
+        *p = open_named();
+        return CUDA_SUCCESS;
+    }
     if (fake_random(2) && open_again(p))
         return CUDA_SUCCESS;
     CUresult result = allocate(IMPORTED, IMPORTED_BYTES, &address);

@@ -165,7 +165,7 @@ HOOK_SANITIZE_plain :=
 define HOOK_STRESS
 build/$(1)/%.o: %.c $(HOOK_SOURCE_HEADERS) | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)
-	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) -Itests/hook -std=c11 -O1 -g $(WARNINGS) -fPIC $(HOOK_SANITIZE_$(1)) -c $$< -o $$@
+	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) -Itests/hook -include tests/hook/unlucky.h -std=c11 -O1 -g $(WARNINGS) -fPIC $(HOOK_SANITIZE_$(1)) -c $$< -o $$@
 build/$(1)/libc10_cuda.so: build/$(1)/tests/hook/allocator.o
 	@$(CC) $(HOOK_SANITIZE_$(1)) -shared -o $$@ $$^
 build/$(1)/stress: $(HOOK_SOURCES:%.c=build/$(1)/%.o) build/$(1)/libc10_cuda.so

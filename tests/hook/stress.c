@@ -48,6 +48,7 @@ static struct {
     unsigned generation[FAKE_DEVICES];
     unsigned operations;
     atomic_bool done;
+    pthread_barrier_t together;
     struct worker workers[THREADS];
 } self = {.reset_lock = PTHREAD_RWLOCK_INITIALIZER};
 
@@ -192,6 +193,22 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* All threads open the same memory of another process at the same moment and close it again: it
+ * counts once. */
+static void *open_together(void *argument) {
+    const CUipcMemHandle named = {{1}};
+    (void)argument;
+    fake_set_device(1);
+    for (unsigned i = 0; i < self.operations / 10; i++) {
+        CUdeviceptr address;
+        pthread_barrier_wait(&self.together);
+        CHECK(cuIpcOpenMemHandle_v2(&address, named, 0) == CUDA_SUCCESS);
+        pthread_barrier_wait(&self.together);
+        CHECK(cuIpcCloseMemHandle(address) == CUDA_SUCCESS);
+    }
+    return NULL;
+}
+
 /* --- those who look on --- */
 
 /* The blocks of a segment tile it, at every moment. */
@@ -321,8 +338,18 @@ static void set_up(const char *path, const char *operations) {
     setenv("VRAMGC_MIN_GAIN", "0", 1);
     setenv("VRAMGC_SAMPLE", "1ms", 1);
     self.operations = (unsigned)atoi(operations);
+    pthread_barrier_init(&self.together, NULL, THREADS);
     fake_install();
     fake_set_failures(10);
+}
+
+static void run_all(void *(*function)(void *)) {
+    for (unsigned i = 0; i < THREADS; i++) {
+        self.workers[i].seed = i + 1;
+        pthread_create(&self.workers[i].thread, NULL, function, &self.workers[i]);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(self.workers[i].thread, NULL);
 }
 
 int main(int count, char **arguments) {
@@ -332,19 +359,16 @@ int main(int count, char **arguments) {
         return 2;
     set_up(arguments[1], arguments[2]);
     snprintf(report, sizeof report, "%s.report", arguments[1]);
-    for (unsigned i = 0; i < THREADS; i++) {
-        self.workers[i].seed = i + 1;
-        pthread_create(&self.workers[i].thread, NULL, work, &self.workers[i]);
-    }
     pthread_create(&watcher, NULL, watch_all, report);
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_join(self.workers[i].thread, NULL);
+    run_all(work);
     self.done = true;
     pthread_join(watcher, NULL);
     check_all();
     fake_set_failures(0);
     for (unsigned i = 0; i < THREADS; i++)
         clear(&self.workers[i]);
+    check_all();
+    run_all(open_together);
     check_all();
     printf("soft_ooms %llu and %llu\n",
            (unsigned long long)check_file()->devices[0].stats.soft_ooms,
