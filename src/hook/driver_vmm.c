@@ -105,13 +105,14 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocation
 CUresult cuMemUnmap(CUdeviceptr p, size_t n) {
     real_cuMemUnmap_t real = REAL(cuMemUnmap);
     bool outermost = hook_enter(ID_cuMemUnmap);
+    struct record_unmapping unmapping = {0};
     if (outermost)
-        record_unmap_begin(p, n);
+        unmapping = record_unmap_begin(p, n);
     CUresult result = real ? real(p, n) : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS)
-        record_unmap_done(p, n);
+        record_unmap_done(&unmapping);
     else if (outermost)
-        record_unmap_failed(p, n);
+        record_unmap_failed(&unmapping);
     hook_leave();
     return result;
 }

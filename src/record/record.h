@@ -127,10 +127,17 @@ void record_imported_handle(uint64_t handle);
 void record_retained(uint64_t handle, uint64_t address);
 struct record_taken record_release_begin(uint64_t handle);
 void record_release_failed(const struct record_taken *taken);
+
+/* The mappings that an unmap took out of the books: so many tickets from the first on. */
+struct record_unmapping {
+    uint64_t address, bytes;
+    uint64_t first, count;
+};
+
 void record_mapped(uint64_t address, uint64_t bytes, uint64_t handle);
-void record_unmap_begin(uint64_t address, uint64_t bytes);
-void record_unmap_failed(uint64_t address, uint64_t bytes);
-void record_unmap_done(uint64_t address, uint64_t bytes);
+struct record_unmapping record_unmap_begin(uint64_t address, uint64_t bytes);
+void record_unmap_failed(const struct record_unmapping *unmapping);
+void record_unmap_done(const struct record_unmapping *unmapping);
 void record_driver_call(void);
 
 /* Blocks of PyTorch's allocator: bytes > 0 handed out, < 0 given back. The hot path. False (mode

@@ -17,8 +17,9 @@ static struct {
     struct lock lock;
     struct ledger handles;  /* handle -> bytes, device, link: references << 32 | mappings */
     struct ledger mappings; /* address -> bytes, link: handle */
+    struct ledger leaving;  /* ticket -> bytes, link: handle, context: address; being unmapped */
     struct ledger ranges;   /* address -> bytes: reserved by PyTorch's allocator */
-    uint64_t orphans;
+    uint64_t orphans, tickets;
 } self;
 
 static void count(const struct ledger_entry *physical, bool more) {
@@ -177,11 +178,16 @@ static bool rename_mapping(const struct ledger_entry *entry, void *context) {
     return false;
 }
 
+static void rename_mappings(struct rename *rename) {
+    ledger_sweep(&self.mappings, rename_mapping, rename);
+    ledger_sweep(&self.leaving, rename_mapping, rename);
+}
+
 /* The last reference goes while mappings remain: the memory lives on under a name of our own, which
  * is returned. */
 static uint64_t orphan(struct ledger_entry entry) {
     struct rename rename = {entry.key, ORPHAN | ++self.orphans};
-    ledger_sweep(&self.mappings, rename_mapping, &rename);
+    rename_mappings(&rename);
     entry.key = rename.to;
     ledger_put(&self.handles, &entry, NULL);
     return rename.to;
@@ -193,7 +199,7 @@ static void adopt(uint64_t name, uint64_t handle) {
     struct ledger_entry entry;
     if (!ledger_take(&self.handles, name, &entry))
         return;
-    ledger_sweep(&self.mappings, rename_mapping, &rename);
+    rename_mappings(&rename);
     entry.key = handle;
     entry.link += (uint64_t)1 << 32;
     ledger_put(&self.handles, &entry, NULL);
@@ -327,14 +333,49 @@ void record_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
     change_pages(address, bytes, true);
 }
 
-void record_unmap_begin(uint64_t address, uint64_t bytes) {
-    if (record_is_on())
-        change_pages(address, bytes, false);
+/* The lock is held. */
+static void move(struct ledger *from, uint64_t key, struct ledger *to, uint64_t new_key) {
+    struct ledger_entry mapping;
+    if (!ledger_take(from, key, &mapping))
+        return;
+    mapping.key = new_key;
+    mapping.context = key;
+    if (!ledger_put(to, &mapping, NULL))
+        figure_add(&store_file()->process.internal_errors, 1);
 }
 
-void record_unmap_failed(uint64_t address, uint64_t bytes) {
-    if (record_is_on())
-        change_pages(address, bytes, true);
+/* Taken out before the call, as everything: another thread may map the addresses anew before this
+ * one hears that they are free. */
+struct record_unmapping record_unmap_begin(uint64_t address, uint64_t bytes) {
+    struct record_unmapping unmapping = {.address = address, .bytes = bytes};
+    struct ledger_entry *mapping;
+    if (!record_is_on())
+        return unmapping;
+    lock_take(&self.lock);
+    unmapping.first = self.tickets + 1;
+    for (uint64_t at = address; at - address < bytes; unmapping.count++) {
+        if (!(mapping = ledger_find(&self.mappings, at)) || !mapping->bytes)
+            break;
+        uint64_t next = at + mapping->bytes;
+        move(&self.mappings, at, &self.leaving, ++self.tickets);
+        at = next;
+    }
+    lock_give(&self.lock);
+    change_pages(address, bytes, false);
+    return unmapping;
+}
+
+void record_unmap_failed(const struct record_unmapping *unmapping) {
+    if (!record_is_on())
+        return;
+    lock_take(&self.lock);
+    for (uint64_t i = 0; i < unmapping->count; i++) {
+        struct ledger_entry *leaving = ledger_find(&self.leaving, unmapping->first + i);
+        if (leaving)
+            move(&self.leaving, leaving->key, &self.mappings, leaving->context);
+    }
+    lock_give(&self.lock);
+    change_pages(unmapping->address, unmapping->bytes, true);
 }
 
 /* Takes one mapping off its handle; the memory goes with the last one of a released handle. */
@@ -347,21 +388,17 @@ static bool unlink_mapping(uint64_t handle, struct ledger_entry *physical) {
     return entry->link == 0 && ledger_take(&self.handles, handle, physical);
 }
 
-void record_unmap_done(uint64_t address, uint64_t bytes) {
+void record_unmap_done(const struct record_unmapping *unmapping) {
     if (!record_is_on())
         return;
-    uint64_t end = address + bytes;
-    while (address < end) {
+    for (uint64_t i = 0; i < unmapping->count; i++) {
         struct ledger_entry mapping, physical;
         lock_take(&self.lock);
-        bool known = ledger_take(&self.mappings, address, &mapping);
+        bool known = ledger_take(&self.leaving, unmapping->first + i, &mapping);
         bool gone = known && unlink_mapping(mapping.link, &physical);
         lock_give(&self.lock);
         if (gone)
             count(&physical, false);
-        if (!known || !mapping.bytes)
-            break;
-        address += mapping.bytes;
     }
     record_driver_call();
 }
@@ -380,6 +417,7 @@ void vmm_reset(unsigned device) {
     ledger_sweep(&self.handles, is_of_device, &device);
     ledger_sweep(&self.ranges, is_of_device, &device);
     ledger_sweep(&self.mappings, has_no_handle, NULL);
+    ledger_sweep(&self.leaving, has_no_handle, NULL);
     lock_give(&self.lock);
 }
 

@@ -111,6 +111,8 @@ $(HOOK)/libreview_constructor.so: HOOK_REVIEW := -DCONSTRUCTOR
 $(HOOK)/libreview_constructor.so: tests/hook/review_loader.c
 $(HOOK)/libreview_interposer.so: HOOK_REVIEW := -DINTERPOSER
 $(HOOK)/libreview_interposer.so: tests/hook/review_interposer.c
+$(HOOK)/libreview_unmap.so: HOOK_REVIEW := -DINTERPOSER
+$(HOOK)/libreview_unmap.so: tests/hook/review_unmap.c
 $(HOOK)/libreview_%.so: tests/hook/hook.mk | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) $(HOOK_REVIEW) -shared -o $@ $(filter %.c,$^) -ldl
@@ -130,6 +132,9 @@ $(HOOK)/review_interposer-linked: tests/hook/review_interposer.c $(HOOK)/check.o
 $(HOOK)/review_interposer-opened: tests/hook/review_interposer.c $(HOOK)/check.o
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -o $@ $^ -ldl
 
+$(HOOK)/review_unmap: $(HOOK)/review_unmap.o $(HOOK)/check.o $(HOOK_DRIVER)
+	@$(CC) -o $@ $^ -ldl -lpthread
+
 $(HOOK)/review_runtimes: $(HOOK)/review_runtimes.o $(HOOK)/check.o
 	@$(CC) -rdynamic -o $@ $^ -ldl
 
@@ -141,7 +146,7 @@ $(HOOK)/libreview_client-%.so: tests/hook/review_runtimes.c tests/hook/hook.mk |
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DCLIENT -shared -o $@ $(filter-out %.mk,$^)
 
 HOOK_REVIEWS := $(addprefix $(HOOK)/,libreview_constructor.so libreview_interposer.so review_loader review_visible \
-    review_snapshot review_interposer-linked review_interposer-opened review_runtimes \
+    review_snapshot review_interposer-linked review_interposer-opened review_runtimes libreview_unmap.so review_unmap \
     libreview_client-11.so libreview_client-12.so libreview_client-13.so)
 
 # --- for tests/e2e/lifetime.bats and store.bats ---

@@ -42,3 +42,7 @@ passes() {
 @test "two or three runtimes: each library's calls go to its own" {
     passes "" "$hook/review_runtimes" "$hook"/libreview_client-{12,11,13}.so
 }
+
+@test "another thread maps addresses anew before the one that unmapped them has heard of it" {
+    passes "$hook/libreview_unmap.so" "$hook/review_unmap"
+}
