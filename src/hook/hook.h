@@ -34,6 +34,10 @@
     ((real_##symbol##_t)runtimes_choose(ID_##symbol, caller, real_get(ID_##symbol)))
 #define RUNTIME(symbol) RUNTIME_OF(__builtin_return_address(0), symbol)
 
+/* By the name of the API. */
+#define REAL_CUDART RUNTIME
+#define REAL_CUDA   REAL
+
 /* Counts the call. Whether this is the outermost hook of the thread. Every hook_enter is followed
  * by a hook_leave. */
 static inline bool hook_enter(enum real_id id) {

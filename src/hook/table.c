@@ -21,8 +21,6 @@ void *hook_for_pointer(void *pointer) {
     return id < REAL_COUNT ? wrappers[id] : pointer;
 }
 
-#define REAL_CUDART RUNTIME
-#define REAL_CUDA   REAL
 #define HOOK(library, result, symbol, parameters, arguments)
 #define PASS(library, result, symbol, parameters, arguments)                                       \
     result symbol parameters {                                                                     \

@@ -1,0 +1,91 @@
+/* calls.h: the bodies that most wrappers of memory functions share, for both APIs: an allocation
+ * and a release. Success and "no memory" have the same numbers in the runtime and in the driver.
+ *
+ * An allocation is recorded after it succeeded. A release is taken out of the record before the
+ * call, because the driver may give the address out again at once, and put back if it failed. */
+#ifndef CALLS_H
+#define CALLS_H
+
+#include "hook/hook.h"
+
+_Static_assert((int)cudaSuccess == (int)CUDA_SUCCESS &&
+                   (int)cudaErrorMemoryAllocation == (int)CUDA_ERROR_OUT_OF_MEMORY,
+               "both APIs number success and out of memory alike");
+
+enum { CALL_SUCCESS = CUDA_SUCCESS, CALL_NO_MEMORY = CUDA_ERROR_OUT_OF_MEMORY };
+
+typedef cudaError_t (*hook_forget_t)(void);
+
+/* Tells the record how an allocation ended. allocator: PyTorch's caching allocator asked. */
+void hook_note(enum real_id id, enum record_class class, int result, uint64_t address,
+               uint64_t bytes, bool allocator);
+
+/* Whether memory that was only kept for PyTorch has gone back, so that asking again may help. The
+ * runtime remembers a refusal for whoever asks for its latest error: `forget` takes that away. */
+bool hook_rescue(enum record_class class, uint64_t bytes, hook_forget_t forget);
+
+/* The driver remembers nothing. */
+cudaError_t hook_nothing_to_forget(void);
+
+#define RESULT_CUDART    cudaError_t
+#define RESULT_CUDA      CUresult
+#define FORGET_CUDART    RUNTIME(cudaGetLastError)
+#define FORGET_CUDA      hook_nothing_to_forget
+#define ALLOCATOR_CUDART FROM_ALLOCATOR()
+#define ALLOCATOR_CUDA   false
+
+/* asked: what the caller asked for; got: what it costs. What the caller points to (p) is looked at
+ * only on success: on an error it may be anything. */
+#define ALLOCATE_AS(api, symbol, class, asked, got, ...)                                           \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    if (outermost && (int)result == CALL_NO_MEMORY && hook_rescue(class, asked, FORGET_##api))     \
+        result = real(__VA_ARGS__);                                                                \
+    if (outermost)                                                                                 \
+        hook_note(ID_##symbol, class, (int)result, (int)result == CALL_SUCCESS ? (uint64_t)*p : 0, \
+                  (int)result == CALL_SUCCESS ? (got) : (asked), ALLOCATOR_##api);                 \
+    hook_leave();                                                                                  \
+    return result
+
+#define ALLOCATE(api, symbol, class, bytes, ...)                                                   \
+    ALLOCATE_AS(api, symbol, class, bytes, bytes, __VA_ARGS__)
+
+#define RELEASE(api, symbol, ...)                                                                  \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    struct record_taken taken = {0};                                                               \
+    if (outermost)                                                                                 \
+        record_take((uint64_t)p, &taken);                                                          \
+    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    if (outermost && (int)result == CALL_SUCCESS)                                                  \
+        record_gone(&taken);                                                                       \
+    else if (outermost)                                                                            \
+        record_put_back(&taken);                                                                   \
+    hook_leave();                                                                                  \
+    return result
+
+#define REGISTER(api, symbol)                                                                      \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    RESULT_##api result = real ? real(p, n, f) : MISSING_##api;                                    \
+    if (outermost && (int)result == CALL_SUCCESS)                                                  \
+        record_allocated(CLASS_REGISTERED, (uint64_t)p, n, false);                                 \
+    hook_leave();                                                                                  \
+    return result
+
+#define MEMORY_INFO(api, symbol)                                                                   \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
+    if (outermost && (int)result == CALL_SUCCESS && free && total) {                               \
+        record_memory_info(*free, *total);                                                         \
+        *free = record_free_as_seen(*free);                                                        \
+    }                                                                                              \
+    hook_leave();                                                                                  \
+    return result
+
+/* During a capture a stream-ordered allocation becomes a node of the graph. */
+#define STREAM_ORDERED(stream) (record_captured(stream) ? CLASS_GRAPH : CLASS_POOL)
+
+#endif
