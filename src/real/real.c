@@ -157,13 +157,49 @@ enum real_id real_of_pointer(const void *pointer) {
     return REAL_COUNT;
 }
 
+/* Every dlsym of the process for a name in cu... comes here, so the hooked names are found by a
+ * hash. The table is filled at the first question, perhaps by several threads at once: all do the
+ * same steps, so each finds what it wants to put, or nothing. */
+enum { NAME_SLOTS = 512 };
+_Static_assert(REAL_COUNT * 2 < NAME_SLOTS && REAL_COUNT < UINT8_MAX, "the table is half empty");
+
+static struct {
+    atomic_bool filled;
+    _Atomic uint8_t slots[NAME_SLOTS]; /* 1 + id; 0: empty */
+} names;
+
+/* FNV-1a. */
+static unsigned hash_of(const char *name) {
+    uint32_t hash = 2166136261u;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return hash % NAME_SLOTS;
+}
+
+/* The slot that has the name, or the empty one where it would be. */
+static unsigned slot_of(const char *name) {
+    for (unsigned slot = hash_of(name);; slot = (slot + 1) % NAME_SLOTS) {
+        unsigned taken = atomic_load_explicit(&names.slots[slot], memory_order_relaxed);
+        if (!taken || strcmp(real_table[taken - 1].symbol, name) == 0)
+            return slot;
+    }
+}
+
+static void fill_names(void) {
+    for (int id = 0; id < REAL_COUNT; id++)
+        if (real_table[id].kind != REAL_NEED && strncmp(real_table[id].symbol, "cu", 2) == 0)
+            atomic_store_explicit(&names.slots[slot_of(real_table[id].symbol)], (uint8_t)(id + 1),
+                                  memory_order_relaxed);
+    atomic_store_explicit(&names.filled, true, memory_order_release);
+}
+
 enum real_id real_of_symbol(const char *name) {
     if (name[0] != 'c' || name[1] != 'u')
         return REAL_COUNT;
-    for (int id = 0; id < REAL_COUNT; id++)
-        if (real_table[id].kind != REAL_NEED && strcmp(real_table[id].symbol, name) == 0)
-            return (enum real_id)id;
-    return REAL_COUNT;
+    if (UNLIKELY(!atomic_load_explicit(&names.filled, memory_order_acquire)))
+        fill_names();
+    unsigned taken = atomic_load_explicit(&names.slots[slot_of(name)], memory_order_relaxed);
+    return taken ? (enum real_id)(taken - 1) : REAL_COUNT;
 }
 
 void real_find_driver(void) {
