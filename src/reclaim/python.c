@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "real/objects.h"
 #include "real/real.h"
 
 #include <dlfcn.h>
@@ -48,32 +49,42 @@ enum { METH_NOARGS = 4, PATIENCE_MS = 60000 };
     X(void, PyEval_RestoreThread, (void *))
 
 static struct {
-    atomic_bool stopping; /* Python is about to end */
-    atomic_uint forking;  /* threads that are about to fork */
-    atomic_bool inside;   /* our thread holds or waits for the GIL */
-    bool looked_up, complete, prepared, registered;
+    atomic_bool stopping;      /* Python is about to end */
+    atomic_uint forking;       /* threads that are about to fork */
+    atomic_bool inside;        /* our thread holds or waits for the GIL */
+    unsigned long long looked; /* objects ever loaded when it was last looked for; 0: never */
+    bool complete, prepared, registered;
     object *none;
 #define X(result, name, parameters) result(*name) parameters;
     PYTHON_FUNCTIONS(X)
 #undef X
 } self;
 
-static void look_up(void) {
-    self.looked_up = true;
-    self.complete = true;
+static bool look_up(void) {
+    bool complete = real_dlsym(RTLD_DEFAULT, "Py_IsInitialized") != NULL;
+    if (!complete)
+        return false; /* the others need not be looked for */
 #define X(result, name, parameters)                                                                \
     self.name = (result(*) parameters)real_dlsym(RTLD_DEFAULT, #name);                             \
-    self.complete = self.complete && self.name != NULL;
+    complete = complete && self.name != NULL;
     PYTHON_FUNCTIONS(X)
 #undef X
     self.none = real_dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
-    self.complete = self.complete && self.none;
+    return complete && self.none;
+}
+
+/* A program may open its Python late: it is looked for again after something was loaded. */
+static bool found(void) {
+    unsigned long long changes = self.complete ? self.looked : objects_changes();
+    if (changes != self.looked) {
+        self.looked = changes;
+        self.complete = look_up();
+    }
+    return self.complete;
 }
 
 bool python_is_there(void) {
-    if (!self.looked_up)
-        look_up();
-    return self.complete && self.Py_IsInitialized();
+    return found() && self.Py_IsInitialized();
 }
 
 /* Gives up a reference; NULL is fine. */

@@ -1,5 +1,6 @@
 # unit.mk: unit tests of the pure parts, with cmocka. A new tests/unit/test_NAME.c is built and run
-# once a line `UNIT_NAME = sources it tests` stands here; UNIT_LINK_NAME adds link options.
+# once a line `UNIT_NAME = sources it tests` stands here; UNIT_LINK_NAME adds link options, UNIT_CUDA_NAME = y the
+# headers of CUDA.
 
 UNIT_heap = $(wildcard src/heap/*.c)
 UNIT_LINK_heap = -Wl,--wrap=mmap,--wrap=munmap
@@ -20,6 +21,8 @@ UNIT_LINK_store = -pthread
 UNIT_lock = src/base/lock.c
 UNIT_LINK_lock = -pthread
 UNIT_soft_oom = src/reclaim/soft_oom.c
+UNIT_python = src/reclaim/python.c src/base/text.c
+UNIT_CUDA_python = y
 UNIT_alloc_conf = src/reclaim/alloc_conf.c src/base/text.c
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
@@ -31,9 +34,9 @@ define UNIT_RULE
 ifeq ($$(strip $$(UNIT_$(1))),)
 $$(error tests/unit/test_$(1).c needs a line UNIT_$(1) = ... in tests/unit/unit.mk)
 endif
-build/$(2)/test_$(1): tests/unit/test_$(1).c $$(UNIT_$(1)) $$(UNIT_HEADERS) tests/unit/unit.mk
+build/$(2)/test_$(1): tests/unit/test_$(1).c $$(UNIT_$(1)) $$(UNIT_HEADERS) tests/unit/unit.mk $$(if $$(UNIT_CUDA_$(1)),| $$(CUDA_HEADERS))
 	@mkdir -p $$(@D)
-	$$(CC) $$(CPPFLAGS) $$(CFLAGS) $(3) -Itests/unit $$(filter %.c,$$^) $$(LDFLAGS) \
+	$$(CC) $$(CPPFLAGS) $$(CFLAGS) $(3) -Itests/unit $$(if $$(UNIT_CUDA_$(1)),$$(CUDA_CPPFLAGS)) $$(filter %.c,$$^) $$(LDFLAGS) \
 	    $$(UNIT_LINK_$(1)) -lcmocka -o $$@
 endef
 
