@@ -15,10 +15,6 @@
  * may be missing to a full device. */
 enum { OVERCOMMIT_PART = 8 };
 
-struct pages *paged_engine(struct device *device) {
-    return atomic_load_explicit(&device->pages, memory_order_acquire);
-}
-
 /* At the first segment of a device, in a thread whose context is current. */
 static struct pages *open_engine(struct device *device) {
     bool untried = false;
@@ -88,7 +84,7 @@ static bool should_drop_cache(struct device *device, struct pages *pages, uint64
 
 enum record_paged record_paged_segment(uint64_t bytes, void **out) {
     struct record_thread *thread = &record_thread;
-    struct device *device = record_ready() ? device_current() : NULL;
+    struct device *device = record_ready_in_context() ? device_current() : NULL;
     if (!device || !thread->stream_asked || thread->stream_capturing || record_capturing() ||
         bytes % HEAP_PAGE_BYTES)
         return RECORD_NOT_PAGED;

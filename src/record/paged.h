@@ -6,8 +6,10 @@
 #include "record/device.h"
 #include "record/record.h"
 
-/* The device's engine; NULL: none. */
-struct pages *paged_engine(struct device *device);
+/* The device's engine; NULL: none. On the way of every block event. */
+static inline struct pages *paged_engine(struct device *device) {
+    return atomic_load_explicit(&device->pages, memory_order_acquire);
+}
 
 /* A block is handed out: false, it cannot have memory. The device's lock is not held. */
 bool paged_use(struct device *device, uint64_t address, uint64_t bytes);

@@ -62,6 +62,10 @@ static inline bool record_is_on(void) {
 /* Begins recording if this is the first use of CUDA. Whether recording is on. */
 bool record_ready(void);
 
+/* The same before a call has succeeded: begins only where this thread has a context, for a process
+ * without a usable device shall stay silent. */
+bool record_ready_in_context(void);
+
 /* cuInit succeeded: nothing is written yet, but settings are read, and PyTorch's allocator is
  * given its setting if nobody chose one. */
 void record_cuda_begins(void);

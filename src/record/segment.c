@@ -185,7 +185,7 @@ static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
 }
 
 bool record_refuse_segment(bool allocator, uint64_t bytes) {
-    struct device *device = record_ready() ? device_current() : NULL;
+    struct device *device = record_ready_in_context() ? device_current() : NULL;
     if (!device)
         return false;
     if (allocator)

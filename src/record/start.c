@@ -243,6 +243,14 @@ bool record_ready(void) {
     return record_is_on();
 }
 
+bool record_ready_in_context(void) {
+    CUcontext context = NULL;
+    if (LIKELY(atomic_load_explicit(&record_state, memory_order_acquire) != RECORD_ASLEEP))
+        return record_is_on();
+    real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
+    return get_current && get_current(&context) == CUDA_SUCCESS && context && record_ready();
+}
+
 void record_call(enum real_id id) {
     if ((size_t)id < VRAMGC_MAX_HOOKS)
         figure_add(&store_file()->hooks[id].calls, 1);

@@ -328,6 +328,15 @@ print(any(open(f"/proc/self/task/{t}/comm").read().startswith("vramgc") for t in
     no_file
 }
 
+@test "a process without a usable device is silent, though it asks for memory" {
+    SIMGPU_DEVICES=0 python 'pointer = ctypes.c_void_p()
+assert runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(3 * MIB)) == 100
+print(len(os.listdir("/proc/self/task")), "thread")'
+    [ "$status" -eq 0 ]
+    [ "$output" = "1 thread" ]
+    no_file
+}
+
 @test "sixty processes without CUDA: silent, all of them" {
     with sh -c 'i=0; while [ $i -lt 60 ]; do (exec true) & i=$((i + 1)); done; wait; echo done'
     [ "$status" -eq 0 ]
