@@ -17,11 +17,13 @@ need_torch() {
 last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
 
 @test "the command runs with the knobs that were asked for" {
-    run $simgpu --mem 6GiB --cc 8.6 --devices 2 --latency card -- env
+    run $simgpu --mem 6GiB --cc 8.6 --devices 2 --latency card --no-host-vmm --no-peer -- env
     [ "$status" -eq 0 ]
     [[ $output == *SIMGPU_MEM=6GiB* ]]
     [[ $output == *SIMGPU_CC=8.6* ]]
     [[ $output == *SIMGPU_DEVICES=2* ]]
+    [[ $output == *SIMGPU_HOST_VMM=0* ]]
+    [[ $output == *SIMGPU_PEER=0* ]]
     [[ $output == *SIMGPU_LATENCY=card* ]]
 }
 

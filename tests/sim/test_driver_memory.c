@@ -348,14 +348,6 @@ static void a_child_of_a_fresh_process_has_one(void **state) {
     assert_int_equal(status, 0);
 }
 
-static void ipc_is_refused(void **state) {
-    (void)state;
-    CUdeviceptr pointer;
-    CUipcMemHandle handle;
-    ok(cuMemAlloc(&pointer, 2 * MIB));
-    fails(cuIpcGetMemHandle(&handle, pointer), CUDA_ERROR_NOT_SUPPORTED);
-}
-
 int main(void) {
     setenv("SIMGPU_MEM", "1GiB", 1);
     const struct CMUnitTest tests[] = {
@@ -378,7 +370,6 @@ int main(void) {
         device_test(reset_forgets_who_retained),
         device_test(contexts_stack_up),
         device_test(a_forked_child_has_no_device),
-        device_test(ipc_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

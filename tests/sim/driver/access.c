@@ -9,19 +9,19 @@ static struct block *block_at(uintptr_t address) {
     return block != NULL ? block : pool_chunk_block(address);
 }
 
-/* Copies reach every device's plain memory; kernels only after cuCtxEnablePeerAccess. */
+/* Copies reach every device's plain memory, through the host if need be; kernels only after
+ * cuCtxEnablePeerAccess. Mapped memory nobody reaches but whom cuMemSetAccess let in. */
 static bool is_reachable(const struct block *block, const struct access *access) {
-    const struct device *own = access->context->device;
-    bool plain = block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL;
-    if (!access->by_kernel || !plain || block->device == own)
+    bool plain =
+        block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL || block->kind == BLOCK_IMPORTED;
+    if (!access->by_kernel || !plain || block->device == access->device)
         return true;
     return access->context->peers & 1u << block->device->ordinal;
 }
 
 static bool block_allows(const struct block *block, const struct access *access) {
     unsigned wanted = access->write ? ACCESS_WRITE : ACCESS_READ;
-    return (block->access[access->context->device->ordinal] & wanted) &&
-           is_reachable(block, access);
+    return (block->access[access->device->ordinal] & wanted) && is_reachable(block, access);
 }
 
 bool access_allowed(const struct access *access, uintptr_t base, size_t bytes) {
@@ -39,6 +39,21 @@ bool access_allowed(const struct access *access, uintptr_t base, size_t bytes) {
 
 bool address_is_device(uintptr_t address) {
     return space_owns(address);
+}
+
+size_t bytes_with_host(uintptr_t base, size_t bytes) {
+    uintptr_t end = base + bytes;
+    size_t sum = 0;
+    while (base < end) {
+        struct block *block = block_find(base);
+        if (block == NULL)
+            return sum;
+        uintptr_t next = block->at.base + block->at.size_bytes;
+        if (block->kind == BLOCK_MAPPING && block->phys->device == NULL)
+            sum += (next < end ? next : end) - base;
+        base = next;
+    }
+    return sum;
 }
 
 bool address_is_pinned(uintptr_t address) {

@@ -178,6 +178,9 @@ void release_block(struct block *block) {
     case BLOCK_POOL:
         pool_free_now(block);
         return; /* The pool deletes the record. */
+    case BLOCK_IMPORTED:
+        ipc_release(block);
+        break;
     case BLOCK_MAPPING:
     case BLOCK_REGISTERED:
         break;

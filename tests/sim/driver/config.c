@@ -105,6 +105,9 @@ void config_read(struct config *config) {
     config->d2h_zero_bytes = read_size("SIMGPU_D2H_ZERO", 0);
     config->oom_nth = (unsigned long)read_number("SIMGPU_OOM_NTH", 0, 0, LONG_MAX);
     config->fabric = read_number("SIMGPU_FABRIC", 0, 0, 1) != 0;
+    config->host_vmm = read_number("SIMGPU_HOST_VMM", 1, 0, 1) != 0;
+    config->host_mem_bytes = read_size("SIMGPU_HOST_MEM", 0);
+    config->peer = read_number("SIMGPU_PEER", 1, 0, 1) != 0;
     config->strict_abort = read_word("SIMGPU_STRICT", strictness, "report or abort") == 1;
     config->log_level = (int)read_number("SIMGPU_LOG", 0, 0, 2);
     config->log_file = text_of("SIMGPU_LOG_FILE");

@@ -21,6 +21,9 @@ struct config {
     size_t d2h_zero_bytes;   /* D2H_ZERO: device-to-host copies up to this deliver zeros. */
     unsigned long oom_nth;   /* OOM_NTH: every n-th device allocation is refused; 0 = none. */
     bool fabric;             /* FABRIC: handles for fabric export are supported. */
+    bool host_vmm;           /* HOST_VMM: cuMemCreate can make memory that lies with the host. */
+    size_t host_mem_bytes;   /* HOST_MEM: as much of it as the host has; 0 = no limit. */
+    bool peer;               /* PEER: the devices can access each other's memory. */
     bool strict_abort;       /* STRICT=abort: abort on the first error the program makes. */
     int log_level;           /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
     const char *log_file;    /* LOG_FILE: where the log goes; NULL = stderr. */

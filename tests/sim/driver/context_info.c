@@ -136,6 +136,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     struct context *other = context_of(peer);
     if (other == NULL || other->device == context->device)
         END(CUDA_ERROR_INVALID_CONTEXT);
+    if (!devices_are_peers(context->device->ordinal, other->device->ordinal))
+        END(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     unsigned bit = 1u << other->device->ordinal;
     if (context->peers & bit)
         END(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);

@@ -24,9 +24,12 @@ static bool is_pageable(uintptr_t address) {
     return !address_is_device(address) && !address_is_pinned(address);
 }
 
-static enum cost copy_cost(const struct copy_op *copy) {
-    bool on_device = address_is_device(copy->to) && address_is_device(copy->from);
-    return on_device ? COST_COPY_DEVICE : COST_COPY;
+/* Whatever part of it lies with the host goes over the link. */
+static uint64_t copy_cost_ns(const struct copy_op *copy, size_t bytes) {
+    if (!address_is_device(copy->to) || !address_is_device(copy->from))
+        return cost_ns(COST_COPY, bytes);
+    size_t linked = bytes_with_host(copy->to, bytes) + bytes_with_host(copy->from, bytes);
+    return cost_ns(COST_COPY_DEVICE, bytes) + (linked ? cost_ns(COST_COPY, linked) : 0);
 }
 
 /* Pageable sources may be changed by the program as soon as the call returns. */
@@ -75,7 +78,7 @@ CUresult copy_submit(struct stream *stream, const struct copy_op *wanted, bool w
     if (!wait && stream->capture == NULL && is_pageable(copy->from))
         stage(copy, from_bytes);
     op.visible = !address_is_device(copy->to);
-    result = queue_submit(stream, &op, cost_ns(copy_cost(copy), bytes));
+    result = queue_submit(stream, &op, copy_cost_ns(copy, bytes));
     if (result != CUDA_SUCCESS)
         free(copy->staged);
     return result == CUDA_SUCCESS && wait ? queue_wait_stream(stream) : result;
@@ -136,18 +139,32 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     return copy_linear(to, from, bytes, stream, false);
 }
 
+/* Between devices that are no peers it goes through the host. */
+static CUresult copy_between(uintptr_t to, CUcontext to_context, uintptr_t from,
+                             CUcontext from_context, size_t bytes, CUstream handle) {
+    BEGIN(NEED_CONTEXT);
+    struct stream *stream = stream_of(handle);
+    struct context *to_owner = context_of(to_context), *from_owner = context_of(from_context);
+    if (to_owner == NULL || !to_owner->alive || from_owner == NULL || !from_owner->alive)
+        END(CUDA_ERROR_INVALID_CONTEXT);
+    if (stream == NULL) {
+        sim_fault("copy in stream %p, which does not exist", (void *)handle);
+        END(CUDA_ERROR_INVALID_HANDLE);
+    }
+    struct copy_op copy = linear(to, from, bytes);
+    copy.to_device = to_owner->device;
+    copy.from_device = from_owner->device;
+    END(copy_submit(stream, &copy, false));
+}
+
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                       CUcontext from_context, size_t bytes) {
-    (void)to_context;
-    (void)from_context;
-    return copy_and_wait(to, from, bytes);
+    return copy_between(to, to_context, from, from_context, bytes, NULL);
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                            CUcontext from_context, size_t bytes, CUstream stream) {
-    (void)to_context;
-    (void)from_context;
-    return copy_linear(to, from, bytes, stream, false);
+    return copy_between(to, to_context, from, from_context, bytes, stream);
 }
 
 /* ---- fills ---- */

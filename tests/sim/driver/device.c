@@ -9,6 +9,10 @@ struct device *device_of(CUdevice ordinal) {
     return ordinal >= 0 && ordinal < sim.config.devices ? &sim.devices[ordinal] : NULL;
 }
 
+bool devices_are_peers(int one, int other) {
+    return sim.config.peer && one != other;
+}
+
 static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     [CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024,
     [CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X] = 1024,
@@ -100,6 +104,10 @@ static int attribute_of(const struct device *device, CUdevice_attribute attribut
         return sim.config.cc_major >= 9;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
         return device->ordinal + 1;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        return sim.config.host_vmm && sim.config.driver_version >= 12020;
+    case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        return sim.config.host_vmm && sim.config.driver_version >= 13000;
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
         return sim.config.fabric;
     default:
@@ -210,7 +218,7 @@ static CUresult peer_question(int *value, CUdevice from, CUdevice to) {
     BEGIN_DEVICE(value, from, device);
     if (device_of(to) == NULL)
         END(CUDA_ERROR_INVALID_DEVICE);
-    *value = device->ordinal != to;
+    *value = devices_are_peers(device->ordinal, to);
     END(CUDA_SUCCESS);
 }
 

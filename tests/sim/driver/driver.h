@@ -102,6 +102,7 @@ void sim_in_callback(bool inside);
 
 /* device.c */
 struct device *device_of(CUdevice ordinal); /* NULL if there is no such device. */
+bool devices_are_peers(int one, int other); /* Can one access the other's memory? */
 
 /* context.c */
 struct context *context_current(void); /* NULL if none; may be dead. */

@@ -14,9 +14,21 @@ static CUresult submit(CUstream handle, const struct op *op, uint64_t cost) {
     END(queue_submit(stream, op, cost));
 }
 
+/* What a kernel reads or writes of memory that lies with the host comes over the link. */
+static uint64_t link_ns(uintptr_t base, size_t bytes) {
+    if (sim_begin(NEED_CONTEXT) != CUDA_SUCCESS)
+        return 0;
+    size_t linked = bytes_with_host(base, bytes);
+    sim_end(__func__, CUDA_SUCCESS);
+    return linked ? cost_ns(COST_COPY, linked) : 0;
+}
+
 static int submit_touch(enum op_kind kind, CUstream stream, const struct touch_op *touch) {
     struct op op = {.kind = kind, .touch = *touch};
-    return (int)submit(stream, &op, cost_ns(COST_LAUNCH, 0));
+    uint64_t cost = cost_ns(COST_LAUNCH, 0);
+    if (sim.config.latency != LATENCY_NONE)
+        cost += link_ns(touch->address, touch->bytes);
+    return (int)submit(stream, &op, cost);
 }
 
 int simgpu_touch(CUstream stream, unsigned long long pointer, size_t bytes, unsigned char value) {

@@ -10,7 +10,10 @@
 
 /* phys.c: physical memory */
 struct phys {
-    struct device *device;
+    struct device *device; /* NULL: it lies with the host. */
+    uint8_t *view;         /* Where its bytes are; NULL: in the arena, page by page. */
+    int file_plus_one;     /* Shared with other processes by this file. */
+    bool imported;         /* Another process's: charged there. */
     uint32_t page_count;
     unsigned handles, mappings; /* Freed when both are zero. */
     uintptr_t handle;           /* For cuMemCreate; 0 otherwise. */
@@ -30,6 +33,19 @@ void phys_mark_dirty(struct phys *phys, size_t offset, size_t bytes);
 bool device_charge_context(struct device *device);
 void device_discharge_context(struct device *device);
 
+/* host.c: physical memory that lies with the host */
+bool location_is_host(const CUmemLocation *location);
+CUresult host_location_check(const CUmemAllocationProp *prop);
+struct phys *phys_take_host(size_t bytes); /* NULL if the host has none. */
+void phys_give_back_host(struct phys *phys);
+struct block;
+void host_view(struct block *block, unsigned bits); /* The CPU's access to a mapping. */
+
+/* share.c: physical memory that other processes see */
+int phys_share(struct phys *phys); /* The file; -1 if it cannot be made. It stays the driver's. */
+void phys_end_sharing(struct phys *phys);
+struct phys *phys_import(int file, size_t bytes, struct device *device);
+
 /* space.c: address space of the devices, in whole pages */
 uintptr_t space_take(size_t bytes, size_t alignment);
 uintptr_t space_take_at(uintptr_t hint, size_t bytes);
@@ -38,11 +54,12 @@ bool space_owns(uintptr_t address);
 
 /* blocks.c: what the program owns */
 enum block_kind {
-    BLOCK_DEVICE,  /* cuMemAlloc, with pages of its own. */
-    BLOCK_SMALL,   /* cuMemAlloc under 1 MiB: part of a shared page. */
-    BLOCK_MAPPING, /* cuMemMap. */
-    BLOCK_POOL,    /* Stream-ordered, out of a pool's chunk. */
-    BLOCK_MANAGED, /* The rest is host memory, address for address. */
+    BLOCK_DEVICE,   /* cuMemAlloc, with pages of its own. */
+    BLOCK_SMALL,    /* cuMemAlloc under 1 MiB: part of a shared page. */
+    BLOCK_MAPPING,  /* cuMemMap. */
+    BLOCK_POOL,     /* Stream-ordered, out of a pool's chunk. */
+    BLOCK_IMPORTED, /* cuIpcOpenMemHandle. */
+    BLOCK_MANAGED,  /* The rest is host memory, address for address. */
     BLOCK_HOST,
     BLOCK_REGISTERED,
 };
@@ -59,6 +76,7 @@ struct block {
     struct phys *phys;
     uintptr_t phys_base;         /* Address at which the first byte of phys is seen. */
     uint8_t access[MAX_DEVICES]; /* Access bits per device. */
+    uint8_t host_access;         /* Of the CPU, to a mapping. */
     struct pool *pool;
     struct piece *piece;               /* Of a pool. */
     uintptr_t array;                   /* Handle of the array whose memory it is, or 0. */
@@ -85,17 +103,23 @@ void release_block(struct block *block);
 /* access.c: checking and moving bytes when an operation runs */
 struct access {
     const struct context *context;
+    const struct device *device; /* Which touches it: that of the context, or a peer's. */
     bool write, by_kernel;
 };
 
 bool access_allowed(const struct access *access, uintptr_t base, size_t bytes);
 bool address_is_device(uintptr_t address);
+/* Bytes of a range that lie with the host, though the address is the device's. */
+size_t bytes_with_host(uintptr_t base, size_t bytes);
 bool address_is_pinned(uintptr_t address);
 /* Looks at a range when work on it is submitted: is it all within one allocation? */
 bool range_is_owned(uintptr_t base, size_t bytes);
 void bytes_copy(uintptr_t to, uintptr_t from, size_t bytes);
 void bytes_fill(uintptr_t to, const void *pattern, size_t pattern_bytes, size_t bytes);
 size_t bytes_differ(uintptr_t at, uint8_t value, size_t bytes);
+
+/* ipc.c */
+void ipc_release(struct block *block);
 
 /* array.c */
 void array_forget(uintptr_t handle);

@@ -70,11 +70,21 @@ static void page_give_back(struct device *device, uint32_t page) {
     device->free_pages[device->free_count++] = page;
 }
 
+static void give_back_pages(struct phys *phys) {
+    phys_end_sharing(phys);
+    for (uint32_t i = phys->page_count; i-- > 0;)
+        page_give_back(phys->device, phys->pages[i]);
+}
+
 void phys_give_back(struct phys *phys) {
     if (phys->handles > 0 || phys->mappings > 0)
         return;
-    for (uint32_t i = phys->page_count; i-- > 0;)
-        page_give_back(phys->device, phys->pages[i]);
+    if (phys->imported)
+        munmap(phys->view, (size_t)phys->page_count * PAGE_BYTES);
+    else if (phys->device == NULL)
+        phys_give_back_host(phys);
+    else
+        give_back_pages(phys);
     if (phys->handle != 0)
         handle_drop(phys->handle);
     free(phys);
@@ -82,12 +92,18 @@ void phys_give_back(struct phys *phys) {
 
 uint8_t *phys_bytes(struct phys *phys, size_t offset, size_t *run_bytes) {
     size_t within = offset % PAGE_BYTES;
+    if (phys->view != NULL) {
+        *run_bytes = (size_t)phys->page_count * PAGE_BYTES - offset;
+        return phys->view + offset;
+    }
     *run_bytes = PAGE_BYTES - within;
     return phys->device->arena + (size_t)phys->pages[offset / PAGE_BYTES] * PAGE_BYTES + within;
 }
 
 void phys_mark_dirty(struct phys *phys, size_t offset, size_t bytes) {
     size_t last = (offset + bytes - 1) / PAGE_BYTES;
+    if (phys->view != NULL)
+        return;
     for (size_t page = offset / PAGE_BYTES; page <= last; page++)
         phys->device->page_dirty[phys->pages[page]] = 1;
 }

@@ -8,8 +8,13 @@ static bool pointer_attribute_known(CUpointer_attribute attribute) {
            attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE;
 }
 
+static bool lies_with_host(const struct block *block) {
+    return block->kind == BLOCK_MAPPING && block->phys->device == NULL;
+}
+
 static unsigned memory_type(const struct block *block) {
-    bool host = block->kind == BLOCK_HOST || block->kind == BLOCK_REGISTERED;
+    bool host =
+        block->kind == BLOCK_HOST || block->kind == BLOCK_REGISTERED || lies_with_host(block);
     return host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
@@ -67,7 +72,7 @@ static CUresult attribute_of(void *data, CUpointer_attribute attribute, const st
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         GIVE(unsigned, block->kind == BLOCK_MANAGED);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        GIVE(int, block->device->ordinal);
+        GIVE(int, lies_with_host(block) ? CU_DEVICE_CPU : block->device->ordinal);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         GIVE(CUdeviceptr, block->at.base);
@@ -79,6 +84,7 @@ static CUresult attribute_of(void *data, CUpointer_attribute attribute, const st
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         GIVE(unsigned long long, handle_types(block));
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        GIVE(unsigned, block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         GIVE(unsigned, 0);

@@ -44,6 +44,8 @@ struct copy_op {
     uintptr_t to, from;
     size_t width, height, depth; /* Bytes, rows, slices. */
     size_t to_pitch, from_pitch, to_slice, from_slice;
+    /* A copy between peers reads and writes each side as its own device; NULL: as the stream's. */
+    const struct device *to_device, *from_device;
     void *staged; /* Copy of a pageable source, freed after use. */
 };
 

@@ -23,10 +23,10 @@ static const char *const names[] = {
 };
 
 static bool allowed(struct stream *stream, const struct op *op, uintptr_t base, size_t bytes,
-                    bool write) {
+                    bool write, const struct device *device) {
     struct context *context = stream->context;
     bool kernel = op->kind == OP_TOUCH || op->kind == OP_EXPECT || op->kind == OP_USE;
-    struct access access = {context, write, kernel};
+    struct access access = {context, device != NULL ? device : context->device, write, kernel};
     if (bytes == 0 || access_allowed(&access, base, bytes))
         return true;
     sim_fault("illegal address: %s of stream %llu %s %zu bytes at %#zx", names[op->kind],
@@ -78,9 +78,10 @@ static void copy_rows(const struct copy_op *copy, bool zeros) {
 static void run_copy(struct stream *stream, struct op *op) {
     const struct copy_op *copy = &op->copy;
     size_t bytes = copy->width * copy->height * copy->depth;
-    if (!allowed(stream, op, copy->to, copy_to_span(copy), true))
+    if (!allowed(stream, op, copy->to, copy_to_span(copy), true, copy->to_device))
         return;
-    if (copy->staged == NULL && !allowed(stream, op, copy->from, copy_from_span(copy), false))
+    if (copy->staged == NULL &&
+        !allowed(stream, op, copy->from, copy_from_span(copy), false, copy->from_device))
         return;
     if (moves_data(bytes))
         copy_rows(copy, delivers_zeros(copy, bytes));
@@ -88,7 +89,8 @@ static void run_copy(struct stream *stream, struct op *op) {
 
 static void run_fill(struct stream *stream, struct op *op) {
     const struct fill_op *fill = &op->fill;
-    if (!allowed(stream, op, fill->to, span(fill->width, fill->height, 1, fill->pitch, 0), true))
+    if (!allowed(stream, op, fill->to, span(fill->width, fill->height, 1, fill->pitch, 0), true,
+                 NULL))
         return;
     if (!moves_data(fill->width * fill->height))
         return;
@@ -121,14 +123,14 @@ bool op_is_ready(const struct op *op) {
 
 static void run_write_value(struct stream *stream, struct op *op) {
     const struct value_op *write = &op->value;
-    if (allowed(stream, op, write->address, write->value_bytes, true))
+    if (allowed(stream, op, write->address, write->value_bytes, true, NULL))
         bytes_copy(write->address, (uintptr_t)&write->value, write->value_bytes);
     queue_changed();
 }
 
 static void run_touch(struct stream *stream, struct op *op) {
     const struct touch_op *touch = &op->touch;
-    if (!allowed(stream, op, touch->address, touch->bytes, touch->write))
+    if (!allowed(stream, op, touch->address, touch->bytes, touch->write, NULL))
         return;
     if (op->kind == OP_TOUCH)
         bytes_fill(touch->address, &touch->value, 1, touch->bytes);

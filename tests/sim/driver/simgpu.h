@@ -31,6 +31,9 @@ int simgpu_expect(struct CUstream_st *stream, unsigned long long pointer, size_t
  * stand-ins of mathematical libraries, so that their operands are checked at any size. */
 int simgpu_use(struct CUstream_st *stream, unsigned long long pointer, size_t bytes, int write);
 
+/* Memory that lies with the host and is held by handles of cuMemCreate. */
+size_t simgpu_host_bytes(void);
+
 /* Operations that are queued and have not run, in all streams of the current context. */
 size_t simgpu_pending(void);
 

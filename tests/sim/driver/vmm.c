@@ -74,22 +74,13 @@ CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes) {
 
 /* ---- handles ---- */
 
-CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-                                       CUmemAllocationGranularity_flags option) {
-    if (granularity == NULL || prop == NULL || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
-        return CUDA_ERROR_INVALID_VALUE;
-    BEGIN(NEED_INIT);
-    *granularity = PAGE_BYTES;
-    END(CUDA_SUCCESS);
-}
-
 static CUresult check_prop(const CUmemAllocationProp *prop) {
     if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
+    if (location_is_host(&prop->location))
+        return host_location_check(prop);
     if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED; /* Host memory through handles is not simulated. */
+        return CUDA_ERROR_INVALID_VALUE;
     if (device_of(prop->location.id) == NULL)
         return CUDA_ERROR_INVALID_DEVICE;
     if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) && !sim.config.fabric)
@@ -97,18 +88,37 @@ static CUresult check_prop(const CUmemAllocationProp *prop) {
     return CUDA_SUCCESS;
 }
 
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                       CUmemAllocationGranularity_flags option) {
+    if (granularity == NULL || prop == NULL || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    BEGIN(NEED_INIT);
+    CUresult result = check_prop(prop);
+    if (result != CUDA_SUCCESS)
+        END(result);
+    *granularity = PAGE_BYTES;
+    END(CUDA_SUCCESS);
+}
+
+static struct phys *take(struct device *device, size_t bytes) {
+    if (device_refuses(device))
+        return NULL;
+    struct phys *phys = phys_take(device, bytes);
+    if (phys == NULL && pool_give_way(device))
+        phys = phys_take(device, bytes);
+    return phys;
+}
+
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes,
                        const CUmemAllocationProp *prop) {
     CUresult result = check_prop(prop);
     if (result != CUDA_SUCCESS)
         return result;
-    struct device *device = device_of(prop->location.id);
-    latency_pass(COST_CREATE, bytes);
-    if (device_refuses(device))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    struct phys *phys = phys_take(device, bytes);
-    if (phys == NULL && pool_give_way(device))
-        phys = phys_take(device, bytes);
+    bool host = location_is_host(&prop->location);
+    latency_pass(host ? COST_HOST_ALLOC : COST_CREATE, bytes);
+    struct phys *phys = host ? phys_take_host(bytes) : take(device_of(prop->location.id), bytes);
     if (phys == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     phys->handles = 1;
@@ -134,9 +144,11 @@ static struct phys *phys_of(CUmemGenericAllocationHandle handle) {
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     BEGIN(NEED_INIT);
-    if (phys_of(handle) != NULL)
-        latency_pass(COST_RELEASE, (size_t)phys_of(handle)->page_count * PAGE_BYTES);
-    struct phys *phys = phys_of(handle); /* The lock may have been let go. */
+    struct phys *phys = phys_of(handle);
+    if (phys != NULL)
+        latency_pass(phys->device == NULL ? COST_HOST_FREE : COST_RELEASE,
+                     (size_t)phys->page_count * PAGE_BYTES);
+    phys = phys_of(handle); /* The lock may have been let go. */
     if (phys == NULL) {
         sim_fault("cuMemRelease of handle %#llx, which is unknown or released", handle);
         END(CUDA_ERROR_INVALID_VALUE);
@@ -220,6 +232,7 @@ static bool whole_mappings(uintptr_t base, size_t bytes) {
 
 static void unmap(struct block *block) {
     struct phys *phys = block->phys;
+    host_view(block, ACCESS_NONE);
     block_delete(block);
     phys->mappings--;
     phys_give_back(phys);
@@ -240,41 +253,69 @@ CUresult cuMemUnmap(CUdeviceptr base, size_t bytes) {
     END(CUDA_SUCCESS);
 }
 
-static CUresult check_descriptors(const CUmemAccessDesc *list, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-            return CUDA_ERROR_NOT_SUPPORTED;
-        if (device_of(list[i].location.id) == NULL)
-            return CUDA_ERROR_INVALID_DEVICE;
-        if (list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-            list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-            list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-            return CUDA_ERROR_INVALID_VALUE;
-    }
+static CUresult check_descriptor(const CUmemAccessDesc *entry) {
+    bool host = location_is_host(&entry->location);
+    if (!host && entry->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!host && device_of(entry->location.id) == NULL)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (entry->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+        entry->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        entry->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
 
-static bool takes_away(const struct block *block, const CUmemAccessDesc *list, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (block->access[list[i].location.id] & ~(unsigned)list[i].flags)
-            return true;
-    return false;
+/* The CPU gets no access to memory of a device; a device to another's only where the two are peers;
+ * to memory that lies with the host every device. */
+static CUresult check_target(const struct block *block, const CUmemAccessDesc *entry) {
+    const struct phys *phys = block->phys;
+    if (location_is_host(&entry->location))
+        return phys->device == NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    bool reachable = phys->device == NULL || phys->device->ordinal == entry->location.id ||
+                     devices_are_peers(phys->device->ordinal, entry->location.id);
+    return reachable ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static CUresult set_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *list,
-                           size_t count) {
-    CUresult result = check_descriptors(list, count);
+static CUresult check_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *list,
+                             size_t count) {
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+        result = check_descriptor(&list[i]);
     if (result != CUDA_SUCCESS)
         return result;
     if (bytes == 0 || !whole_mappings(base, bytes))
         return refuse("cuMemSetAccess", base, bytes, "not a range of whole mappings");
+    for (uintptr_t at = base; at < base + bytes && result == CUDA_SUCCESS;) {
+        struct block *block = block_find(at);
+        at += block->at.size_bytes;
+        for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+            result = check_target(block, &list[i]);
+    }
+    return result;
+}
+
+static void grant(struct block *block, const CUmemAccessDesc *entry) {
+    unsigned bits = (unsigned)entry->flags;
+    if (location_is_host(&entry->location)) {
+        host_view(block, bits);
+        return;
+    }
+    if (block->access[entry->location.id] & ~bits)
+        check_idle("cuMemSetAccess taking access away", block->at.base, block->at.size_bytes);
+    block->access[entry->location.id] = (uint8_t)bits;
+}
+
+static CUresult set_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *list,
+                           size_t count) {
+    CUresult result = check_access(base, bytes, list, count);
+    if (result != CUDA_SUCCESS)
+        return result;
     for (uintptr_t at = base; at < base + bytes;) {
         struct block *block = block_find(at);
         at += block->at.size_bytes;
-        if (takes_away(block, list, count))
-            check_idle("cuMemSetAccess taking access away", block->at.base, block->at.size_bytes);
         for (size_t i = 0; i < count; i++)
-            block->access[list[i].location.id] = (uint8_t)list[i].flags;
+            grant(block, &list[i]);
     }
     return CUDA_SUCCESS;
 }
@@ -289,21 +330,22 @@ CUresult cuMemSetAccess(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *l
 
 CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
                         CUdeviceptr base) {
-    if (flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (flags == NULL || location == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
-    struct device *device = device_of(location->id);
+    bool host = location_is_host(location);
+    bool known = host || (location->type == CU_MEM_LOCATION_TYPE_DEVICE && device_of(location->id));
     struct block *block = block_find(base);
-    if (device == NULL || block == NULL || block->kind != BLOCK_MAPPING)
+    if (!known || block == NULL || block->kind != BLOCK_MAPPING)
         END(CUDA_ERROR_INVALID_VALUE);
-    *flags = block->access[device->ordinal];
+    *flags = host ? block->host_access : block->access[location->id];
     END(CUDA_SUCCESS);
 }
 
 static void sweep_handle(void *object, void *device) {
     struct phys *phys = object;
     if (phys->device != device)
-        return;
+        return; /* Memory that lies with the host outlives the device's reset. */
     phys->handles = 0;
     phys_give_back(phys);
 }
