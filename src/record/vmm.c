@@ -160,10 +160,20 @@ void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *
         kick_if_over_threshold(device);
 }
 
+/* One more reference to a handle that this process has made or imported before. */
+static bool is_known(uint64_t handle) {
+    lock_take(&self.lock);
+    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    if (entry)
+        entry->link += (uint64_t)1 << 32;
+    lock_give(&self.lock);
+    return entry != NULL;
+}
+
 /* The size of an imported handle is learnt when it is mapped. */
 void record_imported_handle(uint64_t handle) {
     struct device *device = record_ready() ? device_current() : NULL;
-    if (device)
+    if (device && !is_known(handle))
         add_handle(handle, 0, device_index(device), FLAG_IMPORTED);
 }
 
