@@ -1,39 +1,15 @@
-// The only file of the driver that includes PyTorch's headers, so that it alone is slow to compile
-// and knows releases apart (C10_RELEASE is major * 100 + minor).
-#include <string>
+// The only file of the driver that includes PyTorch's headers, so that it alone is slow to compile.
 #include "allocator.h"
-
-#include <c10/cuda/CUDAAllocatorConfig.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAStream.h>
-#include <c10/util/Exception.h>
-#if C10_RELEASE >= 211
-#include <c10/cuda/PeerToPeerAccess.h>
-#endif
+#include "releases.h"
 
 #include <algorithm>
 #include <dlfcn.h>
 #include <mutex>
 #include <thread>
 
-namespace caching = c10::cuda::CUDACachingAllocator;
-
-// They were moved with release 2.8.
-#if C10_RELEASE >= 208
-using c10::CaptureId_t;
-using c10::MempoolId_t;
-#else
-using c10::cuda::CaptureId_t;
-using c10::cuda::MempoolId_t;
-#endif
-
-// Exported by libc10_cuda.so and called by libtorch_cuda.so when it starts, but in no header of
-// c10.
-namespace c10::cuda::_internal {
-void setHasPrimaryContext(bool (*function)(DeviceIndex));
-}
+namespace caching = releases::caching;
+using releases::CaptureId_t;
+using releases::MempoolId_t;
 
 namespace allocator {
 
@@ -62,7 +38,12 @@ struct State {
 };
 State state;
 
-thread_local MempoolId_t thread_pool{0, 0};
+// The private pool that the thread is in, and the stream it was entered on.
+struct Pool {
+    MempoolId_t id;
+    cudaStream_t stream;
+};
+thread_local Pool thread_pool;
 
 c10::cuda::CUDAStream stream_of(int device, int stream) {
     if (stream == 0) {
@@ -87,14 +68,6 @@ MempoolId_t new_pool(bool graph) {
     return graph ? MempoolId_t{id, 0} : MempoolId_t{0, id};
 }
 
-void mark_capture(bool begin) {
-#if C10_RELEASE >= 215
-    begin ? caching::markCaptureBegin(here()) : caching::markCaptureEnd(here());
-#else
-    (void)begin;
-#endif
-}
-
 // Asks the driver as libtorch does, by name from libcuda.so.1.
 bool has_primary_context(c10::DeviceIndex device) {
     using Function = int (*)(int, unsigned *, int *);
@@ -113,11 +86,7 @@ bool has_primary_context(c10::DeviceIndex device) {
 void init() {
     const int count = c10::cuda::device_count();
     TORCH_CHECK(count > 0, "no CUDA device");
-    c10::cuda::_internal::setHasPrimaryContext(has_primary_context);
-#if C10_RELEASE >= 211
-    c10::cuda::detail::init_p2p_access_cache(count);
-#endif
-    caching::init(count);
+    releases::start(count, has_primary_context);
     state.streams.resize(static_cast<size_t>(count));
     set_device(0);
 }
@@ -187,11 +156,7 @@ void empty_cache() {
 }
 
 void set_caching(bool on) {
-#if C10_RELEASE >= 207
-    caching::enable(on);
-#else
-    TORCH_CHECK(on, "this release cannot switch caching off");
-#endif
+    releases::set_caching(on);
 }
 
 void set_fraction(double fraction) {
@@ -199,45 +164,43 @@ void set_fraction(double fraction) {
 }
 
 void configure(const std::string &setting) {
-#if C10_RELEASE >= 210
-    c10::CachingAllocator::setAllocatorSettings(setting);
-#else
-    caching::setAllocatorSettings(setting);
-#endif
+    releases::configure(setting);
 }
 
 void pool_begin() {
-    TORCH_CHECK(thread_pool.second == 0, "this thread is in a pool already");
-    thread_pool = new_pool(false);
+    TORCH_CHECK(thread_pool.id.second == 0, "this thread is in a pool already");
     const auto owner = std::this_thread::get_id();
-    caching::beginAllocateToPool(
-        here(), thread_pool, [owner](cudaStream_t) { return std::this_thread::get_id() == owner; });
+    const Pool pool = {new_pool(false), c10::cuda::getCurrentCUDAStream().stream()};
+    releases::pool_enter(here(), pool.id, pool.stream,
+                         [owner](cudaStream_t) { return std::this_thread::get_id() == owner; });
+    thread_pool = pool;
 }
 
 void pool_end() {
-    TORCH_CHECK(thread_pool.second != 0, "this thread is in no pool");
-    caching::endAllocateToPool(here(), thread_pool);
-    caching::releasePool(here(), thread_pool);
-    thread_pool = {0, 0};
+    TORCH_CHECK(thread_pool.id.second != 0, "this thread is in no pool");
+    releases::pool_leave(here(), thread_pool.id, thread_pool.stream);
+    releases::pool_release(here(), thread_pool.id);
+    thread_pool = {};
 }
 
 void capture_begin(bool relaxed) {
     const auto stream = c10::cuda::getCurrentCUDAStream();
     const auto pool = new_pool(true);
-    caching::beginAllocateToPool(here(), pool,
-                                 [stream](cudaStream_t other) { return other == stream.stream(); });
+    releases::pool_enter(here(), pool, stream,
+                         [stream](cudaStream_t other) { return other == stream.stream(); });
     C10_CUDA_CHECK(cudaStreamBeginCapture(stream, relaxed ? cudaStreamCaptureModeRelaxed
                                                           : cudaStreamCaptureModeGlobal));
-    mark_capture(true);
+    releases::mark_capture(here(), true);
     state.graphs.push_back({here(), pool, nullptr});
 }
 
 void capture_end() {
     TORCH_CHECK(!state.graphs.empty() && !state.graphs.back().graph, "no capture is going on");
     Graph &graph = state.graphs.back();
-    C10_CUDA_CHECK(cudaStreamEndCapture(c10::cuda::getCurrentCUDAStream(), &graph.graph));
-    mark_capture(false);
-    caching::endAllocateToPool(here(), graph.pool);
+    const auto stream = c10::cuda::getCurrentCUDAStream();
+    C10_CUDA_CHECK(cudaStreamEndCapture(stream, &graph.graph));
+    releases::mark_capture(here(), false);
+    releases::pool_leave(here(), graph.pool, stream);
 }
 
 void graph_release() {
@@ -245,7 +208,7 @@ void graph_release() {
     const Graph graph = state.graphs.back();
     state.graphs.pop_back();
     C10_CUDA_CHECK(cudaGraphDestroy(graph.graph));
-    caching::releasePool(static_cast<c10::DeviceIndex>(graph.device), graph.pool);
+    releases::pool_release(static_cast<c10::DeviceIndex>(graph.device), graph.pool);
 }
 
 void fill(const Tensor &tensor, int byte) {
@@ -275,6 +238,7 @@ void synchronize() {
 
 std::map<std::string, uint64_t> statistics(int device) {
     const auto stats = caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
+    const auto calls = releases::calls(stats);
     const auto number = [](int64_t value) { return static_cast<uint64_t>(value); };
     return {
         {"reserved_bytes", number(stats.reserved_bytes[0].current)},
@@ -287,9 +251,9 @@ std::map<std::string, uint64_t> statistics(int device) {
         {"allocations", number(stats.allocation[0].current)},
         {"num_alloc_retries", number(stats.num_alloc_retries)},
         {"num_ooms", number(stats.num_ooms)},
-        {"num_sync_all_streams", number(stats.num_sync_all_streams)},
-        {"num_device_alloc", number(stats.num_device_alloc)},
-        {"num_device_free", number(stats.num_device_free)},
+        {"num_sync_all_streams", number(calls.sync_all_streams)},
+        {"num_device_alloc", number(calls.device_allocations)},
+        {"num_device_free", number(calls.device_frees)},
     };
 }
 
@@ -299,15 +263,16 @@ std::vector<Block> snapshot(int device) {
         if (segment.device != device) {
             continue;
         }
-        uint64_t address = segment.address;
+        auto address = static_cast<uint64_t>(segment.address);
         for (const auto &block : segment.blocks) {
             const uint32_t state = block.allocated ? 1 : block.active ? 2 : 0;
             const auto stream = reinterpret_cast<uint64_t>(segment.stream);
-            const uint64_t pool =
-                segment.owner_private_pool_id.first + segment.owner_private_pool_id.second;
-            blocks.push_back({address, block.size, segment.address, segment.total_size, stream,
-                              state, segment.is_expandable, segment.is_large, pool});
-            address += block.size;
+            const auto bytes = static_cast<uint64_t>(block.size);
+            blocks.push_back({address, bytes, static_cast<uint64_t>(segment.address),
+                              static_cast<uint64_t>(segment.total_size), stream, state,
+                              releases::is_expandable(segment), segment.is_large,
+                              releases::pool_of(segment)});
+            address += bytes;
         }
     }
     std::sort(blocks.begin(), blocks.end(),

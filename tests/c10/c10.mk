@@ -3,8 +3,9 @@
 #   build/c10/VERSION/c10drive
 # Two are built by default. 2.15.0 is the newest: CUDA 13, driver functions through
 # cudaGetDriverEntryPointByVersion. 2.9.1 is the last with CUDA 12's sharpest edge: a refused
-# first cuMemCreate leaves expandable segments out of memory for ever. Any release from 2.5.1 to
-# 2.15.0 can be named: `make C10_VERSIONS=2.5.1 c10drive` takes the older dlsym route.
+# first cuMemCreate leaves expandable segments out of memory for ever. Any release from 2.0.1 to
+# 2.15.0 can be named (releases.h knows them apart): `make C10_VERSIONS=2.5.1 c10drive` takes the
+# older dlsym route.
 C10_VERSIONS ?= 2.9.1 2.15.0
 C10_SOURCES := driver view random_operations allocator
 C10_DRIVERS := $(C10_VERSIONS:%=build/c10/%/c10drive)
@@ -13,10 +14,10 @@ C10_DRIVERS := $(C10_VERSIONS:%=build/c10/%/c10drive)
 c10drive: $(C10_DRIVERS)
 
 # A release as one number to compare with: 2.9.1 is 209. PyTorch changed the C++ ABI at 2.7, the
-# language at 2.14 and the CUDA major at 2.11.
+# language at 2.14 and the CUDA major at 2.1 and 2.11.
 c10_release = $(shell echo $(1) | awk -F. '{ print $$1 * 100 + $$2 }')
 c10_since = $(shell test $(call c10_release,$(1)) -ge $(2) && echo yes)
-c10_cuda = $(if $(call c10_since,$(1),211),13,12)
+c10_cuda = $(if $(call c10_since,$(1),211),13,$(if $(call c10_since,$(1),201),12,11))
 
 # $(1) the release. Its CUDA runtime is not linked: libc10_cuda.so needs it anyway and brings
 # whichever the loader finds. Warnings are off in PyTorch's headers only.
