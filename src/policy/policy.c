@@ -48,7 +48,7 @@ static bool is_rest(const struct policy_settings *settings, const struct policy_
 }
 
 static bool is_full(const struct policy_reading *reading) {
-    return reading->total_bytes > 0 && reading->request_bytes > reading->free_bytes;
+    return reading->request_bytes > reading->free_bytes;
 }
 
 /* Why memory should be given back, if there is any. */
@@ -57,9 +57,7 @@ static enum policy_reason reason_for(const struct policy_settings *settings,
                                      const struct policy_reading *reading) {
     if (reading->asked)
         return POLICY_ASKED;
-    if (is_full(reading))
-        return POLICY_FULL;
-    if (reading->total_bytes == 0)
+    if (reading->total_bytes == 0 || is_full(reading))
         return POLICY_NO_REASON;
     update_arming(settings, state, reading);
     if (!is_worth_it(settings, state, reading))
@@ -78,7 +76,7 @@ struct policy_decision policy_decide(const struct policy_settings *settings,
     enum policy_reason reason = reason_for(settings, state, reading);
     if (reason == POLICY_NO_REASON)
         return decision;
-    decision.flush = reading->releasable_bytes > 0 && reason != POLICY_FULL;
+    decision.flush = reading->releasable_bytes > 0;
     decision.trim = reading->pool_idle_bytes > 0;
     if (!decision.flush && !decision.trim)
         return decision;

@@ -16,9 +16,7 @@
  *    a block event has come. (Else memory that no flush can get back would be tried for ever.)
  *    Min gain and cool-down count as above.
  *  - full: a cudaMalloc larger than what is free would be refused by the driver, upon which
- *    PyTorch empties its cache by itself: that is left to PyTorch. Only pools, which PyTorch then
- *    forgets, are trimmed, whatever threshold, cool-down, hysteresis and min gain say; arming does
- *    not change.
+ *    PyTorch empties its cache by itself: that is left to PyTorch, and arming does not change.
  *  - asked (through the C API): all that can be had, in modes flush and observe, whatever
  *    threshold, cool-down, hysteresis and min gain say. */
 #ifndef POLICY_H
@@ -59,14 +57,7 @@ struct policy_state {
     double left_percent; /* utilisation where the latest reclaim left it */
 };
 
-/* POLICY_FULL: a cudaMalloc larger than what is free. */
-enum policy_reason {
-    POLICY_NO_REASON,
-    POLICY_THRESHOLD,
-    POLICY_LOWVRAM,
-    POLICY_ASKED,
-    POLICY_FULL
-};
+enum policy_reason { POLICY_NO_REASON, POLICY_THRESHOLD, POLICY_LOWVRAM, POLICY_ASKED };
 
 struct policy_decision {
     bool flush;    /* PyTorch's cache is to be emptied */

@@ -72,6 +72,21 @@ uint64_t device_used_bytes(const struct device *device);
 const struct options *record_options(void);
 struct policy_settings record_policy_settings(void);
 
+/* The policy's word in the file. */
+static inline uint32_t action_reason(enum policy_reason reason) {
+    switch (reason) {
+    case POLICY_THRESHOLD:
+        return VRAMGC_REASON_THRESHOLD;
+    case POLICY_LOWVRAM:
+        return VRAMGC_REASON_LOWVRAM;
+    case POLICY_ASKED:
+        return VRAMGC_REASON_REQUEST;
+    case POLICY_NO_REASON:
+        break;
+    }
+    return VRAMGC_REASON_NONE;
+}
+
 /* segment.c: a cudaMalloc of PyTorch's allocator in this thread. Whether it may be answered with
  * out of memory, so that PyTorch empties its cache and asks again; that it is; and whether this is
  * the one that asks again. */

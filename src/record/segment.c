@@ -177,10 +177,10 @@ static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
         return false;
     }
     if (decision.observed) {
-        note_observed(device, bytes, (uint32_t)decision.reason);
+        note_observed(device, bytes, action_reason(decision.reason));
         return false;
     }
-    segment_begin_refusal(device, bytes, (uint32_t)decision.reason);
+    segment_begin_refusal(device, bytes, action_reason(decision.reason));
     return true;
 }
 

@@ -192,23 +192,52 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
     return true;
 }
 
+static uint64_t reserved_bytes(const struct device *device) {
+    return figure_get(&device->out->stats.reserved_bytes.current);
+}
+
+static void acted(struct device *device) {
+    lock_take(&device->policy_lock);
+    policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
+                 device_free_bytes(device));
+    lock_give(&device->policy_lock);
+}
+
+/* PyTorch empties the cache of all devices: each that lost something is told of. */
+static void conclude_flush(struct device *asked, struct vramgc_action action,
+                           const uint64_t before[VRAMGC_MAX_DEVICES]) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct device *device = device_if_ready(i);
+        if (!device || (device != asked && reserved_bytes(device) >= before[i]))
+            continue;
+        action.device = i;
+        action.used_bytes = device == asked ? action.used_bytes : device_used_bytes(device);
+        action.before_bytes = before[i];
+        action.after_bytes = reserved_bytes(device);
+        conclude(device, &action);
+        acted(device);
+    }
+}
+
 /* These two say whether anything was done. */
 static bool flush(struct device *device, struct vramgc_action action) {
-    const uint64_t *reserved = &device->out->stats.reserved_bytes.current;
-    uint64_t start = clock_ns();
+    uint64_t before[VRAMGC_MAX_DEVICES] = {0}, start = clock_ns();
     bool want_function = log_wants(LOG_DEBUG);
     action.kind = VRAMGC_ACTION_FLUSH;
-    action.before_bytes = figure_get(reserved);
-    action.after_bytes =
-        minus_u64(action.before_bytes, figure_get(&device->out->stats.releasable_bytes.current));
-    if (!action.observed) {
-        if (!python_empty_cache(want_function ? action.function : NULL, sizeof action.function,
-                                record_capturing))
-            return false;
-        action.after_bytes = figure_get(reserved);
+    if (action.observed) {
+        action.before_bytes = reserved_bytes(device);
+        action.after_bytes = minus_u64(action.before_bytes,
+                                       figure_get(&device->out->stats.releasable_bytes.current));
+        conclude(device, &action);
+        return true;
     }
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        before[i] = device_if_ready(i) ? reserved_bytes(device_if_ready(i)) : 0;
+    if (!python_empty_cache(want_function ? action.function : NULL, sizeof action.function,
+                            record_capturing))
+        return false;
     action.took_ns = clock_ns() - start;
-    conclude(device, &action);
+    conclude_flush(device, action, before);
     return true;
 }
 
@@ -242,7 +271,7 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
                 CUmemoryPool pool) {
     struct vramgc_action action = {
         .device = device_index(device),
-        .reason = (uint32_t)decision.reason,
+        .reason = action_reason(decision.reason),
         .observed = decision.observed,
         .used_bytes = device_used_bytes(device),
     };
@@ -252,10 +281,7 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
     if (!flushed && !trimmed)
         return; /* without a Python it cannot be done here: a refused request may still do it */
     read_memory(device);
-    lock_take(&device->policy_lock);
-    policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
-                 atomic_load(&device->free_bytes));
-    lock_give(&device->policy_lock);
+    acted(device);
 }
 
 static void consider(struct device *device, struct look *look, uint64_t now) {
@@ -324,9 +350,9 @@ static uint64_t step_ns(uint64_t now) {
     return step;
 }
 
-static void wait_for(uint64_t ns) {
+/* kicks: as they stood before the look, so that none that came meanwhile is lost. */
+static void wait_for(uint64_t ns, unsigned kicks) {
     struct timespec time = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
-    unsigned kicks = atomic_load(&self.kicks);
     if (!atomic_load(&self.stopping))
         syscall(SYS_futex, &self.kicks, FUTEX_WAIT_PRIVATE, kicks, &time, NULL, 0);
 }
@@ -351,6 +377,7 @@ static void *ticker(void *unused) {
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
         real_find_all(); /* what was loaded since: here nobody waits for us */
+        unsigned kicks = atomic_load(&self.kicks);
         uint64_t now = clock_ns();
         atomic_store(&self.busy, true);
         if (record_policy_settings().mode == POLICY_FLUSH)
@@ -365,7 +392,7 @@ static void *ticker(void *unused) {
             store_copy_out();
         }
         atomic_store(&self.busy, false);
-        wait_for(step_ns(now));
+        wait_for(step_ns(now), kicks);
     }
     pthread_cleanup_pop(0);
     return unused;

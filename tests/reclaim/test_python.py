@@ -137,6 +137,13 @@ class WholePyTorch(unittest.TestCase):
             [["soft_oom", "threshold"], ["flush", "threshold"], ["flush", "asked"]],
         )
 
+    def test_two_devices(self):
+        run = Run("two_devices.py", sim=("--devices", "2"), VRAMGC_MODE="flush")
+        self.check(run, ["both"])
+        actions = sorted(line.split(" took=")[0] for line in run.facts if line.startswith("action "))
+        self.assertEqual(len(actions), 2)
+        self.assertTrue(all(line.startswith("action flush asked ") for line in actions), actions)
+
     def test_captures(self):
         for setting in "keep", "auto":
             with self.subTest(setting):

@@ -45,10 +45,9 @@ static const struct row rows[] = {
     {"not enough from both together", 90, 0, 16, 15, 0, NOT, POLICY_NO_REASON, true},
     {"a full device is left to PyTorch", 90, 11, 50, 0, 0, NOT, POLICY_NO_REASON, false},
     {"all that is free is not more than is free", 90, 10, 50, 0, 0, FLUSH, POLICY_THRESHOLD, false},
-    {"full: pools are trimmed", 90, 11, 50, 1, 0, TRIM, POLICY_FULL, false},
-    {"full: below the threshold too", 50, 51, 40, 1, 0, TRIM, POLICY_FULL, false},
-    {"full: whatever the gain", 90, 11, 1, 1, 0, TRIM, POLICY_FULL, true},
-    {"full: lowvram too", 90, 11, 50, 1, LOWVRAM, TRIM, POLICY_FULL, false},
+    {"full: pools too", 90, 11, 50, 1, 0, NOT, POLICY_NO_REASON, false},
+    {"full: below the threshold too", 50, 51, 40, 1, 0, NOT, POLICY_NO_REASON, false},
+    {"full: lowvram too", 90, 11, 50, 1, LOWVRAM, NOT, POLICY_NO_REASON, false},
     {"full: nothing idle in lowvram", 90, 11, 50, 0, LOWVRAM, NOT, POLICY_NO_REASON, false},
     {"total unknown", 90, 0, 9, 9, NO_TOTAL, NOT, POLICY_NO_REASON, false},
     {"total unknown, request", 90, 99, 9, 9, NO_TOTAL, NOT, POLICY_NO_REASON, false},
@@ -188,15 +187,14 @@ static void arming_is_seen_during_the_cool_down(void **unused) {
     assert_true(would_flush(&state, 12 * SECOND, 81));
 }
 
-static void a_full_device_does_not_arm_and_knows_no_cool_down(void **unused) {
+static void a_full_device_does_not_arm(void **unused) {
     struct policy_state state = {0};
     (void)unused;
     act(&state, 10 * SECOND, 85);
     struct policy_reading full = reading_at(10 * SECOND + 1, 85, 1);
     full.request_bytes = 16 * GIB;
     full.pool_idle_bytes = 1;
-    struct policy_decision decision = policy_decide(&standard, &state, &full);
-    assert_true(decision.trim && !decision.flush);
+    assert_int_equal(policy_decide(&standard, &state, &full).reason, POLICY_NO_REASON);
     assert_false(would_flush(&state, 20 * SECOND, 86));
 }
 
@@ -377,7 +375,7 @@ int main(void) {
         cmocka_unit_test(disarmed_until_it_rises_above_what_was_left),
         cmocka_unit_test(a_request_counts_as_rising_but_not_against_falling),
         cmocka_unit_test(arming_is_seen_during_the_cool_down),
-        cmocka_unit_test(a_full_device_does_not_arm_and_knows_no_cool_down),
+        cmocka_unit_test(a_full_device_does_not_arm),
         cmocka_unit_test(what_is_asked_knows_no_cool_down_and_no_hysteresis),
         cmocka_unit_test(more_free_than_there_is_counts_as_unused),
         cmocka_unit_test(lowvram_waits_for_rest),
