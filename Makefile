@@ -30,8 +30,8 @@ $(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec -MMD -MP -c $< -o $@
 
-# An exception of PyTorch's own thrower passes through this one.
-$(BUILD)/obj/hook/c10.c.o: CFLAGS_ALL += -fexceptions
+# PyTorch's out-of-memory error passes through these.
+$(BUILD)/obj/hook/c10.c.o $(BUILD)/obj/real/errors.c.o: CFLAGS_ALL += -fexceptions
 
 # Other interposers rewrite the first bytes of what they find in the driver: room for that, without
 # an instruction that depends on where it stands.

@@ -3,6 +3,7 @@
  * here and usually not the GIL: nothing may wait. The original is always called. */
 #include "base/text.h"
 #include "hook/hook.h"
+#include "real/errors.h"
 
 enum { DEVICE_TYPE_CUDA = 1 };
 
@@ -16,19 +17,16 @@ static inline unsigned index_of(uint64_t device) {
     return index == 0xff ? 0 : index; /* -1: the current one; not seen from the allocator */
 }
 
-/* Mode compact: the device is full to the last page, and this block has none. PyTorch's own thrower
- * makes a RuntimeError "CUDA out of memory" of it; the block stays counted in PyTorch for ever, so
- * this is the last resort. This file is compiled so that exceptions can pass. */
+/* Mode compact: the device is full to the last page, and this block has none. The block stays
+ * counted in PyTorch for ever, so this is the last resort. This file is compiled so that exceptions
+ * can pass. */
 static void throw_out_of_memory(int64_t bytes) {
-    typedef void (*thrower_t)(const char *, const char *, uint32_t, const char *);
-    thrower_t thrower = (thrower_t)REAL(_ZN3c106detail14torchCheckFailEPKcS2_jS2_);
     char message[160];
     struct text text = TEXT_IN(message);
     text_add(&text, "CUDA out of memory. Tried to allocate ");
     text_add_bytes(&text, (uint64_t)bytes);
     text_add(&text, " (vramgc: no physical page is left for this block)");
-    if (thrower)
-        thrower("allocate", "vramgc", 0, message);
+    errors_throw_out_of_memory(message);
 }
 
 void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t bytes, size_t allocated,

@@ -20,6 +20,9 @@ static struct {
     atomic_size_t pending;
 } self;
 
+/* In flags of a wait: the block's pages have been left to the engine before its events passed. */
+enum { LEFT = 1, LEAVE_BATCH = 32 };
+
 static void unmatched(void) {
     figure_add(&store_file()->process.unmatched_blocks, 1);
 }
@@ -33,7 +36,8 @@ static bool complete_unseen(struct device *device, uint64_t address) {
     lock_give(&self.lock);
     if (waited) {
         atomic_fetch_sub(&self.pending, 1);
-        paged_leave(device, address, wait.bytes, false);
+        if (!(wait.flags & LEFT))
+            paged_leave(device, address, wait.bytes, false);
     }
     return heap_complete(device->heap, address);
 }
@@ -73,13 +77,51 @@ static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
     return filed;
 }
 
+/* Marks some blocks of the device that still wait for other streams. Returns how many. */
+static size_t mark_pending(unsigned device, struct ledger_entry out[LEAVE_BATCH]) {
+    size_t count = 0;
+    lock_take(&self.lock);
+    for (size_t i = 0; i < self.waits.capacity && count < LEAVE_BATCH; i++) {
+        struct ledger_entry *wait = &self.waits.entries[i];
+        if (!wait->key || wait->device != device || wait->flags & LEFT)
+            continue;
+        wait->flags |= LEFT;
+        out[count++] = *wait;
+    }
+    lock_give(&self.lock);
+    return count;
+}
+
+/* PyTorch asks only now and then whether other streams have finished with a block that was given
+ * back. Nobody reads it any more, so its pages can go as soon as the whole GPU has been waited for:
+ * that is what it means to leave them without being sure. Whether there were any. */
+static bool leave_pending(struct device *device) {
+    struct ledger_entry batch[LEAVE_BATCH];
+    size_t count, all = 0;
+    while ((count = mark_pending(device_index(device), batch)) > 0) {
+        for (size_t i = 0; i < count; i++)
+            paged_leave(device, batch[i].key, batch[i].bytes, false);
+        all += count;
+    }
+    return all > 0;
+}
+
+/* In the last step before a refusal what waits is taken as well; not while anything is captured,
+ * for the GPU cannot be waited for then. */
+static bool use_pages(struct device *device, uint64_t address, uint64_t bytes) {
+    return LIKELY(paged_use(device, address, bytes)) ||
+           (!record_capturing() && leave_pending(device) && paged_use(device, address, bytes));
+}
+
 /* Mode compact: pages come before the block reaches its user, and may go when it is free. */
 static bool move_pages(struct device *device, uint64_t address, int64_t bytes, bool pending,
                        bool sure) {
     if (LIKELY(!paged_engine(device)))
         return true;
-    if (bytes > 0 && !paged_use(device, address, (uint64_t)bytes))
+    if (bytes > 0 && !use_pages(device, address, (uint64_t)bytes)) {
+        refusal_of_block(device, (uint64_t)bytes);
         return false;
+    }
     if (bytes < 0 && !pending)
         paged_leave(device, address, (uint64_t)-bytes, sure);
     if (bytes > 0)
@@ -135,7 +177,7 @@ void record_event_done(uint64_t event) {
     bool fits = heap_complete(device->heap, done.link);
     device_publish(device);
     lock_give(&device->lock);
-    if (fits) /* else the address is another block's by now */
+    if (fits && !(last.flags & LEFT)) /* else the address is another block's by now */
         paged_leave(device, last.key, last.bytes, true);
     if (!fits)
         unmatched();

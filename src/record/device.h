@@ -96,6 +96,7 @@ bool segment_refusal_ended(struct device *device, uint64_t bytes);
 
 /* refusal.c, on the thread that was refused pages of an expandable segment: another page was asked
  * for; and the block they were for has come or has not. */
+void refusal_of_block(struct device *device, uint64_t bytes); /* mode compact: it has no pages */
 void refusal_page_asked(struct device *device);
 void refusal_block_ends(uint64_t bytes, bool granted);
 

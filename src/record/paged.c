@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "pages/pages.h"
+#include "real/errors.h"
 
 #include <stdlib.h>
 
@@ -22,7 +23,9 @@ static struct pages *open_engine(struct device *device) {
         !atomic_compare_exchange_strong(&device->pages_tried, &untried, true))
         return paged_engine(device);
     struct pages *pages =
-        pages_open(device_index(device), record_capturing, record_options()->lowvram);
+        errors_find() /* a block without pages must be refused, never handed out */
+            ? pages_open(device_index(device), record_capturing, record_options()->lowvram)
+            : NULL;
     atomic_store_explicit(&device->pages, pages, memory_order_release);
     if (!pages)
         LOG(LOG_WARN, "gpu%u cannot map memory page by page; mode flush is used there",

@@ -3,6 +3,7 @@
  * a block page by page, so what such a refusal means is known only when the block has come or not.
  */
 #include "record/device.h"
+#include "record/paged.h"
 #include "record/record.h"
 #include "record/stacks.h"
 
@@ -21,7 +22,8 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
     return (struct vramgc_refusal){
         .request_bytes = bytes,
         .free_bytes = atomic_load(&device->free_bytes),
-        .idle_bytes = figure_get(&stats->idle_bytes.current),
+        .idle_bytes = paged_engine(device) ? paged_idle_bytes(device)
+                                           : figure_get(&stats->idle_bytes.current),
         .largest_hole_bytes = figure_get(&stats->largest_hole_bytes.current),
         .allocated_bytes = figure_get(&stats->allocated_bytes.current),
         .reserved_bytes = figure_get(&stats->reserved_bytes.current),
@@ -50,6 +52,15 @@ void record_refused(enum real_id id, uint64_t bytes) {
     struct vramgc_refusal refusal = describe(device, id, bytes);
     refusal.cause = cause_of(&refusal, bytes);
     file(device, &refusal, false);
+}
+
+/* PyTorch takes the error for none of its own. */
+void refusal_of_block(struct device *device, uint64_t bytes) {
+    struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
+    refusal.cause = cause_of(&refusal, bytes);
+    store_refusal(&refusal);
+    figure_add(&device->out->stats.refusals, 1);
+    figure_add(&device->out->stats.ooms, 1);
 }
 
 void record_granted(uint64_t bytes) {

@@ -112,11 +112,6 @@ Owner allocate(size_t bytes) {
         return Owner(new Tensor{caching::get()->allocate(bytes), bytes, here()});
     } catch (const c10::OutOfMemoryError &) {
         return nullptr;
-    } catch (const c10::Error &error) {
-        // What vramgc throws in mode compact when a block can have no page.
-        if (std::string(error.what()).find("CUDA out of memory") == std::string::npos)
-            throw;
-        return nullptr;
     }
 }
 

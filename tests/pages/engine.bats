@@ -24,6 +24,21 @@ small=(--mem 768MiB)
         alloc f 480MiB; fill f 6; verify f 6' "${small[@]}"
 }
 
+# a's addresses are kept by PyTorch while b has its pages: it is the block event that finds the device full.
+@test "out of memory at a block event is PyTorch's own error, is told, and smaller ones go on" {
+    passes 'alloc a 300MiB; free a; alloc b 270MiB stream=1; fill b 2 stream=1; expect_oom 300MiB; expect num_ooms == 0;
+        alloc c 100MiB; fill c 3; verify c 3; stream 1; verify b 2' "${small[@]}"
+    [ "$(fact ooms)" = 1 ]
+    [ "$(grep -c '^refusal ' <<<"$facts")" = 1 ]
+}
+
+@test "a block that only waits for another stream makes room in the last step before a refusal" {
+    passes 'alloc w 250MiB; free w; alloc a 300MiB; fill a 1; record a 3; fill a 9 stream=3; free a; alloc b 250MiB; fill b 2; verify b 2;
+        synchronize; alloc c 200MiB stream=1; fill c 4 stream=1; stream 1; verify c 4; expect num_ooms == 0' "${small[@]}"
+    [ "$(fact pending_frees)" = 1 ]
+    [ "$(fact ooms)" = 0 ]
+}
+
 @test "rescue: what is kept or idle goes to whoever calls cudaMalloc himself" {
     passes 'alloc a 400MiB; fill a 1; free a; cuda_malloc x 400MiB; fill x 7; verify x 7; expect vramgc.held_bytes <= 512MiB' "${small[@]}"
     [[ $output != *oom* ]]

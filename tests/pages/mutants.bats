@@ -40,6 +40,20 @@ caught() {
         'if (!page->idle || page->idle_tick > table->settled_tick)' 'if (!page->idle)'
 }
 
+@test "a block that waits for another stream keeps its pages whatever happens" {
+    caught engine 'waits for another stream makes room' pending-kept record/blocks.c \
+        '(!record_capturing() && leave_pending(device)' '(false'
+}
+
+@test "a block that waits for another stream loses its pages at once" {
+    caught engine 'waits for another stream makes room' pending-gone record/blocks.c \
+        'paged_leave(device, batch[i].key, batch[i].bytes, false);' 'paged_leave(device, batch[i].key, batch[i].bytes, true);'
+}
+
+@test "the error of a block without pages is a plain one" {
+    caught engine 'out of memory at a block event' plain-error real/errors.c 'find_constructor() && find_type()' 'false'
+}
+
 @test "the device is not let in" {
     caught in_flight 'one stream' open pages/engine.c 'return filled && open_pages(pages, block);' 'return filled;'
 }

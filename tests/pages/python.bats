@@ -17,3 +17,5 @@ python_passes() {
 @test "streams are destroyed, the process forks, the device is reset" { python_passes streams 768MiB; }
 
 @test "rescue: other callers get what is kept or idle" { python_passes rescue 768MiB; }
+
+@test "full at a block event: torch.OutOfMemoryError, and what is smaller works" { python_passes full 768MiB; }

@@ -1,0 +1,17 @@
+/* errors.h: raises the out-of-memory error of PyTorch itself, the one that Python sees as
+ * torch.OutOfMemoryError, out of what PyTorch's libraries and the C++ runtime export. */
+#ifndef ERRORS_H
+#define ERRORS_H
+
+#include <stdbool.h>
+
+/* Looks for what is needed, once it has found it never again. Whether an error can be raised at
+ * all. May wait for the loader: for a thread of our own, or where nothing was loaded before. */
+bool errors_find(void);
+
+/* Raises it; where only a part was found, the plain error of PyTorch, which Python sees as a
+ * RuntimeError. Comes back only if errors_find has found nothing. To be called through functions
+ * that were compiled with -fexceptions. */
+void errors_throw_out_of_memory(const char *message);
+
+#endif
