@@ -10,19 +10,13 @@ import subprocess
 import sys
 import tempfile
 
+import search
 import sizes
+import table
 import workloads
+from runner import BUILD, ROOT, SETTINGS, Failure, Kind
+from runner import environment, from_report, read_json, report, vramgc_environment
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build"
-STEP_BYTES = 32 << 20
-
-SETTINGS = {
-    "default": None,
-    "sdnext": "garbage_collection_threshold:0.80,max_split_size_mb:512",
-    "expandable": "expandable_segments:True",
-    "async": "backend:cudaMallocAsync",
-}
 KEYS = (
     "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes "
     "held_over_live_mean device_bytes retries ooms driver_calls reclaims reclaim_ns "
@@ -30,15 +24,13 @@ KEYS = (
 ).split()
 
 
-class Failure(Exception):
-    """The lab itself could not do what was asked; the text is one line for the user."""
-
-
 def arguments(words=None):
     parser = argparse.ArgumentParser(
         prog="scripts/lab",
         description="Runs a workload of real PyTorch and diffusers and says what memory it used.",
-        epilog="Exit status: 0 completed, 1 out of memory, 2 could not be run.",
+        epilog="All workloads under all settings, without and with the library, in one table: "
+        "scripts/lab --table (what memory they need), --speed, --same; each has a --help. "
+        "Exit status: 0 completed, 1 out of memory, 2 could not be run.",
     )
     parser.add_argument("workload", choices=workloads.NAMES)
     parser.add_argument(
@@ -118,31 +110,6 @@ def simulated_size(args, python):
     return None
 
 
-def environment(args):
-    env = dict(os.environ)
-    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
-        env.pop(name, None)
-    if SETTINGS[args.setting]:
-        env["PYTORCH_CUDA_ALLOC_CONF"] = SETTINGS[args.setting]
-    env |= {
-        "HF_HUB_OFFLINE": "1",
-        "HF_HOME": str(BUILD / "lab" / "huggingface"),
-        "TRANSFORMERS_VERBOSITY": "error",
-        "PYTHONPYCACHEPREFIX": str(BUILD / "pycache"),
-    }
-    return env
-
-
-def vramgc_environment(args, report):
-    """Observing must not change what is observed: the allocator's setting is left alone."""
-    env = {"VRAMGC_MODE": args.vramgc, "VRAMGC_OUT": str(report)}
-    if args.vramgc == "observe":
-        env["VRAMGC_ALLOC_CONF"] = "keep"
-    if args.lowvram:
-        env["VRAMGC_LOWVRAM"] = "1"
-    return env
-
-
 def command(args, device_bytes, figures, at_rest):
     words = []
     if device_bytes is not None:
@@ -158,41 +125,15 @@ def command(args, device_bytes, figures, at_rest):
     return [str(word) for word in words]
 
 
-def read_json(path):
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
-def report(path):
-    """What `vramgc report --json` says of a statistics file."""
-    words = [str(BUILD / "vramgc"), "report", "--json", path]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise Failure(f"`{' '.join(words)}` ended with status {done.returncode}")
-    return json.loads(done.stdout)
-
-
-def from_report(report):
-    """The figures that only libvramgc.so knows."""
-    device = report["processes"][0]["devices"][0]
-    events = device["held_over_live_events"]
-    return {
-        "held_peak_bytes": device["held_bytes"]["peak"],
-        "held_over_live_mean": device["held_over_live_sum"] / 1000 / events if events else None,
-        "driver_calls": device["driver_calls"],
-        "reclaims": device["reclaims"],
-        "reclaim_ns": device["reclaim_ns"],
-    }
-
-
 def measure(args, device_bytes):
     """One run; every key of KEYS, and context_bytes."""
     (BUILD / "lab").mkdir(parents=True, exist_ok=True)
+    kind = Kind(args.setting, args.vramgc, args.lowvram)
     with tempfile.TemporaryDirectory(dir=BUILD / "lab") as folder:
         figures, at_rest = f"{folder}/figures.json", f"{folder}/at-rest.vramgc"
-        env = environment(args) | {"TMPDIR": folder}
+        env = environment(kind) | {"TMPDIR": folder}
         if args.vramgc != "off":
-            env |= vramgc_environment(args, os.path.abspath(args.report or f"{folder}/run.vramgc"))
+            env |= vramgc_environment(kind, os.path.abspath(args.report or f"{folder}/run.vramgc"))
         words = command(args, device_bytes, figures, at_rest)
         status = subprocess.run(words, env=env, stdout=sys.stderr, check=False).returncode
         if not os.path.exists(figures):
@@ -203,20 +144,8 @@ def measure(args, device_bytes):
     return result
 
 
-def search(completes, low, high):
-    """The smallest step for which completes(step) holds, given that low fails and high holds and
-    that it is monotonic."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if completes(middle):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
 def smallest(args, device_bytes):
-    """The figures on the smallest device, in steps of STEP_BYTES beside the context.
+    """The figures on the smallest device, in steps of 32 MiB beside the context.
     live_peak_bytes stays that of the first run, where memory is plentiful: under pressure PyTorch
     may choose algorithms that need less, and the ratio would flatter.
     """
@@ -229,25 +158,17 @@ def smallest(args, device_bytes):
     runs = {}
 
     def completes(step):
-        runs[step] = measure(args, context + step * STEP_BYTES)
+        runs[step] = measure(args, context + step * search.STEP_BYTES)
         outcome = "ok" if runs[step]["ok"] else "out of memory"
         if runs[step]["ok"] and runs[step]["ooms"]:
             outcome += f", {runs[step]['ooms']} requests refused"
-        say(f"== {sizes.show(step * STEP_BYTES)} beside the context: {outcome}")
+        say(f"== {sizes.show(step * search.STEP_BYTES)} beside the context: {outcome}")
         return runs[step]["ok"] and not (args.no_refusals and runs[step]["ooms"])
 
-    high = -(-plenty["held_peak_bytes"] // STEP_BYTES)
-    while not completes(
-        high
-    ):  # what is held when nothing is short need not be enough: other callers take memory too
-        high += high // 8 + 1
-    low = plenty["live_peak_bytes"] * 9 // 10 // STEP_BYTES
-    while completes(low):
-        high, low = low, low * 9 // 10
-    step = search(completes, low, high)
+    step = search.smallest(completes, search.steps(plenty["live_peak_bytes"]))
     found = runs[step] | {
         "live_peak_bytes": plenty["live_peak_bytes"],
-        "smallest_bytes": step * STEP_BYTES,
+        "smallest_bytes": step * search.STEP_BYTES,
     }
     return found | {"ratio": round(found["smallest_bytes"] / found["live_peak_bytes"], 4)}
 
@@ -267,6 +188,12 @@ def describe(args, device_bytes):
         f"== {args.workload} on {where}, allocator setting {args.setting} ({conf}), "
         f"vramgc {args.vramgc}"
     )
+
+
+def table_wanted(words):
+    """--smallest with a workload is a run of that one alone."""
+    several = any(word.startswith("--workloads") for word in words)
+    return words[0] != "--smallest" or several or not set(words) & set(workloads.NAMES)
 
 
 def write(result, path):
@@ -297,6 +224,8 @@ def summary(result):
 
 
 def main():
+    if sys.argv[1:2] and sys.argv[1] in table.MODES and table_wanted(sys.argv[1:]):
+        return table.main(sys.argv[1:])
     args = arguments()
     try:
         check_packages()

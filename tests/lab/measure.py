@@ -6,7 +6,9 @@ figure itself.
 """
 
 import ctypes
+import hashlib
 
+import models
 import torch
 from events import mean_over_events
 
@@ -60,9 +62,65 @@ def context_bytes():
     return total - free
 
 
+def simulated(name, kind):
+    """What a function of the simulated device says, or None on a card."""
+    try:
+        function = getattr(ctypes.CDLL("libcuda.so.1"), name)
+    except (OSError, AttributeError):
+        return None
+    function.restype = kind
+    return function()
+
+
+def device_errors():
+    """Wrong uses that the simulated device reported."""
+    return simulated("simgpu_errors", ctypes.c_ulong)
+
+
+def device_refusals():
+    return simulated("simgpu_refusals", ctypes.c_ulong)
+
+
+def device_latency_ns():
+    return simulated("simgpu_latency_ns", ctypes.c_ulonglong) or 0
+
+
+def small_tensors(loaded):
+    """Names and tensors of what stays loaded, those whose content the simulated device moves."""
+    for name, part in sorted(loaded.components.items()):
+        if isinstance(part, torch.nn.Module):
+            held = [*part.named_parameters(), *part.named_buffers()]
+            for inner, tensor in held:
+                if 0 < tensor.numel() * tensor.element_size() <= models.CONTENT_BYTES:
+                    yield f"{name}.{inner}", tensor
+
+
+def contents(loaded):
+    """A hash over the small tensors of the models: they went to the device, some of them several
+    times, and must be what they were."""
+    digest, count = hashlib.sha256(), 0
+    for name, tensor in small_tensors(loaded):
+        flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(bytes(flat.tolist()))
+        count += 1
+    return f"{count} tensors, {digest.hexdigest()[:16]}"
+
+
+def same(session, loaded):
+    """What must be the same with libvramgc.so as without."""
+    return {
+        "outputs": session.outputs,
+        "contents": contents(loaded) if loaded else None,
+        "counters": torch.cuda.memory_stats(),
+    }
+
+
 def figures(session):
     stats = torch.cuda.memory_stats()
     return {
+        "live_rest_bytes": torch.cuda.memory_allocated(),
+        "device_refusals": device_refusals(),
         "live_peak_bytes": torch.cuda.max_memory_allocated(),
         "held_peak_bytes": torch.cuda.max_memory_reserved(),
         "device_bytes": torch.cuda.mem_get_info()[1],

@@ -6,6 +6,7 @@ models also run on a real GPU.
 """
 
 import functools
+import itertools
 
 import torch
 from accelerate import init_empty_weights
@@ -81,6 +82,19 @@ class HostDDIMScheduler(DDIMScheduler):
         super().set_timesteps(num_inference_steps, device="cpu")
 
 
+CONTENT_BYTES = 64 << 10  # the simulated device moves the content of copies up to this
+serial = itertools.count()
+
+
+def host_tensor(shape, dtype):
+    """Uninitialised host memory, but small ones have a content of their own, the same in every run: so it
+    can be seen that it came back from the device."""
+    tensor = torch.empty(shape, dtype=dtype, device="cpu")
+    if tensor.numel() * tensor.element_size() <= CONTENT_BYTES:
+        tensor.view(-1).copy_((torch.arange(tensor.numel()) + next(serial)) % 251 / 1000)
+    return tensor
+
+
 def materialise(model, dtype):
     """Gives every parameter of a model built on the meta device uninitialised host memory of the
     given type."""
@@ -91,7 +105,7 @@ def materialise(model, dtype):
                 continue
             if id(parameter) not in made:  # tied parameters stay tied
                 made[id(parameter)] = torch.nn.Parameter(
-                    torch.empty(parameter.shape, dtype=dtype, device="cpu"), requires_grad=False
+                    host_tensor(parameter.shape, dtype), requires_grad=False
                 )
             module._parameters[name] = made[id(parameter)]
     return model.eval()
@@ -202,10 +216,6 @@ def lora_state(model, prefix, rank):
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear):
             dtype = module.weight.dtype
-            state[f"{prefix}.{name}.lora_A.weight"] = torch.empty(
-                rank, module.in_features, dtype=dtype
-            )
-            state[f"{prefix}.{name}.lora_B.weight"] = torch.empty(
-                module.out_features, rank, dtype=dtype
-            )
+            state[f"{prefix}.{name}.lora_A.weight"] = host_tensor((rank, module.in_features), dtype)
+            state[f"{prefix}.{name}.lora_B.weight"] = host_tensor((module.out_features, rank), dtype)
     return state

@@ -1,10 +1,18 @@
 """Runs one workload in this process and writes what it used as JSON. scripts/lab starts it; it
-knows nothing of settings, devices or libvramgc.so beyond what the environment gives it."""
+knows nothing of settings, devices or libvramgc.so beyond what the environment gives it.
+
+run.py --serve imports everything and waits for requests on standard input, a line of JSON each:
+{"words": [...], "environment": {...}}. It answers each with {"status": ...} when a fork of it, in
+which alone CUDA is used, has run the workload. See runner.py."""
 
 import argparse
+import gc
 import importlib
 import json
+import os
+import sys
 import time
+import traceback
 import warnings
 
 import measure
@@ -15,7 +23,7 @@ import workloads
 REST_SECONDS = 0.5
 
 
-def arguments():
+def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", choices=workloads.NAMES)
     parser.add_argument("--collect", choices=["seed"], help="what the web UI does after each stage")
@@ -30,8 +38,11 @@ def arguments():
     parser.add_argument(
         "--verbose", action="store_true", help="a line for each job on standard error"
     )
+    parser.add_argument(
+        "--same", action="store_true", help="add what must not depend on libvramgc.so"
+    )
     parser.add_argument("--json", required=True, metavar="FILE", help="where the figures go")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def attempt(run, session):
@@ -54,8 +65,21 @@ def quiet():
     DiffusionPipeline._progress_bar_config = {"disable": True}
 
 
-def main():
-    args = arguments()
+def timed(run, session):
+    """What stays loaded, and the figures of time and success."""
+    begin, begin_cpu = time.monotonic(), time.process_time()
+    latency_ns = measure.device_latency_ns()
+    loaded, error = attempt(run, session)
+    return loaded, {
+        "seconds": round(time.monotonic() - begin, 3),
+        "cpu_seconds": round(time.process_time() - begin_cpu, 3),
+        "latency_seconds": round((measure.device_latency_ns() - latency_ns) / 1e9, 3),
+        "ok": error is None,
+        "error": error,
+    }
+
+
+def work(args):
     run = importlib.import_module(f"workloads.{args.workload}").run
     quiet()
     torch.manual_seed(7)
@@ -64,18 +88,56 @@ def main():
     if args.events:
         measure.record_events()
     session = sessions.Session(args.collect, args.verbose)
-    begin = time.monotonic()
-    loaded, error = attempt(run, session)
-    result |= {"seconds": round(time.monotonic() - begin, 3), "ok": error is None, "error": error}
+    loaded, times = timed(run, session)
+    result |= times
     time.sleep(REST_SECONDS)
     result |= {"held_rest_bytes": measure.held_now()} | measure.figures(session)
     if args.report:
         measure.write_report(args.report)
     result["held_over_live_mean"] = measure.held_over_live_mean() if args.events else None
+    if args.same:
+        result["same"] = measure.same(session, loaded)
+    result["device_errors"] = measure.device_errors()
     with open(args.json, "w", encoding="utf-8") as file:
         json.dump(result, file)
     del loaded
 
 
+def child(request):
+    """Never returns: nothing of the server's may run in a fork of it."""
+    status = 1
+    try:
+        os.environ.update(request["environment"])
+        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
+        work(arguments(request["words"]))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def serve():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what diffusers prints is no answer
+    importlib.import_module("peft")
+    for name in workloads.NAMES:
+        importlib.import_module(f"workloads.{name}")
+    if torch.cuda.is_initialized():
+        raise RuntimeError("importing started CUDA: a fork could not use it")
+    gc.freeze()
+    for line in iter(sys.stdin.readline, ""):
+        process = os.fork()
+        if process == 0:
+            child(json.loads(line))
+        _, status = os.waitpid(process, 0)
+        answers.write(json.dumps({"status": os.waitstatus_to_exitcode(status)}) + "\n")
+        answers.flush()
+
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--serve"]:
+        serve()
+    else:
+        work(arguments())

@@ -10,6 +10,7 @@ import gc
 import sys
 import time
 
+import measure
 import torch
 
 
@@ -17,8 +18,18 @@ class Session:
     def __init__(self, collect=None, verbose=False):
         self.collect = collect
         self.verbose = verbose
+        self.simulated = measure.device_errors() is not None
         self.collections = 0
         self.collection_ns = 0
+        self.outputs = []
+
+    def output(self, tensor):
+        """A result that came to the host. On the simulated device nothing has been computed, so
+        that its content says nothing; on a card it does."""
+        text = f"{tuple(tensor.shape)} {tensor.dtype} {tuple(tensor.stride())}"
+        if not self.simulated:
+            text += f" {tensor.double().nan_to_num().abs().sum().item():.6g}"
+        self.outputs.append(text)
 
     def stage(self):
         """The end of a stage."""

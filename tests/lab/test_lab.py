@@ -7,14 +7,22 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+import cells
 import demo
 import events
 import lab
+import runner
+import same
+import search
 import sizes
+import speed
+import store
+import table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MIB = 1 << 20
@@ -67,9 +75,31 @@ class Mean(unittest.TestCase):
 
 
 class Search(unittest.TestCase):
-    def test_finds_the_smallest_step(self):
-        for answer in range(1, 40):
-            self.assertEqual(lab.search(lambda step, answer=answer: step >= answer, 0, 40), answer)
+    def trials(self, answer, first, gap=None):
+        asked = []
+
+        def fits(step):
+            asked.append(step)
+            return step >= answer
+
+        self.assertEqual(search.smallest(fits, first, gap), answer)
+        self.assertEqual(len(asked), len(set(asked)))  # none is asked for twice
+        return asked
+
+    def test_finds_the_smallest_step_from_anywhere(self):
+        for answer in range(1, 200):
+            for first in (1, 2, 50, 100, 199):
+                self.trials(answer, first)
+
+    def test_looks_near_the_first_guess_first(self):
+        self.assertEqual(self.trials(730, 730), [730, 729])
+        self.assertEqual(self.trials(735, 730)[:2], [730, 737])
+        self.assertEqual(self.trials(731, 730, gap=1), [730, 731])
+        self.assertLess(len(self.trials(1000, 730)), 16)
+
+    def test_what_never_fits_ends(self):
+        with self.assertRaises(ValueError):
+            search.smallest(lambda step: False, 10)
 
 
 def run(live, ok=True, held=9000 * MIB, ooms=0):
@@ -130,10 +160,228 @@ class Smallest(unittest.TestCase):
             self.smallest(100 << 30)
 
 
+def result(**figures):
+    """What a run of a Warm gives."""
+    base = {
+        "ok": True,
+        "error": None,
+        "mode": "compact",
+        "context_bytes": 256 * MIB,
+        "live_peak_bytes": 5733 * MIB,
+        "live_rest_bytes": 2000 * MIB,
+        "held_rest_bytes": 2100 * MIB,
+        "held_over_live_mean": 1.25,
+        "retries": 0,
+        "refused": 0,
+        "device_errors": 0,
+        "seconds": 2.0,
+        "cpu_seconds": 1.0,
+        "latency_seconds": 0.5,
+        "same": {"outputs": ["a"], "contents": "c", "counters": {"n": 1}},
+    }
+    return base | figures
+
+
+class Device:
+    """Stands for runner.Warm: completes from so many bytes beside the context on, and refuses
+    requests below unrefused_bytes."""
+
+    def __init__(self, kind, need_bytes, unrefused_bytes=0):
+        self.kind, self.need, self.unrefused = kind, need_bytes, unrefused_bytes
+        self.seen = []
+
+    def run(self, workload, mem_bytes, **what):
+        self.seen.append(mem_bytes)
+        room = mem_bytes - 256 * MIB
+        return result(ok=room >= self.need, error="oom", refused=int(room < self.unrefused))
+
+    def close(self):
+        pass
+
+
+class Cells(unittest.TestCase):
+    def smallest(self, need_mib, unrefused_mib=0, hint=None):
+        device = Device(runner.Kind(), need_mib * MIB, unrefused_mib * MIB)
+        return cells.smallest(device.run, "sd15", result(), hint), device.seen
+
+    def test_smallest_is_where_nothing_is_refused(self):
+        found, seen = self.smallest(5000, 5800)
+        self.assertEqual(found["smallest_bytes"], 5824 * MIB)
+        self.assertEqual(found["smallest_over_live"], 1.0159)
+        self.assertEqual(seen[0], (5760 + 256) * MIB)
+        self.assertLess(len(seen), 8)
+
+    def test_a_hint_saves_trials(self):
+        found, seen = self.smallest(7150, hint=224)
+        self.assertEqual((found["smallest_bytes"], len(set(seen))), (7168 * MIB, 2))
+
+    def test_rest(self):
+        self.assertEqual(cells.rest(result())["rest_held_over_live"], 1.05)
+        self.assertIsNone(cells.rest(result(live_rest_bytes=512))["rest_held_over_live"])
+        self.assertIsNone(cells.rest(result(held_over_live_mean=None))["mean_held_over_live"])
+
+    def test_what_misses_a_target_is_named(self):
+        side = {"smallest_bytes": 100, "smallest_over_live": 1.02, "retries": 0}
+        side |= {"rest_held_over_live": 1.03, "mean_held_over_live": 1.1, "device_errors": 0}
+        row = {"workload": "sd15", "setting": "default", "with": side, "without": {}}
+        self.assertEqual(cells.missed(row, 100), [])
+        worse = {"smallest_over_live": 1.021, "retries": 1, "rest_held_over_live": 1.031}
+        worse |= {"mean_held_over_live": 1.11, "device_errors": 1}
+        for key, value in worse.items():
+            self.assertEqual(len(cells.missed(row | {"with": side | {key: value}}, 100)), 1, key)
+        self.assertEqual(len(cells.missed(row, 99)), 1)
+
+
+class Table(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.made = []
+        before = table.Warm
+        table.Warm = self.warm
+        self.addCleanup(setattr, table, "Warm", before)
+
+    def warm(self, kind):
+        need = {"off": 6000, "auto": 5733}[kind.vramgc]
+        self.made.append(Device(kind, need * MIB))
+        return self.made[-1]
+
+    def part(self, *words, fresh=False):
+        args = table.arguments(["--table", "--workloads", "sd15,flux", "--jobs", "1", *words])
+        kept = store.Store(f"{self.folder.name}/table.json", fresh)
+        with contextlib.redirect_stderr(io.StringIO()):
+            return table.memory_part(args, kept)
+
+    def test_rows_have_both_sides(self):
+        found = self.part("--settings", "default,async")
+        names = [(row["workload"], row["setting"]) for row in found["rows"]]
+        self.assertEqual(names[:2], [("sd15", "default"), ("sd15", "async")])
+        row = found["rows"][0]
+        self.assertEqual(row["without"]["smallest_over_live"], 1.0494)
+        self.assertEqual(row["with"]["smallest_over_live"], 1.0047)
+        self.assertIn("1.049", found["text"])
+        # at rest 1.05 and in the mean 1.25 in each of four rows
+        self.assertEqual(len(found["missed"]), 8)
+
+    def test_an_interrupted_table_goes_on(self):
+        first = self.part("--settings", "default")
+        runs = sum(len(device.seen) for device in self.made)
+        self.assertGreater(runs, 10)
+        self.made.clear()
+        self.assertEqual(self.part("--settings", "default")["rows"], first["rows"])
+        self.assertEqual(self.made, [])  # no process was needed at all
+        self.part("--settings", "default", fresh=True)
+        self.assertGreater(sum(len(device.seen) for device in self.made), 10)
+
+    def test_other_sources_are_run_anew_but_start_near_the_answer(self):
+        self.part("--settings", "default", "--only", "smallest")
+        before = table.source_hash
+        self.addCleanup(setattr, table, "source_hash", before)
+        table.source_hash = lambda library: "other" if library else before(library)
+        self.made.clear()
+        self.part("--settings", "default", "--only", "smallest")
+        self.assertEqual([len(device.seen) for device in self.made], [4])  # two for each workload
+
+    def test_the_hash_follows_the_sources(self):
+        self.assertNotEqual(store.source_hash(True), store.source_hash(False))
+        names = {path.name for path in store.files(store.WORKLOADS + store.LIBRARY)}
+        self.assertTrue({"sd15.py", "run.py", "alloc.c", "paged.c", "simgpu"} <= names)
+        self.assertFalse({"table.py", "README.md", "test_lab.py"} & names)
+
+    def test_words_choose_table_or_single_run(self):
+        self.assertTrue(lab.table_wanted(["--table"]))
+        self.assertTrue(lab.table_wanted(["--smallest"]))
+        self.assertTrue(lab.table_wanted(["--smallest", "--workloads", "sd15"]))
+        self.assertFalse(lab.table_wanted(["--smallest", "sd15"]))
+
+    def test_wrong_words_are_refused(self):
+        for words in (["--workloads", "sd16"], ["--settings", "x"], ["--jobs", "0"]):
+            with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+                table.arguments(["--table", *words])
+
+
+class Speed(unittest.TestCase):
+    def rows(self, left, right, rounds=3):
+        """left, right: functions of the run's number that give a result."""
+        args = table.arguments(["--speed", "--rounds", str(rounds)])
+        order = []
+
+        def side(name, give):
+            def run(workload, mem_bytes, number=None, **what):
+                order.append(name)
+                return result() if number is None else give(number)
+
+            run.kind = runner.Kind()
+            return run
+
+        found = speed.row(args, side("A", left), side("B", right), "sd15", True)
+        return found, "".join(order[1:])  # the first is where memory is plentiful
+
+    def test_pairs_alternate_and_ratios_are_of_pairs(self):
+        found, order = self.rows(
+            lambda number: result(seconds=2.0 * (number + 1)),
+            lambda number: result(seconds=1.0 * (number + 1)),
+        )
+        self.assertEqual(order, "ABBAAB")
+        self.assertEqual((found["ratio"], found["cpu_ratio"]), (0.5, 1.0))
+        self.assertEqual(found["without"]["seconds"], 3.0)
+        self.assertEqual(speed.missed(found), [])
+        self.assertEqual(len(speed.missed(found | {"ratio": 1.01})), 1)
+        self.assertEqual(len(speed.missed(found | {"ratio": 1.006, "pressure": False})), 1)
+
+    def test_who_runs_out_of_memory_is_not_tried_again(self):
+        found, order = self.rows(lambda _: result(ok=False), lambda _: result())
+        self.assertEqual((order, found["ratio"]), ("AB", None))
+        self.assertEqual(speed.missed(found), [])
+        self.assertIn("out of memory", speed.text([found]))
+        found, _ = self.rows(lambda _: result(), lambda _: result(ok=False))
+        self.assertEqual(len(speed.missed(found)), 1)
+
+
+class Same(unittest.TestCase):
+    def row(self, left, right):
+        def side(give):
+            def run(workload, mem_bytes, number=None, **what):
+                return result(**give(mem_bytes, number))
+
+            run.kind = runner.Kind()
+            return run
+
+        return same.row("sd15", side(left), side(right))
+
+    @staticmethod
+    def counted(value, **figures):
+        counters = {"n": value, "m": 5}
+        return {"same": {"outputs": ["a"], "contents": "c", "counters": counters}} | figures
+
+    def test_the_same(self):
+        found = self.row(lambda *_: self.counted(1), lambda *_: self.counted(1))
+        self.assertEqual((found["plenty"], found["tight"], found["compared"]), ([], [], 5))
+        self.assertEqual(same.missed(found), [])
+
+    def test_a_difference_is_named(self):
+        found = self.row(lambda *_: self.counted(1), lambda *_: self.counted(2))
+        self.assertEqual(found["plenty"], ["counter n 1 -> 2"])
+        self.assertEqual(len(same.missed(found)), 2)
+
+    def test_what_differs_from_run_to_run_is_left_out(self):
+        found = self.row(lambda _, number: self.counted(number), lambda *_: self.counted(9))
+        self.assertEqual((found["left_out"], found["plenty"]), (["counter n"], []))
+
+    def test_counters_may_differ_where_something_was_refused(self):
+        plenty = lambda size: size >= cells.PLENTY_BYTES
+        found = self.row(
+            lambda *_: self.counted(1),
+            lambda size, _: self.counted(1 if plenty(size) else 2, refused=int(not plenty(size))),
+        )
+        self.assertEqual((found["plenty"], found["tight"]), ([], None))
+
+
 class Environment(unittest.TestCase):
     def environment(self, words):
         args = lab.arguments(["sd15"] + words)
-        return lab.environment(args) | lab.vramgc_environment(args, "x.vramgc")
+        kind = runner.Kind(args.setting, args.vramgc, args.lowvram)
+        return runner.environment(kind) | runner.vramgc_environment(kind, "x.vramgc")
 
     def test_the_setting_replaces_the_users_own(self):
         os.environ["PYTORCH_ALLOC_CONF"] = "max_split_size_mb:64"

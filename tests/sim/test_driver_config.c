@@ -2,6 +2,8 @@
  * process itself never uses the device. */
 #include "test_driver.h"
 
+#include "driver/latency.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -325,6 +327,35 @@ static void driver_calls_take_their_time(void **state) {
     assert_true(none < card);
 }
 
+/* The sum in percent of what the table says of twenty pairs. */
+static int summed_latency(void) {
+    uint64_t table_ns = 20 * (cost_ns(COST_MALLOC, 2 * MIB) + cost_ns(COST_FREE, 2 * MIB));
+    unsigned long long begin = simgpu_latency_ns();
+    if (begin != 0 || timed_mallocs() == 255)
+        return 255;
+    return (int)(simgpu_latency_ns() * 100 / table_ns);
+}
+
+static void driver_calls_are_summed(void **state) {
+    (void)state;
+    assert_int_equal(WEXITSTATUS(child_with("SIMGPU_LATENCY", "card", summed_latency)), 100);
+    assert_int_equal(WEXITSTATUS(child_with("SIMGPU_LATENCY", "none", summed_latency)), 0);
+}
+
+static int refusals(void) {
+    CUdeviceptr pointer;
+    if (start() != 0 || cuMemAlloc(&pointer, 2 * MIB) != CUDA_SUCCESS || simgpu_refusals() != 0)
+        return 255;
+    for (int i = 0; i < 3; i++)
+        cuMemAlloc(&pointer, 8ULL << 30);
+    return (int)simgpu_refusals();
+}
+
+static void refusals_are_counted(void **state) {
+    (void)state;
+    assert_int_equal(WEXITSTATUS(child_with("SIMGPU_MEM", "3GiB", refusals)), 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_set),
@@ -342,6 +373,8 @@ int main(void) {
         cmocka_unit_test(the_log_goes_to_a_file),
         cmocka_unit_test(a_card_takes_its_time),
         cmocka_unit_test(driver_calls_take_their_time),
+        cmocka_unit_test(driver_calls_are_summed),
+        cmocka_unit_test(refusals_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,6 +42,7 @@ def decode(pipe, session, latents, width, height):
     latents = pipe._unpack_latents(latents, height, width, pipe.vae_scale_factor)
     image = pipe.vae.decode(latents).sample
     image = image.cpu()
+    session.output(image)
     pipe.vae.to("cpu")
     session.stage()
 

@@ -47,14 +47,15 @@ def generate(pipe, session, width, height, batch, factor):
         session.stage()
         latents = pipe(**prompt, **sample, width=width, height=height, latents=latents).images
         session.stage()
-    decode(pipe.vae, latents)
+    decode(pipe.vae, latents, session)
     session.stage()
 
 
-def decode(vae, latents):
+def decode(vae, latents, session):
     for i in range(latents.shape[0]):
         image = vae.decode(latents[i : i + 1]).sample
         image = image.cpu()
+        session.output(image)
 
 
 def run(session):

@@ -59,7 +59,7 @@ def generate(pipe, session, width, height, batch, factor):
         latents = torch.nn.functional.interpolate(latents, size=(height // 8, width // 8))
         latents = sample(pipe, prompt, width, height, latents)
         session.stage()
-    decode(pipe.vae, latents)
+    decode(pipe.vae, latents, session)
     session.stage()
 
 

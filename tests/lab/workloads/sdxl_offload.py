@@ -36,7 +36,7 @@ def generate(pipe, session, width, height, batch):
     pipe.unet.to("cpu")
     session.stage()
     pipe.vae.to("cuda")
-    decode(pipe.vae, latents)
+    decode(pipe.vae, latents, session)
     pipe.vae.to("cpu")
     session.stage()
 

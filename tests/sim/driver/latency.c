@@ -1,10 +1,14 @@
 /* See latency.h. */
 #include "latency.h"
 #include "queue.h"
+#include "simgpu.h"
 
 #include <time.h>
 
-static struct { uint64_t busy_until_ns; } latency;
+static struct {
+    uint64_t busy_until_ns;
+    uint64_t passed_ns;
+} latency;
 
 static void sleep_until(uint64_t when_ns) {
     const uint64_t spin_ns = 60000; /* A sleep is late by about this much. */
@@ -27,7 +31,15 @@ void latency_pass(enum cost cost, size_t bytes) {
         start = latency.busy_until_ns;
     uint64_t end = start + cost_ns(cost, bytes);
     latency.busy_until_ns = end;
+    latency.passed_ns += cost_ns(cost, bytes);
     pthread_mutex_unlock(&sim.lock);
     sleep_until(end);
     pthread_mutex_lock(&sim.lock);
+}
+
+unsigned long long simgpu_latency_ns(void) {
+    pthread_mutex_lock(&sim.lock);
+    uint64_t passed_ns = latency.passed_ns;
+    pthread_mutex_unlock(&sim.lock);
+    return passed_ns;
 }

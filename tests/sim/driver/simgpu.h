@@ -15,6 +15,13 @@ struct CUstream_st;
 /* Errors that the program made so far in this process; each was printed as "simgpu: ERROR ...". */
 unsigned long simgpu_errors(void);
 
+/* Calls of this process answered with out of memory so far, whoever made them. */
+unsigned long simgpu_refusals(void);
+
+/* What the driver's calls of this process were made to last so far, all threads together; 0 without
+ * a latency profile. Work on the device is not in it. */
+unsigned long long simgpu_latency_ns(void);
+
 /* Nothing in the stream runs until it is released: its work stays pending, and whoever waits for it
  * waits. Holding does not nest. Returns 0, or a CUresult if there is no such stream. */
 int simgpu_hold(struct CUstream_st *stream);

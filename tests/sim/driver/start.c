@@ -3,6 +3,7 @@
 #include "capture.h"
 #include "memory.h"
 #include "queue.h"
+#include "simgpu.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -14,6 +15,7 @@ struct driver sim = {
 static struct {
     pthread_once_t once;
     atomic_bool forked; /* This process is the child of one that used the device. */
+    unsigned long refusals;
 } state = {.once = PTHREAD_ONCE_INIT};
 
 static _Thread_local struct {
@@ -74,11 +76,20 @@ CUresult sim_begin(enum need need) {
 }
 
 CUresult sim_end(const char *function, CUresult result) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        state.refusals++;
     pthread_mutex_unlock(&sim.lock);
     bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     if (sim.config.log_level >= (failed ? 1 : 2))
         sim_log(failed ? 1 : 2, "%s -> %s", function, sim_error_name(result));
     return result;
+}
+
+unsigned long simgpu_refusals(void) {
+    pthread_mutex_lock(&sim.lock);
+    unsigned long refusals = state.refusals;
+    pthread_mutex_unlock(&sim.lock);
+    return refusals;
 }
 
 bool sim_per_thread_default(bool enabled) {

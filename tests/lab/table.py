@@ -1,0 +1,300 @@
+"""scripts/lab --table, --speed and --same: all workloads under all allocator settings, without and
+with the library, side by side. See README.md for what the figures mean."""
+
+import argparse
+import concurrent.futures
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import cells
+import same
+import sizes
+import speed
+import workloads
+from runner import ROOT, SETTINGS, Failure, Kind, Warm
+from store import Store, source_hash
+
+MODES = ("--table", "--smallest", "--speed", "--same")
+PARTS = {"--table": ("smallest", "lowvram"), "--smallest": ("smallest",), "--speed": ("speed",)}
+PARTS["--same"] = ("same",)
+KEPT = (
+    "ok error mode context_bytes live_peak_bytes live_rest_bytes held_peak_bytes held_rest_bytes "
+    "held_over_live_mean retries refused device_errors seconds cpu_seconds latency_seconds "
+    "driver_calls same"
+).split()
+
+
+def names(known):
+    def parse(text):
+        chosen = text.split(",")
+        for name in chosen:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"'{name}' is none of {', '.join(known)}")
+        return chosen
+
+    return parse
+
+
+def arguments(words):
+    parser = argparse.ArgumentParser(
+        prog=f"scripts/lab {words[0]}",
+        description="Runs all workloads under all allocator settings on the simulated device, "
+        "without and with the library, and prints one table.",
+        epilog="Results of runs are kept in build/lab/table.json, so that an interrupted call "
+        "goes on. Exit status: 0 all targets are met, 1 some are missed (they are listed), 2 could "
+        "not be run.",
+    )
+    parser.add_argument(
+        "--workloads",
+        type=names(workloads.NAMES),
+        default=list(workloads.NAMES),
+        metavar="NAME,…",
+        help=f"some of {','.join(workloads.NAMES)}",
+    )
+    parser.add_argument(
+        "--settings",
+        type=names(list(SETTINGS)),
+        default=list(SETTINGS),
+        metavar="NAME,…",
+        help=f"some of {','.join(SETTINGS)}",
+    )
+    parser.add_argument("--only", choices=["smallest", "lowvram", "speed", "same"])
+    parser.add_argument(
+        "--vramgc",
+        choices=["observe", "flush", "compact", "auto"],
+        default="auto",
+        help="the library's mode (standard: auto, what a user gets)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=min(2, os.cpu_count() or 1),
+        metavar="N",
+        help="settings at a time; --speed always does one",
+    )
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="--speed: pairs of runs")
+    parser.add_argument("--fresh", action="store_true", help="run all anew")
+    parser.add_argument("--json", metavar="FILE", help="write the figures there")
+    args = parser.parse_args(words[1:])
+    if args.jobs < 1 or args.rounds < 1:
+        parser.error("--jobs and --rounds are at least 1")
+    args.parts = (args.only,) if args.only else PARTS[words[0]]
+    return args
+
+
+class Runs:
+    """Runs of one kind, made where their result is not known yet."""
+
+    def __init__(self, kind, store):
+        self.kind, self.store, self.warm = kind, store, None
+        self.hash = source_hash(kind.vramgc != "off")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.warm:
+            self.warm.close()
+
+    def key(self, workload, mem_bytes, what):
+        details = "".join(f" {name}={value}" for name, value in sorted(what.items()))
+        return f"{self.hash} {workload}, {self.kind}, {mem_bytes}{details}"
+
+    def make(self, workload, mem_bytes, what):
+        self.warm = self.warm or Warm(self.kind)
+        return self.warm.run(workload, mem_bytes, **what)
+
+    def __call__(self, workload, mem_bytes, number=None, **what):
+        """number: of a run that is made several times."""
+        named = what if number is None else what | {"number": number}
+        key = self.key(workload, mem_bytes, named)
+        result = self.store.get(key)
+        if result is None:
+            begin = time.monotonic()
+            made = self.make(workload, mem_bytes, what)
+            result = {name: made.get(name) for name in KEPT}
+            self.store.put(key, result)
+            say(f"{workload:12s} {self.kind}: {outcome(result, mem_bytes, begin)}")
+        return result
+
+
+def outcome(result, mem_bytes, begin):
+    room = sizes.show(mem_bytes - result["context_bytes"])
+    said = "completes" if result["ok"] else "out of memory"
+    if result["ok"] and result["refused"]:
+        said += f", {result['refused']} requests refused"
+    return f"{room}: {said} ({time.monotonic() - begin:.0f} s)"
+
+
+def say(text):
+    print(f"lab: {text}", file=sys.stderr, flush=True)
+
+
+def hint_key(workload, kind):
+    return f"smallest step of {workload}, {kind}"
+
+
+def search_smallest(runs, workload, base):
+    """Starts where an earlier search of the same cell, perhaps of other sources, ended."""
+    key = hint_key(workload, runs.kind)
+    found = cells.smallest(runs, workload, base, runs.store.get(key))
+    runs.store.put(key, cells.search.steps(found["smallest_bytes"]))
+    return found
+
+
+def without(args, store, setting):
+    """The left side of each workload's row."""
+    rows = {}
+    with Runs(Kind(setting), store) as runs:
+        for workload in args.workloads:
+            base = cells.plenty(runs, workload)
+            side = cells.rest(base) if "lowvram" in args.parts else {}
+            if "smallest" in args.parts:
+                side |= search_smallest(runs, workload, base)
+            rows[workload] = {
+                "workload": workload,
+                "setting": setting,
+                "live_bytes": base["live_peak_bytes"],
+                "base": base,
+                "without": side,
+                "with": {},
+            }
+    return rows
+
+
+def with_library(args, store, setting, rows):
+    """Fills the right sides."""
+    if "smallest" in args.parts:
+        with Runs(Kind(setting, args.vramgc), store) as runs:
+            for workload, row in rows.items():
+                row["with"] |= search_smallest(runs, workload, row["base"])
+    if "lowvram" in args.parts:
+        with Runs(Kind(setting, args.vramgc, lowvram=True), store) as runs:
+            for workload, row in rows.items():
+                result = runs(workload, cells.PLENTY_BYTES)
+                row["with"] |= cells.rest(result) | {"mode": result["mode"]}
+
+
+def rows_of(args, store, setting):
+    rows = without(args, store, setting)
+    with_library(args, store, setting, rows)
+    for row in rows.values():
+        del row["base"]
+    return list(rows.values())
+
+
+def all_rows(args, store):
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        parts = pool.map(lambda setting: rows_of(args, store, setting), args.settings)
+        rows = [row for part in parts for row in part]
+    return sorted(rows, key=lambda row: workloads.NAMES.index(row["workload"]))
+
+
+def number(value, form):
+    return "-" if value is None else format(value, form)
+
+
+HEAD = (
+    f"{'':12s} {'':10s} {'':>8s} | {'smallest device, x live, retries':^47s} | "
+    f"{'held / live at rest, mean (lowvram)':^35s}\n"
+    f"{'workload':12s} {'setting':10s} {'live MiB':>8s} | {'without':>23s} {'with':>23s} | "
+    f"{'without':>17s} {'with':>17s}"
+)
+
+
+def smallest_text(side):
+    if "smallest_bytes" not in side:
+        return f"{'-':>23s}"
+    mib = side["smallest_bytes"] >> 20
+    return f"{mib:8,} {side['smallest_over_live']:8.3f} {side['retries']:5}"
+
+
+def rest_text(side):
+    values = (side.get("rest_held_over_live"), side.get("mean_held_over_live"))
+    return " ".join(f"{number(value, '8.3f'):>8s}" for value in values)
+
+
+def row_text(row):
+    left, right = row["without"], row["with"]
+    return (
+        f"{row['workload']:12s} {row['setting']:10s} {row['live_bytes'] >> 20:8,} | "
+        f"{smallest_text(left)} {smallest_text(right)} | {rest_text(left)} {rest_text(right)}"
+    )
+
+
+def table_text(rows, args):
+    mode = ", ".join(sorted({row["with"].get("mode") or "-" for row in rows}))
+    return "\n".join(
+        [f"simulated device; with: vramgc --mode {args.vramgc} (it took: {mode})", HEAD]
+        + [row_text(row) for row in rows]
+    )
+
+
+def expandable_bytes(rows, workload):
+    for row in rows:
+        if (row["workload"], row["setting"]) == (workload, "expandable"):
+            return row["without"].get("smallest_bytes")
+    return None
+
+
+def missed(rows):
+    return [
+        line
+        for row in rows
+        for line in cells.missed(row, expandable_bytes(rows, row["workload"]))
+    ]
+
+
+def memory_part(args, store):
+    rows = all_rows(args, store)
+    return {"rows": rows, "text": table_text(rows, args), "missed": missed(rows)}
+
+
+def build():
+    """So that what is measured is what the sources say."""
+    words = ["make", "-s", "-j2", "-C", str(ROOT), "all", "sim"]
+    if subprocess.run(words, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+        raise Failure("make all sim failed")
+
+
+def measure(args):
+    store = Store(fresh=args.fresh)
+
+    def runs(kind):
+        return Runs(kind, store)
+
+    if "speed" in args.parts:
+        return speed.measure(args, runs)
+    if "same" in args.parts:
+        return same.measure(args, runs)
+    return memory_part(args, store)
+
+
+def show(found, args):
+    print(found["text"])
+    for line in found["missed"]:
+        print(f"missed: {line}")
+    print("all targets met" if not found["missed"] else f"{len(found['missed'])} targets missed")
+    if args.json:
+        written = {key: found[key] for key in ("rows", "missed")}
+        written |= {"date": datetime.date.today().isoformat(), "simulated": True}
+        written |= {"vramgc": args.vramgc, "parts": args.parts}
+        text = json.dumps(written, indent=2) + "\n"
+        pathlib.Path(args.json).write_text(text, encoding="utf-8")
+
+
+def main(words):
+    args = arguments(words)
+    try:
+        build()
+        found = measure(args)
+        show(found, args)
+    except (Failure, ValueError, OSError) as error:
+        say(str(error))
+        return 2
+    return 1 if found["missed"] else 0
