@@ -1,5 +1,5 @@
 # The lab's own tests: lab-unit takes some seconds, lab-check runs real workloads on the simulated
-# device (two minutes).
+# device (three minutes).
 LAB_PYTHON ?= $(or $(PYTHON),build/venv/bin/python)
 
 .PHONY: lab-venv lab-unit lab-check
@@ -13,3 +13,4 @@ lab-unit:
 
 lab-check: lab-venv all sim
 	PYTHONPYCACHEPREFIX=build/pycache $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py
+	scripts/lab --same --workloads sd15 --settings default --fresh

@@ -8,8 +8,13 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+import runner
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEYS = (
@@ -145,6 +150,29 @@ class Workloads(unittest.TestCase):
     def test_stream_ordered_allocator(self):
         result, status = run("sd15 async")
         self.assertEqual((result["ok"], status, result["held_over_live_mean"]), (True, 0, None))
+
+
+class WarmProcesses(unittest.TestCase):
+    """Processes that fork for each run give what fresh ones give."""
+
+    def assert_same(self, kind, name, keys):
+        fresh, _ = run(name)
+        with runner.Warm(kind) as warm:
+            for _ in range(2):
+                found = warm.run("sd15", 80 * GIB, events=kind.vramgc == "off")
+                for key in keys:
+                    self.assertEqual(found[key], fresh[key], key)
+            self.assertEqual((found["refused"], found["device_errors"]), (0, 0))
+            with self.assertRaisesRegex(runner.Failure, "sd16.*status 1"):
+                warm.run("sd16", 80 * GIB)
+
+    def test_without_the_library(self):
+        keys = "live_peak_bytes held_peak_bytes held_rest_bytes held_over_live_mean driver_calls"
+        self.assert_same(runner.Kind(), "sd15", keys.split())
+
+    def test_with_it(self):
+        keys = "live_peak_bytes held_peak_bytes held_rest_bytes driver_calls reclaims"
+        self.assert_same(runner.Kind(vramgc="observe"), "sd15 observe", keys.split())
 
 
 if __name__ == "__main__":
