@@ -342,7 +342,7 @@ static void driver_calls_are_summed(void **state) {
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_LATENCY", "none", summed_latency)), 0);
 }
 
-static int refusals(void) {
+static int counted_refusals(void) {
     CUdeviceptr pointer;
     if (start() != 0 || cuMemAlloc(&pointer, 2 * MIB) != CUDA_SUCCESS || simgpu_refusals() != 0)
         return 255;
@@ -353,7 +353,7 @@ static int refusals(void) {
 
 static void refusals_are_counted(void **state) {
     (void)state;
-    assert_int_equal(WEXITSTATUS(child_with("SIMGPU_MEM", "3GiB", refusals)), 3);
+    assert_int_equal(WEXITSTATUS(child_with("SIMGPU_MEM", "3GiB", counted_refusals)), 3);
 }
 
 int main(void) {
