@@ -8,7 +8,7 @@
 #include "real/real.h"
 
 /* BATCH: pages unmapped between two looks; who needs one of them waits for the others. */
-enum { MAX_STREAMS = 128, BATCH = 64 };
+enum { MAX_STREAMS = 256, MAX_DEVICES = 32, BATCH = 64 };
 
 /* A stream on which work may use our pages, and the event that tells how far it is. */
 struct known_stream {
@@ -37,13 +37,35 @@ struct pages {
     size_t handle_count; /* all physical pages, kept or mapped: kept has room for them */
     size_t moving;       /* pages on their way to kept, handles on their way to the driver */
     uint64_t moved;      /* such ways that have come to their end */
+    size_t opening;      /* pages that cannot go because a further device is just let in */
     struct known_stream streams[MAX_STREAMS];
     size_t stream_count;
     bool whole_context;   /* more streams than we can follow, or one that has gone: wait for all */
     uint64_t unsure_tick; /* pages idle since then may be used by a stream that we do not know */
     struct pages_figures figures;
     struct settling settling;
+    CUmemAccessDesc access[MAX_DEVICES]; /* who may access our pages, ourselves first */
+    size_t access_count;
+    bool letting_in; /* another device, just now */
 };
+
+/* unmap.c. Pages that are WORKING lose their memory, which is kept. Contiguous ones in one call. A
+ * run that the driver refuses to unmap stays mapped. Returns how many lost theirs. */
+size_t pages_unmap(struct pages *pages, struct page **list, size_t count);
+
+/* Up to so many idle pages become kept memory: of those that the GPU is known to have finished
+ * with; of those that it can be found out of without waiting; of those that a wait tells of. */
+size_t pages_purge(struct pages *pages, size_t want);
+size_t pages_purge_settled(struct pages *pages, size_t want);
+size_t pages_purge_for_block(struct pages *pages, size_t want);
+
+/* open.c. Lets the devices in to so many pages from the first on, all of which are in use: those
+ * that are mapped and not open yet. One call for those that follow each other. */
+bool pages_open_to_all(struct pages *pages, struct page_segment *segment, size_t first,
+                       size_t count);
+
+/* segment.c. The addresses of segments that have ended go back once nothing is mapped there. */
+void pages_sweep(struct pages *pages);
 
 /* memory.c: physical memory without a place. */
 uint64_t pages_take_kept(struct pages *pages);
@@ -59,7 +81,6 @@ bool pages_settle_now(struct pages *pages);
 /* The same without waiting: begins to find out, or finds that what was begun is over. Where no
  * events can tell, it waits if it may, else it finds out nothing. */
 void pages_settle_later(struct pages *pages, bool may_wait);
-void pages_know_stream(struct pages *pages, uint64_t stream);
 
 /* trial.c */
 bool pages_trial(unsigned device);

@@ -17,7 +17,8 @@
 struct pages;
 
 struct pages_figures {
-    uint64_t reserved_bytes; /* address space of segments that have not ended */
+    uint64_t reserved_bytes; /* address space of segments that have not ended, and what is granted
+                                of ranges that count */
     uint64_t mapped_bytes;   /* physical memory behind segments, ended ones included */
     uint64_t idle_bytes;     /* mapped, and no live block reaches into it */
     uint64_t kept_bytes;     /* physical memory kept for the next block */
@@ -46,15 +47,48 @@ uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream);
  * False: not one of ours. */
 bool pages_end(struct pages *pages, uint64_t address);
 
-/* A block is handed out: its pages are mapped, and pinned until the segment ends if `pin`. False:
- * the device is really full; nothing changed. An address that is not ours is fine: true. */
+/* A range whose addresses somebody else has reserved (PyTorch's expandable segments): nothing may
+ * live in it until it is granted. counted: what is granted there counts in reserved_bytes (PyTorch
+ * takes it for its own); that of a stream-ordered pool does not. address and bytes are multiples of
+ * 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
+bool pages_range(struct pages *pages, uint64_t address, uint64_t bytes, bool counted);
+
+/* The range is somebody else's again. All grants must have ended. False: not one, or they have not.
+ */
+bool pages_range_end(struct pages *pages, uint64_t address);
+
+/* [address, +bytes) of a range may hold blocks from now on. A block may reach over several grants
+ * of a range. False: not in one range, or granted already. */
+bool pages_grant(struct pages *pages, uint64_t address, uint64_t bytes);
+
+/* No longer: waits until the GPU has finished with it and unmaps its pages, which are kept for the
+ * next block; nothing is mapped there when it returns true. No block lives there. False: it is not
+ * granted, or the GPU could not be waited for (a capture is under way): it is granted as before. */
+bool pages_revoke(struct pages *pages, uint64_t address, uint64_t bytes);
+
+/* Whether so much more could be backed by physical memory if all idle pages were taken. The
+ * device's context is current. */
+bool pages_could_back(struct pages *pages, uint64_t bytes);
+
+/* Work on our pages may run on this stream. Those of segments are known; the blocks of ranges do
+ * not name theirs: every stream of the device counts. The device's context is current. */
+void pages_know_stream(struct pages *pages, uint64_t stream);
+
+/* Another device may access this one's memory from now on (peer access was enabled): all mapped
+ * pages are opened for it, later ones too. False: the driver refused, or there are too many; pages
+ * are as before then. */
+bool pages_let_in(struct pages *pages, unsigned device);
+
+/* A block is handed out: its pages are mapped, and pinned until the segment ends, or what was
+ * granted is revoked, if `pin`. False: the device is really full; nothing changed. An address that
+ * is not ours is fine: true; so are pages of a range that are not granted. */
 bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin);
 
 /* A block is free: its pages may be idle now. Not `sure`: streams other than its own may still use
  * it, and it is not known that PyTorch waited for them. */
 void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes, bool sure);
 
-/* Whether the address lies in a segment of ours. */
+/* Whether the address lies in a segment of ours, or in what is granted of a range. */
 bool pages_own(struct pages *pages, uint64_t address);
 
 /* Gives up to `bytes` of idle and kept memory back to the driver, as far as the GPU has finished

@@ -45,8 +45,7 @@ static size_t book_bytes(size_t page_count) {
     return sizeof(struct page_segment) + page_count * sizeof(struct page);
 }
 
-struct page_segment *page_table_add(struct page_table *table, uint64_t address, uint64_t bytes,
-                                    uint64_t stream) {
+static struct page_segment *add(struct page_table *table, uint64_t address, uint64_t bytes) {
     size_t i = position(table, address), count = bytes / PAGE_BYTES;
     bool overlaps = page_table_find(table, address) ||
                     (i < table->segment_count && table->segments[i]->address - address < bytes);
@@ -57,7 +56,6 @@ struct page_segment *page_table_add(struct page_table *table, uint64_t address, 
         return NULL;
     segment->address = address;
     segment->bytes = bytes;
-    segment->stream = stream;
     segment->page_count = count;
     for (size_t k = 0; k < count; k++)
         segment->pages[k].segment = segment;
@@ -65,7 +63,28 @@ struct page_segment *page_table_add(struct page_table *table, uint64_t address, 
             (table->segment_count - i) * sizeof *table->segments);
     table->segments[i] = segment;
     table->segment_count++;
-    table->reserved_pages += count;
+    return segment;
+}
+
+struct page_segment *page_table_add(struct page_table *table, uint64_t address, uint64_t bytes,
+                                    uint64_t stream) {
+    struct page_segment *segment = add(table, address, bytes);
+    if (!segment)
+        return NULL;
+    segment->stream = stream;
+    for (size_t i = 0; i < segment->page_count; i++)
+        segment->pages[i].granted = true;
+    table->reserved_pages += segment->page_count;
+    return segment;
+}
+
+struct page_segment *page_table_add_range(struct page_table *table, uint64_t address,
+                                          uint64_t bytes, bool counted) {
+    struct page_segment *segment = add(table, address, bytes);
+    if (segment) {
+        segment->range = true;
+        segment->counted = counted;
+    }
     return segment;
 }
 
@@ -76,7 +95,7 @@ void page_table_remove(struct page_table *table, struct page_segment *segment) {
             (table->segment_count - i) * sizeof *table->segments);
     if (segment->ended)
         table->ended_count--;
-    else
+    else if (!segment->range)
         table->reserved_pages -= segment->page_count;
     memory_unmap(segment, book_bytes(segment->page_count));
 }
@@ -118,14 +137,15 @@ void page_table_use(struct page_table *table, struct page_segment *segment, size
                     size_t count) {
     for (struct page *page = segment->pages + first; page < segment->pages + first + count;
          page++) {
-        page->live++;
-        unlist(table, page);
+        page->live += page->granted;
+        if (page->granted)
+            unlist(table, page);
     }
 }
 
 void page_table_pin(struct page_segment *segment, size_t first, size_t count) {
     for (size_t i = first; i < first + count; i++)
-        segment->pages[i].pinned = true;
+        segment->pages[i].pinned = segment->pages[i].granted;
 }
 
 void page_table_leave(struct page_table *table, struct page_segment *segment, size_t first,
@@ -133,21 +153,59 @@ void page_table_leave(struct page_table *table, struct page_segment *segment, si
     table->tick++;
     for (struct page *page = segment->pages + first; page < segment->pages + first + count;
          page++) {
-        if (page->live > 0 && --page->live == 0 && page->state == PAGE_MAPPED && !page->pinned)
+        if (page->granted && page->live > 0 && --page->live == 0 && page->state == PAGE_MAPPED &&
+            !page->pinned)
             list(table, page);
     }
 }
 
-void page_table_end(struct page_table *table, struct page_segment *segment) {
+/* Nothing lives there any more. */
+static void clear(struct page_table *table, struct page_segment *segment, size_t first,
+                  size_t count) {
     table->tick++;
-    for (size_t i = 0; i < segment->page_count; i++) {
-        struct page *page = &segment->pages[i];
+    for (struct page *page = segment->pages + first; page < segment->pages + first + count;
+         page++) {
         page->live = 0;
         page->pinned = false;
         unlist(table, page); /* its latest use may be later than what the list knows */
         if (page->state == PAGE_MAPPED)
             list(table, page);
     }
+}
+
+static bool all_are(const struct page_segment *segment, size_t first, size_t count, bool granted) {
+    for (size_t i = first; i < first + count; i++)
+        if (segment->pages[i].granted != granted)
+            return false;
+    return true;
+}
+
+bool page_table_grant(struct page_table *table, struct page_segment *segment, size_t first,
+                      size_t count) {
+    if (!all_are(segment, first, count, false))
+        return false;
+    for (size_t i = first; i < first + count; i++)
+        segment->pages[i].granted = true;
+    segment->pages[first].first = true;
+    table->reserved_pages += segment->counted ? count : 0;
+    return true;
+}
+
+bool page_table_revoke(struct page_table *table, struct page_segment *segment, size_t first,
+                       size_t count) {
+    if (!all_are(segment, first, count, true))
+        return false;
+    clear(table, segment, first, count);
+    for (size_t i = first; i < first + count; i++)
+        segment->pages[i].granted = segment->pages[i].first = false;
+    if (first + count < segment->page_count) /* part of a grant: the rest is one as well */
+        segment->pages[first + count].first = segment->pages[first + count].granted;
+    table->reserved_pages -= segment->counted ? count : 0;
+    return true;
+}
+
+void page_table_end(struct page_table *table, struct page_segment *segment) {
+    clear(table, segment, 0, segment->page_count);
     segment->ended = segment->held = true;
     table->ended_count++;
     table->reserved_pages -= segment->page_count;
@@ -177,13 +235,13 @@ void page_table_mapped(struct page_table *table, struct page *page, uint64_t han
 
 void page_table_emptied(struct page_table *table, struct page *page) {
     page->handle = 0;
-    page->open = false;
+    page->open_to = 0;
     page->state = PAGE_EMPTY;
     table->mapped_pages--;
 }
 
 bool page_table_pick_one(struct page_table *table, struct page *page) {
-    if (!page->idle || page->idle_tick > table->settled_tick)
+    if (!page->idle || page->idle_tick > table->settled_tick || page->opening)
         return false;
     unlist(table, page);
     page->state = PAGE_WORKING;
@@ -192,11 +250,12 @@ bool page_table_pick_one(struct page_table *table, struct page *page) {
 
 size_t page_table_pick(struct page_table *table, size_t want, struct page **out) {
     size_t count = 0;
-    while (count < want && table->oldest) {
-        struct page *page = table->oldest;
-        if (!page_table_pick_one(table, page))
-            break;
-        out[count++] = page;
+    struct page *page = table->oldest;
+    while (count < want && page && page->idle_tick <= table->settled_tick) {
+        struct page *newer = page->newer;
+        if (page_table_pick_one(table, page))
+            out[count++] = page;
+        page = newer;
     }
     return count;
 }
@@ -206,14 +265,15 @@ static bool page_is_valid(const struct page *page, size_t *mapped, size_t *idle)
     *mapped += page->handle != 0;
     *idle += page->idle;
     return page->idle == should_be_idle && (page->state != PAGE_MAPPED || page->handle) &&
-           (page->state != PAGE_EMPTY || !page->handle);
+           (page->state != PAGE_EMPTY || !page->handle) && (page->granted || !page->live) &&
+           (page->granted || !page->pinned);
 }
 
 bool page_table_is_valid(const struct page_table *table) {
     size_t mapped = 0, idle = 0, listed = 0, reserved = 0, ended = 0;
     for (size_t i = 0; i < table->segment_count; i++) {
         const struct page_segment *segment = table->segments[i];
-        reserved += segment->ended ? 0 : segment->page_count;
+        reserved += segment->ended || segment->range ? 0 : segment->page_count;
         ended += segment->ended;
         if (i > 0 &&
             segment->address < table->segments[i - 1]->address + table->segments[i - 1]->bytes)
@@ -221,6 +281,8 @@ bool page_table_is_valid(const struct page_table *table) {
         for (size_t k = 0; k < segment->page_count; k++)
             if (!page_is_valid(&segment->pages[k], &mapped, &idle))
                 return false;
+            else
+                reserved += segment->range && segment->counted && segment->pages[k].granted;
     }
     uint64_t tick = 0;
     for (const struct page *page = table->oldest; page; page = page->newer, listed++) {

@@ -21,16 +21,21 @@ struct page {
     struct page_segment *segment;
     uint32_t live; /* blocks that reach into it */
     uint8_t state;
-    bool pinned; /* never idle again: captured graphs replay without telling */
-    bool idle;   /* in the list */
-    bool open;   /* the device may access it */
+    bool pinned;     /* never idle again: captured graphs replay without telling */
+    bool idle;       /* in the list */
+    bool granted;    /* may hold blocks; in a segment all are */
+    bool first;      /* of its grant */
+    bool opening;    /* somebody is letting further devices in: it must stay mapped */
+    uint8_t open_to; /* so many of the devices that may access our memory */
 };
 
 struct page_segment {
     uint64_t address, bytes;
     uint64_t stream;
-    bool ended; /* its owner has given it back: it goes with its last page ... */
-    bool held;  /* ... and not while this is set */
+    bool ended;   /* its owner has given it back: it goes with its last page ... */
+    bool held;    /* ... and not while this is set */
+    bool range;   /* somebody else reserved the addresses: only what is granted is ours */
+    bool counted; /* what is granted counts as reserved */
     size_t page_count;
     struct page pages[];
 };
@@ -42,7 +47,7 @@ struct page_table {
     uint64_t tick;                /* grows with every page that becomes idle */
     uint64_t settled_tick;        /* the GPU has finished with pages idle since then or before */
     size_t ended_count;
-    uint64_t reserved_pages; /* of segments that have not ended */
+    uint64_t reserved_pages; /* of segments that have not ended, and granted ones that count */
     uint64_t mapped_pages, idle_pages;
 };
 
@@ -50,6 +55,19 @@ struct page_table {
  * memory for the books, or an overlap. */
 struct page_segment *page_table_add(struct page_table *table, uint64_t address, uint64_t bytes,
                                     uint64_t stream);
+
+/* The same for a range whose addresses are somebody else's: none of its pages is granted yet. */
+struct page_segment *page_table_add_range(struct page_table *table, uint64_t address,
+                                          uint64_t bytes, bool counted);
+
+/* Pages of a range may hold blocks now. False: one of them may already. */
+bool page_table_grant(struct page_table *table, struct page_segment *segment, size_t first,
+                      size_t count);
+
+/* They may not any more: what is mapped there is idle, whatever lived in it or pinned it. False:
+ * one of them is not granted. */
+bool page_table_revoke(struct page_table *table, struct page_segment *segment, size_t first,
+                       size_t count);
 
 /* Forgets a segment, all of whose pages must be empty. */
 void page_table_remove(struct page_table *table, struct page_segment *segment);
@@ -63,13 +81,14 @@ size_t page_table_span(const struct page_segment *segment, uint64_t address, uin
 
 uint64_t page_address(const struct page *page);
 
-/* A live block reaches into the pages now, or no longer. */
+/* A live block reaches into the pages now, or no longer; those that are not granted are not ours.
+ */
 void page_table_use(struct page_table *table, struct page_segment *segment, size_t first,
                     size_t count);
 void page_table_leave(struct page_table *table, struct page_segment *segment, size_t first,
                       size_t count);
 
-/* The pages, all in use, are never idle again. */
+/* The pages, all in use, are never idle again, but for those that are not granted. */
 void page_table_pin(struct page_segment *segment, size_t first, size_t count);
 
 /* The segment's owner has given it back: what is mapped is idle, whatever lived in it or pinned it.

@@ -55,7 +55,7 @@ caught() {
 }
 
 @test "the device is not let in" {
-    caught in_flight 'one stream' open pages/engine.c 'return filled && open_pages(pages, block);' 'return filled;'
+    caught in_flight 'one stream' open pages/open.c 'page->open_to < run.devices' false
 }
 
 @test "a block that waits for another stream counts as free" {
@@ -93,7 +93,7 @@ threads_caught() {
 }
 
 @test "a page that another thread is unmapping is not waited for" {
-    threads_caught blocks working pages/engine.c 'if (page->state == PAGE_WORKING) {' 'if (false) {'
+    threads_caught blocks working pages/engine.c 'if (page->state == PAGE_WORKING && page->granted) {' 'if (false) {'
 }
 
 @test "a capture may begin while the GPU is asked" {
@@ -107,6 +107,14 @@ threads_caught() {
 @test "a segment goes while another thread still looks at it" {
     threads_caught blocks held pages/table.c '!table->segments[i]->held && ' ''
 }
+
+@test "what is not granted any more stays mapped" {
+    threads_caught grants revoke pages/range.c 'pages_settle_now(pages) && unmap_all(pages, &part)' true
+}
+
+@test "a further device is let in to later pages only" { threads_caught grants mapped pages/open.c 'room && open_mapped(pages)' room; }
+
+@test "a page goes while a further device is let in to it" { threads_caught grants opening pages/table.c ' || page->opening)' ')'; }
 
 @test "a stream that has gone is still asked" {
     caught python 'streams are destroyed' gone pages/settle.c 'pages->whole_context = pages->whole_context || known;' ';'

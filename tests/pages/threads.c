@@ -1,7 +1,7 @@
 /* threads.c: the page engine under many threads, on a small driver of its own that checks each call
  * and is slow where it hurts: while a page is on its way, and between two calls that belong
  * together. The device has the pages that the threads need at most and two more: a block that is
- * refused is an error. usage: threads SECONDS [frugal | captures] */
+ * refused is an error. usage: threads SECONDS [blocks | frugal | captures | grants] */
 #include "pages/internal.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ _Atomic(void *) real_pointers[REAL_COUNT];
 static struct {
     pthread_mutex_t lock;
     uint64_t place[PLACES]; /* handle mapped there */
-    bool open[PLACES];
+    size_t open_to[PLACES]; /* so many devices */
     uint64_t next_handle;
     unsigned pages_out; /* created and not yet released */
     unsigned char mapped_at[HANDLES];
@@ -36,6 +36,7 @@ static struct {
     atomic_bool capturing;
     atomic_uint asked_during_capture;
     atomic_bool stop;
+    atomic_size_t devices; /* that have been let in */
     struct pages *pages;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_handle = 1};
 
@@ -132,7 +133,7 @@ static CUresult fake_map(CUdeviceptr address, size_t bytes, size_t offset,
     size_t i = place_of(address);
     MUST(bytes == PAGE_BYTES && self.place[i] == RESERVED && self.mapped_at[handle] == 0);
     self.place[i] = FIRST_HANDLE + handle;
-    self.open[i] = false;
+    self.open_to[i] = 0;
     self.mapped_at[handle] = 1;
     pthread_mutex_unlock(&self.lock);
     return CUDA_SUCCESS;
@@ -145,7 +146,7 @@ static CUresult fake_unmap(CUdeviceptr address, size_t bytes) {
         MUST(self.place[i] >= FIRST_HANDLE && !atomic_load(&self.busy[i]));
         self.mapped_at[self.place[i] - FIRST_HANDLE] = 0;
         self.place[i] = RESERVED;
-        self.open[i] = false;
+        self.open_to[i] = 0;
     }
     pthread_mutex_unlock(&self.lock);
     dawdle();
@@ -154,12 +155,12 @@ static CUresult fake_unmap(CUdeviceptr address, size_t bytes) {
 
 static CUresult fake_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
                             size_t count) {
-    (void)access;
-    (void)count;
+    MUST(count > 0 && access[count - 1].location.id == (int)count - 1);
+    dawdle();
     pthread_mutex_lock(&self.lock);
     for (size_t i = place_of(address); i < place_of(address) + bytes / PAGE_BYTES; i++) {
         MUST(self.place[i] >= FIRST_HANDLE);
-        self.open[i] = true;
+        self.open_to[i] = self.open_to[i] > count ? self.open_to[i] : count;
     }
     pthread_mutex_unlock(&self.lock);
     return CUDA_SUCCESS;
@@ -276,11 +277,12 @@ static void install(void) {
 
 /* The GPU works on a live block. */
 static void work_on(uint64_t address, size_t count) {
+    size_t devices = atomic_load(&self.devices);
     for (size_t i = place_of(address); i < place_of(address) + count; i++)
         atomic_fetch_add(&self.busy[i], 1);
     pthread_mutex_lock(&self.lock);
     for (size_t i = place_of(address); i < place_of(address) + count; i++)
-        MUST(self.place[i] >= FIRST_HANDLE && self.open[i]);
+        MUST(self.place[i] >= FIRST_HANDLE && self.open_to[i] >= devices);
     pthread_mutex_unlock(&self.lock);
     dawdle();
     for (size_t i = place_of(address); i < place_of(address) + count; i++)
@@ -325,6 +327,56 @@ static void *giver(void *argument) {
         dawdle();
     }
     return NULL;
+}
+
+/* A range in which parts are granted and revoked, and blocks reach over several of them. */
+static void *granter(void *argument) {
+    enum { GRANTS = 4, GRANT_PAGES = SEGMENT_PAGES / GRANTS };
+    const uint64_t grant_bytes = GRANT_PAGES * PAGE_BYTES;
+    bool granted[2 * GRANTS] = {false};
+    CUdeviceptr range;
+    seed = (unsigned)(uintptr_t)argument;
+    fake_reserve(&range, 2 * GRANTS * grant_bytes, 0, 0, 0);
+    MUST(pages_range(self.pages, range, 2 * GRANTS * grant_bytes, below(2)));
+    pages_know_stream(self.pages, seed);
+    while (!atomic_load(&self.stop)) {
+        unsigned first = below(GRANTS), count = 1 + below(GRANTS);
+        uint64_t address = range + first * grant_bytes, bytes = count * grant_bytes;
+        for (unsigned i = first; i < first + count; i++)
+            if (!granted[i])
+                MUST(granted[i] = pages_grant(self.pages, range + i * grant_bytes, grant_bytes));
+        MUST(!pages_grant(self.pages, address, bytes) && pages_own(self.pages, address));
+        MUST(pages_use(self.pages, address, bytes, false));
+        work_on(address, count * GRANT_PAGES);
+        pages_leave(self.pages, address, bytes, below(20) > 0);
+        unsigned i = below(2 * GRANTS);
+        if (!granted[i] || below(3))
+            continue;
+        MUST(pages_revoke(self.pages, range + i * grant_bytes, grant_bytes));
+        granted[i] = false;
+        for (size_t k = 0; k < GRANT_PAGES; k++)
+            MUST(self.place[place_of(range + i * grant_bytes) + k] == RESERVED);
+        MUST(!pages_revoke(self.pages, range + i * grant_bytes, grant_bytes));
+    }
+    for (unsigned i = 0; i < 2 * GRANTS; i++)
+        MUST(!granted[i] || (!pages_range_end(self.pages, range) &&
+                             pages_revoke(self.pages, range + i * grant_bytes, grant_bytes)));
+    MUST(pages_range_end(self.pages, range));
+    MUST(!pages_range_end(self.pages, range) && !pages_own(self.pages, range));
+    fake_free(range, 2 * GRANTS * grant_bytes);
+    return NULL;
+}
+
+/* Other devices are let in while blocks come and go. */
+static void *opener(void *argument) {
+    enum { OTHERS = 8 };
+    seed = (unsigned)(uintptr_t)argument;
+    for (unsigned device = 1; device <= OTHERS; device++) {
+        usleep(20000 + below(20000));
+        MUST(pages_let_in(self.pages, device) && pages_let_in(self.pages, device));
+        atomic_fetch_add(&self.devices, 1);
+    }
+    return giver(argument);
 }
 
 static bool is_capturing(void) {
@@ -386,12 +438,20 @@ static void check_end(void) {
 
 int main(int count, char **arguments) {
     unsigned seconds = count > 1 ? (unsigned)atoi(arguments[1]) : 2;
-    bool captures = count > 2 && !strcmp(arguments[2], "captures");
+    const char *name = count > 2 ? arguments[2] : "blocks";
+    bool captures = !strcmp(name, "captures"), grants = !strcmp(name, "grants");
+    atomic_store(&self.devices, 1);
     seed = 1;
     install();
-    self.pages = pages_open(0, is_capturing, count > 2 && !strcmp(arguments[2], "frugal"));
+    self.pages = pages_open(0, is_capturing, !strcmp(name, "frugal"));
     MUST(self.pages);
-    run(seconds, captures ? small_worker : worker, captures ? capturer : giver);
+    run(seconds,
+        captures ? small_worker
+        : grants ? granter
+                 : worker,
+        captures ? capturer
+        : grants ? opener
+                 : giver);
     check_end();
     return 0;
 }
