@@ -18,7 +18,7 @@ struct config {
     int driver_version;       /* DRIVER: 1000 * major + 10 * minor. */
     enum latency_profile latency;
     size_t data_limit_bytes; /* DATA_LIMIT: larger copies and fills move no data; 0 = none. */
-    size_t d2h_zero_bytes;   /* D2H_ZERO: device-to-host copies up to this deliver zeros. */
+    size_t d2h_zero_bytes;   /* D2H_ZERO: results of kernels up to this are zeros. */
     unsigned long oom_nth;   /* OOM_NTH: every n-th device allocation is refused; 0 = none. */
     bool fabric;             /* FABRIC: handles for fabric export are supported. */
     bool host_vmm;           /* HOST_VMM: cuMemCreate can make memory that lies with the host. */

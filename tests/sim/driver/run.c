@@ -54,11 +54,17 @@ static bool moves_data(size_t bytes) {
     return sim.config.data_limit_bytes == 0 || bytes <= sim.config.data_limit_bytes;
 }
 
+/* Whether a kernel ran since the host last sent something. */
+static struct { bool kernel_ran; } run;
+
 /* Kernels compute nothing, so what comes back from the device is whatever lay there; small results
- * are read as numbers by real programs, for which zeros are safer (setting D2H_ZERO). */
+ * are read as numbers by real programs, for which zeros are safer (setting D2H_ZERO). What the host
+ * sent itself and no kernel can have changed is no result. */
 static bool delivers_zeros(const struct copy_op *copy, size_t bytes) {
-    return bytes <= sim.config.d2h_zero_bytes && address_is_device(copy->from) &&
-           !address_is_device(copy->to);
+    bool from_device = address_is_device(copy->from), to_device = address_is_device(copy->to);
+    if (to_device && !from_device)
+        run.kernel_ran = false;
+    return run.kernel_ran && bytes <= sim.config.d2h_zero_bytes && from_device && !to_device;
 }
 
 static void copy_rows(const struct copy_op *copy, bool zeros) {
@@ -188,7 +194,9 @@ static void run_memory(struct stream *stream, struct op *op) {
 }
 
 void op_run(struct stream *stream, struct op *op) {
-    if (op->kind == OP_MARK)
+    if (op->kind == OP_LAUNCH)
+        run.kernel_ran = true;
+    else if (op->kind == OP_MARK)
         op->marker->done = true;
     else if (op->kind == OP_HOST)
         run_host(stream, op);
