@@ -10,7 +10,7 @@ struct tally {
     double refusals, ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
     size_t fragmented, full, granted, listed; /* of the refusals that are listed in the files */
     bool blocks_seen;
-    const struct vramgc_sample *highest; /* most held bytes where blocks were seen, or NULL */
+    const struct vramgc_device_stats *highest; /* most held where blocks were seen, or NULL */
 };
 
 const char *verdict_name(enum verdict_code code) {
@@ -46,17 +46,18 @@ static void count_refusals(struct tally *tally, const struct record *record) {
     }
 }
 
-static void count_highest(struct tally *tally, const struct vramgc_device *device) {
-    const struct vramgc_sample *sample = highest_sample(device);
-    if (sample && device->stats.block_allocs > 0 &&
-        (!tally->highest || sample->held_bytes > tally->highest->held_bytes))
-        tally->highest = sample;
+static void count_highest(struct tally *tally, const struct vramgc_device_stats *stats) {
+    if (stats->block_allocs > 0 &&
+        (!tally->highest || stats->held_bytes.peak > tally->highest->held_bytes.peak))
+        tally->highest = stats;
 }
 
-static bool much_idle(const struct vramgc_sample *sample) {
-    double idle = (double)minus_u64(sample->held_bytes, sample->allocated_bytes);
-    return idle >= (double)VERDICT_IDLE_BYTES &&
-           idle >= VERDICT_IDLE_SHARE * (double)sample->held_bytes;
+/* Each at its own peak: the timeline has a point every tenth of a second or less often, and what
+ * lives shorter (a VAE's decoding) is what the memory was needed for. */
+static bool much_idle(const struct vramgc_device_stats *stats) {
+    double held = (double)stats->held_bytes.peak;
+    double idle = held - (double)stats->allocated_bytes.peak;
+    return idle >= (double)VERDICT_IDLE_BYTES && idle >= VERDICT_IDLE_SHARE * held;
 }
 
 static void count_device(struct tally *tally, const struct vramgc_device *device) {
@@ -68,7 +69,7 @@ static void count_device(struct tally *tally, const struct vramgc_device *device
     tally->reclaimed_bytes += (double)s->reclaimed_bytes;
     tally->reclaim_ns += (double)s->reclaim_ns;
     tally->blocks_seen = tally->blocks_seen || s->block_allocs > 0 || s->reserved_bytes.peak > 0;
-    count_highest(tally, device);
+    count_highest(tally, s);
 }
 
 static struct tally tally_of(struct record *const *records, size_t count) {
@@ -111,8 +112,8 @@ static void say_fine(struct text *text, const struct tally *tally, enum verdict_
                                         : "No allocation failed");
     if (tally->highest)
         text_format(text, ": %s at the peak for %s of live memory",
-                    show_bytes(tally->highest->held_bytes).text,
-                    show_bytes(tally->highest->allocated_bytes).text);
+                    show_bytes(tally->highest->held_bytes.peak).text,
+                    show_bytes(tally->highest->allocated_bytes.peak).text);
     text_add(text, ".");
 }
 

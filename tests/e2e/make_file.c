@@ -192,6 +192,7 @@ static void two_devices(struct vramgc_file *file) {
     set_device(file, 2, "NVIDIA RTX 6000 Ada Generation with a name that is far too long");
     file->devices[2].stats.used_bytes = gauge(0, 0);
     file->devices[2].sample_count = 0;
+    file->devices[0].stats.allocated_bytes = gauge(1800 * MIB, 2 * GIB);
     set_samples(&file->devices[0], 8 * GIB, 2 * GIB, 0);
     file->end = VRAMGC_END_EXIT;
 }
@@ -205,9 +206,11 @@ static void unknown(struct vramgc_file *file) {
     memset(file->torch_version, 0, sizeof file->torch_version);
 }
 
+/* The timeline missed the moments when most was live. */
 static void observe(struct vramgc_file *file) {
     set_head(file);
     set_device(file, 0, "NVIDIA GeForce RTX 3090");
+    set_samples(&file->devices[0], 8 * GIB, 3 * GIB, 600 * MIB);
     strcpy(file->mode, "observe");
     strcpy(file->mode_why, "asked for");
     for (uint64_t i = 0; i < 3; i++)
