@@ -22,7 +22,4 @@ void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out);
  * driver does not answer the fabric query, so it is left out. Pure. */
 bool alloc_conf_is_sound(const char *torch_version);
 
-/* Reads __version__ out of a torch/version.py. False: not found. */
-bool alloc_conf_read_version(const char *path, char *out, size_t capacity);
-
 #endif

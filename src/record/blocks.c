@@ -139,6 +139,7 @@ bool record_block(unsigned index, uint64_t address, int64_t bytes) {
     bool sure = pending || !thread->event_count; /* else other streams use it, and nobody tells */
     thread->event_count = 0;
     thread->frees_since_block = 0;
+    thread->segments_since_block = 0;
     if (UNLIKELY(thread->refused_page) && bytes > 0)
         refusal_block_ends((uint64_t)bytes, true);
     bool possible = move_pages(device, address, bytes, pending, sure);

@@ -100,6 +100,16 @@ void refusal_of_block(struct device *device, uint64_t bytes); /* mode compact: i
 void refusal_page_asked(struct device *device);
 void refusal_block_ends(uint64_t bytes, bool granted);
 
+/* mode.c: the mode and the reason, in the file. mode_begin: recording starts, and PyTorch's version
+ * and setting stand in the file; maps: all devices say that they can map memory. mode_pages, before
+ * PyTorch's allocator gets a segment: whether it may get its memory page by page. mode_tried: the
+ * self-test of a device. mode_say writes it to the log when it is certain, or `last`. */
+void mode_begin(int driver, bool maps);
+bool mode_pages(const struct device *device);
+void mode_tried(const struct device *device, bool passed);
+void mode_say(bool last);
+void mode_unlock(void);
+
 /* ticker.c */
 bool ticker_start(void);
 void ticker_kick(void);

@@ -19,7 +19,7 @@ enum { OVERCOMMIT_PART = 8 };
 /* At the first segment of a device, in a thread whose context is current. */
 static struct pages *open_engine(struct device *device) {
     bool untried = false;
-    if (record_options()->mode != MODE_COMPACT ||
+    if (!mode_pages(device) ||
         !atomic_compare_exchange_strong(&device->pages_tried, &untried, true))
         return paged_engine(device);
     struct pages *pages =
@@ -27,7 +27,8 @@ static struct pages *open_engine(struct device *device) {
             ? pages_open(device_index(device), record_capturing, record_options()->lowvram)
             : NULL;
     atomic_store_explicit(&device->pages, pages, memory_order_release);
-    if (!pages)
+    mode_tried(device, pages != NULL);
+    if (!pages && record_options()->mode == MODE_COMPACT)
         LOG(LOG_WARN, "gpu%u cannot map memory page by page; mode flush is used there",
             device_index(device));
     return pages;

@@ -29,12 +29,13 @@ enum { RECORD_MAX_EVENTS = 64, RECORD_MAX_REFUSALS = 4 };
 /* What the calls of one thread have told so far. PyTorch's allocator makes certain calls right
  * before others, on the same thread; that is how the invisible becomes visible. */
 struct record_thread {
-    unsigned depth;             /* hooks this thread is inside of */
-    bool context_seen;          /* a context was made inside the current hook */
-    bool stream_asked;          /* the allocator has just asked whether a stream is captured */
-    bool stream_capturing;      /* and it was */
-    uint64_t stream;            /* that stream */
-    unsigned frees_since_block; /* segments the allocator freed since its latest block event */
+    unsigned depth;                /* hooks this thread is inside of */
+    bool context_seen;             /* a context was made inside the current hook */
+    bool stream_asked;             /* the allocator has just asked whether a stream is captured */
+    bool stream_capturing;         /* and it was */
+    uint64_t stream;               /* that stream */
+    unsigned frees_since_block;    /* segments the allocator freed since its latest block event */
+    unsigned segments_since_block; /* and took */
     unsigned event_count;
     uint64_t events[RECORD_MAX_EVENTS]; /* recorded by the allocator since its latest block event */
     uint64_t refused_bytes; /* the request answered with out of memory, until it is asked again */

@@ -32,6 +32,7 @@ static struct {
     struct alloc_conf conf;
     bool conf_applied;
     int driver_version;
+    bool devices_map;
     atomic_bool fork_watched;
     atomic_bool ending;
     _Atomic(CUcontext) primary[VRAMGC_MAX_DEVICES];
@@ -166,14 +167,11 @@ static void describe_process(struct vramgc_file *file) {
 }
 
 static void describe_choices(struct vramgc_file *file) {
-    static const char *const modes[] = {"off", "observe", "flush", "compact", "flush"};
     file->cuda_driver = (uint64_t)self.driver_version;
     text_copy(file->torch_version, sizeof file->torch_version, self.conf.torch);
     text_copy(file->alloc_conf, sizeof file->alloc_conf, self.conf.value);
     text_copy(file->alloc_conf_why, sizeof file->alloc_conf_why, self.conf.why);
-    text_copy(file->mode, sizeof file->mode, modes[self.options.mode]);
-    text_copy(file->mode_why, sizeof file->mode_why,
-              self.options.mode == MODE_AUTO ? "chosen by auto" : "VRAMGC_MODE");
+    mode_begin(self.driver_version, self.devices_map);
     for (int id = 0; id < REAL_COUNT && id < VRAMGC_MAX_HOOKS; id++)
         text_copy(file->hooks[id].name, sizeof file->hooks[id].name, real_table[id].symbol);
     file->hook_count = min_u64(REAL_COUNT, VRAMGC_MAX_HOOKS);
@@ -191,6 +189,7 @@ static void forked_child(void) {
     memory_unlock();
     vmm_unlock();
     blocks_unlock();
+    mode_unlock();
     capture_unlock();
     stacks_unlock();
 }
@@ -212,11 +211,12 @@ static void start(void) {
         pthread_atfork(NULL, NULL, forked_child);
     /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
     atexit(process_ends);
-    if (!ticker_start())
+    LOG(LOG_INFO, "recording to %s; allocator setting %s (%s)", store_path(),
+        *file->alloc_conf ? file->alloc_conf : "none", file->alloc_conf_why);
+    if (!ticker_start()) {
         LOG(LOG_WARN, "no thread could be started: nothing is reclaimed at rest");
-    LOG(LOG_INFO, "recording to %s; mode %s (%s); allocator setting %s (%s)", store_path(),
-        file->mode, file->mode_why, *file->alloc_conf ? file->alloc_conf : "none",
-        file->alloc_conf_why);
+        mode_say(true);
+    }
 }
 
 static int driver_version(void) {
@@ -232,8 +232,10 @@ bool record_ready(void) {
     if (LIKELY(state != RECORD_ASLEEP))
         return state == RECORD_ON;
     int version = driver_version(); /* before the lock: none is held across a driver call */
+    bool devices_map = devices_can_map();
     lock_take(&self.lock);
     self.driver_version = version;
+    self.devices_map = devices_map;
     read_settings();
     if (atomic_load(&record_state) == RECORD_ASLEEP) {
         start();

@@ -385,6 +385,7 @@ static void *ticker(void *unused) {
         for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
             look_at(i, now);
         stacks_name();
+        mode_say(false);
         log_actions();
         figure_set(&store_file()->latest_ns, now);
         if (now - self.copied_ns >= COPY_OUT_NS) {
@@ -429,6 +430,8 @@ void ticker_stop(void) {
     python_process_ends();
     for (int i = 0; !again && i < STOP_PATIENCE_MS && atomic_load(&self.busy); i++)
         nanosleep(&step, NULL);
-    if (!atomic_load(&self.busy))
+    if (!atomic_load(&self.busy)) {
+        mode_say(true);
         log_actions();
+    }
 }

@@ -3,19 +3,6 @@
 # and never otherwise. PyTorch's libraries are laid out as in a wheel: torch/lib and torch/version.py.
 load common
 
-# lay_out RELEASE VERSION-OR-EMPTY: sets DRIVER.
-lay_out() {
-    local torch=$BATS_TEST_TMPDIR/site-$1-$2/torch
-    mkdir -p "$torch"
-    ln -sfn "$PWD/build/c10/$1/lib" "$torch/lib"
-    cp build/c10/"$1"/c10drive build/c10/"$1"/libc10drive.so "$torch/"
-    if [ -n "$2" ]; then
-        printf "from typing import Optional\n\n__all__ = ['__version__', 'debug']\n__version__ = '%s'\ndebug = False\n" "$2" \
-            >"$torch/version.py"
-    fi
-    DRIVER=$torch/c10drive
-}
-
 script='alloc a 100MiB; alloc b 1MiB; snapshot; free a b; empty_cache; expect reserved_bytes == 0'
 
 # becomes VALUE WHY EXPANDABLE: what vramgc says, and what PyTorch's allocator does.

@@ -12,13 +12,26 @@ setup() {
 # CUDA's major changed with PyTorch 2.11.
 cuda_of() { if [ "$(echo "$1" | cut -d. -f2)" -ge 11 ]; then echo 13; else echo 12; fi; }
 
-# drive VERSION SCRIPT [OPTION-OF-SIMGPU...]: sets status, output, errors, and facts: what the statistics file says.
+# lay_out RELEASE VERSION-OR-EMPTY: PyTorch's libraries as in a wheel, torch/lib and torch/version.py. Sets DRIVER.
+lay_out() {
+    local torch=$BATS_TEST_TMPDIR/site-$1-$2/torch
+    mkdir -p "$torch"
+    ln -sfn "$PWD/build/c10/$1/lib" "$torch/lib"
+    cp build/c10/"$1"/c10drive build/c10/"$1"/libc10drive.so "$torch/"
+    if [ -n "$2" ]; then
+        printf "from typing import Optional\n\n__all__ = ['__version__', 'debug']\n__version__ = '%s'\ndebug = False\n" "$2" \
+            >"$torch/version.py"
+    fi
+    DRIVER=$torch/c10drive
+}
+
+# drive VERSION SCRIPT [OPTION-OF-SIMGPU...]: FRONT: what else to preload, first; sets status, output, errors, and facts: what the statistics file says.
 drive() {
     local version=$1 script=$2 file=$BATS_TEST_TMPDIR/record.vramgc
     shift 2
     rm -f "$file" "$file".*
     status=0
-    LD_PRELOAD=$library VRAMGC_OUT=$file scripts/simgpu --cuda "$(cuda_of "$version")" "$@" -- \
+    LD_PRELOAD=${FRONT:+$FRONT:}$library VRAMGC_OUT=$file scripts/simgpu --cuda "$(cuda_of "$version")" "$@" -- \
         "${DRIVER:-build/c10/$version/c10drive}" -c "$script" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
     output=$(cat "$BATS_TEST_TMPDIR/out")
     errors=$(cat "$BATS_TEST_TMPDIR/err")

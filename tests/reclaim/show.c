@@ -56,8 +56,8 @@ static void show_process(void) {
 #undef DEVICE_TOTAL
 #undef PROCESS_TOTAL
     printf("end %" PRIu64 "\n", file.end);
-    printf("torch %s\nconf %s\nwhy %s\nmode %s\n", file.torch_version, file.alloc_conf,
-           file.alloc_conf_why, file.mode);
+    printf("torch %s\nconf %s\nwhy %s\nmode %s\nmode_why %s\n", file.torch_version, file.alloc_conf,
+           file.alloc_conf_why, file.mode, file.mode_why);
 }
 
 int main(int argc, char **argv) {

@@ -4,6 +4,7 @@
 
 #include "real/objects.h"
 #include "reclaim/alloc_conf.h"
+#include "reclaim/torch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,10 +74,10 @@ static void sound_versions(void **state) {
 static void reads_versions(void **state) {
     char version[32] = "";
     (void)state;
-    assert_true(alloc_conf_read_version(self.version, version, sizeof version));
+    assert_true(torch_read_version(self.version, version, sizeof version));
     assert_string_equal(version, "2.9.1+cu128");
     write_version("__version__ = \"2.1.2+cu121\"\n"); /* in the first line, and the other quotes */
-    assert_true(alloc_conf_read_version(self.version, version, sizeof version));
+    assert_true(torch_read_version(self.version, version, sizeof version));
     assert_string_equal(version, "2.1.2+cu121");
 }
 
@@ -93,10 +94,10 @@ static void refuses_what_is_no_version(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
         write_version(contents[i]);
-        assert_false(alloc_conf_read_version(self.version, version, sizeof version));
+        assert_false(torch_read_version(self.version, version, sizeof version));
     }
-    assert_false(alloc_conf_read_version("/nowhere/version.py", version, sizeof version));
-    assert_false(alloc_conf_read_version("/tmp", version, sizeof version));
+    assert_false(torch_read_version("/nowhere/version.py", version, sizeof version));
+    assert_false(torch_read_version("/tmp", version, sizeof version));
     assert_string_equal(version, "before");
 }
 

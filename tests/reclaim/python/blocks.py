@@ -82,7 +82,9 @@ class Comparison:
         self.first = None
 
     def compare(self):
-        mine, theirs = of_vramgc(), of_torch()
+        mine, theirs, again = None, None, ()
+        while mine != again:  # vramgc's own thread emptied the cache between the two looks
+            mine, theirs, again = of_vramgc(), of_torch(), of_vramgc()
         self.checks += 1
         self.blocks += len(theirs)
         self.pending += sum(row[4] == 2 for row in theirs)

@@ -1,0 +1,25 @@
+/* torch.h: which PyTorch the process has. */
+#ifndef TORCH_H
+#define TORCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct torch_version {
+    unsigned long major, minor;
+};
+
+/* Reads a version such as "2.5.1+cu124". False, with *out unchanged: it is none. Pure. */
+bool torch_parse(const char *text, struct torch_version *out);
+
+/* Whether *version is major.minor or newer. Pure. */
+bool torch_at_least(const struct torch_version *version, unsigned long major, unsigned long minor);
+
+/* Reads __version__ out of a torch/version.py. False: not found. */
+bool torch_read_version(const char *path, char *out, size_t capacity);
+
+/* The version of the PyTorch that is loaded: from the version.py beside its libraries. "": not
+ * loaded, or not to be told. */
+void torch_find_version(char *out, size_t capacity);
+
+#endif

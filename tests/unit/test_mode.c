@@ -1,0 +1,164 @@
+/* test_mode.c: every row of the table that chooses the mode: which mode, and the words why. */
+#include "unit.h"
+
+#include "real/objects.h"
+#include "reclaim/mode.h"
+
+#include <string.h>
+
+/* torch.c asks where PyTorch is; here nobody does. */
+bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity) {
+    (void)stem;
+    (void)nth;
+    (void)path;
+    (void)capacity;
+    return false;
+}
+
+/* A machine on which the page engine is known to work. */
+static struct mode_facts good(enum option_mode wish) {
+    return (struct mode_facts){.wish = wish,
+                               .torch = "2.15.0+cu132",
+                               .alloc_conf = "max_split_size_mb:512",
+                               .driver = 13010,
+                               .maps = true};
+}
+
+static void expect(const struct mode_facts *facts, enum option_mode mode, const char *why) {
+    struct mode_choice choice = mode_choose(facts);
+    assert_string_equal(choice.why, why);
+    assert_string_equal(mode_name(choice.mode), mode_name(mode));
+}
+
+static void asked_for(void **state) {
+    static const enum option_mode modes[] = {MODE_OFF, MODE_OBSERVE, MODE_FLUSH, MODE_COMPACT};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct mode_facts facts = good(modes[i]);
+        expect(&facts, modes[i], "VRAMGC_MODE");
+        facts = (struct mode_facts){.wish = modes[i], .torch = "", .alloc_conf = "", .wsl = true};
+        expect(&facts, modes[i], "VRAMGC_MODE"); /* whatever the machine is like */
+    }
+}
+
+static void compact_asked_for(void **state) {
+    struct mode_facts facts = good(MODE_COMPACT);
+    (void)state;
+    facts.passed = 1 << 1;
+    expect(&facts, MODE_COMPACT, "VRAMGC_MODE; self-test passed on gpu1");
+    facts.failed = 1 << 0;
+    expect(&facts, MODE_COMPACT,
+           "VRAMGC_MODE; self-test passed on gpu1, failed on gpu0: mode flush there");
+    facts.passed = 0;
+    expect(&facts, MODE_FLUSH,
+           "VRAMGC_MODE=compact, but the self-test of mapping pages failed on gpu0");
+    facts.failed = 0;
+    facts.alloc_conf = "max_split_size_mb:512,backend:cudaMallocAsync";
+    expect(&facts, MODE_COMPACT,
+           "VRAMGC_MODE; but PyTorch's allocator is cudaMallocAsync, whose pool is trimmed as in "
+           "flush");
+}
+
+static void automatic_where_all_is_known(void **state) {
+    static const char *const versions[] = {"2.0.1", "2.5.1+cu124", "2.9.0a0+git123", "2.15.1"};
+    struct mode_facts facts = good(MODE_AUTO);
+    (void)state;
+    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 13.1, not self-tested yet");
+    facts.passed = 1;
+    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 13.1, self-test passed on gpu0");
+    facts.passed = 1 << 0 | 1 << 2 | 1 << 3;
+    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 13.1, self-test passed on gpu0,2,3");
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        facts.torch = versions[i];
+        assert_int_equal(mode_choose(&facts).mode, MODE_COMPACT);
+    }
+}
+
+/* Each of these alone is enough to choose flush. */
+static void automatic_where_something_is_not(void **state) {
+    struct mode_facts facts;
+    (void)state;
+#define FLUSH(what, words)                                                                         \
+    facts = good(MODE_AUTO);                                                                       \
+    facts.what;                                                                                    \
+    expect(&facts, MODE_FLUSH, words)
+    FLUSH(wsl = true, "under WSL mapping memory fails with many drivers");
+    FLUSH(maps = false, "a device cannot map memory page by page");
+    FLUSH(driver = 0, "driver of unknown version is not known to map memory page by page");
+    FLUSH(driver = 10020, "driver 10.2 is not known to map memory page by page");
+    FLUSH(torch = "", "PyTorch's version is not known");
+    FLUSH(torch = "nonsense", "PyTorch's version is not known");
+    FLUSH(torch = "1.13.1+cu117", "PyTorch 1.13.1+cu117 is older than what was tried");
+    FLUSH(alloc_conf = "backend:cudaMallocAsync",
+          "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed");
+    FLUSH(alloc_conf = "expandable_segments:True",
+          "PyTorch's segments are expandable: it maps memory itself");
+    FLUSH(failed = 1 << 5, "the self-test of mapping pages failed on gpu5");
+#undef FLUSH
+}
+
+static void one_device_of_two(void **state) {
+    struct mode_facts facts = good(MODE_AUTO);
+    (void)state;
+    facts.passed = 1;
+    facts.failed = 2;
+    expect(&facts, MODE_COMPACT,
+           "PyTorch 2.15.0+cu132, driver 13.1, self-test passed on gpu0, failed on gpu1: mode "
+           "flush there");
+}
+
+static void newer_than_what_was_tried(void **state) {
+    static const char *const versions[] = {"2.16.0", "3.0.0"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct mode_facts facts = good(MODE_AUTO);
+        facts.torch = versions[i];
+        assert_int_equal(mode_choose(&facts).mode, MODE_FLUSH);
+        facts.events = EVENTS_DIFFER;
+        assert_int_equal(mode_choose(&facts).mode, MODE_FLUSH);
+        facts.events = EVENTS_FIT;
+        assert_int_equal(mode_choose(&facts).mode, MODE_COMPACT);
+        facts.failed = 1;
+        assert_int_equal(mode_choose(&facts).mode, MODE_FLUSH);
+    }
+    struct mode_facts facts = good(MODE_AUTO);
+    facts.torch = "2.16.0";
+    expect(&facts, MODE_FLUSH,
+           "PyTorch 2.16.0 is newer than 2.15: how it tells of its blocks is looked at first");
+    facts.events = EVENTS_DIFFER;
+    expect(&facts, MODE_FLUSH,
+           "PyTorch 2.16.0 is newer than 2.15, and tells of its blocks in another way");
+    facts.events = EVENTS_FIT;
+    expect(&facts, MODE_COMPACT,
+           "PyTorch 2.16.0, newer than 2.15, tells of its blocks as before; driver 13.1; not "
+           "self-tested yet");
+    facts.passed = 1;
+    expect(&facts, MODE_COMPACT,
+           "PyTorch 2.16.0, newer than 2.15, tells of its blocks as before; driver 13.1, self-test "
+           "passed on gpu0");
+}
+
+/* The longest reason is not cut. */
+static void fits_the_file(void **state) {
+    struct mode_facts facts = good(MODE_AUTO);
+    (void)state;
+    facts.torch = "2.99.10a0+gitabcdef0.nv26.11";
+    facts.events = EVENTS_FIT;
+    facts.passed = 0xff;
+    assert_true(strlen(mode_choose(&facts).why) < MODE_WHY_BYTES - 1);
+    facts.failed = 0xff00;
+    assert_true(strlen(mode_choose(&facts).why) < MODE_WHY_BYTES - 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(asked_for),
+        cmocka_unit_test(compact_asked_for),
+        cmocka_unit_test(automatic_where_all_is_known),
+        cmocka_unit_test(automatic_where_something_is_not),
+        cmocka_unit_test(one_device_of_two),
+        cmocka_unit_test(newer_than_what_was_tried),
+        cmocka_unit_test(fits_the_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
