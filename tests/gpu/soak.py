@@ -1,0 +1,265 @@
+"""Random tensors on several streams whose contents are checked: whoever moves memory under PyTorch
+must not lose, mix or free too early what is in it. Runs on a card, where kernels write and check
+every byte, and on the simulated device, where kernels do nothing: there the ends and a random place
+of each tensor are written and read back by copies, and the device reports what touches a page that
+is not mapped. Needs PyTorch alone.
+
+Prints one line of JSON; exit status 1 when anything was wrong."""
+
+import argparse
+import ctypes
+import json
+import math
+import random
+import sys
+import time
+
+import torch
+
+TILE = 4096  # bytes written and checked at each place by copies
+MOST_CAPTURED = 16 << 20
+CHUNK = 8 << 20  # compared at a time
+SMALLEST = 1024
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=20, help="at least so long")
+    parser.add_argument("--operations", type=int, default=500, help="at least so many")
+    parser.add_argument("--streams", type=int, default=4)
+    parser.add_argument("--max-mib", type=int, default=256, help="largest tensor")
+    parser.add_argument("--limit-mib", type=int, default=6144, help="most live memory, at most")
+    parser.add_argument("--graphs", type=int, default=3, help="graphs kept and replayed")
+    return parser.parse_args()
+
+
+def device_errors():
+    """Wrong uses that the simulated device reported, or None on a card."""
+    try:
+        function = ctypes.CDLL("libcuda.so.1").simgpu_errors
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_ulong
+    return function()
+
+
+class Patterns:
+    """Writes a value into a tensor and finds out whether it is still there."""
+
+    def __init__(self):
+        self.kernels = device_errors() is None
+        self.tiles = torch.arange(256, dtype=torch.uint8).repeat_interleave(TILE).view(256, TILE)
+        self.tiles = self.tiles.pin_memory()
+
+    def places(self, tensor):
+        """Where copies write and look: both ends and a place between them."""
+        last = max(tensor.numel() - TILE, 0)
+        return sorted({0, random.Random(last).randint(0, last), last})
+
+    def copy(self, target, source):
+        """The simulated device moves no data in large copies."""
+        if self.kernels:
+            target.copy_(source, non_blocking=True)
+        for place in self.places(source):
+            part = source[place : place + TILE]
+            target[place : place + TILE].copy_(part, non_blocking=True)
+
+    def write(self, tensor, value):
+        if self.kernels:
+            tensor.fill_(value)
+        for place in self.places(tensor):
+            part = tensor[place : place + TILE]
+            part.copy_(self.tiles[value][: part.numel()], non_blocking=True)
+
+    def holds(self, tensor, value):
+        """Waits for the current stream."""
+        if self.kernels and any(bool((part != value).any()) for part in tensor.split(CHUNK)):
+            return False
+        return all(
+            bool((tensor[place : place + TILE].cpu() == value).all())
+            for place in self.places(tensor)
+        )
+
+
+class Soak:
+    def __init__(self, args):
+        self.args = args
+        self.random = random.Random(args.seed)
+        self.patterns = Patterns()
+        self.streams = [torch.cuda.default_stream()]
+        self.streams += [torch.cuda.Stream() for _ in range(args.streams - 1)]
+        self.live = []  # (tensor, value, stream)
+        self.live_bytes = 0
+        self.graphs = []  # (graph, source, target)
+        free, _ = torch.cuda.mem_get_info()
+        self.limit = min(args.limit_mib << 20, int(free * 0.85))
+        self.counts = dict.fromkeys(
+            "operations allocated freed checked recorded replayed emptied ooms wrong".split(),
+            0,
+        )
+
+    def size(self):
+        """As often between 1 and 2 KiB as between 64 and 128 MiB."""
+        low, high = math.log(SMALLEST), math.log(self.args.max_mib << 20)
+        return int(math.exp(self.random.uniform(low, high)))
+
+    def empty(self, count):
+        try:
+            return torch.empty(count, dtype=torch.uint8, device="cuda")
+        except torch.cuda.OutOfMemoryError:
+            self.counts["ooms"] += 1
+            return None
+
+    def allocate(self):
+        count = self.size()
+        while self.live and self.live_bytes + count > self.limit:
+            self.free()
+        stream = self.random.choice(self.streams)
+        with torch.cuda.stream(stream):
+            tensor = self.empty(count)
+            if tensor is None:
+                return self.free_half()
+            value = self.random.randrange(256)
+            self.patterns.write(tensor, value)
+        self.live.append((tensor, value, stream))
+        self.live_bytes += count
+        self.counts["allocated"] += 1
+
+    def pick(self):
+        """Takes a tensor out of the list."""
+        place = self.random.randrange(len(self.live))
+        self.live[place], self.live[-1] = self.live[-1], self.live[place]
+        tensor, value, stream = self.live.pop()
+        self.live_bytes -= tensor.numel()
+        return tensor, value, stream
+
+    def free(self):
+        """Mostly after a look; sometimes while another stream still copies from it."""
+        tensor, value, stream = self.pick()
+        chance = self.random.random()
+        if chance < 0.2:
+            self.copy_away(tensor, value, stream)
+        elif chance < 0.7:
+            self.check(tensor, value, stream)
+        self.counts["freed"] += 1
+
+    def copy_away(self, tensor, value, stream):
+        """Another stream copies from it after its owner has dropped it: record_stream."""
+        other = self.random.choice(self.streams)
+        other.wait_stream(stream)
+        with torch.cuda.stream(other):
+            copy = self.empty(tensor.numel())
+            if copy is None:
+                return
+            self.patterns.copy(copy, tensor)
+            tensor.record_stream(other)
+        self.live.append((copy, value, other))
+        self.live_bytes += copy.numel()
+        self.counts["recorded"] += 1
+
+    def free_half(self):
+        for _ in range(len(self.live) // 2):
+            self.free()
+
+    def check(self, tensor, value, stream):
+        with torch.cuda.stream(stream):
+            right = self.patterns.holds(tensor, value)
+        self.counts["checked"] += 1
+        if not right:
+            self.counts["wrong"] += 1
+            print(f"soak: {tensor.numel()} bytes do not hold {value}", file=sys.stderr)
+
+    def capture(self):
+        """A graph that copies a tensor into another one of its pool."""
+        while self.live_bytes > self.limit * 0.7:
+            self.free()
+        source = torch.empty(min(self.size(), MOST_CAPTURED), dtype=torch.uint8, device="cuda")
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()  # inside the capture there must be room
+        with torch.cuda.graph(graph, stream=stream):
+            between = torch.empty_like(source)
+            self.patterns.copy(between, source)
+            target = torch.empty_like(source)
+            self.patterns.copy(target, between)
+            del between
+        self.graphs.append((graph, source, target))
+
+    def replay(self):
+        if len(self.graphs) < self.args.graphs:
+            return self.capture()
+        graph, source, target = self.random.choice(self.graphs)
+        value = self.random.randrange(256)
+        self.patterns.write(source, value)
+        graph.replay()
+        self.check(target, value, torch.cuda.current_stream())
+        self.counts["replayed"] += 1
+        if self.random.random() < 0.1:
+            self.graphs.remove((graph, source, target))
+            del source, target  # before their graph, which a stream-ordered pool asks for
+
+    def look(self):
+        if self.live:
+            self.check(*self.random.choice(self.live))
+
+    def drop_cache(self):
+        torch.cuda.empty_cache()
+        self.counts["emptied"] += 1
+
+    def attempt(self, operation):
+        """The device may be full where an operation needs a little beside the tensors."""
+        try:
+            operation()
+        except torch.cuda.OutOfMemoryError:
+            self.counts["ooms"] += 1
+            self.free_half()
+
+    def operate(self):
+        chance = self.random.random()
+        for limit, operation in (
+            (0.5, self.allocate),
+            (0.8, self.look if not self.live else self.free),
+            (0.95, self.look),
+            (0.99, self.replay),
+            (1.0, self.drop_cache),
+        ):
+            if chance < limit:
+                self.attempt(operation)
+                break
+        self.counts["operations"] += 1
+
+    def run(self):
+        end = time.monotonic() + self.args.seconds
+        while time.monotonic() < end or self.counts["operations"] < self.args.operations:
+            self.operate()
+        while self.live:
+            self.check(*self.pick())
+        while self.graphs:  # before the interpreter ends and takes CUDA down in any order
+            graph, source, target = self.graphs.pop()
+            del source, target
+        torch.cuda.synchronize()
+
+
+def main():
+    args = arguments()
+    soak = Soak(args)
+    soak.run()
+    errors = device_errors()
+    print(
+        json.dumps(
+            soak.counts
+            | {
+                "seed": args.seed,
+                "every_byte": soak.patterns.kernels,
+                "device_errors": errors,
+                "backend": torch.cuda.memory.get_allocator_backend(),
+                "reserved_peak_bytes": torch.cuda.max_memory_reserved(),
+            }
+        )
+    )
+    return 1 if soak.counts["wrong"] or errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
