@@ -142,13 +142,24 @@ static void write_gauge(FILE *out, const char *label, enum unit unit, struct vra
     summary_line(out, "  %-30s %16s %14s", label, peak.text, current.text);
 }
 
-static void write_gauges(FILE *out, const struct vramgc_device_stats *s) {
+/* In mode compact what PyTorch has reserved is not memory: that is only behind what is live. */
+static void write_allocator(FILE *out, const struct vramgc_device_stats *s) {
+    bool paged = s->page_bytes.peak > 0;
     summary_line(out, "of PyTorch's allocator, each at its own peak");
-    write_gauge(out, "reserved", UNIT_BYTES, s->reserved_bytes);
+    write_gauge(out, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
+                s->reserved_bytes);
+    if (paged)
+        write_gauge(out, "memory behind the addresses", UNIT_BYTES, s->page_bytes);
     write_gauge(out, "allocated (live)", UNIT_BYTES, s->allocated_bytes);
-    write_gauge(out, "idle pages", UNIT_BYTES, s->idle_bytes);
-    write_gauge(out, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes);
+    if (!paged) {
+        write_gauge(out, "idle pages", UNIT_BYTES, s->idle_bytes);
+        write_gauge(out, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes);
+    }
     write_gauge(out, "segments", UNIT_COUNT, s->segments);
+}
+
+static void write_gauges(FILE *out, const struct vramgc_device_stats *s) {
+    write_allocator(out, s);
     if (s->other_bytes.peak > 0)
         write_gauge(out, "held for others than PyTorch", UNIT_BYTES, s->other_bytes);
     if (s->pool_bytes.peak > 0)
@@ -171,6 +182,10 @@ static void write_ratios(FILE *out, const struct vramgc_device *device) {
     summary_line(out, "driver calls: %s; out of memory: %s refused by the driver, %s in PyTorch",
                  show_count(s->driver_calls).text, show_count(s->refusals).text,
                  show_count(s->ooms).text);
+    if (s->page_bytes.peak > 0)
+        summary_line(out, "pages of 2 MiB: %s mapped, %s unmapped; blocks that waited: %s",
+                     show_count(s->page_maps).text, show_count(s->page_unmaps).text,
+                     show_count(s->page_waits).text);
 }
 
 static void write_device(FILE *out, const struct record *record, size_t index) {
@@ -249,8 +264,11 @@ static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
 }
 
 static void write_mode(FILE *out, const struct vramgc_file *file) {
+    char line[sizeof file->mode + sizeof file->mode_why + 2];
+    struct text text = TEXT_IN(line);
+    text_format(&text, "%s: %s", file->mode, file->mode_why);
     if (*file->mode)
-        summary_line(out, "mode %s (%s)", file->mode, file->mode_why);
+        write_wrapped(out, "mode", line);
     if (*file->alloc_conf) {
         summary_line(out, "PyTorch's allocator: %s", file->alloc_conf);
         summary_line(out, "                     (%s)", file->alloc_conf_why);

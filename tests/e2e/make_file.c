@@ -44,7 +44,7 @@ static void set_head(struct vramgc_file *file) {
     strcpy(file->alloc_conf, "expandable_segments:True");
     strcpy(file->alloc_conf_why, "chosen by vramgc");
     strcpy(file->mode, "flush");
-    strcpy(file->mode_why, "auto: the best known for this device and PyTorch");
+    strcpy(file->mode_why, "a device cannot map memory page by page");
     file->end = VRAMGC_END_STATUS;
     file->end_status = 0;
     set_setting(file, "mode", "auto", "default");
@@ -217,6 +217,27 @@ static void observe(struct vramgc_file *file) {
         add_action(file, (300 + 290 * i) * SECOND, VRAMGC_ACTION_FLUSH, 1);
 }
 
+/* Mode compact: more is reserved than the card has, and hardly more held than live. */
+static void compact(struct vramgc_file *file) {
+    set_head(file);
+    set_device(file, 0, "NVIDIA GeForce RTX 3070");
+    struct vramgc_device_stats *s = &file->devices[0].stats;
+    strcpy(file->mode, "compact");
+    strcpy(file->mode_why, "PyTorch 2.99.0+cu132, newer than 2.15, tells of its blocks as before; "
+                           "driver 13.0, self-test passed on gpu0");
+    s->reserved_bytes = gauge(9 * GIB, 11 * GIB);
+    s->page_bytes = gauge(2100 * MIB, 7500 * MIB);
+    s->held_bytes = gauge(2200 * MIB, 7600 * MIB);
+    s->allocated_bytes = gauge(2000 * MIB, 7300 * MIB);
+    s->used_bytes = gauge(2500 * MIB, 8000 * MIB);
+    file->devices[0].total_bytes = 8 * GIB;
+    s->page_maps = 412345;
+    s->page_unmaps = 408595;
+    s->page_waits = 3;
+    set_samples(&file->devices[0], 7600 * MIB, 7300 * MIB, 2200 * MIB);
+    file->end = VRAMGC_END_EXIT;
+}
+
 /* All bytes set, but for what makes the file look like one. Texts do not end, enums are unknown. */
 static void hostile(struct vramgc_file *file) {
     memset(file, 0xff, sizeof *file);
@@ -241,7 +262,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
     } scenarios[] = {{"plain", plain},     {"fragmented", fragmented},
                      {"full", full},       {"two-devices", two_devices},
                      {"unknown", unknown}, {"observe", observe},
-                     {"hostile", hostile}};
+                     {"compact", compact}, {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
         if (strcmp(scenario, scenarios[i].name) == 0) {

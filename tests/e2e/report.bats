@@ -4,7 +4,7 @@
 
 load helpers
 
-scenarios='plain fragmented full two-devices unknown observe'
+scenarios='plain fragmented full two-devices unknown observe compact'
 
 make() {
     "$make_file" "$@"

@@ -227,6 +227,7 @@ class Endings(unittest.TestCase):
         run = Run(
             "endings.py",
             sim=("--latency", "card", "--mem", "80GiB"),
+            timeout=900,
             VRAMGC_ALLOC_CONF="keep",
             VRAMGC_LOG="warn",
             **{**EAGER, "VRAMGC_REST": "5ms"},
