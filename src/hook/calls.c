@@ -20,6 +20,19 @@ bool hook_rescue(enum record_class class, uint64_t bytes, hook_forget_t forget) 
     return rescued;
 }
 
+bool hook_serve(const struct record_ordered *call, void **out, int *answer) {
+    if (record_thread.depth > 0 || !out)
+        return false;
+    record_thread.depth++;
+    enum record_paged paged = record_pool_take(call, out);
+    hook_leave();
+    if (LIKELY(paged == RECORD_NOT_PAGED))
+        return false;
+    record_call(call->id);
+    *answer = paged == RECORD_PAGED ? CALL_SUCCESS : CALL_NO_MEMORY;
+    return true;
+}
+
 cudaError_t hook_nothing_to_forget(void) {
     return cudaSuccess;
 }

@@ -24,6 +24,9 @@ void hook_note(enum real_id id, enum record_class class, int result, uint64_t ad
  * runtime remembers a refusal for whoever asks for its latest error: `forget` takes that away. */
 bool hook_rescue(enum record_class class, uint64_t bytes, hook_forget_t forget);
 
+/* Whether a stream-ordered allocation was answered without the driver; then with what. */
+bool hook_serve(const struct record_ordered *call, void **out, int *answer);
+
 /* The driver remembers nothing. */
 cudaError_t hook_nothing_to_forget(void);
 
@@ -51,19 +54,39 @@ cudaError_t hook_nothing_to_forget(void);
 #define ALLOCATE(api, symbol, class, bytes, ...)                                                   \
     ALLOCATE_AS(api, symbol, class, bytes, bytes, __VA_ARGS__)
 
-#define RELEASE(api, symbol, ...)                                                                  \
+/* done: a call that may release it without the driver. */
+#define RELEASE_UNLESS(done, api, symbol, ...)                                                     \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     struct record_taken taken = {0};                                                               \
     if (outermost)                                                                                 \
         record_take((uint64_t)p, &taken);                                                          \
-    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    RESULT_##api result = MISSING_##api;                                                           \
+    if (done)                                                                                      \
+        result = (RESULT_##api)CALL_SUCCESS;                                                       \
+    else if (real)                                                                                 \
+        result = real(__VA_ARGS__);                                                                \
     if (outermost && (int)result == CALL_SUCCESS)                                                  \
         record_gone(&taken);                                                                       \
     else if (outermost)                                                                            \
         record_put_back(&taken);                                                                   \
     hook_leave();                                                                                  \
     return result
+
+#define RELEASE(api, symbol, ...) RELEASE_UNLESS(false, api, symbol, __VA_ARGS__)
+
+/* The same two for memory in the order of a stream (mode compact may serve it). named: the pool
+ * that the call names; NULL: the device's current one. During a capture an allocation becomes a
+ * node of the graph. */
+#define ALLOCATE_ORDERED(api, symbol, stream, named, ...)                                          \
+    const struct record_ordered call = {ID_##symbol, n, stream, named, ALLOCATOR_##api};           \
+    int answer;                                                                                    \
+    if (hook_serve(&call, (void **)p, &answer))                                                    \
+        return (RESULT_##api)answer;                                                               \
+    ALLOCATE(api, symbol, record_captured(stream) ? CLASS_GRAPH : CLASS_POOL, n, __VA_ARGS__)
+
+#define RELEASE_ORDERED(api, symbol, stream, ...)                                                  \
+    RELEASE_UNLESS(record_pool_give(ID_##symbol, &taken, stream), api, symbol, __VA_ARGS__)
 
 #define REGISTER(api, symbol)                                                                      \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
@@ -84,8 +107,5 @@ cudaError_t hook_nothing_to_forget(void);
     }                                                                                              \
     hook_leave();                                                                                  \
     return result
-
-/* During a capture a stream-ordered allocation becomes a node of the graph. */
-#define STREAM_ORDERED(stream) (record_captured(stream) ? CLASS_GRAPH : CLASS_POOL)
 
 #endif

@@ -22,7 +22,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t w, size_t h, u
 }
 
 CUresult cuMemFree_v2(CUdeviceptr p) {
-    RELEASE(CUDA, cuMemFree_v2, p);
+    RELEASE_UNLESS(record_paged_end(&taken), CUDA, cuMemFree_v2, p);
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *p, size_t n, unsigned f) {
@@ -50,35 +50,27 @@ CUresult cuMemHostUnregister(void *p) {
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s) {
-    ALLOCATE(CUDA, cuMemAllocAsync, STREAM_ORDERED(STREAM(s)), n, p, n, s);
+    ALLOCATE_ORDERED(CUDA, cuMemAllocAsync, STREAM(s), NULL, p, n, s);
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *p, size_t n, CUstream s) {
-    ALLOCATE(CUDA, cuMemAllocAsync_ptsz, STREAM_ORDERED(STREAM_PTSZ(s)), n, p, n, s);
+    ALLOCATE_ORDERED(CUDA, cuMemAllocAsync_ptsz, STREAM_PTSZ(s), NULL, p, n, s);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t n, CUmemoryPool q, CUstream s) {
-    ALLOCATE(CUDA, cuMemAllocFromPoolAsync, STREAM_ORDERED(STREAM(s)), n, p, n, q, s);
+    ALLOCATE_ORDERED(CUDA, cuMemAllocFromPoolAsync, STREAM(s), q, p, n, q, s);
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *p, size_t n, CUmemoryPool q, CUstream s) {
-    ALLOCATE(CUDA, cuMemAllocFromPoolAsync_ptsz, STREAM_ORDERED(STREAM_PTSZ(s)), n, p, n, q, s);
+    ALLOCATE_ORDERED(CUDA, cuMemAllocFromPoolAsync_ptsz, STREAM_PTSZ(s), q, p, n, q, s);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s) {
-    RELEASE(CUDA, cuMemFreeAsync, p, s);
+    RELEASE_ORDERED(CUDA, cuMemFreeAsync, STREAM(s), p, s);
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream s) {
-    RELEASE(CUDA, cuMemFreeAsync_ptsz, p, s);
-}
-
-CUresult cuMemPoolDestroy(CUmemoryPool q) {
-    real_cuMemPoolDestroy_t real = REAL(cuMemPoolDestroy);
-    hook_enter(ID_cuMemPoolDestroy);
-    CUresult result = real ? real(q) : MISSING_CUDA; /* what was allocated stays until freed */
-    hook_leave();
-    return result;
+    RELEASE_ORDERED(CUDA, cuMemFreeAsync_ptsz, STREAM_PTSZ(s), p, s);
 }
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {

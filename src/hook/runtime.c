@@ -30,24 +30,8 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     return result;
 }
 
-/* The record is taken out before the call: the driver may give the address out again at once. */
 cudaError_t cudaFree(void *p) {
-    real_cudaFree_t real = RUNTIME(cudaFree);
-    bool outermost = hook_enter(ID_cudaFree);
-    struct record_taken taken = {0};
-    if (outermost)
-        record_take((uint64_t)(uintptr_t)p, &taken);
-    cudaError_t result = MISSING_CUDART;
-    if (record_paged_end(&taken))
-        result = cudaSuccess;
-    else if (real)
-        result = real(p);
-    if (outermost && result == cudaSuccess)
-        record_gone(&taken);
-    else if (outermost)
-        record_put_back(&taken);
-    hook_leave();
-    return result;
+    RELEASE_UNLESS(record_paged_end(&taken), CUDART, cudaFree, p);
 }
 
 cudaError_t cudaMallocPitch(void **p, size_t *pitch, size_t w, size_t h) {
@@ -86,27 +70,27 @@ cudaError_t cudaHostUnregister(void *p) {
 }
 
 cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t s) {
-    ALLOCATE(CUDART, cudaMallocAsync, STREAM_ORDERED(STREAM(s)), n, p, n, s);
+    ALLOCATE_ORDERED(CUDART, cudaMallocAsync, STREAM(s), NULL, p, n, s);
 }
 
 cudaError_t cudaMallocAsync_ptsz(void **p, size_t n, cudaStream_t s) {
-    ALLOCATE(CUDART, cudaMallocAsync_ptsz, STREAM_ORDERED(STREAM_PTSZ(s)), n, p, n, s);
+    ALLOCATE_ORDERED(CUDART, cudaMallocAsync_ptsz, STREAM_PTSZ(s), NULL, p, n, s);
 }
 
 cudaError_t cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t q, cudaStream_t s) {
-    ALLOCATE(CUDART, cudaMallocFromPoolAsync, STREAM_ORDERED(STREAM(s)), n, p, n, q, s);
+    ALLOCATE_ORDERED(CUDART, cudaMallocFromPoolAsync, STREAM(s), q, p, n, q, s);
 }
 
 cudaError_t cudaMallocFromPoolAsync_ptsz(void **p, size_t n, cudaMemPool_t q, cudaStream_t s) {
-    ALLOCATE(CUDART, cudaMallocFromPoolAsync_ptsz, STREAM_ORDERED(STREAM_PTSZ(s)), n, p, n, q, s);
+    ALLOCATE_ORDERED(CUDART, cudaMallocFromPoolAsync_ptsz, STREAM_PTSZ(s), q, p, n, q, s);
 }
 
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s) {
-    RELEASE(CUDART, cudaFreeAsync, p, s);
+    RELEASE_ORDERED(CUDART, cudaFreeAsync, STREAM(s), p, s);
 }
 
 cudaError_t cudaFreeAsync_ptsz(void *p, cudaStream_t s) {
-    RELEASE(CUDART, cudaFreeAsync_ptsz, p, s);
+    RELEASE_ORDERED(CUDART, cudaFreeAsync_ptsz, STREAM_PTSZ(s), p, s);
 }
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {

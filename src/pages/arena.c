@@ -16,6 +16,7 @@ struct owner {
     uint64_t stream;
     bool alive;
     size_t pieces;
+    uint64_t bytes; /* in them */
     struct tree by_size[ZONES];
 };
 
@@ -146,8 +147,10 @@ static void put_in(struct arena *arena, struct piece *piece) {
     if (piece->state != WAITING)
         return;
     arena->figures.waiting_bytes += piece->bytes;
-    if (piece->owner)
+    if (piece->owner) {
         piece->owner->pieces++;
+        piece->owner->bytes += piece->bytes;
+    }
 }
 
 static void take_out(struct arena *arena, struct piece *piece) {
@@ -157,8 +160,10 @@ static void take_out(struct arena *arena, struct piece *piece) {
     if (piece->state != WAITING)
         return;
     arena->figures.waiting_bytes -= piece->bytes;
-    if (piece->owner)
+    if (piece->owner) {
         piece->owner->pieces--;
+        piece->owner->bytes -= piece->bytes;
+    }
 }
 
 static void leave_queue(struct arena *arena, struct piece *piece) {
@@ -371,6 +376,11 @@ struct arena_block arena_find(const struct arena *arena, uint64_t address) {
     if (!piece || address - piece->address >= piece->bytes)
         return (struct arena_block){0};
     return (struct arena_block){piece->address, piece->bytes, piece};
+}
+
+uint64_t arena_foreign_bytes(const struct arena *arena, uint64_t stream) {
+    const struct owner *owner = find_owner((struct arena *)arena, stream);
+    return arena->figures.waiting_bytes - (owner ? owner->bytes : 0);
 }
 
 struct arena_figures arena_figures(const struct arena *arena) {

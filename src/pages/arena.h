@@ -59,6 +59,9 @@ void arena_stream_gone(struct arena *arena, uint64_t stream);
 /* The block that the address lies in; piece NULL: none. */
 struct arena_block arena_find(const struct arena *arena, uint64_t address);
 
+/* Given back, and waiting, by other streams than this one. */
+uint64_t arena_foreign_bytes(const struct arena *arena, uint64_t stream);
+
 struct arena_figures arena_figures(const struct arena *arena);
 
 /* Both high marks are as of now. */

@@ -122,7 +122,8 @@ static void end_use(struct pages *pages, const struct block *block, bool done, b
         page_table_leave(&pages->table, block->segment, block->first, block->end - block->first);
     else if (pin)
         page_table_pin(block->segment, block->first, block->end - block->first);
-    pages->figures.refused_bytes += done ? 0 : block->bytes;
+    if (!done && (block->segment->counted || !block->segment->range))
+        pages->figures.refused_bytes += block->bytes;
     lock_give(&pages->lock);
 }
 

@@ -25,8 +25,8 @@ struct pages_figures {
     uint64_t
         moving_bytes; /* of what is mapped or kept: on its way out of a place or to the driver */
     uint64_t physical_bytes; /* all that the driver has given */
-    uint64_t
-        refused_bytes; /* of blocks that were refused: PyTorch counts them as allocated for ever */
+    uint64_t refused_bytes;  /* of blocks that were refused where PyTorch counts them as allocated
+                                for  ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
     uint64_t waits;                           /* settlings that had to wait */
 };
@@ -78,6 +78,11 @@ void pages_know_stream(struct pages *pages, uint64_t stream);
  * pages are opened for it, later ones too. False: the driver refused, or there are too many; pages
  * are as before then. */
 bool pages_let_in(struct pages *pages, unsigned device);
+
+/* The engine's clock, and the moment up to which the GPU has finished: what streams that the engine
+ * knows were doing when pages_leave was called is over once a tick read after that is settled. */
+uint64_t pages_tick(struct pages *pages);
+uint64_t pages_settled_tick(struct pages *pages);
 
 /* A block is handed out: its pages are mapped, and pinned until the segment ends, or what was
  * granted is revoked, if `pin`. False: the device is really full; nothing changed. An address that

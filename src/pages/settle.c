@@ -81,6 +81,20 @@ void pages_stream_gone(struct pages *pages, uint64_t stream) {
         sched_yield();
 }
 
+uint64_t pages_tick(struct pages *pages) {
+    lock_take(&pages->lock);
+    uint64_t tick = pages->table.tick;
+    lock_give(&pages->lock);
+    return tick;
+}
+
+uint64_t pages_settled_tick(struct pages *pages) {
+    lock_take(&pages->lock);
+    uint64_t tick = pages->table.settled_tick;
+    lock_give(&pages->lock);
+    return tick;
+}
+
 static void settled(struct pages *pages, uint64_t tick) {
     lock_take(&pages->lock);
     if (tick > pages->table.settled_tick)

@@ -23,7 +23,7 @@ enum fact {
     NEWER = 1 << 7,  /* ... or newer */
     FIT = 1 << 8,    /* its block events are those that are known */
     DIFFER = 1 << 9,
-    ASYNC = 1 << 10,      /* PyTorch's allocator is cudaMallocAsync */
+    ASYNC = 1 << 10,      /* PyTorch's allocator is cudaMallocAsync, on the driver's pool */
     PASSED = 1 << 11,     /* a device passed the self-test */
     FAILED = 1 << 12,     /* a device failed it */
     EXPANDABLE = 1 << 13, /* PyTorch maps the memory of its segments itself */
@@ -90,7 +90,7 @@ static unsigned as_set(const struct mode_facts *facts) {
     set |= facts->maps ? MAPS : 0;
     set |= facts->driver >= OLDEST_DRIVER ? DRIVER : 0;
     set |= facts->events == EVENTS_FIT ? FIT : facts->events == EVENTS_DIFFER ? DIFFER : 0;
-    set |= strstr(facts->alloc_conf, "backend:cudaMallocAsync") ? ASYNC : 0;
+    set |= !facts->own_pool && strstr(facts->alloc_conf, "backend:cudaMallocAsync") ? ASYNC : 0;
     set |= strstr(facts->alloc_conf, "expandable_segments:True") ? EXPANDABLE : 0;
     set |= facts->passed ? PASSED : 0;
     return set | (facts->failed ? FAILED : 0);

@@ -23,6 +23,7 @@ struct mode_facts {
     const char *alloc_conf;  /* the setting that PyTorch's allocator reads; not NULL */
     int driver;              /* the driver's version, such as 13000; 0: not known */
     bool wsl;                /* Windows Subsystem for Linux */
+    bool own_pool;           /* VRAMGC_ASYNC=pages: cudaMallocAsync is served by a pool of ours */
     bool maps;               /* all devices say that they support virtual memory management */
     unsigned passed, failed; /* self-tests so far: a bit for each device */
     enum mode_events events;

@@ -130,6 +130,9 @@ void device_publish(struct device *device) {
     const struct heap_figures *figures = heap_figures(device->heap);
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t kept = device->pool_of_pytorch ? device->pool_idle_bytes : 0;
+    if (device->pool_of_pytorch)
+        kept += minus_u64(__atomic_load_n(&device->paged_pool_bytes, __ATOMIC_RELAXED),
+                          __atomic_load_n(&device->paged_pool_used_bytes, __ATOMIC_RELAXED));
     gauge_set(&stats->reserved_bytes, figures->reserved_bytes + device->pool_live_bytes + kept);
     gauge_set(&stats->segments, figures->segments);
     device_publish_blocks(device);
@@ -155,12 +158,13 @@ bool device_read_memory(struct device *device) {
     return true;
 }
 
-/* What a pool keeps when memory is given back to it is learnt only later. */
+/* What a pool of the driver's keeps when memory is given back to it is learnt only later. */
 static uint64_t held_outside_pools(const struct device *device) {
     const struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t idle = __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED);
-    return minus_u64(figure_get(&stats->held_bytes.current),
-                     figure_get(&stats->pool_bytes.current) + idle);
+    uint64_t paged = __atomic_load_n(&device->paged_pool_used_bytes, __ATOMIC_RELAXED);
+    uint64_t of_driver = minus_u64(figure_get(&stats->pool_bytes.current), paged);
+    return minus_u64(figure_get(&stats->held_bytes.current), of_driver + idle);
 }
 
 void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes) {

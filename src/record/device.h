@@ -15,10 +15,12 @@ struct device {
     struct lock lock; /* the heap and its figures in the file */
     struct heap *heap;
     struct vramgc_device *out;
-    uint64_t pool_live_bytes;   /* what PyTorch's allocator has from stream-ordered pools */
-    uint64_t pool_blocks;       /* how many blocks that are */
-    bool pool_of_pytorch;       /* it has had any: then the pool is its cache */
-    uint64_t pool_idle_bytes;   /* reserved by pools beside what is allocated from them */
+    uint64_t pool_live_bytes; /* what PyTorch's allocator has from stream-ordered pools */
+    uint64_t pool_blocks;     /* how many blocks that are */
+    bool pool_of_pytorch;     /* it has had any: then the pool is its cache */
+    uint64_t pool_idle_bytes; /* reserved by pools beside what is allocated from them */
+    /* A pool of our own: pages that its blocks reach into, and what is in them. */
+    uint64_t paged_pool_bytes, paged_pool_used_bytes;
     struct policy_state policy; /* under policy_lock */
     struct lock policy_lock;
     CUcontext context;                /* in which our own thread may ask */
@@ -71,6 +73,9 @@ uint64_t device_used_bytes(const struct device *device);
 
 const struct options *record_options(void);
 struct policy_settings record_policy_settings(void);
+
+/* The primary context of a device; NULL: not known. */
+CUcontext record_primary(unsigned index);
 
 /* The policy's word in the file. */
 static inline uint32_t action_reason(enum policy_reason reason) {

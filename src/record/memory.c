@@ -27,6 +27,8 @@ static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t
         return &stats->graph_bytes;
     case CLASS_ADDRESS:
         return &stats->address_bytes;
+    case CLASS_PAGED_POOL:
+        return &stats->pool_bytes; /* held is what the page engine has */
     default:
         return NULL;
     }
@@ -100,7 +102,8 @@ static uint64_t context_of(enum record_class class) {
     real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
     CUcontext context = NULL;
     if (class == CLASS_POOL || class == CLASS_GRAPH || class == CLASS_ADDRESS ||
-        class == CLASS_PAGED || !get_current || get_current(&context) != CUDA_SUCCESS)
+        class == CLASS_PAGED || class == CLASS_PAGED_POOL || !get_current ||
+        get_current(&context) != CUDA_SUCCESS)
         return 0;
     return (uint64_t)(uintptr_t)context;
 }
@@ -192,7 +195,7 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
         .class = class,
         .device = device_index(device),
         .segment = allocator && (class == CLASS_DEVICE || class == CLASS_PAGED),
-        .block = allocator && class == CLASS_POOL,
+        .block = allocator && (class == CLASS_POOL || class == CLASS_PAGED_POOL),
     };
     struct ledger_entry entry = entry_of(&made);
     enum placed placed = place(&entry, &lost);

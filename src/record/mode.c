@@ -55,6 +55,7 @@ void mode_begin(int driver, bool maps) {
         .alloc_conf = self.alloc_conf,
         .driver = driver,
         .wsl = mode_is_wsl(),
+        .own_pool = record_options()->async == ASYNC_PAGES,
         .maps = maps,
     };
     choose();

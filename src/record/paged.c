@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "pages/pages.h"
 #include "real/errors.h"
+#include "record/paged_async.h"
 
 #include <stdlib.h>
 
@@ -17,7 +18,7 @@
 enum { OVERCOMMIT_PART = 8 };
 
 /* At the first segment of a device, in a thread whose context is current. */
-static struct pages *open_engine(struct device *device) {
+struct pages *paged_open(struct device *device) {
     bool untried = false;
     if (!mode_pages(device) ||
         !atomic_compare_exchange_strong(&device->pages_tried, &untried, true))
@@ -92,7 +93,7 @@ enum record_paged record_paged_segment(uint64_t bytes, void **out) {
     if (!device || !thread->stream_asked || thread->stream_capturing || record_capturing() ||
         bytes % HEAP_PAGE_BYTES)
         return RECORD_NOT_PAGED;
-    struct pages *pages = open_engine(device);
+    struct pages *pages = paged_open(device);
     if (!pages)
         return RECORD_NOT_PAGED;
     if (should_drop_cache(device, pages, bytes))
@@ -108,6 +109,8 @@ enum record_paged record_paged_segment(uint64_t bytes, void **out) {
 }
 
 bool record_paged_end(const struct record_taken *taken) {
+    if (taken->known && taken->class == CLASS_PAGED_POOL)
+        return record_pool_give(ID_cudaFree, taken, RECORD_NO_STREAM);
     struct device *device =
         taken->known && taken->class == CLASS_PAGED ? device_if_ready(taken->device) : NULL;
     struct pages *pages = device ? paged_engine(device) : NULL;
@@ -178,10 +181,11 @@ uint64_t record_free_as_seen(uint64_t free_bytes) {
         return free_bytes;
     struct pages_figures figures = pages_figures(pages);
     return minus_u64(free_bytes + figures.physical_bytes + figures.refused_bytes,
-                     figures.reserved_bytes);
+                     figures.reserved_bytes + paged_async_bytes(device));
 }
 
 void record_stream_gone(uint64_t stream) {
+    paged_async_stream_gone(stream);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = record_is_on() ? device_if_ready(i) : NULL;
         struct pages *pages = device ? paged_engine(device) : NULL;
@@ -195,6 +199,7 @@ void paged_capture_begins(void) {
 }
 
 void paged_forget(void) {
+    paged_async_forget();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
         pages_forget(device ? paged_engine(device) : NULL);
@@ -202,6 +207,7 @@ void paged_forget(void) {
 }
 
 void paged_reset(struct device *device) {
+    paged_async_reset(device);
     atomic_store(&device->pages, NULL); /* its books are few and stay: another thread may read */
     gauge_set(&device->out->stats.page_bytes, 0);
     atomic_store(&device->pages_tried, false);

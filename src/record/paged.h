@@ -11,6 +11,10 @@ static inline struct pages *paged_engine(struct device *device) {
     return atomic_load_explicit(&device->pages, memory_order_acquire);
 }
 
+/* Opens it if that has not been tried yet, in a thread whose context is the device's. NULL: mode
+ * compact is not wanted, or the device cannot do it. */
+struct pages *paged_open(struct device *device);
+
 /* A block is handed out: false, it cannot have memory. The device's lock is not held. */
 bool paged_use(struct device *device, uint64_t address, uint64_t bytes);
 

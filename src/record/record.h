@@ -21,6 +21,7 @@ enum record_class {
     CLASS_GRAPH,      /* allocated while a stream was captured */
     CLASS_ADDRESS,    /* address space only */
     CLASS_PAGED,      /* a segment of the page engine: address space, pages come with blocks */
+    CLASS_PAGED_POOL, /* a block of a stream-ordered pool of our own, on the page engine */
     CLASS_COUNT
 };
 
@@ -109,8 +110,27 @@ bool record_refuse_segment(bool allocator, uint64_t bytes);
 enum record_paged { RECORD_NOT_PAGED, RECORD_PAGED, RECORD_PAGED_REFUSED };
 enum record_paged record_paged_segment(uint64_t bytes, void **out);
 
-/* Frees it. False: the driver is to be asked. */
+/* Frees it, or a block of our own pool. False: the driver is to be asked. */
 bool record_paged_end(const struct record_taken *taken);
+
+/* Mode compact with VRAMGC_ASYNC=pages: a stream-ordered allocation from the device's default pool
+ * out of a pool of our own, and its release on a stream. NOT_PAGED, false: as above. */
+struct record_ordered {
+    enum real_id id;
+    uint64_t bytes, stream;
+    CUmemoryPool pool; /* NULL: the current one of the device */
+    bool allocator;
+};
+enum record_paged record_pool_take(const struct record_ordered *call, void **out);
+#define RECORD_NO_STREAM UINT64_MAX /* cudaFree */
+bool record_pool_give(enum real_id id, const struct record_taken *taken, uint64_t stream);
+
+/* After the driver has answered for a pool: our part of the figure; a high mark was reset; it was
+ * trimmed; other devices were let in, which is false if ours could not be opened to them. */
+void record_pool_attribute(CUmemoryPool asked, CUmemPool_attribute attribute, void *value);
+void record_pool_attribute_set(CUmemoryPool asked, CUmemPool_attribute attribute);
+void record_pool_trim(CUmemoryPool asked);
+bool record_pool_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_t count);
 
 /* The driver refused somebody else: whether vramgc gave something back, so that asking again may
  * help. */

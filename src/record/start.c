@@ -309,6 +309,10 @@ void record_primary_context(unsigned index, CUcontext context) {
         atomic_store(&self.primary[index], context);
 }
 
+CUcontext record_primary(unsigned index) {
+    return index < VRAMGC_MAX_DEVICES ? atomic_load(&self.primary[index]) : NULL;
+}
+
 bool record_primary_leave(unsigned index) {
     struct device *device = record_is_on() ? device_if_ready(index) : NULL;
     CUcontext primary = device ? atomic_load(&self.primary[index]) : NULL;

@@ -104,6 +104,20 @@ static void one_pool(from_pool *allocate, CUmemoryPool pool) {
     EXPECT(.held = added);
 }
 
+/* What is asked of a pool of the program's own, and what it is told, is the driver's business. */
+static void pool_calls(CUmemoryPool pool) {
+    cuuint64_t used = 1, zero = 0;
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    watch(0);
+    OK(CALL(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero));
+    OK(CALL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &used));
+    CHECK(used == 0);
+    OK(CALL(cuMemPoolSetAccess)(pool, &access, 1));
+    OK(CALL(cuMemPoolTrimTo)(pool, 0));
+    UNCHANGED();
+}
+
 static void pools(void) {
     CUmemoryPool pool = NULL;
     CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -113,6 +127,7 @@ static void pools(void) {
     OK(MORE(cuMemPoolCreate)(&pool, &properties));
     one_pool(CALL(cuMemAllocFromPoolAsync), pool);
     one_pool(CALL(cuMemAllocFromPoolAsync_ptsz), pool);
+    pool_calls(pool);
     OK(CALL(cuMemPoolDestroy)(pool));
 }
 

@@ -195,6 +195,11 @@ static void check_figures(void) {
         }
         pages += live;
     }
+    uint64_t foreign = 0;
+    for (size_t i = 0; i < CELLS; i++)
+        foreign += !self.cells[i].used && self.cells[i].tick > self.settled &&
+                   self.cells[i].giver != self.streams[0];
+    assert_true(arena_foreign_bytes(self.arena, handle_of(0)) >= foreign * GRAIN);
     assert_int_equal(figures.blocks, blocks);
     assert_int_equal(figures.used_bytes, used);
     assert_int_equal(figures.page_bytes, pages * ARENA_PAGE_BYTES);

@@ -57,6 +57,8 @@ static void compact_asked_for(void **state) {
     expect(&facts, MODE_COMPACT,
            "VRAMGC_MODE; but PyTorch's allocator is cudaMallocAsync, whose pool is trimmed as in "
            "flush");
+    facts.own_pool = true;
+    expect(&facts, MODE_COMPACT, "VRAMGC_MODE");
 }
 
 static void automatic_where_all_is_known(void **state) {
@@ -93,6 +95,10 @@ static void automatic_where_something_is_not(void **state) {
           "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed");
     FLUSH(alloc_conf = "expandable_segments:True",
           "PyTorch's segments are expandable: it maps memory itself");
+    struct mode_facts own_pool = good(MODE_AUTO);
+    own_pool.alloc_conf = "backend:cudaMallocAsync";
+    own_pool.own_pool = true;
+    assert_int_equal(mode_choose(&own_pool).mode, MODE_COMPACT);
     FLUSH(failed = 1 << 5, "the self-test of mapping pages failed on gpu5");
 #undef FLUSH
 }
