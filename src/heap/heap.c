@@ -249,17 +249,6 @@ bool heap_contains(const struct heap *heap, uint64_t address, enum heap_kind *ki
     return segment != NULL;
 }
 
-uint64_t heap_releasable_of_stream(const struct heap *heap, uint64_t stream) {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < heap->directory.count; i++) {
-        const struct segment *segment = heap->directory.entries[i].segment;
-        bool is_free = segment->first->state == HEAP_FREE && !segment->first->next;
-        if (segment->kind == HEAP_NATIVE && segment->stream == stream && is_free)
-            bytes += segment->bytes;
-    }
-    return bytes;
-}
-
 /* ---- mapping ---- */
 
 static bool is_mapped(const struct run *run) {

@@ -103,10 +103,6 @@ bool heap_complete(struct heap *heap, uint64_t address);
 /* Whether the address lies in a segment or range; kind may be NULL. */
 bool heap_contains(const struct heap *heap, uint64_t address, enum heap_kind *kind);
 
-/* The number of bytes of native segments that are one free run and belong to the stream. Looks at
- * every segment. */
-uint64_t heap_releasable_of_stream(const struct heap *heap, uint64_t stream);
-
 const struct heap_figures *heap_figures(const struct heap *heap);
 
 /* Calls visit for every run in address order until it returns false. visit must not change the

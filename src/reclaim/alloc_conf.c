@@ -23,6 +23,34 @@ bool alloc_conf_is_sound(const char *torch_version) {
            !(v.major == 2 && v.minor == 13);
 }
 
+static bool is_end(char c) {
+    return !c || c == ',' || c == ':' || c == '[' || c == ']';
+}
+
+/* Whether the word at *p is that word; *p moves behind it. */
+static bool take_word(const char **p, const char *word) {
+    while (*word || !is_end(**p)) {
+        if (**p == ' ')
+            (*p)++;
+        else if (!*word || **p != *word++)
+            return false;
+        else
+            (*p)++;
+    }
+    return true;
+}
+
+bool alloc_conf_says(const char *setting, const char *name, const char *value) {
+    for (const char *p = setting; p; p = strchr(p, ',')) {
+        p += *p == ',';
+        const char *word = p;
+        if (take_word(&word, name) && *word == ':' && (word++, take_word(&word, value)) &&
+            *word != ':')
+            return true;
+    }
+    return false;
+}
+
 static void say(struct alloc_conf *conf, const char *value, const char *why) {
     text_copy(conf->value, sizeof conf->value, value);
     text_copy(conf->why, sizeof conf->why, why);
@@ -69,5 +97,4 @@ void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {
     } else {
         choose(out, mappable);
     }
-    out->expandable = strstr(out->value, "expandable_segments:True") != NULL;
 }

@@ -10,7 +10,6 @@ struct alloc_conf {
     char value[256]; /* what PyTorch will read; "" for nothing */
     char why[128];   /* one phrase: who chose it and why */
     char torch[32];  /* PyTorch's version, "" if it could not be told */
-    bool expandable; /* the value asks for expandable segments */
 };
 
 /* wish as in VRAMGC_ALLOC_CONF; mappable: all devices support virtual memory management. Called
@@ -21,5 +20,9 @@ void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out);
  * shared experience with 2.1 ... 2.15: they exist from 2.1 on; 2.13 refuses to work on cards whose
  * driver does not answer the fabric query, so it is left out. Pure. */
 bool alloc_conf_is_sound(const char *torch_version);
+
+/* Whether a setting of PyTorch's allocator, such as "max_split_size_mb:512, backend: native", gives
+ * that value to that name, by PyTorch's own rules: blanks do not count. Pure. */
+bool alloc_conf_says(const char *setting, const char *name, const char *value);
 
 #endif

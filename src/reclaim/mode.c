@@ -4,9 +4,9 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "reclaim/alloc_conf.h"
 #include "reclaim/torch.h"
 
-#include <string.h>
 #include <unistd.h>
 
 enum { OLDEST_DRIVER = 11000 };
@@ -90,8 +90,10 @@ static unsigned as_set(const struct mode_facts *facts) {
     set |= facts->maps ? MAPS : 0;
     set |= facts->driver >= OLDEST_DRIVER ? DRIVER : 0;
     set |= facts->events == EVENTS_FIT ? FIT : facts->events == EVENTS_DIFFER ? DIFFER : 0;
-    set |= !facts->own_pool && strstr(facts->alloc_conf, "backend:cudaMallocAsync") ? ASYNC : 0;
-    set |= strstr(facts->alloc_conf, "expandable_segments:True") ? EXPANDABLE : 0;
+    set |= !facts->own_pool && alloc_conf_says(facts->alloc_conf, "backend", "cudaMallocAsync")
+               ? ASYNC
+               : 0;
+    set |= alloc_conf_says(facts->alloc_conf, "expandable_segments", "True") ? EXPANDABLE : 0;
     set |= facts->passed ? PASSED : 0;
     return set | (facts->failed ? FAILED : 0);
 }

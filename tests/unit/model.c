@@ -237,14 +237,3 @@ struct heap_figures model_figures(const struct model *model) {
         }
     return figures;
 }
-
-uint64_t model_releasable_of_stream(const struct model *model, uint64_t stream) {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < MODEL_CELLS; i++) {
-        int index = model->cells[i].segment;
-        if (index >= 0 && model->segments[index].kind == HEAP_NATIVE &&
-            model->segments[index].stream == stream && is_free_segment(model, index))
-            bytes += MODEL_CELL_BYTES;
-    }
-    return bytes;
-}

@@ -48,7 +48,6 @@ bool model_allocate(struct model *model, size_t first, size_t count);
 bool model_turn_block(struct model *model, size_t first, enum heap_state from, enum heap_state to,
                       size_t *count);
 struct heap_figures model_figures(const struct model *model);
-uint64_t model_releasable_of_stream(const struct model *model, uint64_t stream);
 
 /* The run that begins at the cell, which is the first of a run; *next is the cell behind it. */
 struct heap_run model_run(const struct model *model, size_t cell, size_t *next);

@@ -101,13 +101,32 @@ static void refuses_what_is_no_version(void **state) {
     assert_string_equal(version, "before");
 }
 
+static void what_a_setting_says(void **state) {
+    (void)state;
+#define SAYS(setting) alloc_conf_says(setting, "expandable_segments", "True")
+    assert_true(SAYS("expandable_segments:True"));
+    assert_true(SAYS("max_split_size_mb:512,expandable_segments:True"));
+    assert_true(SAYS("expandable_segments : True , max_split_size_mb:512"));
+    assert_true(SAYS("roundup_power2_divisions:[256:1,512:2,>:4],expandable_segments:True"));
+    assert_false(SAYS(""));
+    assert_false(SAYS("expandable_segments"));
+    assert_false(SAYS("expandable_segments:"));
+    assert_false(SAYS("expandable_segments:False"));
+    assert_false(SAYS("expandable_segments:Tru"));
+    assert_false(SAYS("expandable_segments:True1"));
+    assert_false(SAYS("my_expandable_segments:True"));
+    assert_false(SAYS("expandable_segments_:True"));
+    assert_false(SAYS("backend:expandable_segments"));
+#undef SAYS
+    assert_true(alloc_conf_says("backend: cudaMallocAsync", "backend", "cudaMallocAsync"));
+}
+
 static void nobody_chose(void **state) {
     struct alloc_conf conf;
     (void)state;
     alloc_conf_apply("auto", true, &conf);
     assert_string_equal(conf.value, "expandable_segments:True");
     assert_string_equal(conf.torch, "2.9.1+cu128");
-    assert_true(conf.expandable);
     assert_string_equal(getenv(OLD_NAME), "expandable_segments:True");
     assert_null(getenv(NEW_NAME));
     alloc_conf_apply("auto", true, &conf); /* the program started itself again */
@@ -120,7 +139,6 @@ static void left_alone(const char *why) {
     alloc_conf_apply("auto", true, &conf);
     assert_string_equal(conf.value, "");
     assert_non_null(strstr(conf.why, why));
-    assert_false(conf.expandable);
     assert_null(getenv(OLD_NAME));
     assert_null(getenv(MARK));
 }
@@ -148,7 +166,6 @@ static void the_program_wins(void **state) {
         alloc_conf_apply("auto", true, &conf);
         assert_string_equal(conf.value, "max_split_size_mb:512");
         assert_string_equal(conf.why, "the program's choice");
-        assert_false(conf.expandable);
         assert_null(getenv(names[!i]));
         unsetenv(names[i]);
     }
@@ -178,7 +195,6 @@ static void a_setting_of_ones_own(void **state) {
     alloc_conf_apply("roundup_power2_divisions:4,expandable_segments:True", true, &conf);
     assert_string_equal(getenv(OLD_NAME), "roundup_power2_divisions:4,expandable_segments:True");
     assert_string_equal(conf.why, "VRAMGC_ALLOC_CONF");
-    assert_true(conf.expandable);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -188,6 +204,7 @@ int main(void) {
         TEST(sound_versions),
         TEST(reads_versions),
         TEST(refuses_what_is_no_version),
+        TEST(what_a_setting_says),
         TEST(nobody_chose),
         TEST(left_alone_where_not_known_to_be_sound),
         TEST(the_program_wins),

@@ -181,18 +181,6 @@ static void contains_knows_the_kind_and_the_borders(void **state) {
     assert_int_equal(kind, HEAP_EXPANDABLE);
 }
 
-static void releasable_is_told_by_stream(void **state) {
-    heap_segment_add(*state, BASE, MIB, 1);
-    heap_segment_add(*state, BASE + MIB, 2 * MIB, 1);
-    heap_segment_add(*state, BASE + 4 * MIB, 4 * MIB, 2);
-    heap_range_add(*state, BASE + GIB, 2 * MIB, 0);
-    heap_map(*state, BASE + GIB, 2 * MIB);
-    heap_allocate(*state, BASE + MIB, 512);
-    assert_int_equal(heap_releasable_of_stream(*state, 0), 0);
-    assert_int_equal(heap_releasable_of_stream(*state, 1), MIB);
-    assert_int_equal(heap_releasable_of_stream(*state, 2), 4 * MIB);
-}
-
 static void clear_forgets_everything(void **state) {
     struct heap_figures none = {0};
     heap_segment_add(*state, BASE, SEGMENT, 0);
@@ -209,6 +197,17 @@ static void clear_forgets_everything(void **state) {
 }
 
 /* ---- set aside ---- */
+
+static bool note_stream(const struct heap_run *run, void *stream) {
+    *(uint64_t *)stream = run->stream;
+    return false;
+}
+
+static uint64_t first_stream(const struct heap *heap) {
+    uint64_t stream = 0;
+    heap_walk(heap, note_stream, &stream);
+    return stream;
+}
 
 static void a_segment_aside_is_not_seen_and_comes_back_whole(void **state) {
     struct heap *heap = *state;
@@ -230,7 +229,8 @@ static void a_segment_aside_is_not_seen_and_comes_back_whole(void **state) {
     assert_memory_equal(&before, &after, sizeof before);
     assert_true(heap_free(heap, BASE, NULL));
     assert_true(heap_complete(heap, BASE + MIB));
-    assert_int_equal(heap_releasable_of_stream(heap, 3), SEGMENT);
+    assert_int_equal(figures_of(heap).releasable_bytes, SEGMENT);
+    assert_int_equal(first_stream(heap), 3);
 }
 
 static void restore_is_refused_when_there_is_nothing_or_no_room(void **state) {
@@ -260,7 +260,8 @@ static void of_two_aside_forget_takes_the_older_and_restore_the_newer(void **sta
         assert_true(heap_segment_restore(heap, BASE));
         if (!forget_first)
             heap_segment_forget(heap, BASE);
-        assert_int_equal(heap_releasable_of_stream(heap, 2), 2 * MIB);
+        assert_int_equal(figures_of(heap).releasable_bytes, 2 * MIB);
+        assert_int_equal(first_stream(heap), 2);
         heap_segment_remove(heap, BASE, NULL);
         heap_segment_forget(heap, BASE);
         ASSERT_REFUSED(heap, heap_segment_restore(heap, BASE));
@@ -482,7 +483,6 @@ int main(void) {
         TEST(blocks_that_do_not_fit_are_refused),
         TEST(segments_that_do_not_fit_are_refused),
         TEST(contains_knows_the_kind_and_the_borders),
-        TEST(releasable_is_told_by_stream),
         TEST(clear_forgets_everything),
         TEST(a_segment_aside_is_not_seen_and_comes_back_whole),
         TEST(restore_is_refused_when_there_is_nothing_or_no_room),

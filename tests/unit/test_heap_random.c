@@ -211,9 +211,6 @@ static void compare_look_ups(struct pair *pair) {
     assert_int_equal(heap_contains(pair->heap, address, &kind), index >= 0);
     if (index >= 0)
         assert_int_equal(kind, pair->model->segments[index].kind);
-    uint64_t stream = below(pair, 3);
-    assert_int_equal(heap_releasable_of_stream(pair->heap, stream),
-                     model_releasable_of_stream(pair->model, stream));
 }
 
 static void compare(struct pair *pair) {

@@ -25,7 +25,7 @@ UNIT_soft_oom = src/reclaim/soft_oom.c
 UNIT_python = src/reclaim/python.c src/base/text.c
 UNIT_CUDA_python = y
 UNIT_alloc_conf = src/reclaim/alloc_conf.c src/reclaim/mode.c src/reclaim/torch.c src/base/text.c
-UNIT_mode = src/reclaim/mode.c src/reclaim/torch.c src/base/text.c
+UNIT_mode = src/reclaim/mode.c src/reclaim/alloc_conf.c src/reclaim/torch.c src/base/text.c
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)
