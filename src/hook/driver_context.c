@@ -68,6 +68,33 @@ CUresult cuCtxDestroy_v2(CUcontext c) {
     return result;
 }
 
+#define MAKE(symbol, ...)                                                                          \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
+    if (outermost && result == CUDA_SUCCESS)                                                       \
+        record_stream_made(STREAM(*s));                                                            \
+    hook_leave();                                                                                  \
+    return result
+
+CUresult cuStreamCreate(CUstream *s, unsigned f) {
+    MAKE(cuStreamCreate, s, f);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *s, unsigned f, int priority) {
+    MAKE(cuStreamCreateWithPriority, s, f, priority);
+}
+
+CUresult cuGreenCtxStreamCreate(CUstream *s, CUgreenCtx g, unsigned f, int priority) {
+    real_cuGreenCtxStreamCreate_t real = REAL(cuGreenCtxStreamCreate);
+    hook_enter(ID_cuGreenCtxStreamCreate);
+    CUresult result = real ? real(s, g, f, priority) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS)
+        record_green_stream_made();
+    hook_leave();
+    return result;
+}
+
 CUresult cuStreamDestroy_v2(CUstream s) {
     real_cuStreamDestroy_v2_t real = REAL(cuStreamDestroy_v2);
     bool outermost = hook_enter(ID_cuStreamDestroy_v2);

@@ -36,6 +36,28 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
     return result;
 }
 
+/* Every stream is known from the start: blocks of expandable segments do not name theirs. */
+#define MAKE(symbol, ...)                                                                          \
+    real_##symbol##_t real = RUNTIME(symbol);                                                      \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
+    if (outermost && result == cudaSuccess)                                                        \
+        record_stream_made(STREAM(*s));                                                            \
+    hook_leave();                                                                                  \
+    return result
+
+cudaError_t cudaStreamCreate(cudaStream_t *s) {
+    MAKE(cudaStreamCreate, s);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned f) {
+    MAKE(cudaStreamCreateWithFlags, s, f);
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned f, int priority) {
+    MAKE(cudaStreamCreateWithPriority, s, f, priority);
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
     real_cudaStreamDestroy_t real = RUNTIME(cudaStreamDestroy);
     bool outermost = hook_enter(ID_cudaStreamDestroy);

@@ -8,12 +8,17 @@
 #include "real/real.h"
 
 /* BATCH: pages unmapped between two looks; who needs one of them waits for the others. */
-enum { MAX_STREAMS = 256, MAX_DEVICES = 32, BATCH = 64 };
+enum { MAX_STREAMS = 512, MAX_DEVICES = 32, BATCH = 64 };
 
-/* A stream on which work may use our pages, and the event that tells how far it is. */
+/* A stream on which work may use our pages. Its event, made when it is first needed, tells how far
+ * it is; of one that was destroyed it tells when its last work was over. */
+enum stream_state { STREAM_NONE, STREAM_LIVE, STREAM_GONE };
+
 struct known_stream {
     uint64_t stream;
     CUevent event;
+    uint8_t state;
+    bool pending; /* the settling under way waits for the event */
 };
 
 /* A settling under way: one event recorded on each of so many streams when the table's clock stood
@@ -39,8 +44,9 @@ struct pages {
     uint64_t moved;      /* such ways that have come to their end */
     size_t opening;      /* pages that cannot go because a further device is just let in */
     struct known_stream streams[MAX_STREAMS];
-    size_t stream_count;
-    bool whole_context;   /* more streams than we can follow, or one that has gone: wait for all */
+    size_t stream_count;  /* places taken so far */
+    size_t going;         /* streams that are about to be destroyed: wait for all */
+    bool whole_context;   /* more streams than we can follow: wait for all */
     uint64_t unsure_tick; /* pages idle since then may be used by a stream that we do not know */
     struct pages_figures figures;
     struct settling settling;

@@ -86,6 +86,19 @@ static bool unmap_all(struct pages *pages, const struct part *part) {
     }
 }
 
+/* A flush revokes many parts in a row, and most of the time waits once for all of them. */
+static bool is_settled(struct pages *pages, const struct part *part) {
+    bool settled = true;
+    lock_take(&pages->lock);
+    for (size_t i = part->first; i < part->first + part->count; i++) {
+        const struct page *page = &part->segment->pages[i];
+        settled = settled && (page->state == PAGE_EMPTY ||
+                              (page->idle && page->idle_tick <= pages->table.settled_tick));
+    }
+    lock_give(&pages->lock);
+    return settled;
+}
+
 bool pages_revoke(struct pages *pages, uint64_t address, uint64_t bytes) {
     lock_take(&pages->lock);
     struct part part = find(pages, address, bytes);
@@ -94,7 +107,7 @@ bool pages_revoke(struct pages *pages, uint64_t address, uint64_t bytes) {
     lock_give(&pages->lock);
     if (!revoked)
         return false;
-    if (pages_settle_now(pages) && unmap_all(pages, &part))
+    if ((is_settled(pages, &part) || pages_settle_now(pages)) && unmap_all(pages, &part))
         return true;
     lock_take(&pages->lock);
     page_table_grant(&pages->table, part.segment, part.first, part.count);

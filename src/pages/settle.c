@@ -48,37 +48,79 @@ void pages_forget(struct pages *pages) {
         lock_force_open(&pages->lock);
 }
 
+/* The place of a stream that lives; stream_count: none. The lock is held. */
+static size_t place_of(const struct pages *pages, uint64_t stream) {
+    size_t i = 0;
+    while (i < pages->stream_count &&
+           (pages->streams[i].state != STREAM_LIVE || pages->streams[i].stream != stream))
+        i++;
+    return i;
+}
+
+/* The lock is held. */
+static size_t free_place(const struct pages *pages) {
+    size_t i = 0;
+    while (i < pages->stream_count && pages->streams[i].state != STREAM_NONE)
+        i++;
+    return i;
+}
+
 void pages_know_stream(struct pages *pages, uint64_t stream) {
-    real_cuEventCreate_t create = REAL(cuEventCreate);
-    CUevent event = NULL;
     lock_take(&pages->lock);
-    bool known = pages->whole_context;
-    for (size_t i = 0; i < pages->stream_count; i++)
-        known = known || pages->streams[i].stream == stream;
-    lock_give(&pages->lock);
-    if (known)
-        return;
-    bool usable = stream != PER_THREAD_STREAM && create &&
-                  create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
-    lock_take(&pages->lock);
-    if (usable && pages->stream_count < MAX_STREAMS)
-        pages->streams[pages->stream_count++] = (struct known_stream){stream, event};
-    else
+    bool known = pages->whole_context || place_of(pages, stream) < pages->stream_count;
+    size_t place = known ? 0 : free_place(pages);
+    if (!known && (stream == PER_THREAD_STREAM || place == MAX_STREAMS)) {
         pages->whole_context = true;
+    } else if (!known) {
+        pages->streams[place].stream = stream;
+        pages->streams[place].state = STREAM_LIVE;
+        pages->streams[place].pending = false;
+        pages->stream_count += place == pages->stream_count;
+    }
     lock_give(&pages->lock);
 }
 
-/* Its work may still run: from now on only the whole context tells. Who is asking it just now must
- * come to an end before it goes. */
-void pages_stream_gone(struct pages *pages, uint64_t stream) {
-    bool known = false;
+static struct known_stream stream_at(struct pages *pages, size_t i) {
     lock_take(&pages->lock);
-    for (size_t i = 0; i < pages->stream_count; i++)
-        known = known || pages->streams[i].stream == stream;
-    pages->whole_context = pages->whole_context || known;
+    struct known_stream known = pages->streams[i];
     lock_give(&pages->lock);
-    while (known && atomic_load(&asking) > 0)
+    return known;
+}
+
+/* Behind all work of the stream so far. */
+static bool record(struct pages *pages, size_t i) {
+    struct known_stream known = stream_at(pages, i);
+    if (!known.event) {
+        if (REAL(cuEventCreate)(&known.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+            return false;
+        lock_take(&pages->lock);
+        pages->streams[i].event = known.event;
+        lock_give(&pages->lock);
+    }
+    return REAL(cuEventRecord)(known.event, (CUstream)(uintptr_t)known.stream) == CUDA_SUCCESS;
+}
+
+/* Whoever is asking the stream just now must come to an end before it goes. Its work may still run:
+ * an event of ours tells when that is over; where none can be recorded, only the whole context does
+ * from now on. */
+void pages_stream_gone(struct pages *pages, uint64_t stream) {
+    lock_take(&pages->lock);
+    size_t place = place_of(pages, stream);
+    bool known = place < pages->stream_count;
+    pages->going += known;
+    lock_give(&pages->lock);
+    if (!known)
+        return;
+    while (atomic_load(&asking) > 0)
         sched_yield();
+    struct question question = begin_asking(pages);
+    bool recorded = question.possible && record(pages, place);
+    end_asking(pages, &question);
+    lock_take(&pages->lock);
+    pages->streams[place].state = recorded ? STREAM_GONE : STREAM_NONE;
+    pages->whole_context = pages->whole_context || !recorded;
+    pages->going--;
+    lock_give(&pages->lock);
 }
 
 uint64_t pages_tick(struct pages *pages) {
@@ -104,14 +146,18 @@ static void settled(struct pages *pages, uint64_t tick) {
 
 /* Events on the streams we know do not tell. The lock must be held. */
 static bool needs_whole_context(const struct pages *pages) {
-    return pages->whole_context || pages->unsure_tick > pages->table.settled_tick;
+    return pages->whole_context || pages->going || pages->unsure_tick > pages->table.settled_tick;
 }
 
 static bool wait_for_streams(struct pages *pages, size_t count) {
     bool over = true;
-    for (size_t i = 0; over && i < count; i++)
-        over = REAL(cuStreamSynchronize)((CUstream)(uintptr_t)pages->streams[i].stream) ==
-               CUDA_SUCCESS;
+    for (size_t i = 0; over && i < count; i++) {
+        struct known_stream known = stream_at(pages, i);
+        if (known.state == STREAM_LIVE)
+            over = REAL(cuStreamSynchronize)((CUstream)(uintptr_t)known.stream) == CUDA_SUCCESS;
+        else if (known.state == STREAM_GONE)
+            over = REAL(cuEventSynchronize)(known.event) == CUDA_SUCCESS;
+    }
     return over;
 }
 
@@ -131,7 +177,21 @@ bool pages_settle_now(struct pages *pages) {
     return over;
 }
 
-/* Records one event on each known stream. False: events do not tell. */
+/* Most streams have nothing to do; only behind the work of the others an event is recorded. False:
+ * it cannot be found out. */
+static bool begin_one(struct pages *pages, size_t i) {
+    struct known_stream known = stream_at(pages, i);
+    CUresult result = known.state == STREAM_LIVE
+                          ? REAL(cuStreamQuery)((CUstream)(uintptr_t)known.stream)
+                          : CUDA_SUCCESS;
+    bool busy = result == CUDA_ERROR_NOT_READY;
+    lock_take(&pages->lock);
+    pages->streams[i].pending = busy || known.state == STREAM_GONE;
+    lock_give(&pages->lock);
+    return busy ? record(pages, i) : result == CUDA_SUCCESS;
+}
+
+/* False: events do not tell. */
 static bool begin(struct pages *pages) {
     struct settling *settling = &pages->settling;
     lock_take(&pages->lock);
@@ -140,17 +200,28 @@ static bool begin(struct pages *pages) {
     bool possible = !needs_whole_context(pages);
     lock_give(&pages->lock);
     for (size_t i = 0; possible && i < settling->streams; i++)
-        possible =
-            REAL(cuEventRecord)(pages->streams[i].event,
-                                (CUstream)(uintptr_t)pages->streams[i].stream) == CUDA_SUCCESS;
+        possible = begin_one(pages, i);
     settling->pending = possible;
     return possible;
 }
 
-static bool all_passed(const struct pages *pages) {
-    for (size_t i = 0; i < pages->settling.streams; i++)
-        if (REAL(cuEventQuery)(pages->streams[i].event) != CUDA_SUCCESS)
+/* What a stream that is gone had to do is over: its place is free. */
+static void passed(struct pages *pages, size_t i) {
+    lock_take(&pages->lock);
+    pages->streams[i].pending = false;
+    if (pages->streams[i].state == STREAM_GONE)
+        pages->streams[i].state = STREAM_NONE;
+    lock_give(&pages->lock);
+}
+
+static bool all_passed(struct pages *pages) {
+    for (size_t i = 0; i < pages->settling.streams; i++) {
+        struct known_stream known = stream_at(pages, i);
+        if (known.pending && REAL(cuEventQuery)(known.event) != CUDA_SUCCESS)
             return false;
+        if (known.pending)
+            passed(pages, i);
+    }
     return true;
 }
 

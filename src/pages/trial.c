@@ -43,7 +43,8 @@ static bool all_there(void) {
     return REAL(cuMemAddressReserve) && REAL(cuMemAddressFree) && REAL(cuMemCreate) &&
            REAL(cuMemRelease) && REAL(cuMemMap) && REAL(cuMemUnmap) && REAL(cuMemSetAccess) &&
            REAL(cuMemcpyHtoD_v2) && REAL(cuMemcpyDtoH_v2) && REAL(cuStreamSynchronize) &&
-           REAL(cuEventQuery) && REAL(cuMemGetInfo_v2);
+           REAL(cuStreamQuery) && REAL(cuEventCreate) && REAL(cuEventRecord) &&
+           REAL(cuEventQuery) && REAL(cuEventSynchronize) && REAL(cuMemGetInfo_v2);
 }
 
 bool pages_trial(unsigned device) {

@@ -9,8 +9,6 @@
 /* Further functions that the fragments need; the first argument is the library. */
 #define FURTHER_RUNTIME(X)                                                                         \
     X(CUDART, cudaError_t, cudaSetDevice, (int d), (d))                                            \
-    X(CUDART, cudaError_t, cudaStreamCreate, (cudaStream_t * s), (s))                              \
-    X(CUDART, cudaError_t, cudaStreamDestroy, (cudaStream_t s), (s))                               \
     X(CUDART, cudaError_t, cudaStreamSynchronize, (cudaStream_t s), (s))                           \
     X(CUDART, cudaError_t, cudaEventCreate, (cudaEvent_t * e), (e))                                \
     X(CUDART, cudaError_t, cudaEventDestroy, (cudaEvent_t e), (e))                                 \
@@ -20,15 +18,9 @@
     X(CUDA, CUresult, cuCtxSetCurrent, (CUcontext c), (c))                                         \
     X(CUDA, CUresult, cuCtxGetCurrent, (CUcontext * c), (c))                                       \
     X(CUDA, CUresult, cuCtxPushCurrent_v2, (CUcontext c), (c))                                     \
-    X(CUDA, CUresult, cuStreamCreate, (CUstream * s, unsigned f), (s, f))                          \
-    X(CUDA, CUresult, cuStreamDestroy_v2, (CUstream s), (s))                                       \
     X(CUDA, CUresult, cuStreamSynchronize, (CUstream s), (s))                                      \
     X(CUDA, CUresult, cuGraphDestroy, (CUgraph g), (g))                                            \
     X(CUDA, CUresult, cuMemPoolCreate, (CUmemoryPool * q, const CUmemPoolProps *p), (q, p))        \
-    X(CUDA, CUresult, cuMemExportToShareableHandle,                                                \
-      (void *os, CUmemGenericAllocationHandle h, CUmemAllocationHandleType t,                      \
-       unsigned long long f),                                                                      \
-      (os, h, t, f))                                                                               \
     X(CUDA, CUresult, cuIpcGetMemHandle, (CUipcMemHandle * h, CUdeviceptr p), (h, p))              \
     X(CUDA, CUresult, cuArrayDestroy, (CUarray a), (a))
 

@@ -257,12 +257,22 @@ static void unmap_many(void) {
     UNCHANGED();
 }
 
+/* What may be asked of a handle, and a multicast object that there is none of. */
+static void questions(void) {
+    CUmemAllocationProp properties;
+    CUmemGenericAllocationHandle made = create(PAGE_BYTES);
+    OK(CALL(cuMemGetAllocationPropertiesFromHandle)(&properties, made));
+    CHECK(properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CHECK(CALL(cuMulticastBindMem)(0, 0, made, 0, PAGE_BYTES, 0) != CUDA_SUCCESS);
+    OK(CALL(cuMemRelease)(made));
+}
+
 /* A driver may name memory of this process by the handle that it has already: one more reference.
  * Physical memory of another owner is learnt when it is mapped, and is not held by this process. */
 static void imported(void) {
     int fd = -1;
     CUmemGenericAllocationHandle handle = create(2 * PAGE_BYTES), other = 0;
-    if (MORE(cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    if (CALL(cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                            0) != CUDA_SUCCESS) {
         CALL(cuMemImportFromShareableHandle)
         (&other, (void *)(intptr_t)-1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -309,7 +319,7 @@ static void capture(CUresult (*begin)(CUstream, CUstreamCaptureMode),
     CUgraph graph = NULL;
     CUdeviceptr p = 0;
     const struct vramgc_file *file = check_file();
-    OK(MORE(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+    OK(CALL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
     watch(0);
     OK(begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     CHECK(file && file->capturing == 1);
@@ -323,7 +333,16 @@ static void capture(CUresult (*begin)(CUstream, CUstreamCaptureMode),
     OK(MORE(cuGraphDestroy)(graph));
     CHECK(begin((CUstream)(uintptr_t)0x12345670, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS);
     CHECK(file && file->capturing == 0);
-    OK(MORE(cuStreamDestroy_v2)(stream));
+    OK(CALL(cuStreamDestroy_v2)(stream));
+}
+
+static void streams(void) {
+    CUstream stream = NULL;
+    watch(0);
+    OK(CALL(cuStreamCreateWithPriority)(&stream, CU_STREAM_NON_BLOCKING, 0));
+    OK(CALL(cuStreamDestroy_v2)(stream));
+    CALL(cuGreenCtxStreamCreate)(&stream, NULL, CU_STREAM_NON_BLOCKING, 0);
+    UNCHANGED();
 }
 
 static void unaccounted(void) {
@@ -441,10 +460,12 @@ void driver_fragments(void) {
     release_before_unmap();
     retain();
     unmap_many();
+    questions();
     imported();
     shared();
     capture(CALL(cuStreamBeginCapture_v2), CALL(cuStreamEndCapture));
     capture(CALL(cuStreamBeginCapture_v2_ptsz), CALL(cuStreamEndCapture_ptsz));
+    streams();
     unaccounted();
     context();
     context_with_memory();

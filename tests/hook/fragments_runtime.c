@@ -169,14 +169,14 @@ static void memory_info(void) {
 static void events(void) {
     cudaEvent_t event = NULL;
     cudaStream_t stream = NULL;
-    OK(MORE(cudaStreamCreate)(&stream));
+    OK(CALL(cudaStreamCreate)(&stream));
     OK(MORE(cudaEventCreate)(&event));
     OK(CALL(cudaEventRecord)(event, stream));
     OK(CALL(cudaEventRecordWithFlags)(event, stream, 0));
     OK(CALL(cudaEventSynchronize)(event));
     OK(CALL(cudaEventQuery)(event));
     OK(MORE(cudaEventDestroy)(event));
-    OK(MORE(cudaStreamDestroy)(stream));
+    OK(CALL(cudaStreamDestroy)(stream));
 }
 
 static void capture(void) {
@@ -185,7 +185,7 @@ static void capture(void) {
     void *p = NULL;
     const struct vramgc_file *file = check_file();
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    OK(MORE(cudaStreamCreate)(&stream));
+    OK(CALL(cudaStreamCreate)(&stream));
     watch(0);
     OK(CALL(cudaStreamBeginCapture)(stream, cudaStreamCaptureModeThreadLocal));
     CHECK(file && file->capturing == 1);
@@ -206,14 +206,25 @@ static void capture(void) {
     UNCHANGED();
 }
 
+/* A stream takes no memory that counts. */
+static void streams(void) {
+    cudaStream_t stream = NULL;
+    watch(0);
+    OK(CALL(cudaStreamCreateWithFlags)(&stream, cudaStreamNonBlocking));
+    OK(CALL(cudaStreamDestroy)(stream));
+    OK(CALL(cudaStreamCreateWithPriority)(&stream, cudaStreamNonBlocking, -1));
+    OK(CALL(cudaStreamDestroy)(stream));
+    UNCHANGED();
+}
+
 /* A capture concerns its own stream: what happens to another one is as ever. */
 static void two_streams(void) {
     cudaStream_t captured = NULL, other = NULL;
     cudaGraph_t graph = NULL;
     void *p = NULL;
     const struct vramgc_file *file = check_file();
-    OK(MORE(cudaStreamCreate)(&captured));
-    OK(MORE(cudaStreamCreate)(&other));
+    OK(CALL(cudaStreamCreate)(&captured));
+    OK(CALL(cudaStreamCreate)(&other));
     OK(CALL(cudaStreamBeginCapture)(captured, cudaStreamCaptureModeRelaxed));
     CHECK(CALL(cudaStreamBeginCapture)(captured, cudaStreamCaptureModeRelaxed) != cudaSuccess);
     CHECK(file && file->capturing == 1);
@@ -303,6 +314,7 @@ void runtime_fragments(void) {
     memory_info();
     events();
     capture();
+    streams();
     two_streams();
     entry_points();
     unaccounted();

@@ -64,6 +64,8 @@ static struct query query_of(const char *symbol) {
         query.version = 10000; /* later ones have other forms */
     if (strcmp(symbol, "cuGetProcAddress") == 0)
         query.version = 11030;
+    if (strcmp(symbol, "cuGreenCtxStreamCreate") == 0)
+        query.version = 12050; /* not there before */
     return query;
 }
 

@@ -117,7 +117,17 @@ threads_caught() {
 @test "a page goes while a further device is let in to it" { threads_caught grants opening pages/table.c ' || page->opening)' ')'; }
 
 @test "a stream that has gone is still asked" {
-    caught python 'streams are destroyed' gone pages/settle.c 'pages->whole_context = pages->whole_context || known;' ';'
+    threads_caught streams gone pages/settle.c 'pages->whole_context || pages->going || ' 'pages->whole_context || '
+}
+
+@test "a stream that is being asked goes" {
+    threads_caught streams going pages/settle.c '    while (atomic_load(&asking) > 0)
+        sched_yield();
+    struct question' '    struct question'
+}
+
+@test "the last work of a stream that has gone is not waited for" {
+    caught python 'streams are destroyed' last-work pages/settle.c 'recorded ? STREAM_GONE : STREAM_NONE;' 'STREAM_NONE;'
 }
 
 @test "blocks freed during a capture count as done with" {

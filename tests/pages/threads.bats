@@ -5,6 +5,6 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || exit; }
 
 threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${SECONDS_EACH:-3}" "$2"; }
 
-@test "threads, plain" { threads plain blocks && threads plain frugal && threads plain captures && threads plain grants; }
-@test "threads, ThreadSanitizer" { threads tsan blocks && threads tsan frugal && threads tsan captures && threads tsan grants; }
-@test "threads, AddressSanitizer and UBSan" { threads asan blocks && threads asan frugal && threads asan captures && threads asan grants; }
+@test "threads, plain" { threads plain blocks && threads plain frugal && threads plain captures && threads plain grants && threads plain streams; }
+@test "threads, ThreadSanitizer" { threads tsan blocks && threads tsan frugal && threads tsan captures && threads tsan grants && threads tsan streams; }
+@test "threads, AddressSanitizer and UBSan" { threads asan blocks && threads asan frugal && threads asan captures && threads asan grants && threads asan streams; }

@@ -1,7 +1,7 @@
 /* threads.c: the page engine under many threads, on a small driver of its own that checks each call
  * and is slow where it hurts: while a page is on its way, and between two calls that belong
  * together. The device has the pages that the threads need at most and two more: a block that is
- * refused is an error. usage: threads SECONDS [blocks | frugal | captures | grants] */
+ * refused is an error. usage: threads SECONDS [blocks | frugal | captures | grants | streams] */
 #include "pages/internal.h"
 
 #include <pthread.h>
@@ -17,6 +17,8 @@ enum {
     SEGMENTS = 12,
     CAPACITY = WORKERS * SEGMENT_PAGES + 2, /* two for what is just being mapped and unmapped */
     PLACES = 4096,
+    STREAMS = 8, /* which come and go */
+    FIRST_STREAM = 1000,
     HANDLES = 1 << 20
 };
 
@@ -36,7 +38,8 @@ static struct {
     atomic_bool capturing;
     atomic_uint asked_during_capture;
     atomic_bool stop;
-    atomic_size_t devices; /* that have been let in */
+    atomic_size_t devices;     /* that have been let in */
+    atomic_bool dead[STREAMS]; /* the driver has destroyed it */
     struct pages *pages;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_handle = 1};
 
@@ -204,19 +207,32 @@ static CUresult ask(void) {
     return CUDA_SUCCESS;
 }
 
+/* A stream that was destroyed is never asked: a card's driver would crash. */
+static CUresult ask_stream(CUstream stream) {
+    size_t i = (size_t)(uintptr_t)stream - FIRST_STREAM;
+    MUST(i >= STREAMS || !atomic_load(&self.dead[i]));
+    CUresult result = ask();
+    MUST(i >= STREAMS || !atomic_load(&self.dead[i]));
+    return result;
+}
+
 static CUresult fake_synchronize(CUstream stream) {
-    (void)stream;
-    return ask();
+    return ask_stream(stream);
+}
+
+/* Every other time it has work to do. */
+static CUresult fake_stream_query(CUstream stream) {
+    CUresult result = ask_stream(stream);
+    return below(2) ? result : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult fake_record(CUevent event, CUstream stream) {
-    (void)event;
-    (void)stream;
-    return ask();
+    MUST(event != NULL);
+    return ask_stream(stream);
 }
 
 static CUresult fake_query(CUevent event) {
-    (void)event;
+    MUST(event != NULL);
     return ask();
 }
 
@@ -262,6 +278,8 @@ static void install(void) {
         {ID_cuMemcpyHtoD_v2, (void *)fake_write},
         {ID_cuMemcpyDtoH_v2, (void *)fake_read},
         {ID_cuStreamSynchronize, (void *)fake_synchronize},
+        {ID_cuStreamQuery, (void *)fake_stream_query},
+        {ID_cuEventSynchronize, (void *)fake_query},
         {ID_cuCtxSynchronize, (void *)fake_synchronize_all},
         {ID_cuEventCreate, (void *)fake_event},
         {ID_cuEventRecord, (void *)fake_record},
@@ -292,9 +310,10 @@ static void work_on(uint64_t address, size_t count) {
 /* One allocator each, on its own segments, but memory for one of them at a time. */
 static void *worker(void *argument) {
     uint64_t segments[SEGMENTS / WORKERS];
+    uint64_t stream = 100 + (uint64_t)(uintptr_t)argument;
     seed = (unsigned)(uintptr_t)argument;
     for (size_t i = 0; i < ARRAY_LENGTH(segments); i++)
-        MUST((segments[i] = pages_segment(self.pages, SEGMENT_PAGES * PAGE_BYTES, seed)) != 0);
+        MUST((segments[i] = pages_segment(self.pages, SEGMENT_PAGES * PAGE_BYTES, stream)) != 0);
     while (!atomic_load(&self.stop)) {
         uint64_t *segment = &segments[below((unsigned)ARRAY_LENGTH(segments))];
         size_t first = below(SEGMENT_PAGES), count = 1 + below(SEGMENT_PAGES - (unsigned)first);
@@ -305,7 +324,7 @@ static void *worker(void *argument) {
         if (below(50))
             continue;
         MUST(pages_end(self.pages, *segment));
-        *segment = pages_segment(self.pages, SEGMENT_PAGES * PAGE_BYTES, seed);
+        *segment = pages_segment(self.pages, SEGMENT_PAGES * PAGE_BYTES, stream);
         MUST(*segment);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(segments); i++)
@@ -338,7 +357,7 @@ static void *granter(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
     fake_reserve(&range, 2 * GRANTS * grant_bytes, 0, 0, 0);
     MUST(pages_range(self.pages, range, 2 * GRANTS * grant_bytes, below(2)));
-    pages_know_stream(self.pages, seed);
+    pages_know_stream(self.pages, 100 + (uint64_t)(uintptr_t)argument);
     while (!atomic_load(&self.stop)) {
         unsigned first = below(GRANTS), count = 1 + below(GRANTS);
         uint64_t address = range + first * grant_bytes, bytes = count * grant_bytes;
@@ -379,6 +398,22 @@ static void *opener(void *argument) {
     return giver(argument);
 }
 
+/* Streams come and go. */
+static void *streamer(void *argument) {
+    seed = (unsigned)(uintptr_t)argument;
+    while (!atomic_load(&self.stop)) {
+        unsigned i = below(STREAMS);
+        if (atomic_exchange(&self.dead[i], false)) {
+            pages_know_stream(self.pages, FIRST_STREAM + i);
+        } else {
+            pages_stream_gone(self.pages, FIRST_STREAM + i);
+            atomic_store(&self.dead[i], true);
+        }
+        dawdle();
+    }
+    return NULL;
+}
+
 static bool is_capturing(void) {
     return atomic_load(&self.capturing);
 }
@@ -400,8 +435,9 @@ static void *capturer(void *argument) {
 
 /* Memory is not short here: while something is captured nobody could wait for the GPU. */
 static void *small_worker(void *argument) {
+    uint64_t stream = 100 + (uint64_t)(uintptr_t)argument;
     seed = (unsigned)(uintptr_t)argument;
-    uint64_t segment = pages_segment(self.pages, 4 * PAGE_BYTES, seed);
+    uint64_t segment = pages_segment(self.pages, 4 * PAGE_BYTES, stream);
     while (!atomic_load(&self.stop)) {
         MUST(pages_use(self.pages, segment, 4 * PAGE_BYTES, false));
         work_on(segment, 4);
@@ -445,13 +481,15 @@ int main(int count, char **arguments) {
     install();
     self.pages = pages_open(0, is_capturing, !strcmp(name, "frugal"));
     MUST(self.pages);
+    bool streams = !strcmp(name, "streams");
     run(seconds,
         captures ? small_worker
         : grants ? granter
                  : worker,
-        captures ? capturer
-        : grants ? opener
-                 : giver);
+        captures  ? capturer
+        : grants  ? opener
+        : streams ? streamer
+                  : giver);
     check_end();
     return 0;
 }

@@ -1,0 +1,18 @@
+/* streams.h: which streams exist, for those who must wait for all of them. */
+#ifndef STREAMS_H
+#define STREAMS_H
+
+#include "record/device.h"
+
+/* The device's page engine hears of every stream of the context from now on, and of the default
+ * stream. The context is current; no lock is held. */
+void streams_follow(struct device *device, CUcontext context);
+
+/* A stream is about to be destroyed. */
+void streams_gone(uint64_t stream);
+
+/* Those of the device are gone; and for a forked child. */
+void streams_reset(unsigned device);
+void streams_unlock(void);
+
+#endif
