@@ -1,7 +1,10 @@
 /* driver_vmm.c: wrappers of the driver's virtual memory management, by which PyTorch's expandable
  * segments live. PyTorch gets these pointers by name from the runtime or from dlsym, once, so they
- * must be wrapped when they are handed out. */
+ * must be wrapped when they are handed out. In mode compact PyTorch's allocator gets virtual
+ * handles (record/paged_vmm.h) in the place of physical memory; none of them may reach the driver,
+ * whoever brings it. */
 #include "hook/hook.h"
+#include "record/paged_vmm.h"
 
 CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr hint,
                              unsigned long long f) {
@@ -9,6 +12,10 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter(ID_cuMemAddressReserve);
     CUresult result = real ? real(p, n, align, hint, f) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS && allocator && !virtual_reserved(*p, n)) {
+        REAL(cuMemAddressFree)(*p, n);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (outermost && result == CUDA_SUCCESS)
         record_reserved(*p, n, allocator);
     hook_leave();
@@ -23,7 +30,12 @@ CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
         record_take(p, &taken);
         range = record_range_take(p);
     }
-    CUresult result = real ? real(p, n) : MISSING_CUDA;
+    enum virtual_free freed = virtual_address_free(p, n);
+    CUresult result = freed == VIRTUAL_FREE_IN_USE ? CUDA_ERROR_INVALID_VALUE
+                      : real                       ? real(p, n)
+                                                   : MISSING_CUDA;
+    if (freed == VIRTUAL_FREE_ENDED && result != CUDA_SUCCESS)
+        virtual_reserved(p, n);
     if (outermost && result == CUDA_SUCCESS) {
         record_gone(&taken);
         record_range_gone(&range);
@@ -40,8 +52,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     real_cuMemCreate_t real = REAL(cuMemCreate);
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter(ID_cuMemCreate);
-    CUresult result = real ? real(h, n, d, f) : MISSING_CUDA;
-    if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY && record_rescue(n))
+    bool served = outermost && allocator && h && !f && virtual_serves(n, d);
+    CUresult result = served ? virtual_create(h, n, d) : real ? real(h, n, d, f) : MISSING_CUDA;
+    if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && record_rescue(n))
         result = real(h, n, d, f);
     if (outermost && result == CUDA_SUCCESS)
         record_created(*h, n, d, allocator);
@@ -61,7 +74,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
     struct record_taken taken = {0};
     if (outermost)
         taken = record_release_begin(h);
-    CUresult result = real ? real(h) : MISSING_CUDA;
+    CUresult result = virtual_is(h) ? virtual_release(h) : real ? real(h) : MISSING_CUDA;
     if (outermost && result != CUDA_SUCCESS)
         record_release_failed(&taken);
     else if (outermost)
@@ -73,7 +86,9 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
     real_cuMemRetainAllocationHandle_t real = REAL(cuMemRetainAllocationHandle);
     bool outermost = hook_enter(ID_cuMemRetainAllocationHandle);
-    CUresult result = real ? real(h, p) : MISSING_CUDA;
+    CUresult result = MISSING_CUDA;
+    if (!virtual_retain(h, (uint64_t)(uintptr_t)p, &result) && real)
+        result = real(h, p);
     if (outermost && result == CUDA_SUCCESS)
         record_retained(*h, (uint64_t)(uintptr_t)p);
     hook_leave();
@@ -95,7 +110,9 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocation
                   unsigned long long f) {
     real_cuMemMap_t real = REAL(cuMemMap);
     bool outermost = hook_enter(ID_cuMemMap);
-    CUresult result = real ? real(p, n, offset, h, f) : MISSING_CUDA;
+    CUresult result = virtual_is(h) ? virtual_map(p, n, offset, h, f)
+                      : real        ? real(p, n, offset, h, f)
+                                    : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS)
         record_mapped(p, n, h);
     hook_leave();
@@ -108,7 +125,9 @@ CUresult cuMemUnmap(CUdeviceptr p, size_t n) {
     struct record_unmapping unmapping = {0};
     if (outermost)
         unmapping = record_unmap_begin(p, n);
-    CUresult result = real ? real(p, n) : MISSING_CUDA;
+    CUresult result = MISSING_CUDA;
+    if (!virtual_unmap(p, n, &result) && real)
+        result = real(p, n);
     if (outermost && result == CUDA_SUCCESS)
         record_unmap_done(&unmapping);
     else if (outermost)
@@ -120,9 +139,42 @@ CUresult cuMemUnmap(CUdeviceptr p, size_t n) {
 CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_t count) {
     real_cuMemSetAccess_t real = REAL(cuMemSetAccess);
     bool outermost = hook_enter(ID_cuMemSetAccess);
-    CUresult result = real ? real(p, n, d, count) : MISSING_CUDA;
+    CUresult result = MISSING_CUDA;
+    if (!virtual_set_access(p, n, d, count, &result) && real)
+        result = real(p, n, d, count);
     if (outermost && result == CUDA_SUCCESS)
         record_driver_call();
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemExportToShareableHandle(void *os, CUmemGenericAllocationHandle h,
+                                      CUmemAllocationHandleType t, unsigned long long f) {
+    real_cuMemExportToShareableHandle_t real = REAL(cuMemExportToShareableHandle);
+    hook_enter(ID_cuMemExportToShareableHandle);
+    CUresult result = virtual_is(h) ? virtual_export() : real ? real(os, h, t, f) : MISSING_CUDA;
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *d,
+                                                CUmemGenericAllocationHandle h) {
+    real_cuMemGetAllocationPropertiesFromHandle_t real =
+        REAL(cuMemGetAllocationPropertiesFromHandle);
+    hook_enter(ID_cuMemGetAllocationPropertiesFromHandle);
+    CUresult result = virtual_is(h) ? virtual_properties(d, h) : real ? real(d, h) : MISSING_CUDA;
+    hook_leave();
+    return result;
+}
+
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle m, size_t at,
+                            CUmemGenericAllocationHandle h, size_t offset, size_t n,
+                            unsigned long long f) {
+    real_cuMulticastBindMem_t real = REAL(cuMulticastBindMem);
+    hook_enter(ID_cuMulticastBindMem);
+    CUresult result = virtual_is(h) ? virtual_export()
+                      : real        ? real(m, at, h, offset, n, f)
+                                    : MISSING_CUDA;
     hook_leave();
     return result;
 }

@@ -7,6 +7,7 @@
 #include "pages/pages.h"
 #include "real/errors.h"
 #include "record/paged_async.h"
+#include "record/streams.h"
 
 #include <stdlib.h>
 
@@ -186,6 +187,7 @@ uint64_t record_free_as_seen(uint64_t free_bytes) {
 
 void record_stream_gone(uint64_t stream) {
     paged_async_stream_gone(stream);
+    streams_gone(stream);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = record_is_on() ? device_if_ready(i) : NULL;
         struct pages *pages = device ? paged_engine(device) : NULL;

@@ -12,7 +12,7 @@ static inline struct pages *paged_engine(struct device *device) {
 }
 
 /* Opens it if that has not been tried yet, in a thread whose context is the device's. NULL: mode
- * compact is not wanted, or the device cannot do it. */
+ * compact is not wanted, or the device cannot do it. Nothing is captured: the trial writes. */
 struct pages *paged_open(struct device *device);
 
 /* A block is handed out: false, it cannot have memory. The device's lock is not held. */

@@ -139,6 +139,10 @@ bool record_rescue(uint64_t bytes);
 /* The free bytes that cudaMemGetInfo is to tell. */
 uint64_t record_free_as_seen(uint64_t free_bytes);
 
+/* A stream was made in the current context, or in a green one that cannot be followed; and one is
+ * about to be destroyed. */
+void record_stream_made(uint64_t stream);
+void record_green_stream_made(void);
 void record_stream_gone(uint64_t stream);
 
 /* Virtual memory management. allocator: as above. */
@@ -192,6 +196,7 @@ void record_reset(unsigned device);
 /* The primary context of a device: which it is; our own thread stops using it, which returns
  * whether it did; it uses it again; it was released for the last time. */
 void record_primary_context(unsigned device, CUcontext context);
+CUcontext record_primary(unsigned device); /* NULL: not known */
 bool record_primary_leave(unsigned device);
 void record_primary_stays(unsigned device);
 void record_primary_gone(unsigned device);

@@ -8,8 +8,10 @@
 #include "reclaim/python.h"
 #include "record/device.h"
 #include "record/paged.h"
+#include "record/paged_vmm.h"
 #include "record/record.h"
 #include "record/stacks.h"
+#include "record/streams.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -188,6 +190,8 @@ static void forked_child(void) {
     paged_forget();
     memory_unlock();
     vmm_unlock();
+    virtual_unlock();
+    streams_unlock();
     blocks_unlock();
     mode_unlock();
     capture_unlock();
@@ -280,6 +284,8 @@ void record_reset(unsigned index) {
         return;
     memory_reset(index);
     vmm_reset(index);
+    virtual_reset(index);
+    streams_reset(index);
     blocks_reset(index);
     capture_reset(index);
     lock_take(&device->lock);

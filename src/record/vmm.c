@@ -4,10 +4,11 @@
 #include "base/lock.h"
 #include "record/device.h"
 #include "record/ledger.h"
+#include "record/paged_vmm.h"
 #include "record/record.h"
 #include "record/stacks.h"
 
-enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2 };
+enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2, FLAG_VIRTUAL = 4 };
 
 /* Handles released while still mapped get a key of our own: the driver may give the number out
  * again. Real handles and addresses do not have this bit. */
@@ -24,7 +25,7 @@ static struct {
 
 static void count(const struct ledger_entry *physical, bool more) {
     struct device *device = device_if_ready(physical->device);
-    if (!device)
+    if (!device || physical->flags & FLAG_VIRTUAL)
         return;
     struct vramgc_device_stats *stats = &device->out->stats;
     void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_add : gauge_subtract;
@@ -155,7 +156,10 @@ void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *
         record_granted(bytes);
     }
     stacks_note(bytes);
-    add_handle(handle, bytes, device_index(device), allocator ? FLAG_ALLOCATOR : 0);
+    add_handle(handle, bytes, device_index(device),
+               virtual_is(handle) ? FLAG_ALLOCATOR | FLAG_VIRTUAL
+               : allocator        ? FLAG_ALLOCATOR
+                                  : 0);
     if (allocator)
         kick_if_over_threshold(device);
 }

@@ -84,16 +84,6 @@ small=(--mem 768MiB)
         free b; free a; synchronize; await 2000 vramgc.held_bytes == 0; device 1; await 2000 vramgc.held_bytes == 0' "${small[@]}" --devices 2
 }
 
-@test "expandable segments: the engine is idle, nothing breaks" {
-    for version in $versions; do
-        PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True drive "$version" \
-            'alloc a 300MiB; fill a 1; verify a 1; free a; alloc b 400MiB; fill b 2; verify b 2; reclaim; sleep 100; verify b 2' "${small[@]}"
-        [ "$status" = 0 ]
-        [[ $errors != *simgpu* && $errors != *vramgc* ]]
-        [ "$(fact page_maps)" = 0 ]
-    done
-}
-
 @test "cudaMallocAsync: the engine is idle, the pool is trimmed as ever" {
     for version in $versions; do
         PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync drive "$version" \

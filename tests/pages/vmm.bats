@@ -1,0 +1,142 @@
+#!/usr/bin/env bats
+# PyTorch's expandable segments through the page engine: the allocator maps virtual handles, physical pages come with its blocks.
+load common
+
+expandable() {
+    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+}
+
+# passes as in common.bash, but PyTorch says something of its own of each refusal, and of the machine.
+passes() {
+    local version
+    expandable
+    for version in $versions; do
+        drive "$version" "$@"
+        [ "$status" = 0 ] || return 1
+        errors=$(grep -vE 'mapping failed with OOM on device|nvmlDeviceGetGpuFabricInfoV failed|PYTORCH_CUDA_ALLOC_CONF is deprecated' <<<"$errors" || true)
+        [ -z "$errors" ] || return 1
+        [ "$(fact internal_errors)" = 0 ] && [ "$(fact unmatched_blocks)" = 0 ] || return 1
+    done
+}
+
+# 768 MiB, of which the context takes 256.
+small=(--mem 768MiB)
+
+@test "idle pages serve a block of another stream's segment: nothing is refused, nothing is flushed" {
+    passes 'alloc a 300MiB; fill a 1; alloc b 150MiB stream=1; fill b 2 stream=1; free a; alloc c 350MiB stream=2; fill c 3 stream=2;
+        stream 1; verify b 2; stream 2; verify c 3; expect num_ooms == 0; expect num_alloc_retries == 0;
+        expect vramgc.held_bytes <= 512MiB' "${small[@]}"
+    [ "$(fact page_unmaps)" -gt 0 ]
+}
+
+@test "held is what is physical: 20 MiB that PyTorch maps for 3 cost 4" {
+    passes 'alloc a 3MiB; fill a 1; expect vramgc.held_bytes == 4MiB; expect vramgc.reserved_bytes == 20MiB;
+        free a; synchronize; reclaim; await 2000 vramgc.held_bytes == 0; expect vramgc.reserved_bytes == 20MiB;
+        alloc a 3MiB; fill a 2; verify a 2; expect vramgc.held_bytes == 4MiB; free a; empty_cache; expect vramgc.reserved_bytes == 0'
+}
+
+@test "PyTorch runs out at cuMemCreate: torch's own out-of-memory, and smaller ones go on" {
+    passes 'alloc a 300MiB; fill a 1; expect_oom 300MiB; expect_oom 300MiB; alloc b 150MiB; fill b 2; verify b 2; free a;
+        alloc c 300MiB stream=1; fill c 3 stream=1; stream 1; verify c 3; expect num_ooms == 2' "${small[@]}"
+}
+
+# On PyTorch 2.8 to 2.12 the answer to the very first request stands for the rest of the process.
+@test "the first request of a process is refused: the next smaller ones work, as on the driver" {
+    local script='expect_oom 600MiB; alloc b 300MiB; fill b 2; verify b 2'
+    VRAMGC_MODE=flush passes "$script" "${small[@]}"
+    passes "$script" "${small[@]}"
+}
+
+@test "a device with fabric handles, and one without: the driver is asked once for each kind of memory" {
+    SIMGPU_FABRIC=1 passes 'alloc a 300MiB; fill a 1; verify a 1; free a; alloc b 400MiB stream=1; fill b 2 stream=1; stream 1; verify b 2;
+        expect num_alloc_retries == 0' "${small[@]}"
+    [ "$(fact page_maps)" -gt 0 ]
+}
+
+@test "capture: blocks handed out meanwhile stay, until the graph goes" {
+    passes 'alloc w 200MiB; free w; stream 2; capture_begin; alloc g 60MiB; free g; capture_end; stream 0; reclaim; sleep 100;
+        expect vramgc.held_bytes >= 60MiB; alloc a 400MiB; fill a 1; verify a 1; free a; synchronize; reclaim; sleep 100;
+        expect vramgc.held_bytes >= 60MiB; expect vramgc.held_bytes <= 100MiB; graph_release; empty_cache; reclaim;
+        await 2000 vramgc.held_bytes == 0' "${small[@]}"
+}
+
+@test "captures stay valid while pages go back all the time" {
+    local script='alloc w 300MiB; fill w 1; free w;' i
+    for i in 1 2 3 4 5 6; do
+        script+=" alloc w$i 100MiB; fill w$i $i; free w$i; stream 2; capture_begin; alloc g$i 20MiB; alloc h$i 1MiB; sleep 5;
+            free g$i; free h$i; capture_end; stream 0; alloc v$i 50MiB; fill v$i $i; verify v$i $i; free v$i; graph_release; empty_cache;"
+    done
+    BEHIND=$PWD/build/pages/libnag.so passes "$script" "${small[@]}"
+}
+
+@test "rescue: what is kept or idle goes to whoever calls cudaMalloc himself" {
+    passes 'alloc a 400MiB; fill a 1; free a; cuda_malloc x 400MiB; fill x 7; verify x 7; expect vramgc.held_bytes <= 512MiB' "${small[@]}"
+    [[ $output != *oom* ]]
+}
+
+@test "two devices: each its own engine" {
+    passes 'alloc a 300MiB; fill a 1; device 1; alloc b 300MiB; fill b 2; alloc c 20MiB; fill c 3; free b; device 0;
+        free a; alloc d 450MiB stream=1; fill d 4 stream=1; stream 1; verify d 4; stream 0; device 1; verify c 3; alloc e 400MiB stream=2;
+        fill e 5 stream=2; stream 2; verify e 5; stream 0; verify c 3; expect num_ooms == 0' "${small[@]}" --devices 2
+}
+
+# Every third request is refused: the third is the trial's.
+@test "a device that fails the trial: one warning, and PyTorch has the driver's memory" {
+    expandable
+    for version in $versions; do
+        SIMGPU_OOM_NTH=3 drive "$version" 'cuda_malloc x 1MiB; cuda_malloc y 1MiB; alloc a 18MiB; fill a 1; verify a 1; free a;
+            alloc b 10MiB stream=1; fill b 2 stream=1; stream 1; verify b 2' --mem 4GiB
+        [ "$status" = 0 ]
+        [ "$(grep -c 'cannot map memory page by page; mode flush is used there' <<<"$errors")" = 1 ]
+        [ "$(fact page_maps)" = 0 ]
+    done
+}
+
+@test "without the mode nothing is paged" {
+    VRAMGC_MODE=flush passes 'alloc a 300MiB; fill a 1; verify a 1; free a; alloc b 400MiB; fill b 2; verify b 2' "${small[@]}"
+    [ "$(fact page_maps)" = 0 ]
+}
+
+# --- work in flight (in_flight.py): nobody says on which stream a block lives, so all are asked ---
+
+# in_flight STREAMS FIRST-SEED
+in_flight() {
+    local seed
+    for ((seed = $2; seed < $2 + ${SEEDS:-2}; seed++)); do
+        python3 tests/pages/in_flight.py --seed "$seed" --streams "$1" >"$BATS_TEST_TMPDIR/script" || return 1
+        passes "$BATS_TEST_TMPDIR/script" "${small[@]}" || return 1
+        [ "$(fact page_unmaps)" -gt 0 ] || return 1
+    done
+}
+
+lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0; }
+nagged() { BEHIND=$PWD/build/pages/libnag.so; }
+
+@test "in flight: one stream" { in_flight 1 101; }
+@test "in flight: four streams" { in_flight 4 110; }
+@test "in flight: twenty streams, asked all the time" { nagged && in_flight 20 120; }
+@test "in flight: four streams, asked all the time, a card's latencies" { nagged && SIMGPU_LATENCY=card in_flight 4 130; }
+@test "in flight: four streams, lowvram" { lowvram && in_flight 4 140; }
+
+# --- random operations (soak.bats) ---
+
+# soak THREADS STREAMS SEED [WORD...]
+soak() {
+    local threads=$1 streams=$2 first=$3 seed compare=0
+    shift 3
+    [ "$threads" -gt 1 ] || compare=1
+    for ((seed = first; seed < first + ${SEEDS:-2}; seed++)); do
+        passes "random seed=$seed ops=4000 threads=$threads streams=$streams max=96MiB live=180 every=500 compare=$compare fill=1 $*;
+            free_all; synchronize" --mem "${MEMORY:-1600}MiB" || return 1
+        [[ $output == *"differences=0 corrupted=0"* ]] || return 1
+        [ "$(fact page_unmaps)" -gt 0 ] || return 1
+    done
+}
+
+@test "soak: one thread, one stream" { soak 1 1 100; }
+@test "soak: one thread, eight streams" { soak 1 8 200; }
+@test "soak: four threads, eight streams" { soak 4 8 400; }
+@test "soak, lowvram, asked all the time: one thread, eight streams" { lowvram && nagged && soak 1 8 800; }
+# Not with private pools as in soak.bats: with those and expandable segments PyTorch 2.15 breaks down in such runs without vramgc too.
+@test "soak, lowvram, asked all the time: four threads, eight streams" { lowvram && nagged && soak 4 8 900; }
+@test "soak, lowvram, asked all the time, a card's latencies" { lowvram && nagged && SIMGPU_LATENCY=card soak 2 4 1100; }
