@@ -98,6 +98,7 @@ def from_report(report):
         "reclaims": device["reclaims"],
         "reclaim_ns": device["reclaim_ns"],
         "vramgc_refusals": device["refusals"],
+        "emptied": device["flushes"] + device["soft_ooms"],
     }
 
 

@@ -24,7 +24,7 @@ PARTS = {"--table": ("smallest", "lowvram"), "--smallest": ("smallest",), "--spe
 PARTS["--same"] = ("same",)
 KEPT = (
     "ok error mode context_bytes live_peak_bytes live_rest_bytes held_peak_bytes held_rest_bytes "
-    "held_over_live_mean retries refused device_errors seconds cpu_seconds latency_seconds "
+    "held_over_live_mean retries refused emptied device_errors seconds cpu_seconds latency_seconds "
     "driver_calls same"
 ).split()
 

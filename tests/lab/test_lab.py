@@ -173,6 +173,8 @@ def result(**figures):
         "held_over_live_mean": 1.25,
         "retries": 0,
         "refused": 0,
+        "emptied": 0,
+        "held_peak_bytes": 9000 * MIB,
         "device_errors": 0,
         "seconds": 2.0,
         "cpu_seconds": 1.0,
@@ -367,6 +369,17 @@ class Same(unittest.TestCase):
     def test_what_differs_from_run_to_run_is_left_out(self):
         found = self.row(lambda _, number: self.counted(number), lambda *_: self.counted(9))
         self.assertEqual((found["left_out"], found["plenty"]), (["counter n"], []))
+
+    def test_an_emptied_cache_changes_counters_of_segments_only(self):
+        def give(size, _):
+            changed = size < cells.PLENTY_BYTES
+            counters = {"segment.all.current": int(changed), "n": 1}
+            named = {"outputs": ["a"], "contents": "c", "counters": counters}
+            return {"same": named, "emptied": int(changed)}
+
+        found = self.row(lambda *_: give(cells.PLENTY_BYTES, None), give)
+        self.assertEqual((found["tight"], found["emptied"]), ([], True))
+        self.assertIn("the same*", same.text([found]))
 
     def test_counters_may_differ_where_something_was_refused(self):
         plenty = lambda size: size >= cells.PLENTY_BYTES
