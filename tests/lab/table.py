@@ -80,6 +80,7 @@ def arguments(words):
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="--speed: pairs of runs")
     parser.add_argument("--fresh", action="store_true", help="run all anew")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
+    parser.add_argument("--markdown", action="store_true", help="the memory table for a README")
     args = parser.parse_args(words[1:])
     if args.jobs < 1 or args.rounds < 1:
         parser.error("--jobs and --rounds are at least 1")
@@ -235,6 +236,29 @@ def table_text(rows, args):
     )
 
 
+MARKDOWN_HEAD = (
+    "| workload, allocator setting | live MiB | smallest ÷ live, without | with vramgc | retries "
+    "there | held ÷ live, mean, without | with, lowvram | at rest, without | with, lowvram |\n"
+    "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+)
+
+
+def markdown_row(row):
+    """For the README."""
+    left, right = row["without"], row["with"]
+    cells_of = [f"{row['workload']}, {row['setting']}", format(row["live_bytes"] >> 20, ",")]
+    for key, form in (("smallest_over_live", ".3f"), ("retries", "")):
+        both = [number(side.get(key), form) for side in (left, right)]
+        cells_of += both if form else [f"{both[0]}, {both[1]}"]
+    for key in ("mean_held_over_live", "rest_held_over_live"):
+        cells_of += [number(side.get(key), ".2f") for side in (left, right)]
+    return f"| {' | '.join(cells_of)} |"
+
+
+def markdown(rows):
+    return "\n".join([MARKDOWN_HEAD] + [markdown_row(row) for row in rows])
+
+
 def expandable_bytes(rows, workload):
     for row in rows:
         if (row["workload"], row["setting"]) == (workload, "expandable"):
@@ -252,7 +276,8 @@ def missed(rows):
 
 def memory_part(args, store):
     rows = all_rows(args, store)
-    return {"rows": rows, "text": table_text(rows, args), "missed": missed(rows)}
+    text = markdown(rows) if args.markdown else table_text(rows, args)
+    return {"rows": rows, "text": text, "missed": missed(rows)}
 
 
 def build():
