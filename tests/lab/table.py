@@ -236,27 +236,37 @@ def table_text(rows, args):
     )
 
 
-MARKDOWN_HEAD = (
-    "| workload, allocator setting | live MiB | smallest ÷ live, without | with vramgc | retries "
-    "there | held ÷ live, mean, without | with, lowvram | at rest, without | with, lowvram |\n"
-    "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+MARKDOWN = (
+    ("smallest device ÷ live", "smallest_over_live", ".3f"),
+    ("held ÷ live in the mean, lowvram", "mean_held_over_live", ".2f"),
+    ("held ÷ live at rest, lowvram", "rest_held_over_live", ".2f"),
 )
 
 
-def markdown_row(row):
+def markdown_cell(row, key, form):
+    """without → with, and the retries that it took."""
+    left, right = (number(row[side].get(key), form) for side in ("without", "with"))
+    retries = row["with"].get("retries") if key == "smallest_over_live" else 0
+    return f"{left} → {right}" + (f" ({retries} retries)" if retries else "")
+
+
+def markdown_rows(args, rows, title, key, form):
+    """A line for each workload, a column for each setting, below a line that names the figure."""
+    found = {(row["workload"], row["setting"]): row for row in rows}
+    lines = [f"| **{title}** |" + " |" * len(args.settings)]
+    for workload in args.workloads:
+        cells_of = [markdown_cell(found[workload, name], key, form) for name in args.settings]
+        lines.append(f"| {workload} | {' | '.join(cells_of)} |")
+    return lines
+
+
+def markdown(args, rows):
     """For the README."""
-    left, right = row["without"], row["with"]
-    cells_of = [f"{row['workload']}, {row['setting']}", format(row["live_bytes"] >> 20, ",")]
-    for key, form in (("smallest_over_live", ".3f"), ("retries", "")):
-        both = [number(side.get(key), form) for side in (left, right)]
-        cells_of += both if form else [f"{both[0]}, {both[1]}"]
-    for key in ("mean_held_over_live", "rest_held_over_live"):
-        cells_of += [number(side.get(key), ".2f") for side in (left, right)]
-    return f"| {' | '.join(cells_of)} |"
-
-
-def markdown(rows):
-    return "\n".join([MARKDOWN_HEAD] + [markdown_row(row) for row in rows])
+    head = f"| without → with | {' | '.join(args.settings)} |"
+    lines = [head, "|---" * (len(args.settings) + 1) + "|"]
+    for figure in MARKDOWN:
+        lines += markdown_rows(args, rows, *figure)
+    return "\n".join(lines)
 
 
 def expandable_bytes(rows, workload):
@@ -276,7 +286,7 @@ def missed(rows):
 
 def memory_part(args, store):
     rows = all_rows(args, store)
-    text = markdown(rows) if args.markdown else table_text(rows, args)
+    text = markdown(args, rows) if args.markdown else table_text(rows, args)
     return {"rows": rows, "text": text, "missed": missed(rows)}
 
 
