@@ -328,7 +328,7 @@ class Speed(unittest.TestCase):
             lambda number: result(seconds=1.0 * (number + 1)),
         )
         self.assertEqual(order, "ABBAAB")
-        self.assertEqual((found["ratio"], found["cpu_ratio"]), (0.5, 1.0))
+        self.assertEqual((found["ratio"], found["work_ratio"]), (0.5, 1.0))
         self.assertEqual(found["without"]["seconds"], 3.0)
         self.assertEqual(speed.missed(found), [])
         self.assertEqual(len(speed.missed(found | {"ratio": 1.01})), 1)
