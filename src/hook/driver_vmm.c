@@ -86,8 +86,12 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
     real_cuMemRetainAllocationHandle_t real = REAL(cuMemRetainAllocationHandle);
     bool outermost = hook_enter(ID_cuMemRetainAllocationHandle);
+    struct record_place place;
     CUresult result = MISSING_CUDA;
-    if (!virtual_retain(h, (uint64_t)(uintptr_t)p, &result) && real)
+    /* A paged segment is one allocation to the program, without a handle, as that of cudaMalloc. */
+    if (record_place((uint64_t)(uintptr_t)p, &place))
+        result = CUDA_ERROR_INVALID_VALUE;
+    else if (!virtual_retain(h, (uint64_t)(uintptr_t)p, &result) && real)
         result = real(h, p);
     if (outermost && result == CUDA_SUCCESS)
         record_retained(*h, (uint64_t)(uintptr_t)p);

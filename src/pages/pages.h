@@ -93,6 +93,13 @@ bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin);
  * it, and it is not known that PyTorch waited for them. */
 void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes, bool sure);
 
+/* The segment in which the address lies, and the context it was made in. False: in none. */
+struct pages_place {
+    uint64_t address, bytes;
+    uint64_t context;
+};
+bool pages_find(struct pages *pages, uint64_t address, struct pages_place *place);
+
 /* Whether the address lies in a segment of ours, or in what is granted of a range. */
 bool pages_own(struct pages *pages, uint64_t address);
 

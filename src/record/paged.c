@@ -29,6 +29,7 @@ struct pages *paged_open(struct device *device) {
             ? pages_open(device_index(device), record_capturing, record_options()->lowvram)
             : NULL;
     atomic_store_explicit(&device->pages, pages, memory_order_release);
+    pointer_engine_opened(device_index(device));
     mode_tried(device, pages != NULL);
     if (!pages && record_options()->mode == MODE_COMPACT)
         LOG(LOG_WARN, "gpu%u cannot map memory page by page; mode flush is used there",
@@ -213,4 +214,5 @@ void paged_reset(struct device *device) {
     atomic_store(&device->pages, NULL); /* its books are few and stay: another thread may read */
     gauge_set(&device->out->stats.page_bytes, 0);
     atomic_store(&device->pages_tried, false);
+    pointer_reset(device_index(device));
 }

@@ -40,6 +40,10 @@ void paged_capture_begins(void);
 /* For a forked child. */
 void paged_forget(void);
 
+/* pointer.c: a device has an engine now; or was reset. */
+void pointer_engine_opened(unsigned device);
+void pointer_reset(unsigned device);
+
 /* The device was reset: its memory does not exist any more. */
 void paged_reset(struct device *device);
 

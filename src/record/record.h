@@ -145,6 +145,29 @@ void record_stream_made(uint64_t stream);
 void record_green_stream_made(void);
 void record_stream_gone(uint64_t stream);
 
+/* Where an address lies that belongs to a paged segment; false: it belongs to none. To the program
+ * a segment is one allocation made by cudaMalloc in that context. */
+enum { RECORD_PAGE_BYTES = 2 << 20 };
+struct record_place {
+    unsigned device;
+    uint64_t address, bytes; /* of the segment */
+    uint64_t context;
+};
+bool record_place(uint64_t address, struct record_place *place);
+
+/* Somebody is about to hold on to the physical memory of the range: its pages stay where they are
+ * until the segment ends. False: they cannot be had. Addresses that are not paged are fine. */
+bool record_pin(uint64_t address, uint64_t bytes);
+
+/* One device may access the memory of another from now on. */
+void record_peer_access(unsigned accessing, unsigned owner);
+
+/* Whether a copy goes from one device to another and touches paged memory; which devices. */
+bool record_between_devices(uint64_t to, uint64_t from, int *to_device, int *from_device);
+
+/* The driver refused to share the memory with other processes. */
+void record_ipc_refused(uint64_t address);
+
 /* Virtual memory management. allocator: as above. */
 void record_reserved(uint64_t address, uint64_t bytes, bool allocator);
 struct record_taken record_range_take(uint64_t address);

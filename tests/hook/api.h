@@ -21,7 +21,6 @@
     X(CUDA, CUresult, cuStreamSynchronize, (CUstream s), (s))                                      \
     X(CUDA, CUresult, cuGraphDestroy, (CUgraph g), (g))                                            \
     X(CUDA, CUresult, cuMemPoolCreate, (CUmemoryPool * q, const CUmemPoolProps *p), (q, p))        \
-    X(CUDA, CUresult, cuIpcGetMemHandle, (CUipcMemHandle * h, CUdeviceptr p), (h, p))              \
     X(CUDA, CUresult, cuArrayDestroy, (CUarray a), (a))
 
 #define C10_ONLY(library, result, symbol, parameters, arguments)

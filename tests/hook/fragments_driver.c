@@ -301,7 +301,7 @@ static void shared(void) {
     memset(&handle, 0, sizeof handle);
     OK(CALL(cuMemAlloc_v2)(&p, 4 * MIB));
     watch(0);
-    MORE(cuIpcGetMemHandle)(&handle, p);
+    CALL(cuIpcGetMemHandle)(&handle, p);
     if (CALL(cuIpcOpenMemHandle_v2)(&q, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ==
         CUDA_SUCCESS) {
         EXPECT(.imported = 4 * MIB);
@@ -309,6 +309,34 @@ static void shared(void) {
     } else {
         CALL(cuIpcCloseMemHandle)(0);
     }
+    UNCHANGED();
+    OK(CALL(cuMemFree_v2)(p));
+}
+
+/* What is asked about an address, and done to it, is none of vramgc's business here. */
+static void addresses(void) {
+    CUdeviceptr p = 0, base = 0, start = 0;
+    size_t bytes = 0;
+    unsigned type = 0, on = 1;
+    int ordinal = -1;
+    CUcontext own = NULL;
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *answers[] = {&start, &ordinal};
+    OK(CALL(cuMemAlloc_v2)(&p, 4 * MIB));
+    watch(0);
+    OK(CALL(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 100));
+    CHECK(type == CU_MEMORYTYPE_DEVICE);
+    OK(CALL(cuPointerGetAttributes)(2, wanted, answers, p + 100));
+    CHECK(start == p && ordinal == 0);
+    OK(CALL(cuMemGetAddressRange_v2)(&base, &bytes, p + MIB));
+    CHECK(base == p && bytes == 4 * MIB);
+    CHECK(CALL(cuMemGetAddressRange_v2)(&base, &bytes, 512) == CUDA_ERROR_NOT_FOUND);
+    OK(CALL(cuPointerSetAttribute)(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, p));
+    CALL(cuMemGetHandleForAddressRange)
+    (&ordinal, p, 4 * MIB, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    OK(MORE(cuCtxGetCurrent)(&own));
+    CHECK(CALL(cuCtxEnablePeerAccess)(own, 0) != CUDA_SUCCESS); /* nobody is his own peer */
     UNCHANGED();
     OK(CALL(cuMemFree_v2)(p));
 }
@@ -463,6 +491,7 @@ void driver_fragments(void) {
     questions();
     imported();
     shared();
+    addresses();
     capture(CALL(cuStreamBeginCapture_v2), CALL(cuStreamEndCapture));
     capture(CALL(cuStreamBeginCapture_v2_ptsz), CALL(cuStreamEndCapture_ptsz));
     streams();

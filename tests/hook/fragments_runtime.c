@@ -6,6 +6,7 @@
 #include "check.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* What a runtime that is too old, or a simulated one that lacks a function, answers. The byte
  * counts must then be as before. */
@@ -268,6 +269,27 @@ static void entry_points(void) {
     }
 }
 
+/* What is asked about an address, and done to it, is none of vramgc's business here. */
+static void addresses(void) {
+    struct cudaPointerAttributes attributes;
+    cudaIpcMemHandle_t handle;
+    char text[8] = "";
+    void *p = NULL;
+    OK(CALL(cudaMalloc)(&p, 4 * MIB));
+    watch(0);
+    OK(CALL(cudaPointerGetAttributes)(&attributes, p));
+    CHECK(attributes.type == cudaMemoryTypeDevice && attributes.device == 0);
+    OK(CALL(cudaMemcpyAsync)(p, "copied", 7, cudaMemcpyHostToDevice, NULL));
+    OK(CALL(cudaMemcpyAsync)((char *)p + 512, p, 7, cudaMemcpyDeviceToDevice, NULL));
+    OK(CALL(cudaMemcpyAsync)(text, (char *)p + 512, 7, cudaMemcpyDefault, NULL));
+    OK(MORE(cudaStreamSynchronize)(NULL));
+    CHECK(strcmp(text, "copied") == 0);
+    CALL(cudaIpcGetMemHandle)(&handle, p);                        /* not every machine can */
+    CHECK(CALL(cudaDeviceEnablePeerAccess)(0, 0) != cudaSuccess); /* nobody is his own peer */
+    UNCHANGED();
+    OK(CALL(cudaFree)(p));
+}
+
 /* What vramgc sees and cannot account is counted as such. */
 static void unaccounted(void) {
     const struct vramgc_file *file = check_file();
@@ -317,6 +339,7 @@ void runtime_fragments(void) {
     streams();
     two_streams();
     entry_points();
+    addresses();
     unaccounted();
     reset();
     plain(); /* there is a life after the reset */

@@ -2,9 +2,10 @@
 # The page engine under a whole PyTorch: graphs that are replayed, and the sums that web UIs make of cudaMemGetInfo.
 load common
 
+# python_passes SCRIPT MEMORY [OPTION-OF-SIMGPU...]: ARGUMENT is the script's.
 python_passes() {
     run env PYTHONPATH=tests/pages/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" \
-        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 120 scripts/simgpu --mem "$2" -- build/venv/bin/python "tests/pages/python/$1.py"
+        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 120 scripts/simgpu --mem "$2" "${@:3}" -- build/venv/bin/python "tests/pages/python/$1.py" ${ARGUMENT:+"$ARGUMENT"}
     echo "$output"
     [ "$status" = 0 ]
     [ "$output" = "$1 ok" ]
@@ -19,3 +20,24 @@ python_passes() {
 @test "rescue: other callers get what is kept or idle" { python_passes rescue 768MiB; }
 
 @test "full at a block event: torch.OutOfMemoryError, and what is smaller works" { python_passes full 768MiB; }
+
+@test "addresses are described as memory of cudaMalloc, and stay for who takes hold of them" { python_passes places 768MiB; }
+
+@test "two devices that are peers, in both orders" {
+    ARGUMENT=peers python_passes peers 768MiB --devices 2
+    ARGUMENT=early python_passes peers 768MiB --devices 2
+}
+
+@test "two devices that are no peers copy as they do without vramgc" { ARGUMENT=none python_passes peers 768MiB --devices 2 --no-peer; }
+
+@test "other processes: the driver refuses, and one line says which mode serves them" {
+    run env PYTHONPATH=tests/pages/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_OUT= \
+        scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/pages/python/share.py
+    echo "$output"
+    [ "$status" = 0 ]
+    [ "$(grep -c 'VRAMGC_MODE=flush serves them' <<<"$output")" = 1 ]
+    [[ ${lines[-1]} = "share refused" ]]
+    VRAMGC_MODE=flush run env PYTHONPATH=tests/pages/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_OUT= \
+        scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/pages/python/share.py
+    [ "$output" = "share ok" ]
+}

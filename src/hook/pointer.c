@@ -1,0 +1,142 @@
+/* pointer.c: wrappers of the questions about addresses, and of what lets others hold on to memory.
+ * For addresses of paged segments they answer as for memory of cudaMalloc, whatever lies behind
+ * them just now; for all others, and for what cannot be promised (other processes), the driver's
+ * own answer stands. */
+#include "hook/hook.h"
+
+#define GIVE(type, value)                                                                          \
+    do {                                                                                           \
+        *(type *)data = (type)(value);                                                             \
+        return CUDA_SUCCESS;                                                                       \
+    } while (0)
+
+/* result: the driver's answer, which stands where a page has one of its own. */
+static CUresult answer(void *data, CUpointer_attribute a, CUdeviceptr p,
+                       const struct record_place *place, CUresult result) {
+    switch (a) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        GIVE(CUcontext, (uintptr_t)place->context);
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        GIVE(unsigned, CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        GIVE(CUdeviceptr, p);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        *(void **)data = NULL;
+        return CUDA_ERROR_INVALID_VALUE; /* as for all device memory */
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        GIVE(unsigned, 0);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        GIVE(int, place->device);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        GIVE(CUdeviceptr, place->address);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        GIVE(size_t, place->bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        GIVE(unsigned, 1);
+    default:
+        return result;
+    }
+}
+
+/* Peer-to-peer tokens are asked for by who is about to use the memory from outside. */
+static void before_question(CUpointer_attribute a, const struct record_place *place) {
+    if (a == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
+        record_pin(place->address, place->bytes);
+}
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute a, CUdeviceptr p) {
+    real_cuPointerGetAttribute_t real = REAL(cuPointerGetAttribute);
+    struct record_place place;
+    hook_enter(ID_cuPointerGetAttribute);
+    bool paged = record_place(p, &place);
+    if (paged)
+        before_question(a, &place);
+    CUresult result = real ? real(data, a, p) : MISSING_CUDA;
+    if (paged && data)
+        result = answer(data, a, p, &place, result);
+    hook_leave();
+    return result;
+}
+
+CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *a, void **data, CUdeviceptr p) {
+    real_cuPointerGetAttributes_t real = REAL(cuPointerGetAttributes);
+    struct record_place place;
+    hook_enter(ID_cuPointerGetAttributes);
+    bool paged = record_place(p, &place);
+    for (unsigned i = 0; paged && a && i < n; i++)
+        before_question(a[i], &place);
+    CUresult result = real ? real(n, a, data, p) : MISSING_CUDA;
+    for (unsigned i = 0; paged && result == CUDA_SUCCESS && i < n; i++)
+        answer(data[i], a[i], p, &place, CUDA_SUCCESS);
+    hook_leave();
+    return result;
+}
+
+/* The driver's answer is for one page: every page of the segment is asked to. */
+static CUresult set_for_all(real_cuPointerSetAttribute_t real, const void *v, CUpointer_attribute a,
+                            const struct record_place *place) {
+    CUresult result = CUDA_SUCCESS;
+    for (uint64_t i = 0; i < place->bytes && result == CUDA_SUCCESS; i += RECORD_PAGE_BYTES)
+        result = real(v, a, place->address + i);
+    return result;
+}
+
+/* Set by who registers memory with a network card: it must stay where it is. */
+CUresult cuPointerSetAttribute(const void *v, CUpointer_attribute a, CUdeviceptr p) {
+    real_cuPointerSetAttribute_t real = REAL(cuPointerSetAttribute);
+    struct record_place place;
+    hook_enter(ID_cuPointerSetAttribute);
+    CUresult result = MISSING_CUDA;
+    if (!record_place(p, &place))
+        result = real ? real(v, a, p) : MISSING_CUDA;
+    else if (!record_pin(place.address, place.bytes))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    else if (real)
+        result = set_for_all(real, v, a, &place);
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *n, CUdeviceptr p) {
+    real_cuMemGetAddressRange_v2_t real = REAL(cuMemGetAddressRange_v2);
+    struct record_place place;
+    hook_enter(ID_cuMemGetAddressRange_v2);
+    CUresult result = real ? real(base, n, p) : MISSING_CUDA;
+    if ((result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_FOUND) && record_place(p, &place)) {
+        if (base)
+            *base = place.address;
+        if (n)
+            *n = place.bytes;
+        result = CUDA_SUCCESS;
+    }
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr p, size_t n,
+                                       CUmemRangeHandleType t, unsigned long long f) {
+    real_cuMemGetHandleForAddressRange_t real = REAL(cuMemGetHandleForAddressRange);
+    hook_enter(ID_cuMemGetHandleForAddressRange);
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (record_pin(p, n))
+        result = real ? real(handle, p, n, t, f) : MISSING_CUDA;
+    hook_leave();
+    return result;
+}
+
+/* The vendor's runtime need not come by way of the wrappers above. */
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p) {
+    real_cudaPointerGetAttributes_t real = RUNTIME(cudaPointerGetAttributes);
+    struct record_place place;
+    hook_enter(ID_cudaPointerGetAttributes);
+    cudaError_t result = real ? real(a, p) : MISSING_CUDART;
+    if (result == cudaSuccess && record_place((uint64_t)(uintptr_t)p, &place)) {
+        a->type = cudaMemoryTypeDevice;
+        a->device = (int)place.device;
+        a->devicePointer = (void *)(uintptr_t)p;
+        a->hostPointer = NULL;
+    }
+    hook_leave();
+    return result;
+}
