@@ -145,3 +145,42 @@ threads_caught() {
 @test "the refusal before a rescue stays the runtime's latest error" {
     caught python rescue latest-error hook/calls.c 'if (rescued)' 'if (false)'
 }
+
+# --- expandable segments ---
+
+@test "no stream is known where blocks do not name theirs" {
+    caught vmm 'in flight: streams made before' unknown-streams record/paged_vmm.c 'streams_follow(device, borrowed.context);' ';'
+}
+
+@test "only the default stream is known where blocks do not name theirs" {
+    caught vmm 'in flight: streams made before' default-stream record/streams.c 'pages_know_stream(pages, batch.streams[i]);' ';'
+}
+
+@test "streams made after the first segment are not known" {
+    caught vmm 'in flight: streams made after' later-streams record/streams.c 'struct device *device = followed && record_is_on()' \
+        'struct device *device = false'
+}
+
+@test "PyTorch may map more than there is" {
+    caught vmm 'runs out at cuMemCreate' could-back record/paged_vmm.c '!pages_could_back(paged_engine(device), ahead + bytes)' 'false'
+}
+
+@test "what PyTorch made for the same block before is not counted" {
+    caught vmm 'runs out at cuMemCreate' ahead record/paged_vmm.c 'ahead + bytes)' 'bytes)'
+}
+
+@test "virtual memory counts as held" {
+    caught vmm 'held is what is physical' held record/vmm.c '!device || physical->flags & FLAG_VIRTUAL' '!device'
+}
+
+@test "what the driver would refuse is granted" {
+    caught vmm 'virtual handles answer' kinds record/paged_vmm.c 'borrowed.possible ? kind_of(properties, &kind)' 'borrowed.possible ? (kind_of(properties, &kind), 0)'
+}
+
+@test "virtual handles reach the driver" {
+    caught vmm 'virtual handles answer' reach hook/driver_vmm.c 'virtual_is(h) ? virtual_export() : real ? real(os' 'real ? real(os'
+}
+
+@test "a thread without a context is refused" {
+    caught vmm 'virtual handles answer' context-of-thread record/paged_vmm.c 'borrowed.context = record_primary(device_index(device));' ';'
+}

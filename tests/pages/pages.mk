@@ -12,6 +12,17 @@ build/pages/mutant: tests/pages/mutant.sh $(BUILD)/libvramgc.so tests/pages/page
 	    '-Wl,-soname,libvramgc.so -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS)' > $@
 	@chmod +x $@
 
+# PyTorch's allocator in little, as far as the driver's calls go, and who calls it.
+VMM_CALLS := build/pages/vmm_calls
+VMM_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fPIC $(WARNINGS) $(CUDA_CPPFLAGS) -Iinclude -Isrc -Itests/hook
+$(VMM_CALLS)/libc10.so: VMM_CFLAGS += -DC10
+$(VMM_CALLS)/libc10_cuda.so: VMM_CFLAGS += -DALLOCATOR
+$(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so: tests/pages/vmm_calls.c tests/pages/vmm_calls.h tests/pages/pages.mk | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(VMM_CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $<
+$(VMM_CALLS)/vmm_calls: tests/pages/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
+	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
+
 # The engine alone, on a driver of the test's own, under the sanitizers.
 PAGES_THREADS := tests/pages/threads.c $(wildcard src/pages/*.c) src/base/lock.c
 PAGES_SANITIZE_tsan := -fsanitize=thread
@@ -24,7 +35,7 @@ endef
 $(foreach s,tsan asan plain,$(eval $(call PAGES_RULE,$(s))))
 
 .PHONY: pages-tools pages-check
-pages-tools: build/pages/threads-tsan build/pages/threads-asan build/pages/threads-plain build/pages/libnag.so build/pages/mutant build/reclaim/show build/libvramgc.so sim c10drive
+pages-tools: build/pages/threads-tsan build/pages/threads-asan build/pages/threads-plain build/pages/libnag.so build/pages/mutant $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/reclaim/show build/libvramgc.so sim c10drive
 
 pages-check: pages-tools
 	bats tests/pages

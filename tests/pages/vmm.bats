@@ -97,13 +97,52 @@ small=(--mem 768MiB)
     [ "$(fact page_maps)" = 0 ]
 }
 
+# --- every single call (vmm_calls.c); without vramgc's own thread, so that nothing moves meanwhile ---
+
+# calls ARGUMENT [OPTION-OF-SIMGPU...]
+calls() {
+    rm -f "$BATS_TEST_TMPDIR"/record.vramgc*
+    LD_PRELOAD="$library $PWD/build/hook/libno_thread.so" VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc \
+        run scripts/simgpu --cuda 13 --mem 2GiB "${@:2}" -- build/pages/vmm_calls/vmm_calls "$1"
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ $output == *" checks, 0 failed"* ]]
+}
+
+@test "virtual handles answer as the driver's own, and none reaches the driver" {
+    calls one
+    [ "$(grep -c 'simgpu: ERROR' <<<"$output")" = 1 ] # access to what is not mapped is asked for once
+    [ "$(grep -c 'sharing with another process or device is not possible' <<<"$output")" = 1 ]
+    SIMGPU_FABRIC=1 calls one
+}
+
+@test "another device is let in to the pages that are there and to those that come" { calls two --devices 2; }
+
+# --- under a whole PyTorch ---
+
+python_passes() {
+    expandable
+    run env PYTHONPATH=tests/pages/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" \
+        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 120 scripts/simgpu --mem "$2" -- build/venv/bin/python "tests/pages/python/$1.py"
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ $output == *"$1 ok" ]]
+    [[ $output != *"simgpu: ERROR"* && $output != *"vramgc: "* ]]
+    facts=$(build/reclaim/show "$BATS_TEST_TMPDIR/record.vramgc")
+    [ "$(fact page_maps)" -gt 0 ]
+}
+
+@test "graphs replay after everything was freed and given back" { python_passes graphs 1500MiB; }
+
+@test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
+
 # --- work in flight (in_flight.py): nobody says on which stream a block lives, so all are asked ---
 
-# in_flight STREAMS FIRST-SEED
+# in_flight STREAMS FIRST-SEED [COMMAND-BEFORE]
 in_flight() {
     local seed
     for ((seed = $2; seed < $2 + ${SEEDS:-2}; seed++)); do
-        python3 tests/pages/in_flight.py --seed "$seed" --streams "$1" >"$BATS_TEST_TMPDIR/script" || return 1
+        { echo "${3:-}" && python3 tests/pages/in_flight.py --seed "$seed" --streams "$1"; } >"$BATS_TEST_TMPDIR/script" || return 1
         passes "$BATS_TEST_TMPDIR/script" "${small[@]}" || return 1
         [ "$(fact page_unmaps)" -gt 0 ] || return 1
     done
@@ -113,7 +152,8 @@ lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0; }
 nagged() { BEHIND=$PWD/build/pages/libnag.so; }
 
 @test "in flight: one stream" { in_flight 1 101; }
-@test "in flight: four streams" { in_flight 4 110; }
+@test "in flight: streams made before the first segment" { in_flight 4 110 'stream 1; stream 0'; }
+@test "in flight: streams made after the first segment" { in_flight 4 115 'alloc first 1MiB; free first'; }
 @test "in flight: twenty streams, asked all the time" { nagged && in_flight 20 120; }
 @test "in flight: four streams, asked all the time, a card's latencies" { nagged && SIMGPU_LATENCY=card in_flight 4 130; }
 @test "in flight: four streams, lowvram" { lowvram && in_flight 4 140; }
