@@ -41,7 +41,7 @@ static struct page *claim(struct pages *pages, struct block *block) {
             continue;
         }
         if (page->state == PAGE_EMPTY && page->granted) {
-            page->state = PAGE_WORKING;
+            page_table_claim(page);
             claimed = page;
         }
         block->next += claimed == NULL;
@@ -97,7 +97,7 @@ static bool fill(struct pages *pages, struct page *page, const struct block *blo
         page_table_mapped(&pages->table, page, handle);
         pages->figures.maps++;
     } else {
-        page->state = PAGE_EMPTY;
+        page_table_unclaim(&pages->table, page);
         if (handle)
             pages_keep(pages, handle);
     }

@@ -30,6 +30,15 @@ struct settling {
     uint64_t tick;
 };
 
+/* What pages_tick remembers. */
+struct patience {
+    uint64_t moves, moved_ns;        /* maps and unmaps, and when they were last seen to change */
+    uint64_t parked_tick, parked_ns; /* the table's clock when it was last looked at */
+};
+
+/* The handle of "this thread's own stream" means another stream in every thread. */
+#define PER_THREAD_STREAM ((uint64_t)2)
+
 struct pages {
     unsigned device;
     CUcontext context;
@@ -50,6 +59,7 @@ struct pages {
     uint64_t unsure_tick; /* pages idle since then may be used by a stream that we do not know */
     struct pages_figures figures;
     struct settling settling;
+    struct patience patience;
     CUmemAccessDesc access[MAX_DEVICES]; /* who may access our pages, ourselves first */
     size_t access_count;
     bool letting_in; /* another device, just now */
@@ -72,6 +82,10 @@ bool pages_open_to_all(struct pages *pages, struct page_segment *segment, size_t
 
 /* segment.c. The addresses of segments that have ended go back once nothing is mapped there. */
 void pages_sweep(struct pages *pages);
+
+/* Unmaps what the GPU has finished with of segments parked since that tick or before, the oldest
+ * first, until at most so many are parked. */
+void pages_purge_parked(struct pages *pages, uint64_t tick, size_t allowed);
 
 /* memory.c: physical memory without a place. */
 uint64_t pages_take_kept(struct pages *pages);

@@ -29,6 +29,7 @@ struct pages_figures {
                                 for  ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
     uint64_t waits;                           /* settlings that had to wait */
+    uint64_t unparked;                        /* segments that came back without the driver */
 };
 
 /* NULL when the device or the driver cannot do it: a trial in a private range (create, map, write,
@@ -39,12 +40,12 @@ struct pages_figures {
 struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal);
 
 /* Address space for a segment; 0: the device has not that much to give even if all idle pages were
- * taken, or the driver refused. bytes is a multiple of 2 MiB. The device's context is current. */
+ * taken, or the driver refused. A parked segment of the same size comes back without a call into
+ * the driver. bytes is a multiple of 2 MiB. The device's context is current. */
 uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream);
 
-/* Ends a segment. Waits until the GPU has finished with it, as cudaFree does; where that cannot be
- * waited for its pages are idle and go later. Its physical memory is kept for the next block.
- * False: not one of ours. */
+/* Ends a segment, in which no block lives. Waits for nobody: the segment is parked, its pages are
+ * idle like others; its addresses go when the last one has gone. False: not one of ours. */
 bool pages_end(struct pages *pages, uint64_t address);
 
 /* A range whose addresses somebody else has reserved (PyTorch's expandable segments): nothing may
@@ -111,6 +112,10 @@ uint64_t pages_give_back(struct pages *pages, uint64_t bytes);
 
 /* The same, but waits for the GPU where that is needed to give enough. */
 uint64_t pages_give_back_now(struct pages *pages, uint64_t bytes);
+
+/* A few times a second: kept memory that nobody wanted for long goes back to the driver, segments
+ * that were parked for long lose their pages. Never during a capture. */
+void pages_tick(struct pages *pages, uint64_t now_ns);
 
 /* A stream is about to be destroyed: it is not asked any more after this. */
 void pages_stream_gone(struct pages *pages, uint64_t stream);

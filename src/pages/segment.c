@@ -1,15 +1,18 @@
-/* segment.c: address space: segments of our own, and how much of it could be backed. */
+/* segment.c: address space: segments of our own, and how much of it could be backed. A segment that
+ * has ended is parked with what is mapped there, so that programs that empty PyTorch's cache all
+ * the time do not reach the driver; nobody is waited for. */
 #include "pages/internal.h"
 
-/* What could be had for one more segment: free memory, kept and idle pages. */
-static uint64_t available_bytes(struct pages *pages) {
+/* So many may be parked; beyond that, and when they have been for long, they go. */
+enum { MAX_PARKED = 512 };
+
+bool pages_could_back(struct pages *pages, uint64_t bytes) {
     size_t free_bytes = 0, total_bytes = 0;
-    if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS)
-        return 0;
     lock_take(&pages->lock);
-    uint64_t more = pages->table.idle_pages + pages->kept_count + pages->moving;
+    uint64_t at_hand = (pages->table.idle_pages + pages->kept_count + pages->moving) * PAGE_BYTES;
     lock_give(&pages->lock);
-    return free_bytes + more * PAGE_BYTES;
+    return at_hand >= bytes || (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) == CUDA_SUCCESS &&
+                                at_hand + free_bytes >= bytes);
 }
 
 /* The addresses of segments that have ended go back once nothing is mapped there. */
@@ -27,13 +30,57 @@ void pages_sweep(struct pages *pages) {
     }
 }
 
-uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream) {
-    CUdeviceptr address = 0;
+/* --- parked segments --- */
+
+/* Work of a new owner on the same stream comes after that of the old one, if it is known that only
+ * this stream was used. */
+static uint64_t unpark(struct pages *pages, uint64_t bytes, uint64_t stream) {
+    lock_take(&pages->lock);
+    bool in_order = stream != PER_THREAD_STREAM && !pages->whole_context &&
+                    pages->unsure_tick <= pages->table.settled_tick;
+    struct page_segment *segment = page_table_unpark(&pages->table, bytes, stream, in_order);
+    uint64_t address = segment ? segment->address : 0;
+    pages->figures.unparked += address != 0;
+    lock_give(&pages->lock);
+    return address;
+}
+
+/* Another stream's may do if the GPU has finished with it. */
+static uint64_t unpark_settled(struct pages *pages, uint64_t bytes, uint64_t stream) {
+    uint64_t address = unpark(pages, bytes, stream);
+    lock_take(&pages->lock);
+    bool others = pages->table.parked_count > 0;
+    lock_give(&pages->lock);
+    if (address || !others)
+        return address;
+    pages_settle_later(pages, false);
+    return unpark(pages, bytes, stream);
+}
+
+/* The pages of the segment parked for longest that the GPU has finished with. Returns how many. */
+static size_t purge_oldest_parked(struct pages *pages, uint64_t tick, size_t allowed) {
+    struct page *list[BATCH];
+    size_t count = 0;
+    lock_take(&pages->lock);
+    if (pages->table.parked_count > allowed)
+        count = page_table_pick_parked(&pages->table, tick, BATCH, list);
+    pages->moving += count;
+    lock_give(&pages->lock);
+    return count ? pages_unmap(pages, list, count) : 0;
+}
+
+void pages_purge_parked(struct pages *pages, uint64_t tick, size_t allowed) {
+    while (purge_oldest_parked(pages, tick, allowed) > 0)
+        continue;
     pages_sweep(pages);
-    if (available_bytes(pages) < bytes ||
-        REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) != CUDA_SUCCESS)
+}
+
+/* --- segments --- */
+
+static uint64_t reserve(struct pages *pages, uint64_t bytes, uint64_t stream) {
+    CUdeviceptr address = 0;
+    if (REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) != CUDA_SUCCESS)
         return 0;
-    pages_know_stream(pages, stream);
     lock_take(&pages->lock);
     bool added = page_table_add(&pages->table, address, bytes, stream) != NULL;
     lock_give(&pages->lock);
@@ -43,41 +90,26 @@ uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream) {
     return 0;
 }
 
-/* Idle pages of a segment that has ended, which the GPU has finished with. */
-static size_t pick_from(struct pages *pages, struct page_segment *segment, struct page **list) {
-    size_t count = 0;
-    lock_take(&pages->lock);
-    for (size_t i = 0; i < segment->page_count && count < BATCH; i++)
-        if (page_table_pick_one(&pages->table, &segment->pages[i]))
-            list[count++] = &segment->pages[i];
-    pages->moving += count;
-    lock_give(&pages->lock);
-    return count;
+uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream) {
+    pages_sweep(pages);
+    if (!pages_could_back(pages, bytes))
+        return 0;
+    pages_know_stream(pages, stream);
+    uint64_t address = unpark_settled(pages, bytes, stream);
+    return address ? address : reserve(pages, bytes, stream);
 }
 
-/* Pages that another thread is unmapping just now, and all of them where the GPU could not be
- * waited for, go later. */
 bool pages_end(struct pages *pages, uint64_t address) {
-    struct page *list[BATCH];
-    size_t count;
     lock_take(&pages->lock);
     struct page_segment *segment = page_table_find(&pages->table, address);
-    bool ours = segment && segment->address == address && !segment->ended;
+    bool ours = segment && !segment->range && segment->address == address && !segment->ended;
     if (ours)
         page_table_end(&pages->table, segment);
+    bool many = pages->table.parked_count > MAX_PARKED;
     lock_give(&pages->lock);
-    if (!ours)
-        return false;
-    if (pages_settle_now(pages))
-        while ((count = pick_from(pages, segment, list)) > 0 && pages_unmap(pages, list, count) > 0)
-            continue;
-    lock_take(&pages->lock);
-    segment->held = false;
-    lock_give(&pages->lock);
-    pages_sweep(pages);
-    return true;
-}
-
-bool pages_could_back(struct pages *pages, uint64_t bytes) {
-    return available_bytes(pages) >= bytes;
+    if (many) {
+        pages_settle_later(pages, false);
+        pages_purge_parked(pages, UINT64_MAX, MAX_PARKED);
+    }
+    return ours;
 }

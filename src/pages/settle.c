@@ -8,9 +8,6 @@
 
 #include <sched.h>
 
-/* The handle of "this thread's own stream" means another stream in every thread. */
-#define PER_THREAD_STREAM ((uint64_t)2)
-
 /* Threads that are asking the driver now, of all devices: a capture, or the end of a stream, waits
  * for them. */
 static atomic_uint asking;
@@ -107,6 +104,7 @@ void pages_stream_gone(struct pages *pages, uint64_t stream) {
     lock_take(&pages->lock);
     size_t place = place_of(pages, stream);
     bool known = place < pages->stream_count;
+    page_table_stream_gone(&pages->table, stream);
     pages->going += known;
     lock_give(&pages->lock);
     if (!known)

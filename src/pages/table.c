@@ -94,7 +94,7 @@ void page_table_remove(struct page_table *table, struct page_segment *segment) {
     memmove(table->segments + i, table->segments + i + 1,
             (table->segment_count - i) * sizeof *table->segments);
     if (segment->ended)
-        table->ended_count--;
+        table->gone = segment->newer;
     else if (!segment->range)
         table->reserved_pages -= segment->page_count;
     memory_unmap(segment, book_bytes(segment->page_count));
@@ -204,25 +204,76 @@ bool page_table_revoke(struct page_table *table, struct page_segment *segment, s
     return true;
 }
 
-void page_table_end(struct page_table *table, struct page_segment *segment) {
-    clear(table, segment, 0, segment->page_count);
-    segment->ended = segment->held = true;
-    table->ended_count++;
-    table->reserved_pages -= segment->page_count;
+static void park(struct page_table *table, struct page_segment *segment) {
+    segment->older = table->parked_newest;
+    segment->newer = NULL;
+    *(table->parked_newest ? &table->parked_newest->newer : &table->parked_oldest) = segment;
+    table->parked_newest = segment;
+    table->parked_count++;
 }
 
-static bool is_empty(const struct page_segment *segment) {
-    for (size_t i = 0; i < segment->page_count; i++)
-        if (segment->pages[i].state != PAGE_EMPTY)
-            return false;
-    return true;
+static void unpark(struct page_table *table, struct page_segment *segment) {
+    *(segment->older ? &segment->older->newer : &table->parked_oldest) = segment->newer;
+    *(segment->newer ? &segment->newer->older : &table->parked_newest) = segment->older;
+    segment->older = segment->newer = NULL;
+    table->parked_count--;
+}
+
+/* Its last page has gone. */
+static void goes(struct page_table *table, struct page_segment *segment) {
+    unpark(table, segment);
+    segment->newer = table->gone;
+    table->gone = segment;
+}
+
+static void lost_page(struct page_table *table, struct page_segment *segment) {
+    if (--segment->filled_count == 0 && segment->ended)
+        goes(table, segment);
+}
+
+void page_table_end(struct page_table *table, struct page_segment *segment) {
+    clear(table, segment, 0, segment->page_count);
+    segment->ended = true;
+    segment->end_tick = table->tick;
+    table->reserved_pages -= segment->page_count;
+    park(table, segment);
+    if (!segment->filled_count)
+        goes(table, segment);
+}
+
+struct page_segment *page_table_unpark(struct page_table *table, uint64_t bytes, uint64_t stream,
+                                       bool in_order) {
+    struct page_segment *segment = table->parked_newest;
+    while (segment && (segment->bytes != bytes || (!(in_order && segment->stream == stream) &&
+                                                   segment->end_tick > table->settled_tick)))
+        segment = segment->older;
+    if (!segment)
+        return NULL;
+    unpark(table, segment);
+    segment->ended = false;
+    segment->stream = stream;
+    table->reserved_pages += segment->page_count;
+    return segment;
+}
+
+void page_table_stream_gone(struct page_table *table, uint64_t stream) {
+    for (size_t i = 0; i < table->segment_count; i++)
+        if (table->segments[i]->stream == stream)
+            table->segments[i]->stream = UINT64_MAX;
 }
 
 struct page_segment *page_table_ended(const struct page_table *table) {
-    for (size_t i = 0; table->ended_count && i < table->segment_count; i++)
-        if (table->segments[i]->ended && !table->segments[i]->held && is_empty(table->segments[i]))
-            return table->segments[i];
-    return NULL;
+    return table->gone;
+}
+
+void page_table_claim(struct page *page) {
+    page->state = PAGE_WORKING;
+    page->segment->filled_count++;
+}
+
+void page_table_unclaim(struct page_table *table, struct page *page) {
+    page->state = PAGE_EMPTY;
+    lost_page(table, page->segment);
 }
 
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {
@@ -238,6 +289,7 @@ void page_table_emptied(struct page_table *table, struct page *page) {
     page->open_to = 0;
     page->state = PAGE_EMPTY;
     table->mapped_pages--;
+    lost_page(table, page->segment);
 }
 
 bool page_table_pick_one(struct page_table *table, struct page *page) {
@@ -260,37 +312,12 @@ size_t page_table_pick(struct page_table *table, size_t want, struct page **out)
     return count;
 }
 
-static bool page_is_valid(const struct page *page, size_t *mapped, size_t *idle) {
-    bool should_be_idle = page->state == PAGE_MAPPED && !page->live && !page->pinned;
-    *mapped += page->handle != 0;
-    *idle += page->idle;
-    return page->idle == should_be_idle && (page->state != PAGE_MAPPED || page->handle) &&
-           (page->state != PAGE_EMPTY || !page->handle) && (page->granted || !page->live) &&
-           (page->granted || !page->pinned);
-}
-
-bool page_table_is_valid(const struct page_table *table) {
-    size_t mapped = 0, idle = 0, listed = 0, reserved = 0, ended = 0;
-    for (size_t i = 0; i < table->segment_count; i++) {
-        const struct page_segment *segment = table->segments[i];
-        reserved += segment->ended || segment->range ? 0 : segment->page_count;
-        ended += segment->ended;
-        if (i > 0 &&
-            segment->address < table->segments[i - 1]->address + table->segments[i - 1]->bytes)
-            return false;
-        for (size_t k = 0; k < segment->page_count; k++)
-            if (!page_is_valid(&segment->pages[k], &mapped, &idle))
-                return false;
-            else
-                reserved += segment->range && segment->counted && segment->pages[k].granted;
-    }
-    uint64_t tick = 0;
-    for (const struct page *page = table->oldest; page; page = page->newer, listed++) {
-        if (page->idle_tick < tick || (page->newer && page->newer->older != page))
-            return false;
-        tick = page->idle_tick;
-    }
-    return mapped == table->mapped_pages && idle == table->idle_pages && listed == idle &&
-           reserved == table->reserved_pages && ended == table->ended_count &&
-           (table->newest ? !table->newest->newer : !table->oldest);
+size_t page_table_pick_parked(struct page_table *table, uint64_t tick, size_t want,
+                              struct page **out) {
+    struct page_segment *segment = table->parked_oldest;
+    size_t count = 0;
+    for (size_t i = 0; segment && segment->end_tick <= tick && i < segment->page_count; i++)
+        if (count < want && page_table_pick_one(table, &segment->pages[i]))
+            out[count++] = &segment->pages[i];
+    return count;
 }

@@ -32,8 +32,10 @@ struct page {
 struct page_segment {
     uint64_t address, bytes;
     uint64_t stream;
-    bool ended;   /* its owner has given it back: it goes with its last page ... */
-    bool held;    /* ... and not while this is set */
+    bool ended; /* its owner has given it back: it is parked, and goes with its last page */
+    uint64_t end_tick;
+    struct page_segment *older, *newer; /* among the parked */
+    size_t filled_count;                /* pages that are not empty */
     bool range;   /* somebody else reserved the addresses: only what is granted is ours */
     bool counted; /* what is granted counts as reserved */
     size_t page_count;
@@ -46,7 +48,9 @@ struct page_table {
     struct page *oldest, *newest; /* idle pages */
     uint64_t tick;                /* grows with every page that becomes idle */
     uint64_t settled_tick;        /* the GPU has finished with pages idle since then or before */
-    size_t ended_count;
+    struct page_segment *parked_oldest, *parked_newest; /* ended, and not yet empty */
+    struct page_segment *gone;                          /* ended and empty, linked by newer */
+    size_t parked_count;
     uint64_t reserved_pages; /* of segments that have not ended, and granted ones that count */
     uint64_t mapped_pages, idle_pages;
 };
@@ -92,11 +96,30 @@ void page_table_leave(struct page_table *table, struct page_segment *segment, si
 void page_table_pin(struct page_segment *segment, size_t first, size_t count);
 
 /* The segment's owner has given it back: what is mapped is idle, whatever lived in it or pinned it.
- * The segment is held until the caller says otherwise. */
+ * The segment is parked until its last page has gone. */
 void page_table_end(struct page_table *table, struct page_segment *segment);
 
-/* A segment that has ended, is not held, and has no page left; NULL: none. */
+/* A parked segment of that size is its owner's again, with what is mapped there: the one that ended
+ * last of those of the same stream, if `in_order` (work of the new owner comes after that of the
+ * old one), else one that the GPU has finished with. NULL: none. */
+struct page_segment *page_table_unpark(struct page_table *table, uint64_t bytes, uint64_t stream,
+                                       bool in_order);
+
+/* The stream has been destroyed: another one may have its handle. */
+void page_table_stream_gone(struct page_table *table, uint64_t stream);
+
+/* A segment that has ended and has no page left; NULL: none. It is for page_table_remove, at once.
+ */
 struct page_segment *page_table_ended(const struct page_table *table);
+
+/* Takes up to `want` pages of the segment that has been parked for longest, if it ended at that
+ * tick or before, as page_table_pick does. */
+size_t page_table_pick_parked(struct page_table *table, uint64_t tick, size_t want,
+                              struct page **out);
+
+/* An empty page is to get memory: WORKING, until page_table_mapped or page_table_unclaim. */
+void page_table_claim(struct page *page);
+void page_table_unclaim(struct page_table *table, struct page *page);
 
 /* Physical memory came (from WORKING to MAPPED) or went (from WORKING to EMPTY). */
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle);

@@ -68,6 +68,48 @@ size_t pages_purge_for_block(struct pages *pages, size_t want) {
 
 /* --- giving back --- */
 
+/* How long nothing must have moved before kept memory goes back, and for how long a segment is
+ * parked at least. */
+#define KEEP_NS (2 * SECOND_NS)
+
+/* Two looks that far apart, and what was parked at the first has been for long at the second. */
+static bool parked_for_long(struct pages *pages, uint64_t now_ns, uint64_t *tick) {
+    struct patience *patience = &pages->patience;
+    lock_take(&pages->lock);
+    bool long_enough = now_ns - patience->parked_ns > KEEP_NS;
+    *tick = patience->parked_tick;
+    if (long_enough) {
+        patience->parked_ns = now_ns;
+        patience->parked_tick = pages->table.tick;
+    }
+    bool any = pages->table.parked_oldest && pages->table.parked_oldest->end_tick <= *tick;
+    lock_give(&pages->lock);
+    return long_enough && any;
+}
+
+static bool kept_for_long(struct pages *pages, uint64_t now_ns) {
+    struct patience *patience = &pages->patience;
+    lock_take(&pages->lock);
+    uint64_t moves = pages->figures.maps + pages->figures.unmaps;
+    bool moved = moves != patience->moves || !pages->kept_count;
+    patience->moves = moves;
+    if (moved)
+        patience->moved_ns = now_ns;
+    bool long_enough = now_ns - patience->moved_ns > KEEP_NS;
+    lock_give(&pages->lock);
+    return long_enough;
+}
+
+void pages_tick(struct pages *pages, uint64_t now_ns) {
+    uint64_t tick;
+    if (kept_for_long(pages, now_ns))
+        pages_release(pages, SIZE_MAX);
+    if (!parked_for_long(pages, now_ns, &tick))
+        return;
+    pages_settle_later(pages, true);
+    pages_purge_parked(pages, tick, 0);
+}
+
 static uint64_t give_back(struct pages *pages, uint64_t bytes) {
     size_t want = bytes / PAGE_BYTES;
     lock_take(&pages->lock);

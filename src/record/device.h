@@ -35,7 +35,6 @@ struct device {
     atomic_int verdict;               /* why it could not: enum soft_oom */
     _Atomic(struct pages *) pages;    /* mode compact */
     _Atomic bool pages_tried;
-    uint64_t page_moves, page_moved_ns; /* for our own thread: when pages last moved */
     _Atomic bool ready;
 };
 

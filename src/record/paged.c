@@ -11,9 +11,6 @@
 
 #include <stdlib.h>
 
-/* How long physical memory without a place is kept. */
-#define KEEP_NS (2 * SECOND_NS)
-
 /* PyTorch may keep unused segments worth one part in so many of the device beyond it, and that much
  * may be missing to a full device. */
 enum { OVERCOMMIT_PART = 8 };
@@ -163,14 +160,7 @@ void paged_tick(struct device *device, uint64_t now) {
     struct pages *pages = paged_engine(device);
     if (!pages)
         return;
-    struct pages_figures figures = pages_figures(pages);
-    uint64_t moves = figures.maps + figures.unmaps;
-    if (moves != device->page_moves || !figures.kept_bytes) {
-        device->page_moves = moves;
-        device->page_moved_ns = now;
-    } else if (now - device->page_moved_ns > KEEP_NS) {
-        pages_give_back(pages, figures.kept_bytes);
-    }
+    pages_tick(pages, now);
     paged_account(device);
 }
 

@@ -104,8 +104,8 @@ threads_caught() {
     threads_caught captures asks pages/settle.c '!(pages->capturing && pages->capturing())' true
 }
 
-@test "a segment goes while another thread still looks at it" {
-    threads_caught blocks held pages/table.c '!table->segments[i]->held && ' ''
+@test "a parked segment is another stream's before the GPU has finished with it" {
+    caught in_flight 'four streams' parked pages/table.c 'segment->end_tick > table->settled_tick)))' 'false)))'
 }
 
 @test "what is not granted any more stays mapped" {

@@ -24,11 +24,11 @@ $(VMM_CALLS)/vmm_calls: tests/pages/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CAL
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
 # The engine alone, on a driver of the test's own, under the sanitizers.
-PAGES_THREADS := tests/pages/threads.c $(wildcard src/pages/*.c) src/base/lock.c
+PAGES_THREADS := tests/pages/threads.c tests/pages/fake_driver.c $(wildcard src/pages/*.c) src/base/lock.c
 PAGES_SANITIZE_tsan := -fsanitize=thread
 PAGES_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
 define PAGES_RULE
-build/pages/threads-$(1): $(PAGES_THREADS) $(wildcard src/*/*.h src/*.def) tests/pages/pages.mk | $(CUDA_HEADERS)
+build/pages/threads-$(1): $(PAGES_THREADS) $(wildcard src/*/*.h src/*.def tests/pages/*.h src/pages/*.def) tests/pages/pages.mk | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)
 	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(PAGES_SANITIZE_$(1)) $(PAGES_THREADS) -o $$@ -pthread
 endef

@@ -1,310 +1,37 @@
-/* threads.c: the page engine under many threads, on a small driver of its own that checks each call
- * and is slow where it hurts: while a page is on its way, and between two calls that belong
- * together. The device has the pages that the threads need at most and two more: a block that is
- * refused is an error. usage: threads SECONDS [blocks | frugal | captures | grants | streams] */
-#include "pages/internal.h"
+/* threads.c: the page engine under many threads, on the small driver of fake_driver.c. The device
+ * has the pages that the threads need at most and two more: a block that is refused is an error.
+ * usage: threads SECONDS [blocks | frugal | captures | grants | streams |
+ * storm] */
+#include "fake_driver.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     WORKERS = 3,
     SEGMENT_PAGES = 8,
     SEGMENTS = 12,
-    CAPACITY = WORKERS * SEGMENT_PAGES + 2, /* two for what is just being mapped and unmapped */
-    PLACES = 4096,
-    STREAMS = 8, /* which come and go */
-    FIRST_STREAM = 1000,
-    HANDLES = 1 << 20
+    CAPACITY = WORKERS * SEGMENT_PAGES + 2 /* two for what is just being mapped and unmapped */
 };
 
-#define BASE ((uint64_t)1 << 40)
-
-_Atomic(void *) real_pointers[REAL_COUNT];
-
 static struct {
-    pthread_mutex_t lock;
-    uint64_t place[PLACES]; /* handle mapped there */
-    size_t open_to[PLACES]; /* so many devices */
-    uint64_t next_handle;
-    unsigned pages_out; /* created and not yet released */
-    unsigned char mapped_at[HANDLES];
-    uint64_t next_place;
-    _Atomic uint64_t busy[PLACES]; /* work that uses the page: the GPU may not lose it */
-    atomic_bool capturing;
-    atomic_uint asked_during_capture;
     atomic_bool stop;
-    atomic_size_t devices;     /* that have been let in */
-    atomic_bool dead[STREAMS]; /* the driver has destroyed it */
+    atomic_size_t devices; /* that have been let in */
     struct pages *pages;
-} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_handle = 1};
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "threads: line %d: %s\n", __LINE__, #condition);                       \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-
-static THREAD_LOCAL unsigned seed;
-
-static unsigned below(unsigned bound) {
-    seed = seed * 1103515245 + 12345;
-    return (seed >> 8) % bound;
-}
-
-/* Others get the processor at the worst moments. */
-static void dawdle(void) {
-    unsigned kind = below(8);
-    if (kind == 0)
-        usleep(below(200));
-    else if (kind < 4)
-        sched_yield();
-}
-
-static size_t place_of(uint64_t address) {
-    MUST(address >= BASE && address % PAGE_BYTES == 0);
-    return (size_t)((address - BASE) / PAGE_BYTES);
-}
-
-/* ---- the driver ---- */
-
-static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
-                            const CUmemAllocationProp *properties, unsigned long long flags) {
-    (void)properties;
-    (void)flags;
-    MUST(bytes == PAGE_BYTES);
-    pthread_mutex_lock(&self.lock);
-    bool room = self.pages_out < CAPACITY && self.next_handle < HANDLES;
-    self.pages_out += room;
-    *handle = room ? self.next_handle++ : 0;
-    pthread_mutex_unlock(&self.lock);
-    return room ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static CUresult fake_release(CUmemGenericAllocationHandle handle) {
-    dawdle();
-    pthread_mutex_lock(&self.lock);
-    MUST(handle && handle < self.next_handle && !self.mapped_at[handle]);
-    self.mapped_at[handle] = 2; /* never again */
-    self.pages_out--;
-    pthread_mutex_unlock(&self.lock);
-    return CUDA_SUCCESS;
-}
-
-static CUresult fake_reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr at,
-                             unsigned long long flags) {
-    (void)alignment;
-    (void)at;
-    (void)flags;
-    pthread_mutex_lock(&self.lock);
-    size_t count = bytes / PAGE_BYTES, first = 0;
-    for (size_t i = 0; i < count; i++)
-        if (self.place[first + i] != 0)
-            first += i + 1, i = (size_t)-1;
-    MUST(first + count < PLACES);
-    for (size_t i = 0; i < count; i++)
-        self.place[first + i] = 1; /* reserved; handles are told by their own mark */
-    pthread_mutex_unlock(&self.lock);
-    *address = BASE + first * PAGE_BYTES;
-    return CUDA_SUCCESS;
-}
-
-enum { RESERVED = 1, FIRST_HANDLE = 2 };
-
-static CUresult fake_free(CUdeviceptr address, size_t bytes) {
-    pthread_mutex_lock(&self.lock);
-    for (size_t i = place_of(address); i < place_of(address) + bytes / PAGE_BYTES; i++) {
-        MUST(self.place[i] == RESERVED);
-        self.place[i] = 0;
-    }
-    pthread_mutex_unlock(&self.lock);
-    return CUDA_SUCCESS;
-}
-
-static CUresult fake_map(CUdeviceptr address, size_t bytes, size_t offset,
-                         CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    (void)offset;
-    (void)flags;
-    dawdle();
-    pthread_mutex_lock(&self.lock);
-    size_t i = place_of(address);
-    MUST(bytes == PAGE_BYTES && self.place[i] == RESERVED && self.mapped_at[handle] == 0);
-    self.place[i] = FIRST_HANDLE + handle;
-    self.open_to[i] = 0;
-    self.mapped_at[handle] = 1;
-    pthread_mutex_unlock(&self.lock);
-    return CUDA_SUCCESS;
-}
-
-static CUresult fake_unmap(CUdeviceptr address, size_t bytes) {
-    dawdle();
-    pthread_mutex_lock(&self.lock);
-    for (size_t i = place_of(address); i < place_of(address) + bytes / PAGE_BYTES; i++) {
-        MUST(self.place[i] >= FIRST_HANDLE && !atomic_load(&self.busy[i]));
-        self.mapped_at[self.place[i] - FIRST_HANDLE] = 0;
-        self.place[i] = RESERVED;
-        self.open_to[i] = 0;
-    }
-    pthread_mutex_unlock(&self.lock);
-    dawdle();
-    return CUDA_SUCCESS;
-}
-
-static CUresult fake_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
-                            size_t count) {
-    MUST(count > 0 && access[count - 1].location.id == (int)count - 1);
-    dawdle();
-    pthread_mutex_lock(&self.lock);
-    for (size_t i = place_of(address); i < place_of(address) + bytes / PAGE_BYTES; i++) {
-        MUST(self.place[i] >= FIRST_HANDLE);
-        self.open_to[i] = self.open_to[i] > count ? self.open_to[i] : count;
-    }
-    pthread_mutex_unlock(&self.lock);
-    return CUDA_SUCCESS;
-}
-
-static CUresult fake_info(size_t *free_bytes, size_t *total_bytes) {
-    pthread_mutex_lock(&self.lock);
-    *free_bytes = (CAPACITY - self.pages_out) * PAGE_BYTES;
-    pthread_mutex_unlock(&self.lock);
-    *total_bytes = CAPACITY * PAGE_BYTES;
-    return CUDA_SUCCESS;
-}
-
-static CUresult fake_grain(size_t *bytes, const CUmemAllocationProp *properties,
-                           CUmemAllocationGranularity_flags flags) {
-    (void)properties;
-    (void)flags;
-    *bytes = PAGE_BYTES;
-    return CUDA_SUCCESS;
-}
-
-static uint64_t word;
-
-static CUresult fake_write(CUdeviceptr to, const void *from, size_t bytes) {
-    (void)to;
-    memcpy(&word, from, bytes);
-    return CUDA_SUCCESS;
-}
-
-static CUresult fake_read(void *to, CUdeviceptr from, size_t bytes) {
-    (void)from;
-    memcpy(to, &word, bytes);
-    return CUDA_SUCCESS;
-}
-
-/* Asking the GPU: each of them would end a capture. */
-static CUresult ask(void) {
-    dawdle();
-    if (atomic_load(&self.capturing))
-        atomic_fetch_add(&self.asked_during_capture, 1);
-    return CUDA_SUCCESS;
-}
-
-/* A stream that was destroyed is never asked: a card's driver would crash. */
-static CUresult ask_stream(CUstream stream) {
-    size_t i = (size_t)(uintptr_t)stream - FIRST_STREAM;
-    MUST(i >= STREAMS || !atomic_load(&self.dead[i]));
-    CUresult result = ask();
-    MUST(i >= STREAMS || !atomic_load(&self.dead[i]));
-    return result;
-}
-
-static CUresult fake_synchronize(CUstream stream) {
-    return ask_stream(stream);
-}
-
-/* Every other time it has work to do. */
-static CUresult fake_stream_query(CUstream stream) {
-    CUresult result = ask_stream(stream);
-    return below(2) ? result : CUDA_ERROR_NOT_READY;
-}
-
-static CUresult fake_record(CUevent event, CUstream stream) {
-    MUST(event != NULL);
-    return ask_stream(stream);
-}
-
-static CUresult fake_query(CUevent event) {
-    MUST(event != NULL);
-    return ask();
-}
-
-static CUresult fake_synchronize_all(void) {
-    return ask();
-}
-
-static CUresult fake_event(CUevent *event, unsigned flags) {
-    (void)flags;
-    *event = (CUevent)&self;
-    return CUDA_SUCCESS;
-}
-
-static CUresult fake_current(CUcontext *context) {
-    *context = (CUcontext)&self;
-    return CUDA_SUCCESS;
-}
-
-static CUresult fake_set_current(CUcontext context) {
-    (void)context;
-    return CUDA_SUCCESS;
-}
-
-void *real_find(enum real_id id) {
-    (void)id;
-    return NULL;
-}
-
-static void install(void) {
-    const struct {
-        enum real_id id;
-        void *function;
-    } all[] = {
-        {ID_cuMemCreate, (void *)fake_create},
-        {ID_cuMemRelease, (void *)fake_release},
-        {ID_cuMemAddressReserve, (void *)fake_reserve},
-        {ID_cuMemAddressFree, (void *)fake_free},
-        {ID_cuMemMap, (void *)fake_map},
-        {ID_cuMemUnmap, (void *)fake_unmap},
-        {ID_cuMemSetAccess, (void *)fake_access},
-        {ID_cuMemGetInfo_v2, (void *)fake_info},
-        {ID_cuMemGetAllocationGranularity, (void *)fake_grain},
-        {ID_cuMemcpyHtoD_v2, (void *)fake_write},
-        {ID_cuMemcpyDtoH_v2, (void *)fake_read},
-        {ID_cuStreamSynchronize, (void *)fake_synchronize},
-        {ID_cuStreamQuery, (void *)fake_stream_query},
-        {ID_cuEventSynchronize, (void *)fake_query},
-        {ID_cuCtxSynchronize, (void *)fake_synchronize_all},
-        {ID_cuEventCreate, (void *)fake_event},
-        {ID_cuEventRecord, (void *)fake_record},
-        {ID_cuEventQuery, (void *)fake_query},
-        {ID_cuCtxGetCurrent, (void *)fake_current},
-        {ID_cuCtxSetCurrent, (void *)fake_set_current},
-    };
-    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
-        atomic_store(&real_pointers[all[i].id], all[i].function);
-}
-
-/* ---- the program ---- */
+} self;
 
 /* The GPU works on a live block. */
 static void work_on(uint64_t address, size_t count) {
     size_t devices = atomic_load(&self.devices);
     for (size_t i = place_of(address); i < place_of(address) + count; i++)
-        atomic_fetch_add(&self.busy[i], 1);
-    pthread_mutex_lock(&self.lock);
+        atomic_fetch_add(&fake.busy[i], 1);
+    pthread_mutex_lock(&fake.lock);
     for (size_t i = place_of(address); i < place_of(address) + count; i++)
-        MUST(self.place[i] >= FIRST_HANDLE && self.open_to[i] >= devices);
-    pthread_mutex_unlock(&self.lock);
+        MUST(fake.place[i] >= FIRST_HANDLE && fake.open_to[i] >= devices);
+    pthread_mutex_unlock(&fake.lock);
     dawdle();
     for (size_t i = place_of(address); i < place_of(address) + count; i++)
-        atomic_fetch_sub(&self.busy[i], 1);
+        atomic_fetch_sub(&fake.busy[i], 1);
 }
 
 /* One allocator each, on its own segments, but memory for one of them at a time. */
@@ -342,7 +69,7 @@ static void *giver(void *argument) {
             pages_give_back_now(self.pages, 4 * PAGE_BYTES);
         struct pages_figures figures = pages_figures(self.pages);
         MUST(figures.idle_bytes <= figures.mapped_bytes);
-        MUST(figures.physical_bytes <= (CAPACITY + WORKERS) * PAGE_BYTES);
+        MUST(figures.physical_bytes <= (fake.capacity + WORKERS) * PAGE_BYTES);
         dawdle();
     }
     return NULL;
@@ -374,7 +101,7 @@ static void *granter(void *argument) {
         MUST(pages_revoke(self.pages, range + i * grant_bytes, grant_bytes));
         granted[i] = false;
         for (size_t k = 0; k < GRANT_PAGES; k++)
-            MUST(self.place[place_of(range + i * grant_bytes) + k] == RESERVED);
+            MUST(fake.place[place_of(range + i * grant_bytes) + k] == RESERVED);
         MUST(!pages_revoke(self.pages, range + i * grant_bytes, grant_bytes));
     }
     for (unsigned i = 0; i < 2 * GRANTS; i++)
@@ -403,11 +130,11 @@ static void *streamer(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
     while (!atomic_load(&self.stop)) {
         unsigned i = below(STREAMS);
-        if (atomic_exchange(&self.dead[i], false)) {
+        if (atomic_exchange(&fake.dead[i], false)) {
             pages_know_stream(self.pages, FIRST_STREAM + i);
         } else {
             pages_stream_gone(self.pages, FIRST_STREAM + i);
-            atomic_store(&self.dead[i], true);
+            atomic_store(&fake.dead[i], true);
         }
         dawdle();
     }
@@ -415,19 +142,19 @@ static void *streamer(void *argument) {
 }
 
 static bool is_capturing(void) {
-    return atomic_load(&self.capturing);
+    return atomic_load(&fake.capturing);
 }
 
 /* Captures begin and end; whoever asks the GPU meanwhile would disturb one. */
 static void *capturer(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
     while (!atomic_load(&self.stop)) {
-        atomic_store(&self.capturing, true);
+        atomic_store(&fake.capturing, true);
         pages_capture_begins();
-        unsigned before = atomic_load(&self.asked_during_capture);
+        unsigned before = atomic_load(&fake.asked_during_capture);
         usleep(below(300));
-        MUST(atomic_load(&self.asked_during_capture) == before);
-        atomic_store(&self.capturing, false);
+        MUST(atomic_load(&fake.asked_during_capture) == before);
+        atomic_store(&fake.capturing, false);
         usleep(below(300));
     }
     return NULL;
@@ -459,15 +186,60 @@ static void run(unsigned seconds, void *(*body)(void *), void *(*other)(void *))
         pthread_join(threads[i], NULL);
 }
 
+/* --- one thread: segments that end and come back --- */
+
+static void end_all(const uint64_t *segments, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        MUST(pages_end(self.pages, segments[i]) && !pages_end(self.pages, segments[i]));
+}
+
+static void use_all(uint64_t *segments, size_t count, size_t pages) {
+    for (size_t i = 0; i < count; i++) {
+        MUST((segments[i] = pages_segment(self.pages, pages * PAGE_BYTES, 3 + i % 3)) != 0);
+        MUST(pages_use(self.pages, segments[i], pages * PAGE_BYTES, false));
+        work_on(segments[i], pages);
+        pages_leave(self.pages, segments[i], pages * PAGE_BYTES, true);
+    }
+}
+
+/* A program that empties PyTorch's cache all the time reaches the driver once. What nobody wants
+ * goes in the end; more than so many are never parked. */
+static void storm(void) {
+    enum { OFTEN = 300, MANY = 600, MOST_PARKED = 512, SOME = 20, PAGES = 3 };
+    uint64_t segments[MANY];
+    fake.capacity = MANY + 2;
+    use_all(segments, SOME, PAGES);
+    unsigned calls = atomic_load(&fake.calls);
+    for (size_t i = 0; i < OFTEN; i++) {
+        end_all(segments, SOME);
+        MUST(pages_figures(self.pages).reserved_bytes == 0);
+        use_all(segments, SOME, PAGES);
+        MUST(pages_figures(self.pages).reserved_bytes == SOME * PAGES * PAGE_BYTES);
+    }
+    MUST(atomic_load(&fake.calls) == calls);
+    MUST(pages_figures(self.pages).unparked == OFTEN * SOME);
+    end_all(segments, SOME);
+    pages_tick(self.pages, 10 * SECOND_NS);
+    MUST(pages_figures(self.pages).idle_bytes == SOME * PAGES * PAGE_BYTES);
+    pages_tick(self.pages, 13 * SECOND_NS);
+    MUST(pages_figures(self.pages).mapped_bytes == 0 && fake.pages_out > 0);
+    pages_tick(self.pages, 14 * SECOND_NS);
+    pages_tick(self.pages, 17 * SECOND_NS);
+    MUST(fake.pages_out == 0);
+    use_all(segments, MANY, 1);
+    end_all(segments, MANY);
+    MUST(pages_figures(self.pages).mapped_bytes == MOST_PARKED * PAGE_BYTES);
+}
+
 /* At the end the driver has everything back. */
 static void check_end(void) {
     pages_give_back_now(self.pages, UINT64_MAX);
     struct pages_figures figures = pages_figures(self.pages);
     MUST(figures.physical_bytes == 0 && figures.mapped_bytes == 0 && figures.kept_bytes == 0);
-    MUST(figures.moving_bytes == 0 && figures.reserved_bytes == 0 && self.pages_out == 0);
+    MUST(figures.moving_bytes == 0 && figures.reserved_bytes == 0 && fake.pages_out == 0);
     MUST(figures.refused_bytes == 0 && figures.creates == figures.releases);
     for (size_t i = 0; i < PLACES; i++)
-        MUST(self.place[i] == 0);
+        MUST(fake.place[i] == 0);
     printf("threads: %llu mapped, %llu unmapped, %llu waits\n", (unsigned long long)figures.maps,
            (unsigned long long)figures.unmaps, (unsigned long long)figures.waits);
 }
@@ -478,18 +250,21 @@ int main(int count, char **arguments) {
     bool captures = !strcmp(name, "captures"), grants = !strcmp(name, "grants");
     atomic_store(&self.devices, 1);
     seed = 1;
-    install();
+    fake_install(CAPACITY);
     self.pages = pages_open(0, is_capturing, !strcmp(name, "frugal"));
     MUST(self.pages);
     bool streams = !strcmp(name, "streams");
-    run(seconds,
-        captures ? small_worker
-        : grants ? granter
-                 : worker,
-        captures  ? capturer
-        : grants  ? opener
-        : streams ? streamer
-                  : giver);
+    if (!strcmp(name, "storm"))
+        storm();
+    else
+        run(seconds,
+            captures ? small_worker
+            : grants ? granter
+                     : worker,
+            captures  ? capturer
+            : grants  ? opener
+            : streams ? streamer
+                      : giver);
     check_end();
     return 0;
 }

@@ -9,7 +9,7 @@ static struct page_segment *mapped_segment(struct page_table *table, uint64_t ad
     struct page_segment *segment = page_table_add(table, address, count * PAGE_BYTES, 0);
     page_table_use(table, segment, 0, count);
     for (size_t i = 0; i < count; i++) {
-        segment->pages[i].state = PAGE_WORKING;
+        page_table_claim(&segment->pages[i]);
         page_table_mapped(table, &segment->pages[i], i + 1);
     }
     return segment;
@@ -62,6 +62,37 @@ static void a_block_of_two_is_live_until_both_have_gone(void **state) {
     assert_int_equal(page_table_pick(&table, 1, out), 1);
 }
 
+static void a_parked_segment_comes_back_with_its_pages(void **state) {
+    struct page_table table = {0};
+    struct page *out[2];
+    (void)state;
+    struct page_segment *segment = mapped_segment(&table, GIB, 2);
+    segment->stream = 7;
+    page_table_end(&table, segment);
+    assert_int_equal(table.reserved_pages, 0);
+    assert_int_equal(table.idle_pages, 2);
+    assert_null(page_table_unpark(&table, 4 * PAGE_BYTES, 7, true)); /* another size */
+    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 8, true)); /* the GPU may work on it */
+    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 7, false));
+    assert_ptr_equal(page_table_unpark(&table, 2 * PAGE_BYTES, 7, true), segment);
+    assert_int_equal(table.reserved_pages, 2);
+    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 7, true));
+    page_table_end(&table, segment);
+    table.settled_tick = table.tick;
+    assert_ptr_equal(page_table_unpark(&table, 2 * PAGE_BYTES, 8, false), segment);
+    page_table_end(&table, segment);
+    table.settled_tick = table.tick;
+    assert_int_equal(page_table_pick(&table, 2, out), 2); /* idle as all are */
+    page_table_emptied(&table, out[0]);
+    assert_null(page_table_ended(&table));
+    page_table_emptied(&table, out[1]);
+    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 8, true));
+    assert_ptr_equal(page_table_ended(&table), segment);
+    page_table_remove(&table, segment);
+    assert_null(page_table_ended(&table));
+    assert_true(page_table_is_valid(&table));
+}
+
 static void pinned_pages_stay_until_the_segment_ends(void **state) {
     struct page_table table = {0};
     struct page *out[2];
@@ -79,8 +110,6 @@ static void pinned_pages_stay_until_the_segment_ends(void **state) {
     assert_null(page_table_ended(&table));
     page_table_emptied(&table, &segment->pages[0]);
     page_table_emptied(&table, &segment->pages[1]);
-    assert_null(page_table_ended(&table)); /* held by who ended it */
-    segment->held = false;
     assert_ptr_equal(page_table_ended(&table), segment);
     assert_int_equal(table.reserved_pages, 0);
     page_table_remove(&table, segment);
@@ -117,6 +146,7 @@ int main(void) {
         cmocka_unit_test(nothing_goes_before_the_gpu_has_finished),
         cmocka_unit_test(a_page_used_again_starts_anew),
         cmocka_unit_test(a_block_of_two_is_live_until_both_have_gone),
+        cmocka_unit_test(a_parked_segment_comes_back_with_its_pages),
         cmocka_unit_test(pinned_pages_stay_until_the_segment_ends),
         cmocka_unit_test(what_is_not_granted_is_not_ours),
     };

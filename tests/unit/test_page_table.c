@@ -18,7 +18,8 @@ struct model_page {
 };
 
 struct model_segment {
-    bool present, ended, held, range;
+    bool present, ended, range;
+    uint64_t stream, ended_at;
     uint64_t address;
     size_t count;
     struct page_segment *real;
@@ -39,7 +40,7 @@ static struct {
     uint64_t settled; /* the clock up to which the GPU has finished */
     uint64_t handles;
     uint64_t seed;
-    size_t picked, pinned, ended, revoked; /* how often the cases came */
+    size_t picked, pinned, ended, revoked, unparked; /* how often the cases came */
 } self;
 
 static uint64_t below(uint64_t bound) {
@@ -138,7 +139,8 @@ static void add(void) {
     segment->real =
         segment->range
             ? page_table_add_range(&self.table, segment->address, count * PAGE_BYTES, true)
-            : page_table_add(&self.table, segment->address, count * PAGE_BYTES, slot);
+            : page_table_add(&self.table, segment->address, count * PAGE_BYTES, slot % 3);
+    segment->stream = slot % 3;
     assert_non_null(segment->real);
     for (size_t i = 0; i < count; i++)
         segment->pages[i].granted = !segment->range;
@@ -230,7 +232,7 @@ static void work(void) {
     struct model_page *expected = &segment->pages[i];
     struct page *page = &segment->real->pages[i];
     if (!expected->working && !expected->mapped && !segment->ended && expected->granted) {
-        page->state = PAGE_WORKING;
+        page_table_claim(page);
         expected->working = true;
     } else if (expected->working && !expected->mapped) {
         expected->working = false;
@@ -331,7 +333,8 @@ static void end(void) {
         segment->pages[i].idle_since = self.clock;
     }
     page_table_end(&self.table, segment->real);
-    segment->ended = segment->held = true;
+    segment->ended = true;
+    segment->ended_at = self.clock;
     self.ended++;
 }
 
@@ -339,7 +342,7 @@ static bool has_gone(const struct model_segment *segment) {
     for (size_t i = 0; i < segment->count; i++)
         if (segment->pages[i].mapped || segment->pages[i].working)
             return false;
-    return segment->present && segment->ended && !segment->held;
+    return segment->present && segment->ended;
 }
 
 /* A range goes when nothing is granted and nothing mapped. */
@@ -362,9 +365,6 @@ static void end_range(void) {
 static void sweep(void) {
     size_t expected = 0;
     end_range();
-    struct model_segment *held = any_segment(true);
-    if (held && held->ended)
-        held->held = held->real->held = false;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         expected += has_gone(s);
     struct page_segment *real = page_table_ended(&self.table);
@@ -380,6 +380,51 @@ static void sweep(void) {
     assert_null(real);
 }
 
+static struct model_segment *should_unpark(size_t count, uint64_t stream, bool in_order) {
+    struct model_segment *latest = NULL;
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++) {
+        bool safe = (in_order && s->stream == stream) || s->ended_at <= self.settled;
+        if (s->present && s->ended && !has_gone(s) && s->count == count && safe &&
+            (!latest || s->ended_at > latest->ended_at))
+            latest = s;
+    }
+    return latest;
+}
+
+static void unpark(void) {
+    size_t count = below(4) ? MOST_PAGES : 1 + below(MOST_PAGES);
+    uint64_t stream = below(3);
+    bool in_order = below(2);
+    struct model_segment *expected = should_unpark(count, stream, in_order);
+    struct page_segment *real =
+        page_table_unpark(&self.table, count * PAGE_BYTES, stream, in_order);
+    assert_ptr_equal(real, expected ? expected->real : NULL);
+    if (!expected)
+        return;
+    expected->ended = false;
+    expected->stream = stream;
+    self.unparked++;
+}
+
+/* Of the segment that was parked first only. */
+static void pick_parked(void) {
+    struct page *out[MOST_PAGES];
+    struct model_segment *first = NULL;
+    uint64_t tick = self.clock - below(self.clock / 2 + 1);
+    size_t want = 1 + below(MOST_PAGES), possible = 0;
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        if (s->present && s->ended && !has_gone(s) && (!first || s->ended_at < first->ended_at))
+            first = s;
+    for (size_t i = 0; first && first->ended_at <= tick && i < first->count; i++)
+        possible += may_go(first, i);
+    size_t count = page_table_pick_parked(&self.table, tick, want, out);
+    assert_int_equal(count, min_u64(possible, want));
+    for (size_t i = 0; i < count; i++) {
+        assert_ptr_equal(out[i]->segment, first->real);
+        model_of(out[i])->working = true;
+    }
+}
+
 static void find(void) {
     uint64_t address =
         ((uint64_t)7 << 40) + below((SEGMENTS + 1) * MOST_PAGES) * PAGE_BYTES - 1 + below(2);
@@ -391,8 +436,9 @@ static void find(void) {
 }
 
 static void random_operations_agree_with_the_model(void **state) {
-    static void (*const operations[])(void) = {add,  use,  use,  leave,    leave,  work, work,
-                                               work, work, pick, pick_one, settle, find, grant};
+    static void (*const operations[])(void) = {add,      use,    use,  leave, leave,
+                                               work,     work,   work, work,  pick,
+                                               pick_one, settle, find, grant, grant};
     (void)state;
     self.seed = 2026;
     for (size_t i = 0; i < OPERATIONS; i++) {
@@ -401,13 +447,18 @@ static void random_operations_agree_with_the_model(void **state) {
             end();
         if (i % 10 == 0)
             sweep();
+        if (i % 4 == 0)
+            unpark();
+        if (i % 200 == 0)
+            pick_parked();
         if (i % 7 == 0)
             compare();
     }
-    print_message("%zu picked, %zu pinned, %zu ended, %zu revoked\n", self.picked, self.pinned,
-                  self.ended, self.revoked);
+    print_message("%zu picked, %zu pinned, %zu ended, %zu revoked, %zu unparked\n", self.picked,
+                  self.pinned, self.ended, self.revoked, self.unparked);
     /* All cases came, or the test would say nothing. */
-    assert_true(self.picked > 1000 && self.pinned > 50 && self.ended > 50 && self.revoked > 50);
+    assert_true(self.picked > 1000 && self.pinned > 50 && self.ended > 50 && self.revoked > 15 &&
+                self.unparked > 20);
 }
 
 int main(void) {

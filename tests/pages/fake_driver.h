@@ -1,0 +1,56 @@
+/* fake_driver.h: the small driver that threads.c puts under the page engine. It checks each call
+ * and is slow where it hurts: while a page is on its way, and between two calls that belong
+ * together. */
+#ifndef FAKE_DRIVER_H
+#define FAKE_DRIVER_H
+
+#include "pages/internal.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { PLACES = 4096, HANDLES = 1 << 20 };
+
+/* Streams that come and go. */
+enum { STREAMS = 8, FIRST_STREAM = 1000 };
+
+/* What lies at a place: nothing, reserved, or the handle plus FIRST_HANDLE. */
+enum { RESERVED = 1, FIRST_HANDLE = 2 };
+
+struct fake {
+    pthread_mutex_t lock;
+    uint64_t place[PLACES]; /* handle mapped there */
+    size_t open_to[PLACES]; /* so many devices */
+    uint64_t next_handle;
+    atomic_uint calls;  /* that move memory or addresses, or ask how much there is */
+    unsigned capacity;  /* pages of the device */
+    unsigned pages_out; /* created and not yet released */
+    unsigned char mapped_at[HANDLES];
+    _Atomic uint64_t busy[PLACES]; /* work that uses the page: the GPU may not lose it */
+    atomic_bool capturing;
+    atomic_uint asked_during_capture;
+    atomic_bool dead[STREAMS]; /* the driver has destroyed it */
+};
+
+extern struct fake fake;
+extern THREAD_LOCAL unsigned seed;
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s: line %d: %s\n", __FILE__, __LINE__, #condition);                  \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+unsigned below(unsigned bound);
+void dawdle(void); /* others get the processor at the worst moments */
+size_t place_of(uint64_t address);
+void fake_install(unsigned capacity);
+
+CUresult fake_reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr at,
+                      unsigned long long flags);
+CUresult fake_free(CUdeviceptr address, size_t bytes);
+
+#endif
