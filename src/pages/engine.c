@@ -77,12 +77,23 @@ static uint64_t take_or_create(struct pages *pages, size_t still_missing) {
     return handle ? handle : pages_create(pages);
 }
 
-/* 0: really full. Memory that another thread is just unmapping or giving back is waited for. */
+/* Whether another thread's pages have become idle since the GPU was last waited for. */
+static bool newly_idle(struct pages *pages) {
+    lock_take(&pages->lock);
+    const struct page *newest = pages->table.newest;
+    bool any = newest && newest->idle_tick > pages->table.settled_tick;
+    lock_give(&pages->lock);
+    return any;
+}
+
+/* 0: really full. Memory that another thread is just unmapping or giving back is waited for; what
+ * others leave while the GPU is waited for is looked at a few times more. */
 static uint64_t find_memory(struct pages *pages, size_t still_missing) {
-    for (;;) {
+    for (int patience = 16;;) {
         uint64_t then = moved(pages);
         uint64_t handle = take_or_create(pages, still_missing);
-        if (handle || (!pages_purge_for_block(pages, still_missing) && !more_may_come(pages, then)))
+        if (handle || (!pages_purge_for_block(pages, still_missing) &&
+                       !more_may_come(pages, then) && !(newly_idle(pages) && patience-- > 0)))
             return handle;
     }
 }

@@ -30,7 +30,7 @@ struct settling {
     uint64_t tick;
 };
 
-/* What pages_tick remembers. */
+/* What pages_expire remembers. */
 struct patience {
     uint64_t moves, moved_ns;        /* maps and unmaps, and when they were last seen to change */
     uint64_t parked_tick, parked_ns; /* the table's clock when it was last looked at */

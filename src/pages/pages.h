@@ -115,7 +115,7 @@ uint64_t pages_give_back_now(struct pages *pages, uint64_t bytes);
 
 /* A few times a second: kept memory that nobody wanted for long goes back to the driver, segments
  * that were parked for long lose their pages. Never during a capture. */
-void pages_tick(struct pages *pages, uint64_t now_ns);
+void pages_expire(struct pages *pages, uint64_t now_ns);
 
 /* A stream is about to be destroyed: it is not asked any more after this. */
 void pages_stream_gone(struct pages *pages, uint64_t stream);

@@ -100,7 +100,7 @@ static bool kept_for_long(struct pages *pages, uint64_t now_ns) {
     return long_enough;
 }
 
-void pages_tick(struct pages *pages, uint64_t now_ns) {
+void pages_expire(struct pages *pages, uint64_t now_ns) {
     uint64_t tick;
     if (kept_for_long(pages, now_ns))
         pages_release(pages, SIZE_MAX);

@@ -160,7 +160,7 @@ void paged_tick(struct device *device, uint64_t now) {
     struct pages *pages = paged_engine(device);
     if (!pages)
         return;
-    pages_tick(pages, now);
+    pages_expire(pages, now);
     paged_account(device);
 }
 

@@ -126,3 +126,13 @@ small=(--mem 768MiB)
         alloc b 120MiB stream=1; fill b 2 stream=1; alloc c 200MiB stream=1; fill c 3 stream=1; stream 1; verify b 2; verify c 3' "${small[@]}"
     [ "$(fact page_unmaps)" -gt 0 ]
 }
+
+# The work of stream 1 is not over when its segment ends.
+@test "an ended segment is another stream's only when the GPU has finished with it" {
+    local script='' i
+    for i in 1 2 3 4 5 6 7 8; do
+        script+=" alloc a$i 60MiB stream=1; fill a$i 1 stream=1; fill a$i 1 stream=1; free a$i; empty_cache;
+            alloc b$i 60MiB stream=2; fill b$i $i stream=2; stream 2; verify b$i $i; synchronize; verify b$i $i; free b$i; empty_cache;"
+    done
+    passes "$script" --mem 8GiB
+}

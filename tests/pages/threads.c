@@ -219,12 +219,12 @@ static void storm(void) {
     MUST(atomic_load(&fake.calls) == calls);
     MUST(pages_figures(self.pages).unparked == OFTEN * SOME);
     end_all(segments, SOME);
-    pages_tick(self.pages, 10 * SECOND_NS);
+    pages_expire(self.pages, 10 * SECOND_NS);
     MUST(pages_figures(self.pages).idle_bytes == SOME * PAGES * PAGE_BYTES);
-    pages_tick(self.pages, 13 * SECOND_NS);
+    pages_expire(self.pages, 13 * SECOND_NS);
     MUST(pages_figures(self.pages).mapped_bytes == 0 && fake.pages_out > 0);
-    pages_tick(self.pages, 14 * SECOND_NS);
-    pages_tick(self.pages, 17 * SECOND_NS);
+    pages_expire(self.pages, 14 * SECOND_NS);
+    pages_expire(self.pages, 17 * SECOND_NS);
     MUST(fake.pages_out == 0);
     use_all(segments, MANY, 1);
     end_all(segments, MANY);
