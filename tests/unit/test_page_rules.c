@@ -74,6 +74,9 @@ static void a_parked_segment_comes_back_with_its_pages(void **state) {
     assert_null(page_table_unpark(&table, 4 * PAGE_BYTES, 7, true)); /* another size */
     assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 8, true)); /* the GPU may work on it */
     assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 7, false));
+    page_table_stream_gone(&table, 7);
+    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 7, true)); /* another stream 7 */
+    segment->stream = 7;
     assert_ptr_equal(page_table_unpark(&table, 2 * PAGE_BYTES, 7, true), segment);
     assert_int_equal(table.reserved_pages, 2);
     assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 7, true));
