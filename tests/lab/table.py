@@ -78,12 +78,19 @@ def arguments(words):
         help="settings at a time; --speed always does one",
     )
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="--speed: pairs of runs")
+    parser.add_argument(
+        "--own-pool",
+        action="store_true",
+        help="VRAMGC_ASYNC=pages: with the setting async the library's own pool",
+    )
     parser.add_argument("--fresh", action="store_true", help="run all anew")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
     parser.add_argument("--markdown", action="store_true", help="the memory table for a README")
     args = parser.parse_args(words[1:])
     if args.jobs < 1 or args.rounds < 1:
         parser.error("--jobs and --rounds are at least 1")
+    if args.own_pool:
+        os.environ["VRAMGC_ASYNC"] = "pages"
     args.parts = (args.only,) if args.only else PARTS[words[0]]
     return args
 
@@ -104,7 +111,8 @@ class Runs:
 
     def key(self, workload, mem_bytes, what):
         details = "".join(f" {name}={value}" for name, value in sorted(what.items()))
-        return f"{self.hash} {workload}, {self.kind}, {mem_bytes}{details}"
+        pool = ", own pool" if os.environ.get("VRAMGC_ASYNC") and self.kind.vramgc != "off" else ""
+        return f"{self.hash} {workload}, {self.kind}{pool}, {mem_bytes}{details}"
 
     def make(self, workload, mem_bytes, what):
         self.warm = self.warm or Warm(self.kind)
@@ -230,8 +238,9 @@ def row_text(row):
 
 def table_text(rows, args):
     mode = ", ".join(sorted({row["with"].get("mode") or "-" for row in rows}))
+    pool = ", VRAMGC_ASYNC=pages" if args.own_pool else ""
     return "\n".join(
-        [f"simulated device; with: vramgc --mode {args.vramgc} (it took: {mode})", HEAD]
+        [f"simulated device; with: vramgc --mode {args.vramgc}{pool} (it took: {mode})", HEAD]
         + [row_text(row) for row in rows]
     )
 
