@@ -88,10 +88,11 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
     bool outermost = hook_enter(ID_cuMemRetainAllocationHandle);
     struct record_place place;
     CUresult result = MISSING_CUDA;
+    bool ours = virtual_retain(h, (uint64_t)(uintptr_t)p, &result);
     /* A paged segment is one allocation to the program, without a handle, as that of cudaMalloc. */
-    if (record_place((uint64_t)(uintptr_t)p, &place))
+    if (!ours && record_place((uint64_t)(uintptr_t)p, &place))
         result = CUDA_ERROR_INVALID_VALUE;
-    else if (!virtual_retain(h, (uint64_t)(uintptr_t)p, &result) && real)
+    else if (!ours && real)
         result = real(h, p);
     if (outermost && result == CUDA_SUCCESS)
         record_retained(*h, (uint64_t)(uintptr_t)p);

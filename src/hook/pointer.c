@@ -13,6 +13,9 @@
 /* result: the driver's answer, which stands where a page has one of its own. */
 static CUresult answer(void *data, CUpointer_attribute a, CUdeviceptr p,
                        const struct record_place *place, CUresult result) {
+    if (place->mapped && a != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
+        a != CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+        return result; /* a page is memory of the same kind */
     switch (a) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         GIVE(CUcontext, (uintptr_t)place->context);
@@ -131,7 +134,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void
     struct record_place place;
     hook_enter(ID_cudaPointerGetAttributes);
     cudaError_t result = real ? real(a, p) : MISSING_CUDART;
-    if (result == cudaSuccess && record_place((uint64_t)(uintptr_t)p, &place)) {
+    if (result == cudaSuccess && record_place((uint64_t)(uintptr_t)p, &place) && !place.mapped) {
         a->type = cudaMemoryTypeDevice;
         a->device = (int)place.device;
         a->devicePointer = (void *)(uintptr_t)p;

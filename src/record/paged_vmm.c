@@ -420,6 +420,18 @@ bool virtual_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUre
     return entry != NULL;
 }
 
+bool virtual_place(uint64_t address, struct record_place *place) {
+    lock_take(&self.lock);
+    struct ledger_entry *mapping = self.mappings.count ? around(&self.mappings, address) : NULL;
+    if (mapping)
+        *place = (struct record_place){.device = mapping->device,
+                                       .address = mapping->key,
+                                       .bytes = mapping->bytes,
+                                       .mapped = true};
+    lock_give(&self.lock);
+    return mapping != NULL;
+}
+
 /* --- the end --- */
 
 static bool is_of_device(const struct ledger_entry *entry, void *context) {

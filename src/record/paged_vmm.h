@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "real/real.h"
+#include "record/record.h"
 
 /* No handle of the driver: on x86-64 and AArch64 no pointer either. */
 #define VIRTUAL_TAG ((uint64_t)0x7647)
@@ -40,6 +41,9 @@ bool virtual_unmap(uint64_t address, uint64_t bytes, CUresult *result);
 bool virtual_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
                         size_t count, CUresult *result);
 bool virtual_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result);
+
+/* The mapping that holds the address; false: none. */
+bool virtual_place(uint64_t address, struct record_place *place);
 
 /* The device was reset; and for a forked child. */
 void virtual_reset(unsigned device);

@@ -4,6 +4,7 @@
  * physical memory itself gets pages that stay for good. */
 #include "base/log.h"
 #include "record/paged.h"
+#include "record/paged_vmm.h"
 
 static struct {
     _Atomic uint32_t let_in[VRAMGC_MAX_DEVICES]; /* a bit for each device that may access this one's
@@ -21,8 +22,10 @@ bool record_place(uint64_t address, struct record_place *place) {
     struct pages_place found;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct pages *pages = engine(i);
-        if (!pages || !pages_find(pages, address, &found))
+        if (!pages || !pages_own(pages, address))
             continue;
+        if (!pages_find(pages, address, &found))
+            return virtual_place(address, place);
         *place = (struct record_place){
             .device = i, .address = found.address, .bytes = found.bytes, .context = found.context};
         return true;

@@ -146,12 +146,14 @@ void record_green_stream_made(void);
 void record_stream_gone(uint64_t stream);
 
 /* Where an address lies that belongs to a paged segment; false: it belongs to none. To the program
- * a segment is one allocation made by cudaMalloc in that context. */
+ * a segment is one allocation made by cudaMalloc in that context; or (mapped) what it has mapped of
+ * an expandable segment, with one handle. */
 enum { RECORD_PAGE_BYTES = 2 << 20 };
 struct record_place {
     unsigned device;
     uint64_t address, bytes; /* of the segment */
     uint64_t context;
+    bool mapped;
 };
 bool record_place(uint64_t address, struct record_place *place);
 

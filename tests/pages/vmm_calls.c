@@ -162,12 +162,26 @@ static void mapped_twice(CUdeviceptr at, CUmemGenericAllocationHandle handle) {
     OK(torch->release(other));
 }
 
+/* Who asks where memory lies hears of what PyTorch has mapped, not of pages. */
+static void place(CUdeviceptr at, CUdeviceptr inside) {
+    CUdeviceptr start = 0;
+    size_t bytes = 0;
+    unsigned type = 0;
+    OK(cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, inside));
+    OK(cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside));
+    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside));
+    CHECK(start == at && bytes == BIG_BYTES && type == CU_MEMORYTYPE_DEVICE);
+    OK(cuMemGetAddressRange_v2(&start, &bytes, inside));
+    CHECK(start == at && bytes == BIG_BYTES);
+}
+
 /* Pages come with blocks and stay until they are wanted elsewhere. */
 static void blocks(CUdeviceptr at) {
     OK(cuMemSetAccess(at, BIG_BYTES, &all_access, 1));
     torch->block(at + PAGE_BYTES, PAGE_BYTES + 512);
     EXPECT(.address = RANGE_BYTES, .held = 2 * PAGE_BYTES);
     OK(cuMemsetD8_v2(at + PAGE_BYTES, 1, PAGE_BYTES + 512));
+    place(at, at + PAGE_BYTES + 512);
     torch->block(at + PAGE_BYTES, -(PAGE_BYTES + 512));
     EXPECT(.address = RANGE_BYTES, .held = 2 * PAGE_BYTES);
 }
