@@ -4,8 +4,18 @@
 
 #include <sched.h>
 
+static const char *device_name(unsigned device, char *name, size_t size) {
+    real_cuDeviceGetName_t get = REAL(cuDeviceGetName);
+    return get && get(name, (int)size, (CUdevice)device) == CUDA_SUCCESS ? name : NULL;
+}
+
+const char *pages_costs(struct pages *pages) {
+    return pages->costs->source;
+}
+
 struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal) {
     CUcontext context = NULL;
+    char name[128];
     if (!pages_trial(device) || REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
         return NULL;
     struct pages *pages = memory_map(sizeof *pages);
@@ -15,6 +25,8 @@ struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal) 
     pages->context = context;
     pages->capturing = capturing;
     pages->frugal = frugal;
+    pages->costs = costs_of(device_name(device, name, sizeof name));
+    pages->plan = costs_plan(pages->costs);
     pages->access[pages->access_count++] = pages_access(device);
     return pages;
 }

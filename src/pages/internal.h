@@ -3,6 +3,7 @@
 #define PAGES_INTERNAL_H
 
 #include "base/lock.h"
+#include "pages/costs.h"
 #include "pages/pages.h"
 #include "pages/table.h"
 #include "real/real.h"
@@ -44,6 +45,8 @@ struct pages {
     CUcontext context;
     bool (*capturing)(void);
     bool frugal;
+    const struct costs *costs;
+    struct plan plan;
     struct lock lock; /* what follows, up to the settling */
     struct page_table table;
     uint64_t *kept; /* handles without a place */

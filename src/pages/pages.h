@@ -39,6 +39,10 @@ struct pages_figures {
  */
 struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal);
 
+/* Where the figures are from by which the engine judges what the driver's calls cost (costs.def).
+ */
+const char *pages_costs(struct pages *pages);
+
 /* Address space for a segment; 0: the device has not that much to give even if all idle pages were
  * taken, or the driver refused. A parked segment of the same size comes back without a call into
  * the driver. bytes is a multiple of 2 MiB. The device's context is current. */

@@ -68,15 +68,11 @@ size_t pages_purge_for_block(struct pages *pages, size_t want) {
 
 /* --- giving back --- */
 
-/* How long nothing must have moved before kept memory goes back, and for how long a segment is
- * parked at least. */
-#define KEEP_NS (2 * SECOND_NS)
-
 /* Two looks that far apart, and what was parked at the first has been for long at the second. */
 static bool parked_for_long(struct pages *pages, uint64_t now_ns, uint64_t *tick) {
     struct patience *patience = &pages->patience;
     lock_take(&pages->lock);
-    bool long_enough = now_ns - patience->parked_ns > KEEP_NS;
+    bool long_enough = now_ns - patience->parked_ns > pages->plan.park_ns;
     *tick = patience->parked_tick;
     if (long_enough) {
         patience->parked_ns = now_ns;
@@ -87,23 +83,26 @@ static bool parked_for_long(struct pages *pages, uint64_t now_ns, uint64_t *tick
     return long_enough && any;
 }
 
-static bool kept_for_long(struct pages *pages, uint64_t now_ns) {
+/* So many kept pages are too many, or have not been wanted for too long. */
+static size_t kept_too_long(struct pages *pages, uint64_t now_ns) {
     struct patience *patience = &pages->patience;
+    size_t allowed = pages->plan.keep_bytes / PAGE_BYTES;
     lock_take(&pages->lock);
     uint64_t moves = pages->figures.maps + pages->figures.unmaps;
     bool moved = moves != patience->moves || !pages->kept_count;
     patience->moves = moves;
     if (moved)
         patience->moved_ns = now_ns;
-    bool long_enough = now_ns - patience->moved_ns > KEEP_NS;
+    if (now_ns - patience->moved_ns > pages->plan.keep_ns)
+        allowed = 0;
+    size_t excess = !moved && pages->kept_count > allowed ? pages->kept_count - allowed : 0;
     lock_give(&pages->lock);
-    return long_enough;
+    return excess;
 }
 
 void pages_expire(struct pages *pages, uint64_t now_ns) {
     uint64_t tick;
-    if (kept_for_long(pages, now_ns))
-        pages_release(pages, SIZE_MAX);
+    pages_release(pages, kept_too_long(pages, now_ns));
     if (!parked_for_long(pages, now_ns, &tick))
         return;
     pages_settle_later(pages, true);

@@ -28,6 +28,9 @@ struct pages *paged_open(struct device *device) {
     atomic_store_explicit(&device->pages, pages, memory_order_release);
     pointer_engine_opened(device_index(device));
     mode_tried(device, pages != NULL);
+    if (pages)
+        LOG(LOG_DEBUG, "gpu%u: costs of the driver's calls: %s", device_index(device),
+            pages_costs(pages));
     if (!pages && record_options()->mode == MODE_COMPACT)
         LOG(LOG_WARN, "gpu%u cannot map memory page by page; mode flush is used there",
             device_index(device));

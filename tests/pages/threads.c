@@ -221,14 +221,18 @@ static void storm(void) {
     end_all(segments, SOME);
     pages_expire(self.pages, 10 * SECOND_NS);
     MUST(pages_figures(self.pages).idle_bytes == SOME * PAGES * PAGE_BYTES);
-    pages_expire(self.pages, 13 * SECOND_NS);
+    pages_expire(self.pages, 20 * SECOND_NS);
     MUST(pages_figures(self.pages).mapped_bytes == 0 && fake.pages_out > 0);
-    pages_expire(self.pages, 14 * SECOND_NS);
-    pages_expire(self.pages, 17 * SECOND_NS);
+    pages_expire(self.pages, 21 * SECOND_NS);
+    pages_expire(self.pages, 31 * SECOND_NS);
     MUST(fake.pages_out == 0);
     use_all(segments, MANY, 1);
     end_all(segments, MANY);
     MUST(pages_figures(self.pages).mapped_bytes == MOST_PARKED * PAGE_BYTES);
+    pages_expire(self.pages, 32 * SECOND_NS);
+    MUST(fake.pages_out == MANY);
+    pages_expire(self.pages, 33 * SECOND_NS); /* more than is kept in any case */
+    MUST(pages_figures(self.pages).kept_bytes == 128 * MEBIBYTE);
 }
 
 /* At the end the driver has everything back. */

@@ -9,6 +9,7 @@ UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_frag = $(wildcard src/heap/*.c) src/frag/frag.c
 UNIT_policy = src/policy/policy.c
 UNIT_page_table = src/pages/table.c src/pages/valid.c
+UNIT_costs = src/pages/costs.c
 UNIT_page_rules = src/pages/table.c src/pages/valid.c
 UNIT_arena = src/pages/arena.c src/pages/tree.c
 UNIT_text = src/base/text.c

@@ -1,0 +1,41 @@
+/* costs.c: see costs.h. No number here is a guess about a card: those stand in costs.def. */
+#include "pages/costs.h"
+
+#include "base/base.h"
+#include "pages/table.h"
+
+#include <string.h>
+
+static const struct costs rows[] = {
+#define CARD(...) {__VA_ARGS__},
+#include "pages/costs.def"
+#undef CARD
+};
+
+#define KEEP_BYTES  (128 * MEBIBYTE)
+#define LOST_PART   ((uint64_t)200)
+#define SHORTEST_NS (100 * MILLISECOND_NS)
+#define LONGEST_NS  (5 * SECOND_NS)
+
+const struct costs *costs_of(const char *name) {
+    for (size_t i = 0; name && i < ARRAY_LENGTH(rows); i++)
+        if (strstr(name, rows[i].card))
+            return &rows[i];
+    return &rows[0];
+}
+
+/* How long memory must be kept that costs so much a page to get again. */
+static uint64_t patience(uint64_t page_ns) {
+    uint64_t ns = KEEP_BYTES / PAGE_BYTES * page_ns * LOST_PART;
+    return min_u64(max_u64(ns, SHORTEST_NS), LONGEST_NS);
+}
+
+struct plan costs_plan(const struct costs *costs) {
+    uint64_t physical = costs->create + costs->release;
+    uint64_t place = costs->map + costs->access + costs->unmap;
+    return (struct plan){
+        .keep_bytes = KEEP_BYTES,
+        .keep_ns = patience(physical),
+        .park_ns = patience(physical + place),
+    };
+}

@@ -1,0 +1,32 @@
+/* costs.h: what follows from what the driver's calls cost on a card: how much physical memory is
+ * kept for the next block, and for how long. Pure. */
+#ifndef PAGES_COSTS_H
+#define PAGES_COSTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One row of costs.def; nanoseconds, 0: not measured. */
+struct costs {
+    const char *card, *source;
+    uint64_t create, create_mib, map, map_mib, access, access_mib, unmap, unmap_mib;
+    uint64_t release, release_mib, access_each, unmap_each;
+    uint64_t alloc, free, event_record, event_query, info;
+};
+
+struct plan {
+    uint64_t keep_bytes; /* so much may be kept without a place; more goes at the next look */
+    uint64_t keep_ns;    /* for so long after the last map or unmap */
+    uint64_t park_ns;    /* an ended segment keeps its pages for so long at least */
+};
+
+/* The row for a device of that name, which may be NULL. */
+const struct costs *costs_of(const char *name);
+
+/* A program that takes memory whenever it has just gone must not lose more than one part in 200 of
+ * its time by that (the library's bound without pressure is 0.5 %): what is kept, at most
+ * keep_bytes, goes so seldom that getting it again costs no more. Between 0.1 s, the step of our
+ * own looks, and 5 s, after which it is missed elsewhere. */
+struct plan costs_plan(const struct costs *costs);
+
+#endif
