@@ -26,7 +26,7 @@ enum fact {
     ASYNC = 1 << 10,      /* PyTorch's allocator is cudaMallocAsync, on the driver's pool */
     PASSED = 1 << 11,     /* a device passed the self-test */
     FAILED = 1 << 12,     /* a device failed it */
-    EXPANDABLE = 1 << 13, /* PyTorch maps the memory of its segments itself */
+    EXPANDABLE = 1 << 13, /* PyTorch's segments grow: it maps their memory itself */
 };
 
 /* In a reason %t is PyTorch's version, %n the newest that was tried, %d the driver's version, %p
@@ -50,8 +50,9 @@ static const struct row {
     {AUTO, TORCH, MODE_FLUSH, "PyTorch's version is not known"},
     {AUTO | OLDER, 0, MODE_FLUSH, "PyTorch %t is older than what was tried"},
     {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed"},
-    {AUTO | EXPANDABLE, 0, MODE_FLUSH, "PyTorch's segments are expandable: it maps memory itself"},
     {AUTO | FAILED, PASSED, MODE_FLUSH, "the self-test of mapping pages failed on %f"},
+    {AUTO | NEWER | EXPANDABLE, 0, MODE_FLUSH,
+     "PyTorch %t is newer than %n: its expandable segments are not known"},
     {AUTO | NEWER | DIFFER, 0, MODE_FLUSH,
      "PyTorch %t is newer than %n, and tells of its blocks in another way"},
     {AUTO | NEWER, FIT, MODE_FLUSH,

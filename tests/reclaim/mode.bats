@@ -34,6 +34,26 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     done
 }
 
+@test "compact where nobody chose: expandable segments, and pages follow their blocks" {
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" "$version+cu128"
+        VRAMGC_LOG=info drive "$version" "$few"
+        says 1 compact "PyTorch $version+cu128, driver 13.0, self-test passed on gpu0"
+        [ "$(fact conf)" = expandable_segments:True ]
+        paged
+    done
+}
+
+@test "a newer version with expandable segments: flush" {
+    for version in $versions; do
+        lay_out "$version" 2.99.0
+        goes expandable_segments:True "$(many) $few"
+        says 1 flush "PyTorch 2.99.0 is newer than 2.15: its expandable segments are not known"
+        not_paged
+    done
+}
+
 @test "two devices: each is tried when it is first used" {
     for version in $versions; do
         lay_out "$version" "$version"

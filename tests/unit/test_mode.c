@@ -72,6 +72,7 @@ static void automatic_where_all_is_known(void **state) {
     expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 13.1, self-test passed on gpu0,2,3");
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
         facts.torch = versions[i];
+        facts.alloc_conf = i % 2 ? "" : "expandable_segments:True";
         assert_int_equal(mode_choose(&facts).mode, MODE_COMPACT);
     }
 }
@@ -93,8 +94,6 @@ static void automatic_where_something_is_not(void **state) {
     FLUSH(torch = "1.13.1+cu117", "PyTorch 1.13.1+cu117 is older than what was tried");
     FLUSH(alloc_conf = "backend:cudaMallocAsync",
           "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed");
-    FLUSH(alloc_conf = "expandable_segments:True",
-          "PyTorch's segments are expandable: it maps memory itself");
     struct mode_facts own_pool = good(MODE_AUTO);
     own_pool.alloc_conf = "backend:cudaMallocAsync";
     own_pool.own_pool = true;
@@ -144,6 +143,17 @@ static void newer_than_what_was_tried(void **state) {
            "passed on gpu0");
 }
 
+/* What was mapped before and what is mapped page by page would lie side by side. */
+static void newer_and_expandable(void **state) {
+    struct mode_facts facts = good(MODE_AUTO);
+    (void)state;
+    facts.torch = "2.16.0";
+    facts.alloc_conf = "expandable_segments:True";
+    facts.events = EVENTS_FIT;
+    expect(&facts, MODE_FLUSH,
+           "PyTorch 2.16.0 is newer than 2.15: its expandable segments are not known");
+}
+
 /* The longest reason is not cut. */
 static void fits_the_file(void **state) {
     struct mode_facts facts = good(MODE_AUTO);
@@ -164,6 +174,7 @@ int main(void) {
         cmocka_unit_test(automatic_where_something_is_not),
         cmocka_unit_test(one_device_of_two),
         cmocka_unit_test(newer_than_what_was_tried),
+        cmocka_unit_test(newer_and_expandable),
         cmocka_unit_test(fits_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
