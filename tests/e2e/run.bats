@@ -100,6 +100,7 @@ for i in $(seq 100); do sleep 0.05; done
 exit 1
 TEXT
     FAKE_CUDA=sh run python3 "$BATS_TEST_DIRNAME/ctrl_c.py" "$vramgc" run ./polite
+    printf '%s\n' "$output"
     equal "$status" 0
     contains "$output" 'stopped by Ctrl-C, exit 0'
 }
