@@ -5,6 +5,7 @@ import importlib.machinery
 import importlib.util
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,13 @@ class Costs(unittest.TestCase):
         self.assertEqual(numbers[:2], ["1000", "10"])
         self.assertEqual(numbers[10:12], ["5", "5"])
         self.assertTrue(row.endswith("70)"))
+
+    def test_row_has_as_many_fields_as_those_of_the_engine(self):
+        text = (ROOT / "src/pages/costs.def").read_text(encoding="utf-8").split("*/", 1)[1]
+        kept = re.findall(r'^CARD\("[^"]*", "[^"]*",([^)]*)\)', text, re.MULTILINE)
+        mine = re.findall(r'^CARD\("[^"]*", "[^"]*",([^)]*)\)', costs.row(figures()))
+        self.assertGreater(len(kept), 0)
+        self.assertEqual({len(row.split(",")) for row in kept}, {len(mine[0].split(","))})
 
     def test_table_says_that_it_is_simulated(self):
         self.assertNotIn("SIMULATED", costs.table(figures()))
