@@ -121,6 +121,18 @@ uint64_t pages_give_back_now(struct pages *pages, uint64_t bytes);
  * that were parked for long lose their pages. Never during a capture. */
 void pages_expire(struct pages *pages, uint64_t now_ns);
 
+/* A reading of what is idle and kept now, for the next one. */
+struct pages_age {
+    uint64_t tick;
+    size_t kept;
+};
+struct pages_age pages_age(struct pages *pages);
+
+/* pages_give_back, but only what has been idle, or kept, ever since that reading; not may_wait: for
+ * any thread. */
+uint64_t pages_give_back_old(struct pages *pages, uint64_t bytes, struct pages_age age,
+                             bool may_wait);
+
 /* A stream is about to be destroyed: it is not asked any more after this. */
 void pages_stream_gone(struct pages *pages, uint64_t stream);
 

@@ -85,6 +85,28 @@ struct policy_decision policy_decide(const struct policy_settings *settings,
     return decision;
 }
 
+uint64_t policy_excess(const struct policy_settings *settings, uint64_t total_bytes,
+                       uint64_t used_bytes, uint64_t idle_bytes) {
+    if (settings->mode != POLICY_FLUSH)
+        return 0;
+    if (settings->lowvram)
+        return idle_bytes;
+    double limit = (double)total_bytes * settings->threshold_percent / 100;
+    double excess = (double)used_bytes - limit;
+    if (total_bytes == 0 || excess <= 0)
+        return 0;
+    return excess < (double)idle_bytes ? (uint64_t)excess : idle_bytes;
+}
+
+uint64_t policy_linger(const struct policy_settings *settings, uint64_t idle_bytes,
+                       uint64_t live_bytes) {
+    double linger = (double)settings->linger_ns, longest = (double)settings->quiet_ns;
+    if (live_bytes <= idle_bytes / 8)
+        return 0;
+    linger *= (double)live_bytes / (double)idle_bytes;
+    return (uint64_t)(linger > longest ? longest : linger);
+}
+
 void policy_acted(struct policy_state *state, uint64_t now_ns, uint64_t total_bytes,
                   uint64_t free_bytes) {
     state->disarmed = true;

@@ -34,6 +34,7 @@ struct policy_settings {
     uint64_t cooldown_ns;
     uint64_t min_gain_bytes;
     uint64_t quiet_ns;
+    uint64_t linger_ns;
     bool lowvram;
 };
 
@@ -48,6 +49,17 @@ struct policy_reading {
     uint64_t request_bytes;    /* the cudaMalloc about to be made; 0 at a tick */
     bool asked;                /* through the C API */
 };
+
+/* Mode compact: idle pages need no rest, no cool-down and no hysteresis. How many bytes of what is
+ * idle (mapped or kept, and not live) should go back now: all in lowvram, else what exceeds the
+ * threshold. total_bytes 0: unknown. */
+uint64_t policy_excess(const struct policy_settings *settings, uint64_t total_bytes,
+                       uint64_t used_bytes, uint64_t idle_bytes);
+
+/* How long they should have been idle for that: linger_ns if as much is idle as is live, longer the
+ * less it is, at most quiet_ns, and shorter the more it is; 0 if it is eight times as much. */
+uint64_t policy_linger(const struct policy_settings *settings, uint64_t idle_bytes,
+                       uint64_t live_bytes);
 
 /* Lives as long as the device; all zero at the start (which means armed). */
 struct policy_state {

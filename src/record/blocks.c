@@ -10,6 +10,7 @@
 #include "record/ledger.h"
 #include "record/paged.h"
 #include "record/record.h"
+#include "record/returns.h"
 
 THREAD_LOCAL struct record_thread record_thread;
 
@@ -122,8 +123,10 @@ static bool move_pages(struct device *device, uint64_t address, int64_t bytes, b
         refusal_of_block(device, (uint64_t)bytes);
         return false;
     }
-    if (bytes < 0 && !pending)
+    if (bytes < 0 && !pending) {
         paged_leave(device, address, (uint64_t)-bytes, sure);
+        returns_note(device);
+    }
     if (bytes > 0)
         paged_account(device);
     return true;
@@ -180,6 +183,7 @@ void record_event_done(uint64_t event) {
     lock_give(&device->lock);
     if (fits && !(last.flags & LEFT)) /* else the address is another block's by now */
         paged_leave(device, last.key, last.bytes, true);
+    returns_note(device);
     if (!fits)
         unmatched();
 }

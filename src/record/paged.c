@@ -8,6 +8,7 @@
 #include "real/errors.h"
 #include "record/paged_async.h"
 #include "record/streams.h"
+#include "record/returns.h"
 
 #include <stdlib.h>
 
@@ -117,8 +118,10 @@ bool record_paged_end(const struct record_taken *taken) {
         taken->known && taken->class == CLASS_PAGED ? device_if_ready(taken->device) : NULL;
     struct pages *pages = device ? paged_engine(device) : NULL;
     bool ended = pages && pages_end(pages, taken->address);
-    if (ended)
+    if (ended) {
         paged_account(device);
+        returns_note(device);
+    }
     return ended;
 }
 

@@ -55,6 +55,7 @@ struct policy_settings record_policy_settings(void) {
         .cooldown_ns = options->cooldown,
         .min_gain_bytes = options->min_gain,
         .quiet_ns = options->rest,
+        .linger_ns = options->linger,
         .lowvram = options->lowvram,
     };
     return settings;

@@ -9,6 +9,7 @@
 #include "record/device.h"
 #include "record/paged.h"
 #include "record/record.h"
+#include "record/returns.h"
 #include "record/stacks.h"
 
 #include <linux/futex.h>
@@ -25,6 +26,9 @@ enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
 #define READ_MEMORY_NS  SECOND_NS
 #define COPY_OUT_NS     SECOND_NS
 
+/* Our thread sleeps shorter than this without being woken by pages that become idle. */
+#define SHORT_STEP_NS MILLISECOND_NS
+
 /* What the ticker remembers of each device between two looks. */
 struct look {
     uint64_t block_events;
@@ -35,6 +39,7 @@ struct look {
 
 static struct {
     atomic_uint kicks; /* futex: changes when there is something to do at once */
+    atomic_uint calls; /* changes when that is a look at everything */
     atomic_bool stopping, busy;
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns;
@@ -293,12 +298,13 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         .latest_event_ns = look->changed_ns,
         .total_bytes = atomic_load(&device->total_bytes),
         .free_bytes = device_free_bytes(device),
-        .releasable_bytes = paged_engine(device)
-                                ? paged_idle_bytes(device)
-                                : figure_get(&device->out->stats.releasable_bytes.current),
         .pool_idle_bytes = idle_bytes,
         .asked = atomic_exchange(&device->asked, false),
     };
+    if (!paged_engine(device))
+        reading.releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current);
+    else if (reading.asked) /* else pages go back step by step */
+        reading.releasable_bytes = paged_idle_bytes(device);
     lock_take(&device->policy_lock);
     struct policy_state before = device->policy;
     bool unfinished = atomic_exchange(&device->unfinished, false);
@@ -350,11 +356,35 @@ static uint64_t step_ns(uint64_t now) {
     return step;
 }
 
-/* kicks: as they stood before the look, so that none that came meanwhile is lost. */
-static void wait_for(uint64_t ns, unsigned kicks) {
+static void sleep_for(uint64_t ns, unsigned kicks) {
     struct timespec time = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
     if (!atomic_load(&self.stopping))
         syscall(SYS_futex, &self.kicks, FUTEX_WAIT_PRIVATE, kicks, &time, NULL, 0);
+}
+
+/* Nothing is done once the process ends: whoever stops us does not wait for more. */
+static bool may_work(void) {
+    atomic_store(&self.busy, true);
+    bool may = !atomic_load(&self.stopping);
+    atomic_store(&self.busy, may);
+    return may;
+}
+
+/* Until the next look, idle pages go back. calls: as they stood before the latest look, so that
+ * none that was asked for meanwhile is lost. */
+static void wait_for(uint64_t ns, unsigned calls) {
+    uint64_t now = clock_ns(), end = now + ns;
+    for (; now < end && calls == atomic_load(&self.calls); now = clock_ns()) {
+        unsigned kicks = atomic_load(&self.kicks);
+        returns_sleep(true, 0);
+        if (!may_work())
+            return;
+        uint64_t step = record_is_on() ? returns_step(now) : 0;
+        atomic_store(&self.busy, false);
+        if (step && step <= SHORT_STEP_NS)
+            returns_sleep(false, now + step);
+        sleep_for(step ? min_u64(step, end - now) : end - now, kicks);
+    }
 }
 
 /* Our own calls must never invalidate a capture of the program. */
@@ -377,9 +407,10 @@ static void *ticker(void *unused) {
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
         real_find_all(); /* what was loaded since: here nobody waits for us */
-        unsigned kicks = atomic_load(&self.kicks);
+        unsigned calls = atomic_load(&self.calls);
         uint64_t now = clock_ns();
-        atomic_store(&self.busy, true);
+        if (!may_work())
+            break;
         if (record_policy_settings().mode == POLICY_FLUSH)
             python_prepare();
         for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
@@ -393,7 +424,7 @@ static void *ticker(void *unused) {
             store_copy_out();
         }
         atomic_store(&self.busy, false);
-        wait_for(step_ns(now), kicks);
+        wait_for(step_ns(now), calls);
     }
     pthread_cleanup_pop(0);
     return unused;
@@ -417,6 +448,11 @@ bool ticker_start(void) {
 }
 
 void ticker_kick(void) {
+    atomic_fetch_add(&self.calls, 1);
+    ticker_wake();
+}
+
+void ticker_wake(void) {
     atomic_fetch_add(&self.kicks, 1);
     syscall(SYS_futex, &self.kicks, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
@@ -432,6 +468,7 @@ void ticker_stop(void) {
         nanosleep(&step, NULL);
     if (!atomic_load(&self.busy)) {
         mode_say(true);
+        returns_conclude();
         log_actions();
     }
 }

@@ -34,8 +34,12 @@ build/pages/threads-$(1): $(PAGES_THREADS) $(wildcard src/*/*.h src/*.def tests/
 endef
 $(foreach s,tsan asan plain,$(eval $(call PAGES_RULE,$(s))))
 
-.PHONY: pages-tools pages-check
+.PHONY: pages-tools pages-check soak
 pages-tools: build/pages/threads-tsan build/pages/threads-asan build/pages/threads-plain build/pages/libnag.so build/pages/mutant $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/reclaim/show build/libvramgc.so sim c10drive
 
 pages-check: pages-tools
 	bats tests/pages
+
+# All of the hundred random runs, of which pages-check does a part.
+soak: pages-tools
+	RUNS=25 bats tests/pages/hundred.bats

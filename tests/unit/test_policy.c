@@ -15,6 +15,7 @@ static const struct policy_settings standard = {
     .cooldown_ns = SECOND,
     .min_gain_bytes = 32 * MIB,
     .quiet_ns = SECOND / 20,
+    .linger_ns = SECOND / 2000,
 };
 
 /* ---- single decisions ---- */
@@ -207,6 +208,34 @@ static void what_is_asked_knows_no_cool_down_and_no_hysteresis(void **unused) {
     assert_int_equal(policy_decide(&standard, &state, &reading).reason, POLICY_ASKED);
 }
 
+static void what_is_idle_goes_down_to_the_threshold(void **unused) {
+    struct policy_settings settings = standard;
+    (void)unused;
+    assert_int_equal(policy_excess(&settings, TOTAL, 80 * GIB, 30 * GIB), 0);
+    assert_int_equal(policy_excess(&settings, TOTAL, 90 * GIB, 30 * GIB), 10 * GIB);
+    assert_int_equal(policy_excess(&settings, TOTAL, 90 * GIB, 3 * GIB), 3 * GIB);
+    assert_int_equal(policy_excess(&settings, 0, 90 * GIB, 3 * GIB), 0);
+    settings.lowvram = true;
+    assert_int_equal(policy_excess(&settings, TOTAL, 1 * GIB, 3 * GIB), 3 * GIB);
+    assert_int_equal(policy_excess(&settings, TOTAL, 1 * GIB, 1), 1);
+    settings.mode = POLICY_OBSERVE;
+    assert_int_equal(policy_excess(&settings, TOTAL, 90 * GIB, 3 * GIB), 0);
+    settings.mode = POLICY_OFF;
+    assert_int_equal(policy_excess(&settings, TOTAL, 90 * GIB, 3 * GIB), 0);
+}
+
+static void the_more_is_idle_the_sooner_it_goes(void **unused) {
+    const struct policy_settings *s = &standard;
+    (void)unused;
+    assert_int_equal(policy_linger(s, 10 * GIB, 10 * GIB), s->linger_ns);
+    assert_int_equal(policy_linger(s, 5 * GIB, 10 * GIB), 2 * s->linger_ns);
+    assert_int_equal(policy_linger(s, 20 * GIB, 10 * GIB), s->linger_ns / 2);
+    assert_int_equal(policy_linger(s, 1, 10 * GIB), s->quiet_ns);
+    assert_int_equal(policy_linger(s, 80 * GIB, 10 * GIB), 0);
+    assert_int_equal(policy_linger(s, 1, 0), 0);
+    assert_int_equal(policy_linger(s, 0, 0), 0);
+}
+
 static void more_free_than_there_is_counts_as_unused(void **unused) {
     struct policy_state state = {0};
     struct policy_reading reading = reading_at(0, 0, 1);
@@ -377,6 +406,8 @@ int main(void) {
         cmocka_unit_test(arming_is_seen_during_the_cool_down),
         cmocka_unit_test(a_full_device_does_not_arm),
         cmocka_unit_test(what_is_asked_knows_no_cool_down_and_no_hysteresis),
+        cmocka_unit_test(what_is_idle_goes_down_to_the_threshold),
+        cmocka_unit_test(the_more_is_idle_the_sooner_it_goes),
         cmocka_unit_test(more_free_than_there_is_counts_as_unused),
         cmocka_unit_test(lowvram_waits_for_rest),
         cmocka_unit_test(lowvram_acts_once_per_rest_and_after_the_cool_down),
