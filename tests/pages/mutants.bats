@@ -54,6 +54,19 @@ caught() {
     caught engine 'out of memory at a block event' plain-error real/errors.c 'find_constructor() && find_type()' 'false'
 }
 
+@test "our thread is not woken by what becomes idle" {
+    caught engine 'a burst is one action' asleep record/returns.c 'if (!pages || !excess(' 'if (true || !excess('
+}
+
+@test "each batch of idle pages is an action of its own" {
+    caught engine 'a burst is one action' flood record/returns.c \
+        'now_ns - returning->latest_ns >= PAUSE_NS ||' 'true ||'
+}
+
+@test "pages go back below the threshold too" {
+    caught engine 'threshold: idle pages' threshold policy/policy.c 'if (total_bytes == 0 || excess <= 0)' 'if (false)'
+}
+
 @test "the device is not let in" {
     caught in_flight 'one stream' open pages/open.c 'page->open_to < run.devices' false
 }

@@ -62,8 +62,13 @@ static void *worker(void *argument) {
 /* As vramgc's own thread does, at all moments; and now and then as a rescue. */
 static void *giver(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
+    struct pages_age age = pages_age(self.pages);
     while (!atomic_load(&self.stop)) {
-        if (below(4))
+        unsigned how = below(4);
+        if (how == 0) {
+            pages_give_back_old(self.pages, UINT64_MAX, age, below(2));
+            age = pages_age(self.pages);
+        } else if (how < 3)
             pages_give_back(self.pages, UINT64_MAX);
         else
             pages_give_back_now(self.pages, 4 * PAGE_BYTES);
