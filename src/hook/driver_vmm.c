@@ -77,7 +77,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
     CUresult result = virtual_is(h) ? virtual_release(h) : real ? real(h) : MISSING_CUDA;
     if (outermost && result != CUDA_SUCCESS)
         record_release_failed(&taken);
-    else if (outermost)
+    else if (outermost && !virtual_is(h))
         record_driver_call();
     hook_leave();
     return result;
@@ -145,9 +145,10 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_
     real_cuMemSetAccess_t real = REAL(cuMemSetAccess);
     bool outermost = hook_enter(ID_cuMemSetAccess);
     CUresult result = MISSING_CUDA;
-    if (!virtual_set_access(p, n, d, count, &result) && real)
+    bool ours = virtual_set_access(p, n, d, count, &result);
+    if (!ours && real)
         result = real(p, n, d, count);
-    if (outermost && result == CUDA_SUCCESS)
+    if (outermost && !ours && result == CUDA_SUCCESS)
         record_driver_call();
     hook_leave();
     return result;

@@ -4,6 +4,7 @@
 #include "base/lock.h"
 #include "record/device.h"
 #include "record/ledger.h"
+#include "record/paged.h"
 #include "record/paged_vmm.h"
 #include "record/record.h"
 #include "record/stacks.h"
@@ -135,7 +136,8 @@ static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_
 static void kick_if_over_threshold(struct device *device) {
     uint64_t total = atomic_load_explicit(&device->total_bytes, memory_order_relaxed);
     uint64_t used = minus_u64(total, device_free_bytes(device));
-    uint64_t gain = figure_get(&device->out->stats.releasable_bytes.current);
+    uint64_t gain = paged_engine(device) ? paged_idle_bytes(device)
+                                         : figure_get(&device->out->stats.releasable_bytes.current);
     bool over = (double)used * 100 > record_options()->threshold * (double)total;
     if (over && gain > 0 && gain >= record_options()->min_gain)
         ticker_kick();
@@ -148,7 +150,7 @@ void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *
     struct device *device = device_at((unsigned)properties->location.id);
     if (!device)
         return;
-    figure_add(&device->out->stats.driver_calls, 1);
+    figure_add(&device->out->stats.driver_calls, !virtual_is(handle));
     if (allocator) {
         refusal_page_asked(device);
         record_thread.pages_ahead_bytes += bytes;
@@ -343,7 +345,8 @@ void record_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
     if (learn)
         count(&learnt, true);
     take_from_ahead(bytes);
-    record_driver_call();
+    if (!virtual_is(handle))
+        record_driver_call();
     change_pages(address, bytes, true);
 }
 
@@ -403,18 +406,21 @@ static bool unlink_mapping(uint64_t handle, struct ledger_entry *physical) {
 }
 
 void record_unmap_done(const struct record_unmapping *unmapping) {
+    bool reached = !unmapping->count; /* the driver */
     if (!record_is_on())
         return;
     for (uint64_t i = 0; i < unmapping->count; i++) {
-        struct ledger_entry mapping, physical;
+        struct ledger_entry mapping = {0}, physical;
         lock_take(&self.lock);
         bool known = ledger_take(&self.leaving, unmapping->first + i, &mapping);
         bool gone = known && unlink_mapping(mapping.link, &physical);
         lock_give(&self.lock);
         if (gone)
             count(&physical, false);
+        reached = reached || !virtual_is(mapping.link);
     }
-    record_driver_call();
+    if (reached)
+        record_driver_call();
 }
 
 static bool is_of_device(const struct ledger_entry *entry, void *context) {

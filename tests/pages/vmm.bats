@@ -33,6 +33,7 @@ small=(--mem 768MiB)
     passes 'alloc a 3MiB; fill a 1; expect vramgc.held_bytes == 4MiB; expect vramgc.reserved_bytes == 20MiB;
         free a; synchronize; reclaim; await 2000 vramgc.held_bytes == 0; expect vramgc.reserved_bytes == 20MiB;
         alloc a 3MiB; fill a 2; verify a 2; expect vramgc.held_bytes == 4MiB; free a; empty_cache; expect vramgc.reserved_bytes == 0'
+    [ "$(fact driver_calls)" -le 3 ] # addresses: PyTorch's other calls do not reach the driver
 }
 
 @test "PyTorch runs out at cuMemCreate: torch's own out-of-memory, and smaller ones go on" {
