@@ -91,7 +91,9 @@ void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {
         say(out, wish, "VRAMGC_ALLOC_CONF");
     } else if (given) {
         say(out, given,
-            getenv(MARK) ? "chosen by vramgc before a restart" : "the program's choice");
+            getenv(MARK) && strcmp(given, CHOICE) == 0
+                ? "chosen by vramgc in the parent process or before a restart"
+                : "the program's choice");
     } else if (strcmp(wish, "keep") == 0) {
         say(out, "", "VRAMGC_ALLOC_CONF=keep");
     } else {

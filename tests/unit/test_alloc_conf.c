@@ -132,6 +132,9 @@ static void nobody_chose(void **state) {
     alloc_conf_apply("auto", true, &conf); /* the program started itself again */
     assert_string_equal(conf.value, "expandable_segments:True");
     assert_non_null(strstr(conf.why, "before a restart"));
+    setenv(OLD_NAME, "max_split_size_mb:64", 1); /* and its parent chose something else for it */
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(conf.why, "the program's choice");
 }
 
 static void left_alone(const char *why) {
