@@ -188,6 +188,13 @@ static void write_ratios(FILE *out, const struct vramgc_device *device) {
                      show_count(s->page_waits).text);
 }
 
+/* Where it was never used nothing is said. */
+static void write_spill(FILE *out, const struct vramgc_device_stats *s) {
+    if (s->spilled_bytes.peak > 0)
+        summary_line(out, "spilled up to %s of live memory to the host for %s",
+                     show_bytes(s->spilled_bytes.peak).text, show_time(s->spilled_ns).text);
+}
+
 static void write_device(FILE *out, const struct record *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
     fputc('\n', out);
@@ -198,6 +205,7 @@ static void write_device(FILE *out, const struct record *record, size_t index) {
     write_division(out, device);
     write_gauges(out, &device->stats);
     write_ratios(out, device);
+    write_spill(out, &device->stats);
     graph_write(out, record, device, index);
 }
 

@@ -65,7 +65,9 @@ static struct page *claim(struct pages *pages, struct block *block) {
 /* Whether memory has come back, or is on its way, since `then`. */
 static bool more_may_come(struct pages *pages, uint64_t then) {
     lock_take(&pages->lock);
-    bool moving = pages->moving + pages->opening > 0, more = moving || pages->moved != then;
+    const struct host_memory *host = &pages->host;
+    bool moving = pages->moving + pages->opening + host->returning_count + host->leaving > 0;
+    bool more = moving || pages->moved != then;
     lock_give(&pages->lock);
     if (moving)
         sched_yield();
@@ -104,17 +106,19 @@ static uint64_t find_memory(struct pages *pages, size_t still_missing) {
     for (int patience = 16;;) {
         uint64_t then = moved(pages);
         uint64_t handle = take_or_create(pages, still_missing);
-        if (handle || (!pages_purge_for_block(pages, still_missing) &&
-                       !more_may_come(pages, then) && !(newly_idle(pages) && patience-- > 0)))
+        if (handle)
             return handle;
+        if (!pages_purge_for_block(pages, still_missing) && !more_may_come(pages, then) &&
+            !(newly_idle(pages) && patience-- > 0))
+            return pages_spill(pages);
     }
 }
 
 /* Gives the claimed page memory. False: there is none, and the page is empty again. */
 static bool fill(struct pages *pages, struct page *page, const struct block *block) {
     uint64_t handle = find_memory(pages, block->end - block->next);
-    bool filled =
-        handle && REAL(cuMemMap)(page_address(page), PAGE_BYTES, 0, handle, 0) == CUDA_SUCCESS;
+    bool filled = handle && REAL(cuMemMap)(page_address(page), PAGE_BYTES, 0,
+                                           pages_real_handle(handle), 0) == CUDA_SUCCESS;
     lock_take(&pages->lock);
     if (filled) {
         page_table_mapped(&pages->table, page, handle);
@@ -125,6 +129,8 @@ static bool fill(struct pages *pages, struct page *page, const struct block *blo
             pages_keep(pages, handle);
     }
     lock_give(&pages->lock);
+    if (!filled)
+        pages_spill_return(pages);
     return filled;
 }
 
@@ -152,6 +158,7 @@ static void end_use(struct pages *pages, const struct block *block, bool done, b
 
 bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) {
     struct block block = {.bytes = bytes};
+    pages_spill_replace(pages, address, bytes);
     lock_take(&pages->lock);
     block.segment = page_table_find(&pages->table, address);
     if (block.segment) {
@@ -196,6 +203,9 @@ struct pages_figures pages_figures(struct pages *pages) {
     figures.kept_bytes = pages->kept_count * PAGE_BYTES;
     figures.moving_bytes = pages->moving * PAGE_BYTES;
     figures.physical_bytes = pages->handle_count * PAGE_BYTES;
+    figures.spilled_bytes = pages->host.count * PAGE_BYTES;
+    figures.may_spill_bytes = pages->host.room * PAGE_BYTES;
+    figures.spilled_ns = pages_spilled_ns(pages);
     lock_give(&pages->lock);
     return figures;
 }

@@ -40,6 +40,17 @@ struct patience {
 /* The handle of "this thread's own stream" means another stream in every thread. */
 #define PER_THREAD_STREAM ((uint64_t)2)
 
+/* spill.c: physical memory in the host's. */
+struct host_memory {
+    size_t room;                     /* pages: as many as there may be */
+    _Atomic size_t count;            /* and are; changed under the lock */
+    uint64_t *returning;             /* handles that have lost their place */
+    size_t returning_count, leaving; /* not with the host yet */
+    uint64_t tick;                   /* of the table, when our own thread looked last */
+    uint64_t since_ns, spent_ns;
+    int node;
+};
+
 struct pages {
     unsigned device;
     CUcontext context;
@@ -61,6 +72,7 @@ struct pages {
     bool whole_context;   /* more streams than we can follow: wait for all */
     uint64_t unsure_tick; /* pages idle since then may be used by a stream that we do not know */
     struct pages_figures figures;
+    struct host_memory host;
     struct settling settling;
     struct patience patience;
     CUmemAccessDesc access[MAX_DEVICES]; /* who may access our pages, ourselves first */
@@ -105,8 +117,29 @@ bool pages_settle_now(struct pages *pages);
  * events can tell, it waits if it may, else it finds out nothing. */
 void pages_settle_later(struct pages *pages, bool may_wait);
 
-/* trial.c */
+/* spill.c. Handles of host memory carry a mark; the real one is what the driver knows. */
+bool pages_is_spilled(uint64_t handle);
+uint64_t pages_real_handle(uint64_t handle);
+
+/* One more page of host memory; 0: there may be none. */
+uint64_t pages_spill(struct pages *pages);
+
+/* Such a page has lost its place (the lock is held); it goes back to the host (it is not). */
+void pages_spill_ends(struct pages *pages, uint64_t handle);
+void pages_spill_return(struct pages *pages);
+
+/* All that is idle, and that the GPU is known to have finished with, goes back to the host. */
+void pages_spill_recede(struct pages *pages);
+
+/* A block comes to these pages: those of them that are idle in host memory lose it where the device
+ * has room by now. May wait for the GPU. */
+void pages_spill_replace(struct pages *pages, uint64_t address, uint64_t bytes);
+
+uint64_t pages_spilled_ns(const struct pages *pages); /* the lock is held */
+
+/* trial.c: of the device's own memory; of such memory. */
 bool pages_trial(unsigned device);
+bool pages_trial_of(unsigned device, const CUmemAllocationProp *properties);
 
 CUmemAllocationProp pages_properties(unsigned device);
 CUmemAccessDesc pages_access(unsigned device);

@@ -27,7 +27,10 @@ uint64_t pages_take_kept(struct pages *pages) {
 }
 
 void pages_keep(struct pages *pages, uint64_t handle) {
-    pages->kept[pages->kept_count++] = handle;
+    if (pages_is_spilled(handle))
+        pages_spill_ends(pages, handle);
+    else
+        pages->kept[pages->kept_count++] = handle;
 }
 
 uint64_t pages_create(struct pages *pages) {

@@ -24,12 +24,14 @@ struct pages_figures {
     uint64_t kept_bytes;     /* physical memory kept for the next block */
     uint64_t
         moving_bytes; /* of what is mapped or kept: on its way out of a place or to the driver */
-    uint64_t physical_bytes; /* all that the driver has given */
+    uint64_t physical_bytes; /* all that the driver has given of the device's */
     uint64_t refused_bytes;  /* of blocks that were refused where PyTorch counts them as allocated
                                 for  ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
     uint64_t waits;                           /* settlings that had to wait */
     uint64_t unparked;                        /* segments that came back without the driver */
+    uint64_t spilled_bytes, may_spill_bytes;  /* of mapped_bytes: in host memory; and at most */
+    uint64_t spilled_ns;                      /* how long anything was */
 };
 
 /* NULL when the device or the driver cannot do it: a trial in a private range (create, map, write,
@@ -42,6 +44,14 @@ struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal);
 /* Where the figures are from by which the engine judges what the driver's calls cost (costs.def).
  */
 const char *pages_costs(struct pages *pages);
+
+/* Right after pages_open: where the device is really full, up to so many bytes of blocks live in
+ * host memory, mapped at the same addresses. False: this driver cannot do that (it is tried once).
+ */
+bool pages_may_spill(struct pages *pages, uint64_t bytes);
+
+/* From our own thread, now and then: idle pages in host memory go back. */
+void pages_spill_tick(struct pages *pages);
 
 /* Address space for a segment; 0: the device has not that much to give even if all idle pages were
  * taken, or the driver refused. A parked segment of the same size comes back without a call into

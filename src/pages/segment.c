@@ -9,7 +9,9 @@ enum { MAX_PARKED = 512 };
 bool pages_could_back(struct pages *pages, uint64_t bytes) {
     size_t free_bytes = 0, total_bytes = 0;
     lock_take(&pages->lock);
-    uint64_t at_hand = (pages->table.idle_pages + pages->kept_count + pages->moving) * PAGE_BYTES;
+    uint64_t at_hand = (pages->table.idle_pages + pages->kept_count + pages->moving +
+                        pages->host.room - pages->host.count) *
+                       PAGE_BYTES;
     lock_give(&pages->lock);
     return at_hand >= bytes || (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) == CUDA_SUCCESS &&
                                 at_hand + free_bytes >= bytes);

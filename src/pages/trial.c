@@ -18,11 +18,10 @@ CUmemAccessDesc pages_access(unsigned device) {
     return access;
 }
 
-static bool grain_is_ours(unsigned device) {
+static bool grain_is_ours(const CUmemAllocationProp *properties) {
     real_cuMemGetAllocationGranularity_t get = REAL(cuMemGetAllocationGranularity);
-    CUmemAllocationProp properties = pages_properties(device);
     size_t grain = 0;
-    return get && get(&grain, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
+    return get && get(&grain, properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
            grain > 0 && PAGE_BYTES % grain == 0;
 }
 
@@ -49,12 +48,16 @@ static bool all_there(void) {
 
 bool pages_trial(unsigned device) {
     CUmemAllocationProp properties = pages_properties(device);
+    return all_there() && pages_trial_of(device, &properties);
+}
+
+bool pages_trial_of(unsigned device, const CUmemAllocationProp *properties) {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr range;
-    if (!all_there() || !grain_is_ours(device) ||
+    if (!grain_is_ours(properties) ||
         REAL(cuMemAddressReserve)(&range, 2 * PAGE_BYTES, 0, 0, 0) != CUDA_SUCCESS)
         return false;
-    bool works = REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS;
+    bool works = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0) == CUDA_SUCCESS;
     if (works) {
         works =
             look(device, range, handle, true) && look(device, range + PAGE_BYTES, handle, false);

@@ -31,12 +31,14 @@ size_t pages_unmap(struct pages *pages, struct page **list, size_t count) {
         done += unmapped ? n : 0;
         i += n;
     }
+    pages_spill_return(pages);
     return done;
 }
 
 size_t pages_purge(struct pages *pages, size_t want) {
     struct page *list[BATCH];
     size_t done = 0;
+    pages_spill_recede(pages);
     while (done < want) {
         lock_take(&pages->lock);
         size_t room = want - done < BATCH ? want - done : BATCH;
@@ -59,9 +61,17 @@ size_t pages_purge_settled(struct pages *pages, size_t want) {
     return done;
 }
 
+/* Where nothing is idle there is nothing to wait for. */
+static bool any_idle(struct pages *pages) {
+    lock_take(&pages->lock);
+    bool any = pages->table.idle_pages > 0;
+    lock_give(&pages->lock);
+    return any;
+}
+
 size_t pages_purge_for_block(struct pages *pages, size_t want) {
     size_t done = pages_purge_settled(pages, want);
-    if (done < want && pages_settle_now(pages))
+    if (done < want && any_idle(pages) && pages_settle_now(pages))
         done += pages_purge(pages, want - done);
     return done;
 }

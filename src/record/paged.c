@@ -32,6 +32,9 @@ struct pages *paged_open(struct device *device) {
     if (pages)
         LOG(LOG_DEBUG, "gpu%u: costs of the driver's calls: %s", device_index(device),
             pages_costs(pages));
+    if (pages && record_options()->spill && !pages_may_spill(pages, record_options()->spill))
+        LOG(LOG_WARN, "gpu%u cannot map host memory: VRAMGC_SPILL is not used there",
+            device_index(device));
     if (!pages && record_options()->mode == MODE_COMPACT)
         LOG(LOG_WARN, "gpu%u cannot map memory page by page; mode flush is used there",
             device_index(device));
@@ -45,7 +48,8 @@ void paged_account(struct device *device) {
     struct pages_figures figures = pages_figures(pages);
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t now = figures.physical_bytes;
-    if (now == figure_get(&stats->page_bytes.current) &&
+    if (now == figure_get(&stats->page_bytes.current) && !figures.spilled_bytes &&
+        !figure_get(&stats->spilled_bytes.current) &&
         figures.maps == figure_get(&stats->page_maps) &&
         figures.unmaps == figure_get(&stats->page_unmaps) &&
         figures.waits == figure_get(&stats->page_waits))
@@ -56,6 +60,8 @@ void paged_account(struct device *device) {
     figure_set(&stats->page_maps, figures.maps);
     figure_set(&stats->page_unmaps, figures.unmaps);
     figure_set(&stats->page_waits, figures.waits);
+    gauge_set(&stats->spilled_bytes, figures.spilled_bytes);
+    figure_set(&stats->spilled_ns, figures.spilled_ns);
     lock_give(&device->lock);
     gauge_add(&stats->held_bytes, minus_u64(now, before));
     gauge_subtract(&stats->held_bytes, minus_u64(before, now));
@@ -79,7 +85,8 @@ static bool should_drop_cache(struct device *device, struct pages *pages, uint64
         !segment_may_refuse(device) || !device_read_memory(device))
         return false;
     struct pages_figures figures = pages_figures(pages);
-    uint64_t capacity = atomic_load(&device->free_bytes) + figures.physical_bytes;
+    uint64_t capacity =
+        atomic_load(&device->free_bytes) + figures.physical_bytes + figures.may_spill_bytes;
     uint64_t live = minus_u64(figures.mapped_bytes, figures.idle_bytes);
     uint64_t releasable = figure_get(&device->out->stats.releasable_bytes.current);
     uint64_t part = capacity / OVERCOMMIT_PART;
@@ -166,6 +173,7 @@ void paged_tick(struct device *device, uint64_t now) {
     struct pages *pages = paged_engine(device);
     if (!pages)
         return;
+    pages_spill_tick(pages);
     pages_expire(pages, now);
     paged_account(device);
 }
@@ -209,6 +217,7 @@ void paged_reset(struct device *device) {
     paged_async_reset(device);
     atomic_store(&device->pages, NULL); /* its books are few and stay: another thread may read */
     gauge_set(&device->out->stats.page_bytes, 0);
+    gauge_set(&device->out->stats.spilled_bytes, 0);
     atomic_store(&device->pages_tried, false);
     pointer_reset(device_index(device));
 }
