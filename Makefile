@@ -30,6 +30,14 @@ $(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec -MMD -MP -c $< -o $@
 
+# Who tells the version is compiled again after a commit.
+SAYS_VERSION := record/start.c cli/walk.c cli/man.c cli/summary.c cli/main.c cli/record.c
+$(SAYS_VERSION:%=$(BUILD)/obj/%.o): $(BUILD)/version
+$(BUILD)/version: always
+	@mkdir -p $(@D)
+	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
+.PHONY: always
+
 # PyTorch's out-of-memory error passes through these.
 $(BUILD)/obj/hook/c10.c.o $(BUILD)/obj/real/errors.c.o: CFLAGS_ALL += -fexceptions
 
