@@ -25,17 +25,23 @@ $(VMM_CALLS)/vmm_calls: tests/pages/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CAL
 
 # The engine alone, on a driver of the test's own, under the sanitizers.
 PAGES_THREADS := tests/pages/threads.c tests/pages/fake_driver.c $(wildcard src/pages/*.c) src/base/lock.c
+PAGES_POOL_THREADS := tests/pages/pool_threads.c $(addprefix src/,pages/pool.c pages/arena.c pages/tree.c base/lock.c)
 PAGES_SANITIZE_tsan := -fsanitize=thread
 PAGES_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
 define PAGES_RULE
 build/pages/threads-$(1): $(PAGES_THREADS) $(wildcard src/*/*.h src/*.def tests/pages/*.h src/pages/*.def) tests/pages/pages.mk | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)
 	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(PAGES_SANITIZE_$(1)) $(PAGES_THREADS) -o $$@ -pthread
+build/pages/pool_threads-$(1): $(PAGES_POOL_THREADS) $(wildcard src/*/*.h src/*.def) tests/pages/pages.mk | $(CUDA_HEADERS)
+	@mkdir -p $$(@D)
+	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(PAGES_SANITIZE_$(1)) $(PAGES_POOL_THREADS) -o $$@ -pthread
 endef
 $(foreach s,tsan asan plain,$(eval $(call PAGES_RULE,$(s))))
 
 .PHONY: pages-tools pages-check soak
 pages-tools: build/pages/threads-tsan build/pages/threads-asan build/pages/threads-plain build/pages/libnag.so build/pages/mutant $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/reclaim/show build/libvramgc.so sim c10drive
+
+pages-tools: $(foreach s,tsan asan plain,build/pages/pool_threads-$(s))
 
 pages-check: pages-tools
 	bats tests/pages

@@ -1,0 +1,111 @@
+#!/usr/bin/env bats
+# cudaMallocAsync from the stream-ordered pool of our own (VRAMGC_ASYNC=pages): PyTorch's allocator on backend:cudaMallocAsync, under
+# random operations and with work in flight; the calls of other programs (pools.py); the pool alone under many threads.
+load common
+
+pool_setup() {
+    export VRAMGC_ASYNC=pages PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync
+}
+
+# PyTorch itself warns when a block's own stream is recorded on it, as random operations do.
+quiet() { errors=$(grep -v 'Called record_stream on tensor whose original' <<<"$errors" || true); }
+
+# pool_passes SCRIPT [OPTION-OF-SIMGPU...]: on every release, without a complaint of anybody, and with pages.
+pool_passes() {
+    local version
+    pool_setup
+    for version in $versions; do
+        drive "$version" "$@"
+        quiet
+        [ "$status" = 0 ] || return 1
+        [ -z "$errors" ] || return 1
+        [ "$(fact page_maps)" -gt 0 ] || return 1
+    done
+}
+
+# in_flight STREAMS FIRST-SEED
+in_flight() {
+    local seed
+    for ((seed = $2; seed < $2 + ${SEEDS:-2}; seed++)); do
+        python3 tests/pages/in_flight.py --seed "$seed" --streams "$1" >"$BATS_TEST_TMPDIR/script" || return 1
+        pool_passes "$BATS_TEST_TMPDIR/script" --mem 768MiB || return 1
+        [ "$(fact page_unmaps)" -gt 0 ] || return 1
+    done
+}
+
+# soaks THREADS STREAMS FIRST-SEED
+soaks() {
+    local seed
+    for ((seed = $3; seed < $3 + ${SEEDS:-2}; seed++)); do
+        pool_passes "random seed=$seed ops=4000 threads=$1 streams=$2 max=96MiB live=180 every=500 compare=0 fill=1; free_all; synchronize" \
+            --mem "${MEMORY:-1600}MiB" || return 1
+        [[ $output == *"corrupted=0"* ]] || return 1
+        [ "$(fact page_unmaps)" -gt 0 ] || return 1
+        [ "$(fact unknown_frees)$(fact lost_frees)$(fact internal_errors)" = 000 ] || return 1
+    done
+}
+
+lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0; }
+nagged() { lowvram; BEHIND=$PWD/build/pages/libnag.so; }
+
+@test "work in flight: one stream" { in_flight 1 1; }
+@test "work in flight: four streams" { in_flight 4 10; }
+@test "work in flight: four streams, asked all the time, a card's latencies" { nagged && SIMGPU_LATENCY=card in_flight 4 40; }
+@test "random operations: one thread, one stream" { soaks 1 1 100; }
+@test "random operations: one thread, eight streams" { soaks 1 8 200; }
+@test "random operations: four threads, eight streams" { soaks 4 8 300; }
+@test "random operations: lowvram, four threads, eight streams" { lowvram && soaks 4 8 400; }
+@test "random operations: asked all the time, four threads, eight streams" { nagged && soaks 4 8 500; }
+@test "random operations: asked all the time, a card's latencies, plenty of memory" {
+    nagged && MEMORY=8000 SIMGPU_LATENCY=card soaks 2 4 600
+}
+
+# 768 MiB, of which the context takes 256.
+@test "what fits by its live tensors fits; more is torch's own out-of-memory, and smaller ones go on" {
+    pool_passes 'alloc a 300MiB; fill a 1; free a; alloc b 150MiB stream=1; fill b 2 stream=1; alloc c 350MiB stream=2; fill c 3 stream=2;
+        stream 1; verify b 2; stream 2; verify c 3; stream 0; expect_oom 30MiB; alloc d 8MiB; fill d 4; verify d 4; stream 1; free b; stream 0;
+        alloc e 140MiB; fill e 5; verify e 5; expect vramgc.held_bytes <= 512MiB' --mem 768MiB
+}
+
+@test "lowvram: idle pages go back at rest, live ones stay" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=5ms VRAMGC_COOLDOWN=0 pool_passes 'alloc a 300MiB; fill a 1; alloc b 50MiB; fill b 2; free a; synchronize;
+        await 2000 vramgc.held_bytes <= 52MiB; verify b 2; alloc c 300MiB; fill c 3; verify c 3; verify b 2' --mem 768MiB
+}
+
+@test "empty_cache has idle pages go back" {
+    pool_passes 'alloc a 300MiB; fill a 1; free a; empty_cache; await 2000 vramgc.held_bytes == 0' --mem 768MiB
+}
+
+@test "a cached page serves whoever calls cudaMalloc himself" {
+    pool_passes 'alloc a 400MiB; fill a 1; free a; cuda_malloc x 400MiB; fill x 7; verify x 7; expect vramgc.held_bytes <= 512MiB' --mem 768MiB
+}
+
+@test "two devices: each its own pool" {
+    pool_passes 'alloc a 300MiB; fill a 1; device 1; alloc b 300MiB; fill b 2; alloc c 20MiB; fill c 3; free b; device 0; free a;
+        alloc d 450MiB; fill d 4; verify d 4; device 1; verify c 3; alloc e 400MiB; fill e 5; verify e 5; verify c 3' --mem 768MiB --devices 2
+}
+
+@test "without the setting, without the mode, on the native allocator: the driver's pool, or none" {
+    local version=2.15.0 script='alloc a 300MiB; fill a 1; verify a 1; free a'
+    PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync drive $version "$script" --mem 768MiB
+    [ "$status" = 0 ] && [ "$(fact page_maps)" = 0 ]
+    pool_setup
+    VRAMGC_MODE=flush drive $version "$script" --mem 768MiB
+    [ "$status" = 0 ] && [ "$(fact page_maps)" = 0 ]
+}
+
+@test "the calls that programs make on streams and pools" {
+    pool_setup
+    run env PYTHONPATH=tests/pages/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" \
+        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 120 scripts/simgpu --mem 1GiB --devices 2 -- \
+        build/venv/bin/python tests/pages/python/pools.py
+    echo "$output"
+    [ "$status" = 0 ]
+    [ "$output" = "pools ok" ]
+}
+
+threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/pool_threads-$1" "${SECONDS_EACH:-3}"; }
+
+@test "the pool alone under many threads: plain, ThreadSanitizer, AddressSanitizer and UBSan" {
+    threads plain && threads tsan && threads asan
+}
