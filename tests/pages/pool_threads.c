@@ -321,6 +321,7 @@ int main(int count, char **arguments) {
     install();
     self.pool = pool_open(&self.pages, TOTAL_BYTES);
     MUST(self.pool);
+    check_streams();
     pthread_create(&threads[WORKERS], NULL, gpu, NULL);
     for (size_t i = 0; i < WORKERS; i++)
         pthread_create(&threads[i], NULL, worker, (void *)(i + 1));
@@ -330,7 +331,6 @@ int main(int count, char **arguments) {
         pthread_join(threads[i], NULL);
     struct arena_figures figures = pool_figures(self.pool);
     MUST(figures.used_bytes == 0 && figures.blocks == 0 && figures.page_bytes == 0);
-    check_streams();
     printf("pool_threads: %u blocks, %u given back on another stream, %u refused\n",
            atomic_load(&self.next_block), atomic_load(&self.crossed), atomic_load(&self.full));
     MUST(atomic_load(&self.next_block) > 500 && atomic_load(&self.crossed) > 50);

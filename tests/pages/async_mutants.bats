@@ -1,0 +1,64 @@
+#!/usr/bin/env bats
+# Takes the care out of the stream-ordered pool, one piece at a time, and sees tests fail.
+load common
+
+# caught PATTERN NAME SOURCE OLD NEW: with this change of src/SOURCE the tests of async.bats that match the pattern fail.
+caught() {
+    local mutant
+    mutant=$(build/pages/mutant "${@:2}")
+    run env VRAMGC_LIBRARY="$PWD/$mutant" SEEDS=4 RELEASE=2.15.0 bats --filter "$1" tests/pages/async.bats
+    echo "$output"
+    [ "$status" = 1 ]
+    [[ $output == *"not ok"* ]]
+}
+
+@test "another stream has a block before the GPU is past its end" {
+    caught 'in flight: four streams$' pool-settle pages/pool.c 'arena_settle(pool->arena, settled);' \
+        'arena_settle(pool->arena, settled + UINT32_MAX);'
+}
+
+@test "a block belongs to the default stream, whoever gave it back" {
+    caught 'in flight: four streams$' pool-owner pages/pool.c 'ours ? owner_name(stream) : ARENA_NOBODY' 'owner_name(0)'
+}
+
+@test "pages are not told that a block has left them" {
+    caught 'fits by its live' pool-leave pages/pool.c 'pages_leave(pool->pages, block.address, block.bytes, ours);' ''
+}
+
+@test "pages are not told that a block lies in them" {
+    caught 'fits by its live' pool-use pages/pool.c 'if (pages_use(pool->pages, block.address, block.bytes, false))' 'if (true)'
+}
+
+@test "PyTorch's figures are those of the driver's pool" {
+    caught 'calls that programs' pool-figures record/paged_async.c '*bytes += figures.used_bytes;' ''
+}
+
+@test "a high mark is not reset" {
+    caught 'calls that programs' pool-high record/paged_async.c 'if (device)
+        pool_reset_high' 'if (!device)
+        pool_reset_high'
+}
+
+@test "what the pool holds counts as free" {
+    caught 'calls that programs' pool-free record/paged.c 'figures.reserved_bytes + paged_async_bytes(device)' 'figures.reserved_bytes'
+}
+
+@test "another pool is taken for the default one" {
+    caught 'calls that programs' pool-default record/paged_async.c 'if (!pool || !means_default(device, call->pool))' 'if (!pool)'
+}
+
+@test "memory is handed out to a captured stream" {
+    caught 'calls that programs' pool-capture record/paged_async.c 'record_captured(stream) ||' ''
+}
+
+@test "a thread without a context stays without" {
+    caught 'calls that programs' pool-bind record/paged_async.c 'REAL(cuCtxSetCurrent)(primary);' '(void)primary;'
+}
+
+@test "other devices are not let in" {
+    caught 'calls that programs' pool-peers record/paged_async.c 'opened = pages_let_in(paged_engine(device), other) && opened;' ''
+}
+
+@test "empty_cache is nobody's business" {
+    caught 'empty_cache' pool-trim record/paged_async.c 'atomic_store(&device->asked, true);' ''
+}
