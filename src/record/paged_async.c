@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "pages/pool.h"
 #include "record/paged.h"
+#include "record/returns.h"
 
 static struct {
     _Atomic(struct pool *) pools[VRAMGC_MAX_DEVICES];
@@ -130,6 +131,7 @@ bool record_pool_give(enum real_id id, const struct record_taken *taken, uint64_
     if (!pool_give(pool, taken->address, stream))
         return false;
     note_figures(device, pool);
+    returns_note(device);
     return true;
 }
 
