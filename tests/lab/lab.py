@@ -19,7 +19,7 @@ from runner import environment, from_report, read_json, report, vramgc_environme
 
 KEYS = (
     "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes "
-    "held_over_live_mean device_bytes retries ooms driver_calls reclaims reclaim_ns "
+    "held_over_live_mean device_bytes retries ooms driver_calls page_moves reclaims reclaim_ns "
     "collections collection_ns seconds"
 ).split()
 
@@ -138,7 +138,7 @@ def measure(args, device_bytes):
         status = subprocess.run(words, env=env, stdout=sys.stderr, check=False).returncode
         if not os.path.exists(figures):
             raise Failure(f"the workload's process ended with status {status} and left no figures")
-        result = {"reclaims": 0, "reclaim_ns": 0} | read_json(figures) | {"setting": args.setting}
+        result = {"page_moves": 0, "reclaims": 0, "reclaim_ns": 0} | read_json(figures) | {"setting": args.setting}
         if args.vramgc != "off":
             result |= from_report(report(at_rest))
     return result
