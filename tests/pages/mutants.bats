@@ -88,7 +88,7 @@ caught() {
 }
 
 @test "the default stream of whichever context is current is asked" {
-    caught engine 'two devices' context pages/settle.c \
+    caught engine 'work in flight on one' context pages/settle.c \
         'REAL(cuCtxSetCurrent)(pages->context) == CUDA_SUCCESS' 'true'
 }
 
