@@ -56,9 +56,9 @@ caught() {
 }
 
 @test "other devices are not let in" {
-    caught 'calls that programs' pool-peers record/paged_async.c 'opened = pages_let_in(paged_engine(device), other) && opened;' ''
+    caught 'calls that programs' pool-peers record/paged_async.c 'opened = pages_let_in(paged_engine(device), other) && opened;' ';'
 }
 
 @test "empty_cache is nobody's business" {
-    caught 'empty_cache' pool-trim record/paged_async.c 'atomic_store(&device->asked, true);' ''
+    caught 'empty_cache' pool-trim record/paged_async.c 'atomic_store(&device->asked, true);' ';'
 }
