@@ -183,6 +183,12 @@ static void count_allocated(struct device *device, const struct record_taken *ma
         pool_block(device, made->bytes, true);
 }
 
+/* What a pool of our own serves does not reach the driver. */
+static void count_call(struct device *device, uint32_t class) {
+    if (class != CLASS_PAGED_POOL)
+        figure_add(&device->out->stats.driver_calls, 1);
+}
+
 void record_allocated(enum record_class class, uint64_t address, uint64_t bytes, bool allocator) {
     struct device *device;
     if (!record_ready() || !address || !(device = device_current()))
@@ -204,7 +210,7 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
         figure_add(&store_file()->process.internal_errors, 1);
         return;
     }
-    figure_add(&device->out->stats.driver_calls, 1);
+    count_call(device, class);
     if (placed == PLACED)
         count_allocated(device, &made);
 }
@@ -271,7 +277,7 @@ void record_gone(const struct record_taken *taken) {
             figure_add(&store_file()->process.unknown_frees, 1);
         return;
     }
-    figure_add(&device->out->stats.driver_calls, 1);
+    count_call(device, taken->class);
     if (taken->shared)
         return;
     count(device, taken->class, taken->bytes, taken->segment, false);

@@ -61,7 +61,8 @@ static bool memory_is_stale(const struct device *device, const struct look *look
 /* Changes whenever something happens to the device, a pending block becoming free included. */
 static uint64_t block_events(const struct vramgc_device_stats *stats) {
     return figure_get(&stats->block_allocs) + figure_get(&stats->block_frees) +
-           figure_get(&stats->driver_calls) + figure_get(&stats->active_bytes.current);
+           figure_get(&stats->driver_calls) + figure_get(&stats->active_bytes.current) +
+           figure_get(&stats->pool_bytes.current);
 }
 
 /* Fragmentation needs a walk over all blocks, during which none can be handed out: only while the
