@@ -12,18 +12,11 @@ struct pages_age pages_age(struct pages *pages) {
     return age;
 }
 
-/* Pages that have been idle since then, longest idle first, with which the GPU has finished. */
+/* Pages worth so many that have been idle since then and with which the GPU has finished. */
 static size_t pick(struct pages *pages, uint64_t tick, struct page **list, size_t want) {
-    size_t count = 0;
     lock_take(&pages->lock);
-    struct page *page = pages->table.oldest;
-    while (count < want && page && page->idle_tick <= min_u64(tick, pages->table.settled_tick)) {
-        struct page *newer = page->newer;
-        if (page_table_pick_one(&pages->table, page))
-            list[count++] = page;
-        page = newer;
-    }
-    pages->moving += count;
+    size_t count = page_table_pick_old(&pages->table, tick, want, list, FEW);
+    pages_picked(pages, list, count);
     lock_give(&pages->lock);
     return count;
 }
@@ -36,9 +29,9 @@ uint64_t pages_give_back_old(struct pages *pages, uint64_t bytes, struct pages_a
     lock_take(&pages->lock);
     size_t kept = min_u64(pages->kept_count, age.kept);
     lock_give(&pages->lock);
-    size_t given = pages_release(pages, min_u64(kept, want));
-    while (given < want && (picked = pick(pages, age.tick, list, min_u64(want - given, FEW))) > 0)
-        given += pages_release(pages, pages_unmap(pages, list, picked));
+    size_t given = pages_release(pages, min_u64(kept, want), 0);
+    while (given < want && (picked = pick(pages, age.tick, list, want - given)) > 0)
+        given += pages_release(pages, pages_unmap(pages, list, picked), 0);
     pages_sweep(pages);
     return given * PAGE_BYTES;
 }

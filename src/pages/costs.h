@@ -17,6 +17,7 @@ struct costs {
 struct plan {
     uint64_t keep_bytes; /* so much may be kept without a place; more goes at the next look */
     uint64_t keep_ns;    /* for so long after the last map or unmap */
+    size_t largest_span; /* 2 MiB pages in the largest piece of memory that is worth it */
     uint64_t park_ns;    /* an ended segment keeps its pages for so long at least */
 };
 

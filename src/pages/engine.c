@@ -31,20 +31,57 @@ struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal) 
     return pages;
 }
 
+/* A large piece of memory is at most this part of the missing pages that it is for. */
+enum { LARGE_PART = 8 };
+
 /* A block on its way to its user: the pages it reaches into, and which of them is to be looked at
  * next. */
 struct block {
     struct page_segment *segment;
     uint64_t bytes;
     size_t first, next, end;
+    size_t largest; /* pieces of memory it may have, in pages */
+    size_t run_end; /* behind the missing pages that begin at or before next, */
+    size_t run;     /* and how many they were */
 };
 
-/* Claims the next empty page of the block; waits while one is WORKING elsewhere. NULL: all there.
- */
-static struct page *claim(struct pages *pages, struct block *block) {
-    struct page *claimed = NULL;
+/* Empty pages on their way to memory in one piece. */
+struct piece {
+    struct page *page; /* NULL: all there */
+    size_t span;
+    uint64_t handle; /* kept memory for it; 0: to be had */
+};
+
+static bool is_missing(const struct page *page) {
+    return page->state == PAGE_EMPTY && page->granted;
+}
+
+/* How many missing pages follow each other from block->next on, in one grant. A large piece is in
+ * order only where the whole run is several times as large: some of it may stay in use when the
+ * rest is wanted elsewhere. The lock is held. */
+static size_t allowed_span(struct block *block) {
+    const struct page *pages = block->segment->pages;
+    size_t room = 1, best = 1;
+    if (block->next >= block->run_end) {
+        block->run_end = block->next;
+        while (block->run_end < block->end && is_missing(&pages[block->run_end]))
+            block->run_end++;
+        block->run = block->run_end - block->next;
+    }
+    while (room < block->largest && block->next + room < block->end &&
+           is_missing(&pages[block->next + room]) && !pages[block->next + room].first)
+        room++;
+    for (size_t size = 0; size < PAGE_SIZES; size++)
+        if (page_spans[size] <= room && page_spans[size] * LARGE_PART <= block->run)
+            best = page_spans[size];
+    return best;
+}
+
+/* Claims the next missing pages of the block; waits while one is WORKING elsewhere. */
+static struct piece claim(struct pages *pages, struct block *block) {
+    struct piece piece = {0};
     lock_take(&pages->lock);
-    while (block->next < block->end && !claimed) {
+    while (block->next < block->end && !piece.page) {
         struct page *page = &block->segment->pages[block->next];
         if (page->state == PAGE_WORKING && page->granted) {
             lock_give(&pages->lock);
@@ -52,14 +89,18 @@ static struct page *claim(struct pages *pages, struct block *block) {
             lock_take(&pages->lock);
             continue;
         }
-        if (page->state == PAGE_EMPTY && page->granted) {
-            page_table_claim(page);
-            claimed = page;
+        if (is_missing(page)) {
+            piece.span = allowed_span(block);
+            piece.handle = pages_take_kept(pages, piece.span, &piece.span);
+            page_table_claim(page, piece.span);
+            piece.page = page;
+        } else {
+            const struct page *lead = page_lead(page);
+            block->next = (size_t)(lead - block->segment->pages) + page_span(lead);
         }
-        block->next += claimed == NULL;
     }
     lock_give(&pages->lock);
-    return claimed;
+    return piece;
 }
 
 /* Whether memory has come back, or is on its way, since `then`. */
@@ -81,21 +122,38 @@ static uint64_t moved(struct pages *pages) {
     return count;
 }
 
-/* What is at hand without waiting: kept memory; idle pages before new ones if that is wanted. */
+static uint64_t take_one(struct pages *pages) {
+    size_t span;
+    lock_take(&pages->lock);
+    uint64_t handle = pages_take_kept(pages, 1, &span);
+    lock_give(&pages->lock);
+    return handle;
+}
+
+/* What is at hand without waiting: kept memory; idle pages before new ones if that is wanted; what
+ * is kept in pieces too large for here goes back to the driver and comes as new. */
 static uint64_t take_or_create(struct pages *pages, size_t still_missing) {
-    uint64_t handle = pages_take_kept(pages);
+    uint64_t handle = take_one(pages);
     if (!handle && pages->frugal) {
         pages_purge_settled(pages, still_missing);
-        handle = pages_take_kept(pages);
+        pages_release(pages, still_missing, 1);
+        handle = take_one(pages);
     }
-    return handle ? handle : pages_create(pages);
+    if (!handle)
+        handle = pages_create(pages, 1);
+    while (!handle && pages_release(pages, still_missing, 1))
+        handle = pages_create(pages, 1);
+    return handle;
 }
 
 /* Whether another thread's pages have become idle since the GPU was last waited for. */
 static bool newly_idle(struct pages *pages) {
     lock_take(&pages->lock);
-    const struct page *newest = pages->table.newest;
-    bool any = newest && newest->idle_tick > pages->table.settled_tick;
+    bool any = false;
+    for (size_t size = 0; size < PAGE_SIZES; size++) {
+        const struct page *newest = pages->table.newest[size];
+        any = any || (newest && newest->idle_tick > pages->table.settled_tick);
+    }
     lock_give(&pages->lock);
     return any;
 }
@@ -114,19 +172,29 @@ static uint64_t find_memory(struct pages *pages, size_t still_missing) {
     }
 }
 
-/* Gives the claimed page memory. False: there is none, and the page is empty again. */
-static bool fill(struct pages *pages, struct page *page, const struct block *block) {
-    uint64_t handle = find_memory(pages, block->end - block->next);
-    bool filled = handle && REAL(cuMemMap)(page_address(page), PAGE_BYTES, 0,
-                                           pages_real_handle(handle), 0) == CUDA_SUCCESS;
+/* A large piece from the driver; in frugal mode what is kept and too large for here goes first. */
+static uint64_t create_large(struct pages *pages, size_t span, size_t still_missing) {
+    if (pages->frugal)
+        pages_release(pages, still_missing, span);
+    return pages_create(pages, span);
+}
+
+/* Gives the claimed pages memory. False: there is none, and they are empty again. */
+static bool fill(struct pages *pages, struct piece *piece, const struct block *block) {
+    if (!piece->handle)
+        piece->handle = piece->span > 1 ? create_large(pages, piece->span, block->end - block->next)
+                                        : find_memory(pages, block->end - block->next);
+    bool filled =
+        piece->handle && REAL(cuMemMap)(page_address(piece->page), piece->span * PAGE_BYTES, 0,
+                                        pages_real_handle(piece->handle), 0) == CUDA_SUCCESS;
     lock_take(&pages->lock);
     if (filled) {
-        page_table_mapped(&pages->table, page, handle);
-        pages->figures.maps++;
+        page_table_mapped(&pages->table, piece->page, piece->handle);
+        pages->figures.maps += piece->span;
     } else {
-        page_table_unclaim(&pages->table, page);
-        if (handle)
-            pages_keep(pages, handle);
+        page_table_unclaim(&pages->table, piece->page);
+        if (piece->handle)
+            pages_keep(pages, piece->handle, piece->span);
     }
     lock_give(&pages->lock);
     if (!filled)
@@ -134,15 +202,66 @@ static bool fill(struct pages *pages, struct page *page, const struct block *blo
     return filled;
 }
 
-/* Maps what is missing. What was mapped before memory ran out stays, as idle pages: it is the
- * caller who takes the block back. */
+static size_t count_missing(struct pages *pages, const struct block *block) {
+    size_t missing = 0;
+    lock_take(&pages->lock);
+    const struct page *page = block->segment->pages + block->next;
+    const struct page *end = block->segment->pages + block->end;
+    for (; page < end; page = page_lead(page) + page_span(page_lead(page)))
+        missing += is_missing(page);
+    lock_give(&pages->lock);
+    return missing;
+}
+
+/* Large pieces are for blocks that miss much, while memory is plentiful: a quarter of the device is
+ * free beyond what the block needs. Asking costs little beside what is saved. */
+static size_t largest_piece(struct pages *pages, size_t missing) {
+    size_t free_bytes = 0, total_bytes = 0;
+    lock_take(&pages->lock);
+    bool scarce = pages->scarce;
+    size_t kept = pages->kept_count;
+    lock_give(&pages->lock);
+    if (pages->frugal && missing > kept)
+        pages_purge_settled(pages, missing - kept);
+    if (scarce || missing < page_spans[1] * LARGE_PART ||
+        REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS ||
+        free_bytes < missing * PAGE_BYTES + total_bytes / 4)
+        return 1;
+    return pages->plan.largest_span;
+}
+
+/* Maps what is missing; where a large piece cannot be had, small ones. What was mapped before
+ * memory ran out stays, as idle pages: it is the caller who takes the block back. */
 static bool map_missing(struct pages *pages, struct block *block) {
-    struct page *page;
+    struct piece piece;
     bool filled = true;
-    while (filled && (page = claim(pages, block)) != NULL)
-        filled = fill(pages, page, block);
+    size_t missing = count_missing(pages, block);
+    block->largest = missing ? largest_piece(pages, missing) : 1;
+    while (filled && (piece = claim(pages, block)).page != NULL) {
+        filled = fill(pages, &piece, block);
+        if (filled || piece.span == 1)
+            continue;
+        block->largest = 1;
+        filled = true;
+    }
     return filled &&
            pages_open_to_all(pages, block->segment, block->first, block->end - block->first);
+}
+
+/* Large pieces that are idle and of which the block would use a part only: where memory is short
+ * the rest must not lie idle with it. Only the first and the last can be such. The lock is held. */
+static size_t pick_partly_used(struct pages *pages, const struct block *block, struct page **list) {
+    size_t count = 0;
+    const size_t ends[] = {block->first, block->end - 1};
+    for (size_t i = 0; (pages->scarce || pages->frugal) && i < ARRAY_LENGTH(ends); i++) {
+        struct page *page = page_lead(&block->segment->pages[ends[i]]);
+        size_t first = (size_t)(page - block->segment->pages);
+        bool partly = first < block->first || first + page_span(page) > block->end;
+        if (partly && page_table_pick_one(&pages->table, page))
+            list[count++] = page;
+    }
+    pages_picked(pages, list, count);
+    return count;
 }
 
 static void end_use(struct pages *pages, const struct block *block, bool done, bool pin) {
@@ -158,17 +277,21 @@ static void end_use(struct pages *pages, const struct block *block, bool done, b
 
 bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) {
     struct block block = {.bytes = bytes};
+    struct page *partly_used[2];
+    size_t count = 0;
     pages_spill_replace(pages, address, bytes);
     lock_take(&pages->lock);
     block.segment = page_table_find(&pages->table, address);
     if (block.segment) {
         block.next = block.first = page_table_first(block.segment, address);
         block.end = block.first + page_table_span(block.segment, address, bytes);
+        count = pick_partly_used(pages, &block, partly_used);
         page_table_use(&pages->table, block.segment, block.first, block.end - block.first);
     }
     lock_give(&pages->lock);
     if (!block.segment)
         return true;
+    pages_unmap(pages, partly_used, count);
     bool done = map_missing(pages, &block);
     if (!done || pin)
         end_use(pages, &block, done, pin);

@@ -31,8 +31,15 @@ struct settling {
     uint64_t tick;
 };
 
+/* Physical memory without a place, of one size. There is room for all there is of it. */
+struct handles {
+    uint64_t *list;
+    size_t count, total, capacity; /* total: wherever they are */
+};
+
 /* What pages_expire remembers. */
 struct patience {
+    uint64_t scarce_ns;              /* when memory was last seen to be scarce */
     uint64_t moves, moved_ns;        /* maps and unmaps, and when they were last seen to change */
     uint64_t parked_tick, parked_ns; /* the table's clock when it was last looked at */
 };
@@ -60,12 +67,13 @@ struct pages {
     struct plan plan;
     struct lock lock; /* what follows, up to the settling */
     struct page_table table;
-    uint64_t *kept; /* handles without a place */
-    size_t kept_count, kept_capacity;
-    size_t handle_count; /* all physical pages, kept or mapped: kept has room for them */
-    size_t moving;       /* pages on their way to kept, handles on their way to the driver */
-    uint64_t moved;      /* such ways that have come to their end */
-    size_t opening;      /* pages that cannot go because a further device is just let in */
+    struct handles kept[PAGE_SIZES]; /* handles without a place, by size */
+    size_t kept_count;               /* pages of them */
+    size_t handle_count;             /* all physical pages, kept or mapped */
+    bool scarce;                     /* memory was not to be had lately: no large pieces */
+    size_t moving;  /* pages on their way to kept, handles on their way to the driver */
+    uint64_t moved; /* such ways that have come to their end */
+    size_t opening; /* pages that cannot go because a further device is just let in */
     struct known_stream streams[MAX_STREAMS];
     size_t stream_count;  /* places taken so far */
     size_t going;         /* streams that are about to be destroyed: wait for all */
@@ -81,8 +89,11 @@ struct pages {
 };
 
 /* unmap.c. Pages that are WORKING lose their memory, which is kept. Contiguous ones in one call. A
- * run that the driver refuses to unmap stays mapped. Returns how many lost theirs. */
+ * run that the driver refuses to unmap stays mapped. Returns how many pages lost theirs. */
 size_t pages_unmap(struct pages *pages, struct page **list, size_t count);
+
+/* What was picked is on its way. The lock is held. */
+void pages_picked(struct pages *pages, struct page *const *list, size_t count);
 
 /* Up to so many idle pages become kept memory: of those that the GPU is known to have finished
  * with; of those that it can be found out of without waiting; of those that a wait tells of. */
@@ -102,12 +113,14 @@ void pages_sweep(struct pages *pages);
  * first, until at most so many are parked. */
 void pages_purge_parked(struct pages *pages, uint64_t tick, size_t allowed);
 
-/* memory.c: physical memory without a place. */
-uint64_t pages_take_kept(struct pages *pages);
-void pages_keep(struct pages *pages, uint64_t handle); /* the lock is held */
-uint64_t pages_create(struct pages *pages);            /* 0: the driver has none */
-/* Releases up to so many kept handles. Returns how many. */
-size_t pages_release(struct pages *pages, size_t want);
+/* memory.c: physical memory without a place. The largest piece of at most so many pages; its size
+ * is written to *span. 0: none. */
+uint64_t pages_take_kept(struct pages *pages, size_t most, size_t *span); /* the lock is held */
+void pages_keep(struct pages *pages, uint64_t handle, size_t span);       /* the same */
+uint64_t pages_create(struct pages *pages, size_t span); /* 0: the driver has none */
+/* Releases kept memory worth so many pages, more only if there is nothing smaller; `larger` than so
+ * many pages each. Returns how many. */
+size_t pages_release(struct pages *pages, size_t want, size_t larger);
 
 /* settle.c. Waits until the GPU has finished with all pages that are idle now. False: it cannot be
  * waited for. */

@@ -1,74 +1,107 @@
-/* memory.c: physical memory without a place: 2 MiB handles kept for the next block. Keeping one
+/* memory.c: physical memory without a place: handles kept for the next block, by size. Keeping one
  * must never fail, so there is always room for all handles there are. */
 #include "pages/internal.h"
 
 #include <string.h>
 
-static bool make_room(struct pages *pages) {
-    if (pages->handle_count < pages->kept_capacity)
+static bool make_room(struct handles *handles) {
+    if (handles->total < handles->capacity)
         return true;
-    size_t capacity = pages->kept_capacity ? pages->kept_capacity * 2 : 4096;
+    size_t capacity = handles->capacity ? handles->capacity * 2 : 4096;
     uint64_t *larger = memory_map(capacity * sizeof *larger);
     if (!larger)
         return false;
-    if (pages->kept_count)
-        memcpy(larger, pages->kept, pages->kept_count * sizeof *larger);
-    memory_unmap(pages->kept, pages->kept_capacity * sizeof *larger);
-    pages->kept = larger;
-    pages->kept_capacity = capacity;
+    if (handles->count)
+        memcpy(larger, handles->list, handles->count * sizeof *larger);
+    memory_unmap(handles->list, handles->capacity * sizeof *larger);
+    handles->list = larger;
+    handles->capacity = capacity;
     return true;
 }
 
-uint64_t pages_take_kept(struct pages *pages) {
-    lock_take(&pages->lock);
-    uint64_t handle = pages->kept_count ? pages->kept[--pages->kept_count] : 0;
-    lock_give(&pages->lock);
-    return handle;
+static uint64_t take(struct pages *pages, size_t size) {
+    struct handles *handles = &pages->kept[size];
+    pages->kept_count -= page_spans[size];
+    return handles->list[--handles->count];
 }
 
-void pages_keep(struct pages *pages, uint64_t handle) {
-    if (pages_is_spilled(handle))
+uint64_t pages_take_kept(struct pages *pages, size_t most, size_t *span) {
+    for (size_t size = PAGE_SIZES; size-- > 0;) {
+        if (!pages->kept[size].count || page_spans[size] > most)
+            continue;
+        *span = page_spans[size];
+        return take(pages, size);
+    }
+    return 0;
+}
+
+void pages_keep(struct pages *pages, uint64_t handle, size_t span) {
+    struct handles *handles = &pages->kept[page_size_index(span)];
+    if (pages_is_spilled(handle)) {
         pages_spill_ends(pages, handle);
-    else
-        pages->kept[pages->kept_count++] = handle;
+        return;
+    }
+    handles->list[handles->count++] = handle;
+    pages->kept_count += span;
 }
 
-uint64_t pages_create(struct pages *pages) {
+uint64_t pages_create(struct pages *pages, size_t span) {
     CUmemAllocationProp properties = pages_properties(pages->device);
     CUmemGenericAllocationHandle handle = 0;
+    struct handles *handles = &pages->kept[page_size_index(span)];
     lock_take(&pages->lock);
-    bool room = make_room(pages);
-    pages->handle_count += room;
+    bool room = make_room(handles);
+    handles->total += room;
+    pages->handle_count += room ? span : 0;
     lock_give(&pages->lock);
-    bool created = room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS;
+    bool created =
+        room && REAL(cuMemCreate)(&handle, span * PAGE_BYTES, &properties, 0) == CUDA_SUCCESS;
     lock_take(&pages->lock);
-    pages->handle_count -= room && !created;
-    pages->figures.creates += created;
+    handles->total -= room && !created;
+    pages->handle_count -= room && !created ? span : 0;
+    pages->figures.creates += created ? span : 0;
+    pages->scarce = pages->scarce || !created;
     lock_give(&pages->lock);
     return created ? handle : 0;
 }
 
-/* Until the driver has it back it is neither kept nor free: others know that it is on its way. */
-static bool release_one(struct pages *pages) {
-    lock_take(&pages->lock);
-    uint64_t handle = pages->kept_count ? pages->kept[--pages->kept_count] : 0;
-    pages->moving += handle != 0;
-    lock_give(&pages->lock);
-    if (!handle)
-        return false;
-    REAL(cuMemRelease)(handle);
-    lock_take(&pages->lock);
-    pages->handle_count--;
-    pages->moving--;
-    pages->moved++;
-    pages->figures.releases++;
-    lock_give(&pages->lock);
-    return true;
+/* The size of the largest kept piece of at most `want` pages, else of the smallest beyond that;
+ * PAGE_SIZES: none is kept that is larger than `larger`. */
+static size_t to_release(const struct pages *pages, size_t want, size_t larger) {
+    size_t best = PAGE_SIZES;
+    for (size_t size = PAGE_SIZES; size-- > 0;)
+        if (pages->kept[size].count && page_spans[size] > larger &&
+            (best == PAGE_SIZES || page_spans[best] > want))
+            best = size;
+    return best;
 }
 
-size_t pages_release(struct pages *pages, size_t want) {
-    size_t released = 0;
-    while (released < want && release_one(pages))
-        released++;
+/* Until the driver has it back it is neither kept nor free: others know that it is on its way. */
+static size_t release_one(struct pages *pages, size_t want, size_t larger) {
+    lock_take(&pages->lock);
+    size_t size = to_release(pages, want, larger);
+    size_t span = size < PAGE_SIZES ? page_spans[size] : 0;
+    uint64_t handle = span ? take(pages, size) : 0;
+    pages->moving += span;
+    lock_give(&pages->lock);
+    if (!span)
+        return 0;
+    REAL(cuMemRelease)(handle);
+    lock_take(&pages->lock);
+    pages->kept[size].total--;
+    pages->handle_count -= span;
+    pages->moving -= span;
+    pages->moved++;
+    pages->figures.releases += span;
+    lock_give(&pages->lock);
+    return span;
+}
+
+size_t pages_release(struct pages *pages, size_t want, size_t larger) {
+    size_t released = 0, span = 1;
+    while (released < want && span) {
+        span = release_one(pages, want - released, larger);
+        released += span;
+    }
     return released;
 }

@@ -11,17 +11,21 @@ struct run {
     size_t devices;
 };
 
-/* The next pages of [*next, end) to which not all devices have been let in. The lock is held. */
+/* The next pages of [*next, end) to which not all devices have been let in, whole pieces of memory
+ * only. The lock is held. */
 static struct run next_closed(const struct pages *pages, struct page_segment *segment, size_t *next,
                               size_t end) {
     struct run run = {.segment = segment, .devices = pages->access_count};
-    for (; *next < end; ++*next) {
-        const struct page *page = &segment->pages[*next];
+    while (*next < end) {
+        const struct page *page = page_lead(&segment->pages[*next]);
+        size_t first = (size_t)(page - segment->pages), behind = first + page_span(page);
         bool closed = page->state == PAGE_MAPPED && page->granted && page->open_to < run.devices;
-        if (closed && !run.count++)
-            run.first = *next;
         if (!closed && run.count)
             break;
+        if (closed && !run.count)
+            run.first = first;
+        run.count = closed ? behind - run.first : 0;
+        *next = behind;
     }
     return run;
 }

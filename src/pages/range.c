@@ -60,13 +60,13 @@ static size_t pick_from(struct pages *pages, const struct part *part, struct pag
     *busy = false;
     lock_take(&pages->lock);
     for (size_t i = part->first; i < part->first + part->count && count < BATCH; i++) {
-        struct page *page = &part->segment->pages[i];
+        struct page *page = page_lead(&part->segment->pages[i]);
         if (page_table_pick_one(&pages->table, page))
             list[count++] = page;
         else if (page->state != PAGE_EMPTY)
             *busy = true;
     }
-    pages->moving += count;
+    pages_picked(pages, list, count);
     lock_give(&pages->lock);
     return count;
 }
@@ -79,7 +79,7 @@ static bool unmap_all(struct pages *pages, const struct part *part) {
         size_t count = pick_from(pages, part, list, &busy);
         if (!count && !busy)
             return true;
-        if (count && pages_unmap(pages, list, count) < count)
+        if (count && !pages_unmap(pages, list, count))
             return false;
         if (!count)
             sched_yield();
@@ -91,7 +91,7 @@ static bool is_settled(struct pages *pages, const struct part *part) {
     bool settled = true;
     lock_take(&pages->lock);
     for (size_t i = part->first; i < part->first + part->count; i++) {
-        const struct page *page = &part->segment->pages[i];
+        const struct page *page = page_lead(&part->segment->pages[i]);
         settled = settled && (page->state == PAGE_EMPTY ||
                               (page->idle && page->idle_tick <= pages->table.settled_tick));
     }

@@ -66,7 +66,7 @@ static size_t purge_oldest_parked(struct pages *pages, uint64_t tick, size_t all
     lock_take(&pages->lock);
     if (pages->table.parked_count > allowed)
         count = page_table_pick_parked(&pages->table, tick, BATCH, list);
-    pages->moving += count;
+    pages_picked(pages, list, count);
     lock_give(&pages->lock);
     return count ? pages_unmap(pages, list, count) : 0;
 }

@@ -110,14 +110,14 @@ void pages_spill_return(struct pages *pages) {
 static size_t pick(struct pages *pages, uint64_t tick, struct page **list) {
     size_t count = 0;
     uint64_t last = min_u64(tick, pages->table.settled_tick);
-    struct page *page = pages->table.oldest;
+    struct page *page = pages->table.oldest[0]; /* host memory comes page by page */
     while (count < BATCH && page && page->idle_tick <= last) {
         struct page *newer = page->newer;
         if (pages_is_spilled(page->handle) && page_table_pick_one(&pages->table, page))
             list[count++] = page;
         page = newer;
     }
-    pages->moving += count;
+    pages_picked(pages, list, count);
     return count;
 }
 
@@ -167,7 +167,7 @@ static struct stretch look_at(struct pages *pages, uint64_t address, uint64_t by
     stretch.first = page_table_first(stretch.segment, address);
     stretch.count = page_table_span(stretch.segment, address, bytes);
     for (size_t i = stretch.first; i < stretch.first + stretch.count; i++) {
-        const struct page *page = &stretch.segment->pages[i];
+        const struct page *page = page_lead(&stretch.segment->pages[i]);
         stretch.spilled += page->idle && pages_is_spilled(page->handle);
         stretch.own += page->idle && !pages_is_spilled(page->handle);
     }
@@ -180,8 +180,9 @@ static bool device_has_room(struct pages *pages, const struct stretch *stretch) 
     if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS)
         return false;
     lock_take(&pages->lock);
-    for (const struct page *page = pages->table.oldest; page; page = page->newer)
-        idle += !pages_is_spilled(page->handle);
+    idle = pages->table.idle_pages;
+    for (const struct page *page = pages->table.oldest[0]; page; page = page->newer)
+        idle -= pages_is_spilled(page->handle);
     size_t room = free_bytes / PAGE_BYTES + pages->kept_count + minus_u64(idle, stretch->own);
     lock_give(&pages->lock);
     return room >= stretch->spilled;
@@ -204,7 +205,7 @@ void pages_spill_replace(struct pages *pages, uint64_t address, uint64_t bytes) 
             if (pages_is_spilled(page->handle) && page_table_pick_one(&pages->table, page))
                 list[count++] = page;
         }
-        pages->moving += count;
+        pages_picked(pages, list, count);
         lock_give(&pages->lock);
         pages_unmap(pages, list, count);
     }

@@ -113,64 +113,102 @@ uint64_t page_address(const struct page *page) {
     return page->segment->address + (uint64_t)(page - page->segment->pages) * PAGE_BYTES;
 }
 
+const size_t page_spans[PAGE_SIZES] = {1, 4, LARGEST_SPAN};
+
+size_t page_size_index(size_t span) {
+    return span > page_spans[1] ? 2 : span > page_spans[0];
+}
+
 static void unlist(struct page_table *table, struct page *page) {
     if (!page->idle)
         return;
-    *(page->older ? &page->older->newer : &table->oldest) = page->newer;
-    *(page->newer ? &page->newer->older : &table->newest) = page->older;
+    size_t size = page_size_index(page->span);
+    *(page->older ? &page->older->newer : &table->oldest[size]) = page->newer;
+    *(page->newer ? &page->newer->older : &table->newest[size]) = page->older;
     page->older = page->newer = NULL;
     page->idle = false;
-    table->idle_pages--;
+    table->idle_pages -= page->span;
 }
 
 static void list(struct page_table *table, struct page *page) {
-    page->older = table->newest;
+    size_t size = page_size_index(page->span);
+    page->older = table->newest[size];
     page->newer = NULL;
-    *(table->newest ? &table->newest->newer : &table->oldest) = page;
-    table->newest = page;
+    *(table->newest[size] ? &table->newest[size]->newer : &table->oldest[size]) = page;
+    table->newest[size] = page;
     page->idle = true;
     page->idle_tick = table->tick;
-    table->idle_pages++;
+    table->idle_pages += page->span;
+}
+
+/* Where blocks and pins are counted: in the first page of what is mapped in one piece; as long as a
+ * page is not mapped, in itself. */
+struct unit {
+    struct page *page;
+    size_t count; /* pages up to its end, or to that of the question */
+};
+
+static struct unit unit_at(struct page *page, const struct page *end) {
+    struct page *lead = page_lead(page);
+    if (page->state != PAGE_MAPPED)
+        return (struct unit){page, 1};
+    const struct page *behind = lead + lead->span;
+    return (struct unit){lead, (size_t)((behind < end ? behind : end) - page)};
 }
 
 void page_table_use(struct page_table *table, struct page_segment *segment, size_t first,
                     size_t count) {
-    for (struct page *page = segment->pages + first; page < segment->pages + first + count;
-         page++) {
-        page->live += page->granted;
-        if (page->granted)
-            unlist(table, page);
+    struct page *page = segment->pages + first, *end = page + count;
+    for (struct unit unit; page < end; page += unit.count) {
+        unit = unit_at(page, end);
+        if (!page->granted)
+            continue;
+        unit.page->live += (uint32_t)unit.count;
+        unlist(table, unit.page);
     }
 }
 
 void page_table_pin(struct page_segment *segment, size_t first, size_t count) {
-    for (size_t i = first; i < first + count; i++)
-        segment->pages[i].pinned = segment->pages[i].granted;
+    struct page *page = segment->pages + first, *end = page + count;
+    for (struct unit unit; page < end; page += unit.count) {
+        unit = unit_at(page, end);
+        unit.page->pinned = unit.page->pinned || page->granted;
+    }
 }
 
 void page_table_leave(struct page_table *table, struct page_segment *segment, size_t first,
                       size_t count) {
+    struct page *page = segment->pages + first, *end = page + count;
     table->tick++;
-    for (struct page *page = segment->pages + first; page < segment->pages + first + count;
-         page++) {
-        if (page->granted && page->live > 0 && --page->live == 0 && page->state == PAGE_MAPPED &&
-            !page->pinned)
-            list(table, page);
+    for (struct unit unit; page < end; page += unit.count) {
+        unit = unit_at(page, end);
+        struct page *owner = unit.page;
+        if (!page->granted || !owner->live)
+            continue;
+        owner->live -= owner->live < unit.count ? owner->live : (uint32_t)unit.count;
+        if (!owner->live && owner->state == PAGE_MAPPED && !owner->pinned)
+            list(table, owner);
     }
 }
 
 /* Nothing lives there any more. */
 static void clear(struct page_table *table, struct page_segment *segment, size_t first,
                   size_t count) {
+    struct page *page = segment->pages + first, *end = page + count;
     table->tick++;
-    for (struct page *page = segment->pages + first; page < segment->pages + first + count;
-         page++) {
-        page->live = 0;
-        page->pinned = false;
-        unlist(table, page); /* its latest use may be later than what the list knows */
-        if (page->state == PAGE_MAPPED)
-            list(table, page);
+    for (struct unit unit; page < end; page += unit.count) {
+        unit = unit_at(page, end);
+        unit.page->live = 0;
+        unit.page->pinned = false;
+        unlist(table, unit.page); /* its latest use may be later than what the list knows */
+        if (unit.page->state == PAGE_MAPPED)
+            list(table, unit.page);
     }
+}
+
+/* A piece of memory that reaches beyond. */
+static bool cuts(const struct page_segment *segment, size_t at) {
+    return at < segment->page_count && segment->pages[at].back;
 }
 
 static bool all_are(const struct page_segment *segment, size_t first, size_t count, bool granted) {
@@ -193,7 +231,8 @@ bool page_table_grant(struct page_table *table, struct page_segment *segment, si
 
 bool page_table_revoke(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count) {
-    if (!all_are(segment, first, count, true))
+    if (!all_are(segment, first, count, true) || cuts(segment, first) ||
+        cuts(segment, first + count))
         return false;
     clear(table, segment, first, count);
     for (size_t i = first; i < first + count; i++)
@@ -226,8 +265,17 @@ static void goes(struct page_table *table, struct page_segment *segment) {
     table->gone = segment;
 }
 
-static void lost_page(struct page_table *table, struct page_segment *segment) {
-    if (--segment->filled_count == 0 && segment->ended)
+/* No memory is there any more. */
+static void lose(struct page_table *table, struct page *lead) {
+    struct page_segment *segment = lead->segment;
+    size_t span = lead->span;
+    for (struct page *page = lead; page < lead + span; page++) {
+        page->state = PAGE_EMPTY;
+        page->back = page->span = 0;
+        page->open_to = 0;
+    }
+    segment->filled_count -= span;
+    if (!segment->filled_count && segment->ended)
         goes(table, segment);
 }
 
@@ -266,50 +314,53 @@ struct page_segment *page_table_ended(const struct page_table *table) {
     return table->gone;
 }
 
-void page_table_claim(struct page *page) {
-    page->state = PAGE_WORKING;
-    page->segment->filled_count++;
+void page_table_claim(struct page *page, size_t span) {
+    for (size_t i = 0; i < span; i++) {
+        page[i].state = PAGE_WORKING;
+        page[i].back = (uint16_t)i;
+    }
+    page->span = (uint16_t)span;
+    page->segment->filled_count += span;
 }
 
 void page_table_unclaim(struct page_table *table, struct page *page) {
-    page->state = PAGE_EMPTY;
-    lost_page(table, page->segment);
+    lose(table, page);
 }
 
-void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {
-    page->handle = handle;
-    page->state = PAGE_MAPPED;
-    table->mapped_pages++;
+/* From now on the first page counts for all. */
+void page_table_put_back(struct page_table *table, struct page *page) {
+    for (size_t i = 0; i < page->span; i++) {
+        page[i].state = PAGE_MAPPED;
+        if (!i)
+            continue;
+        page->live += page[i].live;
+        page->pinned = page->pinned || page[i].pinned;
+        page[i].live = 0;
+        page[i].pinned = false;
+    }
     if (!page->live && !page->pinned)
         list(table, page);
 }
 
+void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {
+    page->handle = handle;
+    table->mapped_pages += page->span;
+    page_table_put_back(table, page);
+}
+
 void page_table_emptied(struct page_table *table, struct page *page) {
     page->handle = 0;
-    page->open_to = 0;
-    page->state = PAGE_EMPTY;
-    table->mapped_pages--;
-    lost_page(table, page->segment);
+    table->mapped_pages -= page->span;
+    lose(table, page);
 }
 
 bool page_table_pick_one(struct page_table *table, struct page *page) {
     if (!page->idle || page->idle_tick > table->settled_tick || page->opening)
         return false;
     unlist(table, page);
-    page->state = PAGE_WORKING;
+    for (size_t i = 0; i < page->span; i++)
+        page[i].state = PAGE_WORKING;
     return true;
-}
-
-size_t page_table_pick(struct page_table *table, size_t want, struct page **out) {
-    size_t count = 0;
-    struct page *page = table->oldest;
-    while (count < want && page && page->idle_tick <= table->settled_tick) {
-        struct page *newer = page->newer;
-        if (page_table_pick_one(table, page))
-            out[count++] = page;
-        page = newer;
-    }
-    return count;
 }
 
 size_t page_table_pick_parked(struct page_table *table, uint64_t tick, size_t want,

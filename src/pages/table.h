@@ -12,6 +12,11 @@
 #define PAGE_BYTES ((uint64_t)2 << 20)
 
 /* WORKING: some thread is mapping or unmapping it outside the lock; nobody else may touch it. */
+/* Physical memory comes in pieces of so many pages, each a part of the next larger. */
+enum { PAGE_SIZES = 3, LARGEST_SPAN = 16 };
+extern const size_t page_spans[PAGE_SIZES];
+size_t page_size_index(size_t span);
+
 enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_WORKING };
 
 struct page {
@@ -19,7 +24,9 @@ struct page {
     uint64_t idle_tick;         /* when its last live block went */
     struct page *older, *newer; /* in the list of idle pages */
     struct page_segment *segment;
-    uint32_t live; /* blocks that reach into it */
+    uint32_t live; /* blocks that reach into it; of a large page the sum over all its pages */
+    uint16_t span; /* of the first page of a mapping: so many pages in one piece; else 0 */
+    uint16_t back; /* in a mapping: so far behind its first page */
     uint8_t state;
     bool pinned;     /* never idle again: captured graphs replay without telling */
     bool idle;       /* in the list */
@@ -45,9 +52,9 @@ struct page_segment {
 struct page_table {
     struct page_segment **segments; /* by address */
     size_t segment_count, segment_capacity;
-    struct page *oldest, *newest; /* idle pages */
-    uint64_t tick;                /* grows with every page that becomes idle */
-    uint64_t settled_tick;        /* the GPU has finished with pages idle since then or before */
+    struct page *oldest[PAGE_SIZES], *newest[PAGE_SIZES]; /* idle pages, by size */
+    uint64_t tick;         /* grows with every page that becomes idle */
+    uint64_t settled_tick; /* the GPU has finished with pages idle since then or before */
     struct page_segment *parked_oldest, *parked_newest; /* ended, and not yet empty */
     struct page_segment *gone;                          /* ended and empty, linked by newer */
     size_t parked_count;
@@ -69,7 +76,8 @@ bool page_table_grant(struct page_table *table, struct page_segment *segment, si
                       size_t count);
 
 /* They may not any more: what is mapped there is idle, whatever lived in it or pinned it. False:
- * one of them is not granted. */
+ * one of them is not granted, or memory there reaches beyond them (never beyond what was granted
+ * at once). */
 bool page_table_revoke(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count);
 
@@ -117,17 +125,39 @@ struct page_segment *page_table_ended(const struct page_table *table);
 size_t page_table_pick_parked(struct page_table *table, uint64_t tick, size_t want,
                               struct page **out);
 
-/* An empty page is to get memory: WORKING, until page_table_mapped or page_table_unclaim. */
-void page_table_claim(struct page *page);
+/* So many empty pages are to get memory in one piece: WORKING, until page_table_mapped or
+ * page_table_unclaim. */
+void page_table_claim(struct page *page, size_t span);
 void page_table_unclaim(struct page_table *table, struct page *page);
 
 /* Physical memory came (from WORKING to MAPPED) or went (from WORKING to EMPTY). */
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle);
 void page_table_emptied(struct page_table *table, struct page *page);
 
-/* Takes up to `want` pages, longest idle first, of those idle since settled_tick or before; they
- * become WORKING and are out of the list. Returns how many. */
-size_t page_table_pick(struct page_table *table, size_t want, struct page **out);
+/* A page that was picked keeps its memory after all. */
+void page_table_put_back(struct page_table *table, struct page *page);
+
+/* The first page of the mapping that the page belongs to; itself: it is in none. */
+static inline struct page *page_lead(const struct page *page) {
+    return (struct page *)page - page->back;
+}
+
+/* The page's own mapping, or the page alone. */
+static inline size_t page_span(const struct page *page) {
+    return page->span ? page->span : 1;
+}
+
+/* Takes idle pages worth `want`, at most `room` pieces, of those idle since settled_tick or before;
+ * they become WORKING and are out of the list. Longest idle first among the pieces that are not
+ * larger than what is still wanted; of those idle for equally long the largest. Only where that
+ * does not make up for `want` one larger piece is taken, the smallest there is, and then what it
+ * makes superfluous stays: never is more taken than any other choice that suffices would take.
+ * Returns how many pieces. */
+size_t page_table_pick(struct page_table *table, size_t want, struct page **out, size_t room);
+
+/* The same of those idle since that tick or before. */
+size_t page_table_pick_old(struct page_table *table, uint64_t tick, size_t want, struct page **out,
+                           size_t room);
 
 /* The same for one page: whether it was taken. */
 bool page_table_pick_one(struct page_table *table, struct page *page);

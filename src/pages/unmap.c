@@ -2,37 +2,69 @@
  * only pages that it has picked from the table, and wait for no other thread. */
 #include "pages/internal.h"
 
-/* How many of the pages from i on follow each other without a gap. */
+/* By address: what lies side by side is unmapped by one call. */
+static void sort(struct page **list, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        struct page *page = list[i];
+        size_t k = i;
+        for (; k > 0 && page_address(list[k - 1]) > page_address(page); k--)
+            list[k] = list[k - 1];
+        list[k] = page;
+    }
+}
+
+/* How many of the pieces from i on follow each other without a gap. */
 static size_t run_length(struct page *const *list, size_t i, size_t count) {
     size_t n = 1;
-    while (i + n < count && list[i + n] == list[i] + n && list[i]->segment == list[i + n]->segment)
+    while (i + n < count && list[i + n] == list[i + n - 1] + list[i + n - 1]->span &&
+           list[i]->segment == list[i + n]->segment)
         n++;
     return n;
 }
 
+static size_t pages_in(struct page *const *list, size_t count) {
+    size_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += list[i]->span;
+    return sum;
+}
+
+/* The lock is held. */
+static void conclude(struct pages *pages, struct page **list, size_t count, bool unmapped) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t handle = list[i]->handle;
+        size_t span = list[i]->span;
+        pages->moving -= span;
+        if (!unmapped) {
+            page_table_put_back(&pages->table, list[i]);
+            continue;
+        }
+        page_table_emptied(&pages->table, list[i]);
+        pages_keep(pages, handle, span);
+        pages->figures.unmaps += span;
+        pages->moved++;
+    }
+}
+
 size_t pages_unmap(struct pages *pages, struct page **list, size_t count) {
     size_t done = 0;
+    sort(list, count);
     for (size_t i = 0; i < count;) {
-        size_t n = run_length(list, i, count);
-        bool unmapped = REAL(cuMemUnmap)(page_address(list[i]), n * PAGE_BYTES) == CUDA_SUCCESS;
+        size_t n = run_length(list, i, count), in_run = pages_in(list + i, n);
+        bool unmapped =
+            REAL(cuMemUnmap)(page_address(list[i]), in_run * PAGE_BYTES) == CUDA_SUCCESS;
         lock_take(&pages->lock);
-        for (size_t k = i; k < i + n; k++) {
-            uint64_t handle = list[k]->handle;
-            page_table_emptied(&pages->table, list[k]);
-            if (unmapped)
-                pages_keep(pages, handle);
-            else
-                page_table_mapped(&pages->table, list[k], handle);
-        }
-        pages->figures.unmaps += unmapped ? n : 0;
-        pages->moving -= n;
-        pages->moved += unmapped ? n : 0;
+        conclude(pages, list + i, n, unmapped);
         lock_give(&pages->lock);
-        done += unmapped ? n : 0;
+        done += unmapped ? in_run : 0;
         i += n;
     }
     pages_spill_return(pages);
     return done;
+}
+
+void pages_picked(struct pages *pages, struct page *const *list, size_t count) {
+    pages->moving += pages_in(list, count);
 }
 
 size_t pages_purge(struct pages *pages, size_t want) {
@@ -41,13 +73,13 @@ size_t pages_purge(struct pages *pages, size_t want) {
     pages_spill_recede(pages);
     while (done < want) {
         lock_take(&pages->lock);
-        size_t room = want - done < BATCH ? want - done : BATCH;
-        size_t count = page_table_pick(&pages->table, room, list);
-        pages->moving += count;
+        size_t count = page_table_pick(&pages->table, want - done, list, BATCH);
+        pages_picked(pages, list, count);
         lock_give(&pages->lock);
-        if (!count)
+        size_t unmapped = count ? pages_unmap(pages, list, count) : 0;
+        if (!unmapped)
             break;
-        done += pages_unmap(pages, list, count);
+        done += unmapped;
     }
     return done;
 }
@@ -110,9 +142,25 @@ static size_t kept_too_long(struct pages *pages, uint64_t now_ns) {
     return excess;
 }
 
+/* For so long after memory was scarce there are no large pieces. */
+#define SCARCE_NS (10 * SECOND_NS)
+
+static void no_longer_scarce(struct pages *pages, uint64_t now_ns) {
+    struct patience *patience = &pages->patience;
+    lock_take(&pages->lock);
+    if (pages->scarce && !patience->scarce_ns)
+        patience->scarce_ns = now_ns;
+    if (pages->scarce && now_ns - patience->scarce_ns > SCARCE_NS) {
+        pages->scarce = false;
+        patience->scarce_ns = 0;
+    }
+    lock_give(&pages->lock);
+}
+
 void pages_expire(struct pages *pages, uint64_t now_ns) {
     uint64_t tick;
-    pages_release(pages, kept_too_long(pages, now_ns));
+    no_longer_scarce(pages, now_ns);
+    pages_release(pages, kept_too_long(pages, now_ns), 0);
     if (!parked_for_long(pages, now_ns, &tick))
         return;
     pages_settle_later(pages, true);
@@ -124,9 +172,9 @@ static uint64_t give_back(struct pages *pages, uint64_t bytes) {
     lock_take(&pages->lock);
     size_t kept = pages->kept_count;
     lock_give(&pages->lock);
-    size_t released = pages_release(pages, min_u64(kept, want));
+    size_t released = pages_release(pages, min_u64(kept, want), 0);
     while (released < want && pages_purge(pages, min_u64(want - released, BATCH)))
-        released += pages_release(pages, min_u64(want - released, BATCH));
+        released += pages_release(pages, min_u64(want - released, BATCH), 0);
     pages_sweep(pages);
     return released * PAGE_BYTES;
 }

@@ -6,12 +6,21 @@ struct sums {
 };
 
 static bool page_is_valid(const struct page *page, struct sums *sums) {
-    bool should_be_idle = page->state == PAGE_MAPPED && !page->live && !page->pinned;
-    sums->mapped += page->handle != 0;
-    sums->idle += page->idle;
+    const struct page *lead = page_lead(page);
+    bool counts = page == lead || page->state != PAGE_MAPPED;
+    bool should_be_idle =
+        page == lead && page->state == PAGE_MAPPED && !page->live && !page->pinned;
+    sums->mapped += page->handle ? page->span : 0;
+    sums->idle += page->idle ? page->span : 0;
+    if (page->state == PAGE_EMPTY ? page->span || page->back
+                                  : page->back >= lead->span || page->state != lead->state)
+        return false;
+    if (page != lead)
+        return !page->handle && !page->idle && !page->span &&
+               (counts || (!page->live && !page->pinned));
     return page->idle == should_be_idle && (page->state != PAGE_MAPPED || page->handle) &&
-           (page->state != PAGE_EMPTY || !page->handle) && (page->granted || !page->live) &&
-           (page->granted || !page->pinned);
+           (page->state != PAGE_EMPTY || !page->handle) &&
+           (page->granted || page->span > 1 || (!page->live && !page->pinned));
 }
 
 static bool segment_is_valid(const struct page_segment *segment, struct sums *sums) {
@@ -28,15 +37,17 @@ static bool segment_is_valid(const struct page_segment *segment, struct sums *su
     return filled == segment->filled_count;
 }
 
-/* The longest idle first. */
-static bool list_is_valid(const struct page_table *table, struct sums *sums) {
+/* The longest idle first, each in the list of its size. */
+static bool list_is_valid(const struct page_table *table, size_t size, struct sums *sums) {
     uint64_t tick = 0;
-    for (const struct page *page = table->oldest; page; page = page->newer, sums->listed++) {
-        if (page->idle_tick < tick || (page->newer && page->newer->older != page))
+    for (const struct page *page = table->oldest[size]; page; page = page->newer) {
+        if (page->idle_tick < tick || page->span != page_spans[size] ||
+            (page->newer && page->newer->older != page))
             return false;
         tick = page->idle_tick;
+        sums->listed += page->span;
     }
-    return table->newest ? !table->newest->newer : !table->oldest;
+    return table->newest[size] ? !table->newest[size]->newer : !table->oldest[size];
 }
 
 static bool parked_are_valid(const struct page_table *table, const struct sums *sums) {
@@ -61,7 +72,10 @@ bool page_table_is_valid(const struct page_table *table) {
             !segment_is_valid(segment, &sums))
             return false;
     }
-    return list_is_valid(table, &sums) && parked_are_valid(table, &sums) &&
-           sums.mapped == table->mapped_pages && sums.idle == table->idle_pages &&
-           sums.listed == sums.idle && sums.reserved == table->reserved_pages;
+    for (size_t size = 0; size < PAGE_SIZES; size++)
+        if (!list_is_valid(table, size, &sums))
+            return false;
+    return parked_are_valid(table, &sums) && sums.mapped == table->mapped_pages &&
+           sums.idle == table->idle_pages && sums.listed == sums.idle &&
+           sums.reserved == table->reserved_pages;
 }

@@ -32,12 +32,15 @@ static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
                             const CUmemAllocationProp *properties, unsigned long long flags) {
     (void)properties;
     (void)flags;
-    MUST(bytes == PAGE_BYTES);
+    size_t span = bytes / PAGE_BYTES;
+    MUST(span * PAGE_BYTES == bytes && span > 0 && span <= LARGEST_SPAN);
     pthread_mutex_lock(&fake.lock);
     atomic_fetch_add(&fake.calls, 1);
-    bool room = fake.pages_out < fake.capacity && fake.next_handle < HANDLES;
-    fake.pages_out += room;
+    bool room = fake.pages_out + span <= fake.capacity && fake.next_handle < HANDLES;
+    fake.large += room && span > 1;
+    fake.pages_out += room ? (unsigned)span : 0;
     *handle = room ? fake.next_handle++ : 0;
+    fake.span[*handle] = (unsigned char)span;
     pthread_mutex_unlock(&fake.lock);
     return room ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -48,7 +51,7 @@ static CUresult fake_release(CUmemGenericAllocationHandle handle) {
     pthread_mutex_lock(&fake.lock);
     MUST(handle && handle < fake.next_handle && !fake.mapped_at[handle]);
     fake.mapped_at[handle] = 2; /* never again */
-    fake.pages_out--;
+    fake.pages_out -= fake.span[handle];
     pthread_mutex_unlock(&fake.lock);
     return CUDA_SUCCESS;
 }
@@ -91,18 +94,30 @@ static CUresult fake_map(CUdeviceptr address, size_t bytes, size_t offset,
     dawdle();
     pthread_mutex_lock(&fake.lock);
     size_t i = place_of(address);
-    MUST(bytes == PAGE_BYTES && fake.place[i] == RESERVED && fake.mapped_at[handle] == 0);
-    fake.place[i] = FIRST_HANDLE + handle;
-    fake.open_to[i] = 0;
+    MUST(bytes == fake.span[handle] * PAGE_BYTES && fake.mapped_at[handle] == 0);
+    for (size_t k = i; k < i + fake.span[handle]; k++) {
+        MUST(fake.place[k] == RESERVED);
+        fake.place[k] = FIRST_HANDLE + handle;
+        fake.open_to[k] = 0;
+    }
     fake.mapped_at[handle] = 1;
     pthread_mutex_unlock(&fake.lock);
     return CUDA_SUCCESS;
+}
+
+/* A call covers whole mappings. */
+static void check_whole(CUdeviceptr address, size_t bytes) {
+    size_t first = place_of(address), behind = first + bytes / PAGE_BYTES;
+    MUST(fake.place[first] >= FIRST_HANDLE && fake.place[behind - 1] >= FIRST_HANDLE);
+    MUST(first == 0 || fake.place[first] != fake.place[first - 1]);
+    MUST(fake.place[behind] != fake.place[behind - 1]);
 }
 
 static CUresult fake_unmap(CUdeviceptr address, size_t bytes) {
     atomic_fetch_add(&fake.calls, 1);
     dawdle();
     pthread_mutex_lock(&fake.lock);
+    check_whole(address, bytes);
     for (size_t i = place_of(address); i < place_of(address) + bytes / PAGE_BYTES; i++) {
         MUST(fake.place[i] >= FIRST_HANDLE && !atomic_load(&fake.busy[i]));
         fake.mapped_at[fake.place[i] - FIRST_HANDLE] = 0;
@@ -120,6 +135,7 @@ static CUresult fake_access(CUdeviceptr address, size_t bytes, const CUmemAccess
     MUST(count > 0 && access[count - 1].location.id == (int)count - 1);
     dawdle();
     pthread_mutex_lock(&fake.lock);
+    check_whole(address, bytes);
     for (size_t i = place_of(address); i < place_of(address) + bytes / PAGE_BYTES; i++) {
         MUST(fake.place[i] >= FIRST_HANDLE);
         fake.open_to[i] = fake.open_to[i] > count ? fake.open_to[i] : count;

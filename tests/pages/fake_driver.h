@@ -25,8 +25,10 @@ struct fake {
     uint64_t next_handle;
     atomic_uint calls;  /* that move memory or addresses, or ask how much there is */
     unsigned capacity;  /* pages of the device */
+    unsigned large;     /* handles of more than one page so far */
     unsigned pages_out; /* created and not yet released */
     unsigned char mapped_at[HANDLES];
+    unsigned char span[HANDLES];   /* pages */
     _Atomic uint64_t busy[PLACES]; /* work that uses the page: the GPU may not lose it */
     atomic_bool capturing;
     atomic_uint asked_during_capture;

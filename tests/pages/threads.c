@@ -1,7 +1,7 @@
 /* threads.c: the page engine under many threads, on the small driver of fake_driver.c. The device
  * has the pages that the threads need at most and two more: a block that is refused is an error.
- * usage: threads SECONDS [blocks | frugal | captures | grants | streams |
- * storm] */
+ * usage: threads SECONDS [blocks | frugal | captures | large | grants |
+ * streams | storm] */
 #include "fake_driver.h"
 
 #include <stdlib.h>
@@ -11,11 +11,14 @@ enum {
     WORKERS = 3,
     SEGMENT_PAGES = 8,
     SEGMENTS = 12,
+    LARGE_SEGMENT_PAGES = 160,
+    LARGE_CAPACITY = 800,                  /* a quarter of it must be free for large pieces */
     CAPACITY = WORKERS * SEGMENT_PAGES + 2 /* two for what is just being mapped and unmapped */
 };
 
 static struct {
     atomic_bool stop;
+    size_t segment_pages;
     atomic_size_t devices; /* that have been let in */
     struct pages *pages;
 } self;
@@ -40,10 +43,12 @@ static void *worker(void *argument) {
     uint64_t stream = 100 + (uint64_t)(uintptr_t)argument;
     seed = (unsigned)(uintptr_t)argument;
     for (size_t i = 0; i < ARRAY_LENGTH(segments); i++)
-        MUST((segments[i] = pages_segment(self.pages, SEGMENT_PAGES * PAGE_BYTES, stream)) != 0);
+        MUST((segments[i] = pages_segment(self.pages, self.segment_pages * PAGE_BYTES, stream)) !=
+             0);
     while (!atomic_load(&self.stop)) {
         uint64_t *segment = &segments[below((unsigned)ARRAY_LENGTH(segments))];
-        size_t first = below(SEGMENT_PAGES), count = 1 + below(SEGMENT_PAGES - (unsigned)first);
+        size_t first = below((unsigned)self.segment_pages),
+               count = 1 + below((unsigned)(self.segment_pages - first));
         uint64_t address = *segment + first * PAGE_BYTES;
         MUST(pages_use(self.pages, address, count * PAGE_BYTES, false));
         work_on(address, count);
@@ -51,7 +56,7 @@ static void *worker(void *argument) {
         if (below(50))
             continue;
         MUST(pages_end(self.pages, *segment));
-        *segment = pages_segment(self.pages, SEGMENT_PAGES * PAGE_BYTES, stream);
+        *segment = pages_segment(self.pages, self.segment_pages * PAGE_BYTES, stream);
         MUST(*segment);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(segments); i++)
@@ -249,6 +254,8 @@ static void check_end(void) {
     MUST(figures.refused_bytes == 0 && figures.creates == figures.releases);
     for (size_t i = 0; i < PLACES; i++)
         MUST(fake.place[i] == 0);
+    if (self.segment_pages == LARGE_SEGMENT_PAGES)
+        MUST(fake.large > 0);
     printf("threads: %llu mapped, %llu unmapped, %llu waits\n", (unsigned long long)figures.maps,
            (unsigned long long)figures.unmaps, (unsigned long long)figures.waits);
 }
@@ -259,7 +266,9 @@ int main(int count, char **arguments) {
     bool captures = !strcmp(name, "captures"), grants = !strcmp(name, "grants");
     atomic_store(&self.devices, 1);
     seed = 1;
-    fake_install(CAPACITY);
+    bool large = count > 2 && !strcmp(arguments[2], "large");
+    fake_install(large ? LARGE_CAPACITY : CAPACITY);
+    self.segment_pages = large ? LARGE_SEGMENT_PAGES : SEGMENT_PAGES;
     self.pages = pages_open(0, is_capturing, !strcmp(name, "frugal"));
     MUST(self.pages);
     bool streams = !strcmp(name, "streams");

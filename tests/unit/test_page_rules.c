@@ -9,7 +9,7 @@ static struct page_segment *mapped_segment(struct page_table *table, uint64_t ad
     struct page_segment *segment = page_table_add(table, address, count * PAGE_BYTES, 0);
     page_table_use(table, segment, 0, count);
     for (size_t i = 0; i < count; i++) {
-        page_table_claim(&segment->pages[i]);
+        page_table_claim(&segment->pages[i], 1);
         page_table_mapped(table, &segment->pages[i], i + 1);
     }
     return segment;
@@ -23,13 +23,13 @@ static void nothing_goes_before_the_gpu_has_finished(void **state) {
     page_table_leave(&table, segment, 0, 2);
     uint64_t first = table.tick;
     page_table_leave(&table, segment, 2, 2);
-    assert_int_equal(page_table_pick(&table, 4, out), 0);
+    assert_int_equal(page_table_pick(&table, 4, out, 4), 0);
     table.settled_tick = first;
-    assert_int_equal(page_table_pick(&table, 4, out), 2);
+    assert_int_equal(page_table_pick(&table, 4, out, 4), 2);
     assert_ptr_equal(out[0], &segment->pages[0]);
     assert_ptr_equal(out[1], &segment->pages[1]);
     table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 1, out), 1);
+    assert_int_equal(page_table_pick(&table, 1, out, 1), 1);
     assert_ptr_equal(out[0], &segment->pages[2]);
 }
 
@@ -42,7 +42,7 @@ static void a_page_used_again_starts_anew(void **state) {
     table.settled_tick = table.tick;
     page_table_use(&table, segment, 0, 1);
     page_table_leave(&table, segment, 0, 1);
-    assert_int_equal(page_table_pick(&table, 2, out), 1);
+    assert_int_equal(page_table_pick(&table, 2, out, 2), 1);
     assert_ptr_equal(out[0], &segment->pages[1]);
     page_table_emptied(&table, out[0]);
     assert_true(page_table_is_valid(&table));
@@ -56,10 +56,10 @@ static void a_block_of_two_is_live_until_both_have_gone(void **state) {
     page_table_use(&table, segment, 0, 1);
     page_table_leave(&table, segment, 0, 1);
     table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 1, out), 0);
+    assert_int_equal(page_table_pick(&table, 1, out, 1), 0);
     page_table_leave(&table, segment, 0, 1);
     table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 1, out), 1);
+    assert_int_equal(page_table_pick(&table, 1, out, 1), 1);
 }
 
 static void a_parked_segment_comes_back_with_its_pages(void **state) {
@@ -85,7 +85,7 @@ static void a_parked_segment_comes_back_with_its_pages(void **state) {
     assert_ptr_equal(page_table_unpark(&table, 2 * PAGE_BYTES, 8, false), segment);
     page_table_end(&table, segment);
     table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 2, out), 2); /* idle as all are */
+    assert_int_equal(page_table_pick(&table, 2, out, 2), 2); /* idle as all are */
     page_table_emptied(&table, out[0]);
     assert_null(page_table_ended(&table));
     page_table_emptied(&table, out[1]);
@@ -96,6 +96,75 @@ static void a_parked_segment_comes_back_with_its_pages(void **state) {
     assert_true(page_table_is_valid(&table));
 }
 
+/* One segment with pieces of the given sizes, idle for ever shorter, and settled. */
+static struct page_segment *pieces(struct page_table *table, const size_t *spans, size_t count) {
+    struct page_segment *segment = page_table_add(table, GIB, 64 * PAGE_BYTES, 0);
+    size_t first = 0;
+    for (size_t i = 0; i < count; i++, first += spans[i - 1]) {
+        page_table_use(table, segment, first, spans[i]);
+        page_table_claim(&segment->pages[first], spans[i]);
+        page_table_mapped(table, &segment->pages[first], i + 1);
+        page_table_leave(table, segment, first, spans[i]);
+    }
+    table->settled_tick = table->tick;
+    return segment;
+}
+
+static void a_large_piece_is_live_while_any_of_it_is(void **state) {
+    struct page_table table = {0};
+    struct page *out[4];
+    (void)state;
+    struct page_segment *segment = pieces(&table, (size_t[]){4, 16}, 2);
+    assert_int_equal(table.idle_pages, 20);
+    page_table_use(&table, segment, 3, 2); /* the end of one, the begin of the other */
+    assert_int_equal(table.idle_pages, 0);
+    page_table_use(&table, segment, 10, 30);
+    page_table_leave(&table, segment, 3, 2);
+    assert_int_equal(table.idle_pages, 4);
+    table.settled_tick = table.tick;
+    assert_int_equal(page_table_pick(&table, 20, out, 4), 1);
+    assert_ptr_equal(out[0], &segment->pages[0]);
+    page_table_use(&table, segment, 1, 2); /* while it is on its way */
+    page_table_emptied(&table, out[0]);
+    assert_int_equal(segment->pages[0].live, 0);
+    assert_int_equal(segment->pages[1].live, 1);
+    page_table_claim(&segment->pages[0], 4);
+    page_table_mapped(&table, &segment->pages[0], 9);
+    assert_int_equal(segment->pages[0].live, 2);
+    assert_true(page_table_is_valid(&table));
+    page_table_leave(&table, segment, 1, 2);
+    page_table_leave(&table, segment, 10, 30);
+    assert_int_equal(table.idle_pages, 20);
+    assert_true(page_table_is_valid(&table));
+}
+
+static void no_more_is_taken_than_must_be(void **state) {
+    static const struct {
+        size_t spans[4], count, want, expected[4], picked;
+    } cases[] = {
+        {{1, 16, 1, 1}, 4, 2, {0, 2}, 2},        /* the large one stays */
+        {{16, 1}, 2, 1, {1}, 1},                 /* though it was idle for longer */
+        {{4, 1, 16}, 3, 20, {0, 2}, 2},          /* longest idle first, then what fits */
+        {{1, 4, 4}, 3, 4, {1}, 1},               /* one too many is needed: the small one stays */
+        {{16, 4, 4}, 3, 2, {1}, 1},              /* the smallest that does */
+        {{1, 1, 16}, 3, 3, {2}, 1},              /* nothing smaller makes up for it */
+        {{1, 4, 1, 1}, 4, 100, {0, 1, 2, 3}, 4}, /* all there is */
+    };
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct page_table table = {0};
+        struct page *out[4];
+        struct page_segment *segment = pieces(&table, cases[c].spans, cases[c].count);
+        size_t first[4] = {0};
+        for (size_t i = 1; i < cases[c].count; i++)
+            first[i] = first[i - 1] + cases[c].spans[i - 1];
+        assert_int_equal(page_table_pick(&table, cases[c].want, out, 4), cases[c].picked);
+        for (size_t i = 0; i < cases[c].picked; i++)
+            assert_ptr_equal(out[i], &segment->pages[first[cases[c].expected[i]]]);
+        assert_true(page_table_is_valid(&table));
+    }
+}
+
 static void pinned_pages_stay_until_the_segment_ends(void **state) {
     struct page_table table = {0};
     struct page *out[2];
@@ -104,12 +173,12 @@ static void pinned_pages_stay_until_the_segment_ends(void **state) {
     page_table_pin(segment, 0, 1);
     page_table_leave(&table, segment, 0, 2);
     table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 2, out), 1);
+    assert_int_equal(page_table_pick(&table, 2, out, 2), 1);
     assert_ptr_equal(out[0], &segment->pages[1]);
     page_table_end(&table, segment);
-    assert_int_equal(page_table_pick(&table, 2, out), 0);
+    assert_int_equal(page_table_pick(&table, 2, out, 2), 0);
     table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 2, out), 1);
+    assert_int_equal(page_table_pick(&table, 2, out, 2), 1);
     assert_null(page_table_ended(&table));
     page_table_emptied(&table, &segment->pages[0]);
     page_table_emptied(&table, &segment->pages[1]);
@@ -150,6 +219,8 @@ int main(void) {
         cmocka_unit_test(a_page_used_again_starts_anew),
         cmocka_unit_test(a_block_of_two_is_live_until_both_have_gone),
         cmocka_unit_test(a_parked_segment_comes_back_with_its_pages),
+        cmocka_unit_test(a_large_piece_is_live_while_any_of_it_is),
+        cmocka_unit_test(no_more_is_taken_than_must_be),
         cmocka_unit_test(pinned_pages_stay_until_the_segment_ends),
         cmocka_unit_test(what_is_not_granted_is_not_ours),
     };

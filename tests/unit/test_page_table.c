@@ -1,121 +1,16 @@
-/* test_page_table.c: the page table against a model that counts everything anew at each question: a
- * list of blocks and an array of pages, no list of idle ones, no sums. Operations are random, also
+/* test_page_table.c: the page table against the model of page_model.c. Operations are random, also
  * those that only several threads together can make (a page WORKING while blocks come and go). */
+#include "page_model.h"
 #include "unit.h"
-
-#include "base/base.h"
-#include "pages/table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEGMENTS = 12, MOST_PAGES = 24, BLOCKS = 300, OPERATIONS = 60000 };
-
-struct model_page {
-    bool working, mapped, pinned, granted;
-    uint64_t handle;
-    uint64_t idle_since; /* of interest while nothing lives in it */
-};
-
-struct model_segment {
-    bool present, ended, range;
-    uint64_t stream, ended_at;
-    uint64_t address;
-    size_t count;
-    struct page_segment *real;
-    struct model_page pages[MOST_PAGES];
-};
-
-struct model_block {
-    bool present;
-    struct model_segment *segment;
-    uint64_t address, bytes;
-};
-
-static struct {
-    struct page_table table;
-    struct model_segment segments[SEGMENTS];
-    struct model_block blocks[BLOCKS];
-    uint64_t clock;   /* of the latest free */
-    uint64_t settled; /* the clock up to which the GPU has finished */
-    uint64_t handles;
-    uint64_t seed;
-    size_t picked, pinned, ended, revoked, unparked; /* how often the cases came */
-} self;
+enum { OPERATIONS = 120000 };
 
 static uint64_t below(uint64_t bound) {
     self.seed = self.seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (self.seed >> 33) % bound;
-}
-
-/* ---- what the model says ---- */
-
-static bool reaches(const struct model_block *block, const struct model_segment *segment,
-                    size_t page) {
-    uint64_t start = segment->address + page * PAGE_BYTES;
-    return block->present && block->segment == segment && block->address < start + PAGE_BYTES &&
-           block->address + block->bytes > start;
-}
-
-static size_t live_in(const struct model_segment *segment, size_t page) {
-    size_t count = 0;
-    for (size_t i = 0; segment->pages[page].granted && i < BLOCKS; i++)
-        count += reaches(&self.blocks[i], segment, page);
-    return count;
-}
-
-static bool is_idle(const struct model_segment *segment, size_t i) {
-    const struct model_page *page = &segment->pages[i];
-    return segment->present && page->mapped && !page->working && !page->pinned &&
-           !live_in(segment, i);
-}
-
-static bool may_go(const struct model_segment *segment, size_t i) {
-    return is_idle(segment, i) && segment->pages[i].idle_since <= self.settled;
-}
-
-struct sums {
-    uint64_t reserved, mapped, idle, may_go;
-};
-
-static struct sums count_anew(void) {
-    struct sums sums = {0};
-    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++) {
-        for (size_t i = 0; s->present && i < s->count; i++) {
-            sums.reserved += s->pages[i].granted && !s->ended;
-            sums.mapped += s->pages[i].mapped;
-            sums.idle += is_idle(s, i);
-            sums.may_go += may_go(s, i);
-        }
-    }
-    return sums;
-}
-
-/* ---- comparing ---- */
-
-static void compare_page(const struct model_segment *segment, size_t i) {
-    const struct model_page *expected = &segment->pages[i];
-    const struct page *page = &segment->real->pages[i];
-    assert_int_equal(page->live, live_in(segment, i));
-    assert_int_equal(page->pinned, expected->pinned);
-    assert_int_equal(page->granted, expected->granted);
-    assert_int_equal(page->handle, expected->handle);
-    assert_int_equal(page->idle, is_idle(segment, i));
-    assert_int_equal(page->state, expected->working  ? PAGE_WORKING
-                                  : expected->mapped ? PAGE_MAPPED
-                                                     : PAGE_EMPTY);
-    assert_int_equal(page_address(page), segment->address + i * PAGE_BYTES);
-}
-
-static void compare(void) {
-    struct sums sums = count_anew();
-    assert_true(page_table_is_valid(&self.table));
-    assert_int_equal(self.table.reserved_pages, sums.reserved);
-    assert_int_equal(self.table.mapped_pages, sums.mapped);
-    assert_int_equal(self.table.idle_pages, sums.idle);
-    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
-        for (size_t i = 0; s->present && i < s->count; i++)
-            compare_page(s, i);
 }
 
 /* ---- operations ---- */
@@ -208,6 +103,9 @@ static void grant(void) {
         same = same && segment->pages[i].granted == granted;
     if (!is_unused(segment, first, count))
         return;
+    if (granted && (segment->pages[first].back ||
+                    (first + count < segment->count && segment->pages[first + count].back)))
+        same = false;
     if (!granted) {
         assert_int_equal(page_table_grant(&self.table, segment->real, first, count), same);
     } else {
@@ -222,63 +120,114 @@ static void grant(void) {
     self.revoked += same && granted;
 }
 
-/* What the engine does with an empty page; with a page that it works on: it is done, or it failed.
- */
+static void set_piece(struct model_page *page, size_t span, bool working, bool mapped) {
+    for (size_t i = 0; i < span; i++) {
+        page[i].working = working;
+        page[i].mapped = mapped;
+        page[i].back = working || mapped ? i : 0;
+    }
+    page->span = working || mapped ? span : 0;
+}
+
+/* So many pages in one piece that are granted and empty. */
+static size_t empty_from(const struct model_segment *segment, size_t first) {
+    size_t room = 0, best = 0;
+    while (first + room < segment->count && segment->pages[first + room].granted &&
+           !segment->pages[first + room].mapped && !segment->pages[first + room].working)
+        room++;
+    for (size_t i = 0; i < PAGE_SIZES; i++)
+        if (page_spans[i] <= room && (!best || below(2)))
+            best = page_spans[i];
+    return best;
+}
+
+/* What the engine does with empty pages; with those that it works on: it is done, or it failed. */
 static void work(void) {
     struct model_segment *segment = any_segment(true);
     if (!segment)
         return;
-    size_t i = below(segment->count);
+    size_t i = below(2) ? below(segment->count) : below(segment->count) / 4 * 4;
+    i -= segment->pages[i].back;
     struct model_page *expected = &segment->pages[i];
     struct page *page = &segment->real->pages[i];
-    if (!expected->working && !expected->mapped && !segment->ended && expected->granted) {
-        page_table_claim(page);
-        expected->working = true;
+    size_t span = expected->span ? expected->span : empty_from(segment, i);
+    if (!expected->working && !expected->mapped && !segment->ended && span) {
+        page_table_claim(page, span);
+        set_piece(expected, span, true, false);
+    } else if (expected->working && !expected->mapped && !below(4)) {
+        page_table_unclaim(&self.table, page);
+        set_piece(expected, span, false, false);
     } else if (expected->working && !expected->mapped) {
-        expected->working = false;
-        expected->mapped = true;
+        set_piece(expected, span, false, true);
         expected->handle = ++self.handles;
-        expected->idle_since = self.clock; /* nothing has run in it since then */
+        for (size_t k = 0; k < span; k++)
+            expected[k].idle_since = self.clock; /* nothing has run in it since then */
         page_table_mapped(&self.table, page, expected->handle);
+    } else if (expected->working && !below(4)) {
+        set_piece(expected, span, false, true);
+        for (size_t k = 0; k < span; k++)
+            expected[k].idle_since = self.clock;
+        page_table_put_back(&self.table, page);
     } else if (expected->working) {
-        expected->working = expected->mapped = false;
+        set_piece(expected, span, false, false);
         expected->handle = 0;
         page_table_emptied(&self.table, page);
     }
 }
 
-static struct model_page *model_of(const struct page *page) {
+static struct model_segment *segment_of(const struct page *page) {
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         if (s->present && s->real == page->segment)
-            return &s->pages[page - page->segment->pages];
+            return s;
     fail();
     return NULL;
 }
 
-static uint64_t longest_idle_left(void) {
+static struct model_page *model_of(const struct page *page) {
+    return &segment_of(page)->pages[page - page->segment->pages];
+}
+
+/* How long the one of that size has been idle that has been for longest. */
+static uint64_t longest_idle_left(size_t span) {
     uint64_t oldest = UINT64_MAX;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         for (size_t i = 0; s->present && i < s->count; i++)
-            if (may_go(s, i) && s->pages[i].idle_since < oldest)
-                oldest = s->pages[i].idle_since;
+            if (may_go(s, i) && s->pages[i].span == span && idle_since(s, i) < oldest)
+                oldest = idle_since(s, i);
     return oldest;
+}
+
+/* Of all choices that suffice, what the smallest takes; if none does, all there is. */
+static uint64_t least(const struct sums *sums, uint64_t want) {
+    uint64_t best = sums->may_go;
+    for (uint64_t a = 0; a <= sums->pieces[0]; a++)
+        for (uint64_t b = 0; b <= sums->pieces[1]; b++)
+            for (uint64_t c = 0; c <= sums->pieces[2]; c++) {
+                uint64_t sum = a * page_spans[0] + b * page_spans[1] + c * page_spans[2];
+                best = sum >= want && sum < best ? sum : best;
+            }
+    return best;
 }
 
 static void pick(void) {
     struct page *out[SEGMENTS * MOST_PAGES];
-    size_t want = below(below(2) ? 4 : 80);
-    uint64_t possible = count_anew().may_go, latest = 0;
-    size_t count = page_table_pick(&self.table, want, out);
-    assert_int_equal(count, want < possible ? want : possible);
+    size_t want = below(below(2) ? 4 : 80), total = 0;
+    struct sums sums = count_anew();
+    size_t count = page_table_pick(&self.table, want, out, SEGMENTS * MOST_PAGES);
+    uint64_t latest[PAGE_SIZES] = {0};
     for (size_t i = 0; i < count; i++) {
         struct model_page *page = model_of(out[i]);
-        assert_true(page->mapped && !page->working && !page->pinned);
-        assert_true(page->idle_since <= self.settled && page->idle_since >= latest);
-        latest = page->idle_since;
-        page->working = true;
+        struct model_segment *segment = segment_of(out[i]);
+        size_t first = (size_t)(page - segment->pages), size = page_size_index(page->span);
+        assert_true(may_go(segment, first));
+        latest[size] = max_u64(latest[size], idle_since(segment, first));
+        set_piece(page, page->span, true, true);
+        total += page->span;
+        self.large += page->span > 1;
     }
-    if (count)
-        assert_true(longest_idle_left() >= latest);
+    assert_int_equal(total, least(&sums, want));
+    for (size_t size = 0; size < PAGE_SIZES; size++)
+        assert_true(!latest[size] || longest_idle_left(page_spans[size]) >= latest[size]);
     self.picked += count;
 }
 
@@ -289,7 +238,8 @@ static void pick_one(void) {
     size_t i = below(segment->count);
     bool possible = may_go(segment, i);
     assert_int_equal(page_table_pick_one(&self.table, &segment->real->pages[i]), possible);
-    segment->pages[i].working = segment->pages[i].working || possible;
+    if (possible)
+        set_piece(&segment->pages[i], segment->pages[i].span, true, true);
 }
 
 /* The GPU has finished with what was idle some time ago. */
@@ -304,9 +254,13 @@ static void revoke_all(struct model_segment *segment) {
     for (size_t i = 0; i < segment->count; i++) {
         if (!segment->pages[i].granted)
             continue;
-        assert_true(page_table_revoke(&self.table, segment->real, i, 1));
-        segment->pages[i].granted = segment->pages[i].pinned = false;
-        segment->pages[i].idle_since = ++self.clock;
+        size_t count = segment->pages[i].span ? segment->pages[i].span : 1;
+        assert_true(page_table_revoke(&self.table, segment->real, i, count));
+        self.clock++;
+        for (size_t k = i; k < i + count; k++) {
+            segment->pages[k].granted = segment->pages[k].pinned = false;
+            segment->pages[k].idle_since = self.clock;
+        }
         self.revoked++;
     }
 }
@@ -421,7 +375,7 @@ static void pick_parked(void) {
     assert_int_equal(count, min_u64(possible, want));
     for (size_t i = 0; i < count; i++) {
         assert_ptr_equal(out[i]->segment, first->real);
-        model_of(out[i])->working = true;
+        set_piece(model_of(out[i]), model_of(out[i])->span, true, true);
     }
 }
 
@@ -454,11 +408,11 @@ static void random_operations_agree_with_the_model(void **state) {
         if (i % 7 == 0)
             compare();
     }
-    print_message("%zu picked, %zu pinned, %zu ended, %zu revoked, %zu unparked\n", self.picked,
-                  self.pinned, self.ended, self.revoked, self.unparked);
+    print_message("%zu picked (%zu large), %zu pinned, %zu ended, %zu revoked, %zu unparked\n",
+                  self.picked, self.large, self.pinned, self.ended, self.revoked, self.unparked);
     /* All cases came, or the test would say nothing. */
-    assert_true(self.picked > 1000 && self.pinned > 50 && self.ended > 50 && self.revoked > 15 &&
-                self.unparked > 20);
+    assert_true(self.picked > 1000 && self.large > 30 && self.pinned > 50 && self.ended > 50 &&
+                self.revoked > 15 && self.unparked > 20);
 }
 
 int main(void) {
