@@ -49,6 +49,7 @@ static struct {
 static void read_memory(struct device *device) {
     real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
     CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
+    paged_account(device); /* or what a block is being given just now counts twice */
     if (context && set_current && set_current(context) == CUDA_SUCCESS)
         device_read_memory(device);
 }

@@ -197,3 +197,9 @@ threads_caught() {
 @test "a thread without a context is refused" {
     caught vmm 'virtual handles answer' context-of-thread record/paged_vmm.c 'borrowed.context = record_primary(device_index(device));' ';'
 }
+
+@test "a small block holds a large piece where memory is short" {
+    threads_caught pieces partly pages/engine.c '(pages->scarce || pages->frugal) &&' 'false &&'
+}
+
+@test "what lies side by side is unmapped piece by piece" { threads_caught pieces sort pages/unmap.c 'while (i + n < count &&' 'while (false &&'; }

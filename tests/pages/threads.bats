@@ -12,3 +12,7 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
 @test "an empty_cache storm costs no call into the driver; what is parked is bounded and times out" {
     threads plain storm && threads asan storm
 }
+
+@test "large pieces: few calls, and none is held for a small block where memory is short" {
+    threads plain pieces && threads asan pieces
+}

@@ -1,7 +1,7 @@
 /* threads.c: the page engine under many threads, on the small driver of fake_driver.c. The device
  * has the pages that the threads need at most and two more: a block that is refused is an error.
  * usage: threads SECONDS [blocks | frugal | captures | large | grants |
- * streams | storm] */
+ * streams | storm | pieces] */
 #include "fake_driver.h"
 
 #include <stdlib.h>
@@ -245,6 +245,36 @@ static void storm(void) {
     MUST(pages_figures(self.pages).kept_bytes == 128 * MEBIBYTE);
 }
 
+/* --- one thread: large pieces of memory --- */
+
+/* A block that misses 160 pages costs ten pieces and one call that opens them all, and one call
+ * unmaps them. Where memory is short, a small block does not hold a large piece for itself. */
+static void pieces(void) {
+    enum { PAGES = 160, PIECES = PAGES / LARGEST_SPAN, INFO = 1, OPEN = 1, UNMAP = 1 };
+    uint64_t segment = pages_segment(self.pages, PAGES * PAGE_BYTES, 5), bytes = PAGES * PAGE_BYTES;
+    unsigned calls = atomic_load(&fake.calls);
+    MUST(segment && pages_use(self.pages, segment, bytes, false));
+    MUST(atomic_load(&fake.calls) == calls + INFO + 2 * PIECES + OPEN);
+    work_on(segment, PAGES);
+    pages_leave(self.pages, segment, bytes, true);
+    MUST(pages_settle_now(self.pages));
+    calls = atomic_load(&fake.calls);
+    MUST(pages_use(self.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, false)); /* as it lies */
+    MUST(atomic_load(&fake.calls) == calls);
+    pages_leave(self.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, true);
+    MUST(pages_settle_now(self.pages));
+    self.pages->scarce = true;
+    MUST(pages_use(self.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, false));
+    MUST(pages_figures(self.pages).mapped_bytes == (PAGES - LARGEST_SPAN + 1) * PAGE_BYTES);
+    MUST(pages_figures(self.pages).idle_bytes == (PAGES - LARGEST_SPAN) * PAGE_BYTES);
+    pages_leave(self.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, true);
+    MUST(pages_end(self.pages, segment));
+    calls = atomic_load(&fake.calls);
+    MUST(pages_settle_now(self.pages) &&
+         pages_purge(self.pages, PAGES) == PAGES - LARGEST_SPAN + 1);
+    MUST(atomic_load(&fake.calls) == calls + 3 * UNMAP); /* there is a hole on each side */
+}
+
 /* At the end the driver has everything back. */
 static void check_end(void) {
     pages_give_back_now(self.pages, UINT64_MAX);
@@ -266,7 +296,7 @@ int main(int count, char **arguments) {
     bool captures = !strcmp(name, "captures"), grants = !strcmp(name, "grants");
     atomic_store(&self.devices, 1);
     seed = 1;
-    bool large = count > 2 && !strcmp(arguments[2], "large");
+    bool large = count > 2 && (!strcmp(arguments[2], "large") || !strcmp(arguments[2], "pieces"));
     fake_install(large ? LARGE_CAPACITY : CAPACITY);
     self.segment_pages = large ? LARGE_SEGMENT_PAGES : SEGMENT_PAGES;
     self.pages = pages_open(0, is_capturing, !strcmp(name, "frugal"));
@@ -274,6 +304,8 @@ int main(int count, char **arguments) {
     bool streams = !strcmp(name, "streams");
     if (!strcmp(name, "storm"))
         storm();
+    else if (!strcmp(name, "pieces"))
+        pieces();
     else
         run(seconds,
             captures ? small_worker
