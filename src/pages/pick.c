@@ -78,7 +78,7 @@ size_t page_table_pick_old(struct page_table *table, uint64_t tick, size_t want,
     if (choice.left && choice.count < room)
         exceed(&choice);
     for (size_t i = 0; i < choice.count; i++)
-        page_table_pick_one(table, out[i]);
+        page_table_take(table, out[i]);
     return choice.count;
 }
 

@@ -354,12 +354,16 @@ void page_table_emptied(struct page_table *table, struct page *page) {
     lose(table, page);
 }
 
-bool page_table_pick_one(struct page_table *table, struct page *page) {
-    if (!page->idle || page->idle_tick > table->settled_tick || page->opening)
-        return false;
+void page_table_take(struct page_table *table, struct page *page) {
     unlist(table, page);
     for (size_t i = 0; i < page->span; i++)
         page[i].state = PAGE_WORKING;
+}
+
+bool page_table_pick_one(struct page_table *table, struct page *page) {
+    if (!page->idle || page->idle_tick > table->settled_tick || page->opening)
+        return false;
+    page_table_take(table, page);
     return true;
 }
 

@@ -159,6 +159,9 @@ size_t page_table_pick(struct page_table *table, size_t want, struct page **out,
 size_t page_table_pick_old(struct page_table *table, uint64_t tick, size_t want, struct page **out,
                            size_t room);
 
+/* An idle page that may go is WORKING from now on. Only for whoever has made sure of that. */
+void page_table_take(struct page_table *table, struct page *page);
+
 /* The same for one page: whether it was taken. */
 bool page_table_pick_one(struct page_table *table, struct page *page);
 

@@ -36,8 +36,8 @@ caught() {
 }
 
 @test "pages are picked whether the GPU has finished or not" {
-    caught in_flight 'four streams' tick pages/table.c \
-        'page->idle_tick > table->settled_tick ||' ''
+    caught in_flight 'four streams' tick pages/pick.c \
+        'tick < table->settled_tick ? tick : table->settled_tick' 'tick'
 }
 
 @test "a block that waits for another stream keeps its pages whatever happens" {
@@ -127,7 +127,7 @@ threads_caught() {
 
 @test "a further device is let in to later pages only" { threads_caught grants mapped pages/open.c 'room && open_mapped(pages)' room; }
 
-@test "a page goes while a further device is let in to it" { threads_caught grants opening pages/table.c ' || page->opening)' ')'; }
+@test "a page goes while a further device is let in to it" { threads_caught grants opening pages/open.c '.opening = true;' '.opening = false;'; }
 
 @test "a stream that has gone is still asked" {
     threads_caught streams gone pages/settle.c 'pages->whole_context || pages->going || ' 'pages->whole_context || '
