@@ -182,10 +182,13 @@ static void write_ratios(FILE *out, const struct vramgc_device *device) {
     summary_line(out, "driver calls: %s; out of memory: %s refused by the driver, %s in PyTorch",
                  show_count(s->driver_calls).text, show_count(s->refusals).text,
                  show_count(s->ooms).text);
-    if (s->page_bytes.peak > 0)
+    if (s->page_bytes.peak > 0) {
         summary_line(out, "pages of 2 MiB: %s mapped, %s unmapped; blocks that waited: %s",
                      show_count(s->page_maps).text, show_count(s->page_unmaps).text,
                      show_count(s->page_waits).text);
+        summary_line(out, "driver calls of vramgc's own, for pages: %s",
+                     show_count(s->page_calls).text);
+    }
 }
 
 /* Where it was never used nothing is said. */

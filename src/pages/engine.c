@@ -187,6 +187,7 @@ static bool fill(struct pages *pages, struct piece *piece, const struct block *b
     bool filled =
         piece->handle && REAL(cuMemMap)(page_address(piece->page), piece->span * PAGE_BYTES, 0,
                                         pages_real_handle(piece->handle), 0) == CUDA_SUCCESS;
+    pages_called(pages);
     lock_take(&pages->lock);
     if (filled) {
         page_table_mapped(&pages->table, piece->page, piece->handle);
@@ -329,6 +330,7 @@ struct pages_figures pages_figures(struct pages *pages) {
     figures.spilled_bytes = pages->host.count * PAGE_BYTES;
     figures.may_spill_bytes = pages->host.room * PAGE_BYTES;
     figures.spilled_ns = pages_spilled_ns(pages);
+    figures.calls = atomic_load_explicit(&pages->calls, memory_order_relaxed);
     lock_give(&pages->lock);
     return figures;
 }

@@ -56,6 +56,7 @@ uint64_t pages_create(struct pages *pages, size_t span) {
     lock_give(&pages->lock);
     bool created =
         room && REAL(cuMemCreate)(&handle, span * PAGE_BYTES, &properties, 0) == CUDA_SUCCESS;
+    pages_called(pages);
     lock_take(&pages->lock);
     handles->total -= room && !created;
     pages->handle_count -= room && !created ? span : 0;
@@ -87,6 +88,7 @@ static size_t release_one(struct pages *pages, size_t want, size_t larger) {
     if (!span)
         return 0;
     REAL(cuMemRelease)(handle);
+    pages_called(pages);
     lock_take(&pages->lock);
     pages->kept[size].total--;
     pages->handle_count -= span;

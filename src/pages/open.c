@@ -30,7 +30,8 @@ static struct run next_closed(const struct pages *pages, struct page_segment *se
     return run;
 }
 
-static bool let_in(const struct pages *pages, const struct run *run) {
+static bool let_in(struct pages *pages, const struct run *run) {
+    pages_called(pages);
     return REAL(cuMemSetAccess)(run->segment->address + run->first * PAGE_BYTES,
                                 run->count * PAGE_BYTES, pages->access,
                                 run->devices) == CUDA_SUCCESS;

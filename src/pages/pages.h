@@ -28,10 +28,11 @@ struct pages_figures {
     uint64_t refused_bytes;  /* of blocks that were refused where PyTorch counts them as allocated
                                 for  ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
-    uint64_t waits;                           /* settlings that had to wait */
-    uint64_t unparked;                        /* segments that came back without the driver */
-    uint64_t spilled_bytes, may_spill_bytes;  /* of mapped_bytes: in host memory; and at most */
-    uint64_t spilled_ns;                      /* how long anything was */
+    uint64_t calls;    /* of the driver for all that, for addresses and for access */
+    uint64_t waits;    /* settlings that had to wait */
+    uint64_t unparked; /* segments that came back without the driver */
+    uint64_t spilled_bytes, may_spill_bytes; /* of mapped_bytes: in host memory; and at most */
+    uint64_t spilled_ns;                     /* how long anything was */
 };
 
 /* NULL when the device or the driver cannot do it: a trial in a private range (create, map, write,

@@ -29,6 +29,7 @@ void pages_sweep(struct pages *pages) {
         if (!address)
             return;
         REAL(cuMemAddressFree)(address, bytes);
+        pages_called(pages);
     }
 }
 
@@ -81,6 +82,7 @@ void pages_purge_parked(struct pages *pages, uint64_t tick, size_t allowed) {
 
 static uint64_t reserve(struct pages *pages, uint64_t bytes, uint64_t stream) {
     CUdeviceptr address = 0;
+    pages_called(pages);
     if (REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) != CUDA_SUCCESS)
         return 0;
     lock_take(&pages->lock);

@@ -75,6 +75,7 @@ uint64_t pages_spill(struct pages *pages) {
     if (room)
         count_more(&pages->host);
     lock_give(&pages->lock);
+    pages_called(pages);
     if (room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS)
         return handle | HOST_MARK;
     lock_take(&pages->lock);
@@ -97,6 +98,7 @@ void pages_spill_return(struct pages *pages) {
         if (!handle)
             return;
         REAL(cuMemRelease)(pages_real_handle(handle));
+        pages_called(pages);
         lock_take(&pages->lock);
         count_less(host, 1);
         host->leaving--;

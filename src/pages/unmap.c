@@ -53,6 +53,7 @@ size_t pages_unmap(struct pages *pages, struct page **list, size_t count) {
         size_t n = run_length(list, i, count), in_run = pages_in(list + i, n);
         bool unmapped =
             REAL(cuMemUnmap)(page_address(list[i]), in_run * PAGE_BYTES) == CUDA_SUCCESS;
+        pages_called(pages);
         lock_take(&pages->lock);
         conclude(pages, list + i, n, unmapped);
         lock_give(&pages->lock);

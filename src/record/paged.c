@@ -52,7 +52,8 @@ void paged_account(struct device *device) {
         !figure_get(&stats->spilled_bytes.current) &&
         figures.maps == figure_get(&stats->page_maps) &&
         figures.unmaps == figure_get(&stats->page_unmaps) &&
-        figures.waits == figure_get(&stats->page_waits))
+        figures.waits == figure_get(&stats->page_waits) &&
+        figures.calls == figure_get(&stats->page_calls))
         return; /* at most block events */
     lock_take(&device->lock);
     uint64_t before = figure_get(&stats->page_bytes.current);
@@ -60,6 +61,7 @@ void paged_account(struct device *device) {
     figure_set(&stats->page_maps, figures.maps);
     figure_set(&stats->page_unmaps, figures.unmaps);
     figure_set(&stats->page_waits, figures.waits);
+    figure_set(&stats->page_calls, figures.calls);
     gauge_set(&stats->spilled_bytes, figures.spilled_bytes);
     figure_set(&stats->spilled_ns, figures.spilled_ns);
     lock_give(&device->lock);

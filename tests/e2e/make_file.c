@@ -234,6 +234,7 @@ static void compact(struct vramgc_file *file) {
     s->page_maps = 412345;
     s->page_unmaps = 408595;
     s->page_waits = 3;
+    s->page_calls = 61234;
     set_samples(&file->devices[0], 7600 * MIB, 7300 * MIB, 2200 * MIB);
     file->end = VRAMGC_END_EXIT;
 }

@@ -114,7 +114,7 @@ ROWS = (
     ("reclaims", lambda r: number(r["reclaims"], 0)),
     ("  time of all of them", lambda r: f"{r['reclaim_ns'] / 1e6:.1f} ms"),
     ("calls to the driver for memory", lambda r: number(r["driver_calls"], 0)),
-    ("  and pages moved by vramgc itself", lambda r: number(r["page_moves"], 0)),
+    ("  and of vramgc itself for pages", lambda r: number(r["page_calls"], 0)),
     ("PyTorch's retries, out of memory", lambda r: f"{r['retries']}, {r['ooms']}"),
     ("loading and ten jobs", lambda r: f"{r['seconds']:.1f} s"),
 )

@@ -96,6 +96,7 @@ def from_report(report):
         "held_over_live_mean": device["held_over_live_sum"] / 1000 / events if events else None,
         "driver_calls": device["driver_calls"],
         "page_moves": device["page_maps"] + device["page_unmaps"],
+        "page_calls": device["page_calls"],
         "reclaims": device["reclaims"],
         "reclaim_ns": device["reclaim_ns"],
         "vramgc_refusals": device["refusals"],

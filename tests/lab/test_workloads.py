@@ -19,7 +19,7 @@ import runner
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEYS = (
     "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes "
-    "held_over_live_mean device_bytes retries ooms driver_calls page_moves reclaims reclaim_ns "
+    "held_over_live_mean device_bytes retries ooms driver_calls page_moves page_calls reclaims reclaim_ns "
     "collections collection_ns seconds"
 ).split()
 GIB = 1 << 30

@@ -11,6 +11,15 @@ small=(--mem 768MiB)
     [ "$(fact page_maps)" -gt 0 ]
 }
 
+# Addresses, ten pieces of 32 MiB, each made and mapped, and the device let in once; then pages go back in one piece.
+@test "a large block costs few calls of the driver" {
+    for version in $versions; do
+        drive "$version" 'alloc a 320MiB; fill a 1; verify a 1' --mem 8GiB
+        [ "$(fact page_maps)" -ge 160 ]
+        (($(fact page_calls) >= 12 && $(fact page_calls) <= 24))
+    done
+}
+
 @test "PyTorch runs out at cudaMalloc: torch's own out-of-memory, and smaller ones go on" {
     passes 'alloc a 300MiB; expect_oom 300MiB; expect_oom 300MiB; alloc b 150MiB; fill b 2; verify b 2; free a; alloc c 300MiB; fill c 3;
         verify c 3; expect num_ooms == 2' "${small[@]}"
