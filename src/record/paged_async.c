@@ -95,8 +95,8 @@ static void bind_thread(enum real_id id, const struct device *device) {
 
 /* While a stream is captured its allocations become nodes of a graph: the driver's business. */
 static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
-    if (!bytes || record_options()->async != ASYNC_PAGES || record_captured(stream) ||
-        !record_ready_in_context())
+    if (!bytes || record_captured(stream) || !record_ready_in_context() ||
+        record_options()->async != ASYNC_PAGES) /* settings are read by then */
         return NULL;
     return device_current();
 }
@@ -187,7 +187,7 @@ void record_pool_trim(CUmemoryPool asked) {
 bool record_pool_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_t count) {
     bool opened = true;
     unsigned owner = 0;
-    if (record_options()->async != ASYNC_PAGES || !record_is_on())
+    if (!record_is_on() || record_options()->async != ASYNC_PAGES)
         return true;
     while (owner < VRAMGC_MAX_DEVICES && default_pool(owner) != asked)
         owner++;
