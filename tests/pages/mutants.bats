@@ -2,11 +2,12 @@
 # Takes the care out of the page engine, one piece at a time, and sees tests fail: so each piece is needed, and the tests can fail.
 load common
 
-# caught FILE PATTERN NAME SOURCE OLD NEW: with this change of src/SOURCE the tests of FILE.bats that match the pattern fail.
+# caught FILE PATTERN NAME SOURCE OLD NEW: with this change of src/SOURCE the tests of FILE.bats that match the pattern fail. Races
+# are lost by chance: so many seeds are tried until one shows it.
 caught() {
     local mutant
     mutant=$(build/pages/mutant "${@:3}")
-    run env VRAMGC_LIBRARY="$PWD/$mutant" SEEDS=1 bats --filter "$2" "tests/pages/$1.bats"
+    run env VRAMGC_LIBRARY="$PWD/$mutant" SEEDS=30 bats --filter "$2" "tests/pages/$1.bats"
     echo "$output"
     [ "$status" = 1 ]
     [[ $output == *"not ok"* ]]
