@@ -1,5 +1,6 @@
 /* calls.h: the bodies that most wrappers of memory functions share, for both APIs: an allocation
- * and a release. Success and "no memory" have the same numbers in the runtime and in the driver.
+ * and a release, and a few others that both APIs have. Success and "no memory" have the same
+ * numbers in the runtime and in the driver.
  *
  * An allocation is recorded after it succeeded. A release is taken out of the record before the
  * call, because the driver may give the address out again at once, and put back if it failed. */
@@ -94,6 +95,16 @@ cudaError_t hook_nothing_to_forget(void);
     RESULT_##api result = real ? real(p, n, f) : MISSING_##api;                                    \
     if (outermost && (int)result == CALL_SUCCESS)                                                  \
         record_allocated(CLASS_REGISTERED, (uint64_t)p, n, false);                                 \
+    hook_leave();                                                                                  \
+    return result
+
+/* s: where the new stream is found. */
+#define MAKE_STREAM(api, symbol, ...)                                                              \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    if (outermost && (int)result == CALL_SUCCESS)                                                  \
+        record_stream_made(STREAM(*s));                                                            \
     hook_leave();                                                                                  \
     return result
 

@@ -1,6 +1,6 @@
 /* driver_context.c: wrappers of context and capture functions: where recording begins, where
  * everything is dropped at once, and when the driver must not be disturbed. */
-#include "hook/hook.h"
+#include "hook/calls.h"
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
     real_cuDevicePrimaryCtxRetain_t real = REAL(cuDevicePrimaryCtxRetain);
@@ -68,21 +68,12 @@ CUresult cuCtxDestroy_v2(CUcontext c) {
     return result;
 }
 
-#define MAKE(symbol, ...)                                                                          \
-    real_##symbol##_t real = REAL(symbol);                                                         \
-    bool outermost = hook_enter(ID_##symbol);                                                      \
-    CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
-    if (outermost && result == CUDA_SUCCESS)                                                       \
-        record_stream_made(STREAM(*s));                                                            \
-    hook_leave();                                                                                  \
-    return result
-
 CUresult cuStreamCreate(CUstream *s, unsigned f) {
-    MAKE(cuStreamCreate, s, f);
+    MAKE_STREAM(CUDA, cuStreamCreate, s, f);
 }
 
 CUresult cuStreamCreateWithPriority(CUstream *s, unsigned f, int priority) {
-    MAKE(cuStreamCreateWithPriority, s, f, priority);
+    MAKE_STREAM(CUDA, cuStreamCreateWithPriority, s, f, priority);
 }
 
 CUresult cuGreenCtxStreamCreate(CUstream *s, CUgreenCtx g, unsigned f, int priority) {

@@ -1,7 +1,7 @@
 /* runtime_stream.c: wrappers of the few stream and event functions by which PyTorch's allocator
  * gives away what its block events do not say: the stream of a segment, and when a block that
  * another stream used is really free. They are on nobody's launch path. */
-#include "hook/hook.h"
+#include "hook/calls.h"
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *c) {
     real_cudaStreamIsCapturing_t real = RUNTIME(cudaStreamIsCapturing);
@@ -37,25 +37,16 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
 }
 
 /* Every stream is known from the start: blocks of expandable segments do not name theirs. */
-#define MAKE(symbol, ...)                                                                          \
-    real_##symbol##_t real = RUNTIME(symbol);                                                      \
-    bool outermost = hook_enter(ID_##symbol);                                                      \
-    cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
-    if (outermost && result == cudaSuccess)                                                        \
-        record_stream_made(STREAM(*s));                                                            \
-    hook_leave();                                                                                  \
-    return result
-
 cudaError_t cudaStreamCreate(cudaStream_t *s) {
-    MAKE(cudaStreamCreate, s);
+    MAKE_STREAM(CUDART, cudaStreamCreate, s);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned f) {
-    MAKE(cudaStreamCreateWithFlags, s, f);
+    MAKE_STREAM(CUDART, cudaStreamCreateWithFlags, s, f);
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned f, int priority) {
-    MAKE(cudaStreamCreateWithPriority, s, f, priority);
+    MAKE_STREAM(CUDART, cudaStreamCreateWithPriority, s, f, priority);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
