@@ -3,7 +3,17 @@
 #include "base/text.h"
 #include "store/store.h"
 
-#include <string.h>
+/* All kinds of entries are whole words and begin with these two. */
+typedef uint64_t __attribute__((may_alias)) word;
+enum { SEQUENCE, TIME_NS, REST };
+#define BEGINS_RIGHT(kind)                                                                         \
+    _Static_assert(offsetof(struct kind, sequence) == SEQUENCE * sizeof(word) &&                   \
+                       offsetof(struct kind, time_ns) == TIME_NS * sizeof(word) &&                 \
+                       sizeof(struct kind) % sizeof(word) == 0,                                    \
+                   "put and copy_words rely on it")
+BEGINS_RIGHT(vramgc_action);
+BEGINS_RIGHT(vramgc_refusal);
+BEGINS_RIGHT(vramgc_mark);
 
 /* Claims the next entry of a ring and counts what it overwrites. */
 static uint64_t claim(uint64_t *written, uint64_t capacity) {
@@ -16,10 +26,10 @@ static uint64_t claim(uint64_t *written, uint64_t capacity) {
 /* The slot belongs to this writer until the entry is complete, and nobody takes it for valid
  * meanwhile. False: another writer, a whole round earlier or later, has it; this entry is lost
  * instead of the one it would have overwritten, so the count of lost records stays right. */
-static bool begin(uint64_t *sequence, uint64_t index) {
+static bool begin(word *sequence, uint64_t index) {
     uint64_t seen = __atomic_load_n(sequence, __ATOMIC_RELAXED);
     while (seen <= index)
-        if (__atomic_compare_exchange_n(sequence, &seen, VRAMGC_BEING_WRITTEN, false,
+        if (__atomic_compare_exchange_n(sequence, (word *)&seen, VRAMGC_BEING_WRITTEN, false,
                                         __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
             atomic_thread_fence(memory_order_release);
             return true;
@@ -27,58 +37,47 @@ static bool begin(uint64_t *sequence, uint64_t index) {
     return false;
 }
 
-static void complete(uint64_t *sequence, uint64_t index) {
-    __atomic_store_n(sequence, index + 1, __ATOMIC_RELEASE);
-}
-
 /* Word by word and atomically, because a reader may look at the same moment; whether it saw one
  * whole entry the sequence tells it. */
-static void copy_words(void *to, const void *from, size_t bytes) {
-    for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
-        __atomic_store_n((uint64_t *)to + i,
-                         __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED),
-                         __ATOMIC_RELAXED);
+static void copy_words(word *to, const word *from, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        __atomic_store_n(to + i, __atomic_load_n(from + i, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-/* What follows the sequence, with which every kind of entry begins. */
-#define COPY_BEHIND_SEQUENCE(slot, entry)                                                          \
-    copy_words(&(slot)->sequence + 1, &(entry)->sequence + 1,                                      \
-               sizeof *(slot) - sizeof(slot)->sequence)
+/* The entry's number, counted from 0. */
+static uint64_t put(uint64_t *written, void *ring, uint64_t capacity, const void *entry,
+                    size_t bytes) {
+    const word *from = entry;
+    uint64_t index = claim(written, capacity);
+    uint64_t time_ns = from[TIME_NS] ? from[TIME_NS] : store_age_ns();
+    word *slot = (word *)ring + index % capacity * (bytes / sizeof *slot);
+    if (begin(slot + SEQUENCE, index)) {
+        copy_words(slot + TIME_NS, &time_ns, 1);
+        copy_words(slot + REST, from + REST, bytes / sizeof *slot - REST);
+        __atomic_store_n(slot + SEQUENCE, index + 1, __ATOMIC_RELEASE);
+    }
+    return index;
+}
 
 void store_action(const struct vramgc_action *action) {
     struct vramgc_file *file = store_file();
-    uint64_t index = claim(&file->actions_written, VRAMGC_MAX_ACTIONS);
-    struct vramgc_action *slot = &file->actions[index % VRAMGC_MAX_ACTIONS];
-    struct vramgc_action entry = *action;
-    if (!entry.time_ns)
-        entry.time_ns = store_age_ns();
-    if (begin(&slot->sequence, index)) {
-        COPY_BEHIND_SEQUENCE(slot, &entry);
-        complete(&slot->sequence, index);
-    }
+    put(&file->actions_written, file->actions, VRAMGC_MAX_ACTIONS, action, sizeof *action);
 }
 
 bool store_action_at(uint64_t index, struct vramgc_action *out) {
     const struct vramgc_action *slot = &store_file()->actions[index % VRAMGC_MAX_ACTIONS];
     if (__atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE) != index + 1)
         return false;
-    copy_words(out, slot, sizeof *out);
+    copy_words((word *)out, (const word *)slot, sizeof *out / sizeof(word));
     atomic_thread_fence(memory_order_acquire);
     return __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) == index + 1;
 }
 
 uint64_t store_refusal(const struct vramgc_refusal *refusal) {
     struct vramgc_file *file = store_file();
-    uint64_t index = claim(&file->refusals_written, VRAMGC_MAX_REFUSALS);
-    struct vramgc_refusal *slot = &file->refusals[index % VRAMGC_MAX_REFUSALS];
-    struct vramgc_refusal entry = *refusal;
-    if (!entry.time_ns)
-        entry.time_ns = store_age_ns();
-    if (begin(&slot->sequence, index)) {
-        COPY_BEHIND_SEQUENCE(slot, &entry);
-        complete(&slot->sequence, index);
-    }
-    return index + 1;
+    return put(&file->refusals_written, file->refusals, VRAMGC_MAX_REFUSALS, refusal,
+               sizeof *refusal) +
+           1;
 }
 
 struct vramgc_refusal *store_refusal_at(uint64_t sequence) {
@@ -88,14 +87,9 @@ struct vramgc_refusal *store_refusal_at(uint64_t sequence) {
 
 void store_mark(const char *label) {
     struct vramgc_file *file = store_file();
-    uint64_t index = claim(&file->marks_written, VRAMGC_MAX_MARKS);
-    struct vramgc_mark *slot = &file->marks[index % VRAMGC_MAX_MARKS];
-    struct vramgc_mark entry = {.time_ns = store_age_ns()};
-    text_copy(entry.label, sizeof entry.label, label);
-    if (begin(&slot->sequence, index)) {
-        COPY_BEHIND_SEQUENCE(slot, &entry);
-        complete(&slot->sequence, index);
-    }
+    struct vramgc_mark mark = {0};
+    text_copy(mark.label, sizeof mark.label, label);
+    put(&file->marks_written, file->marks, VRAMGC_MAX_MARKS, &mark, sizeof mark);
 }
 
 void store_settings(const struct options *options, const enum option_origin *origins) {
