@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -52,6 +53,16 @@ static inline void *memory_map(size_t bytes) {
 static inline void memory_unmap(void *p, size_t bytes) {
     if (p)
         munmap(p, bytes);
+}
+
+/* Moves them, NULL at first, to more pages. NULL: there are none, and the old ones stay. */
+static inline void *memory_grow(void *old, size_t old_bytes, size_t bytes) {
+    void *larger = memory_map(bytes);
+    if (larger && old)
+        memcpy(larger, old, old_bytes);
+    if (larger)
+        memory_unmap(old, old_bytes);
+    return larger;
 }
 
 #endif

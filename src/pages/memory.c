@@ -2,18 +2,14 @@
  * must never fail, so there is always room for all handles there are. */
 #include "pages/internal.h"
 
-#include <string.h>
-
 static bool make_room(struct handles *handles) {
     if (handles->total < handles->capacity)
         return true;
     size_t capacity = handles->capacity ? handles->capacity * 2 : 4096;
-    uint64_t *larger = memory_map(capacity * sizeof *larger);
+    uint64_t *larger =
+        memory_grow(handles->list, handles->capacity * sizeof *larger, capacity * sizeof *larger);
     if (!larger)
         return false;
-    if (handles->count)
-        memcpy(larger, handles->list, handles->count * sizeof *larger);
-    memory_unmap(handles->list, handles->capacity * sizeof *larger);
     handles->list = larger;
     handles->capacity = capacity;
     return true;

@@ -30,12 +30,10 @@ static bool make_room(struct page_table *table) {
     if (table->segment_count < table->segment_capacity)
         return true;
     size_t capacity = table->segment_capacity ? table->segment_capacity * 2 : 512;
-    struct page_segment **larger = memory_map(capacity * sizeof *larger);
+    struct page_segment **larger = memory_grow(
+        table->segments, table->segment_capacity * sizeof *larger, capacity * sizeof *larger);
     if (!larger)
         return false;
-    if (table->segment_count)
-        memcpy(larger, table->segments, table->segment_count * sizeof *larger);
-    memory_unmap(table->segments, table->segment_capacity * sizeof *larger);
     table->segments = larger;
     table->segment_capacity = capacity;
     return true;
