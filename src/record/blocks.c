@@ -196,14 +196,10 @@ void record_stream_asked(uint64_t stream, bool capturing) {
     thread->event_count = 0; /* those were for blocks freed during a capture */
 }
 
-static bool is_of_device(const struct ledger_entry *entry, void *context) {
-    return entry->device == *(const unsigned *)context;
-}
-
 void blocks_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_sweep(&self.events, is_of_device, &device);
-    ledger_sweep(&self.waits, is_of_device, &device);
+    ledger_drop_device(&self.events, device);
+    ledger_drop_device(&self.waits, device);
     atomic_store(&self.pending, self.waits.count);
     lock_give(&self.lock);
 }

@@ -81,13 +81,9 @@ bool record_captured(uint64_t stream) {
     return is_in_table(stream) || driver_says_captured(stream);
 }
 
-static bool is_of_device(const struct ledger_entry *entry, void *context) {
-    return entry->device == *(const unsigned *)context;
-}
-
 void capture_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_sweep(&self.streams, is_of_device, &device);
+    ledger_drop_device(&self.streams, device);
     publish();
     lock_give(&self.lock);
 }

@@ -82,3 +82,11 @@ void ledger_sweep(struct ledger *ledger,
             i++;
     }
 }
+
+static bool is_of_device(const struct ledger_entry *entry, void *context) {
+    return entry->device == *(const unsigned *)context;
+}
+
+void ledger_drop_device(struct ledger *ledger, unsigned device) {
+    ledger_sweep(ledger, is_of_device, &device);
+}

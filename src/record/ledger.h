@@ -37,4 +37,7 @@ bool ledger_take(struct ledger *ledger, uint64_t key, struct ledger_entry *out);
 void ledger_sweep(struct ledger *ledger,
                   bool (*drop)(const struct ledger_entry *entry, void *context), void *context);
 
+/* Removes every entry of the device. */
+void ledger_drop_device(struct ledger *ledger, unsigned device);
+
 #endif

@@ -292,13 +292,9 @@ void record_gone(const struct record_taken *taken) {
     lock_give(&device->lock);
 }
 
-static bool is_of_device(const struct ledger_entry *entry, void *context) {
-    return entry->device == *(const unsigned *)context;
-}
-
 void memory_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_sweep(&self.addresses, is_of_device, &device);
+    ledger_drop_device(&self.addresses, device);
     lock_give(&self.lock);
 }
 

@@ -6,11 +6,10 @@
 #include "base/log.h"
 #include "pages/pages.h"
 #include "real/errors.h"
+#include "reclaim/torch.h"
 #include "record/paged_async.h"
 #include "record/streams.h"
 #include "record/returns.h"
-
-#include <stdlib.h>
 
 /* PyTorch may keep unused segments worth one part in so many of the device beyond it, and that much
  * may be missing to a full device. */
@@ -72,10 +71,8 @@ void paged_account(struct device *device) {
 /* Until 2.13 PyTorch does not ask again inside torch.cuda.use_mem_pool and in the warm-up of CUDA
  * graphs, which cannot be seen from here: there a refusal would be a real error. */
 static bool always_asks_again(void) {
-    const char *version = store_file()->torch_version;
-    char *rest;
-    unsigned long major = strtoul(version, &rest, 10);
-    return major > 2 || (major == 2 && *rest == '.' && strtoul(rest + 1, NULL, 10) >= 13);
+    struct torch_version version;
+    return torch_parse(store_file()->torch_version, &version) && torch_at_least(&version, 2, 13);
 }
 
 /* More address space than the device has memory: much more, so that what cudaMemGetInfo says cannot
@@ -196,8 +193,7 @@ void record_stream_gone(uint64_t stream) {
     paged_async_stream_gone(stream);
     streams_gone(stream);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = record_is_on() ? device_if_ready(i) : NULL;
-        struct pages *pages = device ? paged_engine(device) : NULL;
+        struct pages *pages = paged_engine_at(i);
         if (pages)
             pages_stream_gone(pages, stream);
     }

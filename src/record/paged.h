@@ -11,6 +11,12 @@ static inline struct pages *paged_engine(struct device *device) {
     return atomic_load_explicit(&device->pages, memory_order_acquire);
 }
 
+/* The same by index; NULL too where the device is not in use or nothing is recorded. */
+static inline struct pages *paged_engine_at(unsigned index) {
+    struct device *device = record_is_on() ? device_if_ready(index) : NULL;
+    return device ? paged_engine(device) : NULL;
+}
+
 /* Opens it if that has not been tried yet, in a thread whose context is the device's. NULL: mode
  * compact is not wanted, or the device cannot do it. Nothing is captured: the trial writes. */
 struct pages *paged_open(struct device *device);

@@ -337,16 +337,16 @@ static bool is_row(uint64_t address, uint64_t bytes, unsigned *device) {
     return first && address == end;
 }
 
-/* Whether a virtual handle is mapped at the address. */
-static bool begins_here(uint64_t address, uint64_t bytes, struct pages **pages) {
-    unsigned device = 0;
+/* Whether a virtual handle is mapped at the address. *pages, in which it is a row: NULL otherwise.
+ */
+static bool begins_here(uint64_t address, uint64_t bytes, struct pages **pages, unsigned *device) {
     *pages = NULL;
     if (!record_is_on())
         return false;
     lock_take(&self.lock);
     bool ours = self.mappings.count > 0 && around(&self.mappings, address);
-    if (ours && is_row(address, bytes, &device))
-        *pages = engine_of(device);
+    if (ours && is_row(address, bytes, device))
+        *pages = engine_of(*device);
     lock_give(&self.lock);
     return ours;
 }
@@ -369,7 +369,8 @@ static void forget_row(uint64_t address, uint64_t bytes) {
 /* Who unmaps has waited for the GPU, as the driver wants it. */
 bool virtual_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     struct pages *pages;
-    if (!begins_here(address, bytes, &pages))
+    unsigned device = VRAMGC_MAX_DEVICES;
+    if (!begins_here(address, bytes, &pages, &device))
         return false;
     bool revoked = pages && pages_revoke(pages, address, bytes);
     if (revoked)
@@ -391,14 +392,9 @@ static CUresult let_in(struct pages *pages, const CUmemAccessDesc *access, unsig
 bool virtual_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
                         size_t count, CUresult *result) {
     struct pages *pages;
-    if (!begins_here(address, bytes, &pages))
-        return false;
     unsigned own = VRAMGC_MAX_DEVICES;
-    lock_take(&self.lock);
-    struct ledger_entry *mapping = ledger_find(&self.mappings, address);
-    if (mapping)
-        own = mapping->device;
-    lock_give(&self.lock);
+    if (!begins_here(address, bytes, &pages, &own))
+        return false;
     *result = pages && access && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; *result == CUDA_SUCCESS && i < count; i++)
         *result = let_in(pages, &access[i], own);
@@ -434,21 +430,17 @@ bool virtual_place(uint64_t address, struct record_place *place) {
 
 /* --- the end --- */
 
-static bool is_of_device(const struct ledger_entry *entry, void *context) {
-    return entry->device == *(const unsigned *)context;
-}
-
 /* The addresses stay reserved; the engine they were in is no more. */
 static bool leave_engine(const struct ledger_entry *entry, void *context) {
-    if (is_of_device(entry, context))
+    if (entry->device == *(const unsigned *)context)
         ((struct ledger_entry *)entry)->flags = 0;
     return false;
 }
 
 void virtual_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_sweep(&self.handles, is_of_device, &device);
-    ledger_sweep(&self.mappings, is_of_device, &device);
+    ledger_drop_device(&self.handles, device);
+    ledger_drop_device(&self.mappings, device);
     ledger_sweep(&self.ranges, leave_engine, &device);
     lock_give(&self.lock);
 }

@@ -13,15 +13,10 @@ static struct {
     atomic_bool told_peer;
 } self;
 
-static struct pages *engine(unsigned index) {
-    struct device *device = record_is_on() ? device_if_ready(index) : NULL;
-    return device ? paged_engine(device) : NULL;
-}
-
 bool record_place(uint64_t address, struct record_place *place) {
     struct pages_place found;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct pages *pages = engine(i);
+        struct pages *pages = paged_engine_at(i);
         if (!pages || !pages_own(pages, address))
             continue;
         if (!pages_find(pages, address, &found))
@@ -38,7 +33,7 @@ bool record_pin(uint64_t address, uint64_t bytes) {
     struct record_place place;
     if (!record_place(address, &place))
         return true;
-    bool pinned = pages_use(engine(place.device), address, bytes, true);
+    bool pinned = pages_use(paged_engine_at(place.device), address, bytes, true);
     if (!pinned)
         LOG(LOG_WARN, "gpu%u is full: %llu bytes at %#llx cannot be kept in place for others",
             place.device, (unsigned long long)bytes, (unsigned long long)address);
@@ -58,7 +53,7 @@ void record_ipc_refused(uint64_t address) {
 /* --- other devices --- */
 
 static void let_in(unsigned owner, unsigned accessing) {
-    struct pages *pages = engine(owner);
+    struct pages *pages = paged_engine_at(owner);
     if (!pages || pages_let_in(pages, accessing) || atomic_exchange(&self.told_peer, true))
         return;
     LOG(LOG_WARN, "gpu%u cannot be let into all memory of gpu%u", accessing, owner);

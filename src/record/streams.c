@@ -120,13 +120,9 @@ void streams_gone(uint64_t stream) {
     lock_give(&self.lock);
 }
 
-static bool is_of_device(const struct ledger_entry *entry, void *context) {
-    return entry->device == *(const unsigned *)context;
-}
-
 void streams_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_sweep(&self.streams, is_of_device, &device);
+    ledger_drop_device(&self.streams, device);
     self.follows[device] = NULL;
     self.uncounted[device] = false;
     lock_give(&self.lock);

@@ -423,10 +423,6 @@ void record_unmap_done(const struct record_unmapping *unmapping) {
         record_driver_call();
 }
 
-static bool is_of_device(const struct ledger_entry *entry, void *context) {
-    return entry->device == *(const unsigned *)context;
-}
-
 static bool has_no_handle(const struct ledger_entry *entry, void *context) {
     (void)context;
     return !ledger_find(&self.handles, entry->link);
@@ -434,8 +430,8 @@ static bool has_no_handle(const struct ledger_entry *entry, void *context) {
 
 void vmm_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_sweep(&self.handles, is_of_device, &device);
-    ledger_sweep(&self.ranges, is_of_device, &device);
+    ledger_drop_device(&self.handles, device);
+    ledger_drop_device(&self.ranges, device);
     ledger_sweep(&self.mappings, has_no_handle, NULL);
     ledger_sweep(&self.leaving, has_no_handle, NULL);
     lock_give(&self.lock);
