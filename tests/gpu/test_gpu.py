@@ -4,6 +4,7 @@ soak's eye for a wrong byte. Run from the top: python3 -m unittest tests/gpu/tes
 import importlib.machinery
 import importlib.util
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -93,7 +94,7 @@ class Results(unittest.TestCase):
 class Soak(unittest.TestCase):
     """On the simulated device, where the Python environment is there."""
 
-    CODE = """
+    WRONG_BYTE = """
 import soak, torch
 patterns = soak.Patterns()
 tensor = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
@@ -103,14 +104,30 @@ tensor[-1:].copy_(torch.tensor([8], dtype=torch.uint8))
 assert not patterns.holds(tensor, 7)
 print("seen")
 """
+    NEW_GRAPH = """
+import soak
+soaked = soak.Soak(soak.arguments())
+soaked.capture()
+soaked.finish()
+print(soak.device_errors())
+"""
 
-    def test_one_wrong_byte_is_seen(self):
+    def says(self, code, expected, **env):
         python = ROOT / "build/venv/bin/python"
         if not python.exists():
             self.skipTest("no build/venv")
-        words = [ROOT / "scripts/simgpu", "--", python, "-c", self.CODE]
-        done = subprocess.run(words, cwd=HERE, capture_output=True, text=True, check=False)
-        self.assertEqual((done.stdout, done.returncode), ("seen\n", 0), done.stderr)
+        words = [ROOT / "scripts/simgpu", "--", python, "-c", code]
+        done = subprocess.run(
+            words, cwd=HERE, env=os.environ | env, capture_output=True, text=True, check=False
+        )
+        self.assertEqual((done.stdout, done.returncode), (expected, 0), done.stderr)
+
+    def test_one_wrong_byte_is_seen(self):
+        self.says(self.WRONG_BYTE, "seen\n")
+
+    def test_may_end_right_after_a_capture(self):
+        for conf in ("", "backend:cudaMallocAsync"):
+            self.says(self.NEW_GRAPH, "0\n", PYTORCH_CUDA_ALLOC_CONF=conf)
 
 
 if __name__ == "__main__":

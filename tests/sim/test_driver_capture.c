@@ -347,6 +347,25 @@ static void memory_of_a_launch_outlives_its_graph(void **state) {
     assert_int_equal(graph_memory(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT), 0);
 }
 
+static void memory_that_no_launch_has_allocated_cannot_be_freed(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    CUgraph graph;
+    CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    ok(cuMemAllocAsync(&pointer, MIB, stream));
+    ok(cuStreamEndCapture(stream, &graph));
+    fails(cuMemFreeAsync(pointer, stream), CUDA_ERROR_INVALID_VALUE);
+    expect_reports(1);
+    CUgraphExec exec = instantiate(graph);
+    fails(cuMemFreeAsync(pointer, stream), CUDA_ERROR_INVALID_VALUE);
+    expect_reports(1);
+    ok(cuGraphLaunch(exec, stream));
+    ok(cuMemFreeAsync(pointer, stream));
+    ok(cuStreamSynchronize(stream));
+    ok(cuGraphExecDestroy(exec));
+    ok(cuGraphDestroy(graph));
+}
+
 static void capture_info_names_the_graph(void **state) {
     (void)state;
     CUstreamCaptureStatus status;
@@ -397,6 +416,7 @@ int main(void) {
         device_test(graphs_allocate_memory),
         device_test(memory_that_outlives_a_launch_is_freed_before_the_next),
         device_test(memory_of_a_launch_outlives_its_graph),
+        device_test(memory_that_no_launch_has_allocated_cannot_be_freed),
         device_test(capture_info_names_the_graph),
         device_test(a_stream_destroyed_while_capturing),
     };

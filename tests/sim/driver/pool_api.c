@@ -268,7 +268,9 @@ static CUresult free_async(uintptr_t pointer, struct stream *stream) {
         release_block(block);
         return CUDA_SUCCESS;
     }
-    sim_fault("cuMemFreeAsync of %#zx, which is not allocated (any more)", (size_t)pointer);
+    sim_fault("cuMemFreeAsync of %#zx, which %s (any more)", (size_t)pointer,
+              block != NULL && block->graph_memory != NULL ? "no launch of its graph has allocated"
+                                                           : "is not allocated");
     return CUDA_ERROR_INVALID_VALUE;
 }
 
