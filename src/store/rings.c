@@ -30,18 +30,16 @@ static bool begin(word *sequence, uint64_t index) {
     uint64_t seen = __atomic_load_n(sequence, __ATOMIC_RELAXED);
     while (seen <= index)
         if (__atomic_compare_exchange_n(sequence, (word *)&seen, VRAMGC_BEING_WRITTEN, false,
-                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            atomic_thread_fence(memory_order_release);
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return true;
-        }
     return false;
 }
 
 /* Word by word and atomically, because a reader may look at the same moment; whether it saw one
- * whole entry the sequence tells it. */
+ * whole entry the sequence tells it: who sees a new word sees BEING_WRITTEN after it, at least. */
 static void copy_words(word *to, const word *from, size_t count) {
     for (size_t i = 0; i < count; i++)
-        __atomic_store_n(to + i, __atomic_load_n(from + i, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+        __atomic_store_n(to + i, __atomic_load_n(from + i, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
 }
 
 /* The entry's number, counted from 0. */
@@ -69,7 +67,6 @@ bool store_action_at(uint64_t index, struct vramgc_action *out) {
     if (__atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE) != index + 1)
         return false;
     copy_words((word *)out, (const word *)slot, sizeof *out / sizeof(word));
-    atomic_thread_fence(memory_order_acquire);
     return __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) == index + 1;
 }
 
