@@ -12,7 +12,7 @@ static const struct costs rows[] = {
 #undef CARD
 };
 
-#define KEEP_BYTES  (128 * MEBIBYTE)
+#define SOME_BYTES  (128 * MEBIBYTE)
 #define LOST_PART   ((uint64_t)200)
 #define SHORTEST_NS (100 * MILLISECOND_NS)
 #define LONGEST_NS  (5 * SECOND_NS)
@@ -26,7 +26,7 @@ const struct costs *costs_of(const char *name) {
 
 /* How long memory must be kept that costs so much a page to get again. */
 static uint64_t patience(uint64_t page_ns) {
-    uint64_t ns = KEEP_BYTES / PAGE_BYTES * page_ns * LOST_PART;
+    uint64_t ns = SOME_BYTES / PAGE_BYTES * page_ns * LOST_PART;
     return min_u64(max_u64(ns, SHORTEST_NS), LONGEST_NS);
 }
 
@@ -46,7 +46,6 @@ struct plan costs_plan(const struct costs *costs) {
     uint64_t place = costs->map + costs->access + costs->unmap;
     return (struct plan){
         .largest_span = largest_span(physical + place),
-        .keep_bytes = KEEP_BYTES,
         .keep_ns = patience(physical),
         .park_ns = patience(physical + place),
     };

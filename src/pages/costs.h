@@ -15,8 +15,7 @@ struct costs {
 };
 
 struct plan {
-    uint64_t keep_bytes; /* so much may be kept without a place; more goes at the next look */
-    uint64_t keep_ns;    /* for so long after the last map or unmap */
+    uint64_t keep_ns;    /* memory without a place is kept until nobody has wanted it for so long */
     size_t largest_span; /* 2 MiB pages in the largest piece of memory that is worth it */
     uint64_t park_ns;    /* an ended segment keeps its pages for so long at least */
 };
@@ -25,9 +24,9 @@ struct plan {
 const struct costs *costs_of(const char *name);
 
 /* A program that takes memory whenever it has just gone must not lose more than one part in 200 of
- * its time by that (the library's bound without pressure is 0.5 %): what is kept, at most
- * keep_bytes, goes so seldom that getting it again costs no more. Between 0.1 s, the step of our
- * own looks, and 5 s, after which it is missed elsewhere. */
+ * its time by that (the library's bound without pressure is 0.5 %): 128 MiB go so seldom that
+ * getting them again costs no more. Between 0.1 s, the step of our own looks, and 5 s, after which
+ * memory is missed elsewhere. Above the threshold it goes sooner (record/returns.h). */
 struct plan costs_plan(const struct costs *costs);
 
 #endif

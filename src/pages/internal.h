@@ -40,7 +40,7 @@ struct handles {
 /* What pages_expire remembers. */
 struct patience {
     uint64_t scarce_ns;              /* when memory was last seen to be scarce */
-    uint64_t moves, moved_ns;        /* maps and unmaps, and when they were last seen to change */
+    uint64_t kept_ns;                /* when kept_least was last looked at */
     uint64_t parked_tick, parked_ns; /* the table's clock when it was last looked at */
 };
 
@@ -68,7 +68,7 @@ struct pages {
     struct lock lock; /* what follows, up to the settling */
     struct page_table table;
     struct handles kept[PAGE_SIZES]; /* handles without a place, by size */
-    size_t kept_count;               /* pages of them */
+    size_t kept_count, kept_least;   /* pages of them; and at least, since pages_expire looked */
     size_t handle_count;             /* all physical pages, kept or mapped */
     bool scarce;                     /* memory was not to be had lately: no large pieces */
     size_t moving;          /* pages on their way to kept, handles on their way to the driver */

@@ -18,6 +18,7 @@ static bool make_room(struct handles *handles) {
 static uint64_t take(struct pages *pages, size_t size) {
     struct handles *handles = &pages->kept[size];
     pages->kept_count -= page_spans[size];
+    pages->kept_least = min_u64(pages->kept_least, pages->kept_count);
     return handles->list[--handles->count];
 }
 

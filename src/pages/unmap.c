@@ -126,21 +126,19 @@ static bool parked_for_long(struct pages *pages, uint64_t now_ns, uint64_t *tick
     return long_enough && any;
 }
 
-/* So many kept pages are too many, or have not been wanted for too long. */
+/* So many kept pages have not been wanted for too long: as many as there were at least at all times
+ * since the last look that counted. */
 static size_t kept_too_long(struct pages *pages, uint64_t now_ns) {
     struct patience *patience = &pages->patience;
-    size_t allowed = pages->plan.keep_bytes / PAGE_BYTES;
+    size_t unwanted = 0;
     lock_take(&pages->lock);
-    uint64_t moves = pages->figures.maps + pages->figures.unmaps;
-    bool moved = moves != patience->moves || !pages->kept_count;
-    patience->moves = moves;
-    if (moved)
-        patience->moved_ns = now_ns;
-    if (now_ns - patience->moved_ns > pages->plan.keep_ns)
-        allowed = 0;
-    size_t excess = !moved && pages->kept_count > allowed ? pages->kept_count - allowed : 0;
+    if (now_ns - patience->kept_ns > pages->plan.keep_ns) {
+        unwanted = min_u64(pages->kept_least, pages->kept_count);
+        pages->kept_least = pages->kept_count - unwanted;
+        patience->kept_ns = now_ns;
+    }
     lock_give(&pages->lock);
-    return excess;
+    return unwanted;
 }
 
 /* For so long after memory was scarce there are no large pieces. */

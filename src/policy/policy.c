@@ -101,6 +101,9 @@ uint64_t policy_excess(const struct policy_settings *settings, uint64_t total_by
 uint64_t policy_linger(const struct policy_settings *settings, uint64_t idle_bytes,
                        uint64_t live_bytes) {
     double linger = (double)settings->linger_ns, longest = (double)settings->quiet_ns;
+    if (!settings->lowvram)
+        return settings->cooldown_ns > settings->linger_ns ? settings->cooldown_ns
+                                                           : settings->linger_ns;
     if (live_bytes <= idle_bytes / 8)
         return 0;
     linger *= (double)live_bytes / (double)idle_bytes;

@@ -50,14 +50,15 @@ struct policy_reading {
     bool asked;                /* through the C API */
 };
 
-/* Mode compact: idle pages need no rest, no cool-down and no hysteresis. How many bytes of what is
+/* Mode compact: idle pages need no rest and no hysteresis. How many bytes of what is
  * idle (mapped or kept, and not live) should go back now: all in lowvram, else what exceeds the
  * threshold. total_bytes 0: unknown. */
 uint64_t policy_excess(const struct policy_settings *settings, uint64_t total_bytes,
                        uint64_t used_bytes, uint64_t idle_bytes);
 
-/* How long they should have been idle for that: linger_ns if as much is idle as is live, longer the
- * less it is, at most quiet_ns, and shorter the more it is; 0 if it is eight times as much. */
+/* How long they should have been idle for that. lowvram: linger_ns if as much is idle as is live,
+ * longer the less it is, at most quiet_ns, and shorter the more it is; 0 if it is eight times as
+ * much. Else the cool-down, but linger_ns at least: what a program takes again and again stays. */
 uint64_t policy_linger(const struct policy_settings *settings, uint64_t idle_bytes,
                        uint64_t live_bytes);
 

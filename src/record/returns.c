@@ -1,6 +1,6 @@
 /* returns.c: see returns.h. A page that goes back and is wanted again costs more calls of the
- * driver than one that stayed, so there is a trade: the more is idle beside what is live, the
- * shorter it stays (policy_linger). The threads of the program must never wait here. */
+ * driver than one that stayed, so there is a trade: policy_linger says for how long it stays. The
+ * threads of the program must never wait here. */
 #include "record/returns.h"
 
 #include "record/paged.h"

@@ -225,8 +225,10 @@ static void what_is_idle_goes_down_to_the_threshold(void **unused) {
 }
 
 static void the_more_is_idle_the_sooner_it_goes(void **unused) {
-    const struct policy_settings *s = &standard;
+    struct policy_settings settings = standard;
+    const struct policy_settings *s = &settings;
     (void)unused;
+    settings.lowvram = true;
     assert_int_equal(policy_linger(s, 10 * GIB, 10 * GIB), s->linger_ns);
     assert_int_equal(policy_linger(s, 5 * GIB, 10 * GIB), 2 * s->linger_ns);
     assert_int_equal(policy_linger(s, 20 * GIB, 10 * GIB), s->linger_ns / 2);
@@ -234,6 +236,16 @@ static void the_more_is_idle_the_sooner_it_goes(void **unused) {
     assert_int_equal(policy_linger(s, 80 * GIB, 10 * GIB), 0);
     assert_int_equal(policy_linger(s, 1, 0), 0);
     assert_int_equal(policy_linger(s, 0, 0), 0);
+}
+
+/* A program that takes it again at once would pay for it again. */
+static void at_a_threshold_it_goes_after_the_cool_down(void **unused) {
+    struct policy_settings settings = standard;
+    (void)unused;
+    assert_int_equal(policy_linger(&settings, 10 * GIB, 10 * GIB), settings.cooldown_ns);
+    assert_int_equal(policy_linger(&settings, 80 * GIB, 1 * GIB), settings.cooldown_ns);
+    settings.cooldown_ns = 0;
+    assert_int_equal(policy_linger(&settings, 80 * GIB, 1 * GIB), settings.linger_ns);
 }
 
 static void more_free_than_there_is_counts_as_unused(void **unused) {
@@ -408,6 +420,7 @@ int main(void) {
         cmocka_unit_test(what_is_asked_knows_no_cool_down_and_no_hysteresis),
         cmocka_unit_test(what_is_idle_goes_down_to_the_threshold),
         cmocka_unit_test(the_more_is_idle_the_sooner_it_goes),
+        cmocka_unit_test(at_a_threshold_it_goes_after_the_cool_down),
         cmocka_unit_test(more_free_than_there_is_counts_as_unused),
         cmocka_unit_test(lowvram_waits_for_rest),
         cmocka_unit_test(lowvram_acts_once_per_rest_and_after_the_cool_down),
