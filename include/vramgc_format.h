@@ -52,8 +52,9 @@ struct vramgc_process_stats {
 #undef PROCESS_TOTAL
 };
 
-/* One point of a device's timeline. When all slots are used, every second point is dropped and
- * step_ns doubles, so a run of any length keeps between 512 and 1024 points. */
+/* One point of a device's timeline: the highest figures from then until the next point. When all
+ * slots are used, two points become one each and step_ns doubles, so a run of any length keeps
+ * between 512 and 1024 points. */
 struct vramgc_sample {
     uint64_t time_ns; /* since the start of the process's record */
     uint64_t held_bytes;

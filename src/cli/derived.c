@@ -67,3 +67,9 @@ struct division division_at_end(const struct vramgc_device *device) {
     return divide(device, s->held_bytes.current,
                   minus_u64(s->used_bytes.current, s->held_bytes.current));
 }
+
+uint64_t highest_used_bytes(const struct vramgc_device *device) {
+    struct division peak = division_at_peak(device);
+    uint64_t at_peak = peak.known ? peak.held_bytes + peak.others_bytes : 0;
+    return max_u64(device->stats.used_bytes.peak, at_peak);
+}

@@ -62,6 +62,9 @@ struct division division_at_peak(const struct vramgc_device *device);
 /* At the end, or now. */
 struct division division_at_end(const struct vramgc_device *device);
 
+/* The most that was in use of the device, read or known from the peak of what this process held. */
+uint64_t highest_used_bytes(const struct vramgc_device *device);
+
 /* The point of the timeline with most held bytes, NULL without any. */
 const struct vramgc_sample *highest_sample(const struct vramgc_device *device);
 

@@ -3,6 +3,13 @@
 #include "base/text.h"
 #include "store/store.h"
 
+/* The peaks of a device as they were when a point of its timeline was last looked for. */
+static struct {
+    struct peaks {
+        uint64_t held, reserved, allocated;
+    } seen[VRAMGC_MAX_DEVICES];
+} self;
+
 /* All kinds of entries are whole words and begin with these two. */
 typedef uint64_t __attribute__((may_alias)) word;
 enum { SEQUENCE, TIME_NS, REST };
@@ -101,27 +108,59 @@ void store_settings(const struct options *options, const enum option_origin *ori
     figure_set(&file->setting_count, min_u64(option_count, VRAMGC_MAX_SETTINGS));
 }
 
-/* Keeps every second point. A reader that looks meanwhile sees points out of order at worst. */
+/* What a point has seen is the most of each figure, at whatever moment. */
+static void raise_sample(struct vramgc_sample *sample, const struct vramgc_sample *seen) {
+    figure_set(&sample->held_bytes, max_u64(sample->held_bytes, seen->held_bytes));
+    figure_set(&sample->reserved_bytes, max_u64(sample->reserved_bytes, seen->reserved_bytes));
+    figure_set(&sample->allocated_bytes, max_u64(sample->allocated_bytes, seen->allocated_bytes));
+    figure_set(&sample->used_bytes, max_u64(sample->used_bytes, seen->used_bytes));
+}
+
+/* Makes one point of each two. A reader that looks meanwhile sees points out of order at worst. */
 static void thin_out(struct vramgc_device *device) {
-    for (size_t i = 0; i < VRAMGC_MAX_SAMPLES / 2; i++)
+    for (size_t i = 0; i < VRAMGC_MAX_SAMPLES / 2; i++) {
         device->samples[i] = device->samples[2 * i];
+        raise_sample(&device->samples[i], &device->samples[2 * i + 1]);
+    }
     figure_set(&device->sample_count, VRAMGC_MAX_SAMPLES / 2);
     figure_set(&device->sample_step_ns, device->sample_step_ns * 2);
 }
 
+/* What a figure reached since the latest look, known where its peak was reached since. */
+static uint64_t reached(const struct vramgc_gauge *gauge, uint64_t *seen_peak) {
+    uint64_t peak = figure_get(&gauge->peak), now = figure_get(&gauge->current);
+    uint64_t most = peak > *seen_peak ? max_u64(peak, now) : now;
+    *seen_peak = peak;
+    return most;
+}
+
+/* Others than this process are taken to hold at the peak what they hold now. */
+static struct vramgc_sample look(const struct vramgc_device *device) {
+    const struct vramgc_device_stats *stats = &device->stats;
+    struct peaks *seen = &self.seen[device - store_file()->devices];
+    uint64_t held = reached(&stats->held_bytes, &seen->held);
+    uint64_t more = minus_u64(held, figure_get(&stats->held_bytes.current));
+    return (struct vramgc_sample){store_age_ns(), held,
+                                  reached(&stats->reserved_bytes, &seen->reserved),
+                                  reached(&stats->allocated_bytes, &seen->allocated),
+                                  figure_get(&stats->used_bytes.current) + more};
+}
+
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns) {
-    uint64_t now = store_age_ns(), count = device->sample_count;
+    struct vramgc_sample sample = look(device);
+    uint64_t count = device->sample_count;
+    figure_set(&device->stats.used_bytes.peak,
+               max_u64(figure_get(&device->stats.used_bytes.peak), sample.used_bytes));
     if (!device->sample_step_ns)
         figure_set(&device->sample_step_ns, first_step_ns);
-    if (count > 0 && now - device->samples[count - 1].time_ns < device->sample_step_ns)
+    if (count > 0 && sample.time_ns - device->samples[count - 1].time_ns < device->sample_step_ns) {
+        raise_sample(&device->samples[count - 1], &sample);
         return;
+    }
     if (count == VRAMGC_MAX_SAMPLES) {
         thin_out(device);
         count = device->sample_count;
     }
-    struct vramgc_device_stats *stats = &device->stats;
-    device->samples[count] = (struct vramgc_sample){
-        now, figure_get(&stats->held_bytes.current), figure_get(&stats->reserved_bytes.current),
-        figure_get(&stats->allocated_bytes.current), figure_get(&stats->used_bytes.current)};
+    device->samples[count] = sample;
     __atomic_store_n(&device->sample_count, count + 1, __ATOMIC_RELEASE);
 }

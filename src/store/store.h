@@ -49,7 +49,8 @@ bool store_action_at(uint64_t index, struct vramgc_action *out);
 /* The entry with that sequence; NULL when a later one has taken its place. */
 struct vramgc_refusal *store_refusal_at(uint64_t sequence);
 
-/* Adds a point to the device's timeline if its step has passed. For one thread only. */
+/* Adds a point to the device's timeline if its step has passed, else raises the latest one. For one
+ * thread only. */
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns);
 
 /* Single figures; several threads may write the same one. */

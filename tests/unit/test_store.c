@@ -263,20 +263,50 @@ static void settings(void **state) {
     assert_string_equal(file->settings[2].origin, "environment");
 }
 
-/* The timeline: when it is full every second point goes and the step doubles; so no two points are
+/* What is held between two looks only is in the timeline all the same: by the peak, or because a
+ * later look within the same step, or a point that had to go, had more. */
+static void samples_keep_the_highest(void **state) {
+    struct vramgc_device *device = store_device(8);
+    struct vramgc_device_stats *stats = &device->stats;
+    (void)state;
+    gauge_set(&stats->held_bytes, 900);
+    gauge_set(&stats->held_bytes, 100);
+    gauge_set(&stats->used_bytes, 150);
+    store_sample(device, UINT64_C(3600000000000));
+    assert_int_equal(device->samples[0].held_bytes, 900);
+    assert_int_equal(device->samples[0].used_bytes, 950);
+    assert_int_equal(stats->used_bytes.peak, 950);
+    device->sample_step_ns = 1;
+    store_sample(device, 1);
+    assert_int_equal(device->samples[1].held_bytes, 100);
+    device->sample_step_ns = UINT64_C(3600000000000);
+    gauge_set(&stats->held_bytes, 500);
+    store_sample(device, 1);
+    assert_int_equal(device->sample_count, 2);
+    assert_int_equal(device->samples[1].held_bytes, 500);
+    gauge_set(&stats->held_bytes, 10);
+    for (uint64_t step = device->sample_step_ns = 1; step == 1; step = device->sample_step_ns)
+        store_sample(device, 1);
+    assert_int_equal(device->samples[0].held_bytes, 900);
+    assert_int_equal(device->samples[VRAMGC_MAX_SAMPLES / 2].held_bytes, 10);
+}
+
+/* The timeline: when it is full two points become one and the step doubles; so no two points are
  * nearer to each other than a step, and the first one stays. */
 static void samples(void **state) {
     enum { FIRST_STEP_NS = 2000 };
     struct vramgc_device *device = store_device(9);
     (void)state;
     device->stats.held_bytes.current = 1;
+    store_sample(device, FIRST_STEP_NS);
+    uint64_t first_ns = device->samples[0].time_ns;
     while (device->sample_step_ns < 8 * FIRST_STEP_NS) {
         store_sample(device, FIRST_STEP_NS);
         device->stats.held_bytes.current++;
         assert_true(device->sample_count <= VRAMGC_MAX_SAMPLES);
     }
     assert_int_equal(device->sample_count, VRAMGC_MAX_SAMPLES / 2 + 1);
-    assert_int_equal(device->samples[0].held_bytes, 1);
+    assert_int_equal(device->samples[0].time_ns, first_ns);
     for (uint64_t i = 1; i + 1 < device->sample_count; i++) {
         const struct vramgc_sample *sample = &device->samples[i];
         assert_true(sample->time_ns - sample[-1].time_ns >= device->sample_step_ns);
@@ -336,6 +366,7 @@ int main(void) {
         cmocka_unit_test(a_late_entry_is_lost),
         cmocka_unit_test(marks),
         cmocka_unit_test(settings),
+        cmocka_unit_test(samples_keep_the_highest),
         cmocka_unit_test(samples),
         cmocka_unit_test(saved),
         cmocka_unit_test(abandoned),
