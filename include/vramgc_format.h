@@ -90,6 +90,7 @@ enum vramgc_reason {
     VRAMGC_REASON_THRESHOLD, /* utilisation crossed the threshold */
     VRAMGC_REASON_LOWVRAM,   /* lowvram, and the program rests */
     VRAMGC_REASON_REQUEST,   /* asked for through the C API */
+    VRAMGC_REASON_REFUSED,   /* the driver refused a request, which was then made again */
     VRAMGC_REASONS
 };
 
@@ -124,7 +125,7 @@ struct vramgc_refusal {
     uint64_t time_ns;
     uint64_t request_bytes;
     uint64_t free_bytes; /* of the device, before pages were taken for the same block */
-    uint64_t idle_bytes; /* whole idle pages in PyTorch's segments */
+    uint64_t idle_bytes; /* whole idle pages in PyTorch's segments, and what a pool keeps */
     uint64_t largest_hole_bytes;
     uint64_t allocated_bytes;
     uint64_t reserved_bytes;

@@ -49,7 +49,8 @@ const char *record_action_name(uint32_t kind) {
 }
 
 const char *record_reason_name(uint32_t reason) {
-    static const char *const names[VRAMGC_REASONS] = {"none", "threshold", "lowvram", "request"};
+    static const char *const names[VRAMGC_REASONS] = {"none", "threshold", "lowvram", "request",
+                                                      "refused"};
     return word(names, ARRAY_LENGTH(names), reason);
 }
 

@@ -123,7 +123,8 @@ static void walk_actions(struct emit *emit, const struct record *record) {
         emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", a->time_ns);
         emit_number(emit, "device", UNIT_ID, "index", a->device);
         emit_text(emit, "kind", "soft_oom, flush, trim, pages", record_action_name(a->kind));
-        emit_text(emit, "reason", "threshold, lowvram, request", record_reason_name(a->reason));
+        emit_text(emit, "reason", "threshold, lowvram, request, refused",
+                  record_reason_name(a->reason));
         emit_bool(emit, "observed", "true: mode observe, nothing was done", a->observed == 1);
         emit_number(emit, "took_ns", UNIT_NS, "from decision until done", a->took_ns);
         emit_number(emit, "before_bytes", UNIT_BYTES, "reserved before", a->before_bytes);
@@ -151,8 +152,8 @@ static void walk_refusals(struct emit *emit, const struct record *record) {
         emit_bool(emit, "granted", "the caller asked again and got it", r->granted == 1);
         emit_number(emit, "request_bytes", UNIT_BYTES, "asked for", r->request_bytes);
         emit_number(emit, "free_bytes", UNIT_BYTES, "of the device", r->free_bytes);
-        emit_number(emit, "idle_bytes", UNIT_BYTES, "whole idle pages in PyTorch's segments",
-                    r->idle_bytes);
+        emit_number(emit, "idle_bytes", UNIT_BYTES,
+                    "whole idle pages in PyTorch's segments, and what a pool keeps", r->idle_bytes);
         emit_number(emit, "largest_hole_bytes", UNIT_BYTES, "in PyTorch's segments",
                     r->largest_hole_bytes);
         emit_number(emit, "allocated_bytes", UNIT_BYTES, "live then", r->allocated_bytes);

@@ -185,3 +185,20 @@ uint64_t device_free_bytes(const struct device *device) {
 uint64_t device_used_bytes(const struct device *device) {
     return minus_u64(atomic_load(&device->total_bytes), device_free_bytes(device));
 }
+
+void device_conclude(struct device *device, const struct vramgc_action *action) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);
+    store_action(action);
+    if (action->observed) {
+        figure_add(&stats->would_reclaims, 1);
+        return;
+    }
+    figure_add(&stats->reclaims, 1);
+    figure_add(&stats->reclaimed_bytes, gained);
+    figure_add(&stats->reclaim_ns, action->took_ns);
+    if (action->kind == VRAMGC_ACTION_TRIM)
+        figure_add(&stats->pool_trims, 1);
+    if (action->kind == VRAMGC_ACTION_FLUSH)
+        figure_add(&stats->flushes, 1);
+}

@@ -66,6 +66,9 @@ bool device_read_memory(struct device *device);
 /* Somebody asked the driver for free and total. */
 void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes);
 
+/* Counts a reclaim and writes it down. */
+void device_conclude(struct device *device, const struct vramgc_action *action);
+
 /* Free bytes of the device: the latest reading, and what this process took or gave since. */
 uint64_t device_free_bytes(const struct device *device);
 uint64_t device_used_bytes(const struct device *device);

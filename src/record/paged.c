@@ -8,6 +8,7 @@
 #include "real/errors.h"
 #include "reclaim/torch.h"
 #include "record/paged_async.h"
+#include "record/pools.h"
 #include "record/streams.h"
 #include "record/returns.h"
 
@@ -157,15 +158,15 @@ uint64_t paged_give_back(struct device *device, uint64_t bytes) {
     return given;
 }
 
-/* A caller other than PyTorch's allocator was refused: what we keep for PyTorch would have done. */
+/* A caller that is not served by the engine was refused: what we keep for PyTorch, or what the
+ * driver's pool keeps, would have done. */
 bool record_rescue(uint64_t bytes) {
     struct device *device = record_is_on() ? device_current() : NULL;
     struct pages *pages = device ? paged_engine(device) : NULL;
-    if (!pages)
-        return false;
-    uint64_t given = pages_give_back_now(pages, bytes + HEAP_PAGE_BYTES);
-    paged_account(device);
-    return given > 0;
+    uint64_t given = pages ? pages_give_back_now(pages, bytes + HEAP_PAGE_BYTES) : 0;
+    if (pages)
+        paged_account(device);
+    return given > 0 || (device && pools_rescue(device, bytes));
 }
 
 void paged_tick(struct device *device, uint64_t now) {

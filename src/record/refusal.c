@@ -4,6 +4,7 @@
  */
 #include "record/device.h"
 #include "record/paged.h"
+#include "record/pools.h"
 #include "record/record.h"
 #include "record/stacks.h"
 
@@ -15,6 +16,14 @@ static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_b
                                                                      : VRAMGC_REFUSAL_FULL;
 }
 
+/* What is held without need. During a capture the pool is not asked. */
+static uint64_t idle_bytes(struct device *device) {
+    uint64_t idle = paged_engine(device) ? paged_idle_bytes(device)
+                                         : figure_get(&device->out->stats.idle_bytes.current);
+    return idle + (record_capturing() ? __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED)
+                                      : pools_look(device));
+}
+
 static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
     if (!record_capturing())
@@ -22,8 +31,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
     return (struct vramgc_refusal){
         .request_bytes = bytes,
         .free_bytes = atomic_load(&device->free_bytes),
-        .idle_bytes = paged_engine(device) ? paged_idle_bytes(device)
-                                           : figure_get(&stats->idle_bytes.current),
+        .idle_bytes = idle_bytes(device),
         .largest_hole_bytes = figure_get(&stats->largest_hole_bytes.current),
         .allocated_bytes = figure_get(&stats->allocated_bytes.current),
         .reserved_bytes = figure_get(&stats->reserved_bytes.current),

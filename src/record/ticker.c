@@ -8,6 +8,7 @@
 #include "reclaim/soft_oom.h"
 #include "record/device.h"
 #include "record/paged.h"
+#include "record/pools.h"
 #include "record/record.h"
 #include "record/returns.h"
 #include "record/stacks.h"
@@ -79,33 +80,6 @@ static void measure_holes(struct device *device, struct look *look, uint64_t now
     look->measure_ns = now + max_u64(SECOND_NS, 1000 * (clock_ns() - now));
 }
 
-static uint64_t pool_idle_bytes(unsigned index, CUmemoryPool *pool) {
-    real_cuDeviceGetMemPool_t get_pool = REAL(cuDeviceGetMemPool);
-    real_cuMemPoolGetAttribute_t get = REAL(cuMemPoolGetAttribute);
-    cuuint64_t reserved = 0, used = 0;
-    if (!get_pool || !get || get_pool(pool, (CUdevice)index) != CUDA_SUCCESS ||
-        get(*pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS ||
-        get(*pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
-        return 0;
-    return minus_u64(reserved, used);
-}
-
-/* What the pool keeps beyond what is allocated from it belongs to this process as well. */
-static uint64_t look_at_pool(struct device *device, CUmemoryPool *pool) {
-    struct vramgc_device_stats *stats = &device->out->stats;
-    if (!figure_get(&stats->pool_bytes.peak))
-        return 0;
-    uint64_t idle = pool_idle_bytes(device_index(device), pool);
-    lock_take(&device->lock);
-    uint64_t before = device->pool_idle_bytes;
-    __atomic_store_n(&device->pool_idle_bytes, idle, __ATOMIC_RELAXED);
-    device_publish(device);
-    gauge_add(&stats->held_bytes, minus_u64(idle, before)); /* inside: or a reset comes between */
-    gauge_subtract(&stats->held_bytes, minus_u64(before, idle));
-    lock_give(&device->lock);
-    return idle;
-}
-
 /* One line in the form SD.Next writes for its own collections. */
 static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_bytes) {
     char line[400];
@@ -133,7 +107,8 @@ static void log_action(const struct vramgc_action *action, uint64_t total_bytes)
         "?", "refused one request", "emptied PyTorch's cache", "trimmed the pool",
         "gave idle pages back"};
     static const char *const reasons[VRAMGC_REASONS] = {"?", "utilisation above the threshold",
-                                                        "lowvram, at rest", "asked for"};
+                                                        "lowvram, at rest", "asked for",
+                                                        "a request was refused"};
     char before[32], after[32], took[32];
     struct text text = TEXT_IN(before);
     text_add_bytes(&text, action->before_bytes);
@@ -161,23 +136,6 @@ static void log_actions(void) {
     }
 }
 
-static void conclude(struct device *device, const struct vramgc_action *action) {
-    struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);
-    store_action(action);
-    if (action->observed) {
-        figure_add(&stats->would_reclaims, 1);
-        return;
-    }
-    figure_add(&stats->reclaims, 1);
-    figure_add(&stats->reclaimed_bytes, gained);
-    figure_add(&stats->reclaim_ns, action->took_ns);
-    if (action->kind == VRAMGC_ACTION_TRIM)
-        figure_add(&stats->pool_trims, 1);
-    if (action->kind == VRAMGC_ACTION_FLUSH)
-        figure_add(&stats->flushes, 1);
-}
-
 /* Mode compact: needs neither PyTorch nor Python. The GPU may not have finished with all pages: it
  * is asked a few times, and the rest is left for the next rest. */
 static bool give_back_pages(struct device *device, struct vramgc_action action) {
@@ -195,7 +153,7 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
         nanosleep(&pause, NULL);
     }
     action.took_ns = clock_ns() - start;
-    conclude(device, &action);
+    device_conclude(device, &action);
     return true;
 }
 
@@ -221,7 +179,7 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
         action.used_bytes = device == asked ? action.used_bytes : device_used_bytes(device);
         action.before_bytes = before[i];
         action.after_bytes = reserved_bytes(device);
-        conclude(device, &action);
+        device_conclude(device, &action);
         acted(device);
     }
 }
@@ -235,7 +193,7 @@ static bool flush(struct device *device, struct vramgc_action action) {
         action.before_bytes = reserved_bytes(device);
         action.after_bytes = minus_u64(action.before_bytes,
                                        figure_get(&device->out->stats.releasable_bytes.current));
-        conclude(device, &action);
+        device_conclude(device, &action);
         return true;
     }
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
@@ -248,34 +206,7 @@ static bool flush(struct device *device, struct vramgc_action action) {
     return true;
 }
 
-/* Only what the GPU has finished with can be trimmed; waiting for it holds up nobody but us. */
-static bool wait_for_gpu(struct device *device) {
-    real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
-    real_cuCtxSynchronize_t synchronize = REAL(cuCtxSynchronize);
-    CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
-    return context && set_current && synchronize && set_current(context) == CUDA_SUCCESS &&
-           synchronize() == CUDA_SUCCESS;
-}
-
-static bool trim(struct device *device, struct vramgc_action action, uint64_t idle_bytes,
-                 CUmemoryPool pool) {
-    real_cuMemPoolTrimTo_t trim_to = REAL(cuMemPoolTrimTo);
-    uint64_t start = clock_ns();
-    action.kind = VRAMGC_ACTION_TRIM;
-    action.before_bytes = idle_bytes;
-    if (!action.observed) {
-        if (record_capturing() || !trim_to || !wait_for_gpu(device) ||
-            trim_to(pool, 0) != CUDA_SUCCESS)
-            return false;
-        action.after_bytes = pool_idle_bytes(action.device, &pool);
-    }
-    action.took_ns = clock_ns() - start;
-    conclude(device, &action);
-    return true;
-}
-
-static void act(struct device *device, struct policy_decision decision, uint64_t idle_bytes,
-                CUmemoryPool pool) {
+static void act(struct device *device, struct policy_decision decision) {
     struct vramgc_action action = {
         .device = device_index(device),
         .reason = action_reason(decision.reason),
@@ -284,7 +215,7 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
     };
     bool flushed = decision.flush &&
                    (paged_engine(device) ? give_back_pages(device, action) : flush(device, action));
-    bool trimmed = decision.trim && trim(device, action, idle_bytes, pool);
+    bool trimmed = decision.trim && pools_trim(device, action);
     if (!flushed && !trimmed)
         return; /* without a Python it cannot be done here: a refused request may still do it */
     read_memory(device);
@@ -293,14 +224,12 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
 
 static void consider(struct device *device, struct look *look, uint64_t now) {
     struct policy_settings settings = record_policy_settings();
-    CUmemoryPool pool = NULL;
-    uint64_t idle_bytes = look_at_pool(device, &pool);
     struct policy_reading reading = {
         .now_ns = now,
         .latest_event_ns = look->changed_ns,
         .total_bytes = atomic_load(&device->total_bytes),
         .free_bytes = device_free_bytes(device),
-        .pool_idle_bytes = idle_bytes,
+        .pool_idle_bytes = pools_look(device),
         .asked = atomic_exchange(&device->asked, false),
     };
     if (!paged_engine(device))
@@ -317,7 +246,7 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         device->policy = before;
     lock_give(&device->policy_lock);
     if (decision.flush || decision.trim)
-        act(device, decision, idle_bytes, pool);
+        act(device, decision);
 }
 
 static void look_at(unsigned index, uint64_t now) {

@@ -45,6 +45,54 @@ drive_async() {
     done
 }
 
+# 14 of 24 GiB lie in the pool, freed in a stream that has work queued: the driver can neither use them in another stream nor
+# give them back before that has run.
+queued='alloc a 14GiB; fill a 1; free a'
+
+@test "a refused request: what the pool keeps goes back, and it is asked again" {
+    local line
+    for version in $versions; do
+        drive_async "$version" "$queued; alloc c 20GiB stream=1; fill c 3 stream=1; verify c 3; expect vramgc.held_bytes == 20GiB"
+        [ "$output" = "" ]
+        line=$(grep '^action' <<<"$facts")
+        [[ $line == "action trim refused device=0 observed=0 request=$((20 * GIB)) used=$((14 * GIB + GIB / 4)) before=$((14 * GIB)) after=0 "* ]]
+        [ "$(fact refusals)" = 0 ]
+    done
+}
+
+@test "a refused request: of an extension too" {
+    for version in $versions; do
+        drive_async "$version" "$queued; cuda_malloc c 20GiB"
+        [ "$output" = "" ]
+        [ "$(actions 'trim refused')" = 1 ]
+    done
+}
+
+@test "a refused request: observe only says so" {
+    for version in $versions; do
+        VRAMGC_MODE=observe drive_async "$version" "$queued; alloc c 20GiB stream=1; expect vramgc.held_bytes >= 14GiB"
+        [ "$output" = "oom c" ]
+        [ "$(actions 'trim refused .* observed=1')" -ge 1 ]
+        [ "$(fact pool_trims)" = 0 ]
+        grep "^refusal fragmented granted=0 request=$((20 * GIB)) .* idle=$((14 * GIB)) " <<<"$facts"
+    done
+}
+
+@test "a refused request: the GPU is not waited for where that would not do" {
+    for version in $versions; do
+        drive_async "$version" "$queued; alloc b 2GiB stream=1; alloc c 23GiB stream=1; expect vramgc.reclaims == 0"
+        [ "$output" = "oom c" ]
+        grep "^refusal full granted=0 " <<<"$facts"
+    done
+}
+
+@test "a refused request: a capture under way is not disturbed" {
+    for version in $versions; do
+        drive_async "$version" "$queued; stream 2; capture_begin relaxed; cuda_malloc c 20GiB; capture_end; expect vramgc.reclaims == 0"
+        [ "$output" = "oom c" ]
+    done
+}
+
 @test "ComfyUI's pair: backend:cudaMallocAsync,expandable_segments:True" {
     for version in $versions; do
         conf=backend:cudaMallocAsync,expandable_segments:True VRAMGC_LOWVRAM=1 \
