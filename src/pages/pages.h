@@ -139,10 +139,11 @@ struct pages_age {
 };
 struct pages_age pages_age(struct pages *pages);
 
-/* pages_give_back, but only what has been idle, or kept, ever since that reading; not may_wait: for
- * any thread. */
+/* pages_give_back, but only what has been idle, or kept, ever since that reading. With a budget for
+ * any thread: it does not wait, and begins nothing that, by what it took so far, would last longer
+ * than that. */
 uint64_t pages_give_back_old(struct pages *pages, uint64_t bytes, struct pages_age age,
-                             bool may_wait);
+                             uint64_t budget_ns);
 
 /* A stream is about to be destroyed: it is not asked any more after this. */
 void pages_stream_gone(struct pages *pages, uint64_t stream);

@@ -104,7 +104,7 @@ uint64_t policy_linger(const struct policy_settings *settings, uint64_t idle_byt
     if (!settings->lowvram)
         return settings->cooldown_ns > settings->linger_ns ? settings->cooldown_ns
                                                            : settings->linger_ns;
-    if (live_bytes <= idle_bytes / 8)
+    if (live_bytes <= idle_bytes / 4)
         return 0;
     linger *= (double)live_bytes / (double)idle_bytes;
     return (uint64_t)(linger > longest ? longest : linger);

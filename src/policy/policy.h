@@ -57,7 +57,7 @@ uint64_t policy_excess(const struct policy_settings *settings, uint64_t total_by
                        uint64_t used_bytes, uint64_t idle_bytes);
 
 /* How long they should have been idle for that. lowvram: linger_ns if as much is idle as is live,
- * longer the less it is, at most quiet_ns, and shorter the more it is; 0 if it is eight times as
+ * longer the less it is, at most quiet_ns, and shorter the more it is; 0 if it is four times as
  * much. Else the cool-down, but linger_ns at least: what a program takes again and again stays. */
 uint64_t policy_linger(const struct policy_settings *settings, uint64_t idle_bytes,
                        uint64_t live_bytes);

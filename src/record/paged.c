@@ -206,6 +206,7 @@ void paged_capture_begins(void) {
 
 void paged_forget(void) {
     paged_async_forget();
+    returns_forget();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
         pages_forget(device ? paged_engine(device) : NULL);

@@ -6,33 +6,34 @@
 #include "record/paged.h"
 #include "record/record.h"
 
-/* Shortest step of our thread, and how much further apart two steps lie when the program is to wake
- * it before the time. */
+/* Shortest step of our thread, and the pause while anything is captured. */
 #define STEP_NS ((MILLISECOND_NS / 5))
 #define NAP_NS  MILLISECOND_NS
 
-/* How late our thread must be for the program's own to do its work, and how much of it at once: on
- * a card some 0.2 ms. */
-#define LATE_NS    (MILLISECOND_NS / 2)
-#define HELP_BYTES (8 * HEAP_PAGE_BYTES)
+/* How late our thread must be for the program's own to do its work, how long that may take each
+ * time, and how soon after the GPU had not finished it is asked again. */
+#define LATE_NS ((MILLISECOND_NS / 5))
+#define HELP_NS ((MILLISECOND_NS / 5))
+#define ASK_NS  ((MILLISECOND_NS / 10))
 
 /* What goes back in one go is told as one action: until nothing has gone for so long, or it has
  * lasted for so long. */
 #define PAUSE_NS   SECOND_NS
 #define LONGEST_NS (60 * SECOND_NS)
 
-/* What our thread knows of one device. */
+/* What is known of one device. */
 struct returning {
-    bool waiting; /* for the pages that were idle at age_ns to stay idle long enough */
+    struct lock lock; /* what follows, up to latest_ns */
+    bool waiting;     /* for the pages that were idle at age_ns to stay idle long enough */
     struct pages_age age;
-    uint64_t age_ns;
+    _Atomic uint64_t age_ns;     /* written with the lock held; 0: not waiting */
     struct vramgc_action action; /* not told yet; kind 0: none */
     uint64_t begun_ns, latest_ns;
+    _Atomic uint64_t ask_ns; /* the program's threads do not ask the GPU before */
 };
 
 static struct {
-    atomic_bool asleep;
-    _Atomic uint64_t expected_ns; /* when our thread should be at work; 0: it is */
+    _Atomic uint64_t next_ns; /* when our thread will look; 0: it is at work */
     struct returning devices[VRAMGC_MAX_DEVICES];
 } self;
 
@@ -58,45 +59,7 @@ static struct due due_of(const struct device *device, struct pages *pages) {
     return (struct due){bytes, bytes ? policy_linger(&settings, idle, live) : 0};
 }
 
-/* Where there are too few processors for our thread, the program's own gives some pages back. */
-static void help(struct device *device, struct pages *pages, uint64_t bytes) {
-    struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t start = clock_ns();
-    uint64_t given =
-        pages_give_back_old(pages, min_u64(bytes, HELP_BYTES), pages_age(pages), false);
-    paged_account(device);
-    figure_add(&stats->reclaimed_bytes, given);
-    figure_add(&stats->reclaim_ns, clock_ns() - start);
-}
-
-static bool is_late(void) {
-    uint64_t expected_ns = atomic_load_explicit(&self.expected_ns, memory_order_relaxed);
-    return expected_ns && clock_ns() > expected_ns + LATE_NS;
-}
-
-static void wake(void) {
-    if (!atomic_exchange(&self.asleep, false))
-        return;
-    atomic_store(&self.expected_ns, clock_ns());
-    ticker_wake();
-}
-
-/* Below the threshold the first question is all there is to do; above it our thread is woken for no
- * less than what it would not find in time by itself. */
-void returns_note(struct device *device) {
-    struct pages *pages = paged_engine(device);
-    struct policy_settings settings = record_policy_settings();
-    if (!pages || !excess(device, &settings, UINT64_MAX))
-        return;
-    bool asleep = atomic_load_explicit(&self.asleep, memory_order_relaxed);
-    if (!asleep && !is_late())
-        return;
-    struct due due = due_of(device, pages);
-    if (due.bytes && asleep && due.linger_ns < settings.quiet_ns)
-        wake();
-    else if (due.bytes && !asleep && due.linger_ns <= settings.linger_ns)
-        help(device, pages, due.bytes);
-}
+/* --- what is told --- */
 
 static struct vramgc_action action_of(struct device *device) {
     return (struct vramgc_action){
@@ -110,67 +73,149 @@ static struct vramgc_action action_of(struct device *device) {
 }
 
 /* The figures are true at once; the action is written down when it is over. */
-static void count(struct device *device, struct returning *returning, uint64_t given,
-                  uint64_t now_ns) {
+static void count(struct device *device, const struct vramgc_action *action, uint64_t given,
+                  uint64_t start_ns) {
+    struct returning *returning = &self.devices[device_index(device)];
     struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t took_ns = clock_ns() - now_ns;
+    uint64_t took_ns = clock_ns() - start_ns;
     figure_add(&stats->reclaimed_bytes, given);
     figure_add(&stats->reclaim_ns, took_ns);
-    returning->latest_ns = now_ns;
+    lock_take(&returning->lock);
+    bool first = !returning->action.kind;
+    if (first) {
+        returning->action = *action;
+        returning->begun_ns = start_ns;
+    }
+    returning->latest_ns = start_ns;
     returning->action.took_ns += took_ns;
     returning->action.after_bytes = figure_get(&stats->page_bytes.current);
+    lock_give(&returning->lock);
+    figure_add(&stats->reclaims, first);
 }
 
-static void conclude(struct returning *returning) {
-    if (returning->action.kind)
-        store_action(&returning->action);
-    returning->action.kind = VRAMGC_ACTION_NONE;
+/* Tells of what nothing was added to since then, or that began that long ago. */
+static void conclude(struct returning *returning, uint64_t latest_ns, uint64_t begun_ns) {
+    lock_take(&returning->lock);
+    struct vramgc_action action = returning->action;
+    bool over =
+        action.kind && (returning->latest_ns <= latest_ns || returning->begun_ns <= begun_ns);
+    if (over)
+        returning->action.kind = VRAMGC_ACTION_NONE;
+    lock_give(&returning->lock);
+    if (over)
+        store_action(&action);
 }
 
-static void conclude_in_time(struct returning *returning, uint64_t now_ns) {
-    if (now_ns - returning->latest_ns >= PAUSE_NS || now_ns - returning->begun_ns >= LONGEST_NS)
-        conclude(returning);
+void returns_conclude(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        conclude(&self.devices[i], UINT64_MAX, UINT64_MAX);
 }
 
-static void give_back(struct device *device, struct pages *pages, struct returning *returning,
-                      uint64_t bytes, uint64_t now_ns) {
+/* --- what is done, by whomever --- */
+
+/* Returns the bytes. budget_ns: as in pages_give_back_old. */
+static uint64_t give_back(struct device *device, struct pages *pages, uint64_t bytes,
+                          struct pages_age age, uint64_t budget_ns) {
     struct vramgc_action action = action_of(device);
-    uint64_t given = pages_give_back_old(pages, bytes, returning->age, true);
+    uint64_t start_ns = clock_ns();
+    uint64_t given = pages_give_back_old(pages, bytes, age, budget_ns);
     paged_account(device);
-    if (!given)
-        return; /* the GPU has not finished */
-    if (!returning->action.kind) {
-        returning->action = action;
-        returning->begun_ns = now_ns;
-        figure_add(&device->out->stats.reclaims, 1);
-    }
-    count(device, returning, given, now_ns);
+    if (given) /* else the GPU has not finished */
+        count(device, &action, given, start_ns);
+    return given;
 }
 
-static void begin_waiting(struct pages *pages, struct returning *returning, uint64_t now_ns) {
-    returning->waiting = true;
-    returning->age = pages_age(pages);
-    returning->age_ns = now_ns;
+/* Waits from now on for what is idle now. */
+static void begin_waiting(struct returning *returning, struct pages *pages, uint64_t now_ns) {
+    struct pages_age age = pages_age(pages);
+    lock_take(&returning->lock);
+    returning->age = age;
+    atomic_store_explicit(&returning->age_ns, now_ns, memory_order_relaxed);
+    lock_give(&returning->lock);
 }
+
+static struct pages_age age_waited_for(struct returning *returning) {
+    lock_take(&returning->lock);
+    struct pages_age age = returning->age;
+    lock_give(&returning->lock);
+    return age;
+}
+
+static uint64_t waiting_since(const struct returning *returning) {
+    return atomic_load_explicit(&returning->age_ns, memory_order_relaxed);
+}
+
+/* --- the threads of the program --- */
+
+static void wake(uint64_t next_ns, uint64_t now_ns) {
+    if (atomic_compare_exchange_strong(&self.next_ns, &next_ns, now_ns))
+        ticker_wake();
+}
+
+/* Whether anything went. Where the GPU has not finished it is not asked at every block event. */
+static bool help(struct device *device, struct pages *pages, uint64_t bytes, struct pages_age age,
+                 uint64_t now_ns) {
+    struct returning *returning = &self.devices[device_index(device)];
+    if (now_ns < atomic_load_explicit(&returning->ask_ns, memory_order_relaxed))
+        return false;
+    bool helped = give_back(device, pages, bytes, age, HELP_NS) > 0;
+    if (!helped)
+        atomic_store_explicit(&returning->ask_ns, now_ns + ASK_NS, memory_order_relaxed);
+    return helped;
+}
+
+/* Where there are too few processors for our thread. What is left, the next block event does. */
+static void do_its_work(struct device *device, struct pages *pages, uint64_t bytes,
+                        uint64_t now_ns) {
+    struct returning *returning = &self.devices[device_index(device)];
+    if (!help(device, pages, bytes, age_waited_for(returning), now_ns))
+        begin_waiting(returning, pages, now_ns);
+}
+
+/* Below the threshold the first question is all there is to do. */
+void returns_note(struct device *device) {
+    struct pages *pages = paged_engine(device);
+    struct policy_settings settings = record_policy_settings();
+    if (!pages || !excess(device, &settings, UINT64_MAX))
+        return;
+    struct due due = due_of(device, pages);
+    uint64_t now_ns = due.bytes ? clock_ns() : 0;
+    if (due.bytes && !due.linger_ns && help(device, pages, due.bytes, pages_age(pages), now_ns))
+        due = due_of(device, pages);
+    if (!due.bytes)
+        return;
+    uint64_t next_ns = atomic_load_explicit(&self.next_ns, memory_order_relaxed);
+    struct returning *returning = &self.devices[device_index(device)];
+    uint64_t since_ns = waiting_since(returning);
+    if (!since_ns)
+        begin_waiting(returning, pages, now_ns);
+    if (due.linger_ns < settings.quiet_ns && now_ns + due.linger_ns + STEP_NS < next_ns)
+        wake(next_ns, now_ns);
+    else if (since_ns && now_ns > since_ns + due.linger_ns + LATE_NS)
+        do_its_work(device, pages, due.bytes, now_ns);
+}
+
+/* --- our own thread --- */
 
 /* What is idle now is looked at again when it has been idle long enough; the GPU is asked at both
- * times. 0: nothing to do. */
+ * times. Who takes up what has been waited for has the program's threads wait anew. 0: nothing to
+ * do. */
 static uint64_t step_one(struct device *device, struct pages *pages, uint64_t now_ns) {
     struct returning *returning = &self.devices[device_index(device)];
     struct due due = due_of(device, pages);
-    bool waited = returning->waiting;
-    returning->waiting = due.bytes > 0;
-    if (!due.bytes)
+    uint64_t since_ns = waiting_since(returning);
+    if (!due.bytes) {
+        atomic_store_explicit(&returning->age_ns, 0, memory_order_relaxed);
         return 0;
-    uint64_t age_ns = now_ns - returning->age_ns;
-    if (waited && age_ns < due.linger_ns)
-        return max_u64(due.linger_ns - age_ns, STEP_NS);
-    if (!due.linger_ns)
-        begin_waiting(pages, returning, now_ns);
-    if (waited || !due.linger_ns)
-        give_back(device, pages, returning, due.bytes, now_ns);
-    begin_waiting(pages, returning, now_ns);
-    pages_give_back_old(pages, 0, returning->age, true);
+    }
+    if (since_ns && now_ns < since_ns + due.linger_ns)
+        return max_u64(since_ns + due.linger_ns - now_ns, STEP_NS);
+    struct pages_age age = due.linger_ns ? age_waited_for(returning) : pages_age(pages);
+    begin_waiting(returning, pages, now_ns);
+    if (since_ns || !due.linger_ns)
+        give_back(device, pages, due.bytes, age, 0);
+    begin_waiting(returning, pages, clock_ns());
+    pages_give_back_old(pages, 0, age, 0);
     return max_u64(due.linger_ns, STEP_NS);
 }
 
@@ -182,19 +227,18 @@ uint64_t returns_step(uint64_t now_ns) {
         if (!pages)
             continue;
         uint64_t step_ns = record_capturing() ? NAP_NS : step_one(device, pages, now_ns);
-        conclude_in_time(&self.devices[i], now_ns);
+        conclude(&self.devices[i], minus_u64(now_ns, PAUSE_NS), minus_u64(now_ns, LONGEST_NS));
         if (step_ns)
             next_ns = next_ns ? min_u64(next_ns, step_ns) : step_ns;
     }
     return next_ns;
 }
 
-void returns_sleep(bool asleep, uint64_t until_ns) {
-    atomic_store(&self.expected_ns, asleep ? 0 : until_ns);
-    atomic_store(&self.asleep, asleep);
+void returns_sleep(uint64_t until_ns) {
+    atomic_store(&self.next_ns, until_ns);
 }
 
-void returns_conclude(void) {
+void returns_forget(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        conclude(&self.devices[i]);
+        lock_force_open(&self.devices[i].lock);
 }

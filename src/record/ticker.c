@@ -27,9 +27,6 @@ enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
 #define READ_MEMORY_NS  SECOND_NS
 #define COPY_OUT_NS     SECOND_NS
 
-/* Our thread sleeps shorter than this without being woken by pages that become idle. */
-#define SHORT_STEP_NS MILLISECOND_NS
-
 /* What the ticker remembers of each device between two looks. */
 struct look {
     uint64_t block_events;
@@ -307,14 +304,14 @@ static void wait_for(uint64_t ns, unsigned calls) {
     uint64_t now = clock_ns(), end = now + ns;
     for (; now < end && calls == atomic_load(&self.calls); now = clock_ns()) {
         unsigned kicks = atomic_load(&self.kicks);
-        returns_sleep(true, 0);
+        returns_sleep(UINT64_MAX);
         if (!may_work())
             return;
         uint64_t step = record_is_on() ? returns_step(now) : 0;
         atomic_store(&self.busy, false);
-        if (step && step <= SHORT_STEP_NS)
-            returns_sleep(false, now + step);
-        sleep_for(step ? min_u64(step, end - now) : end - now, kicks);
+        step = step ? min_u64(step, end - now) : end - now;
+        returns_sleep(clock_ns() + step);
+        sleep_for(step, kicks);
     }
 }
 

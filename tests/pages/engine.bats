@@ -139,6 +139,31 @@ small=(--mem 768MiB)
     [ "$(fact reclaims)" = 1 ]
 }
 
+# without_our_thread SCRIPT: it passes where vramgc could not start a thread, and says so.
+without_our_thread() {
+    local version
+    for version in $versions; do
+        BEHIND=$PWD/build/hook/libno_thread.so drive "$version" "$1" --mem 8GiB
+        [ "$status" = 0 ] || return 1
+        [[ $errors == *"no thread could be started"* && $(wc -l <<<"$errors") = 1 ]] || return 1
+    done
+}
+
+# Two pieces of 32 MiB at least, whatever they take.
+@test "lowvram: where nearly all is idle, the block event that made it so gives some of it back" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s without_our_thread 'alloc a 400MiB; fill a 1; alloc b 2MiB; synchronize; free a;
+        expect vramgc.held_bytes <= 338MiB; expect vramgc.reclaims == 1'
+}
+
+# The first block event after so long does, and those after it go on. What was used meanwhile is no longer idle.
+@test "lowvram: where our thread does not run, block events do its work" {
+    local script='alloc a 400MiB; fill a 1; alloc b 300MiB; fill b 2; synchronize; free a; expect vramgc.held_bytes == 700MiB; sleep 20; alloc c 2MiB; free c;
+        expect vramgc.held_bytes <= 638MiB;' i
+    for ((i = 0; i < 20; i++)); do script+=" alloc c$i 2MiB; free c$i;"; done
+    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=5ms VRAMGC_REST=10s without_our_thread "$script expect vramgc.held_bytes <= 304MiB; verify b 2"
+    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=10s VRAMGC_REST=10s without_our_thread "${script/<= 638MiB/>= 700MiB} expect vramgc.held_bytes >= 700MiB; verify b 2"
+}
+
 # The context takes 256 of 1024 MiB: 75 % are reached with 512 MiB of segments. What is free is learnt by the first look.
 @test "threshold: idle pages go back down to it while the program works; below it, or before the cool-down, nothing does" {
     local script='alloc a 600MiB; fill a 1; sleep 200; free a; synchronize;' i

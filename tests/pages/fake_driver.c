@@ -47,6 +47,7 @@ static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
 
 static CUresult fake_release(CUmemGenericAllocationHandle handle) {
     atomic_fetch_add(&fake.calls, 1);
+    usleep(fake.slow_us);
     dawdle();
     pthread_mutex_lock(&fake.lock);
     MUST(handle && handle < fake.next_handle && !fake.mapped_at[handle]);

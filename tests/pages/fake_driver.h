@@ -23,6 +23,7 @@ struct fake {
     uint64_t place[PLACES]; /* handle mapped there */
     size_t open_to[PLACES]; /* so many devices */
     uint64_t next_handle;
+    unsigned slow_us;   /* so long each release takes */
     atomic_uint calls;  /* that move memory or addresses, or ask how much there is */
     unsigned capacity;  /* pages of the device */
     unsigned large;     /* handles of more than one page so far */

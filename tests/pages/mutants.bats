@@ -61,7 +61,19 @@ caught() {
 
 @test "each batch of idle pages is an action of its own" {
     caught engine 'a burst is one action' flood record/returns.c \
-        'now_ns - returning->latest_ns >= PAUSE_NS ||' 'true ||'
+        'returning->latest_ns <= latest_ns ||' 'true ||'
+}
+
+@test "only our own thread gives pages back" {
+    caught engine 'nearly all is idle' own-thread record/returns.c 'due.bytes && !due.linger_ns && help(' 'false && help('
+}
+
+@test "where our thread does not run nobody does its work" {
+    caught engine 'our thread does not run' no-help record/returns.c '    else if (since_ns && now_ns >' '    else if (false && now_ns >'
+}
+
+@test "what has just become idle goes at once" {
+    caught engine 'our thread does not run' no-linger record/returns.c 'now_ns > since_ns + due.linger_ns + LATE_NS' 'true'
 }
 
 @test "pages go back below the threshold too" {

@@ -1,7 +1,7 @@
 /* threads.c: the page engine under many threads, on the small driver of fake_driver.c. The device
  * has the pages that the threads need at most and two more: a block that is refused is an error.
  * usage: threads SECONDS [blocks | frugal | captures | large | grants |
- * streams | storm | pieces] */
+ * streams | storm | pieces | budget] */
 #include "fake_driver.h"
 
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static void *giver(void *argument) {
     while (!atomic_load(&self.stop)) {
         unsigned how = below(4);
         if (how == 0) {
-            pages_give_back_old(self.pages, UINT64_MAX, age, below(2));
+            pages_give_back_old(self.pages, UINT64_MAX, age, below(2) ? 200000 : 0);
             age = pages_age(self.pages);
         } else if (how < 3)
             pages_give_back(self.pages, UINT64_MAX);
@@ -281,6 +281,27 @@ static void pieces(void) {
     MUST(atomic_load(&fake.calls) == calls + 3 * UNMAP); /* there is a hole on each side */
 }
 
+/* Whoever may spend only so much time stops after the first two pages where the driver is slow, and
+ * goes on where it is not. */
+static void budget(void) {
+    enum { PAGES = 160, FIRST = 2 };
+    const uint64_t short_ns = 200000, bytes = PAGES * PAGE_BYTES;
+    self.pages->scarce = true; /* no large pieces */
+    uint64_t segment = pages_segment(self.pages, bytes, 5);
+    MUST(segment && pages_use(self.pages, segment, bytes, false));
+    pages_leave(self.pages, segment, bytes, true);
+    struct pages_age age = pages_age(self.pages);
+    pages_settle_later(self.pages, false);
+    MUST(pages_settle_now(self.pages));
+    fake.slow_us = 1000;
+    for (unsigned i = 0; i < 3; i++)
+        MUST(pages_give_back_old(self.pages, UINT64_MAX, age, short_ns) == FIRST * PAGE_BYTES);
+    fake.slow_us = 0;
+    MUST(pages_give_back_old(self.pages, UINT64_MAX, age, 60 * SECOND_NS) ==
+         (PAGES - 3 * FIRST) * PAGE_BYTES);
+    MUST(pages_end(self.pages, segment));
+}
+
 /* At the end the driver has everything back. */
 static void check_end(void) {
     pages_give_back_now(self.pages, UINT64_MAX);
@@ -290,7 +311,7 @@ static void check_end(void) {
     MUST(figures.refused_bytes == 0 && figures.creates == figures.releases);
     for (size_t i = 0; i < PLACES; i++)
         MUST(fake.place[i] == 0);
-    if (self.segment_pages == LARGE_SEGMENT_PAGES)
+    if (self.segment_pages == LARGE_SEGMENT_PAGES && !self.pages->scarce)
         MUST(fake.large > 0);
     printf("threads: %llu mapped, %llu unmapped, %llu waits\n", (unsigned long long)figures.maps,
            (unsigned long long)figures.unmaps, (unsigned long long)figures.waits);
@@ -302,7 +323,8 @@ int main(int count, char **arguments) {
     bool captures = !strcmp(name, "captures"), grants = !strcmp(name, "grants");
     atomic_store(&self.devices, 1);
     seed = 1;
-    bool large = count > 2 && (!strcmp(arguments[2], "large") || !strcmp(arguments[2], "pieces"));
+    bool large = count > 2 && (!strcmp(arguments[2], "large") || !strcmp(arguments[2], "pieces") ||
+                               !strcmp(arguments[2], "budget"));
     fake_install(large ? LARGE_CAPACITY : CAPACITY);
     self.segment_pages = large ? LARGE_SEGMENT_PAGES : SEGMENT_PAGES;
     self.pages = pages_open(0, is_capturing, !strcmp(name, "frugal"));
@@ -312,6 +334,8 @@ int main(int count, char **arguments) {
         storm();
     else if (!strcmp(name, "pieces"))
         pieces();
+    else if (!strcmp(name, "budget"))
+        budget();
     else
         run(seconds,
             captures ? small_worker
