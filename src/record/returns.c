@@ -3,6 +3,7 @@
  * threads of the program must never wait here. */
 #include "record/returns.h"
 
+#include "record/actions.h"
 #include "record/paged.h"
 #include "record/record.h"
 
@@ -27,7 +28,7 @@ struct returning {
     bool waiting;     /* for the pages that were idle at age_ns to stay idle long enough */
     struct pages_age age;
     _Atomic uint64_t age_ns;     /* written with the lock held; 0: not waiting */
-    struct vramgc_action action; /* not told yet; kind 0: none */
+    struct vramgc_action action; /* not over yet; kind 0: none */
     uint64_t begun_ns, latest_ns;
     _Atomic uint64_t ask_ns; /* the program's threads do not ask the GPU before */
 };
@@ -72,7 +73,7 @@ static struct vramgc_action action_of(struct device *device) {
     };
 }
 
-/* The figures are true at once; the action is written down when it is over. */
+/* The figures and what is written down are true at once. */
 static void count(struct device *device, const struct vramgc_action *action, uint64_t given,
                   uint64_t start_ns) {
     struct returning *returning = &self.devices[device_index(device)];
@@ -89,6 +90,7 @@ static void count(struct device *device, const struct vramgc_action *action, uin
     returning->latest_ns = start_ns;
     returning->action.took_ns += took_ns;
     returning->action.after_bytes = figure_get(&stats->page_bytes.current);
+    action_goes_on(&returning->action);
     lock_give(&returning->lock);
     figure_add(&stats->reclaims, first);
 }
@@ -103,7 +105,7 @@ static void conclude(struct returning *returning, uint64_t latest_ns, uint64_t b
         returning->action.kind = VRAMGC_ACTION_NONE;
     lock_give(&returning->lock);
     if (over)
-        store_action(&action);
+        action_is_over(&action);
 }
 
 void returns_conclude(void) {

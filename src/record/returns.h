@@ -19,7 +19,7 @@ uint64_t returns_step(uint64_t now_ns);
 /* When our thread will look by itself; UINT64_MAX: it has not decided yet. */
 void returns_sleep(uint64_t until_ns);
 
-/* Writes down what was given back and has not been told yet. */
+/* Nothing more will be given back: it may be logged. */
 void returns_conclude(void);
 
 /* For a forked child. */

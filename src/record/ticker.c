@@ -2,10 +2,10 @@
  * few times a second (less often the longer nothing happens), keeps the timeline, and carries out
  * the reclaims that a hook cannot: emptying PyTorch's cache through Python, and trimming pools. */
 #include "base/log.h"
-#include "base/text.h"
 #include "frag/frag.h"
 #include "reclaim/python.h"
 #include "reclaim/soft_oom.h"
+#include "record/actions.h"
 #include "record/device.h"
 #include "record/paged.h"
 #include "record/pools.h"
@@ -41,7 +41,6 @@ static struct {
     atomic_bool stopping, busy;
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns;
-    uint64_t actions_logged;
 } self;
 
 static void read_memory(struct device *device) {
@@ -75,62 +74,6 @@ static void measure_holes(struct device *device, struct look *look, uint64_t now
     gauge_set(&device->out->stats.largest_hole_bytes, figures.largest_hole_bytes);
     lock_give(&device->lock);
     look->measure_ns = now + max_u64(SECOND_NS, 1000 * (clock_ns() - now));
-}
-
-/* One line in the form SD.Next writes for its own collections. */
-static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_bytes) {
-    char line[400];
-    struct text text = TEXT_IN(line);
-    double used = total_bytes ? 100.0 * (double)action->used_bytes / (double)total_bytes : 0;
-    text_add(&text, "GC: utilization={'gpu': ");
-    text_add_decimal(&text, used, 1);
-    text_add(&text, "} gc={'gpu': ");
-    text_add_decimal(&text, (double)minus_u64(action->before_bytes, action->after_bytes) / 0x1p30,
-                     2);
-    text_add(&text, "} before={'gpu': ");
-    text_add_decimal(&text, (double)action->before_bytes / 0x1p30, 2);
-    text_add(&text, "} after={'gpu': ");
-    text_add_decimal(&text, (double)action->after_bytes / 0x1p30, 2);
-    text_add(&text, "} device=cuda");
-    if (action->device > 0)
-        text_format(&text, ":%u", action->device);
-    text_format(&text, " fn=%s time=", *action->function ? action->function : "?");
-    text_add_decimal(&text, (double)action->took_ns / 1e9, 3);
-    LOG(LOG_DEBUG, "%s", line);
-}
-
-static void log_action(const struct vramgc_action *action, uint64_t total_bytes) {
-    static const char *const kinds[VRAMGC_ACTION_KINDS] = {
-        "?", "refused one request", "emptied PyTorch's cache", "trimmed the pool",
-        "gave idle pages back"};
-    static const char *const reasons[VRAMGC_REASONS] = {"?", "utilisation above the threshold",
-                                                        "lowvram, at rest", "asked for",
-                                                        "a request was refused"};
-    char before[32], after[32], took[32];
-    struct text text = TEXT_IN(before);
-    text_add_bytes(&text, action->before_bytes);
-    text = TEXT_IN(after);
-    text_add_bytes(&text, action->after_bytes);
-    text = TEXT_IN(took);
-    text_add_duration(&text, action->took_ns);
-    LOG(LOG_INFO, "gpu%u %s%s: %s -> %s in %s (%s)", action->device,
-        action->observed ? "would have " : "", kinds[action->kind], before, after, took,
-        reasons[action->reason]);
-    log_as_sdnext(action, total_bytes);
-}
-
-/* All that is new: refusals are made under the allocator's lock, where nothing may be logged. */
-static void log_actions(void) {
-    const struct vramgc_file *file = store_file();
-    uint64_t written = figure_get(&file->actions_written);
-    if (written - self.actions_logged > VRAMGC_MAX_ACTIONS)
-        self.actions_logged = written - VRAMGC_MAX_ACTIONS;
-    for (; self.actions_logged < written; self.actions_logged++) {
-        struct vramgc_action action;
-        if (!store_action_at(self.actions_logged, &action))
-            return; /* being written */
-        log_action(&action, figure_get(&file->devices[action.device].total_bytes));
-    }
 }
 
 /* Mode compact: needs neither PyTorch nor Python. The GPU may not have finished with all pages: it
@@ -345,7 +288,7 @@ static void *ticker(void *unused) {
             look_at(i, now);
         stacks_name();
         mode_say(false);
-        log_actions();
+        actions_log();
         figure_set(&store_file()->latest_ns, now);
         if (now - self.copied_ns >= COPY_OUT_NS) {
             self.copied_ns = now;
@@ -397,6 +340,6 @@ void ticker_stop(void) {
     if (!atomic_load(&self.busy)) {
         mode_say(true);
         returns_conclude();
-        log_actions();
+        actions_log();
     }
 }

@@ -64,9 +64,22 @@ static uint64_t put(uint64_t *written, void *ring, uint64_t capacity, const void
     return index;
 }
 
-void store_action(const struct vramgc_action *action) {
+uint64_t store_action(const struct vramgc_action *action) {
     struct vramgc_file *file = store_file();
-    put(&file->actions_written, file->actions, VRAMGC_MAX_ACTIONS, action, sizeof *action);
+    return put(&file->actions_written, file->actions, VRAMGC_MAX_ACTIONS, action, sizeof *action) +
+           1;
+}
+
+void store_action_again(const struct vramgc_action *action) {
+    struct vramgc_file *file = store_file();
+    struct vramgc_action *slot = &file->actions[(action->sequence - 1) % VRAMGC_MAX_ACTIONS];
+    uint64_t expected = action->sequence;
+    if (!__atomic_compare_exchange_n(&slot->sequence, &expected, VRAMGC_BEING_WRITTEN, false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    copy_words((word *)slot + TIME_NS, (const word *)action + TIME_NS,
+               sizeof *slot / sizeof(word) - TIME_NS);
+    __atomic_store_n(&slot->sequence, action->sequence, __ATOMIC_RELEASE);
 }
 
 bool store_action_at(uint64_t index, struct vramgc_action *out) {

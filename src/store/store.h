@@ -36,11 +36,15 @@ struct vramgc_device *store_device(unsigned index);
 
 void store_settings(const struct options *options, const enum option_origin *origins);
 
-/* These copy the entry, giving it its sequence and, where it is zero, its time_ns. The refusal's
- * sequence is returned so that its outcome can be added later. */
-void store_action(const struct vramgc_action *action);
+/* These copy the entry, giving it its sequence and, where it is zero, its time_ns. The sequence is
+ * returned so that the outcome can be added later. */
+uint64_t store_action(const struct vramgc_action *action);
 uint64_t store_refusal(const struct vramgc_refusal *refusal);
 void store_mark(const char *label);
+
+/* Puts the entry, which needs its sequence and time_ns, in the place of the one with that sequence;
+ * does nothing when a later one has taken that. */
+void store_action_again(const struct vramgc_action *action);
 
 /* Copies entry number index, counted from 0. False: it is not complete, or a later one has taken
  * its place. */

@@ -164,6 +164,14 @@ without_our_thread() {
     VRAMGC_LOWVRAM=1 VRAMGC_LINGER=10s VRAMGC_REST=10s without_our_thread "${script/<= 638MiB/>= 700MiB} expect vramgc.held_bytes >= 700MiB; verify b 2"
 }
 
+# The action would go on for another second without anything given back.
+@test "lowvram: what has gone back is told though the process ends at once and without a word" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes 'alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;
+        await 2000 vramgc.held_bytes == 0; _exit 0'
+    [ "$(actions 'pages lowvram')" = 1 ]
+    [ "$(fact reclaims)" = 1 ]
+}
+
 # The context takes 256 of 1024 MiB: 75 % are reached with 512 MiB of segments. What is free is learnt by the first look.
 @test "threshold: idle pages go back down to it while the program works; below it, or before the cool-down, nothing does" {
     local script='alloc a 600MiB; fill a 1; sleep 200; free a; synchronize;' i

@@ -137,6 +137,27 @@ static void actions(void **state) {
     }
 }
 
+/* What goes on keeps its place while it is written again, and never takes another's. */
+static void an_action_that_goes_on(void **state) {
+    struct vramgc_action action = {.took_ns = 1, .time_ns = 5}, found, other = {.took_ns = 9};
+    (void)state;
+    uint64_t index = store_file()->actions_written;
+    action.sequence = store_action(&action);
+    assert_int_equal(action.sequence, index + 1);
+    action.took_ns = 2;
+    store_action_again(&action);
+    assert_int_equal(store_file()->actions_written, index + 1);
+    assert_true(store_action_at(index, &found));
+    assert_int_equal(found.took_ns, 2);
+    assert_int_equal(found.time_ns, 5);
+    for (int i = 0; i < VRAMGC_MAX_ACTIONS; i++)
+        store_action(&other);
+    store_action_again(&action);
+    assert_false(store_action_at(index, &found));
+    assert_true(store_action_at(index + VRAMGC_MAX_ACTIONS, &found));
+    assert_int_equal(found.took_ns, 9);
+}
+
 static void refusals(void **state) {
     struct vramgc_refusal refusal = {.request_bytes = 99};
     uint64_t before = store_file()->refusals_written;
@@ -364,6 +385,7 @@ int main(void) {
         cmocka_unit_test(nobody_sees_half_an_entry),
         cmocka_unit_test(writers_never_share_an_entry),
         cmocka_unit_test(a_late_entry_is_lost),
+        cmocka_unit_test(an_action_that_goes_on),
         cmocka_unit_test(marks),
         cmocka_unit_test(settings),
         cmocka_unit_test(samples_keep_the_highest),
