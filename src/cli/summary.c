@@ -81,10 +81,20 @@ static struct figure show_command_end(const struct launch_facts *launch) {
     return figure;
 }
 
-/* left, cut where it must be, then right at the right edge. */
+/* What a command is known by comes after the folder of its program. */
+static const char *without_folder(const char *command) {
+    const char *slash = memrchr(command, '/', strcspn(command, " "));
+    return slash ? slash + 1 : command;
+}
+
+/* The command, shortened where it must be, then right at the right edge. */
 static void write_edges(FILE *out, const char *left, const char *right) {
     size_t room = SUMMARY_WIDTH - strlen(right) - 2;
     size_t length = bytes_of_columns(left, room);
+    if (left[length]) {
+        left = without_folder(left);
+        length = bytes_of_columns(left, room);
+    }
     size_t columns = 0;
     for (size_t i = 0; i < length; i++)
         columns += ((unsigned char)left[i] & 0xc0) != 0x80;

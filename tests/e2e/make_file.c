@@ -222,6 +222,8 @@ static void compact(struct vramgc_file *file) {
     set_head(file);
     set_device(file, 0, "NVIDIA GeForce RTX 3070");
     struct vramgc_device_stats *s = &file->devices[0].stats;
+    strcpy(file->command_line, "/home/someone/stable-diffusion-webui/venv/bin/python -u launch.py "
+                               "--xformers --api --listen --medvram");
     strcpy(file->mode, "compact");
     strcpy(file->mode_why, "PyTorch 2.99.0+cu132, newer than 2.15, tells of its blocks as before; "
                            "driver 13.0, self-test passed on gpu0");
