@@ -152,6 +152,8 @@ bool record_block(unsigned index, uint64_t address, int64_t bytes) {
     device_publish_blocks(device);
     device_add_to_mean(device);
     lock_give(&device->lock);
+    if (UNLIKELY(thread->arriving_bytes > 0) && bytes > 0)
+        segment_block_came(device);
     if (UNLIKELY(!fits))
         unmatched();
     return possible;

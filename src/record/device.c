@@ -182,6 +182,11 @@ uint64_t device_free_bytes(const struct device *device) {
     return minus_u64(atomic_load(&device->free_bytes) + then, now);
 }
 
+uint64_t device_releasable_bytes(const struct device *device) {
+    return minus_u64(figure_get(&device->out->stats.releasable_bytes.current),
+                     atomic_load_explicit(&device->arriving_bytes, memory_order_relaxed));
+}
+
 uint64_t device_used_bytes(const struct device *device) {
     return minus_u64(atomic_load(&device->total_bytes), device_free_bytes(device));
 }

@@ -28,6 +28,7 @@ struct device {
     _Atomic uint64_t free_bytes;      /* at the latest reading */
     _Atomic uint64_t free_read_ns;    /* when that was */
     _Atomic uint64_t held_then_bytes; /* held outside pools at that moment */
+    _Atomic uint64_t arriving_bytes;  /* see device_releasable_bytes */
     _Atomic bool expandable;          /* PyTorch has mapped memory itself */
     _Atomic bool asked;               /* vramgc_reclaim was called */
     _Atomic bool unfinished;          /* a refusal gave back only a part of what is releasable */
@@ -73,6 +74,10 @@ void device_conclude(struct device *device, const struct vramgc_action *action);
 uint64_t device_free_bytes(const struct device *device);
 uint64_t device_used_bytes(const struct device *device);
 
+/* What emptying PyTorch's cache would give back. What a thread has just taken for a block that has
+ * not come yet looks as if it were free, and is none of it. */
+uint64_t device_releasable_bytes(const struct device *device);
+
 const struct options *record_options(void);
 struct policy_settings record_policy_settings(void);
 
@@ -100,6 +105,12 @@ static inline uint32_t action_reason(enum policy_reason reason) {
 bool segment_may_refuse(struct device *device);
 void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason);
 bool segment_refusal_ended(struct device *device, uint64_t bytes);
+
+/* PyTorch's allocator has taken memory for a block, or mapped it; has given up some of that; and
+ * the block has come, in the same thread. */
+void segment_taken(struct device *device, uint64_t bytes);
+void segment_given_up(uint64_t bytes);
+void segment_block_came(struct device *device);
 
 /* refusal.c, on the thread that was refused pages of an expandable segment: another page was asked
  * for; and the block they were for has come or has not. */

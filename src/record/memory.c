@@ -88,6 +88,7 @@ static void pool_block(struct device *device, uint64_t bytes, bool more) {
 
 static void add_segment(struct device *device, uint64_t address, uint64_t bytes) {
     record_thread.segments_since_block++;
+    segment_taken(device, bytes);
     lock_take(&device->lock);
     bool added = heap_segment_add(device->heap, address, bytes, record_thread.stream);
     figure_bump(&device->out->stats.segment_allocs, 1);

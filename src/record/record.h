@@ -50,6 +50,9 @@ struct record_thread {
     bool refused_page;          /* those were for pages of one block of an expandable segment */
     bool asked_again;           /* and after the latest of them another page was asked for */
     uint64_t pages_ahead_bytes; /* made for an expandable segment and not mapped yet */
+    uint64_t arriving_bytes;    /* taken for a block that the allocator has not handed out yet */
+    unsigned arriving_device;   /* and where */
+    bool rest_is_left;          /* when it has, our own thread is to go on with a reclaim */
 };
 
 extern THREAD_LOCAL struct record_thread record_thread;

@@ -19,7 +19,7 @@ static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
         .refused_bytes = thread->refused_bytes,
         .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
         .broken = atomic_load_explicit(&broken, memory_order_relaxed),
-        .releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current),
+        .releasable_bytes = device_releasable_bytes(device),
         .min_gain_bytes = record_options()->min_gain,
     };
 }
@@ -30,7 +30,7 @@ static struct policy_decision decide(struct device *device, uint64_t bytes) {
         .now_ns = clock_ns(),
         .total_bytes = atomic_load(&device->total_bytes),
         .free_bytes = device_free_bytes(device),
-        .releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current),
+        .releasable_bytes = device_releasable_bytes(device),
         .request_bytes = bytes,
     };
     reading.latest_event_ns = reading.now_ns;
@@ -58,7 +58,7 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
         .request_bytes = bytes,
         .used_bytes = device_used_bytes(device),
         .before_bytes = reserved,
-        .after_bytes = minus_u64(reserved, figure_get(&stats->releasable_bytes.current)),
+        .after_bytes = minus_u64(reserved, device_releasable_bytes(device)),
     };
     store_action(&action);
     figure_add(&stats->would_reclaims, 1);
@@ -77,11 +77,39 @@ void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reaso
 /* With max_split_size_mb PyTorch answers with one large block only. A second refusal would get the
  * rest, or an error: our own thread does it, if it is still due. */
 static void leave_the_rest(struct device *device) {
-    uint64_t rest = figure_get(&device->out->stats.releasable_bytes.current);
+    uint64_t rest = device_releasable_bytes(device);
     if (rest == 0 || rest < record_options()->min_gain)
         return;
     atomic_store(&device->unfinished, true);
     ticker_kick();
+}
+
+void segment_given_up(uint64_t bytes) {
+    struct record_thread *thread = &record_thread;
+    struct device *device = device_if_ready(thread->arriving_device);
+    uint64_t part = min_u64(bytes, thread->arriving_bytes);
+    if (!part || !device)
+        return;
+    thread->arriving_bytes -= part;
+    atomic_fetch_sub(&device->arriving_bytes, part);
+}
+
+void segment_taken(struct device *device, uint64_t bytes) {
+    struct record_thread *thread = &record_thread;
+    if (thread->arriving_device != device_index(device))
+        segment_given_up(UINT64_MAX);
+    thread->arriving_device = device_index(device);
+    thread->arriving_bytes += bytes;
+    atomic_fetch_add(&device->arriving_bytes, bytes);
+}
+
+/* Not before: our thread might look while what the allocator has freed is still missing, and find
+ * nothing to do. */
+void segment_block_came(struct device *device) {
+    segment_given_up(UINT64_MAX);
+    if (record_thread.rest_is_left)
+        leave_the_rest(device);
+    record_thread.rest_is_left = false;
 }
 
 /* The allocator asks again: what it freed in between is what the refusal gained. */
@@ -107,8 +135,8 @@ static void end_refusal(struct device *device) {
     figure_add(&stats->alloc_retries, 1);
     figure_add(&stats->reclaimed_bytes, gained);
     figure_add(&stats->reclaim_ns, action.took_ns);
+    thread->rest_is_left = true;
     acted(device);
-    leave_the_rest(device);
 }
 
 /* The refusal was the error, or nobody knows what became of it. Whatever the reason, no more. */

@@ -173,7 +173,7 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         .asked = atomic_exchange(&device->asked, false),
     };
     if (!paged_engine(device))
-        reading.releasable_bytes = figure_get(&device->out->stats.releasable_bytes.current);
+        reading.releasable_bytes = device_releasable_bytes(device);
     else if (reading.asked) /* else pages go back step by step */
         reading.releasable_bytes = paged_idle_bytes(device);
     lock_take(&device->policy_lock);

@@ -136,8 +136,8 @@ static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_
 static void kick_if_over_threshold(struct device *device) {
     uint64_t total = atomic_load_explicit(&device->total_bytes, memory_order_relaxed);
     uint64_t used = minus_u64(total, device_free_bytes(device));
-    uint64_t gain = paged_engine(device) ? paged_idle_bytes(device)
-                                         : figure_get(&device->out->stats.releasable_bytes.current);
+    uint64_t gain =
+        paged_engine(device) ? paged_idle_bytes(device) : device_releasable_bytes(device);
     bool over = (double)used * 100 > record_options()->threshold * (double)total;
     if (over && gain > 0 && gain >= record_options()->min_gain)
         ticker_kick();
@@ -321,6 +321,10 @@ static void change_pages(uint64_t address, uint64_t bytes, bool map) {
     figure_bump(map ? &stats->segment_allocs : &stats->segment_frees, 1);
     device_publish(device);
     lock_give(&device->lock);
+    if (map)
+        segment_taken(device, bytes);
+    else
+        segment_given_up(bytes);
     atomic_store_explicit(&device->expandable, true, memory_order_relaxed);
     if (!fits)
         figure_add(&store_file()->process.unmatched_blocks, 1);

@@ -7,7 +7,7 @@ build/reclaim/show: tests/reclaim/show.c include/vramgc_format.h src/stats.def
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 -g -Wall -Wextra -Wconversion -Werror -Iinclude -Isrc $< -o $@
 
-build/reclaim/libmute.so: tests/reclaim/mute.c
+build/reclaim/lib%.so: tests/reclaim/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -shared $< -o $@ -ldl
 
@@ -21,7 +21,7 @@ build/reclaim/mutant: tests/reclaim/mutant.sh $(BUILD)/libvramgc.so tests/reclai
 	@chmod +x $@
 
 .PHONY: reclaim-tools reclaim-c10 reclaim-python reclaim-check
-reclaim-tools: build/reclaim/show build/reclaim/libmute.so build/reclaim/mutant build/libvramgc.so sim c10drive
+reclaim-tools: build/reclaim/show build/reclaim/libmute.so build/reclaim/libslow.so build/reclaim/mutant build/libvramgc.so sim c10drive
 
 reclaim-c10: reclaim-tools
 	bats tests/reclaim

@@ -149,3 +149,14 @@ again='free c; alloc e 6GiB stream=2'
         [ "$(fact ooms)" = 1 ]
     done
 }
+
+@test "no gain: memory that was just taken for a block is not idle" {
+    local conf
+    for version in $versions; do
+        for conf in '' expandable_segments:True; do
+            VRAMGC_MODE=observe PYTORCH_CUDA_ALLOC_CONF=$conf FRONT=$PWD/build/reclaim/libslow.so drive "$version" 'alloc a 22GiB; sleep 300'
+            [ "$status" = 0 ]
+            [ "$(actions '')" = 0 ]
+        done
+    done
+}

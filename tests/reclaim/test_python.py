@@ -129,6 +129,7 @@ class WholePyTorch(unittest.TestCase):
     def test_asked_and_the_rest_of_a_refusal(self):
         run = Run(
             "asked.py",
+            sim=("--latency", "card"),  # a cudaMalloc takes as long as our thread to wake
             PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:512",
             VRAMGC_SAMPLE="10s",
             VRAMGC_THRESHOLD="50",
