@@ -94,7 +94,9 @@ enum vramgc_reason {
     VRAMGC_REASONS
 };
 
-/* One reclaim, done or (observe) only recorded. Bytes are the device's used bytes around it. */
+/* One reclaim, done or (observe) only recorded. While idle pages go back others may be taken: then
+ * after_bytes is what lies behind PyTorch's segments at its end, and before_bytes is that and all
+ * that went back. */
 struct vramgc_action {
     uint64_t sequence;
     uint64_t time_ns; /* since the start of the record */

@@ -237,14 +237,14 @@ static void write_actions(FILE *out, const struct record *record,
     if (record->action_count == 0)
         return;
     summary_line(out, "\nRECLAIMS %-11s %-4s %-9s %-9s %9s %9s %9s", "at", "gpu", "by", "why",
-                 "before", "after", "took");
+                 "gave back", "left", "took");
     write_omitted(out, first);
     for (size_t i = first; i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
         const char *kind = record_action_name(a->kind), *reason = record_reason_name(a->reason);
         summary_line(out, "         %-11s %-4lu %-9s %-9s %9s %9s %9s", show_clock(a->time_ns).text,
                      (unsigned long)a->device, kind ? kind : "?", reason ? reason : "?",
-                     show_bytes(a->before_bytes).text,
+                     show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
                      a->observed ? "observed" : show_bytes(a->after_bytes).text,
                      a->observed ? "-" : show_time(a->took_ns).text);
     }

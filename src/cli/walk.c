@@ -127,8 +127,14 @@ static void walk_actions(struct emit *emit, const struct record *record) {
                   record_reason_name(a->reason));
         emit_bool(emit, "observed", "true: mode observe, nothing was done", a->observed == 1);
         emit_number(emit, "took_ns", UNIT_NS, "from decision until done", a->took_ns);
-        emit_number(emit, "before_bytes", UNIT_BYTES, "reserved before", a->before_bytes);
-        emit_number(emit, "after_bytes", UNIT_BYTES, "reserved after", a->after_bytes);
+        emit_number(emit, "before_bytes", UNIT_BYTES,
+                    "reserved before; pages that went back while others were taken: after_bytes "
+                    "and all that went "
+                    "back",
+                    a->before_bytes);
+        emit_number(emit, "after_bytes", UNIT_BYTES,
+                    "reserved after; pages: physical memory behind PyTorch's segments",
+                    a->after_bytes);
         emit_number(emit, "used_bytes", UNIT_BYTES, "of the device when decided", a->used_bytes);
         emit_number(emit, "request_bytes", UNIT_BYTES, "request that led to it, 0: none",
                     a->request_bytes);

@@ -29,6 +29,7 @@ struct returning {
     struct pages_age age;
     _Atomic uint64_t age_ns;     /* written with the lock held; 0: not waiting */
     struct vramgc_action action; /* not over yet; kind 0: none */
+    uint64_t given_bytes; /* by the action */
     uint64_t begun_ns, latest_ns;
     _Atomic uint64_t ask_ns; /* the program's threads do not ask the GPU before */
 };
@@ -69,7 +70,6 @@ static struct vramgc_action action_of(struct device *device) {
         .device = device_index(device),
         .time_ns = store_age_ns(),
         .used_bytes = device_used_bytes(device),
-        .before_bytes = figure_get(&device->out->stats.page_bytes.current),
     };
 }
 
@@ -89,7 +89,9 @@ static void count(struct device *device, const struct vramgc_action *action, uin
     }
     returning->latest_ns = start_ns;
     returning->action.took_ns += took_ns;
+    returning->given_bytes = (first ? 0 : returning->given_bytes) + given;
     returning->action.after_bytes = figure_get(&stats->page_bytes.current);
+    returning->action.before_bytes = returning->action.after_bytes + returning->given_bytes;
     action_goes_on(&returning->action);
     lock_give(&returning->lock);
     figure_add(&stats->reclaims, first);

@@ -172,6 +172,14 @@ without_our_thread() {
     [ "$(fact reclaims)" = 1 ]
 }
 
+# One action, or two where the machine takes a second over it.
+@test "lowvram: an action tells all that went back, though memory was taken meanwhile" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes 'alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;
+        await 2000 vramgc.held_bytes == 0; alloc b 300MiB; fill b 2; free b; synchronize; await 2000 vramgc.held_bytes == 0; _exit 0'
+    [ "$(fact reclaimed_bytes)" -gt $((400 << 20)) ]
+    [ "$(sed -n 's/^action pages .* before=\([0-9]*\) after=\([0-9]*\) .*/\1 \2/p' <<<"$facts" | awk '{ sum += $1 - $2 } END { print sum }')" = "$(fact reclaimed_bytes)" ]
+}
+
 # The context takes 256 of 1024 MiB: 75 % are reached with 512 MiB of segments. What is free is learnt by the first look.
 @test "threshold: idle pages go back down to it while the program works; below it, or before the cool-down, nothing does" {
     local script='alloc a 600MiB; fill a 1; sleep 200; free a; synchronize;' i
