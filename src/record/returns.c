@@ -29,7 +29,7 @@ struct returning {
     struct pages_age age;
     _Atomic uint64_t age_ns;     /* written with the lock held; 0: not waiting */
     struct vramgc_action action; /* not over yet; kind 0: none */
-    uint64_t given_bytes; /* by the action */
+    uint64_t given_bytes;        /* by the action */
     uint64_t begun_ns, latest_ns;
     _Atomic uint64_t ask_ns; /* the program's threads do not ask the GPU before */
 };
