@@ -53,7 +53,8 @@ static struct {
     atomic_uint forking;       /* threads that are about to fork */
     atomic_bool inside;        /* our thread holds or waits for the GIL */
     unsigned long long looked; /* objects ever loaded when it was last looked for; 0: never */
-    bool complete, prepared, registered;
+    bool complete, prepared;
+    atomic_bool registered;
     object *none;
 #define X(result, name, parameters) result(*name) parameters;
     PYTHON_FUNCTIONS(X)
@@ -248,7 +249,7 @@ void python_prepare(void) {
     if (self.prepared || !python_is_there() || !enter(&state))
         return;
     self.prepared = true;
-    self.registered = register_fork() && register_end() && !end_has_begun();
+    atomic_store(&self.registered, register_fork() && register_end() && !end_has_begun());
     self.PyErr_Clear();
     leave(state);
 }
@@ -258,12 +259,16 @@ bool python_empty_cache(char *function, size_t capacity, bool (*must_not)(void))
     int state;
     if (function)
         function[0] = 0;
-    if (!self.registered || !python_is_there() || !enter(&state))
+    if (!atomic_load(&self.registered) || !python_is_there() || !enter(&state))
         return false;
     if (!must_not())
         emptied = empty_cache_with_gil(function, capacity);
     leave(state);
     return emptied;
+}
+
+bool python_may_empty(void) {
+    return atomic_load(&self.registered) && !atomic_load(&self.stopping);
 }
 
 void python_process_ends(void) {

@@ -17,6 +17,9 @@ void python_prepare(void);
  * main thread runs is stored there ("" if unknown). */
 bool python_empty_cache(char *function, size_t capacity, bool (*must_not)(void));
 
+/* Whether that can be done, as far as is known: from any thread. */
+bool python_may_empty(void);
+
 /* The process ends, perhaps past Python's own end and with the GIL held by the caller: nothing is
  * emptied any more, and our thread is let out. */
 void python_process_ends(void);

@@ -32,6 +32,7 @@ struct device {
     _Atomic bool expandable;          /* PyTorch has mapped memory itself */
     _Atomic bool asked;               /* vramgc_reclaim was called */
     _Atomic bool unfinished;          /* a refusal gave back only a part of what is releasable */
+    _Atomic bool overcommitted;       /* PyTorch's cache is to be emptied: overcommit.c */
     _Atomic bool wanted;              /* a reclaim was due where it could not be done */
     atomic_int verdict;               /* why it could not: enum soft_oom */
     _Atomic(struct pages *) pages;    /* mode compact */
@@ -100,10 +101,10 @@ static inline uint32_t action_reason(enum policy_reason reason) {
 }
 
 /* segment.c: a cudaMalloc of PyTorch's allocator in this thread. Whether it may be answered with
- * out of memory, so that PyTorch empties its cache and asks again; that it is; and whether this is
- * the one that asks again. */
+ * out of memory, so that PyTorch empties its cache and asks again; that it is (retries: PyTorch
+ * will count that); and whether this is the one that asks again. */
 bool segment_may_refuse(struct device *device);
-void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason);
+void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason, bool retries);
 bool segment_refusal_ended(struct device *device, uint64_t bytes);
 
 /* PyTorch's allocator has taken memory for a block, or mapped it; has given up some of that; and

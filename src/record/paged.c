@@ -6,15 +6,11 @@
 #include "base/log.h"
 #include "pages/pages.h"
 #include "real/errors.h"
-#include "reclaim/torch.h"
+#include "record/overcommit.h"
 #include "record/paged_async.h"
 #include "record/pools.h"
 #include "record/streams.h"
 #include "record/returns.h"
-
-/* PyTorch may keep unused segments worth one part in so many of the device beyond it, and that much
- * may be missing to a full device. */
-enum { OVERCOMMIT_PART = 8 };
 
 /* At the first segment of a device, in a thread whose context is current. */
 struct pages *paged_open(struct device *device) {
@@ -69,34 +65,6 @@ void paged_account(struct device *device) {
     gauge_subtract(&stats->held_bytes, minus_u64(before, now));
 }
 
-/* Until 2.13 PyTorch does not ask again inside torch.cuda.use_mem_pool and in the warm-up of CUDA
- * graphs, which cannot be seen from here: there a refusal would be a real error. */
-static bool always_asks_again(void) {
-    struct torch_version version;
-    return torch_parse(store_file()->torch_version, &version) && torch_at_least(&version, 2, 13);
-}
-
-/* More address space than the device has memory: much more, so that what cudaMemGetInfo says cannot
- * make up for it, or a little, and nearly all of the memory is live. Then PyTorch should not keep
- * whole segments that it does not use, or it may later hand out more of them than there are pages.
- * One refusal has it drop them; with little mapped behind them that costs next to nothing. */
-static bool should_drop_cache(struct device *device, struct pages *pages, uint64_t bytes) {
-    if (segment_refusal_ended(device, bytes) || !always_asks_again() ||
-        !segment_may_refuse(device) || !device_read_memory(device))
-        return false;
-    struct pages_figures figures = pages_figures(pages);
-    uint64_t capacity =
-        atomic_load(&device->free_bytes) + figures.physical_bytes + figures.may_spill_bytes;
-    uint64_t live = minus_u64(figures.mapped_bytes, figures.idle_bytes);
-    uint64_t releasable = figure_get(&device->out->stats.releasable_bytes.current);
-    uint64_t part = capacity / OVERCOMMIT_PART;
-    uint64_t over = minus_u64(figures.reserved_bytes + bytes, capacity);
-    if (!over || releasable < part || (over <= part && live + bytes <= capacity - part))
-        return false;
-    segment_begin_refusal(device, bytes, VRAMGC_REASON_THRESHOLD);
-    return true;
-}
-
 enum record_paged record_paged_segment(uint64_t bytes, void **out) {
     struct record_thread *thread = &record_thread;
     struct device *device = record_ready_in_context() ? device_current() : NULL;
@@ -106,7 +74,7 @@ enum record_paged record_paged_segment(uint64_t bytes, void **out) {
     struct pages *pages = paged_open(device);
     if (!pages)
         return RECORD_NOT_PAGED;
-    if (should_drop_cache(device, pages, bytes))
+    if (overcommit_refuses(device, pages, bytes))
         return RECORD_PAGED_REFUSED;
     uint64_t address = pages_segment(pages, bytes, thread->stream);
     if (!address) {

@@ -44,6 +44,7 @@ struct record_thread {
     uint64_t refused_reserved_bytes;
     uint64_t refused_used_bytes;
     uint32_t refused_reason;
+    bool refused_retries; /* PyTorch counts a retry then */
     /* The driver refused, and the caller may ask again: sequences of the entries in the file. */
     uint64_t refusals[RECORD_MAX_REFUSALS];
     unsigned refusal_count;

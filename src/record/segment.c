@@ -65,11 +65,12 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
     acted(device);
 }
 
-void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason) {
+void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason, bool retries) {
     struct record_thread *thread = &record_thread;
     thread->refused_bytes = bytes;
     thread->refused_ns = clock_ns();
     thread->refused_reason = reason;
+    thread->refused_retries = retries;
     thread->refused_used_bytes = device_used_bytes(device);
     thread->refused_reserved_bytes = figure_get(&device->out->stats.reserved_bytes.current);
 }
@@ -132,7 +133,7 @@ static void end_refusal(struct device *device) {
     store_action(&action);
     figure_add(&stats->soft_ooms, 1);
     figure_add(&stats->reclaims, 1);
-    figure_add(&stats->alloc_retries, 1);
+    figure_add(&stats->alloc_retries, thread->refused_retries);
     figure_add(&stats->reclaimed_bytes, gained);
     figure_add(&stats->reclaim_ns, action.took_ns);
     thread->rest_is_left = true;
@@ -208,7 +209,7 @@ static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
         note_observed(device, bytes, action_reason(decision.reason));
         return false;
     }
-    segment_begin_refusal(device, bytes, action_reason(decision.reason));
+    segment_begin_refusal(device, bytes, action_reason(decision.reason), true);
     return true;
 }
 

@@ -162,6 +162,14 @@ static void act(struct device *device, struct policy_decision decision) {
     acted(device);
 }
 
+/* Mode compact: PyTorch's cache has outgrown the device. With hardly any memory behind it that
+ * costs little. */
+static void drop_cache(struct device *device) {
+    flush(device, (struct vramgc_action){.device = device_index(device),
+                                         .reason = VRAMGC_REASON_THRESHOLD,
+                                         .used_bytes = device_used_bytes(device)});
+}
+
 static void consider(struct device *device, struct look *look, uint64_t now) {
     struct policy_settings settings = record_policy_settings();
     struct policy_reading reading = {
@@ -215,6 +223,8 @@ static void look_at(unsigned index, uint64_t now) {
     if (atomic_exchange(&device->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: a cudaMalloc was not refused: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&device->verdict)));
+    if (atomic_exchange(&device->overcommitted, false))
+        drop_cache(device);
     consider(device, look, now);
 }
 

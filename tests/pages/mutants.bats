@@ -51,6 +51,31 @@ caught() {
         'paged_leave(device, batch[i].key, batch[i].bytes, false);' 'paged_leave(device, batch[i].key, batch[i].bytes, true);'
 }
 
+@test "the cache is emptied by a refusal where our thread could" {
+    caught python 'outgrows the device' no-thread record/overcommit.c 'python_may_empty() &&' 'false &&'
+}
+
+@test "our thread does not empty the cache" {
+    caught python 'outgrows the device' no-flush record/overcommit.c 'if (!atomic_exchange(&device->overcommitted, true))' 'if (false)'
+}
+
+# overcommit_caught PATTERN NAME OLD NEW: the same for what tests/reclaim has on overcommit.c.
+overcommit_caught() { caught ../reclaim/overcommit "$1" "$2" record/overcommit.c "$3" "$4"; }
+
+@test "what PyTorch gives up without a retry is not known" {
+    overcommit_caught 'one large segment' oversize 'if (may_refuse && gives_up_oversize' 'if (false && gives_up_oversize'
+}
+
+@test "large segments of another stream count" { overcommit_caught 'another stream' oversize-stream 'run->stream == oversize->stream' 'true'; }
+
+@test "one large segment counts as enough" {
+    overcommit_caught 'too few' oversize-few '>= max_u64(bytes, oversize.least_bytes)' '>= oversize.least_bytes'
+}
+
+@test "large segments count for small blocks" { overcommit_caught 'small blocks' oversize-small '|| bytes <= SMALL_SEGMENT_BYTES' ''; }
+
+@test "the cache may grow without bounds" { overcommit_caught 'without large segments' unbounded '!can_wait && may_refuse' 'false'; }
+
 @test "the error of a block without pages is a plain one" {
     caught engine 'out of memory at a block event' plain-error real/errors.c 'find_constructor() && find_type()' 'false'
 }

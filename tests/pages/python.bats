@@ -17,6 +17,8 @@ python_passes() {
 
 @test "streams are destroyed, the process forks, the device is reset" { python_passes streams 768MiB; }
 
+@test "the cache outgrows the device: no second try, and our thread has it emptied" { python_passes overcommit 2GiB; }
+
 @test "rescue: other callers get what is kept or idle" { python_passes rescue 768MiB; }
 
 @test "full at a block event: torch.OutOfMemoryError, and what is smaller works" { python_passes full 768MiB; }

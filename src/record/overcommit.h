@@ -1,0 +1,14 @@
+/* overcommit.h: mode compact: keeps what PyTorch's cache holds in addresses near what the device
+ * has in memory. */
+#ifndef OVERCOMMIT_H
+#define OVERCOMMIT_H
+
+#include "pages/pages.h"
+#include "record/device.h"
+
+/* A segment of PyTorch's native allocator is about to be granted, in its thread: whether it is to
+ * be refused instead, once, so that PyTorch gives up what it does not use and asks again. Where it
+ * would give up more than is needed our own thread is asked to empty the cache, if it can. */
+bool overcommit_refuses(struct device *device, struct pages *pages, uint64_t bytes);
+
+#endif
