@@ -89,14 +89,16 @@ void refusal_page_asked(struct device *device) {
     figure_add(&device->out->stats.alloc_retries, 1);
 }
 
-/* The pages that were made for the same block before count as free: they go back now. */
+/* The pages that were made for the same block before count as free: they go back now. In mode
+ * compact there is no memory behind them yet. */
 void record_page_refused(uint64_t bytes) {
     struct device *device = record_ready() ? device_current() : NULL;
     if (!device)
         return;
     refusal_page_asked(device);
     struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
-    refusal.free_bytes += record_thread.pages_ahead_bytes;
+    if (!paged_engine(device))
+        refusal.free_bytes += record_thread.pages_ahead_bytes;
     file(device, &refusal, true);
 }
 

@@ -153,10 +153,11 @@ static struct vramgc_sample look(const struct vramgc_device *device) {
     struct peaks *seen = &self.seen[device - store_file()->devices];
     uint64_t held = reached(&stats->held_bytes, &seen->held);
     uint64_t more = minus_u64(held, figure_get(&stats->held_bytes.current));
-    return (struct vramgc_sample){store_age_ns(), held,
-                                  reached(&stats->reserved_bytes, &seen->reserved),
-                                  reached(&stats->allocated_bytes, &seen->allocated),
-                                  figure_get(&stats->used_bytes.current) + more};
+    uint64_t used = figure_get(&stats->used_bytes.current) + more;
+    uint64_t total = figure_get(&device->total_bytes);
+    return (struct vramgc_sample){
+        store_age_ns(), held, reached(&stats->reserved_bytes, &seen->reserved),
+        reached(&stats->allocated_bytes, &seen->allocated), total ? min_u64(used, total) : used};
 }
 
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns) {

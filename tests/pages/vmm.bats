@@ -39,6 +39,8 @@ small=(--mem 768MiB)
 @test "PyTorch runs out at cuMemCreate: torch's own out-of-memory, and smaller ones go on" {
     passes 'alloc a 300MiB; fill a 1; expect_oom 300MiB; expect_oom 300MiB; alloc b 150MiB; fill b 2; verify b 2; free a;
         alloc c 300MiB stream=1; fill c 3 stream=1; stream 1; verify c 3; expect num_ooms == 2' "${small[@]}"
+    grep '^refusal full' <<<"$facts" # 212 MiB were left
+    [ "$(grep -c '^refusal fragmented' <<<"$facts")" = 0 ]
 }
 
 # On PyTorch 2.8 to 2.12 the answer to the very first request stands for the rest of the process.
