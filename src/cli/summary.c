@@ -202,7 +202,11 @@ static void write_ratios(FILE *out, const struct vramgc_device *device) {
 }
 
 /* Where it was never used nothing is said. */
-static void write_spill(FILE *out, const struct vramgc_device_stats *s) {
+static void write_rare(FILE *out, const struct vramgc_device_stats *s) {
+    if (s->refused_block_bytes > 0)
+        summary_line(out,
+                     "of what PyTorch counts as allocated, %s was refused and never had memory",
+                     show_bytes(s->refused_block_bytes).text);
     if (s->spilled_bytes.peak > 0)
         summary_line(out, "spilled up to %s of live memory to the host for %s",
                      show_bytes(s->spilled_bytes.peak).text, show_time(s->spilled_ns).text);
@@ -218,7 +222,7 @@ static void write_device(FILE *out, const struct record *record, size_t index) {
     write_division(out, device);
     write_gauges(out, &device->stats);
     write_ratios(out, device);
-    write_spill(out, &device->stats);
+    write_rare(out, &device->stats);
     graph_write(out, record, device, index);
 }
 

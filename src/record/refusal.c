@@ -69,6 +69,7 @@ void refusal_of_block(struct device *device, uint64_t bytes) {
     store_refusal(&refusal);
     figure_add(&device->out->stats.refusals, 1);
     figure_add(&device->out->stats.ooms, 1);
+    figure_add(&device->out->stats.refused_block_bytes, bytes);
 }
 
 void record_granted(uint64_t bytes) {

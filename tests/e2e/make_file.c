@@ -237,6 +237,7 @@ static void compact(struct vramgc_file *file) {
     s->page_unmaps = 408595;
     s->page_waits = 3;
     s->page_calls = 61234;
+    s->refused_block_bytes = 576 * MIB;
     set_samples(&file->devices[0], 7600 * MIB, 7300 * MIB, 2200 * MIB);
     file->end = VRAMGC_END_EXIT;
 }

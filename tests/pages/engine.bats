@@ -38,6 +38,7 @@ small=(--mem 768MiB)
     passes 'alloc a 300MiB; free a; alloc b 270MiB stream=1; fill b 2 stream=1; expect_oom 300MiB; expect num_ooms == 0;
         alloc c 100MiB; fill c 3; verify c 3; stream 1; verify b 2' "${small[@]}"
     [ "$(fact ooms)" = 1 ]
+    [ "$(fact refused_block_bytes)" = $((300 << 20)) ]
     [ "$(grep -c '^refusal ' <<<"$facts")" = 1 ]
 }
 
