@@ -281,9 +281,9 @@ void record_gone(const struct record_taken *taken) {
     count_call(device, taken->class);
     if (taken->shared)
         return;
-    count(device, taken->class, taken->bytes, taken->segment, false);
-    if (taken->block)
+    if (taken->block) /* first: what is kept is not live any more */
         pool_block(device, taken->bytes, false);
+    count(device, taken->class, taken->bytes, taken->segment, false);
     if (!taken->segment)
         return;
     record_thread.frees_since_block++;

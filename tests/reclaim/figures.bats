@@ -18,6 +18,7 @@ drive_with() {
             expect vramgc.held_bytes == 5GiB; free b; expect vramgc.held_bytes == 5GiB'
         [ "$(fact held_bytes_peak)" = $((5 * GIB)) ]
         [ "$(fact pool_bytes_peak)" = $((5 * GIB)) ]
+        [ "$(fact reserved_bytes_peak)" = $((5 * GIB)) ]
     done
 }
 
