@@ -54,11 +54,13 @@ static struct division divide(const struct vramgc_device *device, uint64_t held,
     return division;
 }
 
+/* A reading older than what was held then says nothing of others: those of the end stand in. */
 struct division division_at_peak(const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     const struct vramgc_sample *sample = highest_sample(device);
-    uint64_t others = sample ? minus_u64(sample->used_bytes, sample->held_bytes)
-                             : minus_u64(s->used_bytes.current, s->held_bytes.current);
+    uint64_t others = sample && sample->used_bytes >= sample->held_bytes
+                          ? sample->used_bytes - sample->held_bytes
+                          : minus_u64(s->used_bytes.current, s->held_bytes.current);
     return divide(device, s->held_bytes.peak, others);
 }
 

@@ -56,7 +56,7 @@ struct division {
 };
 
 /* When the process held most: held_bytes is the exact peak, others_bytes that of the timeline's
- * point with most held. */
+ * point with most held, or that of the end where the device was not read in time. */
 struct division division_at_peak(const struct vramgc_device *device);
 
 /* At the end, or now. */
