@@ -97,7 +97,7 @@ small=(--mem 768MiB)
 # Our thread comes from the other device, whose default stream has the same handle and nothing to do.
 @test "two devices: work in flight on one is waited for, though the other has none" {
     VRAMGC_LOWVRAM=1 VRAMGC_REST=5ms VRAMGC_COOLDOWN=0 passes 'device 0; alloc a 300MiB; device 1; alloc b 100MiB; fill b 2; synchronize; free b;
-        await 2000 vramgc.held_bytes == 0; device 0; fill a 1; free a; sleep 100; alloc c 300MiB; fill c 3; verify c 3' "${small[@]}" --devices 2
+        await 2000 vramgc.held_bytes == 0; device 0; fill a 1; device 1; free a; sleep 100; device 0; alloc c 300MiB; fill c 3; verify c 3' "${small[@]}" --devices 2
 }
 
 @test "cudaMallocAsync: the engine is idle, the pool is trimmed as ever" {
