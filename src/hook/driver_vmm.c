@@ -31,9 +31,10 @@ CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
         range = record_range_take(p);
     }
     enum virtual_free freed = virtual_address_free(p, n);
-    CUresult result = freed == VIRTUAL_FREE_IN_USE ? CUDA_ERROR_INVALID_VALUE
-                      : real                       ? real(p, n)
-                                                   : MISSING_CUDA;
+    CUresult result = freed == VIRTUAL_FREE_IN_USE  ? CUDA_ERROR_INVALID_VALUE
+                      : freed == VIRTUAL_FREE_TAKEN ? CUDA_SUCCESS
+                      : real                        ? real(p, n)
+                                                    : MISSING_CUDA;
     if (freed == VIRTUAL_FREE_ENDED && result != CUDA_SUCCESS)
         virtual_reserved(p, n);
     if (outermost && result == CUDA_SUCCESS) {

@@ -13,6 +13,10 @@ const char *pages_costs(struct pages *pages) {
     return pages->costs->source;
 }
 
+uint64_t pages_patience_ns(struct pages *pages) {
+    return pages->plan.park_ns;
+}
+
 struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal) {
     CUcontext context = NULL;
     char name[128];
@@ -31,7 +35,9 @@ struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal) 
     return pages;
 }
 
-/* A large piece of memory is at most this part of the missing pages that it is for. */
+/* A large piece of memory is at most this part of what lies around it: of the missing pages that it
+ * is for, or of what a range holds already. Some of it may stay in use when the rest is wanted
+ * elsewhere, or may not be wanted before long. */
 enum { LARGE_PART = 8 };
 
 /* A block on its way to its user: the pages it reaches into, and which of them is to be looked at
@@ -39,8 +45,13 @@ enum { LARGE_PART = 8 };
 struct block {
     struct page_segment *segment;
     uint64_t bytes;
+    bool pin;
     size_t first, next, end;
-    size_t largest; /* pieces of memory it may have, in pages */
+    struct allowed {
+        size_t kept, new; /* pages in a piece that is there already; in one made for the block */
+        size_t end;       /* no piece lies behind that page: beyond the block's end where memory is
+                             plentiful */
+    } allowed;
     size_t run_end; /* behind the missing pages that begin at or before next, */
     size_t run;     /* and how many they were */
 };
@@ -56,25 +67,53 @@ static bool is_missing(const struct page *page) {
     return page->state == PAGE_EMPTY && page->granted;
 }
 
-/* How many missing pages follow each other from block->next on, in one grant. A large piece is in
- * order only where the whole run is several times as large: some of it may stay in use when the
- * rest is wanted elsewhere. The lock is held. */
-static size_t allowed_span(struct block *block) {
-    const struct page *pages = block->segment->pages;
-    size_t room = 1, best = 1;
-    if (block->next >= block->run_end) {
-        block->run_end = block->next;
-        while (block->run_end < block->end && is_missing(&pages[block->run_end]))
-            block->run_end++;
-        block->run = block->run_end - block->next;
-    }
-    while (room < block->largest && block->next + room < block->end &&
-           is_missing(&pages[block->next + room]) && !pages[block->next + room].first)
-        room++;
+/* At the first of some missing pages that follow each other: how many they are. */
+static void measure_run(struct block *block) {
+    if (block->next < block->run_end)
+        return;
+    block->run_end = block->next;
+    while (block->run_end < block->end && is_missing(&block->segment->pages[block->run_end]))
+        block->run_end++;
+    block->run = block->run_end - block->next;
+}
+
+/* So many pages from block->next on, at most `most`, are empty and lie before `end`. */
+static size_t empty_here(const struct block *block, size_t most, size_t end) {
+    size_t count = 1;
+    while (count < most && block->next + count < end &&
+           block->segment->pages[block->next + count].state == PAGE_EMPTY)
+        count++;
+    return count;
+}
+
+/* The largest piece of at most so many pages that is in order for the missing ones. Where pieces
+ * may lie beyond the block, what lies around is all that the range holds, or of segments all there
+ * is, and a little more at the beginning, as PyTorch itself asks for more than a block needs. */
+static size_t in_order(const struct pages *pages, const struct block *block, size_t most) {
+    const struct page_segment *segment = block->segment;
+    size_t room = empty_here(block, most, block->allowed.end), best = 1, around = block->run;
+    if (block->allowed.end > block->end)
+        around = block->allowed.kept +
+                 (segment->range ? segment->filled_count : pages->table.mapped_pages);
     for (size_t size = 0; size < PAGE_SIZES; size++)
-        if (page_spans[size] <= room && page_spans[size] * LARGE_PART <= block->run)
+        if (page_spans[size] <= room &&
+            page_spans[size] * LARGE_PART <= max_u64(block->run, around))
             best = page_spans[size];
     return best;
+}
+
+/* Of kept memory the largest piece that the block fills, or that is in order; else one is to be
+ * made. The lock is held. */
+static struct piece choose(struct pages *pages, struct block *block) {
+    struct piece piece = {.page = &block->segment->pages[block->next]};
+    measure_run(block);
+    size_t most = in_order(pages, block, block->allowed.kept);
+    if (!pages->frugal && block->allowed.kept)
+        most = max_u64(most, empty_here(block, LARGEST_SPAN, block->run_end));
+    piece.span = in_order(pages, block, block->allowed.new);
+    piece.handle = pages_take_kept(pages, most, &piece.span);
+    page_table_claim(piece.page, piece.span);
+    return piece;
 }
 
 /* Claims the next missing pages of the block; waits while one is WORKING elsewhere. */
@@ -90,10 +129,7 @@ static struct piece claim(struct pages *pages, struct block *block) {
             continue;
         }
         if (is_missing(page)) {
-            piece.span = allowed_span(block);
-            piece.handle = pages_take_kept(pages, piece.span, &piece.span);
-            page_table_claim(page, piece.span);
-            piece.page = page;
+            piece = choose(pages, block);
         } else {
             const struct page *lead = page_lead(page);
             block->next = (size_t)(lead - block->segment->pages) + page_span(lead);
@@ -214,21 +250,47 @@ static size_t count_missing(struct pages *pages, const struct block *block) {
     return missing;
 }
 
-/* Large pieces are for blocks that miss much, while memory is plentiful: a quarter of the device is
- * free beyond what the block needs. Asking costs little beside what is saved. */
-static size_t largest_piece(struct pages *pages, size_t missing) {
-    size_t free_bytes = 0, total_bytes = 0;
+/* A piece that is made is at most this part of what the driver has left then; one that is there
+ * already at most this part of all that is not live; and none lies ahead where less than this part
+ * of the device is not live, in segments of their own half of it: those need not be filled. */
+enum { FREE_PART = 256, SLACK_PART = 16, AHEAD_PART = 16, AHEAD_SEGMENT_PART = 2 };
+
+/* Memory that blocks will miss is taken from where it is idle before the driver has to refuse it,
+ * or, if that is wanted, before it is asked at all; in any case from ranges that have ended, for
+ * nobody comes back to them. */
+static void purge_ahead(struct pages *pages, size_t missing, uint64_t free_bytes) {
     lock_take(&pages->lock);
-    bool scarce = pages->scarce;
-    size_t kept = pages->kept_count;
+    size_t want = minus_u64(missing, pages->kept_count);
     lock_give(&pages->lock);
-    if (pages->frugal && missing > kept)
-        pages_purge_settled(pages, missing - kept);
-    if (scarce || missing < page_spans[1] * LARGE_PART ||
-        REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS ||
-        free_bytes < missing * PAGE_BYTES + total_bytes / 4)
-        return 1;
-    return pages->plan.largest_span;
+    want = minus_u64(want, pages_purge_ended_ranges(pages, want));
+    if (!pages->frugal)
+        want = minus_u64(want, free_bytes / PAGE_BYTES);
+    if (want)
+        pages_purge_settled(pages, want);
+}
+
+static size_t at_most(const struct pages *pages, uint64_t bytes) {
+    return max_u64(min_u64(pages->plan.largest_span, bytes / PAGE_BYTES), 1);
+}
+
+static bool may_lie_ahead(const struct pages *pages, const struct block *block, uint64_t slack,
+                          uint64_t total_bytes) {
+    unsigned part = block->segment->range ? AHEAD_PART : AHEAD_SEGMENT_PART;
+    return !pages->frugal && !block->pin && slack > total_bytes / part;
+}
+
+/* What pieces the block may have. */
+static void prepare(struct pages *pages, struct block *block, size_t missing) {
+    struct room room = pages_room(pages);
+    struct allowed *allowed = &block->allowed;
+    uint64_t left = minus_u64(room.free_bytes, missing * PAGE_BYTES);
+    uint64_t slack = minus_u64(room.free_bytes + room.idle_bytes, missing * PAGE_BYTES);
+    bool few = pages->frugal && missing < page_spans[2] * LARGE_PART;
+    purge_ahead(pages, missing, room.free_bytes);
+    allowed->new = room.scarce || few ? 1 : at_most(pages, left / FREE_PART);
+    allowed->kept = pages->frugal ? allowed->new : at_most(pages, slack / SLACK_PART);
+    if (may_lie_ahead(pages, block, slack, room.total_bytes))
+        allowed->end = block->segment->page_count;
 }
 
 /* Maps what is missing; where a large piece cannot be had, small ones. What was mapped before
@@ -237,12 +299,14 @@ static bool map_missing(struct pages *pages, struct block *block) {
     struct piece piece;
     bool filled = true;
     size_t missing = count_missing(pages, block);
-    block->largest = missing ? largest_piece(pages, missing) : 1;
+    block->allowed = (struct allowed){.kept = 1, .new = 1, .end = block->end};
+    if (missing)
+        prepare(pages, block, missing);
     while (filled && (piece = claim(pages, block)).page != NULL) {
         filled = fill(pages, &piece, block);
         if (filled || piece.span == 1)
             continue;
-        block->largest = 1;
+        block->allowed = (struct allowed){.end = block->end};
         filled = true;
     }
     return filled &&
@@ -277,7 +341,7 @@ static void end_use(struct pages *pages, const struct block *block, bool done, b
 }
 
 bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) {
-    struct block block = {.bytes = bytes};
+    struct block block = {.bytes = bytes, .pin = pin};
     struct page *partly_used[2];
     size_t count = 0;
     pages_spill_replace(pages, address, bytes);

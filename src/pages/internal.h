@@ -37,6 +37,12 @@ struct handles {
     size_t count, total, capacity; /* total: wherever they are */
 };
 
+/* What the driver had left when it was last asked, and how many pages it had given then. */
+struct asked {
+    uint64_t time_ns;
+    size_t free_bytes, total_bytes, handle_count;
+};
+
 /* What pages_expire remembers. */
 struct patience {
     uint64_t scarce_ns;              /* when memory was last seen to be scarce */
@@ -84,6 +90,7 @@ struct pages {
     struct host_memory host;
     struct settling settling;
     struct patience patience;
+    struct asked asked;
     CUmemAccessDesc access[MAX_DEVICES]; /* who may access our pages, ourselves first */
     size_t access_count;
     bool letting_in; /* another device, just now */
@@ -118,7 +125,22 @@ void pages_sweep(struct pages *pages);
  * first, until at most so many are parked. */
 void pages_purge_parked(struct pages *pages, uint64_t tick, size_t allowed);
 
-/* memory.c: physical memory without a place. The largest piece of at most so many pages; its size
+/* range.c. Unmaps what the GPU has finished with of what was revoked at that tick or before. */
+void pages_purge_revoked(struct pages *pages, uint64_t tick);
+
+/* segment.c. Unmaps pages worth so many of ranges that have ended, if there are any, as far as the
+ * GPU has finished with them. Returns how many. */
+size_t pages_purge_ended_ranges(struct pages *pages, size_t want);
+
+/* memory.c: what the driver has left, nearly: it is not asked all the time. */
+struct room {
+    bool scarce; /* it refused memory lately */
+    uint64_t free_bytes, total_bytes;
+    uint64_t idle_bytes; /* ours, mapped or kept */
+};
+struct room pages_room(struct pages *pages);
+
+/* Physical memory without a place. The largest piece of at most so many pages; its size
  * is written to *span. 0: none. */
 uint64_t pages_take_kept(struct pages *pages, size_t most, size_t *span); /* the lock is held */
 void pages_keep(struct pages *pages, uint64_t handle, size_t span);       /* the same */

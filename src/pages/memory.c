@@ -104,3 +104,36 @@ size_t pages_release(struct pages *pages, size_t want, size_t larger) {
     }
     return released;
 }
+
+/* Others' memory comes and goes as well; what is wrong for so long costs a call that is refused. */
+#define STALE_NS (2 * MILLISECOND_NS)
+
+static struct room room_now(const struct pages *pages) {
+    const struct asked *asked = &pages->asked;
+    uint64_t free_bytes = asked->free_bytes + asked->handle_count * PAGE_BYTES;
+    return (struct room){
+        .scarce = pages->scarce,
+        .free_bytes = minus_u64(free_bytes, pages->handle_count * PAGE_BYTES),
+        .idle_bytes = (pages->kept_count + pages->table.idle_pages) * PAGE_BYTES,
+        .total_bytes = asked->total_bytes,
+    };
+}
+
+struct room pages_room(struct pages *pages) {
+    uint64_t now_ns = clock_ns();
+    struct asked asked = {.time_ns = now_ns};
+    lock_take(&pages->lock);
+    bool stale = now_ns - pages->asked.time_ns > STALE_NS;
+    asked.handle_count = pages->handle_count;
+    struct room room = room_now(pages);
+    lock_give(&pages->lock);
+    if (!stale)
+        return room;
+    if (REAL(cuMemGetInfo_v2)(&asked.free_bytes, &asked.total_bytes) != CUDA_SUCCESS)
+        asked.free_bytes = asked.total_bytes = 0;
+    lock_take(&pages->lock);
+    pages->asked = asked;
+    room = room_now(pages);
+    lock_give(&pages->lock);
+    return room;
+}

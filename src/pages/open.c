@@ -19,7 +19,7 @@ static struct run next_closed(const struct pages *pages, struct page_segment *se
     while (*next < end) {
         const struct page *page = page_lead(&segment->pages[*next]);
         size_t first = (size_t)(page - segment->pages), behind = first + page_span(page);
-        bool closed = page->state == PAGE_MAPPED && page->granted && page->open_to < run.devices;
+        bool closed = page->state == PAGE_MAPPED && page->open_to < run.devices;
         if (!closed && run.count)
             break;
         if (closed && !run.count)

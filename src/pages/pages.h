@@ -20,7 +20,7 @@ struct pages_figures {
     uint64_t reserved_bytes; /* address space of segments that have not ended, and what is granted
                                 of ranges that count */
     uint64_t mapped_bytes;   /* physical memory behind segments, ended ones included */
-    uint64_t idle_bytes;     /* mapped, and no live block reaches into it */
+    uint64_t idle_bytes;     /* mapped, and no live block reaches into that piece of memory */
     uint64_t kept_bytes;     /* physical memory kept for the next block */
     uint64_t
         moving_bytes; /* of what is mapped or kept: on its way out of a place or to the driver */
@@ -46,6 +46,9 @@ struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal);
  */
 const char *pages_costs(struct pages *pages);
 
+/* By those costs: how long idle pages must stay for it to be worth it that they go, at most 5 s. */
+uint64_t pages_patience_ns(struct pages *pages);
+
 /* Right after pages_open: where the device is really full, up to so many bytes of blocks live in
  * host memory, mapped at the same addresses. False: this driver cannot do that (it is tried once).
  */
@@ -69,17 +72,17 @@ bool pages_end(struct pages *pages, uint64_t address);
  * 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
 bool pages_range(struct pages *pages, uint64_t address, uint64_t bytes, bool counted);
 
-/* The range is somebody else's again. All grants must have ended. False: not one, or they have not.
- */
+/* Nobody uses the range any more. Its addresses are the engine's from now on, which frees them when
+ * the last page there has gone. All grants must have ended. False: not one, or they have not. */
 bool pages_range_end(struct pages *pages, uint64_t address);
 
 /* [address, +bytes) of a range may hold blocks from now on. A block may reach over several grants
  * of a range. False: not in one range, or granted already. */
 bool pages_grant(struct pages *pages, uint64_t address, uint64_t bytes);
 
-/* No longer: waits until the GPU has finished with it and unmaps its pages, which are kept for the
- * next block; nothing is mapped there when it returns true. No block lives there. False: it is not
- * granted, or the GPU could not be waited for (a capture is under way): it is granted as before. */
+/* No longer; no block lives there. Waits for nobody and calls no driver: what is mapped there is
+ * idle, and found there by whoever is granted the same addresses next. Work on the two must be in
+ * order, as it is on a segment that belongs to one stream. False: it is not granted. */
 bool pages_revoke(struct pages *pages, uint64_t address, uint64_t bytes);
 
 /* Whether so much more could be backed by physical memory if all idle pages were taken. The
@@ -128,8 +131,9 @@ uint64_t pages_give_back(struct pages *pages, uint64_t bytes);
 /* The same, but waits for the GPU where that is needed to give enough. */
 uint64_t pages_give_back_now(struct pages *pages, uint64_t bytes);
 
-/* A few times a second: kept memory that nobody wanted for long goes back to the driver, segments
- * that were parked for long lose their pages. Never during a capture. */
+/* A few times a second: kept memory that nobody wanted for long goes back to the driver; segments
+ * that were parked, and addresses that were revoked, for long lose their pages. Never during a
+ * capture. */
 void pages_expire(struct pages *pages, uint64_t now_ns);
 
 /* A reading of what is idle and kept now, for the next one. */

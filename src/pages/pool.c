@@ -43,8 +43,8 @@ struct pool *pool_open(struct pages *pages, uint64_t total_bytes) {
             return pool;
         if (pool->arena)
             arena_close(pool->arena);
-        pages_range_end(pages, address);
-        REAL(cuMemAddressFree)(address, bytes);
+        if (!pages_range_end(pages, address)) /* which frees them */
+            REAL(cuMemAddressFree)(address, bytes);
     }
     memory_unmap(pool, sizeof *pool);
     return NULL;

@@ -78,6 +78,27 @@ void pages_purge_parked(struct pages *pages, uint64_t tick, size_t allowed) {
     pages_sweep(pages);
 }
 
+size_t pages_purge_ended_ranges(struct pages *pages, size_t want) {
+    struct page *list[BATCH];
+    size_t done = 0, count = 0, unmapped = 0;
+    lock_take(&pages->lock);
+    bool any = want && page_table_parked_range(&pages->table);
+    lock_give(&pages->lock);
+    if (any)
+        pages_settle_later(pages, false);
+    do {
+        lock_take(&pages->lock);
+        struct page_segment *range = any ? page_table_parked_range(&pages->table) : NULL;
+        count =
+            range ? page_table_pick_in(&pages->table, range, min_u64(want - done, BATCH), list) : 0;
+        pages_picked(pages, list, count);
+        lock_give(&pages->lock);
+        unmapped = count ? pages_unmap(pages, list, count) : 0;
+        done += unmapped;
+    } while (unmapped && done < want);
+    return done;
+}
+
 /* --- segments --- */
 
 static uint64_t reserve(struct pages *pages, uint64_t bytes, uint64_t stream) {

@@ -111,10 +111,10 @@ uint64_t page_address(const struct page *page) {
     return page->segment->address + (uint64_t)(page - page->segment->pages) * PAGE_BYTES;
 }
 
-const size_t page_spans[PAGE_SIZES] = {1, 4, LARGEST_SPAN};
+const size_t page_spans[PAGE_SIZES] = {1, 2, 4, 8, 16, 32, LARGEST_SPAN};
 
 size_t page_size_index(size_t span) {
-    return span > page_spans[1] ? 2 : span > page_spans[0];
+    return span ? (size_t)(63 - __builtin_clzll(span)) : 0;
 }
 
 static void unlist(struct page_table *table, struct page *page) {
@@ -139,74 +139,71 @@ static void list(struct page_table *table, struct page *page) {
     table->idle_pages += page->span;
 }
 
-/* Where blocks and pins are counted: in the first page of what is mapped in one piece; as long as a
- * page is not mapped, in itself. */
-struct unit {
-    struct page *page;
-    size_t count; /* pages up to its end, or to that of the question */
-};
+static bool in_use(const struct page *page) {
+    return page->live || page->pinned;
+}
 
-static struct unit unit_at(struct page *page, const struct page *end) {
+/* Of a mapped piece one page more, or one less, is in use. */
+static void comes_into_use(struct page_table *table, struct page *page) {
     struct page *lead = page_lead(page);
-    if (page->state != PAGE_MAPPED)
-        return (struct unit){page, 1};
-    const struct page *behind = lead + lead->span;
-    return (struct unit){lead, (size_t)((behind < end ? behind : end) - page)};
+    if (page->state == PAGE_MAPPED && lead->used++ == 0)
+        unlist(table, lead);
+}
+
+static void goes_out_of_use(struct page_table *table, struct page *page) {
+    struct page *lead = page_lead(page);
+    if (page->state == PAGE_MAPPED && --lead->used == 0)
+        list(table, lead);
 }
 
 void page_table_use(struct page_table *table, struct page_segment *segment, size_t first,
                     size_t count) {
     struct page *page = segment->pages + first, *end = page + count;
-    for (struct unit unit; page < end; page += unit.count) {
-        unit = unit_at(page, end);
+    for (; page < end; page++) {
         if (!page->granted)
             continue;
-        unit.page->live += (uint32_t)unit.count;
-        unlist(table, unit.page);
+        if (!in_use(page))
+            comes_into_use(table, page);
+        page->live++;
     }
 }
 
 void page_table_pin(struct page_segment *segment, size_t first, size_t count) {
-    struct page *page = segment->pages + first, *end = page + count;
-    for (struct unit unit; page < end; page += unit.count) {
-        unit = unit_at(page, end);
-        unit.page->pinned = unit.page->pinned || page->granted;
-    }
+    for (size_t i = first; i < first + count; i++)
+        segment->pages[i].pinned = segment->pages[i].pinned || segment->pages[i].granted;
 }
 
 void page_table_leave(struct page_table *table, struct page_segment *segment, size_t first,
                       size_t count) {
     struct page *page = segment->pages + first, *end = page + count;
     table->tick++;
-    for (struct unit unit; page < end; page += unit.count) {
-        unit = unit_at(page, end);
-        struct page *owner = unit.page;
-        if (!page->granted || !owner->live)
+    for (; page < end; page++) {
+        if (!page->granted || !page->live)
             continue;
-        owner->live -= owner->live < unit.count ? owner->live : (uint32_t)unit.count;
-        if (!owner->live && owner->state == PAGE_MAPPED && !owner->pinned)
-            list(table, owner);
+        page->live--;
+        if (!in_use(page))
+            goes_out_of_use(table, page);
     }
 }
 
-/* Nothing lives there any more. */
+/* Nothing lives there any more. What was idle before is so anew: its latest use may be later than
+ * what the list knows. */
 static void clear(struct page_table *table, struct page_segment *segment, size_t first,
                   size_t count) {
     struct page *page = segment->pages + first, *end = page + count;
     table->tick++;
-    for (struct unit unit; page < end; page += unit.count) {
-        unit = unit_at(page, end);
-        unit.page->live = 0;
-        unit.page->pinned = false;
-        unlist(table, unit.page); /* its latest use may be later than what the list knows */
-        if (unit.page->state == PAGE_MAPPED)
-            list(table, unit.page);
+    for (; page < end; page++) {
+        struct page *lead = page_lead(page);
+        bool used = in_use(page);
+        page->live = 0;
+        page->pinned = false;
+        if (used) {
+            goes_out_of_use(table, page);
+        } else if (lead->idle && lead->idle_tick != table->tick) {
+            unlist(table, lead);
+            list(table, lead);
+        }
     }
-}
-
-/* A piece of memory that reaches beyond. */
-static bool cuts(const struct page_segment *segment, size_t at) {
-    return at < segment->page_count && segment->pages[at].back;
 }
 
 static bool all_are(const struct page_segment *segment, size_t first, size_t count, bool granted) {
@@ -222,21 +219,17 @@ bool page_table_grant(struct page_table *table, struct page_segment *segment, si
         return false;
     for (size_t i = first; i < first + count; i++)
         segment->pages[i].granted = true;
-    segment->pages[first].first = true;
     table->reserved_pages += segment->counted ? count : 0;
     return true;
 }
 
 bool page_table_revoke(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count) {
-    if (!all_are(segment, first, count, true) || cuts(segment, first) ||
-        cuts(segment, first + count))
+    if (!all_are(segment, first, count, true))
         return false;
     clear(table, segment, first, count);
     for (size_t i = first; i < first + count; i++)
-        segment->pages[i].granted = segment->pages[i].first = false;
-    if (first + count < segment->page_count) /* part of a grant: the rest is one as well */
-        segment->pages[first + count].first = segment->pages[first + count].granted;
+        segment->pages[i].granted = false;
     table->reserved_pages -= segment->counted ? count : 0;
     return true;
 }
@@ -269,7 +262,7 @@ static void lose(struct page_table *table, struct page *lead) {
     size_t span = lead->span;
     for (struct page *page = lead; page < lead + span; page++) {
         page->state = PAGE_EMPTY;
-        page->back = page->span = 0;
+        page->back = page->span = page->used = 0;
         page->open_to = 0;
     }
     segment->filled_count -= span;
@@ -281,7 +274,7 @@ void page_table_end(struct page_table *table, struct page_segment *segment) {
     clear(table, segment, 0, segment->page_count);
     segment->ended = true;
     segment->end_tick = table->tick;
-    table->reserved_pages -= segment->page_count;
+    table->reserved_pages -= segment->range ? 0 : segment->page_count;
     park(table, segment);
     if (!segment->filled_count)
         goes(table, segment);
@@ -290,8 +283,9 @@ void page_table_end(struct page_table *table, struct page_segment *segment) {
 struct page_segment *page_table_unpark(struct page_table *table, uint64_t bytes, uint64_t stream,
                                        bool in_order) {
     struct page_segment *segment = table->parked_newest;
-    while (segment && (segment->bytes != bytes || (!(in_order && segment->stream == stream) &&
-                                                   segment->end_tick > table->settled_tick)))
+    while (segment &&
+           (segment->range || segment->bytes != bytes ||
+            (!(in_order && segment->stream == stream) && segment->end_tick > table->settled_tick)))
         segment = segment->older;
     if (!segment)
         return NULL;
@@ -325,18 +319,13 @@ void page_table_unclaim(struct page_table *table, struct page *page) {
     lose(table, page);
 }
 
-/* From now on the first page counts for all. */
 void page_table_put_back(struct page_table *table, struct page *page) {
+    page->used = 0;
     for (size_t i = 0; i < page->span; i++) {
         page[i].state = PAGE_MAPPED;
-        if (!i)
-            continue;
-        page->live += page[i].live;
-        page->pinned = page->pinned || page[i].pinned;
-        page[i].live = 0;
-        page[i].pinned = false;
+        page->used = (uint16_t)(page->used + in_use(&page[i]));
     }
-    if (!page->live && !page->pinned)
+    if (!page->used)
         list(table, page);
 }
 
@@ -365,12 +354,45 @@ bool page_table_pick_one(struct page_table *table, struct page *page) {
     return true;
 }
 
+size_t page_table_pick_in(struct page_table *table, struct page_segment *segment, size_t want,
+                          struct page **out) {
+    size_t count = 0;
+    for (size_t i = 0; i < segment->page_count; i++)
+        if (count < want && page_table_pick_one(table, &segment->pages[i]))
+            out[count++] = &segment->pages[i];
+    return count;
+}
+
 size_t page_table_pick_parked(struct page_table *table, uint64_t tick, size_t want,
                               struct page **out) {
     struct page_segment *segment = table->parked_oldest;
+    return segment && segment->end_tick <= tick ? page_table_pick_in(table, segment, want, out) : 0;
+}
+
+struct page_segment *page_table_parked_range(const struct page_table *table) {
+    struct page_segment *segment = table->parked_oldest;
+    while (segment && !segment->range)
+        segment = segment->newer;
+    return segment;
+}
+
+static bool is_revoked(const struct page *lead) {
+    for (const struct page *page = lead; page < lead + lead->span; page++)
+        if (page->granted)
+            return false;
+    return !lead->segment->ended;
+}
+
+size_t page_table_pick_revoked(struct page_table *table, uint64_t tick, size_t want,
+                               struct page **out) {
     size_t count = 0;
-    for (size_t i = 0; segment && segment->end_tick <= tick && i < segment->page_count; i++)
-        if (count < want && page_table_pick_one(table, &segment->pages[i]))
-            out[count++] = &segment->pages[i];
+    for (size_t size = 0; size < PAGE_SIZES; size++) {
+        struct page *page = table->oldest[size], *newer;
+        for (; page && page->idle_tick <= tick && count < want; page = newer) {
+            newer = page->newer;
+            if (is_revoked(page) && page_table_pick_one(table, page))
+                out[count++] = page;
+        }
+    }
     return count;
 }

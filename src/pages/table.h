@@ -12,8 +12,9 @@
 #define PAGE_BYTES ((uint64_t)2 << 20)
 
 /* WORKING: some thread is mapping or unmapping it outside the lock; nobody else may touch it. */
-/* Physical memory comes in pieces of so many pages, each a part of the next larger. */
-enum { PAGE_SIZES = 3, LARGEST_SPAN = 16 };
+/* Physical memory comes in pieces of 1, 2, 4, … pages, so that each is a part of the next larger.
+ */
+enum { PAGE_SIZES = 7, LARGEST_SPAN = 64 };
 extern const size_t page_spans[PAGE_SIZES];
 size_t page_size_index(size_t span);
 
@@ -24,14 +25,14 @@ struct page {
     uint64_t idle_tick;         /* when its last live block went */
     struct page *older, *newer; /* in the list of idle pages */
     struct page_segment *segment;
-    uint32_t live; /* blocks that reach into it; of a large page the sum over all its pages */
+    uint32_t live; /* blocks that reach into it */
     uint16_t span; /* of the first page of a mapping: so many pages in one piece; else 0 */
     uint16_t back; /* in a mapping: so far behind its first page */
+    uint16_t used; /* of the first page of a mapping: its pages that are live or pinned */
     uint8_t state;
     bool pinned;     /* never idle again: captured graphs replay without telling */
     bool idle;       /* in the list */
     bool granted;    /* may hold blocks; in a segment all are */
-    bool first;      /* of its grant */
     bool opening;    /* somebody is letting further devices in: it must stay mapped */
     uint8_t open_to; /* so many of the devices that may access our memory */
 };
@@ -43,7 +44,7 @@ struct page_segment {
     uint64_t end_tick;
     struct page_segment *older, *newer; /* among the parked */
     size_t filled_count;                /* pages that are not empty */
-    bool range;   /* somebody else reserved the addresses: only what is granted is ours */
+    bool range;   /* somebody else reserved the addresses: blocks live only where it is granted */
     bool counted; /* what is granted counts as reserved */
     size_t page_count;
     struct page pages[];
@@ -75,9 +76,9 @@ struct page_segment *page_table_add_range(struct page_table *table, uint64_t add
 bool page_table_grant(struct page_table *table, struct page_segment *segment, size_t first,
                       size_t count);
 
-/* They may not any more: what is mapped there is idle, whatever lived in it or pinned it. False:
- * one of them is not granted, or memory there reaches beyond them (never beyond what was granted
- * at once). */
+/* They may not any more: nothing lives there or is pinned, whatever did or was; a piece of memory
+ * that is not in use beyond them either is idle, and stays mapped. False: one of them is not
+ * granted. */
 bool page_table_revoke(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count);
 
@@ -103,13 +104,13 @@ void page_table_leave(struct page_table *table, struct page_segment *segment, si
 /* The pages, all in use, are never idle again, but for those that are not granted. */
 void page_table_pin(struct page_segment *segment, size_t first, size_t count);
 
-/* The segment's owner has given it back: what is mapped is idle, whatever lived in it or pinned it.
- * The segment is parked until its last page has gone. */
+/* The segment's owner has given it back, or the range's, of which nothing is granted: what is
+ * mapped is idle, whatever lived in it or pinned it. It is parked until its last page has gone. */
 void page_table_end(struct page_table *table, struct page_segment *segment);
 
-/* A parked segment of that size is its owner's again, with what is mapped there: the one that ended
- * last of those of the same stream, if `in_order` (work of the new owner comes after that of the
- * old one), else one that the GPU has finished with. NULL: none. */
+/* A parked segment (no range) of that size is its owner's again, with what is mapped there: the one
+ * that ended last of those of the same stream, if `in_order` (work of the new owner comes after
+ * that of the old one), else one that the GPU has finished with. NULL: none. */
 struct page_segment *page_table_unpark(struct page_table *table, uint64_t bytes, uint64_t stream,
                                        bool in_order);
 
@@ -124,6 +125,17 @@ struct page_segment *page_table_ended(const struct page_table *table);
  * tick or before, as page_table_pick does. */
 size_t page_table_pick_parked(struct page_table *table, uint64_t tick, size_t want,
                               struct page **out);
+
+/* The same of any segment. */
+size_t page_table_pick_in(struct page_table *table, struct page_segment *segment, size_t want,
+                          struct page **out);
+
+/* The range that ended first and is not empty; NULL: none. */
+struct page_segment *page_table_parked_range(const struct page_table *table);
+
+/* The same of what is not granted in ranges that have not ended, idle since that tick or before. */
+size_t page_table_pick_revoked(struct page_table *table, uint64_t tick, size_t want,
+                               struct page **out);
 
 /* So many empty pages are to get memory in one piece: WORKING, until page_table_mapped or
  * page_table_unclaim. */

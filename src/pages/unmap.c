@@ -111,7 +111,8 @@ size_t pages_purge_for_block(struct pages *pages, size_t want) {
 
 /* --- giving back --- */
 
-/* Two looks that far apart, and what was parked at the first has been for long at the second. */
+/* Two looks that far apart, and what was parked or revoked at the first has been for long at the
+ * second. */
 static bool parked_for_long(struct pages *pages, uint64_t now_ns, uint64_t *tick) {
     struct patience *patience = &pages->patience;
     lock_take(&pages->lock);
@@ -121,7 +122,7 @@ static bool parked_for_long(struct pages *pages, uint64_t now_ns, uint64_t *tick
         patience->parked_ns = now_ns;
         patience->parked_tick = pages->table.tick;
     }
-    bool any = pages->table.parked_oldest && pages->table.parked_oldest->end_tick <= *tick;
+    bool any = pages->table.idle_pages > 0;
     lock_give(&pages->lock);
     return long_enough && any;
 }
@@ -164,6 +165,7 @@ void pages_expire(struct pages *pages, uint64_t now_ns) {
         return;
     pages_settle_later(pages, true);
     pages_purge_parked(pages, tick, 0);
+    pages_purge_revoked(pages, tick);
 }
 
 static uint64_t give_back(struct pages *pages, uint64_t bytes) {

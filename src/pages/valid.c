@@ -5,22 +5,26 @@ struct sums {
     size_t mapped, idle, listed, reserved, parked, gone;
 };
 
+static size_t used_in(const struct page *lead) {
+    size_t used = 0;
+    for (const struct page *page = lead; page < lead + lead->span; page++)
+        used += page->live || page->pinned;
+    return used;
+}
+
 static bool page_is_valid(const struct page *page, struct sums *sums) {
     const struct page *lead = page_lead(page);
-    bool counts = page == lead || page->state != PAGE_MAPPED;
-    bool should_be_idle =
-        page == lead && page->state == PAGE_MAPPED && !page->live && !page->pinned;
+    bool leads = page == lead && page->state == PAGE_MAPPED;
     sums->mapped += page->handle ? page->span : 0;
     sums->idle += page->idle ? page->span : 0;
     if (page->state == PAGE_EMPTY ? page->span || page->back
                                   : page->back >= lead->span || page->state != lead->state)
         return false;
-    if (page != lead)
-        return !page->handle && !page->idle && !page->span &&
-               (counts || (!page->live && !page->pinned));
-    return page->idle == should_be_idle && (page->state != PAGE_MAPPED || page->handle) &&
-           (page->state != PAGE_EMPTY || !page->handle) &&
-           (page->granted || page->span > 1 || (!page->live && !page->pinned));
+    if (page != lead && (page->handle || page->span))
+        return false;
+    return page->idle == (leads && !page->used) && (!leads || page->used == used_in(page)) &&
+           (!leads || page->handle) && (page->state != PAGE_EMPTY || !page->handle) &&
+           (page->granted || (!page->live && !page->pinned));
 }
 
 static bool segment_is_valid(const struct page_segment *segment, struct sums *sums) {

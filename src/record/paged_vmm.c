@@ -270,8 +270,8 @@ enum virtual_free virtual_address_free(uint64_t address, uint64_t bytes) {
     if (search.found)
         return VIRTUAL_FREE_IN_USE;
     struct pages *pages = range.flags & FLAG_IN_ENGINE ? engine_of(range.device) : NULL;
-    if (pages)
-        pages_range_end(pages, address);
+    if (pages && pages_range_end(pages, address))
+        return VIRTUAL_FREE_TAKEN;
     return range.key ? VIRTUAL_FREE_ENDED : VIRTUAL_FREE_REAL;
 }
 
@@ -366,7 +366,10 @@ static void forget_row(uint64_t address, uint64_t bytes) {
     lock_give(&self.lock);
 }
 
-/* Who unmaps has waited for the GPU, as the driver wants it. */
+/* What is mapped stays so, idle: PyTorch's own view is that nothing is. An expandable segment
+ * belongs to one stream, so that whoever maps the same addresses again works in order with what was
+ * there.
+ */
 bool virtual_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     struct pages *pages;
     unsigned device = VRAMGC_MAX_DEVICES;

@@ -19,9 +19,15 @@ static inline bool virtual_is(uint64_t handle) {
 /* PyTorch's allocator reserved addresses; false: no memory for the books, it must not have them. */
 bool virtual_reserved(uint64_t address, uint64_t bytes);
 
-/* It frees them. IN_USE: something is mapped there; else the driver is to be asked, and if it
- * refuses, virtual_reserved puts them back. */
-enum virtual_free { VIRTUAL_FREE_REAL, VIRTUAL_FREE_ENDED, VIRTUAL_FREE_IN_USE };
+/* It frees them. IN_USE: something is mapped there. TAKEN: the page engine frees them when the GPU
+ * has finished with what it has mapped there. Else the driver is to be asked, and if it refuses
+ * what has ENDED, virtual_reserved puts it back. */
+enum virtual_free {
+    VIRTUAL_FREE_REAL,
+    VIRTUAL_FREE_ENDED,
+    VIRTUAL_FREE_IN_USE,
+    VIRTUAL_FREE_TAKEN
+};
 enum virtual_free virtual_address_free(uint64_t address, uint64_t bytes);
 
 /* Whether such memory for PyTorch's allocator comes from the page engine; opens it if need be. */

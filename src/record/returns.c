@@ -58,7 +58,10 @@ static struct due due_of(const struct device *device, struct pages *pages) {
     uint64_t idle = figures.idle_bytes + figures.kept_bytes;
     uint64_t bytes = excess(device, &settings, idle);
     uint64_t live = minus_u64(figures.mapped_bytes, figures.idle_bytes);
-    return (struct due){bytes, bytes ? policy_linger(&settings, idle, live) : 0};
+    uint64_t linger_ns = bytes ? policy_linger(&settings, idle, live) : 0;
+    if (bytes && !settings.lowvram && settings.cooldown_ns)
+        linger_ns = max_u64(linger_ns, pages_patience_ns(pages));
+    return (struct due){bytes, linger_ns};
 }
 
 /* --- what is told --- */

@@ -26,6 +26,7 @@ struct fake {
     unsigned slow_us;   /* so long each release takes */
     atomic_uint calls;  /* that move memory or addresses, or ask how much there is */
     unsigned capacity;  /* pages of the device */
+    unsigned boast;     /* it says that it has so many times as many */
     unsigned large;     /* handles of more than one page so far */
     unsigned pages_out; /* created and not yet released */
     unsigned char mapped_at[HANDLES];

@@ -5,12 +5,16 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || exit; }
 
 threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${SECONDS_EACH:-3}" "$2"; }
 
-@test "threads, plain" { threads plain blocks && threads plain frugal && threads plain large && threads plain captures && threads plain grants && threads plain streams; }
-@test "threads, ThreadSanitizer" { threads tsan blocks && threads tsan frugal && threads tsan large && threads tsan captures && threads tsan grants && threads tsan streams; }
-@test "threads, AddressSanitizer and UBSan" { threads asan blocks && threads asan frugal && threads asan large && threads asan captures && threads asan grants && threads asan streams; }
+@test "threads, plain" { threads plain blocks && threads plain frugal && threads plain large && threads plain captures && threads plain grants && threads plain ahead && threads plain streams; }
+@test "threads, ThreadSanitizer" { threads tsan blocks && threads tsan frugal && threads tsan large && threads tsan captures && threads tsan grants && threads tsan ahead && threads tsan streams; }
+@test "threads, AddressSanitizer and UBSan" { threads asan blocks && threads asan frugal && threads asan large && threads asan captures && threads asan grants && threads asan ahead && threads asan streams; }
 
 @test "an empty_cache storm costs no call into the driver; what is parked is bounded and times out" {
     threads plain storm && threads asan storm
+}
+
+@test "expandable segments: an empty_cache storm costs no call either; what is revoked for long goes, and addresses go last" {
+    threads plain revoked && threads asan revoked
 }
 
 @test "large pieces: few calls, and none is held for a small block where memory is short" {

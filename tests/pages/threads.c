@@ -1,7 +1,7 @@
 /* threads.c: the page engine under many threads, on the small driver of fake_driver.c. The device
  * has the pages that the threads need at most and two more: a block that is refused is an error.
  * usage: threads SECONDS [blocks | frugal | captures | large | grants |
- * streams | storm | pieces | budget] */
+ * ahead | streams | storm | revoked | pieces | budget] */
 #include "fake_driver.h"
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@ enum {
     SEGMENT_PAGES = 8,
     SEGMENTS = 12,
     LARGE_SEGMENT_PAGES = 160,
-    LARGE_CAPACITY = 800,                  /* a quarter of it must be free for large pieces */
+    LARGE_CAPACITY = 800,
+    BOAST = 100,                           /* else no piece would be small enough a part of that */
     CAPACITY = WORKERS * SEGMENT_PAGES + 2 /* two for what is just being mapped and unmapped */
 };
 
@@ -85,7 +86,8 @@ static void *giver(void *argument) {
     return NULL;
 }
 
-/* A range in which parts are granted and revoked, and blocks reach over several of them. */
+/* A range in which parts are granted and revoked, and blocks reach over several of them. What it
+ * leaves behind at its end goes some time, and its addresses with it. */
 static void *granter(void *argument) {
     enum { GRANTS = 4, GRANT_PAGES = SEGMENT_PAGES / GRANTS };
     const uint64_t grant_bytes = GRANT_PAGES * PAGE_BYTES;
@@ -110,8 +112,6 @@ static void *granter(void *argument) {
             continue;
         MUST(pages_revoke(self.pages, range + i * grant_bytes, grant_bytes));
         granted[i] = false;
-        for (size_t k = 0; k < GRANT_PAGES; k++)
-            MUST(fake.place[place_of(range + i * grant_bytes) + k] == RESERVED);
         MUST(!pages_revoke(self.pages, range + i * grant_bytes, grant_bytes));
     }
     for (unsigned i = 0; i < 2 * GRANTS; i++)
@@ -119,7 +119,6 @@ static void *granter(void *argument) {
                              pages_revoke(self.pages, range + i * grant_bytes, grant_bytes)));
     MUST(pages_range_end(self.pages, range));
     MUST(!pages_range_end(self.pages, range) && !pages_own(self.pages, range));
-    fake_free(range, 2 * GRANTS * grant_bytes);
     return NULL;
 }
 
@@ -251,12 +250,58 @@ static void storm(void) {
     MUST(fake.pages_out == 0);
 }
 
+/* --- one thread: addresses that are granted, revoked and granted again --- */
+
+static void grant_and_use(uint64_t range, size_t first, size_t count) {
+    uint64_t address = range + first * PAGE_BYTES, bytes = count * PAGE_BYTES;
+    MUST(pages_grant(self.pages, address, bytes) && pages_use(self.pages, address, bytes, false));
+    work_on(address, count);
+    pages_leave(self.pages, address, bytes, true);
+}
+
+/* A program that empties the cache of its expandable segments all the time reaches the driver once;
+ * pieces of memory lie across what is granted at a time, and ahead of it. What nobody is granted
+ * again goes in the end, what has been granted again stays. */
+static void revoked(void) {
+    enum { PAGES = 128, PART = 10, OFTEN = 300 };
+    CUdeviceptr range;
+    fake_reserve(&range, PAGES * PAGE_BYTES, 0, 0, 0);
+    MUST(pages_range(self.pages, range, PAGES * PAGE_BYTES, true));
+    for (size_t first = 0; first + PART <= PAGES; first += PART)
+        grant_and_use(range, first, PART);
+    MUST(fake.large > 0 && pages_figures(self.pages).calls < PAGES);
+    unsigned calls = atomic_load(&fake.calls);
+    for (size_t i = 0; i < OFTEN; i++) {
+        uint64_t part = range + i % (PAGES / PART) * PART * PAGE_BYTES;
+        MUST(pages_revoke(self.pages, part, PART * PAGE_BYTES) && !pages_own(self.pages, part));
+        MUST(pages_figures(self.pages).reserved_bytes == (PAGES / PART - 1) * PART * PAGE_BYTES);
+        grant_and_use(range, i % (PAGES / PART) * PART, PART);
+    }
+    MUST(atomic_load(&fake.calls) == calls);
+    for (size_t first = PART; first + PART <= PAGES; first += PART)
+        MUST(pages_revoke(self.pages, range + first * PAGE_BYTES, PART * PAGE_BYTES));
+    uint64_t mapped = pages_figures(self.pages).mapped_bytes;
+    MUST(mapped >= (PAGES / PART) * PART * PAGE_BYTES &&
+         pages_figures(self.pages).idle_bytes == mapped);
+    pages_expire(self.pages, 10 * SECOND_NS);
+    MUST(pages_figures(self.pages).mapped_bytes == mapped);
+    pages_expire(self.pages, 20 * SECOND_NS);
+    mapped = pages_figures(self.pages).mapped_bytes;
+    MUST(mapped >= PART * PAGE_BYTES && mapped <= (PART + LARGEST_SPAN) * PAGE_BYTES);
+    MUST(pages_revoke(self.pages, range, PART * PAGE_BYTES));
+    MUST(pages_range_end(self.pages, range) && fake.place[place_of(range)] != 0);
+    pages_settle_now(self.pages);
+    pages_purge(self.pages, PAGES);
+    pages_sweep(self.pages);
+    MUST(fake.place[place_of(range)] == 0);
+}
+
 /* --- one thread: large pieces of memory --- */
 
 /* A block that misses 160 pages costs ten pieces and one call that opens them all, and one call
  * unmaps them. Where memory is short, a small block does not hold a large piece for itself. */
 static void pieces(void) {
-    enum { PAGES = 160, PIECES = PAGES / LARGEST_SPAN, INFO = 1, OPEN = 1, UNMAP = 1 };
+    enum { PAGES = 160, SPAN = 16, PIECES = PAGES / SPAN, INFO = 1, OPEN = 1, UNMAP = 1 };
     uint64_t segment = pages_segment(self.pages, PAGES * PAGE_BYTES, 5), bytes = PAGES * PAGE_BYTES;
     unsigned calls = atomic_load(&fake.calls);
     MUST(segment && pages_use(self.pages, segment, bytes, false));
@@ -271,13 +316,12 @@ static void pieces(void) {
     MUST(pages_settle_now(self.pages));
     self.pages->scarce = true;
     MUST(pages_use(self.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, false));
-    MUST(pages_figures(self.pages).mapped_bytes == (PAGES - LARGEST_SPAN + 1) * PAGE_BYTES);
-    MUST(pages_figures(self.pages).idle_bytes == (PAGES - LARGEST_SPAN) * PAGE_BYTES);
+    MUST(pages_figures(self.pages).mapped_bytes == (PAGES - SPAN + 1) * PAGE_BYTES);
+    MUST(pages_figures(self.pages).idle_bytes == (PAGES - SPAN) * PAGE_BYTES);
     pages_leave(self.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, true);
     MUST(pages_end(self.pages, segment));
     calls = atomic_load(&fake.calls);
-    MUST(pages_settle_now(self.pages) &&
-         pages_purge(self.pages, PAGES) == PAGES - LARGEST_SPAN + 1);
+    MUST(pages_settle_now(self.pages) && pages_purge(self.pages, PAGES) == PAGES - SPAN + 1);
     MUST(atomic_load(&fake.calls) == calls + 3 * UNMAP); /* there is a hole on each side */
 }
 
@@ -320,18 +364,23 @@ static void check_end(void) {
 int main(int count, char **arguments) {
     unsigned seconds = count > 1 ? (unsigned)atoi(arguments[1]) : 2;
     const char *name = count > 2 ? arguments[2] : "blocks";
-    bool captures = !strcmp(name, "captures"), grants = !strcmp(name, "grants");
+    bool captures = !strcmp(name, "captures"), ahead = !strcmp(name, "ahead");
+    bool grants = ahead || !strcmp(name, "grants");
     atomic_store(&self.devices, 1);
     seed = 1;
-    bool large = count > 2 && (!strcmp(arguments[2], "large") || !strcmp(arguments[2], "pieces") ||
-                               !strcmp(arguments[2], "budget"));
+    bool boasts =
+        ahead || !strcmp(name, "large") || !strcmp(name, "revoked") || !strcmp(name, "pieces");
+    bool large = boasts || !strcmp(name, "budget");
     fake_install(large ? LARGE_CAPACITY : CAPACITY);
+    fake.boast = boasts ? BOAST : 1;
     self.segment_pages = large ? LARGE_SEGMENT_PAGES : SEGMENT_PAGES;
     self.pages = pages_open(0, is_capturing, !strcmp(name, "frugal"));
     MUST(self.pages);
     bool streams = !strcmp(name, "streams");
     if (!strcmp(name, "storm"))
         storm();
+    else if (!strcmp(name, "revoked"))
+        revoked();
     else if (!strcmp(name, "pieces"))
         pieces();
     else if (!strcmp(name, "budget"))

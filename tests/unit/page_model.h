@@ -38,7 +38,8 @@ struct page_model {
     uint64_t settled; /* the clock up to which the GPU has finished */
     uint64_t handles;
     uint64_t seed;
-    size_t picked, large, pinned, ended, revoked, unparked; /* how often the cases came */
+    /* How often the cases came. */
+    size_t picked, large, pinned, ended, revoked, cut, picked_revoked, unparked;
 };
 
 extern struct page_model self;

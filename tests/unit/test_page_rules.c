@@ -130,7 +130,7 @@ static void a_large_piece_is_live_while_any_of_it_is(void **state) {
     assert_int_equal(segment->pages[1].live, 1);
     page_table_claim(&segment->pages[0], 4);
     page_table_mapped(&table, &segment->pages[0], 9);
-    assert_int_equal(segment->pages[0].live, 2);
+    assert_int_equal(segment->pages[0].used, 2);
     assert_true(page_table_is_valid(&table));
     page_table_leave(&table, segment, 1, 2);
     page_table_leave(&table, segment, 10, 30);

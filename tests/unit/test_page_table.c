@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPERATIONS = 120000 };
+enum { OPERATIONS = 150000 };
 
 static uint64_t below(uint64_t bound) {
     self.seed = self.seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -18,6 +18,17 @@ static uint64_t below(uint64_t bound) {
 static struct model_segment *any_segment(bool present) {
     struct model_segment *segment = &self.segments[below(SEGMENTS)];
     return segment->present == present ? segment : NULL;
+}
+
+/* One that has not ended. */
+static struct model_segment *any_range(void) {
+    size_t first = below(SEGMENTS);
+    for (size_t i = 0; i < SEGMENTS; i++) {
+        struct model_segment *segment = &self.segments[(first + i) % SEGMENTS];
+        if (segment->present && segment->range && !segment->ended)
+            return segment;
+    }
+    return NULL;
 }
 
 /* Slots of the address space, wide enough for the largest segment; neighbours may touch. */
@@ -37,8 +48,11 @@ static void add(void) {
             : page_table_add(&self.table, segment->address, count * PAGE_BYTES, slot % 3);
     segment->stream = slot % 3;
     assert_non_null(segment->real);
+    bool granted = !segment->range || below(2);
+    if (segment->range && granted)
+        assert_true(page_table_grant(&self.table, segment->real, 0, count));
     for (size_t i = 0; i < count; i++)
-        segment->pages[i].granted = !segment->range;
+        segment->pages[i].granted = granted;
     segment->present = true;
     /* The same again, and whatever overlaps, is refused. */
     assert_null(page_table_add(&self.table, segment->address, PAGE_BYTES, 0));
@@ -94,8 +108,8 @@ static bool is_unused(const struct model_segment *segment, size_t first, size_t 
 /* Grants and revokes part of a range in which no block lives. What is pinned there is not any more.
  */
 static void grant(void) {
-    struct model_segment *segment = any_segment(true);
-    if (!segment || !segment->range)
+    struct model_segment *segment = any_range();
+    if (!segment)
         return;
     size_t first = below(segment->count), count = 1 + below(min_u64(6, segment->count - first));
     bool granted = segment->pages[first].granted, same = true;
@@ -103,9 +117,8 @@ static void grant(void) {
         same = same && segment->pages[i].granted == granted;
     if (!is_unused(segment, first, count))
         return;
-    if (granted && (segment->pages[first].back ||
-                    (first + count < segment->count && segment->pages[first + count].back)))
-        same = false;
+    bool cut = granted && (segment->pages[first].back ||
+                           (first + count < segment->count && segment->pages[first + count].back));
     if (!granted) {
         assert_int_equal(page_table_grant(&self.table, segment->real, first, count), same);
     } else {
@@ -118,6 +131,7 @@ static void grant(void) {
         segment->pages[i].idle_since = granted ? self.clock : segment->pages[i].idle_since;
     }
     self.revoked += same && granted;
+    self.cut += same && cut;
 }
 
 static void set_piece(struct model_page *page, size_t span, bool working, bool mapped) {
@@ -129,10 +143,10 @@ static void set_piece(struct model_page *page, size_t span, bool working, bool m
     page->span = working || mapped ? span : 0;
 }
 
-/* So many pages in one piece that are granted and empty. */
+/* So many empty pages in one piece, of which the first may hold blocks. */
 static size_t empty_from(const struct model_segment *segment, size_t first) {
     size_t room = 0, best = 0;
-    while (first + room < segment->count && segment->pages[first + room].granted &&
+    while (first + room < segment->count && segment->pages[first].granted &&
            !segment->pages[first + room].mapped && !segment->pages[first + room].working)
         room++;
     for (size_t i = 0; i < PAGE_SIZES; i++)
@@ -197,16 +211,19 @@ static uint64_t longest_idle_left(size_t span) {
     return oldest;
 }
 
-/* Of all choices that suffice, what the smallest takes; if none does, all there is. */
+/* Of all choices that suffice, what the smallest takes; if none does, all there is. sums[n]: pieces
+ * that are n pages together can be chosen. */
 static uint64_t least(const struct sums *sums, uint64_t want) {
-    uint64_t best = sums->may_go;
-    for (uint64_t a = 0; a <= sums->pieces[0]; a++)
-        for (uint64_t b = 0; b <= sums->pieces[1]; b++)
-            for (uint64_t c = 0; c <= sums->pieces[2]; c++) {
-                uint64_t sum = a * page_spans[0] + b * page_spans[1] + c * page_spans[2];
-                best = sum >= want && sum < best ? sum : best;
-            }
-    return best;
+    enum { MOST = SEGMENTS * MOST_PAGES };
+    bool reached[MOST + 1] = {true};
+    for (size_t size = 0; size < PAGE_SIZES; size++)
+        for (uint64_t piece = 0; piece < sums->pieces[size]; piece++)
+            for (size_t sum = MOST; sum >= page_spans[size]; sum--)
+                reached[sum] = reached[sum] || reached[sum - page_spans[size]];
+    for (uint64_t sum = want; sum <= MOST; sum++)
+        if (reached[sum])
+            return sum;
+    return sums->may_go;
 }
 
 static void pick(void) {
@@ -250,11 +267,16 @@ static void settle(void) {
     self.table.settled_tick = self.settled;
 }
 
+/* Part by part, whatever lies across their ends. */
 static void revoke_all(struct model_segment *segment) {
-    for (size_t i = 0; i < segment->count; i++) {
+    for (size_t i = 0, count = 1; i < segment->count; i += count) {
+        count = 1;
         if (!segment->pages[i].granted)
             continue;
-        size_t count = segment->pages[i].span ? segment->pages[i].span : 1;
+        size_t most = 1 + below(6);
+        while (count < most && i + count < segment->count && segment->pages[i + count].granted)
+            count++;
+        self.cut += segment->pages[i].back > 0;
         assert_true(page_table_revoke(&self.table, segment->real, i, count));
         self.clock++;
         for (size_t k = i; k < i + count; k++) {
@@ -277,10 +299,10 @@ static void end(void) {
     for (size_t i = 0; i < BLOCKS; i++)
         if (self.blocks[i].segment == segment)
             self.blocks[i].present = false;
-    if (segment->range) {
+    if (segment->range)
         revoke_all(segment);
+    if (segment->range && below(4))
         return;
-    }
     self.clock++;
     for (size_t i = 0; i < segment->count; i++) {
         segment->pages[i].pinned = false;
@@ -299,29 +321,24 @@ static bool has_gone(const struct model_segment *segment) {
     return segment->present && segment->ended;
 }
 
-/* A range goes when nothing is granted and nothing mapped. */
-static void end_range(void) {
-    struct model_segment *segment = any_segment(true);
-    if (!segment || !segment->range)
-        return;
-    for (size_t i = 0; i < segment->count; i++) {
-        const struct model_page *page = &segment->pages[i];
-        if (page->mapped || page->working || page->granted)
-            return;
-    }
-    for (size_t i = 0; i < BLOCKS; i++) /* they lay where nothing was granted */
-        if (self.blocks[i].segment == segment)
-            self.blocks[i].present = false;
-    page_table_remove(&self.table, segment->real);
-    segment->present = false;
+/* The range that ended first. */
+static struct model_segment *first_parked_range(void) {
+    struct model_segment *first = NULL;
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        if (s->present && s->ended && s->range && !has_gone(s) &&
+            (!first || s->ended_at < first->ended_at))
+            first = s;
+    return first;
 }
 
 static void sweep(void) {
     size_t expected = 0;
-    end_range();
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         expected += has_gone(s);
-    struct page_segment *real = page_table_ended(&self.table);
+    struct page_segment *real = page_table_parked_range(&self.table);
+    struct model_segment *range = first_parked_range();
+    assert_ptr_equal(real, range ? range->real : NULL);
+    real = page_table_ended(&self.table);
     assert_int_equal(real != NULL, expected > 0);
     for (struct model_segment *s = self.segments; real && s < self.segments + SEGMENTS; s++) {
         if (!s->present || s->real != real)
@@ -338,7 +355,7 @@ static struct model_segment *should_unpark(size_t count, uint64_t stream, bool i
     struct model_segment *latest = NULL;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++) {
         bool safe = (in_order && s->stream == stream) || s->ended_at <= self.settled;
-        if (s->present && s->ended && !has_gone(s) && s->count == count && safe &&
+        if (s->present && s->ended && !s->range && !has_gone(s) && s->count == count && safe &&
             (!latest || s->ended_at > latest->ended_at))
             latest = s;
     }
@@ -379,6 +396,31 @@ static void pick_parked(void) {
     }
 }
 
+static bool is_revoked(const struct model_segment *segment, size_t i) {
+    bool granted = segment->ended;
+    for (size_t k = i; k < i + segment->pages[i].span; k++)
+        granted = granted || segment->pages[k].granted;
+    return !granted;
+}
+
+/* What is not granted in ranges that live. */
+static void pick_revoked(void) {
+    struct page *out[SEGMENTS * MOST_PAGES];
+    uint64_t tick = self.clock - below(min_u64(4, self.clock + 1));
+    size_t want = 1 + below(MOST_PAGES), possible = 0;
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        for (size_t i = 0; s->present && i < s->count; i++)
+            possible += may_go(s, i) && idle_since(s, i) <= tick && is_revoked(s, i);
+    size_t count = page_table_pick_revoked(&self.table, tick, want, out);
+    assert_int_equal(count, min_u64(possible, want));
+    for (size_t i = 0; i < count; i++) {
+        struct model_page *page = model_of(out[i]);
+        assert_true(is_revoked(segment_of(out[i]), (size_t)(page - segment_of(out[i])->pages)));
+        set_piece(page, page->span, true, true);
+    }
+    self.picked_revoked += count;
+}
+
 static void find(void) {
     uint64_t address =
         ((uint64_t)7 << 40) + below((SEGMENTS + 1) * MOST_PAGES) * PAGE_BYTES - 1 + below(2);
@@ -397,8 +439,11 @@ static void random_operations_agree_with_the_model(void **state) {
     self.seed = 2026;
     for (size_t i = 0; i < OPERATIONS; i++) {
         operations[below(sizeof operations / sizeof *operations)]();
-        if (i % 50 == 0)
+        if (i % 50 == 0) {
             end();
+            settle();
+            pick_revoked();
+        }
         if (i % 10 == 0)
             sweep();
         if (i % 4 == 0)
@@ -408,11 +453,14 @@ static void random_operations_agree_with_the_model(void **state) {
         if (i % 7 == 0)
             compare();
     }
-    print_message("%zu picked (%zu large), %zu pinned, %zu ended, %zu revoked, %zu unparked\n",
-                  self.picked, self.large, self.pinned, self.ended, self.revoked, self.unparked);
+    print_message("%zu picked (%zu large), %zu pinned, %zu ended, %zu revoked (%zu cut, "
+                  "%zu picked), %zu unparked\n",
+                  self.picked, self.large, self.pinned, self.ended, self.revoked, self.cut,
+                  self.picked_revoked, self.unparked);
     /* All cases came, or the test would say nothing. */
     assert_true(self.picked > 1000 && self.large > 30 && self.pinned > 50 && self.ended > 50 &&
-                self.revoked > 15 && self.unparked > 20);
+                self.revoked > 15 && self.cut > 5 && self.picked_revoked > 20 &&
+                self.unparked > 20);
 }
 
 int main(void) {
