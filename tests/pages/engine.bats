@@ -14,7 +14,7 @@ small=(--mem 768MiB)
 # Addresses, ten pieces of 32 MiB, each made and mapped, and the device let in once; then pages go back in one piece.
 @test "a large block costs few calls of the driver" {
     for version in $versions; do
-        drive "$version" 'alloc a 320MiB; fill a 1; verify a 1' --mem 8GiB
+        drive "$version" 'alloc a 320MiB; fill a 1; verify a 1' --mem 24GiB
         [ "$(fact page_maps)" -ge 160 ]
         (($(fact page_calls) >= 12 && $(fact page_calls) <= 24))
     done

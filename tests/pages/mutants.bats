@@ -165,8 +165,24 @@ threads_caught() {
     caught engine 'an ended segment' parked pages/table.c 'segment->end_tick > table->settled_tick)))' 'false)))'
 }
 
-@test "what is not granted any more stays mapped" {
-    threads_caught grants revoke pages/range.c '&& unmap_all(pages, &part)' ''
+@test "what was revoked for long stays mapped" {
+    threads_caught revoked revoked-stays pages/unmap.c 'pages_purge_revoked(pages, tick);' ';'
+}
+
+@test "the addresses of a range go while something is mapped there" {
+    threads_caught grants range-goes pages/table.c 'if (!segment->filled_count)' 'if (true)'
+}
+
+@test "a piece of memory is idle as soon as one block in it has gone" {
+    threads_caught revoked piece-idle pages/table.c '--lead->used == 0' '(--lead->used, !lead->idle)'
+}
+
+@test "a piece of memory lies where another thread is working" {
+    threads_caught ahead piece-over pages/engine.c 'block->segment->pages[block->next + count].state == PAGE_EMPTY' 'true'
+}
+
+@test "pieces never lie across what is granted at a time" {
+    threads_caught revoked across pages/engine.c 'allowed->end = block->segment->page_count;' ';'
 }
 
 @test "a further device is let in to later pages only" { threads_caught grants mapped pages/open.c 'room && open_mapped(pages)' room; }

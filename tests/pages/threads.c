@@ -288,6 +288,13 @@ static void revoked(void) {
     pages_expire(self.pages, 20 * SECOND_NS);
     mapped = pages_figures(self.pages).mapped_bytes;
     MUST(mapped >= PART * PAGE_BYTES && mapped <= (PART + LARGEST_SPAN) * PAGE_BYTES);
+    MUST(pages_use(self.pages, range, PAGE_BYTES, false)); /* two blocks in one piece */
+    MUST(pages_use(self.pages, range + PAGE_BYTES, PAGE_BYTES, false));
+    pages_leave(self.pages, range + PAGE_BYTES, PAGE_BYTES, true);
+    MUST(pages_settle_now(self.pages));
+    pages_purge(self.pages, PAGES);
+    MUST(fake.place[place_of(range)] >= FIRST_HANDLE);
+    pages_leave(self.pages, range, PAGE_BYTES, true);
     MUST(pages_revoke(self.pages, range, PART * PAGE_BYTES));
     MUST(pages_range_end(self.pages, range) && fake.place[place_of(range)] != 0);
     pages_settle_now(self.pages);

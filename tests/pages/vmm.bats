@@ -29,11 +29,21 @@ small=(--mem 768MiB)
     [ "$(fact page_unmaps)" -gt 0 ]
 }
 
-@test "held is what is physical: 20 MiB that PyTorch maps for 3 cost 4" {
-    passes 'alloc a 3MiB; fill a 1; expect vramgc.held_bytes == 4MiB; expect vramgc.reserved_bytes == 20MiB;
+@test "held is what is physical: lowvram, 20 MiB that PyTorch maps for 3 cost 4" {
+    VRAMGC_LOWVRAM=1 passes 'alloc a 3MiB; fill a 1; expect vramgc.held_bytes == 4MiB; expect vramgc.reserved_bytes == 20MiB;
         free a; synchronize; reclaim; await 2000 vramgc.held_bytes == 0; expect vramgc.reserved_bytes == 20MiB;
         alloc a 3MiB; fill a 2; verify a 2; expect vramgc.held_bytes == 4MiB; free a; empty_cache; expect vramgc.reserved_bytes == 0'
     [ "$(fact driver_calls)" -le 3 ] # addresses: PyTorch's other calls do not reach the driver
+}
+
+@test "where memory is plentiful it is had in large pieces; what PyTorch unmaps stays mapped, idle, and comes back without the driver" {
+    local script='alloc a 3MiB; fill a 1; expect vramgc.held_bytes <= 20MiB; alloc k 3MiB; fill k 7;' i
+    for ((i = 0; i < 40; i++)); do
+        script+=" alloc b$i 90MiB; fill b$i $i; verify b$i $i; free b$i; empty_cache; expect vramgc.reserved_bytes == 20MiB;"
+    done
+    passes "$script verify k 7; expect vramgc.held_bytes <= 256MiB"
+    [ "$(fact page_calls)" -le 60 ]
+    [ "$(fact page_unmaps)" = 0 ]
 }
 
 @test "PyTorch runs out at cuMemCreate: torch's own out-of-memory, and smaller ones go on" {
