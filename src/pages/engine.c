@@ -233,6 +233,7 @@ static bool fill(struct pages *pages, struct piece *piece, const struct block *b
         if (piece->handle)
             pages_keep(pages, piece->handle, piece->span);
     }
+    pages_changed(pages);
     lock_give(&pages->lock);
     if (!filled)
         pages_spill_return(pages);
@@ -340,10 +341,21 @@ static void end_use(struct pages *pages, const struct block *block, bool done, b
     lock_give(&pages->lock);
 }
 
+/* Whether the block lacks nothing: so it is for nearly all. The lock is held. */
+static bool is_there(const struct pages *pages, const struct block *block) {
+    for (size_t i = block->first; i < block->end; i++) {
+        const struct page *page = &block->segment->pages[i];
+        if (page->granted && (page->state != PAGE_MAPPED || page->open_to < pages->access_count))
+            return false;
+    }
+    return true;
+}
+
 bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) {
     struct block block = {.bytes = bytes, .pin = pin};
     struct page *partly_used[2];
     size_t count = 0;
+    bool there = false;
     pages_spill_replace(pages, address, bytes);
     lock_take(&pages->lock);
     block.segment = page_table_find(&pages->table, address);
@@ -352,9 +364,10 @@ bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) 
         block.end = block.first + page_table_span(block.segment, address, bytes);
         count = pick_partly_used(pages, &block, partly_used);
         page_table_use(&pages->table, block.segment, block.first, block.end - block.first);
+        there = !pin && is_there(pages, &block);
     }
     lock_give(&pages->lock);
-    if (!block.segment)
+    if (!block.segment || LIKELY(there))
         return true;
     pages_unmap(pages, partly_used, count);
     bool done = map_missing(pages, &block);
@@ -380,6 +393,10 @@ bool pages_own(struct pages *pages, uint64_t address) {
     bool own = segment && segment->pages[page_table_first(segment, address)].granted;
     lock_give(&pages->lock);
     return own;
+}
+
+uint64_t pages_changes(const struct pages *pages) {
+    return atomic_load_explicit(&pages->changes, memory_order_acquire);
 }
 
 struct pages_figures pages_figures(struct pages *pages) {

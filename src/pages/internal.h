@@ -77,10 +77,11 @@ struct pages {
     size_t kept_count, kept_least;   /* pages of them; and at least, since pages_expire looked */
     size_t handle_count;             /* all physical pages, kept or mapped */
     bool scarce;                     /* memory was not to be had lately: no large pieces */
-    size_t moving;          /* pages on their way to kept, handles on their way to the driver */
-    uint64_t moved;         /* such ways that have come to their end */
-    _Atomic uint64_t calls; /* that make, place, open or end memory and reached the driver */
-    size_t opening;         /* pages that cannot go because a further device is just let in */
+    size_t moving;            /* pages on their way to kept, handles on their way to the driver */
+    uint64_t moved;           /* such ways that have come to their end */
+    _Atomic uint64_t changes; /* see pages_changes */
+    _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */
+    size_t opening;           /* pages that cannot go because a further device is just let in */
     struct known_stream streams[MAX_STREAMS];
     size_t stream_count;  /* places taken so far */
     size_t going;         /* streams that are about to be destroyed: wait for all */
@@ -98,6 +99,11 @@ struct pages {
 
 static inline void pages_called(struct pages *pages) {
     atomic_fetch_add_explicit(&pages->calls, 1, memory_order_relaxed);
+}
+
+/* The figures are as they are to be told. */
+static inline void pages_changed(struct pages *pages) {
+    atomic_fetch_add_explicit(&pages->changes, 1, memory_order_release);
 }
 
 /* unmap.c. Pages that are WORKING lose their memory, which is kept. Contiguous ones in one call. A

@@ -59,6 +59,7 @@ uint64_t pages_create(struct pages *pages, size_t span) {
     pages->handle_count -= room && !created ? span : 0;
     pages->figures.creates += created ? span : 0;
     pages->scarce = pages->scarce || !created;
+    pages_changed(pages);
     lock_give(&pages->lock);
     return created ? handle : 0;
 }
@@ -92,6 +93,7 @@ static size_t release_one(struct pages *pages, size_t want, size_t larger) {
     pages->moving -= span;
     pages->moved++;
     pages->figures.releases += span;
+    pages_changed(pages);
     lock_give(&pages->lock);
     return span;
 }

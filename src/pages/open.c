@@ -32,6 +32,7 @@ static struct run next_closed(const struct pages *pages, struct page_segment *se
 
 static bool let_in(struct pages *pages, const struct run *run) {
     pages_called(pages);
+    pages_changed(pages);
     return REAL(cuMemSetAccess)(run->segment->address + run->first * PAGE_BYTES,
                                 run->count * PAGE_BYTES, pages->access,
                                 run->devices) == CUDA_SUCCESS;

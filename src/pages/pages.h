@@ -158,6 +158,10 @@ void pages_capture_begins(void);
 
 struct pages_figures pages_figures(struct pages *pages);
 
+/* Changes after each change of what is physical, spilled, counted or waited for, up to calls.
+ * Cheap: for every block event. */
+uint64_t pages_changes(const struct pages *pages);
+
 /* For a forked child, without a driver call: locks are open, nobody is asking. pages may be NULL.
  */
 void pages_forget(struct pages *pages);

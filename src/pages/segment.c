@@ -30,6 +30,7 @@ void pages_sweep(struct pages *pages) {
             return;
         REAL(cuMemAddressFree)(address, bytes);
         pages_called(pages);
+        pages_changed(pages);
     }
 }
 
@@ -104,6 +105,7 @@ size_t pages_purge_ended_ranges(struct pages *pages, size_t want) {
 static uint64_t reserve(struct pages *pages, uint64_t bytes, uint64_t stream) {
     CUdeviceptr address = 0;
     pages_called(pages);
+    pages_changed(pages);
     if (REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) != CUDA_SUCCESS)
         return 0;
     lock_take(&pages->lock);

@@ -166,6 +166,7 @@ bool pages_settle_now(struct pages *pages) {
     size_t count = pages->stream_count;
     bool whole = needs_whole_context(pages);
     pages->figures.waits += question.possible;
+    pages_changed(pages);
     lock_give(&pages->lock);
     bool over = question.possible &&
                 (whole ? REAL(cuCtxSynchronize)() == CUDA_SUCCESS : wait_for_streams(pages, count));
@@ -223,15 +224,25 @@ static bool all_passed(struct pages *pages) {
     return true;
 }
 
-/* False: only a wait can tell. */
-static bool look(struct pages *pages) {
+static void end_if_passed(struct pages *pages) {
     struct settling *settling = &pages->settling;
-    if (!settling->pending && !begin(pages))
-        return false;
     if (all_passed(pages)) {
         settling->pending = false;
         settled(pages, settling->tick);
     }
+}
+
+/* What was begun a while ago tells nothing of what has become idle since: once it is over, the next
+ * begins, which most of the time ends at once. False: only a wait can tell. */
+static bool look(struct pages *pages) {
+    struct settling *settling = &pages->settling;
+    if (settling->pending)
+        end_if_passed(pages);
+    if (settling->pending)
+        return true;
+    if (!begin(pages))
+        return false;
+    end_if_passed(pages);
     return true;
 }
 

@@ -74,12 +74,14 @@ uint64_t pages_spill(struct pages *pages) {
     bool room = pages->host.count < pages->host.room;
     if (room)
         count_more(&pages->host);
+    pages_changed(pages);
     lock_give(&pages->lock);
     pages_called(pages);
     if (room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS)
         return handle | HOST_MARK;
     lock_take(&pages->lock);
     count_less(&pages->host, room);
+    pages_changed(pages);
     lock_give(&pages->lock);
     return 0;
 }
@@ -101,6 +103,7 @@ void pages_spill_return(struct pages *pages) {
         pages_called(pages);
         lock_take(&pages->lock);
         count_less(host, 1);
+        pages_changed(pages);
         host->leaving--;
         pages->moved++;
         lock_give(&pages->lock);

@@ -56,6 +56,7 @@ size_t pages_unmap(struct pages *pages, struct page **list, size_t count) {
         pages_called(pages);
         lock_take(&pages->lock);
         conclude(pages, list + i, n, unmapped);
+        pages_changed(pages);
         lock_give(&pages->lock);
         done += unmapped ? in_run : 0;
         i += n;

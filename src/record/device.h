@@ -37,6 +37,7 @@ struct device {
     atomic_int verdict;               /* why it could not: enum soft_oom */
     _Atomic(struct pages *) pages;    /* mode compact */
     _Atomic bool pages_tried;
+    _Atomic uint64_t page_changes; /* of the engine, when its figures were last taken */
     _Atomic bool ready;
 };
 

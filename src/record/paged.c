@@ -41,17 +41,15 @@ void paged_account(struct device *device) {
     struct pages *pages = paged_engine(device);
     if (!pages)
         return;
-    struct pages_figures figures = pages_figures(pages);
     struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t now = figures.physical_bytes;
-    if (now == figure_get(&stats->page_bytes.current) && !figures.spilled_bytes &&
-        !figure_get(&stats->spilled_bytes.current) &&
-        figures.maps == figure_get(&stats->page_maps) &&
-        figures.unmaps == figure_get(&stats->page_unmaps) &&
-        figures.waits == figure_get(&stats->page_waits) &&
-        figures.calls == figure_get(&stats->page_calls))
-        return; /* at most block events */
+    uint64_t changes = pages_changes(pages);
+    if (LIKELY(changes == atomic_load_explicit(&device->page_changes, memory_order_relaxed)) &&
+        !figure_get(&stats->spilled_bytes.current))
+        return; /* at most block events; how long anything is spilled grows by itself */
     lock_take(&device->lock);
+    struct pages_figures figures = pages_figures(pages);
+    uint64_t now = figures.physical_bytes;
+    atomic_store_explicit(&device->page_changes, changes, memory_order_relaxed);
     uint64_t before = figure_get(&stats->page_bytes.current);
     gauge_set(&stats->page_bytes, now);
     figure_set(&stats->page_maps, figures.maps);
@@ -184,6 +182,7 @@ void paged_forget(void) {
 void paged_reset(struct device *device) {
     paged_async_reset(device);
     atomic_store(&device->pages, NULL); /* its books are few and stay: another thread may read */
+    atomic_store(&device->page_changes, 0);
     gauge_set(&device->out->stats.page_bytes, 0);
     gauge_set(&device->out->stats.spilled_bytes, 0);
     atomic_store(&device->pages_tried, false);
