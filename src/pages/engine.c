@@ -87,14 +87,12 @@ static size_t empty_here(const struct block *block, size_t most, size_t end) {
 }
 
 /* The largest piece of at most so many pages that is in order for the missing ones. Where pieces
- * may lie beyond the block, what lies around is all that the range holds, or of segments all there
- * is, and a little more at the beginning, as PyTorch itself asks for more than a block needs. */
-static size_t in_order(const struct pages *pages, const struct block *block, size_t most) {
-    const struct page_segment *segment = block->segment;
+ * may lie beyond the block, what lies around is all that the range holds, and a little more at the
+ * beginning, as PyTorch itself asks for more than a block needs. */
+static size_t in_order(const struct block *block, size_t most) {
     size_t room = empty_here(block, most, block->allowed.end), best = 1, around = block->run;
     if (block->allowed.end > block->end)
-        around = block->allowed.kept +
-                 (segment->range ? segment->filled_count : pages->table.mapped_pages);
+        around = block->allowed.kept + block->segment->filled_count;
     for (size_t size = 0; size < PAGE_SIZES; size++)
         if (page_spans[size] <= room &&
             page_spans[size] * LARGE_PART <= max_u64(block->run, around))
@@ -107,10 +105,10 @@ static size_t in_order(const struct pages *pages, const struct block *block, siz
 static struct piece choose(struct pages *pages, struct block *block) {
     struct piece piece = {.page = &block->segment->pages[block->next]};
     measure_run(block);
-    size_t most = in_order(pages, block, block->allowed.kept);
-    if (!pages->frugal && block->allowed.kept)
+    size_t most = in_order(block, block->allowed.kept);
+    if (block->segment->range && !pages->frugal && block->allowed.kept)
         most = max_u64(most, empty_here(block, LARGEST_SPAN, block->run_end));
-    piece.span = in_order(pages, block, block->allowed.new);
+    piece.span = in_order(block, block->allowed.new);
     piece.handle = pages_take_kept(pages, most, &piece.span);
     page_table_claim(piece.page, piece.span);
     return piece;
@@ -253,8 +251,13 @@ static size_t count_missing(struct pages *pages, const struct block *block) {
 
 /* A piece that is made is at most this part of what the driver has left then; one that is there
  * already at most this part of all that is not live; and none lies ahead where less than this part
- * of the device is not live, in segments of their own half of it: those need not be filled. */
-enum { FREE_PART = 256, SLACK_PART = 16, AHEAD_PART = 16, AHEAD_SEGMENT_PART = 2 };
+ * of the device is not live. */
+enum { FREE_PART = 256, SLACK_PART = 16, AHEAD_PART = 16 };
+
+/* In segments of their own blocks of all sizes follow each other at the same addresses, and a small
+ * one holds the large piece in which it comes to lie: there pieces are smaller, none lies ahead,
+ * and all are single pages once this part of the device or less would be left by the driver. */
+enum { SEGMENT_PART = 4, SEGMENT_SPAN = 16 };
 
 /* Memory that blocks will miss is taken from where it is idle before the driver has to refuse it,
  * or, if that is wanted, before it is asked at all; in any case from ranges that have ended, for
@@ -276,8 +279,16 @@ static size_t at_most(const struct pages *pages, uint64_t bytes) {
 
 static bool may_lie_ahead(const struct pages *pages, const struct block *block, uint64_t slack,
                           uint64_t total_bytes) {
-    unsigned part = block->segment->range ? AHEAD_PART : AHEAD_SEGMENT_PART;
-    return !pages->frugal && !block->pin && slack > total_bytes / part;
+    return block->segment->range && !pages->frugal && !block->pin &&
+           slack > total_bytes / AHEAD_PART;
+}
+
+static void limit_in_segment(struct allowed *allowed, size_t missing, uint64_t left,
+                             uint64_t total_bytes) {
+    bool few = missing < page_spans[2] * LARGE_PART;
+    size_t most = few || left < total_bytes / SEGMENT_PART ? 1 : SEGMENT_SPAN;
+    allowed->new = min_u64(allowed->new, most);
+    allowed->kept = min_u64(allowed->kept, most);
 }
 
 /* What pieces the block may have. */
@@ -292,6 +303,8 @@ static void prepare(struct pages *pages, struct block *block, size_t missing) {
     allowed->kept = pages->frugal ? allowed->new : at_most(pages, slack / SLACK_PART);
     if (may_lie_ahead(pages, block, slack, room.total_bytes))
         allowed->end = block->segment->page_count;
+    if (!block->segment->range)
+        limit_in_segment(allowed, missing, left, room.total_bytes);
 }
 
 /* Maps what is missing; where a large piece cannot be had, small ones. What was mapped before

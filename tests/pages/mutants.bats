@@ -185,6 +185,11 @@ threads_caught() {
     threads_caught revoked across pages/engine.c 'allowed->end = block->segment->page_count;' ';'
 }
 
+@test "pieces in segments are as large as in ranges" {
+    threads_caught small in-segments pages/engine.c 'limit_in_segment(allowed, missing, left, room.total_bytes);' \
+        '(void)limit_in_segment;'
+}
+
 @test "a further device is let in to later pages only" { threads_caught grants mapped pages/open.c 'room && open_mapped(pages)' room; }
 
 @test "a page goes while a further device is let in to it" { threads_caught grants opening pages/open.c '.opening = true;' '.opening = false;'; }

@@ -18,7 +18,7 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
 }
 
 @test "large pieces: few calls, and none is held for a small block where memory is short" {
-    threads plain pieces && threads asan pieces
+    threads plain pieces && threads asan pieces && threads plain small
 }
 
 @test "idle pages go back for no longer than a thread of the program may spend on it" {

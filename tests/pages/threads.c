@@ -1,7 +1,7 @@
 /* threads.c: the page engine under many threads, on the small driver of fake_driver.c. The device
  * has the pages that the threads need at most and two more: a block that is refused is an error.
- * usage: threads SECONDS [blocks | frugal | captures | large | grants |
- * ahead | streams | storm | revoked | pieces | budget] */
+ * usage: threads SECONDS [blocks | frugal | captures | large | grants | ahead | streams | storm |
+ * revoked | pieces | small | budget] */
 #include "fake_driver.h"
 
 #include <stdlib.h>
@@ -305,6 +305,23 @@ static void revoked(void) {
 
 /* --- one thread: large pieces of memory --- */
 
+/* In a segment a small block that comes to lie where a larger one was holds no more than its own
+ * pages: the others can go. Only much larger ones get large pieces. */
+static void small_in_large(void) {
+    enum { PAGES = 27, MANY = 160 };
+    uint64_t segment = pages_segment(self.pages, PAGES * PAGE_BYTES, 5);
+    MUST(segment && pages_use(self.pages, segment, PAGES * PAGE_BYTES, false));
+    work_on(segment, PAGES);
+    pages_leave(self.pages, segment, PAGES * PAGE_BYTES, true);
+    MUST(pages_use(self.pages, segment, PAGE_BYTES, false));
+    MUST(pages_settle_now(self.pages) && pages_purge(self.pages, PAGES) == PAGES - 1);
+    pages_leave(self.pages, segment, PAGE_BYTES, true);
+    MUST(pages_end(self.pages, segment));
+    MUST(fake.large == 0);
+    use_all(&segment, 1, MANY);
+    MUST(fake.large > 0 && pages_end(self.pages, segment));
+}
+
 /* A block that misses 160 pages costs ten pieces and one call that opens them all, and one call
  * unmaps them. Where memory is short, a small block does not hold a large piece for itself. */
 static void pieces(void) {
@@ -375,8 +392,8 @@ int main(int count, char **arguments) {
     bool grants = ahead || !strcmp(name, "grants");
     atomic_store(&self.devices, 1);
     seed = 1;
-    bool boasts =
-        ahead || !strcmp(name, "large") || !strcmp(name, "revoked") || !strcmp(name, "pieces");
+    bool boasts = ahead || !strcmp(name, "large") || !strcmp(name, "revoked") ||
+                  !strcmp(name, "pieces") || !strcmp(name, "small");
     bool large = boasts || !strcmp(name, "budget");
     fake_install(large ? LARGE_CAPACITY : CAPACITY);
     fake.boast = boasts ? BOAST : 1;
@@ -390,6 +407,8 @@ int main(int count, char **arguments) {
         revoked();
     else if (!strcmp(name, "pieces"))
         pieces();
+    else if (!strcmp(name, "small"))
+        small_in_large();
     else if (!strcmp(name, "budget"))
         budget();
     else
