@@ -24,9 +24,8 @@
 
 /* What is known of one device. */
 struct returning {
-    struct lock lock; /* what follows, up to latest_ns */
-    bool waiting;     /* for the pages that were idle at age_ns to stay idle long enough */
-    struct pages_age age;
+    struct lock lock;            /* what follows, up to latest_ns */
+    struct pages_age age;        /* the pages idle then are waited for to stay idle long enough */
     _Atomic uint64_t age_ns;     /* written with the lock held; 0: not waiting */
     struct vramgc_action action; /* not over yet; kind 0: none */
     uint64_t given_bytes;        /* by the action */
