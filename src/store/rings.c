@@ -49,7 +49,7 @@ static void copy_words(word *to, const word *from, size_t count) {
         __atomic_store_n(to + i, __atomic_load_n(from + i, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
 }
 
-/* The entry's number, counted from 0. */
+/* Returns the entry's sequence. */
 static uint64_t put(uint64_t *written, void *ring, uint64_t capacity, const void *entry,
                     size_t bytes) {
     const word *from = entry;
@@ -61,13 +61,12 @@ static uint64_t put(uint64_t *written, void *ring, uint64_t capacity, const void
         copy_words(slot + REST, from + REST, bytes / sizeof *slot - REST);
         __atomic_store_n(slot + SEQUENCE, index + 1, __ATOMIC_RELEASE);
     }
-    return index;
+    return index + 1;
 }
 
 uint64_t store_action(const struct vramgc_action *action) {
     struct vramgc_file *file = store_file();
-    return put(&file->actions_written, file->actions, VRAMGC_MAX_ACTIONS, action, sizeof *action) +
-           1;
+    return put(&file->actions_written, file->actions, VRAMGC_MAX_ACTIONS, action, sizeof *action);
 }
 
 void store_action_again(const struct vramgc_action *action) {
@@ -93,8 +92,7 @@ bool store_action_at(uint64_t index, struct vramgc_action *out) {
 uint64_t store_refusal(const struct vramgc_refusal *refusal) {
     struct vramgc_file *file = store_file();
     return put(&file->refusals_written, file->refusals, VRAMGC_MAX_REFUSALS, refusal,
-               sizeof *refusal) +
-           1;
+               sizeof *refusal);
 }
 
 struct vramgc_refusal *store_refusal_at(uint64_t sequence) {
