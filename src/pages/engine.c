@@ -283,10 +283,14 @@ static bool may_lie_ahead(const struct pages *pages, const struct block *block, 
            slack > total_bytes / AHEAD_PART;
 }
 
+/* So little that no piece of more than two pages would be in order. */
+static bool is_little(size_t missing) {
+    return missing < page_spans[2] * LARGE_PART;
+}
+
 static void limit_in_segment(struct allowed *allowed, size_t missing, uint64_t left,
                              uint64_t total_bytes) {
-    bool few = missing < page_spans[2] * LARGE_PART;
-    size_t most = few || left < total_bytes / SEGMENT_PART ? 1 : SEGMENT_SPAN;
+    size_t most = is_little(missing) || left < total_bytes / SEGMENT_PART ? 1 : SEGMENT_SPAN;
     allowed->new = min_u64(allowed->new, most);
     allowed->kept = min_u64(allowed->kept, most);
 }
@@ -297,7 +301,7 @@ static void prepare(struct pages *pages, struct block *block, size_t missing) {
     struct allowed *allowed = &block->allowed;
     uint64_t left = minus_u64(room.free_bytes, missing * PAGE_BYTES);
     uint64_t slack = minus_u64(room.free_bytes + room.idle_bytes, missing * PAGE_BYTES);
-    bool few = pages->frugal && missing < page_spans[2] * LARGE_PART;
+    bool few = pages->frugal && is_little(missing);
     purge_ahead(pages, missing, room.free_bytes);
     allowed->new = room.scarce || few ? 1 : at_most(pages, left / FREE_PART);
     allowed->kept = pages->frugal ? allowed->new : at_most(pages, slack / SLACK_PART);
