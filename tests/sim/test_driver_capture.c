@@ -21,6 +21,14 @@ static CUstream capturing(CUstreamCaptureMode mode) {
     return stream;
 }
 
+/* A graph that allocates a MiB and does not free it; the stream that was captured. */
+static CUstream captured_allocation(CUgraph *graph, CUdeviceptr *pointer) {
+    CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    ok(cuMemAllocAsync(pointer, MIB, stream));
+    ok(cuStreamEndCapture(stream, graph));
+    return stream;
+}
+
 static void end_invalid(CUstream stream) {
     CUgraph graph = (CUgraph)1;
     assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
@@ -308,9 +316,7 @@ static void memory_that_outlives_a_launch_is_freed_before_the_next(void **state)
     (void)state;
     CUdeviceptr pointer;
     CUgraph graph;
-    CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    ok(cuMemAllocAsync(&pointer, MIB, stream));
-    ok(cuStreamEndCapture(stream, &graph));
+    CUstream stream = captured_allocation(&graph, &pointer);
     CUgraphExec exec = instantiate(graph);
     ok(cuGraphLaunch(exec, stream));
     fails(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_VALUE);
@@ -330,9 +336,7 @@ static void memory_of_a_launch_outlives_its_graph(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUgraph graph;
-    CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    ok(cuMemAllocAsync(&pointer, MIB, stream));
-    ok(cuStreamEndCapture(stream, &graph));
+    CUstream stream = captured_allocation(&graph, &pointer);
     CUgraphExec exec = instantiate(graph);
     ok(cuGraphLaunch(exec, stream));
     ok(cuGraphExecDestroy(exec));
@@ -351,9 +355,7 @@ static void memory_that_no_launch_has_allocated_cannot_be_freed(void **state) {
     (void)state;
     CUdeviceptr pointer;
     CUgraph graph;
-    CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    ok(cuMemAllocAsync(&pointer, MIB, stream));
-    ok(cuStreamEndCapture(stream, &graph));
+    CUstream stream = captured_allocation(&graph, &pointer);
     fails(cuMemFreeAsync(pointer, stream), CUDA_ERROR_INVALID_VALUE);
     expect_reports(1);
     CUgraphExec exec = instantiate(graph);
