@@ -1,5 +1,6 @@
-/* alloc_conf.c: see alloc_conf.h. It must never override a choice of the user or of the web UI, and
- * does nothing in versions it does not know to be sound. */
+/* alloc_conf.c: see alloc_conf.h. Whoever said anything about expandable segments, or chose another
+ * backend, must never be overridden; and it does nothing in versions it does not know to be sound.
+ */
 #include "reclaim/alloc_conf.h"
 
 #include "base/base.h"
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #define CHOICE   "expandable_segments:True"
+#define REPLACED "max_split_size_mb"
 #define OLD_NAME "PYTORCH_CUDA_ALLOC_CONF"
 #define NEW_NAME "PYTORCH_ALLOC_CONF"
 
@@ -20,7 +22,25 @@
 bool alloc_conf_is_sound(const char *torch_version) {
     struct torch_version v;
     return torch_parse(torch_version, &v) && torch_at_least(&v, 2, 1) &&
-           !(v.major == 2 && v.minor == 13);
+           !(v.major == 2 && v.minor == 13) && !torch_at_least(&v, MODE_TORCH_NEWEST + 1);
+}
+
+/* A setting is a list of name:value, and a value may be a list in brackets. */
+struct item {
+    const char *text;
+    size_t length;
+};
+
+static struct item item_at(const char *text) {
+    struct item item = {text, 0};
+    for (int depth = 0; text[item.length] && (depth > 0 || text[item.length] != ','); item.length++)
+        depth += (text[item.length] == '[') - (text[item.length] == ']');
+    return item;
+}
+
+static struct item next_item(struct item item) {
+    const char *end = item.text + item.length;
+    return *end ? item_at(end + 1) : (struct item){NULL, 0};
 }
 
 static bool is_end(char c) {
@@ -40,10 +60,21 @@ static bool take_word(const char **p, const char *word) {
     return true;
 }
 
+static bool is_named(struct item item, const char *name) {
+    const char *word = item.text;
+    return take_word(&word, name) && *word == ':';
+}
+
+static bool names(const char *setting, const char *name) {
+    for (struct item item = item_at(setting); item.text; item = next_item(item))
+        if (is_named(item, name))
+            return true;
+    return false;
+}
+
 bool alloc_conf_says(const char *setting, const char *name, const char *value) {
-    for (const char *p = setting; p; p = strchr(p, ',')) {
-        p += *p == ',';
-        const char *word = p;
+    for (struct item item = item_at(setting); item.text; item = next_item(item)) {
+        const char *word = item.text;
         if (take_word(&word, name) && *word == ':' && (word++, take_word(&word, value)) &&
             *word != ':')
             return true;
@@ -51,33 +82,82 @@ bool alloc_conf_says(const char *setting, const char *name, const char *value) {
     return false;
 }
 
+/* Large blocks that are never cut are a remedy for what does not arise in expandable segments, and
+ * let these grow without need: PyTorch's developers advise against the pair. */
+bool alloc_conf_with_choice(const char *setting, char *out, size_t capacity) {
+    struct text text = text_in(out, capacity);
+    if (names(setting, "expandable_segments") ||
+        alloc_conf_says(setting, "backend", "cudaMallocAsync") ||
+        strlen(setting) + sizeof "," CHOICE > capacity)
+        return false;
+    for (struct item item = item_at(setting); item.text; item = next_item(item))
+        if (item.length && !is_named(item, REPLACED)) {
+            text_add_n(&text, item.text, item.length);
+            text_add(&text, ",");
+        }
+    text_add(&text, CHOICE);
+    return true;
+}
+
 static void say(struct alloc_conf *conf, const char *value, const char *why) {
     text_copy(conf->value, sizeof conf->value, value);
     text_copy(conf->why, sizeof conf->why, why);
 }
 
+/* NULL: nothing is known against expandable segments here. */
+static const char *objection(const struct alloc_conf *conf, bool mappable) {
+    if (mode_is_wsl())
+        return "under WSL mapping memory fails with many drivers";
+    if (!mappable)
+        return "a device cannot map memory piece by piece";
+    if (!conf->torch[0])
+        return "PyTorch's version is not known";
+    if (!alloc_conf_is_sound(conf->torch))
+        return "expandable segments are not known to be sound in this PyTorch";
+    return NULL;
+}
+
+/* The old name counts in all versions, and first. */
+static bool set(const char *value) {
+    return !setenv(OLD_NAME, value, 1) && !setenv(MARK, value, 1);
+}
+
 static void choose(struct alloc_conf *conf, bool mappable) {
-    if (mode_is_wsl()) {
-        say(conf, "", "left alone: under WSL mapping memory fails with many drivers");
+    const char *against = objection(conf, mappable);
+    if (!against && !set(CHOICE))
+        against = "the environment is full";
+    struct text why = TEXT_IN(conf->why);
+    if (against)
+        text_format(&why, "left alone: %s", against);
+    else
+        say(conf, CHOICE, "chosen by vramgc, because nobody else had");
+}
+
+/* Some parts of PyTorch read the new name first. */
+static void add_under_new_name(void) {
+    char value[sizeof((struct alloc_conf *)0)->value];
+    const char *given = getenv(NEW_NAME);
+    if (given && alloc_conf_with_choice(given, value, sizeof value))
+        setenv(NEW_NAME, value, 1);
+}
+
+/* To what the program has chosen. */
+static void add_choice(struct alloc_conf *conf, const char *given, bool mappable) {
+    char value[sizeof conf->value];
+    bool replaced = names(given, REPLACED);
+    say(conf, given, "the program's choice");
+    if (!*given || objection(conf, mappable) ||
+        !alloc_conf_with_choice(given, value, sizeof value) || !set(value))
         return;
-    }
-    if (!mappable) {
-        say(conf, "", "left alone: a device cannot map memory piece by piece");
-        return;
-    }
-    if (!conf->torch[0]) {
-        say(conf, "", "left alone: PyTorch's version is not known");
-        return;
-    }
-    if (!alloc_conf_is_sound(conf->torch)) {
-        say(conf, "", "left alone: expandable segments are not sound in this PyTorch");
-        return;
-    }
-    if (setenv(OLD_NAME, CHOICE, 0) || setenv(MARK, "1", 1)) {
-        say(conf, "", "left alone: the environment is full");
-        return;
-    }
-    say(conf, CHOICE, "chosen by vramgc, because nobody else had");
+    say(conf, value,
+        replaced ? "the program's choice, with " CHOICE " for " REPLACED " by vramgc"
+                 : "the program's choice, and " CHOICE " added by vramgc");
+    add_under_new_name();
+}
+
+static bool is_ours(const char *given) {
+    const char *mark = getenv(MARK);
+    return mark && strcmp(mark, given) == 0;
 }
 
 void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {
@@ -89,13 +169,12 @@ void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {
     if (strcmp(wish, "auto") != 0 && strcmp(wish, "keep") != 0) {
         setenv(OLD_NAME, wish, 1);
         say(out, wish, "VRAMGC_ALLOC_CONF");
-    } else if (given) {
-        say(out, given,
-            getenv(MARK) && strcmp(given, CHOICE) == 0
-                ? "chosen by vramgc in the parent process or before a restart"
-                : "the program's choice");
+    } else if (given && is_ours(given)) {
+        say(out, given, "chosen by vramgc in the parent process or before a restart");
     } else if (strcmp(wish, "keep") == 0) {
-        say(out, "", "VRAMGC_ALLOC_CONF=keep");
+        say(out, given ? given : "", given ? "the program's choice" : "VRAMGC_ALLOC_CONF=keep");
+    } else if (given) {
+        add_choice(out, given, mappable);
     } else {
         choose(out, mappable);
     }

@@ -1,4 +1,5 @@
-/* alloc_conf.h: the setting of PyTorch's allocator, chosen where nobody chose one. It has to be in
+/* alloc_conf.h: the setting of PyTorch's allocator: expandable segments are chosen where nobody
+ * chose for or against them. It has to be in
  * the environment before PyTorch's allocator reads it, which is at its first use, after cuInit. */
 #ifndef ALLOC_CONF_H
 #define ALLOC_CONF_H
@@ -18,8 +19,14 @@ void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out);
 
 /* Whether expandable segments are known to be sound in a version such as "2.5.1+cu124". From
  * shared experience with 2.1 ... 2.15: they exist from 2.1 on; 2.13 refuses to work on cards whose
- * driver does not answer the fabric query, so it is left out. Pure. */
+ * driver does not answer the fabric query, so it is left out. In a newer one mode compact does
+ * better without them: see mode.c. Pure. */
 bool alloc_conf_is_sound(const char *torch_version);
+
+/* The setting with expandable segments in the place of max_split_size_mb. False: it says something
+ * of them already, chooses another backend, or does not fit into capacity bytes. setting and out
+ * may not be NULL. Pure. */
+bool alloc_conf_with_choice(const char *setting, char *out, size_t capacity);
 
 /* Whether a setting of PyTorch's allocator, such as "max_split_size_mb:512, backend: native", gives
  * that value to that name, by PyTorch's own rules: blanks do not count. Pure. */

@@ -73,7 +73,7 @@ bool record_ready(void);
 bool record_ready_in_context(void);
 
 /* cuInit succeeded: nothing is written yet, but settings are read, and PyTorch's allocator is
- * given its setting if nobody chose one. */
+ * given expandable segments if nobody chose for or against them. */
 void record_cuda_begins(void);
 
 /* An allocation succeeded. allocator: the caller is PyTorch's caching allocator. */

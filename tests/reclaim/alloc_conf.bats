@@ -60,8 +60,26 @@ becomes() {
     for version in $versions; do
         lay_out "$version" "$version"
         for name in PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF; do
+            export "$name=garbage_collection_threshold:0.80,expandable_segments:False"
+            drive "$version" "$script"
+            becomes garbage_collection_threshold:0.80,expandable_segments:False "the program's choice" false
+            unset "$name"
+        done
+    done
+}
+
+@test "a choice that says nothing of expandable segments gets them, under either name, in the place of max_split_size_mb" {
+    local name
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" "$version"
+        for name in PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF; do
             export "$name=garbage_collection_threshold:0.80,max_split_size_mb:512"
             drive "$version" "$script"
+            becomes garbage_collection_threshold:0.80,expandable_segments:True '*for max_split_size_mb by vramgc' true
+            VRAMGC_ALLOC_CONF=keep drive "$version" "$script"
+            becomes garbage_collection_threshold:0.80,max_split_size_mb:512 "the program's choice" false
+            VRAMGC_MODE=observe drive "$version" "$script"
             becomes garbage_collection_threshold:0.80,max_split_size_mb:512 "the program's choice" false
             unset "$name"
         done

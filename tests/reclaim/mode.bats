@@ -87,6 +87,18 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     done
 }
 
+@test "a newer version where nobody chose: its segments do not become expandable, so that compact can follow" {
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" 2.99.0
+        VRAMGC_LOG=info drive "$version" "$(many) $few"
+        [ "$(fact mode)" = compact ]
+        [ "$(fact conf)" = '' ]
+        [ "$(fact why)" = 'left alone: expandable segments are not known to be sound in this PyTorch' ]
+        paged
+    done
+}
+
 @test "a newer version that does not tell of all its blocks: flush, and nothing is lost" {
     for version in $versions; do
         lay_out "$version" 2.99.0

@@ -62,8 +62,9 @@ static void sound_versions(void **state) {
     static const char *const sound[] = {"2.1.0",        "2.1.2+cu121", "2.5.1+cu124", "2.9.1",
                                         "2.12.1+cu130", "2.14.1",      "2.15.0+cu132"};
     static const char *const not_sound[] = {
-        "1.12.0", "1.13.1+cu117", "2.0.0", "2.0.1+cu118", "2.13.0",   "2.13.1", "",
-        "2",      "2.",           "2.5",   "v2.5.1",      "nonsense", ".2.5",   "0.1.0"};
+        "2.16.0+cu132", "3.0.0", "1.12.0", "1.13.1+cu117", "2.0.0", "2.0.1+cu118", "2.13.0",
+        "2.13.1",       "",      "2",      "2.",           "2.5",   "v2.5.1",      "nonsense",
+        ".2.5",         "0.1.0"};
     (void)state;
     for (size_t i = 0; i < sizeof sound / sizeof *sound; i++)
         assert_true(alloc_conf_is_sound(sound[i]));
@@ -121,6 +122,32 @@ static void what_a_setting_says(void **state) {
     assert_true(alloc_conf_says("backend: cudaMallocAsync", "backend", "cudaMallocAsync"));
 }
 
+static void becomes(const char *setting, const char *value) {
+    char out[128];
+    assert_true(alloc_conf_with_choice(setting, out, sizeof out));
+    assert_string_equal(out, value);
+}
+
+static void what_a_setting_becomes(void **state) {
+    char out[128];
+    (void)state;
+    becomes("garbage_collection_threshold:0.80,max_split_size_mb:512",
+            "garbage_collection_threshold:0.80,expandable_segments:True");
+    becomes("max_split_size_mb:512", "expandable_segments:True");
+    becomes(" max_split_size_mb : 512 ,backend:native", "backend:native,expandable_segments:True");
+    becomes("roundup_power2_divisions:[256:1,512:2,>:4],max_split_size_mb:64",
+            "roundup_power2_divisions:[256:1,512:2,>:4],expandable_segments:True");
+    becomes("max_split_size_mb:64,,", "expandable_segments:True");
+    becomes("", "expandable_segments:True");
+    static const char *const stay[] = {"expandable_segments:False",
+                                       "max_split_size_mb:512, expandable_segments :True",
+                                       "expandable_segments:", "backend:cudaMallocAsync"};
+    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
+        assert_false(alloc_conf_with_choice(stay[i], out, sizeof out));
+    assert_true(alloc_conf_with_choice("a:1", out, sizeof "a:1,expandable_segments:True"));
+    assert_false(alloc_conf_with_choice("a:1", out, sizeof "a:1,expandable_segments:True" - 1));
+}
+
 static void nobody_chose(void **state) {
     struct alloc_conf conf;
     (void)state;
@@ -132,9 +159,54 @@ static void nobody_chose(void **state) {
     alloc_conf_apply("auto", true, &conf); /* the program started itself again */
     assert_string_equal(conf.value, "expandable_segments:True");
     assert_non_null(strstr(conf.why, "before a restart"));
-    setenv(OLD_NAME, "max_split_size_mb:64", 1); /* and its parent chose something else for it */
+    setenv(OLD_NAME, "expandable_segments:False", 1); /* and its parent chose something else */
     alloc_conf_apply("auto", true, &conf);
     assert_string_equal(conf.why, "the program's choice");
+}
+
+static void nobody_chose_expandable_segments(void **state) {
+    static const char *const names[] = {OLD_NAME, NEW_NAME};
+    static const char added[] = "garbage_collection_threshold:0.80,expandable_segments:True";
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct alloc_conf conf;
+        setenv(names[i], "garbage_collection_threshold:0.80,max_split_size_mb:512", 1);
+        alloc_conf_apply("auto", true, &conf);
+        assert_string_equal(conf.value, added);
+        assert_string_equal(getenv(names[i]), added);
+        assert_string_equal(getenv(OLD_NAME), added); /* PyTorch 2.9 reads no other */
+        assert_non_null(strstr(conf.why, "for max_split_size_mb by vramgc"));
+        alloc_conf_apply("auto", true, &conf);
+        assert_non_null(strstr(conf.why, "before a restart"));
+        unsetenv(OLD_NAME);
+        setenv(names[i], "garbage_collection_threshold:0.80", 1);
+        alloc_conf_apply("auto", true, &conf);
+        assert_string_equal(conf.value, added);
+        assert_non_null(strstr(conf.why, "added by vramgc"));
+        unsetenv(OLD_NAME);
+        unsetenv(NEW_NAME);
+    }
+}
+
+/* SD.Next sets both names; PyTorch's CUDA part reads the old one first, others the new one. */
+static void under_both_names(void **state) {
+    struct alloc_conf conf;
+    (void)state;
+    setenv(OLD_NAME, "max_split_size_mb:64", 1);
+    setenv(NEW_NAME, "max_split_size_mb:512,roundup_power2_divisions:4", 1);
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(conf.value, "expandable_segments:True");
+    assert_string_equal(getenv(OLD_NAME), "expandable_segments:True");
+    assert_string_equal(getenv(NEW_NAME), "roundup_power2_divisions:4,expandable_segments:True");
+    alloc_conf_apply("auto", true, &conf);
+    assert_non_null(strstr(conf.why, "before a restart"));
+    setenv(OLD_NAME, "expandable_segments:False", 1);
+    setenv(NEW_NAME, "max_split_size_mb:512", 1);
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(conf.value, "expandable_segments:False");
+    assert_string_equal(conf.why, "the program's choice");
+    assert_string_equal(getenv(OLD_NAME), "expandable_segments:False");
+    assert_string_equal(getenv(NEW_NAME), "max_split_size_mb:512");
 }
 
 static void left_alone(const char *why) {
@@ -150,7 +222,9 @@ static void left_alone_where_not_known_to_be_sound(void **state) {
     struct alloc_conf conf;
     (void)state;
     write_version("__version__ = '2.13.0+cu130'\n");
-    left_alone("not sound");
+    left_alone("known to be sound");
+    write_version("__version__ = '2.16.0'\n");
+    left_alone("known to be sound");
     write_version("nothing\n");
     left_alone("not known");
     self.library[0] = 0;
@@ -158,19 +232,28 @@ static void left_alone_where_not_known_to_be_sound(void **state) {
     alloc_conf_apply("auto", false, &conf);
     assert_non_null(strstr(conf.why, "cannot map"));
     assert_null(getenv(OLD_NAME));
+    setenv(OLD_NAME, "max_split_size_mb:512", 1); /* the same holds for what somebody has chosen */
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(conf.value, "max_split_size_mb:512");
+    assert_string_equal(conf.why, "the program's choice");
+    assert_string_equal(getenv(OLD_NAME), "max_split_size_mb:512");
 }
 
 static void the_program_wins(void **state) {
     static const char *const names[] = {OLD_NAME, NEW_NAME};
+    static const char *const settings[] = {"max_split_size_mb:512,expandable_segments:False",
+                                           "backend:cudaMallocAsync",
+                                           "max_split_size_mb:512,expandable_segments:True"};
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 6; i++) {
         struct alloc_conf conf;
-        setenv(names[i], "max_split_size_mb:512", 1);
+        setenv(names[i % 2], settings[i / 2], 1);
         alloc_conf_apply("auto", true, &conf);
-        assert_string_equal(conf.value, "max_split_size_mb:512");
+        assert_string_equal(conf.value, settings[i / 2]);
         assert_string_equal(conf.why, "the program's choice");
-        assert_null(getenv(names[!i]));
-        unsetenv(names[i]);
+        assert_string_equal(getenv(names[i % 2]), settings[i / 2]);
+        assert_null(getenv(names[!(i % 2)]));
+        unsetenv(names[i % 2]);
     }
 }
 
@@ -189,6 +272,10 @@ static void keep(void **state) {
     alloc_conf_apply("keep", true, &conf);
     assert_string_equal(conf.value, "");
     assert_null(getenv(OLD_NAME));
+    setenv(OLD_NAME, "max_split_size_mb:512", 1);
+    alloc_conf_apply("keep", true, &conf);
+    assert_string_equal(conf.value, "max_split_size_mb:512");
+    assert_string_equal(getenv(OLD_NAME), "max_split_size_mb:512");
 }
 
 static void a_setting_of_ones_own(void **state) {
@@ -208,7 +295,10 @@ int main(void) {
         TEST(reads_versions),
         TEST(refuses_what_is_no_version),
         TEST(what_a_setting_says),
+        TEST(what_a_setting_becomes),
         TEST(nobody_chose),
+        TEST(nobody_chose_expandable_segments),
+        TEST(under_both_names),
         TEST(left_alone_where_not_known_to_be_sound),
         TEST(the_program_wins),
         TEST(an_empty_choice_is_a_choice),
