@@ -1,7 +1,7 @@
 /* overcommit.c: PyTorch's cache holds addresses, not memory, so it may outgrow the device. That
  * must stay within bounds: what cudaMemGetInfo says cannot make up for more, and what is cached
- * could be handed out later where there are no pages for it. Runs before a segment is granted, with
- * the lock of PyTorch's allocator held: it must not wait, nor call Python. */
+ * could be handed out later where there are no pages for it. Runs before addresses are granted,
+ * with the lock of PyTorch's allocator held: it must not wait, nor call Python. */
 #include "record/overcommit.h"
 
 #include "heap/heap.h"
@@ -66,7 +66,7 @@ struct excess {
 static struct excess excess_with(const struct device *device, struct pages *pages, uint64_t bytes) {
     struct pages_figures figures = pages_figures(pages);
     uint64_t capacity =
-        atomic_load(&device->free_bytes) + figures.physical_bytes + figures.may_spill_bytes;
+        device_free_bytes(device) + figures.physical_bytes + figures.may_spill_bytes;
     return (struct excess){
         .capacity_bytes = capacity,
         .live_bytes = minus_u64(figures.mapped_bytes, figures.idle_bytes),
@@ -83,9 +83,15 @@ static bool is_too_much(const struct device *device, const struct excess *excess
             excess->live_bytes + bytes > excess->capacity_bytes - part);
 }
 
-static void leave_to_our_thread(struct device *device) {
+/* A refusal after which PyTorch gives up all of its cache is a retry in its books: where our own
+ * thread can have the cache emptied by Python, it is left to that, until as much as the device has
+ * is beyond it. */
+static bool cannot_wait(struct device *device, const struct excess *excess) {
+    if (!python_may_empty() || excess->over_bytes > excess->capacity_bytes)
+        return true;
     if (!atomic_exchange(&device->overcommitted, true))
         ticker_kick();
+    return false;
 }
 
 static bool refuse(struct device *device, uint64_t bytes, bool retries) {
@@ -93,9 +99,6 @@ static bool refuse(struct device *device, uint64_t bytes, bool retries) {
     return true;
 }
 
-/* A refusal after which PyTorch gives up all of its cache is a retry in its books: where our own
- * thread can have the cache emptied by Python, it is left to that, until as much as the device has
- * is beyond it. */
 bool overcommit_refuses(struct device *device, struct pages *pages, uint64_t bytes) {
     if (segment_refusal_ended(device, bytes) || !device_read_memory(device))
         return false;
@@ -105,8 +108,24 @@ bool overcommit_refuses(struct device *device, struct pages *pages, uint64_t byt
         return refuse(device, bytes, false);
     if (!excess.over_bytes || !is_too_much(device, &excess, bytes))
         return false;
-    bool can_wait = python_may_empty() && excess.over_bytes <= excess.capacity_bytes;
-    if (can_wait)
-        leave_to_our_thread(device);
-    return !can_wait && may_refuse && refuse(device, bytes, true);
+    return cannot_wait(device, &excess) && may_refuse && refuse(device, bytes, true);
+}
+
+/* Expandable segments outgrow the device together with max_split_size_mb only. They have no need to
+ * be cut short near a full device, for what lies idle in them serves every request. */
+static bool is_far_too_much(const struct device *device, const struct excess *excess) {
+    uint64_t part = excess->capacity_bytes / PART;
+    return excess->over_bytes > part &&
+           figure_get(&device->out->stats.releasable_bytes.current) >= part;
+}
+
+bool overcommit_refuses_mapping(struct device *device, struct pages *pages, uint64_t bytes) {
+    struct excess excess = excess_with(device, pages, bytes);
+    if (LIKELY(!is_far_too_much(device, &excess)) || record_capturing() ||
+        !device_read_memory(device))
+        return false;
+    excess = excess_with(device, pages, bytes);
+    if (!is_far_too_much(device, &excess))
+        return false;
+    return cannot_wait(device, &excess) && always_asks_again();
 }

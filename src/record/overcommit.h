@@ -11,4 +11,8 @@
  * would give up more than is needed our own thread is asked to empty the cache, if it can. */
 bool overcommit_refuses(struct device *device, struct pages *pages, uint64_t bytes);
 
+/* The same for what PyTorch maps into an expandable segment, bytes for one block so far. Refused as
+ * if the device had no more: PyTorch gives up all that it does not use and asks again. */
+bool overcommit_refuses_mapping(struct device *device, struct pages *pages, uint64_t bytes);
+
 #endif

@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "record/ledger.h"
+#include "record/overcommit.h"
 #include "record/paged.h"
 #include "record/record.h"
 #include "record/streams.h"
@@ -163,8 +164,10 @@ CUresult virtual_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     struct device *device = device_if_ready(index);
     struct borrowed borrowed = borrow(device);
     CUresult result = borrowed.possible ? kind_of(properties, &kind) : CUDA_ERROR_INVALID_CONTEXT;
-    uint64_t ahead = record_thread.pages_ahead_bytes;
-    if (result == CUDA_SUCCESS && !pages_could_back(paged_engine(device), ahead + bytes))
+    struct pages *pages = paged_engine(device);
+    uint64_t wanted_bytes = record_thread.pages_ahead_bytes + bytes;
+    if (result == CUDA_SUCCESS && (overcommit_refuses_mapping(device, pages, wanted_bytes) ||
+                                   !pages_could_back(pages, wanted_bytes)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
         streams_follow(device, borrowed.context);

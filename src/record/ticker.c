@@ -168,6 +168,7 @@ static void drop_cache(struct device *device) {
     flush(device, (struct vramgc_action){.device = device_index(device),
                                          .reason = VRAMGC_REASON_THRESHOLD,
                                          .used_bytes = device_used_bytes(device)});
+    atomic_store(&device->overcommitted, false); /* only now: it was so until the cache was empty */
 }
 
 static void consider(struct device *device, struct look *look, uint64_t now) {
@@ -223,7 +224,7 @@ static void look_at(unsigned index, uint64_t now) {
     if (atomic_exchange(&device->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: a cudaMalloc was not refused: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&device->verdict)));
-    if (atomic_exchange(&device->overcommitted, false))
+    if (atomic_load(&device->overcommitted))
         drop_cache(device);
     consider(device, look, now);
 }

@@ -55,7 +55,7 @@ caught() {
 }
 
 @test "the cache is emptied by a refusal where our thread could" {
-    caught python 'outgrows the device' no-thread record/overcommit.c 'python_may_empty() &&' 'false &&'
+    caught python 'outgrows the device' no-thread record/overcommit.c '!python_may_empty() ||' 'true ||'
 }
 
 @test "our thread does not empty the cache" {
@@ -77,7 +77,13 @@ overcommit_caught() { caught ../reclaim/overcommit "$1" "$2" record/overcommit.c
 
 @test "large segments count for small blocks" { overcommit_caught 'small blocks' oversize-small '|| bytes <= SMALL_SEGMENT_BYTES' ''; }
 
-@test "the cache may grow without bounds" { overcommit_caught 'without large segments' unbounded '!can_wait && may_refuse' 'false'; }
+@test "the cache may grow without bounds" { overcommit_caught 'without large segments' unbounded 'cannot_wait(device, &excess) && may_refuse' 'false'; }
+
+@test "expandable segments may grow without bounds" {
+    overcommit_caught 'gives up its cache, once' unbounded-expandable 'cannot_wait(device, &excess) && always_asks_again' 'false && always_asks_again'
+    overcommit_caught 'not to be had' live-expandable 'stats.releasable_bytes.current) >= part;' 'stats.releasable_bytes.current) >= 0;'
+    caught python 'expandable segments outgrow' stale-memory record/overcommit.c 'device_free_bytes(device) +' 'atomic_load(&device->free_bytes) +'
+}
 
 @test "the error of a block without pages is a plain one" {
     caught engine 'out of memory at a block event' plain-error real/errors.c 'find_constructor() && find_type()' 'false'

@@ -19,6 +19,8 @@ python_passes() {
 
 @test "the cache outgrows the device: no second try, and our thread has it emptied" { python_passes overcommit 2GiB; }
 
+@test "expandable segments outgrow the device: our thread has the cache emptied" { python_passes overcommit_expandable 2GiB; }
+
 @test "rescue: other callers get what is kept or idle" { python_passes rescue 768MiB; }
 
 @test "full at a block event: torch.OutOfMemoryError, and what is smaller works" { python_passes full 768MiB; }

@@ -44,3 +44,26 @@ large() {
     [ "$(fact alloc_retries)" = 1 ]
     compact 'alloc a 200MiB; alloc b 100MiB; free a; alloc c 230MiB; expect num_alloc_retries == 0; expect vramgc.soft_ooms == 0'
 }
+
+# In expandable segments that takes max_split_size_mb as well: large blocks that lie idle serve requests of nearly their own size only.
+expandable() {
+    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True,max_split_size_mb:100
+    VRAMGC_MODE=compact drive 2.15.0 "$1" --mem 768MiB
+    [ "$status" = 0 ] && [ -z "$(but_for_pytorch | grep -v 'memory mapping failed with OOM')" ]
+}
+
+@test "expandable segments: PyTorch gives up its cache, once, when that is an eighth more than there is memory" {
+    lay_out 2.15.0 2.15.0
+    expandable 'alloc a 300MiB; alloc b 20MiB; free a; alloc c 330MiB; fill c 3; verify c 3; expect reserved_bytes == 360MiB;
+        expect num_alloc_retries == 1; expect num_ooms == 0'
+    [ "$(fact alloc_retries)" = 1 ]
+    expandable 'alloc a 200MiB; alloc b 20MiB; free a; alloc c 330MiB; expect num_alloc_retries == 0; expect reserved_bytes == 560MiB'
+}
+
+@test "expandable segments: what is not to be had back is no reason" {
+    lay_out 2.15.0 2.15.0
+    local i script=
+    for ((i = 0; i < 20; i++)); do script+="alloc a$i 18MiB; alloc b$i 2MiB; "; done
+    for ((i = 0; i < 20; i++)); do script+="free a$i; "; done
+    expandable "$script alloc c 130MiB; alloc d 70MiB; expect reserved_bytes == 600MiB; expect num_alloc_retries == 0"
+}
