@@ -59,7 +59,8 @@ static bool take_back(struct device *device, uint64_t address, bool pending) {
     return heap_pend(device->heap, address, NULL);
 }
 
-/* Files the events that the block waits for. False: no room; the block counts as free at once. */
+/* Files the events that the block waits for. Of more than RECORD_MAX_EVENTS not all are filed, so
+ * that it waits until it is handed out again. False: no room; the block counts as free at once. */
 static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
     struct record_thread *thread = &record_thread;
     struct ledger_entry wait = {
@@ -67,7 +68,7 @@ static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
     bool filed;
     lock_take(&self.lock);
     filed = ledger_put(&self.waits, &wait, NULL);
-    for (unsigned i = 0; filed && i < thread->event_count; i++) {
+    for (unsigned i = 0; filed && i < thread->event_count && i < RECORD_MAX_EVENTS; i++) {
         struct ledger_entry event = {
             .key = thread->events[i], .link = address, .device = (uint16_t)device};
         filed = ledger_put(&self.events, &event, NULL);
@@ -162,7 +163,8 @@ bool record_block(unsigned index, uint64_t address, int64_t bytes) {
 void record_event(uint64_t event) {
     struct record_thread *thread = &record_thread;
     if (thread->event_count < RECORD_MAX_EVENTS)
-        thread->events[thread->event_count++] = event;
+        thread->events[thread->event_count] = event;
+    thread->event_count++;
 }
 
 void record_event_done(uint64_t event) {

@@ -37,8 +37,8 @@ struct record_thread {
     uint64_t stream;               /* that stream */
     unsigned frees_since_block;    /* segments the allocator freed since its latest block event */
     unsigned segments_since_block; /* and took */
-    unsigned event_count;
-    uint64_t events[RECORD_MAX_EVENTS]; /* recorded by the allocator since its latest block event */
+    unsigned event_count;          /* recorded by the allocator since its latest block event */
+    uint64_t events[RECORD_MAX_EVENTS]; /* the first of them */
     uint64_t refused_bytes; /* the request answered with out of memory, until it is asked again */
     uint64_t refused_ns;
     uint64_t refused_reserved_bytes;

@@ -3,6 +3,7 @@
  * Linked with the libraries of fake_c10.c and the runtime. */
 #include "check.h"
 #include "fake_c10.h"
+#include "real/cuda_api.h"
 
 #include <string.h>
 
@@ -63,9 +64,35 @@ static void blocks(bool old) {
     CHECK(stats()->reserved_bytes.current == 0 && stats()->held_bytes.current == 0);
 }
 
+/* More streams than vramgc files events of used the block: it is free when it is handed out again,
+ * not when those that were filed have passed. */
+static void many_streams(void) {
+    enum { EVENTS = 70 };
+    cudaEvent_t events[EVENTS];
+    char *segment = NULL;
+    uint64_t pending = stats()->pending_frees;
+    OK(fake_c10_segment((void **)&segment, 2 * MIB));
+    report(false, segment, 512 * KIB, device(CUDA, 0));
+    for (int i = 0; i < EVENTS; i++) {
+        OK(cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
+        OK(fake_c10_event(events[i]));
+    }
+    report(false, segment, -(int64_t)(512 * KIB), device(CUDA, 0));
+    CHECK(stats()->pending_frees == pending + 1 && stats()->allocated_bytes.current == 0);
+    for (int i = 0; i < EVENTS - 1; i++)
+        OK(cudaEventSynchronize(events[i]));
+    CHECK(stats()->active_bytes.current == 512 * KIB);
+    OK(cudaEventSynchronize(events[EVENTS - 1]));
+    report(false, segment, 512 * KIB, device(CUDA, 0));
+    CHECK(stats()->active_bytes.current == 512 * KIB && stats()->blocks.current == 1);
+    report(false, segment, -(int64_t)(512 * KIB), device(CUDA, 0));
+    OK(fake_c10_release(segment));
+}
+
 int main(void) {
     blocks(false);
     blocks(true);
+    many_streams();
     out_of_memory(false);
     out_of_memory(true);
     return check_result("c10_blocks");

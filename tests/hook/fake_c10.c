@@ -26,6 +26,7 @@ void OOM_L(l bytes, l allocated, l reserved, uint64_t device);
 int cudaMalloc(void **p, size_t n);
 int cudaFree(void *p);
 int cudaStreamIsCapturing(void *stream, int *status);
+int cudaEventRecord(void *event, void *stream);
 
 int fake_c10_segment(void **p, uint64_t bytes) {
     int status = 0;
@@ -36,6 +37,11 @@ int fake_c10_segment(void **p, uint64_t bytes) {
 
 int fake_c10_release(void *p) {
     volatile int result = cudaFree(p);
+    return result;
+}
+
+int fake_c10_event(void *event) {
+    volatile int result = cudaEventRecord(event, NULL);
     return result;
 }
 

@@ -19,6 +19,7 @@ struct fake_c10_call fake_c10_latest(void);
 /* Calls made from within libc10_cuda.so; old: the mangling of PyTorch before 2.0. */
 int fake_c10_segment(void **p, uint64_t bytes);
 int fake_c10_release(void *p);
+int fake_c10_event(void *event);
 void fake_c10_report(bool old, void *p, int64_t bytes, uint64_t device);
 void fake_c10_oom(bool old, int64_t bytes, uint64_t device);
 
