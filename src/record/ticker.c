@@ -31,6 +31,7 @@ enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
 struct look {
     uint64_t block_events;
     uint64_t changed_ns; /* when block_events was last seen to change */
+    bool unmeasured;     /* it has changed since the holes were measured */
     uint64_t measure_ns; /* not before this are holes measured again */
     uint64_t read_ns;    /* when free and total were last asked for */
 };
@@ -63,17 +64,20 @@ static uint64_t block_events(const struct vramgc_device_stats *stats) {
            figure_get(&stats->pool_bytes.current);
 }
 
-/* Fragmentation needs a walk over all blocks, during which none can be handed out: only while the
- * device changes, and for less than a thousandth of the time. */
-static void measure_holes(struct device *device, struct look *look, uint64_t now) {
+/* Fragmentation needs a walk over all blocks, during which none can be handed out: once after a
+ * change, and for less than a thousandth of the time. That counts from the walk, not from the look,
+ * which may have begun long before: it waits for Python. */
+static void measure_holes(struct device *device, struct look *look) {
     struct frag_figures figures;
-    if (now < look->measure_ns)
+    uint64_t start_ns = clock_ns();
+    if (!look->unmeasured || start_ns < look->measure_ns)
         return;
+    look->unmeasured = false;
     lock_take(&device->lock);
     frag_measure(device->heap, &figures);
     gauge_set(&device->out->stats.largest_hole_bytes, figures.largest_hole_bytes);
     lock_give(&device->lock);
-    look->measure_ns = now + max_u64(SECOND_NS, 1000 * (clock_ns() - now));
+    look->measure_ns = start_ns + max_u64(SECOND_NS, 1000 * (clock_ns() - start_ns));
 }
 
 /* Mode compact: needs neither PyTorch nor Python. The GPU may not have finished with all pages: it
@@ -124,7 +128,7 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
     }
 }
 
-/* These two say whether anything was done. */
+/* Has PyTorch empty its cache, through Python. Whether anything was done. */
 static bool flush(struct device *device, struct vramgc_action action) {
     uint64_t before[VRAMGC_MAX_DEVICES] = {0}, start = clock_ns();
     bool want_function = log_wants(LOG_DEBUG);
@@ -207,8 +211,9 @@ static void look_at(unsigned index, uint64_t now) {
     if (events != look->block_events) {
         look->block_events = events;
         look->changed_ns = self.changed_ns = now;
-        measure_holes(device, look, now);
+        look->unmeasured = true;
     }
+    measure_holes(device, look);
     if (record_capturing()) { /* nothing may be asked of the driver that could disturb it */
         gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
         store_sample(device->out, record_options()->sample);

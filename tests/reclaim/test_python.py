@@ -141,6 +141,10 @@ class WholePyTorch(unittest.TestCase):
             [["soft_oom", "threshold"], ["flush", "threshold"], ["flush", "asked"]],
         )
 
+    def test_holes_after_a_long_wait_for_the_gil(self):
+        run = Run("holes.py", VRAMGC_ALLOC_CONF="keep")
+        self.check(run, ["holes"])
+
     def test_two_devices(self):
         run = Run("two_devices.py", sim=("--devices", "2"))
         self.check(run, ["both"])
