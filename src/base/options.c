@@ -141,27 +141,31 @@ const struct option_info *option_nearest(const char *variable) {
     return nearest;
 }
 
-static bool is_known(const char *entry, size_t length) {
+static bool is_called(const char *entry, size_t length, const char *variable) {
+    return strlen(variable) == length && memcmp(variable, entry, length) == 0;
+}
+
+bool option_is_unknown(const char *entry) {
+    size_t length = strcspn(entry, "=");
+    if (strncmp(entry, PREFIX, sizeof PREFIX - 1) != 0)
+        return false;
     for (size_t i = 0; i < option_count; i++)
-        if (strlen(option_table[i].variable) == length &&
-            memcmp(option_table[i].variable, entry, length) == 0)
-            return true;
+        if (is_called(entry, length, option_table[i].variable))
+            return false;
     for (size_t i = 0; i < ARRAY_LENGTH(private_variables); i++)
-        if (strlen(private_variables[i]) == length &&
-            memcmp(private_variables[i], entry, length) == 0)
-            return true;
-    return false;
+        if (is_called(entry, length, private_variables[i]))
+            return false;
+    return true;
 }
 
 static size_t complain_about_unknown(option_complain *complain, void *context) {
     size_t complaints = 0;
     for (char **entry = environ; entry && *entry; entry++) {
-        size_t length = strcspn(*entry, "=");
-        if (strncmp(*entry, PREFIX, sizeof PREFIX - 1) != 0 || is_known(*entry, length))
+        if (!option_is_unknown(*entry))
             continue;
         char name[64], sentence[256];
         struct text text = TEXT_IN(name);
-        text_add_n(&text, *entry, length);
+        text_add_n(&text, *entry, strcspn(*entry, "="));
         const struct option_info *nearest = option_nearest(name);
         text = TEXT_IN(sentence);
         text_format(&text, "%s is not a setting", name);

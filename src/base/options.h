@@ -71,7 +71,12 @@ void option_refusal(const struct option_info *info, const char *value, char *out
 size_t options_read(struct options *options, enum option_origin *origins, option_complain *complain,
                     void *context);
 
-/* The setting whose variable is nearest to name, or NULL when none is near enough to suggest. */
+/* Whether an entry of the environment, NAME=VALUE, has a name in VRAMGC_ that is no setting, nor
+ * one that vramgc sets for itself. */
+bool option_is_unknown(const char *entry);
+
+/* The setting whose variable is nearest to `variable`, or NULL when none is near enough to suggest.
+ */
 const struct option_info *option_nearest(const char *variable);
 
 /* The value of a field as it would be typed. */

@@ -68,31 +68,26 @@ static void complain_about_setting(const char *sentence, void *context) {
     complain("%s", sentence);
 }
 
-/* The first variable VRAMGC_... that is no setting, or NULL. */
-static const char *unknown_variable(char *name, size_t capacity) {
+/* Removes the first variable that is unknown. False: there is none. */
+static bool remove_unknown(void) {
     for (char **entry = environ; *entry; entry++) {
-        size_t length = strcspn(*entry, "=");
-        bool known = strncmp(*entry, "VRAMGC_", 7) != 0 || length >= capacity;
-        for (size_t i = 0; !known && i < option_count; i++)
-            known = strlen(option_table[i].variable) == length &&
-                    strncmp(option_table[i].variable, *entry, length) == 0;
-        if (known || strncmp(*entry, "VRAMGC_RUN_ID=", 14) == 0)
+        if (!option_is_unknown(*entry))
             continue;
-        memcpy(name, *entry, length);
-        name[length] = 0;
-        return name;
+        char *name = strndup(*entry, strcspn(*entry, "="));
+        bool removed = name && unsetenv(name) == 0;
+        free(name);
+        return removed;
     }
-    return NULL;
+    return false;
 }
 
 size_t settings_read(struct options *options) {
     enum option_origin origins[SETTINGS_MAX];
-    char name[256];
     size_t complaints = options_read(options, origins, complain_about_setting, NULL);
     for (size_t i = 0; i < option_count; i++)
         if (origins[i] == ORIGIN_REFUSED)
             unsetenv(option_table[i].variable);
-    while (unknown_variable(name, sizeof name))
-        unsetenv(name);
+    while (remove_unknown())
+        continue;
     return complaints;
 }

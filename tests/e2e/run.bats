@@ -186,6 +186,13 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     contains "$output" VRAMGC_COOLDOWN=2s
 }
 
+@test "run: what vramgc has set for itself is passed on to a run inside a run" {
+    VRAMGC_CHOSE_ALLOC_CONF=1 run_apart "$vramgc" run --no-summary env
+    equal "$status" 0
+    contains "$output" VRAMGC_CHOSE_ALLOC_CONF=1
+    contains_not "$errors" CHOSE
+}
+
 @test "run: --strict makes a wrong variable fatal: 125, one line, nothing run" {
     export VRAMGC_THRESHOLD=lots
     run_apart "$vramgc" run --strict touch ran
