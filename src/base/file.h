@@ -1,13 +1,29 @@
-/* file.h: knowing a file again by its descriptor. A program may close descriptors that it does
+/* file.h: files of ours among the descriptors of a program. It may close descriptors that it does
  * not know (daemons do) and be given the number anew for a file of its own: nothing of ours may
- * be written there. */
+ * be written there, nor anything of its own into ours. */
 #ifndef FILE_H
 #define FILE_H
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+/* As open(), but never in the place of a standard stream that the program has closed. -1 with
+ * errno. */
+static inline int file_open(const char *path, int flags, mode_t mode) {
+    int fd = open(path, flags | O_CLOEXEC, mode);
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int apart = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return apart;
+}
 
 struct file_id {
     dev_t device;

@@ -29,7 +29,7 @@ void log_open(enum option_log level, const char *file) {
     char path[512];
     struct text text = TEXT_IN(path);
     text_add_pattern(&text, file);
-    int opened = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int opened = file_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (opened > 0) {
         self.file_id = file_identify(opened);
         self.file = opened;

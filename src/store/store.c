@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NAME_TRIES = 1000, PATH_BYTES = 2048 };
+enum { NAME_TRIES = 1000, ALLOT_TRIES = 100, PATH_BYTES = 2048 };
 
 static struct vramgc_file lobby; /* where the figures live until the file is open */
 
@@ -40,16 +40,19 @@ static int create_new(const char *pattern) {
         text.length = length;
         if (i > 0)
             text_format(&text, ".%d", i);
-        int fd = open(self.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        int fd = file_open(self.path, O_RDWR | O_CREAT | O_EXCL, 0644);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
     return -1;
 }
 
-/* Blocks are allotted now, so that a full disk is an error here and not a SIGBUS later. */
+/* Blocks are allotted now, so that a full disk is an error here and not a SIGBUS later. A program
+ * that is profiled gets a signal every millisecond. */
 static bool allot(int fd, size_t bytes) {
-    int error = file_size_allowed(bytes) ? posix_fallocate(fd, 0, (off_t)bytes) : EFBIG;
+    int error = file_size_allowed(bytes) ? EINTR : EFBIG;
+    for (int i = 0; i < ALLOT_TRIES && error == EINTR; i++)
+        error = posix_fallocate(fd, 0, (off_t)bytes);
     if (error)
         errno = error;
     return error == 0;

@@ -116,6 +116,13 @@ holds() {
     no_file
 }
 
+@test "a signal while the file is made: it is made all the same" {
+    FAIL_ALLOT=4 BEHIND=$hook/libfail.so VRAMGC_OUT=figures use
+    [ "$status" -eq 0 ]
+    [ -z "$errors" ]
+    holds figures
+}
+
 @test "a full disk, a real one" {
     mkdir full
     mount -t tmpfs -o size=64k none full 2>/dev/null || skip "no file system can be mounted here"
@@ -164,6 +171,16 @@ holds() {
         [ "$(cat "$file")" = precious ]
     done
     [ "$(ls mine.* | wc -l)" -eq 20 ]
+}
+
+@test "a program without standard streams: our files do not take their place" {
+    FAIL_MAP=1 VRAMGC_LOG=info VRAMGC_LOG_FILE=log VRAMGC_OUT=figures LD_PRELOAD="$library $hook/libfail.so" \
+        timeout -k 5 30 "$hook/use" streams <&- >&- 2>&-
+    cat log
+    grep -q 'info  recording to figures' log
+    ! grep -q -e took -e 'into the' log
+    holds figures
+    ! grep -q -a 'into the' figures
 }
 
 # --- settings ---

@@ -1,6 +1,6 @@
 /* fail.c: makes the C library refuse what the statistics file needs, and nothing else:
- * FAIL_ALLOT=1: posix_fallocate says the disk is full; FAIL_MAP=1: a file cannot be mapped
- * shared. */
+ * FAIL_ALLOT=1: posix_fallocate says the disk is full; FAIL_ALLOT=N: N - 1 times that a signal
+ * came; FAIL_MAP=1: a file cannot be mapped shared. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,9 +8,13 @@
 #include <sys/mman.h>
 
 int posix_fallocate(int fd, off_t offset, off_t bytes) {
+    static int calls;
     int (*real)(int, off_t, off_t) = NULL;
-    if (getenv("FAIL_ALLOT"))
+    const char *fail = getenv("FAIL_ALLOT");
+    if (fail && atoi(fail) == 1)
         return ENOSPC;
+    if (fail && ++calls < atoi(fail))
+        return EINTR;
     *(void **)&real = dlsym(RTLD_NEXT, "posix_fallocate");
     return real(fd, offset, bytes);
 }

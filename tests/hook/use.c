@@ -1,7 +1,7 @@
 /* use.c: the smallest program that uses the GPU: takes 3 MiB, keeps them, and says so. Linked
  * with the runtime. Words: sleep:MS pauses, fds closes all descriptors but the standard ones,
- * own:PATH opens twenty files of its own, PATH.0 to PATH.19, and writes to them, threads counts
- * the threads, kill is SIGKILL, end:N exits. */
+ * streams writes to those, be they open or not, own:PATH opens twenty files of its own, PATH.0 to
+ * PATH.19, and writes to them, threads counts the threads, kill is SIGKILL, end:N exits. */
 #include "real/cuda_api.h"
 
 #include <dirent.h>
@@ -33,12 +33,21 @@ static void own_files(const char *path) {
     }
 }
 
+static void write_streams(void) {
+    static const char text[] = "into the standard streams\n";
+    for (int fd = 0; fd < 3; fd++)
+        if (write(fd, text, sizeof text - 1) < 0)
+            continue;
+}
+
 static void word(const char *text) {
     if (strncmp(text, "sleep:", 6) == 0)
         usleep((useconds_t)atoi(text + 6) * 1000);
     else if (strcmp(text, "fds") == 0)
         for (int fd = 3; fd < 256; fd++)
             close(fd);
+    else if (strcmp(text, "streams") == 0)
+        write_streams();
     else if (strncmp(text, "own:", 4) == 0)
         own_files(text + 4);
     else if (strcmp(text, "threads") == 0)
