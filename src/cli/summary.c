@@ -34,14 +34,20 @@ void summary_line(FILE *out, const char *format, ...) {
     fprintf(out, "%.*s\n", (int)bytes_of_columns(line, SUMMARY_WIDTH), line);
 }
 
-/* Sentences, broken at spaces, each line behind nine columns. */
+/* At spaces, and between the members of a list that has none, but not within a number. */
+static bool may_break(const char *text, size_t at) {
+    bool word = (unsigned char)(text[at] - 'a') <= 'z' - 'a';
+    return text[at] == ' ' || (text[at - 1] == ',' && word);
+}
+
+/* Sentences, each line behind nine columns. */
 static void write_wrapped(FILE *out, const char *heading, const char *text) {
     enum { INDENT = 9 };
     while (*text) {
         size_t length = bytes_of_columns(text, SUMMARY_WIDTH - INDENT);
         if (text[length])
             for (size_t i = length; i > 0; i--)
-                if (text[i] == ' ') {
+                if (may_break(text, i)) {
                     length = i;
                     break;
                 }
@@ -152,16 +158,17 @@ static void write_gauge(FILE *out, const char *label, enum unit unit, struct vra
     summary_line(out, "  %-30s %16s %14s", label, peak.text, current.text);
 }
 
-/* In mode compact what PyTorch has reserved is not memory: that is only behind what is live. */
+/* In mode compact what PyTorch has reserved is not memory: that is only behind what is live. What
+ * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block. */
 static void write_allocator(FILE *out, const struct vramgc_device_stats *s) {
     bool paged = s->page_bytes.peak > 0;
     summary_line(out, "of PyTorch's allocator, each at its own peak");
     write_gauge(out, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
                 s->reserved_bytes);
     if (paged)
-        write_gauge(out, "memory behind the addresses", UNIT_BYTES, s->page_bytes);
+        write_gauge(out, "pages, in use or kept", UNIT_BYTES, s->page_bytes);
     write_gauge(out, "allocated (live)", UNIT_BYTES, s->allocated_bytes);
-    if (!paged) {
+    if (!paged && s->segments.peak > 0) { /* what lies in pools is not known block by block */
         write_gauge(out, "idle pages", UNIT_BYTES, s->idle_bytes);
         write_gauge(out, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes);
     }
@@ -189,7 +196,7 @@ static void write_ratios(FILE *out, const struct vramgc_device *device) {
                  show_real(mean.known, mean.value, 2).text,
                  show_real(used.known, used.value, 0).text);
     const struct vramgc_device_stats *s = &device->stats;
-    summary_line(out, "driver calls: %s; out of memory: %s refused by the driver, %s in PyTorch",
+    summary_line(out, "driver calls: %s; out of memory: %s requests refused, %s in PyTorch",
                  show_count(s->driver_calls).text, show_count(s->refusals).text,
                  show_count(s->ooms).text);
     if (s->page_bytes.peak > 0) {
@@ -288,16 +295,25 @@ static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
                      show_count(p->unaccounted_calls).text);
 }
 
+/* Both are often longer than a line. */
+static void write_alloc_conf(FILE *out, const struct vramgc_file *file) {
+    char line[sizeof file->alloc_conf + sizeof file->alloc_conf_why];
+    struct text text = TEXT_IN(line);
+    text_format(&text, "allocator: %s", file->alloc_conf);
+    write_wrapped(out, "PyTorch", line);
+    text = TEXT_IN(line);
+    text_format(&text, "(%s)", file->alloc_conf_why);
+    write_wrapped(out, "", line);
+}
+
 static void write_mode(FILE *out, const struct vramgc_file *file) {
     char line[sizeof file->mode + sizeof file->mode_why + 2];
     struct text text = TEXT_IN(line);
     text_format(&text, "%s: %s", file->mode, file->mode_why);
     if (*file->mode)
         write_wrapped(out, "mode", line);
-    if (*file->alloc_conf) {
-        summary_line(out, "PyTorch's allocator: %s", file->alloc_conf);
-        summary_line(out, "                     (%s)", file->alloc_conf_why);
-    }
+    if (*file->alloc_conf)
+        write_alloc_conf(out, file);
 }
 
 /* A path as a shell reads it, without the working directory, which the reader is in. */
@@ -341,7 +357,8 @@ void summary_write(FILE *out, struct record *const *records, size_t count,
         write_wrapped(out, "vramgc:", verdict.text);
         return;
     }
-    const struct record *largest = records[largest_record(records, count)];
+    size_t number = largest_record(records, count);
+    const struct record *largest = records[number];
     write_title(out, launch ? launch->elapsed_ns : largest->elapsed_ns);
     if (count == 1)
         write_process(out, largest,
@@ -352,8 +369,8 @@ void summary_write(FILE *out, struct record *const *records, size_t count,
     fputc('\n', out);
     write_wrapped(out, "VERDICT", verdict.text);
     if (count > 1)
-        summary_line(out, "\nWhat follows is pid %llu, which held most.",
-                     (unsigned long long)largest->file->pid);
+        summary_line(out, "\nWhat follows is number %zu of these, pid %llu, which held most.",
+                     number + 1, (unsigned long long)largest->file->pid);
     for (size_t i = 0; i < largest->file->device_count; i++)
         if (largest->file->devices[i].present)
             write_device(out, largest, i);

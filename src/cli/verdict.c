@@ -97,7 +97,7 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
 static void say_refused(struct text *text, const struct tally *tally, enum verdict_code code) {
     if (code == VERDICT_FRAGMENTATION)
         text_format(text,
-                    "Fragmentation cost you memory: %s of %s refused allocations would have fitted "
+                    "Fragmentation cost you memory: %s of %s refused requests would have fitted "
                     "into memory that was free or held without need, but not into one piece of it.",
                     show_count(tally->fragmented).text, show_count(tally->listed).text);
     else
@@ -131,7 +131,7 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
     if (tally->granted > 0)
         text_format(text, " %s refused %s granted when asked again.",
                     show_count(tally->granted).text,
-                    tally->granted < 2 ? "allocation was" : "allocations were");
+                    tally->granted < 2 ? "request was" : "requests were");
 }
 
 struct verdict verdict_of(struct record *const *records, size_t count) {

@@ -219,14 +219,23 @@ static void walk_settings(struct emit *emit, const struct vramgc_file *file) {
     emit_close(emit);
 }
 
+/* The file names all functions of hooks.def, those too that are only called by vramgc itself or
+ * whose calls are too many to be counted: a 0 would be untrue there. */
 static void walk_hooks(struct emit *emit, const struct vramgc_file *file) {
-    size_t count = emit_list(emit, "hooks", "functions of CUDA and PyTorch that were intercepted",
-                             file->hook_count);
+    size_t counted[VRAMGC_MAX_HOOKS] = {0}, count = 0;
+    for (size_t i = 0; i < file->hook_count; i++)
+        if (file->hooks[i].calls > 0)
+            counted[count++] = i;
+    count = emit_list(emit, "hooks",
+                      "functions of CUDA that were intercepted and called; block events of PyTorch "
+                      "are in block_allocs and block_frees",
+                      count);
     for (size_t i = 0; i < count; i++) {
+        const struct vramgc_hook *hook = &file->hooks[counted[i]];
         emit_open_line(emit, NULL, "one function");
-        emit_text(emit, "name", "its symbol", file->hooks[i].name);
-        emit_number(emit, "calls", UNIT_COUNT, "seen", file->hooks[i].calls);
-        emit_number(emit, "failed", UNIT_COUNT, "that returned an error", file->hooks[i].failed);
+        emit_text(emit, "name", "its symbol", hook->name);
+        emit_number(emit, "calls", UNIT_COUNT, "seen", hook->calls);
+        emit_number(emit, "failed", UNIT_COUNT, "that returned an error", hook->failed);
         emit_close(emit);
     }
     emit_close(emit);

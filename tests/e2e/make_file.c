@@ -51,6 +51,7 @@ static void set_head(struct vramgc_file *file) {
     set_setting(file, "threshold", "70.0", "environment");
     set_hook(file, "cudaMalloc", 12480, 3);
     set_hook(file, "cudaFree", 12401, 0);
+    set_hook(file, "cuEventRecord", 0, 0); /* which only vramgc calls: nothing to tell */
 }
 
 /* A saw tooth: grows and falls, so that the graph shows something. */
@@ -225,6 +226,10 @@ static void compact(struct vramgc_file *file) {
     struct vramgc_device_stats *s = &file->devices[0].stats;
     strcpy(file->command_line, "/home/someone/stable-diffusion-webui/venv/bin/python -u launch.py "
                                "--xformers --api --listen --medvram");
+    strcpy(file->alloc_conf, "garbage_collection_threshold:0.80,max_split_size_mb:512,"
+                             "expandable_segments:True");
+    strcpy(file->alloc_conf_why, "the program's choice, a reason that is longer than what is left "
+                                 "of a line of the terminal");
     strcpy(file->mode, "compact");
     strcpy(file->mode_why, "PyTorch 2.99.0+cu132, newer than 2.15, tells of its blocks as before; "
                            "driver 13.0, self-test passed on gpu0");
