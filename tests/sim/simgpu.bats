@@ -147,6 +147,16 @@ last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
     [[ $output == *OK* ]]
 }
 
+@test "PyTorch selects elements (CUB wants code that a wheel carries), whatever the card" {
+    need_torch
+    for capability in 8.0 8.6 8.9 9.0 12.0; do
+        SIMGPU_D2H_ZERO=4KiB run $simgpu --cc $capability -- "$python" -c \
+            'import torch; print(torch.ones(10, device="cuda").nonzero().shape[1])'
+        [ "$status" -eq 0 ] || { echo "$capability: $output"; false; }
+        last_line 1
+    done
+}
+
 @test "the workspace of a convolution follows its knob; a wrong value is said and the default used" {
     need_torch
     check="tests/sim/bringup.py BringUp.test_a_convolution_takes_the_workspace_of_its_model"

@@ -180,6 +180,7 @@ static void kernels_are_launched_by_their_stub(void **state) {
     struct cudaFuncAttributes attributes;
     assert_ok(cudaFuncGetAttributes(&attributes, &kernel_stub));
     assert_int_equal(attributes.maxThreadsPerBlock, 1024);
+    assert_int_equal(attributes.binaryVersion, 86);
     __cudaUnregisterFatBinary(code);
     assert_int_equal(launch(&kernel_stub, 1, 128), cudaErrorInvalidDeviceFunction);
     (void)cudaGetLastError();

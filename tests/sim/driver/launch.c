@@ -16,6 +16,19 @@ static struct kernel *kernel_of(const void *handle) {
 
 /* ---- attributes ---- */
 
+/* The architecture that a kernel was compiled for. A device runs the code of its own major version
+ * that is newest without being newer than itself; PyTorch's wheels carry these. CUB refuses work
+ * where it is told of one that is not among them. */
+static int code_version(void) {
+    static const int compiled[] = {50, 60, 70, 75, 80, 86, 90, 100, 120};
+    const int device = sim.config.cc_major * 10 + sim.config.cc_minor;
+    int best = device;
+    for (size_t i = 0; i < sizeof compiled / sizeof *compiled; i++)
+        if (compiled[i] <= device && compiled[i] / 10 == sim.config.cc_major)
+            best = compiled[i];
+    return best;
+}
+
 static CUresult get_attribute(int *value, CUfunction_attribute attribute, const void *handle) {
     if (value == NULL || (unsigned)attribute >= CU_FUNC_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;
@@ -23,7 +36,7 @@ static CUresult get_attribute(int *value, CUfunction_attribute attribute, const 
     struct kernel *kernel = kernel_of(handle);
     if (kernel == NULL)
         END(CUDA_ERROR_INVALID_HANDLE);
-    const int version = sim.config.cc_major * 10 + sim.config.cc_minor;
+    const int version = code_version();
     const int values[CU_FUNC_ATTRIBUTE_MAX] = {
         [CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = MAX_THREADS,
         [CU_FUNC_ATTRIBUTE_NUM_REGS] = 32,
