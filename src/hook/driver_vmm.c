@@ -72,12 +72,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
 CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
     real_cuMemRelease_t real = REAL(cuMemRelease);
     bool outermost = hook_enter(ID_cuMemRelease);
-    struct record_taken taken = {0};
+    struct record_release release = {0};
     if (outermost)
-        taken = record_release_begin(h);
+        release = record_release_begin(h);
     CUresult result = virtual_is(h) ? virtual_release(h) : real ? real(h) : MISSING_CUDA;
     if (outermost && result != CUDA_SUCCESS)
-        record_release_failed(&taken);
+        record_release_failed(&release);
     else if (outermost && !virtual_is(h))
         record_driver_call();
     hook_leave();

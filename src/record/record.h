@@ -89,7 +89,6 @@ struct record_taken {
     uint32_t class;
     unsigned device;
     uint64_t context; /* in which it was made, if it goes with it; else 0 */
-    uint64_t orphan;  /* physical memory: under which name it lives on while it is mapped, or 0 */
 };
 
 void record_take(uint64_t address, struct record_taken *taken);
@@ -183,8 +182,20 @@ void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *
                     bool allocator);
 void record_imported_handle(uint64_t handle);
 void record_retained(uint64_t handle, uint64_t address);
-struct record_taken record_release_begin(uint64_t handle);
-void record_release_failed(const struct record_taken *taken);
+
+/* A reference to physical memory, taken out of the books before cuMemRelease, to be put back should
+ * the driver refuse. */
+struct record_release {
+    bool known;
+    bool gone; /* it was the last reference, and nothing is mapped: the entry left the books */
+    uint16_t flags;
+    unsigned device;
+    uint64_t handle, bytes;
+    uint64_t orphan; /* the last reference, but mapped: the name under which it lives on; or 0 */
+};
+
+struct record_release record_release_begin(uint64_t handle);
+void record_release_failed(const struct record_release *release);
 
 /* The mappings that an unmap took out of the books: so many tickets from the first on. */
 struct record_unmapping {

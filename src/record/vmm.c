@@ -11,13 +11,16 @@
 
 enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2, FLAG_VIRTUAL = 4 };
 
+/* The link of a handle counts its references in the upper half, its mappings in the lower. */
+#define ONE_REFERENCE ((uint64_t)1 << 32)
+
 /* Handles released while still mapped get a key of our own: the driver may give the number out
  * again. Real handles and addresses do not have this bit. */
 #define ORPHAN ((uint64_t)1 << 63)
 
 static struct {
     struct lock lock;
-    struct ledger handles;  /* handle -> bytes, device, link: references << 32 | mappings */
+    struct ledger handles;  /* handle -> bytes, device, link: references and mappings */
     struct ledger mappings; /* address -> bytes, link: handle */
     struct ledger leaving;  /* ticket -> bytes, link: handle, context: address; being unmapped */
     struct ledger ranges;   /* address -> bytes: reserved by PyTorch's allocator */
@@ -119,7 +122,7 @@ void record_range_gone(const struct record_taken *taken) {
 static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_t flags) {
     struct ledger_entry entry = {.key = handle,
                                  .bytes = bytes,
-                                 .link = (uint64_t)1 << 32,
+                                 .link = ONE_REFERENCE,
                                  .device = (uint16_t)device,
                                  .flags = flags};
     lock_take(&self.lock);
@@ -166,12 +169,13 @@ void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *
         kick_if_over_threshold(device);
 }
 
-/* One more reference to a handle that this process has made or imported before. */
-static bool is_known(uint64_t handle) {
+/* One more reference to a handle that this process has made or imported before. False: it has not.
+ */
+static bool add_reference(uint64_t handle) {
     lock_take(&self.lock);
     struct ledger_entry *entry = ledger_find(&self.handles, handle);
     if (entry)
-        entry->link += (uint64_t)1 << 32;
+        entry->link += ONE_REFERENCE;
     lock_give(&self.lock);
     return entry != NULL;
 }
@@ -179,7 +183,7 @@ static bool is_known(uint64_t handle) {
 /* The size of an imported handle is learnt when it is mapped. */
 void record_imported_handle(uint64_t handle) {
     struct device *device = record_ready() ? device_current() : NULL;
-    if (device && !is_known(handle))
+    if (device && !add_reference(handle))
         add_handle(handle, 0, device_index(device), FLAG_IMPORTED);
 }
 
@@ -217,7 +221,7 @@ static void adopt(uint64_t name, uint64_t handle) {
         return;
     rename_mappings(&rename);
     entry.key = handle;
-    entry.link += (uint64_t)1 << 32;
+    entry.link += ONE_REFERENCE;
     ledger_put(&self.handles, &entry, NULL);
 }
 
@@ -240,7 +244,7 @@ void record_retained(uint64_t handle, uint64_t address) {
     lock_take(&self.lock);
     struct ledger_entry *entry = ledger_find(&self.handles, handle);
     if (entry) {
-        entry->link += (uint64_t)1 << 32;
+        entry->link += ONE_REFERENCE;
     } else {
         struct place place = {.address = address};
         ledger_sweep(&self.mappings, look_for_place, &place);
@@ -250,48 +254,46 @@ void record_retained(uint64_t handle, uint64_t address) {
 }
 
 /* A release cannot fail half-way, but it can be refused; then the reference is put back. */
-struct record_taken record_release_begin(uint64_t handle) {
-    struct record_taken taken = {.address = handle};
+struct record_release record_release_begin(uint64_t handle) {
+    struct record_release release = {.handle = handle};
     struct ledger_entry entry, *found;
-    bool gone = false;
     if (!record_is_on())
-        return taken;
+        return release;
     lock_take(&self.lock);
     if ((found = ledger_find(&self.handles, handle)) != NULL) {
-        taken.known = true;
-        taken.device = found->device;
-        taken.class = found->flags;
-        taken.bytes = found->bytes;
-        found->link -= (uint64_t)1 << 32;
-        if (found->link >> 32 == 0) {
+        release.known = true;
+        release.device = found->device;
+        release.flags = found->flags;
+        release.bytes = found->bytes;
+        found->link -= ONE_REFERENCE;
+        if (found->link < ONE_REFERENCE) {
             ledger_take(&self.handles, handle, &entry);
-            gone = (uint32_t)entry.link == 0;
-            if (!gone)
-                taken.orphan = orphan(entry);
+            release.gone = (uint32_t)entry.link == 0;
+            if (!release.gone)
+                release.orphan = orphan(entry);
         }
     }
     lock_give(&self.lock);
-    taken.segment = gone;
-    if (gone && taken.class & FLAG_ALLOCATOR)
-        take_from_ahead(taken.bytes);
-    if (gone)
+    if (release.gone && release.flags & FLAG_ALLOCATOR)
+        take_from_ahead(release.bytes);
+    if (release.gone)
         count(&entry, false);
-    return taken;
+    return release;
 }
 
-void record_release_failed(const struct record_taken *taken) {
-    if (!taken->known || !record_is_on())
+void record_release_failed(const struct record_release *release) {
+    if (!release->known || !record_is_on())
         return;
-    if (taken->segment) {
-        add_handle(taken->address, taken->bytes, taken->device, (uint16_t)taken->class);
+    if (release->gone) {
+        add_handle(release->handle, release->bytes, release->device, release->flags);
         return;
     }
     lock_take(&self.lock);
-    struct ledger_entry *entry = ledger_find(&self.handles, taken->address);
-    if (taken->orphan)
-        adopt(taken->orphan, taken->address);
+    struct ledger_entry *entry = ledger_find(&self.handles, release->handle);
+    if (release->orphan)
+        adopt(release->orphan, release->handle);
     else if (entry)
-        entry->link += (uint64_t)1 << 32;
+        entry->link += ONE_REFERENCE;
     lock_give(&self.lock);
 }
 
