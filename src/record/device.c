@@ -191,6 +191,13 @@ uint64_t device_used_bytes(const struct device *device) {
     return minus_u64(atomic_load(&device->total_bytes), device_free_bytes(device));
 }
 
+void device_acted(struct device *device) {
+    lock_take(&device->policy_lock);
+    policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
+                 device_free_bytes(device));
+    lock_give(&device->policy_lock);
+}
+
 void device_conclude(struct device *device, const struct vramgc_action *action) {
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);

@@ -72,6 +72,9 @@ void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t tot
 /* Counts a reclaim and writes it down. */
 void device_conclude(struct device *device, const struct vramgc_action *action);
 
+/* Tells the policy of a reclaim, done or (observe) recorded, as the device is now. */
+void device_acted(struct device *device);
+
 /* Free bytes of the device: the latest reading, and what this process took or gave since. */
 uint64_t device_free_bytes(const struct device *device);
 uint64_t device_used_bytes(const struct device *device);
@@ -82,9 +85,6 @@ uint64_t device_releasable_bytes(const struct device *device);
 
 const struct options *record_options(void);
 struct policy_settings record_policy_settings(void);
-
-/* The primary context of a device; NULL: not known. */
-CUcontext record_primary(unsigned index);
 
 /* The policy's word in the file. */
 static inline uint32_t action_reason(enum policy_reason reason) {

@@ -6,7 +6,7 @@
 #include "record/device.h"
 #include "record/record.h"
 
-static atomic_bool broken; /* a refusal of ours once became a real error */
+static struct { atomic_bool broken; /* a refusal of ours once became a real error */ } self;
 
 static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
     const struct record_thread *thread = &record_thread;
@@ -18,7 +18,7 @@ static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
         .frees_since_block = thread->frees_since_block,
         .refused_bytes = thread->refused_bytes,
         .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
-        .broken = atomic_load_explicit(&broken, memory_order_relaxed),
+        .broken = atomic_load_explicit(&self.broken, memory_order_relaxed),
         .releasable_bytes = device_releasable_bytes(device),
         .min_gain_bytes = record_options()->min_gain,
     };
@@ -40,13 +40,6 @@ static struct policy_decision decide(struct device *device, uint64_t bytes) {
     return decision;
 }
 
-static void acted(struct device *device) {
-    lock_take(&device->policy_lock);
-    policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
-                 device_free_bytes(device));
-    lock_give(&device->policy_lock);
-}
-
 static void note_observed(struct device *device, uint64_t bytes, uint32_t reason) {
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t reserved = figure_get(&stats->reserved_bytes.current);
@@ -62,7 +55,7 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
     };
     store_action(&action);
     figure_add(&stats->would_reclaims, 1);
-    acted(device);
+    device_acted(device);
 }
 
 void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason, bool retries) {
@@ -137,13 +130,13 @@ static void end_refusal(struct device *device) {
     figure_add(&stats->reclaimed_bytes, gained);
     figure_add(&stats->reclaim_ns, action.took_ns);
     thread->rest_is_left = true;
-    acted(device);
+    device_acted(device);
 }
 
 /* The refusal was the error, or nobody knows what became of it. Whatever the reason, no more. */
 static void refusal_failed(const char *how) {
     record_thread.refused_bytes = 0;
-    atomic_store(&broken, true);
+    atomic_store(&self.broken, true);
     figure_add(&store_file()->process.internal_errors, 1);
     LOG(LOG_ERROR, "a refused cudaMalloc %s; vramgc will not refuse again in this process", how);
 }

@@ -105,13 +105,6 @@ static uint64_t reserved_bytes(const struct device *device) {
     return figure_get(&device->out->stats.reserved_bytes.current);
 }
 
-static void acted(struct device *device) {
-    lock_take(&device->policy_lock);
-    policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
-                 device_free_bytes(device));
-    lock_give(&device->policy_lock);
-}
-
 /* PyTorch empties the cache of all devices: each that lost something is told of. */
 static void conclude_flush(struct device *asked, struct vramgc_action action,
                            const uint64_t before[VRAMGC_MAX_DEVICES]) {
@@ -124,7 +117,7 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
         action.before_bytes = before[i];
         action.after_bytes = reserved_bytes(device);
         device_conclude(device, &action);
-        acted(device);
+        device_acted(device);
     }
 }
 
@@ -163,7 +156,7 @@ static void act(struct device *device, struct policy_decision decision) {
     if (!flushed && !trimmed)
         return; /* without a Python it cannot be done here: a refused request may still do it */
     read_memory(device);
-    acted(device);
+    device_acted(device);
 }
 
 /* Mode compact: PyTorch's cache has outgrown the device. With hardly any memory behind it that
