@@ -33,8 +33,11 @@ uint64_t process_start_ticks(uint64_t pid) {
 }
 
 const char *record_state_name(enum record_state state) {
-    static const char *const names[] = {"running", "exited",   "killed",
-                                        "left",    "replaced", "vanished"};
+    static const char *const names[RECORD_STATES] = {
+        [RECORD_RUNNING] = "running",   [RECORD_EXITED] = "exited",
+        [RECORD_KILLED] = "killed",     [RECORD_LEFT] = "left",
+        [RECORD_REPLACED] = "replaced", [RECORD_VANISHED] = "vanished",
+    };
     return names[state];
 }
 
@@ -43,19 +46,29 @@ static const char *word(const char *const *names, size_t count, uint32_t number)
 }
 
 const char *record_action_name(uint32_t kind) {
-    static const char *const names[VRAMGC_ACTION_KINDS] = {"none", "soft_oom", "flush", "trim",
-                                                           "pages"};
+    static const char *const names[VRAMGC_ACTION_KINDS] = {
+        [VRAMGC_ACTION_NONE] = "none",   [VRAMGC_ACTION_SOFT_OOM] = "soft_oom",
+        [VRAMGC_ACTION_FLUSH] = "flush", [VRAMGC_ACTION_TRIM] = "trim",
+        [VRAMGC_ACTION_PAGES] = "pages",
+    };
     return word(names, ARRAY_LENGTH(names), kind);
 }
 
 const char *record_reason_name(uint32_t reason) {
-    static const char *const names[VRAMGC_REASONS] = {"none", "threshold", "lowvram", "request",
-                                                      "refused"};
+    static const char *const names[VRAMGC_REASONS] = {
+        [VRAMGC_REASON_NONE] = "none",       [VRAMGC_REASON_THRESHOLD] = "threshold",
+        [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
+        [VRAMGC_REASON_REFUSED] = "refused",
+    };
     return word(names, ARRAY_LENGTH(names), reason);
 }
 
 const char *record_cause_name(uint32_t cause) {
-    static const char *const names[VRAMGC_REFUSAL_CAUSES] = {"unknown", "full", "fragmented"};
+    static const char *const names[VRAMGC_REFUSAL_CAUSES] = {
+        [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
+        [VRAMGC_REFUSAL_FULL] = "full",
+        [VRAMGC_REFUSAL_FRAGMENTED] = "fragmented",
+    };
     return word(names, ARRAY_LENGTH(names), cause);
 }
 

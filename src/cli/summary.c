@@ -61,12 +61,12 @@ static void write_wrapped(FILE *out, const char *heading, const char *text) {
 static struct figure show_end(const struct record *record) {
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
-    static const char *const words[] = {"runs still",
-                                        "",
-                                        "",
-                                        "ended by itself",
-                                        "went on as another",
-                                        "ended without exit handlers"};
+    static const char *const words[RECORD_STATES] = {
+        [RECORD_RUNNING] = "runs still",
+        [RECORD_LEFT] = "ended by itself",
+        [RECORD_REPLACED] = "went on as another",
+        [RECORD_VANISHED] = "ended without exit handlers",
+    };
     if (record->state == RECORD_EXITED)
         text_format(&text, "exit %d", record->code);
     else if (record->state == RECORD_KILLED)
@@ -263,7 +263,11 @@ static void write_actions(FILE *out, const struct record *record,
 
 static void write_refusals(FILE *out, const struct record *record,
                            const struct summary_style *style) {
-    static const char *const why[] = {"unknown", "not enough memory", "fragmentation"};
+    static const char *const why[VRAMGC_REFUSAL_CAUSES] = {
+        [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
+        [VRAMGC_REFUSAL_FULL] = "not enough memory",
+        [VRAMGC_REFUSAL_FRAGMENTED] = "fragmentation",
+    };
     size_t first = first_row(record->refusal_count, style);
     if (record->refusal_count == 0)
         return;

@@ -7,7 +7,10 @@
 #include <stdio.h>
 
 const char *unit_name(enum unit unit) {
-    static const char *const names[] = {"bytes", "count", "nanoseconds", "thousandths", "number"};
+    static const char *const names[] = {
+        [UNIT_BYTES] = "bytes",       [UNIT_COUNT] = "count", [UNIT_NS] = "nanoseconds",
+        [UNIT_MILLI] = "thousandths", [UNIT_ID] = "number",
+    };
     return names[unit];
 }
 

@@ -14,7 +14,14 @@ struct tally {
 };
 
 const char *verdict_name(enum verdict_code code) {
-    static const char *const names[] = {"none", "unknown", "ok", "idle", "fragmentation", "full"};
+    static const char *const names[VERDICT_CODES] = {
+        [VERDICT_NONE] = "none",
+        [VERDICT_UNKNOWN] = "unknown",
+        [VERDICT_OK] = "ok",
+        [VERDICT_IDLE] = "idle",
+        [VERDICT_FRAGMENTATION] = "fragmentation",
+        [VERDICT_FULL] = "full",
+    };
     return names[code];
 }
 

@@ -38,11 +38,19 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
 
 static void log_action(const struct vramgc_action *action, uint64_t total_bytes) {
     static const char *const kinds[VRAMGC_ACTION_KINDS] = {
-        "?", "refused one request", "emptied PyTorch's cache", "trimmed the pool",
-        "gave idle pages back"};
-    static const char *const reasons[VRAMGC_REASONS] = {"?", "utilisation above the threshold",
-                                                        "lowvram, at rest", "asked for",
-                                                        "a request was refused"};
+        [VRAMGC_ACTION_NONE] = "?",
+        [VRAMGC_ACTION_SOFT_OOM] = "refused one request",
+        [VRAMGC_ACTION_FLUSH] = "emptied PyTorch's cache",
+        [VRAMGC_ACTION_TRIM] = "trimmed the pool",
+        [VRAMGC_ACTION_PAGES] = "gave idle pages back",
+    };
+    static const char *const reasons[VRAMGC_REASONS] = {
+        [VRAMGC_REASON_NONE] = "?",
+        [VRAMGC_REASON_THRESHOLD] = "utilisation above the threshold",
+        [VRAMGC_REASON_LOWVRAM] = "lowvram, at rest",
+        [VRAMGC_REASON_REQUEST] = "asked for",
+        [VRAMGC_REASON_REFUSED] = "a request was refused",
+    };
     char before[32], after[32], took[32];
     struct text text = TEXT_IN(before);
     text_add_bytes(&text, action->before_bytes);
