@@ -25,7 +25,7 @@ void stacks_open(unsigned depth) {
     if (!depth)
         return;
     void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-    self.depth = depth;
+    self.depth = (unsigned)min_u64(depth, VRAMGC_MAX_FRAMES);
     self.backtrace = library ? (backtrace_t)real_dlsym(library, "unw_backtrace") : NULL;
     if (!self.backtrace)
         LOG(LOG_WARN, "VRAMGC_BACKTRACE needs libunwind.so.8, which cannot be opened; no call "

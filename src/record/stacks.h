@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* Opens libunwind, apart from everything the host has loaded. depth 0: nothing is done. */
+/* Opens libunwind, apart from everything the host has loaded. depth: frames to keep, of which
+ * VRAMGC_MAX_FRAMES fit; 0: nothing is done. */
 void stacks_open(unsigned depth);
 
 /* Counts this thread's stack for an allocation of so many bytes. 1 + its index in the statistics

@@ -173,9 +173,9 @@ static void describe_choices(struct vramgc_file *file) {
     text_copy(file->alloc_conf, sizeof file->alloc_conf, self.conf.value);
     text_copy(file->alloc_conf_why, sizeof file->alloc_conf_why, self.conf.why);
     mode_begin(self.driver_version, self.devices_map);
-    for (int id = 0; id < REAL_COUNT && id < VRAMGC_MAX_HOOKS; id++)
+    for (int id = 0; id < REAL_COUNT; id++)
         text_copy(file->hooks[id].name, sizeof file->hooks[id].name, real_table[id].symbol);
-    file->hook_count = min_u64(REAL_COUNT, VRAMGC_MAX_HOOKS);
+    file->hook_count = REAL_COUNT;
 }
 
 static void forked_child(void) {
@@ -256,14 +256,14 @@ bool record_ready_in_context(void) {
     return get_current && get_current(&context) == CUDA_SUCCESS && context && record_ready();
 }
 
+_Static_assert(REAL_COUNT <= VRAMGC_MAX_HOOKS, "the file has room for every line of hooks.def");
+
 void record_call(enum real_id id) {
-    if ((size_t)id < VRAMGC_MAX_HOOKS)
-        figure_add(&store_file()->hooks[id].calls, 1);
+    figure_add(&store_file()->hooks[id].calls, 1);
 }
 
 void record_call_failed(enum real_id id) {
-    if ((size_t)id < VRAMGC_MAX_HOOKS)
-        figure_add(&store_file()->hooks[id].failed, 1);
+    figure_add(&store_file()->hooks[id].failed, 1);
 }
 
 void record_memory_info(uint64_t free_bytes, uint64_t total_bytes) {

@@ -22,6 +22,14 @@ BEGINS_RIGHT(vramgc_action);
 BEGINS_RIGHT(vramgc_refusal);
 BEGINS_RIGHT(vramgc_mark);
 
+enum {
+    SETTINGS = 0
+#define OPTION(type, name, variable, standard, low, high, words, help) +1
+#include "options.def"
+#undef OPTION
+};
+_Static_assert(SETTINGS <= VRAMGC_MAX_SETTINGS, "the file has room for every line of options.def");
+
 /* Claims the next entry of a ring and counts what it overwrites. */
 static uint64_t claim(uint64_t *written, uint64_t capacity) {
     uint64_t index = figure_add(written, 1) - 1;
@@ -110,13 +118,13 @@ void store_mark(const char *label) {
 void store_settings(const struct options *options, const enum option_origin *origins) {
     static const char *const names[] = {"default", "environment", "refused"};
     struct vramgc_file *file = store_file();
-    for (size_t i = 0; i < option_count && i < VRAMGC_MAX_SETTINGS; i++) {
+    for (size_t i = 0; i < option_count; i++) {
         struct vramgc_setting *setting = &file->settings[i];
         text_copy(setting->name, sizeof setting->name, option_table[i].name);
         option_show(&option_table[i], options, setting->value, sizeof setting->value);
         text_copy(setting->origin, sizeof setting->origin, names[origins[i]]);
     }
-    figure_set(&file->setting_count, min_u64(option_count, VRAMGC_MAX_SETTINGS));
+    figure_set(&file->setting_count, option_count);
 }
 
 /* What a point has seen is the most of each figure, at whatever moment. */
