@@ -1,6 +1,7 @@
 /* c10.c: the functions of PyTorch's libc10 that are called for every block its caching allocator
  * hands out or takes back, and before an out-of-memory error. PyTorch holds the allocator's lock
- * here and usually not the GIL: nothing may wait. The original is always called. */
+ * here and usually not the GIL: nothing may wait. The original is always called, but for a block
+ * that is refused: then an error is thrown in its place. */
 #include "base/text.h"
 #include "hook/hook.h"
 #include "real/errors.h"

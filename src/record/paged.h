@@ -24,8 +24,8 @@ struct pages *paged_open(struct device *device);
 /* A block is handed out: false, it cannot have memory. The device's lock is not held. */
 bool paged_use(struct device *device, uint64_t address, uint64_t bytes);
 
-/* A block is free; sure: all streams that used it have finished, but for its own. The device's lock
- * is not held. */
+/* A block is free; sure: all streams that used it have finished, but for its own. Calls no driver:
+ * the device's lock may be held. */
 void paged_leave(struct device *device, uint64_t address, uint64_t bytes, bool sure);
 
 /* Brings the figures of physical memory up to date. */

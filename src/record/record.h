@@ -1,6 +1,8 @@
 /* record.h: one function for each thing that can happen to device memory. The hooks call these
- * around the real calls; everything vramgc knows comes through here. None of them calls the driver
- * with a lock held, waits for Python, or can fail the caller.
+ * around the real calls; everything vramgc knows comes through here. Any thread may call them. None
+ * of them calls the driver with a lock held or waits for Python. Those that return nothing cannot
+ * fail the caller; of the others it is said what the answer means for the call. Addresses, handles
+ * and streams are CUDA's own as numbers, sizes are bytes; no pointer may be NULL unless said.
  *
  * Recording begins at the first use of CUDA in a process (record_ready) and ends in a forked child.
  * Until then, and with VRAMGC_MODE=off, all of these do nothing. */
