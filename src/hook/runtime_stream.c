@@ -76,6 +76,13 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) 
     return result;
 }
 
+/* PyTorch's allocator keeps the events that it waits for: this one was somebody else's. */
+cudaError_t cudaEventDestroy(cudaEvent_t e) {
+    real_cudaEventDestroy_t real = RUNTIME(cudaEventDestroy);
+    record_event_gone((uint64_t)(uintptr_t)e); /* before: it may be made anew at once */
+    return real ? real(e) : MISSING_CUDART;
+}
+
 cudaError_t cudaEventQuery(cudaEvent_t e) {
     real_cudaEventQuery_t real = RUNTIME(cudaEventQuery);
     cudaError_t result = real ? real(e) : MISSING_CUDART;

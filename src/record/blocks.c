@@ -4,7 +4,9 @@
  *
  * A block given back while another stream still uses it looks free in the block event. PyTorch
  * records one event for each such stream right before, on the same thread; the block is free when
- * all of them have passed, which PyTorch finds out by cudaEventQuery or cudaEventSynchronize. */
+ * all of them have passed, which PyTorch finds out by cudaEventQuery or cudaEventSynchronize. An
+ * event that a program records through torch.Event looks the same; it must not hold a block longer
+ * than it exists. */
 #include "base/lock.h"
 #include "record/device.h"
 #include "record/ledger.h"
@@ -16,8 +18,9 @@ THREAD_LOCAL struct record_thread record_thread;
 
 static struct {
     struct lock lock;
-    struct ledger events; /* event -> link: address of the block */
-    struct ledger waits;  /* address of the block -> link: events outstanding */
+    struct ledger events; /* event -> link: address of the block, context: number of the wait */
+    struct ledger waits;  /* address -> link: events outstanding, context: number, bytes */
+    uint64_t numbers;     /* of waits: an event of an earlier one says nothing of a later one */
     atomic_size_t pending;
 } self;
 
@@ -67,10 +70,13 @@ static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
         .key = address, .bytes = bytes, .link = thread->event_count, .device = (uint16_t)device};
     bool filed;
     lock_take(&self.lock);
+    wait.context = ++self.numbers;
     filed = ledger_put(&self.waits, &wait, NULL);
     for (unsigned i = 0; filed && i < thread->event_count && i < RECORD_MAX_EVENTS; i++) {
-        struct ledger_entry event = {
-            .key = thread->events[i], .link = address, .device = (uint16_t)device};
+        struct ledger_entry event = {.key = thread->events[i],
+                                     .link = address,
+                                     .context = wait.context,
+                                     .device = (uint16_t)device};
         filed = ledger_put(&self.events, &event, NULL);
     }
     lock_give(&self.lock);
@@ -160,21 +166,36 @@ bool record_block(unsigned index, uint64_t address, int64_t bytes) {
     return possible;
 }
 
+/* Where it stands in the list of this thread; event_count: nowhere. */
+static unsigned place_of(uint64_t event) {
+    const struct record_thread *thread = &record_thread;
+    unsigned i = 0;
+    while (i < thread->event_count && (i >= RECORD_MAX_EVENTS || thread->events[i] != event))
+        i++;
+    return i;
+}
+
+/* torch.Event comes out of the same library as the allocator: such an event may be recorded again
+ * and again, and be destroyed unasked. */
 void record_event(uint64_t event) {
     struct record_thread *thread = &record_thread;
+    if (place_of(event) < thread->event_count)
+        return;
     if (thread->event_count < RECORD_MAX_EVENTS)
         thread->events[thread->event_count] = event;
     thread->event_count++;
 }
 
-void record_event_done(uint64_t event) {
+/* sure: the GPU is past it. */
+static void event_ends(uint64_t event, bool sure) {
     struct ledger_entry done, last, *wait;
     bool completed = false;
     if (LIKELY(atomic_load_explicit(&self.pending, memory_order_relaxed) == 0))
         return;
     lock_take(&self.lock);
     if (ledger_take(&self.events, event, &done) &&
-        (wait = ledger_find(&self.waits, done.link)) != NULL && --wait->link == 0)
+        (wait = ledger_find(&self.waits, done.link)) != NULL && wait->context == done.context &&
+        --wait->link == 0)
         completed = ledger_take(&self.waits, done.link, &last);
     lock_give(&self.lock);
     struct device *device = completed ? device_if_ready(done.device) : NULL;
@@ -186,10 +207,22 @@ void record_event_done(uint64_t event) {
     device_publish(device);
     lock_give(&device->lock);
     if (fits && !(last.flags & LEFT)) /* else the address is another block's by now */
-        paged_leave(device, last.key, last.bytes, true);
+        paged_leave(device, last.key, last.bytes, sure);
     returns_note(device);
     if (!fits)
         unmatched();
+}
+
+void record_event_done(uint64_t event) {
+    event_ends(event, true);
+}
+
+void record_event_gone(uint64_t event) {
+    struct record_thread *thread = &record_thread;
+    unsigned place = place_of(event);
+    if (place < thread->event_count && thread->event_count <= RECORD_MAX_EVENTS)
+        thread->events[place] = thread->events[--thread->event_count];
+    event_ends(event, false);
 }
 
 void record_stream_asked(uint64_t stream, bool capturing) {

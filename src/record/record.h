@@ -220,6 +220,7 @@ void record_out_of_memory(unsigned device, uint64_t bytes); /* the request that 
 void record_stream_asked(uint64_t stream, bool capturing);
 void record_event(uint64_t event);
 void record_event_done(uint64_t event);
+void record_event_gone(uint64_t event); /* it is about to be destroyed */
 
 /* Captures, by stream; the per-thread stream is CU_STREAM_PER_THREAD. A capture counts as begun
  * before the real call: whether it was not known before, and is to be ended should the call fail.

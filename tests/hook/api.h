@@ -11,7 +11,6 @@
     X(CUDART, cudaError_t, cudaSetDevice, (int d), (d))                                            \
     X(CUDART, cudaError_t, cudaStreamSynchronize, (cudaStream_t s), (s))                           \
     X(CUDART, cudaError_t, cudaEventCreate, (cudaEvent_t * e), (e))                                \
-    X(CUDART, cudaError_t, cudaEventDestroy, (cudaEvent_t e), (e))                                 \
     X(CUDART, cudaError_t, cudaGraphDestroy, (cudaGraph_t g), (g))                                 \
     X(CUDART, cudaError_t, cudaDeviceGetDefaultMemPool, (cudaMemPool_t * q, int d), (q, d))
 #define FURTHER_DRIVER(X)                                                                          \

@@ -89,10 +89,63 @@ static void many_streams(void) {
     OK(fake_c10_release(segment));
 }
 
+static cudaEvent_t event_of_program(void) {
+    cudaEvent_t event = NULL;
+    OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    OK(fake_c10_event(event));
+    return event;
+}
+
+/* torch.Event is recorded from within libc10_cuda too, and nobody need ask for it. */
+static void events_of_the_program(void) {
+    char *segment = NULL;
+    OK(fake_c10_segment((void **)&segment, 2 * MIB));
+    report(false, segment, 512 * KIB, device(CUDA, 0));
+    OK(cudaEventDestroy(event_of_program()));
+    report(false, segment, -(int64_t)(512 * KIB), device(CUDA, 0));
+    CHECK(stats()->active_bytes.current == 0); /* gone before the block was given back */
+    report(false, segment, 512 * KIB, device(CUDA, 0));
+    cudaEvent_t event = event_of_program();
+    OK(fake_c10_event(event)); /* again */
+    report(false, segment, -(int64_t)(512 * KIB), device(CUDA, 0));
+    CHECK(stats()->active_bytes.current == 512 * KIB);
+    OK(cudaEventDestroy(event));
+    CHECK(stats()->active_bytes.current == 0);
+    report(false, segment, 512 * KIB, device(CUDA, 0));
+    event = event_of_program();
+    OK(fake_c10_event(event));
+    report(false, segment, -(int64_t)(512 * KIB), device(CUDA, 0));
+    OK(cudaEventSynchronize(event));
+    CHECK(stats()->active_bytes.current == 0);
+    OK(cudaEventDestroy(event));
+    OK(fake_c10_release(segment));
+}
+
+/* An event that an earlier block of the same address waited for says nothing of a later one. */
+static void event_of_an_earlier_block(void) {
+    char *segment = NULL;
+    OK(fake_c10_segment((void **)&segment, 2 * MIB));
+    report(false, segment, 512 * KIB, device(CUDA, 0));
+    cudaEvent_t earlier = event_of_program();
+    report(false, segment, -(int64_t)(512 * KIB), device(CUDA, 0));
+    report(false, segment, 512 * KIB, device(CUDA, 0)); /* PyTorch did not wait for it */
+    cudaEvent_t later = event_of_program();
+    report(false, segment, -(int64_t)(512 * KIB), device(CUDA, 0));
+    OK(cudaEventSynchronize(earlier));
+    CHECK(stats()->active_bytes.current == 512 * KIB);
+    OK(cudaEventSynchronize(later));
+    CHECK(stats()->active_bytes.current == 0);
+    OK(cudaEventDestroy(earlier));
+    OK(cudaEventDestroy(later));
+    OK(fake_c10_release(segment));
+}
+
 int main(void) {
     blocks(false);
     blocks(true);
     many_streams();
+    events_of_the_program();
+    event_of_an_earlier_block();
     out_of_memory(false);
     out_of_memory(true);
     return check_result("c10_blocks");

@@ -176,7 +176,7 @@ static void events(void) {
     OK(CALL(cudaEventRecordWithFlags)(event, stream, 0));
     OK(CALL(cudaEventSynchronize)(event));
     OK(CALL(cudaEventQuery)(event));
-    OK(MORE(cudaEventDestroy)(event));
+    OK(CALL(cudaEventDestroy)(event));
     OK(CALL(cudaStreamDestroy)(stream));
 }
 
