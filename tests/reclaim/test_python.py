@@ -131,6 +131,7 @@ class WholePyTorch(unittest.TestCase):
             "asked.py",
             sim=("--latency", "card"),  # a cudaMalloc takes as long as our thread to wake
             PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:512",
+            VRAMGC_ALLOC_CONF="keep",
             VRAMGC_SAMPLE="10s",
             VRAMGC_THRESHOLD="50",
             VRAMGC_HYSTERESIS="45",
@@ -180,7 +181,9 @@ class WholePyTorch(unittest.TestCase):
 
 
 class Setting(unittest.TestCase):
-    """Nobody's choice is overridden; where there is none, PyTorch really becomes expandable."""
+    """What somebody chose of expandable segments stands; where nobody did, PyTorch really becomes expandable."""
+
+    REPLACED = "the program's choice, with expandable_segments:True for max_split_size_mb by vramgc"
 
     def check(self, run, expandable, conf, why):
         self.assertEqual(run.status, 0, run.errors[-2000:])
@@ -199,17 +202,25 @@ class Setting(unittest.TestCase):
     def test_before_import(self):
         self.check(
             Run("setting.py", "--before", "max_split_size_mb:512"),
+            True,
+            "expandable_segments:True",
+            self.REPLACED,
+        )
+
+    def test_before_import_against_it(self):
+        self.check(
+            Run("setting.py", "--before", "expandable_segments:False"),
             False,
-            "max_split_size_mb:512",
+            "expandable_segments:False",
             "the program's choice",
         )
 
     def test_after_import(self):
         self.check(
             Run("setting.py", "--after", "max_split_size_mb:512"),
-            False,
-            "max_split_size_mb:512",
-            "the program's choice",
+            True,
+            "expandable_segments:True",
+            self.REPLACED,
         )
 
     def test_after_is_available(self):
