@@ -246,11 +246,11 @@ threads_caught() {
 }
 
 @test "PyTorch may map more than there is" {
-    caught vmm 'runs out at cuMemCreate' could-back record/paged_vmm.c '!pages_could_back(paged_engine(device), ahead + bytes)' 'false'
+    caught vmm 'runs out at cuMemCreate' could-back record/paged_vmm.c '!pages_could_back(pages, wanted_bytes)' 'false'
 }
 
 @test "what PyTorch made for the same block before is not counted" {
-    caught vmm 'runs out at cuMemCreate' ahead record/paged_vmm.c 'ahead + bytes)' 'bytes)'
+    caught vmm 'runs out at cuMemCreate' ahead record/paged_vmm.c 'record_thread.pages_ahead_bytes + bytes;' 'bytes;'
 }
 
 @test "virtual memory counts as held" {
