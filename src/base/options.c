@@ -101,7 +101,8 @@ static void add_accepted(struct text *text, const struct option_info *info) {
                     (int)info->high);
         break;
     case SIZE:
-        text_add(text, "a size such as 512MiB or 1.5G");
+        text_add(text, "a size such as 512MiB or 1.5G, up to ");
+        text_add_bytes(text, (uint64_t)info->high);
         break;
     case DURATION:
         text_add(text, "a duration such as 100ms, 5s or 2m, from ");

@@ -1,6 +1,7 @@
 /* args.c: see args.h. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -38,8 +39,17 @@ static const char *flag_name(size_t index) {
     return lookup.flags[index].name;
 }
 
+/* As the help has it: --min-gain. */
+static const char *as_shown(const char *flag, char *shown, size_t capacity) {
+    struct text text = text_in(shown, capacity);
+    text_add(&text, flag);
+    for (char *c = shown; *c; c++)
+        *c = dashed(*c);
+    return shown;
+}
+
 static int unknown(const struct args *args, const char *argument) {
-    char name[64];
+    char name[64], shown[64];
     size_t length = strcspn(argument, "=");
     if (length >= sizeof name)
         length = sizeof name - 1;
@@ -50,7 +60,7 @@ static int unknown(const struct args *args, const char *argument) {
         name[1] == '-' ? nearest_word(name + 2, args->flag_count, flag_name) : NULL;
     if (nearest)
         complain("%s is not an option of `vramgc %s`; did you mean --%s?", name, args->command,
-                 nearest);
+                 as_shown(nearest, shown, sizeof shown));
     else
         complain("%s is not an option of `vramgc %s`; see `vramgc help %s`", name, args->command,
                  args->command);

@@ -30,6 +30,11 @@ static bool is_regular_or_absent(const char *path) {
     return stat(path, &status) != 0 || S_ISREG(status.st_mode);
 }
 
+static bool is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 /* The folder of path, to be freed. */
 static char *folder_of(const char *path) {
     char *folder = strdup(path);
@@ -51,6 +56,10 @@ static bool folder_is_writable(const char *path) {
 bool outfile_check(const char *path, bool force) {
     if (!path || strcmp(path, "-") == 0)
         return true;
+    if (!*path || is_folder(path)) {
+        complain("%s is not the name of a file to be written", *path ? path : "\"\"");
+        return false;
+    }
     if (!is_regular_or_absent(path))
         return true;
     if (access(path, F_OK) == 0 && !force && !is_report(path)) {

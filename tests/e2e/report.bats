@@ -165,6 +165,13 @@ TABLE
     equal "$(echo ./*)" './link ./mine ./out ./p.vramgc'
 }
 
+@test "report: -o without the name of a file is told" {
+    make plain p.vramgc
+    run "$vramgc" report -o '' p.vramgc
+    equal "$status" 1
+    contains "$output" 'is not the name of a file to be written'
+}
+
 @test "report: a full disk is told" {
     [ -c /dev/full ] || skip "SKIPPED: no /dev/full here"
     make plain p.vramgc

@@ -135,6 +135,8 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     run_apart "$vramgc" run --treshold 4 true
     equal "$status" 125
     equal "$errors" 'vramgc: --treshold is not an option of `vramgc run`; did you mean --threshold?'
+    run_apart "$vramgc" run --mingain 4 true
+    contains "$errors" 'did you mean --min-gain?'
     run "$vramgc" run -Z true
     equal "$status" 125
     run "$vramgc" run
@@ -408,6 +410,17 @@ print(d["schema"], d["run"]["exit_code"], d["run"]["command"], d["processes"][0]
     run_apart "$vramgc" run --no-summary --json out.json true
     equal "$(python3 -c 'import json; d = json.load(open("out.json")); print(d["verdict"]["code"], d["processes"])')" 'none []'
     equal "$(ls)" "$(ls out.json vramgc-sh.*)"
+}
+
+@test "run: --json needs the name of a file, and says so before anything runs" {
+    local name
+    for name in '' .; do
+        run_apart "$vramgc" run --json "$name" touch ran
+        equal "$status" 125
+        one_line "$errors"
+        contains "$errors" 'is not the name of a file to be written'
+        [ ! -e ran ]
+    done
 }
 
 @test "run: --json leaves a foreign file alone, and says so before anything runs" {
