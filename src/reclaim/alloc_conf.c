@@ -82,20 +82,27 @@ bool alloc_conf_says(const char *setting, const char *name, const char *value) {
     return false;
 }
 
+static void add_item(struct text *text, const char *item, size_t length) {
+    if (text->length)
+        text_add(text, ",");
+    text_add_n(text, item, length);
+}
+
 /* Large blocks that are never cut are a remedy for what does not arise in expandable segments, and
  * let these grow without need: PyTorch's developers advise against the pair. */
 bool alloc_conf_with_choice(const char *setting, char *out, size_t capacity) {
     struct text text = text_in(out, capacity);
-    if (names(setting, "expandable_segments") ||
-        alloc_conf_says(setting, "backend", "cudaMallocAsync") ||
+    bool add = !names(setting, "expandable_segments");
+    bool remove =
+        alloc_conf_says(setting, "expandable_segments", "True") && names(setting, REPLACED);
+    if ((!add && !remove) || alloc_conf_says(setting, "backend", "cudaMallocAsync") ||
         strlen(setting) + sizeof "," CHOICE > capacity)
         return false;
     for (struct item item = item_at(setting); item.text; item = next_item(item))
-        if (item.length && !is_named(item, REPLACED)) {
-            text_add_n(&text, item.text, item.length);
-            text_add(&text, ",");
-        }
-    text_add(&text, CHOICE);
+        if (item.length && !is_named(item, REPLACED))
+            add_item(&text, item.text, item.length);
+    if (add)
+        add_item(&text, CHOICE, sizeof CHOICE - 1);
     return true;
 }
 
@@ -141,17 +148,23 @@ static void add_under_new_name(void) {
         setenv(NEW_NAME, value, 1);
 }
 
-/* To what the program has chosen. */
+/* What the program has chosen, and what has become of it. */
+static const char *explain(const char *given) {
+    if (names(given, "expandable_segments"))
+        return "the program's choice; vramgc took " REPLACED " out";
+    if (names(given, REPLACED))
+        return "the program's choice; vramgc put " CHOICE " in the place of " REPLACED;
+    return "the program's choice; vramgc added " CHOICE;
+}
+
 static void add_choice(struct alloc_conf *conf, const char *given, bool mappable) {
     char value[sizeof conf->value];
-    bool replaced = names(given, REPLACED);
+    const char *why = explain(given);
     say(conf, given, "the program's choice");
     if (!*given || objection(conf, mappable) ||
         !alloc_conf_with_choice(given, value, sizeof value) || !set(value))
         return;
-    say(conf, value,
-        replaced ? "the program's choice, with " CHOICE " for " REPLACED " by vramgc"
-                 : "the program's choice, and " CHOICE " added by vramgc");
+    say(conf, value, why);
     add_under_new_name();
 }
 

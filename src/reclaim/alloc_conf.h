@@ -23,9 +23,9 @@ void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out);
  * better without them: see mode.c. Pure. */
 bool alloc_conf_is_sound(const char *torch_version);
 
-/* The setting with expandable segments in the place of max_split_size_mb. False: it says something
- * of them already, chooses another backend, or does not fit into capacity bytes. setting and out
- * may not be NULL. Pure. */
+/* The setting with expandable segments, and without max_split_size_mb. False: it is so already, or
+ * says that they are not wanted, or chooses another backend, or does not fit into capacity bytes.
+ * setting and out may not be NULL. Pure. */
 bool alloc_conf_with_choice(const char *setting, char *out, size_t capacity);
 
 /* Whether a setting of PyTorch's allocator, such as "max_split_size_mb:512, backend: native", gives

@@ -76,7 +76,7 @@ becomes() {
         for name in PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF; do
             export "$name=garbage_collection_threshold:0.80,max_split_size_mb:512"
             drive "$version" "$script"
-            becomes garbage_collection_threshold:0.80,expandable_segments:True '*for max_split_size_mb by vramgc' true
+            becomes garbage_collection_threshold:0.80,expandable_segments:True '*in the place of max_split_size_mb' true
             VRAMGC_ALLOC_CONF=keep drive "$version" "$script"
             becomes garbage_collection_threshold:0.80,max_split_size_mb:512 "the program's choice" false
             VRAMGC_MODE=observe drive "$version" "$script"

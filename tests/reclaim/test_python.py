@@ -183,7 +183,7 @@ class WholePyTorch(unittest.TestCase):
 class Setting(unittest.TestCase):
     """What somebody chose of expandable segments stands; where nobody did, PyTorch really becomes expandable."""
 
-    REPLACED = "the program's choice, with expandable_segments:True for max_split_size_mb by vramgc"
+    REPLACED = "the program's choice; vramgc put expandable_segments:True in the place of max_split_size_mb"
 
     def check(self, run, expandable, conf, why):
         self.assertEqual(run.status, 0, run.errors[-2000:])

@@ -139,8 +139,10 @@ static void what_a_setting_becomes(void **state) {
             "roundup_power2_divisions:[256:1,512:2,>:4],expandable_segments:True");
     becomes("max_split_size_mb:64,,", "expandable_segments:True");
     becomes("", "expandable_segments:True");
-    static const char *const stay[] = {"expandable_segments:False",
-                                       "max_split_size_mb:512, expandable_segments :True",
+    becomes("max_split_size_mb:512,expandable_segments:True", "expandable_segments:True");
+    becomes("expandable_segments: True,max_split_size_mb:512,roundup_power2_divisions:4",
+            "expandable_segments: True,roundup_power2_divisions:4");
+    static const char *const stay[] = {"expandable_segments:False", "expandable_segments :True",
                                        "expandable_segments:", "backend:cudaMallocAsync"};
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
         assert_false(alloc_conf_with_choice(stay[i], out, sizeof out));
@@ -175,17 +177,29 @@ static void nobody_chose_expandable_segments(void **state) {
         assert_string_equal(conf.value, added);
         assert_string_equal(getenv(names[i]), added);
         assert_string_equal(getenv(OLD_NAME), added); /* PyTorch 2.9 reads no other */
-        assert_non_null(strstr(conf.why, "for max_split_size_mb by vramgc"));
+        assert_non_null(strstr(conf.why, "in the place of max_split_size_mb"));
         alloc_conf_apply("auto", true, &conf);
         assert_non_null(strstr(conf.why, "before a restart"));
         unsetenv(OLD_NAME);
         setenv(names[i], "garbage_collection_threshold:0.80", 1);
         alloc_conf_apply("auto", true, &conf);
         assert_string_equal(conf.value, added);
-        assert_non_null(strstr(conf.why, "added by vramgc"));
+        assert_non_null(strstr(conf.why, "vramgc added expandable_segments:True"));
         unsetenv(OLD_NAME);
         unsetenv(NEW_NAME);
     }
+}
+
+static void a_pair_that_does_not_go_together(void **state) {
+    struct alloc_conf conf;
+    (void)state;
+    setenv(OLD_NAME, "max_split_size_mb:512,expandable_segments:True", 1);
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(conf.value, "expandable_segments:True");
+    assert_non_null(strstr(conf.why, "vramgc took max_split_size_mb out"));
+    setenv(OLD_NAME, "max_split_size_mb:512,expandable_segments:True", 1);
+    alloc_conf_apply("keep", true, &conf);
+    assert_string_equal(conf.value, "max_split_size_mb:512,expandable_segments:True");
 }
 
 /* SD.Next sets both names; PyTorch's CUDA part reads the old one first, others the new one. */
@@ -242,8 +256,7 @@ static void left_alone_where_not_known_to_be_sound(void **state) {
 static void the_program_wins(void **state) {
     static const char *const names[] = {OLD_NAME, NEW_NAME};
     static const char *const settings[] = {"max_split_size_mb:512,expandable_segments:False",
-                                           "backend:cudaMallocAsync",
-                                           "max_split_size_mb:512,expandable_segments:True"};
+                                           "backend:cudaMallocAsync", "expandable_segments:True"};
     (void)state;
     for (int i = 0; i < 6; i++) {
         struct alloc_conf conf;
@@ -298,6 +311,7 @@ int main(void) {
         TEST(what_a_setting_becomes),
         TEST(nobody_chose),
         TEST(nobody_chose_expandable_segments),
+        TEST(a_pair_that_does_not_go_together),
         TEST(under_both_names),
         TEST(left_alone_where_not_known_to_be_sound),
         TEST(the_program_wins),
