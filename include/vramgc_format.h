@@ -119,9 +119,11 @@ enum vramgc_refusal_cause {
     VRAMGC_REFUSAL_CAUSES
 };
 
-/* One allocation that the driver refused. In an expandable segment PyTorch asks page by page: then
- * the request is one page and the cause unknown until the block it was for has come, or an error of
- * PyTorch's; from then on the request is the block. */
+/* One allocation that the driver refused. PyTorch asks again when it has emptied its cache: that is
+ * the same request, and what was free, idle, ... is how it was when it was refused last. In an
+ * expandable segment PyTorch asks page by page: then the request is one page and the cause unknown
+ * until the block it was for has come, or an error of PyTorch's; from then on the request is the
+ * block. */
 struct vramgc_refusal {
     uint64_t sequence;
     uint64_t time_ns;

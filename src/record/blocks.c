@@ -151,7 +151,7 @@ bool record_block(unsigned index, uint64_t address, int64_t bytes) {
     thread->frees_since_block = 0;
     thread->segments_since_block = 0;
     if (UNLIKELY(thread->refused_page) && bytes > 0)
-        refusal_block_ends((uint64_t)bytes, true);
+        refusal_ends((uint64_t)bytes, true);
     bool possible = move_pages(device, address, bytes, pending, sure);
     lock_take(&device->lock);
     bool fits = bytes > 0 ? hand_out(device, address, (uint64_t)bytes)

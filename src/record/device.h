@@ -114,11 +114,12 @@ void segment_taken(struct device *device, uint64_t bytes);
 void segment_given_up(uint64_t bytes);
 void segment_block_came(struct device *device);
 
-/* refusal.c, on the thread that was refused pages of an expandable segment: another page was asked
- * for; and the block they were for has come or has not. */
+/* refusal.c, on the thread that was refused memory: PyTorch's allocator asks for a segment, or for
+ * a page of an expandable one, perhaps again; and the block it was for has come or has not. */
 void refusal_of_block(struct device *device, uint64_t bytes); /* mode compact: it has no pages */
+void refusal_segment_asked(struct device *device, uint64_t bytes);
 void refusal_page_asked(struct device *device);
-void refusal_block_ends(uint64_t bytes, bool granted);
+void refusal_ends(uint64_t bytes, bool granted);
 
 /* mode.c: the mode and the reason, in the file. mode_begin: recording starts, and PyTorch's version
  * and setting stand in the file; maps: all devices say that they can map memory. mode_pages, before

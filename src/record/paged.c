@@ -72,6 +72,7 @@ enum record_paged record_paged_segment(uint64_t bytes, void **out) {
     struct pages *pages = paged_open(device);
     if (!pages)
         return RECORD_NOT_PAGED;
+    refusal_segment_asked(device, bytes);
     if (overcommit_refuses(device, pages, bytes))
         return RECORD_PAGED_REFUSED;
     uint64_t address = pages_segment(pages, bytes, thread->stream);

@@ -27,7 +27,7 @@ enum record_class {
     CLASS_COUNT
 };
 
-enum { RECORD_MAX_EVENTS = 64, RECORD_MAX_REFUSALS = 4 };
+enum { RECORD_MAX_EVENTS = 64 };
 
 /* What the calls of one thread have told so far. PyTorch's allocator makes certain calls right
  * before others, on the same thread; that is how the invisible becomes visible. */
@@ -47,11 +47,10 @@ struct record_thread {
     uint64_t refused_used_bytes;
     uint32_t refused_reason;
     bool refused_retries; /* PyTorch counts a retry then */
-    /* The driver refused, and the caller may ask again: sequences of the entries in the file. */
-    uint64_t refusals[RECORD_MAX_REFUSALS];
-    unsigned refusal_count;
-    bool refused_page;          /* those were for pages of one block of an expandable segment */
-    bool asked_again;           /* and after the latest of them another page was asked for */
+    /* The driver refused, and the caller may ask again: sequence of the entry in the file, or 0. */
+    uint64_t refusal;
+    bool refused_page;          /* it was for a page of a block of an expandable segment */
+    bool asked_again;           /* since it was refused last */
     uint64_t pages_ahead_bytes; /* made for an expandable segment and not mapped yet */
     uint64_t arriving_bytes;    /* taken for a block that the allocator has not handed out yet */
     unsigned arriving_device;   /* and where */

@@ -41,14 +41,43 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
     };
 }
 
+/* The caller's request that the driver refused, until it is known what became of it; or NULL. */
+static struct vramgc_refusal *open_request(void) {
+    return record_thread.refusal ? store_refusal_at(record_thread.refusal) : NULL;
+}
+
+/* The request that was refused before is asked for again, as PyTorch does when it has emptied its
+ * cache. It is a retry in PyTorch's books. */
+static void ask_again(struct device *device) {
+    record_thread.asked_again = true;
+    figure_add(&device->out->stats.alloc_retries, 1);
+}
+
+/* One request stays one refusal however often it is made: what counts is how it was at last.
+ * False: there is none, or it is too long ago. */
+static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
+    struct record_thread *thread = &record_thread;
+    bool again = thread->asked_again && thread->refused_page == of_page;
+    struct vramgc_refusal *refusal = again ? open_request() : NULL;
+    if (!refusal)
+        return false;
+    figure_set(&refusal->free_bytes, now->free_bytes);
+    figure_set(&refusal->idle_bytes, now->idle_bytes);
+    figure_set(&refusal->largest_hole_bytes, now->largest_hole_bytes);
+    figure_set(&refusal->allocated_bytes, now->allocated_bytes);
+    figure_set(&refusal->reserved_bytes, now->reserved_bytes);
+    __atomic_store_n(&refusal->cause, now->cause, __ATOMIC_RELEASE);
+    return true;
+}
+
 static void file(struct device *device, const struct vramgc_refusal *refusal, bool of_page) {
     struct record_thread *thread = &record_thread;
-    if (!of_page || !thread->refused_page || thread->refusal_count == RECORD_MAX_REFUSALS)
-        thread->refusal_count = 0;
-    thread->refusals[thread->refusal_count++] = store_refusal(refusal);
-    thread->refused_page = of_page;
+    if (!tell_again(refusal, of_page)) {
+        thread->refusal = store_refusal(refusal);
+        thread->refused_page = of_page;
+        figure_add(&device->out->stats.refusals, 1);
+    }
     thread->asked_again = false;
-    figure_add(&device->out->stats.refusals, 1);
     figure_add(&device->out->stats.driver_calls, 1);
     record_call_failed((enum real_id)refusal->hook);
 }
@@ -74,20 +103,28 @@ void refusal_of_block(struct device *device, uint64_t bytes) {
 
 void record_granted(uint64_t bytes) {
     struct record_thread *thread = &record_thread;
-    if (LIKELY(!thread->refusal_count) || thread->refused_page)
+    if (LIKELY(!thread->refusal) || thread->refused_page)
         return;
-    thread->refusal_count = 0;
-    struct vramgc_refusal *refusal = store_refusal_at(thread->refusals[0]);
+    struct vramgc_refusal *refusal = open_request();
+    thread->refusal = 0;
     if (refusal && refusal->request_bytes == bytes)
         __atomic_store_n(&refusal->granted, 1, __ATOMIC_RELAXED);
 }
 
-void refusal_page_asked(struct device *device) {
-    struct record_thread *thread = &record_thread;
-    if (LIKELY(!thread->refusal_count) || !thread->refused_page || thread->asked_again)
+void refusal_segment_asked(struct device *device, uint64_t bytes) {
+    const struct record_thread *thread = &record_thread;
+    if (LIKELY(!thread->refusal) || thread->refused_page)
         return;
-    thread->asked_again = true;
-    figure_add(&device->out->stats.alloc_retries, 1);
+    const struct vramgc_refusal *refusal = open_request();
+    if (refusal && refusal->hook == ID_cudaMalloc && refusal->request_bytes == bytes)
+        ask_again(device);
+}
+
+void refusal_page_asked(struct device *device) {
+    const struct record_thread *thread = &record_thread;
+    if (LIKELY(!thread->refusal) || !thread->refused_page || thread->asked_again)
+        return;
+    ask_again(device);
 }
 
 /* The pages that were made for the same block before count as free: they go back now. In mode
@@ -103,18 +140,14 @@ void record_page_refused(uint64_t bytes) {
     file(device, &refusal, true);
 }
 
-void refusal_block_ends(uint64_t bytes, bool granted) {
+void refusal_ends(uint64_t bytes, bool granted) {
     struct record_thread *thread = &record_thread;
-    if (!thread->refused_page)
-        return;
-    for (unsigned i = 0; i < thread->refusal_count; i++) {
-        struct vramgc_refusal *refusal = store_refusal_at(thread->refusals[i]);
-        if (!refusal)
-            continue;
+    struct vramgc_refusal *refusal = thread->refused_page ? open_request() : NULL;
+    if (refusal) {
         figure_set(&refusal->request_bytes, bytes);
         __atomic_store_n(&refusal->granted, granted, __ATOMIC_RELAXED);
         __atomic_store_n(&refusal->cause, cause_of(refusal, bytes), __ATOMIC_RELEASE);
     }
-    thread->refusal_count = 0;
+    thread->refusal = 0;
     thread->refused_page = false;
 }

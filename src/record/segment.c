@@ -167,15 +167,6 @@ static void leave_to_ticker(struct device *device, enum soft_oom verdict) {
     ticker_kick();
 }
 
-static void count_retry(struct device *device, uint64_t bytes) {
-    const struct record_thread *thread = &record_thread;
-    if (!thread->refusal_count || thread->refused_page)
-        return;
-    const struct vramgc_refusal *refusal = store_refusal_at(thread->refusals[0]);
-    if (refusal && refusal->request_bytes == bytes)
-        figure_add(&device->out->stats.alloc_retries, 1);
-}
-
 /* A storm of segments is decided by one reading and what this process took since. */
 static bool know_memory(struct device *device) {
     uint64_t age_ns = clock_ns() - atomic_load(&device->free_read_ns);
@@ -211,7 +202,7 @@ bool record_refuse_segment(bool allocator, uint64_t bytes) {
     if (!device)
         return false;
     if (allocator)
-        count_retry(device, bytes);
+        refusal_segment_asked(device, bytes);
     return refuse(device, allocator, bytes);
 }
 
@@ -219,7 +210,7 @@ void record_out_of_memory(unsigned index, uint64_t bytes) {
     struct device *device = record_is_on() ? device_at(index) : NULL;
     if (!device)
         return;
-    refusal_block_ends(bytes, false);
+    refusal_ends(bytes, false);
     figure_add(&device->out->stats.ooms, 1);
     if (record_thread.refused_bytes) /* the allocator did not ask again */
         refusal_failed("became an out-of-memory error of the program");
