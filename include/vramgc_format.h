@@ -116,6 +116,8 @@ enum vramgc_refusal_cause {
     VRAMGC_REFUSAL_UNKNOWN,
     VRAMGC_REFUSAL_FULL,       /* live memory and other programs left too little */
     VRAMGC_REFUSAL_FRAGMENTED, /* free + idle bytes would have sufficed */
+    VRAMGC_REFUSAL_ROUNDED, /* they would have for the block, but not for the 20 MiB (small blocks:
+                             * 2 MiB) that PyTorch asks for at a time in expandable segments */
     VRAMGC_REFUSAL_CAUSES
 };
 

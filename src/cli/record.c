@@ -68,6 +68,7 @@ const char *record_cause_name(uint32_t cause) {
         [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
         [VRAMGC_REFUSAL_FULL] = "full",
         [VRAMGC_REFUSAL_FRAGMENTED] = "fragmented",
+        [VRAMGC_REFUSAL_ROUNDED] = "rounded",
     };
     return word(names, ARRAY_LENGTH(names), cause);
 }

@@ -267,6 +267,7 @@ static void write_refusals(FILE *out, const struct record *record,
         [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
         [VRAMGC_REFUSAL_FULL] = "not enough memory",
         [VRAMGC_REFUSAL_FRAGMENTED] = "fragmentation",
+        [VRAMGC_REFUSAL_ROUNDED] = "rounded up",
     };
     size_t first = first_row(record->refusal_count, style);
     if (record->refusal_count == 0)

@@ -8,7 +8,8 @@
 /* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
 struct tally {
     double refusals, ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
-    size_t fragmented, full, granted, listed; /* of the refusals that are listed in the files */
+    size_t fragmented, full, rounded, granted,
+        listed; /* of the refusals that are listed in the files */
     bool blocks_seen;
     const struct vramgc_device_stats *highest; /* most held where blocks were seen, or NULL */
 };
@@ -48,6 +49,8 @@ static void count_refusals(struct tally *tally, const struct record *record) {
             tally->granted++;
         else if (refusal->cause == VRAMGC_REFUSAL_FRAGMENTED)
             tally->fragmented++;
+        else if (refusal->cause == VRAMGC_REFUSAL_ROUNDED)
+            tally->rounded++;
         else
             tally->full++;
     }
@@ -94,7 +97,7 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
         return VERDICT_NONE;
     if (tally->fragmented > 0)
         return VERDICT_FRAGMENTATION;
-    if (tally->full > 0 || tally->ooms > 0)
+    if (tally->full + tally->rounded > 0 || tally->ooms > 0)
         return VERDICT_FULL;
     if (!tally->blocks_seen)
         return VERDICT_UNKNOWN;
@@ -109,6 +112,12 @@ static void say_refused(struct text *text, const struct tally *tally, enum verdi
                     show_count(tally->fragmented).text, show_count(tally->listed).text);
     else
         text_add(text, "Memory was lacking: what was live, and other programs, left too little.");
+    if (tally->rounded > 0)
+        text_format(text,
+                    " %s of %s refused requests failed by rounding up only: with expandable "
+                    "segments PyTorch asks for 20 MiB at a time (2 for small blocks), and the last "
+                    "20 must be there whole.",
+                    show_count(tally->rounded).text, show_count(tally->listed).text);
     if (tally->ooms > 0)
         text_format(text, " PyTorch reported out of memory %s %s.",
                     show_count(to_u64(tally->ooms)).text, tally->ooms < 2 ? "time" : "times");

@@ -154,7 +154,7 @@ static void walk_refusals(struct emit *emit, const struct record *record) {
         emit_open_line(emit, NULL, "one refusal");
         emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
         emit_number(emit, "device", UNIT_ID, "index", r->device);
-        emit_text(emit, "cause", "unknown, full, fragmented", record_cause_name(r->cause));
+        emit_text(emit, "cause", "unknown, full, fragmented, rounded", record_cause_name(r->cause));
         emit_bool(emit, "granted", "the caller asked again and got it", r->granted == 1);
         emit_number(emit, "request_bytes", UNIT_BYTES, "asked for", r->request_bytes);
         emit_number(emit, "free_bytes", UNIT_BYTES, "of the device", r->free_bytes);

@@ -8,12 +8,17 @@
 #include "record/record.h"
 #include "record/stacks.h"
 
-/* Free and idle bytes together would have been enough: memory was there, but in pieces. */
-static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_bytes) {
-    if (!refusal->free_bytes && !refusal->idle_bytes)
+/* Free and idle bytes together would have been enough: memory was there, but in pieces, or was
+ * asked for in such steps that the last did not fit. */
+static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_bytes,
+                         uint64_t step_bytes) {
+    uint64_t there_bytes = refusal->free_bytes + refusal->idle_bytes;
+    uint64_t steps = (wanted_bytes + step_bytes - 1) / step_bytes;
+    if (!there_bytes)
         return VRAMGC_REFUSAL_UNKNOWN;
-    return refusal->free_bytes + refusal->idle_bytes >= wanted_bytes ? VRAMGC_REFUSAL_FRAGMENTED
-                                                                     : VRAMGC_REFUSAL_FULL;
+    if (there_bytes < wanted_bytes)
+        return VRAMGC_REFUSAL_FULL;
+    return there_bytes < steps * step_bytes ? VRAMGC_REFUSAL_ROUNDED : VRAMGC_REFUSAL_FRAGMENTED;
 }
 
 /* What is held without need. During a capture the pool is not asked. */
@@ -87,14 +92,14 @@ void record_refused(enum real_id id, uint64_t bytes) {
     if (!device)
         return;
     struct vramgc_refusal refusal = describe(device, id, bytes);
-    refusal.cause = cause_of(&refusal, bytes);
+    refusal.cause = cause_of(&refusal, bytes, 1);
     file(device, &refusal, false);
 }
 
 /* PyTorch takes the error for none of its own. */
 void refusal_of_block(struct device *device, uint64_t bytes) {
     struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
-    refusal.cause = cause_of(&refusal, bytes);
+    refusal.cause = cause_of(&refusal, bytes, 1);
     store_refusal(&refusal);
     figure_add(&device->out->stats.refusals, 1);
     figure_add(&device->out->stats.ooms, 1);
@@ -144,9 +149,10 @@ void refusal_ends(uint64_t bytes, bool granted) {
     struct record_thread *thread = &record_thread;
     struct vramgc_refusal *refusal = thread->refused_page ? open_request() : NULL;
     if (refusal) {
+        uint64_t page_bytes = max_u64(refusal->request_bytes, 1);
         figure_set(&refusal->request_bytes, bytes);
         __atomic_store_n(&refusal->granted, granted, __ATOMIC_RELAXED);
-        __atomic_store_n(&refusal->cause, cause_of(refusal, bytes), __ATOMIC_RELEASE);
+        __atomic_store_n(&refusal->cause, cause_of(refusal, bytes, page_bytes), __ATOMIC_RELEASE);
     }
     thread->refusal = 0;
     thread->refused_page = false;

@@ -133,7 +133,7 @@ static void add_refusal(struct vramgc_file *file, uint64_t time_ns, uint32_t cau
         (struct vramgc_refusal){.sequence = number + 1,
                                 .time_ns = time_ns,
                                 .request_bytes = 1536 * MIB,
-                                .free_bytes = 700 * MIB,
+                                .free_bytes = (cause == VRAMGC_REFUSAL_ROUNDED ? 1538 : 700) * MIB,
                                 .idle_bytes = cause == VRAMGC_REFUSAL_FRAGMENTED ? 4 * GIB : 0,
                                 .largest_hole_bytes = 1100 * MIB,
                                 .allocated_bytes = 7 * GIB,
@@ -183,7 +183,8 @@ static void fragmented(struct vramgc_file *file) {
 static void full(struct vramgc_file *file) {
     plain(file);
     add_refusal(file, 4149 * SECOND, VRAMGC_REFUSAL_FULL, 0);
-    file->devices[0].stats.ooms = 1;
+    add_refusal(file, 4150 * SECOND, VRAMGC_REFUSAL_ROUNDED, 0);
+    file->devices[0].stats.ooms = 2;
     file->end = VRAMGC_END_UNKNOWN;
 }
 

@@ -97,3 +97,17 @@ drive_with() {
         [ "$(field idle "$line")" = 0 ]
     done
 }
+
+# 3840 MiB beside the context. PyTorch asks for 1040 where 1034 are left, in pieces of 14 and less in mode observe.
+@test "expandable segments: what would have fitted but for PyTorch's 20 MiB at a time was not lost to fragmentation" {
+    local mode
+    for version in $versions; do
+        for mode in observe compact; do
+            VRAMGC_MODE=$mode drive_with expandable_segments:True "$version" 'alloc a 2806MiB; stream 1; expect_oom 1024MiB; expect_oom 1036MiB;
+                alloc b 1020MiB' --mem 4GiB
+            [ "$(grep -c "^refusal rounded granted=0 request=$((1 << 30)) " <<<"$facts")" = 1 ]
+            [ "$(grep -c "^refusal full granted=0 " <<<"$facts")" = 1 ]
+            [ "$(fact refusals)" = 2 ]
+        done
+    done
+}
