@@ -123,7 +123,7 @@ static void walk_actions(struct emit *emit, const struct record *record) {
         emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", a->time_ns);
         emit_number(emit, "device", UNIT_ID, "index", a->device);
         emit_text(emit, "kind", "soft_oom, flush, trim, pages", record_action_name(a->kind));
-        emit_text(emit, "reason", "threshold, lowvram, request, refused",
+        emit_text(emit, "reason", "threshold, lowvram, request, refused, unused",
                   record_reason_name(a->reason));
         emit_bool(emit, "observed", "true: mode observe, nothing was done", a->observed == 1);
         emit_number(emit, "took_ns", UNIT_NS, "from decision until done", a->took_ns);

@@ -133,8 +133,8 @@ uint64_t pages_give_back_now(struct pages *pages, uint64_t bytes);
 
 /* A few times a second: kept memory that nobody wanted for long goes back to the driver; segments
  * that were parked, and addresses that were revoked, for long lose their pages. Never during a
- * capture. */
-void pages_expire(struct pages *pages, uint64_t now_ns);
+ * capture. Returns the bytes given back. */
+uint64_t pages_expire(struct pages *pages, uint64_t now_ns);
 
 /* A reading of what is idle and kept now, for the next one. */
 struct pages_age {

@@ -158,15 +158,16 @@ static void no_longer_scarce(struct pages *pages, uint64_t now_ns) {
     lock_give(&pages->lock);
 }
 
-void pages_expire(struct pages *pages, uint64_t now_ns) {
+uint64_t pages_expire(struct pages *pages, uint64_t now_ns) {
     uint64_t tick;
     no_longer_scarce(pages, now_ns);
-    pages_release(pages, kept_too_long(pages, now_ns), 0);
-    if (!parked_for_long(pages, now_ns, &tick))
-        return;
-    pages_settle_later(pages, true);
-    pages_purge_parked(pages, tick, 0);
-    pages_purge_revoked(pages, tick);
+    size_t released = pages_release(pages, kept_too_long(pages, now_ns), 0);
+    if (parked_for_long(pages, now_ns, &tick)) {
+        pages_settle_later(pages, true);
+        pages_purge_parked(pages, tick, 0);
+        pages_purge_revoked(pages, tick);
+    }
+    return released * PAGE_BYTES;
 }
 
 static uint64_t give_back(struct pages *pages, uint64_t bytes) {

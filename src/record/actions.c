@@ -10,8 +10,9 @@
 #define BEGINNING UINT64_MAX
 
 static struct {
-    uint64_t logged;                           /* actions looked at for the log; our own thread's */
-    _Atomic uint64_t open[VRAMGC_MAX_DEVICES]; /* sequence of the one that goes on; 0: none */
+    uint64_t logged; /* actions looked at for the log; our own thread's */
+    /* Sequence of the one that goes on; 0: none. */
+    _Atomic uint64_t open[VRAMGC_MAX_DEVICES][VRAMGC_REASONS];
 } self;
 
 /* One line in the form SD.Next writes for its own collections. */
@@ -50,6 +51,7 @@ static void log_action(const struct vramgc_action *action, uint64_t total_bytes)
         [VRAMGC_REASON_LOWVRAM] = "lowvram, at rest",
         [VRAMGC_REASON_REQUEST] = "asked for",
         [VRAMGC_REASON_REFUSED] = "a request was refused",
+        [VRAMGC_REASON_UNUSED] = "not wanted for a while",
     };
     char before[32], after[32], took[32];
     struct text text = TEXT_IN(before);
@@ -69,7 +71,7 @@ static void log_one(const struct vramgc_action *action) {
 }
 
 void action_goes_on(struct vramgc_action *action) {
-    _Atomic uint64_t *open = &self.open[action->device];
+    _Atomic uint64_t *open = &self.open[action->device][action->reason];
     if (action->sequence) {
         store_action_again(action);
         return;
@@ -82,7 +84,7 @@ void action_goes_on(struct vramgc_action *action) {
 /* The next one may go on already. One that was passed over is logged late, not in its place. */
 void action_is_over(const struct vramgc_action *action) {
     uint64_t sequence = action->sequence;
-    atomic_compare_exchange_strong(&self.open[action->device], &sequence, 0);
+    atomic_compare_exchange_strong(&self.open[action->device][action->reason], &sequence, 0);
     if (action->sequence <= self.logged)
         log_one(action);
 }
@@ -95,7 +97,7 @@ void actions_log(void) {
         struct vramgc_action action;
         if (!store_action_at(self.logged, &action))
             return; /* being written */
-        uint64_t open = atomic_load(&self.open[action.device]);
+        uint64_t open = atomic_load(&self.open[action.device][action.reason]);
         if (open == BEGINNING)
             return; /* it may be this one */
         if (open != action.sequence)

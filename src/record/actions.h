@@ -6,7 +6,7 @@
 
 /* An action that takes a while: writes it down at its beginning (action->sequence 0), and again as
  * it stands now, so that it is in the file however the process ends. Not yet in the log. From any
- * thread, but from one at a time for each device. */
+ * thread, but from one at a time for each device and reason. */
 void action_goes_on(struct vramgc_action *action);
 
 /* It is over: it may be logged. For vramgc's own thread, or when that has ended. */

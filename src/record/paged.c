@@ -130,9 +130,7 @@ uint64_t paged_give_back(struct device *device, uint64_t bytes) {
 bool record_rescue(uint64_t bytes) {
     struct device *device = record_is_on() ? device_current() : NULL;
     struct pages *pages = device ? paged_engine(device) : NULL;
-    uint64_t given = pages ? pages_give_back_now(pages, bytes + HEAP_PAGE_BYTES) : 0;
-    if (pages)
-        paged_account(device);
+    uint64_t given = pages ? returns_rescue(device, pages, bytes) : 0;
     return given > 0 || (device && pools_rescue(device, bytes));
 }
 
@@ -141,8 +139,7 @@ void paged_tick(struct device *device, uint64_t now) {
     if (!pages)
         return;
     pages_spill_tick(pages);
-    pages_expire(pages, now);
-    paged_account(device);
+    returns_expire(device, pages, now);
 }
 
 /* free as the program is to see it: PyTorch will ask for pages for what it holds without any, but

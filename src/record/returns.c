@@ -22,14 +22,19 @@
 #define PAUSE_NS   SECOND_NS
 #define LONGEST_NS (60 * SECOND_NS)
 
-/* What is known of one device. */
-struct returning {
-    struct lock lock;            /* what follows, up to latest_ns */
-    struct pages_age age;        /* the pages idle then are waited for to stay idle long enough */
-    _Atomic uint64_t age_ns;     /* written with the lock held; 0: not waiting */
+/* What is told as one action. */
+struct burst {
     struct vramgc_action action; /* not over yet; kind 0: none */
     uint64_t given_bytes;        /* by the action */
     uint64_t begun_ns, latest_ns;
+};
+
+/* What is known of one device. */
+struct returning {
+    struct lock lock;        /* what follows, up to bursts */
+    struct pages_age age;    /* the pages idle then are waited for to stay idle long enough */
+    _Atomic uint64_t age_ns; /* written with the lock held; 0: not waiting */
+    struct burst bursts[VRAMGC_REASONS];
     _Atomic uint64_t ask_ns; /* the program's threads do not ask the GPU before */
 };
 
@@ -65,10 +70,10 @@ static struct due due_of(const struct device *device, struct pages *pages) {
 
 /* --- what is told --- */
 
-static struct vramgc_action action_of(struct device *device) {
+static struct vramgc_action action_of(struct device *device, uint32_t reason) {
     return (struct vramgc_action){
         .kind = VRAMGC_ACTION_PAGES,
-        .reason = record_options()->lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD,
+        .reason = reason,
         .device = device_index(device),
         .time_ns = store_age_ns(),
         .used_bytes = device_used_bytes(device),
@@ -84,32 +89,36 @@ static void count(struct device *device, const struct vramgc_action *action, uin
     figure_add(&stats->reclaimed_bytes, given);
     figure_add(&stats->reclaim_ns, took_ns);
     lock_take(&returning->lock);
-    bool first = !returning->action.kind;
-    if (first) {
-        returning->action = *action;
-        returning->begun_ns = start_ns;
-    }
-    returning->latest_ns = start_ns;
-    returning->action.took_ns += took_ns;
-    returning->given_bytes = (first ? 0 : returning->given_bytes) + given;
-    returning->action.after_bytes = figure_get(&stats->page_bytes.current);
-    returning->action.before_bytes = returning->action.after_bytes + returning->given_bytes;
-    action_goes_on(&returning->action);
+    struct burst *burst = &returning->bursts[action->reason];
+    bool first = !burst->action.kind;
+    if (first)
+        *burst = (struct burst){.action = *action, .begun_ns = start_ns};
+    burst->latest_ns = start_ns;
+    burst->action.took_ns += took_ns;
+    burst->given_bytes += given;
+    burst->action.after_bytes = figure_get(&stats->page_bytes.current);
+    burst->action.before_bytes = burst->action.after_bytes + burst->given_bytes;
+    action_goes_on(&burst->action);
     lock_give(&returning->lock);
     figure_add(&stats->reclaims, first);
 }
 
 /* Tells of what nothing was added to since then, or that began that long ago. */
-static void conclude(struct returning *returning, uint64_t latest_ns, uint64_t begun_ns) {
+static void conclude_one(struct returning *returning, struct burst *burst, uint64_t latest_ns,
+                         uint64_t begun_ns) {
     lock_take(&returning->lock);
-    struct vramgc_action action = returning->action;
-    bool over =
-        action.kind && (returning->latest_ns <= latest_ns || returning->begun_ns <= begun_ns);
+    struct vramgc_action action = burst->action;
+    bool over = action.kind && (burst->latest_ns <= latest_ns || burst->begun_ns <= begun_ns);
     if (over)
-        returning->action.kind = VRAMGC_ACTION_NONE;
+        burst->action.kind = VRAMGC_ACTION_NONE;
     lock_give(&returning->lock);
     if (over)
         action_is_over(&action);
+}
+
+static void conclude(struct returning *returning, uint64_t latest_ns, uint64_t begun_ns) {
+    for (size_t i = 0; i < VRAMGC_REASONS; i++)
+        conclude_one(returning, &returning->bursts[i], latest_ns, begun_ns);
 }
 
 void returns_conclude(void) {
@@ -122,11 +131,32 @@ void returns_conclude(void) {
 /* Returns the bytes. budget_ns: as in pages_give_back_old. */
 static uint64_t give_back(struct device *device, struct pages *pages, uint64_t bytes,
                           struct pages_age age, uint64_t budget_ns) {
-    struct vramgc_action action = action_of(device);
+    struct vramgc_action action = action_of(
+        device, record_options()->lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
     uint64_t start_ns = clock_ns();
     uint64_t given = pages_give_back_old(pages, bytes, age, budget_ns);
     paged_account(device);
     if (given) /* else the GPU has not finished */
+        count(device, &action, given, start_ns);
+    return given;
+}
+
+void returns_expire(struct device *device, struct pages *pages, uint64_t now_ns) {
+    struct vramgc_action action = action_of(device, VRAMGC_REASON_UNUSED);
+    uint64_t start_ns = clock_ns();
+    uint64_t given = pages_expire(pages, now_ns);
+    paged_account(device);
+    if (given)
+        count(device, &action, given, start_ns);
+}
+
+uint64_t returns_rescue(struct device *device, struct pages *pages, uint64_t bytes) {
+    struct vramgc_action action = action_of(device, VRAMGC_REASON_REFUSED);
+    uint64_t start_ns = clock_ns();
+    action.request_bytes = bytes;
+    uint64_t given = pages_give_back_now(pages, bytes + HEAP_PAGE_BYTES);
+    paged_account(device);
+    if (given)
         count(device, &action, given, start_ns);
     return given;
 }

@@ -16,6 +16,14 @@ void returns_note(struct device *device);
  * time. Returns how long to sleep until the next one; 0: nothing is left to do. */
 uint64_t returns_step(uint64_t now_ns);
 
+/* For our own thread: what has been kept for the next block, and nobody has wanted for long, goes
+ * back. */
+void returns_expire(struct device *device, struct pages *pages, uint64_t now_ns);
+
+/* A request of so many bytes that the engine does not serve was refused: gives that much back now.
+ * Returns the bytes given. */
+uint64_t returns_rescue(struct device *device, struct pages *pages, uint64_t bytes);
+
 /* When our thread will look by itself; UINT64_MAX: it has not decided yet. */
 void returns_sleep(uint64_t until_ns);
 

@@ -54,6 +54,20 @@ small=(--mem 768MiB)
     [[ $output != *oom* ]]
     passes 'alloc a 400MiB; alloc b 50MiB; fill b 3; free a; empty_cache; cuda_malloc x 400MiB; fill x 7; verify x 7; verify b 3' "${small[@]}"
     [[ $output != *oom* ]]
+    grep "^action pages refused device=0 observed=0 request=$((400 << 20)) " <<<"$facts"
+    [ "$(fact reclaims)" = 1 ]
+    [ "$(fact reclaimed_bytes)" -ge $((338 << 20)) ] # 62 MiB were free
+}
+
+# All of it at once, but for a machine that takes a second over it.
+@test "what nobody has wanted for a while goes back, and is told" {
+    versions=${versions##* }
+    passes 'alloc b 50MiB; fill b 3; alloc a 250MiB; free a; empty_cache; expect vramgc.held_bytes == 300MiB; expect vramgc.reclaims == 0;
+        await 30000 vramgc.held_bytes == 50MiB; verify b 3' "${small[@]}"
+    [ "$(fact reclaimed_bytes)" = $((250 << 20)) ]
+    [ "$(actions 'pages unused device=0 observed=0 ')" -ge 1 ]
+    [ "$(fact reclaims)" = "$(actions '')" ]
+    [ "$(fact reclaims)" -le 2 ]
 }
 
 @test "rescue has its limits: live blocks are nobody else's" {
