@@ -60,7 +60,8 @@ static bool enter(const struct device *device) {
     return context && set_current && set_current(context) == CUDA_SUCCESS;
 }
 
-/* The device's context is current. */
+/* The device's context is current. What the pool keeps may lie beside what is live, so that none of
+ * it can go: that was no reclaim. */
 static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
     struct kept kept = kept_of(device);
     uint64_t start = clock_ns();
@@ -73,7 +74,8 @@ static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
         account(device, action->after_bytes);
     }
     action->took_ns = clock_ns() - start;
-    device_conclude(device, action);
+    if (action->observed || action->after_bytes < action->before_bytes)
+        device_conclude(device, action);
     return true;
 }
 

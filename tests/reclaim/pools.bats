@@ -22,6 +22,17 @@ drive_async() {
     done
 }
 
+# The three lie in one piece of the pool, which cannot go before the last of them.
+@test "lowvram: a trim that gave nothing back is no reclaim" {
+    for version in $versions; do
+        VRAMGC_LOWVRAM=1 VRAMGC_MIN_GAIN=0 drive_async "$version" 'alloc a 1MiB; alloc b 1MiB; alloc c 1MiB; free a; synchronize;
+            sleep 1500; expect vramgc.reclaims == 0; expect vramgc.held_bytes >= 32MiB; free b; free c; synchronize; await 3000 vramgc.reclaims == 1'
+        [ "$(fact pool_trims)" = 1 ]
+        [ "$(fact reclaimed_bytes)" = $((32 << 20)) ]
+        [ "$(actions '')" = 1 ]
+    done
+}
+
 @test "threshold: only above it" {
     for version in $versions; do
         drive_async "$version" 'alloc a 10GiB; free a; synchronize; sleep 400; expect vramgc.reclaims == 0; alloc c 20GiB; free c;
