@@ -47,10 +47,14 @@ struct block {
     uint64_t bytes;
     bool pin;
     size_t first, next, end;
+    size_t missing;     /* pages that it lacks still */
+    size_t need, limit; /* see limit_physical */
+    size_t before;      /* what was physical before it came */
     struct allowed {
         size_t kept, new; /* pages in a piece that is there already; in one made for the block */
         size_t end;       /* no piece lies behind that page: beyond the block's end where memory is
                              plentiful */
+        bool whole;       /* of what is there already also any piece that the block fills */
     } allowed;
     size_t run_end; /* behind the missing pages that begin at or before next, */
     size_t run;     /* and how many they were */
@@ -106,7 +110,7 @@ static struct piece choose(struct pages *pages, struct block *block) {
     struct piece piece = {.page = &block->segment->pages[block->next]};
     measure_run(block);
     size_t most = in_order(block, block->allowed.kept);
-    if (block->segment->range && !pages->frugal && block->allowed.kept)
+    if (block->allowed.whole)
         most = max_u64(most, empty_here(block, LARGEST_SPAN, block->run_end));
     piece.span = in_order(block, block->allowed.new);
     piece.handle = pages_take_kept(pages, most, &piece.span);
@@ -164,15 +168,12 @@ static uint64_t take_one(struct pages *pages) {
     return handle;
 }
 
-/* What is at hand without waiting: kept memory; idle pages before new ones if that is wanted; what
- * is kept in pieces too large for here goes back to the driver and comes as new. */
+/* What is at hand without waiting: kept memory; what is kept in pieces too large for here goes back
+ * to the driver and comes as new, in frugal mode before any is asked for. */
 static uint64_t take_or_create(struct pages *pages, size_t still_missing) {
     uint64_t handle = take_one(pages);
-    if (!handle && pages->frugal) {
-        pages_purge_settled(pages, still_missing);
+    if (!handle && pages->frugal)
         pages_release(pages, still_missing, 1);
-        handle = take_one(pages);
-    }
     if (!handle)
         handle = pages_create(pages, 1);
     while (!handle && pages_release(pages, still_missing, 1))
@@ -214,10 +215,11 @@ static uint64_t create_large(struct pages *pages, size_t span, size_t still_miss
 }
 
 /* Gives the claimed pages memory. False: there is none, and they are empty again. */
-static bool fill(struct pages *pages, struct piece *piece, const struct block *block) {
+static bool fill(struct pages *pages, struct piece *piece, struct block *block) {
+    block->missing = max_u64(block->missing, piece->span); /* some were just going when counted */
     if (!piece->handle)
-        piece->handle = piece->span > 1 ? create_large(pages, piece->span, block->end - block->next)
-                                        : find_memory(pages, block->end - block->next);
+        piece->handle = piece->span > 1 ? create_large(pages, piece->span, block->missing)
+                                        : find_memory(pages, block->missing);
     bool filled =
         piece->handle && REAL(cuMemMap)(page_address(piece->page), piece->span * PAGE_BYTES, 0,
                                         pages_real_handle(piece->handle), 0) == CUDA_SUCCESS;
@@ -226,6 +228,7 @@ static bool fill(struct pages *pages, struct piece *piece, const struct block *b
     if (filled) {
         page_table_mapped(&pages->table, piece->page, piece->handle);
         pages->figures.maps += piece->span;
+        block->missing -= piece->span;
     } else {
         page_table_unclaim(&pages->table, piece->page);
         if (piece->handle)
@@ -254,10 +257,11 @@ static size_t count_missing(struct pages *pages, const struct block *block) {
  * of the device is not live. */
 enum { FREE_PART = 256, SLACK_PART = 16, AHEAD_PART = 16 };
 
-/* In segments of their own blocks of all sizes follow each other at the same addresses, and a small
- * one holds the large piece in which it comes to lie: there pieces are smaller, none lies ahead,
- * and all are single pages once this part of the device or less would be left by the driver. */
-enum { SEGMENT_PART = 4, SEGMENT_SPAN = 16 };
+/* In segments of their own, and in the range of a stream-ordered pool, blocks of all sizes follow
+ * each other at the same addresses, and a small one holds the large piece in which it comes to lie.
+ * So in segments pieces are smaller and none lies ahead; and all are single pages once this part of
+ * the device or less would be left by the driver. */
+enum { SEGMENT_PART = 4, SEGMENT_SPAN = 16, POOL_PART = 2 };
 
 /* Memory that blocks will miss is taken from where it is idle before the driver has to refuse it,
  * or, if that is wanted, before it is asked at all; in any case from ranges that have ended, for
@@ -295,6 +299,27 @@ static void limit_in_segment(struct allowed *allowed, size_t missing, uint64_t l
     allowed->kept = min_u64(allowed->kept, most);
 }
 
+/* Frugal: what is physical may be as much as live blocks have needed at most, the one on its way
+ * included. Above that the GPU is waited for where this brings enough: it has large blocks to work
+ * on for so long that the wait costs next to nothing. For little ones this part more may be taken.
+ */
+enum { LITTLE_PART = 64 };
+
+static void limit_physical(struct pages *pages, struct block *block) {
+    lock_take(&pages->lock);
+    size_t elsewhere = pages->table.idle_pages + pages->kept_count + pages->moving;
+    block->before = pages->handle_count;
+    block->need = minus_u64(pages->handle_count, elsewhere) + block->missing;
+    block->limit = max_u64(pages->most_needed, block->need);
+    lock_give(&pages->lock);
+    if (is_little(block->missing))
+        block->limit += block->limit / LITTLE_PART;
+}
+
+static struct allowed single_pages(const struct block *block) {
+    return (struct allowed){.kept = 1, .new = 1, .end = block->end};
+}
+
 /* What pieces the block may have. */
 static void prepare(struct pages *pages, struct block *block, size_t missing) {
     struct room room = pages_room(pages);
@@ -302,13 +327,44 @@ static void prepare(struct pages *pages, struct block *block, size_t missing) {
     uint64_t left = minus_u64(room.free_bytes, missing * PAGE_BYTES);
     uint64_t slack = minus_u64(room.free_bytes + room.idle_bytes, missing * PAGE_BYTES);
     bool few = pages->frugal && is_little(missing);
+    limit_physical(pages, block);
     purge_ahead(pages, missing, room.free_bytes);
     allowed->new = room.scarce || few ? 1 : at_most(pages, left / FREE_PART);
     allowed->kept = pages->frugal ? allowed->new : at_most(pages, slack / SLACK_PART);
     if (may_lie_ahead(pages, block, slack, room.total_bytes))
         allowed->end = block->segment->page_count;
+    allowed->whole = block->segment->range && !pages->frugal;
     if (!block->segment->range)
         limit_in_segment(allowed, missing, left, room.total_bytes);
+    else if (!block->segment->counted && left < room.total_bytes / POOL_PART)
+        *allowed = single_pages(block);
+}
+
+/* Whether more than that will be physical with a piece that is made, though something is idle. What
+ * is kept serves the block, or does not fit and goes first. */
+static bool exceeds(struct pages *pages, const struct block *block, size_t bound) {
+    lock_take(&pages->lock);
+    size_t kept = min_u64(pages->kept_count, block->missing);
+    bool more = pages->handle_count - kept + block->allowed.new > bound;
+    bool any_idle = pages->table.idle_pages > 0;
+    lock_give(&pages->lock);
+    return more && any_idle;
+}
+
+/* Frugal: idle pages are used before new memory is asked for. The GPU goes on meanwhile, so it is
+ * asked again before each piece. */
+static bool next_piece(struct pages *pages, struct block *block, struct piece *piece) {
+    if (pages->frugal && block->missing && exceeds(pages, block, block->before) &&
+        !pages_purge_settled(pages, block->missing) && exceeds(pages, block, block->limit))
+        pages_purge_for_block(pages, block->missing);
+    *piece = claim(pages, block);
+    return piece->page != NULL;
+}
+
+static void note_need(struct pages *pages, const struct block *block) {
+    lock_take(&pages->lock);
+    pages->most_needed = max_u64(pages->most_needed, block->need);
+    lock_give(&pages->lock);
 }
 
 /* Maps what is missing; where a large piece cannot be had, small ones. What was mapped before
@@ -316,17 +372,19 @@ static void prepare(struct pages *pages, struct block *block, size_t missing) {
 static bool map_missing(struct pages *pages, struct block *block) {
     struct piece piece;
     bool filled = true;
-    size_t missing = count_missing(pages, block);
-    block->allowed = (struct allowed){.kept = 1, .new = 1, .end = block->end};
-    if (missing)
-        prepare(pages, block, missing);
-    while (filled && (piece = claim(pages, block)).page != NULL) {
+    block->missing = count_missing(pages, block);
+    block->allowed = single_pages(block);
+    if (block->missing)
+        prepare(pages, block, block->missing);
+    while (filled && next_piece(pages, block, &piece)) {
         filled = fill(pages, &piece, block);
         if (filled || piece.span == 1)
             continue;
         block->allowed = (struct allowed){.end = block->end};
         filled = true;
     }
+    if (filled)
+        note_need(pages, block);
     return filled &&
            pages_open_to_all(pages, block->segment, block->first, block->end - block->first);
 }

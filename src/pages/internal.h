@@ -76,6 +76,7 @@ struct pages {
     struct handles kept[PAGE_SIZES]; /* handles without a place, by size */
     size_t kept_count, kept_least;   /* pages of them; and at least, since pages_expire looked */
     size_t handle_count;             /* all physical pages, kept or mapped */
+    size_t most_needed;              /* pages that live blocks have needed at most at once */
     bool scarce;                     /* memory was not to be had lately: no large pieces */
     size_t moving;            /* pages on their way to kept, handles on their way to the driver */
     uint64_t moved;           /* such ways that have come to their end */

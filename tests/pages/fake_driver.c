@@ -150,7 +150,7 @@ static CUresult fake_info(size_t *free_bytes, size_t *total_bytes) {
     pthread_mutex_lock(&fake.lock);
     *free_bytes = (fake.capacity - fake.pages_out) * fake.boast * PAGE_BYTES;
     pthread_mutex_unlock(&fake.lock);
-    *total_bytes = fake.capacity * fake.boast * PAGE_BYTES;
+    *total_bytes = (fake.capacity + fake.pages_elsewhere) * fake.boast * PAGE_BYTES;
     return CUDA_SUCCESS;
 }
 
@@ -193,14 +193,30 @@ static CUresult ask_stream(CUstream stream) {
     return result;
 }
 
+static bool at_work(void) {
+    bool busy = false;
+    pthread_mutex_lock(&fake.lock);
+    busy = fake.answers > 0;
+    fake.answers -= busy;
+    pthread_mutex_unlock(&fake.lock);
+    return busy;
+}
+
+static void finish(void) {
+    pthread_mutex_lock(&fake.lock);
+    fake.answers = 0;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 static CUresult fake_synchronize(CUstream stream) {
+    finish();
     return ask_stream(stream);
 }
 
 /* Every other time it has work to do. */
 static CUresult fake_stream_query(CUstream stream) {
     CUresult result = ask_stream(stream);
-    return below(2) ? result : CUDA_ERROR_NOT_READY;
+    return at_work() || !below(2) ? CUDA_ERROR_NOT_READY : result;
 }
 
 static CUresult fake_record(CUevent event, CUstream stream) {
@@ -210,10 +226,18 @@ static CUresult fake_record(CUevent event, CUstream stream) {
 
 static CUresult fake_query(CUevent event) {
     MUST(event != NULL);
+    CUresult result = ask();
+    return at_work() ? CUDA_ERROR_NOT_READY : result;
+}
+
+static CUresult fake_wait(CUevent event) {
+    MUST(event != NULL);
+    finish();
     return ask();
 }
 
 static CUresult fake_synchronize_all(void) {
+    finish();
     return ask();
 }
 
@@ -257,7 +281,7 @@ void fake_install(unsigned capacity) {
         {ID_cuMemcpyDtoH_v2, (void *)fake_read},
         {ID_cuStreamSynchronize, (void *)fake_synchronize},
         {ID_cuStreamQuery, (void *)fake_stream_query},
-        {ID_cuEventSynchronize, (void *)fake_query},
+        {ID_cuEventSynchronize, (void *)fake_wait},
         {ID_cuCtxSynchronize, (void *)fake_synchronize_all},
         {ID_cuEventCreate, (void *)fake_event},
         {ID_cuEventRecord, (void *)fake_record},

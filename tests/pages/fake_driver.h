@@ -23,15 +23,17 @@ struct fake {
     uint64_t place[PLACES]; /* handle mapped there */
     size_t open_to[PLACES]; /* so many devices */
     uint64_t next_handle;
-    unsigned slow_us;   /* so long each release takes */
-    atomic_uint calls;  /* that move memory or addresses, or ask how much there is */
-    unsigned capacity;  /* pages of the device */
+    unsigned slow_us;  /* so long each release takes */
+    atomic_uint calls; /* that move memory or addresses, or ask how much there is */
+    unsigned capacity; /* pages of the device, but for those that others have: */
+    unsigned pages_elsewhere;
     unsigned boast;     /* it says that it has so many times as many */
     unsigned large;     /* handles of more than one page so far */
     unsigned pages_out; /* created and not yet released */
     unsigned char mapped_at[HANDLES];
     unsigned char span[HANDLES];   /* pages */
     _Atomic uint64_t busy[PLACES]; /* work that uses the page: the GPU may not lose it */
+    unsigned answers; /* the GPU is at work: so many queries are told so, if nobody waits for it */
     atomic_bool capturing;
     atomic_uint asked_during_capture;
     atomic_bool dead[STREAMS]; /* the driver has destroyed it */

@@ -196,6 +196,14 @@ threads_caught() {
         '(void)limit_in_segment;'
 }
 
+@test "pieces in the range of a pool are as large as in other ranges" {
+    threads_caught small in-pool pages/engine.c '*allowed = single_pages(block);' ';'
+}
+
+@test "pieces in the range of a pool are single pages even where memory is plentiful" {
+    threads_caught small pool-part pages/engine.c ' && left < room.total_bytes / POOL_PART' ''
+}
+
 @test "a further device is let in to later pages only" { threads_caught grants mapped pages/open.c 'room && open_mapped(pages)' room; }
 
 @test "a page goes while a further device is let in to it" { threads_caught grants opening pages/open.c '.opening = true;' '.opening = false;'; }
@@ -274,3 +282,28 @@ threads_caught() {
 }
 
 @test "what lies side by side is unmapped piece by piece" { threads_caught pieces sort pages/unmap.c 'while (i + n < count &&' 'while (false &&'; }
+
+@test "lowvram: the GPU is not waited for before more is held than ever was needed" {
+    threads_caught high high-wait pages/engine.c '&& exceeds(pages, block, block->limit))' '&& false)'
+}
+
+@test "lowvram: the GPU is asked once for a block" {
+    threads_caught high high-ask pages/engine.c '!pages_purge_settled(pages, block->missing) && exceeds' 'exceeds'
+}
+
+@test "lowvram: little blocks wait as well" {
+    threads_caught high high-little pages/engine.c 'block->limit += block->limit / LITTLE_PART;' ';'
+}
+
+@test "lowvram: what was needed once is forgotten" {
+    threads_caught high high-most pages/engine.c 'pages->most_needed = max_u64(pages->most_needed, block->need);' ';'
+}
+
+@test "lowvram: the GPU is waited for though more is needed than ever before" {
+    threads_caught waits high-need pages/engine.c 'block->limit = max_u64(pages->most_needed, block->need);' \
+        'block->limit = pages->most_needed;'
+}
+
+@test "lowvram: more is unmapped though what is kept will do, or make room" {
+    threads_caught waits high-kept pages/engine.c 'pages->handle_count - kept +' 'pages->handle_count +'
+}

@@ -24,3 +24,7 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
 @test "idle pages go back for no longer than a thread of the program may spend on it" {
     threads plain budget && threads asan budget
 }
+
+@test "lowvram: no more is held than live blocks have needed, though the GPU goes on working" {
+    threads plain high && threads asan high && threads plain waits && threads asan waits
+}

@@ -1,0 +1,294 @@
+/* alone.c: what the page engine does for one thread on the small driver of fake_driver.c, call by
+ * call. */
+#include "threads.h"
+
+#include <string.h>
+
+/* --- segments that end and come back --- */
+
+static void end_all(const uint64_t *segments, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        MUST(pages_end(test.pages, segments[i]) && !pages_end(test.pages, segments[i]));
+}
+
+static void use_all(uint64_t *segments, size_t count, size_t pages) {
+    for (size_t i = 0; i < count; i++) {
+        MUST((segments[i] = pages_segment(test.pages, pages * PAGE_BYTES, 3 + i % 3)) != 0);
+        MUST(pages_use(test.pages, segments[i], pages * PAGE_BYTES, false));
+        work_on(segments[i], pages);
+        pages_leave(test.pages, segments[i], pages * PAGE_BYTES, true);
+    }
+}
+
+/* A program that empties PyTorch's cache all the time reaches the driver once. What nobody wants
+ * goes in the end; more than so many are never parked. */
+static void storm(void) {
+    enum { OFTEN = 300, MANY = 600, MOST_PARKED = 512, SOME = 20, PAGES = 3 };
+    uint64_t segments[MANY];
+    fake.capacity = MANY + 2;
+    use_all(segments, SOME, PAGES);
+    unsigned calls = atomic_load(&fake.calls);
+    for (size_t i = 0; i < OFTEN; i++) {
+        end_all(segments, SOME);
+        MUST(pages_figures(test.pages).reserved_bytes == 0);
+        use_all(segments, SOME, PAGES);
+        MUST(pages_figures(test.pages).reserved_bytes == SOME * PAGES * PAGE_BYTES);
+    }
+    MUST(atomic_load(&fake.calls) == calls);
+    MUST(pages_figures(test.pages).unparked == OFTEN * SOME);
+    end_all(segments, SOME);
+    pages_expire(test.pages, 10 * SECOND_NS);
+    MUST(pages_figures(test.pages).idle_bytes == SOME * PAGES * PAGE_BYTES);
+    pages_expire(test.pages, 20 * SECOND_NS);
+    MUST(pages_figures(test.pages).mapped_bytes == 0 && fake.pages_out > 0);
+    pages_expire(test.pages, 30 * SECOND_NS); /* from here on it is known how much is kept */
+    MUST(fake.pages_out > 0);
+    pages_expire(test.pages, 40 * SECOND_NS);
+    MUST(fake.pages_out == 0);
+    use_all(segments, MANY, 1);
+    end_all(segments, MANY);
+    MUST(pages_figures(test.pages).mapped_bytes == MOST_PARKED * PAGE_BYTES);
+    pages_expire(test.pages, 50 * SECOND_NS);
+    MUST(pages_figures(test.pages).kept_bytes == (MANY - MOST_PARKED) * PAGE_BYTES);
+    use_all(segments, SOME, PAGES);
+    end_all(segments, SOME);
+    pages_expire(test.pages, 60 * SECOND_NS); /* what was wanted meanwhile stays */
+    MUST(fake.pages_out == MOST_PARKED + SOME * PAGES);
+    for (uint64_t second = 70; second < 110; second += 10)
+        pages_expire(test.pages, second * SECOND_NS);
+    MUST(fake.pages_out == 0);
+}
+
+/* --- addresses that are granted, revoked and granted again --- */
+
+static void grant_and_use(uint64_t range, size_t first, size_t count) {
+    uint64_t address = range + first * PAGE_BYTES, bytes = count * PAGE_BYTES;
+    MUST(pages_grant(test.pages, address, bytes) && pages_use(test.pages, address, bytes, false));
+    work_on(address, count);
+    pages_leave(test.pages, address, bytes, true);
+}
+
+/* A program that empties the cache of its expandable segments all the time reaches the driver once;
+ * pieces of memory lie across what is granted at a time, and ahead of it. What nobody is granted
+ * again goes in the end, what has been granted again stays. */
+static void revoked(void) {
+    enum { PAGES = 128, PART = 10, OFTEN = 300 };
+    CUdeviceptr range;
+    fake_reserve(&range, PAGES * PAGE_BYTES, 0, 0, 0);
+    MUST(pages_range(test.pages, range, PAGES * PAGE_BYTES, true));
+    for (size_t first = 0; first + PART <= PAGES; first += PART)
+        grant_and_use(range, first, PART);
+    MUST(fake.large > 0 && pages_figures(test.pages).calls < PAGES);
+    unsigned calls = atomic_load(&fake.calls);
+    for (size_t i = 0; i < OFTEN; i++) {
+        uint64_t part = range + i % (PAGES / PART) * PART * PAGE_BYTES;
+        MUST(pages_revoke(test.pages, part, PART * PAGE_BYTES) && !pages_own(test.pages, part));
+        MUST(pages_figures(test.pages).reserved_bytes == (PAGES / PART - 1) * PART * PAGE_BYTES);
+        grant_and_use(range, i % (PAGES / PART) * PART, PART);
+    }
+    MUST(atomic_load(&fake.calls) == calls);
+    for (size_t first = PART; first + PART <= PAGES; first += PART)
+        MUST(pages_revoke(test.pages, range + first * PAGE_BYTES, PART * PAGE_BYTES));
+    uint64_t mapped = pages_figures(test.pages).mapped_bytes;
+    MUST(mapped >= (PAGES / PART) * PART * PAGE_BYTES &&
+         pages_figures(test.pages).idle_bytes == mapped);
+    pages_expire(test.pages, 10 * SECOND_NS);
+    MUST(pages_figures(test.pages).mapped_bytes == mapped);
+    pages_expire(test.pages, 20 * SECOND_NS);
+    mapped = pages_figures(test.pages).mapped_bytes;
+    MUST(mapped >= PART * PAGE_BYTES && mapped <= (PART + LARGEST_SPAN) * PAGE_BYTES);
+    MUST(pages_use(test.pages, range, PAGE_BYTES, false)); /* two blocks in one piece */
+    MUST(pages_use(test.pages, range + PAGE_BYTES, PAGE_BYTES, false));
+    pages_leave(test.pages, range + PAGE_BYTES, PAGE_BYTES, true);
+    MUST(pages_settle_now(test.pages));
+    pages_purge(test.pages, PAGES);
+    MUST(fake.place[place_of(range)] >= FIRST_HANDLE);
+    pages_leave(test.pages, range, PAGE_BYTES, true);
+    MUST(pages_revoke(test.pages, range, PART * PAGE_BYTES));
+    MUST(pages_range_end(test.pages, range) && fake.place[place_of(range)] != 0);
+    pages_settle_now(test.pages);
+    pages_purge(test.pages, PAGES);
+    pages_sweep(test.pages);
+    MUST(fake.place[place_of(range)] == 0);
+}
+
+/* --- large pieces of memory --- */
+
+/* A small block that comes to lie where a larger one was holds no more than its own pages: the
+ * others can go. */
+static void use_large_then_small(uint64_t address) {
+    enum { PAGES = 27 };
+    MUST(address && pages_use(test.pages, address, PAGES * PAGE_BYTES, false));
+    work_on(address, PAGES);
+    pages_leave(test.pages, address, PAGES * PAGE_BYTES, true);
+    MUST(pages_use(test.pages, address, PAGE_BYTES, false));
+    MUST(pages_settle_now(test.pages) && pages_purge(test.pages, 2 * PAGES) >= PAGES - 1);
+    MUST(pages_figures(test.pages).mapped_bytes == PAGE_BYTES && fake.large == 0);
+    pages_leave(test.pages, address, PAGE_BYTES, true);
+}
+
+/* So it is in segments, and, where half of the device is in use, in the range of a stream-ordered
+ * pool. Else blocks get large pieces there, and much larger ones in segments. */
+static void small_in_large(void) {
+    enum { MANY = 160, POOL = 200, OTHERS = LARGE_CAPACITY / 2 };
+    CUdeviceptr range;
+    uint64_t segment = pages_segment(test.pages, MANY * PAGE_BYTES, 5);
+    use_large_then_small(segment);
+    MUST(pages_end(test.pages, segment));
+    fake_reserve(&range, POOL * PAGE_BYTES, 0, 0, 0);
+    MUST(pages_range(test.pages, range, POOL * PAGE_BYTES, false));
+    MUST(pages_grant(test.pages, range, POOL * PAGE_BYTES));
+    pages_give_back_now(test.pages, UINT64_MAX);
+    fake.capacity -= OTHERS;
+    fake.pages_elsewhere = OTHERS;
+    usleep(5000); /* what is free is not asked all the time */
+    use_large_then_small(range);
+    fake.capacity += OTHERS;
+    fake.pages_elsewhere = 0;
+    usleep(5000);
+    pages_give_back_now(test.pages, UINT64_MAX);
+    MUST(pages_use(test.pages, range, MANY * PAGE_BYTES / 2, false) && fake.large > 0);
+    pages_leave(test.pages, range, MANY * PAGE_BYTES / 2, true);
+    unsigned large = fake.large;
+    use_all(&segment, 1, MANY);
+    MUST(fake.large > large && pages_end(test.pages, segment));
+    MUST(pages_revoke(test.pages, range, POOL * PAGE_BYTES));
+    MUST(pages_range_end(test.pages, range));
+}
+
+/* A block that misses 160 pages costs ten pieces and one call that opens them all, and one call
+ * unmaps them. Where memory is short, a small block does not hold a large piece for ittest. */
+static void pieces(void) {
+    enum { PAGES = 160, SPAN = 16, PIECES = PAGES / SPAN, INFO = 1, OPEN = 1, UNMAP = 1 };
+    uint64_t segment = pages_segment(test.pages, PAGES * PAGE_BYTES, 5), bytes = PAGES * PAGE_BYTES;
+    unsigned calls = atomic_load(&fake.calls);
+    MUST(segment && pages_use(test.pages, segment, bytes, false));
+    MUST(atomic_load(&fake.calls) == calls + INFO + 2 * PIECES + OPEN);
+    work_on(segment, PAGES);
+    pages_leave(test.pages, segment, bytes, true);
+    MUST(pages_settle_now(test.pages));
+    calls = atomic_load(&fake.calls);
+    MUST(pages_use(test.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, false)); /* as it lies */
+    MUST(atomic_load(&fake.calls) == calls);
+    pages_leave(test.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, true);
+    MUST(pages_settle_now(test.pages));
+    test.pages->scarce = true;
+    MUST(pages_use(test.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, false));
+    MUST(pages_figures(test.pages).mapped_bytes == (PAGES - SPAN + 1) * PAGE_BYTES);
+    MUST(pages_figures(test.pages).idle_bytes == (PAGES - SPAN) * PAGE_BYTES);
+    pages_leave(test.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, true);
+    MUST(pages_end(test.pages, segment));
+    calls = atomic_load(&fake.calls);
+    MUST(pages_settle_now(test.pages) && pages_purge(test.pages, PAGES) == PAGES - SPAN + 1);
+    MUST(atomic_load(&fake.calls) == calls + 3 * UNMAP); /* there is a hole on each side */
+}
+
+static uint64_t segment_in_use(size_t pages) {
+    uint64_t segment = pages_segment(test.pages, pages * PAGE_BYTES, 5);
+    MUST(segment && pages_use(test.pages, segment, pages * PAGE_BYTES, false));
+    return segment;
+}
+
+static void end_used(uint64_t segment, size_t pages) {
+    pages_leave(test.pages, segment, pages * PAGE_BYTES, true);
+    MUST(pages_end(test.pages, segment));
+}
+
+static size_t physical(void) {
+    return pages_figures(test.pages).physical_bytes / PAGE_BYTES;
+}
+
+/* Frugal: a block gets what another one has left, whatever the sizes of the pieces; the GPU is
+ * asked about it again and again, and waited for before more is had than was needed ever. A little
+ * block need not wait for a 64th of that. */
+static void frugal_high(void) {
+    enum { PAGES = 160, SPAN = 16, LITTLE = 5, ALWAYS = 1000000 };
+    uint64_t first = segment_in_use(PAGES);
+    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    fake.answers = ALWAYS;
+    uint64_t second = segment_in_use(PAGES);
+    MUST(physical() == PAGES && pages_figures(test.pages).waits == 1);
+    MUST(pages_use(test.pages, first, PAGES * PAGE_BYTES, false)); /* so much is needed now */
+    MUST(physical() == 2 * PAGES && pages_figures(test.pages).waits == 1);
+    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    pages_give_back_now(test.pages, UINT64_MAX);
+    MUST(physical() == PAGES);
+    pages_leave(test.pages, second, PAGES * PAGE_BYTES, true);
+    fake.answers = 6; /* it has finished before the block is there */
+    unsigned waits = (unsigned)pages_figures(test.pages).waits;
+    MUST(pages_use(test.pages, first, PAGES * PAGE_BYTES, false));
+    MUST(fake.answers == 0 && physical() < PAGES + 6 * SPAN);
+    MUST(pages_figures(test.pages).waits == waits);
+    MUST(pages_end(test.pages, second));
+    pages_give_back_now(test.pages, UINT64_MAX);
+    second = segment_in_use(PAGES);
+    MUST(physical() == 2 * PAGES);
+    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    fake.answers = ALWAYS;
+    waits = (unsigned)pages_figures(test.pages).waits;
+    uint64_t little = segment_in_use(LITTLE);
+    MUST(physical() == 2 * PAGES + LITTLE && pages_figures(test.pages).waits == waits);
+    uint64_t more = segment_in_use(LITTLE);
+    MUST(physical() <= 2 * PAGES + LITTLE && pages_figures(test.pages).waits == waits + 1);
+    end_used(second, PAGES);
+    end_used(little, LITTLE);
+    end_used(more, LITTLE);
+    MUST(pages_end(test.pages, first));
+}
+
+/* It is not waited for as long as less is held than is needed now; and what is given back because
+ * its pieces are too large makes room for those that are not: nothing more is unmapped for them. */
+static void frugal_few_waits(void) {
+    enum { PAGES = 160, SPAN = 16, LITTLE = 20 };
+    uint64_t first = segment_in_use(PAGES), little = segment_in_use(LITTLE);
+    pages_leave(test.pages, little, LITTLE * PAGE_BYTES, true);
+    fake.answers = 6;
+    uint64_t second = segment_in_use(PAGES);
+    MUST(fake.answers == 0 && physical() == 2 * PAGES && pages_figures(test.pages).waits == 0);
+    pages_leave(test.pages, second, PAGES * PAGE_BYTES, true);
+    pages_give_back_now(test.pages, UINT64_MAX);
+    MUST(pages_use(test.pages, second, PAGES * PAGE_BYTES, false));
+    pages_leave(test.pages, second, PAGES * PAGE_BYTES, true);
+    MUST(pages_settle_now(test.pages));
+    MUST(pages_use(test.pages, little, LITTLE * PAGE_BYTES, false)); /* in pieces of one page */
+    MUST(physical() == 2 * PAGES - 2 * SPAN + LITTLE);
+    MUST(pages_figures(test.pages).idle_bytes == (PAGES - 2 * SPAN) * PAGE_BYTES);
+    end_used(first, PAGES);
+    end_used(little, LITTLE);
+    MUST(pages_end(test.pages, second));
+}
+
+/* Whoever may spend only so much time stops after the first two pages where the driver is slow, and
+ * goes on where it is not. */
+static void budget(void) {
+    enum { PAGES = 160, FIRST = 2 };
+    const uint64_t short_ns = 200000, bytes = PAGES * PAGE_BYTES;
+    test.pages->scarce = true; /* no large pieces */
+    uint64_t segment = pages_segment(test.pages, bytes, 5);
+    MUST(segment && pages_use(test.pages, segment, bytes, false));
+    pages_leave(test.pages, segment, bytes, true);
+    struct pages_age age = pages_age(test.pages);
+    pages_settle_later(test.pages, false);
+    MUST(pages_settle_now(test.pages));
+    fake.slow_us = 1000;
+    for (unsigned i = 0; i < 3; i++)
+        MUST(pages_give_back_old(test.pages, UINT64_MAX, age, short_ns) == FIRST * PAGE_BYTES);
+    fake.slow_us = 0;
+    MUST(pages_give_back_old(test.pages, UINT64_MAX, age, 60 * SECOND_NS) ==
+         (PAGES - 3 * FIRST) * PAGE_BYTES);
+    MUST(pages_end(test.pages, segment));
+}
+
+static const struct alone cases[] = {
+    {"storm", storm, SMALL, false},        {"revoked", revoked, BOASTING, false},
+    {"pieces", pieces, BOASTING, false},   {"small", small_in_large, BOASTING, false},
+    {"high", frugal_high, BOASTING, true}, {"waits", frugal_few_waits, BOASTING, true},
+    {"budget", budget, LARGE, false},
+};
+
+const struct alone *alone_find(const char *name) {
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+        if (!strcmp(cases[i].name, name))
+            return &cases[i];
+    return NULL;
+}

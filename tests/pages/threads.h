@@ -1,0 +1,30 @@
+/* threads.h: what the tests of the engine on the small driver share: many threads (threads.c), and
+ * one alone (alone.c). */
+#ifndef THREADS_H
+#define THREADS_H
+
+#include "fake_driver.h"
+
+enum { SEGMENT_PAGES = 8, LARGE_SEGMENT_PAGES = 160, LARGE_CAPACITY = 800 };
+
+struct test {
+    atomic_bool stop;
+    size_t segment_pages;
+    atomic_size_t devices; /* that have been let in */
+    struct pages *pages;
+};
+extern struct test test;
+
+/* The GPU works on a live block. */
+void work_on(uint64_t address, size_t count);
+
+/* What one thread does alone, on which device. */
+struct alone {
+    const char *name;
+    void (*run)(void);
+    enum { SMALL, LARGE, BOASTING } device; /* BOASTING: it says that it is larger than it is */
+    bool frugal;
+};
+const struct alone *alone_find(const char *name); /* NULL: there is none of that name */
+
+#endif
