@@ -1,6 +1,6 @@
 /* engine.c: see pages.h. It must be transactional: a block whose pages cannot all be had leaves
  * everything as it was; and it must never touch a page that is WORKING in another thread. */
-#include "pages/internal.h"
+#include "pages/limits.h"
 
 #include <sched.h>
 
@@ -17,7 +17,7 @@ uint64_t pages_patience_ns(struct pages *pages) {
     return pages->plan.park_ns;
 }
 
-struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal) {
+struct pages *pages_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
     CUcontext context = NULL;
     char name[128];
     if (!pages_trial(device) || REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
@@ -28,37 +28,13 @@ struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal) 
     pages->device = device;
     pages->context = context;
     pages->capturing = capturing;
-    pages->frugal = frugal;
+    pages->threshold_percent = threshold_percent;
+    pages->frugal = threshold_percent <= 0;
     pages->costs = costs_of(device_name(device, name, sizeof name));
     pages->plan = costs_plan(pages->costs);
     pages->access[pages->access_count++] = pages_access(device);
     return pages;
 }
-
-/* A large piece of memory is at most this part of what lies around it: of the missing pages that it
- * is for, or of what a range holds already. Some of it may stay in use when the rest is wanted
- * elsewhere, or may not be wanted before long. */
-enum { LARGE_PART = 8 };
-
-/* A block on its way to its user: the pages it reaches into, and which of them is to be looked at
- * next. */
-struct block {
-    struct page_segment *segment;
-    uint64_t bytes;
-    bool pin;
-    size_t first, next, end;
-    size_t missing;     /* pages that it lacks still */
-    size_t need, limit; /* see limit_physical */
-    size_t before;      /* what was physical before it came */
-    struct allowed {
-        size_t kept, new; /* pages in a piece that is there already; in one made for the block */
-        size_t end;       /* no piece lies behind that page: beyond the block's end where memory is
-                             plentiful */
-        bool whole;       /* of what is there already also any piece that the block fills */
-    } allowed;
-    size_t run_end; /* behind the missing pages that begin at or before next, */
-    size_t run;     /* and how many they were */
-};
 
 /* Empty pages on their way to memory in one piece. */
 struct piece {
@@ -252,119 +228,14 @@ static size_t count_missing(struct pages *pages, const struct block *block) {
     return missing;
 }
 
-/* A piece that is made is at most this part of what the driver has left then; one that is there
- * already at most this part of all that is not live; and none lies ahead where less than this part
- * of the device is not live. */
-enum { FREE_PART = 256, SLACK_PART = 16, AHEAD_PART = 16 };
-
-/* In segments of their own, and in the range of a stream-ordered pool, blocks of all sizes follow
- * each other at the same addresses, and a small one holds the large piece in which it comes to lie.
- * So in segments pieces are smaller and none lies ahead; and all are single pages once this part of
- * the device or less would be left by the driver. */
-enum { SEGMENT_PART = 4, SEGMENT_SPAN = 16, POOL_PART = 2 };
-
-/* Memory that blocks will miss is taken from where it is idle before the driver has to refuse it,
- * or, if that is wanted, before it is asked at all; in any case from ranges that have ended, for
- * nobody comes back to them. */
-static void purge_ahead(struct pages *pages, size_t missing, uint64_t free_bytes) {
-    lock_take(&pages->lock);
-    size_t want = minus_u64(missing, pages->kept_count);
-    lock_give(&pages->lock);
-    want = minus_u64(want, pages_purge_ended_ranges(pages, want));
-    if (!pages->frugal)
-        want = minus_u64(want, free_bytes / PAGE_BYTES);
-    if (want)
-        pages_purge_settled(pages, want);
-}
-
-static size_t at_most(const struct pages *pages, uint64_t bytes) {
-    return max_u64(min_u64(pages->plan.largest_span, bytes / PAGE_BYTES), 1);
-}
-
-static bool may_lie_ahead(const struct pages *pages, const struct block *block, uint64_t slack,
-                          uint64_t total_bytes) {
-    return block->segment->range && !pages->frugal && !block->pin &&
-           slack > total_bytes / AHEAD_PART;
-}
-
-/* So little that no piece of more than two pages would be in order. */
-static bool is_little(size_t missing) {
-    return missing < page_spans[2] * LARGE_PART;
-}
-
-static void limit_in_segment(struct allowed *allowed, size_t missing, uint64_t left,
-                             uint64_t total_bytes) {
-    size_t most = is_little(missing) || left < total_bytes / SEGMENT_PART ? 1 : SEGMENT_SPAN;
-    allowed->new = min_u64(allowed->new, most);
-    allowed->kept = min_u64(allowed->kept, most);
-}
-
-/* Frugal: what is physical may be as much as live blocks have needed at most, the one on its way
- * included. Above that the GPU is waited for where this brings enough: it has large blocks to work
- * on for so long that the wait costs next to nothing. For little ones this part more may be taken.
- */
-enum { LITTLE_PART = 64 };
-
-static void limit_physical(struct pages *pages, struct block *block) {
-    lock_take(&pages->lock);
-    size_t elsewhere = pages->table.idle_pages + pages->kept_count + pages->moving;
-    block->before = pages->handle_count;
-    block->need = minus_u64(pages->handle_count, elsewhere) + block->missing;
-    block->limit = max_u64(pages->most_needed, block->need);
-    lock_give(&pages->lock);
-    if (is_little(block->missing))
-        block->limit += block->limit / LITTLE_PART;
-}
-
-static struct allowed single_pages(const struct block *block) {
-    return (struct allowed){.kept = 1, .new = 1, .end = block->end};
-}
-
-/* What pieces the block may have. */
-static void prepare(struct pages *pages, struct block *block, size_t missing) {
-    struct room room = pages_room(pages);
-    struct allowed *allowed = &block->allowed;
-    uint64_t left = minus_u64(room.free_bytes, missing * PAGE_BYTES);
-    uint64_t slack = minus_u64(room.free_bytes + room.idle_bytes, missing * PAGE_BYTES);
-    bool few = pages->frugal && is_little(missing);
-    limit_physical(pages, block);
-    purge_ahead(pages, missing, room.free_bytes);
-    allowed->new = room.scarce || few ? 1 : at_most(pages, left / FREE_PART);
-    allowed->kept = pages->frugal ? allowed->new : at_most(pages, slack / SLACK_PART);
-    if (may_lie_ahead(pages, block, slack, room.total_bytes))
-        allowed->end = block->segment->page_count;
-    allowed->whole = block->segment->range && !pages->frugal;
-    if (!block->segment->range)
-        limit_in_segment(allowed, missing, left, room.total_bytes);
-    else if (!block->segment->counted && left < room.total_bytes / POOL_PART)
-        *allowed = single_pages(block);
-}
-
-/* Whether more than that will be physical with a piece that is made, though something is idle. What
- * is kept serves the block, or does not fit and goes first. */
-static bool exceeds(struct pages *pages, const struct block *block, size_t bound) {
-    lock_take(&pages->lock);
-    size_t kept = min_u64(pages->kept_count, block->missing);
-    bool more = pages->handle_count - kept + block->allowed.new > bound;
-    bool any_idle = pages->table.idle_pages > 0;
-    lock_give(&pages->lock);
-    return more && any_idle;
-}
-
 /* Frugal: idle pages are used before new memory is asked for. The GPU goes on meanwhile, so it is
  * asked again before each piece. */
 static bool next_piece(struct pages *pages, struct block *block, struct piece *piece) {
-    if (pages->frugal && block->missing && exceeds(pages, block, block->before) &&
-        !pages_purge_settled(pages, block->missing) && exceeds(pages, block, block->limit))
+    if (pages->frugal && block->missing && limits_exceeded(pages, block, block->before) &&
+        !pages_purge_settled(pages, block->missing) && limits_exceeded(pages, block, block->limit))
         pages_purge_for_block(pages, block->missing);
     *piece = claim(pages, block);
     return piece->page != NULL;
-}
-
-static void note_need(struct pages *pages, const struct block *block) {
-    lock_take(&pages->lock);
-    pages->most_needed = max_u64(pages->most_needed, block->need);
-    lock_give(&pages->lock);
 }
 
 /* Maps what is missing; where a large piece cannot be had, small ones. What was mapped before
@@ -373,9 +244,9 @@ static bool map_missing(struct pages *pages, struct block *block) {
     struct piece piece;
     bool filled = true;
     block->missing = count_missing(pages, block);
-    block->allowed = single_pages(block);
+    block->allowed = limits_single(block);
     if (block->missing)
-        prepare(pages, block, block->missing);
+        limits_set(pages, block);
     while (filled && next_piece(pages, block, &piece)) {
         filled = fill(pages, &piece, block);
         if (filled || piece.span == 1)
@@ -384,7 +255,7 @@ static bool map_missing(struct pages *pages, struct block *block) {
         filled = true;
     }
     if (filled)
-        note_need(pages, block);
+        limits_note(pages, block);
     return filled &&
            pages_open_to_all(pages, block->segment, block->first, block->end - block->first);
 }

@@ -68,7 +68,8 @@ struct pages {
     unsigned device;
     CUcontext context;
     bool (*capturing)(void);
-    bool frugal;
+    double threshold_percent;
+    bool frugal; /* it is 0 */
     const struct costs *costs;
     struct plan plan;
     struct lock lock; /* what follows, up to the settling */

@@ -38,9 +38,9 @@ struct pages_figures {
 /* NULL when the device or the driver cannot do it: a trial in a private range (create, map, write,
  * read back, unmap, map elsewhere, read back) must succeed. Costs a few driver calls, once. The
  * device's context is current. capturing, which may be NULL: whether any stream is captured.
- * frugal: idle pages are used before new memory is asked of the driver, not only when it has none.
- */
-struct pages *pages_open(unsigned device, bool (*capturing)(void), bool frugal);
+ * threshold_percent: where more than this much of the device would be in use, by whomever, idle
+ * pages are used before new memory is asked of the driver; 0: always, and sparingly. */
+struct pages *pages_open(unsigned device, bool (*capturing)(void), double threshold_percent);
 
 /* Where the figures are from by which the engine judges what the driver's calls cost (costs.def).
  */

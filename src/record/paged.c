@@ -14,13 +14,15 @@
 
 /* At the first segment of a device, in a thread whose context is current. */
 struct pages *paged_open(struct device *device) {
+    const struct options *options = record_options();
     bool untried = false;
     if (!mode_pages(device) ||
         !atomic_compare_exchange_strong(&device->pages_tried, &untried, true))
         return paged_engine(device);
     struct pages *pages =
         errors_find() /* a block without pages must be refused, never handed out */
-            ? pages_open(device_index(device), record_capturing, record_options()->lowvram)
+            ? pages_open(device_index(device), record_capturing,
+                         options->lowvram ? 0 : options->threshold)
             : NULL;
     atomic_store_explicit(&device->pages, pages, memory_order_release);
     pointer_engine_opened(device_index(device));
@@ -28,10 +30,10 @@ struct pages *paged_open(struct device *device) {
     if (pages)
         LOG(LOG_DEBUG, "gpu%u: costs of the driver's calls: %s", device_index(device),
             pages_costs(pages));
-    if (pages && record_options()->spill && !pages_may_spill(pages, record_options()->spill))
+    if (pages && options->spill && !pages_may_spill(pages, options->spill))
         LOG(LOG_WARN, "gpu%u cannot map host memory: VRAMGC_SPILL is not used there",
             device_index(device));
-    if (!pages && record_options()->mode == MODE_COMPACT)
+    if (!pages && options->mode == MODE_COMPACT)
         LOG(LOG_WARN, "gpu%u cannot map memory page by page; mode flush is used there",
             device_index(device));
     return pages;

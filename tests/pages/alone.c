@@ -279,11 +279,27 @@ static void budget(void) {
     MUST(pages_end(test.pages, segment));
 }
 
+/* Above the threshold idle pages are used before new memory is asked for, and only above it. */
+static void above_threshold(void) {
+    enum { PAGES = 160, HALF = LARGE_CAPACITY / 2 };
+    uint64_t first = segment_in_use(PAGES);
+    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    uint64_t second = segment_in_use(PAGES);
+    MUST(physical() == 2 * PAGES);
+    uint64_t third = segment_in_use(PAGES);
+    MUST(physical() >= HALF && physical() < HALF + PAGES / 8);
+    MUST(pages_use(test.pages, first, PAGES * PAGE_BYTES, false)); /* nothing is idle any more */
+    MUST(physical() == 3 * PAGES);
+    end_used(first, PAGES);
+    end_used(second, PAGES);
+    end_used(third, PAGES);
+}
+
 static const struct alone cases[] = {
-    {"storm", storm, SMALL, false},        {"revoked", revoked, BOASTING, false},
-    {"pieces", pieces, BOASTING, false},   {"small", small_in_large, BOASTING, false},
-    {"high", frugal_high, BOASTING, true}, {"waits", frugal_few_waits, BOASTING, true},
-    {"budget", budget, LARGE, false},
+    {"storm", storm, SMALL, 100},       {"revoked", revoked, BOASTING, 100},
+    {"pieces", pieces, BOASTING, 100},  {"small", small_in_large, BOASTING, 100},
+    {"high", frugal_high, BOASTING, 0}, {"waits", frugal_few_waits, BOASTING, 0},
+    {"budget", budget, LARGE, 100},     {"threshold", above_threshold, LARGE, 50},
 };
 
 const struct alone *alone_find(const char *name) {

@@ -151,6 +151,10 @@ threads_caught() {
     [ "$status" = 1 ] || [ "$status" = 139 ]
 }
 
+@test "the threshold is not looked at" {
+    threads_caught threshold threshold pages/limits.c '(100 - pages->threshold_percent) / 100' '0'
+}
+
 @test "memory that another thread is just giving back is not waited for" {
     threads_caught blocks moving pages/engine.c 'moving || pages->moved != then' 'false'
 }
@@ -188,20 +192,20 @@ threads_caught() {
 }
 
 @test "pieces never lie across what is granted at a time" {
-    threads_caught revoked across pages/engine.c 'allowed->end = block->segment->page_count;' ';'
+    threads_caught revoked across pages/limits.c 'allowed->end = block->segment->page_count;' ';'
 }
 
 @test "pieces in segments are as large as in ranges" {
-    threads_caught small in-segments pages/engine.c 'limit_in_segment(allowed, missing, left, room.total_bytes);' \
+    threads_caught small in-segments pages/limits.c 'limit_in_segment(allowed, missing, left, room.total_bytes);' \
         '(void)limit_in_segment;'
 }
 
 @test "pieces in the range of a pool are as large as in other ranges" {
-    threads_caught small in-pool pages/engine.c '*allowed = single_pages(block);' ';'
+    threads_caught small in-pool pages/limits.c '*allowed = limits_single(block);' ';'
 }
 
 @test "pieces in the range of a pool are single pages even where memory is plentiful" {
-    threads_caught small pool-part pages/engine.c ' && left < room.total_bytes / POOL_PART' ''
+    threads_caught small pool-part pages/limits.c ' && left < room.total_bytes / POOL_PART' ''
 }
 
 @test "a further device is let in to later pages only" { threads_caught grants mapped pages/open.c 'room && open_mapped(pages)' room; }
@@ -284,26 +288,26 @@ threads_caught() {
 @test "what lies side by side is unmapped piece by piece" { threads_caught pieces sort pages/unmap.c 'while (i + n < count &&' 'while (false &&'; }
 
 @test "lowvram: the GPU is not waited for before more is held than ever was needed" {
-    threads_caught high high-wait pages/engine.c '&& exceeds(pages, block, block->limit))' '&& false)'
+    threads_caught high high-wait pages/engine.c '&& limits_exceeded(pages, block, block->limit))' '&& false)'
 }
 
 @test "lowvram: the GPU is asked once for a block" {
-    threads_caught high high-ask pages/engine.c '!pages_purge_settled(pages, block->missing) && exceeds' 'exceeds'
+    threads_caught high high-ask pages/engine.c '!pages_purge_settled(pages, block->missing) && limits_exceeded' 'limits_exceeded'
 }
 
 @test "lowvram: little blocks wait as well" {
-    threads_caught high high-little pages/engine.c 'block->limit += block->limit / LITTLE_PART;' ';'
+    threads_caught high high-little pages/limits.c 'block->limit += block->limit / LITTLE_PART;' ';'
 }
 
 @test "lowvram: what was needed once is forgotten" {
-    threads_caught high high-most pages/engine.c 'pages->most_needed = max_u64(pages->most_needed, block->need);' ';'
+    threads_caught high high-most pages/limits.c 'pages->most_needed = max_u64(pages->most_needed, block->need);' ';'
 }
 
 @test "lowvram: the GPU is waited for though more is needed than ever before" {
-    threads_caught waits high-need pages/engine.c 'block->limit = max_u64(pages->most_needed, block->need);' \
+    threads_caught waits high-need pages/limits.c 'block->limit = max_u64(pages->most_needed, block->need);' \
         'block->limit = pages->most_needed;'
 }
 
 @test "lowvram: more is unmapped though what is kept will do, or make room" {
-    threads_caught waits high-kept pages/engine.c 'pages->handle_count - kept +' 'pages->handle_count +'
+    threads_caught waits high-kept pages/limits.c 'pages->handle_count - kept +' 'pages->handle_count +'
 }

@@ -28,3 +28,7 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
 @test "lowvram: no more is held than live blocks have needed, though the GPU goes on working" {
     threads plain high && threads asan high && threads plain waits && threads asan waits
 }
+
+@test "above the threshold what is idle is used before new memory is asked for, below it not" {
+    threads plain threshold && threads asan threshold
+}

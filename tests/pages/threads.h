@@ -23,7 +23,7 @@ struct alone {
     const char *name;
     void (*run)(void);
     enum { SMALL, LARGE, BOASTING } device; /* BOASTING: it says that it is larger than it is */
-    bool frugal;
+    double threshold_percent;
 };
 const struct alone *alone_find(const char *name); /* NULL: there is none of that name */
 

@@ -1,0 +1,48 @@
+/* limits.h: in what pieces a block gets its memory, and how much may be physical for it: between
+ * few calls of the driver, which want large pieces, and little that is held in vain, which wants
+ * small ones. The pages' lock is not held. */
+#ifndef PAGES_LIMITS_H
+#define PAGES_LIMITS_H
+
+#include "pages/internal.h"
+
+/* A large piece of memory is at most this part of what lies around it: of the missing pages that it
+ * is for, or of what a range holds already. Some of it may stay in use when the rest is wanted
+ * elsewhere, or may not be wanted before long. */
+enum { LARGE_PART = 8 };
+
+/* A block on its way to its user: the pages it reaches into, and which of them is to be looked at
+ * next. */
+struct block {
+    struct page_segment *segment;
+    uint64_t bytes;
+    bool pin;
+    size_t first, next, end;
+    size_t missing;     /* pages that it lacks still */
+    size_t need, limit; /* see limit_physical in limits.c */
+    size_t before;      /* what was physical before it came */
+    struct allowed {
+        size_t kept, new; /* pages in a piece that is there already; in one made for the block */
+        size_t end;       /* no piece lies behind that page: beyond the block's end where memory is
+                             plentiful */
+        bool whole;       /* of what is there already also any piece that the block fills */
+    } allowed;
+    size_t run_end; /* behind the missing pages that begin at or before next, */
+    size_t run;     /* and how many they were */
+};
+
+/* All that it lacks in single pages. */
+struct allowed limits_single(const struct block *block);
+
+/* For block->missing pages; what should come from where memory is idle is taken there. Asks the
+ * driver what is free, at most every 2 ms. */
+void limits_set(struct pages *pages, struct block *block);
+
+/* Whether more than so many pages will be physical with a piece that is made, though something is
+ * idle. */
+bool limits_exceeded(struct pages *pages, const struct block *block, size_t bound);
+
+/* The block has all it needs. */
+void limits_note(struct pages *pages, const struct block *block);
+
+#endif
