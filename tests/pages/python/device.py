@@ -22,6 +22,17 @@ def reclaim():
     time.sleep(0.15)
 
 
+def take(count):
+    """Device memory for somebody who is not PyTorch; its address."""
+    address = ctypes.c_uint64()
+    assert _driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(count)) == 0
+    return address.value
+
+
+def give(address):
+    assert _driver.cuMemFree_v2(ctypes.c_uint64(address)) == 0
+
+
 def require_library():
     assert "libvramgc" in os.environ.get("LD_PRELOAD", ""), "to be run with libvramgc.so"
 

@@ -69,33 +69,20 @@ class Live:
             self.bytes += size
 
 
-def refuse_a_block(capacity):
+def refuse_a_cached_block(capacity):
     """PyTorch keeps a large block whose pages are needed elsewhere, and then hands it out: refused, and counted as allocated for
-    ever. Returns what is counted: nothing where the library's thread has had the cache emptied in between, so that PyTorch asked
-    the driver."""
+    ever. It is not PyTorch who needs them: then its cache outgrows the device, and the library's thread has it emptied."""
     large = torch.empty(capacity * 3 // 5, dtype=torch.uint8, device="cuda")
     del large
-    with torch.cuda.stream(torch.cuda.Stream()):
-        other = torch.empty(capacity // 2, dtype=torch.uint8, device="cuda")
+    other = device.take(capacity // 2)
     before = torch.cuda.memory_allocated()
     try:
         torch.empty(capacity * 3 // 5, dtype=torch.uint8, device="cuda")
         raise SystemExit("the block was not refused")
     except (torch.OutOfMemoryError, RuntimeError) as error:
         assert "out of memory" in str(error), error
-    counted = torch.cuda.memory_allocated() - before
-    del other
-    return counted
-
-
-def refuse_a_cached_block(capacity):
-    """Until one is counted."""
-    for attempt in range(200):
-        counted = refuse_a_block(capacity)
-        if counted:
-            assert counted >= capacity * 3 // 5
-            return
-    raise SystemExit("no refused block was counted")
+    assert torch.cuda.memory_allocated() - before >= capacity * 3 // 5
+    device.give(other)
 
 
 def main():
