@@ -196,7 +196,7 @@ static void write_ratios(FILE *out, const struct vramgc_device *device) {
                  show_real(mean.known, mean.value, 2).text,
                  show_real(used.known, used.value, 0).text);
     const struct vramgc_device_stats *s = &device->stats;
-    summary_line(out, "driver calls: %s; out of memory: %s requests refused, %s in PyTorch",
+    summary_line(out, "driver calls: %s; requests refused: %s; out of memory in PyTorch: %s",
                  show_count(s->driver_calls).text, show_count(s->refusals).text,
                  show_count(s->ooms).text);
     if (s->page_bytes.peak > 0) {
