@@ -95,7 +95,7 @@ overcommit_caught() { caught ../reclaim/overcommit "$1" "$2" record/overcommit.c
 
 @test "each batch of idle pages is an action of its own" {
     caught engine 'a burst is one action' flood record/returns.c \
-        'returning->latest_ns <= latest_ns ||' 'true ||'
+        'burst->latest_ns <= latest_ns ||' 'true ||'
 }
 
 @test "only our own thread gives pages back" {
