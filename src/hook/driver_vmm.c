@@ -10,7 +10,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
                              unsigned long long f) {
     real_cuMemAddressReserve_t real = REAL(cuMemAddressReserve);
     bool allocator = FROM_ALLOCATOR();
-    bool outermost = hook_enter(ID_cuMemAddressReserve);
+    bool outermost = hook_enter_vmm(ID_cuMemAddressReserve);
     CUresult result = real ? real(p, n, align, hint, f) : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS && allocator && !virtual_reserved(*p, n)) {
         REAL(cuMemAddressFree)(*p, n);
@@ -18,13 +18,13 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     }
     if (outermost && result == CUDA_SUCCESS)
         record_reserved(*p, n, allocator);
-    hook_leave();
+    hook_leave_vmm();
     return result;
 }
 
 CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
     real_cuMemAddressFree_t real = REAL(cuMemAddressFree);
-    bool outermost = hook_enter(ID_cuMemAddressFree);
+    bool outermost = hook_enter_vmm(ID_cuMemAddressFree);
     struct record_taken taken = {0}, range = {0};
     if (outermost) {
         record_take(p, &taken);
@@ -44,7 +44,7 @@ CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
         record_put_back(&taken);
         record_range_put_back(&range);
     }
-    hook_leave();
+    hook_leave_vmm();
     return result;
 }
 
@@ -52,7 +52,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
                      unsigned long long f) {
     real_cuMemCreate_t real = REAL(cuMemCreate);
     bool allocator = FROM_ALLOCATOR();
-    bool outermost = hook_enter(ID_cuMemCreate);
+    bool outermost = hook_enter_vmm(ID_cuMemCreate);
     bool served = outermost && allocator && h && !f && virtual_serves(n, d);
     CUresult result = served ? virtual_create(h, n, d) : real ? real(h, n, d, f) : MISSING_CUDA;
     if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && record_rescue(n))
@@ -65,13 +65,13 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
         record_refused(ID_cuMemCreate, n);
     else if (outermost)
         record_call_failed(ID_cuMemCreate);
-    hook_leave();
+    hook_leave_vmm();
     return result;
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
     real_cuMemRelease_t real = REAL(cuMemRelease);
-    bool outermost = hook_enter(ID_cuMemRelease);
+    bool outermost = hook_enter_vmm(ID_cuMemRelease);
     struct record_release release = {0};
     if (outermost)
         release = record_release_begin(h);
@@ -80,13 +80,13 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
         record_release_failed(&release);
     else if (outermost && !virtual_is(h))
         record_driver_call();
-    hook_leave();
+    hook_leave_vmm();
     return result;
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
     real_cuMemRetainAllocationHandle_t real = REAL(cuMemRetainAllocationHandle);
-    bool outermost = hook_enter(ID_cuMemRetainAllocationHandle);
+    bool outermost = hook_enter_vmm(ID_cuMemRetainAllocationHandle);
     struct record_place place;
     CUresult result = MISSING_CUDA;
     bool ours = virtual_retain(h, (uint64_t)(uintptr_t)p, &result);
@@ -97,37 +97,37 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
         result = real(h, p);
     if (outermost && result == CUDA_SUCCESS)
         record_retained(*h, (uint64_t)(uintptr_t)p);
-    hook_leave();
+    hook_leave_vmm();
     return result;
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *h, void *os,
                                         CUmemAllocationHandleType t) {
     real_cuMemImportFromShareableHandle_t real = REAL(cuMemImportFromShareableHandle);
-    bool outermost = hook_enter(ID_cuMemImportFromShareableHandle);
+    bool outermost = hook_enter_vmm(ID_cuMemImportFromShareableHandle);
     CUresult result = real ? real(h, os, t) : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS)
         record_imported_handle(*h);
-    hook_leave();
+    hook_leave_vmm();
     return result;
 }
 
 CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocationHandle h,
                   unsigned long long f) {
     real_cuMemMap_t real = REAL(cuMemMap);
-    bool outermost = hook_enter(ID_cuMemMap);
+    bool outermost = hook_enter_vmm(ID_cuMemMap);
     CUresult result = virtual_is(h) ? virtual_map(p, n, offset, h, f)
                       : real        ? real(p, n, offset, h, f)
                                     : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS)
         record_mapped(p, n, h);
-    hook_leave();
+    hook_leave_vmm();
     return result;
 }
 
 CUresult cuMemUnmap(CUdeviceptr p, size_t n) {
     real_cuMemUnmap_t real = REAL(cuMemUnmap);
-    bool outermost = hook_enter(ID_cuMemUnmap);
+    bool outermost = hook_enter_vmm(ID_cuMemUnmap);
     struct record_unmapping unmapping = {0};
     if (outermost)
         unmapping = record_unmap_begin(p, n);
@@ -138,20 +138,20 @@ CUresult cuMemUnmap(CUdeviceptr p, size_t n) {
         record_unmap_done(&unmapping);
     else if (outermost)
         record_unmap_failed(&unmapping);
-    hook_leave();
+    hook_leave_vmm();
     return result;
 }
 
 CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_t count) {
     real_cuMemSetAccess_t real = REAL(cuMemSetAccess);
-    bool outermost = hook_enter(ID_cuMemSetAccess);
+    bool outermost = hook_enter_vmm(ID_cuMemSetAccess);
     CUresult result = MISSING_CUDA;
     bool ours = virtual_set_access(p, n, d, count, &result);
     if (!ours && real)
         result = real(p, n, d, count);
     if (outermost && !ours && result == CUDA_SUCCESS)
         record_driver_call();
-    hook_leave();
+    hook_leave_vmm();
     return result;
 }
 

@@ -54,6 +54,19 @@ static inline void hook_leave(void) {
     }
 }
 
+/* The same in a wrapper of virtual memory management. No runtime call ends in one of these: inside
+ * another hook it is made by an interposer, such as comfy-aimdo, which makes room for what is being
+ * asked for, and counts. */
+static inline bool hook_enter_vmm(enum real_id id) {
+    hook_enter(id);
+    return record_thread.vmm_depth++ == 0;
+}
+
+static inline void hook_leave_vmm(void) {
+    record_thread.vmm_depth--;
+    hook_leave();
+}
+
 /* A stream as the record knows it. In the variants _ptsz no stream means that of the thread. */
 #define STREAM(s)      ((uint64_t)(uintptr_t)(s))
 #define STREAM_PTSZ(s) ((s) ? STREAM(s) : STREAM(CU_STREAM_PER_THREAD))

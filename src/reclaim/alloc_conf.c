@@ -115,6 +115,8 @@ static void say(struct alloc_conf *conf, const char *value, const char *why) {
 static const char *objection(const struct alloc_conf *conf, bool mappable) {
     if (mode_is_wsl())
         return "under WSL mapping memory fails with many drivers";
+    if (torch_has_aimdo())
+        return "comfy-aimdo makes room only for segments that come by cudaMalloc";
     if (!mappable)
         return "a device cannot map memory piece by piece";
     if (!conf->torch[0])

@@ -27,6 +27,7 @@ enum fact {
     PASSED = 1 << 11,     /* a device passed the self-test */
     FAILED = 1 << 12,     /* a device failed it */
     EXPANDABLE = 1 << 13, /* PyTorch's segments grow: it maps their memory itself */
+    AIMDO = 1 << 14,      /* comfy-aimdo is loaded */
 };
 
 /* In a reason %t is PyTorch's version, %n the newest that was tried, %d the driver's version, %p
@@ -50,6 +51,8 @@ static const struct row {
     {AUTO, TORCH, MODE_FLUSH, "PyTorch's version is not known"},
     {AUTO | OLDER, 0, MODE_FLUSH, "PyTorch %t is older than what was tried"},
     {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed"},
+    {AUTO | AIMDO, 0, MODE_FLUSH,
+     "comfy-aimdo makes room only for what PyTorch asks the driver for"},
     {AUTO | FAILED, PASSED, MODE_FLUSH, "the self-test of mapping pages failed on %f"},
     {AUTO | NEWER | EXPANDABLE, 0, MODE_FLUSH,
      "PyTorch %t is newer than %n: its expandable segments are not known"},
@@ -88,6 +91,7 @@ static unsigned as_set(const struct mode_facts *facts) {
     unsigned set = facts_of_torch(facts);
     set |= facts->wish == MODE_AUTO ? AUTO : facts->wish == MODE_COMPACT ? COMPACT : 0;
     set |= facts->wsl ? WSL : 0;
+    set |= facts->aimdo ? AIMDO : 0;
     set |= facts->maps ? MAPS : 0;
     set |= facts->driver >= OLDEST_DRIVER ? DRIVER : 0;
     set |= facts->events == EVENTS_FIT ? FIT : facts->events == EVENTS_DIFFER ? DIFFER : 0;

@@ -24,6 +24,7 @@ struct mode_facts {
     int driver;              /* the driver's version, such as 13000; 0: not known */
     bool wsl;                /* Windows Subsystem for Linux */
     bool own_pool;           /* VRAMGC_ASYNC=pages: cudaMallocAsync is served by a pool of ours */
+    bool aimdo;              /* comfy-aimdo is loaded: torch_has_aimdo */
     bool maps;               /* all devices say that they support virtual memory management */
     unsigned passed, failed; /* self-tests so far: a bit for each device */
     enum mode_events events;

@@ -64,3 +64,8 @@ void torch_find_version(char *out, size_t capacity) {
     if (!torch_read_version(path, out, capacity))
         out[0] = 0;
 }
+
+bool torch_has_aimdo(void) {
+    char path[512];
+    return objects_path("aimdo", 0, path, sizeof path);
+}

@@ -22,4 +22,10 @@ bool torch_read_version(const char *path, char *out, size_t capacity);
  * loaded, or not to be told. */
 void torch_find_version(char *out, size_t capacity);
 
+/* Whether comfy-aimdo is loaded, ComfyUI's manager of weights: it fills the device with them and
+ * takes them away when memory is asked for by cuMemAlloc or cuMemAllocAsync, not when it is by
+ * cuMemCreate.
+ */
+bool torch_has_aimdo(void);
+
 #endif

@@ -56,6 +56,7 @@ void mode_begin(int driver, bool maps) {
         .driver = driver,
         .wsl = mode_is_wsl(),
         .own_pool = record_options()->async == ASYNC_PAGES,
+        .aimdo = torch_has_aimdo(),
         .maps = maps,
     };
     choose();
@@ -71,16 +72,18 @@ static enum mode_events look_at_events(const struct device *device) {
                                                                          : EVENTS_NOT_YET;
 }
 
-/* PyTorch may have been loaded only after cuInit. */
+/* PyTorch, or what runs beside it, may have been loaded only after cuInit. */
 static void ask_again(enum mode_events events) {
     char version[sizeof self.torch];
     torch_find_version(version, sizeof version);
+    bool aimdo = torch_has_aimdo();
     lock_take(&self.lock);
     self.asked = true;
     if (!self.torch[0]) {
         text_copy(self.torch, sizeof self.torch, version);
         text_copy(store_file()->torch_version, sizeof store_file()->torch_version, version);
     }
+    self.facts.aimdo = aimdo;
     if (self.facts.events == EVENTS_NOT_YET)
         self.facts.events = events;
     choose();

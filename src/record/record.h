@@ -33,6 +33,7 @@ enum { RECORD_MAX_EVENTS = 64 };
  * before others, on the same thread; that is how the invisible becomes visible. */
 struct record_thread {
     unsigned depth;                /* hooks this thread is inside of */
+    unsigned vmm_depth;            /* of them of virtual memory management */
     bool context_seen;             /* a context was made inside the current hook */
     bool stream_asked;             /* the allocator has just asked whether a stream is captured */
     bool stream_capturing;         /* and it was */

@@ -127,6 +127,26 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     done
 }
 
+# comfy-aimdo fills the device with ComfyUI's weights, and makes room inside cuMemAlloc.
+weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; alloc b 200MiB; fill b 2; verify a 1; verify b 2; expect num_ooms == 0; stats'
+
+@test "the weights of comfy-aimdo make room: flush, and PyTorch's segments come by cudaMalloc; what goes is seen to go" {
+    [ "$(uname -m)" = x86_64 ] || skip "it rewrites instructions of x86-64"
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" "$version"
+        FRONT=build/reclaim/aimdo.so VRAMGC_MODE=off drive "$version" "$weights_make_room" --mem 1GiB
+        [ "$status" = 0 ] # so it is without vramgc
+        FRONT=build/reclaim/aimdo.so VRAMGC_LOG=info drive "$version" "$weights_make_room" --mem 1GiB
+        says 1 flush "comfy-aimdo makes room only for what PyTorch asks the driver for"
+        [ "$(fact conf)" = '' ]
+        not_paged
+        held=$(sed -n 's/.*"vramgc.held_bytes": \([0-9]*\).*/\1/p' <<<"$output")
+        [ "$held" -gt 500000000 ]
+        [ "$held" -le 805306368 ] # what the device has without its context
+    done
+}
+
 @test "VRAMGC_MODE overrides" {
     for version in $versions; do
         lay_out "$version" "$version"

@@ -11,6 +11,11 @@ build/reclaim/lib%.so: tests/reclaim/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -shared $< -o $@ -ldl
 
+# In front of others under the name of what it stands for.
+build/reclaim/aimdo.so: tests/reclaim/aimdo.c | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -shared $< -o $@ -ldl
+
 # A script that builds the library without some of the checks in soft_oom.c and prints where it lies.
 build/reclaim/mutant: tests/reclaim/mutant.sh $(BUILD)/libvramgc.so tests/reclaim/reclaim.mk
 	@mkdir -p $(@D)
@@ -21,7 +26,7 @@ build/reclaim/mutant: tests/reclaim/mutant.sh $(BUILD)/libvramgc.so tests/reclai
 	@chmod +x $@
 
 .PHONY: reclaim-tools reclaim-c10 reclaim-python reclaim-check
-reclaim-tools: build/reclaim/show build/reclaim/libmute.so build/reclaim/libslow.so build/reclaim/mutant build/libvramgc.so sim c10drive
+reclaim-tools: build/reclaim/show build/reclaim/libmute.so build/reclaim/libslow.so build/reclaim/aimdo.so build/reclaim/mutant build/libvramgc.so sim c10drive
 
 reclaim-c10: reclaim-tools
 	bats tests/reclaim

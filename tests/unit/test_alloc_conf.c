@@ -20,9 +20,12 @@ static struct {
     char folder[64];
     char version[96];  /* torch/version.py */
     char library[112]; /* torch/lib/libc10_cuda.so; "": not loaded */
+    bool aimdo;        /* comfy-aimdo is loaded */
 } self;
 
 bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity) {
+    if (strcmp(stem, "aimdo") == 0)
+        return self.aimdo;
     assert_string_equal(stem, "libc10_cuda.so");
     if (nth > 0 || !self.library[0] || strlen(self.library) >= capacity)
         return false;
@@ -235,6 +238,9 @@ static void left_alone(const char *why) {
 static void left_alone_where_not_known_to_be_sound(void **state) {
     struct alloc_conf conf;
     (void)state;
+    self.aimdo = true;
+    left_alone("comfy-aimdo");
+    self.aimdo = false;
     write_version("__version__ = '2.13.0+cu130'\n");
     left_alone("known to be sound");
     write_version("__version__ = '2.16.0'\n");
