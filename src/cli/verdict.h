@@ -22,8 +22,8 @@ struct verdict {
     char text[1024]; /* sentences, one space between them */
 };
 
-/* VERDICT_IDLE: of what was held at most, at least this part, and at least this much, is more than
- * what was live at most. */
+/* VERDICT_IDLE: of what PyTorch held at most, at least this part, and at least this much, is more
+ * than what was live at most. */
 #define VERDICT_IDLE_SHARE 0.25
 #define VERDICT_IDLE_BYTES ((uint64_t)512 << 20)
 

@@ -144,7 +144,8 @@ void device_add_to_mean(struct device *device) {
     uint64_t live = figure_get(&stats->allocated_bytes.current);
     if (live < MEBIBYTE)
         return;
-    uint64_t held = figure_get(&stats->held_bytes.current);
+    uint64_t held =
+        minus_u64(figure_get(&stats->held_bytes.current), figure_get(&stats->other_bytes.current));
     figure_bump(&stats->held_over_live_sum, (held * 1000 + live / 2) / live);
     figure_bump(&stats->held_over_live_events, 1);
 }

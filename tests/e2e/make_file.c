@@ -251,6 +251,17 @@ static void compact(struct vramgc_file *file) {
     file->end = VRAMGC_END_EXIT;
 }
 
+/* Much is held by others than PyTorch, which holds little without need. */
+static void others(struct vramgc_file *file) {
+    set_head(file);
+    set_device(file, 0, "NVIDIA GeForce RTX 3090");
+    struct vramgc_device_stats *s = &file->devices[0].stats;
+    s->reserved_bytes = gauge(100 * MIB, 3 * GIB);
+    s->allocated_bytes = gauge(90 * MIB, 2560 * MIB);
+    s->other_bytes = gauge(1900 * MIB, 6 * GIB);
+    set_samples(&file->devices[0], 8 * GIB, 2560 * MIB, 600 * MIB);
+}
+
 /* All bytes set, but for what makes the file look like one. Texts do not end, enums are unknown. */
 static void hostile(struct vramgc_file *file) {
     memset(file, 0xff, sizeof *file);
@@ -275,7 +286,8 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
     } scenarios[] = {{"plain", plain},     {"fragmented", fragmented},
                      {"full", full},       {"two-devices", two_devices},
                      {"unknown", unknown}, {"observe", observe},
-                     {"compact", compact}, {"hostile", hostile}};
+                     {"compact", compact}, {"others", others},
+                     {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
         if (strcmp(scenario, scenarios[i].name) == 0) {

@@ -7,8 +7,9 @@
 
 #include "vramgc_format.h"
 
-/* Fills *file. Scenarios: plain, fragmented, full, two-devices, unknown, observe, compact, hostile
- * (every text unterminated, counts huge, numbers out of range). False: there is no such scenario.
+/* Fills *file. Scenarios: plain, fragmented, full, two-devices, unknown, observe, compact, others,
+ * hostile (every text unterminated, counts huge, numbers out of range). False: there is no such
+ * scenario.
  */
 bool make_file(struct vramgc_file *file, const char *scenario);
 

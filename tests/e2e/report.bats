@@ -4,7 +4,7 @@
 
 load helpers
 
-scenarios='plain fragmented full two-devices unknown observe compact'
+scenarios='plain fragmented full two-devices unknown observe compact others'
 
 make() {
     "$make_file" "$@"

@@ -33,6 +33,14 @@ drive_with() {
     done
 }
 
+@test "held over live leaves out what others than PyTorch hold" {
+    for version in $versions; do
+        drive_with max_split_size_mb:512 "$version" 'cuda_malloc x 4GiB; alloc a 1GiB'
+        [ "$(fact held_over_live_events)" = 1 ]
+        [ "$(fact held_over_live_sum)" = 1000 ]
+    done
+}
+
 # 8 GiB, of which the context takes 0.25.
 @test "expandable segments: a refused page is judged by its block: not enough memory" {
     local line
