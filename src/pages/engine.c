@@ -282,8 +282,6 @@ static void end_use(struct pages *pages, const struct block *block, bool done, b
         page_table_leave(&pages->table, block->segment, block->first, block->end - block->first);
     else if (pin)
         page_table_pin(block->segment, block->first, block->end - block->first);
-    if (!done && (block->segment->counted || !block->segment->range))
-        pages->figures.refused_bytes += block->bytes;
     lock_give(&pages->lock);
 }
 
@@ -320,6 +318,14 @@ bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) 
     if (!done || pin)
         end_use(pages, &block, done, pin);
     return done;
+}
+
+void pages_refused(struct pages *pages, uint64_t address, uint64_t bytes) {
+    lock_take(&pages->lock);
+    const struct page_segment *segment = page_table_find(&pages->table, address);
+    if (segment && (segment->counted || !segment->range))
+        pages->figures.refused_bytes += bytes;
+    lock_give(&pages->lock);
 }
 
 void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes, bool sure) {

@@ -108,6 +108,9 @@ uint64_t pages_settled_tick(struct pages *pages);
  * is not ours is fine: true; so are pages of a range that are not granted. */
 bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin);
 
+/* The caller tried as often as it would, and refuses that block for good: it is told in figures. */
+void pages_refused(struct pages *pages, uint64_t address, uint64_t bytes);
+
 /* A block is free: its pages may be idle now. Not `sure`: streams other than its own may still use
  * it, and it is not known that PyTorch waited for them. */
 void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes, bool sure);

@@ -127,6 +127,7 @@ static bool move_pages(struct device *device, uint64_t address, int64_t bytes, b
     if (LIKELY(!paged_engine(device)))
         return true;
     if (bytes > 0 && !use_pages(device, address, (uint64_t)bytes)) {
+        paged_refused(device, address, (uint64_t)bytes);
         refusal_of_block(device, (uint64_t)bytes);
         return false;
     }

@@ -106,6 +106,12 @@ bool paged_use(struct device *device, uint64_t address, uint64_t bytes) {
     return !pages || pages_use(pages, address, bytes, record_capturing());
 }
 
+void paged_refused(struct device *device, uint64_t address, uint64_t bytes) {
+    struct pages *pages = paged_engine(device);
+    if (pages)
+        pages_refused(pages, address, bytes);
+}
+
 void paged_leave(struct device *device, uint64_t address, uint64_t bytes, bool sure) {
     struct pages *pages = paged_engine(device);
     if (pages)

@@ -24,6 +24,9 @@ struct pages *paged_open(struct device *device);
 /* A block is handed out: false, it cannot have memory. The device's lock is not held. */
 bool paged_use(struct device *device, uint64_t address, uint64_t bytes);
 
+/* It was tried often enough: PyTorch gets an error, and counts the block as allocated for ever. */
+void paged_refused(struct device *device, uint64_t address, uint64_t bytes);
+
 /* A block is free; sure: all streams that used it have finished, but for its own. Calls no driver:
  * the device's lock may be held. */
 void paged_leave(struct device *device, uint64_t address, uint64_t bytes, bool sure);

@@ -15,6 +15,8 @@ python_passes() {
 
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
+@test "a block that waits for another stream makes room: cudaMemGetInfo tells no more than there is" { python_passes pending 768MiB; }
+
 @test "streams are destroyed, the process forks, the device is reset" { python_passes streams 768MiB; }
 
 @test "the cache outgrows the device: no second try, and our thread has it emptied" { python_passes overcommit 2GiB; }
