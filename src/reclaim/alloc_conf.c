@@ -19,10 +19,18 @@
 /* Left in the environment for a program that starts itself again: the choice is still ours. */
 #define MARK "VRAMGC_CHOSE_ALLOC_CONF"
 
+/* 2.1.0 looks for libcuda.so, which many machines and containers do not have; 2.1.1 for
+ * libcuda.so.1.
+ */
+static bool lacks_the_driver(const char *torch_version) {
+    return strncmp(torch_version, "2.1.0", sizeof "2.1.0" - 1) == 0;
+}
+
 bool alloc_conf_is_sound(const char *torch_version) {
     struct torch_version v;
-    return torch_parse(torch_version, &v) && torch_at_least(&v, 2, 1) &&
-           !(v.major == 2 && v.minor == 13) && !torch_at_least(&v, MODE_TORCH_NEWEST + 1);
+    return !lacks_the_driver(torch_version) && torch_parse(torch_version, &v) &&
+           torch_at_least(&v, 2, 1) && !(v.major == 2 && v.minor == 13) &&
+           !torch_at_least(&v, MODE_TORCH_NEWEST + 1);
 }
 
 /* A setting is a list of name:value, and a value may be a list in brackets. */

@@ -62,12 +62,12 @@ static int end(void **state) {
 }
 
 static void sound_versions(void **state) {
-    static const char *const sound[] = {"2.1.0",        "2.1.2+cu121", "2.5.1+cu124", "2.9.1",
+    static const char *const sound[] = {"2.1.1",        "2.1.2+cu121", "2.5.1+cu124", "2.9.1",
                                         "2.12.1+cu130", "2.14.1",      "2.15.0+cu132"};
     static const char *const not_sound[] = {
-        "2.16.0+cu132", "3.0.0", "1.12.0", "1.13.1+cu117", "2.0.0", "2.0.1+cu118", "2.13.0",
-        "2.13.1",       "",      "2",      "2.",           "2.5",   "v2.5.1",      "nonsense",
-        ".2.5",         "0.1.0"};
+        "2.16.0+cu132", "3.0.0", "1.12.0",      "1.13.1+cu117", "2.0.0", "2.0.1+cu118", "2.13.0",
+        "2.13.1",       "",      "2",           "2.",           "2.5",   "v2.5.1",      "nonsense",
+        ".2.5",         "0.1.0", "2.1.0+cu121", "2.1.0"};
     (void)state;
     for (size_t i = 0; i < sizeof sound / sizeof *sound; i++)
         assert_true(alloc_conf_is_sound(sound[i]));
