@@ -75,7 +75,7 @@ static size_t in_order(const struct block *block, size_t most) {
         around = block->allowed.kept + block->segment->filled_count;
     for (size_t size = 0; size < PAGE_SIZES; size++)
         if (page_spans[size] <= room &&
-            page_spans[size] * LARGE_PART <= max_u64(block->run, around))
+            page_spans[size] * block->allowed.part <= max_u64(block->run, around))
             best = page_spans[size];
     return best;
 }
@@ -251,7 +251,7 @@ static bool map_missing(struct pages *pages, struct block *block) {
         filled = fill(pages, &piece, block);
         if (filled || piece.span == 1)
             continue;
-        block->allowed = (struct allowed){.end = block->end};
+        block->allowed = (struct allowed){.end = block->end, .part = 1};
         filled = true;
     }
     if (filled)

@@ -4,11 +4,22 @@
 
 /* A piece that is made is at most this part of the device, and at most this one of what the driver
  * has left then, or of what the block takes if that is more. One that is there already is at most
- * this part of all that is not live, and none lies ahead where less than this part of the device is
- * not live. Where memory is just enough, each place at which blocks of long and of short life meet
- * holds some part of a piece in vain: sd15 on the smallest simulated device needs 0.6 % more than
- * with 256 for FREE_PART alone, other workloads nothing, for two thirds of the calls. */
-enum { DEVICE_PART = 512, FREE_PART = 32, SLACK_PART = 16, AHEAD_PART = 16 };
+ * this part of all that is not live. Where more than this part of the device is not live memory is
+ * plentiful: pieces may lie ahead. Where it is just enough, each place at which blocks of long and
+ * of short life meet holds some part of a piece in vain: sd15 on the smallest simulated device
+ * needs 0.6 % more than with 256 for FREE_PART alone, other workloads nothing, for two thirds of
+ * the calls. */
+enum { DEVICE_PART = 512, FREE_PART = 32, SLACK_PART = 16, PLENTY_PART = 16 };
+
+/* What a piece may be of what lies around it. Some of it may stay in use when the rest is wanted
+ * elsewhere, or may not be wanted before long. */
+enum { LARGE_PART = 8 };
+
+/* Frugal: memory comes and goes with nearly each block, and each piece costs a call to get it and
+ * one to give it back. In expandable segments a piece may be as much as the block lacks, up to this
+ * part of the device: when a later block needs some of it only, the piece goes first, if the GPU
+ * has finished with it (pick_partly_used in engine.c). */
+enum { FRUGAL_PART = 128 };
 
 /* In segments of their own, and in the range of a stream-ordered pool, blocks of all sizes follow
  * each other at the same addresses, and a small one holds the large piece in which it comes to lie.
@@ -45,12 +56,6 @@ static size_t largest_new(const struct pages *pages, const struct room *room, si
                    min_u64(room->total_bytes / DEVICE_PART, max_u64(left, wanted) / FREE_PART));
 }
 
-static bool may_lie_ahead(const struct pages *pages, const struct block *block, uint64_t slack,
-                          uint64_t total_bytes) {
-    return block->segment->range && !pages->frugal && !block->pin &&
-           slack > total_bytes / AHEAD_PART;
-}
-
 /* So little that no piece of more than two pages would be in order. */
 static bool is_little(size_t missing) {
     return missing < page_spans[2] * LARGE_PART;
@@ -81,34 +86,58 @@ static void limit_physical(struct pages *pages, struct block *block) {
 }
 
 struct allowed limits_single(const struct block *block) {
-    return (struct allowed){.kept = 1, .new = 1, .end = block->end};
+    return (struct allowed){.kept = 1, .new = 1, .part = 1, .end = block->end};
+}
+
+static void limit_frugally(const struct pages *pages, struct block *block, const struct room *room,
+                           bool plenty) {
+    struct allowed *allowed = &block->allowed;
+    bool expandable = block->segment->range && block->segment->counted;
+    allowed->part = expandable && plenty ? 1 : LARGE_PART;
+    if (room->scarce)
+        allowed->new = 1;
+    else if (allowed->part == 1)
+        allowed->new = at_most(pages, room->total_bytes / FRUGAL_PART);
+    else
+        allowed->new = is_little(block->missing) ? 1 : largest_new(pages, room, block->missing);
+    allowed->kept = allowed->new;
+}
+
+static void limit_freely(const struct pages *pages, struct block *block, const struct room *room,
+                         uint64_t slack, bool plenty) {
+    struct allowed *allowed = &block->allowed;
+    allowed->part = LARGE_PART;
+    allowed->new = room->scarce ? 1 : largest_new(pages, room, block->missing);
+    allowed->kept = at_most(pages, slack / SLACK_PART);
+    allowed->whole = block->segment->range;
+    if (block->segment->range && plenty && !block->pin)
+        allowed->end = block->segment->page_count;
 }
 
 void limits_set(struct pages *pages, struct block *block) {
     size_t missing = block->missing;
     struct room room = pages_room(pages);
-    struct allowed *allowed = &block->allowed;
     uint64_t left = minus_u64(room.free_bytes, missing * PAGE_BYTES);
     uint64_t slack = minus_u64(room.free_bytes + room.idle_bytes, missing * PAGE_BYTES);
-    bool few = pages->frugal && is_little(missing);
+    bool plenty = slack > room.total_bytes / PLENTY_PART;
     limit_physical(pages, block);
     purge_ahead(pages, missing, &room);
-    allowed->new = room.scarce || few ? 1 : largest_new(pages, &room, missing);
-    allowed->kept = pages->frugal ? allowed->new : at_most(pages, slack / SLACK_PART);
-    if (may_lie_ahead(pages, block, slack, room.total_bytes))
-        allowed->end = block->segment->page_count;
-    allowed->whole = block->segment->range && !pages->frugal;
+    if (pages->frugal)
+        limit_frugally(pages, block, &room, plenty);
+    else
+        limit_freely(pages, block, &room, slack, plenty);
     if (!block->segment->range)
-        limit_in_segment(allowed, missing, left, room.total_bytes);
+        limit_in_segment(&block->allowed, missing, left, room.total_bytes);
     else if (!block->segment->counted && left < room.total_bytes / POOL_PART)
-        *allowed = limits_single(block);
+        block->allowed = limits_single(block);
 }
 
 /* What is kept serves the block, or does not fit and goes first. */
 bool limits_exceeded(struct pages *pages, const struct block *block, size_t bound) {
     lock_take(&pages->lock);
     size_t kept = min_u64(pages->kept_count, block->missing);
-    bool more = pages->handle_count - kept + block->allowed.new > bound;
+    size_t piece = min_u64(block->allowed.new, block->missing);
+    bool more = pages->handle_count - kept + piece > bound;
     bool any_idle = pages->table.idle_pages > 0;
     lock_give(&pages->lock);
     return more && any_idle;

@@ -6,11 +6,6 @@
 
 #include "pages/internal.h"
 
-/* A large piece of memory is at most this part of what lies around it: of the missing pages that it
- * is for, or of what a range holds already. Some of it may stay in use when the rest is wanted
- * elsewhere, or may not be wanted before long. */
-enum { LARGE_PART = 8 };
-
 /* A block on its way to its user: the pages it reaches into, and which of them is to be looked at
  * next. */
 struct block {
@@ -23,6 +18,8 @@ struct block {
     size_t before;      /* what was physical before it came */
     struct allowed {
         size_t kept, new; /* pages in a piece that is there already; in one made for the block */
+        size_t part;      /* a piece is at most this part of what lies around it: of the missing
+                             pages that it is for, or of what a range holds already */
         size_t end;       /* no piece lies behind that page: beyond the block's end where memory is
                              plentiful */
         bool whole;       /* of what is there already also any piece that the block fills */

@@ -258,6 +258,49 @@ static void frugal_few_waits(void) {
     MUST(pages_end(test.pages, second));
 }
 
+static uint64_t range_of(size_t pages, bool counted) {
+    CUdeviceptr range;
+    fake_reserve(&range, pages * PAGE_BYTES, 0, 0, 0);
+    MUST(pages_range(test.pages, range, pages * PAGE_BYTES, counted));
+    MUST(pages_grant(test.pages, range, pages * PAGE_BYTES));
+    return range;
+}
+
+/* How many pieces it takes to use a block that lacks all its pages. */
+static unsigned pieces_for(uint64_t address, size_t pages) {
+    enum { OPEN = 1 };
+    usleep(5000); /* what is free is not asked all the time: now it is */
+    unsigned calls = atomic_load(&fake.calls);
+    MUST(pages_use(test.pages, address, pages * PAGE_BYTES, false));
+    unsigned pieces = (atomic_load(&fake.calls) - calls - OPEN) / 2; /* each is made and mapped */
+    work_on(address, pages);
+    pages_leave(test.pages, address, pages * PAGE_BYTES, true);
+    MUST(pages_settle_now(test.pages));
+    return pieces;
+}
+
+/* In an expandable segment a block is in as few pieces as can be, and a smaller one that comes to
+ * lie there holds none of them. In a pool, and where memory is short, all are single pages. */
+static void frugal_whole(void) {
+    enum { PAGES = 100, LAST = 4, LITTLE = 20, FEW = LARGE_CAPACITY / 16 };
+    uint64_t range = range_of(PAGES, true), pool = range_of(PAGES, false);
+    uint64_t last = range + (PAGES - 1) * PAGE_BYTES;
+    MUST(pieces_for(range, PAGES) == 3); /* of 64, 32 and LAST pages */
+    MUST(pages_use(test.pages, last, PAGE_BYTES, false));
+    MUST(pages_figures(test.pages).mapped_bytes == (PAGES - LAST + 1) * PAGE_BYTES);
+    pages_leave(test.pages, last, PAGE_BYTES, true);
+    pages_give_back_now(test.pages, UINT64_MAX);
+    MUST(physical() == 0);
+    MUST(pieces_for(pool, LITTLE) == LITTLE);
+    pages_give_back_now(test.pages, UINT64_MAX);
+    fake.capacity = FEW;
+    fake.pages_elsewhere = LARGE_CAPACITY - FEW;
+    MUST(pieces_for(range, LITTLE) == LITTLE);
+    MUST(pages_revoke(test.pages, range, PAGES * PAGE_BYTES));
+    MUST(pages_revoke(test.pages, pool, PAGES * PAGE_BYTES));
+    MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, pool));
+}
+
 /* Whoever may spend only so much time stops after the first two pages where the driver is slow, and
  * goes on where it is not. */
 static void budget(void) {
@@ -296,10 +339,15 @@ static void above_threshold(void) {
 }
 
 static const struct alone cases[] = {
-    {"storm", storm, SMALL, 100},       {"revoked", revoked, BOASTING, 100},
-    {"pieces", pieces, BOASTING, 100},  {"small", small_in_large, BOASTING, 100},
-    {"high", frugal_high, BOASTING, 0}, {"waits", frugal_few_waits, BOASTING, 0},
-    {"budget", budget, LARGE, 100},     {"threshold", above_threshold, LARGE, 50},
+    {"storm", storm, SMALL, 100},
+    {"revoked", revoked, BOASTING, 100},
+    {"pieces", pieces, BOASTING, 100},
+    {"small", small_in_large, BOASTING, 100},
+    {"high", frugal_high, BOASTING, 0},
+    {"waits", frugal_few_waits, BOASTING, 0},
+    {"whole", frugal_whole, BOASTING, 0},
+    {"budget", budget, LARGE, 100},
+    {"threshold", above_threshold, LARGE, 50},
 };
 
 const struct alone *alone_find(const char *name) {

@@ -196,12 +196,12 @@ threads_caught() {
 }
 
 @test "pieces in segments are as large as in ranges" {
-    threads_caught small in-segments pages/limits.c 'limit_in_segment(allowed, missing, left, room.total_bytes);' \
+    threads_caught small in-segments pages/limits.c 'limit_in_segment(&block->allowed, missing, left, room.total_bytes);' \
         '(void)limit_in_segment;'
 }
 
 @test "pieces in the range of a pool are as large as in other ranges" {
-    threads_caught small in-pool pages/limits.c '*allowed = limits_single(block);' ';'
+    threads_caught small in-pool pages/limits.c 'block->allowed = limits_single(block);' ';'
 }
 
 @test "pieces in the range of a pool are single pages even where memory is plentiful" {
@@ -310,4 +310,16 @@ threads_caught() {
 
 @test "lowvram: more is unmapped though what is kept will do, or make room" {
     threads_caught waits high-kept pages/limits.c 'pages->handle_count - kept +' 'pages->handle_count +'
+}
+
+@test "lowvram: pieces are small though memory is plentiful" {
+    threads_caught whole whole-part pages/limits.c 'expandable && plenty ? 1 : LARGE_PART' 'LARGE_PART'
+}
+
+@test "lowvram: pieces are large though memory is short" {
+    threads_caught whole whole-short pages/limits.c 'expandable && plenty ? 1 : LARGE_PART' 'expandable ? 1 : LARGE_PART'
+}
+
+@test "lowvram: pieces in the range of a pool are as large as in expandable segments" {
+    threads_caught whole whole-pool pages/limits.c 'block->segment->range && block->segment->counted;' 'block->segment->range;'
 }

@@ -29,6 +29,10 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
     threads plain high && threads asan high && threads plain waits && threads asan waits
 }
 
+@test "lowvram: where memory is plentiful a block in an expandable segment is in few pieces" {
+    threads plain whole && threads asan whole
+}
+
 @test "above the threshold what is idle is used before new memory is asked for, below it not" {
     threads plain threshold && threads asan threshold
 }
