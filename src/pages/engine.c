@@ -296,7 +296,7 @@ static bool is_there(const struct pages *pages, const struct block *block) {
 }
 
 bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) {
-    struct block block = {.bytes = bytes, .pin = pin};
+    struct block block = {.pin = pin};
     struct page *partly_used[2];
     size_t count = 0;
     bool there = false;

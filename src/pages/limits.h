@@ -10,7 +10,6 @@
  * next. */
 struct block {
     struct page_segment *segment;
-    uint64_t bytes;
     bool pin;
     size_t first, next, end;
     size_t missing;     /* pages that it lacks still */
