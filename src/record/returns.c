@@ -103,6 +103,15 @@ static void count(struct device *device, const struct vramgc_action *action, uin
     figure_add(&stats->reclaims, first);
 }
 
+/* What an action gave back; returned. 0: there was nothing, or the GPU has not finished. */
+static uint64_t account(struct device *device, const struct vramgc_action *action, uint64_t given,
+                        uint64_t start_ns) {
+    paged_account(device);
+    if (given)
+        count(device, action, given, start_ns);
+    return given;
+}
+
 /* Tells of what nothing was added to since then, or that began that long ago. */
 static void conclude_one(struct returning *returning, struct burst *burst, uint64_t latest_ns,
                          uint64_t begun_ns) {
@@ -135,19 +144,14 @@ static uint64_t give_back(struct device *device, struct pages *pages, uint64_t b
         device, record_options()->lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
     uint64_t start_ns = clock_ns();
     uint64_t given = pages_give_back_old(pages, bytes, age, budget_ns);
-    paged_account(device);
-    if (given) /* else the GPU has not finished */
-        count(device, &action, given, start_ns);
-    return given;
+    return account(device, &action, given, start_ns);
 }
 
 void returns_expire(struct device *device, struct pages *pages, uint64_t now_ns) {
     struct vramgc_action action = action_of(device, VRAMGC_REASON_UNUSED);
     uint64_t start_ns = clock_ns();
     uint64_t given = pages_expire(pages, now_ns);
-    paged_account(device);
-    if (given)
-        count(device, &action, given, start_ns);
+    account(device, &action, given, start_ns);
 }
 
 uint64_t returns_rescue(struct device *device, struct pages *pages, uint64_t bytes) {
@@ -155,10 +159,7 @@ uint64_t returns_rescue(struct device *device, struct pages *pages, uint64_t byt
     uint64_t start_ns = clock_ns();
     action.request_bytes = bytes;
     uint64_t given = pages_give_back_now(pages, bytes + HEAP_PAGE_BYTES);
-    paged_account(device);
-    if (given)
-        count(device, &action, given, start_ns);
-    return given;
+    return account(device, &action, given, start_ns);
 }
 
 /* Waits from now on for what is idle now. */
