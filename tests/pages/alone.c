@@ -114,6 +114,15 @@ static void revoked(void) {
 
 /* --- large pieces of memory --- */
 
+/* A range that is granted as a whole. */
+static uint64_t range_of(size_t pages, bool counted) {
+    CUdeviceptr range;
+    fake_reserve(&range, pages * PAGE_BYTES, 0, 0, 0);
+    MUST(pages_range(test.pages, range, pages * PAGE_BYTES, counted));
+    MUST(pages_grant(test.pages, range, pages * PAGE_BYTES));
+    return range;
+}
+
 /* A small block that comes to lie where a larger one was holds no more than its own pages: the
  * others can go. */
 static void use_large_then_small(uint64_t address) {
@@ -131,13 +140,10 @@ static void use_large_then_small(uint64_t address) {
  * pool. Else blocks get large pieces there, and much larger ones in segments. */
 static void small_in_large(void) {
     enum { MANY = 160, POOL = 200, OTHERS = LARGE_CAPACITY / 2 };
-    CUdeviceptr range;
     uint64_t segment = pages_segment(test.pages, MANY * PAGE_BYTES, 5);
     use_large_then_small(segment);
     MUST(pages_end(test.pages, segment));
-    fake_reserve(&range, POOL * PAGE_BYTES, 0, 0, 0);
-    MUST(pages_range(test.pages, range, POOL * PAGE_BYTES, false));
-    MUST(pages_grant(test.pages, range, POOL * PAGE_BYTES));
+    uint64_t range = range_of(POOL, false);
     pages_give_back_now(test.pages, UINT64_MAX);
     fake.capacity -= OTHERS;
     fake.pages_elsewhere = OTHERS;
@@ -157,7 +163,7 @@ static void small_in_large(void) {
 }
 
 /* A block that misses 160 pages costs ten pieces and one call that opens them all, and one call
- * unmaps them. Where memory is short, a small block does not hold a large piece for ittest. */
+ * unmaps them. Where memory is short, a small block does not hold a large piece for it. */
 static void pieces(void) {
     enum { PAGES = 160, SPAN = 16, PIECES = PAGES / SPAN, INFO = 1, OPEN = 1, UNMAP = 1 };
     uint64_t segment = pages_segment(test.pages, PAGES * PAGE_BYTES, 5), bytes = PAGES * PAGE_BYTES;
@@ -256,14 +262,6 @@ static void frugal_few_waits(void) {
     end_used(first, PAGES);
     end_used(little, LITTLE);
     MUST(pages_end(test.pages, second));
-}
-
-static uint64_t range_of(size_t pages, bool counted) {
-    CUdeviceptr range;
-    fake_reserve(&range, pages * PAGE_BYTES, 0, 0, 0);
-    MUST(pages_range(test.pages, range, pages * PAGE_BYTES, counted));
-    MUST(pages_grant(test.pages, range, pages * PAGE_BYTES));
-    return range;
 }
 
 /* How many pieces it takes to use a block that lacks all its pages. */
