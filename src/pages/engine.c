@@ -251,7 +251,7 @@ static bool map_missing(struct pages *pages, struct block *block) {
         filled = fill(pages, &piece, block);
         if (filled || piece.span == 1)
             continue;
-        block->allowed = (struct allowed){.end = block->end, .part = 1};
+        block->allowed = limits_single(block);
         filled = true;
     }
     if (filled)

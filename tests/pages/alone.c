@@ -264,6 +264,24 @@ static void frugal_few_waits(void) {
     MUST(pages_end(test.pages, second));
 }
 
+/* Where no large piece is to be had a block comes in single pages, and not one of them is above
+ * what was needed ever: the GPU is waited for. */
+static void frugal_refused(void) {
+    enum { PAGES = 160, FEWER = 100, REST = PAGES - FEWER, ALWAYS = 1000000 };
+    end_used(segment_in_use(PAGES), PAGES);
+    pages_give_back_now(test.pages, UINT64_MAX);
+    uint64_t first = segment_in_use(FEWER);
+    pages_leave(test.pages, first, FEWER * PAGE_BYTES, true);
+    fake.answers = ALWAYS;
+    fake.no_large = true;
+    uint64_t waits = pages_figures(test.pages).waits;
+    uint64_t second = segment_in_use(REST + 1);
+    MUST(physical() <= PAGES);
+    MUST(pages_figures(test.pages).waits == waits + 1);
+    MUST(pages_end(test.pages, first));
+    end_used(second, REST + 1);
+}
+
 /* How many pieces it takes to use a block that lacks all its pages. */
 static unsigned pieces_for(uint64_t address, size_t pages) {
     enum { OPEN = 1 };
@@ -343,6 +361,7 @@ static const struct alone cases[] = {
     {"small", small_in_large, BOASTING, 100},
     {"high", frugal_high, BOASTING, 0},
     {"waits", frugal_few_waits, BOASTING, 0},
+    {"refused", frugal_refused, BOASTING, 0},
     {"whole", frugal_whole, BOASTING, 0},
     {"budget", budget, LARGE, 100},
     {"threshold", above_threshold, LARGE, 50},

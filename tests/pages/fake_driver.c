@@ -36,7 +36,8 @@ static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
     MUST(span * PAGE_BYTES == bytes && span > 0 && span <= LARGEST_SPAN);
     pthread_mutex_lock(&fake.lock);
     atomic_fetch_add(&fake.calls, 1);
-    bool room = fake.pages_out + span <= fake.capacity && fake.next_handle < HANDLES;
+    bool room = fake.pages_out + span <= fake.capacity && fake.next_handle < HANDLES &&
+                (span == 1 || !fake.no_large);
     fake.large += room && span > 1;
     fake.pages_out += room ? (unsigned)span : 0;
     *handle = room ? fake.next_handle++ : 0;

@@ -29,6 +29,7 @@ struct fake {
     unsigned pages_elsewhere;
     unsigned boast;     /* it says that it has so many times as many */
     unsigned large;     /* handles of more than one page so far */
+    bool no_large;      /* there is no more memory in one piece of more than a page */
     unsigned pages_out; /* created and not yet released */
     unsigned char mapped_at[HANDLES];
     unsigned char span[HANDLES];   /* pages */

@@ -299,6 +299,12 @@ threads_caught() {
     threads_caught high high-little pages/limits.c 'block->limit += block->limit / LITTLE_PART;' ';'
 }
 
+@test "lowvram: where no large piece is to be had a page more is" {
+    threads_caught refused high-refused pages/engine.c '        block->allowed = limits_single(block);
+        filled' '        block->allowed = (struct allowed){.end = block->end, .part = 1};
+        filled'
+}
+
 @test "lowvram: what was needed once is forgotten" {
     threads_caught high high-most pages/limits.c 'pages->most_needed = max_u64(pages->most_needed, block->need);' ';'
 }

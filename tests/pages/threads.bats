@@ -26,7 +26,8 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
 }
 
 @test "lowvram: no more is held than live blocks have needed, though the GPU goes on working" {
-    threads plain high && threads asan high && threads plain waits && threads asan waits
+    threads plain high && threads asan high && threads plain waits && threads asan waits &&
+        threads plain refused && threads asan refused
 }
 
 @test "lowvram: where memory is plentiful a block in an expandable segment is in few pieces" {
