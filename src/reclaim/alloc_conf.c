@@ -16,8 +16,11 @@
 #define OLD_NAME "PYTORCH_CUDA_ALLOC_CONF"
 #define NEW_NAME "PYTORCH_ALLOC_CONF"
 
-/* Left in the environment for a program that starts itself again: the choice is still ours. */
-#define MARK "VRAMGC_CHOSE_ALLOC_CONF"
+/* Left in the environment for a program that starts itself again, or another one: the choice is
+ * ours, and this is what stood in its place. */
+#define MARK      "VRAMGC_CHOSE_ALLOC_CONF"
+#define OLD_GIVEN "VRAMGC_GIVEN_CUDA_ALLOC_CONF"
+#define NEW_GIVEN "VRAMGC_GIVEN_ALLOC_CONF"
 
 /* 2.1.0 looks for libcuda.so, which many machines and containers do not have; 2.1.1 for
  * libcuda.so.1.
@@ -134,9 +137,42 @@ static const char *objection(const struct alloc_conf *conf, bool mappable) {
     return NULL;
 }
 
+static bool is_set(const char *name, const char *value) {
+    const char *now = getenv(name);
+    return now && value && strcmp(now, value) == 0;
+}
+
+/* Keeps what it replaces under another name. */
+static bool replace(const char *name, const char *value, const char *kept) {
+    const char *before = getenv(name);
+    return !(before && setenv(kept, before, 1)) && !setenv(name, value, 1);
+}
+
 /* The old name counts in all versions, and first. */
 static bool set(const char *value) {
-    return !setenv(OLD_NAME, value, 1) && !setenv(MARK, value, 1);
+    return replace(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
+}
+
+static void put_back(const char *name, const char *kept) {
+    const char *before = getenv(kept);
+    if (before)
+        setenv(name, before, 1);
+    else
+        unsetenv(name);
+}
+
+/* What a parent process, or this one before a restart, chose need not hold here: what stood in its
+ * place comes back, unless somebody has chosen something else since. */
+static void undo_choice(void) {
+    char chosen[sizeof((struct alloc_conf *)0)->value];
+    const char *given = getenv(NEW_GIVEN);
+    if (is_set(OLD_NAME, getenv(MARK)))
+        put_back(OLD_NAME, OLD_GIVEN);
+    if (given && alloc_conf_with_choice(given, chosen, sizeof chosen) && is_set(NEW_NAME, chosen))
+        put_back(NEW_NAME, NEW_GIVEN);
+    unsetenv(MARK);
+    unsetenv(OLD_GIVEN);
+    unsetenv(NEW_GIVEN);
 }
 
 static void choose(struct alloc_conf *conf, bool mappable) {
@@ -155,7 +191,7 @@ static void add_under_new_name(void) {
     char value[sizeof((struct alloc_conf *)0)->value];
     const char *given = getenv(NEW_NAME);
     if (given && alloc_conf_with_choice(given, value, sizeof value))
-        setenv(NEW_NAME, value, 1);
+        replace(NEW_NAME, value, NEW_GIVEN);
 }
 
 /* What the program has chosen, and what has become of it. */
@@ -178,22 +214,16 @@ static void add_choice(struct alloc_conf *conf, const char *given, bool mappable
     add_under_new_name();
 }
 
-static bool is_ours(const char *given) {
-    const char *mark = getenv(MARK);
-    return mark && strcmp(mark, given) == 0;
-}
-
 void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {
-    const char *given = getenv(OLD_NAME);
     memset(out, 0, sizeof *out);
     torch_find_version(out->torch, sizeof out->torch);
+    undo_choice();
+    const char *given = getenv(OLD_NAME);
     if (!given)
         given = getenv(NEW_NAME);
     if (strcmp(wish, "auto") != 0 && strcmp(wish, "keep") != 0) {
         setenv(OLD_NAME, wish, 1);
         say(out, wish, "VRAMGC_ALLOC_CONF");
-    } else if (given && is_ours(given)) {
-        say(out, given, "chosen by vramgc in the parent process or before a restart");
     } else if (strcmp(wish, "keep") == 0) {
         say(out, given ? given : "", given ? "the program's choice" : "VRAMGC_ALLOC_CONF=keep");
     } else if (given) {

@@ -14,7 +14,8 @@ struct alloc_conf {
 };
 
 /* wish as in VRAMGC_ALLOC_CONF; mappable: all devices support virtual memory management. Called
- * once, after cuInit; may change the environment. */
+ * once, after cuInit; may change the environment. What it has chosen in a parent process does not
+ * count here. */
 void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out);
 
 /* Whether expandable segments are known to be sound in a version such as "2.5.1+cu124". From

@@ -189,10 +189,12 @@ os.execvp(sys.argv[1], sys.argv[1:])'
 }
 
 @test "run: what vramgc has set for itself is passed on to a run inside a run" {
-    VRAMGC_CHOSE_ALLOC_CONF=1 run_apart "$vramgc" run --no-summary env
+    VRAMGC_CHOSE_ALLOC_CONF=1 VRAMGC_GIVEN_CUDA_ALLOC_CONF=2 VRAMGC_GIVEN_ALLOC_CONF=3 run_apart "$vramgc" run --no-summary env
     equal "$status" 0
     contains "$output" VRAMGC_CHOSE_ALLOC_CONF=1
-    contains_not "$errors" CHOSE
+    contains "$output" VRAMGC_GIVEN_CUDA_ALLOC_CONF=2
+    contains "$output" VRAMGC_GIVEN_ALLOC_CONF=3
+    contains_not "$errors" ALLOC_CONF
 }
 
 @test "run: --strict makes a wrong variable fatal: 125, one line, nothing run" {

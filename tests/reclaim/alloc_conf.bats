@@ -36,6 +36,22 @@ becomes() {
     done
 }
 
+# What vramgc leaves in the environment of a process, for one that was started by it.
+@test "what was chosen in the parent process is chosen anew: not where it would not be sound" {
+    unset VRAMGC_ALLOC_CONF
+    export VRAMGC_CHOSE_ALLOC_CONF=garbage_collection_threshold:0.80,expandable_segments:True
+    export PYTORCH_CUDA_ALLOC_CONF=$VRAMGC_CHOSE_ALLOC_CONF VRAMGC_GIVEN_CUDA_ALLOC_CONF=garbage_collection_threshold:0.80
+    for version in $versions; do
+        lay_out "$version" "$version"
+        drive "$version" "$script"
+        becomes "$VRAMGC_CHOSE_ALLOC_CONF" "the program's choice; vramgc added expandable_segments:True" true
+        lay_out "$version" 2.13.0+cu130
+        drive "$version" "$script"
+        becomes garbage_collection_threshold:0.80 "the program's choice" false
+        [[ $errors != *vramgc* ]]
+    done
+}
+
 @test "keep" {
     for version in $versions; do
         lay_out "$version" "$version"

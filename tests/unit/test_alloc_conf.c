@@ -16,6 +16,9 @@
 #define NEW_NAME "PYTORCH_ALLOC_CONF"
 #define MARK     "VRAMGC_CHOSE_ALLOC_CONF"
 
+static const char *const left_for_others[] = {MARK, "VRAMGC_GIVEN_CUDA_ALLOC_CONF",
+                                              "VRAMGC_GIVEN_ALLOC_CONF"};
+
 static struct {
     char folder[64];
     char version[96];  /* torch/version.py */
@@ -44,7 +47,9 @@ static int begin(void **state) {
     (void)state;
     unsetenv(OLD_NAME);
     unsetenv(NEW_NAME);
-    unsetenv(MARK);
+    for (size_t i = 0; i < sizeof left_for_others / sizeof *left_for_others; i++)
+        unsetenv(left_for_others[i]);
+    self.aimdo = false;
     strcpy(self.folder, "/tmp/vramgc-test-XXXXXX");
     if (!mkdtemp(self.folder))
         return -1;
@@ -163,7 +168,7 @@ static void nobody_chose(void **state) {
     assert_null(getenv(NEW_NAME));
     alloc_conf_apply("auto", true, &conf); /* the program started itself again */
     assert_string_equal(conf.value, "expandable_segments:True");
-    assert_non_null(strstr(conf.why, "before a restart"));
+    assert_string_equal(conf.why, "chosen by vramgc, because nobody else had");
     setenv(OLD_NAME, "expandable_segments:False", 1); /* and its parent chose something else */
     alloc_conf_apply("auto", true, &conf);
     assert_string_equal(conf.why, "the program's choice");
@@ -181,8 +186,9 @@ static void nobody_chose_expandable_segments(void **state) {
         assert_string_equal(getenv(names[i]), added);
         assert_string_equal(getenv(OLD_NAME), added); /* PyTorch 2.9 reads no other */
         assert_non_null(strstr(conf.why, "in the place of max_split_size_mb"));
-        alloc_conf_apply("auto", true, &conf);
-        assert_non_null(strstr(conf.why, "before a restart"));
+        alloc_conf_apply("auto", true, &conf); /* the program started itself again */
+        assert_string_equal(getenv(OLD_NAME), added);
+        assert_non_null(strstr(conf.why, "in the place of max_split_size_mb"));
         unsetenv(OLD_NAME);
         setenv(names[i], "garbage_collection_threshold:0.80", 1);
         alloc_conf_apply("auto", true, &conf);
@@ -215,9 +221,9 @@ static void under_both_names(void **state) {
     assert_string_equal(conf.value, "expandable_segments:True");
     assert_string_equal(getenv(OLD_NAME), "expandable_segments:True");
     assert_string_equal(getenv(NEW_NAME), "roundup_power2_divisions:4,expandable_segments:True");
+    setenv(OLD_NAME, "expandable_segments:False", 1); /* by the parent of another process */
     alloc_conf_apply("auto", true, &conf);
-    assert_non_null(strstr(conf.why, "before a restart"));
-    setenv(OLD_NAME, "expandable_segments:False", 1);
+    assert_string_equal(getenv(NEW_NAME), "max_split_size_mb:512,roundup_power2_divisions:4");
     setenv(NEW_NAME, "max_split_size_mb:512", 1);
     alloc_conf_apply("auto", true, &conf);
     assert_string_equal(conf.value, "expandable_segments:False");
@@ -233,6 +239,44 @@ static void left_alone(const char *why) {
     assert_non_null(strstr(conf.why, why));
     assert_null(getenv(OLD_NAME));
     assert_null(getenv(MARK));
+}
+
+static void is_now(const char *name, const char *value) {
+    const char *now = getenv(name);
+    assert_int_equal(now != NULL, value != NULL);
+    if (value)
+        assert_string_equal(now, value);
+}
+
+/* A process decides for its children only where the choice holds there as well. */
+static void a_child_decides_anew(void **state) {
+    static const struct {
+        const char *old, *new;
+    } given[] = {
+        {NULL, NULL},
+        {"", NULL},
+        {"max_split_size_mb:512", NULL},
+        {NULL, "max_split_size_mb:512"},
+        {"max_split_size_mb:64", "max_split_size_mb:512"},
+        {"garbage_collection_threshold:0.80", "expandable_segments:False"},
+    };
+    static const char *const wishes[] = {"auto", "keep"};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof given / sizeof *given; i++) {
+        struct alloc_conf conf;
+        const char *old = given[i / 2].old, *new = given[i / 2].new;
+        (void)(old ? setenv(OLD_NAME, old, 1) : unsetenv(OLD_NAME));
+        (void)(new ? setenv(NEW_NAME, new, 1) : unsetenv(NEW_NAME));
+        self.aimdo = false;
+        alloc_conf_apply("auto", true, &conf);
+        self.aimdo = i % 2 == 0;
+        alloc_conf_apply(wishes[i % 2], true, &conf);
+        assert_string_equal(conf.value, old ? old : new ? new : "");
+        is_now(OLD_NAME, old);
+        is_now(NEW_NAME, new);
+        for (size_t k = 0; k < sizeof left_for_others / sizeof *left_for_others; k++)
+            assert_null(getenv(left_for_others[k]));
+    }
 }
 
 static void left_alone_where_not_known_to_be_sound(void **state) {
@@ -319,6 +363,7 @@ int main(void) {
         TEST(nobody_chose_expandable_segments),
         TEST(a_pair_that_does_not_go_together),
         TEST(under_both_names),
+        TEST(a_child_decides_anew),
         TEST(left_alone_where_not_known_to_be_sound),
         TEST(the_program_wins),
         TEST(an_empty_choice_is_a_choice),
