@@ -35,7 +35,7 @@ static struct {
     bool conf_applied;
     int driver_version;
     bool devices_map;
-    atomic_bool fork_watched;
+    atomic_bool begun; /* what follows a fork is not a process of its own any more */
     atomic_bool ending;
     _Atomic(CUcontext) primary[VRAMGC_MAX_DEVICES];
 } self;
@@ -107,16 +107,13 @@ static bool devices_can_map(void) {
     return count > 0;
 }
 
-static void forked_child(void);
-
 /* Everything of the loader is looked for here, where the program holds no lock of PyTorch's: a hook
  * that waited for the loader might wait for a constructor that waits for PyTorch. */
 void record_cuda_begins(void) {
     if (atomic_load(&record_state) == RECORD_INERT)
         return;
     real_find_all();
-    if (!atomic_exchange(&self.fork_watched, true))
-        pthread_atfork(NULL, NULL, forked_child);
+    atomic_store(&self.begun, true);
     bool mappable = devices_can_map(); /* before the lock: none is held across a driver call */
     lock_take(&self.lock);
     read_settings();
@@ -178,9 +175,10 @@ static void describe_choices(struct vramgc_file *file) {
     file->hook_count = REAL_COUNT;
 }
 
+/* Also where another thread was just beginning: the file may be there already. */
 static void forked_child(void) {
     lock_force_open(&self.lock);
-    if (atomic_exchange(&record_state, RECORD_INERT) != RECORD_ON)
+    if (!atomic_load(&self.begun) || atomic_exchange(&record_state, RECORD_INERT) == RECORD_INERT)
         return;
     log_silence();
     store_abandon();
@@ -197,6 +195,12 @@ static void forked_child(void) {
     stacks_unlock();
 }
 
+/* At once, for a fork may be under way already when recording begins: it would tell the child
+ * nothing. */
+__attribute__((constructor)) static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forked_child);
+}
+
 static void process_ends(void) {
     atomic_store(&self.ending, true);
     ticker_stop();
@@ -210,8 +214,6 @@ static void start(void) {
     store_settings(&self.options, self.origins);
     store_open(self.options.out);
     stacks_open((unsigned)self.options.backtrace);
-    if (!atomic_exchange(&self.fork_watched, true)) /* there was no cuInit to be seen */
-        pthread_atfork(NULL, NULL, forked_child);
     /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
     atexit(process_ends);
     LOG(LOG_INFO, "recording to %s; allocator setting %s (%s)", store_path(),
@@ -236,6 +238,7 @@ bool record_ready(void) {
         return state == RECORD_ON;
     int version = driver_version(); /* before the lock: none is held across a driver call */
     bool devices_map = devices_can_map();
+    atomic_store(&self.begun, true); /* there may have been no cuInit to be seen */
     lock_take(&self.lock);
     self.driver_version = version;
     self.devices_map = devices_map;

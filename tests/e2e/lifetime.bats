@@ -221,6 +221,19 @@ take(3)'
     has "held=$((5 << 20))"
 }
 
+@test "fork in another thread while recording begins: the child is inert and touches nothing of the parent's" {
+    library="$library $hook/libfork.so" python 'take(3)
+take(5)'
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    peek
+    has end=exit
+    has "held=$((8 << 20))"
+    has calls=2
+    has mallocs=2
+    has internal_errors=0
+}
+
 @test "vfork and exec: the programs started so are silent, and the parent goes on" {
     python 'take(3)
 for i in range(5):

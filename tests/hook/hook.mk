@@ -154,7 +154,7 @@ HOOK_REVIEWS := $(addprefix $(HOOK)/,libreview_constructor.so libreview_interpos
 $(HOOK)/peek: $(HOOK)/peek.o
 	@$(CC) -o $@ $^
 
-$(HOOK)/libno_thread.so $(HOOK)/libfail.so: $(HOOK)/lib%.so: tests/hook/%.c tests/hook/hook.mk
+$(HOOK)/libno_thread.so $(HOOK)/libfail.so $(HOOK)/libfork.so: $(HOOK)/lib%.so: tests/hook/%.c tests/hook/hook.mk
 	@mkdir -p $(@D)
 	@$(CC) -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $< -ldl
 
@@ -192,7 +192,7 @@ hook-asan: build/asan/stress
 	$(call HOOK_RUN,asan,60000)
 
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices c10_blocks libno_thread.so use peek libfail.so) $(HOOK_REVIEWS)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so) $(HOOK_REVIEWS)
 
 e2e-check: hook build/libvramgc.so sim
 
