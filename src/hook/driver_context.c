@@ -48,14 +48,25 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
     return result;
 }
 
+#define MAKE_CONTEXT(symbol, ...)                                                                  \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    hook_enter(ID_##symbol);                                                                       \
+    CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
+    if (result == CUDA_SUCCESS)                                                                    \
+        record_thread.context_seen = true;                                                         \
+    hook_leave();                                                                                  \
+    return result
+
 CUresult cuCtxCreate_v2(CUcontext *c, unsigned f, CUdevice d) {
-    real_cuCtxCreate_v2_t real = REAL(cuCtxCreate_v2);
-    hook_enter(ID_cuCtxCreate_v2);
-    CUresult result = real ? real(c, f, d) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS)
-        record_thread.context_seen = true;
-    hook_leave();
-    return result;
+    MAKE_CONTEXT(cuCtxCreate_v2, c, f, d);
+}
+
+CUresult cuCtxCreate_v3(CUcontext *c, CUexecAffinityParam *a, int n, unsigned f, CUdevice d) {
+    MAKE_CONTEXT(cuCtxCreate_v3, c, a, n, f, d);
+}
+
+CUresult cuCtxCreate_v4(CUcontext *c, CUctxCreateParams *a, unsigned f, CUdevice d) {
+    MAKE_CONTEXT(cuCtxCreate_v4, c, a, f, d);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext c) {

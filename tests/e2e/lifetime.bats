@@ -329,6 +329,22 @@ assert driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) ==
     no_file
 }
 
+@test "a context is use of CUDA, whichever function made it" {
+    local call
+    for call in 'cuCtxCreate_v2(there, 0, 0)' 'cuCtxCreate_v3(there, None, 0, 0, 0)' 'cuCtxCreate_v4(there, None, 0, 0)'; do
+        with python3 -c "import ctypes
+driver = ctypes.CDLL('libcuda.so.1')
+context = ctypes.c_void_p()
+there = ctypes.byref(context)
+assert driver.cuInit(0) == 0 and driver.$call == 0"
+        [ "$status" -eq 0 ]
+        [ -z "$output" ]
+        peek
+        has end=exit
+        rm ./*.vramgc
+    done
+}
+
 @test "importing PyTorch is not using CUDA" {
     local interpreter=$top/build/venv/bin/python
     [ -x "$interpreter" ] && [ -x "$top/scripts/simgpu" ] || skip "no PyTorch under build/venv"

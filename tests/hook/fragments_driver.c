@@ -419,7 +419,7 @@ static void context_with_memory(void) {
     OK(MORE(cuCtxGetCurrent)(&primary));
     watch(0);
     OK(CALL(cuMemAlloc_v2)(&first, 2 * MIB));
-    OK(CALL(cuCtxCreate_v2)(&made, 0, 0));
+    OK(CALL(cuCtxCreate_v4)(&made, NULL, 0, 0));
     for (int i = 0; i < 100; i++)
         OK(CALL(cuMemAlloc_v2)(&p, 2 * MIB));
     OK(CALL(cuMemHostAlloc)(&host, 3 * MIB, 0));

@@ -62,6 +62,10 @@ static struct query query_of(const char *symbol) {
     cut_suffix(query.name, "_v2");
     if (strcmp(query.name, "cuCtxCreate") == 0)
         query.version = 10000; /* later ones have other forms */
+    if (cut_suffix(query.name, "_v3"))
+        query.version = 11040;
+    if (cut_suffix(query.name, "_v4"))
+        query.version = 12050;
     if (strcmp(symbol, "cuGetProcAddress") == 0)
         query.version = 11030;
     if (strcmp(symbol, "cuGreenCtxStreamCreate") == 0)
