@@ -1,5 +1,4 @@
-/* fragments_driver.c: one fragment for each hooked function of the CUDA driver; see
- * fragments_runtime.c. */
+/* fragments_driver.c: a fragment for each hooked driver function; see fragments_runtime.c. */
 #include "api.h"
 #include "check.h"
 
@@ -297,8 +296,7 @@ static void imported(void) {
  * then. tests/hook/refuse.c has a driver that does not. */
 static void shared(void) {
     CUdeviceptr p = 0, q = 0;
-    CUipcMemHandle handle;
-    memset(&handle, 0, sizeof handle);
+    CUipcMemHandle handle = {{0}};
     OK(CALL(cuMemAlloc_v2)(&p, 4 * MIB));
     watch(0);
     CALL(cuIpcGetMemHandle)(&handle, p);
@@ -404,6 +402,8 @@ static void context(void) {
     watch(0);
     OK(CALL(cuMemAlloc_v2)(&p, 2 * MIB));
     OK(CALL(cuCtxCreate_v2)(&made, 0, 0));
+    OK(CALL(cuCtxDestroy_v2)(made));
+    OK(CALL(cuCtxCreate_v3)(&made, NULL, 0, 0, 0));
     OK(CALL(cuCtxDestroy_v2)(made));
     EXPECT(.held = 2 * MIB, .other = 2 * MIB); /* what the primary context holds stays */
     OK(MORE(cuCtxSetCurrent)(primary));
