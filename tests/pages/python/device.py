@@ -1,5 +1,6 @@
 """What the simulated device and libvramgc.so say, for the scripts of this folder."""
 
+import atexit
 import ctypes
 import os
 import time
@@ -31,6 +32,21 @@ def take(count):
 
 def give(address):
     assert _driver.cuMemFree_v2(ctypes.c_uint64(address)) == 0
+
+
+def wait_until(happened, what):
+    for _ in range(6000):
+        if happened():
+            return
+        time.sleep(0.01)
+    raise AssertionError(what)
+
+
+def thread_meets_python():
+    """A function that says whether the library's own thread has met Python since: then it has had
+    itself called at Python's end."""
+    callbacks = atexit._ncallbacks()
+    return lambda: atexit._ncallbacks() > callbacks
 
 
 def require_library():

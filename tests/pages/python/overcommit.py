@@ -1,24 +1,16 @@
 """PyTorch's cache outgrows the device, in addresses: the block that does it is granted without a
 second try, and the library's own thread has the cache emptied."""
 
-import atexit
 import os
 import time
 
 os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "max_split_size_mb:400"
 
+import device
 import torch
 
 MIB = 1 << 20
 WORDS = MIB // 4
-
-
-def wait_until(happened, what):
-    for _ in range(6000):
-        if happened():
-            return
-        time.sleep(0.01)
-    raise AssertionError(what)
 
 
 def device_memory(mib):
@@ -30,16 +22,16 @@ def retries():
 
 
 def main():
-    callbacks = atexit._ncallbacks()
+    met = device.thread_meets_python()
     tensors = [device_memory(100) for _ in range(10)]
-    wait_until(lambda: atexit._ncallbacks() > callbacks, "the library's thread met Python")
+    device.wait_until(met, "the library's thread met Python")
     time.sleep(0.1)
     del tensors
     assert torch.cuda.memory_reserved() == 1000 * MIB
     large = device_memory(1300)
     assert retries() == 0, retries()
     large[-1] = 5
-    wait_until(lambda: torch.cuda.memory_reserved() == 1300 * MIB, "the cache was emptied")
+    device.wait_until(lambda: torch.cuda.memory_reserved() == 1300 * MIB, "the cache was emptied")
     free, _ = torch.cuda.mem_get_info()
     assert free == 492 * MIB, free
     assert large[-1].item() >= 0
