@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "pages/pool.h"
 #include "record/paged.h"
+#include "record/pools.h"
 #include "record/returns.h"
 
 static struct {
@@ -182,6 +183,8 @@ void record_pool_trim(CUmemoryPool asked) {
     struct device *device = device_of(asked);
     if (device)
         atomic_store(&device->asked, true);
+    else if (record_is_on())
+        pools_trimmed(asked);
 }
 
 bool record_pool_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_t count) {

@@ -46,6 +46,20 @@ uint64_t pools_look(struct device *device) {
     return kept.idle_bytes;
 }
 
+/* What went is told at once: the process may end before our own thread looks again. */
+void pools_trimmed(CUmemoryPool pool) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !record_capturing(); i++) {
+        struct device *device = device_if_ready(i);
+        struct kept kept = device && is_in_use(device) ? kept_of(device) : (struct kept){0};
+        if (!kept.pool || kept.pool != pool)
+            continue;
+        bool less = kept.idle_bytes < __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED);
+        account(device, kept.idle_bytes);
+        if (less && device_current() == device)
+            device_read_memory(device);
+    }
+}
+
 /* Waiting holds up the calling thread only. */
 static bool trim(CUmemoryPool pool) {
     real_cuMemPoolTrimTo_t trim_to = REAL(cuMemPoolTrimTo);

@@ -10,6 +10,10 @@
  * or no pool is in use. Asks the driver. */
 uint64_t pools_look(struct device *device);
 
+/* The program has trimmed that pool: what it keeps now, and what is free, is asked of the driver,
+ * but for a capture. */
+void pools_trimmed(CUmemoryPool pool);
+
 /* For our own thread: waits for the GPU and trims the pool; the action, with its reason, is told.
  * Whether anything was done. */
 bool pools_trim(struct device *device, struct vramgc_action action);
