@@ -19,6 +19,11 @@ const struct derived_info derived_table[DERIVED_COUNT] = {
 #undef DERIVED
 };
 
+uint64_t held_by_pytorch(const struct vramgc_device_stats *stats) {
+    uint64_t reserved = stats->reserved_bytes.peak, held = stats->held_bytes.peak;
+    return reserved > 0 ? min_u64(reserved, held) : held;
+}
+
 struct derived derived_figure(enum derived_id id, const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     const uint64_t total = device->total_bytes;

@@ -45,6 +45,10 @@ extern const struct derived_info derived_table[DERIVED_COUNT];
 /* The figure of a device, which may not be NULL. */
 struct derived derived_figure(enum derived_id id, const struct vramgc_device *device);
 
+/* What PyTorch held, at most: what others had is not its to give back. In mode compact more may be
+ * reserved than held. */
+uint64_t held_by_pytorch(const struct vramgc_device_stats *stats);
+
 /* How the memory of a card was divided at one moment; the parts add up to total_bytes. */
 struct division {
     bool

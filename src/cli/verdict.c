@@ -62,18 +62,10 @@ static void count_highest(struct tally *tally, const struct vramgc_device_stats 
         tally->highest = stats;
 }
 
-/* What PyTorch held, at most: what others had is not its to give back. In mode compact more may be
- * reserved than held. */
-static double held_by_pytorch(const struct vramgc_device_stats *stats) {
-    uint64_t reserved = stats->reserved_bytes.peak;
-    return (double)(reserved > 0 ? min_u64(reserved, stats->held_bytes.peak)
-                                 : stats->held_bytes.peak);
-}
-
 /* Each at its own peak: the timeline has a point every tenth of a second or less often, and what
  * lives shorter (a VAE's decoding) is what the memory was needed for. */
 static bool much_idle(const struct vramgc_device_stats *stats) {
-    double held = held_by_pytorch(stats);
+    double held = (double)held_by_pytorch(stats);
     double idle = held - (double)stats->allocated_bytes.peak;
     return idle >= (double)VERDICT_IDLE_BYTES && idle >= VERDICT_IDLE_SHARE * held;
 }
@@ -134,13 +126,19 @@ static void say_refused(struct text *text, const struct tally *tally, enum verdi
 static void say_fine(struct text *text, const struct tally *tally, enum verdict_code code) {
     text_add(text, code == VERDICT_IDLE ? "No allocation failed, but much was held without need"
                                         : "No allocation failed");
-    if (tally->highest)
+    const struct vramgc_device_stats *highest = tally->highest;
+    if (highest && highest->other_bytes.peak >= VERDICT_IDLE_BYTES)
+        text_format(text,
+                    ": %s at the peak; PyTorch had up to %s for %s of live memory, others "
+                    "than PyTorch up to %s",
+                    show_bytes(highest->held_bytes.peak).text,
+                    show_bytes(held_by_pytorch(highest)).text,
+                    show_bytes(highest->allocated_bytes.peak).text,
+                    show_bytes(highest->other_bytes.peak).text);
+    else if (highest)
         text_format(text, ": %s at the peak for %s of live memory",
-                    show_bytes(tally->highest->held_bytes.peak).text,
-                    show_bytes(tally->highest->allocated_bytes.peak).text);
-    if (tally->highest && tally->highest->other_bytes.peak >= VERDICT_IDLE_BYTES)
-        text_format(text, " and up to %s for others than PyTorch",
-                    show_bytes(tally->highest->other_bytes.peak).text);
+                    show_bytes(highest->held_bytes.peak).text,
+                    show_bytes(highest->allocated_bytes.peak).text);
     text_add(text, ".");
 }
 

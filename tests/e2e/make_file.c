@@ -262,6 +262,12 @@ static void others(struct vramgc_file *file) {
     set_samples(&file->devices[0], 8 * GIB, 2560 * MIB, 600 * MIB);
 }
 
+/* The same, and PyTorch holds more than it needs, too. */
+static void others_idle(struct vramgc_file *file) {
+    others(file);
+    file->devices[0].stats.reserved_bytes = gauge(100 * MIB, 4 * GIB);
+}
+
 /* All bytes set, but for what makes the file look like one. Texts do not end, enums are unknown. */
 static void hostile(struct vramgc_file *file) {
     memset(file, 0xff, sizeof *file);
@@ -283,10 +289,15 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
     static const struct {
         const char *name;
         void (*make)(struct vramgc_file *file);
-    } scenarios[] = {{"plain", plain},     {"fragmented", fragmented},
-                     {"full", full},       {"two-devices", two_devices},
-                     {"unknown", unknown}, {"observe", observe},
-                     {"compact", compact}, {"others", others},
+    } scenarios[] = {{"plain", plain},
+                     {"fragmented", fragmented},
+                     {"full", full},
+                     {"two-devices", two_devices},
+                     {"unknown", unknown},
+                     {"observe", observe},
+                     {"compact", compact},
+                     {"others", others},
+                     {"others-idle", others_idle},
                      {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
