@@ -125,6 +125,18 @@ static void write_process(FILE *out, const struct record *record, const char *en
     write_edges(out, record->file->command_line, right);
 }
 
+/* How the command ended is how its only process did, but for one that the command left behind, or
+ * that Ctrl-C has reached, too, and that takes longer to end. */
+static void write_only_process(FILE *out, const struct record *record,
+                               const struct launch_facts *launch) {
+    struct figure of_record = show_end(record);
+    struct figure of_command = launch ? show_command_end(launch) : of_record;
+    bool behind = launch && record->state == RECORD_RUNNING;
+    write_process(out, record, behind ? of_record.text : of_command.text);
+    if (behind)
+        summary_line(out, "command  %s; the process above went on", of_command.text);
+}
+
 static void write_process_row(FILE *out, const struct record *record) {
     char right[96];
     struct text text = TEXT_IN(right);
@@ -366,8 +378,7 @@ void summary_write(FILE *out, struct record *const *records, size_t count,
     const struct record *largest = records[number];
     write_title(out, launch ? launch->elapsed_ns : largest->elapsed_ns);
     if (count == 1)
-        write_process(out, largest,
-                      launch ? show_command_end(launch).text : show_end(largest).text);
+        write_only_process(out, largest, launch);
     for (size_t i = 0; count > 1 && i < count; i++)
         write_process_row(out, records[i]);
     write_mode(out, largest->file);

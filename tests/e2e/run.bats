@@ -362,6 +362,20 @@ TEXT
     contains "$errors" "Details  vramgc report --all vramgc-sh."
 }
 
+@test "run: a process that is left behind is not said to have ended as the command did" {
+    script parent <<'TEXT'
+FAKE_CUDA=sleep sleep 60 >out 2>&1 &
+echo $! >pid
+until ls vramgc-sleep.* >/dev/null 2>&1; do sleep 0.01; done
+exit 7
+TEXT
+    run_apart "$vramgc" run ./parent
+    kill "$(cat pid)"
+    equal "$status" 7
+    [[ $errors == *"pid $(cat pid)   runs still"$'\n'"command  exit 7; the process above went on"* ]]
+    contains "$errors" ' now'
+}
+
 @test "run: -q says only the verdict" {
     FAKE_CUDA=true run_apart "$vramgc" run -q true
     contains "$errors" 'vramgc:  No allocation failed'
