@@ -144,15 +144,15 @@ static uint64_t take_one(struct pages *pages) {
     return handle;
 }
 
-/* What is at hand without waiting: kept memory; what is kept in pieces too large for here goes back
- * to the driver and comes as new, in frugal mode before any is asked for. */
+/* What is at hand without waiting: kept memory; a piece that is kept and too large for here goes
+ * back to the driver and comes as new, in frugal mode all such before any is asked for. */
 static uint64_t take_or_create(struct pages *pages, size_t still_missing) {
     uint64_t handle = take_one(pages);
     if (!handle && pages->frugal)
         pages_release(pages, still_missing, 1);
     if (!handle)
         handle = pages_create(pages, 1);
-    while (!handle && pages_release(pages, still_missing, 1))
+    while (!handle && pages_release(pages, 1, 1))
         handle = pages_create(pages, 1);
     return handle;
 }
@@ -251,7 +251,10 @@ static bool map_missing(struct pages *pages, struct block *block) {
         filled = fill(pages, &piece, block);
         if (filled || piece.span == 1)
             continue;
-        block->allowed = limits_single(block);
+        if (piece.handle)
+            block->allowed = limits_single(block); /* it is there and cannot be mapped */
+        else
+            limits_fall_back(pages, block);
         filled = true;
     }
     if (filled)

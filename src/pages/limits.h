@@ -34,6 +34,9 @@ struct allowed limits_single(const struct block *block);
  * driver what is free, at most every 2 ms. */
 void limits_set(struct pages *pages, struct block *block);
 
+/* A piece for the block could not be made: the next are as small as can be. */
+void limits_fall_back(const struct pages *pages, struct block *block);
+
 /* Whether more than so many pages will be physical with a piece that is made, though something is
  * idle. */
 bool limits_exceeded(struct pages *pages, const struct block *block, size_t bound);

@@ -295,6 +295,31 @@ static unsigned pieces_for(uint64_t address, size_t pages) {
     return pieces;
 }
 
+/* In an expandable segment pieces are larger the more it holds, while much of the device is left,
+ * and for a large block. Where none can be made any more, what others have left comes as it is. */
+static void growing_range(void) {
+    enum { FIRST = 80, SECOND = 120, BOTH = FIRST + SECOND, LARGE_BLOCK = 220 };
+    enum { ALL = BOTH + LARGE_BLOCK, FEW = 8, ALWAYS = 1000000 };
+    uint64_t range = range_of(ALL, true), other = range_of(ALL, true);
+    pages_know_stream(test.pages, 5);
+    MUST(pieces_for(range, FIRST) == FIRST / 2);
+    MUST(pieces_for(range + FIRST * PAGE_BYTES, SECOND) < SECOND / 3); /* nearly all of 4 pages */
+    MUST(pieces_for(range + BOTH * PAGE_BYTES, LARGE_BLOCK) == LARGE_BLOCK / 4);
+    fake.capacity = ALL;
+    fake.answers = ALWAYS;
+    MUST(pages_use(test.pages, range, ALL * PAGE_BYTES, false));
+    work_on(range, ALL);
+    pages_leave(test.pages, range, ALL * PAGE_BYTES, true);
+    usleep(5000); /* it is seen that nothing is free any more */
+    struct pages_figures before = pages_figures(test.pages);
+    MUST(pages_use(test.pages, other, (ALL - FEW) * PAGE_BYTES, false));
+    MUST(pages_figures(test.pages).creates <= before.creates + FEW);
+    pages_leave(test.pages, other, (ALL - FEW) * PAGE_BYTES, true);
+    MUST(pages_revoke(test.pages, range, ALL * PAGE_BYTES));
+    MUST(pages_revoke(test.pages, other, ALL * PAGE_BYTES));
+    MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, other));
+}
+
 /* In an expandable segment a block is in as few pieces as can be, and a smaller one that comes to
  * lie there holds none of them. In a pool, and where memory is short, all are single pages. */
 static void frugal_whole(void) {
@@ -363,6 +388,7 @@ static const struct alone cases[] = {
     {"waits", frugal_few_waits, BOASTING, 0},
     {"refused", frugal_refused, BOASTING, 0},
     {"whole", frugal_whole, BOASTING, 0},
+    {"growing", growing_range, LARGE, 100},
     {"budget", budget, LARGE, 100},
     {"threshold", above_threshold, LARGE, 50},
 };

@@ -201,7 +201,9 @@ threads_caught() {
 }
 
 @test "pieces in the range of a pool are as large as in other ranges" {
-    threads_caught small in-pool pages/limits.c 'block->allowed = limits_single(block);' ';'
+    threads_caught small in-pool pages/limits.c 'POOL_PART)
+        block->allowed = limits_single(block);' 'POOL_PART)
+        ;'
 }
 
 @test "pieces in the range of a pool are single pages even where memory is plentiful" {
@@ -300,9 +302,7 @@ threads_caught() {
 }
 
 @test "lowvram: where no large piece is to be had a page more is" {
-    threads_caught refused high-refused pages/engine.c '        block->allowed = limits_single(block);
-        filled' '        block->allowed = (struct allowed){.end = block->end, .part = 1};
-        filled'
+    threads_caught refused high-refused pages/limits.c 'block->allowed.new = 1;' 'block->allowed.new = 0;'
 }
 
 @test "lowvram: what was needed once is forgotten" {
@@ -319,11 +319,34 @@ threads_caught() {
 }
 
 @test "lowvram: pieces are small though memory is plentiful" {
-    threads_caught whole whole-part pages/limits.c 'expandable && plenty ? 1 : LARGE_PART' 'LARGE_PART'
+    threads_caught whole whole-part pages/limits.c 'is_expandable(block) && plenty ? 1 : LARGE_PART' 'LARGE_PART'
 }
 
 @test "lowvram: pieces are large though memory is short" {
-    threads_caught whole whole-short pages/limits.c 'expandable && plenty ? 1 : LARGE_PART' 'expandable ? 1 : LARGE_PART'
+    threads_caught whole whole-short pages/limits.c 'is_expandable(block) && plenty ? 1 : LARGE_PART' \
+        'is_expandable(block) ? 1 : LARGE_PART'
+}
+
+@test "expandable segments: the first pieces are as large as those after them" {
+    threads_caught growing range-part pages/limits.c 'is_expandable(block) ? RANGE_PART : LARGE_PART' 'LARGE_PART'
+}
+
+@test "expandable segments: pieces are small though half of the device is left" {
+    threads_caught growing range-early pages/limits.c 'left > room->total_bytes / 2' 'false'
+}
+
+@test "expandable segments: a large block comes in small pieces" {
+    threads_caught growing range-block pages/limits.c 'max_u64(most, wanted / BLOCK_PART)' 'max_u64(most, 0)'
+}
+
+@test "a full device: what is kept in large pieces goes back to the driver and comes in single ones" {
+    threads_caught growing full-kept pages/limits.c '    if (pages->frugal)
+        block->allowed = limits' '    if (true)
+        block->allowed = limits'
+}
+
+@test "a full device: all that is kept goes back to the driver for a single page" {
+    threads_caught growing full-release pages/engine.c 'pages_release(pages, 1, 1)' 'pages_release(pages, still_missing, 1)'
 }
 
 @test "lowvram: pieces in the range of a pool are as large as in expandable segments" {

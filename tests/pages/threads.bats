@@ -34,6 +34,10 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
     threads plain whole && threads asan whole
 }
 
+@test "in an expandable segment pieces grow with what it holds; where none can be made, idle ones come as they are" {
+    threads plain growing && threads asan growing
+}
+
 @test "above the threshold what is idle is used before new memory is asked for, below it not" {
     threads plain threshold && threads asan threshold
 }
