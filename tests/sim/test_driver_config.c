@@ -354,10 +354,29 @@ static int summed_latency(void) {
     return (int)(simgpu_latency_ns() * 100 / table_ns);
 }
 
+/* Of a pool that grows once for two blocks and is trimmed: in percent of what that costs. */
+static int pool_latency(void) {
+    uint64_t table_ns = cost_ns(COST_MALLOC, 32 * MIB) + cost_ns(COST_FREE, 32 * MIB);
+    cuuint64_t keep = UINT64_MAX;
+    CUdeviceptr first, second;
+    CUmemoryPool pool;
+    if (start() != 0 || cuDeviceGetMemPool(&pool, 0) != CUDA_SUCCESS)
+        return 255;
+    cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+    cuMemAllocAsync(&first, 2 * MIB, NULL);
+    cuMemAllocAsync(&second, 2 * MIB, NULL);
+    cuMemFreeAsync(first, NULL);
+    cuMemFreeAsync(second, NULL);
+    cuCtxSynchronize();
+    cuMemPoolTrimTo(pool, 0);
+    return (int)(simgpu_latency_ns() * 100 / table_ns);
+}
+
 static void driver_calls_are_summed(void **state) {
     (void)state;
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_LATENCY", "card", summed_latency)), 100);
     assert_int_equal(WEXITSTATUS(child_with("SIMGPU_LATENCY", "none", summed_latency)), 0);
+    assert_int_equal(WEXITSTATUS(child_with("SIMGPU_LATENCY", "card", pool_latency)), 100);
 }
 
 static int counted_refusals(void) {

@@ -7,7 +7,9 @@
  *   [pytorch]  a note in PyTorch's allocator: cost goes with the number of handles, not with bytes.
  *   [sd]       Stable Diffusion 1.5 at 512x512 in half precision makes about 25 steps a second on
  *              an A100, as its users tell, and 1,300 launches a step here: 30 us each in the mean.
- *   [assumed]  no modern figure was found; to be measured. */
+ *   [assumed]  no modern figure was found; to be measured. cuMemAlloc has to find the same memory
+ * as cuMemCreate and to let the device in: per MiB it costs what these two cost. A pool that grows,
+ * or is trimmed, costs what cuMemAlloc, or cuMemFree, costs. */
 #ifndef SIM_LATENCY_H
 #define SIM_LATENCY_H
 
@@ -39,7 +41,7 @@ struct cost_line {
 };
 
 static const struct cost_line card_costs[] = {
-    [COST_MALLOC] = {100000, 100},       /* [assumed] */
+    [COST_MALLOC] = {100000, 1600},      /* [assumed]; slope: create's and set-access's */
     [COST_FREE] = {150000, 100},         /* [assumed] */
     [COST_HOST_ALLOC] = {50000, 150000}, /* [assumed] pinning is per page */
     [COST_HOST_FREE] = {50000, 50000},   /* [assumed] */

@@ -3,6 +3,7 @@
  * has run. Reserved memory grows in steps of 32 MiB where that fits, as users see on cards. */
 #include "pool.h"
 #include "capture.h"
+#include "latency.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -300,6 +301,7 @@ static struct piece *best_fit(struct pool *pool, const struct stream *stream, si
 }
 
 static struct piece *grow(struct pool *pool, size_t bytes) {
+    latency_pass(COST_MALLOC, ALIGN_UP(bytes, CHUNK_BYTES));
     struct chunk *chunk = chunk_new(pool, ALIGN_UP(bytes, CHUNK_BYTES));
     if (chunk == NULL)
         chunk = chunk_new(pool, ALIGN_UP(bytes, PAGE_BYTES));

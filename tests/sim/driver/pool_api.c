@@ -1,6 +1,7 @@
 /* The public calls on memory pools. */
 #include "capture.h"
 #include "graph.h"
+#include "latency.h"
 #include "pool.h"
 
 static struct pool *pool_of(CUmemoryPool handle) {
@@ -101,7 +102,9 @@ CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes) {
     struct pool *pool = pool_of(handle);
     if (pool == NULL)
         END(CUDA_ERROR_INVALID_VALUE);
-    pool_trim(pool, keep_bytes);
+    size_t before = pool->reserved;
+    if (pool_trim(pool, keep_bytes))
+        latency_pass(COST_FREE, before - pool->reserved);
     END(CUDA_SUCCESS);
 }
 
