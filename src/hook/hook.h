@@ -69,7 +69,7 @@ static inline void hook_leave_vmm(void) {
 
 /* A stream as the record knows it. In the variants _ptsz no stream means that of the thread. */
 #define STREAM(s)      ((uint64_t)(uintptr_t)(s))
-#define STREAM_PTSZ(s) ((s) ? STREAM(s) : STREAM(CU_STREAM_PER_THREAD))
+#define STREAM_PTSZ(s) ((s) ? STREAM(s) : STREAM_PER_THREAD)
 
 /* The wrapper of a hooked symbol; NULL for what is not hooked. */
 void *hook_wrapper(enum real_id id);

@@ -50,9 +50,6 @@ struct patience {
     uint64_t parked_tick, parked_ns; /* the table's clock when it was last looked at */
 };
 
-/* The handle of "this thread's own stream" means another stream in every thread. */
-#define PER_THREAD_STREAM ((uint64_t)2)
-
 /* spill.c: physical memory in the host's. */
 struct host_memory {
     size_t room;                     /* pages: as many as there may be */

@@ -8,9 +8,6 @@
 
 enum { STREAMS_KNOWN = 64 };
 
-#define STREAM_LEGACY     ((uint64_t)1)
-#define STREAM_PER_THREAD ((uint64_t)2)
-
 /* So much that other streams gave back is worth asking the GPU about before new pages are mapped.
  */
 #define WORTH_ASKING_BYTES (32 * MEBIBYTE)

@@ -40,7 +40,7 @@ void pages_sweep(struct pages *pages) {
  * this stream was used. */
 static uint64_t unpark(struct pages *pages, uint64_t bytes, uint64_t stream) {
     lock_take(&pages->lock);
-    bool in_order = stream != PER_THREAD_STREAM && !pages->whole_context &&
+    bool in_order = stream != STREAM_PER_THREAD && !pages->whole_context &&
                     pages->unsure_tick <= pages->table.settled_tick;
     struct page_segment *segment = page_table_unpark(&pages->table, bytes, stream, in_order);
     uint64_t address = segment ? segment->address : 0;

@@ -66,7 +66,7 @@ void pages_know_stream(struct pages *pages, uint64_t stream) {
     lock_take(&pages->lock);
     bool known = pages->whole_context || place_of(pages, stream) < pages->stream_count;
     size_t place = known ? 0 : free_place(pages);
-    if (!known && (stream == PER_THREAD_STREAM || place == MAX_STREAMS)) {
+    if (!known && (stream == STREAM_PER_THREAD || place == MAX_STREAMS)) {
         pages->whole_context = true;
     } else if (!known) {
         pages->streams[place].stream = stream;

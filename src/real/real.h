@@ -27,6 +27,11 @@ enum real_id {
 #undef PASS
 #undef NEED
 
+/* Streams by handle, as numbers. These two, and 0, are in every context: the legacy default stream,
+ * and that of the calling thread, another one in each. Nobody makes or destroys them. */
+#define STREAM_LEGACY     ((uint64_t)(uintptr_t)CU_STREAM_LEGACY)
+#define STREAM_PER_THREAD ((uint64_t)(uintptr_t)CU_STREAM_PER_THREAD)
+
 enum real_library { CUDART, CUDA, C10 };
 enum real_kind { REAL_HOOK, REAL_PASS, REAL_NEED };
 

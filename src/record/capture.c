@@ -7,9 +7,6 @@
 #include "record/paged.h"
 #include "record/record.h"
 
-#define STREAM_LEGACY     ((uint64_t)1) /* CU_STREAM_LEGACY */
-#define STREAM_PER_THREAD ((uint64_t)2) /* CU_STREAM_PER_THREAD: the same handle in each thread */
-
 static struct {
     struct lock lock;
     struct ledger streams; /* stream -> device */

@@ -162,7 +162,10 @@ uint64_t record_free_as_seen(uint64_t free_bytes) {
                      figures.reserved_bytes + paged_async_bytes(device));
 }
 
+/* The default streams cannot be destroyed: the call fails, and they must be asked as before. */
 void record_stream_gone(uint64_t stream) {
+    if (stream <= STREAM_PER_THREAD)
+        return;
     paged_async_stream_gone(stream);
     streams_gone(stream);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {

@@ -12,10 +12,6 @@
 /* More than so many are not followed one by one: then the whole context is asked. */
 enum { MAX_STREAMS = 1024, BATCH = 64 };
 
-/* The handle of "this thread's own stream", another one in every thread: to the page engine it says
- * that only the whole context tells. */
-#define ANY_STREAM ((uint64_t)2)
-
 enum { FLAG_TOLD = 1 };
 
 static struct {
@@ -60,8 +56,8 @@ static void tell(struct device *device) {
         if (batch.context)
             ledger_sweep(&self.streams, collect, &batch);
         lock_give(&self.lock);
-        if (uncounted && batch.context)
-            pages_know_stream(pages, ANY_STREAM);
+        if (uncounted && batch.context) /* any thread's own stream: only the whole context tells */
+            pages_know_stream(pages, STREAM_PER_THREAD);
         for (size_t i = 0; i < batch.count; i++)
             pages_know_stream(pages, batch.streams[i]);
     } while (batch.count == BATCH);

@@ -228,6 +228,10 @@ threads_caught() {
     caught python 'streams are destroyed' last-work pages/settle.c 'recorded ? STREAM_GONE : STREAM_NONE;' 'STREAM_NONE;'
 }
 
+@test "the default stream is taken for destroyed" {
+    caught python 'the default stream' default-goes record/paged.c 'stream <= STREAM_PER_THREAD' 'stream == UINT64_MAX'
+}
+
 @test "blocks freed during a capture count as done with" {
     caught engine 'a block freed during a capture' unsure pages/engine.c 'if (segment && !sure)' 'if (false)'
 }

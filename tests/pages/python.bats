@@ -19,6 +19,17 @@ python_passes() {
 
 @test "streams are destroyed, the process forks, the device is reset" { python_passes streams 768MiB; }
 
+# The simulated device complains of each of the three handles.
+@test "the default stream cannot be destroyed, and is asked as before" {
+    local setting
+    for setting in False True; do
+        PYTORCH_CUDA_ALLOC_CONF=expandable_segments:$setting python_passes default_stream 768MiB || true
+        [ "$status" = 0 ]
+        [ "${lines[-1]}" = "default_stream ok" ]
+        [ "$(grep -c 'simgpu: ERROR' <<<"$output")" = 3 ]
+    done
+}
+
 @test "the cache outgrows the device: no second try, and our thread has it emptied" { python_passes overcommit 2GiB; }
 
 @test "expandable segments outgrow the device: our thread has the cache emptied" { python_passes overcommit_expandable 2GiB; }
