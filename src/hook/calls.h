@@ -108,6 +108,28 @@ cudaError_t hook_nothing_to_forget(void);
     hook_leave();                                                                                  \
     return result
 
+/* The capture counts as begun before it is: PyTorch too sets its mark first. */
+#define BEGIN_CAPTURE(api, symbol, stream, ...)                                                    \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    bool added = outermost && record_capture_begin(stream);                                        \
+    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    if (added && (int)result != CALL_SUCCESS)                                                      \
+        record_capture_end(stream);                                                                \
+    hook_leave();                                                                                  \
+    return result
+
+#define END_CAPTURE(api, symbol, stream, ...)                                                      \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    if (outermost && (int)result == CALL_SUCCESS)                                                  \
+        record_capture_end(stream);                                                                \
+    else if (outermost)                                                                            \
+        record_capture_end_failed(stream);                                                         \
+    hook_leave();                                                                                  \
+    return result
+
 #define MEMORY_INFO(api, symbol)                                                                   \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \

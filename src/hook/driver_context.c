@@ -109,42 +109,29 @@ CUresult cuStreamDestroy_v2(CUstream s) {
     return result;
 }
 
-static CUresult begin(enum real_id id, real_cuStreamBeginCapture_v2_t real, CUstream s,
-                      CUstreamCaptureMode m, uint64_t stream) {
-    bool outermost = hook_enter(id);
-    bool added = outermost && record_capture_begin(stream);
-    CUresult result = real ? real(s, m) : MISSING_CUDA;
-    if (added && result != CUDA_SUCCESS)
-        record_capture_end(stream);
-    hook_leave();
-    return result;
-}
-
 CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode m) {
-    return begin(ID_cuStreamBeginCapture_v2, REAL(cuStreamBeginCapture_v2), s, m, STREAM(s));
+    BEGIN_CAPTURE(CUDA, cuStreamBeginCapture_v2, STREAM(s), s, m);
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream s, CUstreamCaptureMode m) {
-    return begin(ID_cuStreamBeginCapture_v2_ptsz, REAL(cuStreamBeginCapture_v2_ptsz), s, m,
-                 STREAM_PTSZ(s));
+    BEGIN_CAPTURE(CUDA, cuStreamBeginCapture_v2_ptsz, STREAM_PTSZ(s), s, m);
 }
 
-static CUresult end(enum real_id id, real_cuStreamEndCapture_t real, CUstream s, CUgraph *g,
-                    uint64_t stream) {
-    bool outermost = hook_enter(id);
-    CUresult result = real ? real(s, g) : MISSING_CUDA;
-    if (outermost && result == CUDA_SUCCESS)
-        record_capture_end(stream);
-    else if (outermost)
-        record_capture_end_failed(stream);
-    hook_leave();
-    return result;
+CUresult cuStreamBeginCaptureToGraph(CUstream s, CUgraph g, const CUgraphNode *d,
+                                     const CUgraphEdgeData *e, size_t n, CUstreamCaptureMode m) {
+    BEGIN_CAPTURE(CUDA, cuStreamBeginCaptureToGraph, STREAM(s), s, g, d, e, n, m);
+}
+
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream s, CUgraph g, const CUgraphNode *d,
+                                          const CUgraphEdgeData *e, size_t n,
+                                          CUstreamCaptureMode m) {
+    BEGIN_CAPTURE(CUDA, cuStreamBeginCaptureToGraph_ptsz, STREAM_PTSZ(s), s, g, d, e, n, m);
 }
 
 CUresult cuStreamEndCapture(CUstream s, CUgraph *g) {
-    return end(ID_cuStreamEndCapture, REAL(cuStreamEndCapture), s, g, STREAM(s));
+    END_CAPTURE(CUDA, cuStreamEndCapture, STREAM(s), s, g);
 }
 
 CUresult cuStreamEndCapture_ptsz(CUstream s, CUgraph *g) {
-    return end(ID_cuStreamEndCapture_ptsz, REAL(cuStreamEndCapture_ptsz), s, g, STREAM_PTSZ(s));
+    END_CAPTURE(CUDA, cuStreamEndCapture_ptsz, STREAM_PTSZ(s), s, g);
 }

@@ -12,28 +12,18 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *
     return result;
 }
 
-/* The capture counts as begun before it is: PyTorch too sets its mark first. */
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode m) {
-    real_cudaStreamBeginCapture_t real = RUNTIME(cudaStreamBeginCapture);
-    bool outermost = hook_enter(ID_cudaStreamBeginCapture);
-    bool added = outermost && record_capture_begin(STREAM(s));
-    cudaError_t result = real ? real(s, m) : MISSING_CUDART;
-    if (added && result != cudaSuccess)
-        record_capture_end(STREAM(s));
-    hook_leave();
-    return result;
+    BEGIN_CAPTURE(CUDART, cudaStreamBeginCapture, STREAM(s), s, m);
+}
+
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t s, cudaGraph_t g, const cudaGraphNode_t *d,
+                                          const cudaGraphEdgeData *e, size_t n,
+                                          enum cudaStreamCaptureMode m) {
+    BEGIN_CAPTURE(CUDART, cudaStreamBeginCaptureToGraph, STREAM(s), s, g, d, e, n, m);
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
-    real_cudaStreamEndCapture_t real = RUNTIME(cudaStreamEndCapture);
-    bool outermost = hook_enter(ID_cudaStreamEndCapture);
-    cudaError_t result = real ? real(s, g) : MISSING_CUDART;
-    if (outermost && result == cudaSuccess)
-        record_capture_end(STREAM(s));
-    else if (outermost)
-        record_capture_end_failed(STREAM(s));
-    hook_leave();
-    return result;
+    END_CAPTURE(CUDART, cudaStreamEndCapture, STREAM(s), s, g);
 }
 
 /* Every stream is known from the start: blocks of expandable segments do not name theirs. */

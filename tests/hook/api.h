@@ -11,6 +11,7 @@
     X(CUDART, cudaError_t, cudaSetDevice, (int d), (d))                                            \
     X(CUDART, cudaError_t, cudaStreamSynchronize, (cudaStream_t s), (s))                           \
     X(CUDART, cudaError_t, cudaEventCreate, (cudaEvent_t * e), (e))                                \
+    X(CUDART, cudaError_t, cudaGraphCreate, (cudaGraph_t * g, unsigned f), (g, f))                 \
     X(CUDART, cudaError_t, cudaGraphDestroy, (cudaGraph_t g), (g))                                 \
     X(CUDART, cudaError_t, cudaDeviceGetDefaultMemPool, (cudaMemPool_t * q, int d), (q, d))
 #define FURTHER_DRIVER(X)                                                                          \
@@ -18,6 +19,7 @@
     X(CUDA, CUresult, cuCtxGetCurrent, (CUcontext * c), (c))                                       \
     X(CUDA, CUresult, cuCtxPushCurrent_v2, (CUcontext c), (c))                                     \
     X(CUDA, CUresult, cuStreamSynchronize, (CUstream s), (s))                                      \
+    X(CUDA, CUresult, cuGraphCreate, (CUgraph * g, unsigned f), (g, f))                            \
     X(CUDA, CUresult, cuGraphDestroy, (CUgraph g), (g))                                            \
     X(CUDA, CUresult, cuMemPoolCreate, (CUmemoryPool * q, const CUmemPoolProps *p), (q, p))        \
     X(CUDA, CUresult, cuArrayDestroy, (CUarray a), (a))

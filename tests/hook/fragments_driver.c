@@ -2,8 +2,6 @@
 #include "api.h"
 #include "check.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { PAGE_BYTES = 2 << 20 };
@@ -61,8 +59,8 @@ static void managed(void) {
 }
 
 static void host(void) {
+    static _Alignas(4096) char own[64 * KIB];
     void *p = NULL;
-    void *own = aligned_alloc(4096, 64 * KIB);
     watch(0);
     OK(CALL(cuMemAllocHost_v2)(&p, 70 * KIB));
     EXPECT(.pinned = 70 * KIB);
@@ -76,7 +74,6 @@ static void host(void) {
     EXPECT(.pinned = 64 * KIB);
     OK(CALL(cuMemHostUnregister)(own));
     UNCHANGED();
-    free(own);
 }
 
 typedef CUresult allocate_async(CUdeviceptr *, size_t, CUstream);
@@ -156,12 +153,11 @@ static void memory_info(void) {
 /* --- virtual memory management: bytes belong to the physical memory, whatever is mapped --- */
 
 static CUmemAllocationProp physical_properties(void) {
-    CUmemAllocationProp properties;
-    memset(&properties, 0, sizeof properties);
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    return properties;
+    return (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    };
 }
 
 static CUmemGenericAllocationHandle create(size_t bytes) {
@@ -356,6 +352,16 @@ static void capture(CUresult (*begin)(CUstream, CUstreamCaptureMode),
     OK(CALL(cuStreamDestroy_v2)(stream));
 }
 
+/* Into a graph of the program's own, which the end gives back. */
+#define TO_GRAPH(symbol)                                                                           \
+    static CUresult begin_##symbol(CUstream s, CUstreamCaptureMode m) {                            \
+        CUgraph graph = NULL;                                                                      \
+        OK(MORE(cuGraphCreate)(&graph, 0));                                                        \
+        return CALL(symbol)(s, graph, NULL, NULL, 0, m);                                           \
+    }
+TO_GRAPH(cuStreamBeginCaptureToGraph)
+TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
+
 static void streams(void) {
     CUstream stream = NULL;
     watch(0);
@@ -372,27 +378,18 @@ static void unaccounted(void) {
     CUmipmappedArray mipmapped = NULL;
     CUexternalMemory memory = NULL;
     CUmemGenericAllocationHandle handle = 0;
-    CUDA_ARRAY_DESCRIPTOR flat = {
-        .Width = 64, .Height = 4, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
-    CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = 64,
-                                    .Height = 4,
-                                    .Depth = 2,
-                                    .Format = CU_AD_FORMAT_UNSIGNED_INT8,
-                                    .NumChannels = 1};
-    CUDA_EXTERNAL_MEMORY_HANDLE_DESC description;
-    CUmulticastObjectProp multicast;
-    memset(&description, 0, sizeof description);
-    memset(&multicast, 0, sizeof multicast);
+    CUDA_ARRAY_DESCRIPTOR flat = {64, 4, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    CUDA_ARRAY3D_DESCRIPTOR deep = {64, 4, 2, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0};
+    static CUDA_EXTERNAL_MEMORY_HANDLE_DESC description; /* all zero */
+    static CUmulticastObjectProp multicast;
     CALL(cuArrayCreate_v2)(&array, &flat);
     CALL(cuArray3DCreate_v2)(&array3, &deep);
     CALL(cuMipmappedArrayCreate)(&mipmapped, &deep, 1);
     CALL(cuImportExternalMemory)(&memory, &description);
     CALL(cuMulticastCreate)(&handle, &multicast);
     CHECK(file && file->process.unaccounted_calls == before + 5);
-    if (array)
-        OK(MORE(cuArrayDestroy)(array));
-    if (array3)
-        OK(MORE(cuArrayDestroy)(array3));
+    OK(array ? MORE(cuArrayDestroy)(array) : CUDA_SUCCESS);
+    OK(array3 ? MORE(cuArrayDestroy)(array3) : CUDA_SUCCESS);
 }
 
 static void context(void) {
@@ -488,6 +485,8 @@ void driver_fragments(void) {
     addresses();
     capture(CALL(cuStreamBeginCapture_v2), CALL(cuStreamEndCapture));
     capture(CALL(cuStreamBeginCapture_v2_ptsz), CALL(cuStreamEndCapture_ptsz));
+    capture(begin_cuStreamBeginCaptureToGraph, CALL(cuStreamEndCapture));
+    capture(begin_cuStreamBeginCaptureToGraph_ptsz, CALL(cuStreamEndCapture_ptsz));
     streams();
     unaccounted();
     context();

@@ -207,6 +207,27 @@ static void capture(void) {
     UNCHANGED();
 }
 
+/* Into a graph of the program's own: since CUDA 12.3. */
+static void capture_to_graph(void) {
+    cudaStream_t stream = NULL;
+    cudaGraph_t graph = NULL, ended = NULL;
+    const struct vramgc_file *file = check_file();
+    cudaError_t result = cudaErrorNotSupported;
+    OK(CALL(cudaStreamCreate)(&stream));
+    OK(MORE(cudaGraphCreate)(&graph, 0));
+    if (CALL(cudaStreamBeginCaptureToGraph))
+        result = CALL(cudaStreamBeginCaptureToGraph)(stream, graph, NULL, NULL, 0,
+                                                     cudaStreamCaptureModeThreadLocal);
+    if (!absent(result)) {
+        OK(result);
+        CHECK(file && file->capturing == 1);
+        OK(CALL(cudaStreamEndCapture)(stream, &ended));
+    }
+    CHECK(file && file->capturing == 0);
+    OK(MORE(cudaGraphDestroy)(graph));
+    OK(CALL(cudaStreamDestroy)(stream));
+}
+
 /* A stream takes no memory that counts. */
 static void streams(void) {
     cudaStream_t stream = NULL;
@@ -336,6 +357,7 @@ void runtime_fragments(void) {
     memory_info();
     events();
     capture();
+    capture_to_graph();
     streams();
     two_streams();
     entry_points();

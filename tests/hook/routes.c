@@ -70,6 +70,8 @@ static struct query query_of(const char *symbol) {
         query.version = 11030;
     if (strcmp(symbol, "cuGreenCtxStreamCreate") == 0)
         query.version = 12050; /* not there before */
+    if (strcmp(query.name, "cuStreamBeginCaptureToGraph") == 0)
+        query.version = 12030;
     return query;
 }
 
