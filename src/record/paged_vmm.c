@@ -27,6 +27,7 @@ static struct {
     struct ledger handles;  /* handle -> bytes, device, class: kind, link: references,
                                context: where it is mapped */
     struct ledger mappings; /* address -> bytes, device, link: handle */
+    uint64_t longest_bytes; /* of all mappings so far */
     uint64_t created;
     struct kind kinds[MAX_KINDS];
     unsigned kind_count;
@@ -66,8 +67,7 @@ static struct pages *engine_of(unsigned index) {
     return device ? paged_engine(device) : NULL;
 }
 
-/* --- whether the driver makes such memory at all: fabric handles, for one, need not be there ---
- */
+/* --- whether the driver makes such memory at all (fabric handles, for one) --- */
 
 static bool same(const CUmemAllocationProp *a, const CUmemAllocationProp *b) {
     return a->type == b->type && a->requestedHandleTypes == b->requestedHandleTypes &&
@@ -243,11 +243,11 @@ static bool look_around(const struct ledger_entry *entry, void *context) {
     return false;
 }
 
-/* The entry that holds the address. The lock is held. */
-static struct ledger_entry *around(struct ledger *ledger, uint64_t address) {
-    struct search search = {.address = address, .found = ledger_find(ledger, address)};
+/* The range that holds the address; there are few. The lock is held. */
+static struct ledger_entry *range_around(uint64_t address) {
+    struct search search = {.address = address, .found = ledger_find(&self.ranges, address)};
     if (!search.found)
-        ledger_sweep(ledger, look_around, &search);
+        ledger_sweep(&self.ranges, look_around, &search);
     return search.found;
 }
 
@@ -293,9 +293,22 @@ static bool enter(struct ledger_entry *range, unsigned device) {
 
 /* --- mappings --- */
 
+/* The mapping that holds the address. There are thousands, and launchers of kernels ask about every
+ * argument: it is looked for from page to page, for as many as the longest mapping has. The lock is
+ * held. */
+static struct ledger_entry *mapping_around(uint64_t address) {
+    uint64_t page = address - address % HEAP_PAGE_BYTES;
+    for (uint64_t back = 0; back < min_u64(self.longest_bytes, page); back += HEAP_PAGE_BYTES) {
+        struct ledger_entry *found = ledger_find(&self.mappings, page - back);
+        if (found)
+            return address - found->key < found->bytes ? found : NULL;
+    }
+    return NULL;
+}
+
 /* The lock is held. */
 static CUresult map(uint64_t address, uint64_t bytes, struct ledger_entry *handle) {
-    struct ledger_entry *range = around(&self.ranges, address);
+    struct ledger_entry *range = range_around(address);
     struct ledger_entry mapping = {
         .key = address, .bytes = bytes, .link = handle->key, .device = handle->device};
     if (!range || address + bytes > range->key + range->bytes || !enter(range, handle->device))
@@ -306,6 +319,7 @@ static CUresult map(uint64_t address, uint64_t bytes, struct ledger_entry *handl
         pages_revoke(engine_of(handle->device), address, bytes); /* nothing lives there yet */
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    self.longest_bytes = max_u64(self.longest_bytes, bytes);
     handle->context = address;
     return CUDA_SUCCESS;
 }
@@ -340,14 +354,13 @@ static bool is_row(uint64_t address, uint64_t bytes, unsigned *device) {
     return first && address == end;
 }
 
-/* Whether a virtual handle is mapped at the address. *pages, in which it is a row: NULL otherwise.
- */
+/* Whether a virtual handle is mapped at the address. *pages: where it begins a row, else NULL. */
 static bool begins_here(uint64_t address, uint64_t bytes, struct pages **pages, unsigned *device) {
     *pages = NULL;
     if (!record_is_on())
         return false;
     lock_take(&self.lock);
-    bool ours = self.mappings.count > 0 && around(&self.mappings, address);
+    bool ours = mapping_around(address) != NULL;
     if (ours && is_row(address, bytes, device))
         *pages = engine_of(*device);
     lock_give(&self.lock);
@@ -371,8 +384,7 @@ static void forget_row(uint64_t address, uint64_t bytes) {
 
 /* What is mapped stays so, idle: PyTorch's own view is that nothing is. An expandable segment
  * belongs to one stream, so that whoever maps the same addresses again works in order with what was
- * there.
- */
+ * there. */
 bool virtual_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     struct pages *pages;
     unsigned device = VRAMGC_MAX_DEVICES;
@@ -411,7 +423,7 @@ bool virtual_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUre
     if (!record_is_on() || !handle)
         return false;
     lock_take(&self.lock);
-    struct ledger_entry *mapping = self.mappings.count ? around(&self.mappings, address) : NULL;
+    struct ledger_entry *mapping = mapping_around(address);
     struct ledger_entry *entry = mapping ? ledger_find(&self.handles, mapping->link) : NULL;
     if (entry) {
         entry->link++;
@@ -424,7 +436,7 @@ bool virtual_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUre
 
 bool virtual_place(uint64_t address, struct record_place *place) {
     lock_take(&self.lock);
-    struct ledger_entry *mapping = self.mappings.count ? around(&self.mappings, address) : NULL;
+    struct ledger_entry *mapping = mapping_around(address);
     if (mapping)
         *place = (struct record_place){.device = mapping->device,
                                        .address = mapping->key,
