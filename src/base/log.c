@@ -29,7 +29,8 @@ void log_open(enum option_log level, const char *file) {
     char path[512];
     struct text text = TEXT_IN(path);
     text_add_pattern(&text, file);
-    int opened = file_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    /* A pipe that nobody reads yet must not hold up the program. */
+    int opened = file_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY, 0644);
     if (opened > 0) {
         self.file_id = file_identify(opened);
         self.file = opened;
@@ -62,18 +63,29 @@ static bool has_room(int fd) {
     return poll(&file, 1, 0) != 0;
 }
 
-/* Whoever read standard error may be gone, and the program may be one that SIGPIPE ends: it is kept
- * from this thread and taken back, unless one was on its way before. */
-static void write_quietly(int fd, const char *line, size_t length) {
+static void take_back(int number) {
     const struct timespec at_once = {0, 0};
-    sigset_t pipe, before, pending;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, number);
+    while (sigtimedwait(&only, NULL, &at_once) < 0 && errno == EINTR)
+        continue;
+}
+
+/* Whoever read standard error may be gone, or the file may not grow any more, and the program may
+ * be one that SIGPIPE or SIGXFSZ ends: they are kept from this thread and taken back, unless one
+ * was on its way before. */
+static void write_quietly(int fd, const char *line, size_t length) {
+    sigset_t ours, before, pending;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGPIPE);
+    sigaddset(&ours, SIGXFSZ);
     sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    if (write(fd, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
-        while (sigtimedwait(&pipe, NULL, &at_once) < 0 && errno == EINTR)
-            continue;
+    pthread_sigmask(SIG_BLOCK, &ours, &before);
+    int error = write(fd, line, length) < 0 ? errno : 0;
+    int number = error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0;
+    if (number && !sigismember(&pending, number))
+        take_back(number);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

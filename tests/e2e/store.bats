@@ -242,6 +242,25 @@ holds() {
     one_warning missing/log
 }
 
+@test "VRAMGC_LOG_FILE: a pipe that nobody reads holds nobody up" {
+    mkfifo pipe
+    VRAMGC_LOG=info VRAMGC_LOG_FILE=pipe VRAMGC_OUT=figures use
+    [ "$status" -eq 0 ]
+    [[ $errors == *"cannot write pipe"*"info  recording to figures"* ]]
+}
+
+@test "VRAMGC_LOG_FILE: a file that may not grow any more ends nobody" {
+    local limit
+    limit=$(ulimit -S -f)
+    head -c 2048 /dev/zero >log
+    ulimit -S -f 2
+    VRAMGC_LOG=info VRAMGC_LOG_FILE=log VRAMGC_OUT=figures use
+    ulimit -S -f "$limit"
+    [ "$status" -eq 0 ]
+    [ -z "$errors" ]
+    [ "$(wc -c <log)" -eq 2048 ]
+}
+
 @test "VRAMGC_LOG=off: not a word, whatever happens" {
     VRAMGC_LOG=off VRAMGC_OUT=missing/file VRAMGC_XYZZY=1 use
     [ "$status" -eq 0 ]
