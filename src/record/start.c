@@ -89,8 +89,12 @@ static void read_settings(void) {
 
 /* Observe changes nothing. In compact expandable segments are the better partner as well: pages
  * move a quarter as often, and hardly more is reserved than live. */
-static const char *conf_wish(void) {
-    return self.options.mode == MODE_OBSERVE ? "keep" : self.options.alloc_conf;
+static void apply_conf(bool mappable) {
+    struct alloc_conf *conf = &self.conf;
+    bool observe = self.options.mode == MODE_OBSERVE;
+    alloc_conf_apply(observe ? "keep" : self.options.alloc_conf, mappable, conf);
+    if (observe && !conf->value[0])
+        text_copy(conf->why, sizeof conf->why, "left alone: mode observe changes nothing");
 }
 
 static bool devices_can_map(void) {
@@ -120,7 +124,7 @@ void record_cuda_begins(void) {
     bool apply = !self.conf_applied && atomic_load(&record_state) != RECORD_INERT;
     self.conf_applied = true;
     if (apply)
-        alloc_conf_apply(conf_wish(), mappable, &self.conf);
+        apply_conf(mappable);
     lock_give(&self.lock);
 }
 

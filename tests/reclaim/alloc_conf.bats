@@ -107,7 +107,7 @@ becomes() {
     for version in $versions; do
         lay_out "$version" "$version"
         VRAMGC_MODE=observe drive "$version" "$script"
-        becomes '' '*' false
+        becomes '' 'left alone: mode observe changes nothing' false
         VRAMGC_MODE=off drive "$version" "$script"
         [ "$status" = 0 ]
         [[ $output == *'"is_expandable": false'* ]]
