@@ -60,9 +60,9 @@ void paged_account(struct device *device) {
     figure_set(&stats->page_calls, figures.calls);
     gauge_set(&stats->spilled_bytes, figures.spilled_bytes);
     figure_set(&stats->spilled_ns, figures.spilled_ns);
-    lock_give(&device->lock);
-    gauge_add(&stats->held_bytes, minus_u64(now, before));
+    gauge_add(&stats->held_bytes, minus_u64(now, before)); /* inside, for resets and each other */
     gauge_subtract(&stats->held_bytes, minus_u64(before, now));
+    lock_give(&device->lock);
 }
 
 enum record_paged record_paged_segment(uint64_t bytes, void **out) {
