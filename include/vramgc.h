@@ -23,8 +23,7 @@ extern "C" {
 /* The state of one device as vramgc sees it. Fields are added at the end, never changed; the
  * meaning of each figure is that of src/stats.def. */
 struct vramgc_snapshot {
-    size_t
-        size; /* set by the caller to sizeof(struct vramgc_snapshot); on return: what is filled */
+    size_t size; /* the caller sets it to sizeof(struct vramgc_snapshot); then: what is filled */
     uint64_t held_bytes, reserved_bytes, allocated_bytes, active_bytes;
     uint64_t inactive_split_bytes, releasable_bytes, idle_bytes, largest_hole_bytes;
     uint64_t segments, blocks, reclaims, refusals, soft_ooms, flushes;

@@ -51,8 +51,7 @@ uint64_t held_by_pytorch(const struct vramgc_device_stats *stats);
 
 /* How the memory of a card was divided at one moment; the parts add up to total_bytes. */
 struct division {
-    bool
-        known; /* false: total or use of the device was never read; then only held_bytes is valid */
+    bool known; /* false: total or use was never read; then only held_bytes is valid */
     uint64_t held_bytes;
     uint64_t others_bytes;
     uint64_t free_bytes;

@@ -26,8 +26,8 @@ static void hold_signals(struct inherited *inherited, sigset_t *held) {
     sigaddset(held, SIGCHLD);
     for (size_t i = 0; i < ARRAY_LENGTH(passed_on); i++)
         sigaddset(held, passed_on[i]);
-    sigaction(SIGCHLD, &standard,
-              &inherited->child_action); /* ignored, nobody could be waited for */
+    /* Were it ignored, nobody could be waited for. */
+    sigaction(SIGCHLD, &standard, &inherited->child_action);
     sigprocmask(SIG_BLOCK, held, &inherited->mask);
 }
 

@@ -14,10 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* The start time is field 22; the name, field 2, may hold spaces. */
 uint64_t process_start_ticks(uint64_t pid) {
-    enum {
-        FIELDS_AFTER_NAME = 19
-    }; /* start time is field 22; the name, field 2, may hold spaces */
+    enum { FIELDS_AFTER_NAME = 19 };
     char path[64], line[1024];
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
     FILE *stream = fopen(path, "re");

@@ -24,7 +24,7 @@ bool settings_take(const struct option_info *info, const char *value);
  * How many there were. */
 size_t settings_read(struct options *options);
 
-/* What a value of the setting looks like: PERCENT, SIZE, off|observe|flush|auto. */
+/* What a value of the setting looks like: PERCENT, SIZE, off|observe|flush|compact|auto. */
 const char *settings_argument(const struct option_info *info);
 
 #endif

@@ -8,8 +8,8 @@
 /* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
 struct tally {
     double refusals, ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
-    size_t fragmented, full, rounded, granted,
-        listed; /* of the refusals that are listed in the files */
+    size_t listed; /* refusals in the files' lists; and of them: */
+    size_t fragmented, full, rounded, granted;
     bool blocks_seen;
     const struct vramgc_device_stats *highest; /* most held where blocks were seen, or NULL */
 };

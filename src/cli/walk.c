@@ -129,8 +129,7 @@ static void walk_actions(struct emit *emit, const struct record *record) {
         emit_number(emit, "took_ns", UNIT_NS, "from decision until done", a->took_ns);
         emit_number(emit, "before_bytes", UNIT_BYTES,
                     "reserved before; pages that went back while others were taken: after_bytes "
-                    "and all that went "
-                    "back",
+                    "and all that went back",
                     a->before_bytes);
         emit_number(emit, "after_bytes", UNIT_BYTES,
                     "reserved after; pages: physical memory behind PyTorch's segments",

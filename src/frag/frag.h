@@ -7,8 +7,8 @@
 
 struct heap;
 
-#define FRAG_CLASSES                                                                               \
-    40 /* class i counts free runs of [2^i, 2^(i+1)) bytes; the last has the rest */
+/* Class i counts free runs of [2^i, 2^(i+1)) bytes; the last has the rest. */
+#define FRAG_CLASSES 40
 
 struct frag_figures {
     uint64_t free_bytes;         /* free runs in all */

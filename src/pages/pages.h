@@ -22,11 +22,10 @@ struct pages_figures {
     uint64_t mapped_bytes;   /* physical memory behind segments, ended ones included */
     uint64_t idle_bytes;     /* mapped, and no live block reaches into that piece of memory */
     uint64_t kept_bytes;     /* physical memory kept for the next block */
-    uint64_t
-        moving_bytes; /* of what is mapped or kept: on its way out of a place or to the driver */
+    uint64_t moving_bytes;   /* of what is mapped or kept: leaving its place, or to the driver */
     uint64_t physical_bytes; /* all that the driver has given of the device's */
     uint64_t refused_bytes;  /* of blocks that were refused where PyTorch counts them as allocated
-                                for  ever: not those of a range that does not count */
+                                for ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
     uint64_t calls;    /* of the driver for all that, for addresses and for access */
     uint64_t waits;    /* settlings that had to wait */

@@ -11,13 +11,12 @@
 
 #define PAGE_BYTES ((uint64_t)2 << 20)
 
-/* WORKING: some thread is mapping or unmapping it outside the lock; nobody else may touch it. */
-/* Physical memory comes in pieces of 1, 2, 4, … pages, so that each is a part of the next larger.
- */
+/* Physical memory comes in pieces of 1, 2, 4, … pages: each is a part of the next larger. */
 enum { PAGE_SIZES = 7, LARGEST_SPAN = 64 };
 extern const size_t page_spans[PAGE_SIZES];
 size_t page_size_index(size_t span);
 
+/* WORKING: some thread is mapping or unmapping it outside the lock; nobody else may touch it. */
 enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_WORKING };
 
 struct page {
@@ -133,7 +132,8 @@ size_t page_table_pick_in(struct page_table *table, struct page_segment *segment
 /* The range that ended first and is not empty; NULL: none. */
 struct page_segment *page_table_parked_range(const struct page_table *table);
 
-/* The same of what is not granted in ranges that have not ended, idle since that tick or before. */
+/* Takes up to `want` pages of what is not granted in ranges that have not ended, idle since that
+ * tick or before, as page_table_pick does. */
 size_t page_table_pick_revoked(struct page_table *table, uint64_t tick, size_t want,
                                struct page **out);
 

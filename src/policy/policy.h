@@ -50,9 +50,9 @@ struct policy_reading {
     bool asked;                /* through the C API */
 };
 
-/* Mode compact: idle pages need no rest and no hysteresis. How many bytes of what is
- * idle (mapped or kept, and not live) should go back now: all in lowvram, else what exceeds the
- * threshold. total_bytes 0: unknown. */
+/* Mode compact: idle pages need no rest and no hysteresis. How many bytes of what is idle (mapped
+ * or kept, and not live) should go back now: all in lowvram, else what exceeds the threshold.
+ * total_bytes 0: unknown. */
 uint64_t policy_excess(const struct policy_settings *settings, uint64_t total_bytes,
                        uint64_t used_bytes, uint64_t idle_bytes);
 

@@ -54,8 +54,8 @@ static unsigned runtime_of(const struct object_link *link) {
 
 static unsigned learn_caller(uintptr_t p) {
     struct object_link link = {{p & ~(uintptr_t)(PAGE - 1), (p | (PAGE - 1)) + 1}, {0, 0}, {0}};
-    objects_link((const void *)p, "libcudart",
-                 &link); /* else: made at run time, linked with none */
+    /* Where no object is found the code was made at run time, and linked with none. */
+    objects_link((const void *)p, "libcudart", &link);
     unsigned runtime = runtime_of(&link);
     unsigned i = atomic_fetch_add(&self.count, 1);
     if (i < CALLERS) {

@@ -1,6 +1,6 @@
 /* alloc_conf.h: the setting of PyTorch's allocator: expandable segments are chosen where nobody
- * chose for or against them. It has to be in
- * the environment before PyTorch's allocator reads it, which is at its first use, after cuInit. */
+ * chose for or against them. It has to be in the environment before PyTorch's allocator reads it,
+ * which is at its first use, after cuInit. */
 #ifndef ALLOC_CONF_H
 #define ALLOC_CONF_H
 

@@ -5,7 +5,8 @@
  * and streams are CUDA's own as numbers, sizes are bytes; no pointer may be NULL unless said.
  *
  * Recording begins at the first use of CUDA in a process (record_ready) and ends in a forked child.
- * Until then, and with VRAMGC_MODE=off, all of these do nothing. */
+ * Until then only calls, contexts, streams and captures are noted; afterwards, and with
+ * VRAMGC_MODE=off, all of these do nothing but count the call. */
 #ifndef RECORD_H
 #define RECORD_H
 

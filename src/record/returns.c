@@ -8,14 +8,14 @@
 #include "record/record.h"
 
 /* Shortest step of our thread, and the pause while anything is captured. */
-#define STEP_NS ((MILLISECOND_NS / 5))
+#define STEP_NS (MILLISECOND_NS / 5)
 #define NAP_NS  MILLISECOND_NS
 
 /* How late our thread must be for the program's own to do its work, how long that may take each
  * time, and how soon after the GPU had not finished it is asked again. */
-#define LATE_NS ((MILLISECOND_NS / 5))
-#define HELP_NS ((MILLISECOND_NS * 3 / 20)) /* 0.2 ms with all that is around it */
-#define ASK_NS  ((MILLISECOND_NS / 10))
+#define LATE_NS (MILLISECOND_NS / 5)
+#define HELP_NS (MILLISECOND_NS * 3 / 20) /* 0.2 ms with all that is around it */
+#define ASK_NS  (MILLISECOND_NS / 10)
 
 /* What goes back in one go is told as one action: until nothing has gone for so long, or it has
  * lasted for so long. */
