@@ -14,6 +14,7 @@
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof(a)[0])
 #define LIKELY(x)       __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)     __builtin_expect(!!(x), 0)
+#define KIBIBYTE        ((uint64_t)1 << 10)
 #define MEBIBYTE        ((uint64_t)1 << 20)
 #define SECOND_NS       ((uint64_t)1000000000)
 #define MILLISECOND_NS  ((uint64_t)1000000)

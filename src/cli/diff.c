@@ -103,11 +103,17 @@ static bool is_main(const char *name) {
     return false;
 }
 
+/* Sums whose quotients stand above as "held / live". */
+static bool is_shown_as_quotient(const char *name) {
+    return strncmp(name, "held_over_live_", 15) == 0 || strcmp(name, "held_sum_kib") == 0 ||
+           strcmp(name, "live_sum_kib") == 0;
+}
+
 static void write_total(const struct sides *sides, const char *name, enum unit unit, uint64_t a,
                         uint64_t b) {
     char label[64];
     label_of(name, label, sizeof label);
-    if (sides->all || strncmp(name, "held_over_live_", 15) != 0) /* their quotient is shown above */
+    if (sides->all || !is_shown_as_quotient(name))
         write_number(sides, label, unit, a, b, is_main(name));
 }
 
@@ -131,6 +137,9 @@ static void write_device(const struct sides *sides, size_t index) {
     fputc('\n', sides->out);
     summary_line(sides->out, "GPU %zu  %s", index, a->present ? a->name : b->name);
     write_number(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes, true);
+    write_real(sides->out, "held / live, on average",
+               derived_figure(DERIVED_held_over_live_weighted, a),
+               derived_figure(DERIVED_held_over_live_weighted, b));
     write_real(sides->out, "held / live, mean", derived_figure(DERIVED_held_over_live_mean, a),
                derived_figure(DERIVED_held_over_live_mean, b));
     write_real(sides->out, "held / live, at the peaks",

@@ -201,10 +201,12 @@ static void write_gauges(FILE *out, const struct vramgc_device_stats *s) {
 
 static void write_ratios(FILE *out, const struct vramgc_device *device) {
     struct derived mean = derived_figure(DERIVED_held_over_live_mean, device);
+    struct derived weighted = derived_figure(DERIVED_held_over_live_weighted, device);
     struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
     struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
-    summary_line(out, "held / live: %s at the peaks, %s in the mean over block events",
+    summary_line(out, "held / live: %s at the peaks, %s on average, %s mean of block events",
                  show_real(peak.known, peak.value, 2).text,
+                 show_real(weighted.known, weighted.value, 2).text,
                  show_real(mean.known, mean.value, 2).text);
     summary_line(out, "at most %s %% of the card used", show_real(used.known, used.value, 0).text);
     const struct vramgc_device_stats *s = &device->stats;

@@ -148,6 +148,8 @@ void device_add_to_mean(struct device *device) {
         minus_u64(figure_get(&stats->held_bytes.current), figure_get(&stats->other_bytes.current));
     figure_bump(&stats->held_over_live_sum, (held * 1000 + live / 2) / live);
     figure_bump(&stats->held_over_live_events, 1);
+    figure_bump(&stats->held_sum_kib, held / KIBIBYTE);
+    figure_bump(&stats->live_sum_kib, live / KIBIBYTE);
 }
 
 bool device_read_memory(struct device *device) {

@@ -98,6 +98,8 @@ static void set_device(struct vramgc_file *file, size_t index, const char *name)
     s->driver_calls = 25000;
     s->held_over_live_events = 900000;
     s->held_over_live_sum = 1045000000;
+    s->held_sum_kib = 5400000000000;
+    s->live_sum_kib = 5000000000000;
     set_samples(device, 8 * GIB, 7168 * MIB, 600 * MIB);
 }
 

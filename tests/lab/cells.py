@@ -47,16 +47,21 @@ def smallest(run, workload, base, hint=None):
 
 
 def rest(result):
-    """held ÷ live at rest and its mean."""
-    mean = result["held_over_live_mean"]
+    """held ÷ live at rest and its means."""
+    means = {
+        short: None if result[name] is None else round(result[name], 4)
+        for short, name in (
+            ("mean_held_over_live", "held_over_live_mean"),
+            ("weighted_held_over_live", "held_over_live_weighted"),
+        )
+    }
     return {
         "rest_held_over_live": round(result["held_rest_bytes"] / result["live_rest_bytes"], 4)
         if result["live_rest_bytes"] >= 1 << 20  # with hardly anything live it says nothing
         else None,
         "rest_held_bytes": result["held_rest_bytes"],
         "rest_live_bytes": result["live_rest_bytes"],
-        "mean_held_over_live": None if mean is None else round(mean, 4),
-    }
+    } | means
 
 
 def missed(row, expandable):

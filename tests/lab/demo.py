@@ -110,7 +110,7 @@ ROWS = (
     ("live memory, at most", lambda r: sizes.show(r["live_peak_bytes"])),
     ("held from the driver, at most", lambda r: sizes.show(r["held_peak_bytes"])),
     ("held at rest, model still loaded", lambda r: sizes.show(r["held_rest_bytes"])),
-    ("held / live, mean over all blocks", lambda r: number(r["held_over_live_mean"], 2)),
+    ("held / live, on average", lambda r: number(r["held_over_live_weighted"], 2)),
     ("reclaims", lambda r: number(r["reclaims"], 0)),
     ("  time of all of them", lambda r: f"{r['reclaim_ns'] / 1e6:.1f} ms"),
     ("calls to the driver for memory", lambda r: number(r["driver_calls"], 0)),

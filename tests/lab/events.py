@@ -3,10 +3,11 @@
 LEAST_LIVE_BYTES = 1 << 20  # the ratio says nothing while hardly anything is live
 
 
-def mean_over_events(events):
-    """The mean over all block events (a block handed out or given back) of held ÷ live bytes, or
-    None without any."""
-    held = live = count = 0
+def held_over_live(events):
+    """Over all block events (a block handed out or given back): the mean of held ÷ live bytes, and
+    the sum of held ÷ the sum of live bytes, which is the same mean weighted by what is live. None
+    without any event."""
+    held = live = count = held_sum = live_sum = 0
     total = 0.0
     for event in events:
         action, size = event["action"], event["size"]
@@ -18,5 +19,7 @@ def mean_over_events(events):
             live += size if action == "alloc" else -size
             if live >= LEAST_LIVE_BYTES:
                 total += held / live
+                held_sum += held
+                live_sum += live
                 count += 1
-    return total / count if count else None
+    return (total / count, held_sum / live_sum) if count else (None, None)

@@ -19,8 +19,8 @@ from runner import environment, from_report, read_json, report, vramgc_environme
 
 KEYS = (
     "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes "
-    "held_over_live_mean device_bytes retries ooms driver_calls page_moves page_calls "
-    "reclaims reclaim_ns collections collection_ns seconds"
+    "held_over_live_mean held_over_live_weighted device_bytes retries ooms driver_calls page_moves "
+    "page_calls reclaims reclaim_ns collections collection_ns seconds"
 ).split()
 
 

@@ -1,16 +1,16 @@
 """What one run of a workload used, by PyTorch's own account.
 
-PyTorch keeps no mean of held ÷ live, so without libvramgc.so it is computed afterwards from the
+PyTorch keeps no means of held ÷ live, so without libvramgc.so it is computed afterwards from the
 allocator's trace; under the library the trace is not recorded, because the library keeps the same
-figure itself.
+figures itself.
 """
 
 import ctypes
 import hashlib
 
+import events
 import models
 import torch
-from events import mean_over_events
 
 MOST_EVENTS = 20_000_000
 
@@ -46,12 +46,12 @@ def record_events():
         )
 
 
-def held_over_live_mean():
-    """None where there is no trace."""
+def held_over_live():
+    """Its mean over block events and its weighted mean; None, None where there is no trace."""
     if torch.cuda.memory.get_allocator_backend() != "native":
-        return None
+        return None, None
     trace = torch.cuda.memory._snapshot()["device_traces"]
-    return mean_over_events(trace[0] if trace else [])
+    return events.held_over_live(trace[0] if trace else [])
 
 
 def context_bytes():

@@ -28,7 +28,7 @@ def arguments(words=None):
     parser.add_argument("workload", choices=workloads.NAMES)
     parser.add_argument("--collect", choices=["seed"], help="what the web UI does after each stage")
     parser.add_argument(
-        "--events", action="store_true", help="compute held_over_live_mean from PyTorch's trace"
+        "--events", action="store_true", help="compute held ÷ live from PyTorch's trace"
     )
     parser.add_argument(
         "--report",
@@ -94,7 +94,8 @@ def work(args):
     result |= {"held_rest_bytes": measure.held_now()} | measure.figures(session)
     if args.report:
         measure.write_report(args.report)
-    result["held_over_live_mean"] = measure.held_over_live_mean() if args.events else None
+    ratios = measure.held_over_live() if args.events else (None, None)
+    result |= dict(zip(("held_over_live_mean", "held_over_live_weighted"), ratios))
     if args.same:
         result["same"] = measure.same(session, loaded)
     result["device_errors"] = measure.device_errors()

@@ -89,11 +89,12 @@ def from_report(report):
     """The figures that only libvramgc.so knows."""
     process = report["processes"][0]
     device = process["devices"][0]
-    events = device["held_over_live_events"]
+    derived = device["derived"]
     return {
         "mode": process["mode"],
         "held_peak_bytes": device["held_bytes"]["peak"],
-        "held_over_live_mean": device["held_over_live_sum"] / 1000 / events if events else None,
+        "held_over_live_mean": derived["held_over_live_mean"],
+        "held_over_live_weighted": derived["held_over_live_weighted"],
         "driver_calls": device["driver_calls"],
         "page_moves": device["page_maps"] + device["page_unmaps"],
         "page_calls": device["page_calls"],

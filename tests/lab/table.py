@@ -24,8 +24,8 @@ PARTS = {"--table": ("smallest", "lowvram"), "--smallest": ("smallest",), "--spe
 PARTS["--same"] = ("same",)
 KEPT = (
     "ok error mode context_bytes live_peak_bytes live_rest_bytes held_peak_bytes held_rest_bytes "
-    "held_over_live_mean retries refused emptied device_errors seconds cpu_seconds latency_seconds "
-    "driver_calls same"
+    "held_over_live_mean held_over_live_weighted retries refused emptied device_errors seconds "
+    "cpu_seconds latency_seconds driver_calls same"
 ).split()
 
 
@@ -247,7 +247,8 @@ def table_text(rows, args):
 
 MARKDOWN = (
     ("smallest device ÷ live", "smallest_over_live", ".3f"),
-    ("held ÷ live in the mean, lowvram", "mean_held_over_live", ".2f"),
+    ("held ÷ live, mean over block events, lowvram", "mean_held_over_live", ".2f"),
+    ("average held ÷ average live, lowvram", "weighted_held_over_live", ".2f"),
     ("held ÷ live at rest, lowvram", "rest_held_over_live", ".2f"),
 )
 

@@ -58,7 +58,9 @@ class Mean(unittest.TestCase):
             event("free_requested", 10 * MIB),  # 20 / 10
             event("free_completed", 10 * MIB),
         ]
-        self.assertAlmostEqual(events.mean_over_events(trace), (2 + 1 + 2) / 3)
+        mean, weighted = events.held_over_live(trace)
+        self.assertAlmostEqual(mean, (2 + 1 + 2) / 3)
+        self.assertAlmostEqual(weighted, 60 / 40)
 
     def test_expandable_segments_count_their_mapped_pages(self):
         trace = [
@@ -66,12 +68,11 @@ class Mean(unittest.TestCase):
             event("segment_unmap", 20 * MIB),
             event("alloc", 10 * MIB),
         ]
-        self.assertEqual(events.mean_over_events(trace), 2)
+        self.assertEqual(events.held_over_live(trace), (2, 2))
 
     def test_events_with_hardly_anything_live_do_not_count(self):
-        self.assertIsNone(
-            events.mean_over_events([event("segment_alloc", 2 * MIB), event("alloc", 512)])
-        )
+        trace = [event("segment_alloc", 2 * MIB), event("alloc", 512)]
+        self.assertEqual(events.held_over_live(trace), (None, None))
 
 
 class Search(unittest.TestCase):
@@ -171,6 +172,7 @@ def result(**figures):
         "live_rest_bytes": 2000 * MIB,
         "held_rest_bytes": 2100 * MIB,
         "held_over_live_mean": 1.25,
+        "held_over_live_weighted": 1.2,
         "retries": 0,
         "refused": 0,
         "emptied": 0,
@@ -220,6 +222,7 @@ class Cells(unittest.TestCase):
     def test_rest(self):
         self.assertEqual(cells.rest(result())["rest_held_over_live"], 1.05)
         self.assertIsNone(cells.rest(result(live_rest_bytes=512))["rest_held_over_live"])
+        self.assertEqual(cells.rest(result())["weighted_held_over_live"], 1.2)
         self.assertIsNone(cells.rest(result(held_over_live_mean=None))["mean_held_over_live"])
 
     def test_what_misses_a_target_is_named(self):
@@ -424,6 +427,7 @@ def figures(ok=True):
         "ok": ok,
         "error": None if ok else "CUDA out of memory.",
         "held_over_live_mean": None,
+        "held_over_live_weighted": None,
     }
 
 
@@ -445,12 +449,12 @@ class Demo(unittest.TestCase):
         self.assertEqual(len(demo.complaints(self.results(flux_without=True))), 1)
 
     def test_the_table_has_both_runs_beside_each_other(self):
-        left = figures() | {"held_peak_bytes": 9196 * MIB, "held_over_live_mean": 3.257}
+        left = figures() | {"held_peak_bytes": 9196 * MIB, "held_over_live_weighted": 3.257}
         lines = demo.table(
             left, figures() | {"held_peak_bytes": 6316 * MIB, "reclaims": 2}
         ).splitlines()
         self.assertRegex(lines[2], r"held from the driver, at most +9,196 MiB +6,316 MiB$")
-        self.assertRegex(lines[4], r"mean over all blocks +3.26 +-$")
+        self.assertRegex(lines[4], r"live, on average +3.26 +-$")
         self.assertRegex(lines[5], r"reclaims +0 +2$")
 
     def test_only_sd15_goes_to_the_gpu(self):

@@ -40,6 +40,8 @@ drive_with() {
         # Held over live: 4/4, 6/6 and 6/2.
         [ "$(fact held_over_live_events)" = 3 ]
         [ "$(fact held_over_live_sum)" = 5000 ]
+        [ "$(fact held_sum_kib)" = $((16 * GIB / 1024)) ]
+        [ "$(fact live_sum_kib)" = $((12 * GIB / 1024)) ]
     done
 }
 
@@ -48,6 +50,7 @@ drive_with() {
         drive_with max_split_size_mb:512 "$version" 'cuda_malloc x 4GiB; alloc a 1GiB'
         [ "$(fact held_over_live_events)" = 1 ]
         [ "$(fact held_over_live_sum)" = 1000 ]
+        [ "$(fact held_sum_kib)" = "$(fact live_sum_kib)" ]
     done
 }
 
