@@ -14,10 +14,11 @@ enum { DEVICE_PART = 512, FREE_PART = 32, SLACK_PART = 16, PLENTY_PART = 16 };
 enum { LARGE_PART = 8 };
 
 /* In expandable segments, which hold many blocks, it is at most this part of what lies around it,
- * and may be this one of the device while half of that is left, or this one of a large block. With
- * these sd15, sdxl, sdxl_offload and flux fit the same simulated devices as without, for half of
- * the calls; with 64 for EARLY_PART sd15 needs 0.6 % more, with 16 for BLOCK_PART sdxl 0.3 %. */
-enum { RANGE_PART = 32, EARLY_PART = 128, BLOCK_PART = 32 };
+ * once more than this part of the device is in use; and it may be this part of the device while
+ * half of that is left, or this one of a large block. With these sd15, sdxl, sdxl_offload and flux
+ * fit the same simulated devices as without, for half of the calls; with 8 for UNUSED_PART or 16
+ * for BLOCK_PART sdxl needs 0.3 % more, with 64 for EARLY_PART sd15 0.6 %. */
+enum { RANGE_PART = 32, UNUSED_PART = 16, EARLY_PART = 128, BLOCK_PART = 32 };
 
 /* Frugal: memory comes and goes with nearly each block, and each piece costs a call to get it and
  * one to give it back. In expandable segments a piece may be as much as the block lacks, up to this
@@ -120,7 +121,9 @@ static void limit_frugally(const struct pages *pages, struct block *block, const
 static void limit_freely(const struct pages *pages, struct block *block, const struct room *room,
                          uint64_t slack, bool plenty) {
     struct allowed *allowed = &block->allowed;
-    allowed->part = is_expandable(block) ? RANGE_PART : LARGE_PART;
+    uint64_t left = minus_u64(room->free_bytes, block->missing * PAGE_BYTES);
+    bool unused = left > room->total_bytes - room->total_bytes / UNUSED_PART;
+    allowed->part = is_expandable(block) && !unused ? RANGE_PART : LARGE_PART;
     allowed->new = room->scarce ? 1 : largest_new(pages, room, block);
     allowed->kept = at_most(pages, slack / SLACK_PART);
     allowed->whole = block->segment->range;

@@ -332,7 +332,11 @@ threads_caught() {
 }
 
 @test "expandable segments: the first pieces are as large as those after them" {
-    threads_caught growing range-part pages/limits.c 'is_expandable(block) ? RANGE_PART : LARGE_PART' 'LARGE_PART'
+    threads_caught growing range-part pages/limits.c 'is_expandable(block) && !unused ? RANGE_PART : LARGE_PART' 'LARGE_PART'
+}
+
+@test "expandable segments: pieces are small though hardly anything of the device is in use" {
+    threads_caught growing range-unused pages/limits.c 'is_expandable(block) && !unused' 'is_expandable(block)'
 }
 
 @test "expandable segments: pieces are small though half of the device is left" {
