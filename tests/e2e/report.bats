@@ -111,6 +111,7 @@ assert d["division_at_peak"]["held_bytes"] == d["held_bytes"]["peak"]'
     echo 'import torch' >foreign
     cp good version && printf '\x07\0\0\0' | dd of=version bs=1 seek=8 conv=notrunc status=none
     cp good order && printf '\0\0\0\x01' | dd of=order bs=1 seek=8 conv=notrunc status=none
+    head -c 1000000 good >older && printf '\x40\x42\x0f' | dd of=older bs=1 seek=16 conv=notrunc status=none # 1,000,000
     cp good damaged && printf '\x07' | dd of=damaged bs=1 seek=16 conv=notrunc status=none
     mkdir folder
     mkfifo pipe
@@ -128,7 +129,8 @@ stub|cut short: 20 of
 cut|cut short: 100000 of
 version|written in format 7; this vramgc
 order|written on a machine with another byte order
-damaged|damaged: it says
+older|written by another build than this vramgc (
+damaged|written by another build than this vramgc (
 folder|not a regular file
 pipe|not a regular file
 /dev/zero|not a regular file
