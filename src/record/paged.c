@@ -150,8 +150,9 @@ void paged_tick(struct device *device, uint64_t now) {
     returns_expire(device, pages, now);
 }
 
-/* free as the program is to see it: PyTorch will ask for pages for what it holds without any, but
- * for the blocks that were refused: those it never hands out again. */
+/* free as the program is to see it: PyTorch will ask for pages for what it holds without any, what
+ * it has made and not mapped yet included, but for the blocks that were refused: those it never
+ * hands out again. */
 uint64_t record_free_as_seen(uint64_t free_bytes) {
     struct device *device = record_is_on() ? device_current() : NULL;
     struct pages *pages = device ? paged_engine(device) : NULL;
@@ -159,7 +160,8 @@ uint64_t record_free_as_seen(uint64_t free_bytes) {
         return free_bytes;
     struct pages_figures figures = pages_figures(pages);
     return minus_u64(free_bytes + figures.physical_bytes + figures.refused_bytes,
-                     figures.reserved_bytes + paged_async_bytes(device));
+                     figures.reserved_bytes + record_thread.pages_ahead_bytes +
+                         paged_async_bytes(device));
 }
 
 /* The default streams cannot be destroyed: the call fails, and they must be asked as before. */

@@ -271,6 +271,10 @@ threads_caught() {
     caught vmm 'runs out at cuMemCreate' ahead record/paged_vmm.c 'record_thread.pages_ahead_bytes + bytes;' 'bytes;'
 }
 
+@test "what PyTorch made and has not mapped yet is told to be free" {
+    caught vmm 'virtual handles answer' ahead-free record/paged.c 'record_thread.pages_ahead_bytes +' '0 +'
+}
+
 @test "virtual memory counts as held" {
     caught vmm 'held is what is physical' held record/vmm.c '!device || physical->flags & FLAG_VIRTUAL' '!device'
 }

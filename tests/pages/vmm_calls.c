@@ -101,6 +101,12 @@ static CUmemGenericAllocationHandle create(void) {
     return handle;
 }
 
+static size_t free_bytes(void) {
+    size_t free_bytes = 0, total_bytes = 0;
+    OK(cuMemGetInfo_v2(&free_bytes, &total_bytes));
+    return free_bytes;
+}
+
 static CUdeviceptr reserve(void) {
     CUdeviceptr at = 0;
     OK(torch->reserve(&at, RANGE_BYTES));
@@ -210,6 +216,22 @@ static void mapping(void) {
 }
 
 /* Several mappings in one call; between them memory of the driver's own, as PyTorch imports it. */
+/* PyTorch asks when it is refused a page in the middle of a block, and tells the answer. */
+static void free_memory(void) {
+    size_t before = free_bytes();
+    CUdeviceptr at = reserve();
+    CUmemGenericAllocationHandle handle = create();
+    CHECK(free_bytes() == before - BIG_BYTES);
+    OK(torch->map(at, BIG_BYTES, handle));
+    CHECK(free_bytes() == before - BIG_BYTES);
+    OK(torch->unmap(at, BIG_BYTES));
+    OK(torch->release(handle));
+    CHECK(free_bytes() == before);
+    OK(torch->release(create()));
+    CHECK(free_bytes() == before);
+    OK(torch->address_free(at, RANGE_BYTES));
+}
+
 static void rows(void) {
     CUmemAllocationProp plain = properties(CU_MEM_HANDLE_TYPE_NONE);
     CUmemGenericAllocationHandle handles[3], real = 0;
@@ -314,6 +336,7 @@ int main(int count, char **arguments) {
     }
     kinds();
     mapping();
+    free_memory();
     rows();
     thread();
     child();
