@@ -1,6 +1,8 @@
 /* vramgc_format.h: the layout of the statistics file, the contract between the library, which
  * keeps it true at every moment, and `vramgc report`, which reads it, perhaps from a process that
- * still runs or was killed. It must not be changed without a new VRAMGC_FORMAT_VERSION.
+ * still runs or was killed. Once a version is released, every change of it (a new figure in
+ * stats.def too) needs a new VRAMGC_FORMAT_VERSION; a reader takes no other. Nothing is released
+ * yet: until then files of another build are told by their file_bytes, which most changes change.
  *
  * The file is a shared mapping of one `struct vramgc_file`. All integers are in the byte order of
  * the machine. Times named _ns are nanoseconds of CLOCK_MONOTONIC unless said otherwise; sizes
@@ -133,6 +135,8 @@ struct vramgc_refusal {
     uint64_t request_bytes;
     uint64_t free_bytes; /* of the device, before pages were taken for the same block */
     uint64_t idle_bytes; /* whole idle pages in PyTorch's segments, and what a pool keeps */
+    uint64_t holes;      /* runs of free bytes inside PyTorch's segments (see largest_hole_bytes) */
+    uint64_t hole_bytes; /* in all of them */
     uint64_t largest_hole_bytes;
     uint64_t allocated_bytes;
     uint64_t reserved_bytes;

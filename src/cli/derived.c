@@ -39,6 +39,21 @@ struct derived derived_figure(enum derived_id id, const struct vramgc_device *de
     return (struct derived){false, 0};
 }
 
+struct derived external_fragmentation(const struct vramgc_refusal *refusal) {
+    if (refusal->hole_bytes == 0 || refusal->largest_hole_bytes > refusal->hole_bytes)
+        return (struct derived){false, 0};
+    return (struct derived){true,
+                            1 - (double)refusal->largest_hole_bytes / (double)refusal->hole_bytes};
+}
+
+struct derived fragmentation_index(const struct vramgc_refusal *refusal) {
+    if (refusal->holes == 0 || refusal->request_bytes <= refusal->largest_hole_bytes)
+        return (struct derived){false, 0};
+    double requests = (double)refusal->hole_bytes / (double)refusal->request_bytes;
+    double index = 1 - (1 + requests) / (double)refusal->holes;
+    return (struct derived){true, index > 0 ? index : 0};
+}
+
 const struct vramgc_sample *highest_sample(const struct vramgc_device *device) {
     const struct vramgc_sample *highest = NULL;
     for (uint64_t i = 0; i < device->sample_count; i++)

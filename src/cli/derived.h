@@ -45,6 +45,16 @@ extern const struct derived_info derived_table[DERIVED_COUNT];
 /* The figure of a device, which may not be NULL. */
 struct derived derived_figure(enum derived_id id, const struct vramgc_device *device);
 
+/* External fragmentation inside PyTorch's segments when a request was refused: 1 - largest hole /
+ * free bytes, as in derived.def. Unknown without a hole. */
+struct derived external_fragmentation(const struct vramgc_refusal *refusal);
+
+/* Fragmentation index of a refused request: 0 means that memory was lacking inside PyTorch's
+ * segments, near 1 that it was there in pieces (Gorman and Whitcroft 2006; as in Linux'
+ * extfrag_index): 1 - (1 + free bytes / request) / holes, and 0 where that is negative. Unknown
+ * without a hole, and where the request would have fitted into one, as another stream's. */
+struct derived fragmentation_index(const struct vramgc_refusal *refusal);
+
 /* What PyTorch held, at most: what others had is not its to give back. In mode compact more may be
  * reserved than held. */
 uint64_t held_by_pytorch(const struct vramgc_device_stats *stats);

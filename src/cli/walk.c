@@ -143,6 +143,23 @@ static void walk_actions(struct emit *emit, const struct record *record) {
     emit_close(emit);
 }
 
+static void walk_refusal_holes(struct emit *emit, const struct vramgc_refusal *r) {
+    struct derived external = external_fragmentation(r), index = fragmentation_index(r);
+    emit_number(emit, "holes", UNIT_COUNT,
+                "runs of free bytes in PyTorch's segments (mode compact: of the addresses)",
+                r->holes);
+    emit_number(emit, "hole_bytes", UNIT_BYTES, "in all of them", r->hole_bytes);
+    emit_number(emit, "largest_hole_bytes", UNIT_BYTES, "in PyTorch's segments",
+                r->largest_hole_bytes);
+    emit_real_if(emit, "external_fragmentation", "1 - largest hole / bytes in all holes",
+                 external.known, external.value);
+    emit_real_if(emit, "fragmentation_index",
+                 "0: in PyTorch's segments memory was lacking, near 1: it was there, but in too "
+                 "small holes; null: no hole, or the request would have fitted into one (Gorman "
+                 "and Whitcroft 2006)",
+                 index.known, index.value);
+}
+
 static void walk_refusals(struct emit *emit, const struct record *record) {
     const struct vramgc_file *file = record->file;
     size_t count = emit_list(emit, "refusals", "allocations that the driver refused, oldest first",
@@ -159,8 +176,7 @@ static void walk_refusals(struct emit *emit, const struct record *record) {
         emit_number(emit, "free_bytes", UNIT_BYTES, "of the device", r->free_bytes);
         emit_number(emit, "idle_bytes", UNIT_BYTES,
                     "whole idle pages in PyTorch's segments, and what a pool keeps", r->idle_bytes);
-        emit_number(emit, "largest_hole_bytes", UNIT_BYTES, "in PyTorch's segments",
-                    r->largest_hole_bytes);
+        walk_refusal_holes(emit, r);
         emit_number(emit, "allocated_bytes", UNIT_BYTES, "live then", r->allocated_bytes);
         emit_number(emit, "reserved_bytes", UNIT_BYTES, "reserved then", r->reserved_bytes);
         emit_text(emit, "function", "driver or runtime function that was called",

@@ -138,6 +138,17 @@ void device_publish(struct device *device) {
     device_publish_blocks(device);
 }
 
+struct frag_figures device_measure_holes(struct device *device) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    struct frag_figures figures;
+    lock_take(&device->lock);
+    frag_measure(device->heap, &figures);
+    gauge_set(&stats->largest_hole_bytes, figures.largest_hole_bytes);
+    gauge_set(&stats->page_waste_bytes, figures.page_waste_bytes);
+    lock_give(&device->lock);
+    return figures;
+}
+
 /* Whole numbers: two conversions and a division of doubles would take twice as long. */
 void device_add_to_mean(struct device *device) {
     struct vramgc_device_stats *stats = &device->out->stats;

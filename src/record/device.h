@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/lock.h"
 #include "base/options.h"
+#include "frag/frag.h"
 #include "heap/heap.h"
 #include "pages/pages.h"
 #include "policy/policy.h"
@@ -59,6 +60,10 @@ void device_publish(struct device *device);
 
 /* The same after a block event, which changes neither what is reserved nor the segments. */
 void device_publish_blocks(struct device *device);
+
+/* Walks the heap, with the device's lock, and copies what it finds of holes into the file. It takes
+ * a time that grows with the blocks, during which none can be handed out. */
+struct frag_figures device_measure_holes(struct device *device);
 
 /* Adds a block event to the mean of held over live; the device's lock must be held. */
 void device_add_to_mean(struct device *device);

@@ -31,13 +31,16 @@ static uint64_t idle_bytes(struct device *device) {
 
 static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
+    struct frag_figures figures = device_measure_holes(device);
     if (!record_capturing())
         device_read_memory(device);
     return (struct vramgc_refusal){
         .request_bytes = bytes,
         .free_bytes = atomic_load(&device->free_bytes),
         .idle_bytes = idle_bytes(device),
-        .largest_hole_bytes = figure_get(&stats->largest_hole_bytes.current),
+        .holes = figures.free_runs,
+        .hole_bytes = figures.free_bytes,
+        .largest_hole_bytes = figures.largest_hole_bytes,
         .allocated_bytes = figure_get(&stats->allocated_bytes.current),
         .reserved_bytes = figure_get(&stats->reserved_bytes.current),
         .device = device_index(device),
@@ -68,6 +71,8 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
         return false;
     figure_set(&refusal->free_bytes, now->free_bytes);
     figure_set(&refusal->idle_bytes, now->idle_bytes);
+    figure_set(&refusal->holes, now->holes);
+    figure_set(&refusal->hole_bytes, now->hole_bytes);
     figure_set(&refusal->largest_hole_bytes, now->largest_hole_bytes);
     figure_set(&refusal->allocated_bytes, now->allocated_bytes);
     figure_set(&refusal->reserved_bytes, now->reserved_bytes);

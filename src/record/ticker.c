@@ -2,7 +2,6 @@
  * few times a second (less often the longer nothing happens), keeps the timeline, and carries out
  * the reclaims that a hook cannot: emptying PyTorch's cache through Python, and trimming pools. */
 #include "base/log.h"
-#include "frag/frag.h"
 #include "reclaim/python.h"
 #include "reclaim/soft_oom.h"
 #include "record/actions.h"
@@ -68,15 +67,11 @@ static uint64_t block_events(const struct vramgc_device_stats *stats) {
  * change, and for less than a thousandth of the time. That counts from the walk, not from the look,
  * which may have begun long before: it waits for Python. */
 static void measure_holes(struct device *device, struct look *look) {
-    struct frag_figures figures;
     uint64_t start_ns = clock_ns();
     if (!look->unmeasured || start_ns < look->measure_ns)
         return;
     look->unmeasured = false;
-    lock_take(&device->lock);
-    frag_measure(device->heap, &figures);
-    gauge_set(&device->out->stats.largest_hole_bytes, figures.largest_hole_bytes);
-    lock_give(&device->lock);
+    device_measure_holes(device);
     look->measure_ns = start_ns + max_u64(SECOND_NS, 1000 * (clock_ns() - start_ns));
 }
 

@@ -92,6 +92,7 @@ static void set_device(struct vramgc_file *file, size_t index, const char *name)
     s->segments = gauge(97, 214);
     s->blocks = gauge(1200, 4400);
     s->largest_hole_bytes = gauge(50 * MIB, 200 * MIB);
+    s->page_waste_bytes = gauge(30 * MIB, 250 * MIB);
     s->block_allocs = 480123;
     s->block_frees = 478923;
     s->block_alloc_bytes = 900 * GIB;
@@ -137,6 +138,8 @@ static void add_refusal(struct vramgc_file *file, uint64_t time_ns, uint32_t cau
                                 .request_bytes = 1536 * MIB,
                                 .free_bytes = (cause == VRAMGC_REFUSAL_ROUNDED ? 1538 : 700) * MIB,
                                 .idle_bytes = cause == VRAMGC_REFUSAL_FRAGMENTED ? 4 * GIB : 0,
+                                .holes = 5,
+                                .hole_bytes = 2200 * MIB,
                                 .largest_hole_bytes = 1100 * MIB,
                                 .allocated_bytes = 7 * GIB,
                                 .reserved_bytes = 8 * GIB,

@@ -119,6 +119,30 @@ drive_with() {
     done
 }
 
+# 256 KiB and 1.5 MiB are free of two small segments of 2 MiB, and 17 of one of 20, of which 1 MiB is in a page with the block. The
+# 40 MiB are gone when PyTorch asks again.
+@test "a refused request: the holes it did not fit into, and what of them is in pages with live blocks" {
+    local line waste=$((2816 << 10))
+    for version in $versions; do
+        VRAMGC_MODE=observe drive_with '' "$version" 'alloc a 1MiB; alloc b 768KiB; alloc c 512KiB; alloc d 3MiB; alloc e 40MiB; free e;
+            cuda_malloc x 3GiB; expect_oom 2GiB' --mem 4GiB
+        line=$(grep '^refusal full granted=0 ' <<<"$facts")
+        [ "$(field holes "$line")" = 3 ]
+        [ "$(field hole_bytes "$line")" = $((waste + (16 << 20))) ]
+        [ "$(field largest "$line")" = $((17 << 20)) ]
+        [ "$(fact largest_hole_bytes)" = $((17 << 20)) ]
+        [ "$(fact page_waste_bytes)" = "$waste" ]
+    done
+}
+
+@test "mode compact: free bytes in pages with live blocks are what is held above live memory" {
+    for version in $versions; do
+        VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 drive_with '' "$version" 'alloc a 1MiB; alloc b 768KiB; alloc c 512KiB; alloc d 3MiB;
+            expect vramgc.allocated_bytes == 5376KiB; expect vramgc.held_bytes == 8MiB; expect_oom 8GiB' --mem 4GiB
+        [ "$(fact page_waste_bytes)" = $(((8192 - 5376) << 10)) ]
+    done
+}
+
 # 3840 MiB beside the context. PyTorch asks for 1040 where 1034 are left, in pieces of 14 and less in mode observe.
 @test "expandable segments: what would have fitted but for PyTorch's 20 MiB at a time was not lost to fragmentation" {
     local mode

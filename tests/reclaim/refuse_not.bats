@@ -132,7 +132,7 @@ again='free c; alloc e 6GiB stream=2'
         [ "$status" = 0 ]
         [ -z "$errors" ]
         line=$(grep '^refusal ' <<<"$facts")
-        [ "$line" = "refusal fragmented granted=1 request=$((20 * GIB)) free=$((10 * GIB - GIB / 4)) idle=$((14 * GIB)) hook=cudaMalloc" ]
+        [ "$line" = "refusal fragmented granted=1 request=$((20 * GIB)) free=$((10 * GIB - GIB / 4)) idle=$((14 * GIB)) hook=cudaMalloc holes=1 hole_bytes=$((14 * GIB)) largest=$((14 * GIB))" ]
         [ "$(fact alloc_retries)" = 1 ]
         [ "$(fact ooms)" = 0 ]
     done

@@ -27,9 +27,9 @@ static void show_refusals(void) {
     for (uint64_t i = 0; i < file.refusals_written && i < VRAMGC_MAX_REFUSALS; i++) {
         const struct vramgc_refusal *r = &file.refusals[i];
         printf("refusal %s granted=%u request=%" PRIu64 " free=%" PRIu64 " idle=%" PRIu64
-               " hook=%s\n",
+               " hook=%s holes=%" PRIu64 " hole_bytes=%" PRIu64 " largest=%" PRIu64 "\n",
                causes[r->cause], r->granted, r->request_bytes, r->free_bytes, r->idle_bytes,
-               file.hooks[r->hook].name);
+               file.hooks[r->hook].name, r->holes, r->hole_bytes, r->largest_hole_bytes);
     }
 }
 

@@ -7,6 +7,7 @@ UNIT_LINK_heap = -Wl,--wrap=mmap,--wrap=munmap
 UNIT_books = src/heap/table.c src/heap/nodes.c
 UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_frag = $(wildcard src/heap/*.c) src/frag/frag.c
+UNIT_derived = src/cli/derived.c
 UNIT_policy = src/policy/policy.c
 UNIT_page_table = tests/unit/page_model.c src/pages/table.c src/pages/pick.c src/pages/valid.c
 UNIT_costs = src/pages/costs.c src/pages/table.c

@@ -1,0 +1,66 @@
+/* test_derived.c: what is computed from a refusal, against values worked out by hand. */
+#include "unit.h"
+
+#include "cli/derived.h"
+
+#include <math.h>
+
+static void assert_is(struct derived figure, double should) {
+    assert_true(figure.known);
+    if (!(fabs(figure.value - should) <= 1e-9)) /* also for what is not a number */
+        fail_msg("%.12f is not %.12f", figure.value, should);
+}
+
+static struct vramgc_refusal refusal_of(uint64_t request, uint64_t holes, uint64_t hole_bytes,
+                                        uint64_t largest) {
+    return (struct vramgc_refusal){.request_bytes = request,
+                                   .holes = holes,
+                                   .hole_bytes = hole_bytes,
+                                   .largest_hole_bytes = largest};
+}
+
+static void external_is_what_is_not_in_the_largest_hole(void **state) {
+    struct vramgc_refusal one = refusal_of(9 * MIB, 1, 7 * MIB, 7 * MIB);
+    struct vramgc_refusal four = refusal_of(9 * MIB, 4, 10 * MIB, 5 * MIB);
+    (void)state;
+    assert_is(external_fragmentation(&one), 0);
+    assert_is(external_fragmentation(&four), 0.5);
+}
+
+static void index_tells_lack_from_fragmentation(void **state) {
+    struct vramgc_refusal small = refusal_of(2 * MIB, 10, 10 * MIB, MIB);
+    struct vramgc_refusal large = refusal_of(10 * MIB, 10, 10 * MIB, MIB);
+    struct vramgc_refusal one = refusal_of(2 * MIB, 1, MIB, MIB);
+    (void)state;
+    assert_is(fragmentation_index(&small), 0.4); /* 1 - (1 + 10/2) / 10 */
+    assert_is(fragmentation_index(&large), 0.8); /* 1 - (1 + 10/10) / 10 */
+    assert_is(fragmentation_index(&one), 0);     /* not below */
+}
+
+static void what_fits_has_no_index(void **state) {
+    struct vramgc_refusal fits = refusal_of(MIB, 10, 10 * MIB, MIB);
+    struct vramgc_refusal just_not = refusal_of(MIB + 1, 10, 10 * MIB, MIB);
+    (void)state;
+    assert_false(fragmentation_index(&fits).known);
+    assert_true(fragmentation_index(&just_not).known);
+}
+
+static void without_holes_nothing_is_known(void **state) {
+    struct vramgc_refusal none = refusal_of(MIB, 0, 0, 0);
+    struct vramgc_refusal damaged = refusal_of(0, 0, MIB, 2 * MIB);
+    (void)state;
+    assert_false(fragmentation_index(&none).known);
+    assert_false(external_fragmentation(&none).known);
+    assert_false(fragmentation_index(&damaged).known);
+    assert_false(external_fragmentation(&damaged).known);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(external_is_what_is_not_in_the_largest_hole),
+        cmocka_unit_test(index_tells_lack_from_fragmentation),
+        cmocka_unit_test(what_fits_has_no_index),
+        cmocka_unit_test(without_holes_nothing_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
