@@ -14,11 +14,12 @@ enum { DEVICE_PART = 512, FREE_PART = 32, SLACK_PART = 16, PLENTY_PART = 16 };
 enum { LARGE_PART = 8 };
 
 /* In expandable segments, which hold many blocks, it is at most this part of what lies around it,
- * once more than this part of the device is in use; and it may be this part of the device while
- * half of that is left, or this one of a large block. With these sd15, sdxl, sdxl_offload and flux
- * fit the same simulated devices as without, for half of the calls; with 8 for UNUSED_PART or 16
- * for BLOCK_PART sdxl needs 0.3 % more, with 64 for EARLY_PART sd15 0.6 %. */
-enum { RANGE_PART = 32, UNUSED_PART = 16, EARLY_PART = 128, BLOCK_PART = 32 };
+ * once more than this part of the device is in use. It may be this part of the device while half of
+ * that is left, and LARGE_PART of a block that takes more than this part of the device. With these
+ * sd15, sdxl, sdxl_offload and flux fit the same simulated devices as without, for less than half
+ * of the calls; with 8 for UNUSED_PART or 32 for LARGE_BLOCK_PART sdxl needs 0.3 % more, with 64
+ * for EARLY_PART sd15 0.6 %. */
+enum { RANGE_PART = 32, UNUSED_PART = 16, EARLY_PART = 128, LARGE_BLOCK_PART = 24 };
 
 /* Frugal: memory comes and goes with nearly each block, and each piece costs a call to get it and
  * one to give it back. In expandable segments a piece may be as much as the block lacks, up to this
@@ -65,7 +66,8 @@ static size_t largest_new(const struct pages *pages, const struct room *room,
     uint64_t wanted = block->missing * PAGE_BYTES, left = minus_u64(room->free_bytes, wanted);
     uint64_t most = room->total_bytes / DEVICE_PART;
     if (is_expandable(block) && !pages->frugal) {
-        most = max_u64(most, wanted / BLOCK_PART);
+        if (wanted > room->total_bytes / LARGE_BLOCK_PART)
+            most = max_u64(most, wanted / LARGE_PART);
         if (left > room->total_bytes / 2)
             most = max_u64(most, room->total_bytes / EARLY_PART);
     }

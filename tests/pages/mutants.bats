@@ -348,7 +348,7 @@ threads_caught() {
 }
 
 @test "expandable segments: a large block comes in small pieces" {
-    threads_caught growing range-block pages/limits.c 'max_u64(most, wanted / BLOCK_PART)' 'max_u64(most, 0)'
+    threads_caught growing range-block pages/limits.c 'max_u64(most, wanted / LARGE_PART)' 'most'
 }
 
 @test "a full device: what is kept in large pieces goes back to the driver and comes in single ones" {
