@@ -215,7 +215,6 @@ static void mapping(void) {
     OK(torch->address_free(at, RANGE_BYTES));
 }
 
-/* Several mappings in one call; between them memory of the driver's own, as PyTorch imports it. */
 /* PyTorch asks when it is refused a page in the middle of a block, and tells the answer. */
 static void free_memory(void) {
     size_t before = free_bytes();
@@ -232,6 +231,7 @@ static void free_memory(void) {
     OK(torch->address_free(at, RANGE_BYTES));
 }
 
+/* Several mappings in one call; between them memory of the driver's own, as PyTorch imports it. */
 static void rows(void) {
     CUmemAllocationProp plain = properties(CU_MEM_HANDLE_TYPE_NONE);
     CUmemGenericAllocationHandle handles[3], real = 0;
