@@ -199,7 +199,14 @@ static void write_gauges(FILE *out, const struct vramgc_device_stats *s) {
         write_gauge(out, "pinned host memory", UNIT_BYTES, s->pinned_bytes);
 }
 
-static void write_ratios(FILE *out, const struct vramgc_device *device) {
+/* With cudaMallocAsync PyTorch itself counts none, and its hooks tell of none. */
+static struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms) {
+    bool is_known = ooms > 0 || !strstr(file->alloc_conf, "cudaMallocAsync");
+    return is_known ? show_count(ooms) : show_real(false, 0, 0);
+}
+
+static void write_ratios(FILE *out, const struct vramgc_file *file,
+                         const struct vramgc_device *device) {
     struct derived mean = derived_figure(DERIVED_held_over_live_mean, device);
     struct derived weighted = derived_figure(DERIVED_held_over_live_weighted, device);
     struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
@@ -212,7 +219,7 @@ static void write_ratios(FILE *out, const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     summary_line(out, "driver calls: %s; requests refused: %s; out of memory in PyTorch: %s",
                  show_count(s->driver_calls).text, show_count(s->refusals).text,
-                 show_count(s->ooms).text);
+                 show_ooms(file, s->ooms).text);
     if (s->page_bytes.peak > 0) {
         summary_line(out, "pages of 2 MiB: %s mapped, %s unmapped; blocks that waited: %s",
                      show_count(s->page_maps).text, show_count(s->page_unmaps).text,
@@ -242,7 +249,7 @@ static void write_device(FILE *out, const struct record *record, size_t index) {
                  record->state == RECORD_RUNNING ? "now" : "at the end");
     write_division(out, device);
     write_gauges(out, &device->stats);
-    write_ratios(out, device);
+    write_ratios(out, record->file, device);
     write_rare(out, &device->stats);
     graph_write(out, record, device, index);
 }

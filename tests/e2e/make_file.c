@@ -256,6 +256,17 @@ static void compact(struct vramgc_file *file) {
     file->end = VRAMGC_END_EXIT;
 }
 
+/* PyTorch's allocator is the driver's pool, of whose segments and errors nothing is told. */
+static void pool(struct vramgc_file *file) {
+    set_head(file);
+    set_device(file, 0, "NVIDIA GeForce RTX 3070");
+    struct vramgc_device_stats *s = &file->devices[0].stats;
+    strcpy(file->alloc_conf, "backend:cudaMallocAsync");
+    s->pool_bytes = gauge(2 * GIB, 6 * GIB);
+    s->segments = gauge(0, 0);
+    file->end = VRAMGC_END_EXIT;
+}
+
 /* Much is held by others than PyTorch, which holds little without need. */
 static void others(struct vramgc_file *file) {
     set_head(file);
@@ -294,15 +305,11 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
     static const struct {
         const char *name;
         void (*make)(struct vramgc_file *file);
-    } scenarios[] = {{"plain", plain},
-                     {"fragmented", fragmented},
-                     {"full", full},
-                     {"two-devices", two_devices},
-                     {"unknown", unknown},
-                     {"observe", observe},
-                     {"compact", compact},
-                     {"others", others},
-                     {"others-idle", others_idle},
+    } scenarios[] = {{"plain", plain},     {"fragmented", fragmented},
+                     {"full", full},       {"two-devices", two_devices},
+                     {"unknown", unknown}, {"observe", observe},
+                     {"compact", compact}, {"pool", pool},
+                     {"others", others},   {"others-idle", others_idle},
                      {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
