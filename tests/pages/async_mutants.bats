@@ -41,7 +41,8 @@ caught() {
 }
 
 @test "what the pool holds counts as free" {
-    caught 'calls that programs' pool-free record/paged.c 'figures.reserved_bytes + paged_async_bytes(device)' 'figures.reserved_bytes'
+    caught 'calls that programs' pool-free record/paged.c 'record_thread.pages_ahead_bytes +
+                         paged_async_bytes(device)' 'record_thread.pages_ahead_bytes'
 }
 
 @test "another pool is taken for the default one" {
