@@ -299,15 +299,18 @@ static unsigned pieces_for(uint64_t address, size_t pages) {
  * it holds, while much of the device is left, and for a large block. Where none can be made any
  * more, what others have left comes as it is. */
 static void growing_range(void) {
-    enum { UNUSED = 40, FIRST = 80, SECOND = 120, BOTH = FIRST + SECOND, LARGE_BLOCK = 400 };
-    enum { ALL = BOTH + LARGE_BLOCK, FEW = 8, ALWAYS = 1000000 };
+    enum { UNUSED = 40, FIRST = 80, SECOND = 120, BOTH = FIRST + SECOND, EARLY = 32 };
+    enum { LARGE_BLOCK = 400, ALL = BOTH + EARLY + LARGE_BLOCK, FEW = 8, ALWAYS = 1000000 };
     uint64_t range = range_of(ALL, true), other = range_of(ALL, true);
     pages_know_stream(test.pages, 5);
     MUST(pieces_for(other, UNUSED) == UNUSED / 4);
     pages_give_back_now(test.pages, UINT64_MAX);
     MUST(pieces_for(range, FIRST) == FIRST / 2);
     MUST(pieces_for(range + FIRST * PAGE_BYTES, SECOND) < SECOND / 3); /* nearly all of 4 pages */
-    MUST(pieces_for(range + BOTH * PAGE_BYTES, LARGE_BLOCK) < LARGE_BLOCK / 7); /* of 8 pages */
+    uint64_t next = range + BOTH * PAGE_BYTES;
+    MUST(pieces_for(next, EARLY) < EARLY / 3); /* of 4 pages */
+    next += EARLY * PAGE_BYTES;
+    MUST(pieces_for(next, LARGE_BLOCK) < LARGE_BLOCK / 7); /* of 8 pages */
     fake.capacity = ALL;
     fake.answers = ALWAYS;
     MUST(pages_use(test.pages, range, ALL * PAGE_BYTES, false));
