@@ -24,6 +24,11 @@ uint64_t held_by_pytorch(const struct vramgc_device_stats *stats) {
     return reserved > 0 ? min_u64(reserved, held) : held;
 }
 
+/* External fragmentation (Wilson et al. 1995). free_bytes may not be 0. */
+static double fragmentation(uint64_t largest_hole_bytes, uint64_t free_bytes) {
+    return 1 - (double)largest_hole_bytes / (double)free_bytes;
+}
+
 struct derived derived_figure(enum derived_id id, const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     const uint64_t total = device->total_bytes;
@@ -42,8 +47,7 @@ struct derived derived_figure(enum derived_id id, const struct vramgc_device *de
 struct derived external_fragmentation(const struct vramgc_refusal *refusal) {
     if (refusal->hole_bytes == 0 || refusal->largest_hole_bytes > refusal->hole_bytes)
         return (struct derived){false, 0};
-    return (struct derived){true,
-                            1 - (double)refusal->largest_hole_bytes / (double)refusal->hole_bytes};
+    return (struct derived){true, fragmentation(refusal->largest_hole_bytes, refusal->hole_bytes)};
 }
 
 struct derived fragmentation_index(const struct vramgc_refusal *refusal) {
