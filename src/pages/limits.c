@@ -52,6 +52,11 @@ static void purge_ahead(struct pages *pages, size_t missing, const struct room *
         pages_purge_settled(pages, want);
 }
 
+/* What the driver has left once the block has what it lacks, if all of that is made. */
+static uint64_t left_after(const struct room *room, const struct block *block) {
+    return minus_u64(room->free_bytes, block->missing * PAGE_BYTES);
+}
+
 static size_t at_most(const struct pages *pages, uint64_t bytes) {
     return max_u64(min_u64(pages->plan.largest_span, bytes / PAGE_BYTES), 1);
 }
@@ -63,7 +68,7 @@ static bool is_expandable(const struct block *block) {
 
 static size_t largest_new(const struct pages *pages, const struct room *room,
                           const struct block *block) {
-    uint64_t wanted = block->missing * PAGE_BYTES, left = minus_u64(room->free_bytes, wanted);
+    uint64_t wanted = block->missing * PAGE_BYTES, left = left_after(room, block);
     uint64_t most = room->total_bytes / DEVICE_PART;
     if (is_expandable(block) && !pages->frugal) {
         if (wanted > room->total_bytes / LARGE_BLOCK_PART)
@@ -123,8 +128,7 @@ static void limit_frugally(const struct pages *pages, struct block *block, const
 static void limit_freely(const struct pages *pages, struct block *block, const struct room *room,
                          uint64_t slack, bool plenty) {
     struct allowed *allowed = &block->allowed;
-    uint64_t left = minus_u64(room->free_bytes, block->missing * PAGE_BYTES);
-    bool unused = left > room->total_bytes - room->total_bytes / UNUSED_PART;
+    bool unused = left_after(room, block) > room->total_bytes - room->total_bytes / UNUSED_PART;
     allowed->part = is_expandable(block) && !unused ? RANGE_PART : LARGE_PART;
     allowed->new = room->scarce ? 1 : largest_new(pages, room, block);
     allowed->kept = at_most(pages, slack / SLACK_PART);
@@ -136,7 +140,7 @@ static void limit_freely(const struct pages *pages, struct block *block, const s
 void limits_set(struct pages *pages, struct block *block) {
     size_t missing = block->missing;
     struct room room = pages_room(pages);
-    uint64_t left = minus_u64(room.free_bytes, missing * PAGE_BYTES);
+    uint64_t left = left_after(&room, block);
     uint64_t slack = minus_u64(room.free_bytes + room.idle_bytes, missing * PAGE_BYTES);
     bool plenty = slack > room.total_bytes / PLENTY_PART;
     limit_physical(pages, block);
