@@ -312,6 +312,19 @@ static void a_destroyed_stream_finishes_its_work(void **state) {
     assert_int_equal(byte_at(pointer), 8);
 }
 
+/* Both would be freed while the list of streams is walked (found by the address sanitizer). */
+static void a_reset_takes_a_destroyed_stream_along(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    CUstream destroyed = new_stream(CU_STREAM_NON_BLOCKING);
+    new_stream(CU_STREAM_NON_BLOCKING);
+    ok(cuMemAlloc(&pointer, 16));
+    ok(simgpu_touch(destroyed, pointer, 16, 8));
+    ok(cuStreamDestroy(destroyed));
+    reset_device();
+    assert_int_equal(simgpu_pending(), 0);
+}
+
 static void elapsed_times_need_timing(void **state) {
     (void)state;
     CUevent start, end, untimed;
@@ -366,6 +379,20 @@ static void per_thread_streams_are_separate(void **state) {
     assert_int_equal(byte_at(pointer), 1);
 }
 
+static void per_thread_streams_end_with_their_context(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    unsigned long long before, after;
+    ok(cuStreamGetId(CU_STREAM_PER_THREAD, &before));
+    reset_device();
+    ok(cuStreamGetId(CU_STREAM_PER_THREAD, &after));
+    assert_int_not_equal(before, after);
+    ok(cuMemAlloc(&pointer, 16));
+    ok(simgpu_touch(CU_STREAM_PER_THREAD, pointer, 16, 1));
+    ok(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    assert_int_equal(byte_at(pointer), 1);
+}
+
 int main(void) {
     setenv("SIMGPU_MEM", "1GiB", 1);
     const struct CMUnitTest tests[] = {
@@ -387,9 +414,11 @@ int main(void) {
         device_test(kernels_do_not_reach_pageable_memory),
         device_test(stale_handles_are_reported),
         device_test(a_destroyed_stream_finishes_its_work),
+        device_test(a_reset_takes_a_destroyed_stream_along),
         device_test(elapsed_times_need_timing),
         device_test(long_queues_do_not_grow_without_end),
         device_test(per_thread_streams_are_separate),
+        device_test(per_thread_streams_end_with_their_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,6 +59,7 @@ static CUresult activate(struct context *context) {
     if (!device_charge_context(context->device))
         return CUDA_ERROR_OUT_OF_MEMORY;
     context->alive = true;
+    context->activation = ++sim.last_id;
     context->sticky = CUDA_SUCCESS;
     return CUDA_SUCCESS;
 }

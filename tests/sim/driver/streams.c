@@ -12,6 +12,7 @@ enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
 struct own_stream {
     struct own_stream *next;
     struct context *context;
+    unsigned long long activation; /* Of the context: the stream is gone with it. */
     struct stream *stream;
 };
 
@@ -93,7 +94,8 @@ void streams_reap(void) {
         reap_context(context);
 }
 
-void stream_destroy(struct stream *stream) {
+/* The stream is freed by the next streams_reap that finds its work ended. */
+static void stream_retire(struct stream *stream) {
     if (stream->dying)
         return;
     if (stream->handle != NULL)
@@ -104,27 +106,32 @@ void stream_destroy(struct stream *stream) {
     stream->dying = true;
     stream->visible_ticket = sim.last_ticket; /* Its work ends by itself. */
     streams.dying++;
+}
+
+void stream_destroy(struct stream *stream) {
+    stream_retire(stream);
     streams_reap();
 }
 
 void streams_drop_context(struct context *context) {
-    struct stream *stream = context->streams;
-    while (stream != NULL) {
-        struct stream *next = stream->next;
+    for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
         if (!stream->legacy)
-            stream_destroy(stream);
-        stream = next;
-    }
+            stream_retire(stream);
+    streams_reap(); /* Not inside the loop: it frees streams that the loop has not come to. */
 }
 
 /* ---- the per-thread default stream ---- */
+
+static bool still_there(const struct own_stream *own) {
+    return own->context->alive && own->context->activation == own->activation;
+}
 
 static void thread_ends(void *list) {
     pthread_mutex_lock(&sim.lock);
     struct own_stream *own = list;
     while (own != NULL) {
         struct own_stream *next = own->next;
-        if (own->context->alive)
+        if (still_there(own))
             stream_destroy(own->stream);
         free(own);
         own = next;
@@ -140,12 +147,13 @@ static struct stream *own_stream(struct context *context) {
     pthread_once(&streams.once, make_key);
     struct own_stream *list = pthread_getspecific(streams.key);
     for (struct own_stream *own = list; own != NULL; own = own->next)
-        if (own->context == context && !own->stream->dying)
+        if (own->context == context && still_there(own))
             return own->stream;
     struct own_stream *own = calloc(1, sizeof *own);
     if (own == NULL)
         abort(); /* Out of host memory: nothing sensible is left to simulate. */
-    *own = (struct own_stream){list, context, stream_new(context, CU_STREAM_DEFAULT, 0)};
+    *own = (struct own_stream){list, context, context->activation,
+                               stream_new(context, CU_STREAM_DEFAULT, 0)};
     pthread_setspecific(streams.key, own);
     return own->stream;
 }
