@@ -46,7 +46,7 @@ struct context {
     bool primary, alive;
     unsigned long long id;
     unsigned long long activation; /* Another one each time the context comes to life. */
-    CUresult sticky; /* First fatal error; every later call returns it. */
+    CUresult sticky;               /* First fatal error; every later call returns it. */
     struct stream *legacy;
     struct stream *streams;    /* All streams, the legacy one included. */
     unsigned blocking_pending; /* Queued operations in blocking streams other than legacy. */
