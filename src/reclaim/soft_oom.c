@@ -10,7 +10,7 @@ enum soft_oom soft_oom_check(const struct soft_oom_facts *facts) {
         return SOFT_OOM_CAPTURING;
     if (facts->refused_bytes)
         return SOFT_OOM_REFUSED;
-    if (facts->frees_since_block)
+    if (facts->frees_since_block || facts->asked_again)
         return SOFT_OOM_RETRY;
     if (facts->expandable)
         return SOFT_OOM_EXPANDABLE;

@@ -13,8 +13,9 @@ enum soft_oom {
     SOFT_OOM_UNCACHED,   /* the path without a cache does not ask again; it is known by not asking
                             first whether the stream is captured */
     SOFT_OOM_CAPTURING,  /* during a capture the cache is not emptied: the error would be real */
-    SOFT_OOM_RETRY,      /* the allocator has freed segments since its latest block event: this
-                            is its last attempt (or a memory fraction was reached) */
+    SOFT_OOM_RETRY,      /* the allocator has freed segments since its latest block event (for a
+                            memory fraction, too), or the driver has refused this very request:
+                            this is its last attempt */
     SOFT_OOM_REFUSED,    /* this request has been refused already */
     SOFT_OOM_EXPANDABLE, /* segments are mapped piece by piece: PyTorch warns the user at each
                             refusal, and 2.8 ... 2.12 may never map again */
@@ -29,6 +30,7 @@ struct soft_oom_facts {
     bool stream_capturing; /* the answer to that */
     bool capturing;        /* any stream of the process */
     unsigned frees_since_block;
+    bool asked_again;       /* after the driver's own refusal, on this thread */
     uint64_t refused_bytes; /* of this thread, not answered yet; 0: none */
     bool expandable;
     bool broken;

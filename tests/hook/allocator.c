@@ -43,16 +43,16 @@ static void report(int device, void *p, int64_t bytes) {
     _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(p, bytes, 0, 0, c10_device(device));
 }
 
-static bool is_free(const struct segment *segment) {
+static bool can_go(const struct segment *segment) {
     for (int i = 0; i < BLOCKS; i++)
         if (segment->blocks[i].state != FREE)
             return false;
-    return segment->address != NULL;
+    return segment->address != NULL && segment->stream != ALLOCATOR_PRIVATE;
 }
 
 static void release_cached(struct device *device) {
     for (int i = 0; i < SEGMENTS; i++)
-        if (is_free(&device->segments[i]) && cudaFree(device->segments[i].address) == cudaSuccess)
+        if (can_go(&device->segments[i]) && cudaFree(device->segments[i].address) == cudaSuccess)
             device->segments[i].address = NULL;
 }
 

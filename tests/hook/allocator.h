@@ -10,6 +10,9 @@ enum { ALLOCATOR_DEVICES = 2 };
 #define ALLOCATOR_SEGMENT_BYTES ((uint64_t)2 << 20)
 #define ALLOCATOR_BLOCK_BYTES   ((uint64_t)512 << 10)
 
+/* A stream whose segments are never given back, as those of a live graph's pool. */
+enum { ALLOCATOR_PRIVATE = 6 };
+
 struct allocator_sums {
     uint64_t segments, allocated_blocks, pending_blocks, ooms;
 };

@@ -44,6 +44,7 @@ static struct {
     unsigned of_number[HANDLES];
     unsigned free_numbers[HANDLES], free_number_count;
     struct fake_sums sums[FAKE_DEVICES];
+    uint64_t others[FAKE_DEVICES];
     uint64_t named; /* the address of the memory that has a name, while it is open */
     _Atomic unsigned failures;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -62,6 +63,10 @@ void fake_seed(unsigned seed) {
 
 void fake_set_failures(unsigned percent) {
     self.failures = percent;
+}
+
+void fake_set_others(int device, uint64_t bytes) {
+    self.others[device] = bytes;
 }
 
 void fake_set_device(int device) {
@@ -102,13 +107,28 @@ static uint64_t allocate_locked(enum kind kind, uint64_t bytes) {
     return BASE + index * SLOT_BYTES;
 }
 
+static uint64_t used(int device) {
+    const struct fake_sums *sums = &self.sums[device];
+    return sums->device + sums->pool + sums->physical + self.others[device];
+}
+
+static bool others_are_in_the_way(uint64_t bytes) {
+    uint64_t *others = &self.others[current_device];
+    bool yes = *others && used(current_device) + bytes > TOTAL_BYTES;
+    if (yes)
+        *others /= 2;
+    return yes;
+}
+
 static CUresult allocate(enum kind kind, uint64_t bytes, uint64_t *address) {
     if (fails())
         return CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_lock(&self.lock);
-    *address = allocate_locked(kind, bytes);
+    bool refused = others_are_in_the_way(bytes);
+    if (!refused)
+        *address = allocate_locked(kind, bytes);
     pthread_mutex_unlock(&self.lock);
-    return CUDA_SUCCESS;
+    return refused ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 static void drop(struct slot *slot) {
@@ -390,11 +410,6 @@ static CUresult fake_cuDevicePrimaryCtxReset_v2(CUdevice d) {
     self.sums[d].physical = 0;
     pthread_mutex_unlock(&self.lock);
     return CUDA_SUCCESS;
-}
-
-static uint64_t used(int device) {
-    const struct fake_sums *sums = &self.sums[device];
-    return sums->device + sums->pool + sums->physical;
 }
 
 static CUresult fake_cuMemGetInfo_v2(size_t *free, size_t *total) {

@@ -19,6 +19,10 @@ void fake_install(void);
 /* Every call that allocates, frees, maps or unmaps fails this often. */
 void fake_set_failures(unsigned percent);
 
+/* So much of the device is other processes'. What does not fit beside it is refused, and then half
+ * of it goes. */
+void fake_set_others(int device, uint64_t bytes);
+
 /* For the calling thread. */
 void fake_set_device(int device);
 

@@ -46,17 +46,20 @@ static void spoil(struct soft_oom_facts *facts, unsigned way) {
     case 9:
         facts->min_gain_bytes = GIB + 1;
         break;
+    case 10:
+        facts->asked_again = true;
+        break;
     default:
         fail();
     }
 }
 
-enum { WAYS = 10 };
+enum { WAYS = 11 };
 
 static const enum soft_oom verdicts[WAYS] = {
     SOFT_OOM_NOT_ALLOCATOR, SOFT_OOM_UNCACHED, SOFT_OOM_CAPTURING,  SOFT_OOM_CAPTURING,
     SOFT_OOM_RETRY,         SOFT_OOM_REFUSED,  SOFT_OOM_EXPANDABLE, SOFT_OOM_BROKEN,
-    SOFT_OOM_NO_GAIN,       SOFT_OOM_NO_GAIN,
+    SOFT_OOM_NO_GAIN,       SOFT_OOM_NO_GAIN,  SOFT_OOM_RETRY,
 };
 
 static void nothing_speaks_against_it(void **state) {
