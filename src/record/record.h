@@ -49,8 +49,8 @@ struct record_thread {
     uint64_t refused_used_bytes;
     uint32_t refused_reason;
     bool refused_retries; /* PyTorch counts a retry then */
-    /* The driver refused, and the caller may ask again: sequence of the entry in the file, or 0. */
-    uint64_t refusal;
+    /* The driver refused, and the caller may ask again: as in the file, by sequence; or 0. */
+    struct vramgc_refusal refusal;
     bool refused_page;          /* it was for a page of a block of an expandable segment */
     bool asked_again;           /* since it was refused last */
     uint64_t pages_ahead_bytes; /* made for an expandable segment and not mapped yet */

@@ -35,6 +35,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
     if (!record_capturing())
         device_read_memory(device);
     return (struct vramgc_refusal){
+        .time_ns = store_age_ns(),
         .request_bytes = bytes,
         .free_bytes = atomic_load(&device->free_bytes),
         .idle_bytes = idle_bytes(device),
@@ -49,11 +50,6 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
     };
 }
 
-/* The caller's request that the driver refused, until it is known what became of it; or NULL. */
-static struct vramgc_refusal *open_request(void) {
-    return record_thread.refusal ? store_refusal_at(record_thread.refusal) : NULL;
-}
-
 /* The request that was refused before is asked for again, as PyTorch does when it has emptied its
  * cache. It is a retry in PyTorch's books. */
 static void ask_again(struct device *device) {
@@ -62,28 +58,29 @@ static void ask_again(struct device *device) {
 }
 
 /* One request stays one refusal however often it is made: what counts is how it was at last.
- * False: there is none, or it is too long ago. */
+ * False: there is none. */
 static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     struct record_thread *thread = &record_thread;
-    bool again = thread->asked_again && thread->refused_page == of_page;
-    struct vramgc_refusal *refusal = again ? open_request() : NULL;
-    if (!refusal)
+    struct vramgc_refusal *refusal = &thread->refusal;
+    if (!thread->asked_again || thread->refused_page != of_page || !refusal->sequence)
         return false;
-    figure_set(&refusal->free_bytes, now->free_bytes);
-    figure_set(&refusal->idle_bytes, now->idle_bytes);
-    figure_set(&refusal->holes, now->holes);
-    figure_set(&refusal->hole_bytes, now->hole_bytes);
-    figure_set(&refusal->largest_hole_bytes, now->largest_hole_bytes);
-    figure_set(&refusal->allocated_bytes, now->allocated_bytes);
-    figure_set(&refusal->reserved_bytes, now->reserved_bytes);
-    __atomic_store_n(&refusal->cause, now->cause, __ATOMIC_RELEASE);
+    refusal->free_bytes = now->free_bytes;
+    refusal->idle_bytes = now->idle_bytes;
+    refusal->holes = now->holes;
+    refusal->hole_bytes = now->hole_bytes;
+    refusal->largest_hole_bytes = now->largest_hole_bytes;
+    refusal->allocated_bytes = now->allocated_bytes;
+    refusal->reserved_bytes = now->reserved_bytes;
+    refusal->cause = now->cause;
+    store_refusal_again(refusal);
     return true;
 }
 
 static void file(struct device *device, const struct vramgc_refusal *refusal, bool of_page) {
     struct record_thread *thread = &record_thread;
     if (!tell_again(refusal, of_page)) {
-        thread->refusal = store_refusal(refusal);
+        thread->refusal = *refusal;
+        thread->refusal.sequence = store_refusal(refusal);
         thread->refused_page = of_page;
         figure_add(&device->out->stats.refusals, 1);
     }
@@ -113,26 +110,25 @@ void refusal_of_block(struct device *device, uint64_t bytes) {
 
 void record_granted(uint64_t bytes) {
     struct record_thread *thread = &record_thread;
-    if (LIKELY(!thread->refusal) || thread->refused_page)
+    if (LIKELY(!thread->refusal.sequence) || thread->refused_page)
         return;
-    struct vramgc_refusal *refusal = open_request();
-    thread->refusal = 0;
-    if (refusal && refusal->request_bytes == bytes)
-        __atomic_store_n(&refusal->granted, 1, __ATOMIC_RELAXED);
+    thread->refusal.granted = thread->refusal.request_bytes == bytes;
+    if (thread->refusal.granted)
+        store_refusal_again(&thread->refusal);
+    thread->refusal.sequence = 0;
 }
 
 void refusal_segment_asked(struct device *device, uint64_t bytes) {
     const struct record_thread *thread = &record_thread;
-    if (LIKELY(!thread->refusal) || thread->refused_page)
+    if (LIKELY(!thread->refusal.sequence) || thread->refused_page)
         return;
-    const struct vramgc_refusal *refusal = open_request();
-    if (refusal && refusal->hook == ID_cudaMalloc && refusal->request_bytes == bytes)
+    if (thread->refusal.hook == ID_cudaMalloc && thread->refusal.request_bytes == bytes)
         ask_again(device);
 }
 
 void refusal_page_asked(struct device *device) {
     const struct record_thread *thread = &record_thread;
-    if (LIKELY(!thread->refusal) || !thread->refused_page || thread->asked_again)
+    if (LIKELY(!thread->refusal.sequence) || !thread->refused_page || thread->asked_again)
         return;
     ask_again(device);
 }
@@ -152,13 +148,14 @@ void record_page_refused(uint64_t bytes) {
 
 void refusal_ends(uint64_t bytes, bool granted) {
     struct record_thread *thread = &record_thread;
-    struct vramgc_refusal *refusal = thread->refused_page ? open_request() : NULL;
-    if (refusal) {
+    struct vramgc_refusal *refusal = &thread->refusal;
+    if (refusal->sequence && thread->refused_page) {
         uint64_t page_bytes = max_u64(refusal->request_bytes, 1);
-        figure_set(&refusal->request_bytes, bytes);
-        __atomic_store_n(&refusal->granted, granted, __ATOMIC_RELAXED);
-        __atomic_store_n(&refusal->cause, cause_of(refusal, bytes, page_bytes), __ATOMIC_RELEASE);
+        refusal->request_bytes = bytes;
+        refusal->granted = granted;
+        refusal->cause = cause_of(refusal, bytes, page_bytes);
+        store_refusal_again(refusal);
     }
-    thread->refusal = 0;
+    refusal->sequence = 0;
     thread->refused_page = false;
 }

@@ -16,7 +16,7 @@ static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
         .stream_capturing = thread->stream_capturing,
         .capturing = record_capturing(),
         .frees_since_block = thread->frees_since_block,
-        .asked_again = thread->refusal && thread->asked_again,
+        .asked_again = thread->refusal.sequence && thread->asked_again,
         .refused_bytes = thread->refused_bytes,
         .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
         .broken = atomic_load_explicit(&self.broken, memory_order_relaxed),

@@ -72,21 +72,25 @@ static uint64_t put(uint64_t *written, void *ring, uint64_t capacity, const void
     return index + 1;
 }
 
+/* Writes an entry again, unless its place is a later one's by now. */
+static void put_again(void *ring, uint64_t capacity, const void *entry, size_t bytes) {
+    const word *from = entry;
+    uint64_t sequence = from[SEQUENCE], expected = sequence;
+    word *slot = (word *)ring + (sequence - 1) % capacity * (bytes / sizeof *slot);
+    if (!__atomic_compare_exchange_n(slot + SEQUENCE, (word *)&expected, VRAMGC_BEING_WRITTEN,
+                                     false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    copy_words(slot + TIME_NS, from + TIME_NS, bytes / sizeof *slot - TIME_NS);
+    __atomic_store_n(slot + SEQUENCE, sequence, __ATOMIC_RELEASE);
+}
+
 uint64_t store_action(const struct vramgc_action *action) {
     struct vramgc_file *file = store_file();
     return put(&file->actions_written, file->actions, VRAMGC_MAX_ACTIONS, action, sizeof *action);
 }
 
 void store_action_again(const struct vramgc_action *action) {
-    struct vramgc_file *file = store_file();
-    struct vramgc_action *slot = &file->actions[(action->sequence - 1) % VRAMGC_MAX_ACTIONS];
-    uint64_t expected = action->sequence;
-    if (!__atomic_compare_exchange_n(&slot->sequence, &expected, VRAMGC_BEING_WRITTEN, false,
-                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return;
-    copy_words((word *)slot + TIME_NS, (const word *)action + TIME_NS,
-               sizeof *slot / sizeof(word) - TIME_NS);
-    __atomic_store_n(&slot->sequence, action->sequence, __ATOMIC_RELEASE);
+    put_again(store_file()->actions, VRAMGC_MAX_ACTIONS, action, sizeof *action);
 }
 
 bool store_action_at(uint64_t index, struct vramgc_action *out) {
@@ -103,9 +107,8 @@ uint64_t store_refusal(const struct vramgc_refusal *refusal) {
                sizeof *refusal);
 }
 
-struct vramgc_refusal *store_refusal_at(uint64_t sequence) {
-    struct vramgc_refusal *slot = &store_file()->refusals[(sequence - 1) % VRAMGC_MAX_REFUSALS];
-    return __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE) == sequence ? slot : NULL;
+void store_refusal_again(const struct vramgc_refusal *refusal) {
+    put_again(store_file()->refusals, VRAMGC_MAX_REFUSALS, refusal, sizeof *refusal);
 }
 
 void store_mark(const char *label) {

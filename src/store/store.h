@@ -45,13 +45,11 @@ void store_mark(const char *label);
 /* Puts the entry, which needs its sequence and time_ns, in the place of the one with that sequence;
  * does nothing when a later one has taken that. */
 void store_action_again(const struct vramgc_action *action);
+void store_refusal_again(const struct vramgc_refusal *refusal);
 
 /* Copies entry number index, counted from 0. False: it is not complete, or a later one has taken
  * its place. */
 bool store_action_at(uint64_t index, struct vramgc_action *out);
-
-/* The entry with that sequence; NULL when a later one has taken its place. */
-struct vramgc_refusal *store_refusal_at(uint64_t sequence);
 
 /* Adds a point to the device's timeline if its step has passed, else raises the latest one. For one
  * thread only. */

@@ -159,19 +159,23 @@ static void an_action_that_goes_on(void **state) {
 }
 
 static void refusals(void **state) {
-    struct vramgc_refusal refusal = {.request_bytes = 99};
+    struct vramgc_refusal refusal = {.request_bytes = 99, .time_ns = 5}, other = {.granted = 7};
     uint64_t before = store_file()->refusals_written;
+    const struct vramgc_refusal *slot = &store_file()->refusals[before];
     (void)state;
-    uint64_t sequence = store_refusal(&refusal);
-    struct vramgc_refusal *slot = store_refusal_at(sequence);
-    assert_ptr_equal(slot, &store_file()->refusals[before]);
+    refusal.sequence = store_refusal(&refusal);
     assert_int_equal(slot->request_bytes, 99);
     assert_int_equal(slot->sequence, before + 1);
-    slot->granted = 1;
-    assert_int_equal(store_file()->refusals[before].granted, 1);
+    refusal.granted = 1;
+    store_refusal_again(&refusal);
+    assert_int_equal(slot->granted, 1);
+    assert_int_equal(slot->time_ns, 5);
+    assert_int_equal(slot->sequence, before + 1);
+    assert_int_equal(store_file()->refusals_written, before + 1);
     for (int i = 0; i < VRAMGC_MAX_REFUSALS; i++)
-        store_refusal(&refusal);
-    assert_null(store_refusal_at(sequence)); /* another has its place */
+        store_refusal(&other);
+    store_refusal_again(&refusal);
+    assert_int_equal(slot->granted, 7); /* another has its place */
 }
 
 #define ROUNDS (2000u * VRAMGC_MAX_ACTIONS)
