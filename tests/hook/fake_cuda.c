@@ -66,7 +66,9 @@ void fake_set_failures(unsigned percent) {
 }
 
 void fake_set_others(int device, uint64_t bytes) {
+    pthread_mutex_lock(&self.lock);
     self.others[device] = bytes;
+    pthread_mutex_unlock(&self.lock);
 }
 
 void fake_set_device(int device) {
