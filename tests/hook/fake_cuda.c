@@ -115,11 +115,10 @@ static uint64_t used(int device) {
 }
 
 static bool others_are_in_the_way(uint64_t bytes) {
-    uint64_t *others = &self.others[current_device];
-    bool yes = *others && used(current_device) + bytes > TOTAL_BYTES;
-    if (yes)
-        *others /= 2;
-    return yes;
+    if (!self.others[current_device] || used(current_device) + bytes <= TOTAL_BYTES)
+        return false;
+    self.others[current_device] /= 2;
+    return true;
 }
 
 static CUresult allocate(enum kind kind, uint64_t bytes, uint64_t *address) {
