@@ -67,5 +67,5 @@ check-sim-sanitize:
 	TSAN_OPTIONS=halt_on_error=1 \
 	    $(SIM_AGAIN) SIM_VARIANT=-tsan SIM_SANITIZE=-fsanitize=thread check-sim-stress
 
-check-sim-stress: $(filter %_stress %_stream,$(SIM_DRIVER_TESTS))
+check-sim-stress: $(filter %_stress %_stream %_threads,$(SIM_DRIVER_TESTS))
 	@set -e; for test in $^; do echo "$$test"; timeout 300 $$test; done

@@ -82,6 +82,8 @@ static void deactivate(struct context *context) {
         stream->held = false;
     queue_changed();
     queue_wait_context(context);
+    if (!context->alive)
+        return; /* Another thread was faster. */
     streams_drop_context(context);
     code_drop_context(context);
     sweep_blocks(context);

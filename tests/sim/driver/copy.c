@@ -89,7 +89,7 @@ static struct copy_op linear(uintptr_t to, uintptr_t from, size_t bytes) {
 }
 
 static CUresult copy_linear(uintptr_t to, uintptr_t from, size_t bytes, CUstream handle,
-                            bool wait) {
+                            bool async) {
     BEGIN(NEED_CONTEXT);
     struct stream *stream = stream_of(handle);
     if (stream == NULL) {
@@ -97,14 +97,14 @@ static CUresult copy_linear(uintptr_t to, uintptr_t from, size_t bytes, CUstream
         END(CUDA_ERROR_INVALID_HANDLE);
     }
     struct copy_op copy = linear(to, from, bytes);
-    END(copy_submit(stream, &copy, wait));
+    bool on_device = address_is_device(to) && address_is_device(from);
+    END(copy_submit(stream, &copy, !async && !on_device));
 }
 
 /* A copy without a stream is one in the default stream; the host waits unless both ends are on the
  * device, where the documentation promises no wait. */
 static CUresult copy_and_wait(uintptr_t to, uintptr_t from, size_t bytes) {
-    bool on_device = address_is_device(to) && address_is_device(from);
-    return copy_linear(to, from, bytes, NULL, !on_device);
+    return copy_linear(to, from, bytes, NULL, false);
 }
 
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
@@ -112,7 +112,7 @@ CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    return copy_linear(to, from, bytes, stream, false);
+    return copy_linear(to, from, bytes, stream, true);
 }
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
@@ -120,7 +120,7 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
-    return copy_linear(to, (uintptr_t)from, bytes, stream, false);
+    return copy_linear(to, (uintptr_t)from, bytes, stream, true);
 }
 
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
@@ -128,7 +128,7 @@ CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    return copy_linear((uintptr_t)to, from, bytes, stream, false);
+    return copy_linear((uintptr_t)to, from, bytes, stream, true);
 }
 
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
@@ -136,7 +136,7 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    return copy_linear(to, from, bytes, stream, false);
+    return copy_linear(to, from, bytes, stream, true);
 }
 
 /* Between devices that are no peers it goes through the host. */

@@ -2,7 +2,8 @@
  *
  * One lock guards everything; a public function takes it with sim_begin() and gives it back with
  * sim_end(). Functions without a cu or simgpu_ prefix expect the lock to be held. Only waiting
- * (queue.c), host functions and long copies let it go for a while. */
+ * (queue.c), host functions and calls that last (latency.c) let it go for a while: what was looked
+ * up before may be gone then. */
 #ifndef SIM_DRIVER_H
 #define SIM_DRIVER_H
 

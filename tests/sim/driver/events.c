@@ -53,13 +53,15 @@ static CUresult record(struct event *event, struct stream *stream, unsigned flag
         return capture_record(stream, &event->captured);
     }
     struct op op = {.kind = OP_MARK, .marker = marker_new(stream)};
+    struct marker *marker = marker_keep(op.marker); /* The operation may have run by the end. */
     CUresult result = queue_submit(stream, &op, cost_ns(COST_EVENT_RECORD, 0));
     if (result != CUDA_SUCCESS) {
         marker_drop(op.marker);
+        marker_drop(marker);
         return result;
     }
     forget(event);
-    event->marker = marker_keep(op.marker);
+    event->marker = marker;
     return CUDA_SUCCESS;
 }
 

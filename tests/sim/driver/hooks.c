@@ -4,13 +4,15 @@
 #include "queue.h"
 #include "simgpu.h"
 
-static CUresult submit(CUstream handle, const struct op *op, uint64_t cost) {
+static CUresult submit(CUstream handle, struct op *op, uint64_t cost) {
     BEGIN(NEED_CONTEXT);
     struct stream *stream = stream_of(handle);
     if (stream == NULL) {
         sim_fault("stream %p does not exist", (void *)handle);
         END(CUDA_ERROR_INVALID_HANDLE);
     }
+    bool of_value = op->kind == OP_WRITE_VALUE || op->kind == OP_WAIT_VALUE;
+    op->visible = of_value && !address_is_device(op->value.address);
     END(queue_submit(stream, op, cost));
 }
 
@@ -59,7 +61,6 @@ static CUresult submit_value(enum op_kind kind, CUstream stream, uintptr_t addre
     if (address % bytes != 0)
         return CUDA_ERROR_INVALID_VALUE;
     struct op op = {.kind = kind, .value = {address, value, bytes, flags}};
-    op.visible = !address_is_device(address);
     return submit(stream, &op, 0);
 }
 

@@ -178,10 +178,11 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
         sim_fault("cuIpcCloseMemHandle of %#zx, which was not opened", (size_t)pointer);
         END(CUDA_ERROR_INVALID_VALUE);
     }
-    if (--import->references == 0) {
+    if (--import->references == 0)
         queue_wait_device(context_current()->device);
+    import = *import_of(pointer); /* The lock may have been let go. */
+    if (import != NULL && import->references == 0)
         release_block(import->block);
-    }
     END(CUDA_SUCCESS);
 }
 

@@ -310,20 +310,6 @@ static struct piece *grow(struct pool *pool, size_t bytes) {
     return chunk != NULL ? chunk->first : NULL;
 }
 
-/* Uses memory that another stream has yet to free, by making this stream wait for that. */
-static struct piece *wait_for_other(struct pool *pool, struct stream *stream, size_t bytes) {
-    if (!pool->reuse[REUSE_INTERNAL] || stream->capture != NULL)
-        return NULL;
-    struct piece *piece = best_fit(pool, stream, bytes, false);
-    if (piece == NULL)
-        return NULL;
-    struct op op = {.kind = OP_WAIT, .marker = marker_keep(piece->marker)};
-    if (queue_submit(stream, &op, 0) == CUDA_SUCCESS)
-        return piece;
-    marker_drop(op.marker);
-    return NULL;
-}
-
 static struct block *take(struct piece *piece, struct stream *stream, size_t bytes) {
     struct pool *pool = piece->chunk->pool;
     split(piece, ALIGN_UP(bytes, UNIT_BYTES));
@@ -346,6 +332,25 @@ static struct block *take(struct piece *piece, struct stream *stream, size_t byt
     return block;
 }
 
+/* Uses memory that another stream has yet to free, by making this stream wait for that. It is taken
+ * first, as the lock may be let go on the way. */
+static struct block *take_after_other(struct pool *pool, struct stream *stream, size_t bytes) {
+    if (!pool->reuse[REUSE_INTERNAL] || stream->capture != NULL)
+        return NULL;
+    struct piece *piece = best_fit(pool, stream, ALIGN_UP(bytes, UNIT_BYTES), false);
+    if (piece == NULL)
+        return NULL;
+    if (piece->marker == NULL)
+        return take(piece, stream, bytes); /* Freed while the pool tried to grow. */
+    struct op op = {.kind = OP_WAIT, .marker = marker_keep(piece->marker)};
+    struct block *block = take(piece, stream, bytes);
+    if (queue_submit(stream, &op, 0) == CUDA_SUCCESS)
+        return block;
+    pool_free_after(block, op.marker);
+    marker_drop(op.marker);
+    return NULL;
+}
+
 CUresult pool_allocate(struct pool *pool, struct stream *stream, size_t bytes, struct block **out) {
     size_t rounded = ALIGN_UP(bytes, UNIT_BYTES);
     if (bytes == 0 || rounded < bytes)
@@ -357,14 +362,13 @@ CUresult pool_allocate(struct pool *pool, struct stream *stream, size_t bytes, s
         tidy(pool);
         piece = best_fit(pool, stream, rounded, true);
     }
-    if (piece == NULL)
+    if (piece == NULL) {
+        stream->waiters++; /* It stays while the lock is let go. */
         piece = grow(pool, rounded);
-    if (piece == NULL)
-        piece = wait_for_other(pool, stream, rounded);
-    if (piece == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *out = take(piece, stream, bytes);
-    return CUDA_SUCCESS;
+        stream->waiters--;
+    }
+    *out = piece != NULL ? take(piece, stream, bytes) : take_after_other(pool, stream, bytes);
+    return *out != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* ---- release ---- */
@@ -399,14 +403,16 @@ CUresult pool_free(struct block *block, struct stream *stream) {
     struct op check = {.kind = OP_POOL_FREE,
                        .touch = {.address = block->at.base, .bytes = block->at.size_bytes}};
     struct op mark = {.kind = OP_MARK, .marker = marker_new(stream)};
+    struct marker *marker = marker_keep(mark.marker); /* The operation may have run by the end. */
     CUresult result = queue_submit(stream, &check, 0);
     if (result == CUDA_SUCCESS)
         result = queue_submit(stream, &mark, 0);
     if (result != CUDA_SUCCESS) {
         marker_drop(mark.marker);
+        marker_drop(marker);
         return result;
     }
-    give_back(block, stream, marker_keep(mark.marker));
+    give_back(block, stream, marker);
     return CUDA_SUCCESS;
 }
 

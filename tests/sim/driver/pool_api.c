@@ -255,6 +255,11 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     END(allocate(out, bytes, pool, stream));
 }
 
+static bool is_plain(const struct block *block, uintptr_t pointer) {
+    return block != NULL && block->at.base == pointer &&
+           (block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL);
+}
+
 static CUresult free_async(uintptr_t pointer, struct stream *stream) {
     struct block *block = block_find(pointer);
     bool known = block != NULL && block->at.base == pointer;
@@ -262,12 +267,14 @@ static CUresult free_async(uintptr_t pointer, struct stream *stream) {
         return graph_free(stream, block);
     if (known && block->graph_memory != NULL && graph_memory_free(block))
         return CUDA_SUCCESS;
-    known = known && block->graph_memory == NULL;
-    if (known && block->kind == BLOCK_POOL)
+    if (known && block->graph_memory == NULL && block->kind == BLOCK_POOL)
         return pool_free(block, stream);
-    if (known && (block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL)) {
-        /* Allowed by the runtime's documentation for plain memory as well; it may wait. */
+    /* Allowed by the runtime's documentation for plain memory as well; it may wait. */
+    if (is_plain(block, pointer)) {
         queue_wait_device(stream->context->device);
+        block = block_find(pointer); /* The lock may have been let go. */
+    }
+    if (is_plain(block, pointer)) {
         release_block(block);
         return CUDA_SUCCESS;
     }

@@ -298,14 +298,16 @@ static void stall(const struct delay *delay) {
 /* Keeps a queue from growing without end, unless it is held back for good. */
 static void trim(struct stream *stream) {
     struct delay delay = {0};
-    while (stream->queued > QUEUE_KEEP && stream->head != NULL) {
+    stream->waiters++;
+    while (stream->queued > QUEUE_KEEP) {
         if (stream_run(stream, stream->head->ticket, &delay))
             continue;
         if (delay.wake_ns == 0 || stream->held)
-            return;
+            break;
         stall(&delay);
         delay = (struct delay){0};
     }
+    stream->waiters--;
 }
 
 CUresult queue_submit(struct stream *stream, const struct op *from, uint64_t cost) {

@@ -138,7 +138,8 @@ void streams_drop_context(struct context *context);
 
 /* queue.c */
 uint64_t now_ns(void);
-/* Queues a copy of *op, or captures it. cost_ns is used under LATENCY=card only. */
+/* Queues a copy of *op, or captures it. cost_ns is used under LATENCY=card only; then the lock may
+ * be let go, and the operation have run when this returns. The stream stays. */
 CUresult queue_submit(struct stream *stream, const struct op *op, uint64_t cost_ns);
 /* Waits return the sticky error of the context, if there is one. */
 CUresult queue_wait_stream(struct stream *stream);

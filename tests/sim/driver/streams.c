@@ -106,6 +106,7 @@ static void stream_retire(struct stream *stream) {
     stream->dying = true;
     stream->visible_ticket = sim.last_ticket; /* Its work ends by itself. */
     streams.dying++;
+    queue_changed(); /* It may have been held. */
 }
 
 void stream_destroy(struct stream *stream) {
