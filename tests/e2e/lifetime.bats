@@ -120,12 +120,13 @@ TEXT
 
 @test "killed from outside in the middle of work: sums stay within what was ever held" {
     LD_PRELOAD=$library python3 -c 'from gpu import *
+give(take(3))
 print("ready", flush=True)
 while True:
     give(take(3))' >ready 2>&1 3>&- &
-    local pid=$! i
-    for ((i = 0; i < 200; i++)); do
-        [ -s ready ] && break
+    local pid=$!
+    until [ -s ready ]; do
+        kill -0 "$pid"
         sleep 0.02
     done
     sleep 0.2
@@ -249,11 +250,15 @@ take(5)'
 @test "a daemon thread that allocates until the very end: no hang, no crash, the file is there" {
     local i
     for i in 1 2 3 4 5; do
-        python 'def work():
+        python 'begun = threading.Barrier(3)
+def work():
+    give(take(3))
+    begun.wait()
     while True:
         give(take(3))
 for _ in range(2):
     threading.Thread(target=work, daemon=True).start()
+begun.wait()
 time.sleep(0.05)'
         [ "$status" -eq 0 ]
         peek

@@ -157,8 +157,14 @@ holds() {
     local files=(*)
     "$hook/peek" "${files[0]}"
     rm "${files[0]}"
-    FAIL_MAP=1 BEHIND=$hook/libfail.so use sleep:1500 kill || true
-    files=(*)
+    FAIL_MAP=1 LD_PRELOAD="$library $hook/libfail.so" "$hook/use" sleep:60000 >../output 2>../errors 3>&- &
+    local pid=$!
+    until files=(*) && holds "${files[0]}" 2>/dev/null; do
+        kill -0 "$pid"
+        sleep 0.05
+    done
+    kill -KILL "$pid"
+    wait "$pid" || true
     holds "${files[0]}"
 }
 

@@ -62,8 +62,8 @@ def call(name, *arguments):
     return result, ctypes.get_errno()
 
 
-def wait_until(condition, seconds=3):
-    """Whether the condition came true in time."""
+def wait_until(condition, seconds=30):
+    """Whether the condition came true, on however busy a machine."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
