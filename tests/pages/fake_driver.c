@@ -147,7 +147,7 @@ static CUresult fake_access(CUdeviceptr address, size_t bytes, const CUmemAccess
 }
 
 static CUresult fake_info(size_t *free_bytes, size_t *total_bytes) {
-    atomic_fetch_add(&fake.calls, 1);
+    atomic_fetch_add(&fake.infos, 1);
     pthread_mutex_lock(&fake.lock);
     *free_bytes = (fake.capacity - fake.pages_out) * fake.boast * PAGE_BYTES;
     pthread_mutex_unlock(&fake.lock);

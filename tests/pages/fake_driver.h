@@ -24,7 +24,8 @@ struct fake {
     size_t open_to[PLACES]; /* so many devices */
     uint64_t next_handle;
     unsigned slow_us;  /* so long each release takes */
-    atomic_uint calls; /* that move memory or addresses, or ask how much there is */
+    atomic_uint calls; /* that move memory or addresses */
+    atomic_uint infos; /* that ask how much there is: as often as the clock says */
     unsigned capacity; /* pages of the device, but for those that others have: */
     unsigned pages_elsewhere;
     unsigned boast;     /* it says that it has so many times as many */
