@@ -325,6 +325,17 @@ void await(const Words &words) {
     expect(condition);
 }
 
+// Asks a program, whose exit status 0 means yes.
+void until(const Words &words) {
+    for (int waited = 0; waited < small(words[1]); waited += 20) {
+        if (std::system(words[2].c_str()) == 0) {
+            return;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    fail(words[2] + " does not say yes");
+}
+
 void echo(const Words &words) {
     for (size_t i = 1; i < words.size(); i++) {
         std::printf("%s%s", i > 1 ? " " : "", words[i].c_str());
@@ -382,6 +393,7 @@ const std::map<std::string, Command> commands = {
     {"expect", {3, 3, expect}},
     {"expect_oom", {1, 1, expect_oom}},
     {"await", {4, 4, await}},
+    {"until", {2, 2, until}},
     {"mark", {1, 1, [](const Words &words) { view::mark(words[1]); }}},
     {"reclaim", {0, 0, [](const Words &) { view::reclaim(allocator::current_device()); }}},
     {"write_report", {1, 1, [](const Words &words) { view::write_report(words[1]); }}},

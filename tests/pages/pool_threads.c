@@ -317,6 +317,7 @@ static void install(void) {
 }
 
 int main(int count, char **arguments) {
+    enum { ENOUGH = 500 };
     pthread_t threads[WORKERS + 1];
     install();
     self.pool = pool_open(&self.pages, TOTAL_BYTES);
@@ -326,6 +327,8 @@ int main(int count, char **arguments) {
     for (size_t i = 0; i < WORKERS; i++)
         pthread_create(&threads[i], NULL, worker, (void *)(i + 1));
     sleep(count > 1 ? (unsigned)atoi(arguments[1]) : 2);
+    while (atomic_load(&self.next_block) <= ENOUGH || atomic_load(&self.crossed) <= ENOUGH / 10)
+        usleep(10000); /* however busy the machine is */
     atomic_store(&self.stop, true);
     for (size_t i = 0; i <= WORKERS; i++)
         pthread_join(threads[i], NULL);
@@ -333,6 +336,5 @@ int main(int count, char **arguments) {
     MUST(figures.used_bytes == 0 && figures.blocks == 0 && figures.page_bytes == 0);
     printf("pool_threads: %u blocks, %u given back on another stream, %u refused\n",
            atomic_load(&self.next_block), atomic_load(&self.crossed), atomic_load(&self.full));
-    MUST(atomic_load(&self.next_block) > 500 && atomic_load(&self.crossed) > 50);
     return 0;
 }

@@ -55,6 +55,16 @@ passes() {
     done
 }
 
+# until_yes COMMAND: for a script of c10drive: waits until the command says yes of the statistics file $1.
+until_yes() {
+    printf '#!/usr/bin/env bash\nunset LD_PRELOAD\nset -o pipefail\nset -- "%s"\n%s\n' "$BATS_TEST_TMPDIR/record.vramgc" "$1" >"$BATS_TEST_TMPDIR/yes"
+    chmod +x "$BATS_TEST_TMPDIR/yes"
+    echo "until 60000 $BATS_TEST_TMPDIR/yes"
+}
+
+# until_action PATTERN: the same, until an action is in the file.
+until_action() { until_yes "build/reclaim/show \$1 | grep -qE '^action $1'"; }
+
 # fact NAME: the figure's value.
 fact() { sed -n "s/^$1 //p" <<<"$facts"; }
 

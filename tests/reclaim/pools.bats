@@ -50,7 +50,8 @@ drive_async() {
 
 @test "observe: said, not done" {
     for version in $versions; do
-        VRAMGC_MODE=observe VRAMGC_LOWVRAM=1 drive_async "$version" 'alloc a 10GiB; free a; synchronize; sleep 400; expect vramgc.held_bytes == 10GiB'
+        VRAMGC_MODE=observe VRAMGC_LOWVRAM=1 drive_async "$version" "alloc a 10GiB; free a; synchronize; $(until_action 'trim lowvram .* observed=1');
+            expect vramgc.held_bytes == 10GiB"
         [ "$(actions 'trim lowvram .* observed=1')" -ge 1 ]
         [ "$(fact pool_trims)" = 0 ]
     done

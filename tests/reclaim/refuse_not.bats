@@ -108,7 +108,7 @@ graph='stream 2; capture_begin; alloc g 2GiB; free g; capture_end; stream 0'
 }
 
 @test "mode observe: where a refusal would not be safe, none is claimed" {
-    VRAMGC_MODE=observe passes "$prepare; caching off; $cross; sleep 300; $untouched"
+    VRAMGC_MODE=observe passes "$prepare; caching off; $cross; $(until_action 'flush threshold .* observed=1'); $untouched"
     [ "$(actions soft_oom)" = 0 ]
     [ "$(actions 'flush threshold .* observed=1')" = 1 ]
 }

@@ -11,7 +11,7 @@ stacks() {
 
 @test "each stack is kept once, with what was taken from it, and its frames have names" {
     for version in $versions; do
-        VRAMGC_BACKTRACE=8 drive "$version" 'alloc a 64MiB; alloc b 32MiB; sleep 300'
+        VRAMGC_BACKTRACE=8 drive "$version" "alloc a 64MiB; alloc b 32MiB; $(until_yes 'build/vramgc report --json $1 | grep -q libc10_cuda.so')"
         [ "$status" = 0 ]
         [ -z "$errors" ]
         [ "$(stacks 'sum(s["bytes"] for s in stacks)')" = $((96 << 20)) ]
