@@ -40,6 +40,14 @@ def snapshot(device=0):
     return result
 
 
+def snapshot_beside(ask):
+    """The figures, and an answer of the same moment: vramgc's own thread may empty the cache between two looks."""
+    while True:
+        figures, answer = snapshot(), ask()
+        if figures.reserved_bytes == snapshot().reserved_bytes:
+            return figures, answer
+
+
 def blocks(device=0):
     count = ctypes.c_size_t()
     capacity = 0
