@@ -33,9 +33,9 @@ SDNEXT = re.compile(
 class Run:
     """A finished script: its lines of JSON, what stood on standard error, and the facts in the statistics file.
 
-    In mode flush, which is what most of these scripts are about, if no other is named."""
+    In mode flush, which is what most of these scripts are about, if no other is named. timeout: only what hangs is to meet it."""
 
-    def __init__(self, script, *arguments, sim=(), timeout=240, **settings):
+    def __init__(self, script, *arguments, sim=(), timeout=900, **settings):
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -243,7 +243,6 @@ class Endings(unittest.TestCase):
         run = Run(
             "endings.py",
             sim=("--latency", "card", "--mem", "80GiB"),
-            timeout=900,
             VRAMGC_ALLOC_CONF="keep",
             VRAMGC_LOG="warn",
             **{**EAGER, "VRAMGC_REST": "5ms"},
