@@ -20,6 +20,7 @@ struct device {
     uint64_t pool_blocks;     /* how many blocks that are */
     bool pool_of_pytorch;     /* it has had any: then the pool is its cache */
     uint64_t pool_idle_bytes; /* reserved by pools beside what is allocated from them */
+    uint64_t pool_changes;    /* how often a call of the program has changed that */
     /* A pool of our own: pages that its blocks reach into, and what is in them. */
     uint64_t paged_pool_bytes, paged_pool_used_bytes;
     struct policy_state policy; /* under policy_lock */

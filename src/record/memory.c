@@ -41,6 +41,7 @@ static void count_pool(struct device *device, uint64_t bytes, bool more) {
     lock_take(&device->lock);
     uint64_t kept = device->pool_idle_bytes;
     uint64_t reused = more ? min_u64(kept, bytes) : 0;
+    __atomic_fetch_add(&device->pool_changes, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&device->pool_idle_bytes, more ? kept - reused : kept + bytes,
                      __ATOMIC_RELAXED);
     if (more)

@@ -4,16 +4,16 @@
 
 #include "record/record.h"
 
-/* The device's current pool and what it keeps. */
+/* The device's current pool, and what it kept after so many changes. */
 struct kept {
     CUmemoryPool pool;
-    uint64_t idle_bytes;
+    uint64_t idle_bytes, changes;
 };
 
 static struct kept kept_of(const struct device *device) {
     real_cuDeviceGetMemPool_t get_pool = REAL(cuDeviceGetMemPool);
     real_cuMemPoolGetAttribute_t get = REAL(cuMemPoolGetAttribute);
-    struct kept kept = {0};
+    struct kept kept = {.changes = __atomic_load_n(&device->pool_changes, __ATOMIC_ACQUIRE)};
     cuuint64_t reserved = 0, used = 0;
     if (get_pool && get && get_pool(&kept.pool, (CUdevice)device_index(device)) == CUDA_SUCCESS &&
         get(kept.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS &&
@@ -26,11 +26,14 @@ static bool is_in_use(const struct device *device) {
     return figure_get(&device->out->stats.pool_bytes.peak) > 0;
 }
 
-/* It is held by this process. */
-static void account(struct device *device, uint64_t idle_bytes) {
+/* It is held by this process. Where a thread of the program has taken some of it since the driver
+ * was asked, the answer is old: what it has is not counted twice, but seen at the next look. */
+static void account(struct device *device, struct kept kept) {
     struct vramgc_device_stats *stats = &device->out->stats;
     lock_take(&device->lock);
     uint64_t before = device->pool_idle_bytes;
+    bool old = __atomic_load_n(&device->pool_changes, __ATOMIC_RELAXED) != kept.changes;
+    uint64_t idle_bytes = old ? min_u64(kept.idle_bytes, before) : kept.idle_bytes;
     __atomic_store_n(&device->pool_idle_bytes, idle_bytes, __ATOMIC_RELAXED);
     device_publish(device);
     gauge_add(&stats->held_bytes, minus_u64(idle_bytes, before)); /* inside, for resets */
@@ -42,7 +45,7 @@ uint64_t pools_look(struct device *device) {
     if (!is_in_use(device))
         return 0;
     struct kept kept = kept_of(device);
-    account(device, kept.idle_bytes);
+    account(device, kept);
     return kept.idle_bytes;
 }
 
@@ -54,7 +57,7 @@ void pools_trimmed(CUmemoryPool pool) {
         if (!kept.pool || kept.pool != pool)
             continue;
         bool less = kept.idle_bytes < __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED);
-        account(device, kept.idle_bytes);
+        account(device, kept);
         if (less && device_current() == device)
             device_read_memory(device);
     }
@@ -84,8 +87,9 @@ static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
     if (!action->observed) {
         if (!trim(kept.pool))
             return false;
-        action->after_bytes = kept_of(device).idle_bytes;
-        account(device, action->after_bytes);
+        struct kept left = kept_of(device);
+        action->after_bytes = left.idle_bytes;
+        account(device, left);
     }
     action->took_ns = clock_ns() - start;
     if (action->observed || action->after_bytes < action->before_bytes)

@@ -119,3 +119,16 @@ queued='alloc a 14GiB; fill a 1; free a'
             expect vramgc.reclaims == 0; capture_end; await 2000 vramgc.reclaims == 1'
     done
 }
+
+# Our thread looks all the time, and is told late: what was idle when the driver was asked is live when it is told. The pauses
+# differ, so that some of them end in between.
+@test "what a pool keeps is not counted twice where a thread takes it while the driver is asked" {
+    local script='' pause
+    for pause in 300 350 400 450 500 550 600 650; do
+        script+="alloc a 4GiB; sleep 250; free a; synchronize; sleep $pause; "
+    done
+    for version in $versions; do
+        SIMGPU_POOL_ANSWER_MS=200 drive_async "$version" "$script alloc a 4GiB"
+        [ "$(fact held_bytes_peak)" = $((4 * GIB)) ]
+    done
+}

@@ -20,6 +20,7 @@ struct config {
     size_t data_limit_bytes; /* DATA_LIMIT: larger copies and fills move no data; 0 = none. */
     size_t d2h_zero_bytes;   /* D2H_ZERO: results of kernels up to this are zeros. */
     unsigned long oom_nth;   /* OOM_NTH: every n-th device allocation is refused; 0 = none. */
+    long pool_answer_ms;     /* POOL_ANSWER_MS: so much later is told what a pool was asked. */
     bool fabric;             /* FABRIC: handles for fabric export are supported. */
     bool host_vmm;           /* HOST_VMM: cuMemCreate can make memory that lies with the host. */
     size_t host_mem_bytes;   /* HOST_MEM: as much of it as the host has; 0 = no limit. */

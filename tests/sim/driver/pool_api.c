@@ -4,6 +4,8 @@
 #include "latency.h"
 #include "pool.h"
 
+#include <time.h>
+
 static struct pool *pool_of(CUmemoryPool handle) {
     struct pool *pool = handle_get((uintptr_t)handle, HANDLE_POOL);
     if (pool == NULL || pool->destroyed) {
@@ -170,12 +172,21 @@ static CUresult get_attribute(const struct pool *pool, CUmemPool_attribute attri
     }
 }
 
-CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
-    if (value == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
+static CUresult attribute_of(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
     BEGIN(NEED_INIT);
     struct pool *pool = pool_of(handle);
     END(pool == NULL ? CUDA_ERROR_INVALID_VALUE : get_attribute(pool, attribute, value));
+}
+
+/* A thread may lose its processor between the answer and what it does with that. */
+CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
+    if (value == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = attribute_of(handle, attribute, value);
+    struct timespec later = {.tv_sec = sim.config.pool_answer_ms / 1000,
+                             .tv_nsec = sim.config.pool_answer_ms % 1000 * 1000000};
+    nanosleep(&later, NULL);
+    return result;
 }
 
 static CUresult set_access(struct pool *pool, const CUmemAccessDesc *entry) {
