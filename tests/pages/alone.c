@@ -302,34 +302,36 @@ static void leave_settled(uint64_t address, size_t pages) {
 
 /* In an expandable segment pieces are larger while half of the device is left, and for a large
  * block. Else they are single, and of what is kept none is taken that is too large for the range.
- * Where none can be made any more, what others have left comes as it is. */
+ * Where none can be made any more, what others have left comes as it is, but for the last. */
 static void growing_range(void) {
-    enum { LITTLE = 32, BLOCK = 128, LARGE_BLOCK = 416, ALL = LARGE_BLOCK + LITTLE + 1 };
-    enum { FEW = 8, ALWAYS = 1000000 };
-    uint64_t range = range_of(ALL, true), other = range_of(ALL, true);
+    enum { LITTLE = 32, BLOCK = 128, LARGE_BLOCK = 416, ALL = LARGE_BLOCK + LITTLE + BLOCK };
+    enum { PIECE = 32, FEW = 8, ALWAYS = 1000000 };
+    uint64_t range = range_of(ALL, true), early = range_of(BLOCK, true),
+             other = range_of(ALL, true);
     uint64_t next = range + LARGE_BLOCK * PAGE_BYTES, last = next + LITTLE * PAGE_BYTES;
     pages_know_stream(test.pages, 5);
-    MUST(pieces_for(other, LITTLE) == LITTLE / 4);
-    leave_settled(other, LITTLE);
+    MUST(pieces_for(early, LITTLE) == LITTLE / 4);
+    leave_settled(early, LITTLE);
     pages_give_back_now(test.pages, UINT64_MAX);
-    MUST(pieces_for(other, BLOCK) == BLOCK / 16);
-    MUST(pieces_for(range, LARGE_BLOCK) == LARGE_BLOCK / 32);
+    MUST(pieces_for(early, BLOCK) == BLOCK / 16);
+    MUST(pieces_for(range, LARGE_BLOCK) == LARGE_BLOCK / PIECE);
     MUST(pieces_for(next, LITTLE) == LITTLE);
-    leave_settled(other, BLOCK);
-    MUST(pages_revoke(test.pages, other, BLOCK * PAGE_BYTES)); /* pieces of 16 pages are kept */
-    MUST(pieces_for(last, 1) == 1);
-    MUST(pages_grant(test.pages, other, BLOCK * PAGE_BYTES));
-    leave_settled(range, ALL);
-    fake.capacity = ALL;
-    fake.answers = ALWAYS;
-    MUST(pages_use(test.pages, range, ALL * PAGE_BYTES, false));
-    work_on(range, ALL);
-    pages_leave(test.pages, range, ALL * PAGE_BYTES, true);
-    usleep(5000); /* it is seen that nothing is free any more */
+    leave_settled(early, BLOCK);
+    MUST(pages_revoke(test.pages, early, BLOCK * PAGE_BYTES) && pages_range_end(test.pages, early));
     struct pages_figures before = pages_figures(test.pages);
-    MUST(pages_use(test.pages, other, (ALL - FEW) * PAGE_BYTES, false));
-    MUST(pages_figures(test.pages).creates <= before.creates + FEW);
-    pages_leave(test.pages, other, (ALL - FEW) * PAGE_BYTES, true);
+    MUST(pages_use(test.pages, last, PAGE_BYTES, false)); /* a piece of 16 pages is kept */
+    MUST(pages_figures(test.pages).creates == before.creates + 1);
+    pages_give_back_now(test.pages, UINT64_MAX);
+    fake.capacity = (unsigned)physical();
+    fake.answers = ALWAYS;
+    work_on(range, LARGE_BLOCK);
+    pages_leave(test.pages, range, LARGE_BLOCK * PAGE_BYTES, true);
+    usleep(5000); /* it is seen that nothing is free any more */
+    before = pages_figures(test.pages);
+    MUST(pages_use(test.pages, other, (LARGE_BLOCK - FEW) * PAGE_BYTES, false));
+    MUST(pages_figures(test.pages).creates <= before.creates + PIECE);
+    pages_leave(test.pages, other, (LARGE_BLOCK - FEW) * PAGE_BYTES, true);
+    pages_leave(test.pages, next, (LITTLE + 1) * PAGE_BYTES, true);
     MUST(pages_revoke(test.pages, range, ALL * PAGE_BYTES));
     MUST(pages_revoke(test.pages, other, ALL * PAGE_BYTES));
     MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, other));
