@@ -323,6 +323,12 @@ bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) 
     return done;
 }
 
+void pages_pin_live(struct pages *pages) {
+    lock_take(&pages->lock);
+    page_table_pin_live(&pages->table);
+    lock_give(&pages->lock);
+}
+
 void pages_refused(struct pages *pages, uint64_t address, uint64_t bytes) {
     lock_take(&pages->lock);
     const struct page_segment *segment = page_table_find(&pages->table, address);

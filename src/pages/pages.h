@@ -158,6 +158,10 @@ void pages_stream_gone(struct pages *pages, uint64_t stream);
  * this. */
 void pages_capture_begins(void);
 
+/* What is live now stays until its segment ends: the graph that is about to be captured may use it
+ * whenever it is replayed, though PyTorch has freed it in the graph's pool (CUDA graph trees). */
+void pages_pin_live(struct pages *pages);
+
 struct pages_figures pages_figures(struct pages *pages);
 
 /* Changes after each change of what is physical, spilled, counted or waited for, up to calls.

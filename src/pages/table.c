@@ -396,3 +396,9 @@ size_t page_table_pick_revoked(struct page_table *table, uint64_t tick, size_t w
     }
     return count;
 }
+
+void page_table_pin_live(struct page_table *table) {
+    for (size_t i = 0; i < table->segment_count; i++)
+        for (size_t page = 0; page < table->segments[i]->page_count; page++)
+            table->segments[i]->pages[page].pinned |= table->segments[i]->pages[page].live > 0;
+}

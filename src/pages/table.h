@@ -180,4 +180,7 @@ bool page_table_pick_one(struct page_table *table, struct page *page);
 /* All invariants, counted anew; for tests. */
 bool page_table_is_valid(const struct page_table *table);
 
+/* All pages with a live block are pinned. */
+void page_table_pin_live(struct page_table *table);
+
 #endif

@@ -179,6 +179,11 @@ void record_stream_gone(uint64_t stream) {
 
 void paged_capture_begins(void) {
     pages_capture_begins();
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct pages *pages = paged_engine_at(i);
+        if (pages)
+            pages_pin_live(pages);
+    }
 }
 
 void paged_forget(void) {

@@ -83,6 +83,12 @@ small=(--mem 768MiB)
     [ "$(fact segment_allocs)" -gt 1 ]
 }
 
+# CUDA graph trees (torch.compile) free a graph's inputs in its pool, once it has been captured: each replay reads and writes there.
+@test "capture: what was live when it began stays, though it is freed" {
+    VRAMGC_LOWVRAM=1 passes 'alloc x 60MiB; fill x 7; stream 2; capture_begin; alloc g 20MiB; capture_end; stream 0; free x; reclaim; sleep 300;
+        expect vramgc.held_bytes >= 80MiB; graph_release; free g; empty_cache; await 3000 vramgc.held_bytes == 0'
+}
+
 @test "captures stay valid while pages go back all the time" {
     local script='alloc w 300MiB; fill w 1; free w;' i
     for i in 1 2 3 4 5 6 7 8; do
