@@ -163,6 +163,10 @@ threads_caught() {
     threads_caught blocks working pages/engine.c 'if (page->state == PAGE_WORKING && page->granted) {' 'if (false) {'
 }
 
+@test "what is live when a capture begins is not pinned" {
+    caught engine 'what was live when it began' pin-live pages/table.c '.live > 0;' '.live > UINT32_MAX - 1;'
+}
+
 @test "a capture may begin while the GPU is asked" {
     threads_caught captures begins pages/settle.c 'void pages_capture_begins(void) {' 'void pages_capture_begins(void) { return;'
 }
