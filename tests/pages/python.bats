@@ -13,6 +13,8 @@ python_passes() {
 
 @test "graphs replay after everything was freed and given back" { python_passes graphs 1500MiB; }
 
+@test "graphs of torch.compile replay after their inputs were freed and given back" { python_passes graph_trees 1500MiB; }
+
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
 @test "a block that waits for another stream makes room: cudaMemGetInfo tells no more than there is" { python_passes pending 768MiB; }

@@ -147,6 +147,8 @@ python_passes() {
 
 @test "graphs replay after everything was freed and given back" { python_passes graphs 1500MiB; }
 
+@test "graphs of torch.compile replay after their inputs were freed and given back" { python_passes graph_trees 1500MiB; }
+
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
 # --- work in flight (in_flight.py): nobody says on which stream a block lives, so all are asked ---
