@@ -291,47 +291,39 @@ static unsigned pieces_for(uint64_t address, size_t pages) {
     usleep(5000); /* what is free is not asked all the time: now it is */
     unsigned calls = atomic_load(&fake.calls);
     MUST(pages_use(test.pages, address, pages * PAGE_BYTES, false));
-    return (atomic_load(&fake.calls) - calls - OPEN) / 2; /* each is made and mapped */
-}
-
-static void leave_settled(uint64_t address, size_t pages) {
+    unsigned pieces = (atomic_load(&fake.calls) - calls - OPEN) / 2; /* each is made and mapped */
     work_on(address, pages);
     pages_leave(test.pages, address, pages * PAGE_BYTES, true);
     MUST(pages_settle_now(test.pages));
+    return pieces;
 }
 
-/* In an expandable segment pieces are larger while half of the device is left, and for a large
- * block. Else they are single, and of what is kept none is taken that is too large for the range.
- * Where none can be made any more, what others have left comes as it is, but for the last. */
+/* In an expandable segment pieces are larger on a device that hardly anybody uses, then the more
+ * it holds, while much of the device is left, and for a large block. Where none can be made any
+ * more, what others have left comes as it is. */
 static void growing_range(void) {
-    enum { LITTLE = 32, BLOCK = 128, LARGE_BLOCK = 416, ALL = LARGE_BLOCK + LITTLE + BLOCK };
-    enum { PIECE = 32, FEW = 8, ALWAYS = 1000000 };
-    uint64_t range = range_of(ALL, true), early = range_of(BLOCK, true),
-             other = range_of(ALL, true);
-    uint64_t next = range + LARGE_BLOCK * PAGE_BYTES, last = next + LITTLE * PAGE_BYTES;
+    enum { UNUSED = 40, FIRST = 80, SECOND = 120, BOTH = FIRST + SECOND, EARLY = 32 };
+    enum { LARGE_BLOCK = 400, ALL = BOTH + EARLY + LARGE_BLOCK, FEW = 8, ALWAYS = 1000000 };
+    uint64_t range = range_of(ALL, true), other = range_of(ALL, true);
     pages_know_stream(test.pages, 5);
-    MUST(pieces_for(early, LITTLE) == LITTLE / 4);
-    leave_settled(early, LITTLE);
+    MUST(pieces_for(other, UNUSED) == UNUSED / 4);
     pages_give_back_now(test.pages, UINT64_MAX);
-    MUST(pieces_for(early, BLOCK) == BLOCK / 16);
-    MUST(pieces_for(range, LARGE_BLOCK) == LARGE_BLOCK / PIECE);
-    MUST(pieces_for(next, LITTLE) == LITTLE);
-    leave_settled(early, BLOCK);
-    MUST(pages_revoke(test.pages, early, BLOCK * PAGE_BYTES) && pages_range_end(test.pages, early));
-    struct pages_figures before = pages_figures(test.pages);
-    MUST(pages_use(test.pages, last, PAGE_BYTES, false)); /* a piece of 16 pages is kept */
-    MUST(pages_figures(test.pages).creates == before.creates + 1);
-    pages_give_back_now(test.pages, UINT64_MAX);
-    fake.capacity = (unsigned)physical();
+    MUST(pieces_for(range, FIRST) == FIRST / 2);
+    MUST(pieces_for(range + FIRST * PAGE_BYTES, SECOND) < SECOND / 3); /* nearly all of 4 pages */
+    uint64_t next = range + BOTH * PAGE_BYTES;
+    MUST(pieces_for(next, EARLY) < EARLY / 3); /* of 4 pages */
+    next += EARLY * PAGE_BYTES;
+    MUST(pieces_for(next, LARGE_BLOCK) < LARGE_BLOCK / 7); /* of 8 pages */
+    fake.capacity = ALL;
     fake.answers = ALWAYS;
-    work_on(range, LARGE_BLOCK);
-    pages_leave(test.pages, range, LARGE_BLOCK * PAGE_BYTES, true);
+    MUST(pages_use(test.pages, range, ALL * PAGE_BYTES, false));
+    work_on(range, ALL);
+    pages_leave(test.pages, range, ALL * PAGE_BYTES, true);
     usleep(5000); /* it is seen that nothing is free any more */
-    before = pages_figures(test.pages);
-    MUST(pages_use(test.pages, other, (LARGE_BLOCK - FEW) * PAGE_BYTES, false));
-    MUST(pages_figures(test.pages).creates <= before.creates + PIECE);
-    pages_leave(test.pages, other, (LARGE_BLOCK - FEW) * PAGE_BYTES, true);
-    pages_leave(test.pages, next, (LITTLE + 1) * PAGE_BYTES, true);
+    struct pages_figures before = pages_figures(test.pages);
+    MUST(pages_use(test.pages, other, (ALL - FEW) * PAGE_BYTES, false));
+    MUST(pages_figures(test.pages).creates <= before.creates + FEW);
+    pages_leave(test.pages, other, (ALL - FEW) * PAGE_BYTES, true);
     MUST(pages_revoke(test.pages, range, ALL * PAGE_BYTES));
     MUST(pages_revoke(test.pages, other, ALL * PAGE_BYTES));
     MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, other));
@@ -344,19 +336,16 @@ static void frugal_whole(void) {
     uint64_t range = range_of(PAGES, true), pool = range_of(PAGES, false);
     uint64_t last = range + (PAGES - 1) * PAGE_BYTES;
     MUST(pieces_for(range, PAGES) == 3); /* of 64, 32 and LAST pages */
-    leave_settled(range, PAGES);
     MUST(pages_use(test.pages, last, PAGE_BYTES, false));
     MUST(pages_figures(test.pages).mapped_bytes == (PAGES - LAST + 1) * PAGE_BYTES);
     pages_leave(test.pages, last, PAGE_BYTES, true);
     pages_give_back_now(test.pages, UINT64_MAX);
     MUST(physical() == 0);
     MUST(pieces_for(pool, LITTLE) == LITTLE);
-    leave_settled(pool, LITTLE);
     pages_give_back_now(test.pages, UINT64_MAX);
     fake.capacity = FEW;
     fake.pages_elsewhere = LARGE_CAPACITY - FEW;
     MUST(pieces_for(range, LITTLE) == LITTLE);
-    leave_settled(range, LITTLE);
     MUST(pages_revoke(test.pages, range, PAGES * PAGE_BYTES));
     MUST(pages_revoke(test.pages, pool, PAGES * PAGE_BYTES));
     MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, pool));

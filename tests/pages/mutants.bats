@@ -339,24 +339,20 @@ threads_caught() {
         'is_expandable(block) ? 1 : LARGE_PART'
 }
 
-@test "expandable segments: what is kept is spent on a range that holds little" {
-    threads_caught growing range-part pages/limits.c 'small ? RANGE_PART : LARGE_PART' 'LARGE_PART'
+@test "expandable segments: the first pieces are as large as those after them" {
+    threads_caught growing range-part pages/limits.c 'is_expandable(block) && !unused ? RANGE_PART : LARGE_PART' 'LARGE_PART'
+}
+
+@test "expandable segments: pieces are small though hardly anything of the device is in use" {
+    threads_caught growing range-unused pages/limits.c 'is_expandable(block) && !unused' 'is_expandable(block)'
 }
 
 @test "expandable segments: pieces are small though half of the device is left" {
-    threads_caught growing range-early pages/limits.c 'left_after(room, block) > room->total_bytes / 2' 'false'
-}
-
-@test "expandable segments: pieces are large though half of the device is in use" {
-    threads_caught growing range-late pages/limits.c 'left_after(room, block) > room->total_bytes / 2' 'true'
+    threads_caught growing range-early pages/limits.c 'left > room->total_bytes / 2' 'false'
 }
 
 @test "expandable segments: a large block comes in small pieces" {
-    threads_caught growing range-block pages/limits.c 'if (is_large(room, block))' 'if (false)'
-}
-
-@test "expandable segments: a large block comes in pieces of which it is many" {
-    threads_caught growing range-large pages/limits.c ' && !is_large(room, block);' ';'
+    threads_caught growing range-block pages/limits.c 'max_u64(most, wanted / LARGE_PART)' 'most'
 }
 
 @test "a full device: what is kept in large pieces goes back to the driver and comes in single ones" {
