@@ -75,10 +75,10 @@ static uint64_t put(uint64_t *written, void *ring, uint64_t capacity, const void
 /* Writes an entry again, unless its place is a later one's by now. */
 static void put_again(void *ring, uint64_t capacity, const void *entry, size_t bytes) {
     const word *from = entry;
-    uint64_t sequence = from[SEQUENCE], expected = sequence;
+    word sequence = from[SEQUENCE], expected = sequence;
     word *slot = (word *)ring + (sequence - 1) % capacity * (bytes / sizeof *slot);
-    if (!__atomic_compare_exchange_n(slot + SEQUENCE, (word *)&expected, VRAMGC_BEING_WRITTEN,
-                                     false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(slot + SEQUENCE, &expected, VRAMGC_BEING_WRITTEN, false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return;
     copy_words(slot + TIME_NS, from + TIME_NS, bytes / sizeof *slot - TIME_NS);
     __atomic_store_n(slot + SEQUENCE, sequence, __ATOMIC_RELEASE);
