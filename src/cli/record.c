@@ -88,7 +88,8 @@ static void list_rings(struct record *record) {
     LIST_RING(record, marks, mark_count);
 }
 
-static bool process_lives(const struct vramgc_file *file) {
+bool record_process_lives(const struct record *record) {
+    const struct vramgc_file *file = record->file;
     return file->process_start != 0 && process_start_ticks(file->pid) == file->process_start;
 }
 
@@ -105,7 +106,7 @@ static void find_state(struct record *record) {
     } else if (file->end == VRAMGC_END_EXIT) {
         record->state = RECORD_LEFT;
     } else {
-        record->state = process_lives(file) ? RECORD_RUNNING : RECORD_VANISHED;
+        record->state = record_process_lives(record) ? RECORD_RUNNING : RECORD_VANISHED;
     }
     record->elapsed_ns = minus_u64(file->latest_ns, file->started_ns);
 }

@@ -49,6 +49,9 @@ bool record_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_
 /* record may be NULL. */
 void record_free(struct record *record);
 
+/* Whether the process of the record is there now. */
+bool record_process_lives(const struct record *record);
+
 /* Marks the records whose process went on in a later record of the list as replaced. */
 void records_relate(struct record **records, size_t count);
 

@@ -239,9 +239,25 @@ static void write_summary(const struct run *run, const struct runfiles *files,
     summary_write(stderr, files->records, files->count, facts, &style);
 }
 
+static struct runfiles find_files(const struct run *run) {
+    return runfiles_find(run->pattern, run->run_id, (uint64_t)run->launch.child,
+                         run->launch.wait_status);
+}
+
+/* Ctrl-C reaches all processes of the terminal at once, and the one that we wait for may be gone
+ * before those that it started: what they still do belongs to the run. One that stays is told as
+ * one that runs. */
+static struct runfiles find_ended(const struct run *run) {
+    struct runfiles files = find_files(run);
+    bool shown = run->json || !run->no_summary;
+    if (!run->launch.interrupted || !shown || !runfiles_await_end(&files))
+        return files;
+    runfiles_free(&files);
+    return find_files(run);
+}
+
 static void tell(struct run *run) {
-    struct runfiles files = runfiles_find(run->pattern, run->run_id, (uint64_t)run->launch.child,
-                                          run->launch.wait_status);
+    struct runfiles files = find_ended(run);
     const struct launch_facts facts = {.run_id = run->run_id,
                                        .command = run->command_text,
                                        .wait_status = run->launch.wait_status,

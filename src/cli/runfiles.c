@@ -7,6 +7,7 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct found {
@@ -129,6 +130,22 @@ struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t 
     free(found);
     free(shape);
     return files;
+}
+
+static bool any_lives(const struct runfiles *files) {
+    for (size_t i = 0; i < files->count; i++)
+        if (record_process_lives(files->records[i]))
+            return true;
+    return false;
+}
+
+bool runfiles_await_end(const struct runfiles *files) {
+    enum { STEP_NS = 20000000, MOST_STEPS = 100 };
+    const struct timespec step = {.tv_nsec = STEP_NS};
+    int steps = 0;
+    for (; steps < MOST_STEPS && any_lives(files); steps++)
+        nanosleep(&step, NULL);
+    return steps > 0;
 }
 
 void runfiles_free(struct runfiles *files) {

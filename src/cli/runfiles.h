@@ -22,6 +22,10 @@ struct runfiles {
  * When child is not 0, its wait status is written into the latest file of that process first. */
 struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status);
 
+/* Waits until the processes of all files have ended, but two seconds at most. True: some had not,
+ * and what was loaded may be old. */
+bool runfiles_await_end(const struct runfiles *files);
+
 void runfiles_free(struct runfiles *files);
 
 #endif

@@ -105,6 +105,53 @@ TEXT
     contains "$output" 'stopped by Ctrl-C, exit 0'
 }
 
+# The command ends at once on Ctrl-C, what it has started a moment later, as with `accelerate launch`.
+@test "run: after Ctrl-C what the program has started may end, and is told as it ended" {
+    cat >worker.py <<'PYTHON'
+import os, signal, time
+def stop(number, frame):
+    time.sleep(0.5)
+    open("stopped", "w")
+    os._exit(0)
+signal.signal(signal.SIGINT, stop)
+open("ready", "w")
+time.sleep(60)
+PYTHON
+    script parent <<'TEXT'
+trap 'exit 3' INT
+FAKE_CUDA=python3 python3 worker.py &
+until [ -e ready ]; do sleep 0.01; done
+echo READY
+while :; do sleep 0.05; done
+TEXT
+    run python3 "$BATS_TEST_DIRNAME/ctrl_c.py" "$vramgc" run ./parent
+    equal "$status" 3
+    [ -e stopped ]
+    contains "$output" 'stopped by Ctrl-C, exit 3'
+    contains "$output" ' at the end'
+    contains_not "$output" 'runs still'
+}
+
+@test "run: after Ctrl-C a process that does not end is waited for no longer than a moment" {
+    script parent <<'TEXT'
+trap 'exit 3' INT
+FAKE_CUDA=python3 python3 -c 'import os, signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+open("pid", "w").write(str(os.getpid()))
+time.sleep(60)' >out 2>&1 &
+until [ -s pid ]; do sleep 0.01; done
+echo READY
+while :; do sleep 0.05; done
+TEXT
+    SECONDS=0
+    run python3 "$BATS_TEST_DIRNAME/ctrl_c.py" "$vramgc" run ./parent
+    kill "$(cat pid)"
+    equal "$status" 3
+    [ "$SECONDS" -lt 15 ]
+    contains "$output" 'runs still'
+    contains "$output" 'command  stopped by Ctrl-C, exit 3; the process above went on'
+}
+
 @test "run: the program finds signals, process group, files and input as without us" {
     script look <<'TEXT'
 grep -E '^(SigBlk|SigIgn|SigCgt)' /proc/self/status
