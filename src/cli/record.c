@@ -14,9 +14,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The start time is field 22; the name, field 2, may hold spaces. */
+/* What a parent has not asked for yet has ended all the same, but for a main thread that went
+ * before the others. */
+static bool is_zombie(const char *state, const char *threads) {
+    return (state[1] == 'Z' || state[1] == 'X') && strtoull(threads, NULL, 10) <= 1;
+}
+
+/* The state is field 3, the number of threads 20, the start time 22; the name, field 2, may hold
+ * spaces. */
 uint64_t process_start_ticks(uint64_t pid) {
-    enum { FIELDS_AFTER_NAME = 19 };
+    enum { THREADS_AFTER_NAME = 17, FIELDS_AFTER_NAME = 19 };
     char path[64], line[1024];
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
     FILE *stream = fopen(path, "re");
@@ -25,10 +32,13 @@ uint64_t process_start_ticks(uint64_t pid) {
     size_t length = fread(line, 1, sizeof line - 1, stream);
     fclose(stream);
     line[length] = 0;
-    char *field = strrchr(line, ')');
-    for (int i = 0; field && i <= FIELDS_AFTER_NAME; i++)
+    char *field = strrchr(line, ')'), *state = NULL, *threads = NULL;
+    for (int i = 0; field && i <= FIELDS_AFTER_NAME; i++) {
         field = strchr(field + 1, ' ');
-    return field ? strtoull(field, NULL, 10) : 0;
+        state = i == 0 ? field : state;
+        threads = i == THREADS_AFTER_NAME ? field : threads;
+    }
+    return field && !is_zombie(state, threads) ? strtoull(field, NULL, 10) : 0;
 }
 
 const char *record_state_name(enum record_state state) {

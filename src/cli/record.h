@@ -63,7 +63,8 @@ const char *record_action_name(uint32_t kind);
 const char *record_reason_name(uint32_t reason);
 const char *record_cause_name(uint32_t cause);
 
-/* Clock ticks since boot at which process pid started, or 0 when there is none. */
+/* Clock ticks since boot at which process pid started, or 0 when there is none or it has
+ * ended and nobody has waited for it yet. */
 uint64_t process_start_ticks(uint64_t pid);
 
 #endif

@@ -103,6 +103,23 @@ assert d["division_at_peak"]["held_bytes"] == d["held_bytes"]["peak"]'
     contains "$output" 'ended without exit handlers'
 }
 
+@test "report: a process that has ended runs no more, though nobody has waited for it" {
+    python3 -c 'import os, time
+child = os.fork()
+if child == 0:
+    time.sleep(0.2)
+    os._exit(0)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+open("child", "w").write(str(child))
+time.sleep(60)' &
+    parent=$!
+    until [ -s child ]; do sleep 0.02; done
+    make plain r.vramgc pid "$(cat child)"
+    run "$vramgc" report r.vramgc
+    kill "$parent"
+    contains "$output" 'ended without exit handlers'
+}
+
 @test "report: bad files are told in one line each, with status 1" {
     make plain good
     head -c 100000 good >cut
