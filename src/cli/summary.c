@@ -187,16 +187,20 @@ static void write_allocator(FILE *out, const struct vramgc_device_stats *s) {
     write_gauge(out, "segments", UNIT_COUNT, s->segments);
 }
 
+/* What beside PyTorch's blocks has a line only where it amounts to something: PyTorch itself pins a
+ * byte here and there. */
+static void write_beside(FILE *out, const char *label, struct vramgc_gauge gauge) {
+    const uint64_t least_bytes = (uint64_t)1 << 20;
+    if (gauge.peak >= least_bytes)
+        write_gauge(out, label, UNIT_BYTES, gauge);
+}
+
 static void write_gauges(FILE *out, const struct vramgc_device_stats *s) {
     write_allocator(out, s);
-    if (s->other_bytes.peak > 0)
-        write_gauge(out, "held for others than PyTorch", UNIT_BYTES, s->other_bytes);
-    if (s->pool_bytes.peak > 0)
-        write_gauge(out, "stream-ordered pools", UNIT_BYTES, s->pool_bytes);
-    if (s->managed_bytes.peak > 0)
-        write_gauge(out, "managed", UNIT_BYTES, s->managed_bytes);
-    if (s->pinned_bytes.peak > 0)
-        write_gauge(out, "pinned host memory", UNIT_BYTES, s->pinned_bytes);
+    write_beside(out, "held for others than PyTorch", s->other_bytes);
+    write_beside(out, "stream-ordered pools", s->pool_bytes);
+    write_beside(out, "managed", s->managed_bytes);
+    write_beside(out, "pinned host memory", s->pinned_bytes);
 }
 
 /* With cudaMallocAsync PyTorch itself counts none, and its hooks tell of none. */

@@ -88,6 +88,7 @@ static void set_device(struct vramgc_file *file, size_t index, const char *name)
     s->releasable_bytes = gauge(60 * MIB, 700 * MIB);
     s->inactive_split_bytes = gauge(40 * MIB, 300 * MIB);
     s->other_bytes = gauge(72 * MIB, 72 * MIB);
+    s->pinned_bytes = gauge(1, 1); /* as PyTorch does */
     s->used_bytes = gauge(2 * GIB + 600 * MIB, 8 * GIB + 600 * MIB);
     s->segments = gauge(97, 214);
     s->blocks = gauge(1200, 4400);
