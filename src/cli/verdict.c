@@ -5,12 +5,15 @@
 #include "base/base.h"
 #include "base/text.h"
 
+#include <string.h>
+
 /* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
 struct tally {
     double refusals, ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
     size_t listed; /* refusals in the files' lists; and of them: */
     size_t fragmented, full, rounded, granted;
     bool blocks_seen;
+    bool pool_idle; /* the driver's, where one of our own would have stood in */
     const struct vramgc_device_stats *highest; /* most held where blocks were seen, or NULL */
 };
 
@@ -70,6 +73,13 @@ static bool much_idle(const struct vramgc_device_stats *stats) {
     return idle >= (double)VERDICT_IDLE_BYTES && idle >= VERDICT_IDLE_SHARE * held;
 }
 
+/* The mode's reason says when it is for the driver's pool, and nothing else, that there are no
+ * pages (reclaim/mode.c). */
+static bool pool_idle(const struct record *record, const struct vramgc_device_stats *stats) {
+    return strstr(record->file->mode_why, "cudaMallocAsync, whose pool is trimmed") &&
+           stats->block_allocs > 0 && much_idle(stats);
+}
+
 static void count_device(struct tally *tally, const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     tally->refusals += (double)s->refusals;
@@ -86,8 +96,11 @@ static struct tally tally_of(struct record *const *records, size_t count) {
     struct tally tally = {0};
     for (size_t i = 0; i < count; i++) {
         count_refusals(&tally, records[i]);
-        for (size_t j = 0; j < records[i]->file->device_count; j++)
-            count_device(&tally, &records[i]->file->devices[j]);
+        for (size_t j = 0; j < records[i]->file->device_count; j++) {
+            const struct vramgc_device *device = &records[i]->file->devices[j];
+            count_device(&tally, device);
+            tally.pool_idle = tally.pool_idle || pool_idle(records[i], &device->stats);
+        }
     }
     return tally;
 }
@@ -159,6 +172,13 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
                     tally->granted < 2 ? "request was" : "requests were");
 }
 
+static void say_pool(struct text *text, const struct tally *tally) {
+    if (tally->pool_idle)
+        text_add(text, " The driver's pool behind cudaMallocAsync keeps what is freed; with "
+                       "VRAMGC_ASYNC=pages memory follows live blocks instead (not yet proven on a "
+                       "GPU).");
+}
+
 struct verdict verdict_of(struct record *const *records, size_t count) {
     struct tally tally = tally_of(records, count);
     struct verdict verdict = {.code = judge(&tally, count)};
@@ -179,5 +199,6 @@ struct verdict verdict_of(struct record *const *records, size_t count) {
         say_fine(&text, &tally, verdict.code);
     }
     say_reclaims(&text, &tally);
+    say_pool(&text, &tally);
     return verdict;
 }

@@ -4,7 +4,7 @@
 
 load helpers
 
-scenarios='plain fragmented full two-devices unknown observe compact pool others others-idle'
+scenarios='plain fragmented full two-devices unknown observe compact pool pool-idle others others-idle'
 
 make() {
     "$make_file" "$@"

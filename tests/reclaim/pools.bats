@@ -33,6 +33,17 @@ drive_async() {
     done
 }
 
+@test "the report names VRAMGC_ASYNC=pages where the pool has kept much, and only there" {
+    local hint='with VRAMGC_ASYNC=pages memory follows live blocks'
+    for version in $versions; do
+        lay_out "$version" "$version"
+        drive_async "$version" 'alloc a 512MiB count=8; free a.0; free a.2; free a.4; free a.6; synchronize; alloc b 1GiB count=2; sleep 300'
+        build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ' | grep -F "$hint"
+        drive_async "$version" 'alloc a 2GiB'
+        build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -c VRAMGC_ASYNC | grep -x 0
+    done
+}
+
 @test "threshold: only above it" {
     for version in $versions; do
         drive_async "$version" 'alloc a 10GiB; free a; synchronize; sleep 400; expect vramgc.reclaims == 0; alloc c 20GiB; free c;

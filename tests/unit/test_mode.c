@@ -99,6 +99,10 @@ static void automatic_where_something_is_not(void **state) {
     own_pool.own_pool = true;
     assert_int_equal(mode_choose(&own_pool).mode, MODE_COMPACT);
     FLUSH(aimdo = true, "comfy-aimdo makes room only for what PyTorch asks the driver for");
+    struct mode_facts both = good(MODE_AUTO); /* a pool of our own would change nothing */
+    both.alloc_conf = "backend:cudaMallocAsync";
+    both.aimdo = true;
+    expect(&both, MODE_FLUSH, "comfy-aimdo makes room only for what PyTorch asks the driver for");
     FLUSH(failed = 1 << 5, "the self-test of mapping pages failed on gpu5");
 #undef FLUSH
 }
