@@ -201,7 +201,10 @@ uint64_t device_releasable_bytes(const struct device *device) {
                      atomic_load_explicit(&device->arriving_bytes, memory_order_relaxed));
 }
 
+/* Before the driver was asked all would seem to be used. */
 uint64_t device_used_bytes(const struct device *device) {
+    if (!atomic_load(&device->free_read_ns))
+        return 0;
     return minus_u64(atomic_load(&device->total_bytes), device_free_bytes(device));
 }
 

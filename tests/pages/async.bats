@@ -80,6 +80,12 @@ nagged() { lowvram; BEHIND=$PWD/build/pages/libnag.so; }
     pool_passes 'alloc a 300MiB; fill a 1; free a; empty_cache; await 2000 vramgc.held_bytes == 0' --mem 768MiB
 }
 
+@test "no more of the card is said to be used than is" {
+    pool_passes 'alloc a 300MiB; sleep 400' --mem 768MiB
+    [ "$(fact used_bytes_peak)" -ge $((300 << 20)) ]
+    [ "$(fact used_bytes_peak)" -le $((620 << 20)) ]
+}
+
 @test "a cached page serves whoever calls cudaMalloc himself" {
     pool_passes 'alloc a 400MiB; fill a 1; free a; cuda_malloc x 400MiB; fill x 7; verify x 7; expect vramgc.held_bytes <= 512MiB' --mem 768MiB
 }
