@@ -9,7 +9,7 @@
 
 /* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
 struct tally {
-    double refusals, ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
+    double refusals, ooms, unasked, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
     size_t listed; /* refusals in the files' lists; and of them: */
     size_t fragmented, full, rounded, granted;
     bool blocks_seen;
@@ -25,6 +25,7 @@ const char *verdict_name(enum verdict_code code) {
         [VERDICT_IDLE] = "idle",
         [VERDICT_FRAGMENTATION] = "fragmentation",
         [VERDICT_FULL] = "full",
+        [VERDICT_LIMIT] = "limit",
     };
     return names[code];
 }
@@ -92,10 +93,21 @@ static void count_device(struct tally *tally, const struct vramgc_device *device
     count_highest(tally, s);
 }
 
+/* Out-of-memory errors before which PyTorch asked nobody for memory, because of a memory fraction
+ * or because an expandable segment has fewer addresses: each of the others has its refusal, or one
+ * of ours that it did not take for one, which is an internal error. */
+static double unasked_of(const struct vramgc_file *file) {
+    double unasked = -(double)file->process.internal_errors;
+    for (size_t i = 0; i < file->device_count; i++)
+        unasked += (double)file->devices[i].stats.ooms - (double)file->devices[i].stats.refusals;
+    return unasked > 0 ? unasked : 0;
+}
+
 static struct tally tally_of(struct record *const *records, size_t count) {
     struct tally tally = {0};
     for (size_t i = 0; i < count; i++) {
         count_refusals(&tally, records[i]);
+        tally.unasked += unasked_of(records[i]->file);
         for (size_t j = 0; j < records[i]->file->device_count; j++) {
             const struct vramgc_device *device = &records[i]->file->devices[j];
             count_device(&tally, device);
@@ -110,6 +122,8 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
         return VERDICT_NONE;
     if (tally->fragmented > 0)
         return VERDICT_FRAGMENTATION;
+    if (tally->refusals == 0 && tally->unasked > 0)
+        return VERDICT_LIMIT;
     if (tally->full + tally->rounded > 0 || tally->ooms > 0)
         return VERDICT_FULL;
     if (!tally->blocks_seen)
@@ -117,8 +131,22 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
     return tally->highest && much_idle(tally->highest) ? VERDICT_IDLE : VERDICT_OK;
 }
 
+static void say_ooms(struct text *text, const struct tally *tally) {
+    text_format(text, " PyTorch reported out of memory %s %s", show_count(to_u64(tally->ooms)).text,
+                tally->ooms < 2 ? "time" : "times");
+    if (tally->unasked > 0)
+        text_format(text,
+                    ", %s of them without asking for it: the request was larger than the card, or "
+                    "than a limit that the program has set "
+                    "(torch.cuda.set_per_process_memory_fraction)",
+                    tally->unasked < tally->ooms ? show_count(to_u64(tally->unasked)).text : "all");
+    text_add(text, ".");
+}
+
 static void say_refused(struct text *text, const struct tally *tally, enum verdict_code code) {
-    if (code == VERDICT_FRAGMENTATION)
+    if (code == VERDICT_LIMIT)
+        text_add(text, "No request for memory was refused.");
+    else if (code == VERDICT_FRAGMENTATION)
         text_format(text,
                     "Fragmentation cost you memory: %s of %s refused requests would have fitted "
                     "into memory that was free or held without need, but not into one piece of it.",
@@ -132,8 +160,7 @@ static void say_refused(struct text *text, const struct tally *tally, enum verdi
                     "20 must be there whole.",
                     show_count(tally->rounded).text, show_count(tally->listed).text);
     if (tally->ooms > 0)
-        text_format(text, " PyTorch reported out of memory %s %s.",
-                    show_count(to_u64(tally->ooms)).text, tally->ooms < 2 ? "time" : "times");
+        say_ooms(text, tally);
 }
 
 static void say_fine(struct text *text, const struct tally *tally, enum verdict_code code) {
@@ -193,6 +220,7 @@ struct verdict verdict_of(struct record *const *records, size_t count) {
         break;
     case VERDICT_FRAGMENTATION:
     case VERDICT_FULL:
+    case VERDICT_LIMIT:
         say_refused(&text, &tally, verdict.code);
         break;
     default:

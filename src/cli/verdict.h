@@ -14,6 +14,7 @@ enum verdict_code {
     VERDICT_IDLE,          /* nothing was refused, but much was held without need */
     VERDICT_FRAGMENTATION, /* refused although free and idle memory would have sufficed */
     VERDICT_FULL,          /* refused because memory was lacking */
+    VERDICT_LIMIT,         /* PyTorch was out of memory without asking for any */
     VERDICT_CODES
 };
 

@@ -335,7 +335,7 @@ void walk_report(FILE *out, enum emit_format format, struct record *const *recor
     emit_close(&emit);
     walk_launch(&emit, launch);
     emit_open(&emit, "verdict", "what it means");
-    emit_text(&emit, "code", "none, unknown, ok, idle, fragmentation, full",
+    emit_text(&emit, "code", "none, unknown, ok, idle, fragmentation, full, limit",
               verdict_name(verdict.code));
     emit_text(&emit, "text", "in words", verdict.text);
     emit_close(&emit);

@@ -194,6 +194,18 @@ static void full(struct vramgc_file *file) {
     file->end = VRAMGC_END_UNKNOWN;
 }
 
+/* A memory fraction: PyTorch is out of memory, and nobody has refused it any. */
+static void limit(struct vramgc_file *file) {
+    plain(file);
+    file->devices[0].stats.ooms = 3;
+}
+
+/* Some of it, and one refusal beside it. */
+static void limit_and_full(struct vramgc_file *file) {
+    limit(file);
+    add_refusal(file, 4149 * SECOND, VRAMGC_REFUSAL_FULL, 0);
+}
+
 static void two_devices(struct vramgc_file *file) {
     set_head(file);
     set_device(file, 0, "NVIDIA GeForce RTX 3090");
@@ -313,12 +325,20 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
     static const struct {
         const char *name;
         void (*make)(struct vramgc_file *file);
-    } scenarios[] = {{"plain", plain},         {"fragmented", fragmented},
-                     {"full", full},           {"two-devices", two_devices},
-                     {"unknown", unknown},     {"observe", observe},
-                     {"compact", compact},     {"others", others},
-                     {"pool", pool},           {"others-idle", others_idle},
-                     {"pool-idle", pool_idle}, {"hostile", hostile}};
+    } scenarios[] = {{"plain", plain},
+                     {"fragmented", fragmented},
+                     {"full", full},
+                     {"two-devices", two_devices},
+                     {"unknown", unknown},
+                     {"observe", observe},
+                     {"compact", compact},
+                     {"others", others},
+                     {"pool", pool},
+                     {"others-idle", others_idle},
+                     {"pool-idle", pool_idle},
+                     {"limit", limit},
+                     {"limit-and-full", limit_and_full},
+                     {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
         if (strcmp(scenario, scenarios[i].name) == 0) {

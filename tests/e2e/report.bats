@@ -4,7 +4,7 @@
 
 load helpers
 
-scenarios='plain fragmented full two-devices unknown observe compact pool pool-idle others others-idle'
+scenarios='plain fragmented full two-devices unknown observe compact pool pool-idle others others-idle limit'
 
 make() {
     "$make_file" "$@"
@@ -17,6 +17,15 @@ make() {
         equal "$status" 0
         golden "$scenario.txt" "$(without_version <<<"$output")"
     done
+}
+
+@test "report: out of memory that nobody was asked for is told from a full card" {
+    make limit limit.vramgc
+    equal "$("$vramgc" report --json limit.vramgc | grep -o '"code": "[a-z]*"')" '"code": "limit"'
+    make limit-and-full both.vramgc
+    run "$vramgc" report both.vramgc
+    contains "$(tr -s ' \n' ' ' <<<"$output")" 'Memory was lacking'
+    contains "$(tr -s ' \n' ' ' <<<"$output")" 'out of memory 3 times, 2 of them without asking'
 }
 
 @test "report: the JSON of each kind of file is as it should be" {
