@@ -138,13 +138,23 @@ void device_publish(struct device *device) {
     device_publish_blocks(device);
 }
 
-struct frag_figures device_measure_holes(struct device *device) {
+/* The lock is held. */
+static void measure_holes(struct device *device) {
+    enum { SHARE = 8, OLDEST_NS = 10 * MILLISECOND_NS };
     struct vramgc_device_stats *stats = &device->out->stats;
-    struct frag_figures figures;
+    uint64_t start_ns = clock_ns();
+    frag_measure(device->heap, &device->holes);
+    gauge_set(&stats->largest_hole_bytes, device->holes.largest_hole_bytes);
+    gauge_set(&stats->page_waste_bytes, device->holes.page_waste_bytes);
+    uint64_t end_ns = clock_ns();
+    device->holes_until_ns = end_ns + min_u64(SHARE * (end_ns - start_ns), OLDEST_NS);
+}
+
+struct frag_figures device_measure_holes(struct device *device, bool now) {
     lock_take(&device->lock);
-    frag_measure(device->heap, &figures);
-    gauge_set(&stats->largest_hole_bytes, figures.largest_hole_bytes);
-    gauge_set(&stats->page_waste_bytes, figures.page_waste_bytes);
+    if (now || clock_ns() >= device->holes_until_ns)
+        measure_holes(device);
+    struct frag_figures figures = device->holes;
     lock_give(&device->lock);
     return figures;
 }

@@ -23,6 +23,8 @@ struct device {
     uint64_t pool_changes;    /* how often a call of the program has changed that */
     /* A pool of our own: pages that its blocks reach into, and what is in them. */
     uint64_t paged_pool_bytes, paged_pool_used_bytes;
+    struct frag_figures holes;  /* when they were last measured */
+    uint64_t holes_until_ns;    /* so long they will do for a refusal */
     struct policy_state policy; /* under policy_lock */
     struct lock policy_lock;
     CUcontext context;                /* in which our own thread may ask */
@@ -63,8 +65,9 @@ void device_publish(struct device *device);
 void device_publish_blocks(struct device *device);
 
 /* Walks the heap, with the device's lock, and copies what it finds of holes into the file. It takes
- * a time that grows with the blocks, during which none can be handed out. */
-struct frag_figures device_measure_holes(struct device *device);
+ * a time that grows with the blocks, during which none can be handed out. Unless it must be now, a
+ * ninth of the time at most goes into it, and the figures may be so much older, 10 ms at most. */
+struct frag_figures device_measure_holes(struct device *device, bool now);
 
 /* Adds a block event to the mean of held over live; the device's lock must be held. */
 void device_add_to_mean(struct device *device);

@@ -31,7 +31,7 @@ static uint64_t idle_bytes(struct device *device) {
 
 static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
-    struct frag_figures figures = device_measure_holes(device);
+    struct frag_figures figures = device_measure_holes(device, false); /* some programs probe */
     if (!record_capturing())
         device_read_memory(device);
     return (struct vramgc_refusal){

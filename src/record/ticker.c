@@ -71,7 +71,7 @@ static void measure_holes(struct device *device, struct look *look) {
     if (!look->unmeasured || start_ns < look->measure_ns)
         return;
     look->unmeasured = false;
-    device_measure_holes(device);
+    device_measure_holes(device, true);
     look->measure_ns = start_ns + max_u64(SECOND_NS, 1000 * (clock_ns() - start_ns));
 }
 
