@@ -48,12 +48,11 @@ struct due {
     uint64_t bytes, linger_ns;
 };
 
-/* What of so much idle memory is above the threshold. Before free has been read once, nothing is
- * known to be. */
+/* What of so much idle memory is above the threshold. */
 static uint64_t excess(const struct device *device, const struct policy_settings *settings,
                        uint64_t idle_bytes) {
-    uint64_t total = atomic_load(&device->free_read_ns) ? atomic_load(&device->total_bytes) : 0;
-    return policy_excess(settings, total, device_used_bytes(device), idle_bytes);
+    return policy_excess(settings, atomic_load(&device->total_bytes), device_used_bytes(device),
+                         idle_bytes);
 }
 
 static struct due due_of(const struct device *device, struct pages *pages) {
