@@ -29,6 +29,9 @@
 #define VRAMGC_MAX_FRAMES     32
 #define VRAMGC_MAX_STACKS     256
 
+/* In the reason of a mode: a pool of the driver's is why there are no pages. */
+#define VRAMGC_WHY_POOL "cudaMallocAsync, whose pool is trimmed"
+
 struct vramgc_gauge {
     uint64_t current;
     uint64_t peak;

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "reclaim/alloc_conf.h"
 #include "reclaim/torch.h"
+#include "vramgc_format.h"
 
 #include <unistd.h>
 
@@ -42,7 +43,7 @@ static const struct row {
     {COMPACT | FAILED, 0, MODE_COMPACT,
      "VRAMGC_MODE; self-test passed on %p, failed on %f: mode flush there"},
     {COMPACT | ASYNC, 0, MODE_COMPACT,
-     "VRAMGC_MODE; but PyTorch's allocator is cudaMallocAsync, whose pool is trimmed as in flush"},
+     "VRAMGC_MODE; but PyTorch's allocator is " VRAMGC_WHY_POOL " as in flush"},
     {COMPACT | PASSED, 0, MODE_COMPACT, "VRAMGC_MODE; self-test passed on %p"},
     {COMPACT, 0, MODE_COMPACT, "VRAMGC_MODE"},
     {AUTO | WSL, 0, MODE_FLUSH, "under WSL mapping memory fails with many drivers"},
@@ -52,7 +53,7 @@ static const struct row {
     {AUTO | OLDER, 0, MODE_FLUSH, "PyTorch %t is older than what was tried"},
     {AUTO | AIMDO, 0, MODE_FLUSH,
      "comfy-aimdo makes room only for what PyTorch asks the driver for"},
-    {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed"},
+    {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch's allocator is " VRAMGC_WHY_POOL},
     {AUTO | FAILED, PASSED, MODE_FLUSH, "the self-test of mapping pages failed on %f"},
     {AUTO | NEWER | EXPANDABLE, 0, MODE_FLUSH,
      "PyTorch %t is newer than %n: its expandable segments are not known"},
