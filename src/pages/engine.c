@@ -89,7 +89,12 @@ static struct piece choose(struct pages *pages, struct block *block) {
     if (block->allowed.whole)
         most = max_u64(most, empty_here(block, LARGEST_SPAN, block->run_end));
     piece.span = in_order(block, block->allowed.new);
+    size_t made = piece.span;
     piece.handle = pages_take_kept(pages, most, &piece.span);
+    if (!piece.handle) {
+        piece.handle = pages_take_spare(pages, made);
+        block->fresh = made;
+    }
     page_table_claim(piece.page, piece.span);
     return piece;
 }
@@ -121,7 +126,8 @@ static struct piece claim(struct pages *pages, struct block *block) {
 static bool more_may_come(struct pages *pages, uint64_t then) {
     lock_take(&pages->lock);
     const struct host_memory *host = &pages->host;
-    bool moving = pages->moving + pages->opening + host->returning_count + host->leaving > 0;
+    bool moving =
+        pages->moving + pages->opening + pages->making + host->returning_count + host->leaving > 0;
     bool more = moving || pages->moved != then;
     lock_give(&pages->lock);
     if (moving)
@@ -140,6 +146,7 @@ static uint64_t take_one(struct pages *pages) {
     size_t span;
     lock_take(&pages->lock);
     uint64_t handle = pages_take_kept(pages, 1, &span);
+    handle = handle ? handle : pages_take_spare(pages, 1);
     lock_give(&pages->lock);
     return handle;
 }
@@ -254,11 +261,13 @@ static bool map_missing(struct pages *pages, struct block *block) {
         if (piece.handle)
             block->allowed = limits_single(block); /* it is there and cannot be mapped */
         else
-            limits_fall_back(pages, block);
+            limits_fall_back(pages, block, piece.span);
         filled = true;
     }
-    if (filled)
+    if (filled) {
         limits_note(pages, block);
+        pages_want_spare(pages, limits_spare(block));
+    }
     return filled &&
            pages_open_to_all(pages, block->segment, block->first, block->end - block->first);
 }
@@ -368,7 +377,7 @@ struct pages_figures pages_figures(struct pages *pages) {
     figures.idle_bytes = pages->table.idle_pages * PAGE_BYTES;
     figures.kept_bytes = pages->kept_count * PAGE_BYTES;
     figures.moving_bytes = pages->moving * PAGE_BYTES;
-    figures.physical_bytes = pages->handle_count * PAGE_BYTES;
+    figures.physical_bytes = minus_u64(pages->handle_count, pages->making) * PAGE_BYTES;
     figures.spilled_bytes = pages->host.count * PAGE_BYTES;
     figures.may_spill_bytes = pages->host.room * PAGE_BYTES;
     figures.spilled_ns = pages_spilled_ns(pages);

@@ -35,6 +35,7 @@ struct settling {
 struct handles {
     uint64_t *list;
     size_t count, total, capacity; /* total: wherever they are */
+    uint64_t spare;                /* one more, which nobody has asked for yet (spare.c); 0: none */
 };
 
 /* What the driver had left when it was last asked, and how many pages it had given then. */
@@ -76,11 +77,14 @@ struct pages {
     size_t handle_count;             /* all physical pages, kept or mapped */
     size_t most_needed;              /* pages that live blocks have needed at most at once */
     bool scarce;                     /* memory was not to be had lately: no large pieces */
-    size_t moving;            /* pages on their way to kept, handles on their way to the driver */
-    uint64_t moved;           /* such ways that have come to their end */
-    _Atomic uint64_t changes; /* see pages_changes */
-    _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */
-    size_t opening;           /* pages that cannot go because a further device is just let in */
+    size_t moving;             /* pages on their way to kept, handles on their way to the driver */
+    uint64_t moved;            /* such ways that have come to their end */
+    _Atomic size_t spare_span; /* pages of the piece that our own thread is to make; 0: none */
+    atomic_bool spare_unsaid;  /* it has not been told yet */
+    size_t making;             /* pages of the piece that it is just making */
+    _Atomic uint64_t changes;  /* see pages_changes */
+    _Atomic uint64_t calls;    /* that make, place, open or end memory and reached the driver */
+    size_t opening;            /* pages that cannot go because a further device is just let in */
     struct known_stream streams[MAX_STREAMS];
     size_t stream_count;  /* places taken so far */
     size_t going;         /* streams that are about to be destroyed: wait for all */
@@ -149,10 +153,16 @@ struct room pages_room(struct pages *pages);
  * is written to *span. 0: none. */
 uint64_t pages_take_kept(struct pages *pages, size_t most, size_t *span); /* the lock is held */
 void pages_keep(struct pages *pages, uint64_t handle, size_t span);       /* the same */
+uint64_t pages_take_spare(struct pages *pages, size_t span);              /* the same; 0: none */
+void pages_keep_spare(struct pages *pages, uint64_t handle, size_t span); /* the same */
 uint64_t pages_create(struct pages *pages, size_t span); /* 0: the driver has none */
 /* Releases kept memory worth so many pages, more only if there is nothing smaller; `larger` than so
  * many pages each. Returns how many. */
 size_t pages_release(struct pages *pages, size_t want, size_t larger);
+
+/* spare.c. A piece of so many pages was made for a block, or was there as a spare one: our own
+ * thread is to make the next. 0: none. */
+void pages_want_spare(struct pages *pages, size_t span);
 
 /* settle.c. Waits until the GPU has finished with all pages that are idle now. False: it cannot be
  * waited for. */

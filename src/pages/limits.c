@@ -15,11 +15,13 @@ enum { LARGE_PART = 8 };
 
 /* In expandable segments, which hold many blocks, it is at most this part of what lies around it,
  * once more than this part of the device is in use. It may be this part of the device while half of
- * that is left, and LARGE_PART of a block that takes more than this part of the device. With these
- * sd15, sdxl, sdxl_offload and flux fit the same simulated devices as without, for less than half
- * of the calls; with 8 for UNUSED_PART or 32 for LARGE_BLOCK_PART sdxl needs 0.3 % more, with 64
- * for EARLY_PART sd15 0.6 %. */
-enum { RANGE_PART = 32, UNUSED_PART = 16, EARLY_PART = 128, LARGE_BLOCK_PART = 24 };
+ * that is left, and LARGE_PART of a block that takes more than this part of the device: no more
+ * than FREE_PART allows, unless the block takes even this part of it. With these sd15, sdxl,
+ * sdxl_offload and flux fit the same simulated devices as without, for less than half of the calls;
+ * with 8 for UNUSED_PART or 32 for LARGE_BLOCK_PART sdxl needs 0.3 % more, with 24 for
+ * HUGE_BLOCK_PART too, with 64 for EARLY_PART sd15 0.6 %. */
+enum { RANGE_PART = 32, UNUSED_PART = 16, EARLY_PART = 128 };
+enum { LARGE_BLOCK_PART = 24, HUGE_BLOCK_PART = 8 };
 
 /* Frugal: memory comes and goes with nearly each block, and each piece costs a call to get it and
  * one to give it back. In expandable segments a piece may be as much as the block lacks, up to this
@@ -33,10 +35,14 @@ enum { FRUGAL_PART = 128 };
  * the device or less would be left by the driver. */
 enum { SEGMENT_PART = 4, SEGMENT_SPAN = 16, POOL_PART = 2 };
 
+/* What the driver has left where as much of the device is in use as is wanted. */
+static uint64_t above_threshold(const struct pages *pages, const struct room *room) {
+    return (uint64_t)((double)room->total_bytes * (100 - pages->threshold_percent) / 100);
+}
+
 /* What may be asked of the driver while something is idle. */
 static uint64_t below_threshold(const struct pages *pages, const struct room *room) {
-    double above = (double)room->total_bytes * (100 - pages->threshold_percent) / 100;
-    return minus_u64(room->free_bytes, (uint64_t)above);
+    return minus_u64(room->free_bytes, above_threshold(pages, room));
 }
 
 /* Memory that blocks will miss is taken from where it is idle before more of the device is in use
@@ -66,11 +72,17 @@ static bool is_expandable(const struct block *block) {
     return block->segment->range && block->segment->counted;
 }
 
+static bool is_huge(const struct room *room, const struct block *block) {
+    return block->missing * PAGE_BYTES > room->total_bytes / HUGE_BLOCK_PART;
+}
+
 static size_t largest_new(const struct pages *pages, const struct room *room,
                           const struct block *block) {
     uint64_t wanted = block->missing * PAGE_BYTES, left = left_after(room, block);
     uint64_t most = room->total_bytes / DEVICE_PART;
     if (is_expandable(block) && !pages->frugal) {
+        if (is_huge(room, block))
+            return at_most(pages, wanted / LARGE_PART);
         if (wanted > room->total_bytes / LARGE_BLOCK_PART)
             most = max_u64(most, wanted / LARGE_PART);
         if (left > room->total_bytes / 2)
@@ -129,12 +141,23 @@ static void limit_freely(const struct pages *pages, struct block *block, const s
                          uint64_t slack, bool plenty) {
     struct allowed *allowed = &block->allowed;
     bool unused = left_after(room, block) > room->total_bytes - room->total_bytes / UNUSED_PART;
-    allowed->part = is_expandable(block) && !unused ? RANGE_PART : LARGE_PART;
+    bool small = is_expandable(block) && !unused && !is_huge(room, block);
+    allowed->part = small ? RANGE_PART : LARGE_PART;
     allowed->new = room->scarce ? 1 : largest_new(pages, room, block);
     allowed->kept = at_most(pages, slack / SLACK_PART);
     allowed->whole = block->segment->range;
     if (block->segment->range && plenty && !block->pin)
         allowed->end = block->segment->page_count;
+}
+
+/* Nobody may miss what is made for a block that perhaps never comes. */
+static size_t may_spare(const struct pages *pages, const struct room *room, uint64_t left) {
+    uint64_t others = max_u64(above_threshold(pages, room), room->total_bytes / PLENTY_PART);
+    return room->scarce ? 0 : minus_u64(left, others) / PAGE_BYTES;
+}
+
+size_t limits_spare(const struct block *block) {
+    return block->fresh <= block->may_spare ? block->fresh : 0;
 }
 
 void limits_set(struct pages *pages, struct block *block) {
@@ -143,6 +166,7 @@ void limits_set(struct pages *pages, struct block *block) {
     uint64_t left = left_after(&room, block);
     uint64_t slack = minus_u64(room.free_bytes + room.idle_bytes, missing * PAGE_BYTES);
     bool plenty = slack > room.total_bytes / PLENTY_PART;
+    block->may_spare = may_spare(pages, &room, left);
     limit_physical(pages, block);
     purge_ahead(pages, missing, &room);
     if (pages->frugal)
@@ -155,11 +179,12 @@ void limits_set(struct pages *pages, struct block *block) {
         block->allowed = limits_single(block);
 }
 
-/* Only what is made is single from now on: a kept piece that is in order costs no call. */
-void limits_fall_back(const struct pages *pages, struct block *block) {
+/* A kept piece that is in order costs no call: only what is made is smaller from now on. */
+void limits_fall_back(const struct pages *pages, struct block *block, size_t refused) {
     if (pages->frugal)
         block->allowed = limits_single(block);
-    block->allowed.new = 1;
+    else
+        block->allowed.new = refused / 2;
     block->allowed.end = block->end;
 }
 

@@ -15,6 +15,8 @@ struct block {
     size_t missing;     /* pages that it lacks still */
     size_t need, limit; /* see limit_physical in limits.c */
     size_t before;      /* what was physical before it came */
+    size_t fresh;       /* pages of its latest piece that no block had before; 0: none */
+    size_t may_spare;   /* a piece of so many pages may be made before it is asked for */
     struct allowed {
         size_t kept, new; /* pages in a piece that is there already; in one made for the block */
         size_t part;      /* a piece is at most this part of what lies around it: of the missing
@@ -34,8 +36,12 @@ struct allowed limits_single(const struct block *block);
  * driver what is free, at most every 2 ms. */
 void limits_set(struct pages *pages, struct block *block);
 
-/* A piece for the block could not be made: the next are as small as can be. */
-void limits_fall_back(const struct pages *pages, struct block *block);
+/* A piece of so many pages could not be made for the block: the next are half as large, or, where
+ * memory goes back at once, single pages. */
+void limits_fall_back(const struct pages *pages, struct block *block, size_t refused);
+
+/* How large a piece is to be made for the next block; 0: none. */
+size_t limits_spare(const struct block *block);
 
 /* Whether more than so many pages will be physical with a piece that is made, though something is
  * idle. */

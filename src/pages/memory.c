@@ -15,11 +15,31 @@ static bool make_room(struct handles *handles) {
     return true;
 }
 
+static void taken(struct pages *pages, size_t span) {
+    pages->kept_count -= span;
+    pages->kept_least = min_u64(pages->kept_least, pages->kept_count);
+}
+
 static uint64_t take(struct pages *pages, size_t size) {
     struct handles *handles = &pages->kept[size];
-    pages->kept_count -= page_spans[size];
-    pages->kept_least = min_u64(pages->kept_least, pages->kept_count);
+    if (!handles->count)
+        return pages_take_spare(pages, page_spans[size]);
+    taken(pages, page_spans[size]);
     return handles->list[--handles->count];
+}
+
+uint64_t pages_take_spare(struct pages *pages, size_t span) {
+    struct handles *handles = &pages->kept[page_size_index(span)];
+    uint64_t handle = handles->spare;
+    handles->spare = 0;
+    if (handle)
+        taken(pages, span);
+    return handle;
+}
+
+void pages_keep_spare(struct pages *pages, uint64_t handle, size_t span) {
+    pages->kept[page_size_index(span)].spare = handle;
+    pages->kept_count += span;
 }
 
 uint64_t pages_take_kept(struct pages *pages, size_t most, size_t *span) {
@@ -69,7 +89,7 @@ uint64_t pages_create(struct pages *pages, size_t span) {
 static size_t to_release(const struct pages *pages, size_t want, size_t larger) {
     size_t best = PAGE_SIZES;
     for (size_t size = PAGE_SIZES; size-- > 0;)
-        if (pages->kept[size].count && page_spans[size] > larger &&
+        if ((pages->kept[size].count || pages->kept[size].spare) && page_spans[size] > larger &&
             (best == PAGE_SIZES || page_spans[best] > want))
             best = size;
     return best;

@@ -23,7 +23,8 @@ struct pages_figures {
     uint64_t idle_bytes;     /* mapped, and no live block reaches into that piece of memory */
     uint64_t kept_bytes;     /* physical memory kept for the next block */
     uint64_t moving_bytes;   /* of what is mapped or kept: leaving its place, or to the driver */
-    uint64_t physical_bytes; /* all that the driver has given of the device's */
+    uint64_t physical_bytes; /* all that the driver has given of the device's, but for what our
+                                own thread is just asking for */
     uint64_t refused_bytes;  /* of blocks that were refused where PyTorch counts them as allocated
                                 for ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
@@ -167,6 +168,13 @@ struct pages_figures pages_figures(struct pages *pages);
 /* Changes after each change of what is physical, spilled, counted or waited for, up to calls.
  * Cheap: for every block event. */
 uint64_t pages_changes(const struct pages *pages);
+
+/* A block took a piece of memory of a kind of which more may soon be wanted: our own thread is to
+ * make the next one. Said once. Cheap: for every block event. */
+bool pages_wants_spare(struct pages *pages);
+
+/* From our own thread, not during a capture: makes that piece. Whether it did. */
+bool pages_make_spare(struct pages *pages);
 
 /* For a forked child, without a driver call: locks are open, nobody is asking. pages may be NULL.
  */

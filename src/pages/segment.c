@@ -3,18 +3,29 @@
  * the time do not reach the driver; nobody is waited for. */
 #include "pages/internal.h"
 
+#include <sched.h>
+
 /* So many may be parked; beyond that, and when they have been for long, they go. */
 enum { MAX_PARKED = 512 };
 
+/* Where our own thread is just making a piece, it may be neither with us nor with the driver: it is
+ * waited for before the answer is no. */
 bool pages_could_back(struct pages *pages, uint64_t bytes) {
-    size_t free_bytes = 0, total_bytes = 0;
-    lock_take(&pages->lock);
-    uint64_t at_hand = (pages->table.idle_pages + pages->kept_count + pages->moving +
-                        pages->host.room - pages->host.count) *
-                       PAGE_BYTES;
-    lock_give(&pages->lock);
-    return at_hand >= bytes || (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) == CUDA_SUCCESS &&
-                                at_hand + free_bytes >= bytes);
+    for (;;) {
+        size_t free_bytes = 0, total_bytes = 0;
+        lock_take(&pages->lock);
+        bool making = pages->making > 0;
+        uint64_t at_hand = (pages->table.idle_pages + pages->kept_count + pages->moving +
+                            pages->host.room - pages->host.count) *
+                           PAGE_BYTES;
+        lock_give(&pages->lock);
+        if (at_hand >= bytes)
+            return true;
+        if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS || !making ||
+            at_hand + free_bytes >= bytes)
+            return at_hand + free_bytes >= bytes;
+        sched_yield();
+    }
 }
 
 /* The addresses of segments that have ended go back once nothing is mapped there. */

@@ -143,7 +143,7 @@ void mode_unlock(void);
 /* ticker.c */
 bool ticker_start(void);
 void ticker_kick(void); /* it looks at once */
-void ticker_wake(void); /* it takes the next step of returns.h at once */
+void ticker_wake(void); /* it makes spare memory and takes the next step of returns.h at once */
 void ticker_stop(void);
 
 /* memory.c, vmm.c, blocks.c: drop what is known of a device; lock: open locks in a child. */

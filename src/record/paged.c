@@ -103,7 +103,16 @@ bool record_paged_end(const struct record_taken *taken) {
 
 bool paged_use(struct device *device, uint64_t address, uint64_t bytes) {
     struct pages *pages = paged_engine(device);
-    return !pages || pages_use(pages, address, bytes, record_capturing());
+    bool used = !pages || pages_use(pages, address, bytes, record_capturing());
+    if (pages && UNLIKELY(pages_wants_spare(pages)))
+        ticker_wake();
+    return used;
+}
+
+void paged_make_spare(struct device *device) {
+    struct pages *pages = paged_engine(device);
+    if (pages && !record_capturing() && pages_make_spare(pages))
+        paged_account(device);
 }
 
 void paged_refused(struct device *device, uint64_t address, uint64_t bytes) {

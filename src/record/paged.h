@@ -24,6 +24,9 @@ struct pages *paged_open(struct device *device);
 /* A block is handed out: false, it cannot have memory. The device's lock is not held. */
 bool paged_use(struct device *device, uint64_t address, uint64_t bytes);
 
+/* From our own thread: has the memory made that the next block is likely to want. */
+void paged_make_spare(struct device *device);
+
 /* It was tried often enough: PyTorch gets an error, and counts the block as allocated for ever. */
 void paged_refused(struct device *device, uint64_t address, uint64_t bytes);
 

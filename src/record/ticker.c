@@ -245,8 +245,14 @@ static bool may_work(void) {
     return may;
 }
 
-/* Until the next look, idle pages go back. calls: as they stood before the latest look, so that
- * none that was asked for meanwhile is lost. */
+static void make_spares(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
+        if (device_if_ready(i))
+            paged_make_spare(device_if_ready(i));
+}
+
+/* Until the next look, spare memory is made and idle pages go back. calls: as they stood before the
+ * latest look, so that none that was asked for meanwhile is lost. */
 static void wait_for(uint64_t ns, unsigned calls) {
     uint64_t now = clock_ns(), end = now + ns;
     for (; now < end && calls == atomic_load(&self.calls); now = clock_ns()) {
@@ -254,6 +260,7 @@ static void wait_for(uint64_t ns, unsigned calls) {
         returns_sleep(UINT64_MAX);
         if (!may_work())
             return;
+        make_spares();
         uint64_t step = record_is_on() ? returns_step(now) : 0;
         atomic_store(&self.busy, false);
         step = step ? min_u64(step, end - now) : end - now;

@@ -114,8 +114,7 @@ static void revoked(void) {
 
 /* --- large pieces of memory --- */
 
-/* A range that is granted as a whole. */
-static uint64_t range_of(size_t pages, bool counted) {
+uint64_t range_of(size_t pages, bool counted) {
     CUdeviceptr range;
     fake_reserve(&range, pages * PAGE_BYTES, 0, 0, 0);
     MUST(pages_range(test.pages, range, pages * PAGE_BYTES, counted));
@@ -192,18 +191,18 @@ static void pieces(void) {
     MUST(atomic_load(&fake.calls) == calls + 3 * UNMAP); /* there is a hole on each side */
 }
 
-static uint64_t segment_in_use(size_t pages) {
+uint64_t segment_in_use(size_t pages) {
     uint64_t segment = pages_segment(test.pages, pages * PAGE_BYTES, 5);
     MUST(segment && pages_use(test.pages, segment, pages * PAGE_BYTES, false));
     return segment;
 }
 
-static void end_used(uint64_t segment, size_t pages) {
+void end_used(uint64_t segment, size_t pages) {
     pages_leave(test.pages, segment, pages * PAGE_BYTES, true);
     MUST(pages_end(test.pages, segment));
 }
 
-static size_t physical(void) {
+size_t physical(void) {
     return pages_figures(test.pages).physical_bytes / PAGE_BYTES;
 }
 
@@ -299,11 +298,12 @@ static unsigned pieces_for(uint64_t address, size_t pages) {
 }
 
 /* In an expandable segment pieces are larger on a device that hardly anybody uses, then the more
- * it holds, while much of the device is left, and for a large block. Where none can be made any
- * more, what others have left comes as it is. */
+ * it holds, while much of the device is left, for a large block, and much larger for a huge one.
+ * Where none can be made any more, what others have left comes as it is. */
 static void growing_range(void) {
     enum { UNUSED = 40, FIRST = 80, SECOND = 120, BOTH = FIRST + SECOND, EARLY = 32 };
-    enum { LARGE_BLOCK = 400, ALL = BOTH + EARLY + LARGE_BLOCK, FEW = 8, ALWAYS = 1000000 };
+    enum { LARGE_BLOCK = 90, HUGE_BLOCK = 320, TWO = LARGE_BLOCK + HUGE_BLOCK };
+    enum { ALL = BOTH + EARLY + TWO, FEW = 8, ALWAYS = 1000000 };
     uint64_t range = range_of(ALL, true), other = range_of(ALL, true);
     pages_know_stream(test.pages, 5);
     MUST(pieces_for(other, UNUSED) == UNUSED / 4);
@@ -313,7 +313,9 @@ static void growing_range(void) {
     uint64_t next = range + BOTH * PAGE_BYTES;
     MUST(pieces_for(next, EARLY) < EARLY / 3); /* of 4 pages */
     next += EARLY * PAGE_BYTES;
-    MUST(pieces_for(next, LARGE_BLOCK) < LARGE_BLOCK / 7); /* of 8 pages */
+    MUST(pieces_for(next, LARGE_BLOCK) < LARGE_BLOCK / 6); /* of 8 pages */
+    next += LARGE_BLOCK * PAGE_BYTES;
+    MUST(pieces_for(next, HUGE_BLOCK) < HUGE_BLOCK / 20); /* of 32 pages */
     fake.capacity = ALL;
     fake.answers = ALWAYS;
     MUST(pages_use(test.pages, range, ALL * PAGE_BYTES, false));
@@ -329,13 +331,37 @@ static void growing_range(void) {
     MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, other));
 }
 
+/* Where the driver, which here says that it has twice as much as is true, refuses a piece the next
+ * is half as large. */
+static void halved(void) {
+    enum { IDLE = 100, LEFT = 150, BLOCK = 240, ALWAYS = 1000000 };
+    enum { LARGE_PIECES = 9 + 1 + 1 }; /* of 16 pages, of 4, after one of 8 was refused, of 2 */
+    uint64_t idle = range_of(IDLE, true), range = range_of(BLOCK, true);
+    pages_know_stream(test.pages, 5);
+    pieces_for(idle, IDLE);
+    fake.capacity = fake.pages_out + LEFT;
+    fake.pages_elsewhere = LARGE_CAPACITY - fake.capacity;
+    fake.boast = 2;
+    fake.answers = ALWAYS;
+    usleep(5000); /* what is free is not asked all the time */
+    unsigned large = fake.large;
+    MUST(pages_use(test.pages, range, BLOCK * PAGE_BYTES, false));
+    MUST(fake.large == large + LARGE_PIECES);
+    fake.boast = 1;
+    work_on(range, BLOCK);
+    pages_leave(test.pages, range, BLOCK * PAGE_BYTES, true);
+    MUST(pages_revoke(test.pages, range, BLOCK * PAGE_BYTES));
+    MUST(pages_revoke(test.pages, idle, IDLE * PAGE_BYTES));
+    MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, idle));
+}
+
 /* In an expandable segment a block is in as few pieces as can be, and a smaller one that comes to
  * lie there holds none of them. In a pool, and where memory is short, all are single pages. */
 static void frugal_whole(void) {
     enum { PAGES = 100, LAST = 4, LITTLE = 20, FEW = LARGE_CAPACITY / 16 };
     uint64_t range = range_of(PAGES, true), pool = range_of(PAGES, false);
     uint64_t last = range + (PAGES - 1) * PAGE_BYTES;
-    MUST(pieces_for(range, PAGES) == 3); /* of 64, 32 and LAST pages */
+    MUST(pieces_for(range, PAGES) == 3 && !pages_wants_spare(test.pages)); /* of 64, 32 and LAST */
     MUST(pages_use(test.pages, last, PAGE_BYTES, false));
     MUST(pages_figures(test.pages).mapped_bytes == (PAGES - LAST + 1) * PAGE_BYTES);
     pages_leave(test.pages, last, PAGE_BYTES, true);
@@ -359,6 +385,7 @@ static void budget(void) {
     test.pages->scarce = true; /* no large pieces */
     uint64_t segment = pages_segment(test.pages, bytes, 5);
     MUST(segment && pages_use(test.pages, segment, bytes, false));
+    MUST(!pages_wants_spare(test.pages));
     pages_leave(test.pages, segment, bytes, true);
     struct pages_age age = pages_age(test.pages);
     pages_settle_later(test.pages, false);
@@ -398,6 +425,11 @@ static const struct alone cases[] = {
     {"refused", frugal_refused, BOASTING, 0},
     {"whole", frugal_whole, BOASTING, 0},
     {"growing", growing_range, LARGE, 100},
+    {"halved", halved, LARGE, 100},
+    {"spare", spare_piece, LARGE, 100},
+    {"no-spare", no_spare_piece, LARGE, 50},
+    {"short-spare", short_spare_piece, LARGE, 100},
+    {"late-spare", late_spare_piece, SMALL, 100},
     {"budget", budget, LARGE, 100},
     {"threshold", above_threshold, LARGE, 50},
 };

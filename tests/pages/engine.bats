@@ -20,6 +20,12 @@ small=(--mem 768MiB)
     done
 }
 
+@test "our own thread makes the next piece of memory before a block asks for it" {
+    passes 'alloc a 320MiB; fill a 1; await 5000 vramgc.held_bytes > 320MiB; expect vramgc.held_bytes <= 352MiB; alloc b 30MiB; fill b 2;
+        verify a 1; verify b 2' --mem 24GiB
+    VRAMGC_LOWVRAM=1 passes 'alloc a 320MiB; fill a 1; sleep 300; expect vramgc.held_bytes == 320MiB' --mem 24GiB
+}
+
 @test "PyTorch runs out at cudaMalloc: torch's own out-of-memory, and smaller ones go on" {
     passes 'alloc a 300MiB; expect_oom 300MiB; expect_oom 300MiB; alloc b 150MiB; fill b 2; verify b 2; free a; alloc c 300MiB; fill c 3;
         verify c 3; expect num_ooms == 2' "${small[@]}"
@@ -59,15 +65,15 @@ small=(--mem 768MiB)
     [ "$(fact reclaimed_bytes)" -ge $((338 << 20)) ] # 62 MiB were free
 }
 
-# All of it at once, but for a machine that takes a second over it.
+# All of it at once, but for a machine that takes a second over it, and for a spare page.
 @test "what nobody has wanted for a while goes back, and is told" {
     versions=${versions##* }
-    passes 'alloc b 50MiB; fill b 3; alloc a 250MiB; free a; empty_cache; expect vramgc.held_bytes == 300MiB; expect vramgc.reclaims == 0;
+    passes 'alloc b 50MiB; fill b 3; alloc a 250MiB; free a; empty_cache; expect vramgc.held_bytes >= 300MiB; expect vramgc.held_bytes <= 302MiB; expect vramgc.reclaims == 0;
         await 30000 vramgc.held_bytes == 50MiB; verify b 3' "${small[@]}"
-    [ "$(fact reclaimed_bytes)" = $((250 << 20)) ]
+    (($(fact reclaimed_bytes) >= 250 << 20 && $(fact reclaimed_bytes) <= 252 << 20))
     [ "$(actions 'pages unused device=0 observed=0 ')" -ge 1 ]
     [ "$(fact reclaims)" = "$(actions '')" ]
-    [ "$(fact reclaims)" -le 2 ]
+    [ "$(fact reclaims)" -le 3 ]
 }
 
 @test "rescue has its limits: live blocks are nobody else's" {
@@ -148,7 +154,7 @@ small=(--mem 768MiB)
 @test "lowvram: idle pages are used before more is asked of the driver" {
     local script='alloc a 100MiB; fill a 1; free a; synchronize; alloc b 100MiB stream=1; fill b 2 stream=1; stream 1; verify b 2'
     VRAMGC_LOWVRAM=1 VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes <= 110MiB"
-    VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes == 200MiB"
+    VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes >= 200MiB"
 }
 
 # The device works on the first block for some 50 ms.

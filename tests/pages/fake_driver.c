@@ -28,12 +28,21 @@ size_t place_of(uint64_t address) {
     return (size_t)((address - BASE) / PAGE_BYTES);
 }
 
+static void once(void (**what)(void)) {
+    void (*call)(void) = *what;
+    if (!call)
+        return;
+    *what = NULL;
+    call();
+}
+
 static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
                             const CUmemAllocationProp *properties, unsigned long long flags) {
     (void)properties;
     (void)flags;
     size_t span = bytes / PAGE_BYTES;
     MUST(span * PAGE_BYTES == bytes && span > 0 && span <= LARGEST_SPAN);
+    once(&fake.before_create);
     pthread_mutex_lock(&fake.lock);
     atomic_fetch_add(&fake.calls, 1);
     bool room = fake.pages_out + span <= fake.capacity && fake.next_handle < HANDLES &&
@@ -148,6 +157,7 @@ static CUresult fake_access(CUdeviceptr address, size_t bytes, const CUmemAccess
 
 static CUresult fake_info(size_t *free_bytes, size_t *total_bytes) {
     atomic_fetch_add(&fake.infos, 1);
+    once(&fake.before_info);
     pthread_mutex_lock(&fake.lock);
     *free_bytes = (fake.capacity - fake.pages_out) * fake.boast * PAGE_BYTES;
     pthread_mutex_unlock(&fake.lock);

@@ -31,7 +31,7 @@ if [[ $file == pages/* ]]; then
     sources=()
     for source in src/pages/*.c; do [ "$source" = "src/$file" ] || sources+=("$source"); done
     # shellcheck disable=SC2086
-    $COMPILE -Wno-unused -Wno-error -Isrc/pages tests/pages/threads.c tests/pages/alone.c tests/pages/fake_driver.c "${sources[@]}" src/base/lock.c "$folder/mutant.c" \
+    $COMPILE -Wno-unused -Wno-error -Isrc/pages tests/pages/threads.c tests/pages/alone.c tests/pages/spare.c tests/pages/fake_driver.c "${sources[@]}" src/base/lock.c "$folder/mutant.c" \
         -o "$folder/threads" -pthread
 fi
 echo "$folder/libvramgc.so"

@@ -340,11 +340,11 @@ threads_caught() {
 }
 
 @test "expandable segments: the first pieces are as large as those after them" {
-    threads_caught growing range-part pages/limits.c 'is_expandable(block) && !unused ? RANGE_PART : LARGE_PART' 'LARGE_PART'
+    threads_caught growing range-part pages/limits.c 'small ? RANGE_PART : LARGE_PART' 'LARGE_PART'
 }
 
 @test "expandable segments: pieces are small though hardly anything of the device is in use" {
-    threads_caught growing range-unused pages/limits.c 'is_expandable(block) && !unused' 'is_expandable(block)'
+    threads_caught growing range-unused pages/limits.c 'is_expandable(block) && !unused &&' 'is_expandable(block) &&'
 }
 
 @test "expandable segments: pieces are small though half of the device is left" {
@@ -353,6 +353,64 @@ threads_caught() {
 
 @test "expandable segments: a large block comes in small pieces" {
     threads_caught growing range-block pages/limits.c 'max_u64(most, wanted / LARGE_PART)' 'most'
+}
+
+@test "expandable segments: a huge block comes in pieces as a large one" {
+    threads_caught growing range-huge pages/limits.c '        if (is_huge(room, block))' '        if (false)'
+}
+
+@test "expandable segments: a huge block's pieces are as small a part of it as others'" {
+    threads_caught growing range-huge-part pages/limits.c '!unused && !is_huge(room, block)' '!unused'
+}
+
+@test "a full device: after a piece that was refused all are single" {
+    threads_caught halved full-halved pages/limits.c 'refused / 2' '1'
+}
+
+@test "a spare piece is never made" {
+    threads_caught spare spare-none pages/limits.c 'block->fresh <= block->may_spare ? block->fresh : 0' '0'
+}
+
+@test "our own thread makes no spare piece" {
+    caught engine 'before a block asks for it' no-spares record/ticker.c '        make_spares();' ''
+}
+
+@test "a spare piece that was taken is not made again" {
+    threads_caught spare spare-once pages/engine.c 'pages_take_spare(pages, made);
+        block->fresh = made' 'pages_take_spare(pages, made);
+        block->fresh = piece.handle ? 0 : made'
+}
+
+@test "a spare piece is kept for ever" {
+    threads_caught spare spare-kept pages/memory.c 'pages->kept[size].count || pages->kept[size].spare' 'pages->kept[size].count'
+}
+
+@test "two spare pieces of one size" {
+    threads_caught spare spare-two pages/spare.c 'span && pages->kept' 'false && pages->kept'
+}
+
+@test "a spare piece is made above the threshold" {
+    threads_caught no-spare spare-threshold pages/limits.c 'max_u64(above_threshold(pages, room), room->total_bytes / PLENTY_PART)' 'room->total_bytes / PLENTY_PART'
+}
+
+@test "a spare piece is made where little is left" {
+    threads_caught short-spare spare-short pages/limits.c 'max_u64(above_threshold(pages, room), room->total_bytes / PLENTY_PART)' 'above_threshold(pages, room)'
+}
+
+@test "a spare piece is made where memory was refused" {
+    threads_caught budget spare-scarce pages/limits.c 'return room->scarce ? 0 :' 'return'
+}
+
+@test "a block is refused while its memory is a spare piece" {
+    threads_caught late-spare spare-race pages/engine.c 'handle = handle ? handle : pages_take_spare(pages, 1);' ''
+}
+
+@test "a segment is refused while a spare piece is being made" {
+    threads_caught late-spare spare-told pages/segment.c '|| !making ||' '|| true ||'
+}
+
+@test "a block is refused while a spare piece is being made" {
+    threads_caught late-spare spare-making pages/engine.c 'pages->opening + pages->making +' 'pages->opening +'
 }
 
 @test "a full device: what is kept in large pieces goes back to the driver and comes in single ones" {

@@ -24,7 +24,7 @@ $(VMM_CALLS)/vmm_calls: tests/pages/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CAL
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
 # The engine alone, on a driver of the test's own, under the sanitizers.
-PAGES_THREADS := tests/pages/threads.c tests/pages/alone.c tests/pages/fake_driver.c $(wildcard src/pages/*.c) src/base/lock.c
+PAGES_THREADS := tests/pages/threads.c tests/pages/alone.c tests/pages/spare.c tests/pages/fake_driver.c $(wildcard src/pages/*.c) src/base/lock.c
 PAGES_POOL_THREADS := tests/pages/pool_threads.c $(addprefix src/,pages/pool.c pages/arena.c pages/tree.c base/lock.c)
 PAGES_SANITIZE_tsan := -fsanitize=thread
 PAGES_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all

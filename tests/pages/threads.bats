@@ -38,6 +38,15 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
     threads plain growing && threads asan growing
 }
 
+@test "where a piece is refused the next is half as large" {
+    threads plain halved && threads asan halved
+}
+
+@test "the next piece is made before it is asked for, where memory is plentiful, and is never missing" {
+    local name
+    for name in spare no-spare short-spare late-spare; do threads plain $name && threads asan $name || return 1; done
+}
+
 @test "above the threshold what is idle is used before new memory is asked for, below it not" {
     threads plain threshold && threads asan threshold
 }

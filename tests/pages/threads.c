@@ -71,6 +71,11 @@ static void *giver(void *argument) {
             pages_give_back(test.pages, UINT64_MAX);
         else
             pages_give_back_now(test.pages, 4 * PAGE_BYTES);
+        if (pages_wants_spare(test.pages) &&
+            atomic_compare_exchange_strong(&test.making, &(bool){false}, true)) {
+            pages_make_spare(test.pages);
+            atomic_store(&test.making, false);
+        }
         struct pages_figures figures = pages_figures(test.pages);
         MUST(figures.idle_bytes <= figures.mapped_bytes);
         MUST(figures.physical_bytes <= (fake.capacity + WORKERS) * PAGE_BYTES);
