@@ -176,8 +176,8 @@ bool pages_wants_spare(struct pages *pages);
 /* From our own thread, not during a capture: makes that piece. Whether it did. */
 bool pages_make_spare(struct pages *pages);
 
-/* For a forked child, without a driver call: locks are open, nobody is asking. pages may be NULL.
- */
+/* For a forked child, without a driver call: locks are open, nobody is asking or making anything.
+ * pages may be NULL. */
 void pages_forget(struct pages *pages);
 
 #endif

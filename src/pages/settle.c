@@ -41,8 +41,10 @@ void pages_capture_begins(void) {
 
 void pages_forget(struct pages *pages) {
     atomic_store(&asking, 0);
-    if (pages)
-        lock_force_open(&pages->lock);
+    if (!pages)
+        return;
+    pages->making = 0;
+    lock_force_open(&pages->lock);
 }
 
 /* The place of a stream that lives; stream_count: none. The lock is held. */

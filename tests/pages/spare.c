@@ -97,5 +97,8 @@ void late_spare_piece(void) {
     fake.before_info = end_making_soon;
     MUST(pages_could_back(test.pages, PAGE_BYTES));
     MUST(!pages_could_back(test.pages, 2 * PAGE_BYTES));
+    test.pages->making = 1; /* in the parent of a forked child */
+    pages_forget(test.pages);
+    MUST(!pages_could_back(test.pages, 2 * PAGE_BYTES));
     end_used(segment, 2);
 }
