@@ -163,6 +163,7 @@ size_t pages_release(struct pages *pages, size_t want, size_t larger);
 /* spare.c. A piece of so many pages was made for a block, or was there as a spare one: our own
  * thread is to make the next. 0: none. */
 void pages_want_spare(struct pages *pages, size_t span);
+void pages_want_no_spare(struct pages *pages); /* memory is being given back */
 
 /* settle.c. Waits until the GPU has finished with all pages that are idle now. False: it cannot be
  * waited for. */

@@ -11,6 +11,11 @@ void pages_want_spare(struct pages *pages, size_t span) {
         atomic_store(&pages->spare_unsaid, true);
 }
 
+void pages_want_no_spare(struct pages *pages) {
+    if (atomic_load_explicit(&pages->spare_span, memory_order_relaxed))
+        atomic_store(&pages->spare_span, 0);
+}
+
 bool pages_wants_spare(struct pages *pages) {
     return atomic_load_explicit(&pages->spare_unsaid, memory_order_relaxed) &&
            atomic_exchange(&pages->spare_unsaid, false);

@@ -314,7 +314,7 @@ threads_caught() {
 }
 
 @test "lowvram: where no large piece is to be had a page more is" {
-    threads_caught refused high-refused pages/limits.c 'block->allowed.new = 1;' 'block->allowed.new = 0;'
+    threads_caught refused high-refused pages/limits.c '.kept = 1, .new = 1' '.kept = 1, .new = 0'
 }
 
 @test "lowvram: what was needed once is forgotten" {
