@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # mutant.sh [NAME FILE OLD NEW]: builds libvramgc.so from a src/FILE in which OLD, which must stand there exactly once, is NEW, and
-# prints the library's path; beside it lies threads.c with that engine. Without arguments nothing is changed. Called through build/pages/mutant, which knows the compiler's
-# options.
+# prints the library's path; where FILE is in src/pages, threads with that engine lies beside it. Without arguments nothing is
+# changed. Called through build/pages/mutant, which knows the compiler's options.
 set -eu
 
 name=${1:-NONE} file=${2:-pages/settle.c} old=${3:-} new=${4:-}
@@ -26,12 +26,13 @@ done
     $COMPILE -Wno-unused -Wno-error "-Isrc/$(dirname "$file")" -c "$folder/mutant.c" -o "$folder/mutant.o"
     ${COMPILE%% *} -shared -o "$folder/libvramgc.so" "${others[@]}" "$folder/mutant.o" $LINK
 }
-# The engine alone as well, on the driver of threads.c.
+# The engine alone as well, with its callers.
+engine=("$folder/mutant.o")
+for object in "${others[@]}"; do
+    [[ $object != */obj/pages/* && $object != */obj/base/lock.c.o ]] || engine+=("$object")
+done
 if [[ $file == pages/* ]]; then
-    sources=()
-    for source in src/pages/*.c; do [ "$source" = "src/$file" ] || sources+=("$source"); done
     # shellcheck disable=SC2086
-    $COMPILE -Wno-unused -Wno-error -Isrc/pages tests/pages/threads.c tests/pages/alone.c tests/pages/spare.c tests/pages/fake_driver.c "${sources[@]}" src/base/lock.c "$folder/mutant.c" \
-        -o "$folder/threads" -pthread
+    ${COMPILE%% *} $CALLERS "${engine[@]}" -o "$folder/threads" -pthread
 fi
 echo "$folder/libvramgc.so"

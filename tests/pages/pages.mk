@@ -4,11 +4,18 @@ build/pages/libnag.so: tests/pages/nag.c include/vramgc.h
 	@mkdir -p $(@D)
 	@$(CC) -D_GNU_SOURCE -std=c11 -O1 -fPIC -Wall -Wextra -Werror -Iinclude -shared -o $@ $< -pthread
 
-# A script that builds the library with one line of src/pages changed, and prints where it lies.
-build/pages/mutant: tests/pages/mutant.sh $(BUILD)/libvramgc.so tests/pages/pages.mk
+# Who calls the engine alone, on a driver of the test's own.
+PAGES_CALLERS := $(addprefix tests/pages/,threads.c alone.c spare.c fake_driver.c)
+PAGES_CALLER_OBJECTS := $(PAGES_CALLERS:tests/%.c=build/%.o)
+build/pages/%.o: tests/pages/%.c $(wildcard src/*/*.h tests/pages/*.h) tests/pages/pages.mk | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
-	@printf '#!/usr/bin/env bash\nCOMPILE="%s" OBJECTS="%s" LINK="%s" exec bash tests/pages/mutant.sh "$$@"\n' \
-	    '$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec' '$(LIB_OBJECTS)' \
+	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+# A script that builds the library with one line of src changed, and prints where it lies.
+build/pages/mutant: tests/pages/mutant.sh $(BUILD)/libvramgc.so $(PAGES_CALLER_OBJECTS) tests/pages/pages.mk
+	@mkdir -p $(@D)
+	@printf '#!/usr/bin/env bash\nCOMPILE="%s" OBJECTS="%s" CALLERS="%s" LINK="%s" exec bash tests/pages/mutant.sh "$$@"\n' \
+	    '$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec' '$(LIB_OBJECTS)' '$(PAGES_CALLER_OBJECTS)' \
 	    '-Wl,-soname,libvramgc.so -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS)' > $@
 	@chmod +x $@
 
@@ -23,8 +30,8 @@ $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so: tests/pages/vmm_calls.c test
 $(VMM_CALLS)/vmm_calls: tests/pages/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
-# The engine alone, on a driver of the test's own, under the sanitizers.
-PAGES_THREADS := tests/pages/threads.c tests/pages/alone.c tests/pages/spare.c tests/pages/fake_driver.c $(wildcard src/pages/*.c) src/base/lock.c
+# The engine alone, under the sanitizers.
+PAGES_THREADS := $(PAGES_CALLERS) $(wildcard src/pages/*.c) src/base/lock.c
 PAGES_POOL_THREADS := tests/pages/pool_threads.c $(addprefix src/,pages/pool.c pages/arena.c pages/tree.c base/lock.c)
 PAGES_SANITIZE_tsan := -fsanitize=thread
 PAGES_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
