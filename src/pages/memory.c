@@ -120,7 +120,8 @@ static size_t release_one(struct pages *pages, size_t want, size_t larger) {
 
 size_t pages_release(struct pages *pages, size_t want, size_t larger) {
     size_t released = 0, span = 1;
-    pages_want_no_spare(pages);
+    if (want)
+        pages_want_no_spare(pages);
     while (released < want && span) {
         span = release_one(pages, want - released, larger);
         released += span;

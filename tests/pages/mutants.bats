@@ -381,6 +381,15 @@ threads_caught() {
         block->fresh = piece.handle ? 0 : made'
 }
 
+@test "who looks for what to give back, and finds nothing, wants no spare piece" {
+    threads_caught spare spare-unwanted pages/memory.c 'if (want)
+        pages_want_no_spare' 'pages_want_no_spare'
+}
+
+@test "a spare piece is made while memory goes back" {
+    threads_caught spare spare-back pages/memory.c '        pages_want_no_spare(pages);' '        ;'
+}
+
 @test "a spare piece is kept for ever" {
     threads_caught spare spare-kept pages/memory.c 'pages->kept[size].count || pages->kept[size].spare' 'pages->kept[size].count'
 }
