@@ -120,13 +120,13 @@ drive_with() {
 }
 
 # 256 KiB and 1.5 MiB are free of two small segments of 2 MiB, and 17 of one of 20, of which 1 MiB is in a page with the block. The
-# 40 MiB are gone when PyTorch asks again.
+# 40 MiB are gone when PyTorch asks again; holes are not measured for more than a ninth of the time, and so, on a busy machine, not then.
 @test "a refused request: the holes it did not fit into, and what of them is in pages with live blocks" {
     local line waste=$((2816 << 10))
     for version in $versions; do
         VRAMGC_MODE=observe drive_with '' "$version" 'alloc a 1MiB; alloc b 768KiB; alloc c 512KiB; alloc d 3MiB; alloc e 40MiB; free e;
-            cuda_malloc x 3GiB; expect_oom 2GiB' --mem 4GiB
-        line=$(grep '^refusal full granted=0 ' <<<"$facts")
+            cuda_malloc x 3GiB; expect_oom 2GiB; sleep 100; expect_oom 2GiB' --mem 4GiB
+        line=$(grep '^refusal full granted=0 ' <<<"$facts" | tail -1)
         [ "$(field holes "$line")" = 3 ]
         [ "$(field hole_bytes "$line")" = $((waste + (16 << 20))) ]
         [ "$(field largest "$line")" = $((17 << 20)) ]
