@@ -21,7 +21,7 @@ enum { LARGE_PART = 8 };
  * with 8 for UNUSED_PART or 32 for LARGE_BLOCK_PART sdxl needs 0.3 % more, with 24 for
  * HUGE_BLOCK_PART too, with 64 for EARLY_PART sd15 0.6 %. */
 enum { RANGE_PART = 32, UNUSED_PART = 16, EARLY_PART = 128 };
-enum { LARGE_BLOCK_PART = 24, HUGE_BLOCK_PART = 8 };
+enum { LARGE_BLOCK_PART = 24, HUGE_BLOCK_PART = 10 };
 
 /* Frugal: memory comes and goes with nearly each block, and each piece costs a call to get it and
  * one to give it back. In expandable segments a piece may be as much as the block lacks, up to this

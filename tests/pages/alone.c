@@ -302,7 +302,7 @@ static unsigned pieces_for(uint64_t address, size_t pages) {
  * Where none can be made any more, what others have left comes as it is. */
 static void growing_range(void) {
     enum { UNUSED = 40, FIRST = 80, SECOND = 120, BOTH = FIRST + SECOND, EARLY = 32 };
-    enum { LARGE_BLOCK = 90, HUGE_BLOCK = 320, TWO = LARGE_BLOCK + HUGE_BLOCK };
+    enum { LARGE_BLOCK = 80, HUGE_BLOCK = 320, TWO = LARGE_BLOCK + HUGE_BLOCK };
     enum { ALL = BOTH + EARLY + TWO, FEW = 8, ALWAYS = 1000000 };
     uint64_t range = range_of(ALL, true), other = range_of(ALL, true);
     pages_know_stream(test.pages, 5);
