@@ -331,6 +331,19 @@ static void growing_range(void) {
     MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, other));
 }
 
+/* In an expandable segment pieces are smaller again once little of the device is left. */
+static void last_pieces(void) {
+    enum { MOST = 560, BLOCK = 64, LARGER = 16, SMALLER = 8, ALL = MOST + 4 * BLOCK };
+    uint64_t range = range_of(ALL, true), next = range + (MOST + BLOCK) * PAGE_BYTES;
+    pages_know_stream(test.pages, 5);
+    fake.boast = 16;
+    pieces_for(range, MOST);
+    MUST(pieces_for(next, BLOCK) == BLOCK / LARGER);
+    MUST(pieces_for(next + BLOCK * PAGE_BYTES, BLOCK) == BLOCK / SMALLER);
+    fake.boast = 1;
+    MUST(pages_revoke(test.pages, range, ALL * PAGE_BYTES) && pages_range_end(test.pages, range));
+}
+
 /* Where the driver, which here says that it has twice as much as is true, refuses a piece the next
  * is half as large. */
 static void halved(void) {
@@ -425,6 +438,7 @@ static const struct alone cases[] = {
     {"refused", frugal_refused, BOASTING, 0},
     {"whole", frugal_whole, BOASTING, 0},
     {"growing", growing_range, LARGE, 100},
+    {"last", last_pieces, LARGE, 100},
     {"halved", halved, LARGE, 100},
     {"spare", spare_piece, LARGE, 100},
     {"no-spare", no_spare_piece, LARGE, 50},

@@ -340,11 +340,11 @@ threads_caught() {
 }
 
 @test "expandable segments: the first pieces are as large as those after them" {
-    threads_caught growing range-part pages/limits.c 'small ? RANGE_PART : LARGE_PART' 'LARGE_PART'
+    threads_caught growing range-part pages/limits.c 'LAST_RANGE_PART : RANGE_PART' 'LAST_RANGE_PART : LARGE_PART'
 }
 
 @test "expandable segments: pieces are small though hardly anything of the device is in use" {
-    threads_caught growing range-unused pages/limits.c 'is_expandable(block) && !unused &&' 'is_expandable(block) &&'
+    threads_caught growing range-unused pages/limits.c '|| unused ||' '||'
 }
 
 @test "expandable segments: pieces are small though half of the device is left" {
@@ -360,7 +360,11 @@ threads_caught() {
 }
 
 @test "expandable segments: a huge block's pieces are as small a part of it as others'" {
-    threads_caught growing range-huge-part pages/limits.c '!unused && !is_huge(room, block)' '!unused'
+    threads_caught growing range-huge-part pages/limits.c '|| unused || is_huge(room, block)' '|| unused'
+}
+
+@test "expandable segments: pieces stay as large though little of the device is left" {
+    threads_caught last range-last pages/limits.c 'LAST_RANGE_PART : RANGE_PART' 'RANGE_PART : RANGE_PART'
 }
 
 @test "a full device: after a piece that was refused all are single" {

@@ -38,6 +38,10 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
     threads plain growing && threads asan growing
 }
 
+@test "expandable segments: pieces are smaller again once little of the device is left" {
+    threads plain last && threads asan last
+}
+
 @test "where a piece is refused the next is half as large" {
     threads plain halved && threads asan halved
 }
