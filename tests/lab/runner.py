@@ -101,7 +101,7 @@ def from_report(report):
         "reclaims": device["reclaims"],
         "reclaim_ns": device["reclaim_ns"],
         "vramgc_refusals": device["refusals"],
-        "emptied": device["flushes"] + device["soft_ooms"],
+        "emptied": device["flushes"] + device["soft_ooms"] + device["pool_trims"],
     }
 
 

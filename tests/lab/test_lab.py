@@ -347,7 +347,7 @@ class Speed(unittest.TestCase):
 
 
 class Same(unittest.TestCase):
-    def row(self, left, right):
+    def row(self, left, right, own_pool=False):
         def side(give):
             def run(workload, mem_bytes, number=None, **what):
                 return result(**give(mem_bytes, number))
@@ -355,7 +355,7 @@ class Same(unittest.TestCase):
             run.kind = runner.Kind()
             return run
 
-        return same.row("sd15", side(left), side(right))
+        return same.row("sd15", side(left), side(right), own_pool)
 
     @staticmethod
     def counted(value, **figures):
@@ -386,6 +386,16 @@ class Same(unittest.TestCase):
         found = self.row(lambda *_: give(cells.PLENTY_BYTES, None), give)
         self.assertEqual((found["tight"], found["emptied"]), ([], True))
         self.assertIn("the same*", same.text([found]))
+
+    def test_another_pool_holds_something_else(self):
+        def give(reserved):
+            counters = {"reserved_bytes.all.peak": reserved, "n": 1}
+            return {"same": {"outputs": ["a"], "contents": "c", "counters": counters}}
+
+        sides = (lambda *_: give(1), lambda *_: give(2))
+        found = self.row(*sides, own_pool=True)
+        self.assertEqual((found["plenty"], found["tight"]), ([], []))
+        self.assertTrue(self.row(*sides)["plenty"])
 
     def test_counters_may_differ_where_something_was_refused(self):
         plenty = lambda size: size >= cells.PLENTY_BYTES
