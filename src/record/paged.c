@@ -103,8 +103,10 @@ bool record_paged_end(const struct record_taken *taken) {
 
 bool paged_use(struct device *device, uint64_t address, uint64_t bytes) {
     struct pages *pages = paged_engine(device);
-    bool used = !pages || pages_use(pages, address, bytes, record_capturing());
-    if (pages && UNLIKELY(pages_wants_spare(pages)))
+    if (!pages)
+        return true;
+    bool used = pages_use(pages, address, bytes, record_capturing());
+    if (UNLIKELY(pages_wants_spare(pages)))
         ticker_wake();
     return used;
 }
