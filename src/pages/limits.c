@@ -15,13 +15,13 @@ enum { LARGE_PART = 8 };
 
 /* In expandable segments, which hold many blocks, it is at most this part of what lies around it,
  * once more than this part of the device is in use, and at most this part once less than this part
- * of the device is left. It may be this part of the device while half of
- * that is left, and LARGE_PART of a block that takes more than this part of the device: no more
- * than FREE_PART allows, unless the block takes even this part of it. With these sd15, sdxl,
- * sdxl_offload and flux fit the same simulated devices as without, for less than half of the calls;
- * with 8 for UNUSED_PART or 32 for LARGE_BLOCK_PART sdxl needs 0.3 % more, with 24 for
- * HUGE_BLOCK_PART too, with 64 for EARLY_PART sd15 0.6 %; without LAST_RANGE_PART sdxl needs 0.3 %
- * more in every second run of a busy machine. */
+ * of the device is left. It may be this part of the device while half of that is left, and
+ * LARGE_PART of a block that takes more than this part of the device: no more than FREE_PART
+ * allows, unless the block takes even this part of it. With these sd15, sdxl, sdxl_offload and flux
+ * fit the same simulated devices as without, for less than half of the calls; with 8 for
+ * UNUSED_PART or 32 for LARGE_BLOCK_PART sdxl needs 0.3 % more, with 24 for HUGE_BLOCK_PART too,
+ * with 64 for EARLY_PART sd15 0.6 %; without LAST_RANGE_PART sdxl needs 0.3 % more in every second
+ * run of a busy machine. */
 enum { RANGE_PART = 32, UNUSED_PART = 16, LAST_RANGE_PART = 64, LEFT_PART = 4, EARLY_PART = 128 };
 enum { LARGE_BLOCK_PART = 24, HUGE_BLOCK_PART = 10 };
 
