@@ -27,11 +27,11 @@ done
     ${COMPILE%% *} -shared -o "$folder/libvramgc.so" "${others[@]}" "$folder/mutant.o" $LINK
 }
 # The engine alone as well, with its callers.
-engine=("$folder/mutant.o")
-for object in "${others[@]}"; do
-    [[ $object != */obj/pages/* && $object != */obj/base/lock.c.o ]] || engine+=("$object")
-done
 if [[ $file == pages/* ]]; then
+    engine=("$folder/mutant.o")
+    for object in "${others[@]}"; do
+        [[ $object != */obj/pages/* && $object != */obj/base/lock.c.o ]] || engine+=("$object")
+    done
     # shellcheck disable=SC2086
     ${COMPILE%% *} $CALLERS "${engine[@]}" -o "$folder/threads" -pthread
 fi

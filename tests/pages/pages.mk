@@ -7,7 +7,8 @@ build/pages/libnag.so: tests/pages/nag.c include/vramgc.h
 # Who calls the engine alone, on a driver of the test's own.
 PAGES_CALLERS := $(addprefix tests/pages/,threads.c alone.c spare.c fake_driver.c)
 PAGES_CALLER_OBJECTS := $(PAGES_CALLERS:tests/%.c=build/%.o)
-build/pages/%.o: tests/pages/%.c $(wildcard src/*/*.h tests/pages/*.h) tests/pages/pages.mk | $(CUDA_HEADERS)
+PAGES_HEADERS := $(wildcard src/*/*.h src/*.def src/pages/*.def tests/pages/*.h)
+build/pages/%.o: tests/pages/%.c $(PAGES_HEADERS) tests/pages/pages.mk | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -c $< -o $@
 
@@ -36,7 +37,7 @@ PAGES_POOL_THREADS := tests/pages/pool_threads.c $(addprefix src/,pages/pool.c p
 PAGES_SANITIZE_tsan := -fsanitize=thread
 PAGES_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
 define PAGES_RULE
-build/pages/threads-$(1): $(PAGES_THREADS) $(wildcard src/*/*.h src/*.def tests/pages/*.h src/pages/*.def) tests/pages/pages.mk | $(CUDA_HEADERS)
+build/pages/threads-$(1): $(PAGES_THREADS) $(PAGES_HEADERS) tests/pages/pages.mk | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)
 	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(PAGES_SANITIZE_$(1)) $(PAGES_THREADS) -o $$@ -pthread
 build/pages/pool_threads-$(1): $(PAGES_POOL_THREADS) $(wildcard src/*/*.h src/*.def) tests/pages/pages.mk | $(CUDA_HEADERS)
