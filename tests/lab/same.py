@@ -54,8 +54,9 @@ def row(workload, left, right, own_pool=False):
     expected, left_out = flat(base), unsteady(flat(base), flat(again))
     refused = not tight["ok"] or bool(tight["refused"] or tight["retries"])
     emptied = bool(tight["emptied"])
-    in_plenty = left_out | (segment_counters(expected) if own_pool else set())
-    in_tight = left_out | (segment_counters(expected) if own_pool or emptied else set())
+    segments = segment_counters(expected)
+    in_plenty = left_out | (segments if own_pool else set())
+    in_tight = in_plenty | (segments if emptied else set())
     return {
         "workload": workload,
         "setting": left.kind.setting,
@@ -64,6 +65,7 @@ def row(workload, left, right, own_pool=False):
         "plenty": differences(expected, flat(plenty), in_plenty),
         "tight": None if refused else differences(expected, flat(tight), in_tight),
         "emptied": emptied,
+        "own_pool": own_pool,
         "device_errors": (plenty["device_errors"] or 0) + (tight["device_errors"] or 0),
     }
 
@@ -73,13 +75,14 @@ def verdict(row, key):
         return "refused"
     if row[key]:
         return f"{len(row[key])} differ"
-    return "the same" + "*" * (key == "tight" and row["emptied"])
+    return "the same" + "*" * (row["own_pool"] or (key == "tight" and row["emptied"]))
 
 
 def text(rows):
     lines = [
         "outputs, contents of tensors, PyTorch's counters: with the library against without it",
-        "(* it had PyTorch empty its cache, or trimmed the driver's pool: counters of segments left out)",
+        "(* it had PyTorch empty its cache, trimmed the driver's pool, or had a pool of its own:",
+        "counters of segments left out)",
         f"{'workload':12s} {'setting':10s} {'compared':>8s} {'80 GiB':>10s} {'nearly full':>12s}",
     ]
     for found in rows:

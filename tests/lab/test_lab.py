@@ -395,6 +395,7 @@ class Same(unittest.TestCase):
         sides = (lambda *_: give(1), lambda *_: give(2))
         found = self.row(*sides, own_pool=True)
         self.assertEqual((found["plenty"], found["tight"]), ([], []))
+        self.assertEqual(same.text([found]).count("the same*"), 2)
         self.assertTrue(self.row(*sides)["plenty"])
 
     def test_counters_may_differ_where_something_was_refused(self):
