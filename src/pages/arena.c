@@ -37,7 +37,7 @@ struct slab {
 
 struct arena {
     uint64_t address, bytes;
-    struct piece *first[ZONES];
+    struct piece *first[ZONES], *last[ZONES];
     struct tree by_size[ZONES]; /* FREE */
     struct tree used;
     struct piece *oldest, *newest; /* WAITING */
@@ -197,8 +197,7 @@ static void swallow(struct arena *arena, struct piece *piece, struct piece *othe
         *(piece->before ? &piece->before->after : &arena->first[piece->zone]) = piece;
     } else {
         piece->after = other->after;
-        if (piece->after)
-            piece->after->before = piece;
+        *(piece->after ? &piece->after->before : &arena->last[piece->zone]) = piece;
     }
     piece->bytes += other->bytes;
     drop_piece(arena, other);
@@ -244,7 +243,7 @@ static bool add_zone(struct arena *arena, enum zone zone, uint64_t address, uint
     piece->bytes = bytes;
     piece->zone = (uint8_t)zone;
     piece->state = FREE;
-    arena->first[zone] = piece;
+    arena->first[zone] = arena->last[zone] = piece;
     put_in(arena, piece);
     return true;
 }
@@ -274,15 +273,39 @@ void arena_close(struct arena *arena) {
 
 /* --- handing out --- */
 
-/* What the stream itself gave back comes first: its pages are there. */
+/* What the stream gave back at the edge of the rest of the zone becomes as large as it is to be, at
+ * the cost of the rest. NULL: there is none. */
+static struct piece *extend_edge(struct arena *arena, struct piece *rest, uint64_t bytes,
+                                 const struct owner *owner) {
+    struct piece *edge = rest->before;
+    if (!edge || edge->state != WAITING || !owner || edge->owner != owner ||
+        edge->bytes + rest->bytes <= bytes)
+        return NULL;
+    uint64_t lacking = bytes - edge->bytes;
+    take_out(arena, rest);
+    rest->address += lacking;
+    rest->bytes -= lacking;
+    put_in(arena, rest);
+    take_out(arena, edge);
+    edge->bytes = bytes;
+    put_in(arena, edge);
+    return edge;
+}
+
+/* What the stream itself gave back comes first: its pages are there. So does a part of it before
+ * what nobody has had yet. */
 static struct piece *best_fit(struct arena *arena, enum zone zone, uint64_t bytes,
                               uint64_t stream) {
     struct owner *owner = stream == ARENA_NOBODY ? NULL : find_owner(arena, stream);
     struct tree_key key = {bytes, 0};
     struct tree_node *node = owner ? tree_at_least(&owner->by_size[zone], key) : NULL;
-    if (!node)
-        node = tree_at_least(&arena->by_size[zone], key);
-    return node ? piece_of(node) : NULL;
+    if (node)
+        return piece_of(node);
+    node = tree_at_least(&arena->by_size[zone], key);
+    struct piece *piece = node ? piece_of(node) : NULL;
+    struct piece *edge =
+        piece && piece == arena->last[zone] ? extend_edge(arena, piece, bytes, owner) : NULL;
+    return edge ? edge : piece;
 }
 
 /* The rest of the piece stays what it is, and where it is in the queue. */

@@ -1,7 +1,9 @@
 /* arena.h: who has which addresses of a stream-ordered pool: best fit in one large range, with
  * coalescing. What is given back may be had again at once by the stream that gave it (work runs in
- * the order of its stream), by others when the GPU is known to have come past that moment. Small
- * requests have a part of the range of their own, so that pages of large ones empty.
+ * the order of its stream), by others when the GPU is known to have come past that moment. Where
+ * nothing is large enough, what the stream gave back at the edge of what nobody has had yet grows
+ * into that. Small requests have a part of the range of their own, so that pages of large ones
+ * empty.
  *
  * Pure: knows no CUDA, takes no lock, and never touches the memory it deals out. Moments are ticks
  * of the page engine; a stream is known by its handle, and forgotten when it is destroyed. */

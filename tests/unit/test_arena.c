@@ -356,6 +356,30 @@ static void the_rest_of_the_range_stays_free(void **state) {
     assert_int_equal(take_of(38 * MIB, 2), a + 10 * MIB);
 }
 
+/* Where the stream's own last piece is too small, it gets longer: a part of its pages is there. */
+static void a_piece_at_the_edge_grows_into_the_rest(void **state) {
+    (void)state;
+    open_arena(1);
+    uint64_t hole = take_of(3 * MIB, 1);
+    take_of(2 * MIB, 1);
+    uint64_t edge = take_of(10 * MIB, 1);
+    give_of(edge, 1, 3);
+    assert_int_equal(take_of(4 * MIB, 2), edge + 10 * MIB); /* not another's */
+    give_of(edge + 10 * MIB, 1, 4);
+    assert_int_equal(take_of(20 * MIB, 1), edge);
+    assert_int_equal(take_of(2 * MIB, 2), edge + 20 * MIB);
+    assert_true(arena_is_valid(self.arena));
+    give_of(edge + 20 * MIB, ARENA_NOBODY, 5);
+    assert_int_equal(take_of(4 * MIB, ARENA_NOBODY), edge + 22 * MIB); /* nobody's waits */
+    give_of(hole, 2, 6);
+    arena_settle(self.arena, 6);
+    give_of(edge + 22 * MIB, 1, 7);
+    assert_int_equal(take_of(4 * MIB, 1),
+                     edge + 20 * MIB);           /* of 6 MiB, with what was free before */
+    assert_int_equal(take_of(3 * MIB, 1), hole); /* one that fits comes first */
+    assert_true(arena_is_valid(self.arena));
+}
+
 static void more_streams_than_can_be_told_apart(void **state) {
     (void)state;
     open_arena(1);
@@ -418,6 +442,7 @@ int main(void) {
         cmocka_unit_test(joined_pieces_keep_the_stricter_rule),
         cmocka_unit_test(a_new_stream_with_an_old_handle_is_another),
         cmocka_unit_test(the_rest_of_the_range_stays_free),
+        cmocka_unit_test(a_piece_at_the_edge_grows_into_the_rest),
         cmocka_unit_test(more_streams_than_can_be_told_apart),
         cmocka_unit_test(small_ones_apart),
         cmocka_unit_test(high_marks),
