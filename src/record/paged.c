@@ -106,9 +106,13 @@ bool paged_use(struct device *device, uint64_t address, uint64_t bytes) {
     if (!pages)
         return true;
     bool used = pages_use(pages, address, bytes, record_capturing());
-    if (UNLIKELY(pages_wants_spare(pages)))
-        ticker_wake();
+    paged_want_spare(device);
     return used;
+}
+
+void paged_want_spare(struct device *device) {
+    if (UNLIKELY(pages_wants_spare(paged_engine(device))))
+        ticker_wake();
 }
 
 void paged_make_spare(struct device *device) {

@@ -113,6 +113,7 @@ enum record_paged record_pool_take(const struct record_ordered *call, void **out
     if (answer == POOL_NOT_OURS)
         return RECORD_NOT_PAGED;
     note_figures(device, pool);
+    paged_want_spare(device);
     if (answer == POOL_FULL) {
         record_refused(call->id, call->bytes);
         return RECORD_PAGED_REFUSED;

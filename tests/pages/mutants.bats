@@ -379,6 +379,11 @@ threads_caught() {
     caught engine 'before a block asks for it' no-spares record/ticker.c '        make_spares();' ''
 }
 
+@test "our own thread is not called when there is a spare piece to make" {
+    caught vmm 'before a block asks for it' spare-call record/paged.c 'if (UNLIKELY(pages_wants_spare(paged_engine(device))))
+        ticker_wake();' ''
+}
+
 @test "a spare piece that was taken is not made again" {
     threads_caught spare spare-once pages/engine.c 'pages_take_spare(pages, made);
         block->fresh = made' 'pages_take_spare(pages, made);
