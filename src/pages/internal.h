@@ -49,6 +49,7 @@ struct patience {
     uint64_t scarce_ns;              /* when memory was last seen to be scarce */
     uint64_t kept_ns;                /* when kept_least was last looked at */
     uint64_t parked_tick, parked_ns; /* the table's clock when it was last looked at */
+    uint64_t trimmed_tick;           /* and when pages_trim was last called */
 };
 
 /* spill.c: physical memory in the host's. */

@@ -134,9 +134,12 @@ uint64_t pages_give_back(struct pages *pages, uint64_t bytes);
 /* The same, but waits for the GPU where that is needed to give enough. */
 uint64_t pages_give_back_now(struct pages *pages, uint64_t bytes);
 
+/* What is idle now is not expected to be used again where it is. */
+void pages_trim(struct pages *pages);
+
 /* A few times a second: kept memory that nobody wanted for long goes back to the driver; segments
- * that were parked, and addresses that were revoked, for long lose their pages. Never during a
- * capture. Returns the bytes given back. */
+ * that were parked, addresses that were revoked, and what was trimmed, for long lose their pages.
+ * Never during a capture. Returns the bytes given back. */
 uint64_t pages_expire(struct pages *pages, uint64_t now_ns);
 
 /* A reading of what is idle and kept now, for the next one. */

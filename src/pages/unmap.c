@@ -158,6 +158,25 @@ static void no_longer_scarce(struct pages *pages, uint64_t now_ns) {
     lock_give(&pages->lock);
 }
 
+void pages_trim(struct pages *pages) {
+    lock_take(&pages->lock);
+    pages->patience.trimmed_tick = pages->table.tick;
+    lock_give(&pages->lock);
+}
+
+/* What was idle when it was to go, and at that tick, and has been ever since. */
+static void purge_trimmed(struct pages *pages, uint64_t tick) {
+    struct page *list[BATCH];
+    size_t count = 0;
+    do {
+        lock_take(&pages->lock);
+        count = page_table_pick_old(&pages->table, min_u64(tick, pages->patience.trimmed_tick),
+                                    SIZE_MAX, list, BATCH);
+        pages_picked(pages, list, count);
+        lock_give(&pages->lock);
+    } while (count && pages_unmap(pages, list, count));
+}
+
 uint64_t pages_expire(struct pages *pages, uint64_t now_ns) {
     uint64_t tick;
     no_longer_scarce(pages, now_ns);
@@ -166,6 +185,7 @@ uint64_t pages_expire(struct pages *pages, uint64_t now_ns) {
         pages_settle_later(pages, true);
         pages_purge_parked(pages, tick, 0);
         pages_purge_revoked(pages, tick);
+        purge_trimmed(pages, tick);
     }
     return released * PAGE_BYTES;
 }

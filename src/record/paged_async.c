@@ -178,12 +178,12 @@ void record_pool_attribute_set(CUmemoryPool asked, CUmemPool_attribute attribute
                         attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
 }
 
-/* Whoever trims wants the memory to be had elsewhere: our own thread sees to it, many calls at
- * once. */
+/* Idle pages are to be had elsewhere anyway: that many programs trim all the time costs no call of
+ * the driver. */
 void record_pool_trim(CUmemoryPool asked) {
     struct device *device = device_of(asked);
     if (device)
-        atomic_store(&device->asked, true);
+        pages_trim(paged_engine(device));
     else if (record_is_on())
         pools_trimmed(asked);
 }
