@@ -73,10 +73,12 @@ static size_t in_order(const struct block *block, size_t most) {
     size_t room = empty_here(block, most, block->allowed.end), best = 1, around = block->run;
     if (block->allowed.end > block->end)
         around = block->allowed.kept + block->segment->filled_count;
-    for (size_t size = 0; size < PAGE_SIZES; size++)
-        if (page_spans[size] <= room &&
-            page_spans[size] * block->allowed.part <= max_u64(block->run, around))
-            best = page_spans[size];
+    for (size_t size = 0; size < PAGE_SIZES; size++) {
+        size_t span = page_spans[size], end = block->next + span;
+        size_t part = end > block->end ? block->allowed.part_beyond : block->allowed.part;
+        if (span <= room && span * part <= max_u64(block->run, around))
+            best = span;
+    }
     return best;
 }
 

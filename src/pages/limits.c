@@ -13,29 +13,28 @@ enum { DEVICE_PART = 512, FREE_PART = 32, SLACK_PART = 16, PLENTY_PART = 16 };
  * elsewhere, or may not be wanted before long. */
 enum { LARGE_PART = 8 };
 
-/* In expandable segments, which hold many blocks, it is at most this part of what lies around it,
- * once more than this part of the device is in use, and at most this part once less than this part
- * of the device is left. It may be this part of the device while half of that is left, and
- * LARGE_PART of a block that takes more than this part of the device: no more than FREE_PART
- * allows, unless the block takes even this part of it. With these sd15, sdxl, sdxl_offload and flux
- * fit the same simulated devices as without, for less than half of the calls; with 8 for
- * UNUSED_PART or 32 for LARGE_BLOCK_PART sdxl needs 0.3 % more, with 24 for HUGE_BLOCK_PART too,
- * with 64 for EARLY_PART sd15 0.6 %; without LAST_RANGE_PART sdxl needs 0.3 % more in every second
- * run of a busy machine. */
+/* In ranges, expandable segments and what a stream-ordered pool deals out, which hold many blocks,
+ * it is at most this part of what lies around it, once more than this part of the device is in use,
+ * and at most this part once less than this part of the device is left. It may be this part of the
+ * device while half of that is left, and LARGE_PART of a block that takes more than this part of
+ * the device: no more than FREE_PART allows, unless the block takes even this part of it. With
+ * these sd15, sdxl, sdxl_offload and flux fit the same simulated devices as without, for less than
+ * half of the calls; with 8 for UNUSED_PART or 32 for LARGE_BLOCK_PART sdxl needs 0.3 % more, with
+ * 24 for HUGE_BLOCK_PART too, with 64 for EARLY_PART sd15 0.6 %; without LAST_RANGE_PART sdxl needs
+ * 0.3 % more in every second run of a busy machine. */
 enum { RANGE_PART = 32, UNUSED_PART = 16, LAST_RANGE_PART = 64, LEFT_PART = 4, EARLY_PART = 128 };
 enum { LARGE_BLOCK_PART = 24, HUGE_BLOCK_PART = 10 };
 
 /* Frugal: memory comes and goes with nearly each block, and each piece costs a call to get it and
- * one to give it back. In expandable segments a piece may be as much as the block lacks, up to this
+ * one to give it back. In ranges a piece may be as much as the block lacks, up to this
  * part of the device: when a later block needs some of it only, the piece goes first, if the GPU
  * has finished with it (pick_partly_used in engine.c). */
 enum { FRUGAL_PART = 128 };
 
-/* In segments of their own, and in the range of a stream-ordered pool, blocks of all sizes follow
- * each other at the same addresses, and a small one holds the large piece in which it comes to lie.
- * So in segments pieces are smaller and none lies ahead; and all are single pages once this part of
- * the device or less would be left by the driver. */
-enum { SEGMENT_PART = 4, SEGMENT_SPAN = 16, POOL_PART = 2 };
+/* In segments of their own blocks of all sizes follow each other at the same addresses, and a small
+ * one holds the large piece in which it comes to lie. So pieces are smaller there and none lies
+ * ahead; all are single pages once this part of the device or less would be left by the driver. */
+enum { SEGMENT_PART = 4, SEGMENT_SPAN = 16 };
 
 /* What the driver has left where as much of the device is in use as is wanted. */
 static uint64_t above_threshold(const struct pages *pages, const struct room *room) {
@@ -69,11 +68,6 @@ static size_t at_most(const struct pages *pages, uint64_t bytes) {
     return max_u64(min_u64(pages->plan.largest_span, bytes / PAGE_BYTES), 1);
 }
 
-/* Not the range of a stream-ordered pool. */
-static bool is_expandable(const struct block *block) {
-    return block->segment->range && block->segment->counted;
-}
-
 static bool is_huge(const struct room *room, const struct block *block) {
     return block->missing * PAGE_BYTES > room->total_bytes / HUGE_BLOCK_PART;
 }
@@ -82,7 +76,7 @@ static size_t largest_new(const struct pages *pages, const struct room *room,
                           const struct block *block) {
     uint64_t wanted = block->missing * PAGE_BYTES, left = left_after(room, block);
     uint64_t most = room->total_bytes / DEVICE_PART;
-    if (is_expandable(block) && !pages->frugal) {
+    if (block->segment->range && !pages->frugal) {
         if (is_huge(room, block))
             return at_most(pages, wanted / LARGE_PART);
         if (wanted > room->total_bytes / LARGE_BLOCK_PART)
@@ -129,7 +123,7 @@ struct allowed limits_single(const struct block *block) {
 static void limit_frugally(const struct pages *pages, struct block *block, const struct room *room,
                            bool plenty) {
     struct allowed *allowed = &block->allowed;
-    allowed->part = is_expandable(block) && plenty ? 1 : LARGE_PART;
+    allowed->part = block->segment->range && plenty ? 1 : LARGE_PART;
     if (room->scarce)
         allowed->new = 1;
     else if (allowed->part == 1)
@@ -142,8 +136,7 @@ static void limit_frugally(const struct pages *pages, struct block *block, const
 /* See in_order in engine.c. */
 static size_t part_of_what_lies_around(const struct room *room, const struct block *block) {
     uint64_t left = left_after(room, block);
-    bool unused = left > room->total_bytes - room->total_bytes / UNUSED_PART;
-    if (!is_expandable(block) || unused || is_huge(room, block))
+    if (!block->segment->range || left > room->total_bytes - room->total_bytes / UNUSED_PART)
         return LARGE_PART;
     return left < room->total_bytes / LEFT_PART ? LAST_RANGE_PART : RANGE_PART;
 }
@@ -151,7 +144,8 @@ static size_t part_of_what_lies_around(const struct room *room, const struct blo
 static void limit_freely(const struct pages *pages, struct block *block, const struct room *room,
                          uint64_t slack, bool plenty) {
     struct allowed *allowed = &block->allowed;
-    allowed->part = part_of_what_lies_around(room, block);
+    allowed->part_beyond = part_of_what_lies_around(room, block);
+    allowed->part = is_huge(room, block) ? LARGE_PART : allowed->part_beyond;
     allowed->new = room->scarce ? 1 : largest_new(pages, room, block);
     allowed->kept = at_most(pages, slack / SLACK_PART);
     allowed->whole = block->segment->range;
@@ -184,8 +178,6 @@ void limits_set(struct pages *pages, struct block *block) {
         limit_freely(pages, block, &room, slack, plenty);
     if (!block->segment->range)
         limit_in_segment(&block->allowed, missing, left, room.total_bytes);
-    else if (!block->segment->counted && left < room.total_bytes / POOL_PART)
-        block->allowed = limits_single(block);
 }
 
 /* A kept piece that is in order costs no call: only what is made is smaller from now on. */

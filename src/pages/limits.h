@@ -18,12 +18,13 @@ struct block {
     size_t fresh;       /* pages of its latest piece that no block had before; 0: none */
     size_t may_spare;   /* a piece of so many pages may be made before it is asked for */
     struct allowed {
-        size_t kept, new; /* pages in a piece that is there already; in one made for the block */
-        size_t part;      /* a piece is at most this part of what lies around it: of the missing
-                             pages that it is for, or of what a range holds already */
-        size_t end;       /* no piece lies behind that page: beyond the block's end where memory is
-                             plentiful */
-        bool whole;       /* of what is there already also any piece that the block fills */
+        size_t kept, new;   /* pages in a piece that is there already; in one made for the block */
+        size_t part;        /* a piece is at most this part of what lies around it: of the missing
+                               pages that it is for, or of what a range holds already */
+        size_t part_beyond; /* the same of one that lies beyond the block's end */
+        size_t end; /* no piece lies behind that page: beyond the block's end where memory is
+                       plentiful */
+        bool whole; /* of what is there already also any piece that the block fills */
     } allowed;
     size_t run_end; /* behind the missing pages that begin at or before next, */
     size_t run;     /* and how many they were */

@@ -24,6 +24,14 @@ static uint64_t whole_pages(uint64_t bytes) {
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
+/* Two ranges for the engine: how much of one is filled says how large its next pieces may be, and
+ * there is little in that of the small blocks. */
+static bool add_ranges(struct pages *pages, uint64_t address, uint64_t large, uint64_t small) {
+    return pages_range(pages, address, large, false) && pages_grant(pages, address, large) &&
+           pages_range(pages, address + large, small, false) &&
+           pages_grant(pages, address + large, small);
+}
+
 /* Large blocks may lie as badly as they like: three quarters of the range are theirs. */
 struct pool *pool_open(struct pages *pages, uint64_t total_bytes) {
     uint64_t small = whole_pages(total_bytes / 2), bytes = small + 3 * small;
@@ -35,12 +43,11 @@ struct pool *pool_open(struct pages *pages, uint64_t total_bytes) {
     pool->context = pages->context;
     if (REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) == CUDA_SUCCESS) {
         pool->arena = arena_open(address, bytes, small);
-        if (pool->arena && pages_range(pages, address, bytes, false) &&
-            pages_grant(pages, address, bytes))
+        if (pool->arena && add_ranges(pages, address, bytes - small, small))
             return pool;
-        if (pool->arena)
+        if (pool->arena) /* the engine may know of the addresses: they stay reserved */
             arena_close(pool->arena);
-        if (!pages_range_end(pages, address)) /* which frees them */
+        else
             REAL(cuMemAddressFree)(address, bytes);
     }
     memory_unmap(pool, sizeof *pool);

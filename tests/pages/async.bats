@@ -76,8 +76,37 @@ nagged() { lowvram; BEHIND=$PWD/build/pages/libnag.so; }
         await 2000 vramgc.held_bytes <= 52MiB; verify b 2; alloc c 300MiB; fill c 3; verify c 3; verify b 2' --mem 768MiB
 }
 
-@test "empty_cache has idle pages go back" {
-    pool_passes 'alloc a 300MiB; fill a 1; free a; empty_cache; await 2000 vramgc.held_bytes == 0' --mem 768MiB
+@test "empty_cache has idle pages go back, when nobody has wanted them for long" {
+    pool_passes 'alloc a 300MiB; fill a 1; alloc b 50MiB; fill b 2; free a; empty_cache; await 30000 vramgc.held_bytes <= 84MiB; verify b 2' --mem 768MiB
+}
+
+@test "without empty_cache they stay" {
+    pool_passes 'alloc a 300MiB; free a; alloc b 10MiB stream=1; sleep 7500; expect vramgc.held_bytes >= 300MiB' --mem 768MiB
+    [ "$(fact page_unmaps)" = 0 ]
+}
+
+@test "a storm of empty_cache does not reach the driver" {
+    local storm='alloc a 300MiB; fill a 1; free a; empty_cache; sleep 250;'
+    pool_passes "$(for _ in {1..10}; do printf '%s' "$storm"; done)" --mem 768MiB
+    [ "$(fact page_calls)" -le 120 ]
+}
+
+@test "the next piece of memory is made at once, before a block asks for it" { pieces_ahead pool_passes; }
+
+# One piece of 128 KiB is all that the small ones' part of the addresses holds.
+@test "small blocks get little memory, however much the large ones have" {
+    pool_passes 'alloc a 7GiB; fill a 1; alloc b 128KiB; fill b 2; expect vramgc.held_bytes <= 7170MiB; verify a 1; verify b 2' --mem 8GiB
+}
+
+# 4 GiB in single pages would be more than 2048 calls.
+@test "memory comes in large pieces, also the last of it" {
+    pool_passes 'alloc a 3GiB; fill a 1; alloc b 1GiB; fill b 2; verify a 1; verify b 2' --mem 4400MiB
+    [ "$(fact page_calls)" -le 400 ]
+}
+
+# b has a's 150 MiB, and as much that is new.
+@test "a block that is longer than the last one given back lies on its pages" {
+    pool_passes 'alloc a 150MiB; fill a 1; free a; alloc b 300MiB; fill b 2; verify b 2; expect vramgc.held_bytes <= 320MiB' --mem 768MiB
 }
 
 @test "no more of the card is said to be used than is" {

@@ -30,6 +30,30 @@ caught() {
     caught 'fits by its live' pool-use pages/pool.c 'if (pages_use(pool->pages, block.address, block.bytes, false))' 'if (true)'
 }
 
+@test "our own thread does not hear of memory that it is to make for the pool" {
+    caught 'next piece of memory' pool-spare record/paged_async.c '    paged_want_spare(device);' ''
+}
+
+@test "small blocks and large ones are of one range for the engine" {
+    caught 'small blocks get little' pool-ranges pages/pool.c 'pages_range(pages, address, large, false) && pages_grant(pages, address, large) &&
+           pages_range(pages, address + large, small, false) &&
+           pages_grant(pages, address + large, small)' 'pages_range(pages, address, large + small, false) && pages_grant(pages, address, large + small)'
+}
+
+@test "a range of the pool gets single pages" {
+    caught 'memory comes in large' pool-pieces pages/limits.c 'if (!block->segment->range)
+        limit_in_segment' 'if (!block->segment->counted)
+        limit_in_segment'
+}
+
+@test "a large piece for a large block lies far beyond its end" {
+    caught 'fits by its live' pool-beyond pages/engine.c 'end > block->end ? block->allowed.part_beyond : block->allowed.part' 'block->allowed.part + 0 * end'
+}
+
+@test "the last piece given back does not grow" {
+    caught 'lies on its pages' pool-edge pages/arena.c 'return edge ? edge : piece;' 'return piece;'
+}
+
 @test "PyTorch's figures are those of the driver's pool" {
     caught 'calls that programs' pool-figures record/paged_async.c '*bytes += figures.used_bytes;' ''
 }
@@ -62,5 +86,17 @@ caught() {
 }
 
 @test "empty_cache is nobody's business" {
-    caught 'empty_cache' pool-trim record/paged_async.c 'atomic_store(&device->asked, true);' ';'
+    caught 'empty_cache has' pool-trim record/paged_async.c 'pages_trim(paged_engine(device));' ';'
+}
+
+@test "what was trimmed is kept for ever" {
+    caught 'empty_cache has' pool-trimmed pages/unmap.c 'purge_trimmed(pages, tick);' ';'
+}
+
+@test "what is idle goes, trimmed or not" {
+    caught 'without empty_cache' pool-untrimmed pages/unmap.c 'min_u64(tick, pages->patience.trimmed_tick)' 'tick'
+}
+
+@test "what was trimmed goes at once" {
+    caught 'storm of empty_cache' pool-storm record/paged_async.c 'pages_trim(paged_engine(device));' 'atomic_store(&device->asked, true);'
 }

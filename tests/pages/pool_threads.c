@@ -100,19 +100,18 @@ void *real_find(enum real_id id) {
 
 /* ---- the engine: it always has pages, but for a few blocks ---- */
 
-bool pages_range(struct pages *pages, uint64_t address, uint64_t bytes, bool counted) {
-    (void)pages;
-    return address == BASE && bytes && !counted;
+static bool is_part(uint64_t address, uint64_t bytes) {
+    return address >= BASE && bytes && address - BASE + bytes <= (uint64_t)GRAINS * 512;
 }
 
-bool pages_range_end(struct pages *pages, uint64_t address) {
+bool pages_range(struct pages *pages, uint64_t address, uint64_t bytes, bool counted) {
     (void)pages;
-    return address == BASE;
+    return is_part(address, bytes) && !counted;
 }
 
 bool pages_grant(struct pages *pages, uint64_t address, uint64_t bytes) {
     (void)pages;
-    return address == BASE && bytes;
+    return is_part(address, bytes);
 }
 
 void pages_know_stream(struct pages *pages, uint64_t stream) {
