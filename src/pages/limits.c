@@ -26,9 +26,9 @@ enum { RANGE_PART = 32, UNUSED_PART = 16, LAST_RANGE_PART = 64, LEFT_PART = 4, E
 enum { LARGE_BLOCK_PART = 24, HUGE_BLOCK_PART = 10 };
 
 /* Frugal: memory comes and goes with nearly each block, and each piece costs a call to get it and
- * one to give it back. In ranges a piece may be as much as the block lacks, up to this
- * part of the device: when a later block needs some of it only, the piece goes first, if the GPU
- * has finished with it (pick_partly_used in engine.c). */
+ * one to give it back. In ranges a piece may be as much as the block lacks, up to this part of the
+ * device: when a later block needs some of it only, the piece goes first, if the GPU has finished
+ * with it (pick_partly_used in engine.c). */
 enum { FRUGAL_PART = 128 };
 
 /* In segments of their own blocks of all sizes follow each other at the same addresses, and a small
