@@ -135,30 +135,15 @@ static void use_large_then_small(uint64_t address) {
     pages_leave(test.pages, address, PAGE_BYTES, true);
 }
 
-/* So it is in segments, and, where half of the device is in use, in the range of a stream-ordered
- * pool. Else blocks get large pieces there, and much larger ones in segments. */
+/* So it is in segments, in which larger blocks get large pieces. */
 static void small_in_large(void) {
-    enum { MANY = 160, POOL = 200, OTHERS = LARGE_CAPACITY / 2 };
+    enum { MANY = 160 };
     uint64_t segment = pages_segment(test.pages, MANY * PAGE_BYTES, 5);
     use_large_then_small(segment);
     MUST(pages_end(test.pages, segment));
-    uint64_t range = range_of(POOL, false);
     pages_give_back_now(test.pages, UINT64_MAX);
-    fake.capacity -= OTHERS;
-    fake.pages_elsewhere = OTHERS;
-    usleep(5000); /* what is free is not asked all the time */
-    use_large_then_small(range);
-    fake.capacity += OTHERS;
-    fake.pages_elsewhere = 0;
-    usleep(5000);
-    pages_give_back_now(test.pages, UINT64_MAX);
-    MUST(pages_use(test.pages, range, MANY * PAGE_BYTES / 2, false) && fake.large > 0);
-    pages_leave(test.pages, range, MANY * PAGE_BYTES / 2, true);
-    unsigned large = fake.large;
     use_all(&segment, 1, MANY);
-    MUST(fake.large > large && pages_end(test.pages, segment));
-    MUST(pages_revoke(test.pages, range, POOL * PAGE_BYTES));
-    MUST(pages_range_end(test.pages, range));
+    MUST(fake.large > 0 && pages_end(test.pages, segment));
 }
 
 /* A block that misses 160 pages costs ten pieces and one call that opens them all, and one call
@@ -368,11 +353,11 @@ static void halved(void) {
     MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, idle));
 }
 
-/* In an expandable segment a block is in as few pieces as can be, and a smaller one that comes to
- * lie there holds none of them. In a pool, and where memory is short, all are single pages. */
+/* In a range a block is in as few pieces as can be, and a smaller one that comes to lie there holds
+ * none of them. Where memory is short all are single pages. */
 static void frugal_whole(void) {
     enum { PAGES = 100, LAST = 4, LITTLE = 20, FEW = LARGE_CAPACITY / 16 };
-    uint64_t range = range_of(PAGES, true), pool = range_of(PAGES, false);
+    uint64_t range = range_of(PAGES, true);
     uint64_t last = range + (PAGES - 1) * PAGE_BYTES;
     MUST(pieces_for(range, PAGES) == 3 && !pages_wants_spare(test.pages)); /* of 64, 32 and LAST */
     MUST(pages_use(test.pages, last, PAGE_BYTES, false));
@@ -380,14 +365,11 @@ static void frugal_whole(void) {
     pages_leave(test.pages, last, PAGE_BYTES, true);
     pages_give_back_now(test.pages, UINT64_MAX);
     MUST(physical() == 0);
-    MUST(pieces_for(pool, LITTLE) == LITTLE);
-    pages_give_back_now(test.pages, UINT64_MAX);
     fake.capacity = FEW;
     fake.pages_elsewhere = LARGE_CAPACITY - FEW;
     MUST(pieces_for(range, LITTLE) == LITTLE);
     MUST(pages_revoke(test.pages, range, PAGES * PAGE_BYTES));
-    MUST(pages_revoke(test.pages, pool, PAGES * PAGE_BYTES));
-    MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, pool));
+    MUST(pages_range_end(test.pages, range));
 }
 
 /* Whoever may spend only so much time stops after the first two pages where the driver is slow, and

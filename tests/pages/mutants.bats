@@ -204,16 +204,6 @@ threads_caught() {
         '(void)limit_in_segment;'
 }
 
-@test "pieces in the range of a pool are as large as in other ranges" {
-    threads_caught small in-pool pages/limits.c 'POOL_PART)
-        block->allowed = limits_single(block);' 'POOL_PART)
-        ;'
-}
-
-@test "pieces in the range of a pool are single pages even where memory is plentiful" {
-    threads_caught small pool-part pages/limits.c ' && left < room.total_bytes / POOL_PART' ''
-}
-
 @test "a further device is let in to later pages only" { threads_caught grants mapped pages/open.c 'room && open_mapped(pages)' room; }
 
 @test "a page goes while a further device is let in to it" { threads_caught grants opening pages/open.c '.opening = true;' '.opening = false;'; }
@@ -331,12 +321,12 @@ threads_caught() {
 }
 
 @test "lowvram: pieces are small though memory is plentiful" {
-    threads_caught whole whole-part pages/limits.c 'is_expandable(block) && plenty ? 1 : LARGE_PART' 'LARGE_PART'
+    threads_caught whole whole-part pages/limits.c 'block->segment->range && plenty ? 1 : LARGE_PART' 'LARGE_PART'
 }
 
 @test "lowvram: pieces are large though memory is short" {
-    threads_caught whole whole-short pages/limits.c 'is_expandable(block) && plenty ? 1 : LARGE_PART' \
-        'is_expandable(block) ? 1 : LARGE_PART'
+    threads_caught whole whole-short pages/limits.c 'block->segment->range && plenty ? 1 : LARGE_PART' \
+        'block->segment->range ? 1 : LARGE_PART'
 }
 
 @test "expandable segments: the first pieces are as large as those after them" {
@@ -344,7 +334,7 @@ threads_caught() {
 }
 
 @test "expandable segments: pieces are small though hardly anything of the device is in use" {
-    threads_caught growing range-unused pages/limits.c '|| unused ||' '||'
+    threads_caught growing range-unused pages/limits.c '|| left > room->total_bytes - room->total_bytes / UNUSED_PART' ''
 }
 
 @test "expandable segments: pieces are small though half of the device is left" {
@@ -360,7 +350,7 @@ threads_caught() {
 }
 
 @test "expandable segments: a huge block's pieces are as small a part of it as others'" {
-    threads_caught growing range-huge-part pages/limits.c '|| unused || is_huge(room, block)' '|| unused'
+    threads_caught growing range-huge-part pages/limits.c 'is_huge(room, block) ? LARGE_PART : allowed->part_beyond' 'allowed->part_beyond'
 }
 
 @test "expandable segments: pieces stay as large though little of the device is left" {
@@ -439,8 +429,4 @@ threads_caught() {
 
 @test "a full device: all that is kept goes back to the driver for a single page" {
     threads_caught growing full-release pages/engine.c 'pages_release(pages, 1, 1)' 'pages_release(pages, still_missing, 1)'
-}
-
-@test "lowvram: pieces in the range of a pool are as large as in expandable segments" {
-    threads_caught whole whole-pool pages/limits.c 'block->segment->range && block->segment->counted;' 'block->segment->range;'
 }
