@@ -114,10 +114,10 @@ static void revoked(void) {
 
 /* --- large pieces of memory --- */
 
-uint64_t range_of(size_t pages, bool counted) {
+uint64_t range_of(size_t pages) {
     CUdeviceptr range;
     fake_reserve(&range, pages * PAGE_BYTES, 0, 0, 0);
-    MUST(pages_range(test.pages, range, pages * PAGE_BYTES, counted));
+    MUST(pages_range(test.pages, range, pages * PAGE_BYTES, true));
     MUST(pages_grant(test.pages, range, pages * PAGE_BYTES));
     return range;
 }
@@ -289,7 +289,7 @@ static void growing_range(void) {
     enum { UNUSED = 40, FIRST = 80, SECOND = 120, BOTH = FIRST + SECOND, EARLY = 32 };
     enum { LARGE_BLOCK = 80, HUGE_BLOCK = 320, TWO = LARGE_BLOCK + HUGE_BLOCK };
     enum { ALL = BOTH + EARLY + TWO, FEW = 8, ALWAYS = 1000000 };
-    uint64_t range = range_of(ALL, true), other = range_of(ALL, true);
+    uint64_t range = range_of(ALL), other = range_of(ALL);
     pages_know_stream(test.pages, 5);
     MUST(pieces_for(other, UNUSED) == UNUSED / 4);
     pages_give_back_now(test.pages, UINT64_MAX);
@@ -319,7 +319,7 @@ static void growing_range(void) {
 /* In an expandable segment pieces are smaller again once little of the device is left. */
 static void last_pieces(void) {
     enum { MOST = 560, BLOCK = 64, LARGER = 16, SMALLER = 8, ALL = MOST + 4 * BLOCK };
-    uint64_t range = range_of(ALL, true), next = range + (MOST + BLOCK) * PAGE_BYTES;
+    uint64_t range = range_of(ALL), next = range + (MOST + BLOCK) * PAGE_BYTES;
     pages_know_stream(test.pages, 5);
     fake.boast = 16;
     pieces_for(range, MOST);
@@ -334,7 +334,7 @@ static void last_pieces(void) {
 static void halved(void) {
     enum { IDLE = 100, LEFT = 150, BLOCK = 240, ALWAYS = 1000000 };
     enum { LARGE_PIECES = 9 + 1 + 1 }; /* of 16 pages, of 4, after one of 8 was refused, of 2 */
-    uint64_t idle = range_of(IDLE, true), range = range_of(BLOCK, true);
+    uint64_t idle = range_of(IDLE), range = range_of(BLOCK);
     pages_know_stream(test.pages, 5);
     pieces_for(idle, IDLE);
     fake.capacity = fake.pages_out + LEFT;
@@ -357,7 +357,7 @@ static void halved(void) {
  * none of them. Where memory is short all are single pages. */
 static void frugal_whole(void) {
     enum { PAGES = 100, LAST = 4, LITTLE = 20, FEW = LARGE_CAPACITY / 16 };
-    uint64_t range = range_of(PAGES, true);
+    uint64_t range = range_of(PAGES);
     uint64_t last = range + (PAGES - 1) * PAGE_BYTES;
     MUST(pieces_for(range, PAGES) == 3 && !pages_wants_spare(test.pages)); /* of 64, 32 and LAST */
     MUST(pages_use(test.pages, last, PAGE_BYTES, false));

@@ -13,7 +13,7 @@ static unsigned calls_for(uint64_t address, size_t pages) {
  * all is full, and what nobody asks for goes in the end; while memory goes back none is made. */
 void spare_piece(void) {
     enum { PIECE = 4, MAP_OPEN = 2, MAKE = 1, SOME = 24 };
-    uint64_t range = range_of(SOME, true), next = range, piece_bytes = PIECE * PAGE_BYTES;
+    uint64_t range = range_of(SOME), next = range, piece_bytes = PIECE * PAGE_BYTES;
     uint64_t segment = pages_segment(test.pages, SOME * PAGE_BYTES, 5);
     MUST(!pages_wants_spare(test.pages) && !pages_make_spare(test.pages));
     MUST(calls_for(next, PIECE) == MAKE + MAP_OPEN);

@@ -20,7 +20,7 @@ extern struct test test;
 void work_on(uint64_t address, size_t count);
 
 /* A range that is granted as a whole; a segment with one block, and its end; pages of memory. */
-uint64_t range_of(size_t pages, bool counted);
+uint64_t range_of(size_t pages);
 uint64_t segment_in_use(size_t pages);
 void end_used(uint64_t segment, size_t pages);
 size_t physical(void);
