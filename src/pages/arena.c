@@ -37,7 +37,7 @@ struct slab {
 
 struct arena {
     uint64_t address, bytes;
-    struct piece *first[ZONES], *last[ZONES];
+    struct piece *first[ZONES];
     struct tree by_size[ZONES]; /* FREE */
     struct tree used;
     struct piece *oldest, *newest; /* WAITING */
@@ -197,7 +197,8 @@ static void swallow(struct arena *arena, struct piece *piece, struct piece *othe
         *(piece->before ? &piece->before->after : &arena->first[piece->zone]) = piece;
     } else {
         piece->after = other->after;
-        *(piece->after ? &piece->after->before : &arena->last[piece->zone]) = piece;
+        if (piece->after)
+            piece->after->before = piece;
     }
     piece->bytes += other->bytes;
     drop_piece(arena, other);
@@ -243,7 +244,7 @@ static bool add_zone(struct arena *arena, enum zone zone, uint64_t address, uint
     piece->bytes = bytes;
     piece->zone = (uint8_t)zone;
     piece->state = FREE;
-    arena->first[zone] = arena->last[zone] = piece;
+    arena->first[zone] = piece;
     put_in(arena, piece);
     return true;
 }
@@ -303,8 +304,8 @@ static struct piece *best_fit(struct arena *arena, enum zone zone, uint64_t byte
         return piece_of(node);
     node = tree_at_least(&arena->by_size[zone], key);
     struct piece *piece = node ? piece_of(node) : NULL;
-    struct piece *edge =
-        piece && piece == arena->last[zone] ? extend_edge(arena, piece, bytes, owner) : NULL;
+    bool is_rest = piece && !piece->after;
+    struct piece *edge = is_rest ? extend_edge(arena, piece, bytes, owner) : NULL;
     return edge ? edge : piece;
 }
 
