@@ -36,9 +36,7 @@ static bool next_batch(struct batches *batches) {
     return took_ns < left_ns;
 }
 
-/* Pages worth so many that have been idle since then and with which the GPU has finished become
- * kept memory. Returns how many. */
-static size_t unmap(struct pages *pages, uint64_t tick, size_t want, size_t pieces) {
+size_t pages_unmap_old(struct pages *pages, uint64_t tick, size_t want, size_t pieces) {
     struct page *list[BATCH];
     lock_take(&pages->lock);
     size_t count = page_table_pick_old(&pages->table, tick, want, list, pieces);
@@ -58,7 +56,7 @@ uint64_t pages_give_back_old(struct pages *pages, uint64_t bytes, struct pages_a
     do {
         size_t next = min_u64(want - given, batches.pieces);
         batch = given < kept ? min_u64(next, kept - given)
-                             : unmap(pages, age.tick, want - given, batches.pieces);
+                             : pages_unmap_old(pages, age.tick, want - given, batches.pieces);
         batch = pages_release(pages, batch, 0);
         given += batch;
     } while (batch && given < want && next_batch(&batches));

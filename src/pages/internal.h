@@ -123,6 +123,10 @@ size_t pages_purge(struct pages *pages, size_t want);
 size_t pages_purge_settled(struct pages *pages, size_t want);
 size_t pages_purge_for_block(struct pages *pages, size_t want);
 
+/* age.c. One batch, of up to so many pieces: pages worth `want` that have been idle since that tick
+ * and with which the GPU has finished become kept memory. Returns how many. */
+size_t pages_unmap_old(struct pages *pages, uint64_t tick, size_t want, size_t pieces);
+
 /* open.c. Lets the devices in to so many pages from the first on, all of which are in use: those
  * that are mapped and not open yet. One call for those that follow each other. */
 bool pages_open_to_all(struct pages *pages, struct page_segment *segment, size_t first,

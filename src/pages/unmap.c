@@ -166,15 +166,11 @@ void pages_trim(struct pages *pages) {
 
 /* What was idle when it was to go, and at that tick, and has been ever since. */
 static void purge_trimmed(struct pages *pages, uint64_t tick) {
-    struct page *list[BATCH];
-    size_t count = 0;
-    do {
-        lock_take(&pages->lock);
-        count = page_table_pick_old(&pages->table, min_u64(tick, pages->patience.trimmed_tick),
-                                    SIZE_MAX, list, BATCH);
-        pages_picked(pages, list, count);
-        lock_give(&pages->lock);
-    } while (count && pages_unmap(pages, list, count));
+    lock_take(&pages->lock);
+    uint64_t since = min_u64(tick, pages->patience.trimmed_tick);
+    lock_give(&pages->lock);
+    while (pages_unmap_old(pages, since, SIZE_MAX, BATCH) > 0)
+        continue;
 }
 
 uint64_t pages_expire(struct pages *pages, uint64_t now_ns) {
