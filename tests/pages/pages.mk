@@ -40,7 +40,7 @@ define PAGES_RULE
 build/pages/threads-$(1): $(PAGES_THREADS) $(PAGES_HEADERS) tests/pages/pages.mk | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)
 	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(PAGES_SANITIZE_$(1)) $(PAGES_THREADS) -o $$@ -pthread
-build/pages/pool_threads-$(1): $(PAGES_POOL_THREADS) $(wildcard src/*/*.h src/*.def) tests/pages/pages.mk | $(CUDA_HEADERS)
+build/pages/pool_threads-$(1): $(PAGES_POOL_THREADS) $(PAGES_HEADERS) tests/pages/pages.mk | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)
 	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(PAGES_SANITIZE_$(1)) $(PAGES_POOL_THREADS) -o $$@ -pthread
 endef
