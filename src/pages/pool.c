@@ -54,6 +54,10 @@ struct pool *pool_open(struct pages *pages, uint64_t total_bytes) {
     return NULL;
 }
 
+struct pages *pool_engine(const struct pool *pool) {
+    return pool->pages;
+}
+
 /* --- streams --- */
 
 /* The default stream has two names. */

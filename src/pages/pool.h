@@ -33,6 +33,9 @@ enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, u
 /* False: no block begins there, or there is no such stream; the driver is to be asked. */
 bool pool_give(struct pool *pool, uint64_t address, uint64_t stream);
 
+/* The engine that it is on. */
+struct pages *pool_engine(const struct pool *pool);
+
 /* A stream is about to be destroyed: the next one with its handle is another one. */
 void pool_stream_gone(struct pool *pool, uint64_t stream);
 

@@ -106,12 +106,12 @@ bool paged_use(struct device *device, uint64_t address, uint64_t bytes) {
     if (!pages)
         return true;
     bool used = pages_use(pages, address, bytes, record_capturing());
-    paged_want_spare(device);
+    paged_want_spare(pages);
     return used;
 }
 
-void paged_want_spare(struct device *device) {
-    if (UNLIKELY(pages_wants_spare(paged_engine(device))))
+void paged_want_spare(struct pages *pages) {
+    if (UNLIKELY(pages_wants_spare(pages)))
         ticker_wake();
 }
 

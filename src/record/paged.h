@@ -24,9 +24,8 @@ struct pages *paged_open(struct device *device);
 /* A block is handed out: false, it cannot have memory. The device's lock is not held. */
 bool paged_use(struct device *device, uint64_t address, uint64_t bytes);
 
-/* A block has come to the device's engine, which there is: our own thread hears of memory that it
- * is to make. */
-void paged_want_spare(struct device *device);
+/* A block has come to the engine: our own thread hears of memory that it is to make. */
+void paged_want_spare(struct pages *pages);
 
 /* From our own thread: has the memory made that the next block is likely to want. */
 void paged_make_spare(struct device *device);

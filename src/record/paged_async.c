@@ -113,7 +113,7 @@ enum record_paged record_pool_take(const struct record_ordered *call, void **out
     if (answer == POOL_NOT_OURS)
         return RECORD_NOT_PAGED;
     note_figures(device, pool);
-    paged_want_spare(device);
+    paged_want_spare(pool_engine(pool));
     if (answer == POOL_FULL) {
         record_refused(call->id, call->bytes);
         return RECORD_PAGED_REFUSED;
@@ -182,8 +182,9 @@ void record_pool_attribute_set(CUmemoryPool asked, CUmemPool_attribute attribute
  * the driver. */
 void record_pool_trim(CUmemoryPool asked) {
     struct device *device = device_of(asked);
-    if (device)
-        pages_trim(paged_engine(device));
+    struct pool *pool = device ? pool_of(device) : NULL;
+    if (pool)
+        pages_trim(pool_engine(pool));
     else if (record_is_on())
         pools_trimmed(asked);
 }
@@ -202,8 +203,9 @@ bool record_pool_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_
             other >= VRAMGC_MAX_DEVICES)
             continue;
         atomic_fetch_or(&self.peers[owner], 1u << other);
-        if (device && pool_of(device))
-            opened = pages_let_in(paged_engine(device), other) && opened;
+        struct pool *pool = device ? pool_of(device) : NULL;
+        if (pool)
+            opened = pages_let_in(pool_engine(pool), other) && opened;
     }
     return opened;
 }

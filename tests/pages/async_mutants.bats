@@ -31,7 +31,7 @@ caught() {
 }
 
 @test "our own thread does not hear of memory that it is to make for the pool" {
-    caught 'next piece of memory' pool-spare record/paged_async.c '    paged_want_spare(device);' ''
+    caught 'next piece of memory' pool-spare record/paged_async.c '    paged_want_spare(pool_engine(pool));' ''
 }
 
 @test "small blocks and large ones are of one range for the engine" {
@@ -86,7 +86,7 @@ caught() {
 }
 
 @test "empty_cache is nobody's business" {
-    caught 'empty_cache has' pool-trim record/paged_async.c 'pages_trim(paged_engine(device));' ';'
+    caught 'empty_cache has' pool-trim record/paged_async.c 'pages_trim(pool_engine(pool));' ';'
 }
 
 @test "what was trimmed is kept for ever" {
@@ -98,5 +98,5 @@ caught() {
 }
 
 @test "what was trimmed goes at once" {
-    caught 'storm of empty_cache' pool-storm record/paged_async.c 'pages_trim(paged_engine(device));' 'atomic_store(&device->asked, true);'
+    caught 'storm of empty_cache' pool-storm record/paged_async.c 'pages_trim(pool_engine(pool));' 'atomic_store(&device->asked, true);'
 }

@@ -370,7 +370,7 @@ threads_caught() {
 }
 
 @test "our own thread is not called when there is a spare piece to make" {
-    caught vmm 'before a block asks for it' spare-call record/paged.c 'if (UNLIKELY(pages_wants_spare(paged_engine(device))))
+    caught vmm 'before a block asks for it' spare-call record/paged.c 'if (UNLIKELY(pages_wants_spare(pages)))
         ticker_wake();' ''
 }
 
