@@ -82,7 +82,7 @@ caught() {
 }
 
 @test "other devices are not let in" {
-    caught 'calls that programs' pool-peers record/paged_async.c 'opened = pages_let_in(paged_engine(device), other) && opened;' ';'
+    caught 'calls that programs' pool-peers record/paged_async.c 'opened = pages_let_in(pool_engine(pool), other) && opened;' ';'
 }
 
 @test "empty_cache is nobody's business" {
