@@ -11,7 +11,8 @@
 enum {
     WORKERS = 3,
     SEGMENTS = 12,
-    BOAST = 100,                           /* else no piece would be small enough a part of that */
+    BOAST = 100, /* else no piece would be small enough a part of that */
+    THREADS = WORKERS + 2,
     CAPACITY = WORKERS * SEGMENT_PAGES + 2 /* two for what is just being mapped and unmapped */
 };
 
@@ -58,6 +59,13 @@ static void *worker(void *argument) {
     return NULL;
 }
 
+/* Each thread may have asked for a piece that is about to be refused, or still count one that has
+ * just gone. */
+static size_t most_pages(void) {
+    size_t piece = test.segment_pages == LARGE_SEGMENT_PAGES ? LARGEST_SPAN : 1;
+    return fake.capacity + THREADS * piece;
+}
+
 /* As vramgc's own thread does, at all moments; and now and then as a rescue. */
 static void *giver(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
@@ -78,7 +86,7 @@ static void *giver(void *argument) {
         }
         struct pages_figures figures = pages_figures(test.pages);
         MUST(figures.idle_bytes <= figures.mapped_bytes);
-        MUST(figures.physical_bytes <= (fake.capacity + WORKERS) * PAGE_BYTES);
+        MUST(figures.physical_bytes <= most_pages() * PAGE_BYTES);
         dawdle();
     }
     return NULL;
@@ -182,14 +190,14 @@ static void *small_worker(void *argument) {
 }
 
 static void run(unsigned seconds, void *(*body)(void *), void *(*other)(void *)) {
-    pthread_t threads[WORKERS + 2];
+    pthread_t threads[THREADS];
     for (size_t i = 0; i < WORKERS; i++)
         pthread_create(&threads[i], NULL, body, (void *)(i + 1));
     pthread_create(&threads[WORKERS], NULL, giver, (void *)(uintptr_t)77);
     pthread_create(&threads[WORKERS + 1], NULL, other, (void *)(uintptr_t)99);
     sleep(seconds);
     atomic_store(&test.stop, true);
-    for (size_t i = 0; i < WORKERS + 2; i++)
+    for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
 }
 
