@@ -82,6 +82,14 @@ const char *record_cause_name(uint32_t cause) {
     return word(names, ARRAY_LENGTH(names), cause);
 }
 
+const char *record_setting(const struct record *record, const char *name) {
+    const struct vramgc_file *file = record->file;
+    for (size_t i = 0; i < file->setting_count; i++)
+        if (strcmp(file->settings[i].name, name) == 0)
+            return file->settings[i].value;
+    return NULL;
+}
+
 /* Lists the complete entries of a ring of the file, oldest first. */
 #define LIST_RING(record, ring, count)                                                             \
     do {                                                                                           \

@@ -63,6 +63,10 @@ const char *record_action_name(uint32_t kind);
 const char *record_reason_name(uint32_t reason);
 const char *record_cause_name(uint32_t cause);
 
+/* The value in force of the setting of that name (without VRAMGC_, in lower case); NULL: the file
+ * does not name it. */
+const char *record_setting(const struct record *record, const char *name);
+
 /* Clock ticks since boot at which process pid started, or 0 when there is none or it has
  * ended and nobody has waited for it yet. */
 uint64_t process_start_ticks(uint64_t pid);

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
@@ -15,6 +16,7 @@ struct tally {
     bool blocks_seen;
     bool pool_idle; /* the driver's, where one of our own would have stood in */
     const struct vramgc_device_stats *highest; /* most held where blocks were seen, or NULL */
+    const struct record *highest_in;           /* the record it is from */
 };
 
 const char *verdict_name(enum verdict_code code) {
@@ -60,10 +62,13 @@ static void count_refusals(struct tally *tally, const struct record *record) {
     }
 }
 
-static void count_highest(struct tally *tally, const struct vramgc_device_stats *stats) {
-    if (stats->block_allocs > 0 &&
-        (!tally->highest || stats->held_bytes.peak > tally->highest->held_bytes.peak))
-        tally->highest = stats;
+static void count_highest(struct tally *tally, const struct record *record,
+                          const struct vramgc_device_stats *stats) {
+    if (stats->block_allocs == 0 ||
+        (tally->highest && stats->held_bytes.peak <= tally->highest->held_bytes.peak))
+        return;
+    tally->highest = stats;
+    tally->highest_in = record;
 }
 
 /* Each at its own peak: the timeline has a point every tenth of a second or less often, and what
@@ -81,8 +86,8 @@ static bool pool_idle(const struct record *record, const struct vramgc_device_st
            much_idle(stats);
 }
 
-static void count_device(struct tally *tally, const struct vramgc_device *device) {
-    const struct vramgc_device_stats *s = &device->stats;
+static void count_device(struct tally *tally, const struct record *record, size_t index) {
+    const struct vramgc_device_stats *s = &record->file->devices[index].stats;
     tally->refusals += (double)s->refusals;
     tally->ooms += (double)s->ooms;
     tally->reclaims += (double)s->reclaims;
@@ -90,7 +95,8 @@ static void count_device(struct tally *tally, const struct vramgc_device *device
     tally->reclaimed_bytes += (double)s->reclaimed_bytes;
     tally->reclaim_ns += (double)s->reclaim_ns;
     tally->blocks_seen = tally->blocks_seen || s->block_allocs > 0 || s->reserved_bytes.peak > 0;
-    count_highest(tally, s);
+    tally->pool_idle = tally->pool_idle || pool_idle(record, s);
+    count_highest(tally, record, s);
 }
 
 /* Out-of-memory errors before which PyTorch asked nobody for memory, because of a memory fraction
@@ -108,11 +114,8 @@ static struct tally tally_of(struct record *const *records, size_t count) {
     for (size_t i = 0; i < count; i++) {
         count_refusals(&tally, records[i]);
         tally.unasked += unasked_of(records[i]->file);
-        for (size_t j = 0; j < records[i]->file->device_count; j++) {
-            const struct vramgc_device *device = &records[i]->file->devices[j];
-            count_device(&tally, device);
-            tally.pool_idle = tally.pool_idle || pool_idle(records[i], &device->stats);
-        }
+        for (size_t j = 0; j < records[i]->file->device_count; j++)
+            count_device(&tally, records[i], j);
     }
     return tally;
 }
@@ -206,6 +209,24 @@ static void say_pool(struct text *text, const struct tally *tally) {
                        "GPU).");
 }
 
+/* Whether the mode is one that gives memory back. */
+static bool gives_back(const struct record *record) {
+    return strcmp(record->file->mode, "flush") == 0 || strcmp(record->file->mode, "compact") == 0;
+}
+
+/* Why it was held, where it is by the user's own setting, or its default. */
+static void say_threshold(struct text *text, const struct tally *tally) {
+    const char *threshold = record_setting(tally->highest_in, "threshold");
+    const char *lowvram = record_setting(tally->highest_in, "lowvram");
+    double percent = threshold ? strtod(threshold, NULL) : 0;
+    if (!tally->pool_idle && gives_back(tally->highest_in) && percent > 0 && percent <= 100 &&
+        lowvram && strcmp(lowvram, "0") == 0)
+        text_format(text,
+                    " Idle memory goes back only while more than %.4g %% of the card is in use "
+                    "(VRAMGC_THRESHOLD); with VRAMGC_LOWVRAM=1 as soon as it is idle.",
+                    percent);
+}
+
 struct verdict verdict_of(struct record *const *records, size_t count) {
     struct tally tally = tally_of(records, count);
     struct verdict verdict = {.code = judge(&tally, count)};
@@ -227,6 +248,8 @@ struct verdict verdict_of(struct record *const *records, size_t count) {
         say_fine(&text, &tally, verdict.code);
     }
     say_reclaims(&text, &tally);
+    if (verdict.code == VERDICT_IDLE)
+        say_threshold(&text, &tally);
     say_pool(&text, &tally);
     return verdict;
 }

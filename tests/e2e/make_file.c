@@ -49,6 +49,7 @@ static void set_head(struct vramgc_file *file) {
     file->end_status = 0;
     set_setting(file, "mode", "auto", "default");
     set_setting(file, "threshold", "70.0", "environment");
+    set_setting(file, "lowvram", "0", "default");
     set_hook(file, "cudaMalloc", 12480, 3);
     set_hook(file, "cudaFree", 12401, 0);
     set_hook(file, "cuEventRecord", 0, 0); /* which only vramgc calls: nothing to tell */
@@ -217,6 +218,12 @@ static void two_devices(struct vramgc_file *file) {
     file->end = VRAMGC_END_EXIT;
 }
 
+/* Much was idle for too short a time to go back. */
+static void idle_lowvram(struct vramgc_file *file) {
+    two_devices(file);
+    strcpy(file->settings[2].value, "1");
+}
+
 static void unknown(struct vramgc_file *file) {
     set_head(file);
     file->device_count = 1;
@@ -329,6 +336,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"fragmented", fragmented},
                      {"full", full},
                      {"two-devices", two_devices},
+                     {"idle-lowvram", idle_lowvram},
                      {"unknown", unknown},
                      {"observe", observe},
                      {"compact", compact},

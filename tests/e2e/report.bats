@@ -28,6 +28,15 @@ make() {
     contains "$(tr -s ' \n' ' ' <<<"$output")" 'out of memory 3 times, 2 of them without asking'
 }
 
+# In the texts of observe and pool-idle, too, nothing is said of it.
+@test "report: why much was held is told where the threshold is why" {
+    make two-devices threshold.vramgc
+    make idle-lowvram lowvram.vramgc
+    contains "$("$vramgc" report threshold.vramgc | tr -s ' \n' ' ')" 'only while more than 70 % of the card is in use'
+    contains "$("$vramgc" report lowvram.vramgc)" 'held without need'
+    equal "$("$vramgc" report lowvram.vramgc | grep -c 'goes back')" 0
+}
+
 @test "report: the JSON of each kind of file is as it should be" {
     for scenario in fragmented unknown; do
         make "$scenario" "$scenario.vramgc"
