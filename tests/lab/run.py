@@ -20,7 +20,7 @@ import session as sessions
 import torch
 import workloads
 
-REST_SECONDS = 0.5
+REST_SECONDS = 1
 
 
 def arguments(words=None):

@@ -26,6 +26,7 @@ lay_out() {
 }
 
 # drive VERSION SCRIPT [OPTION-OF-SIMGPU...]: FRONT: what else to preload, first; sets status, output, errors, and facts: what the statistics file says.
+# A script that ends frees what it has, and our own thread may look once more before it stops: where that would show, `_exit 0` ends it.
 drive() {
     local version=$1 script=$2 file=$BATS_TEST_TMPDIR/record.vramgc
     shift 2

@@ -125,7 +125,7 @@ drive_with() {
     local line waste=$((2816 << 10))
     for version in $versions; do
         VRAMGC_MODE=observe drive_with '' "$version" 'alloc a 1MiB; alloc b 768KiB; alloc c 512KiB; alloc d 3MiB; alloc e 40MiB; free e;
-            cuda_malloc x 3GiB; expect_oom 2GiB; sleep 100; expect_oom 2GiB' --mem 4GiB
+            cuda_malloc x 3GiB; expect_oom 2GiB; sleep 100; expect_oom 2GiB; _exit 0' --mem 4GiB
         line=$(grep '^refusal full granted=0 ' <<<"$facts" | tail -1)
         [ "$(field holes "$line")" = 3 ]
         [ "$(field hole_bytes "$line")" = $((waste + (16 << 20))) ]
@@ -138,7 +138,7 @@ drive_with() {
 @test "mode compact: free bytes in pages with live blocks are what is held above live memory" {
     for version in $versions; do
         VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 drive_with '' "$version" 'alloc a 1MiB; alloc b 768KiB; alloc c 512KiB; alloc d 3MiB;
-            expect vramgc.allocated_bytes == 5376KiB; expect vramgc.held_bytes == 8MiB; expect_oom 8GiB' --mem 4GiB
+            expect vramgc.allocated_bytes == 5376KiB; expect vramgc.held_bytes == 8MiB; expect_oom 8GiB; _exit 0' --mem 4GiB
         [ "$(fact page_waste_bytes)" = $(((8192 - 5376) << 10)) ]
     done
 }

@@ -11,8 +11,8 @@ drive_async() {
 @test "lowvram: what the pool keeps goes back at rest, and is on record" {
     local line
     for version in $versions; do
-        VRAMGC_LOWVRAM=1 drive_async "$version" 'alloc a 10GiB; alloc b 1GiB; fill b 5; free a; synchronize;
-            await 2000 vramgc.reclaims == 1; sleep 100; expect vramgc.held_bytes == 1GiB; verify b 5'
+        VRAMGC_LOWVRAM=1 VRAMGC_REST=1500ms drive_async "$version" 'alloc a 10GiB; alloc b 1GiB; fill b 5; free a; synchronize;
+            await 6000 vramgc.reclaims == 1; sleep 100; expect vramgc.held_bytes == 1GiB; verify b 5; _exit 0'
         line=$(grep '^action' <<<"$facts")
         [[ $line == "action trim lowvram device=0 observed=0 request=0 used=$((11 * GIB + GIB / 4)) before=$((10 * GIB)) after=0 "* ]]
         [ "$(field took "$line")" -gt 0 ]
@@ -37,7 +37,8 @@ drive_async() {
     local hint='with VRAMGC_ASYNC=pages memory follows live blocks'
     for version in $versions; do
         lay_out "$version" "$version"
-        drive_async "$version" 'alloc a 512MiB count=8; free a.0; free a.2; free a.4; free a.6; synchronize; alloc b 1GiB count=2; sleep 300'
+        drive_async "$version" 'alloc a 512MiB count=8; free a.0; free a.2; free a.4; free a.6; synchronize; alloc b 1GiB count=2;
+            await 5000 vramgc.held_bytes == 6GiB'
         build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ' | grep -F "$hint"
         drive_async "$version" 'alloc a 2GiB'
         build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -c VRAMGC_ASYNC | grep -x 0
@@ -126,8 +127,8 @@ queued='alloc a 14GiB; fill a 1; free a'
 
 @test "a capture under way is not disturbed" {
     for version in $versions; do
-        VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms VRAMGC_COOLDOWN=0 drive_async "$version" 'alloc a 10GiB; free a; stream 1; capture_begin; sleep 200;
-            expect vramgc.reclaims == 0; capture_end; await 2000 vramgc.reclaims == 1'
+        VRAMGC_LOWVRAM=1 VRAMGC_REST=1s VRAMGC_COOLDOWN=0 drive_async "$version" 'alloc a 10GiB; free a; stream 1; capture_begin; sleep 2500;
+            expect vramgc.reclaims == 0; capture_end; await 5000 vramgc.reclaims == 1'
     done
 }
 

@@ -101,7 +101,7 @@ graph='stream 2; capture_begin; alloc g 2GiB; free g; capture_end; stream 0'
 }
 
 @test "mode observe: said, not done" {
-    VRAMGC_MODE=observe passes "$prepare; $cross; $untouched; expect reserved_bytes == 23GiB"
+    VRAMGC_MODE=observe VRAMGC_COOLDOWN=1h passes "$prepare; $cross; $untouched; expect reserved_bytes == 23GiB"
     [ "$(fact would_reclaims)" = 1 ]
     [ "$(fact reclaims)" = 0 ]
     [[ $facts == "action soft_oom threshold device=0 observed=1 request=$((6 * GIB)) used=$((17 * GIB + GIB / 4)) before=$((17 * GIB)) after=$((3 * GIB)) "* ]]
@@ -127,7 +127,7 @@ again='free c; alloc e 6GiB stream=2'
 @test "the driver itself refuses, and PyTorch's own retry gets it: fragmented" {
     local line
     for version in $versions; do
-        drive "$version" 'alloc a 14GiB; free a; alloc b 20GiB; expect num_alloc_retries == 1; expect num_ooms == 0;
+        drive "$version" 'alloc a 14GiB; free a; sleep 50; alloc b 20GiB; expect num_alloc_retries == 1; expect num_ooms == 0;
             expect vramgc.soft_ooms == 0; expect vramgc.refusals == 1'
         [ "$status" = 0 ]
         [ -z "$errors" ]
@@ -154,7 +154,7 @@ again='free c; alloc e 6GiB stream=2'
     local conf
     for version in $versions; do
         for conf in '' expandable_segments:True; do
-            VRAMGC_MODE=observe PYTORCH_CUDA_ALLOC_CONF=$conf FRONT=$PWD/build/reclaim/libslow.so drive "$version" 'alloc a 22GiB; sleep 300'
+            VRAMGC_MODE=observe PYTORCH_CUDA_ALLOC_CONF=$conf FRONT=$PWD/build/reclaim/libslow.so drive "$version" 'alloc a 22GiB; sleep 300; _exit 0'
             [ "$status" = 0 ]
             [ "$(actions '')" = 0 ]
         done
