@@ -334,6 +334,14 @@ bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) 
     return done;
 }
 
+/* PyTorch has waited for the GPU by then (torch.cuda.graph does), so that most of the time it needs
+ * only be asked. */
+void pages_capture_nears(struct pages *pages) {
+    pages_settle_in_turn(pages);
+    if (newly_idle(pages) && limits_short(pages))
+        pages_settle_now(pages);
+}
+
 void pages_pin_live(struct pages *pages) {
     lock_take(&pages->lock);
     page_table_pin_live(&pages->table);

@@ -178,6 +178,9 @@ bool pages_settle_now(struct pages *pages);
  * events can tell, it waits if it may, else it finds out nothing. */
 void pages_settle_later(struct pages *pages, bool may_wait);
 
+/* The same without waiting for the GPU, though another thread is asking just now. */
+void pages_settle_in_turn(struct pages *pages);
+
 /* spill.c. Handles of host memory carry a mark; the real one is what the driver knows. */
 bool pages_is_spilled(uint64_t handle);
 uint64_t pages_real_handle(uint64_t handle);

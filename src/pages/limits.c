@@ -153,10 +153,14 @@ static void limit_freely(const struct pages *pages, struct block *block, const s
         allowed->end = block->segment->page_count;
 }
 
+/* Where the driver has less than this left memory is short. */
+static uint64_t short_bytes(const struct pages *pages, const struct room *room) {
+    return max_u64(above_threshold(pages, room), room->total_bytes / PLENTY_PART);
+}
+
 /* Nobody may miss what is made for a block that perhaps never comes. */
 static size_t may_spare(const struct pages *pages, const struct room *room, uint64_t left) {
-    uint64_t others = max_u64(above_threshold(pages, room), room->total_bytes / PLENTY_PART);
-    return room->scarce ? 0 : minus_u64(left, others) / PAGE_BYTES;
+    return room->scarce ? 0 : minus_u64(left, short_bytes(pages, room)) / PAGE_BYTES;
 }
 
 size_t limits_spare(const struct block *block) {
@@ -204,4 +208,9 @@ void limits_note(struct pages *pages, const struct block *block) {
     lock_take(&pages->lock);
     pages->most_needed = max_u64(pages->most_needed, block->need);
     lock_give(&pages->lock);
+}
+
+bool limits_short(struct pages *pages) {
+    struct room room = pages_room(pages);
+    return room.free_bytes < short_bytes(pages, &room);
 }

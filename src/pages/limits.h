@@ -51,4 +51,7 @@ bool limits_exceeded(struct pages *pages, const struct block *block, size_t boun
 /* The block has all it needs. */
 void limits_note(struct pages *pages, const struct block *block);
 
+/* Whether the driver has so little left that what is idle is used first. Asks it as limits_set. */
+bool limits_short(struct pages *pages);
+
 #endif

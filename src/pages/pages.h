@@ -158,6 +158,11 @@ uint64_t pages_give_back_old(struct pages *pages, uint64_t bytes, struct pages_a
 /* A stream is about to be destroyed: it is not asked any more after this. */
 void pages_stream_gone(struct pages *pages, uint64_t stream);
 
+/* A capture is about to begin, and `capturing` does not say so yet. Of what becomes idle from now
+ * on nothing can be had before it ends, so the GPU is asked once more; where memory is short it is
+ * waited for. The device's context is current. */
+void pages_capture_nears(struct pages *pages);
+
 /* A capture is about to begin, and `capturing` says so already: nobody asks the GPU any more after
  * this. */
 void pages_capture_begins(void);

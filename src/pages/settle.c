@@ -44,6 +44,7 @@ void pages_forget(struct pages *pages) {
     if (!pages)
         return;
     pages->making = 0;
+    atomic_store(&pages->settling.taken, false);
     lock_force_open(&pages->lock);
 }
 
@@ -246,6 +247,13 @@ static bool look(struct pages *pages) {
         return false;
     end_if_passed(pages);
     return true;
+}
+
+/* Another thread that looks may have begun before what is idle now was. */
+void pages_settle_in_turn(struct pages *pages) {
+    while (atomic_load(&pages->settling.taken))
+        sched_yield();
+    pages_settle_later(pages, false);
 }
 
 void pages_settle_later(struct pages *pages, bool may_wait) {

@@ -28,7 +28,9 @@ bool record_capture_begin(uint64_t stream) {
         return false;
     int device = 0;
     real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
-    if (get_device && get_device(&device) != CUDA_SUCCESS)
+    if (get_device && get_device(&device) == CUDA_SUCCESS)
+        paged_capture_nears((unsigned)device);
+    else
         device = 0;
     struct ledger_entry entry = {.key = key_of(stream), .device = (uint16_t)device};
     lock_take(&self.lock);

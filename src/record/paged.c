@@ -192,6 +192,12 @@ void record_stream_gone(uint64_t stream) {
     }
 }
 
+void paged_capture_nears(unsigned index) {
+    struct pages *pages = paged_engine_at(index);
+    if (pages)
+        pages_capture_nears(pages);
+}
+
 void paged_capture_begins(void) {
     pages_capture_begins();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {

@@ -49,6 +49,10 @@ uint64_t paged_give_back(struct device *device, uint64_t bytes);
 /* Returns what has been kept for the next block for long. */
 void paged_tick(struct device *device, uint64_t now);
 
+/* A capture is about to begin on that device, whose context is current, and does not count as begun
+ * yet. */
+void paged_capture_nears(unsigned index);
+
 /* A capture begins, and counts as begun: nothing is asked of the GPU any more. */
 void paged_capture_begins(void);
 

@@ -410,6 +410,43 @@ static void above_threshold(void) {
     end_used(third, PAGES);
 }
 
+static void *end_asking_soon(void *unused) {
+    usleep(20000);
+    atomic_store(&test.pages->settling.taken, false);
+    return unused;
+}
+
+static bool is_settled(void) {
+    return pages_settled_tick(test.pages) == pages_tick(test.pages);
+}
+
+/* Before a capture the GPU is asked once more, though another thread is asking it just now and may
+ * have begun too early; and waited for where memory is short, only there. */
+static void capture_nears(void) {
+    enum { PAGES = 160, MORE = LARGE_CAPACITY - LARGE_CAPACITY / 20 - PAGES, ALWAYS = 1000000 };
+    uint64_t first = segment_in_use(PAGES);
+    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    pthread_t other;
+    atomic_store(&test.pages->settling.taken, true);
+    MUST(pthread_create(&other, NULL, end_asking_soon, NULL) == 0);
+    pages_capture_nears(test.pages);
+    MUST(is_settled() && pthread_join(other, NULL) == 0);
+    MUST(pages_use(test.pages, first, PAGES * PAGE_BYTES, false));
+    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    fake.answers = ALWAYS;
+    pages_capture_nears(test.pages);
+    MUST(!is_settled() && pages_figures(test.pages).waits == 0);
+    uint64_t second = segment_in_use(MORE);
+    pages_leave(test.pages, second, MORE * PAGE_BYTES, true);
+    fake.answers = ALWAYS;
+    pages_capture_nears(test.pages);
+    MUST(is_settled() && pages_figures(test.pages).waits == 1);
+    atomic_store(&test.pages->settling.taken, true); /* in the parent of a forked child */
+    pages_forget(test.pages);
+    pages_capture_nears(test.pages);
+    MUST(pages_end(test.pages, first) && pages_end(test.pages, second));
+}
+
 static const struct alone cases[] = {
     {"storm", storm, SMALL, 100},
     {"revoked", revoked, BOASTING, 100},
@@ -428,6 +465,7 @@ static const struct alone cases[] = {
     {"late-spare", late_spare_piece, SMALL, 100},
     {"budget", budget, LARGE, 100},
     {"threshold", above_threshold, LARGE, 50},
+    {"nears", capture_nears, LARGE, 100},
 };
 
 const struct alone *alone_find(const char *name) {

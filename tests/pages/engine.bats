@@ -103,6 +103,8 @@ small=(--mem 768MiB)
     BEHIND=$PWD/build/pages/libnag.so passes "$script" "${small[@]}"
 }
 
+@test "capture: what is idle when it begins is had" { capture_finds passes; }
+
 @test "a full device under capture: what the GPU has been found to have finished with is had" {
     passes 'alloc a 400MiB; fill a 1; free a; reclaim; await 5000 vramgc.held_bytes == 0; stream 2; capture_begin; alloc g 400MiB; capture_end;
         expect num_ooms == 0' "${small[@]}"

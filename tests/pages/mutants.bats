@@ -171,6 +171,23 @@ threads_caught() {
     threads_caught captures begins pages/settle.c 'void pages_capture_begins(void) {' 'void pages_capture_begins(void) { return;'
 }
 
+@test "the GPU is not asked before a capture" {
+    caught engine 'idle when it begins' nears-engine record/capture.c 'paged_capture_nears((unsigned)device);' ';'
+    caught vmm 'idle when it begins' nears-vmm record/capture.c 'paged_capture_nears((unsigned)device);' ';'
+}
+
+@test "the GPU is not waited for before a capture" {
+    caught vmm 'idle when it begins' nears-wait pages/engine.c 'if (newly_idle(pages) && limits_short(pages))' 'if (false)'
+}
+
+@test "the GPU is waited for before each capture" {
+    threads_caught nears nears-always pages/engine.c 'newly_idle(pages) && limits_short(pages)' 'newly_idle(pages)'
+}
+
+@test "before a capture the GPU is not asked where another thread is asking it" {
+    threads_caught nears nears-turn pages/settle.c 'while (atomic_load(&pages->settling.taken))' 'while (false)'
+}
+
 @test "the GPU is asked during a capture" {
     threads_caught captures asks pages/settle.c '!(pages->capturing && pages->capturing())' true
 }

@@ -51,6 +51,10 @@ threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${
     for name in spare no-spare short-spare late-spare; do threads plain $name && threads asan $name || return 1; done
 }
 
+@test "before a capture the GPU is asked once more, and waited for where memory is short" {
+    threads plain nears && threads tsan nears && threads asan nears
+}
+
 @test "above the threshold what is idle is used before new memory is asked for, below it not" {
     threads plain threshold && threads asan threshold
 }

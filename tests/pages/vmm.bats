@@ -73,6 +73,8 @@ small=(--mem 768MiB)
         await 2000 vramgc.held_bytes == 0' "${small[@]}"
 }
 
+@test "capture: what is idle when it begins is had" { capture_finds passes; }
+
 @test "captures stay valid while pages go back all the time" {
     local script='alloc w 300MiB; fill w 1; free w;' i
     for i in 1 2 3 4 5 6; do
