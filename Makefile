@@ -21,7 +21,7 @@ all: $(BUILD)/libvramgc.so $(BUILD)/vramgc
 
 # --- the library ---
 
-LIB_ROOMS := base real hook record heap frag policy pages reclaim store
+LIB_ROOMS := base cuda hook process serve govern track heap policy vm store
 LIB_SOURCES := $(foreach room,$(LIB_ROOMS),$(wildcard src/$(room)/*.c)) src/hook/dlsym.S
 LIB_OBJECTS := $(patsubst src/%,$(BUILD)/obj/%.o,$(LIB_SOURCES))
 
@@ -31,7 +31,7 @@ $(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
 	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec -MMD -MP -c $< -o $@
 
 # Who tells the version is compiled again after a commit.
-SAYS_VERSION := record/start.c cli/walk.c cli/man.c cli/summary.c cli/main.c cli/record.c
+SAYS_VERSION := process/start.c cli/report_fields.c cli/man.c cli/summary.c cli/main.c cli/stats_file.c
 $(SAYS_VERSION:%=$(BUILD)/obj/%.o): $(BUILD)/version
 $(BUILD)/version: always
 	@mkdir -p $(@D)
@@ -39,7 +39,7 @@ $(BUILD)/version: always
 .PHONY: always
 
 # PyTorch's out-of-memory error passes through these.
-$(BUILD)/obj/hook/c10.c.o $(BUILD)/obj/real/errors.c.o: CFLAGS_ALL += -fexceptions
+$(BUILD)/obj/hook/c10.c.o $(BUILD)/obj/cuda/errors.c.o: CFLAGS_ALL += -fexceptions
 
 # Other interposers rewrite the first bytes of what they find in the driver: room for that, without
 # an instruction that depends on where it stands.

@@ -3,7 +3,7 @@
 #include "cli/diff.h"
 #include "cli/cli.h"
 #include "cli/derived.h"
-#include "cli/record.h"
+#include "cli/stats_file.h"
 #include "cli/summary.h"
 #include "base/base.h"
 #include "base/text.h"

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "cli/record.h"
+#include "cli/stats_file.h"
 
 /* titles: "A,B" for the heads of the columns, NULL: the files' names. all: also what is equal. */
 void diff_write(FILE *out, const struct record *a, const struct record *b, const char *titles,

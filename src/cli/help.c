@@ -4,7 +4,7 @@
 #include "cli/derived.h"
 #include "cli/settings.h"
 #include "cli/units.h"
-#include "cli/walk.h"
+#include "cli/report_fields.h"
 #include "base/base.h"
 #include "base/text.h"
 

@@ -5,7 +5,7 @@
 #include "cli/launch.h"
 #include "cli/outfile.h"
 #include "cli/preload.h"
-#include "cli/record.h"
+#include "cli/stats_file.h"
 #include "cli/runfiles.h"
 #include "cli/settings.h"
 #include "cli/summary.h"

@@ -1,7 +1,7 @@
 /* runfiles.c: see runfiles.h. */
 #include "cli/runfiles.h"
 #include "cli/cli.h"
-#include "cli/record.h"
+#include "cli/stats_file.h"
 
 #include <fcntl.h>
 #include <glob.h>

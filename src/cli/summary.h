@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "cli/record.h"
-#include "cli/walk.h"
+#include "cli/stats_file.h"
+#include "cli/report_fields.h"
 
 enum { SUMMARY_WIDTH = 80 };
 

@@ -80,7 +80,7 @@ static bool much_idle(const struct vramgc_device_stats *stats) {
 }
 
 /* The mode's reason says when it is for the driver's pool, and nothing else, that there are no
- * pages (reclaim/mode.c). */
+ * pages (govern/mode_table.c). */
 static bool pool_idle(const struct record *record, const struct vramgc_device_stats *stats) {
     return strstr(record->file->mode_why, VRAMGC_WHY_POOL) && stats->block_allocs > 0 &&
            much_idle(stats);

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "cli/record.h"
+#include "cli/stats_file.h"
 
 enum verdict_code {
     VERDICT_NONE,          /* no process used CUDA */

@@ -4,7 +4,7 @@
  * that is refused: then an error is thrown in its place. */
 #include "base/text.h"
 #include "hook/hook.h"
-#include "real/errors.h"
+#include "cuda/errors.h"
 
 enum { DEVICE_TYPE_CUDA = 1 };
 

@@ -1,10 +1,10 @@
 /* driver_vmm.c: wrappers of the driver's virtual memory management, by which PyTorch's expandable
  * segments live. PyTorch gets these pointers by name from the runtime or from dlsym, once, so they
  * must be wrapped when they are handed out. In mode compact PyTorch's allocator gets virtual
- * handles (record/paged_vmm.h) in the place of physical memory; none of them may reach the driver,
+ * handles (serve/expandable.h) in the place of physical memory; none of them may reach the driver,
  * whoever brings it. */
 #include "hook/hook.h"
-#include "record/paged_vmm.h"
+#include "serve/expandable.h"
 
 CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr hint,
                              unsigned long long f) {

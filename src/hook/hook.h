@@ -4,10 +4,10 @@
 #ifndef HOOK_H
 #define HOOK_H
 
-#include "real/objects.h"
-#include "real/real.h"
-#include "real/runtimes.h"
-#include "record/record.h"
+#include "cuda/objects.h"
+#include "cuda/real.h"
+#include "cuda/runtimes.h"
+#include "track/record.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -1,6 +1,6 @@
 /* runtime.c: wrappers of the CUDA runtime's memory functions. They pass every argument and every
  * result through untouched; the one exception is a cudaMalloc of PyTorch's allocator that is
- * answered with out of memory on purpose (see record/segment.c). */
+ * answered with out of memory on purpose (see govern/induce_oom.c). */
 #include "hook/calls.h"
 
 cudaError_t cudaMalloc(void **p, size_t n) {

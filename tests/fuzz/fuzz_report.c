@@ -5,9 +5,9 @@
  * Input: one byte chooses the file to start from, one how much of its end is cut off; then patches,
  * each of four bytes of offset, one of length, and the bytes themselves. */
 #include "cli/diff.h"
-#include "cli/record.h"
+#include "cli/stats_file.h"
 #include "cli/summary.h"
-#include "cli/walk.h"
+#include "cli/report_fields.h"
 #include "e2e/make_file.h"
 
 #include <jansson.h>

@@ -53,7 +53,7 @@ class Costs(unittest.TestCase):
         self.assertTrue(row.endswith("70)"))
 
     def test_row_has_as_many_fields_as_those_of_the_engine(self):
-        text = (ROOT / "src/pages/costs.def").read_text(encoding="utf-8").split("*/", 1)[1]
+        text = (ROOT / "src/vm/costs.def").read_text(encoding="utf-8").split("*/", 1)[1]
         kept = re.findall(r'^CARD\("[^"]*", "[^"]*",([^)]*)\)', text, re.MULTILINE)
         mine = re.findall(r'^CARD\("[^"]*", "[^"]*",([^)]*)\)', costs.row(figures()))
         self.assertGreater(len(kept), 0)

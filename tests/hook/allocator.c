@@ -1,7 +1,7 @@
 /* allocator.c: see allocator.h. One lock for each device, held during every call, as in PyTorch. */
 #include "allocator.h"
 
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

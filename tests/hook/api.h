@@ -4,7 +4,7 @@
 #ifndef API_H
 #define API_H
 
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 /* Further functions that the fragments need; the first argument is the library. */
 #define FURTHER_RUNTIME(X)                                                                         \

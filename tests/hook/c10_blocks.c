@@ -3,7 +3,7 @@
  * Linked with the libraries of fake_c10.c and the runtime. */
 #include "check.h"
 #include "fake_c10.h"
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <string.h>
 

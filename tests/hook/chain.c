@@ -2,7 +2,7 @@
  * through both once, and is counted once. Linked with the runtime. */
 #include "check.h"
 
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <dlfcn.h>
 

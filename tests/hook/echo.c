@@ -4,7 +4,7 @@
  * that vramgc itself needs fail, and are not noted. */
 #include "echo.h"
 
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 static struct echo self;
 

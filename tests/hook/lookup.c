@@ -3,7 +3,7 @@
  * The truth is what the driver's own functions say, reached by the C library's own dlsym. */
 #include "check.h"
 
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

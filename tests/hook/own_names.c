@@ -1,7 +1,7 @@
 /* own_names.c: a driver that looks up its own functions with dlsym, as some do, must get its own
  * functions and not the wrappers: a wrapper that calls the driver would come back to itself.
  * This is a small driver (-DDRIVER: libcuda.so.1) and the program that asks it. */
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <dlfcn.h>
 

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "echo.h"
 
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

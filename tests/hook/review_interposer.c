@@ -2,7 +2,7 @@
  * linked, that one is called once for each call, and the call is counted once; where the driver was
  * opened by dlopen, nobody called it without vramgc, and it could not find the driver. This is the
  * interposer (-DINTERPOSER) and the program: -DLINKED with the driver, or without. */
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <dlfcn.h>
 

@@ -25,7 +25,7 @@ __attribute__((constructor)) static void wait_for_allocator(void) {
 
 #include "check.h"
 #include "fake_c10.h"
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

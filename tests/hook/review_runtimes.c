@@ -2,7 +2,7 @@
  * that it was linked with. That one remembers the refusal. This is the program, linked with
  * nothing, and
  * (-DCLIENT) the library, linked with one runtime. */
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #ifdef CLIENT
 

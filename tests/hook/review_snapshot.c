@@ -2,7 +2,7 @@
  * knows fewer fields or more. Linked with the runtime. */
 #include "check.h"
 
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 #include "vramgc.h"
 
 #include <string.h>

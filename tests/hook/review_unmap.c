@@ -1,7 +1,7 @@
 /* review_unmap.c: another thread maps the same addresses anew before the one that unmapped them
  * has heard that they are free: its mapping stays in the books. With INTERPOSER: what stands behind
  * vramgc in front of the driver, and lets the other thread in at that moment. */
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

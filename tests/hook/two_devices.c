@@ -2,7 +2,7 @@
  * given back; a reset drops that of one device only. Linked with the runtime. */
 #include "check.h"
 
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 int main(void) {
     void *first = NULL, *second = NULL;

@@ -2,7 +2,7 @@
  * with the runtime. Words: sleep:MS pauses, fds closes all descriptors but the standard ones,
  * streams writes to those, be they open or not, own:PATH opens twenty files of its own, PATH.0 to
  * PATH.19, and writes to them, threads counts the threads, kill is SIGKILL, end:N exits. */
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H
 
-#include "pages/internal.h"
+#include "vm/vm_internal.h"
 
 #include <pthread.h>
 #include <stdio.h>

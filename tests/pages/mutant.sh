@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # mutant.sh [NAME FILE OLD NEW]: builds libvramgc.so from a src/FILE in which OLD, which must stand there exactly once, is NEW, and
-# prints the library's path; where FILE is in src/pages, threads with that engine lies beside it. Without arguments nothing is
+# prints the library's path; where FILE is in src/vm, threads with that engine lies beside it. Without arguments nothing is
 # changed. Called through build/pages/mutant, which knows the compiler's options.
 set -eu
 
-name=${1:-NONE} file=${2:-pages/settle.c} old=${3:-} new=${4:-}
+name=${1:-NONE} file=${2:-vm/fence.c} old=${3:-} new=${4:-}
 folder=build/pages-mutants/$name
 mkdir -p "$folder"
 OLD=$old NEW=$new awk '
@@ -27,10 +27,10 @@ done
     ${COMPILE%% *} -shared -o "$folder/libvramgc.so" "${others[@]}" "$folder/mutant.o" $LINK
 }
 # The engine alone as well, with its callers.
-if [[ $file == pages/* ]]; then
+if [[ $file == vm/* ]]; then
     engine=("$folder/mutant.o")
     for object in "${others[@]}"; do
-        [[ $object != */obj/pages/* && $object != */obj/base/lock.c.o ]] || engine+=("$object")
+        [[ $object != */obj/vm/* && $object != */obj/base/lock.c.o ]] || engine+=("$object")
     done
     # shellcheck disable=SC2086
     ${COMPILE%% *} $CALLERS "${engine[@]}" -o "$folder/threads" -pthread

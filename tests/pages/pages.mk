@@ -7,7 +7,7 @@ build/pages/libnag.so: tests/pages/nag.c include/vramgc.h
 # Who calls the engine alone, on a driver of the test's own.
 PAGES_CALLERS := $(addprefix tests/pages/,threads.c alone.c spare.c fake_driver.c)
 PAGES_CALLER_OBJECTS := $(PAGES_CALLERS:tests/%.c=build/%.o)
-PAGES_HEADERS := $(wildcard src/*/*.h src/*.def src/pages/*.def tests/pages/*.h)
+PAGES_HEADERS := $(wildcard src/*/*.h src/*.def src/vm/*.def tests/pages/*.h)
 build/pages/%.o: tests/pages/%.c $(PAGES_HEADERS) tests/pages/pages.mk | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -c $< -o $@
@@ -32,8 +32,8 @@ $(VMM_CALLS)/vmm_calls: tests/pages/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CAL
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
 # The engine alone, under the sanitizers.
-PAGES_THREADS := $(PAGES_CALLERS) $(wildcard src/pages/*.c) src/base/lock.c
-PAGES_POOL_THREADS := tests/pages/pool_threads.c $(addprefix src/,pages/pool.c pages/arena.c pages/tree.c base/lock.c)
+PAGES_THREADS := $(PAGES_CALLERS) $(wildcard src/vm/*.c) src/base/lock.c
+PAGES_POOL_THREADS := tests/pages/pool_threads.c $(addprefix src/,vm/pool.c vm/arena.c vm/tree.c base/lock.c)
 PAGES_SANITIZE_tsan := -fsanitize=thread
 PAGES_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
 define PAGES_RULE

@@ -1,10 +1,10 @@
-/* pool_threads.c: the stream-ordered pool (src/pages/pool.c) under many threads, on an engine and a
+/* pool_threads.c: the stream-ordered pool (src/vm/pool.c) under many threads, on an engine and a
  * GPU of the test's own. Each block's first and last work on the GPU takes and gives up its
  * addresses; streams run at their own pace. If an address is handed to another stream before the
  * work of the one before is over, two blocks have it at once, and the test ends. usage:
  * pool_threads SECONDS */
-#include "pages/internal.h"
-#include "pages/pool.h"
+#include "vm/vm_internal.h"
+#include "vm/pool.h"
 
 #include <pthread.h>
 #include <sched.h>

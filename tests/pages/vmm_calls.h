@@ -3,7 +3,7 @@
 #ifndef VMM_CALLS_H
 #define VMM_CALLS_H
 
-#include "real/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 #include <stdint.h>
 

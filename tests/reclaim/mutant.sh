@@ -7,7 +7,7 @@ set -eu
 name=$(IFS=-; echo "${*:-NONE}")
 folder=build/reclaim/without-$name
 mkdir -p "$folder"
-cp src/reclaim/soft_oom.c "$folder/soft_oom.c"
+cp src/govern/soft_oom.c "$folder/soft_oom.c"
 for check in "$@"; do
     # The verdict's line and the condition above it, which may take several lines.
     awk -v verdict="return SOFT_OOM_$check;" '

@@ -4,7 +4,7 @@
 #define PAGE_MODEL_H
 
 #include "base/base.h"
-#include "pages/table.h"
+#include "vm/page_table.h"
 
 enum { SEGMENTS = 12, MOST_PAGES = 24, BLOCKS = 300 };
 

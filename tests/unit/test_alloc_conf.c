@@ -2,9 +2,9 @@
  * The place of PyTorch's library is given by the test. */
 #include "unit.h"
 
-#include "real/objects.h"
-#include "reclaim/alloc_conf.h"
-#include "reclaim/torch.h"
+#include "cuda/objects.h"
+#include "govern/alloc_conf.h"
+#include "govern/torch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * another order than they were read in. */
 #include "unit.h"
 
-#include "pages/arena.h"
+#include "vm/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/base.h"
-#include "pages/costs.h"
+#include "vm/costs.h"
 
 #include <string.h>
 

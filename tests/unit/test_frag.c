@@ -1,7 +1,7 @@
 /* test_frag.c: the fragmentation figures against a count byte by byte (cell by cell). */
 #include "unit.h"
 
-#include "frag/frag.h"
+#include "heap/frag.h"
 #include "heap/heap.h"
 
 #include <string.h>

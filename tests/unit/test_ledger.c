@@ -2,7 +2,7 @@
  * are closed, growth, and no memory. */
 #include "unit.h"
 
-#include "record/ledger.h"
+#include "base/hashmap.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 /* test_mode.c: every row of the table that chooses the mode: which mode, and the words why. */
 #include "unit.h"
 
-#include "real/objects.h"
-#include "reclaim/mode.h"
+#include "cuda/objects.h"
+#include "govern/mode_table.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  */
 #include "unit.h"
 
-#include "pages/table.h"
+#include "vm/page_table.h"
 
 static struct page_segment *mapped_segment(struct page_table *table, uint64_t address,
                                            size_t count) {

@@ -3,9 +3,9 @@
  * Py_IsInitialized. */
 #include "unit.h"
 
-#include "real/objects.h"
-#include "real/real.h"
-#include "reclaim/python.h"
+#include "cuda/objects.h"
+#include "cuda/real.h"
+#include "govern/python.h"
 
 #include <string.h>
 

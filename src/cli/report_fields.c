@@ -1,0 +1,359 @@
+/* report_fields.c: see report_fields.h. Descriptions of figures come from stats.def and derived.def. */
+#include "cli/report_fields.h"
+#include "cli/cli.h"
+#include "cli/derived.h"
+#include "cli/verdict.h"
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* "" is how the file says that it does not know a text. */
+static const char *or_null(const char *text) {
+    return *text ? text : NULL;
+}
+
+static void walk_gauge(struct emit *emit, const char *name, enum unit unit, const char *help,
+                       const struct vramgc_gauge *gauge) {
+    emit_open_line(emit, name, help);
+    emit_number(emit, "current", unit, "at the end, or now", gauge->current);
+    emit_number(emit, "peak", unit, "highest value so far", gauge->peak);
+    emit_close(emit);
+}
+
+static void walk_device_stats(struct emit *emit, const struct vramgc_device_stats *s) {
+#define DEVICE_GAUGE(name, unit, help) walk_gauge(emit, #name, UNIT_##unit, help, &s->name);
+#define DEVICE_TOTAL(name, unit, help) emit_number(emit, #name, UNIT_##unit, help, s->name);
+#define PROCESS_TOTAL(name, unit, help)
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+}
+
+static void walk_process_stats(struct emit *emit, const struct vramgc_process_stats *s) {
+    emit_open(emit, "totals", "figures kept once for the process");
+#define DEVICE_GAUGE(name, unit, help)
+#define DEVICE_TOTAL(name, unit, help)
+#define PROCESS_TOTAL(name, unit, help) emit_number(emit, #name, UNIT_##unit, help, s->name);
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+    emit_close(emit);
+}
+
+static void walk_derived(struct emit *emit, const struct vramgc_device *device) {
+    emit_open(emit, "derived", "figures computed from the others; null where unknown");
+    for (size_t i = 0; i < DERIVED_COUNT; i++) {
+        struct derived figure = derived_figure((enum derived_id)i, device);
+        emit_real_if(emit, derived_table[i].name, derived_table[i].help, figure.known,
+                     figure.value);
+    }
+    emit_close(emit);
+}
+
+static void walk_samples(struct emit *emit, const struct vramgc_device *device) {
+    const struct vramgc_sample *first = device->samples;
+    const size_t stride = sizeof *first, count = device->sample_count;
+    emit_open(emit, "samples", "the timeline, a column for each figure");
+    emit_number(emit, "step_ns", UNIT_NS, "least time between two points", device->sample_step_ns);
+    emit_numbers(emit, "time_ns", "since the start of the record", &first->time_ns, stride, count);
+    emit_numbers(emit, "held_bytes", "as above", &first->held_bytes, stride, count);
+    emit_numbers(emit, "reserved_bytes", "as above", &first->reserved_bytes, stride, count);
+    emit_numbers(emit, "allocated_bytes", "as above", &first->allocated_bytes, stride, count);
+    emit_numbers(emit, "used_bytes", "as above", &first->used_bytes, stride, count);
+    emit_close(emit);
+}
+
+static void walk_division(struct emit *emit, const char *name, const char *help,
+                          struct division division) {
+    emit_open_line(emit, name, help);
+    emit_number(emit, "held_bytes", UNIT_BYTES, "by this process", division.held_bytes);
+    emit_number_if(emit, "others_bytes", UNIT_BYTES, "by others and the driver", division.known,
+                   division.others_bytes);
+    emit_number_if(emit, "free_bytes", UNIT_BYTES, "free", division.known, division.free_bytes);
+    emit_close(emit);
+}
+
+static void walk_device(struct emit *emit, const struct vramgc_device *device, size_t index) {
+    char capability[32];
+    snprintf(capability, sizeof capability, "%lu.%lu", (unsigned long)device->compute_major,
+             (unsigned long)device->compute_minor);
+    emit_open(emit, NULL, "one device that the process used");
+    emit_number(emit, "index", UNIT_ID, "CUDA's index in this process", index);
+    emit_text(emit, "name", "as the driver calls it", or_null(device->name));
+    emit_text(emit, "bus_id", "PCI bus id", or_null(device->bus_id));
+    emit_text(emit, "compute_capability", "MAJOR.MINOR",
+              device->compute_major > 0 ? capability : NULL);
+    emit_number_if(emit, "total_bytes", UNIT_BYTES, "memory of the device", device->total_bytes > 0,
+                   device->total_bytes);
+    walk_device_stats(emit, &device->stats);
+    walk_derived(emit, device);
+    walk_division(emit, "division_at_peak",
+                  "the card when the process held most; the parts add up to total_bytes",
+                  division_at_peak(device));
+    walk_division(emit, "division_at_end", "the card at the end; adds up to total_bytes",
+                  division_at_end(device));
+    walk_samples(emit, device);
+    emit_close(emit);
+}
+
+static void walk_devices(struct emit *emit, const struct vramgc_file *file) {
+    size_t used[VRAMGC_MAX_DEVICES] = {0}, count = 0;
+    for (size_t i = 0; i < file->device_count; i++)
+        if (file->devices[i].present)
+            used[count++] = i;
+    count = emit_list(emit, "devices", "those that the process used", count);
+    for (size_t i = 0; i < count; i++)
+        walk_device(emit, &file->devices[used[i]], used[i]);
+    emit_close(emit);
+}
+
+/* Item i of a list of pointers, or for a schema, where the list may be empty, `spare`. */
+#define ITEM(list, count, i, spare) ((i) < (count) ? (list)[i] : (spare))
+
+static void walk_actions(struct emit *emit, const struct record *record) {
+    size_t count = emit_list(emit, "actions", "reclaims, oldest first", record->action_count);
+    for (size_t i = 0; i < count; i++) {
+        const struct vramgc_action *a =
+            ITEM(record->actions, record->action_count, i, &record->file->actions[0]);
+        emit_open_line(emit, NULL, "one reclaim");
+        emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", a->time_ns);
+        emit_number(emit, "device", UNIT_ID, "index", a->device);
+        emit_text(emit, "kind", "soft_oom, flush, trim, pages", record_action_name(a->kind));
+        emit_text(emit, "reason", "threshold, lowvram, request, refused, unused",
+                  record_reason_name(a->reason));
+        emit_bool(emit, "observed", "true: mode observe, nothing was done", a->observed == 1);
+        emit_number(emit, "took_ns", UNIT_NS, "from decision until done", a->took_ns);
+        emit_number(emit, "before_bytes", UNIT_BYTES,
+                    "reserved before; pages that went back while others were taken: after_bytes "
+                    "and all that went back",
+                    a->before_bytes);
+        emit_number(emit, "after_bytes", UNIT_BYTES,
+                    "reserved after; pages: physical memory behind PyTorch's segments",
+                    a->after_bytes);
+        emit_number(emit, "used_bytes", UNIT_BYTES, "of the device when decided", a->used_bytes);
+        emit_number(emit, "request_bytes", UNIT_BYTES, "request that led to it, 0: none",
+                    a->request_bytes);
+        emit_text(emit, "function", "Python function then running", or_null(a->function));
+        emit_close(emit);
+    }
+    emit_close(emit);
+}
+
+static void walk_refusal_holes(struct emit *emit, const struct vramgc_refusal *r) {
+    struct derived external = external_fragmentation(r), index = fragmentation_index(r);
+    emit_number(emit, "holes", UNIT_COUNT,
+                "runs of free bytes in PyTorch's segments (mode compact: of the addresses)",
+                r->holes);
+    emit_number(emit, "hole_bytes", UNIT_BYTES, "in all of them", r->hole_bytes);
+    emit_number(emit, "largest_hole_bytes", UNIT_BYTES, "in PyTorch's segments",
+                r->largest_hole_bytes);
+    emit_real_if(emit, "external_fragmentation", "1 - largest hole / bytes in all holes",
+                 external.known, external.value);
+    emit_real_if(emit, "fragmentation_index",
+                 "0: in PyTorch's segments memory was lacking, near 1: it was there, but in too "
+                 "small holes; null: no hole, or the request would have fitted into one (Gorman "
+                 "and Whitcroft 2006)",
+                 index.known, index.value);
+}
+
+static void walk_refusals(struct emit *emit, const struct record *record) {
+    const struct vramgc_file *file = record->file;
+    size_t count = emit_list(emit, "refusals", "allocations that the driver refused, oldest first",
+                             record->refusal_count);
+    for (size_t i = 0; i < count; i++) {
+        const struct vramgc_refusal *r =
+            ITEM(record->refusals, record->refusal_count, i, &file->refusals[0]);
+        emit_open_line(emit, NULL, "one refusal");
+        emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
+        emit_number(emit, "device", UNIT_ID, "index", r->device);
+        emit_text(emit, "cause", "unknown, full, fragmented, rounded", record_cause_name(r->cause));
+        emit_bool(emit, "granted", "the caller asked again and got it", r->granted == 1);
+        emit_number(emit, "request_bytes", UNIT_BYTES, "asked for", r->request_bytes);
+        emit_number(emit, "free_bytes", UNIT_BYTES, "of the device", r->free_bytes);
+        emit_number(emit, "idle_bytes", UNIT_BYTES,
+                    "whole idle pages in PyTorch's segments, and what a pool keeps", r->idle_bytes);
+        walk_refusal_holes(emit, r);
+        emit_number(emit, "allocated_bytes", UNIT_BYTES, "live then", r->allocated_bytes);
+        emit_number(emit, "reserved_bytes", UNIT_BYTES, "reserved then", r->reserved_bytes);
+        emit_text(emit, "function", "driver or runtime function that was called",
+                  r->hook < file->hook_count ? or_null(file->hooks[r->hook].name) : NULL);
+        emit_number_if(emit, "stack", UNIT_ID, "index in stacks",
+                       r->stack > 0 && r->stack <= file->stack_count, r->stack - 1);
+        emit_close(emit);
+    }
+    emit_close(emit);
+}
+
+static void walk_marks(struct emit *emit, const struct record *record) {
+    size_t count = emit_list(emit, "marks", "named points in time", record->mark_count);
+    for (size_t i = 0; i < count; i++) {
+        const struct vramgc_mark *mark =
+            ITEM(record->marks, record->mark_count, i, &record->file->marks[0]);
+        emit_open_line(emit, NULL, "one mark");
+        emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", mark->time_ns);
+        emit_text(emit, "label", "as given to vramgc_mark()", mark->label);
+        emit_close(emit);
+    }
+    emit_close(emit);
+}
+
+static void walk_stacks(struct emit *emit, const struct vramgc_file *file) {
+    size_t count =
+        emit_list(emit, "stacks", "call stacks that asked for memory", file->stack_count);
+    for (size_t i = 0; i < count; i++) {
+        const struct vramgc_stack *stack = &file->stacks[i];
+        emit_open(emit, NULL, "one call stack");
+        emit_number(emit, "count", UNIT_COUNT, "allocations made from it", stack->count);
+        emit_number(emit, "bytes", UNIT_BYTES, "asked for in all", stack->bytes);
+        size_t frames = emit_list(emit, "frames", "innermost first", stack->frame_count);
+        for (size_t j = 0; j < frames; j++) {
+            emit_open_line(emit, NULL, "one frame");
+            emit_number(emit, "address", UNIT_ID, "return address", stack->frames[j].address);
+            emit_text(emit, "text", "symbol+offset (object)", or_null(stack->frames[j].text));
+            emit_close(emit);
+        }
+        emit_close(emit);
+        emit_close(emit);
+    }
+    emit_close(emit);
+}
+
+static void walk_settings(struct emit *emit, const struct vramgc_file *file) {
+    size_t count = emit_list(emit, "settings", "as they were in force", file->setting_count);
+    for (size_t i = 0; i < count; i++) {
+        emit_open_line(emit, NULL, "one setting");
+        emit_text(emit, "name", "without VRAMGC_, in lower case", file->settings[i].name);
+        emit_text(emit, "value", "in force", file->settings[i].value);
+        emit_text(emit, "origin", "default, environment, refused", file->settings[i].origin);
+        emit_close(emit);
+    }
+    emit_close(emit);
+}
+
+/* The file names all functions of hooks.def, those too that are only called by vramgc itself or
+ * whose calls are too many to be counted: a 0 would be untrue there. */
+static void walk_hooks(struct emit *emit, const struct vramgc_file *file) {
+    size_t counted[VRAMGC_MAX_HOOKS] = {0}, count = 0;
+    for (size_t i = 0; i < file->hook_count; i++)
+        if (file->hooks[i].calls > 0)
+            counted[count++] = i;
+    count = emit_list(emit, "hooks",
+                      "functions of CUDA that were intercepted and called; block events of PyTorch "
+                      "are in block_allocs and block_frees",
+                      count);
+    for (size_t i = 0; i < count; i++) {
+        const struct vramgc_hook *hook = &file->hooks[counted[i]];
+        emit_open_line(emit, NULL, "one function");
+        emit_text(emit, "name", "its symbol", hook->name);
+        emit_number(emit, "calls", UNIT_COUNT, "seen", hook->calls);
+        emit_number(emit, "failed", UNIT_COUNT, "that returned an error", hook->failed);
+        emit_close(emit);
+    }
+    emit_close(emit);
+}
+
+static void walk_end(struct emit *emit, const struct record *record) {
+    emit_open_line(emit, "end", "how the process ended");
+    emit_text(emit, "how",
+              "running; exited and killed: seen by the launcher; left: its exit handlers ran; "
+              "replaced: went on by execv in another record; vanished: gone without exit handlers",
+              record_state_name(record->state));
+    emit_integer_if(emit, "exit_code", "null: unknown", record->code >= 0, record->code);
+    emit_integer_if(emit, "signal", "null: none or unknown", record->signal > 0, record->signal);
+    emit_close(emit);
+}
+
+static void walk_head(struct emit *emit, const struct record *record) {
+    const struct vramgc_file *file = record->file;
+    emit_text(emit, "file", "the statistics file", record->path);
+    emit_number(emit, "pid", UNIT_ID, "process id", file->pid);
+    emit_number(emit, "parent_pid", UNIT_ID, "of its parent", file->parent_pid);
+    emit_text(emit, "executable", "path", or_null(file->executable));
+    emit_text(emit, "command_line", "arguments separated by one space",
+              or_null(file->command_line));
+    emit_number(emit, "started_unix_ns", UNIT_ID, "start of the record since 1970, UTC",
+                file->started_unix_ns);
+    emit_number(emit, "elapsed_ns", UNIT_NS, "from the start of the record to its latest event",
+                record->elapsed_ns);
+    walk_end(emit, record);
+    emit_text(emit, "run_id", "of `vramgc run`", or_null(file->run_id));
+    emit_text(emit, "version", "of the library that wrote the file", or_null(file->version));
+    emit_number_if(emit, "cuda_driver", UNIT_ID, "such as 13000", file->cuda_driver > 0,
+                   file->cuda_driver);
+    emit_text(emit, "torch_version", "of PyTorch", or_null(file->torch_version));
+    emit_text(emit, "alloc_conf", "PyTorch's allocator setting, null: none",
+              or_null(file->alloc_conf));
+    emit_text(emit, "alloc_conf_why", "who chose it", or_null(file->alloc_conf_why));
+    emit_text(emit, "mode", "what mode auto became", or_null(file->mode));
+    emit_text(emit, "mode_why", "why", or_null(file->mode_why));
+    emit_number(emit, "capturing", UNIT_COUNT, "stream captures under way", file->capturing);
+}
+
+static void walk_process(struct emit *emit, const struct record *record) {
+    emit_open(emit, NULL, "one process that used CUDA");
+    walk_head(emit, record);
+    walk_process_stats(emit, &record->file->process);
+    walk_settings(emit, record->file);
+    walk_devices(emit, record->file);
+    walk_actions(emit, record);
+    walk_refusals(emit, record);
+    walk_marks(emit, record);
+    walk_stacks(emit, record->file);
+    walk_hooks(emit, record->file);
+    emit_close(emit);
+}
+
+static void walk_launch(struct emit *emit, const struct launch_facts *launch) {
+    bool known = launch != NULL;
+    int status = known ? launch->wait_status : 0;
+    emit_open(emit, "run", "what `vramgc run` saw; all null in `vramgc report`");
+    emit_text(emit, "id", "run_id of its processes", known ? launch->run_id : NULL);
+    emit_text(emit, "command", "arguments separated by one space", known ? launch->command : NULL);
+    emit_integer_if(emit, "exit_code", "of the command", known && WIFEXITED(status),
+                    WEXITSTATUS(status));
+    emit_integer_if(emit, "signal", "that ended the command", known && WIFSIGNALED(status),
+                    WTERMSIG(status));
+    emit_number_if(emit, "elapsed_ns", UNIT_NS, "of the command", known,
+                   known ? launch->elapsed_ns : 0);
+    emit_close(emit);
+}
+
+void walk_report(FILE *out, enum emit_format format, struct record *const *records, size_t count,
+                 const struct launch_facts *launch) {
+    struct emit emit;
+    struct verdict verdict = verdict_of(records, count);
+    emit_begin(&emit, out, format, "Statistics of GPU memory. Sizes are bytes, times nanoseconds.");
+    emit_number(&emit, "schema", UNIT_ID, "version of this layout; fields are only added",
+                WALK_SCHEMA);
+    emit_open_line(&emit, "tool", "what wrote the report");
+    emit_text(&emit, "name", "vramgc", "vramgc");
+    emit_text(&emit, "version", "of vramgc", VRAMGC_VERSION);
+    emit_close(&emit);
+    walk_launch(&emit, launch);
+    emit_open(&emit, "verdict", "what it means");
+    emit_text(&emit, "code", "none, unknown, ok, idle, fragmentation, full, limit",
+              verdict_name(verdict.code));
+    emit_text(&emit, "text", "in words", verdict.text);
+    emit_close(&emit);
+    size_t items = emit_list(&emit, "processes", "a record for each process that used CUDA", count);
+    for (size_t i = 0; i < items; i++)
+        walk_process(&emit, records[i]);
+    emit_close(&emit);
+    emit_end(&emit);
+}
+
+bool walk_schema(FILE *out) {
+    struct record *record = calloc(1, sizeof *record);
+    struct vramgc_file *file = record ? calloc(1, sizeof *file) : NULL;
+    if (file) {
+        record->file = file;
+        walk_report(out, EMIT_SCHEMA, &record, 1, NULL);
+    }
+    free(file);
+    free(record);
+    return file != NULL;
+}

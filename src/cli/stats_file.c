@@ -1,0 +1,266 @@
+/* stats_file.c: see stats_file.h. The file is read, not mapped: a mapping would end the command with
+ * SIGBUS when somebody cuts the file meanwhile. */
+#include "cli/stats_file.h"
+#include "cli/clean.h"
+#include "cli/cli.h"
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a parent has not asked for yet has ended all the same, but for a main thread that went
+ * before the others. */
+static bool is_zombie(const char *state, const char *threads) {
+    return (state[1] == 'Z' || state[1] == 'X') && strtoull(threads, NULL, 10) <= 1;
+}
+
+/* The state is field 3, the number of threads 20, the start time 22; the name, field 2, may hold
+ * spaces. */
+uint64_t process_start_ticks(uint64_t pid) {
+    enum { THREADS_AFTER_NAME = 17, FIELDS_AFTER_NAME = 19 };
+    char path[64], line[1024];
+    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
+    FILE *stream = fopen(path, "re");
+    if (!stream)
+        return 0;
+    size_t length = fread(line, 1, sizeof line - 1, stream);
+    fclose(stream);
+    line[length] = 0;
+    char *field = strrchr(line, ')'), *state = NULL, *threads = NULL;
+    for (int i = 0; field && i <= FIELDS_AFTER_NAME; i++) {
+        field = strchr(field + 1, ' ');
+        state = i == 0 ? field : state;
+        threads = i == THREADS_AFTER_NAME ? field : threads;
+    }
+    return field && !is_zombie(state, threads) ? strtoull(field, NULL, 10) : 0;
+}
+
+const char *record_state_name(enum record_state state) {
+    static const char *const names[RECORD_STATES] = {
+        [RECORD_RUNNING] = "running",   [RECORD_EXITED] = "exited",
+        [RECORD_KILLED] = "killed",     [RECORD_LEFT] = "left",
+        [RECORD_REPLACED] = "replaced", [RECORD_VANISHED] = "vanished",
+    };
+    return names[state];
+}
+
+static const char *word(const char *const *names, size_t count, uint32_t number) {
+    return number < count ? names[number] : NULL;
+}
+
+const char *record_action_name(uint32_t kind) {
+    static const char *const names[VRAMGC_ACTION_KINDS] = {
+        [VRAMGC_ACTION_NONE] = "none",   [VRAMGC_ACTION_SOFT_OOM] = "soft_oom",
+        [VRAMGC_ACTION_FLUSH] = "flush", [VRAMGC_ACTION_TRIM] = "trim",
+        [VRAMGC_ACTION_PAGES] = "pages",
+    };
+    return word(names, ARRAY_LENGTH(names), kind);
+}
+
+const char *record_reason_name(uint32_t reason) {
+    static const char *const names[VRAMGC_REASONS] = {
+        [VRAMGC_REASON_NONE] = "none",       [VRAMGC_REASON_THRESHOLD] = "threshold",
+        [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
+        [VRAMGC_REASON_REFUSED] = "refused", [VRAMGC_REASON_UNUSED] = "unused",
+    };
+    return word(names, ARRAY_LENGTH(names), reason);
+}
+
+const char *record_cause_name(uint32_t cause) {
+    static const char *const names[VRAMGC_REFUSAL_CAUSES] = {
+        [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
+        [VRAMGC_REFUSAL_FULL] = "full",
+        [VRAMGC_REFUSAL_FRAGMENTED] = "fragmented",
+        [VRAMGC_REFUSAL_ROUNDED] = "rounded",
+    };
+    return word(names, ARRAY_LENGTH(names), cause);
+}
+
+const char *record_setting(const struct record *record, const char *name) {
+    const struct vramgc_file *file = record->file;
+    for (size_t i = 0; i < file->setting_count; i++)
+        if (strcmp(file->settings[i].name, name) == 0)
+            return file->settings[i].value;
+    return NULL;
+}
+
+/* Lists the complete entries of a ring of the file, oldest first. */
+#define LIST_RING(record, ring, count)                                                             \
+    do {                                                                                           \
+        const uint64_t capacity = ARRAY_LENGTH((record)->file->ring);                              \
+        const uint64_t written = (record)->file->ring##_written;                                   \
+        for (uint64_t i = minus_u64(written, capacity); i < written; i++)                          \
+            if ((record)->file->ring[i % capacity].sequence == i + 1)                              \
+                (record)->ring[(record)->count++] = &(record)->file->ring[i % capacity];           \
+    } while (0)
+
+static void list_rings(struct record *record) {
+    LIST_RING(record, actions, action_count);
+    LIST_RING(record, refusals, refusal_count);
+    LIST_RING(record, marks, mark_count);
+}
+
+bool record_process_lives(const struct record *record) {
+    const struct vramgc_file *file = record->file;
+    return file->process_start != 0 && process_start_ticks(file->pid) == file->process_start;
+}
+
+static void find_state(struct record *record) {
+    const struct vramgc_file *file = record->file;
+    int status = (int)file->end_status;
+    record->code = -1;
+    if (file->end == VRAMGC_END_STATUS && WIFEXITED(status)) {
+        record->state = RECORD_EXITED;
+        record->code = WEXITSTATUS(status);
+    } else if (file->end == VRAMGC_END_STATUS && WIFSIGNALED(status)) {
+        record->state = RECORD_KILLED;
+        record->signal = WTERMSIG(status);
+    } else if (file->end == VRAMGC_END_EXIT) {
+        record->state = RECORD_LEFT;
+    } else {
+        record->state = record_process_lives(record) ? RECORD_RUNNING : RECORD_VANISHED;
+    }
+    record->elapsed_ns = minus_u64(file->latest_ns, file->started_ns);
+}
+
+void records_relate(struct record **records, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count; j++) {
+            const struct vramgc_file *a = records[i]->file, *b = records[j]->file;
+            if (a->pid == b->pid && a->process_start == b->process_start &&
+                a->started_ns < b->started_ns)
+                records[i]->state = RECORD_REPLACED;
+        }
+}
+
+/* Empty: fine. Else what is wrong with the file. */
+static void check(const struct vramgc_file *file, size_t length, char *error, size_t capacity) {
+    size_t head = offsetof(struct vramgc_file, device_count);
+    *error = 0;
+    if (length < head || memcmp(file->magic, VRAMGC_MAGIC, sizeof file->magic) != 0)
+        snprintf(error, capacity, "not a statistics file of vramgc");
+    else if (file->format_version == __builtin_bswap32(VRAMGC_FORMAT_VERSION))
+        snprintf(error, capacity, "written on a machine with another byte order");
+    else if (file->format_version != VRAMGC_FORMAT_VERSION)
+        snprintf(error, capacity, "written in format %lu; this vramgc (%s) reads format %d",
+                 (unsigned long)file->format_version, VRAMGC_VERSION, VRAMGC_FORMAT_VERSION);
+    else if (length < sizeof *file && length != file->file_bytes)
+        snprintf(error, capacity, "cut short: %zu of %zu bytes are there", length, sizeof *file);
+    else if (file->file_bytes != sizeof *file)
+        snprintf(error, capacity,
+                 "written by another build than this vramgc (%s), or damaged: it says that it has "
+                 "%llu bytes, not %zu",
+                 VRAMGC_VERSION, (unsigned long long)file->file_bytes, sizeof *file);
+}
+
+/* Takes over file, which has room for a whole file and `length` bytes read into it. */
+static struct record *adopt(struct vramgc_file *file, size_t length, const char *path, char *error,
+                            size_t capacity) {
+    check(file, length, error, capacity);
+    struct record *record = *error ? NULL : calloc(1, sizeof *record);
+    char *name = record ? strdup(path) : NULL;
+    if (!name) {
+        if (!*error)
+            snprintf(error, capacity, "no memory to read it");
+        free(record);
+        free(file);
+        return NULL;
+    }
+    clean_file(file);
+    clean_text(name, strlen(name) + 1);
+    record->path = name;
+    record->file = file;
+    list_rings(record);
+    find_state(record);
+    return record;
+}
+
+struct record *record_from_memory(const void *bytes, size_t length, const char *path, char *error,
+                                  size_t capacity) {
+    struct vramgc_file *file = calloc(1, sizeof *file);
+    if (!file) {
+        snprintf(error, capacity, "no memory to read it");
+        return NULL;
+    }
+    memcpy(file, bytes, min_u64(length, sizeof *file));
+    return adopt(file, length, path, error, capacity);
+}
+
+/* Reads up to `capacity` bytes; how many, or -1 with errno. */
+static ssize_t read_all(int descriptor, void *bytes, size_t capacity) {
+    size_t length = 0;
+    while (length < capacity) {
+        ssize_t got = read(descriptor, (char *)bytes + length, capacity - length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        length += (size_t)got;
+    }
+    return (ssize_t)length;
+}
+
+/* Opens a regular file. O_NONBLOCK: a pipe without a writer must not hold us. */
+static int open_regular(const char *path, char *error, size_t capacity) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
+        snprintf(error, capacity, "cannot be read: %s", strerror(errno));
+    } else if (S_ISREG(status.st_mode)) {
+        return descriptor;
+    } else {
+        snprintf(error, capacity, "not a regular file");
+    }
+    if (descriptor >= 0)
+        close(descriptor);
+    return -1;
+}
+
+struct record *record_load(const char *path, char *error, size_t capacity) {
+    int descriptor = open_regular(path, error, capacity);
+    if (descriptor < 0)
+        return NULL;
+    struct vramgc_file *file = calloc(1, sizeof *file);
+    ssize_t length = file ? read_all(descriptor, file, sizeof *file) : -1;
+    int why = errno;
+    close(descriptor);
+    if (length >= 0)
+        return adopt(file, (size_t)length, path, error, capacity);
+    snprintf(error, capacity, "cannot be read: %s", strerror(why));
+    free(file);
+    return NULL;
+}
+
+bool record_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_t *started_ns) {
+    enum { HEAD_BYTES = offsetof(struct vramgc_file, executable) };
+    _Alignas(struct vramgc_file) char head[HEAD_BYTES];
+    char ignored[128];
+    int descriptor = open_regular(path, ignored, sizeof ignored);
+    if (descriptor < 0)
+        return false;
+    ssize_t length = read_all(descriptor, head, sizeof head);
+    close(descriptor);
+    const struct vramgc_file *file = (const void *)head;
+    if (length != HEAD_BYTES || memcmp(head, VRAMGC_MAGIC, sizeof file->magic) != 0 ||
+        strncmp(head + offsetof(struct vramgc_file, run_id), run_id, sizeof file->run_id) != 0)
+        return false;
+    memcpy(pid, head + offsetof(struct vramgc_file, pid), sizeof *pid);
+    memcpy(started_ns, head + offsetof(struct vramgc_file, started_ns), sizeof *started_ns);
+    return true;
+}
+
+void record_free(struct record *record) {
+    if (!record)
+        return;
+    free(record->path);
+    free(record->file);
+    free(record);
+}

@@ -1,0 +1,74 @@
+/* stats_file.h: one statistics file as the command sees it: read, checked and made harmless, so that
+ * nothing behind this door has to fear its content. It never writes into the file. */
+#ifndef CLI_STATS_FILE_H
+#define CLI_STATS_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vramgc_format.h"
+
+/* What is known about how the process ended. */
+enum record_state {
+    RECORD_RUNNING,  /* its pid lives, with the start time of the record */
+    RECORD_EXITED,   /* with a status that the launcher saw: see code */
+    RECORD_KILLED,   /* by a signal that the launcher saw: see signal */
+    RECORD_LEFT,     /* its exit handlers ran; its status was not seen */
+    RECORD_REPLACED, /* it went on as another program (execv) with a record of its own */
+    RECORD_VANISHED, /* gone without exit handlers: os._exit, a signal, a crash */
+    RECORD_STATES
+};
+
+/* All texts in file end with a zero byte and are UTF-8 without control characters; all counts are
+ * within their arrays. The rings are in order here, with only their complete entries. */
+struct record {
+    char *path;
+    struct vramgc_file *file;
+    enum record_state state;
+    int code;   /* exit status, -1: unknown */
+    int signal; /* 0: none or unknown */
+    uint64_t elapsed_ns;
+    size_t action_count, refusal_count, mark_count;
+    const struct vramgc_action *actions[VRAMGC_MAX_ACTIONS];
+    const struct vramgc_refusal *refusals[VRAMGC_MAX_REFUSALS];
+    const struct vramgc_mark *marks[VRAMGC_MAX_MARKS];
+};
+
+/* Reads the file at path. NULL, and a sentence in error, when it is not a whole statistics file of
+ * this version. To be given back with record_free(). No pointer may be NULL. */
+struct record *record_load(const char *path, char *error, size_t capacity);
+
+/* The same for a file that is already in memory; bytes are copied. */
+struct record *record_from_memory(const void *bytes, size_t length, const char *path, char *error,
+                                  size_t capacity);
+
+/* Only whether the file at path is a statistics file of this run, and of which process. */
+bool record_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_t *started_ns);
+
+/* record may be NULL. */
+void record_free(struct record *record);
+
+/* Whether the process of the record is there now. */
+bool record_process_lives(const struct record *record);
+
+/* Marks the records whose process went on in a later record of the list as replaced. */
+void records_relate(struct record **records, size_t count);
+
+/* "running", "exited", "killed", "left", "replaced", "vanished". */
+const char *record_state_name(enum record_state state);
+
+/* Words for the numbers in the file; NULL for a number that this version does not know. */
+const char *record_action_name(uint32_t kind);
+const char *record_reason_name(uint32_t reason);
+const char *record_cause_name(uint32_t cause);
+
+/* The value in force of the setting of that name (without VRAMGC_, in lower case); NULL: the file
+ * does not name it. */
+const char *record_setting(const struct record *record, const char *name);
+
+/* Clock ticks since boot at which process pid started, or 0 when there is none or it has
+ * ended and nobody has waited for it yet. */
+uint64_t process_start_ticks(uint64_t pid);
+
+#endif

@@ -1,0 +1,117 @@
+/* errors.c: see errors.h. PyTorch's OutOfMemoryError is its c10::Error under another type: nothing
+ * is added to it (c10/util/Exception.h). So one is made by the exported constructor of either; in
+ * the second case it gets the other type's table of virtual functions, as the C++ ABI for Itanium
+ * lays it out. Nothing else may be assumed of what is inside. */
+#include "cuda/errors.h"
+
+#include "cuda/objects.h"
+#include "cuda/real.h"
+
+#include <dlfcn.h>
+
+/* More than any release's c10::Error takes (200 bytes in 2.15), and than any std::string. */
+enum { ERROR_BYTES = 1024, STRING_BYTES = 64 };
+
+/* As in c10/util/Exception.h. */
+struct source_location {
+    const char *function, *file;
+    uint32_t line;
+};
+
+/* A class with virtual functions as every object of it points to: past the two words on itself
+ * (offset, type), its first function is the destructor. */
+enum { TABLE_START = 2, TABLE_DESTRUCTOR = 2 };
+
+/* std::string exists twice, before and since C++11; a release of PyTorch uses one of them. */
+struct names {
+    const char *out_of_memory, *error; /* constructors, from a place and a std::string */
+    const char *string, *string_ends;
+};
+
+static const struct names abis[] = {
+    {"_ZN3c1016OutOfMemoryErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcE"
+     "SaIcEEE",
+     "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+     "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEC1EPKcRKS3_",
+     "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEED1Ev"},
+    {"_ZN3c1016OutOfMemoryErrorC1ENS_14SourceLocationESs", "_ZN3c105ErrorC1ENS_14SourceLocationESs",
+     "_ZNSsC1EPKcRKSaIcE", "_ZNSsD1Ev"},
+};
+
+static struct {
+    atomic_bool complete;
+    _Atomic unsigned long long looked; /* objects_changes() when it was looked for in vain */
+    void (*construct)(void *error, struct source_location where, void *message);
+    void (*string)(void *string, const char *text, const void *allocator);
+    void (*string_ends)(void *string);
+    void *(*allocate)(size_t bytes);
+    void (*raise)(void *error, void *type, void (*destructor)(void *error));
+    void *type;
+    void **table;
+} self;
+
+/* From one of PyTorch's two libraries, or what it was linked with. */
+static void *find(const char *symbol) {
+    static const char *const stems[] = {"libc10.so", "libc10_cuda.so"};
+    char path[512];
+    void *p = NULL;
+    for (size_t i = 0; !p && i < ARRAY_LENGTH(stems); i++)
+        if (objects_path(stems[i], 0, path, sizeof path))
+            p = real_in_object(path, symbol);
+    return p;
+}
+
+static bool find_constructor(void) {
+    for (size_t i = 0; i < ARRAY_LENGTH(abis); i++) {
+        void *constructor = find(abis[i].out_of_memory);
+        *(void **)&self.construct = constructor ? constructor : find(abis[i].error);
+        *(void **)&self.string = find(abis[i].string);
+        *(void **)&self.string_ends = find(abis[i].string_ends);
+        if (self.construct && self.string && self.string_ends)
+            return true;
+    }
+    return false;
+}
+
+static bool find_type(void) {
+    *(void **)&self.allocate = find("__cxa_allocate_exception");
+    *(void **)&self.raise = find("__cxa_throw");
+    self.type = find("_ZTIN3c1016OutOfMemoryErrorE");
+    self.table = find("_ZTVN3c1016OutOfMemoryErrorE");
+    return self.allocate && self.raise && self.type && self.table;
+}
+
+/* Two threads that look at once find the same. */
+bool errors_find(void) {
+    unsigned long long changes = objects_changes();
+    if (!atomic_load_explicit(&self.complete, memory_order_acquire) &&
+        atomic_load(&self.looked) != changes) {
+        if (find_constructor() && find_type())
+            atomic_store_explicit(&self.complete, true, memory_order_release);
+        atomic_store(&self.looked, changes);
+    }
+    return atomic_load_explicit(&self.complete, memory_order_acquire) ||
+           real_get(ID__ZN3c106detail14torchCheckFailEPKcS2_jS2_);
+}
+
+static void throw_typed(const char *message) {
+    struct source_location where = {"allocate", "vramgc", 0};
+    _Alignas(16) char string[STRING_BYTES], allocator[1];
+    void *error = self.allocate(ERROR_BYTES);
+    self.string(string, message, allocator);
+    self.construct(error, where, string);
+    self.string_ends(string);
+    *(void ***)error = self.table + TABLE_START;
+    void (*destructor)(void *);
+    *(void **)&destructor = self.table[TABLE_DESTRUCTOR];
+    self.raise(error, self.type, destructor);
+}
+
+void errors_throw_out_of_memory(const char *message) {
+    if (atomic_load_explicit(&self.complete, memory_order_acquire))
+        throw_typed(message);
+    real__ZN3c106detail14torchCheckFailEPKcS2_jS2__t plain =
+        REAL(_ZN3c106detail14torchCheckFailEPKcS2_jS2_);
+    if (plain)
+        plain("allocate", "vramgc", 0, message);
+}

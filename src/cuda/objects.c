@@ -1,0 +1,220 @@
+/* objects.c: see objects.h. It must not use dladdr or dlopen on the way of a hook: they wait for
+ * the loader's lock, whose holder may be waiting for PyTorch's allocator. */
+#include "cuda/objects.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+struct search {
+    const char *stem;
+    const void *address; /* instead of stem, when not NULL */
+    unsigned nth;
+    struct object_range range;
+    char *path;
+    size_t capacity;
+    bool found;
+    unsigned long long changes;     /* objects ever loaded when it was last looked for; 0: never */
+    unsigned long long changes_now; /* and now */
+};
+
+static struct {
+    _Atomic uintptr_t own_start, own_end;
+    _Atomic uintptr_t allocator_start, allocator_end;
+    _Atomic unsigned long long changes;
+} self;
+
+static struct object_range range_of(const struct dl_phdr_info *info) {
+    struct object_range range = {UINTPTR_MAX, 0};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD)
+            continue;
+        uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        uintptr_t end = start + info->dlpi_phdr[i].p_memsz;
+        range.start = start < range.start ? start : range.start;
+        range.end = end > range.end ? end : range.end;
+    }
+    return range;
+}
+
+static bool has_stem(const char *path, const char *stem) {
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash ? slash + 1 : path, stem, strlen(stem)) == 0;
+}
+
+static int visit(struct dl_phdr_info *info, size_t size, void *context) {
+    struct search *search = context;
+    (void)size;
+    if (search->changes == info->dlpi_adds)
+        return 1; /* nothing was loaded since */
+    search->changes_now = info->dlpi_adds;
+    struct object_range range = range_of(info);
+    uintptr_t address = (uintptr_t)search->address;
+    if (address ? address < range.start || address >= range.end
+                : !has_stem(info->dlpi_name, search->stem))
+        return 0;
+    if (search->nth-- > 0)
+        return 0;
+    search->range = range;
+    search->found = true;
+    if (search->path)
+        text_copy(search->path, search->capacity, info->dlpi_name);
+    return 1;
+}
+
+bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity) {
+    struct search search = {.stem = stem, .nth = nth, .path = path, .capacity = capacity};
+    dl_iterate_phdr(visit, &search);
+    return search.found;
+}
+
+static int read_changes(struct dl_phdr_info *info, size_t size, void *context) {
+    unsigned long long *changes = context;
+    (void)size;
+    *changes = info->dlpi_adds;
+    return 1;
+}
+
+unsigned long long objects_changes(void) {
+    unsigned long long changes = 0;
+    dl_iterate_phdr(read_changes, &changes);
+    return changes;
+}
+
+struct object_range objects_range(const char *stem) {
+    struct search search = {.stem = stem};
+    dl_iterate_phdr(visit, &search);
+    return search.range;
+}
+
+static int visit_inside(struct dl_phdr_info *info, size_t size, void *context) {
+    struct search *search = context;
+    struct object_range range = range_of(info);
+    uintptr_t address = (uintptr_t)search->address;
+    (void)size;
+    if (address < range.start || address >= range.end)
+        return 0;
+    search->found = has_stem(info->dlpi_name, search->stem);
+    return 1;
+}
+
+bool objects_inside(const void *address, const char *stem) {
+    struct search search = {.stem = stem, .address = address};
+    dl_iterate_phdr(visit_inside, &search);
+    return search.found;
+}
+
+struct linking {
+    uintptr_t address;
+    const char *stem;
+    const char *needed; /* the name, in the object's own string table */
+    struct object_link *link;
+    bool found;
+};
+
+static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *info) {
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            return (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    return NULL;
+}
+
+/* The name of kind `tag` (DT_NEEDED, DT_SONAME) that begins with stem. The loader has made the
+ * table's address absolute in most objects. */
+static const char *dynamic_name(const struct dl_phdr_info *info, ElfW(Sxword) tag,
+                                const char *stem) {
+    const ElfW(Dyn) *dynamic = dynamic_of(info), *d;
+    uintptr_t strings = 0;
+    for (d = dynamic; d && d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_STRTAB)
+            strings = d->d_un.d_ptr;
+    if (strings && strings < info->dlpi_addr)
+        strings += info->dlpi_addr;
+    for (d = dynamic; strings && d->d_tag != DT_NULL; d++)
+        if (d->d_tag == tag && has_stem((const char *)(strings + d->d_un.d_val), stem))
+            return (const char *)(strings + d->d_un.d_val);
+    return NULL;
+}
+
+static int visit_caller(struct dl_phdr_info *info, size_t size, void *context) {
+    struct linking *linking = context;
+    struct object_range range = range_of(info);
+    (void)size;
+    if (linking->address < range.start || linking->address >= range.end)
+        return 0;
+    linking->found = true;
+    linking->link->object = range;
+    linking->needed = dynamic_name(info, DT_NEEDED, linking->stem);
+    return 1;
+}
+
+static int visit_needed(struct dl_phdr_info *info, size_t size, void *context) {
+    struct linking *linking = context;
+    const char *name = dynamic_name(info, DT_SONAME, linking->stem);
+    (void)size;
+    if (!name || strcmp(name, linking->needed) != 0)
+        return 0;
+    linking->link->needed = range_of(info);
+    text_copy(linking->link->needed_path, sizeof linking->link->needed_path, info->dlpi_name);
+    return 1;
+}
+
+bool objects_link(const void *address, const char *stem, struct object_link *link) {
+    struct linking linking = {.address = (uintptr_t)address, .stem = stem, .link = link};
+    dl_iterate_phdr(visit_caller, &linking);
+    if (linking.needed)
+        dl_iterate_phdr(visit_needed, &linking);
+    return linking.found;
+}
+
+bool objects_own(const void *address) {
+    if (!atomic_load_explicit(&self.own_end, memory_order_acquire)) {
+        struct search search = {.address = (const void *)(uintptr_t)objects_own};
+        dl_iterate_phdr(visit, &search);
+        atomic_store_explicit(&self.own_start, search.range.start, memory_order_relaxed);
+        atomic_store_explicit(&self.own_end, search.range.end, memory_order_release);
+    }
+    uintptr_t p = (uintptr_t)address;
+    return p >= atomic_load_explicit(&self.own_start, memory_order_relaxed) &&
+           p < atomic_load_explicit(&self.own_end, memory_order_relaxed);
+}
+
+/* Programs without PyTorch ask again and again: then only the loader's counter is read. */
+static uintptr_t find_allocator(void) {
+    struct search search = {.stem = "libc10_cuda.so", .changes = atomic_load(&self.changes)};
+    dl_iterate_phdr(visit, &search);
+    if (search.found) {
+        atomic_store_explicit(&self.allocator_start, search.range.start, memory_order_relaxed);
+        atomic_store_explicit(&self.allocator_end, search.range.end, memory_order_release);
+    } else if (search.changes_now) {
+        atomic_store(&self.changes, search.changes_now);
+    }
+    return search.range.end;
+}
+
+bool objects_in_allocator(const void *address) {
+    uintptr_t end = atomic_load_explicit(&self.allocator_end, memory_order_acquire);
+    if (UNLIKELY(!end))
+        end = find_allocator();
+    uintptr_t p = (uintptr_t)address;
+    return p < end && p >= atomic_load_explicit(&self.allocator_start, memory_order_relaxed);
+}
+
+void objects_describe(const void *address, char *out, size_t capacity) {
+    struct text text = text_in(out, capacity);
+    Dl_info info;
+    if (!dladdr(address, &info) || !info.dli_fname) {
+        text_format(&text, "%p", address);
+        return;
+    }
+    const char *slash = strrchr(info.dli_fname, '/');
+    const char *file = slash ? slash + 1 : info.dli_fname;
+    uintptr_t p = (uintptr_t)address;
+    if (info.dli_sname)
+        text_format(&text, "%.48s+0x%lx (%.24s)", info.dli_sname,
+                    (unsigned long)(p - (uintptr_t)info.dli_saddr), file);
+    else
+        text_format(&text, "%.48s+0x%lx", file, (unsigned long)(p - (uintptr_t)info.dli_fbase));
+}

@@ -1,0 +1,213 @@
+/* real.c: see real.h. It must never find our own wrapper and take it for the real function. */
+#include "cuda/real.h"
+#include "cuda/objects.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+const struct real_info real_table[REAL_COUNT] = {
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
+    [ID_##symbol] = {#symbol, library, REAL_HOOK},
+#define PASS(library, result, symbol, parameters, arguments)                                       \
+    [ID_##symbol] = {#symbol, library, REAL_PASS},
+#define NEED(library, result, symbol, parameters, arguments)                                       \
+    [ID_##symbol] = {#symbol, library, REAL_NEED},
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+};
+
+_Atomic(void *) real_pointers[REAL_COUNT];
+
+/* Nothing that is loaded later can bring it. */
+#define FOR_EVER (~0ull)
+
+static struct {
+    /* What the library itself has, where another interposer stands between it and us. */
+    _Atomic(void *) beneath[REAL_COUNT];
+    /* objects_changes() when it was last looked for in vain; 0: never. */
+    _Atomic unsigned long long missing[REAL_COUNT];
+    _Atomic unsigned long long looked; /* objects_changes() when all were last looked for */
+} self;
+
+typedef void *(*dlsym_t)(void *, const char *);
+
+/* glibc has had dlsym under several versions; the newest that is there is the one in use. */
+void *real_dlsym_address(void) {
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    static _Atomic(void *) found;
+    void *p = atomic_load_explicit(&found, memory_order_acquire);
+    for (size_t i = 0; !p && i < ARRAY_LENGTH(versions); i++)
+        p = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+    atomic_store_explicit(&found, p, memory_order_release);
+    return p;
+}
+
+void *real_dlsym(void *handle, const char *name) {
+    void *p = real_dlsym_address();
+    if (!p)
+        return NULL;
+    /* Not a tail call: RTLD_NEXT looks at who called, and that must be this object. */
+    void *volatile result = ((dlsym_t)p)(handle, name);
+    return result;
+}
+
+static bool is_ours(const void *p) {
+    return p && objects_own(p);
+}
+
+void *real_in_object(const char *path, const char *symbol) {
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    void *p = handle ? real_dlsym(handle, symbol) : NULL;
+    return is_ours(p) ? NULL : p;
+}
+
+static bool take(enum real_id id, void *pointer) {
+    void *known = NULL;
+    return atomic_compare_exchange_strong(&real_pointers[id], &known, pointer) || known == pointer;
+}
+
+static const char *const stems[] = {
+    [CUDART] = "libcudart", [CUDA] = "libcuda.so", [C10] = "libc10.so"};
+
+static void *of_library(enum real_library library, const char *symbol) {
+    char path[512];
+    void *p = NULL;
+    for (unsigned nth = 0; !p && objects_path(stems[library], nth, path, sizeof path); nth++)
+        p = real_in_object(path, symbol);
+    return p;
+}
+
+/* Whoever interposes the driver finds the real one with RTLD_NEXT, as we do: that works only where
+ * the driver was linked or opened RTLD_GLOBAL. Elsewhere nobody called that interposer without us,
+ * and it may have nothing to pass the call on to. */
+static bool driver_is_global(void) {
+    struct object_range driver = objects_range(stems[CUDA]);
+    uintptr_t p = (uintptr_t)real_dlsym(RTLD_NEXT, "cuGetErrorName");
+    return p >= driver.start && p < driver.end;
+}
+
+/* What the loader would have bound the caller to without us. */
+static void *next_in_scope(enum real_library library, const char *symbol) {
+    void *p = real_dlsym(RTLD_NEXT, symbol);
+    return !p || is_ours(p) || (library == CUDA && !driver_is_global()) ? NULL : p;
+}
+
+static bool is_loaded(enum real_library library) {
+    return objects_range(stems[library]).end != 0;
+}
+
+static void *search(enum real_id id) {
+    enum real_library library = real_table[id].library;
+    const char *symbol = real_table[id].symbol;
+    void *beneath = of_library(library, symbol);
+    void *next = next_in_scope(library, symbol);
+    if (next && beneath && !objects_inside(next, stems[library]))
+        atomic_store_explicit(&self.beneath[id], beneath, memory_order_release);
+    return next ? next : beneath;
+}
+
+/* The loader is asked again only when something was loaded since: asking waits for the loader's
+ * lock, and replaces the caller's dlerror(). */
+void *real_find(enum real_id id) {
+    unsigned long long changes = objects_changes();
+    unsigned long long missing = atomic_load_explicit(&self.missing[id], memory_order_relaxed);
+    if (missing == FOR_EVER || missing == changes)
+        return NULL;
+    void *p = search(id);
+    if (p)
+        take(id, p);
+    else
+        atomic_store_explicit(&self.missing[id],
+                              real_table[id].library == CUDA && is_loaded(CUDA) ? FOR_EVER
+                                                                                : changes,
+                              memory_order_relaxed);
+    return atomic_load_explicit(&real_pointers[id], memory_order_acquire);
+}
+
+void real_find_all(void) {
+    unsigned long long changes = objects_changes();
+    if (changes == atomic_load_explicit(&self.looked, memory_order_relaxed))
+        return;
+    for (int id = 0; id < REAL_COUNT; id++)
+        real_get((enum real_id)id);
+    atomic_store_explicit(&self.looked, changes, memory_order_relaxed);
+}
+
+/* Where others interpose, what is found by a handle is the library's own. */
+bool real_offer(enum real_id id, void *pointer) {
+    if (!pointer || is_ours(pointer))
+        return false;
+    return take(id, pointer) ||
+           atomic_load_explicit(&self.beneath[id], memory_order_acquire) == pointer;
+}
+
+void *real_beneath(enum real_id id) {
+    void *p = atomic_load_explicit(&self.beneath[id], memory_order_acquire);
+    return p ? p : atomic_load_explicit(&real_pointers[id], memory_order_acquire);
+}
+
+enum real_id real_of_pointer(const void *pointer) {
+    for (int id = 0; pointer && id < REAL_COUNT; id++)
+        if (real_table[id].kind != REAL_NEED &&
+            (atomic_load_explicit(&real_pointers[id], memory_order_acquire) == pointer ||
+             atomic_load_explicit(&self.beneath[id], memory_order_acquire) == pointer))
+            return (enum real_id)id;
+    return REAL_COUNT;
+}
+
+/* Every dlsym of the process for a name in cu... comes here, so the hooked names are found by a
+ * hash. The table is filled at the first question, perhaps by several threads at once: all do the
+ * same steps, so each finds what it wants to put, or nothing. */
+enum { NAME_SLOTS = 512 };
+_Static_assert(REAL_COUNT * 2 < NAME_SLOTS && REAL_COUNT < UINT8_MAX, "the table is half empty");
+
+static struct {
+    atomic_bool filled;
+    _Atomic uint8_t slots[NAME_SLOTS]; /* 1 + id; 0: empty */
+} names;
+
+/* FNV-1a. */
+static unsigned hash_of(const char *name) {
+    uint32_t hash = 2166136261u;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return hash % NAME_SLOTS;
+}
+
+/* The slot that has the name, or the empty one where it would be. */
+static unsigned slot_of(const char *name) {
+    for (unsigned slot = hash_of(name);; slot = (slot + 1) % NAME_SLOTS) {
+        unsigned taken = atomic_load_explicit(&names.slots[slot], memory_order_relaxed);
+        if (!taken || strcmp(real_table[taken - 1].symbol, name) == 0)
+            return slot;
+    }
+}
+
+static void fill_names(void) {
+    for (int id = 0; id < REAL_COUNT; id++)
+        if (real_table[id].kind != REAL_NEED && strncmp(real_table[id].symbol, "cu", 2) == 0)
+            atomic_store_explicit(&names.slots[slot_of(real_table[id].symbol)], (uint8_t)(id + 1),
+                                  memory_order_relaxed);
+    atomic_store_explicit(&names.filled, true, memory_order_release);
+}
+
+enum real_id real_of_symbol(const char *name) {
+    if (name[0] != 'c' || name[1] != 'u')
+        return REAL_COUNT;
+    if (UNLIKELY(!atomic_load_explicit(&names.filled, memory_order_acquire)))
+        fill_names();
+    unsigned taken = atomic_load_explicit(&names.slots[slot_of(name)], memory_order_relaxed);
+    return taken ? (enum real_id)(taken - 1) : REAL_COUNT;
+}
+
+void real_find_driver(void) {
+    static atomic_bool done;
+    if (LIKELY(atomic_load_explicit(&done, memory_order_acquire)))
+        return;
+    for (int id = 0; id < REAL_COUNT; id++)
+        if (real_table[id].library == CUDA && real_table[id].kind != REAL_NEED)
+            real_get((enum real_id)id);
+    atomic_store_explicit(&done, true, memory_order_release);
+}

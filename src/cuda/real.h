@@ -1,0 +1,87 @@
+/* real.h: the real functions behind the hooks, typed and resolved once. A real function is found
+ * where the loader would have found it without us; nothing is linked. Resolving has no side effect
+ * but opening what is already loaded. Must not know what a hook does. */
+#ifndef REAL_H
+#define REAL_H
+
+#include "base/base.h"
+#include "cuda/cuda_api.h"
+
+enum real_id {
+#define HOOK(library, result, symbol, parameters, arguments) ID_##symbol,
+#define PASS                                                 HOOK
+#define NEED                                                 HOOK
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+    REAL_COUNT
+};
+
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
+    typedef result(*real_##symbol##_t) parameters;
+#define PASS HOOK
+#define NEED HOOK
+#include "hooks.def"
+#undef HOOK
+#undef PASS
+#undef NEED
+
+/* Streams by handle, as numbers. These two, and 0, are in every context: the legacy default stream,
+ * and that of the calling thread, another one in each. Nobody makes or destroys them. */
+#define STREAM_LEGACY     ((uint64_t)(uintptr_t)CU_STREAM_LEGACY)
+#define STREAM_PER_THREAD ((uint64_t)(uintptr_t)CU_STREAM_PER_THREAD)
+
+enum real_library { CUDART, CUDA, C10 };
+enum real_kind { REAL_HOOK, REAL_PASS, REAL_NEED };
+
+struct real_info {
+    const char *symbol;
+    enum real_library library;
+    enum real_kind kind;
+};
+
+extern const struct real_info real_table[REAL_COUNT];
+extern _Atomic(void *) real_pointers[REAL_COUNT];
+
+/* The real function, or NULL when no loaded library has it. Any thread. Waits for the loader only
+ * when it is not known and something was loaded since it was last looked for. */
+void *real_find(enum real_id id);
+
+static inline void *real_get(enum real_id id) {
+    void *p = atomic_load_explicit(&real_pointers[id], memory_order_acquire);
+    return LIKELY(p != NULL) ? p : real_find(id);
+}
+
+/* The function of exactly this loaded object, or NULL. May wait for the loader. */
+void *real_in_object(const char *path, const char *symbol);
+
+/* What the library itself has, should another interposer stand between us and it; NULL while
+ * real_get has not found any. */
+void *real_beneath(enum real_id id);
+
+/* The typed real function; may be NULL. */
+#define REAL(symbol) ((real_##symbol##_t)real_get(ID_##symbol))
+
+/* Looks for all that are not known, if something was loaded since the last time. For where the
+ * loader may be waited for: then no hook has to. */
+void real_find_all(void);
+
+/* Somebody found `pointer` by name: it is taken as the real function of id if none is known.
+ * Returns whether it is one that is known. May wait for the loader. */
+bool real_offer(enum real_id id, void *pointer);
+
+/* The id whose real function is `pointer`, or REAL_COUNT. */
+enum real_id real_of_pointer(const void *pointer);
+
+/* The id of a hooked symbol (HOOK or PASS), or REAL_COUNT. name is not NULL. */
+enum real_id real_of_symbol(const char *name);
+
+/* Finds all hooked functions of the driver, so that real_of_pointer knows them. Once is enough. */
+void real_find_driver(void);
+
+/* The C library's own dlsym, whatever is hooked. */
+void *real_dlsym(void *handle, const char *name);
+void *real_dlsym_address(void);
+
+#endif

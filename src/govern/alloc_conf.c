@@ -1,0 +1,234 @@
+/* alloc_conf.c: see alloc_conf.h. Whoever said anything about expandable segments, or chose another
+ * backend, must never be overridden; and it does nothing in versions it does not know to be sound.
+ */
+#include "govern/alloc_conf.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "govern/mode_table.h"
+#include "govern/torch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHOICE   "expandable_segments:True"
+#define REPLACED "max_split_size_mb"
+#define OLD_NAME "PYTORCH_CUDA_ALLOC_CONF"
+#define NEW_NAME "PYTORCH_ALLOC_CONF"
+
+/* Left in the environment for a program that starts itself again, or another one: the choice is
+ * ours, and this is what stood in its place. */
+#define MARK      "VRAMGC_CHOSE_ALLOC_CONF"
+#define OLD_GIVEN "VRAMGC_GIVEN_CUDA_ALLOC_CONF"
+#define NEW_GIVEN "VRAMGC_GIVEN_ALLOC_CONF"
+
+/* 2.1.0 looks for libcuda.so, which many machines and containers do not have; 2.1.1 for
+ * libcuda.so.1.
+ */
+static bool lacks_the_driver(const char *torch_version) {
+    return strncmp(torch_version, "2.1.0", sizeof "2.1.0" - 1) == 0;
+}
+
+bool alloc_conf_is_sound(const char *torch_version) {
+    struct torch_version v;
+    return !lacks_the_driver(torch_version) && torch_parse(torch_version, &v) &&
+           torch_at_least(&v, 2, 1) && !(v.major == 2 && v.minor == 13) &&
+           !torch_at_least(&v, MODE_TORCH_NEWEST + 1);
+}
+
+/* A setting is a list of name:value, and a value may be a list in brackets. */
+struct item {
+    const char *text;
+    size_t length;
+};
+
+static struct item item_at(const char *text) {
+    struct item item = {text, 0};
+    for (int depth = 0; text[item.length] && (depth > 0 || text[item.length] != ','); item.length++)
+        depth += (text[item.length] == '[') - (text[item.length] == ']');
+    return item;
+}
+
+static struct item next_item(struct item item) {
+    const char *end = item.text + item.length;
+    return *end ? item_at(end + 1) : (struct item){NULL, 0};
+}
+
+static bool is_end(char c) {
+    return !c || c == ',' || c == ':' || c == '[' || c == ']';
+}
+
+/* Whether the word at *p is that word; *p moves behind it. */
+static bool take_word(const char **p, const char *word) {
+    while (*word || !is_end(**p)) {
+        if (**p == ' ')
+            (*p)++;
+        else if (!*word || **p != *word++)
+            return false;
+        else
+            (*p)++;
+    }
+    return true;
+}
+
+static bool is_named(struct item item, const char *name) {
+    const char *word = item.text;
+    return take_word(&word, name) && *word == ':';
+}
+
+static bool names(const char *setting, const char *name) {
+    for (struct item item = item_at(setting); item.text; item = next_item(item))
+        if (is_named(item, name))
+            return true;
+    return false;
+}
+
+bool alloc_conf_says(const char *setting, const char *name, const char *value) {
+    for (struct item item = item_at(setting); item.text; item = next_item(item)) {
+        const char *word = item.text;
+        if (take_word(&word, name) && *word == ':' && (word++, take_word(&word, value)) &&
+            *word != ':')
+            return true;
+    }
+    return false;
+}
+
+static void add_item(struct text *text, const char *item, size_t length) {
+    if (text->length)
+        text_add(text, ",");
+    text_add_n(text, item, length);
+}
+
+/* Large blocks that are never cut are a remedy for what does not arise in expandable segments, and
+ * let these grow without need: PyTorch's developers advise against the pair. */
+bool alloc_conf_with_choice(const char *setting, char *out, size_t capacity) {
+    struct text text = text_in(out, capacity);
+    bool add = !names(setting, "expandable_segments");
+    bool remove =
+        alloc_conf_says(setting, "expandable_segments", "True") && names(setting, REPLACED);
+    if ((!add && !remove) || alloc_conf_says(setting, "backend", "cudaMallocAsync") ||
+        strlen(setting) + sizeof "," CHOICE > capacity)
+        return false;
+    for (struct item item = item_at(setting); item.text; item = next_item(item))
+        if (item.length && !is_named(item, REPLACED))
+            add_item(&text, item.text, item.length);
+    if (add)
+        add_item(&text, CHOICE, sizeof CHOICE - 1);
+    return true;
+}
+
+static void say(struct alloc_conf *conf, const char *value, const char *why) {
+    text_copy(conf->value, sizeof conf->value, value);
+    text_copy(conf->why, sizeof conf->why, why);
+}
+
+/* NULL: nothing is known against expandable segments here. */
+static const char *objection(const struct alloc_conf *conf, bool mappable) {
+    if (mode_is_wsl())
+        return "under WSL mapping memory fails with many drivers";
+    if (torch_has_aimdo())
+        return "comfy-aimdo makes room only for segments that come by cudaMalloc";
+    if (!mappable)
+        return "a device cannot map memory piece by piece";
+    if (!conf->torch[0])
+        return "PyTorch's version is not known";
+    if (!alloc_conf_is_sound(conf->torch))
+        return "expandable segments are not known to be sound in this PyTorch";
+    return NULL;
+}
+
+static bool is_set(const char *name, const char *value) {
+    const char *now = getenv(name);
+    return now && value && strcmp(now, value) == 0;
+}
+
+/* Keeps what it replaces under another name. */
+static bool replace(const char *name, const char *value, const char *kept) {
+    const char *before = getenv(name);
+    return !(before && setenv(kept, before, 1)) && !setenv(name, value, 1);
+}
+
+/* The old name counts in all versions, and first. */
+static bool set(const char *value) {
+    return replace(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
+}
+
+static void put_back(const char *name, const char *kept) {
+    const char *before = getenv(kept);
+    if (before)
+        setenv(name, before, 1);
+    else
+        unsetenv(name);
+}
+
+/* What a parent process, or this one before a restart, chose need not hold here: what stood in its
+ * place comes back, unless somebody has chosen something else since. */
+static void undo_choice(void) {
+    char chosen[sizeof((struct alloc_conf *)0)->value];
+    const char *given = getenv(NEW_GIVEN);
+    if (is_set(OLD_NAME, getenv(MARK)))
+        put_back(OLD_NAME, OLD_GIVEN);
+    if (given && alloc_conf_with_choice(given, chosen, sizeof chosen) && is_set(NEW_NAME, chosen))
+        put_back(NEW_NAME, NEW_GIVEN);
+    unsetenv(MARK);
+    unsetenv(OLD_GIVEN);
+    unsetenv(NEW_GIVEN);
+}
+
+static void choose(struct alloc_conf *conf, bool mappable) {
+    const char *against = objection(conf, mappable);
+    if (!against && !set(CHOICE))
+        against = "the environment is full";
+    struct text why = TEXT_IN(conf->why);
+    if (against)
+        text_format(&why, "left alone: %s", against);
+    else
+        say(conf, CHOICE, "chosen by vramgc, because nobody else had");
+}
+
+/* Some parts of PyTorch read the new name first. */
+static void add_under_new_name(void) {
+    char value[sizeof((struct alloc_conf *)0)->value];
+    const char *given = getenv(NEW_NAME);
+    if (given && alloc_conf_with_choice(given, value, sizeof value))
+        replace(NEW_NAME, value, NEW_GIVEN);
+}
+
+/* What the program has chosen, and what has become of it. */
+static const char *explain(const char *given) {
+    if (names(given, "expandable_segments"))
+        return "the program's choice; vramgc took " REPLACED " out";
+    if (names(given, REPLACED))
+        return "the program's choice; vramgc put " CHOICE " in the place of " REPLACED;
+    return "the program's choice; vramgc added " CHOICE;
+}
+
+static void add_choice(struct alloc_conf *conf, const char *given, bool mappable) {
+    char value[sizeof conf->value];
+    const char *why = explain(given);
+    say(conf, given, "the program's choice");
+    if (!*given || objection(conf, mappable) ||
+        !alloc_conf_with_choice(given, value, sizeof value) || !set(value))
+        return;
+    say(conf, value, why);
+    add_under_new_name();
+}
+
+void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {
+    memset(out, 0, sizeof *out);
+    torch_find_version(out->torch, sizeof out->torch);
+    undo_choice();
+    const char *given = getenv(OLD_NAME);
+    if (!given)
+        given = getenv(NEW_NAME);
+    if (strcmp(wish, "auto") != 0 && strcmp(wish, "keep") != 0) {
+        setenv(OLD_NAME, wish, 1);
+        say(out, wish, "VRAMGC_ALLOC_CONF");
+    } else if (strcmp(wish, "keep") == 0) {
+        say(out, given ? given : "", given ? "the program's choice" : "VRAMGC_ALLOC_CONF=keep");
+    } else if (given) {
+        add_choice(out, given, mappable);
+    } else {
+        choose(out, mappable);
+    }
+}

@@ -1,0 +1,356 @@
+/* background_thread.c: vramgc's own thread. It exists only in a process that uses CUDA, looks at the devices a
+ * few times a second (less often the longer nothing happens), keeps the timeline, and carries out
+ * the reclaims that a hook cannot: emptying PyTorch's cache through Python, and trimming pools. */
+#include "base/log.h"
+#include "govern/python.h"
+#include "govern/soft_oom.h"
+#include "track/reclaim_log.h"
+#include "track/device.h"
+#include "serve/native.h"
+#include "govern/trim.h"
+#include "track/record.h"
+#include "govern/decay.h"
+#include "track/stack.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
+
+/* How long nothing must happen before the steps between two looks grow, and how far. */
+#define SLOW_AFTER_NS   (2 * SECOND_NS)
+#define SLOWEST_STEP_NS (500 * MILLISECOND_NS)
+#define READ_MEMORY_NS  SECOND_NS
+#define COPY_OUT_NS     SECOND_NS
+
+/* What the ticker remembers of each device between two looks. */
+struct look {
+    uint64_t block_events;
+    uint64_t changed_ns; /* when block_events was last seen to change */
+    bool unmeasured;     /* it has changed since the holes were measured */
+    uint64_t measure_ns; /* not before this are holes measured again */
+    uint64_t read_ns;    /* when free and total were last asked for */
+};
+
+static struct {
+    atomic_uint kicks; /* futex: changes when there is something to do at once */
+    atomic_uint calls; /* changes when that is a look at everything */
+    atomic_bool stopping, busy;
+    struct look looks[VRAMGC_MAX_DEVICES];
+    uint64_t changed_ns, copied_ns;
+} self;
+
+static void read_memory(struct device *device) {
+    real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
+    CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
+    paged_account(device); /* or what a block is being given just now counts twice */
+    if (context && set_current && set_current(context) == CUDA_SUCCESS)
+        device_read_memory(device);
+}
+
+static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
+    uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->free_read_ns));
+    return look->changed_ns > read_ns && now - read_ns >= READ_MEMORY_NS;
+}
+
+/* Changes whenever something happens to the device, a pending block becoming free included. */
+static uint64_t block_events(const struct vramgc_device_stats *stats) {
+    return figure_get(&stats->block_allocs) + figure_get(&stats->block_frees) +
+           figure_get(&stats->driver_calls) + figure_get(&stats->active_bytes.current) +
+           figure_get(&stats->pool_bytes.current);
+}
+
+/* Fragmentation needs a walk over all blocks, during which none can be handed out: once after a
+ * change, and for less than a thousandth of the time. That counts from the walk, not from the look,
+ * which may have begun long before: it waits for Python. */
+static void measure_holes(struct device *device, struct look *look) {
+    uint64_t start_ns = clock_ns();
+    if (!look->unmeasured || start_ns < look->measure_ns)
+        return;
+    look->unmeasured = false;
+    device_measure_holes(device, true);
+    look->measure_ns = start_ns + max_u64(SECOND_NS, 1000 * (clock_ns() - start_ns));
+}
+
+/* Mode compact: needs neither PyTorch nor Python. The GPU may not have finished with all pages: it
+ * is asked a few times, and the rest is left for the next rest. */
+static bool give_back_pages(struct device *device, struct vramgc_action action) {
+    const uint64_t *physical = &device->out->stats.page_bytes.current;
+    struct timespec pause = {0, (long)MILLISECOND_NS};
+    uint64_t start = clock_ns();
+    action.kind = VRAMGC_ACTION_PAGES;
+    action.before_bytes = figure_get(physical);
+    action.after_bytes = minus_u64(action.before_bytes, paged_idle_bytes(device));
+    for (int i = 0; i < GPU_PATIENCE && !action.observed; i++) {
+        paged_give_back(device, UINT64_MAX);
+        action.after_bytes = figure_get(physical);
+        if (!paged_idle_bytes(device) || record_capturing())
+            break;
+        nanosleep(&pause, NULL);
+    }
+    action.took_ns = clock_ns() - start;
+    device_conclude(device, &action);
+    return true;
+}
+
+static uint64_t reserved_bytes(const struct device *device) {
+    return figure_get(&device->out->stats.reserved_bytes.current);
+}
+
+/* PyTorch empties the cache of all devices: each that lost something is told of. */
+static void conclude_flush(struct device *asked, struct vramgc_action action,
+                           const uint64_t before[VRAMGC_MAX_DEVICES]) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct device *device = device_if_ready(i);
+        if (!device || (device != asked && reserved_bytes(device) >= before[i]))
+            continue;
+        action.device = i;
+        action.used_bytes = device == asked ? action.used_bytes : device_used_bytes(device);
+        action.before_bytes = before[i];
+        action.after_bytes = reserved_bytes(device);
+        device_conclude(device, &action);
+        device_acted(device);
+    }
+}
+
+/* Has PyTorch empty its cache, through Python. Whether anything was done. */
+static bool flush(struct device *device, struct vramgc_action action) {
+    uint64_t before[VRAMGC_MAX_DEVICES] = {0}, start = clock_ns();
+    bool want_function = log_wants(LOG_DEBUG);
+    action.kind = VRAMGC_ACTION_FLUSH;
+    if (action.observed) {
+        action.before_bytes = reserved_bytes(device);
+        action.after_bytes = minus_u64(action.before_bytes,
+                                       figure_get(&device->out->stats.releasable_bytes.current));
+        device_conclude(device, &action);
+        return true;
+    }
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        before[i] = device_if_ready(i) ? reserved_bytes(device_if_ready(i)) : 0;
+    if (!python_empty_cache(want_function ? action.function : NULL, sizeof action.function,
+                            record_capturing))
+        return false;
+    action.took_ns = clock_ns() - start;
+    conclude_flush(device, action, before);
+    return true;
+}
+
+static void act(struct device *device, struct policy_decision decision) {
+    struct vramgc_action action = {
+        .device = device_index(device),
+        .reason = action_reason(decision.reason),
+        .observed = decision.observed,
+        .used_bytes = device_used_bytes(device),
+    };
+    bool flushed = decision.flush &&
+                   (paged_engine(device) ? give_back_pages(device, action) : flush(device, action));
+    bool trimmed = decision.trim && pools_trim(device, action);
+    if (!flushed && !trimmed)
+        return; /* without a Python it cannot be done here: a refused request may still do it */
+    read_memory(device);
+    device_acted(device);
+}
+
+/* Mode compact: PyTorch's cache has outgrown the device. With hardly any memory behind it that
+ * costs little. */
+static void drop_cache(struct device *device) {
+    flush(device, (struct vramgc_action){.device = device_index(device),
+                                         .reason = VRAMGC_REASON_THRESHOLD,
+                                         .used_bytes = device_used_bytes(device)});
+    atomic_store(&device->overcommitted, false); /* only now: it was so until the cache was empty */
+}
+
+static void consider(struct device *device, struct look *look, uint64_t now) {
+    struct policy_settings settings = record_policy_settings();
+    struct policy_reading reading = {
+        .now_ns = now,
+        .latest_event_ns = look->changed_ns,
+        .total_bytes = atomic_load(&device->total_bytes),
+        .free_bytes = device_free_bytes(device),
+        .pool_idle_bytes = pools_look(device),
+        .asked = atomic_exchange(&device->asked, false),
+    };
+    if (!paged_engine(device))
+        reading.releasable_bytes = device_releasable_bytes(device);
+    else if (reading.asked) /* else pages go back step by step */
+        reading.releasable_bytes = paged_idle_bytes(device);
+    lock_take(&device->policy_lock);
+    struct policy_state before = device->policy;
+    bool unfinished = atomic_exchange(&device->unfinished, false);
+    if (unfinished) /* what is left to do needs no new cool-down */
+        device->policy = (struct policy_state){0};
+    struct policy_decision decision = policy_decide(&settings, &device->policy, &reading);
+    if (unfinished)
+        device->policy = before;
+    lock_give(&device->policy_lock);
+    if (decision.flush || decision.trim)
+        act(device, decision);
+}
+
+static void look_at(unsigned index, uint64_t now) {
+    struct device *device = device_if_ready(index);
+    if (!device)
+        return;
+    struct look *look = &self.looks[index];
+    uint64_t events = block_events(&device->out->stats);
+    if (events != look->block_events) {
+        look->block_events = events;
+        look->changed_ns = self.changed_ns = now;
+        look->unmeasured = true;
+    }
+    measure_holes(device, look);
+    if (record_capturing()) { /* nothing may be asked of the driver that could disturb it */
+        gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
+        store_sample(device->out, record_options()->sample);
+        return;
+    }
+    if (memory_is_stale(device, look, now) || atomic_load(&device->wanted)) {
+        look->read_ns = now;
+        read_memory(device);
+    }
+    paged_tick(device, now);
+    gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
+    store_sample(device->out, record_options()->sample);
+    if (atomic_exchange(&device->wanted, false))
+        LOG(LOG_DEBUG, "gpu%u: a cudaMalloc was not refused: %s", index,
+            soft_oom_name((enum soft_oom)atomic_load(&device->verdict)));
+    if (atomic_load(&device->overcommitted))
+        drop_cache(device);
+    consider(device, look, now);
+}
+
+static uint64_t step_ns(uint64_t now) {
+    const struct options *options = record_options();
+    uint64_t step = min_u64(options->sample, options->lowvram ? options->rest / 2 : SECOND_NS);
+    uint64_t idle = now - self.changed_ns;
+    if (idle > SLOW_AFTER_NS)
+        step = max_u64(step, min_u64(idle / 8, SLOWEST_STEP_NS));
+    return step;
+}
+
+static void sleep_for(uint64_t ns, unsigned kicks) {
+    struct timespec time = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
+    if (!atomic_load(&self.stopping))
+        syscall(SYS_futex, &self.kicks, FUTEX_WAIT_PRIVATE, kicks, &time, NULL, 0);
+}
+
+/* Nothing is done once the process ends: whoever stops us does not wait for more. */
+static bool may_work(void) {
+    atomic_store(&self.busy, true);
+    bool may = !atomic_load(&self.stopping);
+    atomic_store(&self.busy, may);
+    return may;
+}
+
+static void make_spares(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
+        if (device_if_ready(i))
+            paged_make_spare(device_if_ready(i));
+}
+
+/* Until the next look, spare memory is made and idle pages go back. calls: as they stood before the
+ * latest look, so that none that was asked for meanwhile is lost. */
+static void wait_for(uint64_t ns, unsigned calls) {
+    uint64_t now = clock_ns(), end = now + ns;
+    for (; now < end && calls == atomic_load(&self.calls); now = clock_ns()) {
+        unsigned kicks = atomic_load(&self.kicks);
+        returns_sleep(UINT64_MAX);
+        if (!may_work())
+            return;
+        make_spares();
+        uint64_t step = record_is_on() ? returns_step(now) : 0;
+        atomic_store(&self.busy, false);
+        step = step ? min_u64(step, end - now) : end - now;
+        returns_sleep(clock_ns() + step);
+        sleep_for(step, kicks);
+    }
+}
+
+/* Our own calls must never invalidate a capture of the program. */
+static void relax_capture_mode(void) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    real_cuThreadExchangeStreamCaptureMode_t exchange = REAL(cuThreadExchangeStreamCaptureMode);
+    if (exchange)
+        exchange(&mode);
+}
+
+/* Python may end our thread where it waits for the GIL; nobody shall wait for it then. */
+static void thread_ends(void *unused) {
+    (void)unused;
+    python_thread_ended();
+    atomic_store(&self.busy, false);
+}
+
+static void *ticker(void *unused) {
+    relax_capture_mode();
+    pthread_cleanup_push(thread_ends, NULL);
+    while (!atomic_load(&self.stopping)) {
+        real_find_all(); /* what was loaded since: here nobody waits for us */
+        unsigned calls = atomic_load(&self.calls);
+        uint64_t now = clock_ns();
+        if (!may_work())
+            break;
+        if (record_policy_settings().mode == POLICY_FLUSH)
+            python_prepare();
+        for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
+            look_at(i, now);
+        stacks_name();
+        mode_say(false);
+        actions_log();
+        figure_set(&store_file()->latest_ns, now);
+        if (now - self.copied_ns >= COPY_OUT_NS) {
+            self.copied_ns = now;
+            store_copy_out();
+        }
+        atomic_store(&self.busy, false);
+        wait_for(step_ns(now), calls);
+    }
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+bool ticker_start(void) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes))
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    self.changed_ns = clock_ns();
+    bool started = pthread_create(&thread, &attributes, ticker, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+void ticker_kick(void) {
+    atomic_fetch_add(&self.calls, 1);
+    ticker_wake();
+}
+
+void ticker_wake(void) {
+    atomic_fetch_add(&self.kicks, 1);
+    syscall(SYS_futex, &self.kicks, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void ticker_stop(void) {
+    struct timespec step = {0, (long)MILLISECOND_NS};
+    if (!record_is_on())
+        return; /* a forked child, in which there is no ticker */
+    bool again = atomic_exchange(&self.stopping, true);
+    ticker_kick();
+    python_process_ends();
+    for (int i = 0; !again && i < STOP_PATIENCE_MS && atomic_load(&self.busy); i++)
+        nanosleep(&step, NULL);
+    if (!atomic_load(&self.busy)) {
+        mode_say(true);
+        returns_conclude();
+        actions_log();
+    }
+}

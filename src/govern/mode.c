@@ -1,0 +1,123 @@
+/* mode.c: which mode this process is in: gathers the facts for src/reclaim/mode as they become
+ * known (at cuInit, at PyTorch's first segment, after a device's self-test), and keeps the mode and
+ * the reason in the file. It must not wait for anything: its questions come with PyTorch's lock
+ * held. */
+#include "govern/mode_table.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "govern/torch.h"
+#include "track/device.h"
+#include "track/record.h"
+
+#include <string.h>
+
+/* So many segments and blocks of a PyTorch that is newer than what was tried must have come as they
+ * are known, before one of its segments gets its memory page by page. */
+enum { SEGMENTS_TO_SEE = 4, BLOCKS_TO_SEE = 64 };
+
+static struct {
+    struct lock lock;
+    char torch[32], alloc_conf[256];
+    struct mode_facts facts;
+    struct mode_choice choice;
+    bool unsaid, asked;
+    _Atomic(enum option_mode) mode; /* that of the choice */
+    atomic_bool settled;            /* nothing but a self-test can change it any more */
+} self;
+
+/* The lock is held. Whoever reads the file just now sees a part of both reasons at worst. */
+static void choose(void) {
+    struct mode_choice choice = mode_choose(&self.facts);
+    struct mode_facts events_fit = self.facts;
+    events_fit.events = EVENTS_FIT;
+    atomic_store(&self.settled, self.asked && (self.facts.events != EVENTS_NOT_YET ||
+                                               mode_choose(&events_fit).mode == choice.mode));
+    if (choice.mode == self.choice.mode && strcmp(choice.why, self.choice.why) == 0)
+        return;
+    struct vramgc_file *file = store_file();
+    self.choice = choice;
+    self.unsaid = true;
+    atomic_store(&self.mode, choice.mode);
+    text_copy(file->mode, sizeof file->mode, mode_name(choice.mode));
+    text_copy(file->mode_why, sizeof file->mode_why, choice.why);
+}
+
+void mode_begin(int driver, bool maps) {
+    struct vramgc_file *file = store_file();
+    lock_take(&self.lock);
+    text_copy(self.torch, sizeof self.torch, file->torch_version);
+    text_copy(self.alloc_conf, sizeof self.alloc_conf, file->alloc_conf);
+    self.facts = (struct mode_facts){
+        .wish = (enum option_mode)record_options()->mode,
+        .torch = self.torch,
+        .alloc_conf = self.alloc_conf,
+        .driver = driver,
+        .wsl = mode_is_wsl(),
+        .own_pool = record_options()->async == ASYNC_PAGES,
+        .aimdo = torch_has_aimdo(),
+        .maps = maps,
+    };
+    choose();
+    lock_give(&self.lock);
+}
+
+/* PyTorch tells of the block for which it took a segment before it takes another. */
+static enum mode_events look_at_events(const struct device *device) {
+    if (record_thread.segments_since_block > 0 ||
+        figure_get(&store_file()->process.unmatched_blocks) > 0)
+        return EVENTS_DIFFER;
+    return figure_get(&device->out->stats.block_allocs) >= BLOCKS_TO_SEE ? EVENTS_FIT
+                                                                         : EVENTS_NOT_YET;
+}
+
+/* PyTorch, or what runs beside it, may have been loaded only after cuInit. */
+static void ask_again(enum mode_events events) {
+    char version[sizeof self.torch];
+    torch_find_version(version, sizeof version);
+    bool aimdo = torch_has_aimdo();
+    lock_take(&self.lock);
+    self.asked = true;
+    if (!self.torch[0]) {
+        text_copy(self.torch, sizeof self.torch, version);
+        text_copy(store_file()->torch_version, sizeof store_file()->torch_version, version);
+    }
+    self.facts.aimdo = aimdo;
+    if (self.facts.events == EVENTS_NOT_YET)
+        self.facts.events = events;
+    choose();
+    lock_give(&self.lock);
+}
+
+bool mode_pages(const struct device *device) {
+    if (UNLIKELY(!atomic_load(&self.settled)))
+        ask_again(look_at_events(device));
+    return atomic_load(&self.mode) == MODE_COMPACT;
+}
+
+void mode_tried(const struct device *device, bool passed) {
+    unsigned bit = 1u << device_index(device);
+    lock_take(&self.lock);
+    if (passed)
+        self.facts.passed |= bit;
+    else
+        self.facts.failed |= bit;
+    choose();
+    lock_give(&self.lock);
+}
+
+void mode_say(bool last) {
+    lock_take(&self.lock);
+    struct mode_choice choice = self.choice;
+    bool tested = self.facts.passed || self.facts.failed;
+    bool say = self.unsaid && (last || tested || choice.mode != MODE_COMPACT);
+    self.unsaid = self.unsaid && !say;
+    lock_give(&self.lock);
+    if (say)
+        LOG(LOG_INFO, "mode %s: %s", mode_name(choice.mode), choice.why);
+}
+
+void mode_unlock(void) {
+    lock_force_open(&self.lock);
+}

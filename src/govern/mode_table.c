@@ -1,0 +1,152 @@
+/* mode_table.c: see mode_table.h. It must not choose the page engine where anything is not known to be sound.
+ */
+#include "govern/mode_table.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "govern/alloc_conf.h"
+#include "govern/torch.h"
+#include "vramgc_format.h"
+
+#include <unistd.h>
+
+enum { OLDEST_DRIVER = 11000 };
+
+/* A row of the table: where all of `needs` hold and none of `excludes`. */
+enum fact {
+    AUTO = 1 << 0,    /* VRAMGC_MODE=auto */
+    COMPACT = 1 << 1, /* VRAMGC_MODE=compact */
+    WSL = 1 << 2,
+    MAPS = 1 << 3,   /* the devices say that they can map memory */
+    DRIVER = 1 << 4, /* the driver is known and new enough */
+    TORCH = 1 << 5,  /* PyTorch's version is known */
+    OLDER = 1 << 6,  /* ... and older than what was tried */
+    NEWER = 1 << 7,  /* ... or newer */
+    FIT = 1 << 8,    /* its block events are those that are known */
+    DIFFER = 1 << 9,
+    ASYNC = 1 << 10,      /* PyTorch's allocator is cudaMallocAsync, on the driver's pool */
+    PASSED = 1 << 11,     /* a device passed the self-test */
+    FAILED = 1 << 12,     /* a device failed it */
+    EXPANDABLE = 1 << 13, /* PyTorch's segments grow: it maps their memory itself */
+    AIMDO = 1 << 14,      /* comfy-aimdo is loaded */
+};
+
+/* In a reason %t is PyTorch's version, %n the newest that was tried, %d the driver's version, %p
+ * the devices that passed the self-test and %f those that failed. */
+static const struct row {
+    unsigned needs, excludes;
+    enum option_mode mode;
+    const char *why;
+} rows[] = {
+    {COMPACT | FAILED, PASSED, MODE_FLUSH,
+     "VRAMGC_MODE=compact, but the self-test of mapping pages failed on %f"},
+    {COMPACT | FAILED, 0, MODE_COMPACT,
+     "VRAMGC_MODE; self-test passed on %p, failed on %f: mode flush there"},
+    {COMPACT | ASYNC, 0, MODE_COMPACT,
+     "VRAMGC_MODE; but PyTorch's allocator is " VRAMGC_WHY_POOL " as in flush"},
+    {COMPACT | PASSED, 0, MODE_COMPACT, "VRAMGC_MODE; self-test passed on %p"},
+    {COMPACT, 0, MODE_COMPACT, "VRAMGC_MODE"},
+    {AUTO | WSL, 0, MODE_FLUSH, "under WSL mapping memory fails with many drivers"},
+    {AUTO, MAPS, MODE_FLUSH, "a device cannot map memory page by page"},
+    {AUTO, DRIVER, MODE_FLUSH, "driver %d is not known to map memory page by page"},
+    {AUTO, TORCH, MODE_FLUSH, "PyTorch's version is not known"},
+    {AUTO | OLDER, 0, MODE_FLUSH, "PyTorch %t is older than what was tried"},
+    {AUTO | AIMDO, 0, MODE_FLUSH,
+     "comfy-aimdo makes room only for what PyTorch asks the driver for"},
+    {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch's allocator is " VRAMGC_WHY_POOL},
+    {AUTO | FAILED, PASSED, MODE_FLUSH, "the self-test of mapping pages failed on %f"},
+    {AUTO | NEWER | EXPANDABLE, 0, MODE_FLUSH,
+     "PyTorch %t is newer than %n: its expandable segments are not known"},
+    {AUTO | NEWER | DIFFER, 0, MODE_FLUSH,
+     "PyTorch %t is newer than %n, and tells of its blocks in another way"},
+    {AUTO | NEWER, FIT, MODE_FLUSH,
+     "PyTorch %t is newer than %n: how it tells of its blocks is looked at first"},
+    {AUTO | NEWER, PASSED, MODE_COMPACT,
+     "PyTorch %t, newer than %n, tells of its blocks as before; driver %d; not self-tested yet"},
+    {AUTO | NEWER, FAILED, MODE_COMPACT,
+     "PyTorch %t, newer than %n, tells of its blocks as before; driver %d, self-test passed on %p"},
+    {AUTO | FAILED, 0, MODE_COMPACT,
+     "PyTorch %t, driver %d, self-test passed on %p, failed on %f: mode flush there"},
+    {AUTO | PASSED, 0, MODE_COMPACT, "PyTorch %t, driver %d, self-test passed on %p"},
+    {AUTO, 0, MODE_COMPACT, "PyTorch %t, driver %d, not self-tested yet"},
+};
+
+const char *mode_name(enum option_mode mode) {
+    static const char *const names[] = {"off", "observe", "flush", "compact", "auto"};
+    return (size_t)mode < ARRAY_LENGTH(names) ? names[mode] : "?";
+}
+
+bool mode_is_wsl(void) {
+    return access("/dev/dxg", F_OK) == 0;
+}
+
+static unsigned facts_of_torch(const struct mode_facts *facts) {
+    struct torch_version version;
+    if (!torch_parse(facts->torch, &version))
+        return 0;
+    return TORCH | (torch_at_least(&version, MODE_TORCH_OLDEST) ? 0 : OLDER) |
+           (torch_at_least(&version, MODE_TORCH_NEWEST + 1) ? NEWER : 0);
+}
+
+static unsigned as_set(const struct mode_facts *facts) {
+    unsigned set = facts_of_torch(facts);
+    set |= facts->wish == MODE_AUTO ? AUTO : facts->wish == MODE_COMPACT ? COMPACT : 0;
+    set |= facts->wsl ? WSL : 0;
+    set |= facts->aimdo ? AIMDO : 0;
+    set |= facts->maps ? MAPS : 0;
+    set |= facts->driver >= OLDEST_DRIVER ? DRIVER : 0;
+    set |= facts->events == EVENTS_FIT ? FIT : facts->events == EVENTS_DIFFER ? DIFFER : 0;
+    set |= !facts->own_pool && alloc_conf_says(facts->alloc_conf, "backend", "cudaMallocAsync")
+               ? ASYNC
+               : 0;
+    set |= alloc_conf_says(facts->alloc_conf, "expandable_segments", "True") ? EXPANDABLE : 0;
+    set |= facts->passed ? PASSED : 0;
+    return set | (facts->failed ? FAILED : 0);
+}
+
+/* "gpu0", "gpu0,2" */
+static void add_devices(struct text *text, unsigned devices) {
+    const char *before = "gpu";
+    for (unsigned i = 0; i < 32 && devices >> i; i++) {
+        if (!(devices >> i & 1))
+            continue;
+        text_format(text, "%s%u", before, i);
+        before = ",";
+    }
+}
+
+static void add_word(struct text *text, char letter, const struct mode_facts *facts) {
+    static const unsigned newest[] = {MODE_TORCH_NEWEST};
+    if (letter == 't')
+        text_add(text, facts->torch);
+    else if (letter == 'n')
+        text_format(text, "%u.%u", newest[0], newest[1]);
+    else if (letter == 'd' && facts->driver)
+        text_format(text, "%d.%d", facts->driver / 1000, facts->driver % 1000 / 10);
+    else if (letter == 'd')
+        text_add(text, "of unknown version");
+    else
+        add_devices(text, letter == 'p' ? facts->passed : facts->failed);
+}
+
+static void explain(const char *why, const struct mode_facts *facts, struct text *text) {
+    for (; *why; why++)
+        if (*why == '%')
+            add_word(text, *++why, facts);
+        else
+            text_add_n(text, why, 1);
+}
+
+struct mode_choice mode_choose(const struct mode_facts *facts) {
+    struct mode_choice choice = {.mode = facts->wish};
+    struct text text = TEXT_IN(choice.why);
+    unsigned set = as_set(facts);
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++)
+        if ((set & rows[i].needs) == rows[i].needs && !(set & rows[i].excludes)) {
+            choice.mode = rows[i].mode;
+            explain(rows[i].why, facts, &text);
+            return choice;
+        }
+    text_add(&text, "VRAMGC_MODE"); /* off, observe, flush */
+    return choice;
+}

@@ -1,0 +1,47 @@
+/* mode_table.h: which mode VRAMGC_MODE=auto becomes, and why, in one line: from one table. Pure but for
+ * mode_is_wsl. */
+#ifndef MODE_TABLE_H
+#define MODE_TABLE_H
+
+#include "base/options.h"
+
+#include <stdbool.h>
+
+enum { MODE_WHY_BYTES = 192 };
+
+/* The newest PyTorch whose block events were compared with its own counters (2.0 ... 2.15: 16
+ * releases, all the same), and the oldest. */
+#define MODE_TORCH_OLDEST 2, 0
+#define MODE_TORCH_NEWEST 2, 15
+
+/* What is known of the block events of a PyTorch that is newer. */
+enum mode_events { EVENTS_NOT_YET, EVENTS_FIT, EVENTS_DIFFER };
+
+struct mode_facts {
+    enum option_mode wish;   /* VRAMGC_MODE */
+    const char *torch;       /* PyTorch's version, "" when not known; not NULL */
+    const char *alloc_conf;  /* the setting that PyTorch's allocator reads; not NULL */
+    int driver;              /* the driver's version, such as 13000; 0: not known */
+    bool wsl;                /* Windows Subsystem for Linux */
+    bool own_pool;           /* VRAMGC_ASYNC=pages: cudaMallocAsync is served by a pool of ours */
+    bool aimdo;              /* comfy-aimdo is loaded: torch_has_aimdo */
+    bool maps;               /* all devices say that they support virtual memory management */
+    unsigned passed, failed; /* self-tests so far: a bit for each device */
+    enum mode_events events;
+};
+
+struct mode_choice {
+    enum option_mode mode;    /* never MODE_AUTO */
+    char why[MODE_WHY_BYTES]; /* one line, without the mode */
+};
+
+/* facts may not be NULL. */
+struct mode_choice mode_choose(const struct mode_facts *facts);
+
+const char *mode_name(enum option_mode mode);
+
+/* Under WSL drivers before R615 say that they can map memory, and then fail to (PyTorch #192330).
+ */
+bool mode_is_wsl(void);
+
+#endif

@@ -1,0 +1,240 @@
+/* async.c: see async.h. It must be sure that a call means the device's default pool
+ * before it answers it; whatever it is not sure of is left to the driver. What programs ask the
+ * default pool about it answers for both: the driver's pool and ours. */
+#include "serve/async.h"
+
+#include "base/log.h"
+#include "vm/pool.h"
+#include "serve/native.h"
+#include "govern/trim.h"
+#include "govern/decay.h"
+
+static struct {
+    _Atomic(struct pool *) pools[VRAMGC_MAX_DEVICES];
+    atomic_bool tried[VRAMGC_MAX_DEVICES];
+    _Atomic(CUmemoryPool) defaults[VRAMGC_MAX_DEVICES]; /* the driver's, which we stand for */
+    atomic_uint peers[VRAMGC_MAX_DEVICES]; /* other devices that were let in, a bit each */
+} self;
+
+_Static_assert(VRAMGC_MAX_DEVICES <= 32, "peers has a bit for each device");
+
+static struct pool *pool_of(const struct device *device) {
+    return atomic_load_explicit(&self.pools[device_index(device)], memory_order_acquire);
+}
+
+static CUmemoryPool default_pool(unsigned index) {
+    real_cuDeviceGetDefaultMemPool_t get = REAL(cuDeviceGetDefaultMemPool);
+    CUmemoryPool pool = NULL;
+    return get && get(&pool, (CUdevice)index) == CUDA_SUCCESS ? pool : NULL;
+}
+
+/* --- opening --- */
+
+static bool let_peers_in(struct pages *pages, unsigned index) {
+    unsigned peers = atomic_load(&self.peers[index]);
+    bool opened = true;
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && opened; i++)
+        opened = !(peers >> i & 1) || pages_let_in(pages, i);
+    return opened;
+}
+
+static struct pool *try_to_open(struct device *device) {
+    struct pages *pages = paged_open(device);
+    unsigned index = device_index(device);
+    if (!pages)
+        return NULL; /* which was said */
+    CUmemoryPool of_driver = default_pool(index);
+    struct pool *pool = of_driver && REAL(cuDeviceGetMemPool) && let_peers_in(pages, index)
+                            ? pool_open(pages, atomic_load(&device->total_bytes))
+                            : NULL;
+    if (!pool)
+        LOG(LOG_WARN, "gpu%u: VRAMGC_ASYNC=pages is not possible here; the driver's pool is used",
+            index);
+    atomic_store(&self.defaults[index], of_driver);
+    return pool;
+}
+
+/* At the first call, in a thread whose context is the device's. */
+static struct pool *open_pool(struct device *device) {
+    unsigned index = device_index(device);
+    bool untried = false;
+    if (atomic_load_explicit(&self.tried[index], memory_order_relaxed) ||
+        !atomic_compare_exchange_strong(&self.tried[index], &untried, true))
+        return pool_of(device);
+    struct pool *pool = try_to_open(device);
+    atomic_store_explicit(&self.pools[index], pool, memory_order_release);
+    return pool;
+}
+
+/* --- allocation --- */
+
+/* asked: the pool that the call names; NULL: the device's current one. */
+static bool means_default(struct device *device, CUmemoryPool asked) {
+    unsigned index = device_index(device);
+    CUmemoryPool pool = asked;
+    if (!asked && REAL(cuDeviceGetMemPool)(&pool, (CUdevice)index) != CUDA_SUCCESS)
+        return false;
+    return pool == atomic_load_explicit(&self.defaults[index], memory_order_relaxed);
+}
+
+/* Before the event is recorded, which publishes it. */
+static void note_figures(struct device *device, struct pool *pool) {
+    struct arena_figures figures = pool_figures(pool);
+    __atomic_store_n(&device->paged_pool_bytes, figures.page_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->paged_pool_used_bytes, figures.used_bytes, __ATOMIC_RELAXED);
+    paged_account(device);
+}
+
+/* The runtime gives a thread that has no context yet that of its device, at its first call: here it
+ * is not called. */
+static void bind_thread(enum real_id id, const struct device *device) {
+    CUcontext current = NULL, primary = record_primary(device_index(device));
+    if (real_table[id].library == CUDART && primary &&
+        REAL(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && !current && device_current() == device)
+        REAL(cuCtxSetCurrent)(primary);
+}
+
+/* While a stream is captured its allocations become nodes of a graph: the driver's business. */
+static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
+    if (!bytes || record_captured(stream) || !record_ready_in_context() ||
+        record_options()->async != ASYNC_PAGES) /* settings are read by then */
+        return NULL;
+    return device_current();
+}
+
+enum record_paged record_pool_take(const struct record_ordered *call, void **out) {
+    uint64_t address;
+    struct device *device = device_to_serve(call->bytes, call->stream);
+    struct pool *pool = device ? open_pool(device) : NULL;
+    if (!pool || !means_default(device, call->pool))
+        return RECORD_NOT_PAGED;
+    bind_thread(call->id, device);
+    enum pool_answer answer = pool_take(pool, call->bytes, call->stream, &address);
+    if (answer == POOL_NOT_OURS)
+        return RECORD_NOT_PAGED;
+    note_figures(device, pool);
+    paged_want_spare(pool_engine(pool));
+    if (answer == POOL_FULL) {
+        record_refused(call->id, call->bytes);
+        return RECORD_PAGED_REFUSED;
+    }
+    record_allocated(CLASS_PAGED_POOL, address, call->bytes, call->allocator);
+    *out = (void *)(uintptr_t)address;
+    return RECORD_PAGED;
+}
+
+bool record_pool_give(enum real_id id, const struct record_taken *taken, uint64_t stream) {
+    struct device *device =
+        taken->known && taken->class == CLASS_PAGED_POOL ? device_if_ready(taken->device) : NULL;
+    struct pool *pool = device ? pool_of(device) : NULL;
+    if (!pool || (stream != RECORD_NO_STREAM && record_captured(stream)))
+        return false;
+    bind_thread(id, device);
+    if (!pool_give(pool, taken->address, stream))
+        return false;
+    note_figures(device, pool);
+    returns_note(device);
+    return true;
+}
+
+/* --- what programs ask the default pool --- */
+
+/* The device whose default pool this is; NULL: of none that has a pool of ours. */
+static struct device *device_of(CUmemoryPool pool) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && pool && record_is_on(); i++)
+        if (atomic_load(&self.defaults[i]) == pool && atomic_load(&self.pools[i]))
+            return device_if_ready(i);
+    return NULL;
+}
+
+void record_pool_attribute(CUmemoryPool asked, CUmemPool_attribute attribute, void *value) {
+    struct device *device = device_of(asked);
+    if (!device)
+        return;
+    struct arena_figures figures = pool_figures(pool_of(device));
+    cuuint64_t *bytes = value;
+    switch (attribute) {
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        *bytes += figures.page_bytes;
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        *bytes += figures.page_high_bytes;
+        break;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        *bytes += figures.used_bytes;
+        break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        *bytes += figures.used_high_bytes;
+        break;
+    default:
+        break; /* settings, which the driver keeps */
+    }
+}
+
+void record_pool_attribute_set(CUmemoryPool asked, CUmemPool_attribute attribute) {
+    struct device *device = device_of(asked);
+    if (device)
+        pool_reset_high(pool_of(device), attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
+                        attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
+}
+
+/* Idle pages are to be had elsewhere anyway: that many programs trim all the time costs no call of
+ * the driver. */
+void record_pool_trim(CUmemoryPool asked) {
+    struct device *device = device_of(asked);
+    struct pool *pool = device ? pool_of(device) : NULL;
+    if (pool)
+        pages_trim(pool_engine(pool));
+    else if (record_is_on())
+        pools_trimmed(asked);
+}
+
+bool record_pool_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_t count) {
+    bool opened = true;
+    unsigned owner = 0;
+    if (!record_is_on() || record_options()->async != ASYNC_PAGES)
+        return true;
+    while (owner < VRAMGC_MAX_DEVICES && default_pool(owner) != asked)
+        owner++;
+    for (size_t i = 0; i < count && owner < VRAMGC_MAX_DEVICES; i++) {
+        unsigned other = (unsigned)access[i].location.id;
+        struct device *device = device_if_ready(owner);
+        if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || other == owner ||
+            other >= VRAMGC_MAX_DEVICES)
+            continue;
+        atomic_fetch_or(&self.peers[owner], 1u << other);
+        struct pool *pool = device ? pool_of(device) : NULL;
+        if (pool)
+            opened = pages_let_in(pool_engine(pool), other) && opened;
+    }
+    return opened;
+}
+
+/* --- the rest of the room --- */
+
+uint64_t paged_async_bytes(struct device *device) {
+    return __atomic_load_n(&device->paged_pool_bytes, __ATOMIC_RELAXED);
+}
+
+void paged_async_stream_gone(uint64_t stream) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct pool *pool = atomic_load(&self.pools[i]);
+        if (pool)
+            pool_stream_gone(pool, stream);
+    }
+}
+
+void paged_async_forget(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        pool_forget(atomic_load(&self.pools[i]));
+}
+
+/* Its books stay: another thread may read them. */
+void paged_async_reset(struct device *device) {
+    unsigned index = device_index(device);
+    atomic_store(&self.pools[index], NULL);
+    atomic_store(&self.peers[index], 0);
+    __atomic_store_n(&device->paged_pool_bytes, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->paged_pool_used_bytes, 0, __ATOMIC_RELAXED);
+    atomic_store(&self.tried[index], false);
+}

@@ -1,0 +1,92 @@
+/* capture.c: which streams are captured. A count alone would drift: a stream can be ended that was
+ * never begun, and a captured one can be destroyed. It must not ask the driver about a stream but
+ * while something is captured. */
+#include "base/lock.h"
+#include "track/device.h"
+#include "base/hashmap.h"
+#include "serve/native.h"
+#include "track/record.h"
+
+static struct {
+    struct lock lock;
+    struct ledger streams; /* stream -> device */
+} self;
+
+static uint64_t key_of(uint64_t stream) {
+    if (stream == STREAM_PER_THREAD)
+        return (uint64_t)(uintptr_t)&record_thread;
+    return stream ? stream : STREAM_LEGACY;
+}
+
+/* The lock is held. */
+static void publish(void) {
+    figure_set(&store_file()->capturing, self.streams.count);
+}
+
+bool record_capture_begin(uint64_t stream) {
+    if (atomic_load(&record_state) == RECORD_INERT)
+        return false;
+    int device = 0;
+    real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
+    if (get_device && get_device(&device) == CUDA_SUCCESS)
+        paged_capture_nears((unsigned)device);
+    else
+        device = 0;
+    struct ledger_entry entry = {.key = key_of(stream), .device = (uint16_t)device};
+    lock_take(&self.lock);
+    bool added = !ledger_find(&self.streams, entry.key) && ledger_put(&self.streams, &entry, NULL);
+    publish();
+    lock_give(&self.lock);
+    figure_add(&store_file()->process.captures, 1);
+    paged_capture_begins();
+    return added;
+}
+
+void record_capture_end(uint64_t stream) {
+    lock_take(&self.lock);
+    ledger_take(&self.streams, key_of(stream), NULL);
+    publish();
+    lock_give(&self.lock);
+}
+
+bool record_capturing(void) {
+    return figure_get(&store_file()->capturing) > 0;
+}
+
+static bool is_in_table(uint64_t stream) {
+    lock_take(&self.lock);
+    bool found = ledger_find(&self.streams, key_of(stream)) != NULL;
+    lock_give(&self.lock);
+    return found;
+}
+
+static bool driver_says_captured(uint64_t stream) {
+    real_cuStreamIsCapturing_t ask = REAL(cuStreamIsCapturing);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return ask && ask((CUstream)(uintptr_t)stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Most errors end the capture as well, but not that of a thread which may not end it. */
+void record_capture_end_failed(uint64_t stream) {
+    if (is_in_table(stream) && !driver_says_captured(stream))
+        record_capture_end(stream);
+}
+
+/* A stream that waits for an event of a captured one is captured too, and in no table. */
+bool record_captured(uint64_t stream) {
+    if (LIKELY(!record_capturing()) || stream <= STREAM_LEGACY)
+        return false;
+    return is_in_table(stream) || driver_says_captured(stream);
+}
+
+void capture_reset(unsigned device) {
+    lock_take(&self.lock);
+    ledger_drop_device(&self.streams, device);
+    publish();
+    lock_give(&self.lock);
+}
+
+void capture_unlock(void) {
+    lock_force_open(&self.lock);
+}

@@ -1,0 +1,243 @@
+/* device.c: the devices in use, each with its shadow heap, its lock and its place in the file. A
+ * device comes up at its first event and never goes away. */
+#include "track/device.h"
+
+#include "base/text.h"
+
+static struct {
+    struct lock lock; /* bringing a device up */
+    struct device devices[VRAMGC_MAX_DEVICES];
+} self;
+
+/* What the driver says of a device, asked before any lock is taken. */
+struct about {
+    char name[64];
+    char bus_id[16];
+    int major, minor;
+};
+
+static struct about describe(CUdevice device) {
+    struct about about = {{0}, {0}, 0, 0};
+    real_cuDeviceGetName_t get_name = REAL(cuDeviceGetName);
+    real_cuDeviceGetPCIBusId_t get_bus = REAL(cuDeviceGetPCIBusId);
+    real_cuDeviceGetAttribute_t get_attribute = REAL(cuDeviceGetAttribute);
+    if (get_name)
+        get_name(about.name, (int)sizeof about.name - 1, device);
+    if (get_bus)
+        get_bus(about.bus_id, (int)sizeof about.bus_id - 1, device);
+    if (get_attribute) {
+        get_attribute(&about.major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+        get_attribute(&about.minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    }
+    return about;
+}
+
+static void read_total(struct device *device, unsigned index) {
+    real_cuDeviceTotalMem_v2_t get_total = REAL(cuDeviceTotalMem_v2);
+    size_t total = 0;
+    if (get_total && get_total(&total, (CUdevice)index) == CUDA_SUCCESS) {
+        figure_set(&device->out->total_bytes, total);
+        atomic_store(&device->total_bytes, total);
+    }
+}
+
+static bool bring_up(struct device *device, unsigned index) {
+    struct vramgc_device *out = store_device(index);
+    struct about about = describe((CUdevice)index);
+    lock_take(&self.lock);
+    if (!device->heap) {
+        device->heap = heap_create();
+        device->out = out;
+        text_copy(out->name, sizeof out->name, about.name);
+        text_copy(out->bus_id, sizeof out->bus_id, about.bus_id);
+        out->compute_major = (uint32_t)about.major;
+        out->compute_minor = (uint32_t)about.minor;
+    }
+    bool usable = device->heap != NULL;
+    lock_give(&self.lock);
+    if (usable)
+        read_total(device, index);
+    atomic_store_explicit(&device->ready, usable, memory_order_release);
+    return usable;
+}
+
+struct device *device_at(unsigned index) {
+    if (UNLIKELY(index >= VRAMGC_MAX_DEVICES)) {
+        figure_add(&store_file()->process.internal_errors, 1);
+        return NULL;
+    }
+    struct device *device = &self.devices[index];
+    if (UNLIKELY(!atomic_load_explicit(&device->ready, memory_order_acquire)))
+        return bring_up(device, index) ? device : NULL;
+    return device;
+}
+
+struct device *device_if_ready(unsigned index) {
+    if (index >= VRAMGC_MAX_DEVICES)
+        return NULL;
+    struct device *device = &self.devices[index];
+    return atomic_load_explicit(&device->ready, memory_order_acquire) ? device : NULL;
+}
+
+/* A new thread has no context before its first call of the runtime that needs one, and PyTorch may
+ * reserve the addresses of an expandable segment before that: then the runtime knows the device. */
+static bool current_index(int *index) {
+    real_cuCtxGetDevice_t of_context = REAL(cuCtxGetDevice);
+    if (of_context && of_context(index) == CUDA_SUCCESS)
+        return *index >= 0;
+    real_cudaGetDevice_t of_runtime = REAL(cudaGetDevice); /* looked for only when needed */
+    return of_runtime && of_runtime(index) == cudaSuccess && *index >= 0;
+}
+
+struct device *device_current(void) {
+    int index;
+    if (!current_index(&index))
+        return NULL;
+    struct device *device = device_at((unsigned)index);
+    if (device && !__atomic_load_n(&device->context, __ATOMIC_RELAXED)) {
+        CUcontext context = NULL;
+        real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
+        if (get_current && get_current(&context) == CUDA_SUCCESS)
+            __atomic_store_n(&device->context, context, __ATOMIC_RELAXED);
+    }
+    return device;
+}
+
+unsigned device_index(const struct device *device) {
+    return (unsigned)(device - self.devices);
+}
+
+void devices_forget(void) {
+    lock_force_open(&self.lock);
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        lock_force_open(&self.devices[i].lock);
+        lock_force_open(&self.devices[i].policy_lock);
+    }
+}
+
+void device_publish_blocks(struct device *device) {
+    const struct heap_figures *figures = heap_figures(device->heap);
+    struct vramgc_device_stats *stats = &device->out->stats;
+    gauge_set(&stats->allocated_bytes, figures->allocated_bytes + device->pool_live_bytes);
+    gauge_set(&stats->active_bytes, figures->active_bytes + device->pool_live_bytes);
+    gauge_set(&stats->inactive_split_bytes, figures->inactive_split_bytes);
+    gauge_set(&stats->releasable_bytes, figures->releasable_bytes);
+    gauge_set(&stats->idle_bytes, figures->idle_bytes);
+    gauge_set(&stats->blocks, figures->blocks + device->pool_blocks);
+}
+
+void device_publish(struct device *device) {
+    const struct heap_figures *figures = heap_figures(device->heap);
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t kept = device->pool_of_pytorch ? device->pool_idle_bytes : 0;
+    if (device->pool_of_pytorch)
+        kept += minus_u64(__atomic_load_n(&device->paged_pool_bytes, __ATOMIC_RELAXED),
+                          __atomic_load_n(&device->paged_pool_used_bytes, __ATOMIC_RELAXED));
+    gauge_set(&stats->reserved_bytes, figures->reserved_bytes + device->pool_live_bytes + kept);
+    gauge_set(&stats->segments, figures->segments);
+    device_publish_blocks(device);
+}
+
+/* The lock is held. */
+static void measure_holes(struct device *device) {
+    enum { SHARE = 8, OLDEST_NS = 10 * MILLISECOND_NS };
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t start_ns = clock_ns();
+    frag_measure(device->heap, &device->holes);
+    gauge_set(&stats->largest_hole_bytes, device->holes.largest_hole_bytes);
+    gauge_set(&stats->page_waste_bytes, device->holes.page_waste_bytes);
+    uint64_t end_ns = clock_ns();
+    device->holes_until_ns = end_ns + min_u64(SHARE * (end_ns - start_ns), OLDEST_NS);
+}
+
+struct frag_figures device_measure_holes(struct device *device, bool now) {
+    lock_take(&device->lock);
+    if (now || clock_ns() >= device->holes_until_ns)
+        measure_holes(device);
+    struct frag_figures figures = device->holes;
+    lock_give(&device->lock);
+    return figures;
+}
+
+/* Whole numbers: two conversions and a division of doubles would take twice as long. */
+void device_add_to_mean(struct device *device) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t live = figure_get(&stats->allocated_bytes.current);
+    if (live < MEBIBYTE)
+        return;
+    uint64_t held =
+        minus_u64(figure_get(&stats->held_bytes.current), figure_get(&stats->other_bytes.current));
+    figure_bump(&stats->held_over_live_sum, (held * 1000 + live / 2) / live);
+    figure_bump(&stats->held_over_live_events, 1);
+    figure_bump(&stats->held_sum_kib, held / KIBIBYTE);
+    figure_bump(&stats->live_sum_kib, live / KIBIBYTE);
+}
+
+bool device_read_memory(struct device *device) {
+    real_cuMemGetInfo_v2_t get_info = REAL(cuMemGetInfo_v2);
+    size_t free_bytes = 0, total_bytes = 0;
+    if (!get_info || get_info(&free_bytes, &total_bytes) != CUDA_SUCCESS)
+        return false;
+    device_note_memory(device, free_bytes, total_bytes);
+    return true;
+}
+
+/* What a pool of the driver's keeps when memory is given back to it is learnt only later. */
+static uint64_t held_outside_pools(const struct device *device) {
+    const struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t idle = __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED);
+    uint64_t paged = __atomic_load_n(&device->paged_pool_used_bytes, __ATOMIC_RELAXED);
+    uint64_t of_driver = minus_u64(figure_get(&stats->pool_bytes.current), paged);
+    return minus_u64(figure_get(&stats->held_bytes.current), of_driver + idle);
+}
+
+void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes) {
+    atomic_store(&device->held_then_bytes, held_outside_pools(device));
+    atomic_store(&device->free_bytes, free_bytes);
+    atomic_store(&device->total_bytes, total_bytes);
+    atomic_store(&device->free_read_ns, clock_ns());
+    figure_set(&device->out->total_bytes, total_bytes);
+    gauge_set(&device->out->stats.used_bytes, minus_u64(total_bytes, free_bytes));
+}
+
+uint64_t device_free_bytes(const struct device *device) {
+    uint64_t then = atomic_load(&device->held_then_bytes);
+    uint64_t now = held_outside_pools(device);
+    return minus_u64(atomic_load(&device->free_bytes) + then, now);
+}
+
+uint64_t device_releasable_bytes(const struct device *device) {
+    return minus_u64(figure_get(&device->out->stats.releasable_bytes.current),
+                     atomic_load_explicit(&device->arriving_bytes, memory_order_relaxed));
+}
+
+/* Before the driver was asked all would seem to be used. */
+uint64_t device_used_bytes(const struct device *device) {
+    if (!atomic_load(&device->free_read_ns))
+        return 0;
+    return minus_u64(atomic_load(&device->total_bytes), device_free_bytes(device));
+}
+
+void device_acted(struct device *device) {
+    lock_take(&device->policy_lock);
+    policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
+                 device_free_bytes(device));
+    lock_give(&device->policy_lock);
+}
+
+void device_conclude(struct device *device, const struct vramgc_action *action) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);
+    store_action(action);
+    if (action->observed) {
+        figure_add(&stats->would_reclaims, 1);
+        return;
+    }
+    figure_add(&stats->reclaims, 1);
+    figure_add(&stats->reclaimed_bytes, gained);
+    figure_add(&stats->reclaim_ns, action->took_ns);
+    if (action->kind == VRAMGC_ACTION_TRIM)
+        figure_add(&stats->pool_trims, 1);
+    if (action->kind == VRAMGC_ACTION_FLUSH)
+        figure_add(&stats->flushes, 1);
+}

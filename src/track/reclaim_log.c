@@ -1,0 +1,106 @@
+/* reclaim_log.c: see reclaim_log.h. */
+#include "track/reclaim_log.h"
+
+#include "base/log.h"
+#include "base/text.h"
+
+#include <stdatomic.h>
+
+/* Stands for an action whose sequence is not known yet. */
+#define BEGINNING UINT64_MAX
+
+static struct {
+    uint64_t logged; /* actions looked at for the log; our own thread's */
+    /* Sequence of the one that goes on; 0: none. */
+    _Atomic uint64_t open[VRAMGC_MAX_DEVICES][VRAMGC_REASONS];
+} self;
+
+/* One line in the form SD.Next writes for its own collections. */
+static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_bytes) {
+    char line[400];
+    struct text text = TEXT_IN(line);
+    double used = total_bytes ? 100.0 * (double)action->used_bytes / (double)total_bytes : 0;
+    text_add(&text, "GC: utilization={'gpu': ");
+    text_add_decimal(&text, used, 1);
+    text_add(&text, "} gc={'gpu': ");
+    text_add_decimal(&text, (double)minus_u64(action->before_bytes, action->after_bytes) / 0x1p30,
+                     2);
+    text_add(&text, "} before={'gpu': ");
+    text_add_decimal(&text, (double)action->before_bytes / 0x1p30, 2);
+    text_add(&text, "} after={'gpu': ");
+    text_add_decimal(&text, (double)action->after_bytes / 0x1p30, 2);
+    text_add(&text, "} device=cuda");
+    if (action->device > 0)
+        text_format(&text, ":%u", action->device);
+    text_format(&text, " fn=%s time=", *action->function ? action->function : "?");
+    text_add_decimal(&text, (double)action->took_ns / 1e9, 3);
+    LOG(LOG_DEBUG, "%s", line);
+}
+
+static void log_action(const struct vramgc_action *action, uint64_t total_bytes) {
+    static const char *const kinds[VRAMGC_ACTION_KINDS] = {
+        [VRAMGC_ACTION_NONE] = "?",
+        [VRAMGC_ACTION_SOFT_OOM] = "refused one request",
+        [VRAMGC_ACTION_FLUSH] = "emptied PyTorch's cache",
+        [VRAMGC_ACTION_TRIM] = "trimmed the pool",
+        [VRAMGC_ACTION_PAGES] = "gave idle pages back",
+    };
+    static const char *const reasons[VRAMGC_REASONS] = {
+        [VRAMGC_REASON_NONE] = "?",
+        [VRAMGC_REASON_THRESHOLD] = "utilisation above the threshold",
+        [VRAMGC_REASON_LOWVRAM] = "lowvram, at rest",
+        [VRAMGC_REASON_REQUEST] = "asked for",
+        [VRAMGC_REASON_REFUSED] = "a request was refused",
+        [VRAMGC_REASON_UNUSED] = "not wanted for a while",
+    };
+    char before[32], after[32], took[32];
+    struct text text = TEXT_IN(before);
+    text_add_bytes(&text, action->before_bytes);
+    text = TEXT_IN(after);
+    text_add_bytes(&text, action->after_bytes);
+    text = TEXT_IN(took);
+    text_add_duration(&text, action->took_ns);
+    LOG(LOG_INFO, "gpu%u %s%s: %s -> %s in %s (%s)", action->device,
+        action->observed ? "would have " : "", kinds[action->kind], before, after, took,
+        reasons[action->reason]);
+    log_as_sdnext(action, total_bytes);
+}
+
+static void log_one(const struct vramgc_action *action) {
+    log_action(action, figure_get(&store_file()->devices[action->device].total_bytes));
+}
+
+void action_goes_on(struct vramgc_action *action) {
+    _Atomic uint64_t *open = &self.open[action->device][action->reason];
+    if (action->sequence) {
+        store_action_again(action);
+        return;
+    }
+    atomic_store(open, BEGINNING);
+    action->sequence = store_action(action);
+    atomic_store(open, action->sequence);
+}
+
+/* The next one may go on already. One that was passed over is logged late, not in its place. */
+void action_is_over(const struct vramgc_action *action) {
+    uint64_t sequence = action->sequence;
+    atomic_compare_exchange_strong(&self.open[action->device][action->reason], &sequence, 0);
+    if (action->sequence <= self.logged)
+        log_one(action);
+}
+
+void actions_log(void) {
+    uint64_t written = figure_get(&store_file()->actions_written);
+    if (written - self.logged > VRAMGC_MAX_ACTIONS)
+        self.logged = written - VRAMGC_MAX_ACTIONS;
+    for (; self.logged < written; self.logged++) {
+        struct vramgc_action action;
+        if (!store_action_at(self.logged, &action))
+            return; /* being written */
+        uint64_t open = atomic_load(&self.open[action.device][action.reason]);
+        if (open == BEGINNING)
+            return; /* it may be this one */
+        if (open != action.sequence)
+            log_one(&action);
+    }
+}

@@ -1,0 +1,105 @@
+/* stack.c: see stack.h. libunwind is opened with RTLD_LOCAL: were it linked, every C++ library
+ * loaded later would throw its exceptions through it. It must not be used when nobody asked. */
+#include "track/stack.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "cuda/objects.h"
+#include "cuda/real.h"
+#include "store/store.h"
+
+#include <dlfcn.h>
+
+enum { OWN_FRAMES = 8 }; /* more than vramgc itself has on the stack */
+
+typedef int (*backtrace_t)(void **frames, int capacity);
+
+static struct {
+    struct lock lock;
+    backtrace_t backtrace; /* NULL: not asked for, or no libunwind */
+    unsigned depth;
+    uint64_t hashes[VRAMGC_MAX_STACKS];
+    uint64_t named; /* stacks whose frames have names */
+} self;
+
+void stacks_open(unsigned depth) {
+    if (!depth)
+        return;
+    void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    self.depth = (unsigned)min_u64(depth, VRAMGC_MAX_FRAMES);
+    self.backtrace = library ? (backtrace_t)real_dlsym(library, "unw_backtrace") : NULL;
+    if (!self.backtrace)
+        LOG(LOG_WARN, "VRAMGC_BACKTRACE needs libunwind.so.8, which cannot be opened; no call "
+                      "stacks are kept");
+}
+
+/* The frames above vramgc's own, at most `depth`. */
+static unsigned capture(uint64_t *out) {
+    void *frames[VRAMGC_MAX_FRAMES + OWN_FRAMES];
+    int count = self.backtrace(frames, (int)self.depth + OWN_FRAMES);
+    unsigned kept = 0;
+    for (int i = 0; i < count && kept < self.depth; i++)
+        if (kept > 0 || !objects_own(frames[i]))
+            out[kept++] = (uint64_t)(uintptr_t)frames[i];
+    return kept;
+}
+
+static uint64_t hash_of(const uint64_t *frames, unsigned count) {
+    uint64_t hash = 14695981039346656037u; /* FNV-1a over whole words */
+    for (unsigned i = 0; i < count; i++)
+        hash = (hash ^ frames[i]) * 1099511628211u;
+    return hash;
+}
+
+/* The slot of this stack, old or new; VRAMGC_MAX_STACKS when all are taken. */
+static uint64_t slot_of(const uint64_t *frames, unsigned count) {
+    struct vramgc_file *file = store_file();
+    uint64_t hash = hash_of(frames, count), used = file->stack_count;
+    for (uint64_t i = 0; i < used; i++)
+        if (self.hashes[i] == hash)
+            return i;
+    if (used == VRAMGC_MAX_STACKS)
+        return used;
+    struct vramgc_stack *stack = &file->stacks[used];
+    for (unsigned i = 0; i < count; i++)
+        stack->frames[i].address = frames[i];
+    stack->frame_count = count;
+    self.hashes[used] = hash;
+    __atomic_store_n(&file->stack_count, used + 1, __ATOMIC_RELEASE);
+    return used;
+}
+
+uint32_t stacks_note(uint64_t bytes) {
+    uint64_t frames[VRAMGC_MAX_FRAMES];
+    if (LIKELY(!self.backtrace))
+        return 0;
+    unsigned count = capture(frames);
+    if (!count)
+        return 0;
+    lock_take(&self.lock);
+    uint64_t slot = slot_of(frames, count);
+    if (slot < VRAMGC_MAX_STACKS) {
+        figure_bump(&store_file()->stacks[slot].count, 1);
+        figure_bump(&store_file()->stacks[slot].bytes, bytes);
+    }
+    lock_give(&self.lock);
+    if (slot == VRAMGC_MAX_STACKS) {
+        figure_add(&store_file()->process.lost_records, 1);
+        return 0;
+    }
+    return (uint32_t)slot + 1;
+}
+
+void stacks_name(void) {
+    struct vramgc_file *file = store_file();
+    uint64_t count = __atomic_load_n(&file->stack_count, __ATOMIC_ACQUIRE);
+    for (; self.named < count; self.named++) {
+        struct vramgc_stack *stack = &file->stacks[self.named];
+        for (uint64_t i = 0; i < stack->frame_count; i++)
+            objects_describe((const void *)(uintptr_t)stack->frames[i].address,
+                             stack->frames[i].text, sizeof stack->frames[i].text);
+    }
+}
+
+void stacks_unlock(void) {
+    lock_force_open(&self.lock);
+}

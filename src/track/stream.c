@@ -1,0 +1,129 @@
+/* stream.c: the streams that exist. The segments of PyTorch's native allocator name their stream,
+ * expandable ones do not: whoever waits for the GPU there must ask all streams of the context in
+ * which PyTorch works. Streams of other contexts cannot be PyTorch's. It must not call the driver
+ * with its lock held. */
+#include "base/lock.h"
+#include "track/device.h"
+#include "base/hashmap.h"
+#include "serve/native.h"
+#include "track/record.h"
+#include "track/stream.h"
+
+/* More than so many are not followed one by one: then the whole context is asked. */
+enum { MAX_STREAMS = 1024, BATCH = 64 };
+
+enum { FLAG_TOLD = 1 };
+
+static struct {
+    struct lock lock;
+    struct ledger streams;              /* stream -> context, device */
+    bool uncounted[VRAMGC_MAX_DEVICES]; /* there are streams that we cannot follow */
+    CUcontext follows[VRAMGC_MAX_DEVICES];
+} self;
+
+/* --- telling the page engine --- */
+
+struct batch {
+    unsigned device;
+    uint64_t context;
+    uint64_t streams[BATCH];
+    size_t count;
+};
+
+/* The entry is marked in place; the sweep removes none. */
+static bool collect(const struct ledger_entry *entry, void *context) {
+    struct batch *batch = context;
+    if (entry->device == batch->device && entry->context == batch->context &&
+        !(entry->flags & FLAG_TOLD) && batch->count < BATCH) {
+        ((struct ledger_entry *)entry)->flags |= FLAG_TOLD;
+        batch->streams[batch->count++] = entry->key;
+    }
+    return false;
+}
+
+/* Whatever was not told yet. A stream that goes meanwhile is told to be gone afterwards, or makes
+ * the engine ask the whole context. */
+static void tell(struct device *device) {
+    struct pages *pages = paged_engine(device);
+    struct batch batch = {.device = device_index(device)};
+    if (!pages)
+        return;
+    do {
+        batch.count = 0;
+        lock_take(&self.lock);
+        batch.context = (uint64_t)(uintptr_t)self.follows[batch.device];
+        bool uncounted = self.uncounted[batch.device];
+        if (batch.context)
+            ledger_sweep(&self.streams, collect, &batch);
+        lock_give(&self.lock);
+        if (uncounted && batch.context) /* any thread's own stream: only the whole context tells */
+            pages_know_stream(pages, STREAM_PER_THREAD);
+        for (size_t i = 0; i < batch.count; i++)
+            pages_know_stream(pages, batch.streams[i]);
+    } while (batch.count == BATCH);
+}
+
+void streams_follow(struct device *device, CUcontext context) {
+    unsigned index = device_index(device);
+    lock_take(&self.lock);
+    bool known = self.follows[index] == context;
+    self.follows[index] = context;
+    lock_give(&self.lock);
+    if (known)
+        return;
+    pages_know_stream(paged_engine(device), 0); /* the default stream */
+    tell(device);
+}
+
+/* --- what the hooks say --- */
+
+static bool current(CUcontext *context, int *device) {
+    real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
+    real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
+    return get_current && get_current(context) == CUDA_SUCCESS && *context && get_device &&
+           get_device(device) == CUDA_SUCCESS && *device >= 0 && *device < VRAMGC_MAX_DEVICES;
+}
+
+static void made(uint64_t stream, bool followable) {
+    CUcontext context = NULL;
+    int index = 0;
+    if (atomic_load(&record_state) == RECORD_INERT || !current(&context, &index))
+        return;
+    struct ledger_entry entry = {
+        .key = stream, .context = (uint64_t)(uintptr_t)context, .device = (uint16_t)index};
+    lock_take(&self.lock);
+    if (!followable || self.streams.count >= MAX_STREAMS ||
+        !ledger_put(&self.streams, &entry, NULL))
+        self.uncounted[index] = true;
+    bool followed = self.follows[index] && (self.follows[index] == context || !followable);
+    lock_give(&self.lock);
+    struct device *device = followed && record_is_on() ? device_if_ready((unsigned)index) : NULL;
+    if (device)
+        tell(device);
+}
+
+void record_stream_made(uint64_t stream) {
+    made(stream, true);
+}
+
+void record_green_stream_made(void) {
+    made(0, false);
+}
+
+void streams_gone(uint64_t stream) {
+    lock_take(&self.lock);
+    ledger_take(&self.streams, stream, NULL);
+    lock_give(&self.lock);
+}
+
+void streams_reset(unsigned device) {
+    lock_take(&self.lock);
+    ledger_drop_device(&self.streams, device);
+    self.follows[device] = NULL;
+    self.uncounted[device] = false;
+    lock_give(&self.lock);
+}
+
+void streams_unlock(void) {
+    lock_force_open(&self.lock);
+}

@@ -1,0 +1,230 @@
+/* pool.c: see pool.h: the arena, which knows who may have which address, and the page engine, which
+ * knows what the GPU has finished with. It must never let a block be had by another stream before
+ * the engine has found the GPU to be past the moment at which it was given back. */
+#include "vm/pool.h"
+
+#include "base/lock.h"
+#include "vm/vm_internal.h"
+
+enum { STREAMS_KNOWN = 64 };
+
+/* So much that other streams gave back is worth asking the GPU about before new pages are mapped.
+ */
+#define WORTH_ASKING_BYTES (32 * MEBIBYTE)
+
+struct pool {
+    struct pages *pages;
+    CUcontext context;
+    struct lock lock; /* what follows */
+    struct arena *arena;
+    uint64_t streams[STREAMS_KNOWN]; /* of our context, as the driver said; 0: none */
+};
+
+static uint64_t whole_pages(uint64_t bytes) {
+    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+/* Two ranges for the engine: how much of one is filled says how large its next pieces may be, and
+ * there is little in that of the small blocks. */
+static bool add_ranges(struct pages *pages, uint64_t address, uint64_t large, uint64_t small) {
+    return pages_range(pages, address, large, false) && pages_grant(pages, address, large) &&
+           pages_range(pages, address + large, small, false) &&
+           pages_grant(pages, address + large, small);
+}
+
+/* Large blocks may lie as badly as they like: three quarters of the range are theirs. */
+struct pool *pool_open(struct pages *pages, uint64_t total_bytes) {
+    uint64_t small = whole_pages(total_bytes / 2), bytes = small + 3 * small;
+    CUdeviceptr address = 0;
+    struct pool *pool = total_bytes ? memory_map(sizeof *pool) : NULL;
+    if (!pool)
+        return NULL;
+    pool->pages = pages;
+    pool->context = pages->context;
+    if (REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) == CUDA_SUCCESS) {
+        pool->arena = arena_open(address, bytes, small);
+        if (pool->arena && add_ranges(pages, address, bytes - small, small))
+            return pool;
+        if (pool->arena) /* the engine may know of the addresses: they stay reserved */
+            arena_close(pool->arena);
+        else
+            REAL(cuMemAddressFree)(address, bytes);
+    }
+    memory_unmap(pool, sizeof *pool);
+    return NULL;
+}
+
+struct pages *pool_engine(const struct pool *pool) {
+    return pool->pages;
+}
+
+/* --- streams --- */
+
+/* The default stream has two names. */
+static uint64_t only_name(uint64_t stream) {
+    return stream == STREAM_LEGACY ? 0 : stream;
+}
+
+/* The stream of a thread cannot be told from that of another: what is given back there waits. */
+static uint64_t owner_name(uint64_t stream) {
+    return stream == STREAM_PER_THREAD ? ARENA_NOBODY : stream;
+}
+
+static bool is_known(struct pool *pool, uint64_t stream) {
+    bool known = false;
+    lock_take(&pool->lock);
+    for (size_t i = 0; i < STREAMS_KNOWN && !known; i++)
+        known = pool->streams[i] == stream;
+    lock_give(&pool->lock);
+    return known;
+}
+
+static void note_stream(struct pool *pool, uint64_t stream) {
+    lock_take(&pool->lock);
+    for (size_t i = 0; i < STREAMS_KNOWN; i++) {
+        if (pool->streams[i])
+            continue;
+        pool->streams[i] = stream;
+        break;
+    }
+    lock_give(&pool->lock);
+}
+
+/* In which context the stream is; NULL: there is no such stream. The handles of the default streams
+ * mean those of the current context. */
+static CUcontext context_of(uint64_t stream) {
+    CUcontext context = NULL;
+    if (stream <= STREAM_PER_THREAD)
+        return REAL(cuCtxGetCurrent)(&context) == CUDA_SUCCESS ? context : NULL;
+    real_cuStreamGetCtx_t get_context = REAL(cuStreamGetCtx);
+    if (!get_context || get_context((CUstream)(uintptr_t)stream, &context) != CUDA_SUCCESS)
+        return NULL;
+    return context;
+}
+
+/* Whether the engine can follow the stream; from then on it does. */
+static bool is_ours(struct pool *pool, uint64_t stream) {
+    if (stream > STREAM_PER_THREAD && is_known(pool, stream))
+        return true;
+    CUcontext current = NULL; /* in which the engine would make its event */
+    if (context_of(stream) != pool->context || REAL(cuCtxGetCurrent)(&current) != CUDA_SUCCESS ||
+        current != pool->context)
+        return false;
+    pages_know_stream(pool->pages, stream);
+    if (stream > STREAM_PER_THREAD)
+        note_stream(pool, stream);
+    return true;
+}
+
+void pool_stream_gone(struct pool *pool, uint64_t stream) {
+    lock_take(&pool->lock);
+    arena_stream_gone(pool->arena, only_name(stream));
+    for (size_t i = 0; i < STREAMS_KNOWN; i++)
+        if (pool->streams[i] == stream)
+            pool->streams[i] = 0;
+    lock_give(&pool->lock);
+}
+
+/* --- blocks --- */
+
+static struct arena_block claim(struct pool *pool, uint64_t address) {
+    lock_take(&pool->lock);
+    struct arena_block block = arena_claim(pool->arena, address);
+    lock_give(&pool->lock);
+    return block;
+}
+
+/* The tick is read after the pages were left: what is settled then is over. */
+static void give(struct pool *pool, const struct arena_block *block, uint64_t owner) {
+    uint64_t tick = pages_tick(pool->pages);
+    lock_take(&pool->lock);
+    arena_give(pool->arena, block, owner, tick);
+    lock_give(&pool->lock);
+}
+
+/* What other streams gave back is not waited for, but the GPU is asked about it. */
+static void ask_about_others(struct pool *pool, uint64_t bytes, uint64_t owner) {
+    lock_take(&pool->lock);
+    uint64_t foreign = arena_foreign_bytes(pool->arena, owner);
+    lock_give(&pool->lock);
+    if (foreign >= max_u64(bytes, WORTH_ASKING_BYTES))
+        pages_settle_later(pool->pages, false);
+}
+
+static struct arena_block place(struct pool *pool, uint64_t bytes, uint64_t owner) {
+    uint64_t settled = pages_settled_tick(pool->pages);
+    lock_take(&pool->lock);
+    arena_settle(pool->arena, settled);
+    uint64_t address = arena_take(pool->arena, bytes, owner);
+    struct arena_block block = arena_find(pool->arena, address);
+    lock_give(&pool->lock);
+    return block;
+}
+
+/* A place whose pages are there. A block that cannot have pages is tried once more: to find that
+ * out the engine has waited for the GPU, after which there may be a place with more pages. */
+static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_t owner,
+                                      uint64_t *address) {
+    uint64_t first = 0;
+    for (;;) {
+        struct arena_block block = place(pool, bytes, owner);
+        if (!block.piece)
+            return first ? POOL_FULL : POOL_NOT_OURS;
+        if (pages_use(pool->pages, block.address, block.bytes, false)) {
+            *address = block.address;
+            return POOL_TAKEN;
+        }
+        block = claim(pool, block.address);
+        give(pool, &block, owner);
+        if (first)
+            return POOL_FULL;
+        first = block.address;
+    }
+}
+
+enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, uint64_t *address) {
+    stream = only_name(stream);
+    if (!is_ours(pool, stream))
+        return POOL_NOT_OURS;
+    uint64_t owner = owner_name(stream);
+    ask_about_others(pool, bytes, owner);
+    return place_and_map(pool, bytes, owner, address);
+}
+
+/* A stream of another context is no stream that the engine can follow: it is waited for. */
+static bool wait_for(uint64_t stream) {
+    return context_of(stream) &&
+           REAL(cuStreamSynchronize)((CUstream)(uintptr_t)stream) == CUDA_SUCCESS;
+}
+
+bool pool_give(struct pool *pool, uint64_t address, uint64_t stream) {
+    bool named = stream != POOL_NO_STREAM;
+    stream = named ? only_name(stream) : stream;
+    bool ours = named && is_ours(pool, stream);
+    if (named && !ours && !wait_for(stream))
+        return false;
+    struct arena_block block = claim(pool, address);
+    if (!block.piece)
+        return false;
+    pages_leave(pool->pages, block.address, block.bytes, ours);
+    give(pool, &block, ours ? owner_name(stream) : ARENA_NOBODY);
+    return true;
+}
+
+struct arena_figures pool_figures(struct pool *pool) {
+    lock_take(&pool->lock);
+    struct arena_figures figures = arena_figures(pool->arena);
+    lock_give(&pool->lock);
+    return figures;
+}
+
+void pool_reset_high(struct pool *pool, bool used, bool pages) {
+    lock_take(&pool->lock);
+    arena_reset_high(pool->arena, used, pages);
+    lock_give(&pool->lock);
+}
+
+void pool_forget(struct pool *pool) {
+    if (pool)
+        lock_force_open(&pool->lock);
+}

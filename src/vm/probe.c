@@ -1,0 +1,68 @@
+/* probe.c: does this device really map memory the way the engine needs it? Tried once, in a private
+ * range, before the first segment; it must leave nothing behind. */
+#include "vm/vm_internal.h"
+
+CUmemAllocationProp pages_properties(unsigned device) {
+    CUmemAllocationProp properties = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)device},
+    };
+    return properties;
+}
+
+CUmemAccessDesc pages_access(unsigned device) {
+    CUmemAccessDesc access = {
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)device},
+        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    return access;
+}
+
+static bool grain_is_ours(const CUmemAllocationProp *properties) {
+    real_cuMemGetAllocationGranularity_t get = REAL(cuMemGetAllocationGranularity);
+    size_t grain = 0;
+    return get && get(&grain, properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
+           grain > 0 && PAGE_BYTES % grain == 0;
+}
+
+/* Maps the handle at the address, reads one word back (after writing it, if `write`), unmaps. */
+static bool look(unsigned device, CUdeviceptr address, CUmemGenericAllocationHandle handle,
+                 bool write) {
+    CUmemAccessDesc access = pages_access(device);
+    uint64_t word = 0x7672616d67632121, back = 0;
+    if (REAL(cuMemMap)(address, PAGE_BYTES, 0, handle, 0) != CUDA_SUCCESS)
+        return false;
+    bool works = REAL(cuMemSetAccess)(address, PAGE_BYTES, &access, 1) == CUDA_SUCCESS &&
+                 (!write || REAL(cuMemcpyHtoD_v2)(address, &word, sizeof word) == CUDA_SUCCESS) &&
+                 REAL(cuMemcpyDtoH_v2)(&back, address, sizeof back) == CUDA_SUCCESS && back == word;
+    return REAL(cuMemUnmap)(address, PAGE_BYTES) == CUDA_SUCCESS && works;
+}
+
+static bool all_there(void) {
+    return REAL(cuMemAddressReserve) && REAL(cuMemAddressFree) && REAL(cuMemCreate) &&
+           REAL(cuMemRelease) && REAL(cuMemMap) && REAL(cuMemUnmap) && REAL(cuMemSetAccess) &&
+           REAL(cuMemcpyHtoD_v2) && REAL(cuMemcpyDtoH_v2) && REAL(cuStreamSynchronize) &&
+           REAL(cuStreamQuery) && REAL(cuEventCreate) && REAL(cuEventRecord) &&
+           REAL(cuEventQuery) && REAL(cuEventSynchronize) && REAL(cuMemGetInfo_v2);
+}
+
+bool pages_trial(unsigned device) {
+    CUmemAllocationProp properties = pages_properties(device);
+    return all_there() && pages_trial_of(device, &properties);
+}
+
+bool pages_trial_of(unsigned device, const CUmemAllocationProp *properties) {
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr range;
+    if (!grain_is_ours(properties) ||
+        REAL(cuMemAddressReserve)(&range, 2 * PAGE_BYTES, 0, 0, 0) != CUDA_SUCCESS)
+        return false;
+    bool works = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0) == CUDA_SUCCESS;
+    if (works) {
+        works =
+            look(device, range, handle, true) && look(device, range + PAGE_BYTES, handle, false);
+        REAL(cuMemRelease)(handle);
+    }
+    REAL(cuMemAddressFree)(range, 2 * PAGE_BYTES);
+    return works;
+}
