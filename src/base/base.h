@@ -19,6 +19,12 @@
 #define SECOND_NS       ((uint64_t)1000000000)
 #define MILLISECOND_NS  ((uint64_t)1000000)
 
+/* In what pieces the driver maps memory, and in what idle memory is counted. */
+#define PAGE_BYTES ((uint64_t)2 << 20)
+
+/* In the place of a stream's handle: no stream, or none that can be known. */
+#define STREAM_NONE UINT64_MAX
+
 /* Thread-local, reached without a function call. A preloaded object may use this model because it
  * is there when the program starts. */
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))

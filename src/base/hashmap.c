@@ -5,88 +5,89 @@
 
 enum { FIRST_CAPACITY = 1024 };
 
-static size_t home(const struct ledger *ledger, uint64_t key) {
-    return (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (ledger->capacity - 1);
+static size_t home(const struct hashmap *hashmap, uint64_t key) {
+    return (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (hashmap->capacity - 1);
 }
 
-static struct ledger_entry *slot_of(const struct ledger *ledger, uint64_t key) {
-    size_t i = home(ledger, key);
-    while (ledger->entries[i].key && ledger->entries[i].key != key)
-        i = (i + 1) & (ledger->capacity - 1);
-    return &ledger->entries[i];
+static struct hashmap_entry *slot_of(const struct hashmap *hashmap, uint64_t key) {
+    size_t i = home(hashmap, key);
+    while (hashmap->entries[i].key && hashmap->entries[i].key != key)
+        i = (i + 1) & (hashmap->capacity - 1);
+    return &hashmap->entries[i];
 }
 
-static bool grow(struct ledger *ledger) {
-    struct ledger larger = {.capacity = ledger->capacity ? ledger->capacity * 2 : FIRST_CAPACITY};
+static bool grow(struct hashmap *hashmap) {
+    struct hashmap larger = {.capacity =
+                                 hashmap->capacity ? hashmap->capacity * 2 : FIRST_CAPACITY};
     larger.entries = memory_map(larger.capacity * sizeof *larger.entries);
     if (!larger.entries)
         return false;
-    for (size_t i = 0; i < ledger->capacity; i++)
-        if (ledger->entries[i].key)
-            *slot_of(&larger, ledger->entries[i].key) = ledger->entries[i];
-    larger.count = ledger->count;
-    memory_unmap(ledger->entries, ledger->capacity * sizeof *ledger->entries);
-    *ledger = larger;
+    for (size_t i = 0; i < hashmap->capacity; i++)
+        if (hashmap->entries[i].key)
+            *slot_of(&larger, hashmap->entries[i].key) = hashmap->entries[i];
+    larger.count = hashmap->count;
+    memory_unmap(hashmap->entries, hashmap->capacity * sizeof *hashmap->entries);
+    *hashmap = larger;
     return true;
 }
 
-bool ledger_put(struct ledger *ledger, const struct ledger_entry *entry, bool *replaced) {
-    if (!entry->key || (ledger->count * 2 >= ledger->capacity && !grow(ledger)))
+bool hashmap_put(struct hashmap *hashmap, const struct hashmap_entry *entry, bool *replaced) {
+    if (!entry->key || (hashmap->count * 2 >= hashmap->capacity && !grow(hashmap)))
         return false;
-    struct ledger_entry *slot = slot_of(ledger, entry->key);
+    struct hashmap_entry *slot = slot_of(hashmap, entry->key);
     if (replaced)
         *replaced = slot->key != 0;
-    ledger->count += slot->key == 0;
+    hashmap->count += slot->key == 0;
     *slot = *entry;
     return true;
 }
 
-struct ledger_entry *ledger_find(const struct ledger *ledger, uint64_t key) {
-    if (!ledger->count || !key)
+struct hashmap_entry *hashmap_find(const struct hashmap *hashmap, uint64_t key) {
+    if (!hashmap->count || !key)
         return NULL;
-    struct ledger_entry *slot = slot_of(ledger, key);
+    struct hashmap_entry *slot = slot_of(hashmap, key);
     return slot->key ? slot : NULL;
 }
 
 /* Closes the gap at slot i: entries that probing would no longer reach move back. */
-static void close_gap(struct ledger *ledger, size_t i) {
-    size_t mask = ledger->capacity - 1;
-    for (size_t j = (i + 1) & mask; ledger->entries[j].key; j = (j + 1) & mask) {
-        size_t wanted = home(ledger, ledger->entries[j].key);
+static void close_gap(struct hashmap *hashmap, size_t i) {
+    size_t mask = hashmap->capacity - 1;
+    for (size_t j = (i + 1) & mask; hashmap->entries[j].key; j = (j + 1) & mask) {
+        size_t wanted = home(hashmap, hashmap->entries[j].key);
         if (((j - wanted) & mask) < ((j - i) & mask))
             continue;
-        ledger->entries[i] = ledger->entries[j];
+        hashmap->entries[i] = hashmap->entries[j];
         i = j;
     }
-    ledger->entries[i].key = 0;
+    hashmap->entries[i].key = 0;
 }
 
-bool ledger_take(struct ledger *ledger, uint64_t key, struct ledger_entry *out) {
-    struct ledger_entry *slot = ledger_find(ledger, key);
+bool hashmap_take(struct hashmap *hashmap, uint64_t key, struct hashmap_entry *out) {
+    struct hashmap_entry *slot = hashmap_find(hashmap, key);
     if (!slot)
         return false;
     if (out)
         *out = *slot;
-    close_gap(ledger, (size_t)(slot - ledger->entries));
-    ledger->count--;
+    close_gap(hashmap, (size_t)(slot - hashmap->entries));
+    hashmap->count--;
     return true;
 }
 
-void ledger_sweep(struct ledger *ledger,
-                  bool (*drop)(const struct ledger_entry *entry, void *context), void *context) {
-    for (size_t i = 0; i < ledger->capacity;) {
-        uint64_t key = ledger->entries[i].key;
-        if (key && drop(&ledger->entries[i], context))
-            ledger_take(ledger, key, NULL); /* something may have moved here: look again */
+void hashmap_sweep(struct hashmap *hashmap,
+                   bool (*drop)(const struct hashmap_entry *entry, void *context), void *context) {
+    for (size_t i = 0; i < hashmap->capacity;) {
+        uint64_t key = hashmap->entries[i].key;
+        if (key && drop(&hashmap->entries[i], context))
+            hashmap_take(hashmap, key, NULL); /* something may have moved here: look again */
         else
             i++;
     }
 }
 
-static bool is_of_device(const struct ledger_entry *entry, void *context) {
+static bool is_of_device(const struct hashmap_entry *entry, void *context) {
     return entry->device == *(const unsigned *)context;
 }
 
-void ledger_drop_device(struct ledger *ledger, unsigned device) {
-    ledger_sweep(ledger, is_of_device, &device);
+void hashmap_drop_device(struct hashmap *hashmap, unsigned device) {
+    hashmap_sweep(hashmap, is_of_device, &device);
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ledger_entry {
+struct hashmap_entry {
     uint64_t key;
     uint64_t bytes;
     uint64_t link;    /* a second key or a count, as the owner likes */
@@ -18,26 +18,26 @@ struct ledger_entry {
     uint16_t flags;
 };
 
-struct ledger {
-    struct ledger_entry *entries;
+struct hashmap {
+    struct hashmap_entry *entries;
     size_t capacity, count;
 };
 
 /* Puts the entry, over an older one with the same key: *replaced (may be NULL) tells. False: no
  * memory for the books, nothing changed. */
-bool ledger_put(struct ledger *ledger, const struct ledger_entry *entry, bool *replaced);
+bool hashmap_put(struct hashmap *hashmap, const struct hashmap_entry *entry, bool *replaced);
 
 /* NULL when unknown; valid until the next put or take. */
-struct ledger_entry *ledger_find(const struct ledger *ledger, uint64_t key);
+struct hashmap_entry *hashmap_find(const struct hashmap *hashmap, uint64_t key);
 
 /* Removes; the entry is copied to *out, which may be NULL. False: unknown. */
-bool ledger_take(struct ledger *ledger, uint64_t key, struct ledger_entry *out);
+bool hashmap_take(struct hashmap *hashmap, uint64_t key, struct hashmap_entry *out);
 
 /* Removes every entry that drop says yes to. */
-void ledger_sweep(struct ledger *ledger,
-                  bool (*drop)(const struct ledger_entry *entry, void *context), void *context);
+void hashmap_sweep(struct hashmap *hashmap,
+                   bool (*drop)(const struct hashmap_entry *entry, void *context), void *context);
 
 /* Removes every entry of the device. */
-void ledger_drop_device(struct ledger *ledger, unsigned device);
+void hashmap_drop_device(struct hashmap *hashmap, unsigned device);
 
 #endif

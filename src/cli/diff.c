@@ -21,7 +21,7 @@ const size_t diff_flag_count = ARRAY_LENGTH(diff_flags);
 
 struct sides {
     FILE *out;
-    const struct record *a, *b;
+    const struct stats_file *a, *b;
     const char *titles;
     bool all;
 };
@@ -171,8 +171,8 @@ static void write_titles(const struct sides *sides) {
     }
 }
 
-void diff_write(FILE *out, const struct record *a, const struct record *b, const char *titles,
-                bool all) {
+void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
+                const char *titles, bool all) {
     const struct sides sides = {.out = out, .a = a, .b = b, .titles = titles, .all = all};
     write_titles(&sides);
     write_number(&sides, "time", UNIT_NS, a->elapsed_ns, b->elapsed_ns, true);
@@ -181,16 +181,16 @@ void diff_write(FILE *out, const struct record *a, const struct record *b, const
         write_device(&sides, i);
 }
 
-static struct record *load(const char *path) {
+static struct stats_file *load(const char *path) {
     char error[256];
-    struct record *record = record_load(path, error, sizeof error);
+    struct stats_file *record = stats_file_load(path, error, sizeof error);
     if (!record)
         complain("%s: %s", path, error);
     return record;
 }
 
 static int diff(const char *path_a, const char *path_b, const char *titles, bool all) {
-    struct record *a = load(path_a), *b = load(path_b);
+    struct stats_file *a = load(path_a), *b = load(path_b);
     int status = a && b ? STATUS_FINE : STATUS_BAD_INPUT;
     if (a && b)
         diff_write(stdout, a, b, titles, all);
@@ -198,8 +198,8 @@ static int diff(const char *path_a, const char *path_b, const char *titles, bool
         complain("standard output cannot be written");
         status = STATUS_BAD_INPUT;
     }
-    record_free(a);
-    record_free(b);
+    stats_file_free(a);
+    stats_file_free(b);
     return status;
 }
 

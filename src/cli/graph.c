@@ -15,7 +15,7 @@ struct column {
 };
 
 struct graph {
-    const struct record *record;
+    const struct stats_file *record;
     const struct vramgc_device *device;
     size_t index;
     uint64_t end_ns;
@@ -72,7 +72,7 @@ static void write_axis(FILE *out, const struct graph *graph) {
     char line[COLUMNS + 1];
     memset(line, '-', COLUMNS);
     line[COLUMNS] = 0;
-    const struct record *record = graph->record;
+    const struct stats_file *record = graph->record;
     for (size_t i = 0; i < record->action_count; i++)
         if (record->actions[i]->device == graph->index)
             put(line, graph, record->actions[i]->time_ns, 'R');
@@ -87,7 +87,7 @@ static void write_axis(FILE *out, const struct graph *graph) {
     fprintf(out, "%*s  # live   : held   R reclaim   X refused   M mark\n", LABEL, "");
 }
 
-void graph_write(FILE *out, const struct record *record, const struct vramgc_device *device,
+void graph_write(FILE *out, const struct stats_file *record, const struct vramgc_device *device,
                  size_t index) {
     struct graph graph = {.record = record, .device = device, .index = index};
     const struct vramgc_sample *highest = highest_sample(device);

@@ -160,7 +160,7 @@ static void write_metrics(void) {
 }
 
 static int write_schema(void) {
-    if (walk_schema(stdout))
+    if (report_fields_schema(stdout))
         return STATUS_FINE;
     complain("no memory");
     return STATUS_BAD_INPUT;

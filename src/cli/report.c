@@ -53,36 +53,36 @@ static bool read_options(struct args *args, struct request *request) {
 }
 
 /* Loads what can be loaded into records and complains about the rest; how many were loaded. */
-static size_t load_all(struct record **records, char **paths, size_t count) {
+static size_t load_all(struct stats_file **records, char **paths, size_t count) {
     size_t loaded = 0;
     for (size_t i = 0; i < count; i++) {
         char error[256];
-        records[loaded] = record_load(paths[i], error, sizeof error);
+        records[loaded] = stats_file_load(paths[i], error, sizeof error);
         if (records[loaded])
             loaded++;
         else
             complain("%s: %s", paths[i], error);
     }
-    records_relate(records, loaded);
+    stats_files_relate(records, loaded);
     return loaded;
 }
 
-static void write_report(FILE *out, struct record **records, size_t count,
+static void write_report(FILE *out, struct stats_file **records, size_t count,
                          const struct request *request) {
     const struct summary_style style = {.most_rows = request->all ? SIZE_MAX : 8,
                                         .next_commands = !request->output && !request->all};
     if (request->json) {
-        walk_report(out, EMIT_JSON, records, count, NULL);
+        report_fields_write(out, EMIT_JSON, records, count, NULL);
         return;
     }
     summary_write(out, records, count, NULL, &style);
     if (request->all) {
         fputc('\n', out);
-        walk_report(out, EMIT_TEXT, records, count, NULL);
+        report_fields_write(out, EMIT_TEXT, records, count, NULL);
     }
 }
 
-static int report(struct record **records, char **paths, size_t count,
+static int report(struct stats_file **records, char **paths, size_t count,
                   const struct request *request) {
     size_t loaded = load_all(records, paths, count);
     int status = loaded == count ? STATUS_FINE : STATUS_BAD_INPUT;
@@ -95,7 +95,7 @@ static int report(struct record **records, char **paths, size_t count,
     if (!outfile_close(&file))
         status = STATUS_BAD_INPUT;
     for (size_t i = 0; i < loaded; i++)
-        record_free(records[i]);
+        stats_file_free(records[i]);
     return status;
 }
 
@@ -116,7 +116,7 @@ int report_main(int argc, char **argv) {
         return STATUS_USAGE;
     }
     size_t count = (size_t)args.operand_count;
-    struct record **records = calloc(count, sizeof *records);
+    struct stats_file **records = calloc(count, sizeof *records);
     if (!records) {
         complain("no memory");
         return STATUS_BAD_INPUT;

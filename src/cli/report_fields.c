@@ -1,4 +1,5 @@
-/* report_fields.c: see report_fields.h. Descriptions of figures come from stats.def and derived.def. */
+/* report_fields.c: see report_fields.h. Descriptions of figures come from stats.def and
+ * derived.def. */
 #include "cli/report_fields.h"
 #include "cli/cli.h"
 #include "cli/derived.h"
@@ -14,16 +15,16 @@ static const char *or_null(const char *text) {
     return *text ? text : NULL;
 }
 
-static void walk_gauge(struct emit *emit, const char *name, enum unit unit, const char *help,
-                       const struct vramgc_gauge *gauge) {
+static void write_gauge(struct emit *emit, const char *name, enum unit unit, const char *help,
+                        const struct vramgc_gauge *gauge) {
     emit_open_line(emit, name, help);
     emit_number(emit, "current", unit, "at the end, or now", gauge->current);
     emit_number(emit, "peak", unit, "highest value so far", gauge->peak);
     emit_close(emit);
 }
 
-static void walk_device_stats(struct emit *emit, const struct vramgc_device_stats *s) {
-#define DEVICE_GAUGE(name, unit, help) walk_gauge(emit, #name, UNIT_##unit, help, &s->name);
+static void write_device_stats(struct emit *emit, const struct vramgc_device_stats *s) {
+#define DEVICE_GAUGE(name, unit, help) write_gauge(emit, #name, UNIT_##unit, help, &s->name);
 #define DEVICE_TOTAL(name, unit, help) emit_number(emit, #name, UNIT_##unit, help, s->name);
 #define PROCESS_TOTAL(name, unit, help)
 #include "stats.def"
@@ -32,7 +33,7 @@ static void walk_device_stats(struct emit *emit, const struct vramgc_device_stat
 #undef PROCESS_TOTAL
 }
 
-static void walk_process_stats(struct emit *emit, const struct vramgc_process_stats *s) {
+static void write_process_stats(struct emit *emit, const struct vramgc_process_stats *s) {
     emit_open(emit, "totals", "figures kept once for the process");
 #define DEVICE_GAUGE(name, unit, help)
 #define DEVICE_TOTAL(name, unit, help)
@@ -44,7 +45,7 @@ static void walk_process_stats(struct emit *emit, const struct vramgc_process_st
     emit_close(emit);
 }
 
-static void walk_derived(struct emit *emit, const struct vramgc_device *device) {
+static void write_derived(struct emit *emit, const struct vramgc_device *device) {
     emit_open(emit, "derived", "figures computed from the others; null where unknown");
     for (size_t i = 0; i < DERIVED_COUNT; i++) {
         struct derived figure = derived_figure((enum derived_id)i, device);
@@ -54,7 +55,7 @@ static void walk_derived(struct emit *emit, const struct vramgc_device *device) 
     emit_close(emit);
 }
 
-static void walk_samples(struct emit *emit, const struct vramgc_device *device) {
+static void write_samples(struct emit *emit, const struct vramgc_device *device) {
     const struct vramgc_sample *first = device->samples;
     const size_t stride = sizeof *first, count = device->sample_count;
     emit_open(emit, "samples", "the timeline, a column for each figure");
@@ -67,8 +68,8 @@ static void walk_samples(struct emit *emit, const struct vramgc_device *device) 
     emit_close(emit);
 }
 
-static void walk_division(struct emit *emit, const char *name, const char *help,
-                          struct division division) {
+static void write_division(struct emit *emit, const char *name, const char *help,
+                           struct division division) {
     emit_open_line(emit, name, help);
     emit_number(emit, "held_bytes", UNIT_BYTES, "by this process", division.held_bytes);
     emit_number_if(emit, "others_bytes", UNIT_BYTES, "by others and the driver", division.known,
@@ -77,7 +78,7 @@ static void walk_division(struct emit *emit, const char *name, const char *help,
     emit_close(emit);
 }
 
-static void walk_device(struct emit *emit, const struct vramgc_device *device, size_t index) {
+static void write_device(struct emit *emit, const struct vramgc_device *device, size_t index) {
     char capability[32];
     snprintf(capability, sizeof capability, "%lu.%lu", (unsigned long)device->compute_major,
              (unsigned long)device->compute_minor);
@@ -89,32 +90,32 @@ static void walk_device(struct emit *emit, const struct vramgc_device *device, s
               device->compute_major > 0 ? capability : NULL);
     emit_number_if(emit, "total_bytes", UNIT_BYTES, "memory of the device", device->total_bytes > 0,
                    device->total_bytes);
-    walk_device_stats(emit, &device->stats);
-    walk_derived(emit, device);
-    walk_division(emit, "division_at_peak",
-                  "the card when the process held most; the parts add up to total_bytes",
-                  division_at_peak(device));
-    walk_division(emit, "division_at_end", "the card at the end; adds up to total_bytes",
-                  division_at_end(device));
-    walk_samples(emit, device);
+    write_device_stats(emit, &device->stats);
+    write_derived(emit, device);
+    write_division(emit, "division_at_peak",
+                   "the card when the process held most; the parts add up to total_bytes",
+                   division_at_peak(device));
+    write_division(emit, "division_at_end", "the card at the end; adds up to total_bytes",
+                   division_at_end(device));
+    write_samples(emit, device);
     emit_close(emit);
 }
 
-static void walk_devices(struct emit *emit, const struct vramgc_file *file) {
+static void write_devices(struct emit *emit, const struct vramgc_file *file) {
     size_t used[VRAMGC_MAX_DEVICES] = {0}, count = 0;
     for (size_t i = 0; i < file->device_count; i++)
         if (file->devices[i].present)
             used[count++] = i;
     count = emit_list(emit, "devices", "those that the process used", count);
     for (size_t i = 0; i < count; i++)
-        walk_device(emit, &file->devices[used[i]], used[i]);
+        write_device(emit, &file->devices[used[i]], used[i]);
     emit_close(emit);
 }
 
 /* Item i of a list of pointers, or for a schema, where the list may be empty, `spare`. */
 #define ITEM(list, count, i, spare) ((i) < (count) ? (list)[i] : (spare))
 
-static void walk_actions(struct emit *emit, const struct record *record) {
+static void write_actions(struct emit *emit, const struct stats_file *record) {
     size_t count = emit_list(emit, "actions", "reclaims, oldest first", record->action_count);
     for (size_t i = 0; i < count; i++) {
         const struct vramgc_action *a =
@@ -122,9 +123,9 @@ static void walk_actions(struct emit *emit, const struct record *record) {
         emit_open_line(emit, NULL, "one reclaim");
         emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", a->time_ns);
         emit_number(emit, "device", UNIT_ID, "index", a->device);
-        emit_text(emit, "kind", "soft_oom, flush, trim, pages", record_action_name(a->kind));
+        emit_text(emit, "kind", "soft_oom, flush, trim, pages", stats_file_action_name(a->kind));
         emit_text(emit, "reason", "threshold, lowvram, request, refused, unused",
-                  record_reason_name(a->reason));
+                  stats_file_reason_name(a->reason));
         emit_bool(emit, "observed", "true: mode observe, nothing was done", a->observed == 1);
         emit_number(emit, "took_ns", UNIT_NS, "from decision until done", a->took_ns);
         emit_number(emit, "before_bytes", UNIT_BYTES,
@@ -143,7 +144,7 @@ static void walk_actions(struct emit *emit, const struct record *record) {
     emit_close(emit);
 }
 
-static void walk_refusal_holes(struct emit *emit, const struct vramgc_refusal *r) {
+static void write_refusal_holes(struct emit *emit, const struct vramgc_refusal *r) {
     struct derived external = external_fragmentation(r), index = fragmentation_index(r);
     emit_number(emit, "holes", UNIT_COUNT,
                 "runs of free bytes in PyTorch's segments (mode compact: of the addresses)",
@@ -160,7 +161,7 @@ static void walk_refusal_holes(struct emit *emit, const struct vramgc_refusal *r
                  index.known, index.value);
 }
 
-static void walk_refusals(struct emit *emit, const struct record *record) {
+static void write_refusals(struct emit *emit, const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     size_t count = emit_list(emit, "refusals", "allocations that the driver refused, oldest first",
                              record->refusal_count);
@@ -170,13 +171,14 @@ static void walk_refusals(struct emit *emit, const struct record *record) {
         emit_open_line(emit, NULL, "one refusal");
         emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
         emit_number(emit, "device", UNIT_ID, "index", r->device);
-        emit_text(emit, "cause", "unknown, full, fragmented, rounded", record_cause_name(r->cause));
+        emit_text(emit, "cause", "unknown, full, fragmented, rounded",
+                  stats_file_cause_name(r->cause));
         emit_bool(emit, "granted", "the caller asked again and got it", r->granted == 1);
         emit_number(emit, "request_bytes", UNIT_BYTES, "asked for", r->request_bytes);
         emit_number(emit, "free_bytes", UNIT_BYTES, "of the device", r->free_bytes);
         emit_number(emit, "idle_bytes", UNIT_BYTES,
                     "whole idle pages in PyTorch's segments, and what a pool keeps", r->idle_bytes);
-        walk_refusal_holes(emit, r);
+        write_refusal_holes(emit, r);
         emit_number(emit, "allocated_bytes", UNIT_BYTES, "live then", r->allocated_bytes);
         emit_number(emit, "reserved_bytes", UNIT_BYTES, "reserved then", r->reserved_bytes);
         emit_text(emit, "function", "driver or runtime function that was called",
@@ -188,7 +190,7 @@ static void walk_refusals(struct emit *emit, const struct record *record) {
     emit_close(emit);
 }
 
-static void walk_marks(struct emit *emit, const struct record *record) {
+static void write_marks(struct emit *emit, const struct stats_file *record) {
     size_t count = emit_list(emit, "marks", "named points in time", record->mark_count);
     for (size_t i = 0; i < count; i++) {
         const struct vramgc_mark *mark =
@@ -201,7 +203,7 @@ static void walk_marks(struct emit *emit, const struct record *record) {
     emit_close(emit);
 }
 
-static void walk_stacks(struct emit *emit, const struct vramgc_file *file) {
+static void write_stacks(struct emit *emit, const struct vramgc_file *file) {
     size_t count =
         emit_list(emit, "stacks", "call stacks that asked for memory", file->stack_count);
     for (size_t i = 0; i < count; i++) {
@@ -222,7 +224,7 @@ static void walk_stacks(struct emit *emit, const struct vramgc_file *file) {
     emit_close(emit);
 }
 
-static void walk_settings(struct emit *emit, const struct vramgc_file *file) {
+static void write_settings(struct emit *emit, const struct vramgc_file *file) {
     size_t count = emit_list(emit, "settings", "as they were in force", file->setting_count);
     for (size_t i = 0; i < count; i++) {
         emit_open_line(emit, NULL, "one setting");
@@ -236,7 +238,7 @@ static void walk_settings(struct emit *emit, const struct vramgc_file *file) {
 
 /* The file names all functions of hooks.def, those too that are only called by vramgc itself or
  * whose calls are too many to be counted: a 0 would be untrue there. */
-static void walk_hooks(struct emit *emit, const struct vramgc_file *file) {
+static void write_hooks(struct emit *emit, const struct vramgc_file *file) {
     size_t counted[VRAMGC_MAX_HOOKS] = {0}, count = 0;
     for (size_t i = 0; i < file->hook_count; i++)
         if (file->hooks[i].calls > 0)
@@ -256,18 +258,18 @@ static void walk_hooks(struct emit *emit, const struct vramgc_file *file) {
     emit_close(emit);
 }
 
-static void walk_end(struct emit *emit, const struct record *record) {
+static void write_end(struct emit *emit, const struct stats_file *record) {
     emit_open_line(emit, "end", "how the process ended");
     emit_text(emit, "how",
               "running; exited and killed: seen by the launcher; left: its exit handlers ran; "
               "replaced: went on by execv in another record; vanished: gone without exit handlers",
-              record_state_name(record->state));
+              stats_file_state_name(record->state));
     emit_integer_if(emit, "exit_code", "null: unknown", record->code >= 0, record->code);
     emit_integer_if(emit, "signal", "null: none or unknown", record->signal > 0, record->signal);
     emit_close(emit);
 }
 
-static void walk_head(struct emit *emit, const struct record *record) {
+static void write_head(struct emit *emit, const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     emit_text(emit, "file", "the statistics file", record->path);
     emit_number(emit, "pid", UNIT_ID, "process id", file->pid);
@@ -279,7 +281,7 @@ static void walk_head(struct emit *emit, const struct record *record) {
                 file->started_unix_ns);
     emit_number(emit, "elapsed_ns", UNIT_NS, "from the start of the record to its latest event",
                 record->elapsed_ns);
-    walk_end(emit, record);
+    write_end(emit, record);
     emit_text(emit, "run_id", "of `vramgc run`", or_null(file->run_id));
     emit_text(emit, "version", "of the library that wrote the file", or_null(file->version));
     emit_number_if(emit, "cuda_driver", UNIT_ID, "such as 13000", file->cuda_driver > 0,
@@ -293,21 +295,21 @@ static void walk_head(struct emit *emit, const struct record *record) {
     emit_number(emit, "capturing", UNIT_COUNT, "stream captures under way", file->capturing);
 }
 
-static void walk_process(struct emit *emit, const struct record *record) {
+static void write_process(struct emit *emit, const struct stats_file *record) {
     emit_open(emit, NULL, "one process that used CUDA");
-    walk_head(emit, record);
-    walk_process_stats(emit, &record->file->process);
-    walk_settings(emit, record->file);
-    walk_devices(emit, record->file);
-    walk_actions(emit, record);
-    walk_refusals(emit, record);
-    walk_marks(emit, record);
-    walk_stacks(emit, record->file);
-    walk_hooks(emit, record->file);
+    write_head(emit, record);
+    write_process_stats(emit, &record->file->process);
+    write_settings(emit, record->file);
+    write_devices(emit, record->file);
+    write_actions(emit, record);
+    write_refusals(emit, record);
+    write_marks(emit, record);
+    write_stacks(emit, record->file);
+    write_hooks(emit, record->file);
     emit_close(emit);
 }
 
-static void walk_launch(struct emit *emit, const struct launch_facts *launch) {
+static void write_launch(struct emit *emit, const struct launch_facts *launch) {
     bool known = launch != NULL;
     int status = known ? launch->wait_status : 0;
     emit_open(emit, "run", "what `vramgc run` saw; all null in `vramgc report`");
@@ -322,18 +324,18 @@ static void walk_launch(struct emit *emit, const struct launch_facts *launch) {
     emit_close(emit);
 }
 
-void walk_report(FILE *out, enum emit_format format, struct record *const *records, size_t count,
-                 const struct launch_facts *launch) {
+void report_fields_write(FILE *out, enum emit_format format, struct stats_file *const *records,
+                         size_t count, const struct launch_facts *launch) {
     struct emit emit;
     struct verdict verdict = verdict_of(records, count);
     emit_begin(&emit, out, format, "Statistics of GPU memory. Sizes are bytes, times nanoseconds.");
     emit_number(&emit, "schema", UNIT_ID, "version of this layout; fields are only added",
-                WALK_SCHEMA);
+                REPORT_SCHEMA);
     emit_open_line(&emit, "tool", "what wrote the report");
     emit_text(&emit, "name", "vramgc", "vramgc");
     emit_text(&emit, "version", "of vramgc", VRAMGC_VERSION);
     emit_close(&emit);
-    walk_launch(&emit, launch);
+    write_launch(&emit, launch);
     emit_open(&emit, "verdict", "what it means");
     emit_text(&emit, "code", "none, unknown, ok, idle, fragmentation, full, limit",
               verdict_name(verdict.code));
@@ -341,17 +343,17 @@ void walk_report(FILE *out, enum emit_format format, struct record *const *recor
     emit_close(&emit);
     size_t items = emit_list(&emit, "processes", "a record for each process that used CUDA", count);
     for (size_t i = 0; i < items; i++)
-        walk_process(&emit, records[i]);
+        write_process(&emit, records[i]);
     emit_close(&emit);
     emit_end(&emit);
 }
 
-bool walk_schema(FILE *out) {
-    struct record *record = calloc(1, sizeof *record);
+bool report_fields_schema(FILE *out) {
+    struct stats_file *record = calloc(1, sizeof *record);
     struct vramgc_file *file = record ? calloc(1, sizeof *file) : NULL;
     if (file) {
         record->file = file;
-        walk_report(out, EMIT_SCHEMA, &record, 1, NULL);
+        report_fields_write(out, EMIT_SCHEMA, &record, 1, NULL);
     }
     free(file);
     free(record);

@@ -1,5 +1,6 @@
-/* report_fields.h: says what a report contains, field by field, once for JSON, schema and the long text.
- * Fields are added; within one WALK_SCHEMA none is renamed, removed or given another meaning. */
+/* report_fields.h: says what a report contains, field by field, once for JSON, schema and the long
+ * text. Fields are added; within one REPORT_SCHEMA none is renamed, removed or given another
+ * meaning. */
 #ifndef CLI_REPORT_FIELDS_H
 #define CLI_REPORT_FIELDS_H
 
@@ -10,7 +11,7 @@
 #include "cli/emit.h"
 #include "cli/stats_file.h"
 
-enum { WALK_SCHEMA = 1 };
+enum { REPORT_SCHEMA = 1 };
 
 /* What the launcher knows and the files do not. */
 struct launch_facts {
@@ -22,10 +23,10 @@ struct launch_facts {
 };
 
 /* launch is NULL for `vramgc report`. */
-void walk_report(FILE *out, enum emit_format format, struct record *const *records, size_t count,
-                 const struct launch_facts *launch);
+void report_fields_write(FILE *out, enum emit_format format, struct stats_file *const *records,
+                         size_t count, const struct launch_facts *launch);
 
 /* The schema of the above. False when there is no memory. */
-bool walk_schema(FILE *out);
+bool report_fields_schema(FILE *out);
 
 #endif

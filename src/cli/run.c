@@ -203,7 +203,7 @@ static void write_json(const struct run *run, const struct runfiles *files,
     struct outfile out;
     if (!outfile_open(&out, run->json, false))
         return;
-    walk_report(out.stream, EMIT_JSON, files->records, files->count, facts);
+    report_fields_write(out.stream, EMIT_JSON, files->records, files->count, facts);
     outfile_close(&out);
 }
 

@@ -73,7 +73,7 @@ static size_t choose(const glob_t *names, const char *run_id, struct found **fou
     for (size_t i = 0; *found && i < names->gl_pathc; i++) {
         struct found *here = &(*found)[count];
         here->path = names->gl_pathv[i];
-        count += record_belongs(here->path, run_id, &here->pid, &here->started_ns);
+        count += stats_file_belongs(here->path, run_id, &here->pid, &here->started_ns);
     }
     if (*found)
         qsort(*found, count, sizeof **found, by_start);
@@ -104,15 +104,15 @@ static void write_status_of(const struct found *found, size_t count, uint64_t ch
 
 static void load(struct runfiles *files, const struct found *found, size_t count) {
     char error[256];
-    files->records = calloc(count, sizeof(struct record *));
+    files->records = calloc(count, sizeof(struct stats_file *));
     for (size_t i = 0; files->records && i < count; i++) {
-        struct record *record = record_load(found[i].path, error, sizeof error);
+        struct stats_file *record = stats_file_load(found[i].path, error, sizeof error);
         if (record)
             files->records[files->count++] = record;
         else
             complain("%s: %s", found[i].path, error);
     }
-    records_relate(files->records, files->count);
+    stats_files_relate(files->records, files->count);
 }
 
 struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status) {
@@ -134,7 +134,7 @@ struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t 
 
 static bool any_lives(const struct runfiles *files) {
     for (size_t i = 0; i < files->count; i++)
-        if (record_process_lives(files->records[i]))
+        if (stats_file_process_lives(files->records[i]))
             return true;
     return false;
 }
@@ -150,7 +150,7 @@ bool runfiles_await_end(const struct runfiles *files) {
 
 void runfiles_free(struct runfiles *files) {
     for (size_t i = 0; i < files->count; i++)
-        record_free(files->records[i]);
+        stats_file_free(files->records[i]);
     free(files->records);
     *files = (struct runfiles){0};
 }

@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct record;
+struct stats_file;
 
 /* VRAMGC_OUT as an absolute pattern from the working directory, to be freed; NULL without memory or
  * working directory. */
 char *runfiles_absolute(const char *pattern);
 
 struct runfiles {
-    struct record **records;
+    struct stats_file **records;
     size_t count;
 };
 

@@ -1,5 +1,5 @@
-/* stats_file.c: see stats_file.h. The file is read, not mapped: a mapping would end the command with
- * SIGBUS when somebody cuts the file meanwhile. */
+/* stats_file.c: see stats_file.h. The file is read, not mapped: a mapping would end the command
+ * with SIGBUS when somebody cuts the file meanwhile. */
 #include "cli/stats_file.h"
 #include "cli/clean.h"
 #include "cli/cli.h"
@@ -41,11 +41,11 @@ uint64_t process_start_ticks(uint64_t pid) {
     return field && !is_zombie(state, threads) ? strtoull(field, NULL, 10) : 0;
 }
 
-const char *record_state_name(enum record_state state) {
-    static const char *const names[RECORD_STATES] = {
-        [RECORD_RUNNING] = "running",   [RECORD_EXITED] = "exited",
-        [RECORD_KILLED] = "killed",     [RECORD_LEFT] = "left",
-        [RECORD_REPLACED] = "replaced", [RECORD_VANISHED] = "vanished",
+const char *stats_file_state_name(enum process_state state) {
+    static const char *const names[PROCESS_STATES] = {
+        [PROCESS_RUNNING] = "running",   [PROCESS_EXITED] = "exited",
+        [PROCESS_KILLED] = "killed",     [PROCESS_LEFT] = "left",
+        [PROCESS_REPLACED] = "replaced", [PROCESS_VANISHED] = "vanished",
     };
     return names[state];
 }
@@ -54,7 +54,7 @@ static const char *word(const char *const *names, size_t count, uint32_t number)
     return number < count ? names[number] : NULL;
 }
 
-const char *record_action_name(uint32_t kind) {
+const char *stats_file_action_name(uint32_t kind) {
     static const char *const names[VRAMGC_ACTION_KINDS] = {
         [VRAMGC_ACTION_NONE] = "none",   [VRAMGC_ACTION_SOFT_OOM] = "soft_oom",
         [VRAMGC_ACTION_FLUSH] = "flush", [VRAMGC_ACTION_TRIM] = "trim",
@@ -63,7 +63,7 @@ const char *record_action_name(uint32_t kind) {
     return word(names, ARRAY_LENGTH(names), kind);
 }
 
-const char *record_reason_name(uint32_t reason) {
+const char *stats_file_reason_name(uint32_t reason) {
     static const char *const names[VRAMGC_REASONS] = {
         [VRAMGC_REASON_NONE] = "none",       [VRAMGC_REASON_THRESHOLD] = "threshold",
         [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
@@ -72,7 +72,7 @@ const char *record_reason_name(uint32_t reason) {
     return word(names, ARRAY_LENGTH(names), reason);
 }
 
-const char *record_cause_name(uint32_t cause) {
+const char *stats_file_cause_name(uint32_t cause) {
     static const char *const names[VRAMGC_REFUSAL_CAUSES] = {
         [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
         [VRAMGC_REFUSAL_FULL] = "full",
@@ -82,7 +82,7 @@ const char *record_cause_name(uint32_t cause) {
     return word(names, ARRAY_LENGTH(names), cause);
 }
 
-const char *record_setting(const struct record *record, const char *name) {
+const char *stats_file_setting(const struct stats_file *record, const char *name) {
     const struct vramgc_file *file = record->file;
     for (size_t i = 0; i < file->setting_count; i++)
         if (strcmp(file->settings[i].name, name) == 0)
@@ -100,42 +100,42 @@ const char *record_setting(const struct record *record, const char *name) {
                 (record)->ring[(record)->count++] = &(record)->file->ring[i % capacity];           \
     } while (0)
 
-static void list_rings(struct record *record) {
+static void list_rings(struct stats_file *record) {
     LIST_RING(record, actions, action_count);
     LIST_RING(record, refusals, refusal_count);
     LIST_RING(record, marks, mark_count);
 }
 
-bool record_process_lives(const struct record *record) {
+bool stats_file_process_lives(const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     return file->process_start != 0 && process_start_ticks(file->pid) == file->process_start;
 }
 
-static void find_state(struct record *record) {
+static void find_state(struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     int status = (int)file->end_status;
     record->code = -1;
     if (file->end == VRAMGC_END_STATUS && WIFEXITED(status)) {
-        record->state = RECORD_EXITED;
+        record->state = PROCESS_EXITED;
         record->code = WEXITSTATUS(status);
     } else if (file->end == VRAMGC_END_STATUS && WIFSIGNALED(status)) {
-        record->state = RECORD_KILLED;
+        record->state = PROCESS_KILLED;
         record->signal = WTERMSIG(status);
     } else if (file->end == VRAMGC_END_EXIT) {
-        record->state = RECORD_LEFT;
+        record->state = PROCESS_LEFT;
     } else {
-        record->state = record_process_lives(record) ? RECORD_RUNNING : RECORD_VANISHED;
+        record->state = stats_file_process_lives(record) ? PROCESS_RUNNING : PROCESS_VANISHED;
     }
     record->elapsed_ns = minus_u64(file->latest_ns, file->started_ns);
 }
 
-void records_relate(struct record **records, size_t count) {
+void stats_files_relate(struct stats_file **records, size_t count) {
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < count; j++) {
             const struct vramgc_file *a = records[i]->file, *b = records[j]->file;
             if (a->pid == b->pid && a->process_start == b->process_start &&
                 a->started_ns < b->started_ns)
-                records[i]->state = RECORD_REPLACED;
+                records[i]->state = PROCESS_REPLACED;
         }
 }
 
@@ -160,10 +160,10 @@ static void check(const struct vramgc_file *file, size_t length, char *error, si
 }
 
 /* Takes over file, which has room for a whole file and `length` bytes read into it. */
-static struct record *adopt(struct vramgc_file *file, size_t length, const char *path, char *error,
-                            size_t capacity) {
+static struct stats_file *adopt(struct vramgc_file *file, size_t length, const char *path,
+                                char *error, size_t capacity) {
     check(file, length, error, capacity);
-    struct record *record = *error ? NULL : calloc(1, sizeof *record);
+    struct stats_file *record = *error ? NULL : calloc(1, sizeof *record);
     char *name = record ? strdup(path) : NULL;
     if (!name) {
         if (!*error)
@@ -181,8 +181,8 @@ static struct record *adopt(struct vramgc_file *file, size_t length, const char 
     return record;
 }
 
-struct record *record_from_memory(const void *bytes, size_t length, const char *path, char *error,
-                                  size_t capacity) {
+struct stats_file *stats_file_from_memory(const void *bytes, size_t length, const char *path,
+                                          char *error, size_t capacity) {
     struct vramgc_file *file = calloc(1, sizeof *file);
     if (!file) {
         snprintf(error, capacity, "no memory to read it");
@@ -224,7 +224,7 @@ static int open_regular(const char *path, char *error, size_t capacity) {
     return -1;
 }
 
-struct record *record_load(const char *path, char *error, size_t capacity) {
+struct stats_file *stats_file_load(const char *path, char *error, size_t capacity) {
     int descriptor = open_regular(path, error, capacity);
     if (descriptor < 0)
         return NULL;
@@ -239,7 +239,7 @@ struct record *record_load(const char *path, char *error, size_t capacity) {
     return NULL;
 }
 
-bool record_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_t *started_ns) {
+bool stats_file_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_t *started_ns) {
     enum { HEAD_BYTES = offsetof(struct vramgc_file, executable) };
     _Alignas(struct vramgc_file) char head[HEAD_BYTES];
     char ignored[128];
@@ -257,7 +257,7 @@ bool record_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_
     return true;
 }
 
-void record_free(struct record *record) {
+void stats_file_free(struct stats_file *record) {
     if (!record)
         return;
     free(record->path);

@@ -1,5 +1,5 @@
-/* stats_file.h: one statistics file as the command sees it: read, checked and made harmless, so that
- * nothing behind this door has to fear its content. It never writes into the file. */
+/* stats_file.h: one statistics file as the command sees it: read, checked and made harmless, so
+ * that nothing behind this door has to fear its content. It never writes into the file. */
 #ifndef CLI_STATS_FILE_H
 #define CLI_STATS_FILE_H
 
@@ -10,22 +10,22 @@
 #include "vramgc_format.h"
 
 /* What is known about how the process ended. */
-enum record_state {
-    RECORD_RUNNING,  /* its pid lives, with the start time of the record */
-    RECORD_EXITED,   /* with a status that the launcher saw: see code */
-    RECORD_KILLED,   /* by a signal that the launcher saw: see signal */
-    RECORD_LEFT,     /* its exit handlers ran; its status was not seen */
-    RECORD_REPLACED, /* it went on as another program (execv) with a record of its own */
-    RECORD_VANISHED, /* gone without exit handlers: os._exit, a signal, a crash */
-    RECORD_STATES
+enum process_state {
+    PROCESS_RUNNING,  /* its pid lives, with the start time of the record */
+    PROCESS_EXITED,   /* with a status that the launcher saw: see code */
+    PROCESS_KILLED,   /* by a signal that the launcher saw: see signal */
+    PROCESS_LEFT,     /* its exit handlers ran; its status was not seen */
+    PROCESS_REPLACED, /* it went on as another program (execv) with a record of its own */
+    PROCESS_VANISHED, /* gone without exit handlers: os._exit, a signal, a crash */
+    PROCESS_STATES
 };
 
 /* All texts in file end with a zero byte and are UTF-8 without control characters; all counts are
  * within their arrays. The rings are in order here, with only their complete entries. */
-struct record {
+struct stats_file {
     char *path;
     struct vramgc_file *file;
-    enum record_state state;
+    enum process_state state;
     int code;   /* exit status, -1: unknown */
     int signal; /* 0: none or unknown */
     uint64_t elapsed_ns;
@@ -36,36 +36,36 @@ struct record {
 };
 
 /* Reads the file at path. NULL, and a sentence in error, when it is not a whole statistics file of
- * this version. To be given back with record_free(). No pointer may be NULL. */
-struct record *record_load(const char *path, char *error, size_t capacity);
+ * this version. To be given back with stats_file_free(). No pointer may be NULL. */
+struct stats_file *stats_file_load(const char *path, char *error, size_t capacity);
 
 /* The same for a file that is already in memory; bytes are copied. */
-struct record *record_from_memory(const void *bytes, size_t length, const char *path, char *error,
-                                  size_t capacity);
+struct stats_file *stats_file_from_memory(const void *bytes, size_t length, const char *path,
+                                          char *error, size_t capacity);
 
 /* Only whether the file at path is a statistics file of this run, and of which process. */
-bool record_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_t *started_ns);
+bool stats_file_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_t *started_ns);
 
 /* record may be NULL. */
-void record_free(struct record *record);
+void stats_file_free(struct stats_file *record);
 
 /* Whether the process of the record is there now. */
-bool record_process_lives(const struct record *record);
+bool stats_file_process_lives(const struct stats_file *record);
 
 /* Marks the records whose process went on in a later record of the list as replaced. */
-void records_relate(struct record **records, size_t count);
+void stats_files_relate(struct stats_file **records, size_t count);
 
 /* "running", "exited", "killed", "left", "replaced", "vanished". */
-const char *record_state_name(enum record_state state);
+const char *stats_file_state_name(enum process_state state);
 
 /* Words for the numbers in the file; NULL for a number that this version does not know. */
-const char *record_action_name(uint32_t kind);
-const char *record_reason_name(uint32_t reason);
-const char *record_cause_name(uint32_t cause);
+const char *stats_file_action_name(uint32_t kind);
+const char *stats_file_reason_name(uint32_t reason);
+const char *stats_file_cause_name(uint32_t cause);
 
 /* The value in force of the setting of that name (without VRAMGC_, in lower case); NULL: the file
  * does not name it. */
-const char *record_setting(const struct record *record, const char *name);
+const char *stats_file_setting(const struct stats_file *record, const char *name);
 
 /* Clock ticks since boot at which process pid started, or 0 when there is none or it has
  * ended and nobody has waited for it yet. */

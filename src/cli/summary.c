@@ -58,18 +58,18 @@ static void write_wrapped(FILE *out, const char *heading, const char *text) {
     }
 }
 
-static struct figure show_end(const struct record *record) {
+static struct figure show_end(const struct stats_file *record) {
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
-    static const char *const words[RECORD_STATES] = {
-        [RECORD_RUNNING] = "runs still",
-        [RECORD_LEFT] = "ended by itself",
-        [RECORD_REPLACED] = "went on as another",
-        [RECORD_VANISHED] = "ended without exit handlers",
+    static const char *const words[PROCESS_STATES] = {
+        [PROCESS_RUNNING] = "runs still",
+        [PROCESS_LEFT] = "ended by itself",
+        [PROCESS_REPLACED] = "went on as another",
+        [PROCESS_VANISHED] = "ended without exit handlers",
     };
-    if (record->state == RECORD_EXITED)
+    if (record->state == PROCESS_EXITED)
         text_format(&text, "exit %d", record->code);
-    else if (record->state == RECORD_KILLED)
+    else if (record->state == PROCESS_KILLED)
         text_format(&text, "killed by %s", show_signal(record->signal).text);
     else
         text_add(&text, words[record->state]);
@@ -118,7 +118,7 @@ static void write_title(FILE *out, uint64_t elapsed_ns) {
     fprintf(out, "%s\n", line);
 }
 
-static void write_process(FILE *out, const struct record *record, const char *end) {
+static void write_process(FILE *out, const struct stats_file *record, const char *end) {
     char right[96];
     struct text text = TEXT_IN(right);
     text_format(&text, "pid %llu   %s", (unsigned long long)record->file->pid, end);
@@ -127,20 +127,20 @@ static void write_process(FILE *out, const struct record *record, const char *en
 
 /* How the command ended is how its only process did, but for one that the command left behind, or
  * that Ctrl-C has reached, too, and that takes longer to end. */
-static void write_only_process(FILE *out, const struct record *record,
+static void write_only_process(FILE *out, const struct stats_file *record,
                                const struct launch_facts *launch) {
     struct figure of_record = show_end(record);
     struct figure of_command = launch ? show_command_end(launch) : of_record;
-    bool behind = launch && record->state == RECORD_RUNNING;
+    bool behind = launch && record->state == PROCESS_RUNNING;
     write_process(out, record, behind ? of_record.text : of_command.text);
     if (behind)
         summary_line(out, "command  %s; the process above went on", of_command.text);
 }
 
-static void write_process_row(FILE *out, const struct record *record) {
+static void write_process_row(FILE *out, const struct stats_file *record) {
     char right[96];
     struct text text = TEXT_IN(right);
-    struct figure held = show_bytes(to_u64(record_held_peak(record)));
+    struct figure held = show_bytes(to_u64(stats_file_held_peak(record)));
     text_format(&text, "pid %llu   held %s   %s", (unsigned long long)record->file->pid, held.text,
                 show_end(record).text);
     write_edges(out, record->file->command_line, right);
@@ -244,13 +244,13 @@ static void write_rare(FILE *out, const struct vramgc_device_stats *s) {
                      show_bytes(s->spilled_bytes.peak).text, show_time(s->spilled_ns).text);
 }
 
-static void write_device(FILE *out, const struct record *record, size_t index) {
+static void write_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
     fputc('\n', out);
     size_t cut = bytes_of_columns(device->name, 48);
     summary_line(out, "GPU %zu  %.*s  %s", index, (int)cut, device->name, device->bus_id);
     summary_line(out, "%-41s %8s %14s", "", "peak",
-                 record->state == RECORD_RUNNING ? "now" : "at the end");
+                 record->state == PROCESS_RUNNING ? "now" : "at the end");
     write_division(out, device);
     write_gauges(out, &device->stats);
     write_ratios(out, record->file, device);
@@ -267,7 +267,7 @@ static void write_omitted(FILE *out, size_t omitted) {
         summary_line(out, "         %zu earlier ones are in `vramgc report --all`", omitted);
 }
 
-static void write_actions(FILE *out, const struct record *record,
+static void write_actions(FILE *out, const struct stats_file *record,
                           const struct summary_style *style) {
     size_t first = first_row(record->action_count, style);
     if (record->action_count == 0)
@@ -277,7 +277,8 @@ static void write_actions(FILE *out, const struct record *record,
     write_omitted(out, first);
     for (size_t i = first; i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
-        const char *kind = record_action_name(a->kind), *reason = record_reason_name(a->reason);
+        const char *kind = stats_file_action_name(a->kind),
+                   *reason = stats_file_reason_name(a->reason);
         summary_line(out, "         %-11s %-4lu %-9s %-9s %9s %9s %9s", show_clock(a->time_ns).text,
                      (unsigned long)a->device, kind ? kind : "?", reason ? reason : "?",
                      show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
@@ -286,7 +287,7 @@ static void write_actions(FILE *out, const struct record *record,
     }
 }
 
-static void write_refusals(FILE *out, const struct record *record,
+static void write_refusals(FILE *out, const struct stats_file *record,
                            const struct summary_style *style) {
     static const char *const why[VRAMGC_REFUSAL_CAUSES] = {
         [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
@@ -364,7 +365,7 @@ static void write_path(FILE *out, const char *path) {
     fputs(plain ? "" : "'", out);
 }
 
-static void write_command(FILE *out, const char *command, struct record *const *records,
+static void write_command(FILE *out, const char *command, struct stats_file *const *records,
                           size_t count) {
     fputs(command, out);
     for (size_t i = 0; i < count; i++)
@@ -372,7 +373,7 @@ static void write_command(FILE *out, const char *command, struct record *const *
     fputc('\n', out);
 }
 
-static void write_next(FILE *out, struct record *const *records, size_t count, bool observed) {
+static void write_next(FILE *out, struct stats_file *const *records, size_t count, bool observed) {
     fputc('\n', out);
     write_command(out, "Details  vramgc report --all", records, count);
     write_command(out, "As JSON  vramgc report --json", records, count);
@@ -380,7 +381,7 @@ static void write_next(FILE *out, struct record *const *records, size_t count, b
             observed ? "flush" : "observe");
 }
 
-void summary_write(FILE *out, struct record *const *records, size_t count,
+void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                    const struct launch_facts *launch, const struct summary_style *style) {
     struct verdict verdict = verdict_of(records, count);
     if (style->only_verdict || count == 0) {
@@ -388,7 +389,7 @@ void summary_write(FILE *out, struct record *const *records, size_t count,
         return;
     }
     size_t number = largest_record(records, count);
-    const struct record *largest = records[number];
+    const struct stats_file *largest = records[number];
     write_title(out, launch ? launch->elapsed_ns : largest->elapsed_ns);
     if (count == 1)
         write_only_process(out, largest, launch);

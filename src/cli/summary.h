@@ -20,14 +20,14 @@ struct summary_style {
 };
 
 /* launch is NULL for `vramgc report`; count may be 0. */
-void summary_write(FILE *out, struct record *const *records, size_t count,
+void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                    const struct launch_facts *launch, const struct summary_style *style);
 
 /* A line of at most SUMMARY_WIDTH columns; what is longer is cut. */
 void summary_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The timeline of the device that held most, or nothing when there are too few points. */
-void graph_write(FILE *out, const struct record *record, const struct vramgc_device *device,
+void graph_write(FILE *out, const struct stats_file *record, const struct vramgc_device *device,
                  size_t index);
 
 #endif

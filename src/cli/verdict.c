@@ -16,7 +16,7 @@ struct tally {
     bool blocks_seen;
     bool pool_idle; /* the driver's, where one of our own would have stood in */
     const struct vramgc_device_stats *highest; /* most held where blocks were seen, or NULL */
-    const struct record *highest_in;           /* the record it is from */
+    const struct stats_file *highest_in;       /* the record it is from */
 };
 
 const char *verdict_name(enum verdict_code code) {
@@ -32,22 +32,22 @@ const char *verdict_name(enum verdict_code code) {
     return names[code];
 }
 
-double record_held_peak(const struct record *record) {
+double stats_file_held_peak(const struct stats_file *record) {
     double held = 0;
     for (size_t i = 0; i < record->file->device_count; i++)
         held += (double)record->file->devices[i].stats.held_bytes.peak;
     return held;
 }
 
-size_t largest_record(struct record *const *records, size_t count) {
+size_t largest_record(struct stats_file *const *records, size_t count) {
     size_t largest = 0;
     for (size_t i = 1; i < count; i++)
-        if (record_held_peak(records[i]) > record_held_peak(records[largest]))
+        if (stats_file_held_peak(records[i]) > stats_file_held_peak(records[largest]))
             largest = i;
     return largest;
 }
 
-static void count_refusals(struct tally *tally, const struct record *record) {
+static void count_refusals(struct tally *tally, const struct stats_file *record) {
     for (size_t i = 0; i < record->refusal_count; i++) {
         const struct vramgc_refusal *refusal = record->refusals[i];
         tally->listed++;
@@ -62,7 +62,7 @@ static void count_refusals(struct tally *tally, const struct record *record) {
     }
 }
 
-static void count_highest(struct tally *tally, const struct record *record,
+static void count_highest(struct tally *tally, const struct stats_file *record,
                           const struct vramgc_device_stats *stats) {
     if (stats->block_allocs == 0 ||
         (tally->highest && stats->held_bytes.peak <= tally->highest->held_bytes.peak))
@@ -81,12 +81,12 @@ static bool much_idle(const struct vramgc_device_stats *stats) {
 
 /* The mode's reason says when it is for the driver's pool, and nothing else, that there are no
  * pages (govern/mode_table.c). */
-static bool pool_idle(const struct record *record, const struct vramgc_device_stats *stats) {
+static bool pool_idle(const struct stats_file *record, const struct vramgc_device_stats *stats) {
     return strstr(record->file->mode_why, VRAMGC_WHY_POOL) && stats->block_allocs > 0 &&
            much_idle(stats);
 }
 
-static void count_device(struct tally *tally, const struct record *record, size_t index) {
+static void count_device(struct tally *tally, const struct stats_file *record, size_t index) {
     const struct vramgc_device_stats *s = &record->file->devices[index].stats;
     tally->refusals += (double)s->refusals;
     tally->ooms += (double)s->ooms;
@@ -109,7 +109,7 @@ static double unasked_of(const struct vramgc_file *file) {
     return unasked > 0 ? unasked : 0;
 }
 
-static struct tally tally_of(struct record *const *records, size_t count) {
+static struct tally tally_of(struct stats_file *const *records, size_t count) {
     struct tally tally = {0};
     for (size_t i = 0; i < count; i++) {
         count_refusals(&tally, records[i]);
@@ -210,14 +210,14 @@ static void say_pool(struct text *text, const struct tally *tally) {
 }
 
 /* Whether the mode is one that gives memory back. */
-static bool gives_back(const struct record *record) {
+static bool gives_back(const struct stats_file *record) {
     return strcmp(record->file->mode, "flush") == 0 || strcmp(record->file->mode, "compact") == 0;
 }
 
 /* Why it was held, where it is by the user's own setting, or its default. */
 static void say_threshold(struct text *text, const struct tally *tally) {
-    const char *threshold = record_setting(tally->highest_in, "threshold");
-    const char *lowvram = record_setting(tally->highest_in, "lowvram");
+    const char *threshold = stats_file_setting(tally->highest_in, "threshold");
+    const char *lowvram = stats_file_setting(tally->highest_in, "lowvram");
     double percent = threshold ? strtod(threshold, NULL) : 0;
     if (!tally->pool_idle && gives_back(tally->highest_in) && percent > 0 && percent <= 100 &&
         lowvram && strcmp(lowvram, "0") == 0)
@@ -227,7 +227,7 @@ static void say_threshold(struct text *text, const struct tally *tally) {
                     percent);
 }
 
-struct verdict verdict_of(struct record *const *records, size_t count) {
+struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     struct tally tally = tally_of(records, count);
     struct verdict verdict = {.code = judge(&tally, count)};
     struct text text = TEXT_IN(verdict.text);

@@ -28,15 +28,15 @@ struct verdict {
 #define VERDICT_IDLE_SHARE 0.25
 #define VERDICT_IDLE_BYTES ((uint64_t)512 << 20)
 
-struct verdict verdict_of(struct record *const *records, size_t count);
+struct verdict verdict_of(struct stats_file *const *records, size_t count);
 
 /* "ok", ... */
 const char *verdict_name(enum verdict_code code);
 
 /* The record whose devices together held most; records may not be empty. */
-size_t largest_record(struct record *const *records, size_t count);
+size_t largest_record(struct stats_file *const *records, size_t count);
 
 /* Highest held bytes of all devices of the record, added up. */
-double record_held_peak(const struct record *record);
+double stats_file_held_peak(const struct stats_file *record);
 
 #endif

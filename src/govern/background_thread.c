@@ -1,15 +1,21 @@
-/* background_thread.c: vramgc's own thread. It exists only in a process that uses CUDA, looks at the devices a
- * few times a second (less often the longer nothing happens), keeps the timeline, and carries out
- * the reclaims that a hook cannot: emptying PyTorch's cache through Python, and trimming pools. */
+/* background_thread.c: vramgc's own thread. It exists only in a process that uses CUDA, looks at
+ * the devices a few times a second (less often the longer nothing happens), keeps the timeline, and
+ * carries out the reclaims that a hook cannot: emptying PyTorch's cache through Python, and
+ * trimming pools. */
+#include "govern/background_thread.h"
+
 #include "base/log.h"
+#include "govern/decay.h"
+#include "govern/mode.h"
 #include "govern/python.h"
 #include "govern/soft_oom.h"
-#include "track/reclaim_log.h"
-#include "track/device.h"
-#include "serve/native.h"
 #include "govern/trim.h"
-#include "track/record.h"
-#include "govern/decay.h"
+#include "track/capture.h"
+#include "track/device.h"
+#include "track/mempool.h"
+#include "track/reclaim_log.h"
+#include "track/recording.h"
+#include "track/settings.h"
 #include "track/stack.h"
 
 #include <linux/futex.h>
@@ -26,7 +32,7 @@ enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
 #define READ_MEMORY_NS  SECOND_NS
 #define COPY_OUT_NS     SECOND_NS
 
-/* What the ticker remembers of each device between two looks. */
+/* What the thread remembers of each device between two looks. */
 struct look {
     uint64_t block_events;
     uint64_t changed_ns; /* when block_events was last seen to change */
@@ -36,7 +42,7 @@ struct look {
 };
 
 static struct {
-    atomic_uint kicks; /* futex: changes when there is something to do at once */
+    atomic_uint wakes; /* futex: changes when there is something to do at once */
     atomic_uint calls; /* changes when that is a look at everything */
     atomic_bool stopping, busy;
     struct look looks[VRAMGC_MAX_DEVICES];
@@ -46,7 +52,7 @@ static struct {
 static void read_memory(struct device *device) {
     real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
     CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
-    paged_account(device); /* or what a block is being given just now counts twice */
+    device_account_pages(device); /* or what a block is being given just now counts twice */
     if (context && set_current && set_current(context) == CUDA_SUCCESS)
         device_read_memory(device);
 }
@@ -75,6 +81,14 @@ static void measure_holes(struct device *device, struct look *look) {
     look->measure_ns = start_ns + max_u64(SECOND_NS, 1000 * (clock_ns() - start_ns));
 }
 
+/* As far as the GPU has finished with it. The device's context is current. */
+static void reclaim(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (vm)
+        vm_reclaim(vm, UINT64_MAX);
+    device_account_pages(device);
+}
+
 /* Mode compact: needs neither PyTorch nor Python. The GPU may not have finished with all pages: it
  * is asked a few times, and the rest is left for the next rest. */
 static bool give_back_pages(struct device *device, struct vramgc_action action) {
@@ -83,11 +97,11 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
     uint64_t start = clock_ns();
     action.kind = VRAMGC_ACTION_PAGES;
     action.before_bytes = figure_get(physical);
-    action.after_bytes = minus_u64(action.before_bytes, paged_idle_bytes(device));
+    action.after_bytes = minus_u64(action.before_bytes, device_idle_page_bytes(device));
     for (int i = 0; i < GPU_PATIENCE && !action.observed; i++) {
-        paged_give_back(device, UINT64_MAX);
+        reclaim(device);
         action.after_bytes = figure_get(physical);
-        if (!paged_idle_bytes(device) || record_capturing())
+        if (!device_idle_page_bytes(device) || capture_active())
             break;
         nanosleep(&pause, NULL);
     }
@@ -131,7 +145,7 @@ static bool flush(struct device *device, struct vramgc_action action) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         before[i] = device_if_ready(i) ? reserved_bytes(device_if_ready(i)) : 0;
     if (!python_empty_cache(want_function ? action.function : NULL, sizeof action.function,
-                            record_capturing))
+                            capture_active))
         return false;
     action.took_ns = clock_ns() - start;
     conclude_flush(device, action, before);
@@ -141,13 +155,13 @@ static bool flush(struct device *device, struct vramgc_action action) {
 static void act(struct device *device, struct policy_decision decision) {
     struct vramgc_action action = {
         .device = device_index(device),
-        .reason = action_reason(decision.reason),
+        .reason = reclaim_log_reason(decision.reason),
         .observed = decision.observed,
         .used_bytes = device_used_bytes(device),
     };
     bool flushed = decision.flush &&
-                   (paged_engine(device) ? give_back_pages(device, action) : flush(device, action));
-    bool trimmed = decision.trim && pools_trim(device, action);
+                   (device_vm(device) ? give_back_pages(device, action) : flush(device, action));
+    bool trimmed = decision.trim && trim_mempool(device, action);
     if (!flushed && !trimmed)
         return; /* without a Python it cannot be done here: a refused request may still do it */
     read_memory(device);
@@ -164,19 +178,19 @@ static void drop_cache(struct device *device) {
 }
 
 static void consider(struct device *device, struct look *look, uint64_t now) {
-    struct policy_settings settings = record_policy_settings();
+    struct policy_settings settings = settings_policy();
     struct policy_reading reading = {
         .now_ns = now,
         .latest_event_ns = look->changed_ns,
         .total_bytes = atomic_load(&device->total_bytes),
         .free_bytes = device_free_bytes(device),
-        .pool_idle_bytes = pools_look(device),
+        .pool_idle_bytes = mempool_look(device),
         .asked = atomic_exchange(&device->asked, false),
     };
-    if (!paged_engine(device))
+    if (!device_vm(device))
         reading.releasable_bytes = device_releasable_bytes(device);
     else if (reading.asked) /* else pages go back step by step */
-        reading.releasable_bytes = paged_idle_bytes(device);
+        reading.releasable_bytes = device_idle_page_bytes(device);
     lock_take(&device->policy_lock);
     struct policy_state before = device->policy;
     bool unfinished = atomic_exchange(&device->unfinished, false);
@@ -202,18 +216,18 @@ static void look_at(unsigned index, uint64_t now) {
         look->unmeasured = true;
     }
     measure_holes(device, look);
-    if (record_capturing()) { /* nothing may be asked of the driver that could disturb it */
+    if (capture_active()) { /* nothing may be asked of the driver that could disturb it */
         gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
-        store_sample(device->out, record_options()->sample);
+        store_sample(device->out, settings_options()->sample);
         return;
     }
     if (memory_is_stale(device, look, now) || atomic_load(&device->wanted)) {
         look->read_ns = now;
         read_memory(device);
     }
-    paged_tick(device, now);
+    decay_tick(device, now);
     gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
-    store_sample(device->out, record_options()->sample);
+    store_sample(device->out, settings_options()->sample);
     if (atomic_exchange(&device->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: a cudaMalloc was not refused: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&device->verdict)));
@@ -223,7 +237,7 @@ static void look_at(unsigned index, uint64_t now) {
 }
 
 static uint64_t step_ns(uint64_t now) {
-    const struct options *options = record_options();
+    const struct options *options = settings_options();
     uint64_t step = min_u64(options->sample, options->lowvram ? options->rest / 2 : SECOND_NS);
     uint64_t idle = now - self.changed_ns;
     if (idle > SLOW_AFTER_NS)
@@ -231,10 +245,10 @@ static uint64_t step_ns(uint64_t now) {
     return step;
 }
 
-static void sleep_for(uint64_t ns, unsigned kicks) {
+static void sleep_for(uint64_t ns, unsigned wakes) {
     struct timespec time = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
     if (!atomic_load(&self.stopping))
-        syscall(SYS_futex, &self.kicks, FUTEX_WAIT_PRIVATE, kicks, &time, NULL, 0);
+        syscall(SYS_futex, &self.wakes, FUTEX_WAIT_PRIVATE, wakes, &time, NULL, 0);
 }
 
 /* Nothing is done once the process ends: whoever stops us does not wait for more. */
@@ -245,27 +259,34 @@ static bool may_work(void) {
     return may;
 }
 
-static void make_spares(void) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
-        if (device_if_ready(i))
-            paged_make_spare(device_if_ready(i));
+/* Has the memory made that the next block is likely to want. */
+static void prefetch(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (vm && !capture_active() && vm_prefetch(vm))
+        device_account_pages(device);
 }
 
-/* Until the next look, spare memory is made and idle pages go back. calls: as they stood before the
+static void prefetch_all(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++)
+        if (device_if_ready(i))
+            prefetch(device_if_ready(i));
+}
+
+/* Until the next look, memory is prefetched and idle pages go back. calls: as they stood before the
  * latest look, so that none that was asked for meanwhile is lost. */
 static void wait_for(uint64_t ns, unsigned calls) {
     uint64_t now = clock_ns(), end = now + ns;
     for (; now < end && calls == atomic_load(&self.calls); now = clock_ns()) {
-        unsigned kicks = atomic_load(&self.kicks);
-        returns_sleep(UINT64_MAX);
+        unsigned wakes = atomic_load(&self.wakes);
+        decay_sleep(UINT64_MAX);
         if (!may_work())
             return;
-        make_spares();
-        uint64_t step = record_is_on() ? returns_step(now) : 0;
+        prefetch_all();
+        uint64_t step = recording_is_on() ? decay_step(now) : 0;
         atomic_store(&self.busy, false);
         step = step ? min_u64(step, end - now) : end - now;
-        returns_sleep(clock_ns() + step);
-        sleep_for(step, kicks);
+        decay_sleep(clock_ns() + step);
+        sleep_for(step, wakes);
     }
 }
 
@@ -284,7 +305,7 @@ static void thread_ends(void *unused) {
     atomic_store(&self.busy, false);
 }
 
-static void *ticker(void *unused) {
+static void *background_thread(void *unused) {
     relax_capture_mode();
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
@@ -293,13 +314,13 @@ static void *ticker(void *unused) {
         uint64_t now = clock_ns();
         if (!may_work())
             break;
-        if (record_policy_settings().mode == POLICY_FLUSH)
+        if (settings_policy().mode == POLICY_FLUSH)
             python_prepare();
-        for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && record_is_on(); i++)
+        for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++)
             look_at(i, now);
-        stacks_name();
+        stack_name();
         mode_say(false);
-        actions_log();
+        reclaim_log_write();
         figure_set(&store_file()->latest_ns, now);
         if (now - self.copied_ns >= COPY_OUT_NS) {
             self.copied_ns = now;
@@ -312,7 +333,7 @@ static void *ticker(void *unused) {
     return unused;
 }
 
-bool ticker_start(void) {
+bool background_thread_start(void) {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
@@ -323,34 +344,34 @@ bool ticker_start(void) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     self.changed_ns = clock_ns();
-    bool started = pthread_create(&thread, &attributes, ticker, NULL) == 0;
+    bool started = pthread_create(&thread, &attributes, background_thread, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return started;
 }
 
-void ticker_kick(void) {
+void background_thread_look(void) {
     atomic_fetch_add(&self.calls, 1);
-    ticker_wake();
+    background_thread_wake();
 }
 
-void ticker_wake(void) {
-    atomic_fetch_add(&self.kicks, 1);
-    syscall(SYS_futex, &self.kicks, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+void background_thread_wake(void) {
+    atomic_fetch_add(&self.wakes, 1);
+    syscall(SYS_futex, &self.wakes, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-void ticker_stop(void) {
+void background_thread_stop(void) {
     struct timespec step = {0, (long)MILLISECOND_NS};
-    if (!record_is_on())
-        return; /* a forked child, in which there is no ticker */
+    if (!recording_is_on())
+        return; /* a forked child, in which there is no such thread */
     bool again = atomic_exchange(&self.stopping, true);
-    ticker_kick();
+    background_thread_look();
     python_process_ends();
     for (int i = 0; !again && i < STOP_PATIENCE_MS && atomic_load(&self.busy); i++)
         nanosleep(&step, NULL);
     if (!atomic_load(&self.busy)) {
         mode_say(true);
-        returns_conclude();
-        actions_log();
+        decay_conclude();
+        reclaim_log_write();
     }
 }

@@ -3,9 +3,11 @@
  * threads of the program must never wait here. */
 #include "govern/decay.h"
 
+#include "govern/background_thread.h"
+#include "track/capture.h"
+#include "track/device.h"
 #include "track/reclaim_log.h"
-#include "serve/native.h"
-#include "track/record.h"
+#include "track/settings.h"
 
 /* Shortest step of our thread, and the pause while anything is captured. */
 #define STEP_NS (MILLISECOND_NS / 5)
@@ -30,9 +32,9 @@ struct burst {
 };
 
 /* What is known of one device. */
-struct returning {
+struct decaying {
     struct lock lock;        /* what follows, up to bursts */
-    struct pages_age age;    /* the pages idle then are waited for to stay idle long enough */
+    struct vm_age age;       /* the pages idle then are waited for to stay idle long enough */
     _Atomic uint64_t age_ns; /* written with the lock held; 0: not waiting */
     struct burst bursts[VRAMGC_REASONS];
     _Atomic uint64_t ask_ns; /* the program's threads do not ask the GPU before */
@@ -40,7 +42,7 @@ struct returning {
 
 static struct {
     _Atomic uint64_t next_ns; /* when our thread will look; 0: it is at work */
-    struct returning devices[VRAMGC_MAX_DEVICES];
+    struct decaying devices[VRAMGC_MAX_DEVICES];
 } self;
 
 /* What is above the threshold and could go, and how long it should have been idle for that. */
@@ -55,15 +57,15 @@ static uint64_t excess(const struct device *device, const struct policy_settings
                          idle_bytes);
 }
 
-static struct due due_of(const struct device *device, struct pages *pages) {
-    struct policy_settings settings = record_policy_settings();
-    struct pages_figures figures = pages_figures(pages);
-    uint64_t idle = figures.idle_bytes + figures.kept_bytes;
+static struct due due_of(const struct device *device, struct vm *vm) {
+    struct policy_settings settings = settings_policy();
+    struct vm_figures figures = vm_figures(vm);
+    uint64_t idle = figures.idle_bytes + figures.cached_bytes;
     uint64_t bytes = excess(device, &settings, idle);
     uint64_t live = minus_u64(figures.mapped_bytes, figures.idle_bytes);
     uint64_t linger_ns = bytes ? policy_linger(&settings, idle, live) : 0;
     if (bytes && !settings.lowvram && settings.cooldown_ns)
-        linger_ns = max_u64(linger_ns, pages_patience_ns(pages));
+        linger_ns = max_u64(linger_ns, vm_min_idle_ns(vm));
     return (struct due){bytes, linger_ns};
 }
 
@@ -82,13 +84,13 @@ static struct vramgc_action action_of(struct device *device, uint32_t reason) {
 /* The figures and what is written down are true at once. */
 static void count(struct device *device, const struct vramgc_action *action, uint64_t given,
                   uint64_t start_ns) {
-    struct returning *returning = &self.devices[device_index(device)];
+    struct decaying *decaying = &self.devices[device_index(device)];
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t took_ns = clock_ns() - start_ns;
     figure_add(&stats->reclaimed_bytes, given);
     figure_add(&stats->reclaim_ns, took_ns);
-    lock_take(&returning->lock);
-    struct burst *burst = &returning->bursts[action->reason];
+    lock_take(&decaying->lock);
+    struct burst *burst = &decaying->bursts[action->reason];
     bool first = !burst->action.kind;
     if (first)
         *burst = (struct burst){.action = *action, .begun_ns = start_ns};
@@ -97,138 +99,137 @@ static void count(struct device *device, const struct vramgc_action *action, uin
     burst->given_bytes += given;
     burst->action.after_bytes = figure_get(&stats->page_bytes.current);
     burst->action.before_bytes = burst->action.after_bytes + burst->given_bytes;
-    action_goes_on(&burst->action);
-    lock_give(&returning->lock);
+    reclaim_log_update(&burst->action);
+    lock_give(&decaying->lock);
     figure_add(&stats->reclaims, first);
 }
 
 /* What an action gave back; returned. 0: there was nothing, or the GPU has not finished. */
 static uint64_t account(struct device *device, const struct vramgc_action *action, uint64_t given,
                         uint64_t start_ns) {
-    paged_account(device);
+    device_account_pages(device);
     if (given)
         count(device, action, given, start_ns);
     return given;
 }
 
 /* Tells of what nothing was added to since then, or that began that long ago. */
-static void conclude_one(struct returning *returning, struct burst *burst, uint64_t latest_ns,
+static void conclude_one(struct decaying *decaying, struct burst *burst, uint64_t latest_ns,
                          uint64_t begun_ns) {
-    lock_take(&returning->lock);
+    lock_take(&decaying->lock);
     struct vramgc_action action = burst->action;
     bool over = action.kind && (burst->latest_ns <= latest_ns || burst->begun_ns <= begun_ns);
     if (over)
         burst->action.kind = VRAMGC_ACTION_NONE;
-    lock_give(&returning->lock);
+    lock_give(&decaying->lock);
     if (over)
-        action_is_over(&action);
+        reclaim_log_end(&action);
 }
 
-static void conclude(struct returning *returning, uint64_t latest_ns, uint64_t begun_ns) {
+static void conclude(struct decaying *decaying, uint64_t latest_ns, uint64_t begun_ns) {
     for (size_t i = 0; i < VRAMGC_REASONS; i++)
-        conclude_one(returning, &returning->bursts[i], latest_ns, begun_ns);
+        conclude_one(decaying, &decaying->bursts[i], latest_ns, begun_ns);
 }
 
-void returns_conclude(void) {
+void decay_conclude(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         conclude(&self.devices[i], UINT64_MAX, UINT64_MAX);
 }
 
 /* --- what is done, by whomever --- */
 
-/* Returns the bytes. budget_ns: as in pages_give_back_old. */
-static uint64_t give_back(struct device *device, struct pages *pages, uint64_t bytes,
-                          struct pages_age age, uint64_t budget_ns) {
+/* Returns the bytes. budget_ns: as in vm_reclaim_decayed. */
+static uint64_t reclaim(struct device *device, struct vm *vm, uint64_t bytes, struct vm_age age,
+                        uint64_t budget_ns) {
     struct vramgc_action action = action_of(
-        device, record_options()->lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
+        device, settings_options()->lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
     uint64_t start_ns = clock_ns();
-    uint64_t given = pages_give_back_old(pages, bytes, age, budget_ns);
+    uint64_t given = vm_reclaim_decayed(vm, bytes, age, budget_ns);
     return account(device, &action, given, start_ns);
 }
 
-void returns_expire(struct device *device, struct pages *pages, uint64_t now_ns) {
+void decay_unwanted(struct device *device, struct vm *vm, uint64_t now_ns) {
     struct vramgc_action action = action_of(device, VRAMGC_REASON_UNUSED);
     uint64_t start_ns = clock_ns();
-    uint64_t given = pages_expire(pages, now_ns);
+    uint64_t given = vm_decay(vm, now_ns);
     account(device, &action, given, start_ns);
 }
 
-uint64_t returns_rescue(struct device *device, struct pages *pages, uint64_t bytes) {
+uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
     struct vramgc_action action = action_of(device, VRAMGC_REASON_REFUSED);
     uint64_t start_ns = clock_ns();
     action.request_bytes = bytes;
-    uint64_t given = pages_give_back_now(pages, bytes + HEAP_PAGE_BYTES);
+    uint64_t given = vm_reclaim_now(vm, bytes + PAGE_BYTES);
     return account(device, &action, given, start_ns);
 }
 
 /* Waits from now on for what is idle now. */
-static void begin_waiting(struct returning *returning, struct pages *pages, uint64_t now_ns) {
-    struct pages_age age = pages_age(pages);
-    lock_take(&returning->lock);
-    returning->age = age;
-    atomic_store_explicit(&returning->age_ns, now_ns, memory_order_relaxed);
-    lock_give(&returning->lock);
+static void begin_waiting(struct decaying *decaying, struct vm *vm, uint64_t now_ns) {
+    struct vm_age age = vm_age(vm);
+    lock_take(&decaying->lock);
+    decaying->age = age;
+    atomic_store_explicit(&decaying->age_ns, now_ns, memory_order_relaxed);
+    lock_give(&decaying->lock);
 }
 
-static struct pages_age age_waited_for(struct returning *returning) {
-    lock_take(&returning->lock);
-    struct pages_age age = returning->age;
-    lock_give(&returning->lock);
+static struct vm_age age_waited_for(struct decaying *decaying) {
+    lock_take(&decaying->lock);
+    struct vm_age age = decaying->age;
+    lock_give(&decaying->lock);
     return age;
 }
 
-static uint64_t waiting_since(const struct returning *returning) {
-    return atomic_load_explicit(&returning->age_ns, memory_order_relaxed);
+static uint64_t waiting_since(const struct decaying *decaying) {
+    return atomic_load_explicit(&decaying->age_ns, memory_order_relaxed);
 }
 
 /* --- the threads of the program --- */
 
 static void wake(uint64_t next_ns, uint64_t now_ns) {
     if (atomic_compare_exchange_strong(&self.next_ns, &next_ns, now_ns))
-        ticker_wake();
+        background_thread_wake();
 }
 
 /* Whether anything went. Where the GPU has not finished it is not asked at every block event. */
-static bool help(struct device *device, struct pages *pages, uint64_t bytes, struct pages_age age,
+static bool help(struct device *device, struct vm *vm, uint64_t bytes, struct vm_age age,
                  uint64_t now_ns) {
-    struct returning *returning = &self.devices[device_index(device)];
-    if (now_ns < atomic_load_explicit(&returning->ask_ns, memory_order_relaxed))
+    struct decaying *decaying = &self.devices[device_index(device)];
+    if (now_ns < atomic_load_explicit(&decaying->ask_ns, memory_order_relaxed))
         return false;
-    bool helped = give_back(device, pages, bytes, age, HELP_NS) > 0;
+    bool helped = reclaim(device, vm, bytes, age, HELP_NS) > 0;
     if (!helped)
-        atomic_store_explicit(&returning->ask_ns, now_ns + ASK_NS, memory_order_relaxed);
+        atomic_store_explicit(&decaying->ask_ns, now_ns + ASK_NS, memory_order_relaxed);
     return helped;
 }
 
 /* Where there are too few processors for our thread. What is left, the next block event does. */
-static void do_its_work(struct device *device, struct pages *pages, uint64_t bytes,
-                        uint64_t now_ns) {
-    struct returning *returning = &self.devices[device_index(device)];
-    if (!help(device, pages, bytes, age_waited_for(returning), now_ns))
-        begin_waiting(returning, pages, now_ns);
+static void do_its_work(struct device *device, struct vm *vm, uint64_t bytes, uint64_t now_ns) {
+    struct decaying *decaying = &self.devices[device_index(device)];
+    if (!help(device, vm, bytes, age_waited_for(decaying), now_ns))
+        begin_waiting(decaying, vm, now_ns);
 }
 
 /* Below the threshold the first question is all there is to do. */
-void returns_note(struct device *device) {
-    struct pages *pages = paged_engine(device);
-    struct policy_settings settings = record_policy_settings();
-    if (!pages || !excess(device, &settings, UINT64_MAX))
+void decay_note(struct device *device) {
+    struct vm *vm = device_vm(device);
+    struct policy_settings settings = settings_policy();
+    if (!vm || !excess(device, &settings, UINT64_MAX))
         return;
-    struct due due = due_of(device, pages);
+    struct due due = due_of(device, vm);
     uint64_t now_ns = due.bytes ? clock_ns() : 0;
-    if (due.bytes && !due.linger_ns && help(device, pages, due.bytes, pages_age(pages), now_ns))
-        due = due_of(device, pages);
+    if (due.bytes && !due.linger_ns && help(device, vm, due.bytes, vm_age(vm), now_ns))
+        due = due_of(device, vm);
     if (!due.bytes)
         return;
     uint64_t next_ns = atomic_load_explicit(&self.next_ns, memory_order_relaxed);
-    struct returning *returning = &self.devices[device_index(device)];
-    uint64_t since_ns = waiting_since(returning);
+    struct decaying *decaying = &self.devices[device_index(device)];
+    uint64_t since_ns = waiting_since(decaying);
     if (!since_ns)
-        begin_waiting(returning, pages, now_ns);
+        begin_waiting(decaying, vm, now_ns);
     if (due.linger_ns < settings.quiet_ns && now_ns + due.linger_ns + STEP_NS < next_ns)
         wake(next_ns, now_ns);
     else if (since_ns && now_ns > since_ns + due.linger_ns + LATE_NS)
-        do_its_work(device, pages, due.bytes, now_ns);
+        do_its_work(device, vm, due.bytes, now_ns);
 }
 
 /* --- our own thread --- */
@@ -236,33 +237,33 @@ void returns_note(struct device *device) {
 /* What is idle now is looked at again when it has been idle long enough; the GPU is asked at both
  * times. Who takes up what has been waited for has the program's threads wait anew. 0: nothing to
  * do. */
-static uint64_t step_one(struct device *device, struct pages *pages, uint64_t now_ns) {
-    struct returning *returning = &self.devices[device_index(device)];
-    struct due due = due_of(device, pages);
-    uint64_t since_ns = waiting_since(returning);
+static uint64_t step_one(struct device *device, struct vm *vm, uint64_t now_ns) {
+    struct decaying *decaying = &self.devices[device_index(device)];
+    struct due due = due_of(device, vm);
+    uint64_t since_ns = waiting_since(decaying);
     if (!due.bytes) {
-        atomic_store_explicit(&returning->age_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&decaying->age_ns, 0, memory_order_relaxed);
         return 0;
     }
     if (since_ns && now_ns < since_ns + due.linger_ns)
         return max_u64(since_ns + due.linger_ns - now_ns, STEP_NS);
-    struct pages_age age = due.linger_ns ? age_waited_for(returning) : pages_age(pages);
-    begin_waiting(returning, pages, now_ns);
+    struct vm_age age = due.linger_ns ? age_waited_for(decaying) : vm_age(vm);
+    begin_waiting(decaying, vm, now_ns);
     if (since_ns || !due.linger_ns)
-        give_back(device, pages, due.bytes, age, 0);
-    begin_waiting(returning, pages, clock_ns());
-    pages_give_back_old(pages, 0, age, 0);
+        reclaim(device, vm, due.bytes, age, 0);
+    begin_waiting(decaying, vm, clock_ns());
+    vm_reclaim_decayed(vm, 0, age, 0);
     return max_u64(due.linger_ns, STEP_NS);
 }
 
-uint64_t returns_step(uint64_t now_ns) {
+uint64_t decay_step(uint64_t now_ns) {
     uint64_t next_ns = 0;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
-        struct pages *pages = device ? paged_engine(device) : NULL;
-        if (!pages)
+        struct vm *vm = device ? device_vm(device) : NULL;
+        if (!vm)
             continue;
-        uint64_t step_ns = record_capturing() ? NAP_NS : step_one(device, pages, now_ns);
+        uint64_t step_ns = capture_active() ? NAP_NS : step_one(device, vm, now_ns);
         conclude(&self.devices[i], minus_u64(now_ns, PAUSE_NS), minus_u64(now_ns, LONGEST_NS));
         if (step_ns)
             next_ns = next_ns ? min_u64(next_ns, step_ns) : step_ns;
@@ -270,11 +271,19 @@ uint64_t returns_step(uint64_t now_ns) {
     return next_ns;
 }
 
-void returns_sleep(uint64_t until_ns) {
+void decay_sleep(uint64_t until_ns) {
     atomic_store(&self.next_ns, until_ns);
 }
 
-void returns_forget(void) {
+void decay_forget(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         lock_force_open(&self.devices[i].lock);
+}
+
+void decay_tick(struct device *device, uint64_t now) {
+    struct vm *vm = device_vm(device);
+    if (!vm)
+        return;
+    vm_spill_decay(vm);
+    decay_unwanted(device, vm, now);
 }

@@ -1,32 +1,41 @@
-/* induce_oom.c: before PyTorch's allocator takes a segment from the driver: is it time to have memory
- * given back, and may that be done by refusing this one call? Runs in the caller's thread with the
- * allocator's lock held: it must not wait, and asks the driver only for free and total. */
+/* induce_oom.c: before PyTorch's allocator takes a segment from the driver: is it time to have
+ * memory given back, and may that be done by refusing this one call? Runs in the caller's thread
+ * with the allocator's lock held: it must not wait, and asks the driver only for free and total. */
+#include "govern/induce_oom.h"
+
 #include "base/log.h"
+#include "govern/background_thread.h"
 #include "govern/soft_oom.h"
+#include "process/start.h"
+#include "track/capture.h"
 #include "track/device.h"
-#include "track/record.h"
+#include "track/oom.h"
+#include "track/reclaim_log.h"
+#include "track/recording.h"
+#include "track/settings.h"
+#include "track/thread.h"
 
 static struct { atomic_bool broken; /* a refusal of ours once became a real error */ } self;
 
 static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
-    const struct record_thread *thread = &record_thread;
+    const struct thread_state *thread = &thread_state;
     return (struct soft_oom_facts){
         .from_allocator = allocator,
         .stream_asked = thread->stream_asked,
         .stream_capturing = thread->stream_capturing,
-        .capturing = record_capturing(),
+        .capturing = capture_active(),
         .frees_since_block = thread->frees_since_block,
-        .asked_again = thread->refusal.sequence && thread->asked_again,
-        .refused_bytes = thread->refused_bytes,
+        .asked_again = thread->driver_oom.sequence && thread->asked_again,
+        .refused_bytes = thread->soft_oom_bytes,
         .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
         .broken = atomic_load_explicit(&self.broken, memory_order_relaxed),
         .releasable_bytes = device_releasable_bytes(device),
-        .min_gain_bytes = record_options()->min_gain,
+        .min_gain_bytes = settings_options()->min_gain,
     };
 }
 
 static struct policy_decision decide(struct device *device, uint64_t bytes) {
-    struct policy_settings settings = record_policy_settings();
+    struct policy_settings settings = settings_policy();
     struct policy_reading reading = {
         .now_ns = clock_ns(),
         .total_bytes = atomic_load(&device->total_bytes),
@@ -59,75 +68,56 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
     device_acted(device);
 }
 
-void segment_begin_refusal(struct device *device, uint64_t bytes, uint32_t reason, bool retries) {
-    struct record_thread *thread = &record_thread;
-    thread->refused_bytes = bytes;
-    thread->refused_ns = clock_ns();
-    thread->refused_reason = reason;
-    thread->refused_retries = retries;
-    thread->refused_used_bytes = device_used_bytes(device);
-    thread->refused_reserved_bytes = figure_get(&device->out->stats.reserved_bytes.current);
+void induce_oom_begin(struct device *device, uint64_t bytes, uint32_t reason, bool retries) {
+    struct thread_state *thread = &thread_state;
+    thread->soft_oom_bytes = bytes;
+    thread->soft_oom_ns = clock_ns();
+    thread->soft_oom_reason = reason;
+    thread->soft_oom_retries = retries;
+    thread->soft_oom_used_bytes = device_used_bytes(device);
+    thread->soft_oom_reserved_bytes = figure_get(&device->out->stats.reserved_bytes.current);
 }
 
 /* With max_split_size_mb PyTorch answers with one large block only. A second refusal would get the
  * rest, or an error: our own thread does it, if it is still due. */
 static void leave_the_rest(struct device *device) {
     uint64_t rest = device_releasable_bytes(device);
-    if (rest == 0 || rest < record_options()->min_gain)
+    if (rest == 0 || rest < settings_options()->min_gain)
         return;
     atomic_store(&device->unfinished, true);
-    ticker_kick();
-}
-
-void segment_given_up(uint64_t bytes) {
-    struct record_thread *thread = &record_thread;
-    struct device *device = device_if_ready(thread->arriving_device);
-    uint64_t part = min_u64(bytes, thread->arriving_bytes);
-    if (!part || !device)
-        return;
-    thread->arriving_bytes -= part;
-    atomic_fetch_sub(&device->arriving_bytes, part);
-}
-
-void segment_taken(struct device *device, uint64_t bytes) {
-    struct record_thread *thread = &record_thread;
-    if (thread->arriving_device != device_index(device))
-        segment_given_up(UINT64_MAX);
-    thread->arriving_device = device_index(device);
-    thread->arriving_bytes += bytes;
-    atomic_fetch_add(&device->arriving_bytes, bytes);
+    background_thread_look();
 }
 
 /* Not before: our thread might look while what the allocator has freed is still missing, and find
  * nothing to do. */
-void segment_block_came(struct device *device) {
-    segment_given_up(UINT64_MAX);
-    if (record_thread.rest_is_left)
+void induce_oom_block_came(struct device *device) {
+    thread_block_unpending(UINT64_MAX);
+    if (thread_state.rest_is_left)
         leave_the_rest(device);
-    record_thread.rest_is_left = false;
+    thread_state.rest_is_left = false;
 }
 
 /* The allocator asks again: what it freed in between is what the refusal gained. */
-static void end_refusal(struct device *device) {
-    struct record_thread *thread = &record_thread;
+static void end_soft_oom(struct device *device) {
+    struct thread_state *thread = &thread_state;
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t after = figure_get(&stats->reserved_bytes.current);
-    uint64_t gained = minus_u64(thread->refused_reserved_bytes, after);
+    uint64_t gained = minus_u64(thread->soft_oom_reserved_bytes, after);
     struct vramgc_action action = {
         .kind = VRAMGC_ACTION_SOFT_OOM,
-        .reason = thread->refused_reason,
+        .reason = thread->soft_oom_reason,
         .device = device_index(device),
-        .request_bytes = thread->refused_bytes,
-        .used_bytes = thread->refused_used_bytes,
-        .before_bytes = thread->refused_reserved_bytes,
+        .request_bytes = thread->soft_oom_bytes,
+        .used_bytes = thread->soft_oom_used_bytes,
+        .before_bytes = thread->soft_oom_reserved_bytes,
         .after_bytes = after,
-        .took_ns = clock_ns() - thread->refused_ns,
+        .took_ns = clock_ns() - thread->soft_oom_ns,
     };
-    thread->refused_bytes = 0;
+    thread->soft_oom_bytes = 0;
     store_action(&action);
     figure_add(&stats->soft_ooms, 1);
     figure_add(&stats->reclaims, 1);
-    figure_add(&stats->alloc_retries, thread->refused_retries);
+    figure_add(&stats->alloc_retries, thread->soft_oom_retries);
     figure_add(&stats->reclaimed_bytes, gained);
     figure_add(&stats->reclaim_ns, action.took_ns);
     thread->rest_is_left = true;
@@ -135,37 +125,37 @@ static void end_refusal(struct device *device) {
 }
 
 /* The refusal was the error, or nobody knows what became of it. Whatever the reason, no more. */
-static void refusal_failed(const char *how) {
-    record_thread.refused_bytes = 0;
+static void soft_oom_failed(const char *how) {
+    thread_state.soft_oom_bytes = 0;
     atomic_store(&self.broken, true);
     figure_add(&store_file()->process.internal_errors, 1);
     LOG(LOG_ERROR, "a refused cudaMalloc %s; vramgc will not refuse again in this process", how);
 }
 
-static void conclude_refusal(struct device *device, uint64_t bytes) {
-    if (bytes == record_thread.refused_bytes)
-        end_refusal(device);
+static void conclude_soft_oom(struct device *device, uint64_t bytes) {
+    if (bytes == thread_state.soft_oom_bytes)
+        end_soft_oom(device);
     else
-        refusal_failed("was not asked for again");
+        soft_oom_failed("was not asked for again");
 }
 
-bool segment_refusal_ended(struct device *device, uint64_t bytes) {
-    if (!record_thread.refused_bytes)
+bool induce_oom_ended(struct device *device, uint64_t bytes) {
+    if (!thread_state.soft_oom_bytes)
         return false;
-    conclude_refusal(device, bytes);
+    conclude_soft_oom(device, bytes);
     return true;
 }
 
-bool segment_may_refuse(struct device *device) {
+bool induce_oom_possible(struct device *device) {
     struct soft_oom_facts facts = facts_of(device, true);
     return soft_oom_check(&facts) == SOFT_OOM_SAFE;
 }
 
-/* What cannot be had here is left to the ticker, which decides for itself. */
-static void leave_to_ticker(struct device *device, enum soft_oom verdict) {
+/* What cannot be had here is left to the background thread, which decides for itself. */
+static void leave_to_background(struct device *device, enum soft_oom verdict) {
     atomic_store(&device->verdict, verdict);
     atomic_store(&device->wanted, true);
-    ticker_kick();
+    background_thread_look();
 }
 
 /* A storm of segments is decided by one reading and what this process took since. */
@@ -179,7 +169,7 @@ static bool know_memory(struct device *device) {
 static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
     struct soft_oom_facts facts = facts_of(device, allocator);
     if (allocator)
-        segment_refusal_ended(device, bytes);
+        induce_oom_ended(device, bytes);
     if (!facts.capturing && !know_memory(device))
         return false;
     struct policy_decision decision = decide(device, bytes);
@@ -187,32 +177,32 @@ static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
         return false;
     enum soft_oom verdict = soft_oom_check(&facts);
     if (verdict != SOFT_OOM_SAFE) {
-        leave_to_ticker(device, verdict);
+        leave_to_background(device, verdict);
         return false;
     }
     if (decision.observed) {
-        note_observed(device, bytes, action_reason(decision.reason));
+        note_observed(device, bytes, reclaim_log_reason(decision.reason));
         return false;
     }
-    segment_begin_refusal(device, bytes, action_reason(decision.reason), true);
+    induce_oom_begin(device, bytes, reclaim_log_reason(decision.reason), true);
     return true;
 }
 
-bool record_refuse_segment(bool allocator, uint64_t bytes) {
-    struct device *device = record_ready_in_context() ? device_current() : NULL;
+bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
+    struct device *device = start_recording_in_context() ? device_current() : NULL;
     if (!device)
         return false;
     if (allocator)
-        refusal_segment_asked(device, bytes);
+        oom_segment_asked(device, bytes);
     return refuse(device, allocator, bytes);
 }
 
-void record_out_of_memory(unsigned index, uint64_t bytes) {
-    struct device *device = record_is_on() ? device_at(index) : NULL;
+void induce_oom_reported(unsigned index, uint64_t bytes) {
+    struct device *device = recording_is_on() ? device_at(index) : NULL;
     if (!device)
         return;
-    refusal_ends(bytes, false);
+    oom_ends(bytes, false);
     figure_add(&device->out->stats.ooms, 1);
-    if (record_thread.refused_bytes) /* the allocator did not ask again */
-        refusal_failed("became an out-of-memory error of the program");
+    if (thread_state.soft_oom_bytes) /* the allocator did not ask again */
+        soft_oom_failed("became an out-of-memory error of the program");
 }

@@ -1,15 +1,17 @@
-/* mode.c: which mode this process is in: gathers the facts for src/reclaim/mode as they become
+/* mode.c: which mode this process is in: gathers the facts for mode_table.c as they become
  * known (at cuInit, at PyTorch's first segment, after a device's self-test), and keeps the mode and
  * the reason in the file. It must not wait for anything: its questions come with PyTorch's lock
  * held. */
-#include "govern/mode_table.h"
+#include "govern/mode.h"
 
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "govern/mode_table.h"
 #include "govern/torch.h"
 #include "track/device.h"
-#include "track/record.h"
+#include "track/settings.h"
+#include "track/thread.h"
 
 #include <string.h>
 
@@ -50,12 +52,12 @@ void mode_begin(int driver, bool maps) {
     text_copy(self.torch, sizeof self.torch, file->torch_version);
     text_copy(self.alloc_conf, sizeof self.alloc_conf, file->alloc_conf);
     self.facts = (struct mode_facts){
-        .wish = (enum option_mode)record_options()->mode,
+        .wish = (enum option_mode)settings_options()->mode,
         .torch = self.torch,
         .alloc_conf = self.alloc_conf,
         .driver = driver,
         .wsl = mode_is_wsl(),
-        .own_pool = record_options()->async == ASYNC_PAGES,
+        .own_pool = settings_options()->async == ASYNC_PAGES,
         .aimdo = torch_has_aimdo(),
         .maps = maps,
     };
@@ -65,7 +67,7 @@ void mode_begin(int driver, bool maps) {
 
 /* PyTorch tells of the block for which it took a segment before it takes another. */
 static enum mode_events look_at_events(const struct device *device) {
-    if (record_thread.segments_since_block > 0 ||
+    if (thread_state.segments_since_block > 0 ||
         figure_get(&store_file()->process.unmatched_blocks) > 0)
         return EVENTS_DIFFER;
     return figure_get(&device->out->stats.block_allocs) >= BLOCKS_TO_SEE ? EVENTS_FIT
@@ -90,7 +92,7 @@ static void ask_again(enum mode_events events) {
     lock_give(&self.lock);
 }
 
-bool mode_pages(const struct device *device) {
+bool mode_is_compact(const struct device *device) {
     if (UNLIKELY(!atomic_load(&self.settled)))
         ask_again(look_at_events(device));
     return atomic_load(&self.mode) == MODE_COMPACT;

@@ -1,5 +1,5 @@
-/* mode_table.h: which mode VRAMGC_MODE=auto becomes, and why, in one line: from one table. Pure but for
- * mode_is_wsl. */
+/* mode_table.h: which mode VRAMGC_MODE=auto becomes, and why, in one line: from one table. Pure but
+ * for mode_is_wsl. */
 #ifndef MODE_TABLE_H
 #define MODE_TABLE_H
 

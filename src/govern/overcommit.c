@@ -4,10 +4,14 @@
  * with the lock of PyTorch's allocator held: it must not wait, nor call Python. */
 #include "govern/overcommit.h"
 
-#include "heap/heap.h"
+#include "govern/background_thread.h"
+#include "govern/induce_oom.h"
 #include "govern/python.h"
 #include "govern/torch.h"
-#include "track/record.h"
+#include "heap/heap.h"
+#include "track/capture.h"
+#include "track/device.h"
+#include "track/thread.h"
 
 #include <stdlib.h>
 
@@ -49,7 +53,7 @@ static bool add_oversize(const struct heap_run *run, void *context) {
 /* Where it is refused memory PyTorch first gives up unused oversize segments of that stream, as
  * much as it needs, and asks again: at the price of those alone, and it counts no retry. */
 static bool gives_up_oversize(struct device *device, uint64_t bytes) {
-    struct oversize oversize = {.least_bytes = oversize_bytes(), .stream = record_thread.stream};
+    struct oversize oversize = {.least_bytes = oversize_bytes(), .stream = thread_state.stream};
     if (!oversize.least_bytes || bytes <= SMALL_SEGMENT_BYTES)
         return false;
     lock_take(&device->lock);
@@ -63,8 +67,8 @@ struct excess {
     uint64_t over_bytes;                 /* addresses beyond it, with the new segment */
 };
 
-static struct excess excess_with(const struct device *device, struct pages *pages, uint64_t bytes) {
-    struct pages_figures figures = pages_figures(pages);
+static struct excess excess_with(const struct device *device, struct vm *vm, uint64_t bytes) {
+    struct vm_figures figures = vm_figures(vm);
     uint64_t capacity =
         device_free_bytes(device) + figures.physical_bytes + figures.may_spill_bytes;
     return (struct excess){
@@ -90,20 +94,20 @@ static bool cannot_wait(struct device *device, const struct excess *excess) {
     if (!python_may_empty() || excess->over_bytes > excess->capacity_bytes)
         return true;
     if (!atomic_exchange(&device->overcommitted, true))
-        ticker_kick();
+        background_thread_look();
     return false;
 }
 
 static bool refuse(struct device *device, uint64_t bytes, bool retries) {
-    segment_begin_refusal(device, bytes, VRAMGC_REASON_THRESHOLD, retries);
+    induce_oom_begin(device, bytes, VRAMGC_REASON_THRESHOLD, retries);
     return true;
 }
 
-bool overcommit_refuses(struct device *device, struct pages *pages, uint64_t bytes) {
-    if (segment_refusal_ended(device, bytes) || !device_read_memory(device))
+bool overcommit_fails(struct device *device, struct vm *vm, uint64_t bytes) {
+    if (induce_oom_ended(device, bytes) || !device_read_memory(device))
         return false;
-    struct excess excess = excess_with(device, pages, bytes);
-    bool may_refuse = excess.over_bytes && always_asks_again() && segment_may_refuse(device);
+    struct excess excess = excess_with(device, vm, bytes);
+    bool may_refuse = excess.over_bytes && always_asks_again() && induce_oom_possible(device);
     if (may_refuse && gives_up_oversize(device, bytes))
         return refuse(device, bytes, false);
     if (!excess.over_bytes || !is_too_much(device, &excess, bytes))
@@ -119,12 +123,12 @@ static bool is_far_too_much(const struct device *device, const struct excess *ex
            figure_get(&device->out->stats.releasable_bytes.current) >= part;
 }
 
-bool overcommit_refuses_mapping(struct device *device, struct pages *pages, uint64_t bytes) {
-    struct excess excess = excess_with(device, pages, bytes);
-    if (LIKELY(!is_far_too_much(device, &excess)) || record_capturing() ||
+bool overcommit_fails_mapping(struct device *device, struct vm *vm, uint64_t bytes) {
+    struct excess excess = excess_with(device, vm, bytes);
+    if (LIKELY(!is_far_too_much(device, &excess)) || capture_active() ||
         !device_read_memory(device))
         return false;
-    excess = excess_with(device, pages, bytes);
+    excess = excess_with(device, vm, bytes);
     if (!is_far_too_much(device, &excess))
         return false;
     return cannot_wait(device, &excess) && always_asks_again();

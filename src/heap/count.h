@@ -19,8 +19,7 @@ static inline void count_free(struct heap_figures *figures, const struct run *ru
     const struct segment *segment = run->segment;
     uint64_t offset = run->address - segment->address;
     figures->free_runs += times;
-    figures->idle_bytes +=
-        times * whole_pages(run->address, run->address + run->bytes, HEAP_PAGE_BYTES);
+    figures->idle_bytes += times * whole_pages(run->address, run->address + run->bytes, PAGE_BYTES);
     if (segment->kind == HEAP_EXPANDABLE)
         figures->releasable_bytes +=
             times * whole_pages(offset, offset + run->bytes, segment->page_bytes);

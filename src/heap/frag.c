@@ -38,14 +38,14 @@ static void add_to_page(struct measure *measure, uint64_t number, uint64_t bytes
 static void add_pages(struct measure *measure, const struct heap_run *run) {
     bool is_active = run->state != HEAP_FREE;
     uint64_t end = run->address + run->bytes;
-    uint64_t first = run->address / HEAP_PAGE_BYTES;
-    uint64_t last = (end - 1) / HEAP_PAGE_BYTES;
+    uint64_t first = run->address / PAGE_BYTES;
+    uint64_t last = (end - 1) / PAGE_BYTES;
     if (first == last) {
         add_to_page(measure, first, run->bytes, is_active);
         return;
     }
-    add_to_page(measure, first, (first + 1) * HEAP_PAGE_BYTES - run->address, is_active);
-    add_to_page(measure, last, end - last * HEAP_PAGE_BYTES, is_active);
+    add_to_page(measure, first, (first + 1) * PAGE_BYTES - run->address, is_active);
+    add_to_page(measure, last, end - last * PAGE_BYTES, is_active);
 }
 
 static void add_hole(struct frag_figures *out, uint64_t bytes) {

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HEAP_PAGE_BYTES ((uint64_t)2 << 20)
+#include "base/base.h"
 
 enum heap_state { HEAP_UNMAPPED, HEAP_FREE, HEAP_ALLOCATED, HEAP_PENDING };
 

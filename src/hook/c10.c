@@ -3,8 +3,11 @@
  * here and usually not the GIL: nothing may wait. The original is always called, but for a block
  * that is refused: then an error is thrown in its place. */
 #include "base/text.h"
-#include "hook/hook.h"
 #include "cuda/errors.h"
+#include "govern/induce_oom.h"
+#include "hook/hook.h"
+#include "track/block.h"
+#include "track/recording.h"
 
 enum { DEVICE_TYPE_CUDA = 1 };
 
@@ -34,8 +37,8 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t byte
                                                            size_t reserved, uint64_t device) {
     real__ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE_t real =
         REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE);
-    if (LIKELY(record_is_on()) && is_cuda(device) &&
-        UNLIKELY(!record_block(index_of(device), (uint64_t)(uintptr_t)p, bytes)))
+    if (LIKELY(recording_is_on()) && is_cuda(device) &&
+        UNLIKELY(!block_changed(index_of(device), (uint64_t)(uintptr_t)p, bytes)))
         throw_out_of_memory(bytes);
     if (real)
         real(p, bytes, allocated, reserved, device);
@@ -46,8 +49,8 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *p, int64_t byte
                                                            uint64_t device) {
     real__ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE_t real =
         REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE);
-    if (LIKELY(record_is_on()) && is_cuda(device) &&
-        UNLIKELY(!record_block(index_of(device), (uint64_t)(uintptr_t)p, bytes)))
+    if (LIKELY(recording_is_on()) && is_cuda(device) &&
+        UNLIKELY(!block_changed(index_of(device), (uint64_t)(uintptr_t)p, bytes)))
         throw_out_of_memory(bytes);
     if (real)
         real(p, bytes, allocated, reserved, device);
@@ -58,7 +61,7 @@ void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, size_t a
     real__ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE_t real =
         REAL(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE);
     if (is_cuda(device))
-        record_out_of_memory(index_of(device), (uint64_t)bytes);
+        induce_oom_reported(index_of(device), (uint64_t)bytes);
     if (real)
         real(bytes, allocated, reserved, device);
 }
@@ -68,7 +71,7 @@ void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t 
     real__ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE_t real =
         REAL(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE);
     if (is_cuda(device))
-        record_out_of_memory(index_of(device), (uint64_t)bytes);
+        induce_oom_reported(index_of(device), (uint64_t)bytes);
     if (real)
         real(bytes, allocated, reserved, device);
 }

@@ -1,35 +1,43 @@
 /* calls.c: see calls.h. */
+#include "govern/retry.h"
 #include "hook/calls.h"
+#include "serve/answer.h"
+#include "serve/async.h"
+#include "track/alloc.h"
+#include "track/call.h"
+#include "track/oom.h"
+#include "track/thread.h"
 
 /* Page-locked and managed memory live with the host: a refusal of those says nothing about the
  * device. */
-void hook_note(enum real_id id, enum record_class class, int result, uint64_t address,
+void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t address,
                uint64_t bytes, bool allocator) {
     if (result == CALL_SUCCESS)
-        record_allocated(class, address, bytes, allocator);
+        alloc_succeeded(class, address, bytes, allocator);
     else if (result == CALL_NO_MEMORY && class != CLASS_PINNED && class != CLASS_MANAGED)
-        record_refused(id, bytes);
+        oom_at_call(id, bytes);
     else
-        record_call_failed(id);
+        call_failed(id);
 }
 
-bool hook_rescue(enum record_class class, uint64_t bytes, hook_forget_t forget) {
-    bool rescued = (class == CLASS_DEVICE || class == CLASS_POOL) && forget && record_rescue(bytes);
+bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget) {
+    bool rescued =
+        (class == CLASS_DEVICE || class == CLASS_POOL) && forget && retry_after_oom(bytes);
     if (rescued)
         forget();
     return rescued;
 }
 
-bool hook_serve(const struct record_ordered *call, void **out, int *answer) {
-    if (record_thread.depth > 0 || !out)
+bool hook_serve(const struct async_request *call, void **out, int *answer) {
+    if (thread_state.depth > 0 || !out)
         return false;
-    record_thread.depth++;
-    enum record_paged paged = record_pool_take(call, out);
+    thread_state.depth++;
+    enum serve_answer paged = async_alloc(call, out);
     hook_leave();
-    if (LIKELY(paged == RECORD_NOT_PAGED))
+    if (LIKELY(paged == SERVE_PASS))
         return false;
-    record_call(call->id);
-    *answer = paged == RECORD_PAGED ? CALL_SUCCESS : CALL_NO_MEMORY;
+    call_made(call->id);
+    *answer = paged == SERVE_DONE ? CALL_SUCCESS : CALL_NO_MEMORY;
     return true;
 }
 

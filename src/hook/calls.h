@@ -8,6 +8,12 @@
 #define CALLS_H
 
 #include "hook/hook.h"
+#include "serve/async.h"
+#include "serve/device_vm.h"
+#include "serve/native.h"
+#include "track/alloc.h"
+#include "track/capture.h"
+#include "track/stream.h"
 
 _Static_assert((int)cudaSuccess == (int)CUDA_SUCCESS &&
                    (int)cudaErrorMemoryAllocation == (int)CUDA_ERROR_OUT_OF_MEMORY,
@@ -18,15 +24,15 @@ enum { CALL_SUCCESS = CUDA_SUCCESS, CALL_NO_MEMORY = CUDA_ERROR_OUT_OF_MEMORY };
 typedef cudaError_t (*hook_forget_t)(void);
 
 /* Tells the record how an allocation ended. allocator: PyTorch's caching allocator asked. */
-void hook_note(enum real_id id, enum record_class class, int result, uint64_t address,
+void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t address,
                uint64_t bytes, bool allocator);
 
 /* Whether memory that was only kept for PyTorch has gone back, so that asking again may help. The
  * runtime remembers a refusal for whoever asks for its latest error: `forget` takes that away. */
-bool hook_rescue(enum record_class class, uint64_t bytes, hook_forget_t forget);
+bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget);
 
 /* Whether a stream-ordered allocation was answered without the driver; then with what. */
-bool hook_serve(const struct record_ordered *call, void **out, int *answer);
+bool hook_serve(const struct async_request *call, void **out, int *answer);
 
 /* The driver remembers nothing. */
 cudaError_t hook_nothing_to_forget(void);
@@ -44,7 +50,8 @@ cudaError_t hook_nothing_to_forget(void);
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
-    if (outermost && (int)result == CALL_NO_MEMORY && hook_rescue(class, asked, FORGET_##api))     \
+    if (outermost && (int)result == CALL_NO_MEMORY &&                                              \
+        hook_retry_after_oom(class, asked, FORGET_##api))                                          \
         result = real(__VA_ARGS__);                                                                \
     if (outermost)                                                                                 \
         hook_note(ID_##symbol, class, (int)result, (int)result == CALL_SUCCESS ? (uint64_t)*p : 0, \
@@ -59,18 +66,18 @@ cudaError_t hook_nothing_to_forget(void);
 #define RELEASE_UNLESS(done, api, symbol, ...)                                                     \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
-    struct record_taken taken = {0};                                                               \
+    struct alloc_freed taken = {0};                                                                \
     if (outermost)                                                                                 \
-        record_take((uint64_t)p, &taken);                                                          \
+        alloc_free_begin((uint64_t)p, &taken);                                                     \
     RESULT_##api result = MISSING_##api;                                                           \
     if (done)                                                                                      \
         result = (RESULT_##api)CALL_SUCCESS;                                                       \
     else if (real)                                                                                 \
         result = real(__VA_ARGS__);                                                                \
     if (outermost && (int)result == CALL_SUCCESS)                                                  \
-        record_gone(&taken);                                                                       \
+        alloc_free_commit(&taken);                                                                 \
     else if (outermost)                                                                            \
-        record_put_back(&taken);                                                                   \
+        alloc_free_abort(&taken);                                                                  \
     hook_leave();                                                                                  \
     return result
 
@@ -80,21 +87,21 @@ cudaError_t hook_nothing_to_forget(void);
  * that the call names; NULL: the device's current one. During a capture an allocation becomes a
  * node of the graph. */
 #define ALLOCATE_ORDERED(api, symbol, stream, named, ...)                                          \
-    const struct record_ordered call = {ID_##symbol, n, stream, named, ALLOCATOR_##api};           \
+    const struct async_request call = {ID_##symbol, n, stream, named, ALLOCATOR_##api};            \
     int answer;                                                                                    \
     if (hook_serve(&call, (void **)p, &answer))                                                    \
         return (RESULT_##api)answer;                                                               \
-    ALLOCATE(api, symbol, record_captured(stream) ? CLASS_GRAPH : CLASS_POOL, n, __VA_ARGS__)
+    ALLOCATE(api, symbol, capture_includes(stream) ? CLASS_GRAPH : CLASS_POOL, n, __VA_ARGS__)
 
 #define RELEASE_ORDERED(api, symbol, stream, ...)                                                  \
-    RELEASE_UNLESS(record_pool_give(ID_##symbol, &taken, stream), api, symbol, __VA_ARGS__)
+    RELEASE_UNLESS(async_free(ID_##symbol, &taken, stream), api, symbol, __VA_ARGS__)
 
 #define REGISTER(api, symbol)                                                                      \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     RESULT_##api result = real ? real(p, n, f) : MISSING_##api;                                    \
     if (outermost && (int)result == CALL_SUCCESS)                                                  \
-        record_allocated(CLASS_REGISTERED, (uint64_t)p, n, false);                                 \
+        alloc_succeeded(CLASS_REGISTERED, (uint64_t)p, n, false);                                  \
     hook_leave();                                                                                  \
     return result
 
@@ -104,7 +111,7 @@ cudaError_t hook_nothing_to_forget(void);
     bool outermost = hook_enter(ID_##symbol);                                                      \
     RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_SUCCESS)                                                  \
-        record_stream_made(STREAM(*s));                                                            \
+        stream_made(STREAM(*s));                                                                   \
     hook_leave();                                                                                  \
     return result
 
@@ -112,10 +119,10 @@ cudaError_t hook_nothing_to_forget(void);
 #define BEGIN_CAPTURE(api, symbol, stream, ...)                                                    \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
-    bool added = outermost && record_capture_begin(stream);                                        \
+    bool added = outermost && capture_begin(stream);                                               \
     RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
     if (added && (int)result != CALL_SUCCESS)                                                      \
-        record_capture_end(stream);                                                                \
+        capture_end(stream);                                                                       \
     hook_leave();                                                                                  \
     return result
 
@@ -124,9 +131,9 @@ cudaError_t hook_nothing_to_forget(void);
     bool outermost = hook_enter(ID_##symbol);                                                      \
     RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_SUCCESS)                                                  \
-        record_capture_end(stream);                                                                \
+        capture_end(stream);                                                                       \
     else if (outermost)                                                                            \
-        record_capture_end_failed(stream);                                                         \
+        capture_end_failed(stream);                                                                \
     hook_leave();                                                                                  \
     return result
 
@@ -135,8 +142,8 @@ cudaError_t hook_nothing_to_forget(void);
     bool outermost = hook_enter(ID_##symbol);                                                      \
     RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_SUCCESS && free && total) {                               \
-        record_memory_info(*free, *total);                                                         \
-        *free = record_free_as_seen(*free);                                                        \
+        device_memory_info(*free, *total);                                                         \
+        *free = device_vm_free_as_seen(*free);                                                     \
     }                                                                                              \
     hook_leave();                                                                                  \
     return result

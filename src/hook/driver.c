@@ -2,13 +2,14 @@
  * their own name: statically linked runtimes, JIT compilers, and libraries that use the driver
  * directly. What a runtime hook of the same thread records is not recorded again. */
 #include "hook/calls.h"
+#include "process/start.h"
 
 CUresult cuInit(unsigned f) {
     real_cuInit_t real = REAL(cuInit);
     hook_enter(ID_cuInit);
     CUresult result = real ? real(f) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
-        record_cuda_begins();
+        start_at_cuda_init();
     hook_leave();
     return result;
 }
@@ -22,7 +23,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t w, size_t h, u
 }
 
 CUresult cuMemFree_v2(CUdeviceptr p) {
-    RELEASE_UNLESS(record_paged_end(&taken), CUDA, cuMemFree_v2, p);
+    RELEASE_UNLESS(serve_free(&taken), CUDA, cuMemFree_v2, p);
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *p, size_t n, unsigned f) {

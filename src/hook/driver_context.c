@@ -1,14 +1,17 @@
 /* driver_context.c: wrappers of context and capture functions: where recording begins, where
  * everything is dropped at once, and when the driver must not be disturbed. */
 #include "hook/calls.h"
+#include "process/reset.h"
+#include "track/context.h"
+#include "track/thread.h"
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
     real_cuDevicePrimaryCtxRetain_t real = REAL(cuDevicePrimaryCtxRetain);
     hook_enter(ID_cuDevicePrimaryCtxRetain);
     CUresult result = real ? real(c, d) : MISSING_CUDA;
     if (result == CUDA_SUCCESS) {
-        record_thread.context_seen = true;
-        record_primary_context((unsigned)d, *c);
+        thread_state.context_seen = true;
+        context_primary_made((unsigned)d, *c);
     }
     hook_leave();
     return result;
@@ -25,12 +28,12 @@ static bool is_active(CUdevice d) {
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
     real_cuDevicePrimaryCtxRelease_v2_t real = REAL(cuDevicePrimaryCtxRelease_v2);
     hook_enter(ID_cuDevicePrimaryCtxRelease_v2);
-    bool used = record_primary_leave((unsigned)d);
+    bool used = context_primary_leave((unsigned)d);
     CUresult result = real ? real(d) : MISSING_CUDA;
     if (result == CUDA_SUCCESS && !is_active(d))
-        record_primary_gone((unsigned)d);
+        reset_primary_gone((unsigned)d);
     else if (used)
-        record_primary_stays((unsigned)d);
+        context_primary_stays((unsigned)d);
     hook_leave();
     return result;
 }
@@ -38,12 +41,12 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
     real_cuDevicePrimaryCtxReset_v2_t real = REAL(cuDevicePrimaryCtxReset_v2);
     hook_enter(ID_cuDevicePrimaryCtxReset_v2);
-    bool used = record_primary_leave((unsigned)d);
+    bool used = context_primary_leave((unsigned)d);
     CUresult result = real ? real(d) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
-        record_reset((unsigned)d);
+        reset_device((unsigned)d);
     else if (used)
-        record_primary_stays((unsigned)d);
+        context_primary_stays((unsigned)d);
     hook_leave();
     return result;
 }
@@ -53,7 +56,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
     hook_enter(ID_##symbol);                                                                       \
     CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
     if (result == CUDA_SUCCESS)                                                                    \
-        record_thread.context_seen = true;                                                         \
+        thread_state.context_seen = true;                                                          \
     hook_leave();                                                                                  \
     return result
 
@@ -74,7 +77,7 @@ CUresult cuCtxDestroy_v2(CUcontext c) {
     hook_enter(ID_cuCtxDestroy_v2);
     CUresult result = real ? real(c) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
-        record_context_gone(c);
+        context_gone(c);
     hook_leave();
     return result;
 }
@@ -92,7 +95,7 @@ CUresult cuGreenCtxStreamCreate(CUstream *s, CUgreenCtx g, unsigned f, int prior
     hook_enter(ID_cuGreenCtxStreamCreate);
     CUresult result = real ? real(s, g, f, priority) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
-        record_green_stream_made();
+        stream_made_green();
     hook_leave();
     return result;
 }
@@ -101,10 +104,10 @@ CUresult cuStreamDestroy_v2(CUstream s) {
     real_cuStreamDestroy_v2_t real = REAL(cuStreamDestroy_v2);
     bool outermost = hook_enter(ID_cuStreamDestroy_v2);
     if (outermost)
-        record_stream_gone(STREAM(s));
+        device_vm_stream_gone(STREAM(s));
     CUresult result = real ? real(s) : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS)
-        record_capture_end(STREAM(s));
+        capture_end(STREAM(s));
     hook_leave();
     return result;
 }

@@ -2,6 +2,7 @@
  * is served by ours (mode compact, VRAMGC_ASYNC=pages), ours is added. The runtime's calls on pools
  * come here too. */
 #include "hook/hook.h"
+#include "serve/async.h"
 
 CUresult cuMemPoolDestroy(CUmemoryPool q) {
     real_cuMemPoolDestroy_t real = REAL(cuMemPoolDestroy);
@@ -16,7 +17,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool q, CUmemPool_attribute a, void *v) {
     hook_enter(ID_cuMemPoolGetAttribute);
     CUresult result = real ? real(q, a, v) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
-        record_pool_attribute(q, a, v);
+        async_pool_get_attribute(q, a, v);
     hook_leave();
     return result;
 }
@@ -26,7 +27,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool q, CUmemPool_attribute a, void *v) {
     hook_enter(ID_cuMemPoolSetAttribute);
     CUresult result = real ? real(q, a, v) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
-        record_pool_attribute_set(q, a);
+        async_pool_set_attribute(q, a);
     hook_leave();
     return result;
 }
@@ -36,7 +37,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool q, size_t keep) {
     hook_enter(ID_cuMemPoolTrimTo);
     CUresult result = real ? real(q, keep) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
-        record_pool_trim(q);
+        async_pool_trim(q);
     hook_leave();
     return result;
 }
@@ -45,7 +46,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool q, const CUmemAccessDesc *d, size_t cou
     real_cuMemPoolSetAccess_t real = REAL(cuMemPoolSetAccess);
     hook_enter(ID_cuMemPoolSetAccess);
     CUresult result = real ? real(q, d, count) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS && !record_pool_access(q, d, count))
+    if (result == CUDA_SUCCESS && !async_pool_set_access(q, d, count))
         result = CUDA_ERROR_NOT_SUPPORTED;
     hook_leave();
     return result;

@@ -3,8 +3,13 @@
  * must be wrapped when they are handed out. In mode compact PyTorch's allocator gets virtual
  * handles (serve/expandable.h) in the place of physical memory; none of them may reach the driver,
  * whoever brings it. */
+#include "govern/retry.h"
 #include "hook/hook.h"
+#include "serve/address.h"
 #include "serve/expandable.h"
+#include "track/alloc.h"
+#include "track/oom.h"
+#include "track/vmm.h"
 
 CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr hint,
                              unsigned long long f) {
@@ -12,12 +17,12 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemAddressReserve);
     CUresult result = real ? real(p, n, align, hint, f) : MISSING_CUDA;
-    if (outermost && result == CUDA_SUCCESS && allocator && !virtual_reserved(*p, n)) {
+    if (outermost && result == CUDA_SUCCESS && allocator && !vhandle_reserved(*p, n)) {
         REAL(cuMemAddressFree)(*p, n);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (outermost && result == CUDA_SUCCESS)
-        record_reserved(*p, n, allocator);
+        vmm_reserved(*p, n, allocator);
     hook_leave_vmm();
     return result;
 }
@@ -25,24 +30,24 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
 CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
     real_cuMemAddressFree_t real = REAL(cuMemAddressFree);
     bool outermost = hook_enter_vmm(ID_cuMemAddressFree);
-    struct record_taken taken = {0}, range = {0};
+    struct alloc_freed taken = {0}, range = {0};
     if (outermost) {
-        record_take(p, &taken);
-        range = record_range_take(p);
+        alloc_free_begin(p, &taken);
+        range = vmm_range_free_begin(p);
     }
-    enum virtual_free freed = virtual_address_free(p, n);
-    CUresult result = freed == VIRTUAL_FREE_IN_USE  ? CUDA_ERROR_INVALID_VALUE
-                      : freed == VIRTUAL_FREE_TAKEN ? CUDA_SUCCESS
+    enum vhandle_free freed = vhandle_address_free(p, n);
+    CUresult result = freed == VHANDLE_FREE_IN_USE  ? CUDA_ERROR_INVALID_VALUE
+                      : freed == VHANDLE_FREE_TAKEN ? CUDA_SUCCESS
                       : real                        ? real(p, n)
                                                     : MISSING_CUDA;
-    if (freed == VIRTUAL_FREE_ENDED && result != CUDA_SUCCESS)
-        virtual_reserved(p, n);
+    if (freed == VHANDLE_FREE_ENDED && result != CUDA_SUCCESS)
+        vhandle_reserved(p, n);
     if (outermost && result == CUDA_SUCCESS) {
-        record_gone(&taken);
-        record_range_gone(&range);
+        alloc_free_commit(&taken);
+        vmm_range_free_commit(&range);
     } else if (outermost) {
-        record_put_back(&taken);
-        record_range_put_back(&range);
+        alloc_free_abort(&taken);
+        vmm_range_free_abort(&range);
     }
     hook_leave_vmm();
     return result;
@@ -53,18 +58,18 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     real_cuMemCreate_t real = REAL(cuMemCreate);
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemCreate);
-    bool served = outermost && allocator && h && !f && virtual_serves(n, d);
-    CUresult result = served ? virtual_create(h, n, d) : real ? real(h, n, d, f) : MISSING_CUDA;
-    if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && record_rescue(n))
+    bool served = outermost && allocator && h && !f && vhandle_serves(n, d);
+    CUresult result = served ? vhandle_create(h, n, d) : real ? real(h, n, d, f) : MISSING_CUDA;
+    if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
         result = real(h, n, d, f);
     if (outermost && result == CUDA_SUCCESS)
-        record_created(*h, n, d, allocator);
+        vmm_created(*h, n, d, allocator);
     else if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY && allocator)
-        record_page_refused(n);
+        oom_at_page(n);
     else if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
-        record_refused(ID_cuMemCreate, n);
+        oom_at_call(ID_cuMemCreate, n);
     else if (outermost)
-        record_call_failed(ID_cuMemCreate);
+        call_failed(ID_cuMemCreate);
     hook_leave_vmm();
     return result;
 }
@@ -72,14 +77,14 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
 CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
     real_cuMemRelease_t real = REAL(cuMemRelease);
     bool outermost = hook_enter_vmm(ID_cuMemRelease);
-    struct record_release release = {0};
+    struct vmm_release release = {0};
     if (outermost)
-        release = record_release_begin(h);
-    CUresult result = virtual_is(h) ? virtual_release(h) : real ? real(h) : MISSING_CUDA;
+        release = vmm_release_begin(h);
+    CUresult result = vhandle_is(h) ? vhandle_release(h) : real ? real(h) : MISSING_CUDA;
     if (outermost && result != CUDA_SUCCESS)
-        record_release_failed(&release);
-    else if (outermost && !virtual_is(h))
-        record_driver_call();
+        vmm_release_abort(&release);
+    else if (outermost && !vhandle_is(h))
+        call_reached_driver();
     hook_leave_vmm();
     return result;
 }
@@ -87,16 +92,16 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
     real_cuMemRetainAllocationHandle_t real = REAL(cuMemRetainAllocationHandle);
     bool outermost = hook_enter_vmm(ID_cuMemRetainAllocationHandle);
-    struct record_place place;
+    struct address_info place;
     CUresult result = MISSING_CUDA;
-    bool ours = virtual_retain(h, (uint64_t)(uintptr_t)p, &result);
+    bool ours = vhandle_retain(h, (uint64_t)(uintptr_t)p, &result);
     /* A paged segment is one allocation to the program, without a handle, as that of cudaMalloc. */
-    if (!ours && record_place((uint64_t)(uintptr_t)p, &place))
+    if (!ours && address_lookup((uint64_t)(uintptr_t)p, &place))
         result = CUDA_ERROR_INVALID_VALUE;
     else if (!ours && real)
         result = real(h, p);
     if (outermost && result == CUDA_SUCCESS)
-        record_retained(*h, (uint64_t)(uintptr_t)p);
+        vmm_retained(*h, (uint64_t)(uintptr_t)p);
     hook_leave_vmm();
     return result;
 }
@@ -107,7 +112,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *h, void *o
     bool outermost = hook_enter_vmm(ID_cuMemImportFromShareableHandle);
     CUresult result = real ? real(h, os, t) : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS)
-        record_imported_handle(*h);
+        vmm_imported(*h);
     hook_leave_vmm();
     return result;
 }
@@ -116,11 +121,11 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocation
                   unsigned long long f) {
     real_cuMemMap_t real = REAL(cuMemMap);
     bool outermost = hook_enter_vmm(ID_cuMemMap);
-    CUresult result = virtual_is(h) ? virtual_map(p, n, offset, h, f)
+    CUresult result = vhandle_is(h) ? vhandle_map(p, n, offset, h, f)
                       : real        ? real(p, n, offset, h, f)
                                     : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS)
-        record_mapped(p, n, h);
+        vmm_mapped(p, n, h);
     hook_leave_vmm();
     return result;
 }
@@ -128,16 +133,16 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocation
 CUresult cuMemUnmap(CUdeviceptr p, size_t n) {
     real_cuMemUnmap_t real = REAL(cuMemUnmap);
     bool outermost = hook_enter_vmm(ID_cuMemUnmap);
-    struct record_unmapping unmapping = {0};
+    struct vmm_unmapping unmapping = {0};
     if (outermost)
-        unmapping = record_unmap_begin(p, n);
+        unmapping = vmm_unmap_begin(p, n);
     CUresult result = MISSING_CUDA;
-    if (!virtual_unmap(p, n, &result) && real)
+    if (!vhandle_unmap(p, n, &result) && real)
         result = real(p, n);
     if (outermost && result == CUDA_SUCCESS)
-        record_unmap_done(&unmapping);
+        vmm_unmap_commit(&unmapping);
     else if (outermost)
-        record_unmap_failed(&unmapping);
+        vmm_unmap_abort(&unmapping);
     hook_leave_vmm();
     return result;
 }
@@ -146,11 +151,11 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_
     real_cuMemSetAccess_t real = REAL(cuMemSetAccess);
     bool outermost = hook_enter_vmm(ID_cuMemSetAccess);
     CUresult result = MISSING_CUDA;
-    bool ours = virtual_set_access(p, n, d, count, &result);
+    bool ours = vhandle_set_access(p, n, d, count, &result);
     if (!ours && real)
         result = real(p, n, d, count);
     if (outermost && !ours && result == CUDA_SUCCESS)
-        record_driver_call();
+        call_reached_driver();
     hook_leave_vmm();
     return result;
 }
@@ -159,7 +164,7 @@ CUresult cuMemExportToShareableHandle(void *os, CUmemGenericAllocationHandle h,
                                       CUmemAllocationHandleType t, unsigned long long f) {
     real_cuMemExportToShareableHandle_t real = REAL(cuMemExportToShareableHandle);
     hook_enter(ID_cuMemExportToShareableHandle);
-    CUresult result = virtual_is(h) ? virtual_export() : real ? real(os, h, t, f) : MISSING_CUDA;
+    CUresult result = vhandle_is(h) ? vhandle_export() : real ? real(os, h, t, f) : MISSING_CUDA;
     hook_leave();
     return result;
 }
@@ -169,7 +174,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *d,
     real_cuMemGetAllocationPropertiesFromHandle_t real =
         REAL(cuMemGetAllocationPropertiesFromHandle);
     hook_enter(ID_cuMemGetAllocationPropertiesFromHandle);
-    CUresult result = virtual_is(h) ? virtual_properties(d, h) : real ? real(d, h) : MISSING_CUDA;
+    CUresult result = vhandle_is(h) ? vhandle_properties(d, h) : real ? real(d, h) : MISSING_CUDA;
     hook_leave();
     return result;
 }
@@ -179,7 +184,7 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle m, size_t at,
                             unsigned long long f) {
     real_cuMulticastBindMem_t real = REAL(cuMulticastBindMem);
     hook_enter(ID_cuMulticastBindMem);
-    CUresult result = virtual_is(h) ? virtual_export()
+    CUresult result = vhandle_is(h) ? vhandle_export()
                       : real        ? real(m, at, h, offset, n, f)
                                     : MISSING_CUDA;
     hook_leave();

@@ -7,7 +7,9 @@
 #include "cuda/objects.h"
 #include "cuda/real.h"
 #include "cuda/runtimes.h"
-#include "track/record.h"
+#include "process/start.h"
+#include "track/call.h"
+#include "track/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -41,16 +43,16 @@
 /* Counts the call. Whether this is the outermost hook of the thread. Every hook_enter is followed
  * by a hook_leave. */
 static inline bool hook_enter(enum real_id id) {
-    record_call(id);
-    return record_thread.depth++ == 0;
+    call_made(id);
+    return thread_state.depth++ == 0;
 }
 
 /* Recording begins here if a context was made inside, so that a process that only has a context is
  * seen too. */
 static inline void hook_leave(void) {
-    if (--record_thread.depth == 0 && UNLIKELY(record_thread.context_seen)) {
-        record_thread.context_seen = false;
-        record_ready();
+    if (--thread_state.depth == 0 && UNLIKELY(thread_state.context_seen)) {
+        thread_state.context_seen = false;
+        start_recording();
     }
 }
 
@@ -59,11 +61,11 @@ static inline void hook_leave(void) {
  * asked for, and counts. */
 static inline bool hook_enter_vmm(enum real_id id) {
     hook_enter(id);
-    return record_thread.vmm_depth++ == 0;
+    return thread_state.vmm_depth++ == 0;
 }
 
 static inline void hook_leave_vmm(void) {
-    record_thread.vmm_depth--;
+    thread_state.vmm_depth--;
     hook_leave();
 }
 

@@ -62,7 +62,7 @@ void *hook_dlsym(void *handle, const char *name, const void *caller, const char 
 
 CUresult cuGetProcAddress(const char *name, void **f, int version, cuuint64_t flags) {
     real_cuGetProcAddress_t real = REAL(cuGetProcAddress);
-    record_call(ID_cuGetProcAddress);
+    call_made(ID_cuGetProcAddress);
     CUresult result = real ? real(name, f, version, flags) : MISSING_CUDA;
     if (result == CUDA_SUCCESS && f)
         *f = hook_for_pointer(*f);
@@ -72,7 +72,7 @@ CUresult cuGetProcAddress(const char *name, void **f, int version, cuuint64_t fl
 CUresult cuGetProcAddress_v2(const char *name, void **f, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *status) {
     real_cuGetProcAddress_v2_t real = REAL(cuGetProcAddress_v2);
-    record_call(ID_cuGetProcAddress_v2);
+    call_made(ID_cuGetProcAddress_v2);
     CUresult result = real ? real(name, f, version, flags, status) : MISSING_CUDA;
     if (result == CUDA_SUCCESS && f)
         *f = hook_for_pointer(*f);
@@ -84,7 +84,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **f, int version, cuuint64_t
 cudaError_t cudaGetDriverEntryPoint(const char *name, void **f, unsigned long long flags,
                                     enum cudaDriverEntryPointQueryResult *status) {
     real_cudaGetDriverEntryPoint_t real = RUNTIME(cudaGetDriverEntryPoint);
-    record_call(ID_cudaGetDriverEntryPoint);
+    call_made(ID_cudaGetDriverEntryPoint);
     cudaError_t result = real ? real(name, f, flags, status) : MISSING_CUDART;
     if (result == cudaSuccess && f)
         *f = hook_for_pointer(*f);
@@ -95,7 +95,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigne
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *status) {
     real_cudaGetDriverEntryPointByVersion_t real = RUNTIME(cudaGetDriverEntryPointByVersion);
-    record_call(ID_cudaGetDriverEntryPointByVersion);
+    call_made(ID_cudaGetDriverEntryPointByVersion);
     cudaError_t result = real ? real(name, f, version, flags, status) : MISSING_CUDART;
     if (result == cudaSuccess && f)
         *f = hook_for_pointer(*f);

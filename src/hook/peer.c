@@ -2,6 +2,7 @@
  * are mapped memory, which peer access alone does not open, which a plain copy from another device
  * does not reach, and which the older way of sharing between processes refuses. */
 #include "hook/hook.h"
+#include "serve/sharing.h"
 
 static int current_device(void) {
     real_cuCtxGetDevice_t get = REAL(cuCtxGetDevice);
@@ -22,7 +23,7 @@ static int device_of(CUcontext context) {
 
 static void note_access(int accessing, int owner) {
     if (accessing >= 0 && owner >= 0)
-        record_peer_access((unsigned)accessing, (unsigned)owner);
+        sharing_peer_access((unsigned)accessing, (unsigned)owner);
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext c, unsigned f) {
@@ -53,8 +54,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcp
     int to_device = 0, from_device = 0;
     if (hook_enter(ID_cudaMemcpyAsync) && n > 0 &&
         (kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault) &&
-        record_between_devices((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, &to_device,
-                               &from_device))
+        sharing_between_devices((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, &to_device,
+                                &from_device))
         between = RUNTIME(cudaMemcpyPeerAsync);
     cudaError_t result = between ? between(to, to_device, from, from_device, n, s)
                          : real  ? real(to, from, n, kind, s)
@@ -68,7 +69,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *h, CUdeviceptr p) {
     hook_enter(ID_cuIpcGetMemHandle);
     CUresult result = real ? real(h, p) : MISSING_CUDA;
     if (result != CUDA_SUCCESS)
-        record_ipc_refused(p);
+        sharing_ipc_failed(p);
     hook_leave();
     return result;
 }
@@ -78,7 +79,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *h, void *p) {
     hook_enter(ID_cudaIpcGetMemHandle);
     cudaError_t result = real ? real(h, p) : MISSING_CUDART;
     if (result != cudaSuccess)
-        record_ipc_refused((uint64_t)(uintptr_t)p);
+        sharing_ipc_failed((uint64_t)(uintptr_t)p);
     hook_leave();
     return result;
 }

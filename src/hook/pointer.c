@@ -3,6 +3,7 @@
  * them just now; for all others, and for what cannot be promised (other processes), the driver's
  * own answer stands. */
 #include "hook/hook.h"
+#include "serve/address.h"
 
 #define GIVE(type, value)                                                                          \
     do {                                                                                           \
@@ -12,7 +13,7 @@
 
 /* result: the driver's answer, which stands where a page has one of its own. */
 static CUresult answer(void *data, CUpointer_attribute a, CUdeviceptr p,
-                       const struct record_place *place, CUresult result) {
+                       const struct address_info *place, CUresult result) {
     if (place->mapped && a != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
         a != CU_POINTER_ATTRIBUTE_RANGE_SIZE)
         return result; /* a page is memory of the same kind */
@@ -43,16 +44,16 @@ static CUresult answer(void *data, CUpointer_attribute a, CUdeviceptr p,
 }
 
 /* Peer-to-peer tokens are asked for by who is about to use the memory from outside. */
-static void before_question(CUpointer_attribute a, const struct record_place *place) {
+static void before_question(CUpointer_attribute a, const struct address_info *place) {
     if (a == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
-        record_pin(place->address, place->bytes);
+        address_pin(place->address, place->bytes);
 }
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute a, CUdeviceptr p) {
     real_cuPointerGetAttribute_t real = REAL(cuPointerGetAttribute);
-    struct record_place place;
+    struct address_info place;
     hook_enter(ID_cuPointerGetAttribute);
-    bool paged = record_place(p, &place);
+    bool paged = address_lookup(p, &place);
     if (paged)
         before_question(a, &place);
     CUresult result = real ? real(data, a, p) : MISSING_CUDA;
@@ -64,9 +65,9 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute a, CUdeviceptr p)
 
 CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *a, void **data, CUdeviceptr p) {
     real_cuPointerGetAttributes_t real = REAL(cuPointerGetAttributes);
-    struct record_place place;
+    struct address_info place;
     hook_enter(ID_cuPointerGetAttributes);
-    bool paged = record_place(p, &place);
+    bool paged = address_lookup(p, &place);
     for (unsigned i = 0; paged && a && i < n; i++)
         before_question(a[i], &place);
     CUresult result = real ? real(n, a, data, p) : MISSING_CUDA;
@@ -78,9 +79,9 @@ CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *a, void **data,
 
 /* The driver's answer is for one page: every page of the segment is asked to. */
 static CUresult set_for_all(real_cuPointerSetAttribute_t real, const void *v, CUpointer_attribute a,
-                            const struct record_place *place) {
+                            const struct address_info *place) {
     CUresult result = CUDA_SUCCESS;
-    for (uint64_t i = 0; i < place->bytes && result == CUDA_SUCCESS; i += RECORD_PAGE_BYTES)
+    for (uint64_t i = 0; i < place->bytes && result == CUDA_SUCCESS; i += PAGE_BYTES)
         result = real(v, a, place->address + i);
     return result;
 }
@@ -88,12 +89,12 @@ static CUresult set_for_all(real_cuPointerSetAttribute_t real, const void *v, CU
 /* Set by who registers memory with a network card: it must stay where it is. */
 CUresult cuPointerSetAttribute(const void *v, CUpointer_attribute a, CUdeviceptr p) {
     real_cuPointerSetAttribute_t real = REAL(cuPointerSetAttribute);
-    struct record_place place;
+    struct address_info place;
     hook_enter(ID_cuPointerSetAttribute);
     CUresult result = MISSING_CUDA;
-    if (!record_place(p, &place))
+    if (!address_lookup(p, &place))
         result = real ? real(v, a, p) : MISSING_CUDA;
-    else if (!record_pin(place.address, place.bytes))
+    else if (!address_pin(place.address, place.bytes))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     else if (real)
         result = set_for_all(real, v, a, &place);
@@ -103,10 +104,10 @@ CUresult cuPointerSetAttribute(const void *v, CUpointer_attribute a, CUdeviceptr
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *n, CUdeviceptr p) {
     real_cuMemGetAddressRange_v2_t real = REAL(cuMemGetAddressRange_v2);
-    struct record_place place;
+    struct address_info place;
     hook_enter(ID_cuMemGetAddressRange_v2);
     CUresult result = real ? real(base, n, p) : MISSING_CUDA;
-    if ((result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_FOUND) && record_place(p, &place)) {
+    if ((result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_FOUND) && address_lookup(p, &place)) {
         if (base)
             *base = place.address;
         if (n)
@@ -122,7 +123,7 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr p, size_t n,
     real_cuMemGetHandleForAddressRange_t real = REAL(cuMemGetHandleForAddressRange);
     hook_enter(ID_cuMemGetHandleForAddressRange);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (record_pin(p, n))
+    if (address_pin(p, n))
         result = real ? real(handle, p, n, t, f) : MISSING_CUDA;
     hook_leave();
     return result;
@@ -131,10 +132,10 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr p, size_t n,
 /* The vendor's runtime need not come by way of the wrappers above. */
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p) {
     real_cudaPointerGetAttributes_t real = RUNTIME(cudaPointerGetAttributes);
-    struct record_place place;
+    struct address_info place;
     hook_enter(ID_cudaPointerGetAttributes);
     cudaError_t result = real ? real(a, p) : MISSING_CUDART;
-    if (result == cudaSuccess && record_place((uint64_t)(uintptr_t)p, &place) && !place.mapped) {
+    if (result == cudaSuccess && address_lookup((uint64_t)(uintptr_t)p, &place) && !place.mapped) {
         a->type = cudaMemoryTypeDevice;
         a->device = (int)place.device;
         a->devicePointer = (void *)(uintptr_t)p;

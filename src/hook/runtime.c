@@ -1,37 +1,40 @@
 /* runtime.c: wrappers of the CUDA runtime's memory functions. They pass every argument and every
  * result through untouched; the one exception is a cudaMalloc of PyTorch's allocator that is
  * answered with out of memory on purpose (see govern/induce_oom.c). */
+#include "govern/induce_oom.h"
 #include "hook/calls.h"
+#include "serve/answer.h"
+#include "track/thread.h"
 
 cudaError_t cudaMalloc(void **p, size_t n) {
     real_cudaMalloc_t real = RUNTIME(cudaMalloc);
     bool outermost = hook_enter(ID_cudaMalloc);
     bool allocator = outermost && FROM_ALLOCATOR();
     /* Without its cache PyTorch does not ask first, and makes no blocks. */
-    bool segment = allocator && record_thread.stream_asked;
+    bool segment = allocator && thread_state.stream_asked;
     cudaError_t result = MISSING_CUDART;
-    enum record_paged paged = segment && p ? record_paged_segment(n, p) : RECORD_NOT_PAGED;
-    if (paged != RECORD_NOT_PAGED) {
-        result = paged == RECORD_PAGED ? cudaSuccess : cudaErrorMemoryAllocation;
-    } else if (outermost && record_refuse_segment(allocator, n)) {
+    enum serve_answer paged = segment && p ? serve_malloc(n, p) : SERVE_PASS;
+    if (paged != SERVE_PASS) {
+        result = paged == SERVE_DONE ? cudaSuccess : cudaErrorMemoryAllocation;
+    } else if (outermost && induce_oom_at_malloc(allocator, n)) {
         result = cudaErrorMemoryAllocation;
     } else if (real) {
         result = real(p, n);
         if (outermost && result == cudaErrorMemoryAllocation &&
-            hook_rescue(CLASS_DEVICE, n, FORGET_CUDART))
+            hook_retry_after_oom(CLASS_DEVICE, n, FORGET_CUDART))
             result = real(p, n);
         if (outermost)
             hook_note(ID_cudaMalloc, CLASS_DEVICE, (int)result,
                       result == cudaSuccess ? (uint64_t)*p : 0, n, segment);
     }
     if (allocator)
-        record_thread.stream_asked = false;
+        thread_state.stream_asked = false;
     hook_leave();
     return result;
 }
 
 cudaError_t cudaFree(void *p) {
-    RELEASE_UNLESS(record_paged_end(&taken), CUDART, cudaFree, p);
+    RELEASE_UNLESS(serve_free(&taken), CUDART, cudaFree, p);
 }
 
 cudaError_t cudaMallocPitch(void **p, size_t *pitch, size_t w, size_t h) {

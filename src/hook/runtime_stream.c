@@ -2,13 +2,16 @@
  * gives away what its block events do not say: the stream of a segment, and when a block that
  * another stream used is really free. They are on nobody's launch path. */
 #include "hook/calls.h"
+#include "track/block.h"
+#include "track/call.h"
+#include "track/recording.h"
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *c) {
     real_cudaStreamIsCapturing_t real = RUNTIME(cudaStreamIsCapturing);
     cudaError_t result = real ? real(s, c) : MISSING_CUDART;
-    record_call(ID_cudaStreamIsCapturing);
+    call_made(ID_cudaStreamIsCapturing);
     if (result == cudaSuccess && FROM_ALLOCATOR())
-        record_stream_asked((uint64_t)(uintptr_t)s, *c != cudaStreamCaptureStatusNone);
+        block_stream_asked((uint64_t)(uintptr_t)s, *c != cudaStreamCaptureStatusNone);
     return result;
 }
 
@@ -42,10 +45,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned f, int priori
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
     real_cudaStreamDestroy_t real = RUNTIME(cudaStreamDestroy);
     bool outermost = hook_enter(ID_cudaStreamDestroy);
-    record_stream_gone((uint64_t)(uintptr_t)s); /* before: it must not be asked afterwards */
+    device_vm_stream_gone((uint64_t)(uintptr_t)s); /* before: it must not be asked afterwards */
     cudaError_t result = real ? real(s) : MISSING_CUDART;
     if (outermost && result == cudaSuccess)
-        record_capture_end(STREAM(s));
+        capture_end(STREAM(s));
     hook_leave();
     return result;
 }
@@ -53,23 +56,23 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     real_cudaEventRecord_t real = RUNTIME(cudaEventRecord);
     cudaError_t result = real ? real(e, s) : MISSING_CUDART;
-    if (result == cudaSuccess && record_is_on() && FROM_ALLOCATOR())
-        record_event((uint64_t)(uintptr_t)e);
+    if (result == cudaSuccess && recording_is_on() && FROM_ALLOCATOR())
+        block_event_recorded((uint64_t)(uintptr_t)e);
     return result;
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) {
     real_cudaEventRecordWithFlags_t real = RUNTIME(cudaEventRecordWithFlags);
     cudaError_t result = real ? real(e, s, f) : MISSING_CUDART;
-    if (result == cudaSuccess && record_is_on() && FROM_ALLOCATOR())
-        record_event((uint64_t)(uintptr_t)e);
+    if (result == cudaSuccess && recording_is_on() && FROM_ALLOCATOR())
+        block_event_recorded((uint64_t)(uintptr_t)e);
     return result;
 }
 
 /* PyTorch's allocator keeps the events that it waits for: this one was somebody else's. */
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
     real_cudaEventDestroy_t real = RUNTIME(cudaEventDestroy);
-    record_event_gone((uint64_t)(uintptr_t)e); /* before: it may be made anew at once */
+    block_event_destroyed((uint64_t)(uintptr_t)e); /* before: it may be made anew at once */
     return real ? real(e) : MISSING_CUDART;
 }
 
@@ -77,7 +80,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e) {
     real_cudaEventQuery_t real = RUNTIME(cudaEventQuery);
     cudaError_t result = real ? real(e) : MISSING_CUDART;
     if (result == cudaSuccess)
-        record_event_done((uint64_t)(uintptr_t)e);
+        block_event_done((uint64_t)(uintptr_t)e);
     return result;
 }
 
@@ -85,6 +88,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
     real_cudaEventSynchronize_t real = RUNTIME(cudaEventSynchronize);
     cudaError_t result = real ? real(e) : MISSING_CUDART;
     if (result == cudaSuccess)
-        record_event_done((uint64_t)(uintptr_t)e);
+        block_event_done((uint64_t)(uintptr_t)e);
     return result;
 }

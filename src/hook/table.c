@@ -26,7 +26,7 @@ void *hook_for_pointer(void *pointer) {
     result symbol parameters {                                                                     \
         real_##symbol##_t real = REAL_##library(symbol);                                           \
         if (hook_enter(ID_##symbol))                                                               \
-            record_unaccounted();                                                                  \
+            call_unaccounted();                                                                    \
         result r = real ? real arguments : MISSING_##library;                                      \
         hook_leave();                                                                              \
         return r;                                                                                  \

@@ -1,16 +1,17 @@
 /* api.c: the functions of include/vramgc.h. Each only reads what is recorded, or leaves a wish for
  * vramgc's own thread. */
 #define VRAMGC_BUILD
-#include "vramgc.h"
-
+#include "govern/background_thread.h"
 #include "track/device.h"
-#include "track/record.h"
+#include "track/recording.h"
+#include "track/settings.h"
+#include "vramgc.h"
 
 #include <errno.h>
 #include <string.h>
 
 static struct device *known_device(int index) {
-    return record_is_on() && index >= 0 ? device_if_ready((unsigned)index) : NULL;
+    return recording_is_on() && index >= 0 ? device_if_ready((unsigned)index) : NULL;
 }
 
 int vramgc_version(void) {
@@ -86,7 +87,7 @@ int vramgc_blocks(int index, struct vramgc_block *out, size_t capacity, size_t *
 }
 
 int vramgc_mark(const char *label) {
-    if (!record_is_on())
+    if (!recording_is_on())
         return -1;
     store_mark(label);
     return 0;
@@ -94,16 +95,16 @@ int vramgc_mark(const char *label) {
 
 int vramgc_reclaim(int index) {
     struct device *device = known_device(index);
-    enum policy_mode mode = record_policy_settings().mode;
+    enum policy_mode mode = settings_policy().mode;
     if (!device || mode == POLICY_OFF)
         return -1;
     atomic_store(&device->asked, true);
-    ticker_kick();
+    background_thread_look();
     return 0;
 }
 
 int vramgc_write_report(const char *path) {
-    if (!record_is_on()) {
+    if (!recording_is_on()) {
         errno = ENODATA;
         return -1;
     }

@@ -4,16 +4,25 @@
 #include "serve/async.h"
 
 #include "base/log.h"
-#include "vm/pool.h"
-#include "serve/native.h"
-#include "govern/trim.h"
 #include "govern/decay.h"
+#include "process/start.h"
+#include "serve/answer.h"
+#include "serve/device_vm.h"
+#include "track/alloc.h"
+#include "track/capture.h"
+#include "track/context.h"
+#include "track/device.h"
+#include "track/mempool.h"
+#include "track/oom.h"
+#include "track/recording.h"
+#include "track/settings.h"
+#include "vm/pool.h"
 
 static struct {
     _Atomic(struct pool *) pools[VRAMGC_MAX_DEVICES];
     atomic_bool tried[VRAMGC_MAX_DEVICES];
     _Atomic(CUmemoryPool) defaults[VRAMGC_MAX_DEVICES]; /* the driver's, which we stand for */
-    atomic_uint peers[VRAMGC_MAX_DEVICES]; /* other devices that were let in, a bit each */
+    atomic_uint peers[VRAMGC_MAX_DEVICES]; /* other devices that got access, a bit each */
 } self;
 
 _Static_assert(VRAMGC_MAX_DEVICES <= 32, "peers has a bit for each device");
@@ -30,22 +39,22 @@ static CUmemoryPool default_pool(unsigned index) {
 
 /* --- opening --- */
 
-static bool let_peers_in(struct pages *pages, unsigned index) {
+static bool add_peers(struct vm *vm, unsigned index) {
     unsigned peers = atomic_load(&self.peers[index]);
     bool opened = true;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && opened; i++)
-        opened = !(peers >> i & 1) || pages_let_in(pages, i);
+        opened = !(peers >> i & 1) || vm_add_peer(vm, i);
     return opened;
 }
 
 static struct pool *try_to_open(struct device *device) {
-    struct pages *pages = paged_open(device);
+    struct vm *vm = device_vm_open(device);
     unsigned index = device_index(device);
-    if (!pages)
+    if (!vm)
         return NULL; /* which was said */
     CUmemoryPool of_driver = default_pool(index);
-    struct pool *pool = of_driver && REAL(cuDeviceGetMemPool) && let_peers_in(pages, index)
-                            ? pool_open(pages, atomic_load(&device->total_bytes))
+    struct pool *pool = of_driver && REAL(cuDeviceGetMemPool) && add_peers(vm, index)
+                            ? pool_open(vm, atomic_load(&device->total_bytes))
                             : NULL;
     if (!pool)
         LOG(LOG_WARN, "gpu%u: VRAMGC_ASYNC=pages is not possible here; the driver's pool is used",
@@ -80,15 +89,15 @@ static bool means_default(struct device *device, CUmemoryPool asked) {
 /* Before the event is recorded, which publishes it. */
 static void note_figures(struct device *device, struct pool *pool) {
     struct arena_figures figures = pool_figures(pool);
-    __atomic_store_n(&device->paged_pool_bytes, figures.page_bytes, __ATOMIC_RELAXED);
-    __atomic_store_n(&device->paged_pool_used_bytes, figures.used_bytes, __ATOMIC_RELAXED);
-    paged_account(device);
+    __atomic_store_n(&device->vm_pool_bytes, figures.page_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->vm_pool_used_bytes, figures.used_bytes, __ATOMIC_RELAXED);
+    device_account_pages(device);
 }
 
 /* The runtime gives a thread that has no context yet that of its device, at its first call: here it
  * is not called. */
 static void bind_thread(enum real_id id, const struct device *device) {
-    CUcontext current = NULL, primary = record_primary(device_index(device));
+    CUcontext current = NULL, primary = context_primary(device_index(device));
     if (real_table[id].library == CUDART && primary &&
         REAL(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && !current && device_current() == device)
         REAL(cuCtxSetCurrent)(primary);
@@ -96,44 +105,44 @@ static void bind_thread(enum real_id id, const struct device *device) {
 
 /* While a stream is captured its allocations become nodes of a graph: the driver's business. */
 static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
-    if (!bytes || record_captured(stream) || !record_ready_in_context() ||
-        record_options()->async != ASYNC_PAGES) /* settings are read by then */
+    if (!bytes || capture_includes(stream) || !start_recording_in_context() ||
+        settings_options()->async != ASYNC_PAGES) /* settings are read by then */
         return NULL;
     return device_current();
 }
 
-enum record_paged record_pool_take(const struct record_ordered *call, void **out) {
+enum serve_answer async_alloc(const struct async_request *call, void **out) {
     uint64_t address;
     struct device *device = device_to_serve(call->bytes, call->stream);
     struct pool *pool = device ? open_pool(device) : NULL;
     if (!pool || !means_default(device, call->pool))
-        return RECORD_NOT_PAGED;
+        return SERVE_PASS;
     bind_thread(call->id, device);
     enum pool_answer answer = pool_take(pool, call->bytes, call->stream, &address);
     if (answer == POOL_NOT_OURS)
-        return RECORD_NOT_PAGED;
+        return SERVE_PASS;
     note_figures(device, pool);
-    paged_want_spare(pool_engine(pool));
+    device_vm_want_prefetch(pool_engine(pool));
     if (answer == POOL_FULL) {
-        record_refused(call->id, call->bytes);
-        return RECORD_PAGED_REFUSED;
+        oom_at_call(call->id, call->bytes);
+        return SERVE_OOM;
     }
-    record_allocated(CLASS_PAGED_POOL, address, call->bytes, call->allocator);
+    alloc_succeeded(CLASS_VM_POOL, address, call->bytes, call->allocator);
     *out = (void *)(uintptr_t)address;
-    return RECORD_PAGED;
+    return SERVE_DONE;
 }
 
-bool record_pool_give(enum real_id id, const struct record_taken *taken, uint64_t stream) {
+bool async_free(enum real_id id, const struct alloc_freed *taken, uint64_t stream) {
     struct device *device =
-        taken->known && taken->class == CLASS_PAGED_POOL ? device_if_ready(taken->device) : NULL;
+        taken->known && taken->class == CLASS_VM_POOL ? device_if_ready(taken->device) : NULL;
     struct pool *pool = device ? pool_of(device) : NULL;
-    if (!pool || (stream != RECORD_NO_STREAM && record_captured(stream)))
+    if (!pool || (stream != STREAM_NONE && capture_includes(stream)))
         return false;
     bind_thread(id, device);
     if (!pool_give(pool, taken->address, stream))
         return false;
     note_figures(device, pool);
-    returns_note(device);
+    decay_note(device);
     return true;
 }
 
@@ -141,13 +150,13 @@ bool record_pool_give(enum real_id id, const struct record_taken *taken, uint64_
 
 /* The device whose default pool this is; NULL: of none that has a pool of ours. */
 static struct device *device_of(CUmemoryPool pool) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && pool && record_is_on(); i++)
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && pool && recording_is_on(); i++)
         if (atomic_load(&self.defaults[i]) == pool && atomic_load(&self.pools[i]))
             return device_if_ready(i);
     return NULL;
 }
 
-void record_pool_attribute(CUmemoryPool asked, CUmemPool_attribute attribute, void *value) {
+void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute, void *value) {
     struct device *device = device_of(asked);
     if (!device)
         return;
@@ -171,7 +180,7 @@ void record_pool_attribute(CUmemoryPool asked, CUmemPool_attribute attribute, vo
     }
 }
 
-void record_pool_attribute_set(CUmemoryPool asked, CUmemPool_attribute attribute) {
+void async_pool_set_attribute(CUmemoryPool asked, CUmemPool_attribute attribute) {
     struct device *device = device_of(asked);
     if (device)
         pool_reset_high(pool_of(device), attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
@@ -180,19 +189,19 @@ void record_pool_attribute_set(CUmemoryPool asked, CUmemPool_attribute attribute
 
 /* Idle pages are to be had elsewhere anyway: that many programs trim all the time costs no call of
  * the driver. */
-void record_pool_trim(CUmemoryPool asked) {
+void async_pool_trim(CUmemoryPool asked) {
     struct device *device = device_of(asked);
     struct pool *pool = device ? pool_of(device) : NULL;
     if (pool)
-        pages_trim(pool_engine(pool));
-    else if (record_is_on())
-        pools_trimmed(asked);
+        vm_trim(pool_engine(pool));
+    else if (recording_is_on())
+        mempool_trimmed(asked);
 }
 
-bool record_pool_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_t count) {
+bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_t count) {
     bool opened = true;
     unsigned owner = 0;
-    if (!record_is_on() || record_options()->async != ASYNC_PAGES)
+    if (!recording_is_on() || settings_options()->async != ASYNC_PAGES)
         return true;
     while (owner < VRAMGC_MAX_DEVICES && default_pool(owner) != asked)
         owner++;
@@ -205,18 +214,18 @@ bool record_pool_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_
         atomic_fetch_or(&self.peers[owner], 1u << other);
         struct pool *pool = device ? pool_of(device) : NULL;
         if (pool)
-            opened = pages_let_in(pool_engine(pool), other) && opened;
+            opened = vm_add_peer(pool_engine(pool), other) && opened;
     }
     return opened;
 }
 
 /* --- the rest of the room --- */
 
-uint64_t paged_async_bytes(struct device *device) {
-    return __atomic_load_n(&device->paged_pool_bytes, __ATOMIC_RELAXED);
+uint64_t async_page_bytes(struct device *device) {
+    return __atomic_load_n(&device->vm_pool_bytes, __ATOMIC_RELAXED);
 }
 
-void paged_async_stream_gone(uint64_t stream) {
+void async_stream_gone(uint64_t stream) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct pool *pool = atomic_load(&self.pools[i]);
         if (pool)
@@ -224,17 +233,17 @@ void paged_async_stream_gone(uint64_t stream) {
     }
 }
 
-void paged_async_forget(void) {
+void async_forget(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         pool_forget(atomic_load(&self.pools[i]));
 }
 
 /* Its books stay: another thread may read them. */
-void paged_async_reset(struct device *device) {
+void async_reset(struct device *device) {
     unsigned index = device_index(device);
     atomic_store(&self.pools[index], NULL);
     atomic_store(&self.peers[index], 0);
-    __atomic_store_n(&device->paged_pool_bytes, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&device->paged_pool_used_bytes, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->vm_pool_bytes, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->vm_pool_used_bytes, 0, __ATOMIC_RELAXED);
     atomic_store(&self.tried[index], false);
 }

@@ -4,18 +4,37 @@
 #ifndef ASYNC_H
 #define ASYNC_H
 
+#include "serve/answer.h"
+#include "track/alloc.h"
 #include "track/device.h"
-#include "track/record.h"
+
+/* A stream-ordered allocation from the device's default pool out of a pool of our own, and its
+ * release on a stream, or (STREAM_NONE) by cudaFree. False: the driver is to be asked. */
+struct async_request {
+    enum real_id id;
+    uint64_t bytes, stream;
+    CUmemoryPool pool; /* NULL: the current one of the device */
+    bool allocator;
+};
+enum serve_answer async_alloc(const struct async_request *call, void **out);
+bool async_free(enum real_id id, const struct alloc_freed *taken, uint64_t stream);
+
+/* After the driver has answered for a pool: our part of the figure; a high mark was reset; it was
+ * trimmed; other devices got access, which is false if ours could not be opened to them. */
+void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute, void *value);
+void async_pool_set_attribute(CUmemoryPool asked, CUmemPool_attribute attribute);
+void async_pool_trim(CUmemoryPool asked);
+bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_t count);
 
 /* 2 MiB pages of the device's pool that a block reaches into: what it really holds. */
-uint64_t paged_async_bytes(struct device *device);
+uint64_t async_page_bytes(struct device *device);
 
-void paged_async_stream_gone(uint64_t stream);
+void async_stream_gone(uint64_t stream);
 
 /* For a forked child. */
-void paged_async_forget(void);
+void async_forget(void);
 
 /* The device was reset: its memory does not exist any more. */
-void paged_async_reset(struct device *device);
+void async_reset(struct device *device);
 
 #endif

@@ -1,15 +1,22 @@
-/* expandable.c: see expandable.h. PyTorch maps 20 MiB at a time and keeps what it has mapped; behind
- * its virtual handles only what live blocks reach into is physical. It must be as strict as the
- * driver: a handle that is unknown, or addresses that are not mapped, are errors here too. */
+/* expandable.c: see expandable.h. PyTorch maps 20 MiB at a time and keeps what it has mapped;
+ * behind its virtual handles only what live blocks reach into is physical. It must be as strict as
+ * the driver: a handle that is unknown, or addresses that are not mapped, are errors here too. */
 #include "serve/expandable.h"
 
+#include "base/hashmap.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/hashmap.h"
 #include "govern/overcommit.h"
-#include "serve/native.h"
-#include "track/record.h"
+#include "govern/retry.h"
+#include "process/start.h"
+#include "serve/address.h"
+#include "serve/device_vm.h"
+#include "track/capture.h"
+#include "track/context.h"
+#include "track/device.h"
+#include "track/recording.h"
 #include "track/stream.h"
+#include "track/thread.h"
 
 #include <string.h>
 
@@ -23,11 +30,11 @@ struct kind {
 
 static struct {
     struct lock lock;
-    struct ledger ranges;   /* address -> bytes; in the engine of device if FLAG_IN_ENGINE */
-    struct ledger handles;  /* handle -> bytes, device, class: kind, link: references,
+    struct hashmap ranges;   /* address -> bytes; in the engine of device if FLAG_IN_ENGINE */
+    struct hashmap handles;  /* handle -> bytes, device, class: kind, link: references,
                                context: where it is mapped */
-    struct ledger mappings; /* address -> bytes, device, link: handle */
-    uint64_t longest_bytes; /* of all mappings so far */
+    struct hashmap mappings; /* address -> bytes, device, link: handle */
+    uint64_t longest_bytes;  /* of all mappings so far */
     uint64_t created;
     struct kind kinds[MAX_KINDS];
     unsigned kind_count;
@@ -51,20 +58,20 @@ static struct borrowed borrow(struct device *device) {
                         (unsigned)current == device_index(device);
     if (borrowed.possible)
         return borrowed;
-    borrowed.context = record_primary(device_index(device));
+    borrowed.context = context_primary(device_index(device));
     borrowed.set = borrowed.possible =
         borrowed.context && REAL(cuCtxSetCurrent)(borrowed.context) == CUDA_SUCCESS;
     return borrowed;
 }
 
-static void give_back(const struct borrowed *borrowed) {
+static void return_context(const struct borrowed *borrowed) {
     if (borrowed->set)
         REAL(cuCtxSetCurrent)(borrowed->before);
 }
 
-static struct pages *engine_of(unsigned index) {
+static struct vm *engine_of(unsigned index) {
     struct device *device = device_if_ready(index);
-    return device ? paged_engine(device) : NULL;
+    return device ? device_vm(device) : NULL;
 }
 
 /* --- whether the driver makes such memory at all (fabric handles, for one) --- */
@@ -101,7 +108,7 @@ static unsigned add_kind(const CUmemAllocationProp *properties, CUresult answer)
 
 static CUresult make_one(const CUmemAllocationProp *properties) {
     CUmemGenericAllocationHandle handle = 0;
-    CUresult answer = REAL(cuMemCreate)(&handle, HEAP_PAGE_BYTES, properties, 0);
+    CUresult answer = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0);
     if (answer == CUDA_SUCCESS)
         REAL(cuMemRelease)(handle);
     return answer;
@@ -111,7 +118,7 @@ static CUresult make_one(const CUmemAllocationProp *properties) {
  * answer to the first of all requests for good. */
 static CUresult ask_driver(const CUmemAllocationProp *properties) {
     CUresult answer = make_one(properties);
-    if (answer == CUDA_ERROR_OUT_OF_MEMORY && record_rescue(HEAP_PAGE_BYTES))
+    if (answer == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(PAGE_BYTES))
         answer = make_one(properties);
     return answer;
 }
@@ -129,63 +136,63 @@ static CUresult kind_of(const CUmemAllocationProp *properties, unsigned *kind) {
 
 /* --- handles --- */
 
-bool virtual_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
+bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
     if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || !bytes ||
-        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || bytes % HEAP_PAGE_BYTES ||
-        !record_ready())
+        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || bytes % PAGE_BYTES ||
+        !start_recording())
         return false;
     struct device *device = device_at((unsigned)properties->location.id);
-    if (!device || paged_engine(device) || record_capturing())
-        return device && paged_engine(device);
+    if (!device || device_vm(device) || capture_active())
+        return device && device_vm(device);
     struct borrowed borrowed = borrow(device);
-    struct pages *pages = borrowed.possible ? paged_open(device) : NULL;
-    give_back(&borrowed);
-    return pages != NULL;
+    struct vm *vm = borrowed.possible ? device_vm_open(device) : NULL;
+    return_context(&borrowed);
+    return vm != NULL;
 }
 
 static CUresult add_handle(CUmemGenericAllocationHandle *handle, uint64_t bytes, unsigned device,
                            unsigned kind) {
     lock_take(&self.lock);
-    struct ledger_entry entry = {.key = VIRTUAL_TAG << 48 | ++self.created,
-                                 .bytes = bytes,
-                                 .link = 1,
-                                 .class = kind,
-                                 .device = (uint16_t)device};
-    bool added = ledger_put(&self.handles, &entry, NULL);
+    struct hashmap_entry entry = {.key = VHANDLE_TAG << 48 | ++self.created,
+                                  .bytes = bytes,
+                                  .link = 1,
+                                  .class = kind,
+                                  .device = (uint16_t)device};
+    bool added = hashmap_put(&self.handles, &entry, NULL);
     lock_give(&self.lock);
     *handle = entry.key;
     return added ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* PyTorch makes all that a block lacks before it maps the first: that much must be there. */
-CUresult virtual_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
+CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
                         const CUmemAllocationProp *properties) {
     unsigned index = (unsigned)properties->location.id, kind;
     struct device *device = device_if_ready(index);
     struct borrowed borrowed = borrow(device);
     CUresult result = borrowed.possible ? kind_of(properties, &kind) : CUDA_ERROR_INVALID_CONTEXT;
-    struct pages *pages = paged_engine(device);
-    uint64_t wanted_bytes = record_thread.pages_ahead_bytes + bytes;
-    if (result == CUDA_SUCCESS && (overcommit_refuses_mapping(device, pages, wanted_bytes) ||
-                                   !pages_could_back(pages, wanted_bytes)))
+    struct vm *vm = device_vm(device);
+    uint64_t wanted_bytes = thread_state.unmapped_handle_bytes + bytes;
+    if (result == CUDA_SUCCESS &&
+        (overcommit_fails_mapping(device, vm, wanted_bytes) || !vm_could_back(vm, wanted_bytes)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
-        streams_follow(device, borrowed.context);
-    give_back(&borrowed);
+        stream_follow(device, borrowed.context);
+    return_context(&borrowed);
     return result == CUDA_SUCCESS ? add_handle(handle, bytes, index, kind) : result;
 }
 
 /* Without a reference and without a mapping it is gone. The lock is held. */
-static void drop_if_unused(const struct ledger_entry *entry) {
+static void drop_if_unused(const struct hashmap_entry *entry) {
     if (!entry->link && !entry->context)
-        ledger_take(&self.handles, entry->key, NULL);
+        hashmap_take(&self.handles, entry->key, NULL);
 }
 
-CUresult virtual_release(CUmemGenericAllocationHandle handle) {
-    if (!record_is_on())
+CUresult vhandle_release(CUmemGenericAllocationHandle handle) {
+    if (!recording_is_on())
         return CUDA_ERROR_NOT_INITIALIZED;
     lock_take(&self.lock);
-    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
     bool known = entry && entry->link > 0;
     if (known) {
         entry->link--;
@@ -195,11 +202,11 @@ CUresult virtual_release(CUmemGenericAllocationHandle handle) {
     return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult virtual_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle) {
-    if (!record_is_on())
+CUresult vhandle_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle) {
+    if (!recording_is_on())
         return CUDA_ERROR_NOT_INITIALIZED;
     lock_take(&self.lock);
-    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
     bool known = entry && properties;
     if (known)
         *properties = self.kinds[entry->class].properties;
@@ -217,74 +224,74 @@ static CUresult not_possible(const char *what) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult virtual_export(void) {
+CUresult vhandle_export(void) {
     return not_possible("sharing with another process or device");
 }
 
 /* --- ranges --- */
 
-bool virtual_reserved(uint64_t address, uint64_t bytes) {
-    struct ledger_entry range = {.key = address, .bytes = bytes};
+bool vhandle_reserved(uint64_t address, uint64_t bytes) {
+    struct hashmap_entry range = {.key = address, .bytes = bytes};
     lock_take(&self.lock);
-    bool added = ledger_put(&self.ranges, &range, NULL);
+    bool added = hashmap_put(&self.ranges, &range, NULL);
     lock_give(&self.lock);
     return added;
 }
 
 struct search {
     uint64_t address, bytes;
-    struct ledger_entry *found;
+    struct hashmap_entry *found;
 };
 
-static bool look_around(const struct ledger_entry *entry, void *context) {
+static bool look_around(const struct hashmap_entry *entry, void *context) {
     struct search *search = context;
     if (search->address - entry->key < entry->bytes)
-        search->found = (struct ledger_entry *)entry;
+        search->found = (struct hashmap_entry *)entry;
     return false;
 }
 
 /* The range that holds the address; there are few. The lock is held. */
-static struct ledger_entry *range_around(uint64_t address) {
-    struct search search = {.address = address, .found = ledger_find(&self.ranges, address)};
+static struct hashmap_entry *range_around(uint64_t address) {
+    struct search search = {.address = address, .found = hashmap_find(&self.ranges, address)};
     if (!search.found)
-        ledger_sweep(&self.ranges, look_around, &search);
+        hashmap_sweep(&self.ranges, look_around, &search);
     return search.found;
 }
 
-static bool look_inside(const struct ledger_entry *entry, void *context) {
+static bool look_inside(const struct hashmap_entry *entry, void *context) {
     struct search *search = context;
     if (entry->key - search->address < search->bytes)
-        search->found = (struct ledger_entry *)entry;
+        search->found = (struct hashmap_entry *)entry;
     return false;
 }
 
-enum virtual_free virtual_address_free(uint64_t address, uint64_t bytes) {
+enum vhandle_free vhandle_address_free(uint64_t address, uint64_t bytes) {
     struct search search = {.address = address, .bytes = bytes};
-    struct ledger_entry range = {0};
-    if (!record_is_on())
-        return VIRTUAL_FREE_REAL;
+    struct hashmap_entry range = {0};
+    if (!recording_is_on())
+        return VHANDLE_FREE_REAL;
     lock_take(&self.lock);
-    struct ledger_entry *found = ledger_find(&self.ranges, address);
+    struct hashmap_entry *found = hashmap_find(&self.ranges, address);
     if (found && found->bytes == bytes)
-        ledger_sweep(&self.mappings, look_inside, &search);
+        hashmap_sweep(&self.mappings, look_inside, &search);
     if (found && found->bytes == bytes && !search.found)
-        ledger_take(&self.ranges, address, &range);
+        hashmap_take(&self.ranges, address, &range);
     lock_give(&self.lock);
     if (search.found)
-        return VIRTUAL_FREE_IN_USE;
-    struct pages *pages = range.flags & FLAG_IN_ENGINE ? engine_of(range.device) : NULL;
-    if (pages && pages_range_end(pages, address))
-        return VIRTUAL_FREE_TAKEN;
-    return range.key ? VIRTUAL_FREE_ENDED : VIRTUAL_FREE_REAL;
+        return VHANDLE_FREE_IN_USE;
+    struct vm *vm = range.flags & FLAG_IN_ENGINE ? engine_of(range.device) : NULL;
+    if (vm && vm_range_end(vm, address))
+        return VHANDLE_FREE_TAKEN;
+    return range.key ? VHANDLE_FREE_ENDED : VHANDLE_FREE_REAL;
 }
 
 /* The range becomes one of the engine's at its first mapping: only then it is known whose memory
  * lives there. The lock is held. */
-static bool enter(struct ledger_entry *range, unsigned device) {
+static bool enter(struct hashmap_entry *range, unsigned device) {
     if (range->flags & FLAG_IN_ENGINE)
         return range->device == device;
-    struct pages *pages = engine_of(device);
-    if (!pages || !pages_range(pages, range->key, range->bytes, true))
+    struct vm *vm = engine_of(device);
+    if (!vm || !vm_range_add(vm, range->key, range->bytes, true))
         return false;
     range->flags |= FLAG_IN_ENGINE;
     range->device = (uint16_t)device;
@@ -296,10 +303,10 @@ static bool enter(struct ledger_entry *range, unsigned device) {
 /* The mapping that holds the address. There are thousands, and launchers of kernels ask about every
  * argument: it is looked for from page to page, for as many as the longest mapping has. The lock is
  * held. */
-static struct ledger_entry *mapping_around(uint64_t address) {
-    uint64_t page = address - address % HEAP_PAGE_BYTES;
-    for (uint64_t back = 0; back < min_u64(self.longest_bytes, page); back += HEAP_PAGE_BYTES) {
-        struct ledger_entry *found = ledger_find(&self.mappings, page - back);
+static struct hashmap_entry *mapping_around(uint64_t address) {
+    uint64_t page = address - address % PAGE_BYTES;
+    for (uint64_t back = 0; back < min_u64(self.longest_bytes, page); back += PAGE_BYTES) {
+        struct hashmap_entry *found = hashmap_find(&self.mappings, page - back);
         if (found)
             return address - found->key < found->bytes ? found : NULL;
     }
@@ -307,16 +314,16 @@ static struct ledger_entry *mapping_around(uint64_t address) {
 }
 
 /* The lock is held. */
-static CUresult map(uint64_t address, uint64_t bytes, struct ledger_entry *handle) {
-    struct ledger_entry *range = range_around(address);
-    struct ledger_entry mapping = {
+static CUresult map(uint64_t address, uint64_t bytes, struct hashmap_entry *handle) {
+    struct hashmap_entry *range = range_around(address);
+    struct hashmap_entry mapping = {
         .key = address, .bytes = bytes, .link = handle->key, .device = handle->device};
     if (!range || address + bytes > range->key + range->bytes || !enter(range, handle->device))
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (!pages_grant(engine_of(handle->device), address, bytes))
+    if (!vm_attach(engine_of(handle->device), address, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!ledger_put(&self.mappings, &mapping, NULL)) {
-        pages_revoke(engine_of(handle->device), address, bytes); /* nothing lives there yet */
+    if (!hashmap_put(&self.mappings, &mapping, NULL)) {
+        vm_detach(engine_of(handle->device), address, bytes); /* nothing lives there yet */
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     self.longest_bytes = max_u64(self.longest_bytes, bytes);
@@ -324,30 +331,30 @@ static CUresult map(uint64_t address, uint64_t bytes, struct ledger_entry *handl
     return CUDA_SUCCESS;
 }
 
-CUresult virtual_map(uint64_t address, uint64_t bytes, uint64_t offset,
+CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
                      CUmemGenericAllocationHandle handle, unsigned long long flags) {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
-    if (!record_is_on())
+    if (!recording_is_on())
         return CUDA_ERROR_NOT_INITIALIZED;
     lock_take(&self.lock);
-    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
     bool right = entry && entry->link > 0 && bytes == entry->bytes && !offset && !flags &&
-                 address % HEAP_PAGE_BYTES == 0;
+                 address % PAGE_BYTES == 0;
     if (right)
         result = entry->context ? CUDA_ERROR_NOT_SUPPORTED : map(address, bytes, entry);
     lock_give(&self.lock);
     return result == CUDA_ERROR_NOT_SUPPORTED
-               ? not_possible("mapping at a second place or by somebody else")
+               ? not_possible("mapping at a second info or by somebody else")
                : result;
 }
 
 /* Whether [address, +bytes) is exactly a row of whole mappings of one device. The lock is held. */
 static bool is_row(uint64_t address, uint64_t bytes, unsigned *device) {
     uint64_t end = address + bytes;
-    const struct ledger_entry *first = ledger_find(&self.mappings, address), *mapping = first;
+    const struct hashmap_entry *first = hashmap_find(&self.mappings, address), *mapping = first;
     while (mapping && mapping->device == first->device && address < end) {
         address += mapping->bytes;
-        mapping = ledger_find(&self.mappings, address);
+        mapping = hashmap_find(&self.mappings, address);
     }
     if (first)
         *device = first->device;
@@ -355,25 +362,25 @@ static bool is_row(uint64_t address, uint64_t bytes, unsigned *device) {
 }
 
 /* Whether a virtual handle is mapped at the address. *pages: where it begins a row, else NULL. */
-static bool begins_here(uint64_t address, uint64_t bytes, struct pages **pages, unsigned *device) {
-    *pages = NULL;
-    if (!record_is_on())
+static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm, unsigned *device) {
+    *vm = NULL;
+    if (!recording_is_on())
         return false;
     lock_take(&self.lock);
     bool ours = mapping_around(address) != NULL;
     if (ours && is_row(address, bytes, device))
-        *pages = engine_of(*device);
+        *vm = engine_of(*device);
     lock_give(&self.lock);
     return ours;
 }
 
 static void forget_row(uint64_t address, uint64_t bytes) {
-    struct ledger_entry mapping;
+    struct hashmap_entry mapping;
     lock_take(&self.lock);
     for (uint64_t at = address; at < address + bytes; at += mapping.bytes) {
-        if (!ledger_take(&self.mappings, at, &mapping))
+        if (!hashmap_take(&self.mappings, at, &mapping))
             break;
-        struct ledger_entry *handle = ledger_find(&self.handles, mapping.link);
+        struct hashmap_entry *handle = hashmap_find(&self.handles, mapping.link);
         if (handle) {
             handle->context = 0;
             drop_if_unused(handle);
@@ -385,46 +392,45 @@ static void forget_row(uint64_t address, uint64_t bytes) {
 /* What is mapped stays so, idle: PyTorch's own view is that nothing is. An expandable segment
  * belongs to one stream, so that whoever maps the same addresses again works in order with what was
  * there. */
-bool virtual_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
-    struct pages *pages;
+bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
+    struct vm *vm;
     unsigned device = VRAMGC_MAX_DEVICES;
-    if (!begins_here(address, bytes, &pages, &device))
+    if (!begins_here(address, bytes, &vm, &device))
         return false;
-    bool revoked = pages && pages_revoke(pages, address, bytes);
-    if (revoked)
+    bool detached = vm && vm_detach(vm, address, bytes);
+    if (detached)
         forget_row(address, bytes);
-    *result = revoked ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    *result = detached ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     return true;
 }
 
-static CUresult let_in(struct pages *pages, const CUmemAccessDesc *access, unsigned own) {
+static CUresult add_peer(struct vm *vm, const CUmemAccessDesc *access, unsigned own) {
     if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE || access->location.id < 0 ||
         access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return not_possible("limited access");
     if ((unsigned)access->location.id == own)
-        return CUDA_SUCCESS; /* the engine lets it in with every page */
-    return pages_let_in(pages, (unsigned)access->location.id) ? CUDA_SUCCESS
-                                                              : CUDA_ERROR_NOT_SUPPORTED;
+        return CUDA_SUCCESS; /* the engine gives it access with every page */
+    return vm_add_peer(vm, (unsigned)access->location.id) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-bool virtual_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
+bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
                         size_t count, CUresult *result) {
-    struct pages *pages;
+    struct vm *vm;
     unsigned own = VRAMGC_MAX_DEVICES;
-    if (!begins_here(address, bytes, &pages, &own))
+    if (!begins_here(address, bytes, &vm, &own))
         return false;
-    *result = pages && access && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    *result = vm && access && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; *result == CUDA_SUCCESS && i < count; i++)
-        *result = let_in(pages, &access[i], own);
+        *result = add_peer(vm, &access[i], own);
     return true;
 }
 
-bool virtual_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result) {
-    if (!record_is_on() || !handle)
+bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result) {
+    if (!recording_is_on() || !handle)
         return false;
     lock_take(&self.lock);
-    struct ledger_entry *mapping = mapping_around(address);
-    struct ledger_entry *entry = mapping ? ledger_find(&self.handles, mapping->link) : NULL;
+    struct hashmap_entry *mapping = mapping_around(address);
+    struct hashmap_entry *entry = mapping ? hashmap_find(&self.handles, mapping->link) : NULL;
     if (entry) {
         entry->link++;
         *handle = entry->key;
@@ -434,14 +440,14 @@ bool virtual_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUre
     return entry != NULL;
 }
 
-bool virtual_place(uint64_t address, struct record_place *place) {
+bool vhandle_lookup(uint64_t address, struct address_info *info) {
     lock_take(&self.lock);
-    struct ledger_entry *mapping = mapping_around(address);
+    struct hashmap_entry *mapping = mapping_around(address);
     if (mapping)
-        *place = (struct record_place){.device = mapping->device,
-                                       .address = mapping->key,
-                                       .bytes = mapping->bytes,
-                                       .mapped = true};
+        *info = (struct address_info){.device = mapping->device,
+                                      .address = mapping->key,
+                                      .bytes = mapping->bytes,
+                                      .mapped = true};
     lock_give(&self.lock);
     return mapping != NULL;
 }
@@ -449,20 +455,20 @@ bool virtual_place(uint64_t address, struct record_place *place) {
 /* --- the end --- */
 
 /* The addresses stay reserved; the engine they were in is no more. */
-static bool leave_engine(const struct ledger_entry *entry, void *context) {
+static bool leave_engine(const struct hashmap_entry *entry, void *context) {
     if (entry->device == *(const unsigned *)context)
-        ((struct ledger_entry *)entry)->flags = 0;
+        ((struct hashmap_entry *)entry)->flags = 0;
     return false;
 }
 
-void virtual_reset(unsigned device) {
+void vhandle_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_drop_device(&self.handles, device);
-    ledger_drop_device(&self.mappings, device);
-    ledger_sweep(&self.ranges, leave_engine, &device);
+    hashmap_drop_device(&self.handles, device);
+    hashmap_drop_device(&self.mappings, device);
+    hashmap_sweep(&self.ranges, leave_engine, &device);
     lock_give(&self.lock);
 }
 
-void virtual_unlock(void) {
+void vhandle_unlock(void) {
     lock_force_open(&self.lock);
 }

@@ -1,58 +1,58 @@
-/* expandable.h: mode compact for PyTorch's expandable segments: what the allocator gets for physical
- * memory is a number of ours (a virtual handle), and pages come with its blocks, from the page
- * engine. These answer in the place of the driver, as it would; a virtual handle never reaches it.
- * Each function named by a driver call takes that call's arguments. Any thread. */
+/* expandable.h: mode compact for PyTorch's expandable segments: what the allocator gets for
+ * physical memory is a number of ours (a virtual handle), and pages come with its blocks, from the
+ * page engine. These answer in the info of the driver, as it would; a virtual handle never reaches
+ * it. Each function named by a driver call takes that call's arguments. Any thread. */
 #ifndef EXPANDABLE_H
 #define EXPANDABLE_H
 
 #include "base/base.h"
 #include "cuda/real.h"
-#include "track/record.h"
+#include "serve/address.h"
 
 /* No handle of the driver: on x86-64 and AArch64 no pointer either. */
-#define VIRTUAL_TAG ((uint64_t)0x7647)
+#define VHANDLE_TAG ((uint64_t)0x7647)
 
-static inline bool virtual_is(uint64_t handle) {
-    return handle >> 48 == VIRTUAL_TAG;
+static inline bool vhandle_is(uint64_t handle) {
+    return handle >> 48 == VHANDLE_TAG;
 }
 
 /* PyTorch's allocator reserved addresses; false: no memory for the books, it must not have them. */
-bool virtual_reserved(uint64_t address, uint64_t bytes);
+bool vhandle_reserved(uint64_t address, uint64_t bytes);
 
 /* It frees them. IN_USE: something is mapped there. TAKEN: the page engine frees them when the GPU
  * has finished with what it has mapped there. Else the driver is to be asked, and if it refuses
- * what has ENDED, virtual_reserved puts it back. */
-enum virtual_free {
-    VIRTUAL_FREE_REAL,
-    VIRTUAL_FREE_ENDED,
-    VIRTUAL_FREE_IN_USE,
-    VIRTUAL_FREE_TAKEN
+ * what has ENDED, vhandle_reserved puts it back. */
+enum vhandle_free {
+    VHANDLE_FREE_REAL,
+    VHANDLE_FREE_ENDED,
+    VHANDLE_FREE_IN_USE,
+    VHANDLE_FREE_TAKEN
 };
-enum virtual_free virtual_address_free(uint64_t address, uint64_t bytes);
+enum vhandle_free vhandle_address_free(uint64_t address, uint64_t bytes);
 
 /* Whether such memory for PyTorch's allocator comes from the page engine; opens it if need be. */
-bool virtual_serves(uint64_t bytes, const CUmemAllocationProp *properties);
-CUresult virtual_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
+bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties);
+CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
                         const CUmemAllocationProp *properties);
 
 /* Of a virtual handle. */
-CUresult virtual_release(CUmemGenericAllocationHandle handle);
-CUresult virtual_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle);
-CUresult virtual_export(void);
-CUresult virtual_map(uint64_t address, uint64_t bytes, uint64_t offset,
+CUresult vhandle_release(CUmemGenericAllocationHandle handle);
+CUresult vhandle_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle);
+CUresult vhandle_export(void);
+CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
                      CUmemGenericAllocationHandle handle, unsigned long long flags);
 
 /* Where virtual handles are mapped. False: they are not; the driver is to be asked. */
-bool virtual_unmap(uint64_t address, uint64_t bytes, CUresult *result);
-bool virtual_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
+bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result);
+bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
                         size_t count, CUresult *result);
-bool virtual_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result);
+bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result);
 
 /* The mapping that holds the address; false: none. */
-bool virtual_place(uint64_t address, struct record_place *place);
+bool vhandle_lookup(uint64_t address, struct address_info *info);
 
 /* The device was reset; and for a forked child. */
-void virtual_reset(unsigned device);
-void virtual_unlock(void);
+void vhandle_reset(unsigned device);
+void vhandle_unlock(void);
 
 #endif

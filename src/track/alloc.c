@@ -1,17 +1,22 @@
 /* alloc.c: allocations by address: what was handed out, to whom, of which class. Free: the record
  * is taken out before the call and put back if the driver refuses; allocation: recorded only after
  * it succeeded. So an address that the driver hands out again at once is never lost or doubled. */
-#include "base/lock.h"
-#include "track/device.h"
+#include "track/alloc.h"
+
 #include "base/hashmap.h"
-#include "track/record.h"
+#include "base/lock.h"
+#include "process/start.h"
+#include "track/device.h"
+#include "track/oom.h"
+#include "track/recording.h"
 #include "track/stack.h"
+#include "track/thread.h"
 
 enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2 };
 
 static struct {
     struct lock lock;
-    struct ledger addresses;
+    struct hashmap addresses;
 } self;
 
 static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t class) {
@@ -27,7 +32,7 @@ static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t
         return &stats->graph_bytes;
     case CLASS_ADDRESS:
         return &stats->address_bytes;
-    case CLASS_PAGED_POOL:
+    case CLASS_VM_POOL:
         return &stats->pool_bytes; /* held is what the page engine has */
     default:
         return NULL;
@@ -88,10 +93,10 @@ static void pool_block(struct device *device, uint64_t bytes, bool more) {
 }
 
 static void add_segment(struct device *device, uint64_t address, uint64_t bytes) {
-    record_thread.segments_since_block++;
-    segment_taken(device, bytes);
+    thread_state.segments_since_block++;
+    thread_block_pending(device, bytes);
     lock_take(&device->lock);
-    bool added = heap_segment_add(device->heap, address, bytes, record_thread.stream);
+    bool added = heap_segment_add(device->heap, address, bytes, thread_state.stream);
     figure_bump(&device->out->stats.segment_allocs, 1);
     device_publish(device);
     lock_give(&device->lock);
@@ -100,40 +105,40 @@ static void add_segment(struct device *device, uint64_t address, uint64_t bytes)
 }
 
 /* Pools and virtual memory belong to the device, not to the context. */
-static uint64_t context_of(enum record_class class) {
+static uint64_t context_of(enum alloc_class class) {
     real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
     CUcontext context = NULL;
     if (class == CLASS_POOL || class == CLASS_GRAPH || class == CLASS_ADDRESS ||
-        class == CLASS_PAGED || class == CLASS_PAGED_POOL || !get_current ||
+        class == CLASS_VM || class == CLASS_VM_POOL || !get_current ||
         get_current(&context) != CUDA_SUCCESS)
         return 0;
     return (uint64_t)(uintptr_t)context;
 }
 
-static struct ledger_entry entry_of(const struct record_taken *taken) {
-    return (struct ledger_entry){.key = taken->address,
-                                 .bytes = taken->bytes,
-                                 .context = taken->context,
-                                 .class = taken->class,
-                                 .device = (uint16_t)taken->device,
-                                 .flags = taken->segment ? FLAG_SEGMENT
-                                          : taken->block ? FLAG_BLOCK
-                                                         : 0};
+static struct hashmap_entry entry_of(const struct alloc_freed *taken) {
+    return (struct hashmap_entry){.key = taken->address,
+                                  .bytes = taken->bytes,
+                                  .context = taken->context,
+                                  .class = taken->class,
+                                  .device = (uint16_t)taken->device,
+                                  .flags = taken->segment ? FLAG_SEGMENT
+                                           : taken->block ? FLAG_BLOCK
+                                                          : 0};
 }
 
-static struct record_taken taken_of(const struct ledger_entry *entry) {
-    return (struct record_taken){.known = true,
-                                 .address = entry->key,
-                                 .bytes = entry->bytes,
-                                 .context = entry->context,
-                                 .class = entry->class,
-                                 .device = entry->device,
-                                 .shared = entry->link > 0,
-                                 .segment = entry->flags & FLAG_SEGMENT,
-                                 .block = entry->flags & FLAG_BLOCK};
+static struct alloc_freed taken_of(const struct hashmap_entry *entry) {
+    return (struct alloc_freed){.known = true,
+                                .address = entry->key,
+                                .bytes = entry->bytes,
+                                .context = entry->context,
+                                .class = entry->class,
+                                .device = entry->device,
+                                .shared = entry->link > 0,
+                                .segment = entry->flags & FLAG_SEGMENT,
+                                .block = entry->flags & FLAG_BLOCK};
 }
 
-static void take_from_heap(const struct record_taken *taken) {
+static void take_from_heap(const struct alloc_freed *taken) {
     struct device *device = taken->segment ? device_if_ready(taken->device) : NULL;
     if (!device)
         return;
@@ -148,37 +153,37 @@ enum placed { PLACED, PLACED_AGAIN, NOT_PLACED };
 /* Puts the entry into the books in one step, for others may open the same memory of another process
  * at the same time: the address is the same, and it is closed as often as it was opened. *lost:
  * what was there before, because its free was not seen. */
-static enum placed place(const struct ledger_entry *entry, struct record_taken *lost) {
-    *lost = (struct record_taken){.known = false};
+static enum placed place(const struct hashmap_entry *entry, struct alloc_freed *lost) {
+    *lost = (struct alloc_freed){.known = false};
     lock_take(&self.lock);
-    struct ledger_entry *found = ledger_find(&self.addresses, entry->key);
+    struct hashmap_entry *found = hashmap_find(&self.addresses, entry->key);
     bool again = found && found->class == CLASS_IMPORTED && entry->class == CLASS_IMPORTED;
     if (again) {
         found->link++;
     } else if (found) {
         *lost = taken_of(found);
-        ledger_take(&self.addresses, entry->key, NULL);
+        hashmap_take(&self.addresses, entry->key, NULL);
     }
-    bool kept = again || ledger_put(&self.addresses, entry, NULL);
+    bool kept = again || hashmap_put(&self.addresses, entry, NULL);
     lock_give(&self.lock);
     return !kept ? NOT_PLACED : again ? PLACED_AGAIN : PLACED;
 }
 
 /* A free that was not seen: else the sums would grow for ever. */
-static void count_lost(struct record_taken *lost) {
+static void count_lost(struct alloc_freed *lost) {
     if (!lost->known)
         return;
     lost->shared = false;
     take_from_heap(lost);
-    record_gone(lost);
+    alloc_free_commit(lost);
     figure_add(&store_file()->process.lost_frees, 1);
 }
 
-static void count_allocated(struct device *device, const struct record_taken *made) {
-    record_granted(made->bytes);
+static void count_allocated(struct device *device, const struct alloc_freed *made) {
+    oom_granted(made->bytes);
     count(device, made->class, made->bytes, made->segment, true);
     if (made->class == CLASS_DEVICE)
-        stacks_note(made->bytes);
+        stack_note(made->bytes);
     if (made->segment)
         add_segment(device, made->address, made->bytes);
     if (made->block)
@@ -187,25 +192,25 @@ static void count_allocated(struct device *device, const struct record_taken *ma
 
 /* What a pool of our own serves does not reach the driver. */
 static void count_call(struct device *device, uint32_t class) {
-    if (class != CLASS_PAGED_POOL)
+    if (class != CLASS_VM_POOL)
         figure_add(&device->out->stats.driver_calls, 1);
 }
 
-void record_allocated(enum record_class class, uint64_t address, uint64_t bytes, bool allocator) {
+void alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
     struct device *device;
-    if (!record_ready() || !address || !(device = device_current()))
+    if (!start_recording() || !address || !(device = device_current()))
         return;
-    struct record_taken lost;
-    struct record_taken made = {
+    struct alloc_freed lost;
+    struct alloc_freed made = {
         .address = address,
         .bytes = bytes,
         .context = context_of(class),
         .class = class,
         .device = device_index(device),
-        .segment = allocator && (class == CLASS_DEVICE || class == CLASS_PAGED),
-        .block = allocator && (class == CLASS_POOL || class == CLASS_PAGED_POOL),
+        .segment = allocator && (class == CLASS_DEVICE || class == CLASS_VM),
+        .block = allocator && (class == CLASS_POOL || class == CLASS_VM_POOL),
     };
-    struct ledger_entry entry = entry_of(&made);
+    struct hashmap_entry entry = entry_of(&made);
     enum placed placed = place(&entry, &lost);
     count_lost(&lost);
     if (placed == NOT_PLACED) {
@@ -217,48 +222,48 @@ void record_allocated(enum record_class class, uint64_t address, uint64_t bytes,
         count_allocated(device, &made);
 }
 
-void record_take(uint64_t address, struct record_taken *taken) {
-    *taken = (struct record_taken){.address = address};
-    if (!record_is_on())
+void alloc_free_begin(uint64_t address, struct alloc_freed *taken) {
+    *taken = (struct alloc_freed){.address = address};
+    if (!recording_is_on())
         return;
     lock_take(&self.lock);
-    struct ledger_entry *found = ledger_find(&self.addresses, address);
+    struct hashmap_entry *found = hashmap_find(&self.addresses, address);
     if (found)
         *taken = taken_of(found);
     if (taken->shared)
         found->link--;
     else
-        ledger_take(&self.addresses, address, NULL);
+        hashmap_take(&self.addresses, address, NULL);
     lock_give(&self.lock);
     take_from_heap(taken);
 }
 
 /* Meanwhile others may have opened it, or closed it for the last time. */
-static void put_back_imported(struct device *device, const struct ledger_entry *entry,
+static void put_back_imported(struct device *device, const struct hashmap_entry *entry,
                               bool shared) {
     lock_take(&self.lock);
-    struct ledger_entry *found = ledger_find(&self.addresses, entry->key);
+    struct hashmap_entry *found = hashmap_find(&self.addresses, entry->key);
     bool there = found != NULL;
     if (there)
         found->link++;
     else
-        ledger_put(&self.addresses, entry, NULL);
+        hashmap_put(&self.addresses, entry, NULL);
     lock_give(&self.lock);
     if (shared != there)
         count(device, entry->class, entry->bytes, false, shared);
 }
 
-void record_put_back(const struct record_taken *taken) {
+void alloc_free_abort(const struct alloc_freed *taken) {
     struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
-    if (!device || !record_is_on())
+    if (!device || !recording_is_on())
         return;
-    struct ledger_entry entry = entry_of(taken);
+    struct hashmap_entry entry = entry_of(taken);
     if (taken->class == CLASS_IMPORTED) {
         put_back_imported(device, &entry, taken->shared);
         return;
     }
     lock_take(&self.lock);
-    bool kept = ledger_put(&self.addresses, &entry, NULL);
+    bool kept = hashmap_put(&self.addresses, &entry, NULL);
     lock_give(&self.lock);
     if (!kept)
         figure_add(&store_file()->process.internal_errors, 1);
@@ -270,8 +275,8 @@ void record_put_back(const struct record_taken *taken) {
     lock_give(&device->lock);
 }
 
-void record_gone(const struct record_taken *taken) {
-    if (!record_is_on())
+void alloc_free_commit(const struct alloc_freed *taken) {
+    if (!recording_is_on())
         return;
     struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
     if (!device) {
@@ -287,16 +292,16 @@ void record_gone(const struct record_taken *taken) {
     count(device, taken->class, taken->bytes, taken->segment, false);
     if (!taken->segment)
         return;
-    record_thread.frees_since_block++;
+    thread_state.frees_since_block++;
     lock_take(&device->lock);
     heap_segment_forget(device->heap, taken->address);
     figure_bump(&device->out->stats.segment_frees, 1);
     lock_give(&device->lock);
 }
 
-void memory_reset(unsigned device) {
+void alloc_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_drop_device(&self.addresses, device);
+    hashmap_drop_device(&self.addresses, device);
     lock_give(&self.lock);
 }
 
@@ -306,7 +311,7 @@ struct leaving {
     size_t count;
 };
 
-static bool note_leaving(const struct ledger_entry *entry, void *context) {
+static bool note_leaving(const struct hashmap_entry *entry, void *context) {
     struct leaving *leaving = context;
     if (entry->context == leaving->context && leaving->count < ARRAY_LENGTH(leaving->addresses))
         leaving->addresses[leaving->count++] = entry->key;
@@ -315,24 +320,24 @@ static bool note_leaving(const struct ledger_entry *entry, void *context) {
 
 /* Each as if it had been freed, however often it was opened; a few at a time, for the lock is not
  * held meanwhile. */
-void memory_context_gone(CUcontext context) {
+void alloc_context_gone(CUcontext context) {
     struct leaving leaving = {.context = (uint64_t)(uintptr_t)context};
     do {
         leaving.count = 0;
         lock_take(&self.lock);
-        ledger_sweep(&self.addresses, note_leaving, &leaving);
+        hashmap_sweep(&self.addresses, note_leaving, &leaving);
         lock_give(&self.lock);
         for (size_t i = 0; i < leaving.count; i++) {
-            struct record_taken taken;
+            struct alloc_freed taken;
             do {
-                record_take(leaving.addresses[i], &taken);
+                alloc_free_begin(leaving.addresses[i], &taken);
                 if (taken.known) /* else somebody freed it meanwhile */
-                    record_gone(&taken);
+                    alloc_free_commit(&taken);
             } while (taken.shared);
         }
     } while (leaving.count > 0);
 }
 
-void memory_unlock(void) {
+void alloc_unlock(void) {
     lock_force_open(&self.lock);
 }

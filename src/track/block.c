@@ -7,20 +7,23 @@
  * all of them have passed, which PyTorch finds out by cudaEventQuery or cudaEventSynchronize. An
  * event that a program records through torch.Event looks the same; it must not hold a block longer
  * than it exists. */
-#include "base/lock.h"
-#include "track/device.h"
-#include "base/hashmap.h"
-#include "serve/native.h"
-#include "track/record.h"
-#include "govern/decay.h"
+#include "track/block.h"
 
-THREAD_LOCAL struct record_thread record_thread;
+#include "base/hashmap.h"
+#include "base/lock.h"
+#include "govern/decay.h"
+#include "govern/induce_oom.h"
+#include "serve/device_vm.h"
+#include "track/capture.h"
+#include "track/device.h"
+#include "track/oom.h"
+#include "track/thread.h"
 
 static struct {
     struct lock lock;
-    struct ledger events; /* event -> link: address of the block, context: number of the wait */
-    struct ledger waits;  /* address -> link: events outstanding, context: number, bytes */
-    uint64_t numbers;     /* of waits: an event of an earlier one says nothing of a later one */
+    struct hashmap events; /* event -> link: address of the block, context: number of the wait */
+    struct hashmap waits;  /* address -> link: events outstanding, context: number, bytes */
+    uint64_t numbers;      /* of waits: an event of an earlier one says nothing of a later one */
     atomic_size_t pending;
 } self;
 
@@ -34,14 +37,14 @@ static void unmatched(void) {
 /* The end of a pending block was not seen; nobody shall see it later, when the address is another
  * block's. */
 static bool complete_unseen(struct device *device, uint64_t address) {
-    struct ledger_entry wait;
+    struct hashmap_entry wait;
     lock_take(&self.lock);
-    bool waited = ledger_take(&self.waits, address, &wait);
+    bool waited = hashmap_take(&self.waits, address, &wait);
     lock_give(&self.lock);
     if (waited) {
         atomic_fetch_sub(&self.pending, 1);
         if (!(wait.flags & LEFT))
-            paged_leave(device, address, wait.bytes, false);
+            device_vm_mark_idle(device, address, wait.bytes, false);
     }
     return heap_complete(device->heap, address);
 }
@@ -62,22 +65,22 @@ static bool take_back(struct device *device, uint64_t address, bool pending) {
     return heap_pend(device->heap, address, NULL);
 }
 
-/* Files the events that the block waits for. Of more than RECORD_MAX_EVENTS not all are filed, so
+/* Files the events that the block waits for. Of more than THREAD_MAX_EVENTS not all are filed, so
  * that it waits until it is handed out again. False: no room; the block counts as free at once. */
 static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
-    struct record_thread *thread = &record_thread;
-    struct ledger_entry wait = {
+    struct thread_state *thread = &thread_state;
+    struct hashmap_entry wait = {
         .key = address, .bytes = bytes, .link = thread->event_count, .device = (uint16_t)device};
     bool filed;
     lock_take(&self.lock);
     wait.context = ++self.numbers;
-    filed = ledger_put(&self.waits, &wait, NULL);
-    for (unsigned i = 0; filed && i < thread->event_count && i < RECORD_MAX_EVENTS; i++) {
-        struct ledger_entry event = {.key = thread->events[i],
-                                     .link = address,
-                                     .context = wait.context,
-                                     .device = (uint16_t)device};
-        filed = ledger_put(&self.events, &event, NULL);
+    filed = hashmap_put(&self.waits, &wait, NULL);
+    for (unsigned i = 0; filed && i < thread->event_count && i < THREAD_MAX_EVENTS; i++) {
+        struct hashmap_entry event = {.key = thread->events[i],
+                                      .link = address,
+                                      .context = wait.context,
+                                      .device = (uint16_t)device};
+        filed = hashmap_put(&self.events, &event, NULL);
     }
     lock_give(&self.lock);
     if (filed)
@@ -86,11 +89,11 @@ static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
 }
 
 /* Marks some blocks of the device that still wait for other streams. Returns how many. */
-static size_t mark_pending(unsigned device, struct ledger_entry out[LEAVE_BATCH]) {
+static size_t mark_pending(unsigned device, struct hashmap_entry out[LEAVE_BATCH]) {
     size_t count = 0;
     lock_take(&self.lock);
     for (size_t i = 0; i < self.waits.capacity && count < LEAVE_BATCH; i++) {
-        struct ledger_entry *wait = &self.waits.entries[i];
+        struct hashmap_entry *wait = &self.waits.entries[i];
         if (!wait->key || wait->device != device || wait->flags & LEFT)
             continue;
         wait->flags |= LEFT;
@@ -102,13 +105,13 @@ static size_t mark_pending(unsigned device, struct ledger_entry out[LEAVE_BATCH]
 
 /* PyTorch asks only now and then whether other streams have finished with a block that was given
  * back. Nobody reads it any more, so its pages can go as soon as the whole GPU has been waited for:
- * that is what it means to leave them without being sure. Whether there were any. */
+ * that is what it means to mark them idle with streams_done false. Whether there were any. */
 static bool leave_pending(struct device *device) {
-    struct ledger_entry batch[LEAVE_BATCH];
+    struct hashmap_entry batch[LEAVE_BATCH];
     size_t count, all = 0;
     while ((count = mark_pending(device_index(device), batch)) > 0) {
         for (size_t i = 0; i < count; i++)
-            paged_leave(device, batch[i].key, batch[i].bytes, false);
+            device_vm_mark_idle(device, batch[i].key, batch[i].bytes, false);
         all += count;
     }
     return all > 0;
@@ -117,51 +120,52 @@ static bool leave_pending(struct device *device) {
 /* In the last step before a refusal what waits is taken as well; not while anything is captured,
  * for the GPU cannot be waited for then. */
 static bool use_pages(struct device *device, uint64_t address, uint64_t bytes) {
-    return LIKELY(paged_use(device, address, bytes)) ||
-           (!record_capturing() && leave_pending(device) && paged_use(device, address, bytes));
+    return LIKELY(device_vm_commit(device, address, bytes)) ||
+           (!capture_active() && leave_pending(device) && device_vm_commit(device, address, bytes));
 }
 
 /* Mode compact: pages come before the block reaches its user, and may go when it is free. */
 static bool move_pages(struct device *device, uint64_t address, int64_t bytes, bool pending,
-                       bool sure) {
-    if (LIKELY(!paged_engine(device)))
+                       bool streams_done) {
+    if (LIKELY(!device_vm(device)))
         return true;
     if (bytes > 0 && !use_pages(device, address, (uint64_t)bytes)) {
-        paged_refused(device, address, (uint64_t)bytes);
-        refusal_of_block(device, (uint64_t)bytes);
+        device_vm_commit_failed(device, address, (uint64_t)bytes);
+        oom_at_block(device, (uint64_t)bytes);
         return false;
     }
     if (bytes < 0 && !pending) {
-        paged_leave(device, address, (uint64_t)-bytes, sure);
-        returns_note(device);
+        device_vm_mark_idle(device, address, (uint64_t)-bytes, streams_done);
+        decay_note(device);
     }
     if (bytes > 0)
-        paged_account(device);
+        device_account_pages(device);
     return true;
 }
 
-bool record_block(unsigned index, uint64_t address, int64_t bytes) {
+bool block_changed(unsigned index, uint64_t address, int64_t bytes) {
     struct device *device = device_at(index);
     if (UNLIKELY(!device || !address))
         return true;
-    struct record_thread *thread = &record_thread;
+    struct thread_state *thread = &thread_state;
     bool pending = bytes < 0 && UNLIKELY(thread->event_count > 0) &&
                    wait_for_events(index, address, (uint64_t)-bytes);
-    bool sure = pending || !thread->event_count; /* else other streams use it, and nobody tells */
+    bool streams_done =
+        pending || !thread->event_count; /* else other streams use it, and nobody tells */
     thread->event_count = 0;
     thread->frees_since_block = 0;
     thread->segments_since_block = 0;
-    if (UNLIKELY(thread->refused_page) && bytes > 0)
-        refusal_ends((uint64_t)bytes, true);
-    bool possible = move_pages(device, address, bytes, pending, sure);
+    if (UNLIKELY(thread->driver_oom_page) && bytes > 0)
+        oom_ends((uint64_t)bytes, true);
+    bool possible = move_pages(device, address, bytes, pending, streams_done);
     lock_take(&device->lock);
     bool fits = bytes > 0 ? hand_out(device, address, (uint64_t)bytes)
                           : take_back(device, address, pending);
     device_publish_blocks(device);
     device_add_to_mean(device);
     lock_give(&device->lock);
-    if (UNLIKELY(thread->arriving_bytes > 0) && bytes > 0)
-        segment_block_came(device);
+    if (UNLIKELY(thread->pending_block_bytes > 0) && bytes > 0)
+        induce_oom_block_came(device);
     if (UNLIKELY(!fits))
         unmatched();
     return possible;
@@ -169,35 +173,35 @@ bool record_block(unsigned index, uint64_t address, int64_t bytes) {
 
 /* Where it stands in the list of this thread; event_count: nowhere. */
 static unsigned place_of(uint64_t event) {
-    const struct record_thread *thread = &record_thread;
+    const struct thread_state *thread = &thread_state;
     unsigned i = 0;
-    while (i < thread->event_count && (i >= RECORD_MAX_EVENTS || thread->events[i] != event))
+    while (i < thread->event_count && (i >= THREAD_MAX_EVENTS || thread->events[i] != event))
         i++;
     return i;
 }
 
 /* torch.Event comes out of the same library as the allocator: such an event may be recorded again
  * and again, and be destroyed unasked. */
-void record_event(uint64_t event) {
-    struct record_thread *thread = &record_thread;
+void block_event_recorded(uint64_t event) {
+    struct thread_state *thread = &thread_state;
     if (place_of(event) < thread->event_count)
         return;
-    if (thread->event_count < RECORD_MAX_EVENTS)
+    if (thread->event_count < THREAD_MAX_EVENTS)
         thread->events[thread->event_count] = event;
     thread->event_count++;
 }
 
-/* sure: the GPU is past it. */
-static void event_ends(uint64_t event, bool sure) {
-    struct ledger_entry done, last, *wait;
+/* streams_done: the GPU is past it. */
+static void event_ends(uint64_t event, bool streams_done) {
+    struct hashmap_entry done, last, *wait;
     bool completed = false;
     if (LIKELY(atomic_load_explicit(&self.pending, memory_order_relaxed) == 0))
         return;
     lock_take(&self.lock);
-    if (ledger_take(&self.events, event, &done) &&
-        (wait = ledger_find(&self.waits, done.link)) != NULL && wait->context == done.context &&
+    if (hashmap_take(&self.events, event, &done) &&
+        (wait = hashmap_find(&self.waits, done.link)) != NULL && wait->context == done.context &&
         --wait->link == 0)
-        completed = ledger_take(&self.waits, done.link, &last);
+        completed = hashmap_take(&self.waits, done.link, &last);
     lock_give(&self.lock);
     struct device *device = completed ? device_if_ready(done.device) : NULL;
     if (!device)
@@ -208,40 +212,40 @@ static void event_ends(uint64_t event, bool sure) {
     device_publish(device);
     lock_give(&device->lock);
     if (fits && !(last.flags & LEFT)) /* else the address is another block's by now */
-        paged_leave(device, last.key, last.bytes, sure);
-    returns_note(device);
+        device_vm_mark_idle(device, last.key, last.bytes, streams_done);
+    decay_note(device);
     if (!fits)
         unmatched();
 }
 
-void record_event_done(uint64_t event) {
+void block_event_done(uint64_t event) {
     event_ends(event, true);
 }
 
-void record_event_gone(uint64_t event) {
-    struct record_thread *thread = &record_thread;
+void block_event_destroyed(uint64_t event) {
+    struct thread_state *thread = &thread_state;
     unsigned place = place_of(event);
-    if (place < thread->event_count && thread->event_count <= RECORD_MAX_EVENTS)
+    if (place < thread->event_count && thread->event_count <= THREAD_MAX_EVENTS)
         thread->events[place] = thread->events[--thread->event_count];
     event_ends(event, false);
 }
 
-void record_stream_asked(uint64_t stream, bool capturing) {
-    struct record_thread *thread = &record_thread;
+void block_stream_asked(uint64_t stream, bool capturing) {
+    struct thread_state *thread = &thread_state;
     thread->stream_asked = true;
     thread->stream_capturing = capturing;
     thread->stream = stream;
     thread->event_count = 0; /* those were for blocks freed during a capture */
 }
 
-void blocks_reset(unsigned device) {
+void block_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_drop_device(&self.events, device);
-    ledger_drop_device(&self.waits, device);
+    hashmap_drop_device(&self.events, device);
+    hashmap_drop_device(&self.waits, device);
     atomic_store(&self.pending, self.waits.count);
     lock_give(&self.lock);
 }
 
-void blocks_unlock(void) {
+void block_unlock(void) {
     lock_force_open(&self.lock);
 }

@@ -1,20 +1,22 @@
 /* capture.c: which streams are captured. A count alone would drift: a stream can be ended that was
  * never begun, and a captured one can be destroyed. It must not ask the driver about a stream but
  * while something is captured. */
-#include "base/lock.h"
-#include "track/device.h"
+#include "track/capture.h"
+
 #include "base/hashmap.h"
-#include "serve/native.h"
-#include "track/record.h"
+#include "base/lock.h"
+#include "serve/device_vm.h"
+#include "track/recording.h"
+#include "track/thread.h"
 
 static struct {
     struct lock lock;
-    struct ledger streams; /* stream -> device */
+    struct hashmap streams; /* stream -> device */
 } self;
 
 static uint64_t key_of(uint64_t stream) {
     if (stream == STREAM_PER_THREAD)
-        return (uint64_t)(uintptr_t)&record_thread;
+        return (uint64_t)(uintptr_t)&thread_state;
     return stream ? stream : STREAM_LEGACY;
 }
 
@@ -23,39 +25,40 @@ static void publish(void) {
     figure_set(&store_file()->capturing, self.streams.count);
 }
 
-bool record_capture_begin(uint64_t stream) {
-    if (atomic_load(&record_state) == RECORD_INERT)
+bool capture_begin(uint64_t stream) {
+    if (atomic_load(&recording_state) == RECORDING_INERT)
         return false;
     int device = 0;
     real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
     if (get_device && get_device(&device) == CUDA_SUCCESS)
-        paged_capture_nears((unsigned)device);
+        device_vm_capture_prepare((unsigned)device);
     else
         device = 0;
-    struct ledger_entry entry = {.key = key_of(stream), .device = (uint16_t)device};
+    struct hashmap_entry entry = {.key = key_of(stream), .device = (uint16_t)device};
     lock_take(&self.lock);
-    bool added = !ledger_find(&self.streams, entry.key) && ledger_put(&self.streams, &entry, NULL);
+    bool added =
+        !hashmap_find(&self.streams, entry.key) && hashmap_put(&self.streams, &entry, NULL);
     publish();
     lock_give(&self.lock);
     figure_add(&store_file()->process.captures, 1);
-    paged_capture_begins();
+    device_vm_capture_begin();
     return added;
 }
 
-void record_capture_end(uint64_t stream) {
+void capture_end(uint64_t stream) {
     lock_take(&self.lock);
-    ledger_take(&self.streams, key_of(stream), NULL);
+    hashmap_take(&self.streams, key_of(stream), NULL);
     publish();
     lock_give(&self.lock);
 }
 
-bool record_capturing(void) {
+bool capture_active(void) {
     return figure_get(&store_file()->capturing) > 0;
 }
 
 static bool is_in_table(uint64_t stream) {
     lock_take(&self.lock);
-    bool found = ledger_find(&self.streams, key_of(stream)) != NULL;
+    bool found = hashmap_find(&self.streams, key_of(stream)) != NULL;
     lock_give(&self.lock);
     return found;
 }
@@ -68,21 +71,21 @@ static bool driver_says_captured(uint64_t stream) {
 }
 
 /* Most errors end the capture as well, but not that of a thread which may not end it. */
-void record_capture_end_failed(uint64_t stream) {
+void capture_end_failed(uint64_t stream) {
     if (is_in_table(stream) && !driver_says_captured(stream))
-        record_capture_end(stream);
+        capture_end(stream);
 }
 
 /* A stream that waits for an event of a captured one is captured too, and in no table. */
-bool record_captured(uint64_t stream) {
-    if (LIKELY(!record_capturing()) || stream <= STREAM_LEGACY)
+bool capture_includes(uint64_t stream) {
+    if (LIKELY(!capture_active()) || stream <= STREAM_LEGACY)
         return false;
     return is_in_table(stream) || driver_says_captured(stream);
 }
 
 void capture_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_drop_device(&self.streams, device);
+    hashmap_drop_device(&self.streams, device);
     publish();
     lock_give(&self.lock);
 }

@@ -3,6 +3,7 @@
 #include "track/device.h"
 
 #include "base/text.h"
+#include "track/recording.h"
 
 static struct {
     struct lock lock; /* bringing a device up */
@@ -131,8 +132,8 @@ void device_publish(struct device *device) {
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t kept = device->pool_of_pytorch ? device->pool_idle_bytes : 0;
     if (device->pool_of_pytorch)
-        kept += minus_u64(__atomic_load_n(&device->paged_pool_bytes, __ATOMIC_RELAXED),
-                          __atomic_load_n(&device->paged_pool_used_bytes, __ATOMIC_RELAXED));
+        kept += minus_u64(__atomic_load_n(&device->vm_pool_bytes, __ATOMIC_RELAXED),
+                          __atomic_load_n(&device->vm_pool_used_bytes, __ATOMIC_RELAXED));
     gauge_set(&stats->reserved_bytes, figures->reserved_bytes + device->pool_live_bytes + kept);
     gauge_set(&stats->segments, figures->segments);
     device_publish_blocks(device);
@@ -186,7 +187,7 @@ bool device_read_memory(struct device *device) {
 static uint64_t held_outside_pools(const struct device *device) {
     const struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t idle = __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED);
-    uint64_t paged = __atomic_load_n(&device->paged_pool_used_bytes, __ATOMIC_RELAXED);
+    uint64_t paged = __atomic_load_n(&device->vm_pool_used_bytes, __ATOMIC_RELAXED);
     uint64_t of_driver = minus_u64(figure_get(&stats->pool_bytes.current), paged);
     return minus_u64(figure_get(&stats->held_bytes.current), of_driver + idle);
 }
@@ -208,7 +209,7 @@ uint64_t device_free_bytes(const struct device *device) {
 
 uint64_t device_releasable_bytes(const struct device *device) {
     return minus_u64(figure_get(&device->out->stats.releasable_bytes.current),
-                     atomic_load_explicit(&device->arriving_bytes, memory_order_relaxed));
+                     atomic_load_explicit(&device->pending_block_bytes, memory_order_relaxed));
 }
 
 /* Before the driver was asked all would seem to be used. */
@@ -240,4 +241,47 @@ void device_conclude(struct device *device, const struct vramgc_action *action) 
         figure_add(&stats->pool_trims, 1);
     if (action->kind == VRAMGC_ACTION_FLUSH)
         figure_add(&stats->flushes, 1);
+}
+
+void device_memory_info(uint64_t free_bytes, uint64_t total_bytes) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    if (!device)
+        return;
+    device_note_memory(device, free_bytes, total_bytes);
+}
+
+/* --- mode compact --- */
+
+void device_account_pages(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (!vm)
+        return;
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t changes = vm_changes(vm);
+    if (LIKELY(changes == atomic_load_explicit(&device->vm_changes_seen, memory_order_relaxed)) &&
+        !figure_get(&stats->spilled_bytes.current))
+        return; /* at most block events; how long anything is spilled grows by itself */
+    lock_take(&device->lock);
+    struct vm_figures figures = vm_figures(vm);
+    uint64_t now = figures.physical_bytes;
+    atomic_store_explicit(&device->vm_changes_seen, changes, memory_order_relaxed);
+    uint64_t before = figure_get(&stats->page_bytes.current);
+    gauge_set(&stats->page_bytes, now);
+    figure_set(&stats->page_maps, figures.maps);
+    figure_set(&stats->page_unmaps, figures.unmaps);
+    figure_set(&stats->page_waits, figures.waits);
+    figure_set(&stats->page_calls, figures.calls);
+    gauge_set(&stats->spilled_bytes, figures.spilled_bytes);
+    figure_set(&stats->spilled_ns, figures.spilled_ns);
+    gauge_add(&stats->held_bytes, minus_u64(now, before)); /* inside, for resets and each other */
+    gauge_subtract(&stats->held_bytes, minus_u64(before, now));
+    lock_give(&device->lock);
+}
+
+uint64_t device_idle_page_bytes(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (!vm)
+        return 0;
+    struct vm_figures figures = vm_figures(vm);
+    return figures.idle_bytes + figures.cached_bytes;
 }

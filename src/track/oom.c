@@ -2,11 +2,15 @@
  * and whether the caller asked again and got it. It must not guess: an expandable segment asks for
  * a block page by page, so what such a refusal means is known only when the block has come or not.
  */
+#include "track/oom.h"
+
+#include "process/start.h"
+#include "track/call.h"
+#include "track/capture.h"
 #include "track/device.h"
-#include "serve/native.h"
-#include "govern/trim.h"
-#include "track/record.h"
+#include "track/mempool.h"
 #include "track/stack.h"
+#include "track/thread.h"
 
 /* Free and idle bytes together would have been enough: memory was there, but in pieces, or was
  * asked for in such steps that the last did not fit. */
@@ -23,16 +27,16 @@ static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_b
 
 /* What is held without need. During a capture the pool is not asked. */
 static uint64_t idle_bytes(struct device *device) {
-    uint64_t idle = paged_engine(device) ? paged_idle_bytes(device)
-                                         : figure_get(&device->out->stats.idle_bytes.current);
-    return idle + (record_capturing() ? __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED)
-                                      : pools_look(device));
+    uint64_t idle = device_vm(device) ? device_idle_page_bytes(device)
+                                      : figure_get(&device->out->stats.idle_bytes.current);
+    return idle + (capture_active() ? __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED)
+                                    : mempool_look(device));
 }
 
 static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
     struct frag_figures figures = device_measure_holes(device, false); /* some programs probe */
-    if (!record_capturing())
+    if (!capture_active())
         device_read_memory(device);
     return (struct vramgc_refusal){
         .time_ns = store_age_ns(),
@@ -46,23 +50,23 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
         .reserved_bytes = figure_get(&stats->reserved_bytes.current),
         .device = device_index(device),
         .hook = (uint32_t)id,
-        .stack = stacks_note(0),
+        .stack = stack_note(0),
     };
 }
 
 /* The request that was refused before is asked for again, as PyTorch does when it has emptied its
  * cache. It is a retry in PyTorch's books. */
 static void ask_again(struct device *device) {
-    record_thread.asked_again = true;
+    thread_state.asked_again = true;
     figure_add(&device->out->stats.alloc_retries, 1);
 }
 
 /* One request stays one refusal however often it is made: what counts is how it was at last.
  * False: there is none. */
 static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
-    struct record_thread *thread = &record_thread;
-    struct vramgc_refusal *refusal = &thread->refusal;
-    if (!thread->asked_again || thread->refused_page != of_page || !refusal->sequence)
+    struct thread_state *thread = &thread_state;
+    struct vramgc_refusal *refusal = &thread->driver_oom;
+    if (!thread->asked_again || thread->driver_oom_page != of_page || !refusal->sequence)
         return false;
     refusal->free_bytes = now->free_bytes;
     refusal->idle_bytes = now->idle_bytes;
@@ -77,20 +81,20 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
 }
 
 static void file(struct device *device, const struct vramgc_refusal *refusal, bool of_page) {
-    struct record_thread *thread = &record_thread;
+    struct thread_state *thread = &thread_state;
     if (!tell_again(refusal, of_page)) {
-        thread->refusal = *refusal;
-        thread->refusal.sequence = store_refusal(refusal);
-        thread->refused_page = of_page;
+        thread->driver_oom = *refusal;
+        thread->driver_oom.sequence = store_refusal(refusal);
+        thread->driver_oom_page = of_page;
         figure_add(&device->out->stats.refusals, 1);
     }
     thread->asked_again = false;
     figure_add(&device->out->stats.driver_calls, 1);
-    record_call_failed((enum real_id)refusal->hook);
+    call_failed((enum real_id)refusal->hook);
 }
 
-void record_refused(enum real_id id, uint64_t bytes) {
-    struct device *device = record_ready() ? device_current() : NULL;
+void oom_at_call(enum real_id id, uint64_t bytes) {
+    struct device *device = start_recording() ? device_current() : NULL;
     if (!device)
         return;
     struct vramgc_refusal refusal = describe(device, id, bytes);
@@ -99,7 +103,7 @@ void record_refused(enum real_id id, uint64_t bytes) {
 }
 
 /* PyTorch takes the error for none of its own. */
-void refusal_of_block(struct device *device, uint64_t bytes) {
+void oom_at_block(struct device *device, uint64_t bytes) {
     struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
     refusal.cause = cause_of(&refusal, bytes, 1);
     store_refusal(&refusal);
@@ -108,48 +112,48 @@ void refusal_of_block(struct device *device, uint64_t bytes) {
     figure_add(&device->out->stats.refused_block_bytes, bytes);
 }
 
-void record_granted(uint64_t bytes) {
-    struct record_thread *thread = &record_thread;
-    if (LIKELY(!thread->refusal.sequence) || thread->refused_page)
+void oom_granted(uint64_t bytes) {
+    struct thread_state *thread = &thread_state;
+    if (LIKELY(!thread->driver_oom.sequence) || thread->driver_oom_page)
         return;
-    thread->refusal.granted = thread->refusal.request_bytes == bytes;
-    if (thread->refusal.granted)
-        store_refusal_again(&thread->refusal);
-    thread->refusal.sequence = 0;
+    thread->driver_oom.granted = thread->driver_oom.request_bytes == bytes;
+    if (thread->driver_oom.granted)
+        store_refusal_again(&thread->driver_oom);
+    thread->driver_oom.sequence = 0;
 }
 
-void refusal_segment_asked(struct device *device, uint64_t bytes) {
-    const struct record_thread *thread = &record_thread;
-    if (LIKELY(!thread->refusal.sequence) || thread->refused_page)
+void oom_segment_asked(struct device *device, uint64_t bytes) {
+    const struct thread_state *thread = &thread_state;
+    if (LIKELY(!thread->driver_oom.sequence) || thread->driver_oom_page)
         return;
-    if (thread->refusal.hook == ID_cudaMalloc && thread->refusal.request_bytes == bytes)
+    if (thread->driver_oom.hook == ID_cudaMalloc && thread->driver_oom.request_bytes == bytes)
         ask_again(device);
 }
 
-void refusal_page_asked(struct device *device) {
-    const struct record_thread *thread = &record_thread;
-    if (LIKELY(!thread->refusal.sequence) || !thread->refused_page || thread->asked_again)
+void oom_page_asked(struct device *device) {
+    const struct thread_state *thread = &thread_state;
+    if (LIKELY(!thread->driver_oom.sequence) || !thread->driver_oom_page || thread->asked_again)
         return;
     ask_again(device);
 }
 
 /* The pages that were made for the same block before count as free: they go back now. In mode
  * compact there is no memory behind them yet. */
-void record_page_refused(uint64_t bytes) {
-    struct device *device = record_ready() ? device_current() : NULL;
+void oom_at_page(uint64_t bytes) {
+    struct device *device = start_recording() ? device_current() : NULL;
     if (!device)
         return;
-    refusal_page_asked(device);
+    oom_page_asked(device);
     struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
-    if (!paged_engine(device))
-        refusal.free_bytes += record_thread.pages_ahead_bytes;
+    if (!device_vm(device))
+        refusal.free_bytes += thread_state.unmapped_handle_bytes;
     file(device, &refusal, true);
 }
 
-void refusal_ends(uint64_t bytes, bool granted) {
-    struct record_thread *thread = &record_thread;
-    struct vramgc_refusal *refusal = &thread->refusal;
-    if (refusal->sequence && thread->refused_page) {
+void oom_ends(uint64_t bytes, bool granted) {
+    struct thread_state *thread = &thread_state;
+    struct vramgc_refusal *refusal = &thread->driver_oom;
+    if (refusal->sequence && thread->driver_oom_page) {
         uint64_t page_bytes = max_u64(refusal->request_bytes, 1);
         refusal->request_bytes = bytes;
         refusal->granted = granted;
@@ -157,5 +161,5 @@ void refusal_ends(uint64_t bytes, bool granted) {
         store_refusal_again(refusal);
     }
     refusal->sequence = 0;
-    thread->refused_page = false;
+    thread->driver_oom_page = false;
 }

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "track/device.h"
 
 #include <stdatomic.h>
 
@@ -70,7 +71,7 @@ static void log_one(const struct vramgc_action *action) {
     log_action(action, figure_get(&store_file()->devices[action->device].total_bytes));
 }
 
-void action_goes_on(struct vramgc_action *action) {
+void reclaim_log_update(struct vramgc_action *action) {
     _Atomic uint64_t *open = &self.open[action->device][action->reason];
     if (action->sequence) {
         store_action_again(action);
@@ -82,14 +83,14 @@ void action_goes_on(struct vramgc_action *action) {
 }
 
 /* The next one may go on already. One that was passed over is logged late, not in its place. */
-void action_is_over(const struct vramgc_action *action) {
+void reclaim_log_end(const struct vramgc_action *action) {
     uint64_t sequence = action->sequence;
     atomic_compare_exchange_strong(&self.open[action->device][action->reason], &sequence, 0);
     if (action->sequence <= self.logged)
         log_one(action);
 }
 
-void actions_log(void) {
+void reclaim_log_write(void) {
     uint64_t written = figure_get(&store_file()->actions_written);
     if (written - self.logged > VRAMGC_MAX_ACTIONS)
         self.logged = written - VRAMGC_MAX_ACTIONS;

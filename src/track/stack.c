@@ -1,6 +1,7 @@
 /* stack.c: see stack.h. libunwind is opened with RTLD_LOCAL: were it linked, every C++ library
  * loaded later would throw its exceptions through it. It must not be used when nobody asked. */
 #include "track/stack.h"
+
 #include "base/lock.h"
 #include "base/log.h"
 #include "cuda/objects.h"
@@ -21,7 +22,7 @@ static struct {
     uint64_t named; /* stacks whose frames have names */
 } self;
 
-void stacks_open(unsigned depth) {
+void stack_open(unsigned depth) {
     if (!depth)
         return;
     void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
@@ -68,7 +69,7 @@ static uint64_t slot_of(const uint64_t *frames, unsigned count) {
     return used;
 }
 
-uint32_t stacks_note(uint64_t bytes) {
+uint32_t stack_note(uint64_t bytes) {
     uint64_t frames[VRAMGC_MAX_FRAMES];
     if (LIKELY(!self.backtrace))
         return 0;
@@ -89,7 +90,7 @@ uint32_t stacks_note(uint64_t bytes) {
     return (uint32_t)slot + 1;
 }
 
-void stacks_name(void) {
+void stack_name(void) {
     struct vramgc_file *file = store_file();
     uint64_t count = __atomic_load_n(&file->stack_count, __ATOMIC_ACQUIRE);
     for (; self.named < count; self.named++) {
@@ -100,6 +101,6 @@ void stacks_name(void) {
     }
 }
 
-void stacks_unlock(void) {
+void stack_unlock(void) {
     lock_force_open(&self.lock);
 }

@@ -8,16 +8,16 @@
 
 /* Opens libunwind, apart from everything the host has loaded. depth: frames to keep, of which
  * VRAMGC_MAX_FRAMES fit; 0: nothing is done. */
-void stacks_open(unsigned depth);
+void stack_open(unsigned depth);
 
 /* Counts this thread's stack for an allocation of so many bytes. 1 + its index in the statistics
  * file, or 0: none was taken. */
-uint32_t stacks_note(uint64_t bytes);
+uint32_t stack_note(uint64_t bytes);
 
 /* Gives names to the frames of new stacks; for vramgc's own thread. */
-void stacks_name(void);
+void stack_name(void);
 
 /* For a forked child. */
-void stacks_unlock(void);
+void stack_unlock(void);
 
 #endif

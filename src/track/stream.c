@@ -2,12 +2,12 @@
  * expandable ones do not: whoever waits for the GPU there must ask all streams of the context in
  * which PyTorch works. Streams of other contexts cannot be PyTorch's. It must not call the driver
  * with its lock held. */
+#include "track/stream.h"
+
+#include "base/hashmap.h"
 #include "base/lock.h"
 #include "track/device.h"
-#include "base/hashmap.h"
-#include "serve/native.h"
-#include "track/record.h"
-#include "track/stream.h"
+#include "track/recording.h"
 
 /* More than so many are not followed one by one: then the whole context is asked. */
 enum { MAX_STREAMS = 1024, BATCH = 64 };
@@ -16,7 +16,7 @@ enum { FLAG_TOLD = 1 };
 
 static struct {
     struct lock lock;
-    struct ledger streams;              /* stream -> context, device */
+    struct hashmap streams;             /* stream -> context, device */
     bool uncounted[VRAMGC_MAX_DEVICES]; /* there are streams that we cannot follow */
     CUcontext follows[VRAMGC_MAX_DEVICES];
 } self;
@@ -31,11 +31,11 @@ struct batch {
 };
 
 /* The entry is marked in place; the sweep removes none. */
-static bool collect(const struct ledger_entry *entry, void *context) {
+static bool collect(const struct hashmap_entry *entry, void *context) {
     struct batch *batch = context;
     if (entry->device == batch->device && entry->context == batch->context &&
         !(entry->flags & FLAG_TOLD) && batch->count < BATCH) {
-        ((struct ledger_entry *)entry)->flags |= FLAG_TOLD;
+        ((struct hashmap_entry *)entry)->flags |= FLAG_TOLD;
         batch->streams[batch->count++] = entry->key;
     }
     return false;
@@ -44,9 +44,9 @@ static bool collect(const struct ledger_entry *entry, void *context) {
 /* Whatever was not told yet. A stream that goes meanwhile is told to be gone afterwards, or makes
  * the engine ask the whole context. */
 static void tell(struct device *device) {
-    struct pages *pages = paged_engine(device);
+    struct vm *vm = device_vm(device);
     struct batch batch = {.device = device_index(device)};
-    if (!pages)
+    if (!vm)
         return;
     do {
         batch.count = 0;
@@ -54,16 +54,16 @@ static void tell(struct device *device) {
         batch.context = (uint64_t)(uintptr_t)self.follows[batch.device];
         bool uncounted = self.uncounted[batch.device];
         if (batch.context)
-            ledger_sweep(&self.streams, collect, &batch);
+            hashmap_sweep(&self.streams, collect, &batch);
         lock_give(&self.lock);
         if (uncounted && batch.context) /* any thread's own stream: only the whole context tells */
-            pages_know_stream(pages, STREAM_PER_THREAD);
+            vm_stream_add(vm, STREAM_PER_THREAD);
         for (size_t i = 0; i < batch.count; i++)
-            pages_know_stream(pages, batch.streams[i]);
+            vm_stream_add(vm, batch.streams[i]);
     } while (batch.count == BATCH);
 }
 
-void streams_follow(struct device *device, CUcontext context) {
+void stream_follow(struct device *device, CUcontext context) {
     unsigned index = device_index(device);
     lock_take(&self.lock);
     bool known = self.follows[index] == context;
@@ -71,7 +71,7 @@ void streams_follow(struct device *device, CUcontext context) {
     lock_give(&self.lock);
     if (known)
         return;
-    pages_know_stream(paged_engine(device), 0); /* the default stream */
+    vm_stream_add(device_vm(device), 0); /* the default stream */
     tell(device);
 }
 
@@ -87,43 +87,43 @@ static bool current(CUcontext *context, int *device) {
 static void made(uint64_t stream, bool followable) {
     CUcontext context = NULL;
     int index = 0;
-    if (atomic_load(&record_state) == RECORD_INERT || !current(&context, &index))
+    if (atomic_load(&recording_state) == RECORDING_INERT || !current(&context, &index))
         return;
-    struct ledger_entry entry = {
+    struct hashmap_entry entry = {
         .key = stream, .context = (uint64_t)(uintptr_t)context, .device = (uint16_t)index};
     lock_take(&self.lock);
     if (!followable || self.streams.count >= MAX_STREAMS ||
-        !ledger_put(&self.streams, &entry, NULL))
+        !hashmap_put(&self.streams, &entry, NULL))
         self.uncounted[index] = true;
     bool followed = self.follows[index] && (self.follows[index] == context || !followable);
     lock_give(&self.lock);
-    struct device *device = followed && record_is_on() ? device_if_ready((unsigned)index) : NULL;
+    struct device *device = followed && recording_is_on() ? device_if_ready((unsigned)index) : NULL;
     if (device)
         tell(device);
 }
 
-void record_stream_made(uint64_t stream) {
+void stream_made(uint64_t stream) {
     made(stream, true);
 }
 
-void record_green_stream_made(void) {
+void stream_made_green(void) {
     made(0, false);
 }
 
-void streams_gone(uint64_t stream) {
+void stream_gone(uint64_t stream) {
     lock_take(&self.lock);
-    ledger_take(&self.streams, stream, NULL);
+    hashmap_take(&self.streams, stream, NULL);
     lock_give(&self.lock);
 }
 
-void streams_reset(unsigned device) {
+void stream_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_drop_device(&self.streams, device);
+    hashmap_drop_device(&self.streams, device);
     self.follows[device] = NULL;
     self.uncounted[device] = false;
     lock_give(&self.lock);
 }
 
-void streams_unlock(void) {
+void stream_unlock(void) {
     lock_force_open(&self.lock);
 }

@@ -6,13 +6,16 @@
 
 /* The device's page engine hears of every stream of the context from now on, and of the default
  * stream. The context is current; no lock is held. */
-void streams_follow(struct device *device, CUcontext context);
+void stream_follow(struct device *device, CUcontext context);
 
-/* A stream is about to be destroyed. */
-void streams_gone(uint64_t stream);
+/* A stream was made in the current context, or in a green one that cannot be followed; and one is
+ * about to be destroyed. */
+void stream_made(uint64_t stream);
+void stream_made_green(void);
+void stream_gone(uint64_t stream);
 
 /* Those of the device are gone; and for a forked child. */
-void streams_reset(unsigned device);
-void streams_unlock(void);
+void stream_reset(unsigned device);
+void stream_unlock(void);
 
 #endif

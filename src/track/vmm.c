@@ -1,13 +1,21 @@
 /* vmm.c: physical memory made with cuMemCreate, where it is mapped, and the address ranges of
  * PyTorch's expandable segments. Bytes belong to the handle; a mapping or a reservation never
  * counts as memory. Physical memory is gone when the last reference and the last mapping are. */
-#include "base/lock.h"
-#include "track/device.h"
+#include "track/vmm.h"
+
 #include "base/hashmap.h"
-#include "serve/native.h"
+#include "base/lock.h"
+#include "govern/background_thread.h"
+#include "process/start.h"
 #include "serve/expandable.h"
-#include "track/record.h"
+#include "track/alloc.h"
+#include "track/call.h"
+#include "track/device.h"
+#include "track/oom.h"
+#include "track/recording.h"
+#include "track/settings.h"
 #include "track/stack.h"
+#include "track/thread.h"
 
 enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2, FLAG_VIRTUAL = 4 };
 
@@ -20,14 +28,14 @@ enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2, FLAG_VIRTUAL = 4 };
 
 static struct {
     struct lock lock;
-    struct ledger handles;  /* handle -> bytes, device, link: references and mappings */
-    struct ledger mappings; /* address -> bytes, link: handle */
-    struct ledger leaving;  /* ticket -> bytes, link: handle, context: address; being unmapped */
-    struct ledger ranges;   /* address -> bytes: reserved by PyTorch's allocator */
+    struct hashmap handles;  /* handle -> bytes, device, link: references and mappings */
+    struct hashmap mappings; /* address -> bytes, link: handle */
+    struct hashmap leaving;  /* ticket -> bytes, link: handle, context: address; being unmapped */
+    struct hashmap ranges;   /* address -> bytes: reserved by PyTorch's allocator */
     uint64_t orphans, tickets;
 } self;
 
-static void count(const struct ledger_entry *physical, bool more) {
+static void count(const struct hashmap_entry *physical, bool more) {
     struct device *device = device_if_ready(physical->device);
     if (!device || physical->flags & FLAG_VIRTUAL)
         return;
@@ -44,19 +52,13 @@ static void count(const struct ledger_entry *physical, bool more) {
 
 /* PyTorch makes all pages that a block needs before it maps the first, on one thread. */
 static void take_from_ahead(uint64_t bytes) {
-    uint64_t *ahead = &record_thread.pages_ahead_bytes;
+    uint64_t *ahead = &thread_state.unmapped_handle_bytes;
     *ahead = minus_u64(*ahead, bytes);
 }
 
-void record_driver_call(void) {
-    struct device *device = record_ready() ? device_current() : NULL;
-    if (device)
-        figure_add(&device->out->stats.driver_calls, 1);
-}
-
-void record_reserved(uint64_t address, uint64_t bytes, bool allocator) {
-    record_allocated(CLASS_ADDRESS, address, bytes, false);
-    struct device *device = record_is_on() && allocator ? device_current() : NULL;
+void vmm_reserved(uint64_t address, uint64_t bytes, bool allocator) {
+    alloc_succeeded(CLASS_ADDRESS, address, bytes, false);
+    struct device *device = recording_is_on() && allocator ? device_current() : NULL;
     if (!device)
         return;
     lock_take(&device->lock);
@@ -66,22 +68,22 @@ void record_reserved(uint64_t address, uint64_t bytes, bool allocator) {
         figure_add(&store_file()->process.unmatched_blocks, 1);
         return;
     }
-    struct ledger_entry range = {
+    struct hashmap_entry range = {
         .key = address, .bytes = bytes, .device = (uint16_t)device_index(device)};
     lock_take(&self.lock);
-    ledger_put(&self.ranges, &range, NULL);
+    hashmap_put(&self.ranges, &range, NULL);
     lock_give(&self.lock);
 }
 
 /* Taken out before cuMemAddressFree, like everything: the driver may give the addresses out again
  * at once. */
-struct record_taken record_range_take(uint64_t address) {
-    struct record_taken taken = {.address = address};
-    struct ledger_entry range;
-    if (!record_is_on())
+struct alloc_freed vmm_range_free_begin(uint64_t address) {
+    struct alloc_freed taken = {.address = address};
+    struct hashmap_entry range;
+    if (!recording_is_on())
         return taken;
     lock_take(&self.lock);
-    taken.known = ledger_take(&self.ranges, address, &range);
+    taken.known = hashmap_take(&self.ranges, address, &range);
     lock_give(&self.lock);
     struct device *device = taken.known ? device_if_ready(range.device) : NULL;
     if (!device)
@@ -95,14 +97,14 @@ struct record_taken record_range_take(uint64_t address) {
     return taken;
 }
 
-void record_range_put_back(const struct record_taken *taken) {
+void vmm_range_free_abort(const struct alloc_freed *taken) {
     struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
-    if (!device || !record_is_on())
+    if (!device || !recording_is_on())
         return;
-    struct ledger_entry range = {
+    struct hashmap_entry range = {
         .key = taken->address, .bytes = taken->bytes, .device = (uint16_t)taken->device};
     lock_take(&self.lock);
-    ledger_put(&self.ranges, &range, NULL);
+    hashmap_put(&self.ranges, &range, NULL);
     lock_give(&self.lock);
     lock_take(&device->lock);
     heap_segment_restore(device->heap, taken->address);
@@ -110,9 +112,9 @@ void record_range_put_back(const struct record_taken *taken) {
     lock_give(&device->lock);
 }
 
-void record_range_gone(const struct record_taken *taken) {
+void vmm_range_free_commit(const struct alloc_freed *taken) {
     struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
-    if (!device || !record_is_on())
+    if (!device || !recording_is_on())
         return;
     lock_take(&device->lock);
     heap_segment_forget(device->heap, taken->address);
@@ -120,13 +122,13 @@ void record_range_gone(const struct record_taken *taken) {
 }
 
 static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_t flags) {
-    struct ledger_entry entry = {.key = handle,
-                                 .bytes = bytes,
-                                 .link = ONE_REFERENCE,
-                                 .device = (uint16_t)device,
-                                 .flags = flags};
+    struct hashmap_entry entry = {.key = handle,
+                                  .bytes = bytes,
+                                  .link = ONE_REFERENCE,
+                                  .device = (uint16_t)device,
+                                  .flags = flags};
     lock_take(&self.lock);
-    bool kept = ledger_put(&self.handles, &entry, NULL);
+    bool kept = hashmap_put(&self.handles, &entry, NULL);
     lock_give(&self.lock);
     if (kept)
         count(&entry, true);
@@ -140,29 +142,29 @@ static void kick_if_over_threshold(struct device *device) {
     uint64_t total = atomic_load_explicit(&device->total_bytes, memory_order_relaxed);
     uint64_t used = minus_u64(total, device_free_bytes(device));
     uint64_t gain =
-        paged_engine(device) ? paged_idle_bytes(device) : device_releasable_bytes(device);
-    bool over = (double)used * 100 > record_options()->threshold * (double)total;
-    if (over && gain > 0 && gain >= record_options()->min_gain)
-        ticker_kick();
+        device_vm(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);
+    bool over = (double)used * 100 > settings_options()->threshold * (double)total;
+    if (over && gain > 0 && gain >= settings_options()->min_gain)
+        background_thread_look();
 }
 
-void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
-                    bool allocator) {
-    if (!record_ready() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
+                 bool allocator) {
+    if (!start_recording() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return;
     struct device *device = device_at((unsigned)properties->location.id);
     if (!device)
         return;
-    figure_add(&device->out->stats.driver_calls, !virtual_is(handle));
+    figure_add(&device->out->stats.driver_calls, !vhandle_is(handle));
     if (allocator) {
-        refusal_page_asked(device);
-        record_thread.pages_ahead_bytes += bytes;
+        oom_page_asked(device);
+        thread_state.unmapped_handle_bytes += bytes;
     } else {
-        record_granted(bytes);
+        oom_granted(bytes);
     }
-    stacks_note(bytes);
+    stack_note(bytes);
     add_handle(handle, bytes, device_index(device),
-               virtual_is(handle) ? FLAG_ALLOCATOR | FLAG_VIRTUAL
+               vhandle_is(handle) ? FLAG_ALLOCATOR | FLAG_VIRTUAL
                : allocator        ? FLAG_ALLOCATOR
                                   : 0);
     if (allocator)
@@ -173,7 +175,7 @@ void record_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *
  */
 static bool add_reference(uint64_t handle) {
     lock_take(&self.lock);
-    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
     if (entry)
         entry->link += ONE_REFERENCE;
     lock_give(&self.lock);
@@ -181,8 +183,8 @@ static bool add_reference(uint64_t handle) {
 }
 
 /* The size of an imported handle is learnt when it is mapped. */
-void record_imported_handle(uint64_t handle) {
-    struct device *device = record_ready() ? device_current() : NULL;
+void vmm_imported(uint64_t handle) {
+    struct device *device = start_recording() ? device_current() : NULL;
     if (device && !add_reference(handle))
         add_handle(handle, 0, device_index(device), FLAG_IMPORTED);
 }
@@ -191,45 +193,45 @@ struct rename {
     uint64_t from, to;
 };
 
-static bool rename_mapping(const struct ledger_entry *entry, void *context) {
+static bool rename_mapping(const struct hashmap_entry *entry, void *context) {
     const struct rename *rename = context;
     if (entry->link == rename->from)
-        ((struct ledger_entry *)entry)->link = rename->to;
+        ((struct hashmap_entry *)entry)->link = rename->to;
     return false;
 }
 
 static void rename_mappings(struct rename *rename) {
-    ledger_sweep(&self.mappings, rename_mapping, rename);
-    ledger_sweep(&self.leaving, rename_mapping, rename);
+    hashmap_sweep(&self.mappings, rename_mapping, rename);
+    hashmap_sweep(&self.leaving, rename_mapping, rename);
 }
 
 /* The last reference goes while mappings remain: the memory lives on under a name of our own, which
  * is returned. */
-static uint64_t orphan(struct ledger_entry entry) {
+static uint64_t orphan(struct hashmap_entry entry) {
     struct rename rename = {entry.key, ORPHAN | ++self.orphans};
     rename_mappings(&rename);
     entry.key = rename.to;
-    ledger_put(&self.handles, &entry, NULL);
+    hashmap_put(&self.handles, &entry, NULL);
     return rename.to;
 }
 
 /* It has a reference again, by the name of `handle`. */
 static void adopt(uint64_t name, uint64_t handle) {
     struct rename rename = {name, handle};
-    struct ledger_entry entry;
-    if (!ledger_take(&self.handles, name, &entry))
+    struct hashmap_entry entry;
+    if (!hashmap_take(&self.handles, name, &entry))
         return;
     rename_mappings(&rename);
     entry.key = handle;
     entry.link += ONE_REFERENCE;
-    ledger_put(&self.handles, &entry, NULL);
+    hashmap_put(&self.handles, &entry, NULL);
 }
 
 struct place {
     uint64_t address, handle;
 };
 
-static bool look_for_place(const struct ledger_entry *entry, void *context) {
+static bool look_for_place(const struct hashmap_entry *entry, void *context) {
     struct place *place = context;
     if (place->address - entry->key < entry->bytes)
         place->handle = entry->link;
@@ -238,36 +240,36 @@ static bool look_for_place(const struct ledger_entry *entry, void *context) {
 
 /* One more reference to the memory mapped at the address. After a release that may be an orphan,
  * and the driver may have given it a new number. */
-void record_retained(uint64_t handle, uint64_t address) {
-    if (!record_is_on())
+void vmm_retained(uint64_t handle, uint64_t address) {
+    if (!recording_is_on())
         return;
     lock_take(&self.lock);
-    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
     if (entry) {
         entry->link += ONE_REFERENCE;
     } else {
         struct place place = {.address = address};
-        ledger_sweep(&self.mappings, look_for_place, &place);
+        hashmap_sweep(&self.mappings, look_for_place, &place);
         adopt(place.handle, handle);
     }
     lock_give(&self.lock);
 }
 
 /* A release cannot fail half-way, but it can be refused; then the reference is put back. */
-struct record_release record_release_begin(uint64_t handle) {
-    struct record_release release = {.handle = handle};
-    struct ledger_entry entry, *found;
-    if (!record_is_on())
+struct vmm_release vmm_release_begin(uint64_t handle) {
+    struct vmm_release release = {.handle = handle};
+    struct hashmap_entry entry, *found;
+    if (!recording_is_on())
         return release;
     lock_take(&self.lock);
-    if ((found = ledger_find(&self.handles, handle)) != NULL) {
+    if ((found = hashmap_find(&self.handles, handle)) != NULL) {
         release.known = true;
         release.device = found->device;
         release.flags = found->flags;
         release.bytes = found->bytes;
         found->link -= ONE_REFERENCE;
         if (found->link < ONE_REFERENCE) {
-            ledger_take(&self.handles, handle, &entry);
+            hashmap_take(&self.handles, handle, &entry);
             release.gone = (uint32_t)entry.link == 0;
             if (!release.gone)
                 release.orphan = orphan(entry);
@@ -281,15 +283,15 @@ struct record_release record_release_begin(uint64_t handle) {
     return release;
 }
 
-void record_release_failed(const struct record_release *release) {
-    if (!release->known || !record_is_on())
+void vmm_release_abort(const struct vmm_release *release) {
+    if (!release->known || !recording_is_on())
         return;
     if (release->gone) {
         add_handle(release->handle, release->bytes, release->device, release->flags);
         return;
     }
     lock_take(&self.lock);
-    struct ledger_entry *entry = ledger_find(&self.handles, release->handle);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, release->handle);
     if (release->orphan)
         adopt(release->orphan, release->handle);
     else if (entry)
@@ -324,22 +326,22 @@ static void change_pages(uint64_t address, uint64_t bytes, bool map) {
     device_publish(device);
     lock_give(&device->lock);
     if (map)
-        segment_taken(device, bytes);
+        thread_block_pending(device, bytes);
     else
-        segment_given_up(bytes);
+        thread_block_unpending(bytes);
     atomic_store_explicit(&device->expandable, true, memory_order_relaxed);
     if (!fits)
         figure_add(&store_file()->process.unmatched_blocks, 1);
 }
 
-void record_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
-    if (!record_ready())
+void vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
+    if (!start_recording())
         return;
-    struct ledger_entry mapping = {.key = address, .bytes = bytes, .link = handle}, learnt;
+    struct hashmap_entry mapping = {.key = address, .bytes = bytes, .link = handle}, learnt;
     bool learn = false;
     lock_take(&self.lock);
-    ledger_put(&self.mappings, &mapping, NULL);
-    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+    hashmap_put(&self.mappings, &mapping, NULL);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
     if (entry) {
         entry->link++;
         learn = (entry->flags & FLAG_IMPORTED) && !entry->bytes;
@@ -351,33 +353,33 @@ void record_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
     if (learn)
         count(&learnt, true);
     take_from_ahead(bytes);
-    if (!virtual_is(handle))
-        record_driver_call();
+    if (!vhandle_is(handle))
+        call_reached_driver();
     change_pages(address, bytes, true);
 }
 
 /* The lock is held. */
-static void move(struct ledger *from, uint64_t key, struct ledger *to, uint64_t new_key) {
-    struct ledger_entry mapping;
-    if (!ledger_take(from, key, &mapping))
+static void move(struct hashmap *from, uint64_t key, struct hashmap *to, uint64_t new_key) {
+    struct hashmap_entry mapping;
+    if (!hashmap_take(from, key, &mapping))
         return;
     mapping.key = new_key;
     mapping.context = key;
-    if (!ledger_put(to, &mapping, NULL))
+    if (!hashmap_put(to, &mapping, NULL))
         figure_add(&store_file()->process.internal_errors, 1);
 }
 
 /* Taken out before the call, as everything: another thread may map the addresses anew before this
  * one hears that they are free. */
-struct record_unmapping record_unmap_begin(uint64_t address, uint64_t bytes) {
-    struct record_unmapping unmapping = {.address = address, .bytes = bytes};
-    struct ledger_entry *mapping;
-    if (!record_is_on())
+struct vmm_unmapping vmm_unmap_begin(uint64_t address, uint64_t bytes) {
+    struct vmm_unmapping unmapping = {.address = address, .bytes = bytes};
+    struct hashmap_entry *mapping;
+    if (!recording_is_on())
         return unmapping;
     lock_take(&self.lock);
     unmapping.first = self.tickets + 1;
     for (uint64_t at = address; at - address < bytes; unmapping.count++) {
-        if (!(mapping = ledger_find(&self.mappings, at)) || !mapping->bytes)
+        if (!(mapping = hashmap_find(&self.mappings, at)) || !mapping->bytes)
             break;
         uint64_t next = at + mapping->bytes;
         move(&self.mappings, at, &self.leaving, ++self.tickets);
@@ -388,12 +390,12 @@ struct record_unmapping record_unmap_begin(uint64_t address, uint64_t bytes) {
     return unmapping;
 }
 
-void record_unmap_failed(const struct record_unmapping *unmapping) {
-    if (!record_is_on())
+void vmm_unmap_abort(const struct vmm_unmapping *unmapping) {
+    if (!recording_is_on())
         return;
     lock_take(&self.lock);
     for (uint64_t i = 0; i < unmapping->count; i++) {
-        struct ledger_entry *leaving = ledger_find(&self.leaving, unmapping->first + i);
+        struct hashmap_entry *leaving = hashmap_find(&self.leaving, unmapping->first + i);
         if (leaving)
             move(&self.leaving, leaving->key, &self.mappings, leaving->context);
     }
@@ -402,44 +404,44 @@ void record_unmap_failed(const struct record_unmapping *unmapping) {
 }
 
 /* Takes one mapping off its handle; the memory goes with the last one of a released handle. */
-static bool unlink_mapping(uint64_t handle, struct ledger_entry *physical) {
-    struct ledger_entry *entry = ledger_find(&self.handles, handle);
+static bool unlink_mapping(uint64_t handle, struct hashmap_entry *physical) {
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
     if (!entry)
         return false;
     if ((uint32_t)entry->link > 0)
         entry->link--;
-    return entry->link == 0 && ledger_take(&self.handles, handle, physical);
+    return entry->link == 0 && hashmap_take(&self.handles, handle, physical);
 }
 
-void record_unmap_done(const struct record_unmapping *unmapping) {
+void vmm_unmap_commit(const struct vmm_unmapping *unmapping) {
     bool reached = !unmapping->count; /* the driver */
-    if (!record_is_on())
+    if (!recording_is_on())
         return;
     for (uint64_t i = 0; i < unmapping->count; i++) {
-        struct ledger_entry mapping = {0}, physical;
+        struct hashmap_entry mapping = {0}, physical;
         lock_take(&self.lock);
-        bool known = ledger_take(&self.leaving, unmapping->first + i, &mapping);
+        bool known = hashmap_take(&self.leaving, unmapping->first + i, &mapping);
         bool gone = known && unlink_mapping(mapping.link, &physical);
         lock_give(&self.lock);
         if (gone)
             count(&physical, false);
-        reached = reached || !virtual_is(mapping.link);
+        reached = reached || !vhandle_is(mapping.link);
     }
     if (reached)
-        record_driver_call();
+        call_reached_driver();
 }
 
-static bool has_no_handle(const struct ledger_entry *entry, void *context) {
+static bool has_no_handle(const struct hashmap_entry *entry, void *context) {
     (void)context;
-    return !ledger_find(&self.handles, entry->link);
+    return !hashmap_find(&self.handles, entry->link);
 }
 
 void vmm_reset(unsigned device) {
     lock_take(&self.lock);
-    ledger_drop_device(&self.handles, device);
-    ledger_drop_device(&self.ranges, device);
-    ledger_sweep(&self.mappings, has_no_handle, NULL);
-    ledger_sweep(&self.leaving, has_no_handle, NULL);
+    hashmap_drop_device(&self.handles, device);
+    hashmap_drop_device(&self.ranges, device);
+    hashmap_sweep(&self.mappings, has_no_handle, NULL);
+    hashmap_sweep(&self.leaving, has_no_handle, NULL);
     lock_give(&self.lock);
 }
 

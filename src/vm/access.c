@@ -1,24 +1,24 @@
-/* access.c: who may access our pages: the device itself, and others since peer access was enabled. A
- * page must never reach its user before all of them are let in. */
+/* access.c: who may access our pages: the device itself, and others since peer access was enabled.
+ * A page must never reach its user before all of them have access. */
 #include "vm/vm_internal.h"
 
 #include <sched.h>
 
-/* Pages that follow each other, and the devices that are let in to them. */
+/* Pages that follow each other, and the devices that have access to them. */
 struct run {
     struct page_segment *segment;
     size_t first, count;
     size_t devices;
 };
 
-/* The next pages of [*next, end) to which not all devices have been let in, whole pieces of memory
+/* The next pages of [*next, end) to which not all devices have access, whole extents of memory
  * only. The lock is held. */
-static struct run next_closed(const struct pages *pages, struct page_segment *segment, size_t *next,
+static struct run next_closed(const struct vm *vm, struct page_segment *segment, size_t *next,
                               size_t end) {
-    struct run run = {.segment = segment, .devices = pages->access_count};
+    struct run run = {.segment = segment, .devices = vm->access_count};
     while (*next < end) {
         const struct page *page = page_lead(&segment->pages[*next]);
-        size_t first = (size_t)(page - segment->pages), behind = first + page_span(page);
+        size_t first = (size_t)(page - segment->pages), behind = first + page_npages(page);
         bool closed = page->state == PAGE_MAPPED && page->open_to < run.devices;
         if (!closed && run.count)
             break;
@@ -30,12 +30,11 @@ static struct run next_closed(const struct pages *pages, struct page_segment *se
     return run;
 }
 
-static bool let_in(struct pages *pages, const struct run *run) {
-    pages_called(pages);
-    pages_changed(pages);
+static bool set_access(struct vm *vm, const struct run *run) {
+    vm_called(vm);
+    vm_changed(vm);
     return REAL(cuMemSetAccess)(run->segment->address + run->first * PAGE_BYTES,
-                                run->count * PAGE_BYTES, pages->access,
-                                run->devices) == CUDA_SUCCESS;
+                                run->count * PAGE_BYTES, vm->access, run->devices) == CUDA_SUCCESS;
 }
 
 /* The lock is held. */
@@ -45,22 +44,21 @@ static void mark(const struct run *run) {
 }
 
 /* The list of devices may grow meanwhile: then those pages are looked at once more. */
-bool pages_open_to_all(struct pages *pages, struct page_segment *segment, size_t first,
-                       size_t count) {
+bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, size_t count) {
     bool opened = true;
     for (size_t next = first;;) {
-        lock_take(&pages->lock);
-        struct run run = next_closed(pages, segment, &next, first + count);
-        lock_give(&pages->lock);
+        lock_take(&vm->lock);
+        struct run run = next_closed(vm, segment, &next, first + count);
+        lock_give(&vm->lock);
         if (!run.count || !opened)
             return opened;
-        opened = let_in(pages, &run);
-        lock_take(&pages->lock);
+        opened = set_access(vm, &run);
+        lock_take(&vm->lock);
         if (opened)
             mark(&run);
-        if (opened && run.devices < pages->access_count)
+        if (opened && run.devices < vm->access_count)
             next = run.first;
-        lock_give(&pages->lock);
+        lock_give(&vm->lock);
     }
 }
 
@@ -68,74 +66,74 @@ bool pages_open_to_all(struct pages *pages, struct page_segment *segment, size_t
 
 /* The next mapped pages from the address on that are closed to somebody; they stay where they are
  * until the flag is taken from them. */
-static struct run hold_next(struct pages *pages, uint64_t from) {
-    const struct page_table *table = &pages->table;
+static struct run hold_next(struct vm *vm, uint64_t from) {
+    const struct page_table *table = &vm->table;
     struct run run = {0};
-    lock_take(&pages->lock);
+    lock_take(&vm->lock);
     for (size_t i = 0; i < table->segment_count && !run.count; i++) {
         struct page_segment *segment = table->segments[i];
         if (segment->address + segment->bytes <= from)
             continue;
         size_t next = from > segment->address ? page_table_first(segment, from) : 0;
-        run = next_closed(pages, segment, &next, segment->page_count);
+        run = next_closed(vm, segment, &next, segment->page_count);
     }
     for (size_t i = run.first; i < run.first + run.count; i++)
         run.segment->pages[i].opening = true;
-    pages->opening += run.count;
-    lock_give(&pages->lock);
+    vm->opening += run.count;
+    lock_give(&vm->lock);
     return run;
 }
 
-static void let_go(struct pages *pages, const struct run *run, bool opened) {
-    lock_take(&pages->lock);
+static void let_go(struct vm *vm, const struct run *run, bool opened) {
+    lock_take(&vm->lock);
     for (size_t i = run->first; i < run->first + run->count; i++)
         run->segment->pages[i].opening = false;
-    pages->opening -= run->count;
-    pages->moved++;
+    vm->opening -= run->count;
+    vm->landed++;
     if (opened)
         mark(run);
-    lock_give(&pages->lock);
+    lock_give(&vm->lock);
 }
 
 /* One thread at a time. */
-static void begin_to_let_in(struct pages *pages) {
-    lock_take(&pages->lock);
-    while (pages->letting_in) {
-        lock_give(&pages->lock);
+static void begin_add_peer(struct vm *vm) {
+    lock_take(&vm->lock);
+    while (vm->adding_peer) {
+        lock_give(&vm->lock);
         sched_yield();
-        lock_take(&pages->lock);
+        lock_take(&vm->lock);
     }
-    pages->letting_in = true;
-    lock_give(&pages->lock);
+    vm->adding_peer = true;
+    lock_give(&vm->lock);
 }
 
-static bool open_mapped(struct pages *pages) {
+static bool open_mapped(struct vm *vm) {
     bool opened = true;
     for (uint64_t from = 0; opened;) {
-        struct run run = hold_next(pages, from);
+        struct run run = hold_next(vm, from);
         if (!run.count)
             break;
-        opened = let_in(pages, &run);
-        let_go(pages, &run, opened);
+        opened = set_access(vm, &run);
+        let_go(vm, &run, opened);
         from = run.segment->address + (run.first + run.count) * PAGE_BYTES;
     }
     return opened;
 }
 
-bool pages_let_in(struct pages *pages, unsigned device) {
-    begin_to_let_in(pages);
-    lock_take(&pages->lock);
-    bool known = false, room = pages->access_count < MAX_DEVICES;
-    for (size_t i = 0; i < pages->access_count; i++)
-        known = known || pages->access[i].location.id == (int)device;
+bool vm_add_peer(struct vm *vm, unsigned device) {
+    begin_add_peer(vm);
+    lock_take(&vm->lock);
+    bool known = false, room = vm->access_count < MAX_DEVICES;
+    for (size_t i = 0; i < vm->access_count; i++)
+        known = known || vm->access[i].location.id == (int)device;
     if (!known && room)
-        pages->access[pages->access_count++] = pages_access(device);
-    lock_give(&pages->lock);
-    bool opened = known || (room && open_mapped(pages));
-    lock_take(&pages->lock);
+        vm->access[vm->access_count++] = vm_access_desc(device);
+    lock_give(&vm->lock);
+    bool opened = known || (room && open_mapped(vm));
+    lock_take(&vm->lock);
     if (room && !opened) /* what has been opened for it may stay so */
-        pages->access_count--;
-    pages->letting_in = false;
-    lock_give(&pages->lock);
+        vm->access_count--;
+    vm->adding_peer = false;
+    lock_give(&vm->lock);
     return opened;
 }

@@ -1,6 +1,6 @@
-/* arena.c: see arena.h. The range is cut into pieces. A free piece is FREE, for everybody, or it is
- * WAITING: it belongs to the stream that gave it back, until its tick is settled. It must never
- * hand a waiting piece to another stream. */
+/* arena.c: see arena.h. The range is cut into chunks. A free chunk is FREE, for everybody, or it is
+ * WAITING: it belongs to the stream that gave it back, until its epoch is fenced. It must never
+ * hand a waiting chunk to another stream. */
 #include "vm/arena.h"
 
 #include "base/base.h"
@@ -10,77 +10,77 @@ enum { OWNERS = 128, ZONES = 2, SLAB_BYTES = 256 << 10 };
 enum zone { LARGE, SMALL };
 enum state { FREE, WAITING, USED, LEAVING };
 
-/* A stream that has given something back; its pieces by size. One that was destroyed keeps its
- * place until its last piece is settled. */
+/* A stream that has given something back; its chunks by size. One that was destroyed keeps its
+ * place until its last chunk is fenced. */
 struct owner {
     uint64_t stream;
     bool alive;
-    size_t pieces;
+    size_t chunks;
     uint64_t bytes; /* in them */
     struct tree by_size[ZONES];
 };
 
-struct piece {
+struct chunk {
     struct tree_node node; /* FREE and WAITING: by size; USED: by address */
     uint64_t address, bytes;
-    uint64_t tick;                /* WAITING: when it was given back */
-    struct piece *before, *after; /* neighbours within the zone */
-    struct piece *older, *newer;  /* WAITING: in the order of giving back */
+    uint64_t epoch;               /* WAITING: when it was given back */
+    struct chunk *before, *after; /* neighbours within the zone */
+    struct chunk *older, *newer;  /* WAITING: in the order of giving back */
     struct owner *owner;          /* WAITING: NULL is nobody */
     uint8_t state, zone;
 };
 
 struct slab {
     struct slab *next;
-    struct piece pieces[];
+    struct chunk chunks[];
 };
 
 struct arena {
     uint64_t address, bytes;
-    struct piece *first[ZONES];
+    struct chunk *first[ZONES];
     struct tree by_size[ZONES]; /* FREE */
     struct tree used;
-    struct piece *oldest, *newest; /* WAITING */
-    uint64_t settled_tick;
+    struct chunk *oldest, *newest; /* WAITING */
+    uint64_t fenced_epoch;
     struct owner owners[OWNERS];
     size_t owner_count; /* places ever used */
     struct slab *slabs;
-    struct piece *spare; /* linked by after */
+    struct chunk *spare; /* linked by after */
     uint32_t *live;      /* for each 2 MiB page: blocks that reach into it */
     struct arena_figures figures;
 };
 
 /* --- memory of the books --- */
 
-static bool more_pieces(struct arena *arena) {
+static bool more_chunks(struct arena *arena) {
     struct slab *slab = memory_map(SLAB_BYTES);
     if (!slab)
         return false;
     slab->next = arena->slabs;
     arena->slabs = slab;
-    for (size_t i = 0; i < (SLAB_BYTES - sizeof *slab) / sizeof *slab->pieces; i++) {
-        slab->pieces[i].after = arena->spare;
-        arena->spare = &slab->pieces[i];
+    for (size_t i = 0; i < (SLAB_BYTES - sizeof *slab) / sizeof *slab->chunks; i++) {
+        slab->chunks[i].after = arena->spare;
+        arena->spare = &slab->chunks[i];
     }
     return true;
 }
 
-static struct piece *new_piece(struct arena *arena) {
-    if (!arena->spare && !more_pieces(arena))
+static struct chunk *new_chunk(struct arena *arena) {
+    if (!arena->spare && !more_chunks(arena))
         return NULL;
-    struct piece *piece = arena->spare;
-    arena->spare = piece->after;
-    *piece = (struct piece){0};
-    return piece;
+    struct chunk *chunk = arena->spare;
+    arena->spare = chunk->after;
+    *chunk = (struct chunk){0};
+    return chunk;
 }
 
-static void drop_piece(struct arena *arena, struct piece *piece) {
-    piece->after = arena->spare;
-    arena->spare = piece;
+static void drop_chunk(struct arena *arena, struct chunk *chunk) {
+    chunk->after = arena->spare;
+    arena->spare = chunk;
 }
 
 static size_t live_bytes(uint64_t bytes) {
-    return bytes / ARENA_PAGE_BYTES * sizeof(uint32_t);
+    return bytes / PAGE_BYTES * sizeof(uint32_t);
 }
 
 /* --- owners --- */
@@ -92,11 +92,11 @@ static struct owner *find_owner(struct arena *arena, uint64_t stream) {
     return NULL;
 }
 
-/* NULL, nobody, where there are too many streams: their pieces just have to wait. */
+/* NULL, nobody, where there are too many streams: their chunks just have to wait. */
 static struct owner *make_owner(struct arena *arena, uint64_t stream) {
-    struct owner *owner = stream == ARENA_NOBODY ? NULL : find_owner(arena, stream);
-    for (size_t i = 0; i < OWNERS && !owner && stream != ARENA_NOBODY; i++) {
-        if (arena->owners[i].pieces)
+    struct owner *owner = stream == STREAM_NONE ? NULL : find_owner(arena, stream);
+    for (size_t i = 0; i < OWNERS && !owner && stream != STREAM_NONE; i++) {
+        if (arena->owners[i].chunks)
             continue;
         owner = &arena->owners[i];
         *owner = (struct owner){.stream = stream, .alive = true};
@@ -111,141 +111,141 @@ void arena_stream_gone(struct arena *arena, uint64_t stream) {
         owner->alive = false;
 }
 
-/* --- pieces in their trees and lists --- */
+/* --- chunks in their trees and lists --- */
 
-static struct piece *piece_of(struct tree_node *node) {
-    return (struct piece *)node; /* its first member */
+static struct chunk *chunk_of(struct tree_node *node) {
+    return (struct chunk *)node; /* its first member */
 }
 
-static struct tree *tree_of(struct arena *arena, const struct piece *piece) {
-    if (piece->state == USED)
+static struct tree *tree_of(struct arena *arena, const struct chunk *chunk) {
+    if (chunk->state == USED)
         return &arena->used;
-    if (piece->state == FREE)
-        return &arena->by_size[piece->zone];
-    return piece->owner ? &piece->owner->by_size[piece->zone] : NULL;
+    if (chunk->state == FREE)
+        return &arena->by_size[chunk->zone];
+    return chunk->owner ? &chunk->owner->by_size[chunk->zone] : NULL;
 }
 
-static void queue(struct arena *arena, struct piece *piece) {
-    piece->older = arena->newest;
-    piece->newer = NULL;
-    *(arena->newest ? &arena->newest->newer : &arena->oldest) = piece;
-    arena->newest = piece;
+static void queue(struct arena *arena, struct chunk *chunk) {
+    chunk->older = arena->newest;
+    chunk->newer = NULL;
+    *(arena->newest ? &arena->newest->newer : &arena->oldest) = chunk;
+    arena->newest = chunk;
 }
 
-static void unqueue(struct arena *arena, struct piece *piece) {
-    *(piece->older ? &piece->older->newer : &arena->oldest) = piece->newer;
-    *(piece->newer ? &piece->newer->older : &arena->newest) = piece->older;
+static void unqueue(struct arena *arena, struct chunk *chunk) {
+    *(chunk->older ? &chunk->older->newer : &arena->oldest) = chunk->newer;
+    *(chunk->newer ? &chunk->newer->older : &arena->newest) = chunk->older;
 }
 
-static void put_in(struct arena *arena, struct piece *piece) {
-    struct tree *tree = tree_of(arena, piece);
-    struct tree_key key = {piece->bytes, piece->address};
-    if (piece->state == USED)
-        key = (struct tree_key){piece->address, 0};
+static void put_in(struct arena *arena, struct chunk *chunk) {
+    struct tree *tree = tree_of(arena, chunk);
+    struct tree_key key = {chunk->bytes, chunk->address};
+    if (chunk->state == USED)
+        key = (struct tree_key){chunk->address, 0};
     if (tree)
-        tree_insert(tree, &piece->node, key);
-    if (piece->state != WAITING)
+        tree_insert(tree, &chunk->node, key);
+    if (chunk->state != WAITING)
         return;
-    arena->figures.waiting_bytes += piece->bytes;
-    if (piece->owner) {
-        piece->owner->pieces++;
-        piece->owner->bytes += piece->bytes;
+    arena->figures.waiting_bytes += chunk->bytes;
+    if (chunk->owner) {
+        chunk->owner->chunks++;
+        chunk->owner->bytes += chunk->bytes;
     }
 }
 
-static void take_out(struct arena *arena, struct piece *piece) {
-    struct tree *tree = tree_of(arena, piece);
+static void take_out(struct arena *arena, struct chunk *chunk) {
+    struct tree *tree = tree_of(arena, chunk);
     if (tree)
-        tree_remove(tree, &piece->node);
-    if (piece->state != WAITING)
+        tree_remove(tree, &chunk->node);
+    if (chunk->state != WAITING)
         return;
-    arena->figures.waiting_bytes -= piece->bytes;
-    if (piece->owner) {
-        piece->owner->pieces--;
-        piece->owner->bytes -= piece->bytes;
+    arena->figures.waiting_bytes -= chunk->bytes;
+    if (chunk->owner) {
+        chunk->owner->chunks--;
+        chunk->owner->bytes -= chunk->bytes;
     }
 }
 
-static void leave_queue(struct arena *arena, struct piece *piece) {
-    if (piece->state == WAITING)
-        unqueue(arena, piece);
+static void leave_queue(struct arena *arena, struct chunk *chunk) {
+    if (chunk->state == WAITING)
+        unqueue(arena, chunk);
 }
 
 /* --- neighbours --- */
 
-/* Who may have one of them may have the other, or shall wait for it: pieces of one owner; and one
+/* Who may have one of them may have the other, or shall wait for it: chunks of one owner; and one
  * that is free for everybody joins one that waits, but for the rest of the zone, which other
  * streams need. */
-static bool can_join(const struct piece *piece, const struct piece *other) {
+static bool can_join(const struct chunk *chunk, const struct chunk *other) {
     if (!other || other->state > WAITING)
         return false;
-    if (piece->state == FREE || other->state == FREE)
-        return piece->state == other->state ||
-               (piece->state == WAITING && piece->owner && other->after != NULL);
-    return piece->owner && piece->owner == other->owner;
+    if (chunk->state == FREE || other->state == FREE)
+        return chunk->state == other->state ||
+               (chunk->state == WAITING && chunk->owner && other->after != NULL);
+    return chunk->owner && chunk->owner == other->owner;
 }
 
-/* The neighbour becomes a part of the piece, which is in no tree. The later tick counts. */
-static void swallow(struct arena *arena, struct piece *piece, struct piece *other) {
+/* The neighbour becomes a part of the chunk, which is in no tree. The later epoch counts. */
+static void swallow(struct arena *arena, struct chunk *chunk, struct chunk *other) {
     take_out(arena, other);
     leave_queue(arena, other);
     if (other->state == WAITING)
-        piece->tick = max_u64(piece->tick, other->tick);
-    if (other == piece->before) {
-        piece->address = other->address;
-        piece->before = other->before;
-        *(piece->before ? &piece->before->after : &arena->first[piece->zone]) = piece;
+        chunk->epoch = max_u64(chunk->epoch, other->epoch);
+    if (other == chunk->before) {
+        chunk->address = other->address;
+        chunk->before = other->before;
+        *(chunk->before ? &chunk->before->after : &arena->first[chunk->zone]) = chunk;
     } else {
-        piece->after = other->after;
-        if (piece->after)
-            piece->after->before = piece;
+        chunk->after = other->after;
+        if (chunk->after)
+            chunk->after->before = chunk;
     }
-    piece->bytes += other->bytes;
-    drop_piece(arena, other);
+    chunk->bytes += other->bytes;
+    drop_chunk(arena, other);
 }
 
-static void join_around(struct arena *arena, struct piece *piece) {
-    if (can_join(piece, piece->after))
-        swallow(arena, piece, piece->after);
-    if (can_join(piece, piece->before))
-        swallow(arena, piece, piece->before);
+static void join_around(struct arena *arena, struct chunk *chunk) {
+    if (can_join(chunk, chunk->after))
+        swallow(arena, chunk, chunk->after);
+    if (can_join(chunk, chunk->before))
+        swallow(arena, chunk, chunk->before);
 }
 
 /* --- 2 MiB pages with blocks in them --- */
 
-static void count_pages(struct arena *arena, const struct piece *piece, bool more) {
-    uint64_t first = (piece->address - arena->address) / ARENA_PAGE_BYTES;
-    uint64_t last = (piece->address + piece->bytes - 1 - arena->address) / ARENA_PAGE_BYTES;
+static void count_pages(struct arena *arena, const struct chunk *chunk, bool more) {
+    uint64_t first = (chunk->address - arena->address) / PAGE_BYTES;
+    uint64_t last = (chunk->address + chunk->bytes - 1 - arena->address) / PAGE_BYTES;
     struct arena_figures *figures = &arena->figures;
     for (uint64_t i = first; i <= last; i++) {
         if (more)
-            figures->page_bytes += arena->live[i]++ == 0 ? ARENA_PAGE_BYTES : 0;
+            figures->page_bytes += arena->live[i]++ == 0 ? PAGE_BYTES : 0;
         else
-            figures->page_bytes -= --arena->live[i] == 0 ? ARENA_PAGE_BYTES : 0;
+            figures->page_bytes -= --arena->live[i] == 0 ? PAGE_BYTES : 0;
     }
     figures->page_high_bytes = max_u64(figures->page_high_bytes, figures->page_bytes);
 }
 
-static void count_block(struct arena *arena, const struct piece *piece, bool more) {
+static void count_block(struct arena *arena, const struct chunk *chunk, bool more) {
     struct arena_figures *figures = &arena->figures;
     figures->blocks += more ? 1 : UINT64_MAX;
-    figures->used_bytes += more ? piece->bytes : 0 - piece->bytes;
+    figures->used_bytes += more ? chunk->bytes : 0 - chunk->bytes;
     figures->used_high_bytes = max_u64(figures->used_high_bytes, figures->used_bytes);
-    count_pages(arena, piece, more);
+    count_pages(arena, chunk, more);
 }
 
 /* --- the range --- */
 
 static bool add_zone(struct arena *arena, enum zone zone, uint64_t address, uint64_t bytes) {
-    struct piece *piece = bytes ? new_piece(arena) : NULL;
-    if (!piece)
+    struct chunk *chunk = bytes ? new_chunk(arena) : NULL;
+    if (!chunk)
         return !bytes;
-    piece->address = address;
-    piece->bytes = bytes;
-    piece->zone = (uint8_t)zone;
-    piece->state = FREE;
-    arena->first[zone] = piece;
-    put_in(arena, piece);
+    chunk->address = address;
+    chunk->bytes = bytes;
+    chunk->zone = (uint8_t)zone;
+    chunk->state = FREE;
+    arena->first[zone] = chunk;
+    put_in(arena, chunk);
     return true;
 }
 
@@ -276,9 +276,9 @@ void arena_close(struct arena *arena) {
 
 /* What the stream gave back at the edge of the rest of the zone becomes as large as it is to be, at
  * the cost of the rest. NULL: there is none. */
-static struct piece *extend_edge(struct arena *arena, struct piece *rest, uint64_t bytes,
+static struct chunk *extend_edge(struct arena *arena, struct chunk *rest, uint64_t bytes,
                                  const struct owner *owner) {
-    struct piece *edge = rest->before;
+    struct chunk *edge = rest->before;
     if (!edge || edge->state != WAITING || !owner || edge->owner != owner ||
         edge->bytes + rest->bytes <= bytes)
         return NULL;
@@ -295,40 +295,40 @@ static struct piece *extend_edge(struct arena *arena, struct piece *rest, uint64
 
 /* What the stream itself gave back comes first: its pages are there. So does a part of it before
  * what nobody has had yet. */
-static struct piece *best_fit(struct arena *arena, enum zone zone, uint64_t bytes,
+static struct chunk *best_fit(struct arena *arena, enum zone zone, uint64_t bytes,
                               uint64_t stream) {
-    struct owner *owner = stream == ARENA_NOBODY ? NULL : find_owner(arena, stream);
+    struct owner *owner = stream == STREAM_NONE ? NULL : find_owner(arena, stream);
     struct tree_key key = {bytes, 0};
     struct tree_node *node = owner ? tree_at_least(&owner->by_size[zone], key) : NULL;
     if (node)
-        return piece_of(node);
+        return chunk_of(node);
     node = tree_at_least(&arena->by_size[zone], key);
-    struct piece *piece = node ? piece_of(node) : NULL;
-    bool is_rest = piece && !piece->after;
-    struct piece *edge = is_rest ? extend_edge(arena, piece, bytes, owner) : NULL;
-    return edge ? edge : piece;
+    struct chunk *chunk = node ? chunk_of(node) : NULL;
+    bool is_rest = chunk && !chunk->after;
+    struct chunk *edge = is_rest ? extend_edge(arena, chunk, bytes, owner) : NULL;
+    return edge ? edge : chunk;
 }
 
-/* The rest of the piece stays what it is, and where it is in the queue. */
-static struct piece *cut(struct arena *arena, struct piece *rest, uint64_t bytes) {
-    struct piece *piece = new_piece(arena);
-    if (!piece)
+/* The rest of the chunk stays what it is, and where it is in the queue. */
+static struct chunk *cut(struct arena *arena, struct chunk *rest, uint64_t bytes) {
+    struct chunk *chunk = new_chunk(arena);
+    if (!chunk)
         return NULL;
     take_out(arena, rest);
-    piece->address = rest->address;
-    piece->bytes = bytes;
-    piece->zone = rest->zone;
-    piece->before = rest->before;
-    piece->after = rest;
-    *(piece->before ? &piece->before->after : &arena->first[piece->zone]) = piece;
-    rest->before = piece;
+    chunk->address = rest->address;
+    chunk->bytes = bytes;
+    chunk->zone = rest->zone;
+    chunk->before = rest->before;
+    chunk->after = rest;
+    *(chunk->before ? &chunk->before->after : &arena->first[chunk->zone]) = chunk;
+    rest->before = chunk;
     rest->address += bytes;
     rest->bytes -= bytes;
     put_in(arena, rest);
-    return piece;
+    return chunk;
 }
 
-static struct piece *carve(struct arena *arena, struct piece *found, uint64_t bytes) {
+static struct chunk *carve(struct arena *arena, struct chunk *found, uint64_t bytes) {
     if (found->bytes > bytes)
         return cut(arena, found, bytes);
     take_out(arena, found);
@@ -340,55 +340,55 @@ uint64_t arena_take(struct arena *arena, uint64_t bytes, uint64_t stream) {
     if (!bytes || bytes > arena->bytes)
         return 0;
     uint64_t rounded = (bytes + ARENA_GRAIN_BYTES - 1) / ARENA_GRAIN_BYTES * ARENA_GRAIN_BYTES;
-    struct piece *found =
+    struct chunk *found =
         rounded <= ARENA_SMALL_BYTES ? best_fit(arena, SMALL, rounded, stream) : NULL;
     if (!found)
         found = best_fit(arena, LARGE, rounded, stream);
-    struct piece *piece = found ? carve(arena, found, rounded) : NULL;
-    if (!piece)
+    struct chunk *chunk = found ? carve(arena, found, rounded) : NULL;
+    if (!chunk)
         return 0;
-    piece->state = USED;
-    piece->owner = NULL;
-    put_in(arena, piece);
-    count_block(arena, piece, true);
-    return piece->address;
+    chunk->state = USED;
+    chunk->owner = NULL;
+    put_in(arena, chunk);
+    count_block(arena, chunk, true);
+    return chunk->address;
 }
 
 /* --- giving back --- */
 
 struct arena_block arena_claim(struct arena *arena, uint64_t address) {
     struct tree_node *node = tree_at_least(&arena->used, (struct tree_key){address, 0});
-    struct piece *piece = node ? piece_of(node) : NULL;
-    if (!piece || piece->address != address)
+    struct chunk *chunk = node ? chunk_of(node) : NULL;
+    if (!chunk || chunk->address != address)
         return (struct arena_block){0};
-    take_out(arena, piece);
-    piece->state = LEAVING;
-    count_block(arena, piece, false);
-    return (struct arena_block){.address = address, .bytes = piece->bytes, .piece = piece};
+    take_out(arena, chunk);
+    chunk->state = LEAVING;
+    count_block(arena, chunk, false);
+    return (struct arena_block){.address = address, .bytes = chunk->bytes, .chunk = chunk};
 }
 
 void arena_give(struct arena *arena, const struct arena_block *block, uint64_t stream,
-                uint64_t tick) {
-    struct piece *piece = block->piece;
-    piece->state = tick <= arena->settled_tick ? FREE : WAITING;
-    piece->owner = piece->state == WAITING ? make_owner(arena, stream) : NULL;
-    piece->tick = tick;
-    join_around(arena, piece);
-    if (piece->state == WAITING)
-        queue(arena, piece);
-    put_in(arena, piece);
+                uint64_t epoch) {
+    struct chunk *chunk = block->chunk;
+    chunk->state = epoch <= arena->fenced_epoch ? FREE : WAITING;
+    chunk->owner = chunk->state == WAITING ? make_owner(arena, stream) : NULL;
+    chunk->epoch = epoch;
+    join_around(arena, chunk);
+    if (chunk->state == WAITING)
+        queue(arena, chunk);
+    put_in(arena, chunk);
 }
 
-void arena_settle(struct arena *arena, uint64_t tick) {
-    arena->settled_tick = max_u64(arena->settled_tick, tick);
-    while (arena->oldest && arena->oldest->tick <= arena->settled_tick) {
-        struct piece *piece = arena->oldest;
-        take_out(arena, piece);
-        unqueue(arena, piece);
-        piece->state = FREE;
-        piece->owner = NULL;
-        join_around(arena, piece);
-        put_in(arena, piece);
+void arena_fence(struct arena *arena, uint64_t epoch) {
+    arena->fenced_epoch = max_u64(arena->fenced_epoch, epoch);
+    while (arena->oldest && arena->oldest->epoch <= arena->fenced_epoch) {
+        struct chunk *chunk = arena->oldest;
+        take_out(arena, chunk);
+        unqueue(arena, chunk);
+        chunk->state = FREE;
+        chunk->owner = NULL;
+        join_around(arena, chunk);
+        put_in(arena, chunk);
     }
 }
 
@@ -396,10 +396,10 @@ void arena_settle(struct arena *arena, uint64_t tick) {
 
 struct arena_block arena_find(const struct arena *arena, uint64_t address) {
     struct tree_node *node = tree_at_most(&arena->used, (struct tree_key){address, UINT64_MAX});
-    struct piece *piece = node ? piece_of(node) : NULL;
-    if (!piece || address - piece->address >= piece->bytes)
+    struct chunk *chunk = node ? chunk_of(node) : NULL;
+    if (!chunk || address - chunk->address >= chunk->bytes)
         return (struct arena_block){0};
-    return (struct arena_block){piece->address, piece->bytes, piece};
+    return (struct arena_block){chunk->address, chunk->bytes, chunk};
 }
 
 uint64_t arena_foreign_bytes(const struct arena *arena, uint64_t stream) {
@@ -423,36 +423,36 @@ struct count {
     uint64_t blocks, used_bytes, waiting_bytes, waiting, bytes;
 };
 
-static bool piece_is_valid(const struct arena *arena, const struct piece *piece) {
-    const struct tree *tree = tree_of((struct arena *)arena, piece);
-    bool found = !tree || tree_at_least(tree, piece->node.key) == &piece->node;
-    bool linked = !piece->after || (piece->after->before == piece &&
-                                    piece->after->address == piece->address + piece->bytes);
+static bool chunk_is_valid(const struct arena *arena, const struct chunk *chunk) {
+    const struct tree *tree = tree_of((struct arena *)arena, chunk);
+    bool found = !tree || tree_at_least(tree, chunk->node.key) == &chunk->node;
+    bool linked = !chunk->after || (chunk->after->before == chunk &&
+                                    chunk->after->address == chunk->address + chunk->bytes);
     bool joined =
-        !(piece->after && piece->state == piece->after->state && piece->state <= WAITING &&
-          piece->owner == piece->after->owner && (piece->state == FREE || piece->owner));
-    bool settled = piece->state == WAITING && piece->tick <= arena->settled_tick;
-    return found && linked && joined && piece->bytes && piece->bytes % ARENA_GRAIN_BYTES == 0 &&
-           (piece->state == WAITING || !piece->owner) && (!settled || piece != arena->oldest);
+        !(chunk->after && chunk->state == chunk->after->state && chunk->state <= WAITING &&
+          chunk->owner == chunk->after->owner && (chunk->state == FREE || chunk->owner));
+    bool fenced = chunk->state == WAITING && chunk->epoch <= arena->fenced_epoch;
+    return found && linked && joined && chunk->bytes && chunk->bytes % ARENA_GRAIN_BYTES == 0 &&
+           (chunk->state == WAITING || !chunk->owner) && (!fenced || chunk != arena->oldest);
 }
 
 static bool zone_is_valid(const struct arena *arena, enum zone zone, struct count *count) {
-    for (const struct piece *piece = arena->first[zone]; piece; piece = piece->after) {
-        if (!piece_is_valid(arena, piece) || piece->zone != zone)
+    for (const struct chunk *chunk = arena->first[zone]; chunk; chunk = chunk->after) {
+        if (!chunk_is_valid(arena, chunk) || chunk->zone != zone)
             return false;
-        count->bytes += piece->bytes;
-        count->blocks += piece->state == USED;
-        count->used_bytes += piece->state == USED ? piece->bytes : 0;
-        count->waiting += piece->state == WAITING;
-        count->waiting_bytes += piece->state == WAITING ? piece->bytes : 0;
+        count->bytes += chunk->bytes;
+        count->blocks += chunk->state == USED;
+        count->used_bytes += chunk->state == USED ? chunk->bytes : 0;
+        count->waiting += chunk->state == WAITING;
+        count->waiting_bytes += chunk->state == WAITING ? chunk->bytes : 0;
     }
     return true;
 }
 
 static uint64_t counted_pages(const struct arena *arena) {
     uint64_t bytes = 0;
-    for (uint64_t i = 0; i < arena->bytes / ARENA_PAGE_BYTES; i++)
-        bytes += arena->live[i] ? ARENA_PAGE_BYTES : 0;
+    for (uint64_t i = 0; i < arena->bytes / PAGE_BYTES; i++)
+        bytes += arena->live[i] ? PAGE_BYTES : 0;
     return bytes;
 }
 
@@ -461,8 +461,8 @@ bool arena_is_valid(const struct arena *arena) {
     const struct arena_figures *figures = &arena->figures;
     if (!zone_is_valid(arena, LARGE, &count) || !zone_is_valid(arena, SMALL, &count))
         return false;
-    for (const struct piece *piece = arena->oldest; piece; piece = piece->newer)
-        count.waiting -= piece->state == WAITING;
+    for (const struct chunk *chunk = arena->oldest; chunk; chunk = chunk->newer)
+        count.waiting -= chunk->state == WAITING;
     return count.bytes == arena->bytes && count.blocks == figures->blocks && !count.waiting &&
            count.used_bytes == figures->used_bytes && counted_pages(arena) == figures->page_bytes &&
            count.waiting_bytes == figures->waiting_bytes;

@@ -5,7 +5,7 @@
  * into that. Small requests have a part of the range of their own, so that pages of large ones
  * empty.
  *
- * Pure: knows no CUDA, takes no lock, and never touches the memory it deals out. Moments are ticks
+ * Pure: knows no CUDA, takes no lock, and never touches the memory it deals out. Moments are epochs
  * of the page engine; a stream is known by its handle, and forgotten when it is destroyed. */
 #ifndef VM_ARENA_H
 #define VM_ARENA_H
@@ -14,12 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/base.h"
+
 #define ARENA_GRAIN_BYTES ((uint64_t)512)
 #define ARENA_SMALL_BYTES ((uint64_t)1 << 20) /* the largest request that is small */
-#define ARENA_PAGE_BYTES  ((uint64_t)2 << 20)
-
-/* The stream of what may not be had again before the GPU has come past its end. */
-#define ARENA_NOBODY UINT64_MAX
 
 struct arena;
 
@@ -35,7 +33,7 @@ struct arena_figures {
 /* A block on its way out. */
 struct arena_block {
     uint64_t address, bytes;
-    void *piece; /* NULL: no such block */
+    void *chunk; /* NULL: no such block */
 };
 
 /* The range [address, address + bytes), of which the last small_bytes are for small requests; all
@@ -47,18 +45,19 @@ void arena_close(struct arena *arena);
 uint64_t arena_take(struct arena *arena, uint64_t bytes, uint64_t stream);
 
 /* A block is given back in two steps: after the first nobody else can give it back, after the
- * second it can be had again. tick: the engine's clock, read after the first step. */
+ * second it can be had again. epoch: the engine's clock, read after the first step. stream: may
+ * have it at once; STREAM_NONE: nobody may before the GPU has come past that epoch. */
 struct arena_block arena_claim(struct arena *arena, uint64_t address);
 void arena_give(struct arena *arena, const struct arena_block *block, uint64_t stream,
-                uint64_t tick);
+                uint64_t epoch);
 
-/* The GPU has finished with everything that was given back up to this tick. */
-void arena_settle(struct arena *arena, uint64_t tick);
+/* The GPU has finished with everything that was given back up to this epoch. */
+void arena_fence(struct arena *arena, uint64_t epoch);
 
 /* The stream is about to be destroyed: the next one with this handle is another one. */
 void arena_stream_gone(struct arena *arena, uint64_t stream);
 
-/* The block that the address lies in; piece NULL: none. */
+/* The block that the address lies in; chunk NULL: none. */
 struct arena_block arena_find(const struct arena *arena, uint64_t address);
 
 /* Given back, and waiting, by other streams than this one. */

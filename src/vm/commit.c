@@ -1,5 +1,5 @@
 /* commit.c: see vm.h. It must be transactional: a block whose pages cannot all be had leaves
- * everything as it was; and it must never touch a page that is WORKING in another thread. */
+ * everything as it was; and it must never touch a page that is BUSY in another thread. */
 #include "vm/extent_size.h"
 
 #include <sched.h>
@@ -9,42 +9,42 @@ static const char *device_name(unsigned device, char *name, size_t size) {
     return get && get(name, (int)size, (CUdevice)device) == CUDA_SUCCESS ? name : NULL;
 }
 
-const char *pages_costs(struct pages *pages) {
-    return pages->costs->source;
+const char *vm_costs(struct vm *vm) {
+    return vm->costs->source;
 }
 
-uint64_t pages_patience_ns(struct pages *pages) {
-    return pages->plan.park_ns;
+uint64_t vm_min_idle_ns(struct vm *vm) {
+    return vm->plan.retain_ns;
 }
 
-struct pages *pages_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
+struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
     CUcontext context = NULL;
     char name[128];
-    if (!pages_trial(device) || REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
+    if (!vm_probe(device) || REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
         return NULL;
-    struct pages *pages = memory_map(sizeof *pages);
-    if (!pages)
+    struct vm *vm = memory_map(sizeof *vm);
+    if (!vm)
         return NULL;
-    pages->device = device;
-    pages->context = context;
-    pages->capturing = capturing;
-    pages->threshold_percent = threshold_percent;
-    pages->frugal = threshold_percent <= 0;
-    pages->costs = costs_of(device_name(device, name, sizeof name));
-    pages->plan = costs_plan(pages->costs);
-    pages->access[pages->access_count++] = pages_access(device);
-    return pages;
+    vm->device = device;
+    vm->context = context;
+    vm->capturing = capturing;
+    vm->threshold_percent = threshold_percent;
+    vm->lowvram = threshold_percent <= 0;
+    vm->costs = costs_of(device_name(device, name, sizeof name));
+    vm->plan = costs_plan(vm->costs);
+    vm->access[vm->access_count++] = vm_access_desc(device);
+    return vm;
 }
 
-/* Empty pages on their way to memory in one piece. */
-struct piece {
+/* Empty pages that one extent is to back. */
+struct extent {
     struct page *page; /* NULL: all there */
-    size_t span;
-    uint64_t handle; /* kept memory for it; 0: to be had */
+    size_t npages;
+    uint64_t handle; /* cached memory for it; 0: to be had */
 };
 
 static bool is_missing(const struct page *page) {
-    return page->state == PAGE_EMPTY && page->granted;
+    return page->state == PAGE_EMPTY && page->attached;
 }
 
 /* At the first of some missing pages that follow each other: how many they are. */
@@ -66,332 +66,333 @@ static size_t empty_here(const struct block *block, size_t most, size_t end) {
     return count;
 }
 
-/* The largest piece of at most so many pages that is in order for the missing ones. Where pieces
+/* The largest extent of at most so many pages that is in order for the missing ones. Where extents
  * may lie beyond the block, what lies around is all that the range holds, and a little more at the
  * beginning, as PyTorch itself asks for more than a block needs. */
 static size_t in_order(const struct block *block, size_t most) {
-    size_t room = empty_here(block, most, block->allowed.end), best = 1, around = block->run;
-    if (block->allowed.end > block->end)
-        around = block->allowed.kept + block->segment->filled_count;
-    for (size_t size = 0; size < PAGE_SIZES; size++) {
-        size_t span = page_spans[size], end = block->next + span;
-        size_t part = end > block->end ? block->allowed.part_beyond : block->allowed.part;
-        if (span <= room && span * part <= max_u64(block->run, around))
-            best = span;
+    size_t room = empty_here(block, most, block->limits.end), best = 1, around = block->run;
+    if (block->limits.end > block->end)
+        around = block->limits.cached + block->segment->filled_count;
+    for (size_t size = 0; size < EXTENT_SIZES; size++) {
+        size_t npages = extent_npages[size], end = block->next + npages;
+        size_t part = end > block->end ? block->limits.part_beyond : block->limits.part;
+        if (npages <= room && npages * part <= max_u64(block->run, around))
+            best = npages;
     }
     return best;
 }
 
-/* Of kept memory the largest piece that the block fills, or that is in order; else one is to be
+/* Of cached memory the largest extent that the block fills, or that is in order; else one is to be
  * made. The lock is held. */
-static struct piece choose(struct pages *pages, struct block *block) {
-    struct piece piece = {.page = &block->segment->pages[block->next]};
+static struct extent choose(struct vm *vm, struct block *block) {
+    struct extent extent = {.page = &block->segment->pages[block->next]};
     measure_run(block);
-    size_t most = in_order(block, block->allowed.kept);
-    if (block->allowed.whole)
-        most = max_u64(most, empty_here(block, LARGEST_SPAN, block->run_end));
-    piece.span = in_order(block, block->allowed.new);
-    size_t made = piece.span;
-    piece.handle = pages_take_kept(pages, most, &piece.span);
-    if (!piece.handle) {
-        piece.handle = pages_take_spare(pages, made);
+    size_t most = in_order(block, block->limits.cached);
+    if (block->limits.whole)
+        most = max_u64(most, empty_here(block, LARGEST_EXTENT, block->run_end));
+    extent.npages = in_order(block, block->limits.new);
+    size_t made = extent.npages;
+    extent.handle = vm_cache_take(vm, most, &extent.npages);
+    if (!extent.handle) {
+        extent.handle = vm_prefetch_take(vm, made);
         block->fresh = made;
     }
-    page_table_claim(piece.page, piece.span);
-    return piece;
+    page_table_claim(extent.page, extent.npages);
+    return extent;
 }
 
-/* Claims the next missing pages of the block; waits while one is WORKING elsewhere. */
-static struct piece claim(struct pages *pages, struct block *block) {
-    struct piece piece = {0};
-    lock_take(&pages->lock);
-    while (block->next < block->end && !piece.page) {
+/* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */
+static struct extent claim(struct vm *vm, struct block *block) {
+    struct extent extent = {0};
+    lock_take(&vm->lock);
+    while (block->next < block->end && !extent.page) {
         struct page *page = &block->segment->pages[block->next];
-        if (page->state == PAGE_WORKING && page->granted) {
-            lock_give(&pages->lock);
+        if (page->state == PAGE_BUSY && page->attached) {
+            lock_give(&vm->lock);
             sched_yield();
-            lock_take(&pages->lock);
+            lock_take(&vm->lock);
             continue;
         }
         if (is_missing(page)) {
-            piece = choose(pages, block);
+            extent = choose(vm, block);
         } else {
             const struct page *lead = page_lead(page);
-            block->next = (size_t)(lead - block->segment->pages) + page_span(lead);
+            block->next = (size_t)(lead - block->segment->pages) + page_npages(lead);
         }
     }
-    lock_give(&pages->lock);
-    return piece;
+    lock_give(&vm->lock);
+    return extent;
 }
 
 /* Whether memory has come back, or is on its way, since `then`. */
-static bool more_may_come(struct pages *pages, uint64_t then) {
-    lock_take(&pages->lock);
-    const struct host_memory *host = &pages->host;
-    bool moving =
-        pages->moving + pages->opening + pages->making + host->returning_count + host->leaving > 0;
-    bool more = moving || pages->moved != then;
-    lock_give(&pages->lock);
-    if (moving)
+static bool more_may_come(struct vm *vm, uint64_t then) {
+    lock_take(&vm->lock);
+    const struct host_memory *host = &vm->host;
+    bool in_flight =
+        vm->in_flight + vm->opening + vm->prefetching + host->returning_count + host->leaving > 0;
+    bool more = in_flight || vm->landed != then;
+    lock_give(&vm->lock);
+    if (in_flight)
         sched_yield();
     return more;
 }
 
-static uint64_t moved(struct pages *pages) {
-    lock_take(&pages->lock);
-    uint64_t count = pages->moved;
-    lock_give(&pages->lock);
+static uint64_t landed(struct vm *vm) {
+    lock_take(&vm->lock);
+    uint64_t count = vm->landed;
+    lock_give(&vm->lock);
     return count;
 }
 
-static uint64_t take_one(struct pages *pages) {
-    size_t span;
-    lock_take(&pages->lock);
-    uint64_t handle = pages_take_kept(pages, 1, &span);
-    handle = handle ? handle : pages_take_spare(pages, 1);
-    lock_give(&pages->lock);
+static uint64_t take_one(struct vm *vm) {
+    size_t npages;
+    lock_take(&vm->lock);
+    uint64_t handle = vm_cache_take(vm, 1, &npages);
+    handle = handle ? handle : vm_prefetch_take(vm, 1);
+    lock_give(&vm->lock);
     return handle;
 }
 
-/* What is at hand without waiting: kept memory; a piece that is kept and too large for here goes
- * back to the driver and comes as new, in frugal mode all such before any is asked for. */
-static uint64_t take_or_create(struct pages *pages, size_t still_missing) {
-    uint64_t handle = take_one(pages);
-    if (!handle && pages->frugal)
-        pages_release(pages, still_missing, 1);
+/* What is at hand without waiting: cached memory; an extent that is cached and too large for here
+ * goes back to the driver and comes as new, under lowvram all such before any is asked for. */
+static uint64_t take_or_create(struct vm *vm, size_t still_missing) {
+    uint64_t handle = take_one(vm);
+    if (!handle && vm->lowvram)
+        vm_cache_trim(vm, still_missing, 1);
     if (!handle)
-        handle = pages_create(pages, 1);
-    while (!handle && pages_release(pages, 1, 1))
-        handle = pages_create(pages, 1);
+        handle = vm_handle_create(vm, 1);
+    while (!handle && vm_cache_trim(vm, 1, 1))
+        handle = vm_handle_create(vm, 1);
     return handle;
 }
 
 /* Whether another thread's pages have become idle since the GPU was last waited for. */
-static bool newly_idle(struct pages *pages) {
-    lock_take(&pages->lock);
+static bool newly_idle(struct vm *vm) {
+    lock_take(&vm->lock);
     bool any = false;
-    for (size_t size = 0; size < PAGE_SIZES; size++) {
-        const struct page *newest = pages->table.newest[size];
-        any = any || (newest && newest->idle_tick > pages->table.settled_tick);
+    for (size_t size = 0; size < EXTENT_SIZES; size++) {
+        const struct page *newest = vm->table.newest[size];
+        any = any || (newest && newest->idle_epoch > vm->table.fenced_epoch);
     }
-    lock_give(&pages->lock);
+    lock_give(&vm->lock);
     return any;
 }
 
 /* 0: really full. Memory that another thread is just unmapping or giving back is waited for; what
  * others leave while the GPU is waited for is looked at a few times more. */
-static uint64_t find_memory(struct pages *pages, size_t still_missing) {
-    for (int patience = 16;;) {
-        uint64_t then = moved(pages);
-        uint64_t handle = take_or_create(pages, still_missing);
+static uint64_t find_memory(struct vm *vm, size_t still_missing) {
+    for (int tries = 16;;) {
+        uint64_t then = landed(vm);
+        uint64_t handle = take_or_create(vm, still_missing);
         if (handle)
             return handle;
-        if (!pages_purge_for_block(pages, still_missing) && !more_may_come(pages, then) &&
-            !(newly_idle(pages) && patience-- > 0))
-            return pages_spill(pages);
+        if (!vm_decommit_for_block(vm, still_missing) && !more_may_come(vm, then) &&
+            !(newly_idle(vm) && tries-- > 0))
+            return vm_spill(vm);
     }
 }
 
-/* A large piece from the driver; in frugal mode what is kept and too large for here goes first. */
-static uint64_t create_large(struct pages *pages, size_t span, size_t still_missing) {
-    if (pages->frugal)
-        pages_release(pages, still_missing, span);
-    return pages_create(pages, span);
+/* A large extent from the driver; under lowvram what is cached and too large for here goes first.
+ */
+static uint64_t create_large(struct vm *vm, size_t npages, size_t still_missing) {
+    if (vm->lowvram)
+        vm_cache_trim(vm, still_missing, npages);
+    return vm_handle_create(vm, npages);
 }
 
 /* Gives the claimed pages memory. False: there is none, and they are empty again. */
-static bool fill(struct pages *pages, struct piece *piece, struct block *block) {
-    block->missing = max_u64(block->missing, piece->span); /* some were just going when counted */
-    if (!piece->handle)
-        piece->handle = piece->span > 1 ? create_large(pages, piece->span, block->missing)
-                                        : find_memory(pages, block->missing);
+static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
+    block->missing =
+        max_u64(block->missing, extent->npages); /* some were just going when counted */
+    if (!extent->handle)
+        extent->handle = extent->npages > 1 ? create_large(vm, extent->npages, block->missing)
+                                            : find_memory(vm, block->missing);
     bool filled =
-        piece->handle && REAL(cuMemMap)(page_address(piece->page), piece->span * PAGE_BYTES, 0,
-                                        pages_real_handle(piece->handle), 0) == CUDA_SUCCESS;
-    pages_called(pages);
-    lock_take(&pages->lock);
+        extent->handle && REAL(cuMemMap)(page_address(extent->page), extent->npages * PAGE_BYTES, 0,
+                                         vm_real_handle(extent->handle), 0) == CUDA_SUCCESS;
+    vm_called(vm);
+    lock_take(&vm->lock);
     if (filled) {
-        page_table_mapped(&pages->table, piece->page, piece->handle);
-        pages->figures.maps += piece->span;
-        block->missing -= piece->span;
+        page_table_mapped(&vm->table, extent->page, extent->handle);
+        vm->figures.maps += extent->npages;
+        block->missing -= extent->npages;
     } else {
-        page_table_unclaim(&pages->table, piece->page);
-        if (piece->handle)
-            pages_keep(pages, piece->handle, piece->span);
+        page_table_unclaim(&vm->table, extent->page);
+        if (extent->handle)
+            vm_cache_put(vm, extent->handle, extent->npages);
     }
-    pages_changed(pages);
-    lock_give(&pages->lock);
+    vm_changed(vm);
+    lock_give(&vm->lock);
     if (!filled)
-        pages_spill_return(pages);
+        vm_spill_return(vm);
     return filled;
 }
 
-static size_t count_missing(struct pages *pages, const struct block *block) {
+static size_t count_missing(struct vm *vm, const struct block *block) {
     size_t missing = 0;
-    lock_take(&pages->lock);
+    lock_take(&vm->lock);
     const struct page *page = block->segment->pages + block->next;
     const struct page *end = block->segment->pages + block->end;
-    for (; page < end; page = page_lead(page) + page_span(page_lead(page)))
+    for (; page < end; page = page_lead(page) + page_npages(page_lead(page)))
         missing += is_missing(page);
-    lock_give(&pages->lock);
+    lock_give(&vm->lock);
     return missing;
 }
 
-/* Frugal: idle pages are used before new memory is asked for. The GPU goes on meanwhile, so it is
- * asked again before each piece. */
-static bool next_piece(struct pages *pages, struct block *block, struct piece *piece) {
-    if (pages->frugal && block->missing && limits_exceeded(pages, block, block->before) &&
-        !pages_purge_settled(pages, block->missing) && limits_exceeded(pages, block, block->limit))
-        pages_purge_for_block(pages, block->missing);
-    *piece = claim(pages, block);
-    return piece->page != NULL;
+/* Lowvram: idle pages are used before new memory is asked for. The GPU goes on meanwhile, so it is
+ * asked again before each extent. */
+static bool next_extent(struct vm *vm, struct block *block, struct extent *extent) {
+    if (vm->lowvram && block->missing && extent_size_exceeded(vm, block, block->before) &&
+        !vm_decommit_fenced(vm, block->missing) && extent_size_exceeded(vm, block, block->limit))
+        vm_decommit_for_block(vm, block->missing);
+    *extent = claim(vm, block);
+    return extent->page != NULL;
 }
 
-/* Maps what is missing; where a large piece cannot be had, small ones. What was mapped before
+/* Maps what is missing; where a large extent cannot be had, small ones. What was mapped before
  * memory ran out stays, as idle pages: it is the caller who takes the block back. */
-static bool map_missing(struct pages *pages, struct block *block) {
-    struct piece piece;
+static bool map_missing(struct vm *vm, struct block *block) {
+    struct extent extent;
     bool filled = true;
-    block->missing = count_missing(pages, block);
-    block->allowed = limits_single(block);
+    block->missing = count_missing(vm, block);
+    block->limits = extent_size_single(block);
     if (block->missing)
-        limits_set(pages, block);
-    while (filled && next_piece(pages, block, &piece)) {
-        filled = fill(pages, &piece, block);
-        if (filled || piece.span == 1)
+        extent_size_set(vm, block);
+    while (filled && next_extent(vm, block, &extent)) {
+        filled = fill(vm, &extent, block);
+        if (filled || extent.npages == 1)
             continue;
-        if (piece.handle)
-            block->allowed = limits_single(block); /* it is there and cannot be mapped */
+        if (extent.handle)
+            block->limits = extent_size_single(block); /* it is there and cannot be mapped */
         else
-            limits_fall_back(pages, block, piece.span);
+            extent_size_fall_back(vm, block, extent.npages);
         filled = true;
     }
     if (filled) {
-        limits_note(pages, block);
-        pages_want_spare(pages, limits_spare(block));
+        extent_size_note(vm, block);
+        vm_prefetch_want(vm, extent_size_prefetch(block));
     }
-    return filled &&
-           pages_open_to_all(pages, block->segment, block->first, block->end - block->first);
+    return filled && vm_set_access(vm, block->segment, block->first, block->end - block->first);
 }
 
-/* Large pieces that are idle and of which the block would use a part only: where memory is short
+/* Large extents that are idle and of which the block would use a part only: where memory is short
  * the rest must not lie idle with it. Only the first and the last can be such. The lock is held. */
-static size_t pick_partly_used(struct pages *pages, const struct block *block, struct page **list) {
+static size_t victims_partly_used(struct vm *vm, const struct block *block, struct page **list) {
     size_t count = 0;
     const size_t ends[] = {block->first, block->end - 1};
-    for (size_t i = 0; (pages->scarce || pages->frugal) && i < ARRAY_LENGTH(ends); i++) {
+    for (size_t i = 0; (vm->under_pressure || vm->lowvram) && i < ARRAY_LENGTH(ends); i++) {
         struct page *page = page_lead(&block->segment->pages[ends[i]]);
         size_t first = (size_t)(page - block->segment->pages);
-        bool partly = first < block->first || first + page_span(page) > block->end;
-        if (partly && page_table_pick_one(&pages->table, page))
+        bool partly = first < block->first || first + page_npages(page) > block->end;
+        if (partly && page_table_try_victim(&vm->table, page))
             list[count++] = page;
     }
-    pages_picked(pages, list, count);
+    vm_victims_picked(vm, list, count);
     return count;
 }
 
-static void end_use(struct pages *pages, const struct block *block, bool done, bool pin) {
-    lock_take(&pages->lock);
+static void end_use(struct vm *vm, const struct block *block, bool done, bool pin) {
+    lock_take(&vm->lock);
     if (!done)
-        page_table_leave(&pages->table, block->segment, block->first, block->end - block->first);
+        page_table_mark_idle(&vm->table, block->segment, block->first, block->end - block->first);
     else if (pin)
         page_table_pin(block->segment, block->first, block->end - block->first);
-    lock_give(&pages->lock);
+    lock_give(&vm->lock);
 }
 
 /* Whether the block lacks nothing: so it is for nearly all. The lock is held. */
-static bool is_there(const struct pages *pages, const struct block *block) {
+static bool is_there(const struct vm *vm, const struct block *block) {
     for (size_t i = block->first; i < block->end; i++) {
         const struct page *page = &block->segment->pages[i];
-        if (page->granted && (page->state != PAGE_MAPPED || page->open_to < pages->access_count))
+        if (page->attached && (page->state != PAGE_MAPPED || page->open_to < vm->access_count))
             return false;
     }
     return true;
 }
 
-bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) {
+bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     struct block block = {.pin = pin};
     struct page *partly_used[2];
     size_t count = 0;
     bool there = false;
-    pages_spill_replace(pages, address, bytes);
-    lock_take(&pages->lock);
-    block.segment = page_table_find(&pages->table, address);
+    vm_spill_replace(vm, address, bytes);
+    lock_take(&vm->lock);
+    block.segment = page_table_lookup(&vm->table, address);
     if (block.segment) {
         block.next = block.first = page_table_first(block.segment, address);
-        block.end = block.first + page_table_span(block.segment, address, bytes);
-        count = pick_partly_used(pages, &block, partly_used);
-        page_table_use(&pages->table, block.segment, block.first, block.end - block.first);
-        there = !pin && is_there(pages, &block);
+        block.end = block.first + page_table_npages(block.segment, address, bytes);
+        count = victims_partly_used(vm, &block, partly_used);
+        page_table_mark_live(&vm->table, block.segment, block.first, block.end - block.first);
+        there = !pin && is_there(vm, &block);
     }
-    lock_give(&pages->lock);
+    lock_give(&vm->lock);
     if (!block.segment || LIKELY(there))
         return true;
-    pages_unmap(pages, partly_used, count);
-    bool done = map_missing(pages, &block);
+    vm_unmap(vm, partly_used, count);
+    bool done = map_missing(vm, &block);
     if (!done || pin)
-        end_use(pages, &block, done, pin);
+        end_use(vm, &block, done, pin);
     return done;
 }
 
 /* PyTorch has waited for the GPU by then (torch.cuda.graph does), so that most of the time it needs
  * only be asked. */
-void pages_capture_nears(struct pages *pages) {
-    pages_settle_in_turn(pages);
-    if (newly_idle(pages) && limits_short(pages))
-        pages_settle_now(pages);
+void vm_capture_prepare(struct vm *vm) {
+    vm_fence_poll_in_turn(vm);
+    if (newly_idle(vm) && extent_size_is_short(vm))
+        vm_fence_wait(vm);
 }
 
-void pages_pin_live(struct pages *pages) {
-    lock_take(&pages->lock);
-    page_table_pin_live(&pages->table);
-    lock_give(&pages->lock);
+void vm_pin_live(struct vm *vm) {
+    lock_take(&vm->lock);
+    page_table_pin_live(&vm->table);
+    lock_give(&vm->lock);
 }
 
-void pages_refused(struct pages *pages, uint64_t address, uint64_t bytes) {
-    lock_take(&pages->lock);
-    const struct page_segment *segment = page_table_find(&pages->table, address);
+void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes) {
+    lock_take(&vm->lock);
+    const struct page_segment *segment = page_table_lookup(&vm->table, address);
     if (segment && (segment->counted || !segment->range))
-        pages->figures.refused_bytes += bytes;
-    lock_give(&pages->lock);
+        vm->figures.failed_bytes += bytes;
+    lock_give(&vm->lock);
 }
 
-void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes, bool sure) {
-    lock_take(&pages->lock);
-    struct page_segment *segment = page_table_find(&pages->table, address);
+void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done) {
+    lock_take(&vm->lock);
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
     if (segment && !segment->ended)
-        page_table_leave(&pages->table, segment, page_table_first(segment, address),
-                         page_table_span(segment, address, bytes));
-    if (segment && !sure)
-        pages->unsure_tick = pages->table.tick;
-    lock_give(&pages->lock);
+        page_table_mark_idle(&vm->table, segment, page_table_first(segment, address),
+                             page_table_npages(segment, address, bytes));
+    if (segment && !streams_done)
+        vm->unsure_epoch = vm->table.epoch;
+    lock_give(&vm->lock);
 }
 
-bool pages_own(struct pages *pages, uint64_t address) {
-    lock_take(&pages->lock);
-    struct page_segment *segment = page_table_find(&pages->table, address);
-    bool own = segment && segment->pages[page_table_first(segment, address)].granted;
-    lock_give(&pages->lock);
+bool vm_owns(struct vm *vm, uint64_t address) {
+    lock_take(&vm->lock);
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
+    bool own = segment && segment->pages[page_table_first(segment, address)].attached;
+    lock_give(&vm->lock);
     return own;
 }
 
-uint64_t pages_changes(const struct pages *pages) {
-    return atomic_load_explicit(&pages->changes, memory_order_acquire);
+uint64_t vm_changes(const struct vm *vm) {
+    return atomic_load_explicit(&vm->changes, memory_order_acquire);
 }
 
-struct pages_figures pages_figures(struct pages *pages) {
-    lock_take(&pages->lock);
-    struct pages_figures figures = pages->figures;
-    figures.reserved_bytes = pages->table.reserved_pages * PAGE_BYTES;
-    figures.mapped_bytes = pages->table.mapped_pages * PAGE_BYTES;
-    figures.idle_bytes = pages->table.idle_pages * PAGE_BYTES;
-    figures.kept_bytes = pages->kept_count * PAGE_BYTES;
-    figures.moving_bytes = pages->moving * PAGE_BYTES;
-    figures.physical_bytes = minus_u64(pages->handle_count, pages->making) * PAGE_BYTES;
-    figures.spilled_bytes = pages->host.count * PAGE_BYTES;
-    figures.may_spill_bytes = pages->host.room * PAGE_BYTES;
-    figures.spilled_ns = pages_spilled_ns(pages);
-    figures.calls = atomic_load_explicit(&pages->calls, memory_order_relaxed);
-    lock_give(&pages->lock);
+struct vm_figures vm_figures(struct vm *vm) {
+    lock_take(&vm->lock);
+    struct vm_figures figures = vm->figures;
+    figures.reserved_bytes = vm->table.reserved_pages * PAGE_BYTES;
+    figures.mapped_bytes = vm->table.mapped_pages * PAGE_BYTES;
+    figures.idle_bytes = vm->table.idle_pages * PAGE_BYTES;
+    figures.cached_bytes = vm->cached_count * PAGE_BYTES;
+    figures.in_flight_bytes = vm->in_flight * PAGE_BYTES;
+    figures.physical_bytes = minus_u64(vm->handle_count, vm->prefetching) * PAGE_BYTES;
+    figures.spilled_bytes = vm->host.count * PAGE_BYTES;
+    figures.may_spill_bytes = vm->host.room * PAGE_BYTES;
+    figures.spilled_ns = vm_spilled_ns(vm);
+    figures.calls = atomic_load_explicit(&vm->calls, memory_order_relaxed);
+    lock_give(&vm->lock);
     return figures;
 }

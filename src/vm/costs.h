@@ -1,5 +1,5 @@
 /* costs.h: what follows from what the driver's calls cost on a card: how much physical memory is
- * kept for the next block, and for how long. Pure. */
+ * cached for the next block, and for how long. Pure. */
 #ifndef VM_COSTS_H
 #define VM_COSTS_H
 
@@ -15,9 +15,9 @@ struct costs {
 };
 
 struct plan {
-    uint64_t keep_ns;    /* memory without a place is kept until nobody has wanted it for so long */
-    size_t largest_span; /* 2 MiB pages in the largest piece of memory that is worth it */
-    uint64_t park_ns;    /* an ended segment keeps its pages for so long at least */
+    uint64_t cache_ns; /* memory without a place is cached until nobody has wanted it for so long */
+    size_t largest_extent; /* 2 MiB pages in the largest extent of memory that is worth it */
+    uint64_t retain_ns;    /* an ended segment keeps its pages for so long at least */
 };
 
 /* The row for a device of that name, which may be NULL. */

@@ -1,5 +1,5 @@
-/* decommit.c: idle pages lose their memory, and what is kept goes back to the driver. It must touch
- * only pages that it has picked from the table, and wait for no other thread. */
+/* decommit.c: idle pages lose their memory, and what is cached goes back to the driver. It must
+ * touch only pages that it has picked from the table, and wait for no other thread. */
 #include "vm/vm_internal.h"
 
 /* By address: what lies side by side is unmapped by one call. */
@@ -13,10 +13,10 @@ static void sort(struct page **list, size_t count) {
     }
 }
 
-/* How many of the pieces from i on follow each other without a gap. */
+/* How many of the extents from i on follow each other without a gap. */
 static size_t run_length(struct page *const *list, size_t i, size_t count) {
     size_t n = 1;
-    while (i + n < count && list[i + n] == list[i + n - 1] + list[i + n - 1]->span &&
+    while (i + n < count && list[i + n] == list[i + n - 1] + list[i + n - 1]->npages &&
            list[i]->segment == list[i + n]->segment)
         n++;
     return n;
@@ -25,60 +25,60 @@ static size_t run_length(struct page *const *list, size_t i, size_t count) {
 static size_t pages_in(struct page *const *list, size_t count) {
     size_t sum = 0;
     for (size_t i = 0; i < count; i++)
-        sum += list[i]->span;
+        sum += list[i]->npages;
     return sum;
 }
 
 /* The lock is held. */
-static void conclude(struct pages *pages, struct page **list, size_t count, bool unmapped) {
+static void conclude(struct vm *vm, struct page **list, size_t count, bool unmapped) {
     for (size_t i = 0; i < count; i++) {
         uint64_t handle = list[i]->handle;
-        size_t span = list[i]->span;
-        pages->moving -= span;
+        size_t npages = list[i]->npages;
+        vm->in_flight -= npages;
         if (!unmapped) {
-            page_table_put_back(&pages->table, list[i]);
+            page_table_put_back(&vm->table, list[i]);
             continue;
         }
-        page_table_emptied(&pages->table, list[i]);
-        pages_keep(pages, handle, span);
-        pages->figures.unmaps += span;
-        pages->moved++;
+        page_table_unmapped(&vm->table, list[i]);
+        vm_cache_put(vm, handle, npages);
+        vm->figures.unmaps += npages;
+        vm->landed++;
     }
 }
 
-size_t pages_unmap(struct pages *pages, struct page **list, size_t count) {
+size_t vm_unmap(struct vm *vm, struct page **list, size_t count) {
     size_t done = 0;
     sort(list, count);
     for (size_t i = 0; i < count;) {
         size_t n = run_length(list, i, count), in_run = pages_in(list + i, n);
         bool unmapped =
             REAL(cuMemUnmap)(page_address(list[i]), in_run * PAGE_BYTES) == CUDA_SUCCESS;
-        pages_called(pages);
-        lock_take(&pages->lock);
-        conclude(pages, list + i, n, unmapped);
-        pages_changed(pages);
-        lock_give(&pages->lock);
+        vm_called(vm);
+        lock_take(&vm->lock);
+        conclude(vm, list + i, n, unmapped);
+        vm_changed(vm);
+        lock_give(&vm->lock);
         done += unmapped ? in_run : 0;
         i += n;
     }
-    pages_spill_return(pages);
+    vm_spill_return(vm);
     return done;
 }
 
-void pages_picked(struct pages *pages, struct page *const *list, size_t count) {
-    pages->moving += pages_in(list, count);
+void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count) {
+    vm->in_flight += pages_in(list, count);
 }
 
-size_t pages_purge(struct pages *pages, size_t want) {
+size_t vm_decommit(struct vm *vm, size_t want) {
     struct page *list[BATCH];
     size_t done = 0;
-    pages_spill_recede(pages);
+    vm_spill_reclaim(vm);
     while (done < want) {
-        lock_take(&pages->lock);
-        size_t count = page_table_pick(&pages->table, want - done, list, BATCH);
-        pages_picked(pages, list, count);
-        lock_give(&pages->lock);
-        size_t unmapped = count ? pages_unmap(pages, list, count) : 0;
+        lock_take(&vm->lock);
+        size_t count = page_table_victims(&vm->table, want - done, list, BATCH);
+        vm_victims_picked(vm, list, count);
+        lock_give(&vm->lock);
+        size_t unmapped = count ? vm_unmap(vm, list, count) : 0;
         if (!unmapped)
             break;
         done += unmapped;
@@ -86,126 +86,126 @@ size_t pages_purge(struct pages *pages, size_t want) {
     return done;
 }
 
-size_t pages_purge_settled(struct pages *pages, size_t want) {
-    size_t done = pages_purge(pages, want);
+size_t vm_decommit_fenced(struct vm *vm, size_t want) {
+    size_t done = vm_decommit(vm, want);
     if (done < want) {
-        pages_settle_later(pages, false);
-        done += pages_purge(pages, want - done);
+        vm_fence_poll(vm, false);
+        done += vm_decommit(vm, want - done);
     }
     return done;
 }
 
 /* Where nothing is idle there is nothing to wait for. */
-static bool any_idle(struct pages *pages) {
-    lock_take(&pages->lock);
-    bool any = pages->table.idle_pages > 0;
-    lock_give(&pages->lock);
+static bool any_idle(struct vm *vm) {
+    lock_take(&vm->lock);
+    bool any = vm->table.idle_pages > 0;
+    lock_give(&vm->lock);
     return any;
 }
 
-size_t pages_purge_for_block(struct pages *pages, size_t want) {
-    size_t done = pages_purge_settled(pages, want);
-    if (done < want && any_idle(pages) && pages_settle_now(pages))
-        done += pages_purge(pages, want - done);
+size_t vm_decommit_for_block(struct vm *vm, size_t want) {
+    size_t done = vm_decommit_fenced(vm, want);
+    if (done < want && any_idle(vm) && vm_fence_wait(vm))
+        done += vm_decommit(vm, want - done);
     return done;
 }
 
 /* --- giving back --- */
 
-/* Two looks that far apart, and what was parked or revoked at the first has been for long at the
+/* Two looks that far apart, and what was retained or detached at the first has been for long at the
  * second. */
-static bool parked_for_long(struct pages *pages, uint64_t now_ns, uint64_t *tick) {
-    struct patience *patience = &pages->patience;
-    lock_take(&pages->lock);
-    bool long_enough = now_ns - patience->parked_ns > pages->plan.park_ns;
-    *tick = patience->parked_tick;
+static bool retained_for_long(struct vm *vm, uint64_t now_ns, uint64_t *epoch) {
+    struct decay_state *decay = &vm->decay;
+    lock_take(&vm->lock);
+    bool long_enough = now_ns - decay->retained_ns > vm->plan.retain_ns;
+    *epoch = decay->retained_epoch;
     if (long_enough) {
-        patience->parked_ns = now_ns;
-        patience->parked_tick = pages->table.tick;
+        decay->retained_ns = now_ns;
+        decay->retained_epoch = vm->table.epoch;
     }
-    bool any = pages->table.idle_pages > 0;
-    lock_give(&pages->lock);
+    bool any = vm->table.idle_pages > 0;
+    lock_give(&vm->lock);
     return long_enough && any;
 }
 
-/* So many kept pages have not been wanted for too long: as many as there were at least at all times
- * since the last look that counted. */
-static size_t kept_too_long(struct pages *pages, uint64_t now_ns) {
-    struct patience *patience = &pages->patience;
+/* So many cached pages have not been wanted for too long: as many as there were at least at all
+ * times since the last look that counted. */
+static size_t cached_too_long(struct vm *vm, uint64_t now_ns) {
+    struct decay_state *decay = &vm->decay;
     size_t unwanted = 0;
-    lock_take(&pages->lock);
-    if (now_ns - patience->kept_ns > pages->plan.keep_ns) {
-        unwanted = min_u64(pages->kept_least, pages->kept_count);
-        pages->kept_least = pages->kept_count - unwanted;
-        patience->kept_ns = now_ns;
+    lock_take(&vm->lock);
+    if (now_ns - decay->cached_ns > vm->plan.cache_ns) {
+        unwanted = min_u64(vm->cached_least, vm->cached_count);
+        vm->cached_least = vm->cached_count - unwanted;
+        decay->cached_ns = now_ns;
     }
-    lock_give(&pages->lock);
+    lock_give(&vm->lock);
     return unwanted;
 }
 
-/* For so long after memory was scarce there are no large pieces. */
-#define SCARCE_NS (10 * SECOND_NS)
+/* For so long after the driver last refused memory there are no large extents. */
+#define PRESSURE_NS (10 * SECOND_NS)
 
-static void no_longer_scarce(struct pages *pages, uint64_t now_ns) {
-    struct patience *patience = &pages->patience;
-    lock_take(&pages->lock);
-    if (pages->scarce && !patience->scarce_ns)
-        patience->scarce_ns = now_ns;
-    if (pages->scarce && now_ns - patience->scarce_ns > SCARCE_NS) {
-        pages->scarce = false;
-        patience->scarce_ns = 0;
+static void pressure_ends(struct vm *vm, uint64_t now_ns) {
+    struct decay_state *decay = &vm->decay;
+    lock_take(&vm->lock);
+    if (vm->under_pressure && !decay->pressure_ns)
+        decay->pressure_ns = now_ns;
+    if (vm->under_pressure && now_ns - decay->pressure_ns > PRESSURE_NS) {
+        vm->under_pressure = false;
+        decay->pressure_ns = 0;
     }
-    lock_give(&pages->lock);
+    lock_give(&vm->lock);
 }
 
-void pages_trim(struct pages *pages) {
-    lock_take(&pages->lock);
-    pages->patience.trimmed_tick = pages->table.tick;
-    lock_give(&pages->lock);
+void vm_trim(struct vm *vm) {
+    lock_take(&vm->lock);
+    vm->decay.trimmed_epoch = vm->table.epoch;
+    lock_give(&vm->lock);
 }
 
-/* What was idle when it was to go, and at that tick, and has been ever since. */
-static void purge_trimmed(struct pages *pages, uint64_t tick) {
-    lock_take(&pages->lock);
-    uint64_t since = min_u64(tick, pages->patience.trimmed_tick);
-    lock_give(&pages->lock);
-    while (pages_unmap_old(pages, since, SIZE_MAX, BATCH) > 0)
+/* What was idle when it was to go, and at that epoch, and has been ever since. */
+static void decommit_trimmed(struct vm *vm, uint64_t epoch) {
+    lock_take(&vm->lock);
+    uint64_t since = min_u64(epoch, vm->decay.trimmed_epoch);
+    lock_give(&vm->lock);
+    while (vm_decommit_decayed(vm, since, SIZE_MAX, BATCH) > 0)
         continue;
 }
 
-uint64_t pages_expire(struct pages *pages, uint64_t now_ns) {
-    uint64_t tick;
-    no_longer_scarce(pages, now_ns);
-    size_t released = pages_release(pages, kept_too_long(pages, now_ns), 0);
-    if (parked_for_long(pages, now_ns, &tick)) {
-        pages_settle_later(pages, true);
-        pages_purge_parked(pages, tick, 0);
-        pages_purge_revoked(pages, tick);
-        purge_trimmed(pages, tick);
+uint64_t vm_decay(struct vm *vm, uint64_t now_ns) {
+    uint64_t epoch;
+    pressure_ends(vm, now_ns);
+    size_t released = vm_cache_trim(vm, cached_too_long(vm, now_ns), 0);
+    if (retained_for_long(vm, now_ns, &epoch)) {
+        vm_fence_poll(vm, true);
+        vm_decommit_retained(vm, epoch, 0);
+        vm_decommit_detached(vm, epoch);
+        decommit_trimmed(vm, epoch);
     }
     return released * PAGE_BYTES;
 }
 
-static uint64_t give_back(struct pages *pages, uint64_t bytes) {
+static uint64_t give_back(struct vm *vm, uint64_t bytes) {
     size_t want = bytes / PAGE_BYTES;
-    lock_take(&pages->lock);
-    size_t kept = pages->kept_count;
-    lock_give(&pages->lock);
-    size_t released = pages_release(pages, min_u64(kept, want), 0);
-    while (released < want && pages_purge(pages, min_u64(want - released, BATCH)))
-        released += pages_release(pages, min_u64(want - released, BATCH), 0);
-    pages_sweep(pages);
+    lock_take(&vm->lock);
+    size_t cached = vm->cached_count;
+    lock_give(&vm->lock);
+    size_t released = vm_cache_trim(vm, min_u64(cached, want), 0);
+    while (released < want && vm_decommit(vm, min_u64(want - released, BATCH)))
+        released += vm_cache_trim(vm, min_u64(want - released, BATCH), 0);
+    vm_sweep(vm);
     return released * PAGE_BYTES;
 }
 
-uint64_t pages_give_back(struct pages *pages, uint64_t bytes) {
-    pages_settle_later(pages, true);
-    return give_back(pages, bytes);
+uint64_t vm_reclaim(struct vm *vm, uint64_t bytes) {
+    vm_fence_poll(vm, true);
+    return give_back(vm, bytes);
 }
 
-uint64_t pages_give_back_now(struct pages *pages, uint64_t bytes) {
-    uint64_t given = give_back(pages, bytes);
-    if (given < bytes && pages_settle_now(pages))
-        given += give_back(pages, bytes - given);
+uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
+    uint64_t given = give_back(vm, bytes);
+    if (given < bytes && vm_fence_wait(vm))
+        given += give_back(vm, bytes - given);
     return given;
 }

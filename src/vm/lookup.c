@@ -3,14 +3,14 @@
  * mapped they know themselves. */
 #include "vm/vm_internal.h"
 
-bool pages_find(struct pages *pages, uint64_t address, struct pages_place *place) {
-    lock_take(&pages->lock);
-    const struct page_segment *segment = page_table_find(&pages->table, address);
+bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place) {
+    lock_take(&vm->lock);
+    const struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool found = segment && !segment->ended && !segment->range;
     if (found)
-        *place = (struct pages_place){.address = segment->address,
+        *place = (struct vm_location){.address = segment->address,
                                       .bytes = segment->bytes,
-                                      .context = (uint64_t)(uintptr_t)pages->context};
-    lock_give(&pages->lock);
+                                      .context = (uint64_t)(uintptr_t)vm->context};
+    lock_give(&vm->lock);
     return found;
 }

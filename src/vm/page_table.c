@@ -1,5 +1,5 @@
-/* page_table.c: see page_table.h. It must stay pure: every decision about pages is made here, none of the
- * calls. */
+/* page_table.c: see page_table.h. It must stay pure: every decision about pages is made here, none
+ * of the calls. */
 #include "vm/page_table.h"
 
 #include "base/base.h"
@@ -18,7 +18,7 @@ static size_t position(const struct page_table *table, uint64_t address) {
     return low;
 }
 
-struct page_segment *page_table_find(const struct page_table *table, uint64_t address) {
+struct page_segment *page_table_lookup(const struct page_table *table, uint64_t address) {
     size_t i = position(table, address);
     if (i == 0)
         return NULL;
@@ -45,7 +45,7 @@ static size_t book_bytes(size_t page_count) {
 
 static struct page_segment *add(struct page_table *table, uint64_t address, uint64_t bytes) {
     size_t i = position(table, address), count = bytes / PAGE_BYTES;
-    bool overlaps = page_table_find(table, address) ||
+    bool overlaps = page_table_lookup(table, address) ||
                     (i < table->segment_count && table->segments[i]->address - address < bytes);
     if (overlaps || !count || !make_room(table))
         return NULL;
@@ -71,7 +71,7 @@ struct page_segment *page_table_add(struct page_table *table, uint64_t address, 
         return NULL;
     segment->stream = stream;
     for (size_t i = 0; i < segment->page_count; i++)
-        segment->pages[i].granted = true;
+        segment->pages[i].attached = true;
     table->reserved_pages += segment->page_count;
     return segment;
 }
@@ -102,7 +102,7 @@ size_t page_table_first(const struct page_segment *segment, uint64_t address) {
     return (address - segment->address) / PAGE_BYTES;
 }
 
-size_t page_table_span(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
+size_t page_table_npages(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
     uint64_t last = address + bytes - 1 - segment->address;
     return last / PAGE_BYTES - page_table_first(segment, address) + 1;
 }
@@ -111,39 +111,39 @@ uint64_t page_address(const struct page *page) {
     return page->segment->address + (uint64_t)(page - page->segment->pages) * PAGE_BYTES;
 }
 
-const size_t page_spans[PAGE_SIZES] = {1, 2, 4, 8, 16, 32, LARGEST_SPAN};
+const size_t extent_npages[EXTENT_SIZES] = {1, 2, 4, 8, 16, 32, LARGEST_EXTENT};
 
-size_t page_size_index(size_t span) {
-    return span ? (size_t)(63 - __builtin_clzll(span)) : 0;
+size_t extent_size_index(size_t npages) {
+    return npages ? (size_t)(63 - __builtin_clzll(npages)) : 0;
 }
 
 static void unlist(struct page_table *table, struct page *page) {
     if (!page->idle)
         return;
-    size_t size = page_size_index(page->span);
+    size_t size = extent_size_index(page->npages);
     *(page->older ? &page->older->newer : &table->oldest[size]) = page->newer;
     *(page->newer ? &page->newer->older : &table->newest[size]) = page->older;
     page->older = page->newer = NULL;
     page->idle = false;
-    table->idle_pages -= page->span;
+    table->idle_pages -= page->npages;
 }
 
 static void list(struct page_table *table, struct page *page) {
-    size_t size = page_size_index(page->span);
+    size_t size = extent_size_index(page->npages);
     page->older = table->newest[size];
     page->newer = NULL;
     *(table->newest[size] ? &table->newest[size]->newer : &table->oldest[size]) = page;
     table->newest[size] = page;
     page->idle = true;
-    page->idle_tick = table->tick;
-    table->idle_pages += page->span;
+    page->idle_epoch = table->epoch;
+    table->idle_pages += page->npages;
 }
 
 static bool in_use(const struct page *page) {
     return page->live || page->pinned;
 }
 
-/* Of a mapped piece one page more, or one less, is in use. */
+/* One more page of a mapped extent is in use, or one less. */
 static void comes_into_use(struct page_table *table, struct page *page) {
     struct page *lead = page_lead(page);
     if (page->state == PAGE_MAPPED && lead->used++ == 0)
@@ -156,11 +156,11 @@ static void goes_out_of_use(struct page_table *table, struct page *page) {
         list(table, lead);
 }
 
-void page_table_use(struct page_table *table, struct page_segment *segment, size_t first,
-                    size_t count) {
+void page_table_mark_live(struct page_table *table, struct page_segment *segment, size_t first,
+                          size_t count) {
     struct page *page = segment->pages + first, *end = page + count;
     for (; page < end; page++) {
-        if (!page->granted)
+        if (!page->attached)
             continue;
         if (!in_use(page))
             comes_into_use(table, page);
@@ -170,15 +170,15 @@ void page_table_use(struct page_table *table, struct page_segment *segment, size
 
 void page_table_pin(struct page_segment *segment, size_t first, size_t count) {
     for (size_t i = first; i < first + count; i++)
-        segment->pages[i].pinned = segment->pages[i].pinned || segment->pages[i].granted;
+        segment->pages[i].pinned = segment->pages[i].pinned || segment->pages[i].attached;
 }
 
-void page_table_leave(struct page_table *table, struct page_segment *segment, size_t first,
-                      size_t count) {
+void page_table_mark_idle(struct page_table *table, struct page_segment *segment, size_t first,
+                          size_t count) {
     struct page *page = segment->pages + first, *end = page + count;
-    table->tick++;
+    table->epoch++;
     for (; page < end; page++) {
-        if (!page->granted || !page->live)
+        if (!page->attached || !page->live)
             continue;
         page->live--;
         if (!in_use(page))
@@ -191,7 +191,7 @@ void page_table_leave(struct page_table *table, struct page_segment *segment, si
 static void clear(struct page_table *table, struct page_segment *segment, size_t first,
                   size_t count) {
     struct page *page = segment->pages + first, *end = page + count;
-    table->tick++;
+    table->epoch++;
     for (; page < end; page++) {
         struct page *lead = page_lead(page);
         bool used = in_use(page);
@@ -199,59 +199,59 @@ static void clear(struct page_table *table, struct page_segment *segment, size_t
         page->pinned = false;
         if (used) {
             goes_out_of_use(table, page);
-        } else if (lead->idle && lead->idle_tick != table->tick) {
+        } else if (lead->idle && lead->idle_epoch != table->epoch) {
             unlist(table, lead);
             list(table, lead);
         }
     }
 }
 
-static bool all_are(const struct page_segment *segment, size_t first, size_t count, bool granted) {
+static bool all_are(const struct page_segment *segment, size_t first, size_t count, bool attached) {
     for (size_t i = first; i < first + count; i++)
-        if (segment->pages[i].granted != granted)
+        if (segment->pages[i].attached != attached)
             return false;
     return true;
 }
 
-bool page_table_grant(struct page_table *table, struct page_segment *segment, size_t first,
-                      size_t count) {
+bool page_table_attach(struct page_table *table, struct page_segment *segment, size_t first,
+                       size_t count) {
     if (!all_are(segment, first, count, false))
         return false;
     for (size_t i = first; i < first + count; i++)
-        segment->pages[i].granted = true;
+        segment->pages[i].attached = true;
     table->reserved_pages += segment->counted ? count : 0;
     return true;
 }
 
-bool page_table_revoke(struct page_table *table, struct page_segment *segment, size_t first,
+bool page_table_detach(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count) {
     if (!all_are(segment, first, count, true))
         return false;
     clear(table, segment, first, count);
     for (size_t i = first; i < first + count; i++)
-        segment->pages[i].granted = false;
+        segment->pages[i].attached = false;
     table->reserved_pages -= segment->counted ? count : 0;
     return true;
 }
 
 static void park(struct page_table *table, struct page_segment *segment) {
-    segment->older = table->parked_newest;
+    segment->older = table->retained_newest;
     segment->newer = NULL;
-    *(table->parked_newest ? &table->parked_newest->newer : &table->parked_oldest) = segment;
-    table->parked_newest = segment;
-    table->parked_count++;
+    *(table->retained_newest ? &table->retained_newest->newer : &table->retained_oldest) = segment;
+    table->retained_newest = segment;
+    table->retained_count++;
 }
 
-static void unpark(struct page_table *table, struct page_segment *segment) {
-    *(segment->older ? &segment->older->newer : &table->parked_oldest) = segment->newer;
-    *(segment->newer ? &segment->newer->older : &table->parked_newest) = segment->older;
+static void revive(struct page_table *table, struct page_segment *segment) {
+    *(segment->older ? &segment->older->newer : &table->retained_oldest) = segment->newer;
+    *(segment->newer ? &segment->newer->older : &table->retained_newest) = segment->older;
     segment->older = segment->newer = NULL;
-    table->parked_count--;
+    table->retained_count--;
 }
 
 /* Its last page has gone. */
 static void goes(struct page_table *table, struct page_segment *segment) {
-    unpark(table, segment);
+    revive(table, segment);
     segment->newer = table->gone;
     table->gone = segment;
 }
@@ -259,13 +259,13 @@ static void goes(struct page_table *table, struct page_segment *segment) {
 /* No memory is there any more. */
 static void lose(struct page_table *table, struct page *lead) {
     struct page_segment *segment = lead->segment;
-    size_t span = lead->span;
-    for (struct page *page = lead; page < lead + span; page++) {
+    size_t npages = lead->npages;
+    for (struct page *page = lead; page < lead + npages; page++) {
         page->state = PAGE_EMPTY;
-        page->back = page->span = page->used = 0;
+        page->back = page->npages = page->used = 0;
         page->open_to = 0;
     }
-    segment->filled_count -= span;
+    segment->filled_count -= npages;
     if (!segment->filled_count && segment->ended)
         goes(table, segment);
 }
@@ -273,23 +273,23 @@ static void lose(struct page_table *table, struct page *lead) {
 void page_table_end(struct page_table *table, struct page_segment *segment) {
     clear(table, segment, 0, segment->page_count);
     segment->ended = true;
-    segment->end_tick = table->tick;
+    segment->end_epoch = table->epoch;
     table->reserved_pages -= segment->range ? 0 : segment->page_count;
     park(table, segment);
     if (!segment->filled_count)
         goes(table, segment);
 }
 
-struct page_segment *page_table_unpark(struct page_table *table, uint64_t bytes, uint64_t stream,
+struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
                                        bool in_order) {
-    struct page_segment *segment = table->parked_newest;
+    struct page_segment *segment = table->retained_newest;
     while (segment &&
            (segment->range || segment->bytes != bytes ||
-            (!(in_order && segment->stream == stream) && segment->end_tick > table->settled_tick)))
+            (!(in_order && segment->stream == stream) && segment->end_epoch > table->fenced_epoch)))
         segment = segment->older;
     if (!segment)
         return NULL;
-    unpark(table, segment);
+    revive(table, segment);
     segment->ended = false;
     segment->stream = stream;
     table->reserved_pages += segment->page_count;
@@ -299,20 +299,20 @@ struct page_segment *page_table_unpark(struct page_table *table, uint64_t bytes,
 void page_table_stream_gone(struct page_table *table, uint64_t stream) {
     for (size_t i = 0; i < table->segment_count; i++)
         if (table->segments[i]->stream == stream)
-            table->segments[i]->stream = UINT64_MAX;
+            table->segments[i]->stream = STREAM_NONE;
 }
 
 struct page_segment *page_table_ended(const struct page_table *table) {
     return table->gone;
 }
 
-void page_table_claim(struct page *page, size_t span) {
-    for (size_t i = 0; i < span; i++) {
-        page[i].state = PAGE_WORKING;
+void page_table_claim(struct page *page, size_t npages) {
+    for (size_t i = 0; i < npages; i++) {
+        page[i].state = PAGE_BUSY;
         page[i].back = (uint16_t)i;
     }
-    page->span = (uint16_t)span;
-    page->segment->filled_count += span;
+    page->npages = (uint16_t)npages;
+    page->segment->filled_count += npages;
 }
 
 void page_table_unclaim(struct page_table *table, struct page *page) {
@@ -321,7 +321,7 @@ void page_table_unclaim(struct page_table *table, struct page *page) {
 
 void page_table_put_back(struct page_table *table, struct page *page) {
     page->used = 0;
-    for (size_t i = 0; i < page->span; i++) {
+    for (size_t i = 0; i < page->npages; i++) {
         page[i].state = PAGE_MAPPED;
         page->used = (uint16_t)(page->used + in_use(&page[i]));
     }
@@ -331,66 +331,67 @@ void page_table_put_back(struct page_table *table, struct page *page) {
 
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {
     page->handle = handle;
-    table->mapped_pages += page->span;
+    table->mapped_pages += page->npages;
     page_table_put_back(table, page);
 }
 
-void page_table_emptied(struct page_table *table, struct page *page) {
+void page_table_unmapped(struct page_table *table, struct page *page) {
     page->handle = 0;
-    table->mapped_pages -= page->span;
+    table->mapped_pages -= page->npages;
     lose(table, page);
 }
 
-void page_table_take(struct page_table *table, struct page *page) {
+void page_table_take_victim(struct page_table *table, struct page *page) {
     unlist(table, page);
-    for (size_t i = 0; i < page->span; i++)
-        page[i].state = PAGE_WORKING;
+    for (size_t i = 0; i < page->npages; i++)
+        page[i].state = PAGE_BUSY;
 }
 
-bool page_table_pick_one(struct page_table *table, struct page *page) {
-    if (!page->idle || page->idle_tick > table->settled_tick || page->opening)
+bool page_table_try_victim(struct page_table *table, struct page *page) {
+    if (!page->idle || page->idle_epoch > table->fenced_epoch || page->opening)
         return false;
-    page_table_take(table, page);
+    page_table_take_victim(table, page);
     return true;
 }
 
-size_t page_table_pick_in(struct page_table *table, struct page_segment *segment, size_t want,
-                          struct page **out) {
+size_t page_table_victims_in(struct page_table *table, struct page_segment *segment, size_t want,
+                             struct page **out) {
     size_t count = 0;
     for (size_t i = 0; i < segment->page_count; i++)
-        if (count < want && page_table_pick_one(table, &segment->pages[i]))
+        if (count < want && page_table_try_victim(table, &segment->pages[i]))
             out[count++] = &segment->pages[i];
     return count;
 }
 
-size_t page_table_pick_parked(struct page_table *table, uint64_t tick, size_t want,
-                              struct page **out) {
-    struct page_segment *segment = table->parked_oldest;
-    return segment && segment->end_tick <= tick ? page_table_pick_in(table, segment, want, out) : 0;
+size_t page_table_victims_retained(struct page_table *table, uint64_t epoch, size_t want,
+                                   struct page **out) {
+    struct page_segment *segment = table->retained_oldest;
+    return segment && segment->end_epoch <= epoch ? page_table_victims_in(table, segment, want, out)
+                                                  : 0;
 }
 
-struct page_segment *page_table_parked_range(const struct page_table *table) {
-    struct page_segment *segment = table->parked_oldest;
+struct page_segment *page_table_retained_range(const struct page_table *table) {
+    struct page_segment *segment = table->retained_oldest;
     while (segment && !segment->range)
         segment = segment->newer;
     return segment;
 }
 
-static bool is_revoked(const struct page *lead) {
-    for (const struct page *page = lead; page < lead + lead->span; page++)
-        if (page->granted)
+static bool is_detached(const struct page *lead) {
+    for (const struct page *page = lead; page < lead + lead->npages; page++)
+        if (page->attached)
             return false;
     return !lead->segment->ended;
 }
 
-size_t page_table_pick_revoked(struct page_table *table, uint64_t tick, size_t want,
-                               struct page **out) {
+size_t page_table_victims_detached(struct page_table *table, uint64_t epoch, size_t want,
+                                   struct page **out) {
     size_t count = 0;
-    for (size_t size = 0; size < PAGE_SIZES; size++) {
+    for (size_t size = 0; size < EXTENT_SIZES; size++) {
         struct page *page = table->oldest[size], *newer;
-        for (; page && page->idle_tick <= tick && count < want; page = newer) {
+        for (; page && page->idle_epoch <= epoch && count < want; page = newer) {
             newer = page->newer;
-            if (is_revoked(page) && page_table_pick_one(table, page))
+            if (is_detached(page) && page_table_try_victim(table, page))
                 out[count++] = page;
         }
     }

@@ -13,7 +13,7 @@ enum { STREAMS_KNOWN = 64 };
 #define WORTH_ASKING_BYTES (32 * MEBIBYTE)
 
 struct pool {
-    struct pages *pages;
+    struct vm *vm;
     CUcontext context;
     struct lock lock; /* what follows */
     struct arena *arena;
@@ -24,26 +24,25 @@ static uint64_t whole_pages(uint64_t bytes) {
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-/* Two ranges for the engine: how much of one is filled says how large its next pieces may be, and
+/* Two ranges for the engine: how much of one is filled says how large its next chunks may be, and
  * there is little in that of the small blocks. */
-static bool add_ranges(struct pages *pages, uint64_t address, uint64_t large, uint64_t small) {
-    return pages_range(pages, address, large, false) && pages_grant(pages, address, large) &&
-           pages_range(pages, address + large, small, false) &&
-           pages_grant(pages, address + large, small);
+static bool add_ranges(struct vm *vm, uint64_t address, uint64_t large, uint64_t small) {
+    return vm_range_add(vm, address, large, false) && vm_attach(vm, address, large) &&
+           vm_range_add(vm, address + large, small, false) && vm_attach(vm, address + large, small);
 }
 
 /* Large blocks may lie as badly as they like: three quarters of the range are theirs. */
-struct pool *pool_open(struct pages *pages, uint64_t total_bytes) {
+struct pool *pool_open(struct vm *vm, uint64_t total_bytes) {
     uint64_t small = whole_pages(total_bytes / 2), bytes = small + 3 * small;
     CUdeviceptr address = 0;
     struct pool *pool = total_bytes ? memory_map(sizeof *pool) : NULL;
     if (!pool)
         return NULL;
-    pool->pages = pages;
-    pool->context = pages->context;
+    pool->vm = vm;
+    pool->context = vm->context;
     if (REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) == CUDA_SUCCESS) {
         pool->arena = arena_open(address, bytes, small);
-        if (pool->arena && add_ranges(pages, address, bytes - small, small))
+        if (pool->arena && add_ranges(vm, address, bytes - small, small))
             return pool;
         if (pool->arena) /* the engine may know of the addresses: they stay reserved */
             arena_close(pool->arena);
@@ -54,8 +53,8 @@ struct pool *pool_open(struct pages *pages, uint64_t total_bytes) {
     return NULL;
 }
 
-struct pages *pool_engine(const struct pool *pool) {
-    return pool->pages;
+struct vm *pool_engine(const struct pool *pool) {
+    return pool->vm;
 }
 
 /* --- streams --- */
@@ -67,7 +66,7 @@ static uint64_t only_name(uint64_t stream) {
 
 /* The stream of a thread cannot be told from that of another: what is given back there waits. */
 static uint64_t owner_name(uint64_t stream) {
-    return stream == STREAM_PER_THREAD ? ARENA_NOBODY : stream;
+    return stream == STREAM_PER_THREAD ? STREAM_NONE : stream;
 }
 
 static bool is_known(struct pool *pool, uint64_t stream) {
@@ -110,7 +109,7 @@ static bool is_ours(struct pool *pool, uint64_t stream) {
     if (context_of(stream) != pool->context || REAL(cuCtxGetCurrent)(&current) != CUDA_SUCCESS ||
         current != pool->context)
         return false;
-    pages_know_stream(pool->pages, stream);
+    vm_stream_add(pool->vm, stream);
     if (stream > STREAM_PER_THREAD)
         note_stream(pool, stream);
     return true;
@@ -134,11 +133,11 @@ static struct arena_block claim(struct pool *pool, uint64_t address) {
     return block;
 }
 
-/* The tick is read after the pages were left: what is settled then is over. */
+/* The epoch is read after the pages were left: what is fenced then is over. */
 static void give(struct pool *pool, const struct arena_block *block, uint64_t owner) {
-    uint64_t tick = pages_tick(pool->pages);
+    uint64_t epoch = vm_epoch(pool->vm);
     lock_take(&pool->lock);
-    arena_give(pool->arena, block, owner, tick);
+    arena_give(pool->arena, block, owner, epoch);
     lock_give(&pool->lock);
 }
 
@@ -148,13 +147,13 @@ static void ask_about_others(struct pool *pool, uint64_t bytes, uint64_t owner) 
     uint64_t foreign = arena_foreign_bytes(pool->arena, owner);
     lock_give(&pool->lock);
     if (foreign >= max_u64(bytes, WORTH_ASKING_BYTES))
-        pages_settle_later(pool->pages, false);
+        vm_fence_poll(pool->vm, false);
 }
 
 static struct arena_block place(struct pool *pool, uint64_t bytes, uint64_t owner) {
-    uint64_t settled = pages_settled_tick(pool->pages);
+    uint64_t fenced = vm_fenced_epoch(pool->vm);
     lock_take(&pool->lock);
-    arena_settle(pool->arena, settled);
+    arena_fence(pool->arena, fenced);
     uint64_t address = arena_take(pool->arena, bytes, owner);
     struct arena_block block = arena_find(pool->arena, address);
     lock_give(&pool->lock);
@@ -168,9 +167,9 @@ static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_
     uint64_t first = 0;
     for (;;) {
         struct arena_block block = place(pool, bytes, owner);
-        if (!block.piece)
+        if (!block.chunk)
             return first ? POOL_FULL : POOL_NOT_OURS;
-        if (pages_use(pool->pages, block.address, block.bytes, false)) {
+        if (vm_commit(pool->vm, block.address, block.bytes, false)) {
             *address = block.address;
             return POOL_TAKEN;
         }
@@ -198,16 +197,16 @@ static bool wait_for(uint64_t stream) {
 }
 
 bool pool_give(struct pool *pool, uint64_t address, uint64_t stream) {
-    bool named = stream != POOL_NO_STREAM;
+    bool named = stream != STREAM_NONE;
     stream = named ? only_name(stream) : stream;
     bool ours = named && is_ours(pool, stream);
     if (named && !ours && !wait_for(stream))
         return false;
     struct arena_block block = claim(pool, address);
-    if (!block.piece)
+    if (!block.chunk)
         return false;
-    pages_leave(pool->pages, block.address, block.bytes, ours);
-    give(pool, &block, ours ? owner_name(stream) : ARENA_NOBODY);
+    vm_mark_idle(pool->vm, block.address, block.bytes, ours);
+    give(pool, &block, ours ? owner_name(stream) : STREAM_NONE);
     return true;
 }
 
@@ -218,9 +217,9 @@ struct arena_figures pool_figures(struct pool *pool) {
     return figures;
 }
 
-void pool_reset_high(struct pool *pool, bool used, bool pages) {
+void pool_reset_high(struct pool *pool, bool used, bool reserved) {
     lock_take(&pool->lock);
-    arena_reset_high(pool->arena, used, pages);
+    arena_reset_high(pool->arena, used, reserved);
     lock_give(&pool->lock);
 }
 

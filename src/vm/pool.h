@@ -10,9 +10,6 @@
 #include "vm/arena.h"
 #include "vm/vm.h"
 
-/* Who gives a block back and names no stream (cudaFree): all work on it is over, says the API. */
-#define POOL_NO_STREAM UINT64_MAX
-
 struct pool;
 
 enum pool_answer {
@@ -24,23 +21,24 @@ enum pool_answer {
 
 /* total_bytes: of the device; the range is twice as large. NULL: the addresses or the memory for
  * the books cannot be had. The device's context is current; costs a driver call. */
-struct pool *pool_open(struct pages *pages, uint64_t total_bytes);
+struct pool *pool_open(struct vm *vm, uint64_t total_bytes);
 
 /* A block that work on the stream may use from now on; it is mapped. *address is written with
  * POOL_TAKEN only. */
 enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, uint64_t *address);
 
-/* False: no block begins there, or there is no such stream; the driver is to be asked. */
+/* False: no block begins there, or there is no such stream; the driver is to be asked. STREAM_NONE
+ * (cudaFree): all work on the block is over, says the API. */
 bool pool_give(struct pool *pool, uint64_t address, uint64_t stream);
 
 /* The engine that it is on. */
-struct pages *pool_engine(const struct pool *pool);
+struct vm *pool_engine(const struct pool *pool);
 
 /* A stream is about to be destroyed: the next one with its handle is another one. */
 void pool_stream_gone(struct pool *pool, uint64_t stream);
 
 struct arena_figures pool_figures(struct pool *pool);
-void pool_reset_high(struct pool *pool, bool used, bool pages);
+void pool_reset_high(struct pool *pool, bool used, bool reserved);
 
 /* For a forked child, without a driver call: the lock is open. pool may be NULL. */
 void pool_forget(struct pool *pool);

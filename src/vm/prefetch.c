@@ -1,42 +1,42 @@
-/* prefetch.c: the next piece of memory, made by our own thread before a block asks for it. To make one
- * lasts some hundred times as long as to map it (costs.def), and while a model loads or a job grows
- * nearly each block wants one. It is of the size that was made last, and used only where another
- * one of that size would be made: so blocks come in the same pieces as without. There is at most
- * one of each size, and none where memory is short or given back at once: see may_spare in
- * extent_size.c. */
+/* prefetch.c: the next extent of memory, made by our own thread before a block asks for it. To make
+ * one lasts some hundred times as long as to map it (costs.def), and while a model loads or a job
+ * grows nearly each block wants one. It is of the size that was made last, and used only where
+ * another one of that size would be made: so blocks come in the same extents as without. There is
+ * at most one of each size, and none where memory is short or given back at once: see may_prefetch
+ * in extent_size.c. */
 #include "vm/vm_internal.h"
 
-void pages_want_spare(struct pages *pages, size_t span) {
-    if (span && !atomic_exchange(&pages->spare_span, span))
-        atomic_store(&pages->spare_unsaid, true);
+void vm_prefetch_want(struct vm *vm, size_t npages) {
+    if (npages && !atomic_exchange(&vm->prefetch_npages, npages))
+        atomic_store(&vm->prefetch_untold, true);
 }
 
-void pages_want_no_spare(struct pages *pages) {
-    if (atomic_load_explicit(&pages->spare_span, memory_order_relaxed))
-        atomic_store(&pages->spare_span, 0);
+void vm_prefetch_cancel(struct vm *vm) {
+    if (atomic_load_explicit(&vm->prefetch_npages, memory_order_relaxed))
+        atomic_store(&vm->prefetch_npages, 0);
 }
 
-bool pages_wants_spare(struct pages *pages) {
-    return atomic_load_explicit(&pages->spare_unsaid, memory_order_relaxed) &&
-           atomic_exchange(&pages->spare_unsaid, false);
+bool vm_prefetch_wanted(struct vm *vm) {
+    return atomic_load_explicit(&vm->prefetch_untold, memory_order_relaxed) &&
+           atomic_exchange(&vm->prefetch_untold, false);
 }
 
-bool pages_make_spare(struct pages *pages) {
-    size_t span = atomic_exchange(&pages->spare_span, 0);
-    lock_take(&pages->lock);
-    if (span && pages->kept[page_size_index(span)].spare)
-        span = 0;
-    pages->making = span;
-    lock_give(&pages->lock);
-    if (!span)
+bool vm_prefetch(struct vm *vm) {
+    size_t npages = atomic_exchange(&vm->prefetch_npages, 0);
+    lock_take(&vm->lock);
+    if (npages && vm->cached[extent_size_index(npages)].prefetched)
+        npages = 0;
+    vm->prefetching = npages;
+    lock_give(&vm->lock);
+    if (!npages)
         return false;
-    uint64_t handle = pages_create(pages, span);
-    lock_take(&pages->lock);
-    pages->making = 0;
-    pages->moved++;
+    uint64_t handle = vm_handle_create(vm, npages);
+    lock_take(&vm->lock);
+    vm->prefetching = 0;
+    vm->landed++;
     if (handle)
-        pages_keep_spare(pages, handle, span);
-    pages_changed(pages);
-    lock_give(&pages->lock);
+        vm_prefetch_put(vm, handle, npages);
+    vm_changed(vm);
+    lock_give(&vm->lock);
     return handle;
 }

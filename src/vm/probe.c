@@ -2,7 +2,7 @@
  * range, before the first segment; it must leave nothing behind. */
 #include "vm/vm_internal.h"
 
-CUmemAllocationProp pages_properties(unsigned device) {
+CUmemAllocationProp vm_properties(unsigned device) {
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)device},
@@ -10,7 +10,7 @@ CUmemAllocationProp pages_properties(unsigned device) {
     return properties;
 }
 
-CUmemAccessDesc pages_access(unsigned device) {
+CUmemAccessDesc vm_access_desc(unsigned device) {
     CUmemAccessDesc access = {
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)device},
         .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
@@ -28,7 +28,7 @@ static bool grain_is_ours(const CUmemAllocationProp *properties) {
 /* Maps the handle at the address, reads one word back (after writing it, if `write`), unmaps. */
 static bool look(unsigned device, CUdeviceptr address, CUmemGenericAllocationHandle handle,
                  bool write) {
-    CUmemAccessDesc access = pages_access(device);
+    CUmemAccessDesc access = vm_access_desc(device);
     uint64_t word = 0x7672616d67632121, back = 0;
     if (REAL(cuMemMap)(address, PAGE_BYTES, 0, handle, 0) != CUDA_SUCCESS)
         return false;
@@ -46,12 +46,12 @@ static bool all_there(void) {
            REAL(cuEventQuery) && REAL(cuEventSynchronize) && REAL(cuMemGetInfo_v2);
 }
 
-bool pages_trial(unsigned device) {
-    CUmemAllocationProp properties = pages_properties(device);
-    return all_there() && pages_trial_of(device, &properties);
+bool vm_probe(unsigned device) {
+    CUmemAllocationProp properties = vm_properties(device);
+    return all_there() && vm_probe_of(device, &properties);
 }
 
-bool pages_trial_of(unsigned device, const CUmemAllocationProp *properties) {
+bool vm_probe_of(unsigned device, const CUmemAllocationProp *properties) {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr range;
     if (!grain_is_ours(properties) ||

@@ -1,27 +1,27 @@
 /* reserve.c: address space: segments of our own, and how much of it could be backed. A segment that
- * has ended is parked with what is mapped there, so that programs that empty PyTorch's cache all
+ * has ended is retained with what is mapped there, so that programs that empty PyTorch's cache all
  * the time do not reach the driver; nobody is waited for. */
 #include "vm/vm_internal.h"
 
 #include <sched.h>
 
-/* So many may be parked; beyond that, and when they have been for long, they go. */
-enum { MAX_PARKED = 512 };
+/* So many may be retained; beyond that, and when they have been for long, they go. */
+enum { MAX_RETAINED = 512 };
 
-/* Where our own thread is just making a piece, it may be neither with us nor with the driver: it is
- * waited for before the answer is no. */
-bool pages_could_back(struct pages *pages, uint64_t bytes) {
+/* Where our own thread is just making an extent, it may be neither with us nor with the driver: it
+ * is waited for before the answer is no. */
+bool vm_could_back(struct vm *vm, uint64_t bytes) {
     for (;;) {
         size_t free_bytes = 0, total_bytes = 0;
-        lock_take(&pages->lock);
-        bool making = pages->making > 0;
-        uint64_t at_hand = (pages->table.idle_pages + pages->kept_count + pages->moving +
-                            pages->host.room - pages->host.count) *
+        lock_take(&vm->lock);
+        bool prefetching = vm->prefetching > 0;
+        uint64_t at_hand = (vm->table.idle_pages + vm->cached_count + vm->in_flight +
+                            vm->host.room - vm->host.count) *
                            PAGE_BYTES;
-        lock_give(&pages->lock);
+        lock_give(&vm->lock);
         if (at_hand >= bytes)
             return true;
-        if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS || !making ||
+        if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS || !prefetching ||
             at_hand + free_bytes >= bytes)
             return at_hand + free_bytes >= bytes;
         sched_yield();
@@ -29,83 +29,84 @@ bool pages_could_back(struct pages *pages, uint64_t bytes) {
 }
 
 /* The addresses of segments that have ended go back once nothing is mapped there. */
-void pages_sweep(struct pages *pages) {
+void vm_sweep(struct vm *vm) {
     for (;;) {
-        lock_take(&pages->lock);
-        struct page_segment *segment = page_table_ended(&pages->table);
+        lock_take(&vm->lock);
+        struct page_segment *segment = page_table_ended(&vm->table);
         uint64_t address = segment ? segment->address : 0, bytes = segment ? segment->bytes : 0;
         if (segment)
-            page_table_remove(&pages->table, segment);
-        lock_give(&pages->lock);
+            page_table_remove(&vm->table, segment);
+        lock_give(&vm->lock);
         if (!address)
             return;
         REAL(cuMemAddressFree)(address, bytes);
-        pages_called(pages);
-        pages_changed(pages);
+        vm_called(vm);
+        vm_changed(vm);
     }
 }
 
-/* --- parked segments --- */
+/* --- retained segments --- */
 
 /* Work of a new owner on the same stream comes after that of the old one, if it is known that only
  * this stream was used. */
-static uint64_t unpark(struct pages *pages, uint64_t bytes, uint64_t stream) {
-    lock_take(&pages->lock);
-    bool in_order = stream != STREAM_PER_THREAD && !pages->whole_context &&
-                    pages->unsure_tick <= pages->table.settled_tick;
-    struct page_segment *segment = page_table_unpark(&pages->table, bytes, stream, in_order);
+static uint64_t revive(struct vm *vm, uint64_t bytes, uint64_t stream) {
+    lock_take(&vm->lock);
+    bool in_order = stream != STREAM_PER_THREAD && !vm->sync_context &&
+                    vm->unsure_epoch <= vm->table.fenced_epoch;
+    struct page_segment *segment = page_table_revive(&vm->table, bytes, stream, in_order);
     uint64_t address = segment ? segment->address : 0;
-    pages->figures.unparked += address != 0;
-    lock_give(&pages->lock);
+    vm->figures.revived += address != 0;
+    lock_give(&vm->lock);
     return address;
 }
 
 /* Another stream's may do if the GPU has finished with it. */
-static uint64_t unpark_settled(struct pages *pages, uint64_t bytes, uint64_t stream) {
-    uint64_t address = unpark(pages, bytes, stream);
-    lock_take(&pages->lock);
-    bool others = pages->table.parked_count > 0;
-    lock_give(&pages->lock);
+static uint64_t revive_fenced(struct vm *vm, uint64_t bytes, uint64_t stream) {
+    uint64_t address = revive(vm, bytes, stream);
+    lock_take(&vm->lock);
+    bool others = vm->table.retained_count > 0;
+    lock_give(&vm->lock);
     if (address || !others)
         return address;
-    pages_settle_later(pages, false);
-    return unpark(pages, bytes, stream);
+    vm_fence_poll(vm, false);
+    return revive(vm, bytes, stream);
 }
 
-/* The pages of the segment parked for longest that the GPU has finished with. Returns how many. */
-static size_t purge_oldest_parked(struct pages *pages, uint64_t tick, size_t allowed) {
+/* The pages of the segment retained for longest that the GPU has finished with. Returns how many.
+ */
+static size_t decommit_oldest_retained(struct vm *vm, uint64_t epoch, size_t most) {
     struct page *list[BATCH];
     size_t count = 0;
-    lock_take(&pages->lock);
-    if (pages->table.parked_count > allowed)
-        count = page_table_pick_parked(&pages->table, tick, BATCH, list);
-    pages_picked(pages, list, count);
-    lock_give(&pages->lock);
-    return count ? pages_unmap(pages, list, count) : 0;
+    lock_take(&vm->lock);
+    if (vm->table.retained_count > most)
+        count = page_table_victims_retained(&vm->table, epoch, BATCH, list);
+    vm_victims_picked(vm, list, count);
+    lock_give(&vm->lock);
+    return count ? vm_unmap(vm, list, count) : 0;
 }
 
-void pages_purge_parked(struct pages *pages, uint64_t tick, size_t allowed) {
-    while (purge_oldest_parked(pages, tick, allowed) > 0)
+void vm_decommit_retained(struct vm *vm, uint64_t epoch, size_t most) {
+    while (decommit_oldest_retained(vm, epoch, most) > 0)
         continue;
-    pages_sweep(pages);
+    vm_sweep(vm);
 }
 
-size_t pages_purge_ended_ranges(struct pages *pages, size_t want) {
+size_t vm_decommit_ended_ranges(struct vm *vm, size_t want) {
     struct page *list[BATCH];
     size_t done = 0, count = 0, unmapped = 0;
-    lock_take(&pages->lock);
-    bool any = want && page_table_parked_range(&pages->table);
-    lock_give(&pages->lock);
+    lock_take(&vm->lock);
+    bool any = want && page_table_retained_range(&vm->table);
+    lock_give(&vm->lock);
     if (any)
-        pages_settle_later(pages, false);
+        vm_fence_poll(vm, false);
     do {
-        lock_take(&pages->lock);
-        struct page_segment *range = any ? page_table_parked_range(&pages->table) : NULL;
+        lock_take(&vm->lock);
+        struct page_segment *range = any ? page_table_retained_range(&vm->table) : NULL;
         count =
-            range ? page_table_pick_in(&pages->table, range, min_u64(want - done, BATCH), list) : 0;
-        pages_picked(pages, list, count);
-        lock_give(&pages->lock);
-        unmapped = count ? pages_unmap(pages, list, count) : 0;
+            range ? page_table_victims_in(&vm->table, range, min_u64(want - done, BATCH), list) : 0;
+        vm_victims_picked(vm, list, count);
+        lock_give(&vm->lock);
+        unmapped = count ? vm_unmap(vm, list, count) : 0;
         done += unmapped;
     } while (unmapped && done < want);
     return done;
@@ -113,41 +114,41 @@ size_t pages_purge_ended_ranges(struct pages *pages, size_t want) {
 
 /* --- segments --- */
 
-static uint64_t reserve(struct pages *pages, uint64_t bytes, uint64_t stream) {
+static uint64_t reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
     CUdeviceptr address = 0;
-    pages_called(pages);
-    pages_changed(pages);
+    vm_called(vm);
+    vm_changed(vm);
     if (REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) != CUDA_SUCCESS)
         return 0;
-    lock_take(&pages->lock);
-    bool added = page_table_add(&pages->table, address, bytes, stream) != NULL;
-    lock_give(&pages->lock);
+    lock_take(&vm->lock);
+    bool added = page_table_add(&vm->table, address, bytes, stream) != NULL;
+    lock_give(&vm->lock);
     if (added)
         return address;
     REAL(cuMemAddressFree)(address, bytes);
     return 0;
 }
 
-uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream) {
-    pages_sweep(pages);
-    if (!pages_could_back(pages, bytes))
+uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
+    vm_sweep(vm);
+    if (!vm_could_back(vm, bytes))
         return 0;
-    pages_know_stream(pages, stream);
-    uint64_t address = unpark_settled(pages, bytes, stream);
-    return address ? address : reserve(pages, bytes, stream);
+    vm_stream_add(vm, stream);
+    uint64_t address = revive_fenced(vm, bytes, stream);
+    return address ? address : reserve(vm, bytes, stream);
 }
 
-bool pages_end(struct pages *pages, uint64_t address) {
-    lock_take(&pages->lock);
-    struct page_segment *segment = page_table_find(&pages->table, address);
+bool vm_unreserve(struct vm *vm, uint64_t address) {
+    lock_take(&vm->lock);
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool ours = segment && !segment->range && segment->address == address && !segment->ended;
     if (ours)
-        page_table_end(&pages->table, segment);
-    bool many = pages->table.parked_count > MAX_PARKED;
-    lock_give(&pages->lock);
+        page_table_end(&vm->table, segment);
+    bool many = vm->table.retained_count > MAX_RETAINED;
+    lock_give(&vm->lock);
     if (many) {
-        pages_settle_later(pages, false);
-        pages_purge_parked(pages, UINT64_MAX, MAX_PARKED);
+        vm_fence_poll(vm, false);
+        vm_decommit_retained(vm, UINT64_MAX, MAX_RETAINED);
     }
     return ours;
 }

@@ -1,18 +1,19 @@
 /* spill.c: when the device is really full, up to so much physical memory comes from the host,
  * mapped at the same addresses; the device reaches it over the link. It must be the last resort,
- * and go back first: it is never kept for the next block, and a block that comes back to such pages
- * gets the device's memory if there is any by then. What lives in it stays there until it is freed.
+ * and go back first: it is never cached for the next block, and a block that comes back to such
+ * pages gets the device's memory if there is any by then. What lives in it stays there until it is
+ * freed.
  */
 #include "vm/vm_internal.h"
 
 /* Handles of host memory carry this mark in the page table; real ones do not have the bit. */
 #define HOST_MARK ((uint64_t)1 << 63)
 
-bool pages_is_spilled(uint64_t handle) {
+bool vm_is_spilled(uint64_t handle) {
     return (handle & HOST_MARK) != 0;
 }
 
-uint64_t pages_real_handle(uint64_t handle) {
+uint64_t vm_real_handle(uint64_t handle) {
     return handle & ~HOST_MARK;
 }
 
@@ -36,15 +37,15 @@ static CUmemAllocationProp host_properties(int node) {
     return properties;
 }
 
-bool pages_may_spill(struct pages *pages, uint64_t bytes) {
+bool vm_enable_spill(struct vm *vm, uint64_t bytes) {
     size_t room = bytes / PAGE_BYTES;
-    pages->host.node = node_of(pages->device);
-    CUmemAllocationProp properties = host_properties(pages->host.node);
-    if (!room || !pages_trial_of(pages->device, &properties))
+    vm->host.node = node_of(vm->device);
+    CUmemAllocationProp properties = host_properties(vm->host.node);
+    if (!room || !vm_probe_of(vm->device, &properties))
         return false;
-    pages->host.returning = memory_map(room * sizeof *pages->host.returning);
-    pages->host.room = pages->host.returning ? room : 0;
-    return pages->host.room > 0;
+    vm->host.returning = memory_map(room * sizeof *vm->host.returning);
+    vm->host.room = vm->host.returning ? room : 0;
+    return vm->host.room > 0;
 }
 
 /* --- figures; the lock is held --- */
@@ -60,99 +61,99 @@ static void count_less(struct host_memory *host, size_t count) {
         host->spent_ns += clock_ns() - host->since_ns;
 }
 
-uint64_t pages_spilled_ns(const struct pages *pages) {
-    const struct host_memory *host = &pages->host;
+uint64_t vm_spilled_ns(const struct vm *vm) {
+    const struct host_memory *host = &vm->host;
     return host->spent_ns + (host->count ? clock_ns() - host->since_ns : 0);
 }
 
 /* --- taking and giving back --- */
 
-uint64_t pages_spill(struct pages *pages) {
-    CUmemAllocationProp properties = host_properties(pages->host.node);
+uint64_t vm_spill(struct vm *vm) {
+    CUmemAllocationProp properties = host_properties(vm->host.node);
     CUmemGenericAllocationHandle handle = 0;
-    lock_take(&pages->lock);
-    bool room = pages->host.count < pages->host.room;
+    lock_take(&vm->lock);
+    bool room = vm->host.count < vm->host.room;
     if (room)
-        count_more(&pages->host);
-    pages_changed(pages);
-    lock_give(&pages->lock);
-    pages_called(pages);
+        count_more(&vm->host);
+    vm_changed(vm);
+    lock_give(&vm->lock);
+    vm_called(vm);
     if (room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS)
         return handle | HOST_MARK;
-    lock_take(&pages->lock);
-    count_less(&pages->host, room);
-    pages_changed(pages);
-    lock_give(&pages->lock);
+    lock_take(&vm->lock);
+    count_less(&vm->host, room);
+    vm_changed(vm);
+    lock_give(&vm->lock);
     return 0;
 }
 
-void pages_spill_ends(struct pages *pages, uint64_t handle) {
-    pages->host.returning[pages->host.returning_count++] = handle;
+void vm_spill_ends(struct vm *vm, uint64_t handle) {
+    vm->host.returning[vm->host.returning_count++] = handle;
 }
 
-void pages_spill_return(struct pages *pages) {
+void vm_spill_return(struct vm *vm) {
     for (;;) {
-        lock_take(&pages->lock);
-        struct host_memory *host = &pages->host;
+        lock_take(&vm->lock);
+        struct host_memory *host = &vm->host;
         uint64_t handle = host->returning_count ? host->returning[--host->returning_count] : 0;
         host->leaving += handle != 0;
-        lock_give(&pages->lock);
+        lock_give(&vm->lock);
         if (!handle)
             return;
-        REAL(cuMemRelease)(pages_real_handle(handle));
-        pages_called(pages);
-        lock_take(&pages->lock);
+        REAL(cuMemRelease)(vm_real_handle(handle));
+        vm_called(vm);
+        lock_take(&vm->lock);
         count_less(host, 1);
-        pages_changed(pages);
+        vm_changed(vm);
         host->leaving--;
-        pages->moved++;
-        lock_give(&pages->lock);
+        vm->landed++;
+        lock_give(&vm->lock);
     }
 }
 
-/* Idle pages in host memory that the GPU has finished with, and that were idle at that tick. The
+/* Idle pages in host memory that the GPU has finished with, and that were idle at that epoch. The
  * lock is held. */
-static size_t pick(struct pages *pages, uint64_t tick, struct page **list) {
+static size_t pick(struct vm *vm, uint64_t epoch, struct page **list) {
     size_t count = 0;
-    uint64_t last = min_u64(tick, pages->table.settled_tick);
-    struct page *page = pages->table.oldest[0]; /* host memory comes page by page */
-    while (count < BATCH && page && page->idle_tick <= last) {
+    uint64_t last = min_u64(epoch, vm->table.fenced_epoch);
+    struct page *page = vm->table.oldest[0]; /* host memory comes page by page */
+    while (count < BATCH && page && page->idle_epoch <= last) {
         struct page *newer = page->newer;
-        if (pages_is_spilled(page->handle) && page_table_pick_one(&pages->table, page))
+        if (vm_is_spilled(page->handle) && page_table_try_victim(&vm->table, page))
             list[count++] = page;
         page = newer;
     }
-    pages_picked(pages, list, count);
+    vm_victims_picked(vm, list, count);
     return count;
 }
 
-static void recede(struct pages *pages, uint64_t tick) {
+static void recede(struct vm *vm, uint64_t epoch) {
     struct page *list[BATCH];
     size_t count = 0;
     do {
-        if (!atomic_load_explicit(&pages->host.count, memory_order_relaxed))
+        if (!atomic_load_explicit(&vm->host.count, memory_order_relaxed))
             return;
-        lock_take(&pages->lock);
-        count = pick(pages, tick, list);
-        lock_give(&pages->lock);
-    } while (count && pages_unmap(pages, list, count) == count);
+        lock_take(&vm->lock);
+        count = pick(vm, epoch, list);
+        lock_give(&vm->lock);
+    } while (count && vm_unmap(vm, list, count) == count);
 }
 
-void pages_spill_recede(struct pages *pages) {
-    recede(pages, UINT64_MAX);
+void vm_spill_reclaim(struct vm *vm) {
+    recede(vm, UINT64_MAX);
 }
 
-/* Pages that a block is about to use again are spared: only what was idle a tick ago already. */
-void pages_spill_tick(struct pages *pages) {
-    lock_take(&pages->lock);
-    bool spilled = pages->host.count > 0;
-    uint64_t then = pages->host.tick;
-    pages->host.tick = pages->table.tick;
-    lock_give(&pages->lock);
+/* Pages that a block is about to use again are spared: only what was idle an epoch ago already. */
+void vm_spill_decay(struct vm *vm) {
+    lock_take(&vm->lock);
+    bool spilled = vm->host.count > 0;
+    uint64_t then = vm->host.epoch;
+    vm->host.epoch = vm->table.epoch;
+    lock_give(&vm->lock);
     if (!spilled)
         return;
-    pages_settle_later(pages, true);
-    recede(pages, then);
+    vm_fence_poll(vm, true);
+    recede(vm, then);
 }
 
 /* --- a block comes back to pages in host memory --- */
@@ -165,53 +166,53 @@ struct stretch {
 };
 
 /* The lock is held. */
-static struct stretch look_at(struct pages *pages, uint64_t address, uint64_t bytes) {
-    struct stretch stretch = {.segment = page_table_find(&pages->table, address)};
+static struct stretch look_at(struct vm *vm, uint64_t address, uint64_t bytes) {
+    struct stretch stretch = {.segment = page_table_lookup(&vm->table, address)};
     if (!stretch.segment)
         return stretch;
     stretch.first = page_table_first(stretch.segment, address);
-    stretch.count = page_table_span(stretch.segment, address, bytes);
+    stretch.count = page_table_npages(stretch.segment, address, bytes);
     for (size_t i = stretch.first; i < stretch.first + stretch.count; i++) {
         const struct page *page = page_lead(&stretch.segment->pages[i]);
-        stretch.spilled += page->idle && pages_is_spilled(page->handle);
-        stretch.own += page->idle && !pages_is_spilled(page->handle);
+        stretch.spilled += page->idle && vm_is_spilled(page->handle);
+        stretch.own += page->idle && !vm_is_spilled(page->handle);
     }
     return stretch;
 }
 
-/* Whether the device has memory for them: free, kept, or idle elsewhere. */
-static bool device_has_room(struct pages *pages, const struct stretch *stretch) {
+/* Whether the device has memory for them: free, cached, or idle elsewhere. */
+static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
     size_t free_bytes = 0, total_bytes = 0, idle = 0;
     if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS)
         return false;
-    lock_take(&pages->lock);
-    idle = pages->table.idle_pages;
-    for (const struct page *page = pages->table.oldest[0]; page; page = page->newer)
-        idle -= pages_is_spilled(page->handle);
-    size_t room = free_bytes / PAGE_BYTES + pages->kept_count + minus_u64(idle, stretch->own);
-    lock_give(&pages->lock);
+    lock_take(&vm->lock);
+    idle = vm->table.idle_pages;
+    for (const struct page *page = vm->table.oldest[0]; page; page = page->newer)
+        idle -= vm_is_spilled(page->handle);
+    size_t room = free_bytes / PAGE_BYTES + vm->cached_count + minus_u64(idle, stretch->own);
+    lock_give(&vm->lock);
     return room >= stretch->spilled;
 }
 
-void pages_spill_replace(struct pages *pages, uint64_t address, uint64_t bytes) {
+void vm_spill_replace(struct vm *vm, uint64_t address, uint64_t bytes) {
     struct page *list[BATCH];
-    if (LIKELY(!atomic_load_explicit(&pages->host.count, memory_order_relaxed)))
+    if (LIKELY(!atomic_load_explicit(&vm->host.count, memory_order_relaxed)))
         return;
-    lock_take(&pages->lock);
-    struct stretch stretch = look_at(pages, address, bytes);
-    lock_give(&pages->lock);
-    if (!stretch.spilled || !device_has_room(pages, &stretch) || !pages_settle_now(pages))
+    lock_take(&vm->lock);
+    struct stretch stretch = look_at(vm, address, bytes);
+    lock_give(&vm->lock);
+    if (!stretch.spilled || !device_has_room(vm, &stretch) || !vm_fence_wait(vm))
         return;
     for (size_t i = stretch.first, count = 1; count > 0;) {
         count = 0;
-        lock_take(&pages->lock);
+        lock_take(&vm->lock);
         for (; i < stretch.first + stretch.count && count < BATCH; i++) {
             struct page *page = &stretch.segment->pages[i];
-            if (pages_is_spilled(page->handle) && page_table_pick_one(&pages->table, page))
+            if (vm_is_spilled(page->handle) && page_table_try_victim(&vm->table, page))
                 list[count++] = page;
         }
-        pages_picked(pages, list, count);
-        lock_give(&pages->lock);
-        pages_unmap(pages, list, count);
+        vm_victims_picked(vm, list, count);
+        lock_give(&vm->lock);
+        vm_unmap(vm, list, count);
     }
 }

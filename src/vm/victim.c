@@ -1,45 +1,47 @@
-/* victim.c: which idle pages are taken; see page_table_pick in page_table.h. Pure, as the table is. */
+/* victim.c: which idle pages are taken; see page_table_victims in page_table.h. Pure, as the table
+ * is. */
 #include "vm/page_table.h"
 
-/* The pieces chosen so far, and the next of each size, longest idle first. */
+/* The extents chosen so far, and the next of each size, longest idle first. */
 struct choice {
-    uint64_t tick; /* only what has been idle since then */
+    uint64_t epoch; /* only what has been idle since then */
     struct page **out;
     size_t count;
     size_t left; /* pages still wanted */
-    struct page *next[PAGE_SIZES];
+    struct page *next[EXTENT_SIZES];
 };
 
 /* The first from the page on that may go; NULL: none. */
-static struct page *ready(uint64_t tick, struct page *page) {
+static struct page *ready(uint64_t epoch, struct page *page) {
     while (page && page->opening)
         page = page->newer;
-    return page && page->idle_tick <= tick ? page : NULL;
+    return page && page->idle_epoch <= epoch ? page : NULL;
 }
 
 static void take(struct choice *choice, size_t size) {
     struct page *page = choice->next[size];
     choice->out[choice->count++] = page;
-    choice->next[size] = ready(choice->tick, page->newer);
+    choice->next[size] = ready(choice->epoch, page->newer);
 }
 
-/* The size of the piece idle for longest that is not larger than what is wanted; PAGE_SIZES: none.
+/* The size of the extent idle for longest that is not larger than what is wanted; EXTENT_SIZES:
+ * none.
  */
 static size_t longest_idle(const struct choice *choice) {
-    size_t best = PAGE_SIZES;
-    for (size_t size = PAGE_SIZES; size-- > 0;) {
+    size_t best = EXTENT_SIZES;
+    for (size_t size = EXTENT_SIZES; size-- > 0;) {
         const struct page *page = choice->next[size];
-        if (page && page->span <= choice->left &&
-            (best == PAGE_SIZES || page->idle_tick < choice->next[best]->idle_tick))
+        if (page && page->npages <= choice->left &&
+            (best == EXTENT_SIZES || page->idle_epoch < choice->next[best]->idle_epoch))
             best = size;
     }
     return best;
 }
 
 /* One of that size that is not needed any more stays: the one idle for least. */
-static bool drop(struct choice *choice, size_t span) {
+static bool drop(struct choice *choice, size_t npages) {
     for (size_t i = choice->count; i-- > 0;) {
-        if (choice->out[i]->span != span)
+        if (choice->out[i]->npages != npages)
             continue;
         for (size_t k = i + 1; k < choice->count; k++)
             choice->out[k - 1] = choice->out[k];
@@ -53,35 +55,35 @@ static bool drop(struct choice *choice, size_t span) {
  * stays. Because each size is a part of the next larger, no choice that suffices takes less. */
 static void exceed(struct choice *choice) {
     size_t size = 0;
-    while (size < PAGE_SIZES && !choice->next[size])
+    while (size < EXTENT_SIZES && !choice->next[size])
         size++;
-    if (size == PAGE_SIZES)
+    if (size == EXTENT_SIZES)
         return;
-    size_t excess = choice->next[size]->span - choice->left;
+    size_t excess = choice->next[size]->npages - choice->left;
     take(choice, size);
     while (size-- > 0)
-        while (page_spans[size] <= excess && drop(choice, page_spans[size]))
-            excess -= page_spans[size];
+        while (extent_npages[size] <= excess && drop(choice, extent_npages[size]))
+            excess -= extent_npages[size];
 }
 
-size_t page_table_pick_old(struct page_table *table, uint64_t tick, size_t want, struct page **out,
-                           size_t room) {
-    uint64_t last = tick < table->settled_tick ? tick : table->settled_tick;
-    struct choice choice = {.tick = last, .out = out, .left = want};
+size_t page_table_victims_idle_since(struct page_table *table, uint64_t epoch, size_t want,
+                                     struct page **out, size_t room) {
+    uint64_t last = epoch < table->fenced_epoch ? epoch : table->fenced_epoch;
+    struct choice choice = {.epoch = last, .out = out, .left = want};
     size_t size;
-    for (size_t i = 0; i < PAGE_SIZES; i++)
+    for (size_t i = 0; i < EXTENT_SIZES; i++)
         choice.next[i] = ready(last, table->oldest[i]);
-    while (choice.left && choice.count < room && (size = longest_idle(&choice)) < PAGE_SIZES) {
-        choice.left -= page_spans[size];
+    while (choice.left && choice.count < room && (size = longest_idle(&choice)) < EXTENT_SIZES) {
+        choice.left -= extent_npages[size];
         take(&choice, size);
     }
     if (choice.left && choice.count < room)
         exceed(&choice);
     for (size_t i = 0; i < choice.count; i++)
-        page_table_take(table, out[i]);
+        page_table_take_victim(table, out[i]);
     return choice.count;
 }
 
-size_t page_table_pick(struct page_table *table, size_t want, struct page **out, size_t room) {
-    return page_table_pick_old(table, UINT64_MAX, want, out, room);
+size_t page_table_victims(struct page_table *table, size_t want, struct page **out, size_t room) {
+    return page_table_victims_idle_since(table, UINT64_MAX, want, out, room);
 }

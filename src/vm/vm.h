@@ -14,178 +14,178 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct pages;
+struct vm;
 
-struct pages_figures {
-    uint64_t reserved_bytes; /* address space of segments that have not ended, and what is granted
-                                of ranges that count */
-    uint64_t mapped_bytes;   /* physical memory behind segments, ended ones included */
-    uint64_t idle_bytes;     /* mapped, and no live block reaches into that piece of memory */
-    uint64_t kept_bytes;     /* physical memory kept for the next block */
-    uint64_t moving_bytes;   /* of what is mapped or kept: leaving its place, or to the driver */
-    uint64_t physical_bytes; /* all that the driver has given of the device's, but for what our
-                                own thread is just asking for */
-    uint64_t refused_bytes;  /* of blocks that were refused where PyTorch counts them as allocated
-                                for ever: not those of a range that does not count */
+struct vm_figures {
+    uint64_t reserved_bytes;  /* address space of segments that have not ended, and what is attached
+                                 in ranges that count */
+    uint64_t mapped_bytes;    /* physical memory behind segments, ended ones included */
+    uint64_t idle_bytes;      /* mapped, and no live block reaches into that extent of memory */
+    uint64_t cached_bytes;    /* physical memory cached for the next block */
+    uint64_t in_flight_bytes; /* of what is mapped or cached: leaving its place, or to the driver */
+    uint64_t physical_bytes;  /* all that the driver has given of the device's, but for what our
+                                 own thread is just asking for */
+    uint64_t failed_bytes;    /* of blocks that could not be committed where PyTorch counts them as
+                                 allocated    for ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
-    uint64_t calls;    /* of the driver for all that, for addresses and for access */
-    uint64_t waits;    /* settlings that had to wait */
-    uint64_t unparked; /* segments that came back without the driver */
+    uint64_t calls;   /* of the driver for all that, for addresses and for access */
+    uint64_t waits;   /* fences that were waited for */
+    uint64_t revived; /* segments that came back without the driver */
     uint64_t spilled_bytes, may_spill_bytes; /* of mapped_bytes: in host memory; and at most */
     uint64_t spilled_ns;                     /* how long anything was */
 };
 
-/* NULL when the device or the driver cannot do it: a trial in a private range (create, map, write,
+/* NULL when the device or the driver cannot do it: a probe in a private range (create, map, write,
  * read back, unmap, map elsewhere, read back) must succeed. Costs a few driver calls, once. The
  * device's context is current. capturing, which may be NULL: whether any stream is captured.
  * threshold_percent: where more than this much of the device would be in use, by whomever, idle
  * pages are used before new memory is asked of the driver; 0: always, and sparingly. */
-struct pages *pages_open(unsigned device, bool (*capturing)(void), double threshold_percent);
+struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent);
 
 /* Where the figures are from by which the engine judges what the driver's calls cost (costs.def).
  */
-const char *pages_costs(struct pages *pages);
+const char *vm_costs(struct vm *vm);
 
 /* By those costs: how long idle pages must stay for it to be worth it that they go, at most 5 s. */
-uint64_t pages_patience_ns(struct pages *pages);
+uint64_t vm_min_idle_ns(struct vm *vm);
 
-/* Right after pages_open: where the device is really full, up to so many bytes of blocks live in
+/* Right after vm_open: where the device is really full, up to so many bytes of blocks live in
  * host memory, mapped at the same addresses. False: this driver cannot do that (it is tried once).
  */
-bool pages_may_spill(struct pages *pages, uint64_t bytes);
+bool vm_enable_spill(struct vm *vm, uint64_t bytes);
 
 /* From our own thread, now and then: idle pages in host memory go back. */
-void pages_spill_tick(struct pages *pages);
+void vm_spill_decay(struct vm *vm);
 
 /* Address space for a segment; 0: the device has not that much to give even if all idle pages were
- * taken, or the driver refused. A parked segment of the same size comes back without a call into
+ * taken, or the driver refused. A retained segment of the same size comes back without a call into
  * the driver. bytes is a multiple of 2 MiB. The device's context is current. */
-uint64_t pages_segment(struct pages *pages, uint64_t bytes, uint64_t stream);
+uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream);
 
-/* Ends a segment, in which no block lives. Waits for nobody: the segment is parked, its pages are
+/* Ends a segment, in which no block lives. Waits for nobody: the segment is retained, its pages are
  * idle like others; its addresses go when the last one has gone. False: not one of ours. */
-bool pages_end(struct pages *pages, uint64_t address);
+bool vm_unreserve(struct vm *vm, uint64_t address);
 
 /* A range whose addresses somebody else has reserved (PyTorch's expandable segments): nothing may
- * live in it until it is granted. counted: what is granted there counts in reserved_bytes (PyTorch
- * takes it for its own); that of a stream-ordered pool does not. address and bytes are multiples of
- * 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
-bool pages_range(struct pages *pages, uint64_t address, uint64_t bytes, bool counted);
+ * live in it until pages are attached. counted: attached pages count in reserved_bytes
+ * (PyTorch takes it for its own); that of a stream-ordered pool does not. address and bytes are
+ * multiples of 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
+bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted);
 
 /* Nobody uses the range any more. Its addresses are the engine's from now on, which frees them when
- * the last page there has gone. All grants must have ended. False: not one, or they have not. */
-bool pages_range_end(struct pages *pages, uint64_t address);
+ * the last page there has gone. All attachments must have ended. False: not one, or they have not.
+ */
+bool vm_range_end(struct vm *vm, uint64_t address);
 
-/* [address, +bytes) of a range may hold blocks from now on. A block may reach over several grants
- * of a range. False: not in one range, or granted already. */
-bool pages_grant(struct pages *pages, uint64_t address, uint64_t bytes);
+/* [address, +bytes) of a range may hold blocks from now on. A block may reach over several
+ * attachments of a range. False: not in one range, or attached already. */
+bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes);
 
 /* No longer; no block lives there. Waits for nobody and calls no driver: what is mapped there is
- * idle, and found there by whoever is granted the same addresses next. Work on the two must be in
- * order, as it is on a segment that belongs to one stream. False: it is not granted. */
-bool pages_revoke(struct pages *pages, uint64_t address, uint64_t bytes);
+ * idle, and found there by whoever attaches the same addresses next. Work on the two must be in
+ * order, as it is on a segment that belongs to one stream. False: it is not attached. */
+bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes);
 
 /* Whether so much more could be backed by physical memory if all idle pages were taken. The
  * device's context is current. */
-bool pages_could_back(struct pages *pages, uint64_t bytes);
+bool vm_could_back(struct vm *vm, uint64_t bytes);
 
 /* Work on our pages may run on this stream. Those of segments are known; the blocks of ranges do
  * not name theirs: every stream of the device counts. The device's context is current. */
-void pages_know_stream(struct pages *pages, uint64_t stream);
+void vm_stream_add(struct vm *vm, uint64_t stream);
 
 /* Another device may access this one's memory from now on (peer access was enabled): all mapped
  * pages are opened for it, later ones too. False: the driver refused, or there are too many; pages
  * are as before then. */
-bool pages_let_in(struct pages *pages, unsigned device);
+bool vm_add_peer(struct vm *vm, unsigned device);
 
 /* The engine's clock, and the moment up to which the GPU has finished: what streams that the engine
- * knows were doing when pages_leave was called is over once a tick read after that is settled. */
-uint64_t pages_tick(struct pages *pages);
-uint64_t pages_settled_tick(struct pages *pages);
+ * knows were doing when vm_mark_idle was called is over once an epoch read after that is fenced. */
+uint64_t vm_epoch(struct vm *vm);
+uint64_t vm_fenced_epoch(struct vm *vm);
 
 /* A block is handed out: its pages are mapped, and pinned until the segment ends, or what was
- * granted is revoked, if `pin`. False: the device is really full; nothing changed. An address that
- * is not ours is fine: true; so are pages of a range that are not granted. */
-bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin);
+ * attached is detached, if `pin`. False: the device is really full; nothing changed. An address
+ * that is not ours is fine: true; so are pages of a range that are not attached. */
+bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin);
 
-/* The caller tried as often as it would, and refuses that block for good: it is told in figures. */
-void pages_refused(struct pages *pages, uint64_t address, uint64_t bytes);
+/* The caller tried as often as it would: that block is never handed out. It is told in figures. */
+void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes);
 
-/* A block is free: its pages may be idle now. Not `sure`: streams other than its own may still use
- * it, and it is not known that PyTorch waited for them. */
-void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes, bool sure);
+/* A block is free: its pages may be idle now. Not `streams_done`: streams other than its own may
+ * still use it, and it is not known that PyTorch waited for them. */
+void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done);
 
 /* The segment in which the address lies, and the context it was made in. False: in none. */
-struct pages_place {
+struct vm_location {
     uint64_t address, bytes;
     uint64_t context;
 };
-bool pages_find(struct pages *pages, uint64_t address, struct pages_place *place);
+bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place);
 
-/* Whether the address lies in a segment of ours, or in what is granted of a range. */
-bool pages_own(struct pages *pages, uint64_t address);
+/* Whether the address lies in a segment of ours, or in attached pages of a range. */
+bool vm_owns(struct vm *vm, uint64_t address);
 
-/* Gives up to `bytes` of idle and kept memory back to the driver, as far as the GPU has finished
+/* Gives up to `bytes` of idle and cached memory back to the driver, as far as the GPU has finished
  * with it; starts finding out about the rest. Waits only where events cannot tell (a stream has
  * been destroyed, or it is not sure who uses a page): for a thread of our own. Returns the bytes
  * given back. */
-uint64_t pages_give_back(struct pages *pages, uint64_t bytes);
+uint64_t vm_reclaim(struct vm *vm, uint64_t bytes);
 
 /* The same, but waits for the GPU where that is needed to give enough. */
-uint64_t pages_give_back_now(struct pages *pages, uint64_t bytes);
+uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes);
 
 /* What is idle now is not expected to be used again where it is. */
-void pages_trim(struct pages *pages);
+void vm_trim(struct vm *vm);
 
-/* A few times a second: kept memory that nobody wanted for long goes back to the driver; segments
- * that were parked, addresses that were revoked, and what was trimmed, for long lose their pages.
- * Never during a capture. Returns the bytes given back. */
-uint64_t pages_expire(struct pages *pages, uint64_t now_ns);
+/* A few times a second: cached memory that nobody wanted for long goes back to the driver; segments
+ * that were retained, addresses that were detached, and what was trimmed, for long lose their
+ * pages. Never during a capture. Returns the bytes given back. */
+uint64_t vm_decay(struct vm *vm, uint64_t now_ns);
 
-/* A reading of what is idle and kept now, for the next one. */
-struct pages_age {
-    uint64_t tick;
-    size_t kept;
+/* A reading of what is idle and cached now, for the next one. */
+struct vm_age {
+    uint64_t epoch;
+    size_t cached;
 };
-struct pages_age pages_age(struct pages *pages);
+struct vm_age vm_age(struct vm *vm);
 
-/* pages_give_back, but only what has been idle, or kept, ever since that reading. With a budget for
+/* vm_reclaim, but only what has been idle, or cached, ever since that reading. With a budget for
  * any thread: it does not wait, and begins nothing that, by what it took so far, would last longer
  * than that. */
-uint64_t pages_give_back_old(struct pages *pages, uint64_t bytes, struct pages_age age,
-                             uint64_t budget_ns);
+uint64_t vm_reclaim_decayed(struct vm *vm, uint64_t bytes, struct vm_age age, uint64_t budget_ns);
 
 /* A stream is about to be destroyed: it is not asked any more after this. */
-void pages_stream_gone(struct pages *pages, uint64_t stream);
+void vm_stream_gone(struct vm *vm, uint64_t stream);
 
 /* A capture is about to begin, and `capturing` does not say so yet. Of what becomes idle from now
  * on nothing can be had before it ends, so the GPU is asked once more; where memory is short it is
  * waited for. The device's context is current. */
-void pages_capture_nears(struct pages *pages);
+void vm_capture_prepare(struct vm *vm);
 
 /* A capture is about to begin, and `capturing` says so already: nobody asks the GPU any more after
  * this. */
-void pages_capture_begins(void);
+void vm_capture_begin(void);
 
 /* What is live now stays until its segment ends: the graph that is about to be captured may use it
  * whenever it is replayed, though PyTorch has freed it in the graph's pool (CUDA graph trees). */
-void pages_pin_live(struct pages *pages);
+void vm_pin_live(struct vm *vm);
 
-struct pages_figures pages_figures(struct pages *pages);
+struct vm_figures vm_figures(struct vm *vm);
 
 /* Changes after each change of what is physical, spilled, counted or waited for, up to calls.
  * Cheap: for every block event. */
-uint64_t pages_changes(const struct pages *pages);
+uint64_t vm_changes(const struct vm *vm);
 
-/* A block took a piece of memory of a kind of which more may soon be wanted: our own thread is to
+/* A block took an extent of memory of a kind of which more may soon be wanted: our own thread is to
  * make the next one. Said once. Cheap: for every block event. */
-bool pages_wants_spare(struct pages *pages);
+bool vm_prefetch_wanted(struct vm *vm);
 
-/* From our own thread, not during a capture: makes that piece. Whether it did. */
-bool pages_make_spare(struct pages *pages);
+/* From our own thread, not during a capture: makes that extent. Whether it did. */
+bool vm_prefetch(struct vm *vm);
 
 /* For a forked child, without a driver call: locks are open, nobody is asking or making anything.
- * pages may be NULL. */
-void pages_forget(struct pages *pages);
+ * vm may be NULL. */
+void vm_forget(struct vm *vm);
 
 #endif

@@ -46,12 +46,12 @@ static size_t patch(struct vramgc_file *file, const uint8_t *data, size_t size) 
     return length;
 }
 
-static void check_json(struct record *record) {
+static void check_json(struct stats_file *record) {
     char *text = NULL;
     size_t length = 0;
     json_error_t error;
     FILE *out = open_memstream(&text, &length);
-    walk_report(out, EMIT_JSON, &record, 1, NULL);
+    report_fields_write(out, EMIT_JSON, &record, 1, NULL);
     fclose(out);
     /* Integers need all of 64 bits, which jansson's do not have. */
     json_t *json =
@@ -82,7 +82,7 @@ static void check_lines(const char *text, size_t length) {
     }
 }
 
-static void check_text(struct record *record) {
+static void check_text(struct stats_file *record) {
     static const struct summary_style style = {.most_rows = SIZE_MAX, .next_commands = true};
     char *text = NULL;
     size_t length = 0;
@@ -93,7 +93,7 @@ static void check_text(struct record *record) {
     check_lines(text, length);
     free(text);
     out = open_memstream(&text, &length);
-    walk_report(out, EMIT_TEXT, &record, 1, NULL);
+    report_fields_write(out, EMIT_TEXT, &record, 1, NULL);
     fclose(out);
     for (const char *line = text; line < text + length; line += strcspn(line, "\n") + 1)
         columns(line, strcspn(line, "\n"));
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!file)
         return 0;
     size_t length = patch(file, data, size);
-    struct record *record = record_from_memory(file, length, "fuzz", error, sizeof error);
+    struct stats_file *record = stats_file_from_memory(file, length, "fuzz", error, sizeof error);
     free(file);
     if (record) {
         check_json(record);
@@ -116,6 +116,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else if (!*error || strchr(error, '\n')) {
         fail("the error is not one line", error, strlen(error));
     }
-    record_free(record);
+    stats_file_free(record);
     return 0;
 }

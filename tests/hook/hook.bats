@@ -9,7 +9,7 @@ setup() {
     unset "${!SIMGPU_@}" 2>/dev/null || true
 }
 
-# on FOLDER... -- COMMAND...: the libraries in the folders, and vramgc in front. It gets no thread: the ticker adds what a pool
+# on FOLDER... -- COMMAND...: the libraries in the folders, and vramgc in front. It gets no thread: the background thread adds what a pool
 # keeps to what is held, whenever it looks, and that must not be in the middle of a check.
 on() {
     local path=

@@ -1,6 +1,6 @@
 /* no_thread.c: refuses libvramgc.so, and nobody else, a thread of its own. For tests of what the
- * hooks count at each moment, which the ticker would change whenever it looks; and of what
- * happens then. */
+ * hooks count at each moment, which the background thread would change whenever it looks; and of
+ * what happens then. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

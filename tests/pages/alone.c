@@ -8,20 +8,20 @@
 
 static void end_all(const uint64_t *segments, size_t count) {
     for (size_t i = 0; i < count; i++)
-        MUST(pages_end(test.pages, segments[i]) && !pages_end(test.pages, segments[i]));
+        MUST(vm_unreserve(test.vm, segments[i]) && !vm_unreserve(test.vm, segments[i]));
 }
 
-static void use_all(uint64_t *segments, size_t count, size_t pages) {
+static void use_all(uint64_t *segments, size_t count, size_t npages) {
     for (size_t i = 0; i < count; i++) {
-        MUST((segments[i] = pages_segment(test.pages, pages * PAGE_BYTES, 3 + i % 3)) != 0);
-        MUST(pages_use(test.pages, segments[i], pages * PAGE_BYTES, false));
-        work_on(segments[i], pages);
-        pages_leave(test.pages, segments[i], pages * PAGE_BYTES, true);
+        MUST((segments[i] = vm_reserve(test.vm, npages * PAGE_BYTES, 3 + i % 3)) != 0);
+        MUST(vm_commit(test.vm, segments[i], npages * PAGE_BYTES, false));
+        work_on(segments[i], npages);
+        vm_mark_idle(test.vm, segments[i], npages * PAGE_BYTES, true);
     }
 }
 
 /* A program that empties PyTorch's cache all the time reaches the driver once. What nobody wants
- * goes in the end; more than so many are never parked. */
+ * goes in the end; more than so many are never retained. */
 static void storm(void) {
     enum { OFTEN = 300, MANY = 600, MOST_PARKED = 512, SOME = 20, PAGES = 3 };
     uint64_t segments[MANY];
@@ -30,95 +30,94 @@ static void storm(void) {
     unsigned calls = atomic_load(&fake.calls);
     for (size_t i = 0; i < OFTEN; i++) {
         end_all(segments, SOME);
-        MUST(pages_figures(test.pages).reserved_bytes == 0);
+        MUST(vm_figures(test.vm).reserved_bytes == 0);
         use_all(segments, SOME, PAGES);
-        MUST(pages_figures(test.pages).reserved_bytes == SOME * PAGES * PAGE_BYTES);
+        MUST(vm_figures(test.vm).reserved_bytes == SOME * PAGES * PAGE_BYTES);
     }
     MUST(atomic_load(&fake.calls) == calls);
-    MUST(pages_figures(test.pages).unparked == OFTEN * SOME);
+    MUST(vm_figures(test.vm).revived == OFTEN * SOME);
     end_all(segments, SOME);
-    pages_expire(test.pages, 10 * SECOND_NS);
-    MUST(pages_figures(test.pages).idle_bytes == SOME * PAGES * PAGE_BYTES);
-    pages_expire(test.pages, 20 * SECOND_NS);
-    MUST(pages_figures(test.pages).mapped_bytes == 0 && fake.pages_out > 0);
-    pages_expire(test.pages, 30 * SECOND_NS); /* from here on it is known how much is kept */
+    vm_decay(test.vm, 10 * SECOND_NS);
+    MUST(vm_figures(test.vm).idle_bytes == SOME * PAGES * PAGE_BYTES);
+    vm_decay(test.vm, 20 * SECOND_NS);
+    MUST(vm_figures(test.vm).mapped_bytes == 0 && fake.pages_out > 0);
+    vm_decay(test.vm, 30 * SECOND_NS); /* from here on it is known how much is cached */
     MUST(fake.pages_out > 0);
-    pages_expire(test.pages, 40 * SECOND_NS);
+    vm_decay(test.vm, 40 * SECOND_NS);
     MUST(fake.pages_out == 0);
     use_all(segments, MANY, 1);
     end_all(segments, MANY);
-    MUST(pages_figures(test.pages).mapped_bytes == MOST_PARKED * PAGE_BYTES);
-    pages_expire(test.pages, 50 * SECOND_NS);
-    MUST(pages_figures(test.pages).kept_bytes == (MANY - MOST_PARKED) * PAGE_BYTES);
+    MUST(vm_figures(test.vm).mapped_bytes == MOST_PARKED * PAGE_BYTES);
+    vm_decay(test.vm, 50 * SECOND_NS);
+    MUST(vm_figures(test.vm).cached_bytes == (MANY - MOST_PARKED) * PAGE_BYTES);
     use_all(segments, SOME, PAGES);
     end_all(segments, SOME);
-    pages_expire(test.pages, 60 * SECOND_NS); /* what was wanted meanwhile stays */
+    vm_decay(test.vm, 60 * SECOND_NS); /* what was wanted meanwhile stays */
     MUST(fake.pages_out == MOST_PARKED + SOME * PAGES);
     for (uint64_t second = 70; second < 110; second += 10)
-        pages_expire(test.pages, second * SECOND_NS);
+        vm_decay(test.vm, second * SECOND_NS);
     MUST(fake.pages_out == 0);
 }
 
-/* --- addresses that are granted, revoked and granted again --- */
+/* --- addresses that are attached, detached and attached again --- */
 
 static void grant_and_use(uint64_t range, size_t first, size_t count) {
     uint64_t address = range + first * PAGE_BYTES, bytes = count * PAGE_BYTES;
-    MUST(pages_grant(test.pages, address, bytes) && pages_use(test.pages, address, bytes, false));
+    MUST(vm_attach(test.vm, address, bytes) && vm_commit(test.vm, address, bytes, false));
     work_on(address, count);
-    pages_leave(test.pages, address, bytes, true);
+    vm_mark_idle(test.vm, address, bytes, true);
 }
 
 /* A program that empties the cache of its expandable segments all the time reaches the driver once;
- * pieces of memory lie across what is granted at a time, and ahead of it. What nobody is granted
- * again goes in the end, what has been granted again stays. */
-static void revoked(void) {
+ * extents of memory lie across what is attached at a time, and ahead of it. What nobody is attached
+ * again goes in the end, what has been attached again stays. */
+static void detached(void) {
     enum { PAGES = 128, PART = 10, OFTEN = 300 };
     CUdeviceptr range;
     fake_reserve(&range, PAGES * PAGE_BYTES, 0, 0, 0);
-    MUST(pages_range(test.pages, range, PAGES * PAGE_BYTES, true));
+    MUST(vm_range_add(test.vm, range, PAGES * PAGE_BYTES, true));
     for (size_t first = 0; first + PART <= PAGES; first += PART)
         grant_and_use(range, first, PART);
-    MUST(fake.large > 0 && pages_figures(test.pages).calls < PAGES);
+    MUST(fake.large > 0 && vm_figures(test.vm).calls < PAGES);
     unsigned calls = atomic_load(&fake.calls);
     for (size_t i = 0; i < OFTEN; i++) {
         uint64_t part = range + i % (PAGES / PART) * PART * PAGE_BYTES;
-        MUST(pages_revoke(test.pages, part, PART * PAGE_BYTES) && !pages_own(test.pages, part));
-        MUST(pages_figures(test.pages).reserved_bytes == (PAGES / PART - 1) * PART * PAGE_BYTES);
+        MUST(vm_detach(test.vm, part, PART * PAGE_BYTES) && !vm_owns(test.vm, part));
+        MUST(vm_figures(test.vm).reserved_bytes == (PAGES / PART - 1) * PART * PAGE_BYTES);
         grant_and_use(range, i % (PAGES / PART) * PART, PART);
     }
     MUST(atomic_load(&fake.calls) == calls);
     for (size_t first = PART; first + PART <= PAGES; first += PART)
-        MUST(pages_revoke(test.pages, range + first * PAGE_BYTES, PART * PAGE_BYTES));
-    uint64_t mapped = pages_figures(test.pages).mapped_bytes;
-    MUST(mapped >= (PAGES / PART) * PART * PAGE_BYTES &&
-         pages_figures(test.pages).idle_bytes == mapped);
-    pages_expire(test.pages, 10 * SECOND_NS);
-    MUST(pages_figures(test.pages).mapped_bytes == mapped);
-    pages_expire(test.pages, 20 * SECOND_NS);
-    mapped = pages_figures(test.pages).mapped_bytes;
-    MUST(mapped >= PART * PAGE_BYTES && mapped <= (PART + LARGEST_SPAN) * PAGE_BYTES);
-    MUST(pages_use(test.pages, range, PAGE_BYTES, false)); /* two blocks in one piece */
-    MUST(pages_use(test.pages, range + PAGE_BYTES, PAGE_BYTES, false));
-    pages_leave(test.pages, range + PAGE_BYTES, PAGE_BYTES, true);
-    MUST(pages_settle_now(test.pages));
-    pages_purge(test.pages, PAGES);
+        MUST(vm_detach(test.vm, range + first * PAGE_BYTES, PART * PAGE_BYTES));
+    uint64_t mapped = vm_figures(test.vm).mapped_bytes;
+    MUST(mapped >= (PAGES / PART) * PART * PAGE_BYTES && vm_figures(test.vm).idle_bytes == mapped);
+    vm_decay(test.vm, 10 * SECOND_NS);
+    MUST(vm_figures(test.vm).mapped_bytes == mapped);
+    vm_decay(test.vm, 20 * SECOND_NS);
+    mapped = vm_figures(test.vm).mapped_bytes;
+    MUST(mapped >= PART * PAGE_BYTES && mapped <= (PART + LARGEST_EXTENT) * PAGE_BYTES);
+    MUST(vm_commit(test.vm, range, PAGE_BYTES, false)); /* two blocks in one extent */
+    MUST(vm_commit(test.vm, range + PAGE_BYTES, PAGE_BYTES, false));
+    vm_mark_idle(test.vm, range + PAGE_BYTES, PAGE_BYTES, true);
+    MUST(vm_fence_wait(test.vm));
+    vm_decommit(test.vm, PAGES);
     MUST(fake.place[place_of(range)] >= FIRST_HANDLE);
-    pages_leave(test.pages, range, PAGE_BYTES, true);
-    MUST(pages_revoke(test.pages, range, PART * PAGE_BYTES));
-    MUST(pages_range_end(test.pages, range) && fake.place[place_of(range)] != 0);
-    pages_settle_now(test.pages);
-    pages_purge(test.pages, PAGES);
-    pages_sweep(test.pages);
+    vm_mark_idle(test.vm, range, PAGE_BYTES, true);
+    MUST(vm_detach(test.vm, range, PART * PAGE_BYTES));
+    MUST(vm_range_end(test.vm, range) && fake.place[place_of(range)] != 0);
+    vm_fence_wait(test.vm);
+    vm_decommit(test.vm, PAGES);
+    vm_sweep(test.vm);
     MUST(fake.place[place_of(range)] == 0);
 }
 
-/* --- large pieces of memory --- */
+/* --- large extents of memory --- */
 
-uint64_t range_of(size_t pages) {
+uint64_t range_of(size_t npages) {
     CUdeviceptr range;
-    fake_reserve(&range, pages * PAGE_BYTES, 0, 0, 0);
-    MUST(pages_range(test.pages, range, pages * PAGE_BYTES, true));
-    MUST(pages_grant(test.pages, range, pages * PAGE_BYTES));
+    fake_reserve(&range, npages * PAGE_BYTES, 0, 0, 0);
+    MUST(vm_range_add(test.vm, range, npages * PAGE_BYTES, true));
+    MUST(vm_attach(test.vm, range, npages * PAGE_BYTES));
     return range;
 }
 
@@ -126,163 +125,164 @@ uint64_t range_of(size_t pages) {
  * others can go. */
 static void use_large_then_small(uint64_t address) {
     enum { PAGES = 27 };
-    MUST(address && pages_use(test.pages, address, PAGES * PAGE_BYTES, false));
+    MUST(address && vm_commit(test.vm, address, PAGES * PAGE_BYTES, false));
     work_on(address, PAGES);
-    pages_leave(test.pages, address, PAGES * PAGE_BYTES, true);
-    MUST(pages_use(test.pages, address, PAGE_BYTES, false));
-    MUST(pages_settle_now(test.pages) && pages_purge(test.pages, 2 * PAGES) >= PAGES - 1);
-    MUST(pages_figures(test.pages).mapped_bytes == PAGE_BYTES && fake.large == 0);
-    pages_leave(test.pages, address, PAGE_BYTES, true);
+    vm_mark_idle(test.vm, address, PAGES * PAGE_BYTES, true);
+    MUST(vm_commit(test.vm, address, PAGE_BYTES, false));
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, 2 * PAGES) >= PAGES - 1);
+    MUST(vm_figures(test.vm).mapped_bytes == PAGE_BYTES && fake.large == 0);
+    vm_mark_idle(test.vm, address, PAGE_BYTES, true);
 }
 
-/* So it is in segments, in which larger blocks get large pieces. */
+/* So it is in segments, in which larger blocks get large extents. */
 static void small_in_large(void) {
     enum { MANY = 160 };
-    uint64_t segment = pages_segment(test.pages, MANY * PAGE_BYTES, 5);
+    uint64_t segment = vm_reserve(test.vm, MANY * PAGE_BYTES, 5);
     use_large_then_small(segment);
-    MUST(pages_end(test.pages, segment));
-    pages_give_back_now(test.pages, UINT64_MAX);
+    MUST(vm_unreserve(test.vm, segment));
+    vm_reclaim_now(test.vm, UINT64_MAX);
     use_all(&segment, 1, MANY);
-    MUST(fake.large > 0 && pages_end(test.pages, segment));
+    MUST(fake.large > 0 && vm_unreserve(test.vm, segment));
 }
 
-/* A block that misses 160 pages costs ten pieces and one call that opens them all, and one call
- * unmaps them. Where memory is short, a small block does not hold a large piece for it. */
-static void pieces(void) {
+/* A block that misses 160 pages costs ten extents and one call that opens them all, and one call
+ * unmaps them. Where memory is short, a small block does not hold a large extent for it. */
+static void extents(void) {
     enum { PAGES = 160, SPAN = 16, PIECES = PAGES / SPAN, OPEN = 1, UNMAP = 1, STALE_MS = 2 };
-    uint64_t segment = pages_segment(test.pages, PAGES * PAGE_BYTES, 5), bytes = PAGES * PAGE_BYTES;
+    uint64_t segment = vm_reserve(test.vm, PAGES * PAGE_BYTES, 5), bytes = PAGES * PAGE_BYTES;
     unsigned calls = atomic_load(&fake.calls), infos = atomic_load(&fake.infos);
     uint64_t begun_ns = clock_ns();
-    MUST(segment && pages_use(test.pages, segment, bytes, false));
+    MUST(segment && vm_commit(test.vm, segment, bytes, false));
     MUST(atomic_load(&fake.calls) == calls + 2 * PIECES + OPEN);
     uint64_t took_ns = clock_ns() - begun_ns;
     MUST(atomic_load(&fake.infos) - infos <= 1 + took_ns / (STALE_MS * MILLISECOND_NS));
     work_on(segment, PAGES);
-    pages_leave(test.pages, segment, bytes, true);
-    MUST(pages_settle_now(test.pages));
+    vm_mark_idle(test.vm, segment, bytes, true);
+    MUST(vm_fence_wait(test.vm));
     calls = atomic_load(&fake.calls);
-    MUST(pages_use(test.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, false)); /* as it lies */
+    MUST(vm_commit(test.vm, segment + 40 * PAGE_BYTES, PAGE_BYTES, false)); /* as it lies */
     MUST(atomic_load(&fake.calls) == calls);
-    pages_leave(test.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, true);
-    MUST(pages_settle_now(test.pages));
-    test.pages->scarce = true;
-    MUST(pages_use(test.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, false));
-    MUST(pages_figures(test.pages).mapped_bytes == (PAGES - SPAN + 1) * PAGE_BYTES);
-    MUST(pages_figures(test.pages).idle_bytes == (PAGES - SPAN) * PAGE_BYTES);
-    pages_leave(test.pages, segment + 40 * PAGE_BYTES, PAGE_BYTES, true);
-    MUST(pages_end(test.pages, segment));
+    vm_mark_idle(test.vm, segment + 40 * PAGE_BYTES, PAGE_BYTES, true);
+    MUST(vm_fence_wait(test.vm));
+    test.vm->under_pressure = true;
+    MUST(vm_commit(test.vm, segment + 40 * PAGE_BYTES, PAGE_BYTES, false));
+    MUST(vm_figures(test.vm).mapped_bytes == (PAGES - SPAN + 1) * PAGE_BYTES);
+    MUST(vm_figures(test.vm).idle_bytes == (PAGES - SPAN) * PAGE_BYTES);
+    vm_mark_idle(test.vm, segment + 40 * PAGE_BYTES, PAGE_BYTES, true);
+    MUST(vm_unreserve(test.vm, segment));
     calls = atomic_load(&fake.calls);
-    MUST(pages_settle_now(test.pages) && pages_purge(test.pages, PAGES) == PAGES - SPAN + 1);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, PAGES) == PAGES - SPAN + 1);
     MUST(atomic_load(&fake.calls) == calls + 3 * UNMAP); /* there is a hole on each side */
 }
 
-uint64_t segment_in_use(size_t pages) {
-    uint64_t segment = pages_segment(test.pages, pages * PAGE_BYTES, 5);
-    MUST(segment && pages_use(test.pages, segment, pages * PAGE_BYTES, false));
+uint64_t segment_in_use(size_t npages) {
+    uint64_t segment = vm_reserve(test.vm, npages * PAGE_BYTES, 5);
+    MUST(segment && vm_commit(test.vm, segment, npages * PAGE_BYTES, false));
     return segment;
 }
 
-void end_used(uint64_t segment, size_t pages) {
-    pages_leave(test.pages, segment, pages * PAGE_BYTES, true);
-    MUST(pages_end(test.pages, segment));
+void end_used(uint64_t segment, size_t npages) {
+    vm_mark_idle(test.vm, segment, npages * PAGE_BYTES, true);
+    MUST(vm_unreserve(test.vm, segment));
 }
 
 size_t physical(void) {
-    return pages_figures(test.pages).physical_bytes / PAGE_BYTES;
+    return vm_figures(test.vm).physical_bytes / PAGE_BYTES;
 }
 
-/* Frugal: a block gets what another one has left, whatever the sizes of the pieces; the GPU is
+/* Lowvram: a block gets what another one has left, whatever the sizes of the extents; the GPU is
  * asked about it again and again, and waited for before more is had than was needed ever. A little
  * block need not wait for a 64th of that. */
 static void frugal_high(void) {
     enum { PAGES = 160, SPAN = 16, LITTLE = 5, ALWAYS = 1000000 };
     uint64_t first = segment_in_use(PAGES);
-    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
     fake.answers = ALWAYS;
     uint64_t second = segment_in_use(PAGES);
-    MUST(physical() == PAGES && pages_figures(test.pages).waits == 1);
-    MUST(pages_use(test.pages, first, PAGES * PAGE_BYTES, false)); /* so much is needed now */
-    MUST(physical() == 2 * PAGES && pages_figures(test.pages).waits == 1);
-    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
-    pages_give_back_now(test.pages, UINT64_MAX);
+    MUST(physical() == PAGES && vm_figures(test.vm).waits == 1);
+    MUST(vm_commit(test.vm, first, PAGES * PAGE_BYTES, false)); /* so much is needed now */
+    MUST(physical() == 2 * PAGES && vm_figures(test.vm).waits == 1);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    vm_reclaim_now(test.vm, UINT64_MAX);
     MUST(physical() == PAGES);
-    pages_leave(test.pages, second, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES, true);
     fake.answers = 6; /* it has finished before the block is there */
-    unsigned waits = (unsigned)pages_figures(test.pages).waits;
-    MUST(pages_use(test.pages, first, PAGES * PAGE_BYTES, false));
+    unsigned waits = (unsigned)vm_figures(test.vm).waits;
+    MUST(vm_commit(test.vm, first, PAGES * PAGE_BYTES, false));
     MUST(fake.answers == 0 && physical() < PAGES + 6 * SPAN);
-    MUST(pages_figures(test.pages).waits == waits);
-    MUST(pages_end(test.pages, second));
-    pages_give_back_now(test.pages, UINT64_MAX);
+    MUST(vm_figures(test.vm).waits == waits);
+    MUST(vm_unreserve(test.vm, second));
+    vm_reclaim_now(test.vm, UINT64_MAX);
     second = segment_in_use(PAGES);
     MUST(physical() == 2 * PAGES);
-    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
     fake.answers = ALWAYS;
-    waits = (unsigned)pages_figures(test.pages).waits;
+    waits = (unsigned)vm_figures(test.vm).waits;
     uint64_t little = segment_in_use(LITTLE);
-    MUST(physical() == 2 * PAGES + LITTLE && pages_figures(test.pages).waits == waits);
+    MUST(physical() == 2 * PAGES + LITTLE && vm_figures(test.vm).waits == waits);
     uint64_t more = segment_in_use(LITTLE);
-    MUST(physical() <= 2 * PAGES + LITTLE && pages_figures(test.pages).waits == waits + 1);
+    MUST(physical() <= 2 * PAGES + LITTLE && vm_figures(test.vm).waits == waits + 1);
     end_used(second, PAGES);
     end_used(little, LITTLE);
     end_used(more, LITTLE);
-    MUST(pages_end(test.pages, first));
+    MUST(vm_unreserve(test.vm, first));
 }
 
 /* It is not waited for as long as less is held than is needed now; and what is given back because
- * its pieces are too large makes room for those that are not: nothing more is unmapped for them. */
+ * its extents are too large makes room for those that are not: nothing more is unmapped for them.
+ */
 static void frugal_few_waits(void) {
     enum { PAGES = 160, SPAN = 16, LITTLE = 20 };
     uint64_t first = segment_in_use(PAGES), little = segment_in_use(LITTLE);
-    pages_leave(test.pages, little, LITTLE * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, little, LITTLE * PAGE_BYTES, true);
     fake.answers = 6;
     uint64_t second = segment_in_use(PAGES);
-    MUST(fake.answers == 0 && physical() == 2 * PAGES && pages_figures(test.pages).waits == 0);
-    pages_leave(test.pages, second, PAGES * PAGE_BYTES, true);
-    pages_give_back_now(test.pages, UINT64_MAX);
-    MUST(pages_use(test.pages, second, PAGES * PAGE_BYTES, false));
-    pages_leave(test.pages, second, PAGES * PAGE_BYTES, true);
-    MUST(pages_settle_now(test.pages));
-    MUST(pages_use(test.pages, little, LITTLE * PAGE_BYTES, false)); /* in pieces of one page */
+    MUST(fake.answers == 0 && physical() == 2 * PAGES && vm_figures(test.vm).waits == 0);
+    vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES, true);
+    vm_reclaim_now(test.vm, UINT64_MAX);
+    MUST(vm_commit(test.vm, second, PAGES * PAGE_BYTES, false));
+    vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES, true);
+    MUST(vm_fence_wait(test.vm));
+    MUST(vm_commit(test.vm, little, LITTLE * PAGE_BYTES, false)); /* in extents of one page */
     MUST(physical() == 2 * PAGES - 2 * SPAN + LITTLE);
-    MUST(pages_figures(test.pages).idle_bytes == (PAGES - 2 * SPAN) * PAGE_BYTES);
+    MUST(vm_figures(test.vm).idle_bytes == (PAGES - 2 * SPAN) * PAGE_BYTES);
     end_used(first, PAGES);
     end_used(little, LITTLE);
-    MUST(pages_end(test.pages, second));
+    MUST(vm_unreserve(test.vm, second));
 }
 
-/* Where no large piece is to be had a block comes in single pages, and not one of them is above
+/* Where no large extent is to be had a block comes in single pages, and not one of them is above
  * what was needed ever: the GPU is waited for. */
 static void frugal_refused(void) {
     enum { PAGES = 160, FEWER = 100, REST = PAGES - FEWER, ALWAYS = 1000000 };
     end_used(segment_in_use(PAGES), PAGES);
-    pages_give_back_now(test.pages, UINT64_MAX);
+    vm_reclaim_now(test.vm, UINT64_MAX);
     uint64_t first = segment_in_use(FEWER);
-    pages_leave(test.pages, first, FEWER * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, FEWER * PAGE_BYTES, true);
     fake.answers = ALWAYS;
     fake.no_large = true;
-    uint64_t waits = pages_figures(test.pages).waits;
+    uint64_t waits = vm_figures(test.vm).waits;
     uint64_t second = segment_in_use(REST + 1);
     MUST(physical() <= PAGES);
-    MUST(pages_figures(test.pages).waits == waits + 1);
-    MUST(pages_end(test.pages, first));
+    MUST(vm_figures(test.vm).waits == waits + 1);
+    MUST(vm_unreserve(test.vm, first));
     end_used(second, REST + 1);
 }
 
-/* How many pieces it takes to use a block that lacks all its pages. */
-static unsigned pieces_for(uint64_t address, size_t pages) {
+/* How many extents it takes to use a block that lacks all its pages. */
+static unsigned pieces_for(uint64_t address, size_t npages) {
     enum { OPEN = 1 };
     usleep(5000); /* what is free is not asked all the time: now it is */
     unsigned calls = atomic_load(&fake.calls);
-    MUST(pages_use(test.pages, address, pages * PAGE_BYTES, false));
-    unsigned pieces = (atomic_load(&fake.calls) - calls - OPEN) / 2; /* each is made and mapped */
-    work_on(address, pages);
-    pages_leave(test.pages, address, pages * PAGE_BYTES, true);
-    MUST(pages_settle_now(test.pages));
-    return pieces;
+    MUST(vm_commit(test.vm, address, npages * PAGE_BYTES, false));
+    unsigned extents = (atomic_load(&fake.calls) - calls - OPEN) / 2; /* each is made and mapped */
+    work_on(address, npages);
+    vm_mark_idle(test.vm, address, npages * PAGE_BYTES, true);
+    MUST(vm_fence_wait(test.vm));
+    return extents;
 }
 
-/* In an expandable segment pieces are larger on a device that hardly anybody uses, then the more
+/* In an expandable segment extents are larger on a device that hardly anybody uses, then the more
  * it holds, while much of the device is left, for a large block, and much larger for a huge one.
  * Where none can be made any more, what others have left comes as it is. */
 static void growing_range(void) {
@@ -290,9 +290,9 @@ static void growing_range(void) {
     enum { LARGE_BLOCK = 80, HUGE_BLOCK = 320, TWO = LARGE_BLOCK + HUGE_BLOCK };
     enum { ALL = BOTH + EARLY + TWO, FEW = 8, ALWAYS = 1000000 };
     uint64_t range = range_of(ALL), other = range_of(ALL);
-    pages_know_stream(test.pages, 5);
+    vm_stream_add(test.vm, 5);
     MUST(pieces_for(other, UNUSED) == UNUSED / 4);
-    pages_give_back_now(test.pages, UINT64_MAX);
+    vm_reclaim_now(test.vm, UINT64_MAX);
     MUST(pieces_for(range, FIRST) == FIRST / 2);
     MUST(pieces_for(range + FIRST * PAGE_BYTES, SECOND) < SECOND / 3); /* nearly all of 4 pages */
     uint64_t next = range + BOTH * PAGE_BYTES;
@@ -303,39 +303,39 @@ static void growing_range(void) {
     MUST(pieces_for(next, HUGE_BLOCK) < HUGE_BLOCK / 20); /* of 32 pages */
     fake.capacity = ALL;
     fake.answers = ALWAYS;
-    MUST(pages_use(test.pages, range, ALL * PAGE_BYTES, false));
+    MUST(vm_commit(test.vm, range, ALL * PAGE_BYTES, false));
     work_on(range, ALL);
-    pages_leave(test.pages, range, ALL * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, range, ALL * PAGE_BYTES, true);
     usleep(5000); /* it is seen that nothing is free any more */
-    struct pages_figures before = pages_figures(test.pages);
-    MUST(pages_use(test.pages, other, (ALL - FEW) * PAGE_BYTES, false));
-    MUST(pages_figures(test.pages).creates <= before.creates + FEW);
-    pages_leave(test.pages, other, (ALL - FEW) * PAGE_BYTES, true);
-    MUST(pages_revoke(test.pages, range, ALL * PAGE_BYTES));
-    MUST(pages_revoke(test.pages, other, ALL * PAGE_BYTES));
-    MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, other));
+    struct vm_figures before = vm_figures(test.vm);
+    MUST(vm_commit(test.vm, other, (ALL - FEW) * PAGE_BYTES, false));
+    MUST(vm_figures(test.vm).creates <= before.creates + FEW);
+    vm_mark_idle(test.vm, other, (ALL - FEW) * PAGE_BYTES, true);
+    MUST(vm_detach(test.vm, range, ALL * PAGE_BYTES));
+    MUST(vm_detach(test.vm, other, ALL * PAGE_BYTES));
+    MUST(vm_range_end(test.vm, range) && vm_range_end(test.vm, other));
 }
 
-/* In an expandable segment pieces are smaller again once little of the device is left. */
+/* In an expandable segment extents are smaller again once little of the device is left. */
 static void last_pieces(void) {
     enum { MOST = 560, BLOCK = 64, LARGER = 16, SMALLER = 8, ALL = MOST + 4 * BLOCK };
     uint64_t range = range_of(ALL), next = range + (MOST + BLOCK) * PAGE_BYTES;
-    pages_know_stream(test.pages, 5);
+    vm_stream_add(test.vm, 5);
     fake.boast = 16;
     pieces_for(range, MOST);
     MUST(pieces_for(next, BLOCK) == BLOCK / LARGER);
     MUST(pieces_for(next + BLOCK * PAGE_BYTES, BLOCK) == BLOCK / SMALLER);
     fake.boast = 1;
-    MUST(pages_revoke(test.pages, range, ALL * PAGE_BYTES) && pages_range_end(test.pages, range));
+    MUST(vm_detach(test.vm, range, ALL * PAGE_BYTES) && vm_range_end(test.vm, range));
 }
 
-/* Where the driver, which here says that it has twice as much as is true, refuses a piece the next
- * is half as large. */
+/* Where the driver, which here says that it has twice as much as is true, refuses an extent the
+ * next is half as large. */
 static void halved(void) {
     enum { IDLE = 100, LEFT = 150, BLOCK = 240, ALWAYS = 1000000 };
     enum { LARGE_PIECES = 9 + 1 + 1 }; /* of 16 pages, of 4, after one of 8 was refused, of 2 */
     uint64_t idle = range_of(IDLE), range = range_of(BLOCK);
-    pages_know_stream(test.pages, 5);
+    vm_stream_add(test.vm, 5);
     pieces_for(idle, IDLE);
     fake.capacity = fake.pages_out + LEFT;
     fake.pages_elsewhere = LARGE_CAPACITY - fake.capacity;
@@ -343,33 +343,33 @@ static void halved(void) {
     fake.answers = ALWAYS;
     usleep(5000); /* what is free is not asked all the time */
     unsigned large = fake.large;
-    MUST(pages_use(test.pages, range, BLOCK * PAGE_BYTES, false));
+    MUST(vm_commit(test.vm, range, BLOCK * PAGE_BYTES, false));
     MUST(fake.large == large + LARGE_PIECES);
     fake.boast = 1;
     work_on(range, BLOCK);
-    pages_leave(test.pages, range, BLOCK * PAGE_BYTES, true);
-    MUST(pages_revoke(test.pages, range, BLOCK * PAGE_BYTES));
-    MUST(pages_revoke(test.pages, idle, IDLE * PAGE_BYTES));
-    MUST(pages_range_end(test.pages, range) && pages_range_end(test.pages, idle));
+    vm_mark_idle(test.vm, range, BLOCK * PAGE_BYTES, true);
+    MUST(vm_detach(test.vm, range, BLOCK * PAGE_BYTES));
+    MUST(vm_detach(test.vm, idle, IDLE * PAGE_BYTES));
+    MUST(vm_range_end(test.vm, range) && vm_range_end(test.vm, idle));
 }
 
-/* In a range a block is in as few pieces as can be, and a smaller one that comes to lie there holds
- * none of them. Where memory is short all are single pages. */
+/* In a range a block is in as few extents as can be, and a smaller one that comes to lie there
+ * holds none of them. Where memory is short all are single pages. */
 static void frugal_whole(void) {
     enum { PAGES = 100, LAST = 4, LITTLE = 20, FEW = LARGE_CAPACITY / 16 };
     uint64_t range = range_of(PAGES);
     uint64_t last = range + (PAGES - 1) * PAGE_BYTES;
-    MUST(pieces_for(range, PAGES) == 3 && !pages_wants_spare(test.pages)); /* of 64, 32 and LAST */
-    MUST(pages_use(test.pages, last, PAGE_BYTES, false));
-    MUST(pages_figures(test.pages).mapped_bytes == (PAGES - LAST + 1) * PAGE_BYTES);
-    pages_leave(test.pages, last, PAGE_BYTES, true);
-    pages_give_back_now(test.pages, UINT64_MAX);
+    MUST(pieces_for(range, PAGES) == 3 && !vm_prefetch_wanted(test.vm)); /* of 64, 32 and LAST */
+    MUST(vm_commit(test.vm, last, PAGE_BYTES, false));
+    MUST(vm_figures(test.vm).mapped_bytes == (PAGES - LAST + 1) * PAGE_BYTES);
+    vm_mark_idle(test.vm, last, PAGE_BYTES, true);
+    vm_reclaim_now(test.vm, UINT64_MAX);
     MUST(physical() == 0);
     fake.capacity = FEW;
     fake.pages_elsewhere = LARGE_CAPACITY - FEW;
     MUST(pieces_for(range, LITTLE) == LITTLE);
-    MUST(pages_revoke(test.pages, range, PAGES * PAGE_BYTES));
-    MUST(pages_range_end(test.pages, range));
+    MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES));
+    MUST(vm_range_end(test.vm, range));
 }
 
 /* Whoever may spend only so much time stops after the first two pages where the driver is slow, and
@@ -377,33 +377,33 @@ static void frugal_whole(void) {
 static void budget(void) {
     enum { PAGES = 160, FIRST = 2 };
     const uint64_t short_ns = 200000, bytes = PAGES * PAGE_BYTES;
-    test.pages->scarce = true; /* no large pieces */
-    uint64_t segment = pages_segment(test.pages, bytes, 5);
-    MUST(segment && pages_use(test.pages, segment, bytes, false));
-    MUST(!pages_wants_spare(test.pages));
-    pages_leave(test.pages, segment, bytes, true);
-    struct pages_age age = pages_age(test.pages);
-    pages_settle_later(test.pages, false);
-    MUST(pages_settle_now(test.pages));
+    test.vm->under_pressure = true; /* no large extents */
+    uint64_t segment = vm_reserve(test.vm, bytes, 5);
+    MUST(segment && vm_commit(test.vm, segment, bytes, false));
+    MUST(!vm_prefetch_wanted(test.vm));
+    vm_mark_idle(test.vm, segment, bytes, true);
+    struct vm_age age = vm_age(test.vm);
+    vm_fence_poll(test.vm, false);
+    MUST(vm_fence_wait(test.vm));
     fake.slow_us = 1000;
     for (unsigned i = 0; i < 3; i++)
-        MUST(pages_give_back_old(test.pages, UINT64_MAX, age, short_ns) == FIRST * PAGE_BYTES);
+        MUST(vm_reclaim_decayed(test.vm, UINT64_MAX, age, short_ns) == FIRST * PAGE_BYTES);
     fake.slow_us = 0;
-    MUST(pages_give_back_old(test.pages, UINT64_MAX, age, 60 * SECOND_NS) ==
+    MUST(vm_reclaim_decayed(test.vm, UINT64_MAX, age, 60 * SECOND_NS) ==
          (PAGES - 3 * FIRST) * PAGE_BYTES);
-    MUST(pages_end(test.pages, segment));
+    MUST(vm_unreserve(test.vm, segment));
 }
 
 /* Above the threshold idle pages are used before new memory is asked for, and only above it. */
 static void above_threshold(void) {
     enum { PAGES = 160, HALF = LARGE_CAPACITY / 2 };
     uint64_t first = segment_in_use(PAGES);
-    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
     uint64_t second = segment_in_use(PAGES);
     MUST(physical() == 2 * PAGES);
     uint64_t third = segment_in_use(PAGES);
     MUST(physical() >= HALF && physical() < HALF + PAGES / 8);
-    MUST(pages_use(test.pages, first, PAGES * PAGE_BYTES, false)); /* nothing is idle any more */
+    MUST(vm_commit(test.vm, first, PAGES * PAGE_BYTES, false)); /* nothing is idle any more */
     MUST(physical() == 3 * PAGES);
     end_used(first, PAGES);
     end_used(second, PAGES);
@@ -412,12 +412,12 @@ static void above_threshold(void) {
 
 static void *end_asking_soon(void *unused) {
     usleep(20000);
-    atomic_store(&test.pages->settling.taken, false);
+    atomic_store(&test.vm->fence.taken, false);
     return unused;
 }
 
 static bool is_settled(void) {
-    return pages_settled_tick(test.pages) == pages_tick(test.pages);
+    return vm_fenced_epoch(test.vm) == vm_epoch(test.vm);
 }
 
 /* Before a capture the GPU is asked once more, though another thread is asking it just now and may
@@ -425,32 +425,32 @@ static bool is_settled(void) {
 static void capture_nears(void) {
     enum { PAGES = 160, MORE = LARGE_CAPACITY - LARGE_CAPACITY / 20 - PAGES, ALWAYS = 1000000 };
     uint64_t first = segment_in_use(PAGES);
-    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
     pthread_t other;
-    atomic_store(&test.pages->settling.taken, true);
+    atomic_store(&test.vm->fence.taken, true);
     MUST(pthread_create(&other, NULL, end_asking_soon, NULL) == 0);
-    pages_capture_nears(test.pages);
+    vm_capture_prepare(test.vm);
     MUST(is_settled() && pthread_join(other, NULL) == 0);
-    MUST(pages_use(test.pages, first, PAGES * PAGE_BYTES, false));
-    pages_leave(test.pages, first, PAGES * PAGE_BYTES, true);
+    MUST(vm_commit(test.vm, first, PAGES * PAGE_BYTES, false));
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
     fake.answers = ALWAYS;
-    pages_capture_nears(test.pages);
-    MUST(!is_settled() && pages_figures(test.pages).waits == 0);
+    vm_capture_prepare(test.vm);
+    MUST(!is_settled() && vm_figures(test.vm).waits == 0);
     uint64_t second = segment_in_use(MORE);
-    pages_leave(test.pages, second, MORE * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, second, MORE * PAGE_BYTES, true);
     fake.answers = ALWAYS;
-    pages_capture_nears(test.pages);
-    MUST(is_settled() && pages_figures(test.pages).waits == 1);
-    atomic_store(&test.pages->settling.taken, true); /* in the parent of a forked child */
-    pages_forget(test.pages);
-    pages_capture_nears(test.pages);
-    MUST(pages_end(test.pages, first) && pages_end(test.pages, second));
+    vm_capture_prepare(test.vm);
+    MUST(is_settled() && vm_figures(test.vm).waits == 1);
+    atomic_store(&test.vm->fence.taken, true); /* in the parent of a forked child */
+    vm_forget(test.vm);
+    vm_capture_prepare(test.vm);
+    MUST(vm_unreserve(test.vm, first) && vm_unreserve(test.vm, second));
 }
 
 static const struct alone cases[] = {
     {"storm", storm, SMALL, 100},
-    {"revoked", revoked, BOASTING, 100},
-    {"pieces", pieces, BOASTING, 100},
+    {"revoked", detached, BOASTING, 100},
+    {"pieces", extents, BOASTING, 100},
     {"small", small_in_large, BOASTING, 100},
     {"high", frugal_high, BOASTING, 0},
     {"waits", frugal_few_waits, BOASTING, 0},

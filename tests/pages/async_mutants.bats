@@ -14,30 +14,29 @@ caught() {
 }
 
 @test "another stream has a block before the GPU is past its end" {
-    caught 'in flight: four streams$' pool-settle vm/pool.c 'arena_settle(pool->arena, settled);' \
-        'arena_settle(pool->arena, settled + UINT32_MAX);'
+    caught 'in flight: four streams$' pool-settle vm/pool.c 'arena_fence(pool->arena, fenced);' \
+        'arena_fence(pool->arena, fenced + UINT32_MAX);'
 }
 
 @test "a block belongs to the default stream, whoever gave it back" {
-    caught 'in flight: four streams$' pool-owner vm/pool.c 'ours ? owner_name(stream) : ARENA_NOBODY' 'owner_name(0)'
+    caught 'in flight: four streams$' pool-owner vm/pool.c 'ours ? owner_name(stream) : STREAM_NONE' 'owner_name(0)'
 }
 
 @test "pages are not told that a block has left them" {
-    caught 'fits by its live' pool-leave vm/pool.c 'pages_leave(pool->pages, block.address, block.bytes, ours);' ''
+    caught 'fits by its live' pool-leave vm/pool.c 'vm_mark_idle(pool->vm, block.address, block.bytes, ours);' ''
 }
 
 @test "pages are not told that a block lies in them" {
-    caught 'fits by its live' pool-use vm/pool.c 'if (pages_use(pool->pages, block.address, block.bytes, false))' 'if (true)'
+    caught 'fits by its live' pool-use vm/pool.c 'if (vm_commit(pool->vm, block.address, block.bytes, false))' 'if (true)'
 }
 
 @test "our own thread does not hear of memory that it is to make for the pool" {
-    caught 'next piece of memory' pool-spare serve/async.c '    paged_want_spare(pool_engine(pool));' ''
+    caught 'next piece of memory' pool-spare serve/async.c '    device_vm_want_prefetch(pool_engine(pool));' ''
 }
 
 @test "small blocks and large ones are of one range for the engine" {
-    caught 'small blocks get little' pool-ranges vm/pool.c 'pages_range(pages, address, large, false) && pages_grant(pages, address, large) &&
-           pages_range(pages, address + large, small, false) &&
-           pages_grant(pages, address + large, small)' 'pages_range(pages, address, large + small, false) && pages_grant(pages, address, large + small)'
+    caught 'small blocks get little' pool-ranges vm/pool.c 'vm_range_add(vm, address, large, false) && vm_attach(vm, address, large) &&
+           vm_range_add(vm, address + large, small, false) && vm_attach(vm, address + large, small)' 'vm_range_add(vm, address, large + small, false) && vm_attach(vm, address, large + small)'
 }
 
 @test "a range of the pool gets single pages" {
@@ -47,11 +46,11 @@ caught() {
 }
 
 @test "a large piece for a large block lies far beyond its end" {
-    caught 'fits by its live' pool-beyond vm/commit.c 'end > block->end ? block->allowed.part_beyond : block->allowed.part' 'block->allowed.part + 0 * end'
+    caught 'fits by its live' pool-beyond vm/commit.c 'end > block->end ? block->limits.part_beyond : block->limits.part' 'block->limits.part + 0 * end'
 }
 
 @test "the last piece given back does not grow" {
-    caught 'lies on its pages' pool-edge vm/arena.c 'return edge ? edge : piece;' 'return piece;'
+    caught 'lies on its pages' pool-edge vm/arena.c 'return edge ? edge : chunk;' 'return chunk;'
 }
 
 @test "PyTorch's figures are those of the driver's pool" {
@@ -65,8 +64,8 @@ caught() {
 }
 
 @test "what the pool holds counts as free" {
-    caught 'calls that programs' pool-free serve/native.c 'record_thread.pages_ahead_bytes +
-                         paged_async_bytes(device)' 'record_thread.pages_ahead_bytes'
+    caught 'calls that programs' pool-free serve/device_vm.c 'thread_state.unmapped_handle_bytes +
+                         async_page_bytes(device)' 'thread_state.unmapped_handle_bytes'
 }
 
 @test "another pool is taken for the default one" {
@@ -74,7 +73,7 @@ caught() {
 }
 
 @test "memory is handed out to a captured stream" {
-    caught 'calls that programs' pool-capture serve/async.c 'record_captured(stream) ||' ''
+    caught 'calls that programs' pool-capture serve/async.c 'capture_includes(stream) ||' ''
 }
 
 @test "a thread without a context stays without" {
@@ -82,21 +81,21 @@ caught() {
 }
 
 @test "other devices are not let in" {
-    caught 'calls that programs' pool-peers serve/async.c 'opened = pages_let_in(pool_engine(pool), other) && opened;' ';'
+    caught 'calls that programs' pool-peers serve/async.c 'opened = vm_add_peer(pool_engine(pool), other) && opened;' ';'
 }
 
 @test "empty_cache is nobody's business" {
-    caught 'empty_cache has' pool-trim serve/async.c 'pages_trim(pool_engine(pool));' ';'
+    caught 'empty_cache has' pool-trim serve/async.c 'vm_trim(pool_engine(pool));' ';'
 }
 
 @test "what was trimmed is kept for ever" {
-    caught 'empty_cache has' pool-trimmed vm/decommit.c 'purge_trimmed(pages, tick);' ';'
+    caught 'empty_cache has' pool-trimmed vm/decommit.c 'decommit_trimmed(vm, epoch);' ';'
 }
 
 @test "what is idle goes, trimmed or not" {
-    caught 'without empty_cache' pool-untrimmed vm/decommit.c 'min_u64(tick, pages->patience.trimmed_tick)' 'tick'
+    caught 'without empty_cache' pool-untrimmed vm/decommit.c 'min_u64(epoch, vm->decay.trimmed_epoch)' 'epoch'
 }
 
 @test "what was trimmed goes at once" {
-    caught 'storm of empty_cache' pool-storm serve/async.c 'pages_trim(pool_engine(pool));' 'atomic_store(&device->asked, true);'
+    caught 'storm of empty_cache' pool-storm serve/async.c 'vm_trim(pool_engine(pool));' 'atomic_store(&device->asked, true);'
 }

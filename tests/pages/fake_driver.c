@@ -40,17 +40,17 @@ static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
                             const CUmemAllocationProp *properties, unsigned long long flags) {
     (void)properties;
     (void)flags;
-    size_t span = bytes / PAGE_BYTES;
-    MUST(span * PAGE_BYTES == bytes && span > 0 && span <= LARGEST_SPAN);
+    size_t npages = bytes / PAGE_BYTES;
+    MUST(npages * PAGE_BYTES == bytes && npages > 0 && npages <= LARGEST_EXTENT);
     once(&fake.before_create);
     pthread_mutex_lock(&fake.lock);
     atomic_fetch_add(&fake.calls, 1);
-    bool room = fake.pages_out + span <= fake.capacity && fake.next_handle < HANDLES &&
-                (span == 1 || !fake.no_large);
-    fake.large += room && span > 1;
-    fake.pages_out += room ? (unsigned)span : 0;
+    bool room = fake.pages_out + npages <= fake.capacity && fake.next_handle < HANDLES &&
+                (npages == 1 || !fake.no_large);
+    fake.large += room && npages > 1;
+    fake.pages_out += room ? (unsigned)npages : 0;
     *handle = room ? fake.next_handle++ : 0;
-    fake.span[*handle] = (unsigned char)span;
+    fake.npages[*handle] = (unsigned char)npages;
     pthread_mutex_unlock(&fake.lock);
     return room ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -62,7 +62,7 @@ static CUresult fake_release(CUmemGenericAllocationHandle handle) {
     pthread_mutex_lock(&fake.lock);
     MUST(handle && handle < fake.next_handle && !fake.mapped_at[handle]);
     fake.mapped_at[handle] = 2; /* never again */
-    fake.pages_out -= fake.span[handle];
+    fake.pages_out -= fake.npages[handle];
     pthread_mutex_unlock(&fake.lock);
     return CUDA_SUCCESS;
 }
@@ -105,8 +105,8 @@ static CUresult fake_map(CUdeviceptr address, size_t bytes, size_t offset,
     dawdle();
     pthread_mutex_lock(&fake.lock);
     size_t i = place_of(address);
-    MUST(bytes == fake.span[handle] * PAGE_BYTES && fake.mapped_at[handle] == 0);
-    for (size_t k = i; k < i + fake.span[handle]; k++) {
+    MUST(bytes == fake.npages[handle] * PAGE_BYTES && fake.mapped_at[handle] == 0);
+    for (size_t k = i; k < i + fake.npages[handle]; k++) {
         MUST(fake.place[k] == RESERVED);
         fake.place[k] = FIRST_HANDLE + handle;
         fake.open_to[k] = 0;

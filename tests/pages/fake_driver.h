@@ -32,10 +32,10 @@ struct fake {
     unsigned large;              /* handles of more than one page so far */
     void (*before_create)(void); /* somebody does this right before, once; */
     void (*before_info)(void);   /* and this */
-    bool no_large;               /* there is no more memory in one piece of more than a page */
+    bool no_large;               /* there is no more memory in one extent of more than a page */
     unsigned pages_out;          /* created and not yet released */
     unsigned char mapped_at[HANDLES];
-    unsigned char span[HANDLES];   /* pages */
+    unsigned char npages[HANDLES]; /* pages */
     _Atomic uint64_t busy[PLACES]; /* work that uses the page: the GPU may not lose it */
     unsigned answers; /* the GPU is at work: so many queries are told so, if nobody waits for it */
     atomic_bool capturing;

@@ -24,7 +24,7 @@ caught() {
 
 @test "the GPU is not waited for" {
     caught in_flight 'four streams' now vm/fence.c \
-        '(whole ? REAL(cuCtxSynchronize)() == CUDA_SUCCESS : wait_for_streams(pages, count))' true
+        '(whole ? REAL(cuCtxSynchronize)() == CUDA_SUCCESS : wait_for_streams(vm, count))' true
 }
 
 @test "only one stream is waited for" {
@@ -32,26 +32,26 @@ caught() {
         'for (size_t i = 0; over && i < count; i++)' 'for (size_t i = 0; over && i < 1; i++)'
 }
 
-@test "events are not asked" { caught in_flight 'four streams' events vm/fence.c 'if (all_passed(pages)) {' 'if (true) {'; }
+@test "events are not asked" { caught in_flight 'four streams' events vm/fence.c 'if (all_passed(vm)) {' 'if (true) {'; }
 
 @test "an event on one stream only" {
     caught in_flight 'four streams' one-event vm/fence.c \
-        'for (size_t i = 0; possible && i < settling->streams; i++)' 'for (size_t i = 0; possible && i < 1; i++)'
+        'for (size_t i = 0; possible && i < fence->streams; i++)' 'for (size_t i = 0; possible && i < 1; i++)'
 }
 
 @test "pages are picked whether the GPU has finished or not" {
     caught in_flight 'four streams' tick vm/victim.c \
-        'tick < table->settled_tick ? tick : table->settled_tick' 'tick'
+        'epoch < table->fenced_epoch ? epoch : table->fenced_epoch' 'epoch'
 }
 
 @test "a block that waits for another stream keeps its pages whatever happens" {
     caught engine 'waits for another stream makes room' pending-kept track/block.c \
-        '(!record_capturing() && leave_pending(device)' '(false'
+        '(!capture_active() && leave_pending(device)' '(false'
 }
 
 @test "a block that waits for another stream loses its pages at once" {
     caught engine 'waits for another stream makes room' pending-gone track/block.c \
-        'paged_leave(device, batch[i].key, batch[i].bytes, false);' 'paged_leave(device, batch[i].key, batch[i].bytes, true);'
+        'device_vm_mark_idle(device, batch[i].key, batch[i].bytes, false);' 'device_vm_mark_idle(device, batch[i].key, batch[i].bytes, true);'
 }
 
 @test "the cache is emptied by a refusal where our thread could" {
@@ -90,7 +90,7 @@ overcommit_caught() { caught ../reclaim/overcommit "$1" "$2" govern/overcommit.c
 }
 
 @test "our thread is not woken by what becomes idle" {
-    caught engine 'a burst is one action' asleep govern/decay.c 'if (!pages || !excess(' 'if (true || !excess('
+    caught engine 'a burst is one action' asleep govern/decay.c 'if (!vm || !excess(' 'if (true || !excess('
 }
 
 @test "each batch of idle pages is an action of its own" {
@@ -125,18 +125,18 @@ overcommit_caught() { caught ../reclaim/overcommit "$1" "$2" govern/overcommit.c
 @test "what a captured graph uses is not pinned" { caught python graphs pin vm/commit.c 'else if (pin)' 'else if (false)'; }
 
 @test "cudaMemGetInfo says what the driver says" {
-    caught python applications free serve/native.c \
-        'return minus_u64(free_bytes + figures.physical_bytes + figures.refused_bytes,' 'return free_bytes; return minus_u64(0,'
+    caught python applications free serve/device_vm.c \
+        'return minus_u64(free_bytes + figures.physical_bytes + figures.failed_bytes,' 'return free_bytes; return minus_u64(0,'
 }
 
 @test "refused blocks are forgotten in the sum" {
-    caught python applications refused serve/native.c 'free_bytes + figures.physical_bytes + figures.refused_bytes' \
+    caught python applications refused serve/device_vm.c 'free_bytes + figures.physical_bytes + figures.failed_bytes' \
         'free_bytes + figures.physical_bytes'
 }
 
 @test "the default stream of whichever context is current is asked" {
     caught engine 'work in flight on one' context vm/fence.c \
-        'REAL(cuCtxSetCurrent)(pages->context) == CUDA_SUCCESS' 'true'
+        'REAL(cuCtxSetCurrent)(vm->context) == CUDA_SUCCESS' 'true'
 }
 
 # threads_caught CASE NAME SOURCE OLD NEW: the same for threads.c: so many short runs until one ends with a check that does not hold, or
@@ -152,15 +152,15 @@ threads_caught() {
 }
 
 @test "the threshold is not looked at" {
-    threads_caught threshold threshold vm/extent_size.c '(100 - pages->threshold_percent) / 100' '0'
+    threads_caught threshold threshold vm/extent_size.c '(100 - vm->threshold_percent) / 100' '0'
 }
 
 @test "memory that another thread is just giving back is not waited for" {
-    threads_caught blocks moving vm/commit.c 'moving || pages->moved != then' 'false'
+    threads_caught blocks moving vm/commit.c 'in_flight || vm->landed != then' 'false'
 }
 
 @test "a page that another thread is unmapping is not waited for" {
-    threads_caught blocks working vm/commit.c 'if (page->state == PAGE_WORKING && page->granted) {' 'if (false) {'
+    threads_caught blocks working vm/commit.c 'if (page->state == PAGE_BUSY && page->attached) {' 'if (false) {'
 }
 
 @test "what is live when a capture begins is not pinned" {
@@ -168,36 +168,36 @@ threads_caught() {
 }
 
 @test "a capture may begin while the GPU is asked" {
-    threads_caught captures begins vm/fence.c 'void pages_capture_begins(void) {' 'void pages_capture_begins(void) { return;'
+    threads_caught captures begins vm/fence.c 'void vm_capture_begin(void) {' 'void vm_capture_begin(void) { return;'
 }
 
 @test "the GPU is not asked before a capture" {
-    caught engine 'idle when it begins' nears-engine track/capture.c 'paged_capture_nears((unsigned)device);' ';'
-    caught vmm 'idle when it begins' nears-vmm track/capture.c 'paged_capture_nears((unsigned)device);' ';'
+    caught engine 'idle when it begins' nears-engine track/capture.c 'device_vm_capture_prepare((unsigned)device);' ';'
+    caught vmm 'idle when it begins' nears-vmm track/capture.c 'device_vm_capture_prepare((unsigned)device);' ';'
 }
 
 @test "the GPU is not waited for before a capture" {
-    caught vmm 'idle when it begins' nears-wait vm/commit.c 'if (newly_idle(pages) && limits_short(pages))' 'if (false)'
+    caught vmm 'idle when it begins' nears-wait vm/commit.c 'if (newly_idle(vm) && extent_size_is_short(vm))' 'if (false)'
 }
 
 @test "the GPU is waited for before each capture" {
-    threads_caught nears nears-always vm/commit.c 'newly_idle(pages) && limits_short(pages)' 'newly_idle(pages)'
+    threads_caught nears nears-always vm/commit.c 'newly_idle(vm) && extent_size_is_short(vm)' 'newly_idle(vm)'
 }
 
 @test "before a capture the GPU is not asked where another thread is asking it" {
-    threads_caught nears nears-turn vm/fence.c 'while (atomic_load(&pages->settling.taken))' 'while (false)'
+    threads_caught nears nears-turn vm/fence.c 'while (atomic_load(&vm->fence.taken))' 'while (false)'
 }
 
 @test "the GPU is asked during a capture" {
-    threads_caught captures asks vm/fence.c '!(pages->capturing && pages->capturing())' true
+    threads_caught captures asks vm/fence.c '!(vm->capturing && vm->capturing())' true
 }
 
 @test "a parked segment is another stream's before the GPU has finished with it" {
-    caught engine 'an ended segment' parked vm/page_table.c 'segment->end_tick > table->settled_tick)))' 'false)))'
+    caught engine 'an ended segment' parked vm/page_table.c 'segment->end_epoch > table->fenced_epoch)))' 'false)))'
 }
 
 @test "what was revoked for long stays mapped" {
-    threads_caught revoked revoked-stays vm/decommit.c 'pages_purge_revoked(pages, tick);' ';'
+    threads_caught revoked revoked-stays vm/decommit.c 'vm_decommit_detached(vm, epoch);' ';'
 }
 
 @test "the addresses of a range go while something is mapped there" {
@@ -213,20 +213,20 @@ threads_caught() {
 }
 
 @test "pieces never lie across what is granted at a time" {
-    threads_caught revoked across vm/extent_size.c 'allowed->end = block->segment->page_count;' ';'
+    threads_caught revoked across vm/extent_size.c 'limits->end = block->segment->page_count;' ';'
 }
 
 @test "pieces in segments are as large as in ranges" {
-    threads_caught small in-segments vm/extent_size.c 'limit_in_segment(&block->allowed, missing, left, room.total_bytes);' \
+    threads_caught small in-segments vm/extent_size.c 'limit_in_segment(&block->limits, missing, left, room.total_bytes);' \
         '(void)limit_in_segment;'
 }
 
-@test "a further device is let in to later pages only" { threads_caught grants mapped vm/access.c 'room && open_mapped(pages)' room; }
+@test "a further device is let in to later pages only" { threads_caught grants mapped vm/access.c 'room && open_mapped(vm)' room; }
 
 @test "a page goes while a further device is let in to it" { threads_caught grants opening vm/access.c '.opening = true;' '.opening = false;'; }
 
 @test "a stream that has gone is still asked" {
-    threads_caught streams gone vm/fence.c 'pages->whole_context || pages->going || ' 'pages->whole_context || '
+    threads_caught streams gone vm/fence.c 'vm->sync_context || vm->going || ' 'vm->sync_context || '
 }
 
 @test "a stream that is being asked goes" {
@@ -236,23 +236,23 @@ threads_caught() {
 }
 
 @test "the last work of a stream that has gone is not waited for" {
-    caught python 'streams are destroyed' last-work vm/fence.c 'recorded ? STREAM_GONE : STREAM_NONE;' 'STREAM_NONE;'
+    caught python 'streams are destroyed' last-work vm/fence.c 'recorded ? SLOT_GONE : SLOT_FREE;' 'SLOT_FREE;'
 }
 
 @test "the default stream is taken for destroyed" {
-    caught python 'the default stream' default-goes serve/native.c 'stream <= STREAM_PER_THREAD' 'stream == UINT64_MAX'
+    caught python 'the default stream' default-goes serve/device_vm.c 'stream <= STREAM_PER_THREAD' 'stream == UINT64_MAX'
 }
 
 @test "blocks freed during a capture count as done with" {
-    caught engine 'a block freed during a capture' unsure vm/commit.c 'if (segment && !sure)' 'if (false)'
+    caught engine 'a block freed during a capture' unsure vm/commit.c 'if (segment && !streams_done)' 'if (false)'
 }
 
 @test "callers of the runtime are not rescued" {
-    caught python rescue runtime-rescue hook/calls.c 'forget && record' 'forget == hook_nothing_to_forget && record'
+    caught python rescue runtime-rescue hook/calls.c 'forget && retry' 'forget == hook_nothing_to_forget && retry'
 }
 
 @test "callers of the driver are not rescued" {
-    caught python rescue driver-rescue hook/calls.c 'forget && record' 'forget != hook_nothing_to_forget && forget && record'
+    caught python rescue driver-rescue hook/calls.c 'forget && retry' 'forget != hook_nothing_to_forget && forget && retry'
 }
 
 @test "the refusal before a rescue stays the runtime's latest error" {
@@ -262,28 +262,28 @@ threads_caught() {
 # --- expandable segments ---
 
 @test "no stream is known where blocks do not name theirs" {
-    caught vmm 'in flight: streams made before' unknown-streams serve/expandable.c 'streams_follow(device, borrowed.context);' ';'
+    caught vmm 'in flight: streams made before' unknown-streams serve/expandable.c 'stream_follow(device, borrowed.context);' ';'
 }
 
 @test "only the default stream is known where blocks do not name theirs" {
-    caught vmm 'in flight: streams made before' default-stream track/stream.c 'pages_know_stream(pages, batch.streams[i]);' ';'
+    caught vmm 'in flight: streams made before' default-stream track/stream.c 'vm_stream_add(vm, batch.streams[i]);' ';'
 }
 
 @test "streams made after the first segment are not known" {
-    caught vmm 'in flight: streams made after' later-streams track/stream.c 'struct device *device = followed && record_is_on()' \
+    caught vmm 'in flight: streams made after' later-streams track/stream.c 'struct device *device = followed && recording_is_on()' \
         'struct device *device = false'
 }
 
 @test "PyTorch may map more than there is" {
-    caught vmm 'runs out at cuMemCreate' could-back serve/expandable.c '!pages_could_back(pages, wanted_bytes)' 'false'
+    caught vmm 'runs out at cuMemCreate' could-back serve/expandable.c '!vm_could_back(vm, wanted_bytes)' 'false'
 }
 
 @test "what PyTorch made for the same block before is not counted" {
-    caught vmm 'runs out at cuMemCreate' ahead serve/expandable.c 'record_thread.pages_ahead_bytes + bytes;' 'bytes;'
+    caught vmm 'runs out at cuMemCreate' ahead serve/expandable.c 'thread_state.unmapped_handle_bytes + bytes;' 'bytes;'
 }
 
 @test "what PyTorch made and has not mapped yet is told to be free" {
-    caught vmm 'virtual handles answer' ahead-free serve/native.c 'record_thread.pages_ahead_bytes +' '0 +'
+    caught vmm 'virtual handles answer' ahead-free serve/device_vm.c 'thread_state.unmapped_handle_bytes +' '0 +'
 }
 
 @test "virtual memory counts as held" {
@@ -295,25 +295,25 @@ threads_caught() {
 }
 
 @test "virtual handles reach the driver" {
-    caught vmm 'virtual handles answer' reach hook/driver_vmm.c 'virtual_is(h) ? virtual_export() : real ? real(os' 'real ? real(os'
+    caught vmm 'virtual handles answer' reach hook/driver_vmm.c 'vhandle_is(h) ? vhandle_export() : real ? real(os' 'real ? real(os'
 }
 
 @test "a thread without a context is refused" {
-    caught vmm 'virtual handles answer' context-of-thread serve/expandable.c 'borrowed.context = record_primary(device_index(device));' ';'
+    caught vmm 'virtual handles answer' context-of-thread serve/expandable.c 'borrowed.context = context_primary(device_index(device));' ';'
 }
 
 @test "a small block holds a large piece where memory is short" {
-    threads_caught pieces partly vm/commit.c '(pages->scarce || pages->frugal) &&' 'false &&'
+    threads_caught pieces partly vm/commit.c '(vm->under_pressure || vm->lowvram) &&' 'false &&'
 }
 
 @test "what lies side by side is unmapped piece by piece" { threads_caught pieces sort vm/decommit.c 'while (i + n < count &&' 'while (false &&'; }
 
 @test "lowvram: the GPU is not waited for before more is held than ever was needed" {
-    threads_caught high high-wait vm/commit.c '&& limits_exceeded(pages, block, block->limit))' '&& false)'
+    threads_caught high high-wait vm/commit.c '&& extent_size_exceeded(vm, block, block->limit))' '&& false)'
 }
 
 @test "lowvram: the GPU is asked once for a block" {
-    threads_caught high high-ask vm/commit.c '!pages_purge_settled(pages, block->missing) && limits_exceeded' 'limits_exceeded'
+    threads_caught high high-ask vm/commit.c '!vm_decommit_fenced(vm, block->missing) && extent_size_exceeded' 'extent_size_exceeded'
 }
 
 @test "lowvram: little blocks wait as well" {
@@ -321,20 +321,20 @@ threads_caught() {
 }
 
 @test "lowvram: where no large piece is to be had a page more is" {
-    threads_caught refused high-refused vm/extent_size.c '.kept = 1, .new = 1' '.kept = 1, .new = 0'
+    threads_caught refused high-refused vm/extent_size.c '.cached = 1, .new = 1' '.cached = 1, .new = 0'
 }
 
 @test "lowvram: what was needed once is forgotten" {
-    threads_caught high high-most vm/extent_size.c 'pages->most_needed = max_u64(pages->most_needed, block->need);' ';'
+    threads_caught high high-most vm/extent_size.c 'vm->most_needed = max_u64(vm->most_needed, block->need);' ';'
 }
 
 @test "lowvram: the GPU is waited for though more is needed than ever before" {
-    threads_caught waits high-need vm/extent_size.c 'block->limit = max_u64(pages->most_needed, block->need);' \
-        'block->limit = pages->most_needed;'
+    threads_caught waits high-need vm/extent_size.c 'block->limit = max_u64(vm->most_needed, block->need);' \
+        'block->limit = vm->most_needed;'
 }
 
 @test "lowvram: more is unmapped though what is kept will do, or make room" {
-    threads_caught waits high-kept vm/extent_size.c 'pages->handle_count - kept +' 'pages->handle_count +'
+    threads_caught waits high-kept vm/extent_size.c 'vm->handle_count - cached +' 'vm->handle_count +'
 }
 
 @test "lowvram: pieces are small though memory is plentiful" {
@@ -367,7 +367,7 @@ threads_caught() {
 }
 
 @test "expandable segments: a huge block's pieces are as small a part of it as others'" {
-    threads_caught growing range-huge-part vm/extent_size.c 'is_huge(room, block) ? LARGE_PART : allowed->part_beyond' 'allowed->part_beyond'
+    threads_caught growing range-huge-part vm/extent_size.c 'is_huge(room, block) ? LARGE_PART : limits->part_beyond' 'limits->part_beyond'
 }
 
 @test "expandable segments: pieces stay as large though little of the device is left" {
@@ -379,71 +379,71 @@ threads_caught() {
 }
 
 @test "a spare piece is never made" {
-    threads_caught spare spare-none vm/extent_size.c 'block->fresh <= block->may_spare ? block->fresh : 0' '0'
+    threads_caught spare spare-none vm/extent_size.c 'block->fresh <= block->may_prefetch ? block->fresh : 0' '0'
 }
 
 @test "our own thread makes no spare piece" {
-    caught engine 'before a block asks for it' no-spares govern/background_thread.c '        make_spares();' ''
+    caught engine 'before a block asks for it' no-spares govern/background_thread.c '        prefetch_all();' ''
 }
 
 @test "our own thread is not called when there is a spare piece to make" {
-    caught vmm 'before a block asks for it' spare-call serve/native.c 'if (UNLIKELY(pages_wants_spare(pages)))
-        ticker_wake();' ''
+    caught vmm 'before a block asks for it' spare-call serve/device_vm.c 'if (UNLIKELY(vm_prefetch_wanted(vm)))
+        background_thread_wake();' ''
 }
 
 @test "a spare piece that was taken is not made again" {
-    threads_caught spare spare-once vm/commit.c 'pages_take_spare(pages, made);
-        block->fresh = made' 'pages_take_spare(pages, made);
-        block->fresh = piece.handle ? 0 : made'
+    threads_caught spare spare-once vm/commit.c 'vm_prefetch_take(vm, made);
+        block->fresh = made' 'vm_prefetch_take(vm, made);
+        block->fresh = extent.handle ? 0 : made'
 }
 
 @test "who looks for what to give back, and finds nothing, wants no spare piece" {
     threads_caught spare spare-unwanted vm/handle_cache.c 'if (want)
-        pages_want_no_spare' 'pages_want_no_spare'
+        vm_prefetch_cancel' 'vm_prefetch_cancel'
 }
 
 @test "a spare piece is made while memory goes back" {
-    threads_caught spare spare-back vm/handle_cache.c '        pages_want_no_spare(pages);' '        ;'
+    threads_caught spare spare-back vm/handle_cache.c '        vm_prefetch_cancel(vm);' '        ;'
 }
 
 @test "a spare piece is kept for ever" {
-    threads_caught spare spare-kept vm/handle_cache.c 'pages->kept[size].count || pages->kept[size].spare' 'pages->kept[size].count'
+    threads_caught spare spare-kept vm/handle_cache.c 'vm->cached[size].count || vm->cached[size].prefetched' 'vm->cached[size].count'
 }
 
 @test "two spare pieces of one size" {
-    threads_caught spare spare-two vm/prefetch.c 'span && pages->kept' 'false && pages->kept'
+    threads_caught spare spare-two vm/prefetch.c 'npages && vm->cached' 'false && vm->cached'
 }
 
 @test "a spare piece is made above the threshold" {
-    threads_caught no-spare spare-threshold vm/extent_size.c 'max_u64(above_threshold(pages, room), room->total_bytes / PLENTY_PART)' 'room->total_bytes / PLENTY_PART'
+    threads_caught no-spare spare-threshold vm/extent_size.c 'max_u64(above_threshold(vm, room), room->total_bytes / PLENTY_PART)' 'room->total_bytes / PLENTY_PART'
 }
 
 @test "a spare piece is made where little is left" {
-    threads_caught short-spare spare-short vm/extent_size.c 'max_u64(above_threshold(pages, room), room->total_bytes / PLENTY_PART)' 'above_threshold(pages, room)'
+    threads_caught short-spare spare-short vm/extent_size.c 'max_u64(above_threshold(vm, room), room->total_bytes / PLENTY_PART)' 'above_threshold(vm, room)'
 }
 
 @test "a spare piece is made where memory was refused" {
-    threads_caught budget spare-scarce vm/extent_size.c 'return room->scarce ? 0 :' 'return'
+    threads_caught budget spare-scarce vm/extent_size.c 'return room->under_pressure ? 0 :' 'return'
 }
 
 @test "a block is refused while its memory is a spare piece" {
-    threads_caught late-spare spare-race vm/commit.c 'handle = handle ? handle : pages_take_spare(pages, 1);' ''
+    threads_caught late-spare spare-race vm/commit.c 'handle = handle ? handle : vm_prefetch_take(vm, 1);' ''
 }
 
 @test "a segment is refused while a spare piece is being made" {
-    threads_caught late-spare spare-told vm/reserve.c '|| !making ||' '|| true ||'
+    threads_caught late-spare spare-told vm/reserve.c '|| !prefetching ||' '|| true ||'
 }
 
 @test "a block is refused while a spare piece is being made" {
-    threads_caught late-spare spare-making vm/commit.c 'pages->opening + pages->making +' 'pages->opening +'
+    threads_caught late-spare spare-making vm/commit.c 'vm->opening + vm->prefetching +' 'vm->opening +'
 }
 
 @test "a full device: what is kept in large pieces goes back to the driver and comes in single ones" {
-    threads_caught growing full-kept vm/extent_size.c '    if (pages->frugal)
-        block->allowed = limits' '    if (true)
-        block->allowed = limits'
+    threads_caught growing full-kept vm/extent_size.c '    if (vm->lowvram)
+        block->limits = extent_size' '    if (true)
+        block->limits = extent_size'
 }
 
 @test "a full device: all that is kept goes back to the driver for a single page" {
-    threads_caught growing full-release vm/commit.c 'pages_release(pages, 1, 1)' 'pages_release(pages, still_missing, 1)'
+    threads_caught growing full-release vm/commit.c 'vm_cache_trim(vm, 1, 1)' 'vm_cache_trim(vm, still_missing, 1)'
 }

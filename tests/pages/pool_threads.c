@@ -40,13 +40,13 @@ static struct {
     struct stream streams[STREAMS];
     atomic_uint_fast32_t owner[GRAINS]; /* the block that has the address on the GPU */
     atomic_uint next_block;
-    _Atomic uint64_t tick, settled, next_handle;
+    _Atomic uint64_t epoch, fenced, next_handle;
     uint64_t asked_tick;
     unsigned asked[STREAMS]; /* what was submitted when it was asked */
     bool pending;
     atomic_uint crossed, full;
     atomic_bool stop;
-    struct pages pages;
+    struct vm vm;
     struct pool *pool;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .handles = PTHREAD_RWLOCK_INITIALIZER};
 
@@ -104,56 +104,56 @@ static bool is_part(uint64_t address, uint64_t bytes) {
     return address >= BASE && bytes && address - BASE + bytes <= (uint64_t)GRAINS * 512;
 }
 
-bool pages_range(struct pages *pages, uint64_t address, uint64_t bytes, bool counted) {
-    (void)pages;
+bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted) {
+    (void)vm;
     return is_part(address, bytes) && !counted;
 }
 
-bool pages_grant(struct pages *pages, uint64_t address, uint64_t bytes) {
-    (void)pages;
+bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
+    (void)vm;
     return is_part(address, bytes);
 }
 
-void pages_know_stream(struct pages *pages, uint64_t stream) {
-    (void)pages;
+void vm_stream_add(struct vm *vm, uint64_t stream) {
+    (void)vm;
     (void)stream;
 }
 
-bool pages_use(struct pages *pages, uint64_t address, uint64_t bytes, bool pin) {
-    (void)pages;
+bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
+    (void)vm;
     MUST(address >= BASE && address + bytes <= BASE + (uint64_t)GRAINS * 512 && !pin);
     return atomic_load(&self.stop) || below(50) > 0;
 }
 
-void pages_leave(struct pages *pages, uint64_t address, uint64_t bytes, bool sure) {
-    (void)pages;
+void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool sure) {
+    (void)vm;
     (void)address;
     (void)bytes;
     (void)sure;
-    atomic_fetch_add(&self.tick, 1);
+    atomic_fetch_add(&self.epoch, 1);
 }
 
-uint64_t pages_tick(struct pages *pages) {
-    (void)pages;
-    return atomic_load(&self.tick);
+uint64_t vm_epoch(struct vm *vm) {
+    (void)vm;
+    return atomic_load(&self.epoch);
 }
 
-uint64_t pages_settled_tick(struct pages *pages) {
-    (void)pages;
-    return atomic_load(&self.settled);
+uint64_t vm_fenced_epoch(struct vm *vm) {
+    (void)vm;
+    return atomic_load(&self.fenced);
 }
 
-void pages_settle_later(struct pages *pages, bool may_wait) {
-    (void)pages;
+void vm_fence_poll(struct vm *vm, bool may_wait) {
+    (void)vm;
     (void)may_wait;
     bool over = true;
     pthread_mutex_lock(&self.lock);
     for (size_t i = 0; i < STREAMS && self.pending; i++)
         over = over && atomic_load(&self.streams[i].done) >= self.asked[i];
     if (self.pending && over)
-        atomic_store(&self.settled, self.asked_tick);
+        atomic_store(&self.fenced, self.asked_tick);
     if (!self.pending || over) {
-        self.asked_tick = atomic_load(&self.tick);
+        self.asked_tick = atomic_load(&self.epoch);
         for (size_t i = 0; i < STREAMS; i++)
             self.asked[i] = atomic_load(&self.streams[i].submitted);
         self.pending = true;
@@ -299,7 +299,7 @@ static void check_streams(void) {
     MUST(pool_take(self.pool, 512, 2, &address) == POOL_TAKEN);
     MUST(pool_give(self.pool, address, 2) && !pool_give(self.pool, address, 2));
     MUST(pool_take(self.pool, 512, 2, &again) == POOL_TAKEN && again != address);
-    MUST(pool_give(self.pool, again, POOL_NO_STREAM));
+    MUST(pool_give(self.pool, again, STREAM_NONE));
     MUST(pool_take(self.pool, 512, 0, &address) == POOL_TAKEN && pool_give(self.pool, address, 1));
     MUST(pool_take(self.pool, 512, 0, &again) == POOL_TAKEN && again == address);
     MUST(pool_give(self.pool, again, 0));
@@ -310,7 +310,7 @@ static void install(void) {
     atomic_store(&real_pointers[ID_cuCtxGetCurrent], (void *)fake_current);
     atomic_store(&real_pointers[ID_cuStreamGetCtx], (void *)fake_context);
     atomic_store(&real_pointers[ID_cuStreamSynchronize], (void *)fake_synchronize);
-    self.pages.context = (CUcontext)&self;
+    self.vm.context = (CUcontext)&self;
     for (size_t i = 0; i < STREAMS; i++)
         self.streams[i].handle = i ? 0x1000 + i * 16 : 0;
 }
@@ -319,7 +319,7 @@ int main(int count, char **arguments) {
     enum { ENOUGH = 500 };
     pthread_t threads[WORKERS + 1];
     install();
-    self.pool = pool_open(&self.pages, TOTAL_BYTES);
+    self.pool = pool_open(&self.vm, TOTAL_BYTES);
     MUST(self.pool);
     check_streams();
     pthread_create(&threads[WORKERS], NULL, gpu, NULL);

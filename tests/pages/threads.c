@@ -1,8 +1,8 @@
 /* threads.c: the page engine under many threads, or one alone (alone.c), on the small driver of
  * fake_driver.c. The device has the pages that the threads need at most and two more: a block that
  * is refused is an error.
- * usage: threads SECONDS [blocks | frugal | captures | large | grants | ahead | streams | a case of
- * alone.c] */
+ * usage: threads SECONDS [blocks | lowvram | captures | large | attachments | ahead | streams | a
+ * case of alone.c] */
 #include "threads.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 enum {
     WORKERS = 3,
     SEGMENTS = 12,
-    BOAST = 100, /* else no piece would be small enough a part of that */
+    BOAST = 100, /* else no extent would be small enough a part of that */
     THREADS = WORKERS + 2,
     CAPACITY = WORKERS * SEGMENT_PAGES + 2 /* two for what is just being mapped and unmapped */
 };
@@ -38,53 +38,52 @@ static void *worker(void *argument) {
     uint64_t stream = 100 + (uint64_t)(uintptr_t)argument;
     seed = (unsigned)(uintptr_t)argument;
     for (size_t i = 0; i < ARRAY_LENGTH(segments); i++)
-        MUST((segments[i] = pages_segment(test.pages, test.segment_pages * PAGE_BYTES, stream)) !=
-             0);
+        MUST((segments[i] = vm_reserve(test.vm, test.segment_pages * PAGE_BYTES, stream)) != 0);
     while (!atomic_load(&test.stop)) {
         uint64_t *segment = &segments[below((unsigned)ARRAY_LENGTH(segments))];
         size_t first = below((unsigned)test.segment_pages),
                count = 1 + below((unsigned)(test.segment_pages - first));
         uint64_t address = *segment + first * PAGE_BYTES;
-        MUST(pages_use(test.pages, address, count * PAGE_BYTES, false));
+        MUST(vm_commit(test.vm, address, count * PAGE_BYTES, false));
         work_on(address, count);
-        pages_leave(test.pages, address, count * PAGE_BYTES, below(20) > 0);
+        vm_mark_idle(test.vm, address, count * PAGE_BYTES, below(20) > 0);
         if (below(50))
             continue;
-        MUST(pages_end(test.pages, *segment));
-        *segment = pages_segment(test.pages, test.segment_pages * PAGE_BYTES, stream);
+        MUST(vm_unreserve(test.vm, *segment));
+        *segment = vm_reserve(test.vm, test.segment_pages * PAGE_BYTES, stream);
         MUST(*segment);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(segments); i++)
-        MUST(pages_end(test.pages, segments[i]));
+        MUST(vm_unreserve(test.vm, segments[i]));
     return NULL;
 }
 
-/* Each thread may have asked for a piece that is about to be refused, or still count one that has
+/* Each thread may have asked for an extent that is about to be refused, or still count one that has
  * just gone. */
 static size_t most_pages(void) {
-    size_t piece = test.segment_pages == LARGE_SEGMENT_PAGES ? LARGEST_SPAN : 1;
-    return fake.capacity + THREADS * piece;
+    size_t extent = test.segment_pages == LARGE_SEGMENT_PAGES ? LARGEST_EXTENT : 1;
+    return fake.capacity + THREADS * extent;
 }
 
 /* As vramgc's own thread does, at all moments; and now and then as a rescue. */
 static void *giver(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
-    struct pages_age age = pages_age(test.pages);
+    struct vm_age age = vm_age(test.vm);
     while (!atomic_load(&test.stop)) {
         unsigned how = below(4);
         if (how == 0) {
-            pages_give_back_old(test.pages, UINT64_MAX, age, below(2) ? 200000 : 0);
-            age = pages_age(test.pages);
+            vm_reclaim_decayed(test.vm, UINT64_MAX, age, below(2) ? 200000 : 0);
+            age = vm_age(test.vm);
         } else if (how < 3)
-            pages_give_back(test.pages, UINT64_MAX);
+            vm_reclaim(test.vm, UINT64_MAX);
         else
-            pages_give_back_now(test.pages, 4 * PAGE_BYTES);
-        if (pages_wants_spare(test.pages) &&
-            atomic_compare_exchange_strong(&test.making, &(bool){false}, true)) {
-            pages_make_spare(test.pages);
-            atomic_store(&test.making, false);
+            vm_reclaim_now(test.vm, 4 * PAGE_BYTES);
+        if (vm_prefetch_wanted(test.vm) &&
+            atomic_compare_exchange_strong(&test.prefetching, &(bool){false}, true)) {
+            vm_prefetch(test.vm);
+            atomic_store(&test.prefetching, false);
         }
-        struct pages_figures figures = pages_figures(test.pages);
+        struct vm_figures figures = vm_figures(test.vm);
         MUST(figures.idle_bytes <= figures.mapped_bytes);
         MUST(figures.physical_bytes <= most_pages() * PAGE_BYTES);
         dawdle();
@@ -92,39 +91,39 @@ static void *giver(void *argument) {
     return NULL;
 }
 
-/* A range in which parts are granted and revoked, and blocks reach over several of them. What it
+/* A range in which parts are attached and detached, and blocks reach over several of them. What it
  * leaves behind at its end goes some time, and its addresses with it. */
 static void *granter(void *argument) {
     enum { GRANTS = 4, GRANT_PAGES = SEGMENT_PAGES / GRANTS };
     const uint64_t grant_bytes = GRANT_PAGES * PAGE_BYTES;
-    bool granted[2 * GRANTS] = {false};
+    bool attached[2 * GRANTS] = {false};
     CUdeviceptr range;
     seed = (unsigned)(uintptr_t)argument;
     fake_reserve(&range, 2 * GRANTS * grant_bytes, 0, 0, 0);
-    MUST(pages_range(test.pages, range, 2 * GRANTS * grant_bytes, below(2)));
-    pages_know_stream(test.pages, 100 + (uint64_t)(uintptr_t)argument);
+    MUST(vm_range_add(test.vm, range, 2 * GRANTS * grant_bytes, below(2)));
+    vm_stream_add(test.vm, 100 + (uint64_t)(uintptr_t)argument);
     while (!atomic_load(&test.stop)) {
         unsigned first = below(GRANTS), count = 1 + below(GRANTS);
         uint64_t address = range + first * grant_bytes, bytes = count * grant_bytes;
         for (unsigned i = first; i < first + count; i++)
-            if (!granted[i])
-                MUST(granted[i] = pages_grant(test.pages, range + i * grant_bytes, grant_bytes));
-        MUST(!pages_grant(test.pages, address, bytes) && pages_own(test.pages, address));
-        MUST(pages_use(test.pages, address, bytes, false));
+            if (!attached[i])
+                MUST(attached[i] = vm_attach(test.vm, range + i * grant_bytes, grant_bytes));
+        MUST(!vm_attach(test.vm, address, bytes) && vm_owns(test.vm, address));
+        MUST(vm_commit(test.vm, address, bytes, false));
         work_on(address, count * GRANT_PAGES);
-        pages_leave(test.pages, address, bytes, below(20) > 0);
+        vm_mark_idle(test.vm, address, bytes, below(20) > 0);
         unsigned i = below(2 * GRANTS);
-        if (!granted[i] || below(3))
+        if (!attached[i] || below(3))
             continue;
-        MUST(pages_revoke(test.pages, range + i * grant_bytes, grant_bytes));
-        granted[i] = false;
-        MUST(!pages_revoke(test.pages, range + i * grant_bytes, grant_bytes));
+        MUST(vm_detach(test.vm, range + i * grant_bytes, grant_bytes));
+        attached[i] = false;
+        MUST(!vm_detach(test.vm, range + i * grant_bytes, grant_bytes));
     }
     for (unsigned i = 0; i < 2 * GRANTS; i++)
-        MUST(!granted[i] || (!pages_range_end(test.pages, range) &&
-                             pages_revoke(test.pages, range + i * grant_bytes, grant_bytes)));
-    MUST(pages_range_end(test.pages, range));
-    MUST(!pages_range_end(test.pages, range) && !pages_own(test.pages, range));
+        MUST(!attached[i] || (!vm_range_end(test.vm, range) &&
+                              vm_detach(test.vm, range + i * grant_bytes, grant_bytes)));
+    MUST(vm_range_end(test.vm, range));
+    MUST(!vm_range_end(test.vm, range) && !vm_owns(test.vm, range));
     return NULL;
 }
 
@@ -134,7 +133,7 @@ static void *opener(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
     for (unsigned device = 1; device <= OTHERS; device++) {
         usleep(20000 + below(20000));
-        MUST(pages_let_in(test.pages, device) && pages_let_in(test.pages, device));
+        MUST(vm_add_peer(test.vm, device) && vm_add_peer(test.vm, device));
         atomic_fetch_add(&test.devices, 1);
     }
     return giver(argument);
@@ -146,9 +145,9 @@ static void *streamer(void *argument) {
     while (!atomic_load(&test.stop)) {
         unsigned i = below(STREAMS);
         if (atomic_exchange(&fake.dead[i], false)) {
-            pages_know_stream(test.pages, FIRST_STREAM + i);
+            vm_stream_add(test.vm, FIRST_STREAM + i);
         } else {
-            pages_stream_gone(test.pages, FIRST_STREAM + i);
+            vm_stream_gone(test.vm, FIRST_STREAM + i);
             atomic_store(&fake.dead[i], true);
         }
         dawdle();
@@ -165,7 +164,7 @@ static void *capturer(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
     while (!atomic_load(&test.stop)) {
         atomic_store(&fake.capturing, true);
-        pages_capture_begins();
+        vm_capture_begin();
         unsigned before = atomic_load(&fake.asked_during_capture);
         usleep(below(300));
         MUST(atomic_load(&fake.asked_during_capture) == before);
@@ -179,13 +178,13 @@ static void *capturer(void *argument) {
 static void *small_worker(void *argument) {
     uint64_t stream = 100 + (uint64_t)(uintptr_t)argument;
     seed = (unsigned)(uintptr_t)argument;
-    uint64_t segment = pages_segment(test.pages, 4 * PAGE_BYTES, stream);
+    uint64_t segment = vm_reserve(test.vm, 4 * PAGE_BYTES, stream);
     while (!atomic_load(&test.stop)) {
-        MUST(pages_use(test.pages, segment, 4 * PAGE_BYTES, false));
+        MUST(vm_commit(test.vm, segment, 4 * PAGE_BYTES, false));
         work_on(segment, 4);
-        pages_leave(test.pages, segment, 4 * PAGE_BYTES, true);
+        vm_mark_idle(test.vm, segment, 4 * PAGE_BYTES, true);
     }
-    MUST(pages_end(test.pages, segment));
+    MUST(vm_unreserve(test.vm, segment));
     return NULL;
 }
 
@@ -203,14 +202,14 @@ static void run(unsigned seconds, void *(*body)(void *), void *(*other)(void *))
 
 /* At the end the driver has everything back. */
 static void check_end(void) {
-    pages_give_back_now(test.pages, UINT64_MAX);
-    struct pages_figures figures = pages_figures(test.pages);
-    MUST(figures.physical_bytes == 0 && figures.mapped_bytes == 0 && figures.kept_bytes == 0);
-    MUST(figures.moving_bytes == 0 && figures.reserved_bytes == 0 && fake.pages_out == 0);
-    MUST(figures.refused_bytes == 0 && figures.creates == figures.releases);
+    vm_reclaim_now(test.vm, UINT64_MAX);
+    struct vm_figures figures = vm_figures(test.vm);
+    MUST(figures.physical_bytes == 0 && figures.mapped_bytes == 0 && figures.cached_bytes == 0);
+    MUST(figures.in_flight_bytes == 0 && figures.reserved_bytes == 0 && fake.pages_out == 0);
+    MUST(figures.failed_bytes == 0 && figures.creates == figures.releases);
     for (size_t i = 0; i < PLACES; i++)
         MUST(fake.place[i] == 0);
-    if (test.segment_pages == LARGE_SEGMENT_PAGES && fake.boast > 1 && !test.pages->scarce)
+    if (test.segment_pages == LARGE_SEGMENT_PAGES && fake.boast > 1 && !test.vm->under_pressure)
         MUST(fake.large > 0);
     printf("threads: %llu mapped, %llu unmapped, %llu waits\n", (unsigned long long)figures.maps,
            (unsigned long long)figures.unmaps, (unsigned long long)figures.waits);
@@ -231,8 +230,8 @@ int main(int count, char **arguments) {
     fake.boast = boasts ? BOAST : 1;
     test.segment_pages = large ? LARGE_SEGMENT_PAGES : SEGMENT_PAGES;
     double threshold = alone ? alone->threshold_percent : strcmp(name, "frugal") ? 100 : 0;
-    test.pages = pages_open(0, is_capturing, threshold);
-    MUST(test.pages);
+    test.vm = vm_open(0, is_capturing, threshold);
+    MUST(test.vm);
     if (alone)
         alone->run();
     else

@@ -9,20 +9,20 @@ enum { SEGMENT_PAGES = 8, LARGE_SEGMENT_PAGES = 160, LARGE_CAPACITY = 800 };
 
 struct test {
     atomic_bool stop;
-    atomic_bool making; /* one thread makes spare memory, as vramgc's own does */
+    atomic_bool prefetching; /* one thread makes spare memory, as vramgc's own does */
     size_t segment_pages;
     atomic_size_t devices; /* that have been let in */
-    struct pages *pages;
+    struct vm *vm;
 };
 extern struct test test;
 
 /* The GPU works on a live block. */
 void work_on(uint64_t address, size_t count);
 
-/* A range that is granted as a whole; a segment with one block, and its end; pages of memory. */
-uint64_t range_of(size_t pages);
-uint64_t segment_in_use(size_t pages);
-void end_used(uint64_t segment, size_t pages);
+/* A range that is attached as a whole; a segment with one block, and its end; pages of memory. */
+uint64_t range_of(size_t npages);
+uint64_t segment_in_use(size_t npages);
+void end_used(uint64_t segment, size_t npages);
 size_t physical(void);
 
 /* spare.c */

@@ -219,9 +219,9 @@ static void count_cell(const struct model *model, size_t i, struct heap_figures 
 /* Pages of which the first cell is i: of the address, and of the expandable segment. */
 static void count_pages(const struct model *model, size_t i, struct heap_figures *figures) {
     const struct model_segment *segment = &model->segments[model->cells[i].segment];
-    if (model_address(i) % HEAP_PAGE_BYTES == 0 &&
-        all_are(model, i, HEAP_PAGE_BYTES / MODEL_CELL_BYTES, HEAP_FREE))
-        figures->idle_bytes += HEAP_PAGE_BYTES;
+    if (model_address(i) % PAGE_BYTES == 0 &&
+        all_are(model, i, PAGE_BYTES / MODEL_CELL_BYTES, HEAP_FREE))
+        figures->idle_bytes += PAGE_BYTES;
     if (segment->kind == HEAP_EXPANDABLE && segment->page_cells > 0 &&
         (i - segment->first) % segment->page_cells == 0 &&
         all_are(model, i, segment->page_cells, HEAP_FREE))

@@ -9,9 +9,9 @@
 enum { SEGMENTS = 12, MOST_PAGES = 24, BLOCKS = 300 };
 
 struct model_page {
-    bool working, mapped, pinned, granted;
+    bool working, mapped, pinned, attached;
     uint64_t handle;
-    size_t span, back;   /* of memory in one piece, in its first page; so far behind that */
+    size_t npages, back; /* of memory in one extent, in its first page; so far behind that */
     uint64_t idle_since; /* of interest while nothing lives in it */
 };
 
@@ -34,19 +34,19 @@ struct page_model {
     struct page_table table;
     struct model_segment segments[SEGMENTS];
     struct model_block blocks[BLOCKS];
-    uint64_t clock;   /* of the latest free */
-    uint64_t settled; /* the clock up to which the GPU has finished */
+    uint64_t clock;  /* of the latest free */
+    uint64_t fenced; /* the clock up to which the GPU has finished */
     uint64_t handles;
     uint64_t seed;
     /* How often the cases came. */
-    size_t picked, large, pinned, ended, revoked, cut, picked_revoked, unparked;
+    size_t picked, large, pinned, ended, detached, cut, picked_revoked, revived;
 };
 
 extern struct page_model self;
 
 struct sums {
     uint64_t reserved, mapped, idle, may_go;
-    uint64_t pieces[PAGE_SIZES]; /* that may go */
+    uint64_t extents[EXTENT_SIZES]; /* that may go */
 };
 
 bool reaches(const struct model_block *block, const struct model_segment *segment, size_t page);

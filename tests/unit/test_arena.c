@@ -1,6 +1,6 @@
 /* test_arena.c: the arena of a stream-ordered pool against a model that keeps for every 512 bytes
  * who has them, and which stream gave them back when. Operations are random, from several streams,
- * with blocks that are on their way out while others come and go, and with ticks that arrive in
+ * with blocks that are on their way out while others come and go, and with epochs that arrive in
  * another order than they were read in. */
 #include "unit.h"
 
@@ -17,12 +17,12 @@ enum { CELLS = (LARGE_MIB + SMALL_MIB) * 2048, SMALL_FIRST = LARGE_MIB * 2048 };
 struct cell {
     bool used;
     uint64_t giver; /* a stream, told apart from earlier ones of the same handle; 0: nobody */
-    uint64_t tick;  /* when it was given back */
+    uint64_t epoch; /* when it was given back */
 };
 
 struct block {
     bool present, leaving;
-    uint64_t address, cells, tick;
+    uint64_t address, cells, epoch;
     struct arena_block claimed;
 };
 
@@ -31,7 +31,7 @@ static struct {
     struct cell cells[CELLS];
     struct block blocks[BLOCKS];
     uint64_t streams[STREAMS]; /* which one has the handle now */
-    uint64_t next_stream, clock, settled, seed;
+    uint64_t next_stream, clock, fenced, seed;
     uint64_t refused, moved; /* that both happen at all is checked too */
 } self;
 
@@ -58,7 +58,7 @@ static void open_arena(uint64_t seed) {
 }
 
 static bool usable(const struct cell *cell, uint64_t stream) {
-    return !cell->used && (cell->tick <= self.settled || cell->giver == stream);
+    return !cell->used && (cell->epoch <= self.fenced || cell->giver == stream);
 }
 
 /* Whether somewhere so many cells follow each other that the stream itself gave back last. */
@@ -66,7 +66,7 @@ static bool own_run(uint64_t first, uint64_t end, uint64_t cells, uint64_t strea
     uint64_t run = 0;
     for (uint64_t i = first; i < end && run < cells; i++) {
         const struct cell *cell = &self.cells[i];
-        run = !cell->used && cell->tick > self.settled && cell->giver == stream ? run + 1 : 0;
+        run = !cell->used && cell->epoch > self.fenced && cell->giver == stream ? run + 1 : 0;
     }
     return run >= cells;
 }
@@ -80,7 +80,7 @@ static bool free_run(uint64_t first, uint64_t end, uint64_t cells) {
 }
 
 static bool all_settled(void) {
-    return self.settled >= self.clock;
+    return self.fenced >= self.clock;
 }
 
 /* A refusal is right only if the address space really is not there. */
@@ -132,11 +132,11 @@ static void claim(void) {
     if (!block->present || block->leaving)
         return;
     block->claimed = arena_claim(self.arena, block->address);
-    assert_non_null(block->claimed.piece);
+    assert_non_null(block->claimed.chunk);
     assert_int_equal(block->claimed.bytes, block->cells * GRAIN);
-    assert_null(arena_claim(self.arena, block->address).piece);
+    assert_null(arena_claim(self.arena, block->address).chunk);
     block->leaving = true;
-    block->tick = ++self.clock;
+    block->epoch = ++self.clock;
 }
 
 static void give(struct block *block) {
@@ -144,10 +144,10 @@ static void give(struct block *block) {
         return;
     uint64_t stream = below(STREAMS + 1), first = (block->address - BASE) / GRAIN;
     bool nobody = stream == STREAMS;
-    uint64_t tick = below(2) ? block->tick : self.clock; /* as late as it likes */
-    arena_give(self.arena, &block->claimed, nobody ? ARENA_NOBODY : handle_of(stream), tick);
+    uint64_t epoch = below(2) ? block->epoch : self.clock; /* as late as it likes */
+    arena_give(self.arena, &block->claimed, nobody ? STREAM_NONE : handle_of(stream), epoch);
     for (uint64_t i = first; i < first + block->cells; i++)
-        self.cells[i] = (struct cell){false, nobody ? 0 : self.streams[stream], tick};
+        self.cells[i] = (struct cell){false, nobody ? 0 : self.streams[stream], epoch};
     block->present = false;
 }
 
@@ -161,12 +161,12 @@ static void find(void) {
 }
 
 static void settle(void) {
-    uint64_t tick = below(3) ? self.clock : self.settled + below(self.clock - self.settled + 1);
+    uint64_t epoch = below(3) ? self.clock : self.fenced + below(self.clock - self.fenced + 1);
     if (below(6))
         return;
-    /* A tick that is read may be settled before its block is given; never later than it is read. */
-    self.settled = tick;
-    arena_settle(self.arena, tick);
+    /* A epoch that is read may be fenced before its block is given; never later than it is read. */
+    self.fenced = epoch;
+    arena_fence(self.arena, epoch);
 }
 
 static void stream_gone(void) {
@@ -197,12 +197,12 @@ static void check_figures(void) {
     }
     uint64_t foreign = 0;
     for (size_t i = 0; i < CELLS; i++)
-        foreign += !self.cells[i].used && self.cells[i].tick > self.settled &&
+        foreign += !self.cells[i].used && self.cells[i].epoch > self.fenced &&
                    self.cells[i].giver != self.streams[0];
     assert_true(arena_foreign_bytes(self.arena, handle_of(0)) >= foreign * GRAIN);
     assert_int_equal(figures.blocks, blocks);
     assert_int_equal(figures.used_bytes, used);
-    assert_int_equal(figures.page_bytes, pages * ARENA_PAGE_BYTES);
+    assert_int_equal(figures.page_bytes, pages * PAGE_BYTES);
     assert_true(figures.used_high_bytes >= used && figures.page_high_bytes >= figures.page_bytes);
 }
 
@@ -236,15 +236,15 @@ static void give_all(void) {
         if (block->present && !block->leaving)
             block->claimed = arena_claim(self.arena, block->address);
         block->leaving = block->present;
-        block->tick = self.clock;
+        block->epoch = self.clock;
         give(block);
     }
 }
 
-/* In the end it is one piece for each part again: the largest requests fit. */
+/* In the end it is one chunk for each part again: the largest requests fit. */
 static void check_end(void) {
     give_all();
-    arena_settle(self.arena, ++self.clock);
+    arena_fence(self.arena, ++self.clock);
     assert_true(arena_is_valid(self.arena));
     assert_int_equal(arena_take(self.arena, LARGE_MIB * MIB, 3), BASE);
     assert_int_equal(arena_figures(self.arena).waiting_bytes, 0);
@@ -280,10 +280,10 @@ static uint64_t take_of(uint64_t bytes, uint64_t stream) {
     return address;
 }
 
-static void give_of(uint64_t address, uint64_t stream, uint64_t tick) {
+static void give_of(uint64_t address, uint64_t stream, uint64_t epoch) {
     struct arena_block block = arena_claim(self.arena, address);
-    assert_non_null(block.piece);
-    arena_give(self.arena, &block, stream, tick);
+    assert_non_null(block.chunk);
+    arena_give(self.arena, &block, stream, epoch);
     assert_true(arena_is_valid(self.arena));
 }
 
@@ -297,7 +297,7 @@ static void best_fit(void **state) {
         give_of(at[i], 1, 1 + i); /* holes of 3, 5, 7 and 9 MiB */
     assert_int_equal(take_of(5 * MIB - 100, 1), at[2]);
     assert_int_equal(take_of(6 * MIB, 1), at[4]);
-    arena_settle(self.arena, 10);
+    arena_fence(self.arena, 10);
     assert_int_equal(take_of(8 * MIB, 2), at[6]);
     assert_int_equal(take_of(3 * MIB, 2), at[0]);
 }
@@ -308,20 +308,20 @@ static void same_stream_at_once_others_when_settled(void **state) {
     uint64_t a = take_of(30 * MIB, 1);
     give_of(a, 2, 5);
     assert_int_equal(arena_take(self.arena, 30 * MIB, 1), 0);
-    arena_settle(self.arena, 4);
+    arena_fence(self.arena, 4);
     assert_int_equal(arena_take(self.arena, 30 * MIB, 1), 0);
     assert_int_equal(take_of(30 * MIB, 2), a);
     give_of(a, 2, 6);
-    arena_settle(self.arena, 6);
+    arena_fence(self.arena, 6);
     assert_int_equal(take_of(30 * MIB, 1), a);
-    give_of(a, ARENA_NOBODY, 7);
-    assert_int_equal(arena_take(self.arena, 30 * MIB, ARENA_NOBODY), 0);
-    give_of(take_of(10 * MIB, ARENA_NOBODY), 1, 8);
-    arena_settle(self.arena, 8);
-    assert_int_equal(take_of(30 * MIB, ARENA_NOBODY), a);
+    give_of(a, STREAM_NONE, 7);
+    assert_int_equal(arena_take(self.arena, 30 * MIB, STREAM_NONE), 0);
+    give_of(take_of(10 * MIB, STREAM_NONE), 1, 8);
+    arena_fence(self.arena, 8);
+    assert_int_equal(take_of(30 * MIB, STREAM_NONE), a);
 }
 
-/* The later tick counts for both, whichever comes first. */
+/* The later epoch counts for both, whichever comes first. */
 static void joined_pieces_keep_the_stricter_rule(void **state) {
     (void)state;
     for (int order = 0; order < 2; order++) {
@@ -330,7 +330,7 @@ static void joined_pieces_keep_the_stricter_rule(void **state) {
         struct arena_block blocks[] = {arena_claim(self.arena, a), arena_claim(self.arena, b)};
         arena_give(self.arena, &blocks[order], 1, 9);
         arena_give(self.arena, &blocks[!order], 1, 8);
-        arena_settle(self.arena, 8);
+        arena_fence(self.arena, 8);
         assert_int_equal(arena_take(self.arena, 20 * MIB, 2), 0);
         assert_int_equal(take_of(30 * MIB, 1), a);
     }
@@ -343,7 +343,7 @@ static void a_new_stream_with_an_old_handle_is_another(void **state) {
     give_of(a, 1, 3);
     arena_stream_gone(self.arena, 1);
     assert_int_equal(arena_take(self.arena, 40 * MIB, 1), 0);
-    arena_settle(self.arena, 3);
+    arena_fence(self.arena, 3);
     assert_int_equal(take_of(40 * MIB, 1), a);
 }
 
@@ -356,7 +356,7 @@ static void the_rest_of_the_range_stays_free(void **state) {
     assert_int_equal(take_of(38 * MIB, 2), a + 10 * MIB);
 }
 
-/* Where the stream's own last piece is too small, it gets longer: a part of its pages is there. */
+/* Where the stream's own last chunk is too small, it gets longer: a part of its pages is there. */
 static void a_piece_at_the_edge_grows_into_the_rest(void **state) {
     (void)state;
     open_arena(1);
@@ -369,10 +369,10 @@ static void a_piece_at_the_edge_grows_into_the_rest(void **state) {
     assert_int_equal(take_of(20 * MIB, 1), edge);
     assert_int_equal(take_of(2 * MIB, 2), edge + 20 * MIB);
     assert_true(arena_is_valid(self.arena));
-    give_of(edge + 20 * MIB, ARENA_NOBODY, 5);
-    assert_int_equal(take_of(4 * MIB, ARENA_NOBODY), edge + 22 * MIB); /* nobody's waits */
+    give_of(edge + 20 * MIB, STREAM_NONE, 5);
+    assert_int_equal(take_of(4 * MIB, STREAM_NONE), edge + 22 * MIB); /* nobody's waits */
     give_of(hole, 2, 6);
-    arena_settle(self.arena, 6);
+    arena_fence(self.arena, 6);
     give_of(edge + 22 * MIB, 1, 7);
     assert_int_equal(take_of(4 * MIB, 1),
                      edge + 20 * MIB);           /* of 6 MiB, with what was free before */
@@ -388,10 +388,10 @@ static void more_streams_than_can_be_told_apart(void **state) {
         take_of(100, 1);
         give_of(a, 1000 + stream, 1 + stream);
     }
-    arena_settle(self.arena, 150);
+    arena_fence(self.arena, 150);
     for (uint64_t stream = 0; stream < 300; stream++)
         give_of(take_of(100, 2000 + stream), 2000 + stream, 301 + stream);
-    arena_settle(self.arena, 1000);
+    arena_fence(self.arena, 1000);
     assert_int_equal(arena_figures(self.arena).waiting_bytes, 0);
 }
 
@@ -428,10 +428,10 @@ static void senseless(void **state) {
     assert_int_equal(arena_take(self.arena, UINT64_MAX, 1), 0);
     assert_int_equal(arena_take(self.arena, (LARGE_MIB + 1) * MIB, 1), 0);
     uint64_t a = take_of(3 * MIB, 1);
-    assert_null(arena_claim(self.arena, a + GRAIN).piece);
-    assert_null(arena_claim(self.arena, 12).piece);
-    assert_null(arena_find(self.arena, a + 3 * MIB).piece);
-    assert_null(arena_find(self.arena, BASE - 1).piece);
+    assert_null(arena_claim(self.arena, a + GRAIN).chunk);
+    assert_null(arena_claim(self.arena, 12).chunk);
+    assert_null(arena_find(self.arena, a + 3 * MIB).chunk);
+    assert_null(arena_find(self.arena, BASE - 1).chunk);
 }
 
 int main(void) {

@@ -18,22 +18,22 @@ static void the_row_is_found_by_the_device_s_name(void **state) {
 static void dear_memory_is_kept_longer(void **state) {
     struct costs costs = {.create = 193000};
     (void)state;
-    assert_int_equal(costs_plan(&costs).keep_ns, 64 * 193000 * 200ULL);
+    assert_int_equal(costs_plan(&costs).cache_ns, 64 * 193000 * 200ULL);
     costs.map = 1000;
     costs.access = 30000;
     costs.unmap = 20000;
-    assert_int_equal(costs_plan(&costs).keep_ns, 64 * 193000 * 200ULL);
-    assert_int_equal(costs_plan(&costs).park_ns, 64 * 244000 * 200ULL);
+    assert_int_equal(costs_plan(&costs).cache_ns, 64 * 193000 * 200ULL);
+    assert_int_equal(costs_plan(&costs).retain_ns, 64 * 244000 * 200ULL);
     costs.release = 7000;
-    assert_int_equal(costs_plan(&costs).keep_ns, 64 * 200000 * 200ULL);
+    assert_int_equal(costs_plan(&costs).cache_ns, 64 * 200000 * 200ULL);
 }
 
 static void within_bounds(void **state) {
     struct costs cheap = {.create = 1}, dear = {.create = 100 * MILLISECOND_NS};
     (void)state;
-    assert_int_equal(costs_plan(&cheap).keep_ns, 100 * MILLISECOND_NS);
-    assert_int_equal(costs_plan(&dear).keep_ns, 5 * SECOND_NS);
-    assert_int_equal(costs_plan(&dear).park_ns, 5 * SECOND_NS);
+    assert_int_equal(costs_plan(&cheap).cache_ns, 100 * MILLISECOND_NS);
+    assert_int_equal(costs_plan(&dear).cache_ns, 5 * SECOND_NS);
+    assert_int_equal(costs_plan(&dear).retain_ns, 5 * SECOND_NS);
 }
 
 int main(void) {

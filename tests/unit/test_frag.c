@@ -9,7 +9,7 @@
 #define BASE       UINT64_C(0x7f0000000000)
 #define CELL       (64 * KIB)
 #define CELLS      1024
-#define PAGE_CELLS (HEAP_PAGE_BYTES / CELL)
+#define PAGE_CELLS (PAGE_BYTES / CELL)
 
 enum { NOTHING, HOLE, ACTIVE };
 

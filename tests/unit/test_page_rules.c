@@ -7,7 +7,7 @@
 static struct page_segment *mapped_segment(struct page_table *table, uint64_t address,
                                            size_t count) {
     struct page_segment *segment = page_table_add(table, address, count * PAGE_BYTES, 0);
-    page_table_use(table, segment, 0, count);
+    page_table_mark_live(table, segment, 0, count);
     for (size_t i = 0; i < count; i++) {
         page_table_claim(&segment->pages[i], 1);
         page_table_mapped(table, &segment->pages[i], i + 1);
@@ -20,16 +20,16 @@ static void nothing_goes_before_the_gpu_has_finished(void **state) {
     struct page *out[4];
     (void)state;
     struct page_segment *segment = mapped_segment(&table, GIB, 4);
-    page_table_leave(&table, segment, 0, 2);
-    uint64_t first = table.tick;
-    page_table_leave(&table, segment, 2, 2);
-    assert_int_equal(page_table_pick(&table, 4, out, 4), 0);
-    table.settled_tick = first;
-    assert_int_equal(page_table_pick(&table, 4, out, 4), 2);
+    page_table_mark_idle(&table, segment, 0, 2);
+    uint64_t first = table.epoch;
+    page_table_mark_idle(&table, segment, 2, 2);
+    assert_int_equal(page_table_victims(&table, 4, out, 4), 0);
+    table.fenced_epoch = first;
+    assert_int_equal(page_table_victims(&table, 4, out, 4), 2);
     assert_ptr_equal(out[0], &segment->pages[0]);
     assert_ptr_equal(out[1], &segment->pages[1]);
-    table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 1, out, 1), 1);
+    table.fenced_epoch = table.epoch;
+    assert_int_equal(page_table_victims(&table, 1, out, 1), 1);
     assert_ptr_equal(out[0], &segment->pages[2]);
 }
 
@@ -38,13 +38,13 @@ static void a_page_used_again_starts_anew(void **state) {
     struct page *out[2];
     (void)state;
     struct page_segment *segment = mapped_segment(&table, GIB, 2);
-    page_table_leave(&table, segment, 0, 2);
-    table.settled_tick = table.tick;
-    page_table_use(&table, segment, 0, 1);
-    page_table_leave(&table, segment, 0, 1);
-    assert_int_equal(page_table_pick(&table, 2, out, 2), 1);
+    page_table_mark_idle(&table, segment, 0, 2);
+    table.fenced_epoch = table.epoch;
+    page_table_mark_live(&table, segment, 0, 1);
+    page_table_mark_idle(&table, segment, 0, 1);
+    assert_int_equal(page_table_victims(&table, 2, out, 2), 1);
     assert_ptr_equal(out[0], &segment->pages[1]);
-    page_table_emptied(&table, out[0]);
+    page_table_unmapped(&table, out[0]);
     assert_true(page_table_is_valid(&table));
 }
 
@@ -53,13 +53,13 @@ static void a_block_of_two_is_live_until_both_have_gone(void **state) {
     struct page *out[1];
     (void)state;
     struct page_segment *segment = mapped_segment(&table, GIB, 1);
-    page_table_use(&table, segment, 0, 1);
-    page_table_leave(&table, segment, 0, 1);
-    table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 1, out, 1), 0);
-    page_table_leave(&table, segment, 0, 1);
-    table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 1, out, 1), 1);
+    page_table_mark_live(&table, segment, 0, 1);
+    page_table_mark_idle(&table, segment, 0, 1);
+    table.fenced_epoch = table.epoch;
+    assert_int_equal(page_table_victims(&table, 1, out, 1), 0);
+    page_table_mark_idle(&table, segment, 0, 1);
+    table.fenced_epoch = table.epoch;
+    assert_int_equal(page_table_victims(&table, 1, out, 1), 1);
 }
 
 static void a_parked_segment_comes_back_with_its_pages(void **state) {
@@ -71,42 +71,42 @@ static void a_parked_segment_comes_back_with_its_pages(void **state) {
     page_table_end(&table, segment);
     assert_int_equal(table.reserved_pages, 0);
     assert_int_equal(table.idle_pages, 2);
-    assert_null(page_table_unpark(&table, 4 * PAGE_BYTES, 7, true)); /* another size */
-    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 8, true)); /* the GPU may work on it */
-    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 7, false));
+    assert_null(page_table_revive(&table, 4 * PAGE_BYTES, 7, true)); /* another size */
+    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 8, true)); /* the GPU may work on it */
+    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, false));
     page_table_stream_gone(&table, 7);
-    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 7, true)); /* another stream 7 */
+    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, true)); /* another stream 7 */
     segment->stream = 7;
-    assert_ptr_equal(page_table_unpark(&table, 2 * PAGE_BYTES, 7, true), segment);
+    assert_ptr_equal(page_table_revive(&table, 2 * PAGE_BYTES, 7, true), segment);
     assert_int_equal(table.reserved_pages, 2);
-    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 7, true));
+    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, true));
     page_table_end(&table, segment);
-    table.settled_tick = table.tick;
-    assert_ptr_equal(page_table_unpark(&table, 2 * PAGE_BYTES, 8, false), segment);
+    table.fenced_epoch = table.epoch;
+    assert_ptr_equal(page_table_revive(&table, 2 * PAGE_BYTES, 8, false), segment);
     page_table_end(&table, segment);
-    table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 2, out, 2), 2); /* idle as all are */
-    page_table_emptied(&table, out[0]);
+    table.fenced_epoch = table.epoch;
+    assert_int_equal(page_table_victims(&table, 2, out, 2), 2); /* idle as all are */
+    page_table_unmapped(&table, out[0]);
     assert_null(page_table_ended(&table));
-    page_table_emptied(&table, out[1]);
-    assert_null(page_table_unpark(&table, 2 * PAGE_BYTES, 8, true));
+    page_table_unmapped(&table, out[1]);
+    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 8, true));
     assert_ptr_equal(page_table_ended(&table), segment);
     page_table_remove(&table, segment);
     assert_null(page_table_ended(&table));
     assert_true(page_table_is_valid(&table));
 }
 
-/* One segment with pieces of the given sizes, idle for ever shorter, and settled. */
-static struct page_segment *pieces(struct page_table *table, const size_t *spans, size_t count) {
+/* One segment with extents of the given sizes, idle for ever shorter, and fenced. */
+static struct page_segment *extents(struct page_table *table, const size_t *spans, size_t count) {
     struct page_segment *segment = page_table_add(table, GIB, 64 * PAGE_BYTES, 0);
     size_t first = 0;
     for (size_t i = 0; i < count; i++, first += spans[i - 1]) {
-        page_table_use(table, segment, first, spans[i]);
+        page_table_mark_live(table, segment, first, spans[i]);
         page_table_claim(&segment->pages[first], spans[i]);
         page_table_mapped(table, &segment->pages[first], i + 1);
-        page_table_leave(table, segment, first, spans[i]);
+        page_table_mark_idle(table, segment, first, spans[i]);
     }
-    table->settled_tick = table->tick;
+    table->fenced_epoch = table->epoch;
     return segment;
 }
 
@@ -114,26 +114,26 @@ static void a_large_piece_is_live_while_any_of_it_is(void **state) {
     struct page_table table = {0};
     struct page *out[4];
     (void)state;
-    struct page_segment *segment = pieces(&table, (size_t[]){4, 16}, 2);
+    struct page_segment *segment = extents(&table, (size_t[]){4, 16}, 2);
     assert_int_equal(table.idle_pages, 20);
-    page_table_use(&table, segment, 3, 2); /* the end of one, the begin of the other */
+    page_table_mark_live(&table, segment, 3, 2); /* the end of one, the begin of the other */
     assert_int_equal(table.idle_pages, 0);
-    page_table_use(&table, segment, 10, 30);
-    page_table_leave(&table, segment, 3, 2);
+    page_table_mark_live(&table, segment, 10, 30);
+    page_table_mark_idle(&table, segment, 3, 2);
     assert_int_equal(table.idle_pages, 4);
-    table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 20, out, 4), 1);
+    table.fenced_epoch = table.epoch;
+    assert_int_equal(page_table_victims(&table, 20, out, 4), 1);
     assert_ptr_equal(out[0], &segment->pages[0]);
-    page_table_use(&table, segment, 1, 2); /* while it is on its way */
-    page_table_emptied(&table, out[0]);
+    page_table_mark_live(&table, segment, 1, 2); /* while it is on its way */
+    page_table_unmapped(&table, out[0]);
     assert_int_equal(segment->pages[0].live, 0);
     assert_int_equal(segment->pages[1].live, 1);
     page_table_claim(&segment->pages[0], 4);
     page_table_mapped(&table, &segment->pages[0], 9);
     assert_int_equal(segment->pages[0].used, 2);
     assert_true(page_table_is_valid(&table));
-    page_table_leave(&table, segment, 1, 2);
-    page_table_leave(&table, segment, 10, 30);
+    page_table_mark_idle(&table, segment, 1, 2);
+    page_table_mark_idle(&table, segment, 10, 30);
     assert_int_equal(table.idle_pages, 20);
     assert_true(page_table_is_valid(&table));
 }
@@ -154,11 +154,11 @@ static void no_more_is_taken_than_must_be(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct page_table table = {0};
         struct page *out[4];
-        struct page_segment *segment = pieces(&table, cases[c].spans, cases[c].count);
+        struct page_segment *segment = extents(&table, cases[c].spans, cases[c].count);
         size_t first[4] = {0};
         for (size_t i = 1; i < cases[c].count; i++)
             first[i] = first[i - 1] + cases[c].spans[i - 1];
-        assert_int_equal(page_table_pick(&table, cases[c].want, out, 4), cases[c].picked);
+        assert_int_equal(page_table_victims(&table, cases[c].want, out, 4), cases[c].picked);
         for (size_t i = 0; i < cases[c].picked; i++)
             assert_ptr_equal(out[i], &segment->pages[first[cases[c].expected[i]]]);
         assert_true(page_table_is_valid(&table));
@@ -171,17 +171,17 @@ static void pinned_pages_stay_until_the_segment_ends(void **state) {
     (void)state;
     struct page_segment *segment = mapped_segment(&table, GIB, 2);
     page_table_pin(segment, 0, 1);
-    page_table_leave(&table, segment, 0, 2);
-    table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 2, out, 2), 1);
+    page_table_mark_idle(&table, segment, 0, 2);
+    table.fenced_epoch = table.epoch;
+    assert_int_equal(page_table_victims(&table, 2, out, 2), 1);
     assert_ptr_equal(out[0], &segment->pages[1]);
     page_table_end(&table, segment);
-    assert_int_equal(page_table_pick(&table, 2, out, 2), 0);
-    table.settled_tick = table.tick;
-    assert_int_equal(page_table_pick(&table, 2, out, 2), 1);
+    assert_int_equal(page_table_victims(&table, 2, out, 2), 0);
+    table.fenced_epoch = table.epoch;
+    assert_int_equal(page_table_victims(&table, 2, out, 2), 1);
     assert_null(page_table_ended(&table));
-    page_table_emptied(&table, &segment->pages[0]);
-    page_table_emptied(&table, &segment->pages[1]);
+    page_table_unmapped(&table, &segment->pages[0]);
+    page_table_unmapped(&table, &segment->pages[1]);
     assert_ptr_equal(page_table_ended(&table), segment);
     assert_int_equal(table.reserved_pages, 0);
     page_table_remove(&table, segment);
@@ -192,23 +192,23 @@ static void what_is_not_granted_is_not_ours(void **state) {
     struct page_table table = {0};
     (void)state;
     struct page_segment *range = page_table_add_range(&table, GIB, 8 * PAGE_BYTES, true);
-    assert_true(page_table_grant(&table, range, 2, 2) && page_table_grant(&table, range, 4, 1));
-    assert_false(page_table_grant(&table, range, 4, 2));
+    assert_true(page_table_attach(&table, range, 2, 2) && page_table_attach(&table, range, 4, 1));
+    assert_false(page_table_attach(&table, range, 4, 2));
     assert_int_equal(table.reserved_pages, 3);
-    page_table_use(&table, range, 0, 8);
+    page_table_mark_live(&table, range, 0, 8);
     page_table_pin(range, 0, 8);
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(range->pages[i].live, i >= 2 && i < 5);
         assert_int_equal(range->pages[i].pinned, i >= 2 && i < 5);
     }
-    page_table_leave(&table, range, 0, 8);
-    assert_false(page_table_revoke(&table, range, 1, 2));
-    assert_true(page_table_revoke(&table, range, 3, 2));
+    page_table_mark_idle(&table, range, 0, 8);
+    assert_false(page_table_detach(&table, range, 1, 2));
+    assert_true(page_table_detach(&table, range, 3, 2));
     assert_int_equal(table.reserved_pages, 1);
-    assert_true(range->pages[2].granted && !range->pages[3].pinned);
+    assert_true(range->pages[2].attached && !range->pages[3].pinned);
     assert_true(page_table_is_valid(&table));
     struct page_segment *quiet = page_table_add_range(&table, 2 * GIB, 8 * PAGE_BYTES, false);
-    assert_true(page_table_grant(&table, quiet, 0, 8));
+    assert_true(page_table_attach(&table, quiet, 0, 8));
     assert_int_equal(table.reserved_pages, 1);
     assert_true(page_table_is_valid(&table));
 }

@@ -1,5 +1,5 @@
 /* test_page_table.c: the page table against the model of page_model.c. Operations are random, also
- * those that only several threads together can make (a page WORKING while blocks come and go). */
+ * those that only several threads together can make (a page BUSY while blocks come and go). */
 #include "page_model.h"
 #include "unit.h"
 
@@ -48,11 +48,11 @@ static void add(void) {
             : page_table_add(&self.table, segment->address, count * PAGE_BYTES, slot % 3);
     segment->stream = slot % 3;
     assert_non_null(segment->real);
-    bool granted = !segment->range || below(2);
-    if (segment->range && granted)
-        assert_true(page_table_grant(&self.table, segment->real, 0, count));
+    bool attached = !segment->range || below(2);
+    if (segment->range && attached)
+        assert_true(page_table_attach(&self.table, segment->real, 0, count));
     for (size_t i = 0; i < count; i++)
-        segment->pages[i].granted = granted;
+        segment->pages[i].attached = attached;
     segment->present = true;
     /* The same again, and whatever overlaps, is refused. */
     assert_null(page_table_add(&self.table, segment->address, PAGE_BYTES, 0));
@@ -70,16 +70,16 @@ static void use(void) {
     uint64_t bytes = 512 * (1 + below((segment->count * PAGE_BYTES - offset) / 512));
     *block = (struct model_block){true, segment, segment->address + offset, bytes};
     size_t first = page_table_first(segment->real, block->address);
-    size_t count = page_table_span(segment->real, block->address, bytes);
+    size_t count = page_table_npages(segment->real, block->address, bytes);
     assert_true(reaches(block, segment, first) && reaches(block, segment, first + count - 1));
     assert_false(first > 0 && reaches(block, segment, first - 1));
     assert_false(first + count < segment->count && reaches(block, segment, first + count));
-    page_table_use(&self.table, segment->real, first, count);
+    page_table_mark_live(&self.table, segment->real, first, count);
     if (below(40))
         return;
     page_table_pin(segment->real, first, count);
     for (size_t i = first; i < first + count; i++)
-        segment->pages[i].pinned = segment->pages[i].granted;
+        segment->pages[i].pinned = segment->pages[i].attached;
     self.pinned++;
 }
 
@@ -90,10 +90,11 @@ static void leave(void) {
     struct model_segment *segment = block->segment;
     self.clock++;
     for (size_t i = 0; i < segment->count; i++)
-        if (segment->pages[i].granted && reaches(block, segment, i))
+        if (segment->pages[i].attached && reaches(block, segment, i))
             segment->pages[i].idle_since = self.clock;
-    page_table_leave(&self.table, segment->real, page_table_first(segment->real, block->address),
-                     page_table_span(segment->real, block->address, block->bytes));
+    page_table_mark_idle(&self.table, segment->real,
+                         page_table_first(segment->real, block->address),
+                         page_table_npages(segment->real, block->address, block->bytes));
     block->present = false;
 }
 
@@ -112,46 +113,46 @@ static void grant(void) {
     if (!segment)
         return;
     size_t first = below(segment->count), count = 1 + below(min_u64(6, segment->count - first));
-    bool granted = segment->pages[first].granted, same = true;
+    bool attached = segment->pages[first].attached, same = true;
     for (size_t i = first; i < first + count; i++)
-        same = same && segment->pages[i].granted == granted;
+        same = same && segment->pages[i].attached == attached;
     if (!is_unused(segment, first, count))
         return;
-    bool cut = granted && (segment->pages[first].back ||
-                           (first + count < segment->count && segment->pages[first + count].back));
-    if (!granted) {
-        assert_int_equal(page_table_grant(&self.table, segment->real, first, count), same);
+    bool cut = attached && (segment->pages[first].back ||
+                            (first + count < segment->count && segment->pages[first + count].back));
+    if (!attached) {
+        assert_int_equal(page_table_attach(&self.table, segment->real, first, count), same);
     } else {
-        assert_int_equal(page_table_revoke(&self.table, segment->real, first, count), same);
+        assert_int_equal(page_table_detach(&self.table, segment->real, first, count), same);
         self.clock += same;
     }
     for (size_t i = first; same && i < first + count; i++) {
-        segment->pages[i].granted = !granted;
+        segment->pages[i].attached = !attached;
         segment->pages[i].pinned = false;
-        segment->pages[i].idle_since = granted ? self.clock : segment->pages[i].idle_since;
+        segment->pages[i].idle_since = attached ? self.clock : segment->pages[i].idle_since;
     }
-    self.revoked += same && granted;
+    self.detached += same && attached;
     self.cut += same && cut;
 }
 
-static void set_piece(struct model_page *page, size_t span, bool working, bool mapped) {
-    for (size_t i = 0; i < span; i++) {
+static void set_piece(struct model_page *page, size_t npages, bool working, bool mapped) {
+    for (size_t i = 0; i < npages; i++) {
         page[i].working = working;
         page[i].mapped = mapped;
         page[i].back = working || mapped ? i : 0;
     }
-    page->span = working || mapped ? span : 0;
+    page->npages = working || mapped ? npages : 0;
 }
 
-/* So many empty pages in one piece, of which the first may hold blocks. */
+/* So many empty pages in one extent, of which the first may hold blocks. */
 static size_t empty_from(const struct model_segment *segment, size_t first) {
     size_t room = 0, best = 0;
-    while (first + room < segment->count && segment->pages[first].granted &&
+    while (first + room < segment->count && segment->pages[first].attached &&
            !segment->pages[first + room].mapped && !segment->pages[first + room].working)
         room++;
-    for (size_t i = 0; i < PAGE_SIZES; i++)
-        if (page_spans[i] <= room && (!best || below(2)))
-            best = page_spans[i];
+    for (size_t i = 0; i < EXTENT_SIZES; i++)
+        if (extent_npages[i] <= room && (!best || below(2)))
+            best = extent_npages[i];
     return best;
 }
 
@@ -164,28 +165,28 @@ static void work(void) {
     i -= segment->pages[i].back;
     struct model_page *expected = &segment->pages[i];
     struct page *page = &segment->real->pages[i];
-    size_t span = expected->span ? expected->span : empty_from(segment, i);
-    if (!expected->working && !expected->mapped && !segment->ended && span) {
-        page_table_claim(page, span);
-        set_piece(expected, span, true, false);
+    size_t npages = expected->npages ? expected->npages : empty_from(segment, i);
+    if (!expected->working && !expected->mapped && !segment->ended && npages) {
+        page_table_claim(page, npages);
+        set_piece(expected, npages, true, false);
     } else if (expected->working && !expected->mapped && !below(4)) {
         page_table_unclaim(&self.table, page);
-        set_piece(expected, span, false, false);
+        set_piece(expected, npages, false, false);
     } else if (expected->working && !expected->mapped) {
-        set_piece(expected, span, false, true);
+        set_piece(expected, npages, false, true);
         expected->handle = ++self.handles;
-        for (size_t k = 0; k < span; k++)
+        for (size_t k = 0; k < npages; k++)
             expected[k].idle_since = self.clock; /* nothing has run in it since then */
         page_table_mapped(&self.table, page, expected->handle);
     } else if (expected->working && !below(4)) {
-        set_piece(expected, span, false, true);
-        for (size_t k = 0; k < span; k++)
+        set_piece(expected, npages, false, true);
+        for (size_t k = 0; k < npages; k++)
             expected[k].idle_since = self.clock;
         page_table_put_back(&self.table, page);
     } else if (expected->working) {
-        set_piece(expected, span, false, false);
+        set_piece(expected, npages, false, false);
         expected->handle = 0;
-        page_table_emptied(&self.table, page);
+        page_table_unmapped(&self.table, page);
     }
 }
 
@@ -202,24 +203,24 @@ static struct model_page *model_of(const struct page *page) {
 }
 
 /* How long the one of that size has been idle that has been for longest. */
-static uint64_t longest_idle_left(size_t span) {
+static uint64_t longest_idle_left(size_t npages) {
     uint64_t oldest = UINT64_MAX;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         for (size_t i = 0; s->present && i < s->count; i++)
-            if (may_go(s, i) && s->pages[i].span == span && idle_since(s, i) < oldest)
+            if (may_go(s, i) && s->pages[i].npages == npages && idle_since(s, i) < oldest)
                 oldest = idle_since(s, i);
     return oldest;
 }
 
-/* Of all choices that suffice, what the smallest takes; if none does, all there is. sums[n]: pieces
- * that are n pages together can be chosen. */
+/* Of all choices that suffice, what the smallest takes; if none does, all there is. sums[n]:
+ * extents that are n pages together can be chosen. */
 static uint64_t least(const struct sums *sums, uint64_t want) {
     enum { MOST = SEGMENTS * MOST_PAGES };
     bool reached[MOST + 1] = {true};
-    for (size_t size = 0; size < PAGE_SIZES; size++)
-        for (uint64_t piece = 0; piece < sums->pieces[size]; piece++)
-            for (size_t sum = MOST; sum >= page_spans[size]; sum--)
-                reached[sum] = reached[sum] || reached[sum - page_spans[size]];
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        for (uint64_t extent = 0; extent < sums->extents[size]; extent++)
+            for (size_t sum = MOST; sum >= extent_npages[size]; sum--)
+                reached[sum] = reached[sum] || reached[sum - extent_npages[size]];
     for (uint64_t sum = want; sum <= MOST; sum++)
         if (reached[sum])
             return sum;
@@ -230,21 +231,21 @@ static void pick(void) {
     struct page *out[SEGMENTS * MOST_PAGES];
     size_t want = below(below(2) ? 4 : 80), total = 0;
     struct sums sums = count_anew();
-    size_t count = page_table_pick(&self.table, want, out, SEGMENTS * MOST_PAGES);
-    uint64_t latest[PAGE_SIZES] = {0};
+    size_t count = page_table_victims(&self.table, want, out, SEGMENTS * MOST_PAGES);
+    uint64_t latest[EXTENT_SIZES] = {0};
     for (size_t i = 0; i < count; i++) {
         struct model_page *page = model_of(out[i]);
         struct model_segment *segment = segment_of(out[i]);
-        size_t first = (size_t)(page - segment->pages), size = page_size_index(page->span);
+        size_t first = (size_t)(page - segment->pages), size = extent_size_index(page->npages);
         assert_true(may_go(segment, first));
         latest[size] = max_u64(latest[size], idle_since(segment, first));
-        set_piece(page, page->span, true, true);
-        total += page->span;
-        self.large += page->span > 1;
+        set_piece(page, page->npages, true, true);
+        total += page->npages;
+        self.large += page->npages > 1;
     }
     assert_int_equal(total, least(&sums, want));
-    for (size_t size = 0; size < PAGE_SIZES; size++)
-        assert_true(!latest[size] || longest_idle_left(page_spans[size]) >= latest[size]);
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        assert_true(!latest[size] || longest_idle_left(extent_npages[size]) >= latest[size]);
     self.picked += count;
 }
 
@@ -254,36 +255,36 @@ static void pick_one(void) {
         return;
     size_t i = below(segment->count);
     bool possible = may_go(segment, i);
-    assert_int_equal(page_table_pick_one(&self.table, &segment->real->pages[i]), possible);
+    assert_int_equal(page_table_try_victim(&self.table, &segment->real->pages[i]), possible);
     if (possible)
-        set_piece(&segment->pages[i], segment->pages[i].span, true, true);
+        set_piece(&segment->pages[i], segment->pages[i].npages, true, true);
 }
 
 /* The GPU has finished with what was idle some time ago. */
 static void settle(void) {
-    if (self.clock <= self.settled)
+    if (self.clock <= self.fenced)
         return;
-    self.settled += 1 + below(self.clock - self.settled);
-    self.table.settled_tick = self.settled;
+    self.fenced += 1 + below(self.clock - self.fenced);
+    self.table.fenced_epoch = self.fenced;
 }
 
 /* Part by part, whatever lies across their ends. */
 static void revoke_all(struct model_segment *segment) {
     for (size_t i = 0, count = 1; i < segment->count; i += count) {
         count = 1;
-        if (!segment->pages[i].granted)
+        if (!segment->pages[i].attached)
             continue;
         size_t most = 1 + below(6);
-        while (count < most && i + count < segment->count && segment->pages[i + count].granted)
+        while (count < most && i + count < segment->count && segment->pages[i + count].attached)
             count++;
         self.cut += segment->pages[i].back > 0;
-        assert_true(page_table_revoke(&self.table, segment->real, i, count));
+        assert_true(page_table_detach(&self.table, segment->real, i, count));
         self.clock++;
         for (size_t k = i; k < i + count; k++) {
-            segment->pages[k].granted = segment->pages[k].pinned = false;
+            segment->pages[k].attached = segment->pages[k].pinned = false;
             segment->pages[k].idle_since = self.clock;
         }
-        self.revoked++;
+        self.detached++;
     }
 }
 
@@ -335,7 +336,7 @@ static void sweep(void) {
     size_t expected = 0;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         expected += has_gone(s);
-    struct page_segment *real = page_table_parked_range(&self.table);
+    struct page_segment *real = page_table_retained_range(&self.table);
     struct model_segment *range = first_parked_range();
     assert_ptr_equal(real, range ? range->real : NULL);
     real = page_table_ended(&self.table);
@@ -354,7 +355,7 @@ static void sweep(void) {
 static struct model_segment *should_unpark(size_t count, uint64_t stream, bool in_order) {
     struct model_segment *latest = NULL;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++) {
-        bool safe = (in_order && s->stream == stream) || s->ended_at <= self.settled;
+        bool safe = (in_order && s->stream == stream) || s->ended_at <= self.fenced;
         if (s->present && s->ended && !s->range && !has_gone(s) && s->count == count && safe &&
             (!latest || s->ended_at > latest->ended_at))
             latest = s;
@@ -362,61 +363,61 @@ static struct model_segment *should_unpark(size_t count, uint64_t stream, bool i
     return latest;
 }
 
-static void unpark(void) {
+static void revive(void) {
     size_t count = below(4) ? MOST_PAGES : 1 + below(MOST_PAGES);
     uint64_t stream = below(3);
     bool in_order = below(2);
     struct model_segment *expected = should_unpark(count, stream, in_order);
     struct page_segment *real =
-        page_table_unpark(&self.table, count * PAGE_BYTES, stream, in_order);
+        page_table_revive(&self.table, count * PAGE_BYTES, stream, in_order);
     assert_ptr_equal(real, expected ? expected->real : NULL);
     if (!expected)
         return;
     expected->ended = false;
     expected->stream = stream;
-    self.unparked++;
+    self.revived++;
 }
 
-/* Of the segment that was parked first only. */
+/* Of the segment that was retained first only. */
 static void pick_parked(void) {
     struct page *out[MOST_PAGES];
     struct model_segment *first = NULL;
-    uint64_t tick = self.clock - below(self.clock / 2 + 1);
+    uint64_t epoch = self.clock - below(self.clock / 2 + 1);
     size_t want = 1 + below(MOST_PAGES), possible = 0;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         if (s->present && s->ended && !has_gone(s) && (!first || s->ended_at < first->ended_at))
             first = s;
-    for (size_t i = 0; first && first->ended_at <= tick && i < first->count; i++)
+    for (size_t i = 0; first && first->ended_at <= epoch && i < first->count; i++)
         possible += may_go(first, i);
-    size_t count = page_table_pick_parked(&self.table, tick, want, out);
+    size_t count = page_table_victims_retained(&self.table, epoch, want, out);
     assert_int_equal(count, min_u64(possible, want));
     for (size_t i = 0; i < count; i++) {
         assert_ptr_equal(out[i]->segment, first->real);
-        set_piece(model_of(out[i]), model_of(out[i])->span, true, true);
+        set_piece(model_of(out[i]), model_of(out[i])->npages, true, true);
     }
 }
 
-static bool is_revoked(const struct model_segment *segment, size_t i) {
-    bool granted = segment->ended;
-    for (size_t k = i; k < i + segment->pages[i].span; k++)
-        granted = granted || segment->pages[k].granted;
-    return !granted;
+static bool is_detached(const struct model_segment *segment, size_t i) {
+    bool attached = segment->ended;
+    for (size_t k = i; k < i + segment->pages[i].npages; k++)
+        attached = attached || segment->pages[k].attached;
+    return !attached;
 }
 
-/* What is not granted in ranges that live. */
+/* What is not attached in ranges that live. */
 static void pick_revoked(void) {
     struct page *out[SEGMENTS * MOST_PAGES];
-    uint64_t tick = self.clock - below(min_u64(4, self.clock + 1));
+    uint64_t epoch = self.clock - below(min_u64(4, self.clock + 1));
     size_t want = 1 + below(MOST_PAGES), possible = 0;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         for (size_t i = 0; s->present && i < s->count; i++)
-            possible += may_go(s, i) && idle_since(s, i) <= tick && is_revoked(s, i);
-    size_t count = page_table_pick_revoked(&self.table, tick, want, out);
+            possible += may_go(s, i) && idle_since(s, i) <= epoch && is_detached(s, i);
+    size_t count = page_table_victims_detached(&self.table, epoch, want, out);
     assert_int_equal(count, min_u64(possible, want));
     for (size_t i = 0; i < count; i++) {
         struct model_page *page = model_of(out[i]);
-        assert_true(is_revoked(segment_of(out[i]), (size_t)(page - segment_of(out[i])->pages)));
-        set_piece(page, page->span, true, true);
+        assert_true(is_detached(segment_of(out[i]), (size_t)(page - segment_of(out[i])->pages)));
+        set_piece(page, page->npages, true, true);
     }
     self.picked_revoked += count;
 }
@@ -428,7 +429,7 @@ static void find(void) {
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         if (s->present && address >= s->address && address < s->address + s->count * PAGE_BYTES)
             expected = s->real;
-    assert_ptr_equal(page_table_find(&self.table, address), expected);
+    assert_ptr_equal(page_table_lookup(&self.table, address), expected);
 }
 
 static void random_operations_agree_with_the_model(void **state) {
@@ -447,20 +448,20 @@ static void random_operations_agree_with_the_model(void **state) {
         if (i % 10 == 0)
             sweep();
         if (i % 4 == 0)
-            unpark();
+            revive();
         if (i % 200 == 0)
             pick_parked();
         if (i % 7 == 0)
             compare();
     }
     print_message("%zu picked (%zu large), %zu pinned, %zu ended, %zu revoked (%zu cut, "
-                  "%zu picked), %zu unparked\n",
-                  self.picked, self.large, self.pinned, self.ended, self.revoked, self.cut,
-                  self.picked_revoked, self.unparked);
+                  "%zu picked), %zu revived\n",
+                  self.picked, self.large, self.pinned, self.ended, self.detached, self.cut,
+                  self.picked_revoked, self.revived);
     /* All cases came, or the test would say nothing. */
     assert_true(self.picked > 1000 && self.large > 30 && self.pinned > 50 && self.ended > 50 &&
-                self.revoked > 15 && self.cut > 5 && self.picked_revoked > 20 &&
-                self.unparked > 20);
+                self.detached > 15 && self.cut > 5 && self.picked_revoked > 20 &&
+                self.revived > 20);
 }
 
 int main(void) {

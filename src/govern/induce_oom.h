@@ -1,0 +1,22 @@
+/* induce_oom.h: a call for memory of PyTorch's allocator may be answered with out of memory, so
+ * that it empties its cache and asks again. On the thread that asks. */
+#ifndef INDUCE_OOM_H
+#define INDUCE_OOM_H
+
+#include "track/device.h"
+
+/* Whether this cudaMalloc is to be answered so. allocator: the caller is PyTorch's caching
+ * allocator; for others never, but a reclaim that is due is left to the background thread. */
+bool induce_oom_at_malloc(bool allocator, uint64_t bytes);
+
+/* Whether a call may be answered so; that it is (retries: PyTorch will count that); and whether
+ * this is the one that asks again. */
+bool induce_oom_possible(struct device *device);
+void induce_oom_begin(struct device *device, uint64_t bytes, uint32_t reason, bool retries);
+bool induce_oom_ended(struct device *device, uint64_t bytes);
+
+/* The block has come, in the same thread; or PyTorch reports an error for the request. */
+void induce_oom_block_came(struct device *device);
+void induce_oom_reported(unsigned device, uint64_t bytes);
+
+#endif

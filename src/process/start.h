@@ -1,0 +1,22 @@
+/* start.h: when recording begins and ends. It begins at the first use of CUDA in a process and ends
+ * in a forked child. Until then only calls, contexts, streams and captures are noted. */
+#ifndef START_H
+#define START_H
+
+#include "base/base.h"
+
+/* Begins recording if this is the first use of CUDA. Whether recording is on. */
+bool start_recording(void);
+
+/* The same before a call has succeeded: begins only where this thread has a context, for a process
+ * without a usable device shall stay silent. */
+bool start_recording_in_context(void);
+
+/* cuInit succeeded: nothing is written yet, but settings are read, and PyTorch's allocator is
+ * given expandable segments if nobody chose for or against them. */
+void start_at_cuda_init(void);
+
+/* Whether the process ends. */
+bool start_is_ending(void);
+
+#endif

@@ -1,0 +1,60 @@
+/* mempool.c: see mempool.h. It must not guess: what a pool keeps only the driver knows. */
+#include "track/mempool.h"
+
+#include "track/capture.h"
+#include "track/device.h"
+
+struct mempool_idle mempool_idle(const struct device *device) {
+    real_cuDeviceGetMemPool_t get_pool = REAL(cuDeviceGetMemPool);
+    real_cuMemPoolGetAttribute_t get = REAL(cuMemPoolGetAttribute);
+    struct mempool_idle idle = {.changes =
+                                    __atomic_load_n(&device->pool_changes, __ATOMIC_ACQUIRE)};
+    cuuint64_t reserved = 0, used = 0;
+    if (get_pool && get && get_pool(&idle.pool, (CUdevice)device_index(device)) == CUDA_SUCCESS &&
+        get(idle.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS &&
+        get(idle.pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) == CUDA_SUCCESS)
+        idle.idle_bytes = minus_u64(reserved, used);
+    return idle;
+}
+
+bool mempool_in_use(const struct device *device) {
+    return figure_get(&device->out->stats.pool_bytes.peak) > 0;
+}
+
+/* It is held by this process. Where a thread of the program has taken some of it since the driver
+ * was asked, the answer is old: what it has is not counted twice, but seen at the next look. */
+void mempool_account(struct device *device, struct mempool_idle idle) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    lock_take(&device->lock);
+    uint64_t before = device->pool_idle_bytes;
+    bool old = __atomic_load_n(&device->pool_changes, __ATOMIC_RELAXED) != idle.changes;
+    uint64_t idle_bytes = old ? min_u64(idle.idle_bytes, before) : idle.idle_bytes;
+    __atomic_store_n(&device->pool_idle_bytes, idle_bytes, __ATOMIC_RELAXED);
+    device_publish(device);
+    gauge_add(&stats->held_bytes, minus_u64(idle_bytes, before)); /* inside, for resets */
+    gauge_subtract(&stats->held_bytes, minus_u64(before, idle_bytes));
+    lock_give(&device->lock);
+}
+
+uint64_t mempool_look(struct device *device) {
+    if (!mempool_in_use(device))
+        return 0;
+    struct mempool_idle idle = mempool_idle(device);
+    mempool_account(device, idle);
+    return idle.idle_bytes;
+}
+
+/* What went is told at once: the process may end before our own thread looks again. */
+void mempool_trimmed(CUmemoryPool pool) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !capture_active(); i++) {
+        struct device *device = device_if_ready(i);
+        struct mempool_idle idle =
+            device && mempool_in_use(device) ? mempool_idle(device) : (struct mempool_idle){0};
+        if (!idle.pool || idle.pool != pool)
+            continue;
+        bool less = idle.idle_bytes < __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED);
+        mempool_account(device, idle);
+        if (less && device_current() == device)
+            device_read_memory(device);
+    }
+}

@@ -1,0 +1,29 @@
+/* mempool.h: the driver's stream-ordered pools: what the current one of a device keeps beside what
+ * is allocated from it. What was freed counts as kept from the call on. */
+#ifndef MEMPOOL_H
+#define MEMPOOL_H
+
+#include "track/device.h"
+
+/* The device's current pool, and what it kept after so many changes. pool NULL: not to be told. */
+struct mempool_idle {
+    CUmemoryPool pool;
+    uint64_t idle_bytes, changes;
+};
+
+/* Asks the driver. */
+struct mempool_idle mempool_idle(const struct device *device);
+bool mempool_in_use(const struct device *device);
+
+/* Counts what it keeps as held. */
+void mempool_account(struct device *device, struct mempool_idle idle);
+
+/* The bytes that the pool keeps, which belong to this process as well and are counted so. 0: none,
+ * or no pool is in use. Asks the driver. */
+uint64_t mempool_look(struct device *device);
+
+/* The program has trimmed that pool: what it keeps now, and what is free, is asked of the driver,
+ * but for a capture. */
+void mempool_trimmed(CUmemoryPool pool);
+
+#endif

@@ -1,0 +1,28 @@
+/* oom.h: allocations that the driver refused for lack of device memory, on the thread that was
+ * refused. PyTorch's allocator asks for a segment in one call, for an expandable one page by page.
+ */
+#ifndef OOM_H
+#define OOM_H
+
+#include "cuda/real.h"
+
+struct device;
+
+/* The driver refused; and the caller asked again and got it. */
+void oom_at_call(enum real_id id, uint64_t bytes);
+void oom_granted(uint64_t bytes);
+
+/* The driver refused PyTorch's allocator a page of an expandable segment. Which block it was for
+ * shows when that block, or an out-of-memory error, comes on the same thread. */
+void oom_at_page(uint64_t bytes);
+
+/* Mode compact: a block has no pages. */
+void oom_at_block(struct device *device, uint64_t bytes);
+
+/* PyTorch's allocator asks for a segment, or for a page of an expandable one, perhaps again; and
+ * the block it was for has come or has not. */
+void oom_segment_asked(struct device *device, uint64_t bytes);
+void oom_page_asked(struct device *device);
+void oom_ends(uint64_t bytes, bool granted);
+
+#endif

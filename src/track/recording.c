@@ -1,0 +1,4 @@
+/* recording.c: see recording.h. */
+#include "track/recording.h"
+
+atomic_int recording_state;
