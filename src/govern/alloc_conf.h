@@ -18,10 +18,10 @@ struct alloc_conf {
  * count here. */
 void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out);
 
-/* Whether expandable segments are known to be sound in a version such as "2.5.1+cu124". From
- * shared experience with 2.1 ... 2.15: they exist from 2.1 on; 2.13 refuses to work on cards whose
- * driver does not answer the fabric query, so it is left out. In a newer one mode compact does
- * better without them: see mode_table.c. Pure. */
+/* Whether expandable segments are known to be sound in a version such as "2.5.1+cu124". From shared
+ * experience with 2.1 ... 2.15: they exist from 2.1 on; 2.13 refuses to work on cards whose driver
+ * does not answer the fabric query, so it is left out. In a newer one mode compact does better
+ * without them: see mode_table.c. Pure. */
 bool alloc_conf_is_sound(const char *torch_version);
 
 /* The setting with expandable segments, and without max_split_size_mb. False: it is so already, or

@@ -1,6 +1,6 @@
-/* decay.c: see decay.h. A page that goes back and is wanted again costs more calls of the
- * driver than one that stayed, so there is a trade: policy_linger says for how long it stays. The
- * threads of the program must never wait here. */
+/* decay.c: see decay.h. A page that goes back and is wanted again costs more calls of the driver
+ * than one that stayed, so there is a trade: policy_linger says for how long it stays. The threads
+ * of the program must never wait here. */
 #include "govern/decay.h"
 
 #include "govern/background_thread.h"

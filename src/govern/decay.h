@@ -1,7 +1,7 @@
-/* decay.h: mode compact: above the threshold (lowvram: always) idle pages go back to the driver
- * as soon as the GPU has finished with them and nobody has wanted them again for a while. vramgc's
- * own thread does it. The threads of the program do some of it where nearly all memory is idle, or
- * our thread does not get to run. */
+/* decay.h: mode compact: above the threshold (lowvram: always) idle pages go back to the driver as
+ * soon as the GPU has finished with them and nobody has wanted them again for a while. vramgc's own
+ * thread does it. The threads of the program do some of it where nearly all memory is idle, or our
+ * thread does not get to run. */
 #ifndef DECAY_H
 #define DECAY_H
 

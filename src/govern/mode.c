@@ -1,7 +1,7 @@
-/* mode.c: which mode this process is in: gathers the facts for mode_table.c as they become
- * known (at cuInit, at PyTorch's first segment, after a device's self-test), and keeps the mode and
- * the reason in the file. It must not wait for anything: its questions come with PyTorch's lock
- * held. */
+/* mode.c: which mode this process is in: gathers the facts for mode_table.c as they become known
+ * (at cuInit, at PyTorch's first segment, after a device's self-test), and keeps the mode and the
+ * reason in the file. It must not wait for anything: its questions come with PyTorch's lock held.
+ */
 #include "govern/mode.h"
 
 #include "base/lock.h"

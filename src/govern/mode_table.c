@@ -1,6 +1,5 @@
 /* mode_table.c: see mode_table.h. It must not choose the page engine where anything is not known to
- * be sound.
- */
+ * be sound. */
 #include "govern/mode_table.h"
 
 #include "base/base.h"

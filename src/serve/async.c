@@ -1,6 +1,6 @@
-/* async.c: see async.h. It must be sure that a call means the device's default pool
- * before it answers it; whatever it is not sure of is left to the driver. What programs ask the
- * default pool about it answers for both: the driver's pool and ours. */
+/* async.c: see async.h. It must be sure that a call means the device's default pool before it
+ * answers it; whatever it is not sure of is left to the driver. What programs ask the default pool
+ * about it answers for both: the driver's pool and ours. */
 #include "serve/async.h"
 
 #include "base/log.h"

@@ -1,6 +1,6 @@
-/* async.h: mode compact with VRAMGC_ASYNC=pages: cudaMallocAsync and cudaFreeAsync are served
- * by a stream-ordered pool of our own on the page engine (src/vm/pool.h), in place of the
- * device's default pool. Without that setting all of these do nothing. */
+/* async.h: mode compact with VRAMGC_ASYNC=pages: cudaMallocAsync and cudaFreeAsync are served by a
+ * stream-ordered pool of our own on the page engine (src/vm/pool.h), in place of the device's
+ * default pool. Without that setting all of these do nothing. */
 #ifndef ASYNC_H
 #define ASYNC_H
 

@@ -5,8 +5,8 @@
 
 #include "base/base.h"
 
-/* Blocks of PyTorch's allocator: bytes > 0 handed out, < 0 given back. False (mode
- * compact): no memory can be had for the block; it must not reach its user. */
+/* Blocks of PyTorch's allocator: bytes > 0 handed out, < 0 given back. False (mode compact): no
+ * memory can be had for the block; it must not reach its user. */
 bool block_changed(unsigned device, uint64_t address, int64_t bytes);
 
 /* Calls of PyTorch's allocator that explain its blocks. */

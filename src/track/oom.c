@@ -1,7 +1,6 @@
-/* oom.c: allocations that the driver itself refused: what was free then, why it was refused,
- * and whether the caller asked again and got it. It must not guess: an expandable segment asks for
- * a block page by page, so what such a refusal means is known only when the block has come or not.
- */
+/* oom.c: allocations that the driver itself refused: what was free then, why it was refused, and
+ * whether the caller asked again and got it. It must not guess: an expandable segment asks for a
+ * block page by page, so what such a refusal means is known only when the block has come or not. */
 #include "track/oom.h"
 
 #include "process/start.h"

@@ -1,6 +1,6 @@
-/* stack.h: call stacks of those who take memory from the driver, if VRAMGC_BACKTRACE asks for
- * them. Equal stacks are counted together. Frames are addresses when they are taken; their names
- * are looked up later, by vramgc's own thread. */
+/* stack.h: call stacks of those who take memory from the driver, if VRAMGC_BACKTRACE asks for them.
+ * Equal stacks are counted together. Frames are addresses when they are taken; their names are
+ * looked up later, by vramgc's own thread. */
 #ifndef STACK_H
 #define STACK_H
 

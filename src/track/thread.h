@@ -10,8 +10,8 @@ struct device;
 
 enum { THREAD_MAX_EVENTS = 64 };
 
-/* PyTorch's allocator makes certain calls right
- * before others, on the same thread; that is how the invisible becomes visible. */
+/* PyTorch's allocator makes certain calls right before others, on the same thread; that is how the
+ * invisible becomes visible. */
 struct thread_state {
     unsigned depth;                /* hooks this thread is inside of */
     unsigned vmm_depth;            /* of them of virtual memory management */

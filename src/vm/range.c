@@ -54,8 +54,8 @@ bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
     return attached;
 }
 
-/* Whoever attaches the addresses again finds there what is mapped: it is the owner of the range
- * who uses them, and whose work is in order. Elsewhere it serves when the GPU has finished. */
+/* Whoever attaches the addresses again finds there what is mapped: it is the owner of the range who
+ * uses them, and whose work is in order. Elsewhere it serves when the GPU has finished. */
 bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes) {
     lock_take(&vm->lock);
     struct part part = find(vm, address, bytes);

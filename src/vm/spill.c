@@ -2,8 +2,7 @@
  * mapped at the same addresses; the device reaches it over the link. It must be the last resort,
  * and go back first: it is never cached for the next block, and a block that comes back to such
  * pages gets the device's memory if there is any by then. What lives in it stays there until it is
- * freed.
- */
+ * freed. */
 #include "vm/vm_internal.h"
 
 /* Handles of host memory carry this mark in the page table; real ones do not have the bit. */

@@ -25,8 +25,7 @@ static void take(struct choice *choice, size_t size) {
 }
 
 /* The size of the extent idle for longest that is not larger than what is wanted; EXTENT_SIZES:
- * none.
- */
+ * none. */
 static size_t longest_idle(const struct choice *choice) {
     size_t best = EXTENT_SIZES;
     for (size_t size = EXTENT_SIZES; size-- > 0;) {

@@ -49,9 +49,8 @@ const char *vm_costs(struct vm *vm);
 /* By those costs: how long idle pages must stay for it to be worth it that they go, at most 5 s. */
 uint64_t vm_min_idle_ns(struct vm *vm);
 
-/* Right after vm_open: where the device is really full, up to so many bytes of blocks live in
- * host memory, mapped at the same addresses. False: this driver cannot do that (it is tried once).
- */
+/* Right after vm_open: where the device is really full, up to so many bytes of blocks live in host
+ * memory, mapped at the same addresses. False: this driver cannot do that (it is tried once). */
 bool vm_enable_spill(struct vm *vm, uint64_t bytes);
 
 /* From our own thread, now and then: idle pages in host memory go back. */
@@ -67,9 +66,9 @@ uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream);
 bool vm_unreserve(struct vm *vm, uint64_t address);
 
 /* A range whose addresses somebody else has reserved (PyTorch's expandable segments): nothing may
- * live in it until pages are attached. counted: attached pages count in reserved_bytes
- * (PyTorch takes it for its own); that of a stream-ordered pool does not. address and bytes are
- * multiples of 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
+ * live in it until pages are attached. counted: attached pages count in reserved_bytes (PyTorch
+ * takes it for its own); that of a stream-ordered pool does not. address and bytes are multiples of
+ * 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
 bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted);
 
 /* Nobody uses the range any more. Its addresses are the engine's from now on, which frees them when

@@ -155,8 +155,8 @@ struct room {
 };
 struct room vm_room(struct vm *vm);
 
-/* Physical memory without a place. The largest extent of at most so many pages; its size
- * is written to *npages. 0: none. */
+/* Physical memory without a place. The largest extent of at most so many pages; its size is written
+ * to *npages. 0: none. */
 uint64_t vm_cache_take(struct vm *vm, size_t most, size_t *npages);  /* the lock is held */
 void vm_cache_put(struct vm *vm, uint64_t handle, size_t npages);    /* the same */
 uint64_t vm_prefetch_take(struct vm *vm, size_t npages);             /* the same; 0: none */

@@ -1,8 +1,8 @@
-/* stress.c: the library's own objects and a fake device in one program, for the sanitizers:
- * eight threads of random operations that randomly fail, addresses handed out again at once,
- * blocks as PyTorch's allocator makes them, the background thread, readers, and resets of a device.
- * At the end every sum must be exact. Arguments: FILE for the statistics, then the number of
- * operations of each thread. */
+/* stress.c: the library's own objects and a fake device in one program, for the sanitizers: eight
+ * threads of random operations that randomly fail, addresses handed out again at once, blocks as
+ * PyTorch's allocator makes them, the background thread, readers, and resets of a device. At the
+ * end every sum must be exact. Arguments: FILE for the statistics, then the number of operations of
+ * each thread. */
 #include "allocator.h"
 #include "check.h"
 #include "fake_cuda.h"

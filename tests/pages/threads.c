@@ -1,8 +1,7 @@
 /* threads.c: the page engine under many threads, or one alone (alone.c), on the small driver of
  * fake_driver.c. The device has the pages that the threads need at most and two more: a block that
- * is refused is an error.
- * usage: threads SECONDS [blocks | lowvram | captures | large | attachments | ahead | streams | a
- * case of alone.c] */
+ * is refused is an error. usage: threads SECONDS [blocks | lowvram | captures | large | attachments
+ * | ahead | streams | a case of alone.c] */
 #include "threads.h"
 
 #include <stdlib.h>
