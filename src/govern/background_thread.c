@@ -121,6 +121,11 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
         struct device *device = device_if_ready(i);
         if (!device || (device != asked && reserved_bytes(device) >= before[i]))
             continue;
+        if (device_vm(device)) { /* addresses: no memory has gone back by that */
+            figure_add(&device->out->stats.flushes, 1);
+            device_acted(device);
+            continue;
+        }
         action.device = i;
         action.used_bytes = device == asked ? action.used_bytes : device_used_bytes(device);
         action.before_bytes = before[i];
@@ -159,8 +164,9 @@ static void act(struct device *device, struct policy_decision decision) {
         .observed = decision.observed,
         .used_bytes = device_used_bytes(device),
     };
-    bool flushed = decision.flush &&
-                   (device_vm(device) ? give_back_pages(device, action) : flush(device, action));
+    bool flushed = decision.flush && (device_vm(device) && decision.reason == POLICY_ASKED
+                                          ? give_back_pages(device, action)
+                                          : flush(device, action));
     bool trimmed = decision.trim && trim_mempool(device, action);
     if (!flushed && !trimmed)
         return; /* without a Python it cannot be done here: a refused request may still do it */
@@ -168,13 +174,19 @@ static void act(struct device *device, struct policy_decision decision) {
     device_acted(device);
 }
 
-/* Mode compact: PyTorch's cache has outgrown the device. With hardly any memory behind it that
- * costs little. */
-static void drop_cache(struct device *device) {
-    flush(device, (struct vramgc_action){.device = device_index(device),
-                                         .reason = VRAMGC_REASON_THRESHOLD,
-                                         .used_bytes = device_used_bytes(device)});
-    atomic_store(&device->overcommitted, false); /* only now: it was so until the cache was empty */
+/* Mode compact: what of PyTorch's cache could be emptied now that the program rests. Hardly any
+ * memory lies behind it, but cudaMemGetInfo tells of it as of memory in use. */
+static uint64_t releasable_at_rest(const struct device *device, const struct look *look,
+                                   uint64_t now) {
+    return now - look->changed_ns >= settings_policy().quiet_ns ? device_releasable_bytes(device)
+                                                                : 0;
+}
+
+/* What the program sees as free: policy counts what PyTorch has reserved as used. */
+static uint64_t free_as_seen(struct device *device, struct vm *vm) {
+    struct vm_figures figures = vm_figures(vm);
+    return minus_u64(device_free_bytes(device) + figures.physical_bytes + figures.failed_bytes,
+                     figures.reserved_bytes);
 }
 
 static void consider(struct device *device, struct look *look, uint64_t now) {
@@ -184,13 +196,16 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         .latest_event_ns = look->changed_ns,
         .total_bytes = atomic_load(&device->total_bytes),
         .free_bytes = device_free_bytes(device),
+        .releasable_bytes = device_releasable_bytes(device),
         .pool_idle_bytes = mempool_look(device),
         .asked = atomic_exchange(&device->asked, false),
     };
-    if (!device_vm(device))
-        reading.releasable_bytes = device_releasable_bytes(device);
-    else if (reading.asked) /* else pages go back step by step */
-        reading.releasable_bytes = device_idle_page_bytes(device);
+    struct vm *vm = device_vm(device);
+    if (vm) { /* pages go back step by step: see decay.h */
+        reading.free_bytes = free_as_seen(device, vm);
+        reading.releasable_bytes =
+            reading.asked ? device_idle_page_bytes(device) : releasable_at_rest(device, look, now);
+    }
     lock_take(&device->policy_lock);
     struct policy_state before = device->policy;
     bool unfinished = atomic_exchange(&device->unfinished, false);
@@ -225,14 +240,13 @@ static void look_at(unsigned index, uint64_t now) {
         look->read_ns = now;
         read_memory(device);
     }
-    decay_tick(device, now);
+    if (device_vm(device))
+        vm_spill_decay(device_vm(device));
     gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
     store_sample(device->out, settings_options()->sample);
     if (atomic_exchange(&device->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: a cudaMalloc was not refused: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&device->verdict)));
-    if (atomic_load(&device->overcommitted))
-        drop_cache(device);
     consider(device, look, now);
 }
 
@@ -259,20 +273,7 @@ static bool may_work(void) {
     return may;
 }
 
-/* Has the memory made that the next block is likely to want. */
-static void prefetch(struct device *device) {
-    struct vm *vm = device_vm(device);
-    if (vm && !capture_active() && vm_prefetch(vm))
-        device_account_pages(device);
-}
-
-static void prefetch_all(void) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++)
-        if (device_if_ready(i))
-            prefetch(device_if_ready(i));
-}
-
-/* Until the next look, memory is prefetched and idle pages go back. calls: as they stood before the
+/* Until the next look, idle pages go back. calls: as they stood before the
  * latest look, so that none that was asked for meanwhile is lost. */
 static void wait_for(uint64_t ns, unsigned calls) {
     uint64_t now = clock_ns(), end = now + ns;
@@ -281,7 +282,6 @@ static void wait_for(uint64_t ns, unsigned calls) {
         decay_sleep(UINT64_MAX);
         if (!may_work())
             return;
-        prefetch_all();
         uint64_t step = recording_is_on() ? decay_step(now) : 0;
         atomic_store(&self.busy, false);
         step = step ? min_u64(step, end - now) : end - now;

@@ -7,7 +7,7 @@
 bool background_thread_start(void);
 void background_thread_stop(void);
 
-/* It looks at everything at once; it prefetches memory and takes the next step of decay.h at once.
+/* It looks at everything at once; it takes the next step of decay.h at once.
  */
 void background_thread_look(void);
 void background_thread_wake(void);

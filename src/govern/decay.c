@@ -1,6 +1,4 @@
-/* decay.c: see decay.h. A page that goes back and is wanted again costs more calls of the driver
- * than one that stayed, so there is a trade: policy_linger says for how long it stays. The threads
- * of the program must never wait here. */
+/* decay.c: see decay.h. The threads of the program must never wait here. */
 #include "govern/decay.h"
 
 #include "govern/background_thread.h"
@@ -9,9 +7,11 @@
 #include "track/reclaim_log.h"
 #include "track/settings.h"
 
-/* Shortest step of our thread, and the pause while anything is captured. */
-#define STEP_NS (MILLISECOND_NS / 5)
-#define NAP_NS  MILLISECOND_NS
+/* Shortest step of our thread, and the pause while anything is captured. How soon the GPU is asked
+ * again where it has not finished: a hundredth of the cool-down. */
+#define STEP_NS  (MILLISECOND_NS / 5)
+#define NAP_NS   MILLISECOND_NS
+#define RETRY_NS (10 * MILLISECOND_NS)
 
 /* How late our thread must be for the program's own to do its work, how long that may take each
  * time, and how soon after the GPU had not finished it is asked again. */
@@ -33,40 +33,33 @@ struct burst {
 
 /* What is known of one device. */
 struct decaying {
-    struct lock lock;        /* what follows, up to bursts */
-    struct vm_age age;       /* the pages idle then are waited for to stay idle long enough */
-    _Atomic uint64_t age_ns; /* written with the lock held; 0: not waiting */
+    struct lock lock; /* the bursts */
     struct burst bursts[VRAMGC_REASONS];
     _Atomic uint64_t ask_ns; /* the program's threads do not ask the GPU before */
 };
 
 static struct {
-    _Atomic uint64_t next_ns; /* when our thread will look; 0: it is at work */
+    _Atomic uint64_t looked_ns; /* when our thread last did */
+    _Atomic uint64_t next_ns;   /* when it will; 0: it is at work */
     struct decaying devices[VRAMGC_MAX_DEVICES];
 } self;
 
-/* What is above the threshold and could go, and how long it should have been idle for that. */
-struct due {
-    uint64_t bytes, linger_ns;
-};
-
-/* What of so much idle memory is above the threshold. */
-static uint64_t excess(const struct device *device, const struct policy_settings *settings,
-                       uint64_t idle_bytes) {
-    return policy_excess(settings, atomic_load(&device->total_bytes), device_used_bytes(device),
-                         idle_bytes);
-}
-
-static struct due due_of(const struct device *device, struct vm *vm) {
+static struct decay_limits limits_of(const struct device *device, struct vm *vm) {
     struct policy_settings settings = settings_policy();
     struct vm_figures figures = vm_figures(vm);
-    uint64_t idle = figures.idle_bytes + figures.cached_bytes;
-    uint64_t bytes = excess(device, &settings, idle);
-    uint64_t live = minus_u64(figures.mapped_bytes, figures.idle_bytes);
-    uint64_t linger_ns = bytes ? policy_linger(&settings, idle, live) : 0;
-    if (bytes && !settings.lowvram && settings.cooldown_ns)
-        linger_ns = max_u64(linger_ns, vm_min_idle_ns(vm));
-    return (struct due){bytes, linger_ns};
+    struct policy_idle idle = {
+        .total_bytes = atomic_load(&device->total_bytes),
+        .used_bytes = device_used_bytes(device),
+        .attached_bytes = figures.idle_bytes - figures.retained_bytes,
+        .retained_bytes = figures.retained_bytes + figures.cached_bytes,
+        .live_bytes = minus_u64(figures.mapped_bytes, figures.idle_bytes),
+    };
+    struct policy_decay decay = policy_decay(&settings, &idle);
+    return (struct decay_limits){
+        .attached_ns = decay.attached_ns,
+        .attached_bytes = decay.attached_bytes,
+        .retained_ns = decay.retained_ns,
+    };
 }
 
 /* --- what is told --- */
@@ -138,21 +131,17 @@ void decay_conclude(void) {
 
 /* --- what is done, by whomever --- */
 
-/* Returns the bytes. budget_ns: as in vm_reclaim_decayed. */
-static uint64_t reclaim(struct device *device, struct vm *vm, uint64_t bytes, struct vm_age age,
-                        uint64_t budget_ns) {
-    struct vramgc_action action = action_of(
-        device, settings_options()->lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
+/* Returns the bytes. budget_ns: as in vm_decay. What PyTorch has given up itself is no reclaim of
+ * ours, but for lowvram, where it goes sooner than anybody else would have it go. */
+static uint64_t decay(struct device *device, struct vm *vm, const struct decay_limits *limits,
+                      uint64_t now_ns, uint64_t budget_ns) {
+    bool lowvram = settings_options()->lowvram;
+    struct vramgc_action action =
+        action_of(device, lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
     uint64_t start_ns = clock_ns();
-    uint64_t given = vm_reclaim_decayed(vm, bytes, age, budget_ns);
-    return account(device, &action, given, start_ns);
-}
-
-void decay_unwanted(struct device *device, struct vm *vm, uint64_t now_ns) {
-    struct vramgc_action action = action_of(device, VRAMGC_REASON_UNUSED);
-    uint64_t start_ns = clock_ns();
-    uint64_t given = vm_decay(vm, now_ns);
-    account(device, &action, given, start_ns);
+    struct decayed gone = vm_decay(vm, limits, now_ns, budget_ns);
+    account(device, &action, gone.attached_bytes + (lowvram ? gone.retained_bytes : 0), start_ns);
+    return gone.attached_bytes + gone.retained_bytes;
 }
 
 uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
@@ -163,26 +152,6 @@ uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
     return account(device, &action, given, start_ns);
 }
 
-/* Waits from now on for what is idle now. */
-static void begin_waiting(struct decaying *decaying, struct vm *vm, uint64_t now_ns) {
-    struct vm_age age = vm_age(vm);
-    lock_take(&decaying->lock);
-    decaying->age = age;
-    atomic_store_explicit(&decaying->age_ns, now_ns, memory_order_relaxed);
-    lock_give(&decaying->lock);
-}
-
-static struct vm_age age_waited_for(struct decaying *decaying) {
-    lock_take(&decaying->lock);
-    struct vm_age age = decaying->age;
-    lock_give(&decaying->lock);
-    return age;
-}
-
-static uint64_t waiting_since(const struct decaying *decaying) {
-    return atomic_load_explicit(&decaying->age_ns, memory_order_relaxed);
-}
-
 /* --- the threads of the program --- */
 
 static void wake(uint64_t next_ns, uint64_t now_ns) {
@@ -190,74 +159,56 @@ static void wake(uint64_t next_ns, uint64_t now_ns) {
         background_thread_wake();
 }
 
-/* Whether anything went. Where the GPU has not finished it is not asked at every block event. */
-static bool help(struct device *device, struct vm *vm, uint64_t bytes, struct vm_age age,
+/* Where there are too few processors for our thread. What is left, the next block event does. Where
+ * the GPU has not finished it is not asked at every block event. */
+static void help(struct device *device, struct vm *vm, const struct decay_limits *limits,
                  uint64_t now_ns) {
     struct decaying *decaying = &self.devices[device_index(device)];
     if (now_ns < atomic_load_explicit(&decaying->ask_ns, memory_order_relaxed))
-        return false;
-    bool helped = reclaim(device, vm, bytes, age, HELP_NS) > 0;
-    if (!helped)
+        return;
+    if (!decay(device, vm, limits, now_ns, HELP_NS))
         atomic_store_explicit(&decaying->ask_ns, now_ns + ASK_NS, memory_order_relaxed);
-    return helped;
 }
 
-/* Where there are too few processors for our thread. What is left, the next block event does. */
-static void do_its_work(struct device *device, struct vm *vm, uint64_t bytes, uint64_t now_ns) {
-    struct decaying *decaying = &self.devices[device_index(device)];
-    if (!help(device, vm, bytes, age_waited_for(decaying), now_ns))
-        begin_waiting(decaying, vm, now_ns);
-}
-
-/* Below the threshold the first question is all there is to do. */
+/* What our thread has seen and could not give back yet it does not hear of again. */
 void decay_note(struct device *device) {
     struct vm *vm = device_vm(device);
-    struct policy_settings settings = settings_policy();
-    if (!vm || !excess(device, &settings, UINT64_MAX))
+    if (!vm)
         return;
-    struct due due = due_of(device, vm);
-    uint64_t now_ns = due.bytes ? clock_ns() : 0;
-    if (due.bytes && !due.linger_ns && help(device, vm, due.bytes, vm_age(vm), now_ns))
-        due = due_of(device, vm);
-    if (!due.bytes)
+    struct decay_limits limits = limits_of(device, vm);
+    uint64_t due_ns = vm_decay_due_ns(vm, &limits);
+    if (due_ns == UINT64_MAX)
         return;
-    uint64_t next_ns = atomic_load_explicit(&self.next_ns, memory_order_relaxed);
-    struct decaying *decaying = &self.devices[device_index(device)];
-    uint64_t since_ns = waiting_since(decaying);
-    if (!since_ns)
-        begin_waiting(decaying, vm, now_ns);
-    if (due.linger_ns < settings.quiet_ns && now_ns + due.linger_ns + STEP_NS < next_ns)
+    uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
+    bool lowvram = settings_options()->lowvram;
+    if (lowvram && !limits.attached_ns)
+        help(device, vm, &limits, now_ns);
+    if (due_ns >= atomic_load(&self.looked_ns) && max_u64(due_ns, now_ns) + STEP_NS < next_ns)
         wake(next_ns, now_ns);
-    else if (since_ns && now_ns > since_ns + due.linger_ns + LATE_NS)
-        do_its_work(device, vm, due.bytes, now_ns);
+    else if (lowvram && now_ns > due_ns + LATE_NS)
+        help(device, vm, &limits, now_ns);
 }
 
 /* --- our own thread --- */
 
-/* What is idle now is looked at again when it has been idle long enough; the GPU is asked at both
- * times. Who takes up what has been waited for has the program's threads wait anew. 0: nothing to
- * do. */
+/* 0: nothing gets too old. */
 static uint64_t step_one(struct device *device, struct vm *vm, uint64_t now_ns) {
-    struct decaying *decaying = &self.devices[device_index(device)];
-    struct due due = due_of(device, vm);
-    uint64_t since_ns = waiting_since(decaying);
-    if (!due.bytes) {
-        atomic_store_explicit(&decaying->age_ns, 0, memory_order_relaxed);
-        return 0;
+    struct decay_limits limits = limits_of(device, vm);
+    if (vm_decay_due_ns(vm, &limits) <= now_ns) {
+        decay(device, vm, &limits, now_ns, 0);
+        limits = limits_of(device, vm);
     }
-    if (since_ns && now_ns < since_ns + due.linger_ns)
-        return max_u64(since_ns + due.linger_ns - now_ns, STEP_NS);
-    struct vm_age age = due.linger_ns ? age_waited_for(decaying) : vm_age(vm);
-    begin_waiting(decaying, vm, now_ns);
-    if (since_ns || !due.linger_ns)
-        reclaim(device, vm, due.bytes, age, 0);
-    begin_waiting(decaying, vm, clock_ns());
-    vm_reclaim_decayed(vm, 0, age, 0);
-    return max_u64(due.linger_ns, STEP_NS);
+    uint64_t due_ns = vm_decay_due_ns(vm, &limits), then_ns = clock_ns();
+    if (due_ns == UINT64_MAX)
+        return 0;
+    if (due_ns > then_ns)
+        return max_u64(due_ns - then_ns, STEP_NS);
+    return settings_options()->lowvram ? max_u64(limits.attached_ns, STEP_NS) : RETRY_NS;
 }
 
 uint64_t decay_step(uint64_t now_ns) {
     uint64_t next_ns = 0;
+    atomic_store(&self.looked_ns, now_ns);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
         struct vm *vm = device ? device_vm(device) : NULL;
@@ -278,12 +229,4 @@ void decay_sleep(uint64_t until_ns) {
 void decay_forget(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         lock_force_open(&self.devices[i].lock);
-}
-
-void decay_tick(struct device *device, uint64_t now) {
-    struct vm *vm = device_vm(device);
-    if (!vm)
-        return;
-    vm_spill_decay(vm);
-    decay_unwanted(device, vm, now);
 }

@@ -85,29 +85,40 @@ struct policy_decision policy_decide(const struct policy_settings *settings,
     return decision;
 }
 
-uint64_t policy_excess(const struct policy_settings *settings, uint64_t total_bytes,
-                       uint64_t used_bytes, uint64_t idle_bytes) {
-    if (settings->mode != POLICY_FLUSH)
-        return 0;
-    if (settings->lowvram)
-        return idle_bytes;
-    double limit = (double)total_bytes * settings->threshold_percent / 100;
-    double excess = (double)used_bytes - limit;
-    if (total_bytes == 0 || excess <= 0)
-        return 0;
-    return excess < (double)idle_bytes ? (uint64_t)excess : idle_bytes;
+/* What is used above the threshold. */
+static uint64_t excess(const struct policy_settings *settings, const struct policy_idle *idle) {
+    double above =
+        (double)idle->used_bytes - (double)idle->total_bytes * settings->threshold_percent / 100;
+    return idle->total_bytes && above > 0 ? (uint64_t)above : 0;
 }
 
-uint64_t policy_linger(const struct policy_settings *settings, uint64_t idle_bytes,
-                       uint64_t live_bytes) {
-    double linger = (double)settings->linger_ns, longest = (double)settings->quiet_ns;
-    if (!settings->lowvram)
-        return settings->cooldown_ns > settings->linger_ns ? settings->cooldown_ns
-                                                           : settings->linger_ns;
-    if (live_bytes <= idle_bytes / 4)
+static uint64_t linger(const struct policy_settings *settings, const struct policy_idle *idle) {
+    uint64_t idle_bytes = idle->attached_bytes + idle->retained_bytes;
+    if (idle->live_bytes <= idle_bytes / 4)
         return 0;
-    linger *= (double)live_bytes / (double)idle_bytes;
-    return (uint64_t)(linger > longest ? longest : linger);
+    if (!idle_bytes)
+        return settings->quiet_ns;
+    double ns = (double)settings->linger_ns * (double)idle->live_bytes / (double)idle_bytes;
+    return ns > (double)settings->quiet_ns ? settings->quiet_ns : (uint64_t)ns;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+struct policy_decay policy_decay(const struct policy_settings *settings,
+                                 const struct policy_idle *idle) {
+    const uint64_t retained_ns = 2000000000;
+    uint64_t above = excess(settings, idle);
+    if (settings->lowvram) {
+        uint64_t ns = linger(settings, idle);
+        return (struct policy_decay){ns, idle->attached_bytes, ns};
+    }
+    if (above)
+        return (struct policy_decay){settings->cooldown_ns, minus(above, idle->retained_bytes), 0};
+    return (struct policy_decay){
+        .retained_ns = settings->cooldown_ns < retained_ns ? settings->cooldown_ns : retained_ns,
+    };
 }
 
 void policy_acted(struct policy_state *state, uint64_t now_ns, uint64_t total_bytes,

@@ -50,17 +50,29 @@ struct policy_reading {
     bool asked;                /* through the C API */
 };
 
-/* Mode compact: idle pages need no rest and no hysteresis. How many bytes of what is idle (mapped
- * or kept, and not live) should go back now: all in lowvram, else what exceeds the threshold.
- * total_bytes 0: unknown. */
-uint64_t policy_excess(const struct policy_settings *settings, uint64_t total_bytes,
-                       uint64_t used_bytes, uint64_t idle_bytes);
+/* Mode compact: how old idle memory may get before it goes back. It needs no rest and no
+ * hysteresis.
+ *  - below the threshold: what PyTorch's allocator keeps in its cache stays, as it would without
+ *    us. What it has given up (empty_cache, a freed segment) waits for its next use as long as the
+ *    cool-down, at most 2 s.
+ *  - above it: what PyTorch has given up goes at once. What it keeps in its cache goes once it has
+ *    been idle for the cool-down, down to the threshold.
+ *  - lowvram: all goes once it has been idle for linger_ns, if as much is idle as is live; longer
+ *    the less it is, at most quiet_ns, and shorter the more it is; at once if it is four times as
+ *    much. */
+struct policy_idle {
+    uint64_t total_bytes, used_bytes; /* of the device; total 0: unknown */
+    uint64_t attached_bytes;          /* idle, in PyTorch's cache */
+    uint64_t retained_bytes;          /* idle, given up by PyTorch, or without a place */
+    uint64_t live_bytes;
+};
 
-/* How long they should have been idle for that. lowvram: linger_ns if as much is idle as is live,
- * longer the less it is, at most quiet_ns, and shorter the more it is; 0 if it is four times as
- * much. Else the cool-down, but linger_ns at least: what a program takes again and again stays. */
-uint64_t policy_linger(const struct policy_settings *settings, uint64_t idle_bytes,
-                       uint64_t live_bytes);
+struct policy_decay {
+    uint64_t attached_ns, attached_bytes; /* how old, and how much of it goes */
+    uint64_t retained_ns;
+};
+struct policy_decay policy_decay(const struct policy_settings *settings,
+                                 const struct policy_idle *idle);
 
 /* Lives as long as the device; all zero at the start (which means armed). */
 struct policy_state {

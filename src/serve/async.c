@@ -122,7 +122,6 @@ enum serve_answer async_alloc(const struct async_request *call, void **out) {
     if (answer == POOL_NOT_OURS)
         return SERVE_PASS;
     note_figures(device, pool);
-    device_vm_want_prefetch(pool_engine(pool));
     if (answer == POOL_FULL) {
         oom_at_call(call->id, call->bytes);
         return SERVE_OOM;

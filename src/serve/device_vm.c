@@ -5,17 +5,16 @@
 
 #include "base/log.h"
 #include "cuda/errors.h"
-#include "govern/background_thread.h"
 #include "govern/decay.h"
 #include "govern/mode.h"
 #include "serve/async.h"
+#include "serve/capacity.h"
 #include "serve/sharing.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/recording.h"
 #include "track/settings.h"
 #include "track/stream.h"
-#include "track/thread.h"
 
 /* At the first segment of a device, in a thread whose context is current. */
 struct vm *device_vm_open(struct device *device) {
@@ -31,9 +30,6 @@ struct vm *device_vm_open(struct device *device) {
     atomic_store_explicit(&device->vm, vm, memory_order_release);
     sharing_vm_opened(device_index(device));
     mode_tried(device, vm != NULL);
-    if (vm)
-        LOG(LOG_DEBUG, "gpu%u: costs of the driver's calls: %s", device_index(device),
-            vm_costs(vm));
     if (vm && options->spill && !vm_enable_spill(vm, options->spill))
         LOG(LOG_WARN, "gpu%u cannot map host memory: VRAMGC_SPILL is not used there",
             device_index(device));
@@ -45,16 +41,7 @@ struct vm *device_vm_open(struct device *device) {
 
 bool device_vm_commit(struct device *device, uint64_t address, uint64_t bytes) {
     struct vm *vm = device_vm(device);
-    if (!vm)
-        return true;
-    bool used = vm_commit(vm, address, bytes, capture_active());
-    device_vm_want_prefetch(vm);
-    return used;
-}
-
-void device_vm_want_prefetch(struct vm *vm) {
-    if (UNLIKELY(vm_prefetch_wanted(vm)))
-        background_thread_wake();
+    return !vm || vm_commit(vm, address, bytes, capture_active());
 }
 
 void device_vm_commit_failed(struct device *device, uint64_t address, uint64_t bytes) {
@@ -70,18 +57,10 @@ void device_vm_mark_idle(struct device *device, uint64_t address, uint64_t bytes
         vm_mark_idle(vm, address, bytes, streams_done && !capture_active());
 }
 
-/* free as the program is to see it: PyTorch will ask for pages for what it holds without any, what
- * it has made and not mapped yet included, but for the blocks that were refused: those it never
- * hands out again. */
 uint64_t device_vm_free_as_seen(uint64_t free_bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     struct vm *vm = device ? device_vm(device) : NULL;
-    if (!vm)
-        return free_bytes;
-    struct vm_figures figures = vm_figures(vm);
-    return minus_u64(free_bytes + figures.physical_bytes + figures.failed_bytes,
-                     figures.reserved_bytes + thread_state.unmapped_handle_bytes +
-                         async_page_bytes(device));
+    return vm ? capacity_free_as_seen(device, vm, free_bytes) : free_bytes;
 }
 
 /* The default streams cannot be destroyed: the call fails, and they must be asked as before. */

@@ -20,9 +20,6 @@ void device_vm_commit_failed(struct device *device, uint64_t address, uint64_t b
 void device_vm_mark_idle(struct device *device, uint64_t address, uint64_t bytes,
                          bool streams_done);
 
-/* A block has come to the engine: our own thread hears of memory that it is to prefetch. */
-void device_vm_want_prefetch(struct vm *vm);
-
 /* The free bytes that cudaMemGetInfo is to tell. */
 uint64_t device_vm_free_as_seen(uint64_t free_bytes);
 

@@ -6,11 +6,12 @@
 #include "base/hashmap.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "govern/overcommit.h"
 #include "govern/retry.h"
 #include "process/start.h"
 #include "serve/address.h"
+#include "serve/capacity.h"
 #include "serve/device_vm.h"
+#include "track/oom.h"
 #include "track/capture.h"
 #include "track/context.h"
 #include "track/device.h"
@@ -164,17 +165,16 @@ static CUresult add_handle(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     return added ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* PyTorch makes all that a block lacks before it maps the first: that much must be there. */
+/* PyTorch makes all that a block lacks before it maps the first; where one handle is refused it
+ * gives up its cache and begins anew. */
 CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
                         const CUmemAllocationProp *properties) {
     unsigned index = (unsigned)properties->location.id, kind;
     struct device *device = device_if_ready(index);
     struct borrowed borrowed = borrow(device);
     CUresult result = borrowed.possible ? kind_of(properties, &kind) : CUDA_ERROR_INVALID_CONTEXT;
-    struct vm *vm = device_vm(device);
-    uint64_t wanted_bytes = thread_state.unmapped_handle_bytes + bytes;
     if (result == CUDA_SUCCESS &&
-        (overcommit_fails_mapping(device, vm, wanted_bytes) || !vm_could_back(vm, wanted_bytes)))
+        capacity_fails(device, device_vm(device), bytes, oom_page_asked_again()))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
         stream_follow(device, borrowed.context);

@@ -4,10 +4,10 @@
 #include "base/log.h"
 #include "cuda/errors.h"
 #include "govern/decay.h"
-#include "govern/overcommit.h"
 #include "process/start.h"
 #include "serve/answer.h"
 #include "serve/async.h"
+#include "serve/capacity.h"
 #include "serve/device_vm.h"
 #include "track/alloc.h"
 #include "track/capture.h"
@@ -26,9 +26,8 @@ enum serve_answer serve_malloc(uint64_t bytes, void **out) {
     if (!vm)
         return SERVE_PASS;
     oom_segment_asked(device, bytes);
-    if (overcommit_fails(device, vm, bytes))
-        return SERVE_OOM;
-    uint64_t address = vm_reserve(vm, bytes, thread->stream);
+    bool fails = capacity_fails(device, vm, bytes, oom_segment_asked_again(bytes));
+    uint64_t address = fails ? 0 : vm_reserve(vm, bytes, thread->stream);
     if (!address) {
         oom_at_call(ID_cudaMalloc, bytes);
         return SERVE_OOM;

@@ -36,11 +36,10 @@ struct device {
     _Atomic uint64_t pending_block_bytes; /* see device_releasable_bytes */
     _Atomic bool expandable;              /* PyTorch has mapped memory itself */
     _Atomic bool asked;                   /* vramgc_reclaim was called */
-    _Atomic bool unfinished;    /* a refusal gave back only a part of what is releasable */
-    _Atomic bool overcommitted; /* PyTorch's cache is to be emptied: govern/overcommit.c */
-    _Atomic bool wanted;        /* a reclaim was due where it could not be done */
-    atomic_int verdict;         /* why it could not: enum soft_oom */
-    _Atomic(struct vm *) vm;    /* mode compact */
+    _Atomic bool unfinished; /* a refusal gave back only a part of what is releasable */
+    _Atomic bool wanted;     /* a reclaim was due where it could not be done */
+    atomic_int verdict;      /* why it could not: enum soft_oom */
+    _Atomic(struct vm *) vm; /* mode compact */
     _Atomic bool vm_tried;
     _Atomic uint64_t vm_changes_seen; /* of the engine, when its figures were last taken */
     _Atomic bool ready;

@@ -121,19 +121,24 @@ void oom_granted(uint64_t bytes) {
     thread->driver_oom.sequence = 0;
 }
 
+bool oom_segment_asked_again(uint64_t bytes) {
+    const struct vramgc_refusal *refusal = &thread_state.driver_oom;
+    return refusal->sequence && !thread_state.driver_oom_page && refusal->hook == ID_cudaMalloc &&
+           refusal->request_bytes == bytes;
+}
+
+bool oom_page_asked_again(void) {
+    return thread_state.driver_oom.sequence && thread_state.driver_oom_page;
+}
+
 void oom_segment_asked(struct device *device, uint64_t bytes) {
-    const struct thread_state *thread = &thread_state;
-    if (LIKELY(!thread->driver_oom.sequence) || thread->driver_oom_page)
-        return;
-    if (thread->driver_oom.hook == ID_cudaMalloc && thread->driver_oom.request_bytes == bytes)
+    if (UNLIKELY(oom_segment_asked_again(bytes)))
         ask_again(device);
 }
 
 void oom_page_asked(struct device *device) {
-    const struct thread_state *thread = &thread_state;
-    if (LIKELY(!thread->driver_oom.sequence) || !thread->driver_oom_page || thread->asked_again)
-        return;
-    ask_again(device);
+    if (UNLIKELY(oom_page_asked_again() && !thread_state.asked_again))
+        ask_again(device);
 }
 
 /* The pages that were made for the same block before count as free: they go back now. In mode

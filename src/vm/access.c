@@ -15,7 +15,7 @@ struct run {
  * only. The lock is held. */
 static struct run next_closed(const struct vm *vm, struct page_segment *segment, size_t *next,
                               size_t end) {
-    struct run run = {.segment = segment, .devices = vm->access_count};
+    struct run run = {.segment = segment, .devices = vm->peers.count};
     while (*next < end) {
         const struct page *page = page_lead(&segment->pages[*next]);
         size_t first = (size_t)(page - segment->pages), behind = first + page_npages(page);
@@ -34,7 +34,8 @@ static bool set_access(struct vm *vm, const struct run *run) {
     vm_called(vm);
     vm_changed(vm);
     return REAL(cuMemSetAccess)(run->segment->address + run->first * PAGE_BYTES,
-                                run->count * PAGE_BYTES, vm->access, run->devices) == CUDA_SUCCESS;
+                                run->count * PAGE_BYTES, vm->peers.list,
+                                run->devices) == CUDA_SUCCESS;
 }
 
 /* The lock is held. */
@@ -56,7 +57,7 @@ bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, si
         lock_take(&vm->lock);
         if (opened)
             mark(&run);
-        if (opened && run.devices < vm->access_count)
+        if (opened && run.devices < vm->peers.count)
             next = run.first;
         lock_give(&vm->lock);
     }
@@ -98,12 +99,12 @@ static void let_go(struct vm *vm, const struct run *run, bool opened) {
 /* One thread at a time. */
 static void begin_add_peer(struct vm *vm) {
     lock_take(&vm->lock);
-    while (vm->adding_peer) {
+    while (vm->peers.adding) {
         lock_give(&vm->lock);
         sched_yield();
         lock_take(&vm->lock);
     }
-    vm->adding_peer = true;
+    vm->peers.adding = true;
     lock_give(&vm->lock);
 }
 
@@ -123,17 +124,17 @@ static bool open_mapped(struct vm *vm) {
 bool vm_add_peer(struct vm *vm, unsigned device) {
     begin_add_peer(vm);
     lock_take(&vm->lock);
-    bool known = false, room = vm->access_count < MAX_DEVICES;
-    for (size_t i = 0; i < vm->access_count; i++)
-        known = known || vm->access[i].location.id == (int)device;
+    bool known = false, room = vm->peers.count < MAX_DEVICES;
+    for (size_t i = 0; i < vm->peers.count; i++)
+        known = known || vm->peers.list[i].location.id == (int)device;
     if (!known && room)
-        vm->access[vm->access_count++] = vm_access_desc(device);
+        vm->peers.list[vm->peers.count++] = vm_access_desc(device);
     lock_give(&vm->lock);
     bool opened = known || (room && open_mapped(vm));
     lock_take(&vm->lock);
     if (room && !opened) /* what has been opened for it may stay so */
-        vm->access_count--;
-    vm->adding_peer = false;
+        vm->peers.count--;
+    vm->peers.adding = false;
     lock_give(&vm->lock);
     return opened;
 }

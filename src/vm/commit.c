@@ -1,104 +1,66 @@
-/* commit.c: see vm.h. It must be transactional: a block whose pages cannot all be had leaves
- * everything as it was; and it must never touch a page that is BUSY in another thread. */
-#include "vm/extent_size.h"
+/* commit.c: a block gets the physical memory that it lacks: from the handle cache, from idle
+ * extents, from the driver. It must be transactional: a block that cannot have all its pages leaves
+ * everything as it was; and it must never touch a page that is BUSY in another thread.
+ *
+ * An extent of several pages serves one block, by pages that are the block's alone; pages that it
+ * may share with its neighbours come one by one. So no block keeps more than its own pages on the
+ * device, but for one case: an idle extent that a smaller block comes to is replaced only when the
+ * GPU has finished with it. Then that block may keep the rest of the extent: at most
+ * DEVICE_PART of the device at each of its ends. */
+#include "vm/vm_internal.h"
 
 #include <sched.h>
 
-static const char *device_name(unsigned device, char *name, size_t size) {
-    real_cuDeviceGetName_t get = REAL(cuDeviceGetName);
-    return get && get(name, (int)size, (CUdevice)device) == CUDA_SUCCESS ? name : NULL;
-}
+/* The largest extent is at most this part of the device: 16 MiB of 8 GiB, about the 20 MiB in which
+ * PyTorch's own expandable segments take memory. To fill a whole device takes some 512 to 1024
+ * extents: 0.2 s with the dearest cuMemCreate that was published (193 us, A100). */
+enum { DEVICE_PART = 512 };
 
-const char *vm_costs(struct vm *vm) {
-    return vm->costs->source;
-}
-
-uint64_t vm_min_idle_ns(struct vm *vm) {
-    return vm->plan.retain_ns;
-}
-
-struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
-    CUcontext context = NULL;
-    char name[128];
-    if (!vm_probe(device) || REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
-        return NULL;
-    struct vm *vm = memory_map(sizeof *vm);
-    if (!vm)
-        return NULL;
-    vm->device = device;
-    vm->context = context;
-    vm->capturing = capturing;
-    vm->threshold_percent = threshold_percent;
-    vm->lowvram = threshold_percent <= 0;
-    vm->costs = costs_of(device_name(device, name, sizeof name));
-    vm->plan = costs_plan(vm->costs);
-    vm->access[vm->access_count++] = vm_access_desc(device);
-    return vm;
-}
-
-/* Empty pages that one extent is to back. */
-struct extent {
-    struct page *page; /* NULL: all there */
-    size_t npages;
-    uint64_t handle; /* cached memory for it; 0: to be had */
+/* A block on its way to its user. */
+struct block {
+    struct page_segment *segment;
+    size_t first, end;             /* the pages that it reaches into */
+    size_t inner_first, inner_end; /* of them those that are its alone */
+    size_t next;                   /* the page that is looked at next */
+    size_t missing;                /* pages that it lacks still */
+    size_t needed;                 /* pages that live blocks need at once, this one included */
+    size_t largest;                /* pages of the largest extent that it may get */
 };
+
+/* Empty pages on their way to physical memory. */
+struct extent {
+    struct page *page; /* NULL: all are there */
+    size_t npages;
+    uint64_t handle; /* cached memory for them; 0: to be had */
+};
+
+static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
+    struct block block = {.segment = segment};
+    block.next = block.first = page_table_first(segment, address);
+    block.end = block.first + page_table_npages(segment, address, bytes);
+    block.inner_first = block.first + (address % PAGE_BYTES != 0);
+    block.inner_end = block.end - ((address + bytes) % PAGE_BYTES != 0);
+    return block;
+}
 
 static bool is_missing(const struct page *page) {
     return page->state == PAGE_EMPTY && page->attached;
 }
 
-/* At the first of some missing pages that follow each other: how many they are. */
-static void measure_run(struct block *block) {
-    if (block->next < block->run_end)
-        return;
-    block->run_end = block->next;
-    while (block->run_end < block->end && is_missing(&block->segment->pages[block->run_end]))
-        block->run_end++;
-    block->run = block->run_end - block->next;
-}
+/* --- one extent after another --- */
 
-/* So many pages from block->next on, at most `most`, are empty and lie before `end`. */
-static size_t empty_here(const struct block *block, size_t most, size_t end) {
-    size_t count = 1;
-    while (count < most && block->next + count < end &&
-           block->segment->pages[block->next + count].state == PAGE_EMPTY)
-        count++;
-    return count;
-}
-
-/* The largest extent of at most so many pages that is in order for the missing ones. Where extents
- * may lie beyond the block, what lies around is all that the range holds, and a little more at the
- * beginning, as PyTorch itself asks for more than a block needs. */
-static size_t in_order(const struct block *block, size_t most) {
-    size_t room = empty_here(block, most, block->limits.end), best = 1, around = block->run;
-    if (block->limits.end > block->end)
-        around = block->limits.cached + block->segment->filled_count;
-    for (size_t size = 0; size < EXTENT_SIZES; size++) {
-        size_t npages = extent_npages[size], end = block->next + npages;
-        size_t part = end > block->end ? block->limits.part_beyond : block->limits.part;
-        if (npages <= room && npages * part <= max_u64(block->run, around))
-            best = npages;
-    }
-    return best;
-}
-
-/* Of cached memory the largest extent that the block fills, or that is in order; else one is to be
- * made. The lock is held. */
-static struct extent choose(struct vm *vm, struct block *block) {
-    struct extent extent = {.page = &block->segment->pages[block->next]};
-    measure_run(block);
-    size_t most = in_order(block, block->limits.cached);
-    if (block->limits.whole)
-        most = max_u64(most, empty_here(block, LARGEST_EXTENT, block->run_end));
-    extent.npages = in_order(block, block->limits.new);
-    size_t made = extent.npages;
-    extent.handle = vm_cache_take(vm, most, &extent.npages);
-    if (!extent.handle) {
-        extent.handle = vm_prefetch_take(vm, made);
-        block->fresh = made;
-    }
-    page_table_claim(extent.page, extent.npages);
-    return extent;
+/* The pages of the extent that the next missing page gets: as large as the block's own missing
+ * pages allow. */
+static size_t extent_for(const struct block *block) {
+    const struct page *pages = block->segment->pages;
+    size_t run = 1, npages = 1, next = block->next;
+    if (next < block->inner_first)
+        return 1;
+    while (run < block->largest && next + run < block->inner_end && is_missing(&pages[next + run]))
+        run++;
+    while (2 * npages <= run)
+        npages *= 2;
+    return npages;
 }
 
 /* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */
@@ -114,7 +76,10 @@ static struct extent claim(struct vm *vm, struct block *block) {
             continue;
         }
         if (is_missing(page)) {
-            extent = choose(vm, block);
+            extent.page = page;
+            extent.npages = extent_for(block);
+            extent.handle = vm_cache_take(vm, extent.npages, &extent.npages);
+            page_table_claim(page, extent.npages);
         } else {
             const struct page *lead = page_lead(page);
             block->next = (size_t)(lead - block->segment->pages) + page_npages(lead);
@@ -128,11 +93,10 @@ static struct extent claim(struct vm *vm, struct block *block) {
 static bool more_may_come(struct vm *vm, uint64_t then) {
     lock_take(&vm->lock);
     const struct host_memory *host = &vm->host;
-    bool in_flight =
-        vm->in_flight + vm->opening + vm->prefetching + host->returning_count + host->leaving > 0;
-    bool more = in_flight || vm->landed != then;
+    bool coming = vm->in_flight + vm->opening + host->returning_count + host->leaving > 0;
+    bool more = coming || vm->landed != then;
     lock_give(&vm->lock);
-    if (in_flight)
+    if (coming)
         sched_yield();
     return more;
 }
@@ -144,69 +108,64 @@ static uint64_t landed(struct vm *vm) {
     return count;
 }
 
-static uint64_t take_one(struct vm *vm) {
+static uint64_t take_cached_page(struct vm *vm) {
     size_t npages;
     lock_take(&vm->lock);
     uint64_t handle = vm_cache_take(vm, 1, &npages);
-    handle = handle ? handle : vm_prefetch_take(vm, 1);
     lock_give(&vm->lock);
     return handle;
 }
 
-/* What is at hand without waiting: cached memory; an extent that is cached and too large for here
- * goes back to the driver and comes as new, under lowvram all such before any is asked for. */
-static uint64_t take_or_create(struct vm *vm, size_t still_missing) {
-    uint64_t handle = take_one(vm);
-    if (!handle && vm->lowvram)
-        vm_cache_trim(vm, still_missing, 1);
+/* Memory from the driver. What is cached is too large for here, else it would have been taken: it
+ * goes back first, so that no more is physical than is needed. */
+static uint64_t create(struct vm *vm, size_t npages) {
+    vm_cache_trim(vm, npages, npages);
+    return vm_handle_create(vm, npages);
+}
+
+/* What is at hand without waiting. */
+static uint64_t take_or_create(struct vm *vm) {
+    uint64_t handle = take_cached_page(vm);
     if (!handle)
-        handle = vm_handle_create(vm, 1);
+        handle = create(vm, 1);
     while (!handle && vm_cache_trim(vm, 1, 1))
         handle = vm_handle_create(vm, 1);
     return handle;
 }
 
-/* Whether another thread's pages have become idle since the GPU was last waited for. */
+/* Whether pages have become idle since the GPU was last found to have finished. */
 static bool newly_idle(struct vm *vm) {
-    lock_take(&vm->lock);
     bool any = false;
-    for (size_t size = 0; size < EXTENT_SIZES; size++) {
-        const struct page *newest = vm->table.newest[size];
-        any = any || (newest && newest->idle_epoch > vm->table.fenced_epoch);
-    }
+    lock_take(&vm->lock);
+    for (size_t list = 0; list < IDLE_LISTS; list++)
+        for (size_t size = 0; size < EXTENT_SIZES; size++) {
+            const struct page *newest = vm->table.idle[list][size].newest;
+            any = any || (newest && newest->idle_epoch > vm->table.fenced_epoch);
+        }
     lock_give(&vm->lock);
     return any;
 }
 
 /* 0: really full. Memory that another thread is just unmapping or giving back is waited for; what
  * others leave while the GPU is waited for is looked at a few times more. */
-static uint64_t find_memory(struct vm *vm, size_t still_missing) {
-    for (int tries = 16;;) {
+static uint64_t find_page(struct vm *vm, size_t missing) {
+    for (int patience = 16;;) {
         uint64_t then = landed(vm);
-        uint64_t handle = take_or_create(vm, still_missing);
+        uint64_t handle = take_or_create(vm);
         if (handle)
             return handle;
-        if (!vm_decommit_for_block(vm, still_missing) && !more_may_come(vm, then) &&
-            !(newly_idle(vm) && tries-- > 0))
+        if (!vm_decommit_for_block(vm, missing) && !more_may_come(vm, then) &&
+            !(newly_idle(vm) && patience-- > 0))
             return vm_spill(vm);
     }
 }
 
-/* A large extent from the driver; under lowvram what is cached and too large for here goes first.
- */
-static uint64_t create_large(struct vm *vm, size_t npages, size_t still_missing) {
-    if (vm->lowvram)
-        vm_cache_trim(vm, still_missing, npages);
-    return vm_handle_create(vm, npages);
-}
-
 /* Gives the claimed pages memory. False: there is none, and they are empty again. */
 static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
-    block->missing =
-        max_u64(block->missing, extent->npages); /* some were just going when counted */
+    block->missing = max_u64(block->missing, extent->npages); /* some were BUSY when counted */
     if (!extent->handle)
-        extent->handle = extent->npages > 1 ? create_large(vm, extent->npages, block->missing)
-                                            : find_memory(vm, block->missing);
+        extent->handle =
+            extent->npages > 1 ? create(vm, extent->npages) : find_page(vm, block->missing);
     bool filled =
         extent->handle && REAL(cuMemMap)(page_address(extent->page), extent->npages * PAGE_BYTES, 0,
                                          vm_real_handle(extent->handle), 0) == CUDA_SUCCESS;
@@ -228,6 +187,8 @@ static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
     return filled;
 }
 
+/* --- before the first --- */
+
 static size_t count_missing(struct vm *vm, const struct block *block) {
     size_t missing = 0;
     lock_take(&vm->lock);
@@ -239,57 +200,124 @@ static size_t count_missing(struct vm *vm, const struct block *block) {
     return missing;
 }
 
-/* Lowvram: idle pages are used before new memory is asked for. The GPU goes on meanwhile, so it is
- * asked again before each extent. */
-static bool next_extent(struct vm *vm, struct block *block, struct extent *extent) {
-    if (vm->lowvram && block->missing && extent_size_exceeded(vm, block, block->before) &&
-        !vm_decommit_fenced(vm, block->missing) && extent_size_exceeded(vm, block, block->limit))
-        vm_decommit_for_block(vm, block->missing);
-    *extent = claim(vm, block);
-    return extent->page != NULL;
+static size_t largest_extent(const struct room *room) {
+    return min_u64(LARGEST_EXTENT, max_u64(room->total_bytes / DEVICE_PART / PAGE_BYTES, 1));
 }
 
-/* Maps what is missing; where a large extent cannot be had, small ones. What was mapped before
+/* lowvram: as much as live blocks have needed at most at once, and a 64th more, so that a small
+ * block need not wait for the GPU. Else what PyTorch has reserved: beyond that only what it has
+ * given up is still there. The lock is held. */
+static size_t most_physical(const struct vm *vm, const struct block *block) {
+    enum { LITTLE_PART = 64 };
+    size_t most = max_u64(vm->most_needed, block->needed);
+    return vm->lowvram ? most + most / LITTLE_PART : vm->table.attached_pages;
+}
+
+static void count_needed(struct vm *vm, struct block *block) {
+    lock_take(&vm->lock);
+    size_t elsewhere = vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight;
+    block->needed = minus_u64(vm->cache.physical_pages, elsewhere) + block->missing;
+    lock_give(&vm->lock);
+}
+
+static bool would_exceed(struct vm *vm, const struct block *block, size_t wanted) {
+    lock_take(&vm->lock);
+    const uint64_t *idle = vm->table.idle_pages;
+    bool some_idle = idle[IDLE_RETAINED] || (vm->lowvram && idle[IDLE_ATTACHED]);
+    bool exceeds = vm->cache.physical_pages + wanted > most_physical(vm, block);
+    lock_give(&vm->lock);
+    return wanted && some_idle && exceeds;
+}
+
+/* Before new memory is asked for: what PyTorch has given up is used; above the threshold, what is
+ * idle. The GPU is asked whether it has finished; it is waited for only where more would be
+ * physical than may be. (PyTorch alone waits for it in the cudaFree by which it gives memory up.)
+ */
+static void use_idle(struct vm *vm, struct block *block) {
+    struct room room = vm_room(vm, ROOM_MAX_AGE_NS);
+    block->largest = largest_extent(&room);
+    count_needed(vm, block);
+    lock_take(&vm->lock);
+    size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
+    lock_give(&vm->lock);
+    wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_RETAINED, wanted));
+    size_t above = minus_u64(wanted, room_below_threshold(vm, &room) / PAGE_BYTES);
+    wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_ATTACHED, above));
+    if (!would_exceed(vm, block, wanted) || !vm_fence_wait(vm))
+        return;
+    wanted = minus_u64(wanted, vm_decommit(vm, IDLE_RETAINED, wanted));
+    if (vm->lowvram)
+        vm_decommit(vm, IDLE_ATTACHED, wanted);
+}
+
+static void note_needed(struct vm *vm, const struct block *block) {
+    lock_take(&vm->lock);
+    vm->most_needed = max_u64(vm->most_needed, block->needed);
+    lock_give(&vm->lock);
+}
+
+/* Maps what is missing; where a large extent cannot be had, smaller ones. What was mapped before
  * memory ran out stays, as idle pages: it is the caller who takes the block back. */
 static bool map_missing(struct vm *vm, struct block *block) {
     struct extent extent;
     bool filled = true;
     block->missing = count_missing(vm, block);
-    block->limits = extent_size_single(block);
     if (block->missing)
-        extent_size_set(vm, block);
-    while (filled && next_extent(vm, block, &extent)) {
+        use_idle(vm, block);
+    while (filled && (extent = claim(vm, block)).page) {
         filled = fill(vm, &extent, block);
         if (filled || extent.npages == 1)
             continue;
-        if (extent.handle)
-            block->limits = extent_size_single(block); /* it is there and cannot be mapped */
-        else
-            extent_size_fall_back(vm, block, extent.npages);
+        block->largest = extent.npages / 2;
         filled = true;
     }
-    if (filled) {
-        extent_size_note(vm, block);
-        vm_prefetch_want(vm, extent_size_prefetch(block));
-    }
+    if (filled)
+        note_needed(vm, block);
     return filled && vm_set_access(vm, block->segment, block->first, block->end - block->first);
 }
 
-/* Large extents that are idle and of which the block would use a part only: where memory is short
- * the rest must not lie idle with it. Only the first and the last can be such. The lock is held. */
-static size_t victims_partly_used(struct vm *vm, const struct block *block, struct page **list) {
-    size_t count = 0;
+/* --- idle extents of which the block would use a part --- */
+
+/* Only those at the block's first and last page can be such. Takes those that may go; whether there
+ * are more, with which the GPU is not known to have finished. The lock is held. */
+static bool take_partly_used(struct vm *vm, const struct block *block, struct page **list,
+                             size_t *count) {
     const size_t ends[] = {block->first, block->end - 1};
-    for (size_t i = 0; (vm->under_pressure || vm->lowvram) && i < ARRAY_LENGTH(ends); i++) {
+    size_t before = *count;
+    bool more = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(ends); i++) {
         struct page *page = page_lead(&block->segment->pages[ends[i]]);
         size_t first = (size_t)(page - block->segment->pages);
         bool partly = first < block->first || first + page_npages(page) > block->end;
-        if (partly && page_table_try_victim(&vm->table, page))
-            list[count++] = page;
+        if (!partly || page->idle == IDLE_NOT || page->npages == 1)
+            continue;
+        if (page_table_try_victim(&vm->table, page))
+            list[(*count)++] = page;
+        else
+            more = true;
     }
-    vm_victims_picked(vm, list, count);
-    return count;
+    vm_victims_picked(vm, list + before, *count - before);
+    return more;
 }
+
+/* They lose their memory, and the block gets pages. */
+static void replace_partly_used(struct vm *vm, const struct block *block) {
+    struct page *list[4];
+    size_t count = 0;
+    lock_take(&vm->lock);
+    bool more = take_partly_used(vm, block, list, &count);
+    lock_give(&vm->lock);
+    if (LIKELY(!more && !count))
+        return;
+    if (more)
+        vm_fence_poll(vm, false);
+    lock_take(&vm->lock);
+    take_partly_used(vm, block, list, &count);
+    lock_give(&vm->lock);
+    vm_unmap(vm, list, count);
+}
+
+/* --- a block comes, and goes --- */
 
 static void end_use(struct vm *vm, const struct block *block, bool done, bool pin) {
     lock_take(&vm->lock);
@@ -304,43 +332,71 @@ static void end_use(struct vm *vm, const struct block *block, bool done, bool pi
 static bool is_there(const struct vm *vm, const struct block *block) {
     for (size_t i = block->first; i < block->end; i++) {
         const struct page *page = &block->segment->pages[i];
-        if (page->attached && (page->state != PAGE_MAPPED || page->open_to < vm->access_count))
+        if (page->attached && (page->state != PAGE_MAPPED || page->open_to < vm->peers.count))
             return false;
     }
     return true;
 }
 
+static bool mark_live(struct vm *vm, const struct block *block) {
+    page_table_mark_live(&vm->table, block->segment, block->first, block->end - block->first);
+    return is_there(vm, block);
+}
+
+/* Whether an extent reaches beyond an end of the block, idle. The lock is held. */
+static bool is_partly_used(const struct block *block) {
+    const struct page *first = page_lead(&block->segment->pages[block->first]);
+    const struct page *last = page_lead(&block->segment->pages[block->end - 1]);
+    const struct page *pages = block->segment->pages;
+    return (first->idle != IDLE_NOT && first < pages + block->first) ||
+           (last->idle != IDLE_NOT && last + page_npages(last) > pages + block->end);
+}
+
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
-    struct block block = {.pin = pin};
-    struct page *partly_used[2];
-    size_t count = 0;
-    bool there = false;
+    struct block block = {0};
     vm_spill_replace(vm, address, bytes);
     lock_take(&vm->lock);
-    block.segment = page_table_lookup(&vm->table, address);
-    if (block.segment) {
-        block.next = block.first = page_table_first(block.segment, address);
-        block.end = block.first + page_table_npages(block.segment, address, bytes);
-        count = victims_partly_used(vm, &block, partly_used);
-        page_table_mark_live(&vm->table, block.segment, block.first, block.end - block.first);
-        there = !pin && is_there(vm, &block);
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
+    bool partly = false, there = true;
+    if (segment) {
+        block = block_at(segment, address, bytes);
+        partly = is_partly_used(&block);
+        there = partly || mark_live(vm, &block);
     }
     lock_give(&vm->lock);
-    if (!block.segment || LIKELY(there))
+    if (!segment || LIKELY(!partly && there && !pin))
         return true;
-    vm_unmap(vm, partly_used, count);
-    bool done = map_missing(vm, &block);
+    if (partly) {
+        replace_partly_used(vm, &block);
+        lock_take(&vm->lock);
+        there = mark_live(vm, &block);
+        lock_give(&vm->lock);
+    }
+    bool done = there || map_missing(vm, &block);
     if (!done || pin)
         end_use(vm, &block, done, pin);
     return done;
 }
 
-/* PyTorch has waited for the GPU by then (torch.cuda.graph does), so that most of the time it needs
- * only be asked. */
-void vm_capture_prepare(struct vm *vm) {
-    vm_fence_poll_in_turn(vm);
-    if (newly_idle(vm) && extent_size_is_short(vm))
-        vm_fence_wait(vm);
+void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes) {
+    lock_take(&vm->lock);
+    const struct page_segment *segment = page_table_lookup(&vm->table, address);
+    if (segment && segment->counted)
+        vm->figures.failed_bytes += bytes;
+    lock_give(&vm->lock);
+}
+
+void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done) {
+    uint64_t now_ns = clock_ns();
+    lock_take(&vm->lock);
+    vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
+    if (segment && !segment->ended)
+        page_table_mark_idle(&vm->table, segment, page_table_first(segment, address),
+                             page_table_npages(segment, address, bytes));
+    if (segment && !streams_done)
+        vm->streams.unsure_epoch = vm->table.epoch;
+    lock_give(&vm->lock);
 }
 
 void vm_pin_live(struct vm *vm) {
@@ -349,50 +405,11 @@ void vm_pin_live(struct vm *vm) {
     lock_give(&vm->lock);
 }
 
-void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes) {
-    lock_take(&vm->lock);
-    const struct page_segment *segment = page_table_lookup(&vm->table, address);
-    if (segment && (segment->counted || !segment->range))
-        vm->figures.failed_bytes += bytes;
-    lock_give(&vm->lock);
-}
-
-void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done) {
-    lock_take(&vm->lock);
-    struct page_segment *segment = page_table_lookup(&vm->table, address);
-    if (segment && !segment->ended)
-        page_table_mark_idle(&vm->table, segment, page_table_first(segment, address),
-                             page_table_npages(segment, address, bytes));
-    if (segment && !streams_done)
-        vm->unsure_epoch = vm->table.epoch;
-    lock_give(&vm->lock);
-}
-
-bool vm_owns(struct vm *vm, uint64_t address) {
-    lock_take(&vm->lock);
-    struct page_segment *segment = page_table_lookup(&vm->table, address);
-    bool own = segment && segment->pages[page_table_first(segment, address)].attached;
-    lock_give(&vm->lock);
-    return own;
-}
-
-uint64_t vm_changes(const struct vm *vm) {
-    return atomic_load_explicit(&vm->changes, memory_order_acquire);
-}
-
-struct vm_figures vm_figures(struct vm *vm) {
-    lock_take(&vm->lock);
-    struct vm_figures figures = vm->figures;
-    figures.reserved_bytes = vm->table.reserved_pages * PAGE_BYTES;
-    figures.mapped_bytes = vm->table.mapped_pages * PAGE_BYTES;
-    figures.idle_bytes = vm->table.idle_pages * PAGE_BYTES;
-    figures.cached_bytes = vm->cached_count * PAGE_BYTES;
-    figures.in_flight_bytes = vm->in_flight * PAGE_BYTES;
-    figures.physical_bytes = minus_u64(vm->handle_count, vm->prefetching) * PAGE_BYTES;
-    figures.spilled_bytes = vm->host.count * PAGE_BYTES;
-    figures.may_spill_bytes = vm->host.room * PAGE_BYTES;
-    figures.spilled_ns = vm_spilled_ns(vm);
-    figures.calls = atomic_load_explicit(&vm->calls, memory_order_relaxed);
-    lock_give(&vm->lock);
-    return figures;
+/* PyTorch has waited for the GPU by then (torch.cuda.graph does), so that most of the time it needs
+ * only be asked. Waits where more is idle than is left below the threshold. */
+void vm_capture_prepare(struct vm *vm) {
+    vm_fence_poll_in_turn(vm);
+    struct room room = vm_room(vm, ROOM_MAX_AGE_NS);
+    if (newly_idle(vm) && vm_idle_bytes(vm) > room_below_threshold(vm, &room))
+        vm_fence_wait(vm);
 }

@@ -1,17 +1,12 @@
-/* decay.c: giving back what nobody has wanted for a while. Nobody may be held up by it: whoever
- * needs a page that is just being unmapped waits for a few others only. */
+/* decay.c: idle memory goes back to the driver when it has been idle for long enough. One rule for
+ * all of it: extents in PyTorch's cache, extents that PyTorch has given up, and cached handles lie
+ * in lists, the longest idle first, and whoever calls says how old each kind may get. Nobody may be
+ * held up by it: who needs a page that is just being unmapped waits for a few others only. */
 #include "vm/vm_internal.h"
 
-/* Extents unmapped at once: in the worst case as many calls of the driver, some 25 us each. Where
- * time is limited, fewer at first, and then as many as will end in time. */
+/* Extents unmapped at once: in the worst case as many calls of the driver, some 25 us each
+ * (published). Where time is limited fewer at first, and then as many as will end in time. */
 enum { FEW = 8, FIRST = 2 };
-
-struct vm_age vm_age(struct vm *vm) {
-    lock_take(&vm->lock);
-    struct vm_age age = {vm->table.epoch, vm->cached_count};
-    lock_give(&vm->lock);
-    return age;
-}
 
 /* One batch after another, each of so many extents; end_ns 0: as long as it takes. */
 struct batches {
@@ -36,29 +31,60 @@ static bool next_batch(struct batches *batches) {
     return took_ns < left_ns;
 }
 
-size_t vm_decommit_decayed(struct vm *vm, uint64_t epoch, size_t want, size_t extents) {
-    struct page *list[BATCH];
-    lock_take(&vm->lock);
-    size_t count = page_table_victims_idle_since(&vm->table, epoch, want, list, extents);
-    vm_victims_picked(vm, list, count);
-    lock_give(&vm->lock);
-    return vm_unmap(vm, list, count);
+static uint64_t after(uint64_t since_ns, uint64_t idle_ns) {
+    return since_ns > UINT64_MAX - idle_ns ? UINT64_MAX : since_ns + idle_ns;
 }
 
-uint64_t vm_reclaim_decayed(struct vm *vm, uint64_t bytes, struct vm_age age, uint64_t budget_ns) {
-    size_t want = bytes / PAGE_BYTES, given = 0, batch;
-    vm_fence_poll(vm, !budget_ns);
+uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
     lock_take(&vm->lock);
-    size_t cached = min_u64(vm->cached_count, age.cached);
+    const struct page_table *table = &vm->table;
+    uint64_t attached = page_table_idle_since_ns(table, IDLE_ATTACHED);
+    uint64_t retained =
+        min_u64(page_table_idle_since_ns(table, IDLE_RETAINED), vm_cache_since_ns(vm));
     lock_give(&vm->lock);
+    uint64_t due_ns = after(retained, limits->retained_ns);
+    return limits->attached_bytes >= PAGE_BYTES
+               ? min_u64(due_ns, after(attached, limits->attached_ns))
+               : due_ns;
+}
+
+/* What is cached, and has been for long enough. Returns the pages. */
+static size_t trim(struct vm *vm, uint64_t since_ns) {
+    lock_take(&vm->lock);
+    size_t want = vm_cache_pages_since(vm, since_ns);
+    lock_give(&vm->lock);
+    return vm_cache_trim(vm, want, 0);
+}
+
+/* One batch of that list, of what is too old; what loses its place goes to the driver. Returns the
+ * pages. */
+static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns, size_t want,
+                          size_t extents) {
+    struct victims victims = {.list = list, .want = want, .idle_since_ns = since_ns};
+    size_t unmapped = want ? vm_decommit_batch(vm, &victims, extents) : 0;
+    return vm_cache_trim(vm, unmapped, 0);
+}
+
+/* What PyTorch has given up goes first. */
+struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
+                        uint64_t budget_ns) {
+    uint64_t retained_since = minus_u64(now_ns, limits->retained_ns);
+    uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);
+    size_t most = limits->attached_bytes / PAGE_BYTES, retained, attached = 0, batch;
+    if (vm_decay_due_ns(vm, limits) > now_ns)
+        return (struct decayed){0};
+    retained = trim(vm, retained_since);
+    vm_fence_poll(vm, !budget_ns);
     struct batches batches = batches_in(budget_ns);
     do {
-        size_t next = min_u64(want - given, batches.extents);
-        batch = given < cached ? min_u64(next, cached - given)
-                               : vm_decommit_decayed(vm, age.epoch, want - given, batches.extents);
-        batch = vm_cache_trim(vm, batch, 0);
-        given += batch;
-    } while (batch && given < want && next_batch(&batches));
+        batch = decay_batch(vm, IDLE_RETAINED, retained_since, SIZE_MAX, batches.extents);
+        retained += batch;
+        if (batch)
+            continue;
+        batch = decay_batch(vm, IDLE_ATTACHED, attached_since, minus_u64(most, attached),
+                            batches.extents);
+        attached += batch;
+    } while (batch && next_batch(&batches));
     vm_sweep(vm);
-    return given * PAGE_BYTES;
+    return (struct decayed){attached * PAGE_BYTES, retained * PAGE_BYTES};
 }

@@ -1,5 +1,5 @@
-/* decommit.c: idle pages lose their memory, and what is cached goes back to the driver. It must
- * touch only pages that it has picked from the table, and wait for no other thread. */
+/* decommit.c: idle extents lose their place, and what is cached goes back to the driver. It must
+ * touch only extents that it has taken from the table, and wait for no other thread. */
 #include "vm/vm_internal.h"
 
 /* By address: what lies side by side is unmapped by one call. */
@@ -69,130 +69,67 @@ void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count) {
     vm->in_flight += pages_in(list, count);
 }
 
-size_t vm_decommit(struct vm *vm, size_t want) {
+size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t extents) {
     struct page *list[BATCH];
+    lock_take(&vm->lock);
+    size_t count = page_table_victims(&vm->table, victims, list, min_u64(extents, BATCH));
+    vm_victims_picked(vm, list, count);
+    lock_give(&vm->lock);
+    return count ? vm_unmap(vm, list, count) : 0;
+}
+
+size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want) {
+    struct victims victims = {.list = list, .want = want, .idle_since_ns = UINT64_MAX};
     size_t done = 0;
     vm_spill_reclaim(vm);
-    while (done < want) {
-        lock_take(&vm->lock);
-        size_t count = page_table_victims(&vm->table, want - done, list, BATCH);
-        vm_victims_picked(vm, list, count);
-        lock_give(&vm->lock);
-        size_t unmapped = count ? vm_unmap(vm, list, count) : 0;
+    while (victims.want) {
+        size_t unmapped = vm_decommit_batch(vm, &victims, BATCH);
         if (!unmapped)
             break;
         done += unmapped;
+        victims.want = minus_u64(want, done);
     }
     return done;
 }
 
-size_t vm_decommit_fenced(struct vm *vm, size_t want) {
-    size_t done = vm_decommit(vm, want);
-    if (done < want) {
-        vm_fence_poll(vm, false);
-        done += vm_decommit(vm, want - done);
-    }
-    return done;
+static size_t decommit_any(struct vm *vm, size_t want) {
+    size_t done = vm_decommit(vm, IDLE_RETAINED, want);
+    return done + vm_decommit(vm, IDLE_ATTACHED, minus_u64(want, done));
 }
 
-/* Where nothing is idle there is nothing to wait for. */
-static bool any_idle(struct vm *vm) {
+/* Where nothing is idle there is nothing to find out. */
+static bool any_idle(struct vm *vm, enum page_idle list) {
     lock_take(&vm->lock);
-    bool any = vm->table.idle_pages > 0;
+    bool any = vm->table.idle_pages[list] > 0;
     lock_give(&vm->lock);
     return any;
 }
 
+size_t vm_decommit_fenced(struct vm *vm, enum page_idle list, size_t want) {
+    if (!want || !any_idle(vm, list))
+        return 0;
+    size_t done = vm_decommit(vm, list, want);
+    if (done < want && any_idle(vm, list)) {
+        vm_fence_poll(vm, false);
+        done += vm_decommit(vm, list, want - done);
+    }
+    return done;
+}
+
 size_t vm_decommit_for_block(struct vm *vm, size_t want) {
-    size_t done = vm_decommit_fenced(vm, want);
-    if (done < want && any_idle(vm) && vm_fence_wait(vm))
-        done += vm_decommit(vm, want - done);
+    size_t done = vm_decommit_fenced(vm, IDLE_RETAINED, want);
+    done += vm_decommit_fenced(vm, IDLE_ATTACHED, minus_u64(want, done));
+    bool more = any_idle(vm, IDLE_RETAINED) || any_idle(vm, IDLE_ATTACHED);
+    if (done < want && more && vm_fence_wait(vm))
+        done += decommit_any(vm, want - done);
     return done;
 }
 
 /* --- giving back --- */
 
-/* Two looks that far apart, and what was retained or detached at the first has been for long at the
- * second. */
-static bool retained_for_long(struct vm *vm, uint64_t now_ns, uint64_t *epoch) {
-    struct decay_state *decay = &vm->decay;
-    lock_take(&vm->lock);
-    bool long_enough = now_ns - decay->retained_ns > vm->plan.retain_ns;
-    *epoch = decay->retained_epoch;
-    if (long_enough) {
-        decay->retained_ns = now_ns;
-        decay->retained_epoch = vm->table.epoch;
-    }
-    bool any = vm->table.idle_pages > 0;
-    lock_give(&vm->lock);
-    return long_enough && any;
-}
-
-/* So many cached pages have not been wanted for too long: as many as there were at least at all
- * times since the last look that counted. */
-static size_t cached_too_long(struct vm *vm, uint64_t now_ns) {
-    struct decay_state *decay = &vm->decay;
-    size_t unwanted = 0;
-    lock_take(&vm->lock);
-    if (now_ns - decay->cached_ns > vm->plan.cache_ns) {
-        unwanted = min_u64(vm->cached_least, vm->cached_count);
-        vm->cached_least = vm->cached_count - unwanted;
-        decay->cached_ns = now_ns;
-    }
-    lock_give(&vm->lock);
-    return unwanted;
-}
-
-/* For so long after the driver last refused memory there are no large extents. */
-#define PRESSURE_NS (10 * SECOND_NS)
-
-static void pressure_ends(struct vm *vm, uint64_t now_ns) {
-    struct decay_state *decay = &vm->decay;
-    lock_take(&vm->lock);
-    if (vm->under_pressure && !decay->pressure_ns)
-        decay->pressure_ns = now_ns;
-    if (vm->under_pressure && now_ns - decay->pressure_ns > PRESSURE_NS) {
-        vm->under_pressure = false;
-        decay->pressure_ns = 0;
-    }
-    lock_give(&vm->lock);
-}
-
-void vm_trim(struct vm *vm) {
-    lock_take(&vm->lock);
-    vm->decay.trimmed_epoch = vm->table.epoch;
-    lock_give(&vm->lock);
-}
-
-/* What was idle when it was to go, and at that epoch, and has been ever since. */
-static void decommit_trimmed(struct vm *vm, uint64_t epoch) {
-    lock_take(&vm->lock);
-    uint64_t since = min_u64(epoch, vm->decay.trimmed_epoch);
-    lock_give(&vm->lock);
-    while (vm_decommit_decayed(vm, since, SIZE_MAX, BATCH) > 0)
-        continue;
-}
-
-uint64_t vm_decay(struct vm *vm, uint64_t now_ns) {
-    uint64_t epoch;
-    pressure_ends(vm, now_ns);
-    size_t released = vm_cache_trim(vm, cached_too_long(vm, now_ns), 0);
-    if (retained_for_long(vm, now_ns, &epoch)) {
-        vm_fence_poll(vm, true);
-        vm_decommit_retained(vm, epoch, 0);
-        vm_decommit_detached(vm, epoch);
-        decommit_trimmed(vm, epoch);
-    }
-    return released * PAGE_BYTES;
-}
-
-static uint64_t give_back(struct vm *vm, uint64_t bytes) {
-    size_t want = bytes / PAGE_BYTES;
-    lock_take(&vm->lock);
-    size_t cached = vm->cached_count;
-    lock_give(&vm->lock);
-    size_t released = vm_cache_trim(vm, min_u64(cached, want), 0);
-    while (released < want && vm_decommit(vm, min_u64(want - released, BATCH)))
+static uint64_t reclaim(struct vm *vm, uint64_t bytes) {
+    size_t want = bytes / PAGE_BYTES, released = vm_cache_trim(vm, want, 0);
+    while (released < want && decommit_any(vm, min_u64(want - released, BATCH)))
         released += vm_cache_trim(vm, min_u64(want - released, BATCH), 0);
     vm_sweep(vm);
     return released * PAGE_BYTES;
@@ -200,12 +137,12 @@ static uint64_t give_back(struct vm *vm, uint64_t bytes) {
 
 uint64_t vm_reclaim(struct vm *vm, uint64_t bytes) {
     vm_fence_poll(vm, true);
-    return give_back(vm, bytes);
+    return reclaim(vm, bytes);
 }
 
 uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
-    uint64_t given = give_back(vm, bytes);
+    uint64_t given = reclaim(vm, bytes);
     if (given < bytes && vm_fence_wait(vm))
-        given += give_back(vm, bytes - given);
+        given += reclaim(vm, bytes - given);
     return given;
 }

@@ -43,7 +43,6 @@ void vm_forget(struct vm *vm) {
     atomic_store(&asking, 0);
     if (!vm)
         return;
-    vm->prefetching = 0;
     atomic_store(&vm->fence.taken, false);
     lock_force_open(&vm->lock);
 }
@@ -51,8 +50,8 @@ void vm_forget(struct vm *vm) {
 /* The place of a stream that lives; stream_count: none. The lock is held. */
 static size_t slot_of(const struct vm *vm, uint64_t stream) {
     size_t i = 0;
-    while (i < vm->stream_count &&
-           (vm->streams[i].state != SLOT_LIVE || vm->streams[i].stream != stream))
+    while (i < vm->streams.count &&
+           (vm->streams.slots[i].state != SLOT_LIVE || vm->streams.slots[i].stream != stream))
         i++;
     return i;
 }
@@ -60,29 +59,29 @@ static size_t slot_of(const struct vm *vm, uint64_t stream) {
 /* The lock is held. */
 static size_t free_slot(const struct vm *vm) {
     size_t i = 0;
-    while (i < vm->stream_count && vm->streams[i].state != SLOT_FREE)
+    while (i < vm->streams.count && vm->streams.slots[i].state != SLOT_FREE)
         i++;
     return i;
 }
 
 void vm_stream_add(struct vm *vm, uint64_t stream) {
     lock_take(&vm->lock);
-    bool known = vm->sync_context || slot_of(vm, stream) < vm->stream_count;
+    bool known = vm->streams.sync_context || slot_of(vm, stream) < vm->streams.count;
     size_t slot = known ? 0 : free_slot(vm);
     if (!known && (stream == STREAM_PER_THREAD || slot == MAX_STREAMS)) {
-        vm->sync_context = true;
+        vm->streams.sync_context = true;
     } else if (!known) {
-        vm->streams[slot].stream = stream;
-        vm->streams[slot].state = SLOT_LIVE;
-        vm->streams[slot].pending = false;
-        vm->stream_count += slot == vm->stream_count;
+        vm->streams.slots[slot].stream = stream;
+        vm->streams.slots[slot].state = SLOT_LIVE;
+        vm->streams.slots[slot].pending = false;
+        vm->streams.count += slot == vm->streams.count;
     }
     lock_give(&vm->lock);
 }
 
 static struct known_stream stream_at(struct vm *vm, size_t i) {
     lock_take(&vm->lock);
-    struct known_stream known = vm->streams[i];
+    struct known_stream known = vm->streams.slots[i];
     lock_give(&vm->lock);
     return known;
 }
@@ -94,7 +93,7 @@ static bool record(struct vm *vm, size_t i) {
         if (REAL(cuEventCreate)(&known.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             return false;
         lock_take(&vm->lock);
-        vm->streams[i].event = known.event;
+        vm->streams.slots[i].event = known.event;
         lock_give(&vm->lock);
     }
     return REAL(cuEventRecord)(known.event, (CUstream)(uintptr_t)known.stream) == CUDA_SUCCESS;
@@ -106,9 +105,9 @@ static bool record(struct vm *vm, size_t i) {
 void vm_stream_gone(struct vm *vm, uint64_t stream) {
     lock_take(&vm->lock);
     size_t slot = slot_of(vm, stream);
-    bool known = slot < vm->stream_count;
+    bool known = slot < vm->streams.count;
     page_table_stream_gone(&vm->table, stream);
-    vm->going += known;
+    vm->streams.going += known;
     lock_give(&vm->lock);
     if (!known)
         return;
@@ -118,9 +117,9 @@ void vm_stream_gone(struct vm *vm, uint64_t stream) {
     bool recorded = question.possible && record(vm, slot);
     end_asking(vm, &question);
     lock_take(&vm->lock);
-    vm->streams[slot].state = recorded ? SLOT_GONE : SLOT_FREE;
-    vm->sync_context = vm->sync_context || !recorded;
-    vm->going--;
+    vm->streams.slots[slot].state = recorded ? SLOT_GONE : SLOT_FREE;
+    vm->streams.sync_context = vm->streams.sync_context || !recorded;
+    vm->streams.going--;
     lock_give(&vm->lock);
 }
 
@@ -147,7 +146,8 @@ static void fenced(struct vm *vm, uint64_t epoch) {
 
 /* Events on the streams we know do not tell. The lock must be held. */
 static bool needs_sync_context(const struct vm *vm) {
-    return vm->sync_context || vm->going || vm->unsure_epoch > vm->table.fenced_epoch;
+    return vm->streams.sync_context || vm->streams.going ||
+           vm->streams.unsure_epoch > vm->table.fenced_epoch;
 }
 
 static bool wait_for_streams(struct vm *vm, size_t count) {
@@ -166,7 +166,7 @@ bool vm_fence_wait(struct vm *vm) {
     struct question question = begin_asking(vm);
     lock_take(&vm->lock);
     uint64_t epoch = vm->table.epoch;
-    size_t count = vm->stream_count;
+    size_t count = vm->streams.count;
     bool whole = needs_sync_context(vm);
     vm->figures.waits += question.possible;
     vm_changed(vm);
@@ -188,7 +188,7 @@ static bool begin_one(struct vm *vm, size_t i) {
                           : CUDA_SUCCESS;
     bool busy = result == CUDA_ERROR_NOT_READY;
     lock_take(&vm->lock);
-    vm->streams[i].pending = busy || known.state == SLOT_GONE;
+    vm->streams.slots[i].pending = busy || known.state == SLOT_GONE;
     lock_give(&vm->lock);
     return busy ? record(vm, i) : result == CUDA_SUCCESS;
 }
@@ -198,7 +198,7 @@ static bool begin(struct vm *vm) {
     struct fence *fence = &vm->fence;
     lock_take(&vm->lock);
     fence->epoch = vm->table.epoch;
-    fence->streams = vm->stream_count;
+    fence->streams = vm->streams.count;
     bool possible = !needs_sync_context(vm);
     lock_give(&vm->lock);
     for (size_t i = 0; possible && i < fence->streams; i++)
@@ -210,9 +210,9 @@ static bool begin(struct vm *vm) {
 /* What a stream that is gone had to do is over: its place is free. */
 static void passed(struct vm *vm, size_t i) {
     lock_take(&vm->lock);
-    vm->streams[i].pending = false;
-    if (vm->streams[i].state == SLOT_GONE)
-        vm->streams[i].state = SLOT_FREE;
+    vm->streams.slots[i].pending = false;
+    if (vm->streams.slots[i].state == SLOT_GONE)
+        vm->streams.slots[i].state = SLOT_FREE;
     lock_give(&vm->lock);
 }
 

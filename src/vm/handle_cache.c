@@ -1,12 +1,13 @@
-/* handle_cache.c: physical memory without a place: handles cached for the next block, by size.
- * Caching one must never fail, so there is always room for all handles there are. */
+/* handle_cache.c: physical memory without a place: handles that wait for the next block, by size,
+ * and what the driver has left besides. Keeping one must never fail, so there is always room for
+ * all handles there are. */
 #include "vm/vm_internal.h"
 
-static bool make_room(struct handles *handles) {
+static bool grow(struct handles *handles) {
     if (handles->total < handles->capacity)
         return true;
     size_t capacity = handles->capacity ? handles->capacity * 2 : 4096;
-    uint64_t *larger =
+    struct cached_handle *larger =
         memory_grow(handles->list, handles->capacity * sizeof *larger, capacity * sizeof *larger);
     if (!larger)
         return false;
@@ -15,36 +16,16 @@ static bool make_room(struct handles *handles) {
     return true;
 }
 
-static void taken(struct vm *vm, size_t npages) {
-    vm->cached_count -= npages;
-    vm->cached_least = min_u64(vm->cached_least, vm->cached_count);
-}
-
+/* The one cached last. */
 static uint64_t take(struct vm *vm, size_t size) {
-    struct handles *handles = &vm->cached[size];
-    if (!handles->count)
-        return vm_prefetch_take(vm, extent_npages[size]);
-    taken(vm, extent_npages[size]);
-    return handles->list[--handles->count];
-}
-
-uint64_t vm_prefetch_take(struct vm *vm, size_t npages) {
-    struct handles *handles = &vm->cached[extent_size_index(npages)];
-    uint64_t handle = handles->prefetched;
-    handles->prefetched = 0;
-    if (handle)
-        taken(vm, npages);
-    return handle;
-}
-
-void vm_prefetch_put(struct vm *vm, uint64_t handle, size_t npages) {
-    vm->cached[extent_size_index(npages)].prefetched = handle;
-    vm->cached_count += npages;
+    struct handles *handles = &vm->cache.sizes[size];
+    vm->cache.cached_pages -= extent_npages[size];
+    return handles->list[--handles->count].handle;
 }
 
 uint64_t vm_cache_take(struct vm *vm, size_t most, size_t *npages) {
     for (size_t size = EXTENT_SIZES; size-- > 0;) {
-        if (!vm->cached[size].count || extent_npages[size] > most)
+        if (!vm->cache.sizes[size].count || extent_npages[size] > most)
             continue;
         *npages = extent_npages[size];
         return take(vm, size);
@@ -53,45 +34,69 @@ uint64_t vm_cache_take(struct vm *vm, size_t most, size_t *npages) {
 }
 
 void vm_cache_put(struct vm *vm, uint64_t handle, size_t npages) {
-    struct handles *handles = &vm->cached[extent_size_index(npages)];
+    struct handles *handles = &vm->cache.sizes[extent_size_index(npages)];
     if (vm_is_spilled(handle)) {
         vm_spill_ends(vm, handle);
         return;
     }
-    handles->list[handles->count++] = handle;
-    vm->cached_count += npages;
+    handles->list[handles->count++] = (struct cached_handle){handle, vm->table.now_ns};
+    vm->cache.cached_pages += npages;
+}
+
+uint64_t vm_cache_since_ns(const struct vm *vm) {
+    uint64_t since_ns = UINT64_MAX;
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        if (vm->cache.sizes[size].count)
+            since_ns = min_u64(since_ns, vm->cache.sizes[size].list[0].since_ns);
+    return since_ns;
+}
+
+size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns) {
+    size_t pages = 0;
+    for (size_t size = 0; size < EXTENT_SIZES; size++) {
+        const struct handles *handles = &vm->cache.sizes[size];
+        size_t count = 0;
+        while (count < handles->count && handles->list[count].since_ns <= since_ns)
+            count++;
+        pages += count * extent_npages[size];
+    }
+    return pages;
 }
 
 uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     CUmemAllocationProp properties = vm_properties(vm->device);
     CUmemGenericAllocationHandle handle = 0;
-    struct handles *handles = &vm->cached[extent_size_index(npages)];
+    struct handles *handles = &vm->cache.sizes[extent_size_index(npages)];
     lock_take(&vm->lock);
-    bool room = make_room(handles);
+    bool room = grow(handles);
     handles->total += room;
-    vm->handle_count += room ? npages : 0;
+    vm->cache.physical_pages += room ? npages : 0;
     lock_give(&vm->lock);
     bool created =
         room && REAL(cuMemCreate)(&handle, npages * PAGE_BYTES, &properties, 0) == CUDA_SUCCESS;
     vm_called(vm);
     lock_take(&vm->lock);
     handles->total -= room && !created;
-    vm->handle_count -= room && !created ? npages : 0;
+    vm->cache.physical_pages -= room && !created ? npages : 0;
     vm->figures.creates += created ? npages : 0;
-    vm->under_pressure = vm->under_pressure || !created;
     vm_changed(vm);
     lock_give(&vm->lock);
     return created ? handle : 0;
 }
 
-/* The size of the largest cached extent of at most `want` pages, else of the smallest beyond that;
- * EXTENT_SIZES: none is cached that is larger than `larger`. */
+/* --- going back to the driver --- */
+
+/* The size of which one is released: the largest that is not more than what is wanted, else the
+ * smallest there is. */
 static size_t to_release(const struct vm *vm, size_t want, size_t larger) {
     size_t best = EXTENT_SIZES;
-    for (size_t size = EXTENT_SIZES; size-- > 0;)
-        if ((vm->cached[size].count || vm->cached[size].prefetched) &&
-            extent_npages[size] > larger && (best == EXTENT_SIZES || extent_npages[best] > want))
-            best = size;
+    for (size_t size = EXTENT_SIZES; size-- > 0;) {
+        if (!vm->cache.sizes[size].count || extent_npages[size] <= larger)
+            continue;
+        best = size;
+        if (extent_npages[size] <= want)
+            break;
+    }
     return best;
 }
 
@@ -108,8 +113,8 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     REAL(cuMemRelease)(handle);
     vm_called(vm);
     lock_take(&vm->lock);
-    vm->cached[size].total--;
-    vm->handle_count -= npages;
+    vm->cache.sizes[size].total--;
+    vm->cache.physical_pages -= npages;
     vm->in_flight -= npages;
     vm->landed++;
     vm->figures.releases += npages;
@@ -120,8 +125,6 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
 
 size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger) {
     size_t released = 0, npages = 1;
-    if (want)
-        vm_prefetch_cancel(vm);
     while (released < want && npages) {
         npages = release_one(vm, want - released, larger);
         released += npages;
@@ -129,35 +132,48 @@ size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger) {
     return released;
 }
 
-/* Others' memory comes and goes as well; what is wrong for so long costs a call that is refused. */
-#define STALE_NS (2 * MILLISECOND_NS)
+/* --- what the driver has left --- */
 
 static struct room room_now(const struct vm *vm) {
-    const struct asked *asked = &vm->asked;
-    uint64_t free_bytes = asked->free_bytes + asked->handle_count * PAGE_BYTES;
+    const struct reading *reading = &vm->cache.reading;
+    uint64_t free_bytes = reading->free_bytes + reading->physical_pages * PAGE_BYTES;
     return (struct room){
-        .under_pressure = vm->under_pressure,
-        .free_bytes = minus_u64(free_bytes, vm->handle_count * PAGE_BYTES),
-        .idle_bytes = (vm->cached_count + vm->table.idle_pages) * PAGE_BYTES,
-        .total_bytes = asked->total_bytes,
+        .free_bytes = minus_u64(free_bytes, vm->cache.physical_pages * PAGE_BYTES),
+        .total_bytes = reading->total_bytes,
     };
 }
 
-struct room vm_room(struct vm *vm) {
+struct room vm_room(struct vm *vm, uint64_t max_age_ns) {
     uint64_t now_ns = clock_ns();
-    struct asked asked = {.time_ns = now_ns};
+    struct reading reading = {.time_ns = now_ns};
     lock_take(&vm->lock);
-    bool stale = now_ns - vm->asked.time_ns > STALE_NS;
-    asked.handle_count = vm->handle_count;
+    bool fresh =
+        vm->cache.reading.total_bytes && minus_u64(now_ns, vm->cache.reading.time_ns) <= max_age_ns;
+    reading.physical_pages = vm->cache.physical_pages;
     struct room room = room_now(vm);
     lock_give(&vm->lock);
-    if (!stale)
-        return room;
-    if (REAL(cuMemGetInfo_v2)(&asked.free_bytes, &asked.total_bytes) != CUDA_SUCCESS)
-        asked.free_bytes = asked.total_bytes = 0;
+    if (fresh || REAL(cuMemGetInfo_v2)(&reading.free_bytes, &reading.total_bytes) != CUDA_SUCCESS)
+        return room; /* a reading that failed leaves the old one */
     lock_take(&vm->lock);
-    vm->asked = asked;
+    vm->cache.reading = reading;
     room = room_now(vm);
     lock_give(&vm->lock);
     return room;
+}
+
+uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
+    if (!room->total_bytes)
+        return UINT64_MAX; /* not known */
+    double above = (double)room->total_bytes * (100 - vm->threshold_percent) / 100;
+    return minus_u64(room->free_bytes, (uint64_t)above);
+}
+
+uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns) {
+    struct room room = vm_room(vm, max_age_ns);
+    lock_take(&vm->lock);
+    uint64_t physical = vm->cache.physical_pages * PAGE_BYTES;
+    uint64_t reserved = vm->table.reserved_pages * PAGE_BYTES;
+    uint64_t failed = vm->figures.failed_bytes;
+    lock_give(&vm->lock);
+    return minus_u64(room.free_bytes + physical + failed, reserved);
 }

@@ -1,8 +1,6 @@
-/* page_table.c: see page_table.h. It must stay pure: every decision about pages is made here, none
- * of the calls. */
+/* table.c: see table.h. It must stay pure: every decision about pages is made here, none of the
+ * calls. */
 #include "vm/page_table.h"
-
-#include "base/base.h"
 
 #include <string.h>
 
@@ -64,15 +62,27 @@ static struct page_segment *add(struct page_table *table, uint64_t address, uint
     return segment;
 }
 
+static void set_attached(struct page_segment *segment, size_t first, size_t count, bool attached) {
+    for (size_t i = first; i < first + count; i++)
+        segment->pages[i].attached = attached;
+}
+
+static void count_attached(struct page_table *table, const struct page_segment *segment,
+                           int64_t count) {
+    table->attached_pages += (uint64_t)count;
+    if (segment->counted)
+        table->reserved_pages += (uint64_t)count;
+}
+
 struct page_segment *page_table_add(struct page_table *table, uint64_t address, uint64_t bytes,
                                     uint64_t stream) {
     struct page_segment *segment = add(table, address, bytes);
     if (!segment)
         return NULL;
     segment->stream = stream;
-    for (size_t i = 0; i < segment->page_count; i++)
-        segment->pages[i].attached = true;
-    table->reserved_pages += segment->page_count;
+    segment->counted = true;
+    set_attached(segment, 0, segment->page_count, true);
+    count_attached(table, segment, (int64_t)segment->page_count);
     return segment;
 }
 
@@ -94,7 +104,7 @@ void page_table_remove(struct page_table *table, struct page_segment *segment) {
     if (segment->ended)
         table->gone = segment->newer;
     else if (!segment->range)
-        table->reserved_pages -= segment->page_count;
+        count_attached(table, segment, -(int64_t)segment->page_count);
     memory_unmap(segment, book_bytes(segment->page_count));
 }
 
@@ -117,33 +127,62 @@ size_t extent_size_index(size_t npages) {
     return npages ? (size_t)(63 - __builtin_clzll(npages)) : 0;
 }
 
+/* --- idle extents --- */
+
 static void unlist(struct page_table *table, struct page *page) {
-    if (!page->idle)
+    if (page->idle == IDLE_NOT)
         return;
-    size_t size = extent_size_index(page->npages);
-    *(page->older ? &page->older->newer : &table->oldest[size]) = page->newer;
-    *(page->newer ? &page->newer->older : &table->newest[size]) = page->older;
+    struct page_list *list = &table->idle[page->idle][extent_size_index(page->npages)];
+    *(page->older ? &page->older->newer : &list->oldest) = page->newer;
+    *(page->newer ? &page->newer->older : &list->newest) = page->older;
+    table->idle_pages[page->idle] -= page->npages;
     page->older = page->newer = NULL;
-    page->idle = false;
-    table->idle_pages -= page->npages;
+    page->idle = IDLE_NOT;
 }
 
-static void list(struct page_table *table, struct page *page) {
-    size_t size = extent_size_index(page->npages);
-    page->older = table->newest[size];
+static enum page_idle list_of(const struct page *lead) {
+    for (const struct page *page = lead; page < lead + lead->npages; page++)
+        if (page->attached && !lead->segment->ended)
+            return IDLE_ATTACHED;
+    return IDLE_RETAINED;
+}
+
+static void append(struct page_table *table, struct page *page, enum page_idle idle) {
+    struct page_list *list = &table->idle[idle][extent_size_index(page->npages)];
+    page->older = list->newest;
     page->newer = NULL;
-    *(table->newest[size] ? &table->newest[size]->newer : &table->oldest[size]) = page;
-    table->newest[size] = page;
-    page->idle = true;
+    *(list->newest ? &list->newest->newer : &list->oldest) = page;
+    list->newest = page;
+    page->idle = (uint8_t)idle;
     page->idle_epoch = table->epoch;
-    table->idle_pages += page->npages;
+    page->idle_ns = table->now_ns;
+    table->idle_pages[idle] += page->npages;
+}
+
+/* What was idle before is so anew: its latest use may be later than what the list knows. */
+static void relist(struct page_table *table, struct page *lead) {
+    unlist(table, lead);
+    append(table, lead, list_of(lead));
+}
+
+/* Of the pages' extents each that is idle, once. */
+static void relist_idle(struct page_table *table, struct page_segment *segment, size_t first,
+                        size_t count) {
+    struct page *end = segment->pages + first + count;
+    table->epoch++;
+    for (struct page *page = segment->pages + first; page < end;) {
+        struct page *lead = page_lead(page);
+        if (lead->idle != IDLE_NOT)
+            relist(table, lead);
+        page = lead + page_npages(lead);
+    }
 }
 
 static bool in_use(const struct page *page) {
     return page->live || page->pinned;
 }
 
-/* One more page of a mapped extent is in use, or one less. */
+/* Of a mapped extent one page more, or one less, is in use. */
 static void comes_into_use(struct page_table *table, struct page *page) {
     struct page *lead = page_lead(page);
     if (page->state == PAGE_MAPPED && lead->used++ == 0)
@@ -153,7 +192,7 @@ static void comes_into_use(struct page_table *table, struct page *page) {
 static void goes_out_of_use(struct page_table *table, struct page *page) {
     struct page *lead = page_lead(page);
     if (page->state == PAGE_MAPPED && --lead->used == 0)
-        list(table, lead);
+        append(table, lead, list_of(lead));
 }
 
 void page_table_mark_live(struct page_table *table, struct page_segment *segment, size_t first,
@@ -186,24 +225,18 @@ void page_table_mark_idle(struct page_table *table, struct page_segment *segment
     }
 }
 
-/* Nothing lives there any more. What was idle before is so anew: its latest use may be later than
- * what the list knows. */
+/* Nothing lives there any more. */
 static void clear(struct page_table *table, struct page_segment *segment, size_t first,
                   size_t count) {
     struct page *page = segment->pages + first, *end = page + count;
-    table->epoch++;
     for (; page < end; page++) {
-        struct page *lead = page_lead(page);
         bool used = in_use(page);
         page->live = 0;
         page->pinned = false;
-        if (used) {
+        if (used)
             goes_out_of_use(table, page);
-        } else if (lead->idle && lead->idle_epoch != table->epoch) {
-            unlist(table, lead);
-            list(table, lead);
-        }
     }
+    relist_idle(table, segment, first, count);
 }
 
 static bool all_are(const struct page_segment *segment, size_t first, size_t count, bool attached) {
@@ -217,9 +250,9 @@ bool page_table_attach(struct page_table *table, struct page_segment *segment, s
                        size_t count) {
     if (!all_are(segment, first, count, false))
         return false;
-    for (size_t i = first; i < first + count; i++)
-        segment->pages[i].attached = true;
-    table->reserved_pages += segment->counted ? count : 0;
+    set_attached(segment, first, count, true);
+    relist_idle(table, segment, first, count);
+    count_attached(table, segment, (int64_t)count);
     return true;
 }
 
@@ -227,14 +260,29 @@ bool page_table_detach(struct page_table *table, struct page_segment *segment, s
                        size_t count) {
     if (!all_are(segment, first, count, true))
         return false;
+    set_attached(segment, first, count, false);
     clear(table, segment, first, count);
-    for (size_t i = first; i < first + count; i++)
-        segment->pages[i].attached = false;
-    table->reserved_pages -= segment->counted ? count : 0;
+    count_attached(table, segment, -(int64_t)count);
     return true;
 }
 
-static void park(struct page_table *table, struct page_segment *segment) {
+void page_table_retain_uncounted(struct page_table *table) {
+    table->epoch++;
+    for (size_t size = 0; size < EXTENT_SIZES; size++) {
+        struct page *page = table->idle[IDLE_ATTACHED][size].oldest, *newer;
+        for (; page; page = newer) {
+            newer = page->newer;
+            if (!page->segment->range || page->segment->counted)
+                continue;
+            unlist(table, page);
+            append(table, page, IDLE_RETAINED);
+        }
+    }
+}
+
+/* --- segments that have ended --- */
+
+static void retain(struct page_table *table, struct page_segment *segment) {
     segment->older = table->retained_newest;
     segment->newer = NULL;
     *(table->retained_newest ? &table->retained_newest->newer : &table->retained_oldest) = segment;
@@ -242,7 +290,7 @@ static void park(struct page_table *table, struct page_segment *segment) {
     table->retained_count++;
 }
 
-static void revive(struct page_table *table, struct page_segment *segment) {
+static void unretain(struct page_table *table, struct page_segment *segment) {
     *(segment->older ? &segment->older->newer : &table->retained_oldest) = segment->newer;
     *(segment->newer ? &segment->newer->older : &table->retained_newest) = segment->older;
     segment->older = segment->newer = NULL;
@@ -251,7 +299,7 @@ static void revive(struct page_table *table, struct page_segment *segment) {
 
 /* Its last page has gone. */
 static void goes(struct page_table *table, struct page_segment *segment) {
-    revive(table, segment);
+    unretain(table, segment);
     segment->newer = table->gone;
     table->gone = segment;
 }
@@ -271,35 +319,41 @@ static void lose(struct page_table *table, struct page *lead) {
 }
 
 void page_table_end(struct page_table *table, struct page_segment *segment) {
-    clear(table, segment, 0, segment->page_count);
     segment->ended = true;
+    clear(table, segment, 0, segment->page_count);
     segment->end_epoch = table->epoch;
-    table->reserved_pages -= segment->range ? 0 : segment->page_count;
-    park(table, segment);
+    if (!segment->range)
+        count_attached(table, segment, -(int64_t)segment->page_count);
+    retain(table, segment);
     if (!segment->filled_count)
         goes(table, segment);
+}
+
+static bool can_revive(const struct page_table *table, const struct page_segment *segment,
+                       uint64_t stream, bool in_order) {
+    return (in_order && segment->stream == stream) || segment->end_epoch <= table->fenced_epoch;
 }
 
 struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
                                        bool in_order) {
     struct page_segment *segment = table->retained_newest;
-    while (segment &&
-           (segment->range || segment->bytes != bytes ||
-            (!(in_order && segment->stream == stream) && segment->end_epoch > table->fenced_epoch)))
+    while (segment && (segment->range || segment->bytes != bytes ||
+                       !can_revive(table, segment, stream, in_order)))
         segment = segment->older;
     if (!segment)
         return NULL;
-    revive(table, segment);
+    unretain(table, segment);
     segment->ended = false;
     segment->stream = stream;
-    table->reserved_pages += segment->page_count;
+    relist_idle(table, segment, 0, segment->page_count);
+    count_attached(table, segment, (int64_t)segment->page_count);
     return segment;
 }
 
 void page_table_stream_gone(struct page_table *table, uint64_t stream) {
     for (size_t i = 0; i < table->segment_count; i++)
         if (table->segments[i]->stream == stream)
-            table->segments[i]->stream = STREAM_NONE;
+            table->segments[i]->stream = UINT64_MAX;
 }
 
 struct page_segment *page_table_ended(const struct page_table *table) {
@@ -326,7 +380,7 @@ void page_table_put_back(struct page_table *table, struct page *page) {
         page->used = (uint16_t)(page->used + in_use(&page[i]));
     }
     if (!page->used)
-        list(table, page);
+        append(table, page, list_of(page));
 }
 
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {
@@ -345,57 +399,6 @@ void page_table_take_victim(struct page_table *table, struct page *page) {
     unlist(table, page);
     for (size_t i = 0; i < page->npages; i++)
         page[i].state = PAGE_BUSY;
-}
-
-bool page_table_try_victim(struct page_table *table, struct page *page) {
-    if (!page->idle || page->idle_epoch > table->fenced_epoch || page->opening)
-        return false;
-    page_table_take_victim(table, page);
-    return true;
-}
-
-size_t page_table_victims_in(struct page_table *table, struct page_segment *segment, size_t want,
-                             struct page **out) {
-    size_t count = 0;
-    for (size_t i = 0; i < segment->page_count; i++)
-        if (count < want && page_table_try_victim(table, &segment->pages[i]))
-            out[count++] = &segment->pages[i];
-    return count;
-}
-
-size_t page_table_victims_retained(struct page_table *table, uint64_t epoch, size_t want,
-                                   struct page **out) {
-    struct page_segment *segment = table->retained_oldest;
-    return segment && segment->end_epoch <= epoch ? page_table_victims_in(table, segment, want, out)
-                                                  : 0;
-}
-
-struct page_segment *page_table_retained_range(const struct page_table *table) {
-    struct page_segment *segment = table->retained_oldest;
-    while (segment && !segment->range)
-        segment = segment->newer;
-    return segment;
-}
-
-static bool is_detached(const struct page *lead) {
-    for (const struct page *page = lead; page < lead + lead->npages; page++)
-        if (page->attached)
-            return false;
-    return !lead->segment->ended;
-}
-
-size_t page_table_victims_detached(struct page_table *table, uint64_t epoch, size_t want,
-                                   struct page **out) {
-    size_t count = 0;
-    for (size_t size = 0; size < EXTENT_SIZES; size++) {
-        struct page *page = table->oldest[size], *newer;
-        for (; page && page->idle_epoch <= epoch && count < want; page = newer) {
-            newer = page->newer;
-            if (is_detached(page) && page_table_try_victim(table, page))
-                out[count++] = page;
-        }
-    }
-    return count;
 }
 
 void page_table_pin_live(struct page_table *table) {

@@ -1,17 +1,14 @@
 /* page_table.h: the page table of one device: which 2 MiB pages of PyTorch's segments have physical
- * memory behind them, which hold live blocks, and which have been idle for how long. Pure: knows no
- * CUDA, takes no lock (the engine does), and decides only which pages to take: longest idle first,
- * never one that holds a live byte, is pinned, or whose last work may not be over. */
+ * memory behind them, which hold live blocks, and since when the others have been idle. Pure: knows
+ * no CUDA and no clock, takes no lock (the engine does). It decides only which extents to take: the
+ * longest idle first, never one that holds a live byte, is pinned, or that the GPU may still use.
+ */
 #ifndef VM_PAGE_TABLE_H
 #define VM_PAGE_TABLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/base.h"
 
-/* Physical memory comes in extents of 1, 2, 4, … pages: each is a part of the next larger. */
+/* An extent is physical memory in one piece, of 1, 2, 4, … pages. */
 enum { EXTENT_SIZES = 7, LARGEST_EXTENT = 64 };
 extern const size_t extent_npages[EXTENT_SIZES];
 size_t extent_size_index(size_t npages);
@@ -19,47 +16,58 @@ size_t extent_size_index(size_t npages);
 /* BUSY: some thread is mapping or unmapping it outside the lock; nobody else may touch it. */
 enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_BUSY };
 
+/* Idle extents are listed by what PyTorch thinks of their addresses. ATTACHED: PyTorch's allocator
+ * keeps them in its cache. RETAINED: it has given them up (empty_cache, a freed segment). */
+enum page_idle { IDLE_NOT, IDLE_ATTACHED, IDLE_RETAINED, IDLE_LISTS };
+
 struct page {
     uint64_t handle;            /* physical memory, 0: none */
-    uint64_t idle_epoch;        /* when its last live block went */
-    struct page *older, *newer; /* in the list of idle pages */
+    uint64_t idle_epoch;        /* when its last live block went, or PyTorch gave it up */
+    uint64_t idle_ns;           /* the table's clock then */
+    struct page *older, *newer; /* in the list of idle extents */
     struct page_segment *segment;
     uint32_t live;   /* blocks that reach into it */
-    uint16_t npages; /* of the first page of a mapping: so many pages in one extent; else 0 */
-    uint16_t back;   /* in a mapping: so far behind its first page */
-    uint16_t used;   /* of the first page of a mapping: its pages that are live or pinned */
+    uint16_t npages; /* of the first page of an extent: how many it has; else 0 */
+    uint16_t back;   /* in an extent: so far behind its first page */
+    uint16_t used;   /* of the first page of an extent: its pages that are live or pinned */
     uint8_t state;
+    uint8_t idle;    /* of the first page of an extent: its list, or IDLE_NOT */
     bool pinned;     /* never idle again: captured graphs replay without telling */
-    bool idle;       /* in the list */
-    bool attached;   /* may hold blocks; in a segment all are */
-    bool opening;    /* a further device is getting access: it must stay mapped */
+    bool attached;   /* may hold blocks; in a segment of our own all pages are */
+    bool opening;    /* another device is being let in: it must stay mapped */
     uint8_t open_to; /* so many of the devices that may access our memory */
 };
 
 struct page_segment {
     uint64_t address, bytes;
     uint64_t stream;
-    bool ended; /* its owner has given it back: it is retained, and goes with its last page */
+    bool ended; /* PyTorch has given it back: it is retained, and goes with its last page */
     uint64_t end_epoch;
     struct page_segment *older, *newer; /* among the retained */
     size_t filled_count;                /* pages that are not empty */
-    bool range;   /* somebody else reserved the addresses: blocks live only in attached pages */
-    bool counted; /* what is attached counts as reserved */
+    bool range;   /* somebody else reserved the addresses: blocks live only where it is attached */
+    bool counted; /* what is attached counts as reserved; of our own segments all does */
     size_t page_count;
     struct page pages[];
+};
+
+struct page_list {
+    struct page *oldest, *newest;
 };
 
 struct page_table {
     struct page_segment **segments; /* by address */
     size_t segment_count, segment_capacity;
-    struct page *oldest[EXTENT_SIZES], *newest[EXTENT_SIZES]; /* idle pages, by size */
+    struct page_list idle[IDLE_LISTS][EXTENT_SIZES];
+    uint64_t now_ns;       /* the clock: whoever calls sets it before pages may become idle */
     uint64_t epoch;        /* grows with every page that becomes idle */
-    uint64_t fenced_epoch; /* the GPU has finished with pages idle since then or before */
+    uint64_t fenced_epoch; /* the GPU has finished with what was idle then or before */
     struct page_segment *retained_oldest, *retained_newest; /* ended, and not yet empty */
     struct page_segment *gone;                              /* ended and empty, linked by newer */
-    size_t retained_count;
+    size_t retained_count;                                  /* of segments */
     uint64_t reserved_pages; /* of segments that have not ended, and attached ones that count */
-    uint64_t mapped_pages, idle_pages;
+    uint64_t attached_pages; /* the same, and those that do not count */
+    uint64_t mapped_pages, idle_pages[IDLE_LISTS];
 };
 
 /* Adds a segment without physical pages; address and bytes are multiples of PAGE_BYTES. NULL: no
@@ -71,13 +79,14 @@ struct page_segment *page_table_add(struct page_table *table, uint64_t address, 
 struct page_segment *page_table_add_range(struct page_table *table, uint64_t address,
                                           uint64_t bytes, bool counted);
 
-/* Pages of a range may hold blocks now. False: one of them may already. */
+/* Pages of a range may hold blocks now; what is mapped there is in PyTorch's cache again. False:
+ * one of them may already. */
 bool page_table_attach(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count);
 
-/* They may not any more: nothing lives there or is pinned, whatever did or was; an extent of memory
- * that is not in use beyond them either is idle, and stays mapped. False: one of them is not
- * attached. */
+/* They may not any more: nothing lives there or is pinned, whatever did or was. An extent none of
+ * whose pages is attached becomes retained, and stays mapped. False: one of them is not attached.
+ */
 bool page_table_detach(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count);
 
@@ -103,9 +112,11 @@ void page_table_mark_idle(struct page_table *table, struct page_segment *segment
 /* The pages, all in use, are never idle again, but for those that are not attached. */
 void page_table_pin(struct page_segment *segment, size_t first, size_t count);
 
+/* All pages with a live block are pinned. */
+void page_table_pin_live(struct page_table *table);
+
 /* The segment's owner has given it back, or the range's, of which nothing is attached: what is
- * mapped is idle, whatever lived in it or pinned it. It is retained until its last page has gone.
- */
+ * mapped is retained, whatever lived in it or pinned it, until its last page has gone. */
 void page_table_end(struct page_table *table, struct page_segment *segment);
 
 /* A retained segment (no range) of that size is its owner's again, with what is mapped there: the
@@ -114,6 +125,9 @@ void page_table_end(struct page_table *table, struct page_segment *segment);
 struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
                                        bool in_order);
 
+/* What is idle in ranges that do not count is retained from now on: their owner has given it up. */
+void page_table_retain_uncounted(struct page_table *table);
+
 /* The stream has been destroyed: another one may have its handle. */
 void page_table_stream_gone(struct page_table *table, uint64_t stream);
 
@@ -121,25 +135,7 @@ void page_table_stream_gone(struct page_table *table, uint64_t stream);
  */
 struct page_segment *page_table_ended(const struct page_table *table);
 
-/* Takes up to `want` pages of the segment that has been retained for longest, if it ended at that
- * epoch or before, as page_table_victims does. */
-size_t page_table_victims_retained(struct page_table *table, uint64_t epoch, size_t want,
-                                   struct page **out);
-
-/* The same of any segment. */
-size_t page_table_victims_in(struct page_table *table, struct page_segment *segment, size_t want,
-                             struct page **out);
-
-/* The range that ended first and is not empty; NULL: none. */
-struct page_segment *page_table_retained_range(const struct page_table *table);
-
-/* Takes up to `want` pages of what is not attached in ranges that have not ended, idle since that
- * epoch or before, as page_table_victims does. */
-size_t page_table_victims_detached(struct page_table *table, uint64_t epoch, size_t want,
-                                   struct page **out);
-
-/* So many empty pages are to get memory in one extent: BUSY, until page_table_mapped or
- * page_table_unclaim. */
+/* So many empty pages are to get an extent: BUSY, until page_table_mapped or page_table_unclaim. */
 void page_table_claim(struct page *page, size_t npages);
 void page_table_unclaim(struct page_table *table, struct page *page);
 
@@ -147,41 +143,46 @@ void page_table_unclaim(struct page_table *table, struct page *page);
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle);
 void page_table_unmapped(struct page_table *table, struct page *page);
 
-/* A page that was picked keeps its memory after all. */
+/* An extent that was taken keeps its place after all. */
 void page_table_put_back(struct page_table *table, struct page *page);
 
-/* The first page of the mapping that the page belongs to; itself: it is in none. */
+/* The first page of the extent that the page belongs to; itself: it is in none. */
 static inline struct page *page_lead(const struct page *page) {
     return (struct page *)page - page->back;
 }
 
-/* The page's own mapping, or the page alone. */
+/* The pages of the extent that it leads, or the page alone. */
 static inline size_t page_npages(const struct page *page) {
     return page->npages ? page->npages : 1;
 }
 
-/* Takes idle pages worth `want`, at most `room` extents, of those idle since fenced_epoch or
- * before; they become BUSY and are out of the list. Longest idle first among the extents that are
- * not larger than what is still wanted; of those idle for equally long the largest. Only where that
- * does not make up for `want` one larger extent is taken, the smallest there is, and then what it
- * makes superfluous stays: never is more taken than any other choice that suffices would take.
- * Returns how many extents. */
-size_t page_table_victims(struct page_table *table, size_t want, struct page **out, size_t room);
+/* Which idle extents may be taken: of that list, worth so many pages, idle since that time or
+ * before. */
+struct victims {
+    enum page_idle list;
+    size_t want;
+    uint64_t idle_since_ns;
+};
 
-/* The same of those idle since that epoch or before. */
-size_t page_table_victims_idle_since(struct page_table *table, uint64_t epoch, size_t want,
-                                     struct page **out, size_t room);
+/* Takes at most `room` of them, with which the GPU has finished; they become BUSY and leave their
+ * list. Longest idle first among the extents that are not larger than what is still wanted; of
+ * those idle for equally long the largest. Only where that does not make up for `want` one larger
+ * extent is taken, the smallest there is, and then what it makes superfluous stays: never is more
+ * taken than any other choice that suffices would take. Returns how many extents. */
+size_t page_table_victims(struct page_table *table, const struct victims *victims,
+                          struct page **out, size_t room);
 
-/* An idle page that may go is BUSY from now on. Only for whoever has made sure of that. */
+/* An idle extent that may go is BUSY from now on. Only for whoever has made sure of that. */
 void page_table_take_victim(struct page_table *table, struct page *page);
 
-/* The same for one page: whether it was taken. */
+/* The same for one extent: whether it was taken. */
 bool page_table_try_victim(struct page_table *table, struct page *page);
+
+/* When the extent of that list that has been idle for longest became so; UINT64_MAX: it is empty.
+ */
+uint64_t page_table_idle_since_ns(const struct page_table *table, enum page_idle list);
 
 /* All invariants, counted anew; for tests. */
 bool page_table_is_valid(const struct page_table *table);
-
-/* All pages with a live block are pinned. */
-void page_table_pin_live(struct page_table *table);
 
 #endif

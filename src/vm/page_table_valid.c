@@ -2,7 +2,7 @@
 #include "vm/page_table.h"
 
 struct sums {
-    size_t mapped, idle, listed, reserved, retained, gone;
+    size_t mapped, idle, listed, attached, reserved, retained, gone;
 };
 
 static size_t used_in(const struct page *lead) {
@@ -16,14 +16,15 @@ static bool page_is_valid(const struct page *page, struct sums *sums) {
     const struct page *lead = page_lead(page);
     bool leads = page == lead && page->state == PAGE_MAPPED;
     sums->mapped += page->handle ? page->npages : 0;
-    sums->idle += page->idle ? page->npages : 0;
+    sums->idle += page->idle != IDLE_NOT ? page->npages : 0;
     if (page->state == PAGE_EMPTY ? page->npages || page->back
                                   : page->back >= lead->npages || page->state != lead->state)
         return false;
     if (page != lead && (page->handle || page->npages))
         return false;
-    return page->idle == (leads && !page->used) && (!leads || page->used == used_in(page)) &&
-           (!leads || page->handle) && (page->state != PAGE_EMPTY || !page->handle) &&
+    return (page->idle != IDLE_NOT) == (leads && !page->used) &&
+           (!leads || page->used == used_in(page)) && (!leads || page->handle) &&
+           (page->state != PAGE_EMPTY || !page->handle) &&
            (page->attached || (!page->live && !page->pinned));
 }
 
@@ -42,17 +43,30 @@ static bool segment_is_valid(const struct page_segment *segment, struct sums *su
     return filled == segment->filled_count;
 }
 
-/* The longest idle first, each in the list of its size. */
-static bool list_is_valid(const struct page_table *table, size_t size, struct sums *sums) {
-    uint64_t epoch = 0;
-    for (const struct page *page = table->oldest[size]; page; page = page->newer) {
-        if (page->idle_epoch < epoch || page->npages != extent_npages[size] ||
-            (page->newer && page->newer->older != page))
+static bool is_attached(const struct page *lead) {
+    bool attached = false;
+    for (const struct page *page = lead; page < lead + lead->npages; page++)
+        attached = attached || (page->attached && !lead->segment->ended);
+    return attached;
+}
+
+/* The longest idle first, each in the list of its size. What its owner has given up may be retained
+ * though it is attached. */
+static bool list_is_valid(const struct page_table *table, enum page_idle idle, size_t size,
+                          struct sums *sums) {
+    const struct page_list *list = &table->idle[idle][size];
+    uint64_t epoch = 0, idle_ns = 0;
+    for (const struct page *page = list->oldest; page; page = page->newer) {
+        bool given_up = !is_attached(page) || (page->segment->range && !page->segment->counted);
+        if (page->idle != idle || page->idle_epoch < epoch || page->idle_ns < idle_ns ||
+            page->npages != extent_npages[size] || (page->newer && page->newer->older != page) ||
+            (idle == IDLE_RETAINED ? !given_up : !is_attached(page)))
             return false;
         epoch = page->idle_epoch;
+        idle_ns = page->idle_ns;
         sums->listed += page->npages;
     }
-    return table->newest[size] ? !table->newest[size]->newer : !table->oldest[size];
+    return list->newest ? !list->newest->newer : !list->oldest;
 }
 
 static bool retained_are_valid(const struct page_table *table, const struct sums *sums) {
@@ -77,10 +91,12 @@ bool page_table_is_valid(const struct page_table *table) {
             !segment_is_valid(segment, &sums))
             return false;
     }
-    for (size_t size = 0; size < EXTENT_SIZES; size++)
-        if (!list_is_valid(table, size, &sums))
-            return false;
+    for (size_t idle = IDLE_ATTACHED; idle < IDLE_LISTS; idle++)
+        for (size_t size = 0; size < EXTENT_SIZES; size++)
+            if (!list_is_valid(table, (enum page_idle)idle, size, &sums))
+                return false;
     return retained_are_valid(table, &sums) && sums.mapped == table->mapped_pages &&
-           sums.idle == table->idle_pages && sums.listed == sums.idle &&
+           sums.idle == table->idle_pages[IDLE_ATTACHED] + table->idle_pages[IDLE_RETAINED] &&
+           sums.attached == table->attached_pages && sums.listed == sums.idle &&
            sums.reserved == table->reserved_pages;
 }

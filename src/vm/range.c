@@ -1,6 +1,6 @@
-/* range.c: ranges whose addresses somebody else has reserved. Blocks live only in its attached
- * pages; what was detached keeps its pages, idle, as retained segments do, so that programs that
- * empty PyTorch's cache all the time do not reach the driver. Nobody is waited for. */
+/* range.c: ranges whose addresses somebody else has reserved. Blocks live only where it is
+ * attached; what was attached once keeps its pages, idle, as retained segments do, so that programs
+ * that empty PyTorch's cache all the time do not reach the driver. Nobody is waited for. */
 #include "vm/vm_internal.h"
 
 bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted) {
@@ -54,26 +54,15 @@ bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
     return attached;
 }
 
-/* Whoever attaches the addresses again finds there what is mapped: it is the owner of the range who
- * uses them, and whose work is in order. Elsewhere it serves when the GPU has finished. */
+/* Whoever is attached the addresses again finds there what is mapped: it is the owner of the range
+ * who uses them, and whose work is in order. Elsewhere it serves when the GPU has finished. */
 bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes) {
+    uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
+    vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
     struct part part = find(vm, address, bytes);
     bool detached =
         part.segment && page_table_detach(&vm->table, part.segment, part.first, part.count);
     lock_give(&vm->lock);
     return detached;
-}
-
-/* --- what has been detached for long --- */
-
-void vm_decommit_detached(struct vm *vm, uint64_t epoch) {
-    struct page *list[BATCH];
-    size_t count = 0;
-    do {
-        lock_take(&vm->lock);
-        count = page_table_victims_detached(&vm->table, epoch, BATCH, list);
-        vm_victims_picked(vm, list, count);
-        lock_give(&vm->lock);
-    } while (count && vm_unmap(vm, list, count));
 }

@@ -3,29 +3,15 @@
  * the time do not reach the driver; nobody is waited for. */
 #include "vm/vm_internal.h"
 
-#include <sched.h>
-
-/* So many may be retained; beyond that, and when they have been for long, they go. */
-enum { MAX_RETAINED = 512 };
-
-/* Where our own thread is just making an extent, it may be neither with us nor with the driver: it
- * is waited for before the answer is no. */
 bool vm_could_back(struct vm *vm, uint64_t bytes) {
-    for (;;) {
-        size_t free_bytes = 0, total_bytes = 0;
-        lock_take(&vm->lock);
-        bool prefetching = vm->prefetching > 0;
-        uint64_t at_hand = (vm->table.idle_pages + vm->cached_count + vm->in_flight +
-                            vm->host.room - vm->host.count) *
-                           PAGE_BYTES;
-        lock_give(&vm->lock);
-        if (at_hand >= bytes)
-            return true;
-        if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS || !prefetching ||
-            at_hand + free_bytes >= bytes)
-            return at_hand + free_bytes >= bytes;
-        sched_yield();
-    }
+    size_t free_bytes = 0, total_bytes = 0;
+    lock_take(&vm->lock);
+    uint64_t at_hand = (vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight + vm->host.room -
+                        vm->host.count) *
+                       PAGE_BYTES;
+    lock_give(&vm->lock);
+    return at_hand >= bytes || REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS ||
+           at_hand + free_bytes >= bytes;
 }
 
 /* The addresses of segments that have ended go back once nothing is mapped there. */
@@ -51,8 +37,8 @@ void vm_sweep(struct vm *vm) {
  * this stream was used. */
 static uint64_t revive(struct vm *vm, uint64_t bytes, uint64_t stream) {
     lock_take(&vm->lock);
-    bool in_order = stream != STREAM_PER_THREAD && !vm->sync_context &&
-                    vm->unsure_epoch <= vm->table.fenced_epoch;
+    bool in_order = stream != STREAM_PER_THREAD && !vm->streams.sync_context &&
+                    vm->streams.unsure_epoch <= vm->table.fenced_epoch;
     struct page_segment *segment = page_table_revive(&vm->table, bytes, stream, in_order);
     uint64_t address = segment ? segment->address : 0;
     vm->figures.revived += address != 0;
@@ -70,46 +56,6 @@ static uint64_t revive_fenced(struct vm *vm, uint64_t bytes, uint64_t stream) {
         return address;
     vm_fence_poll(vm, false);
     return revive(vm, bytes, stream);
-}
-
-/* The pages of the segment retained for longest that the GPU has finished with. Returns how many.
- */
-static size_t decommit_oldest_retained(struct vm *vm, uint64_t epoch, size_t most) {
-    struct page *list[BATCH];
-    size_t count = 0;
-    lock_take(&vm->lock);
-    if (vm->table.retained_count > most)
-        count = page_table_victims_retained(&vm->table, epoch, BATCH, list);
-    vm_victims_picked(vm, list, count);
-    lock_give(&vm->lock);
-    return count ? vm_unmap(vm, list, count) : 0;
-}
-
-void vm_decommit_retained(struct vm *vm, uint64_t epoch, size_t most) {
-    while (decommit_oldest_retained(vm, epoch, most) > 0)
-        continue;
-    vm_sweep(vm);
-}
-
-size_t vm_decommit_ended_ranges(struct vm *vm, size_t want) {
-    struct page *list[BATCH];
-    size_t done = 0, count = 0, unmapped = 0;
-    lock_take(&vm->lock);
-    bool any = want && page_table_retained_range(&vm->table);
-    lock_give(&vm->lock);
-    if (any)
-        vm_fence_poll(vm, false);
-    do {
-        lock_take(&vm->lock);
-        struct page_segment *range = any ? page_table_retained_range(&vm->table) : NULL;
-        count =
-            range ? page_table_victims_in(&vm->table, range, min_u64(want - done, BATCH), list) : 0;
-        vm_victims_picked(vm, list, count);
-        lock_give(&vm->lock);
-        unmapped = count ? vm_unmap(vm, list, count) : 0;
-        done += unmapped;
-    } while (unmapped && done < want);
-    return done;
 }
 
 /* --- segments --- */
@@ -139,16 +85,13 @@ uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
 }
 
 bool vm_unreserve(struct vm *vm, uint64_t address) {
+    uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
+    vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool ours = segment && !segment->range && segment->address == address && !segment->ended;
     if (ours)
         page_table_end(&vm->table, segment);
-    bool many = vm->table.retained_count > MAX_RETAINED;
     lock_give(&vm->lock);
-    if (many) {
-        vm_fence_poll(vm, false);
-        vm_decommit_retained(vm, UINT64_MAX, MAX_RETAINED);
-    }
     return ours;
 }

@@ -110,17 +110,17 @@ void vm_spill_return(struct vm *vm) {
     }
 }
 
-/* Idle pages in host memory that the GPU has finished with, and that were idle at that epoch. The
- * lock is held. */
+/* Idle pages in host memory that the GPU has finished with, and that were idle at that epoch; host
+ * memory comes page by page. The lock is held. */
 static size_t pick(struct vm *vm, uint64_t epoch, struct page **list) {
     size_t count = 0;
-    uint64_t last = min_u64(epoch, vm->table.fenced_epoch);
-    struct page *page = vm->table.oldest[0]; /* host memory comes page by page */
-    while (count < BATCH && page && page->idle_epoch <= last) {
-        struct page *newer = page->newer;
-        if (vm_is_spilled(page->handle) && page_table_try_victim(&vm->table, page))
-            list[count++] = page;
-        page = newer;
+    for (size_t idle = 0; idle < IDLE_LISTS; idle++) {
+        struct page *page = vm->table.idle[idle][0].oldest, *newer;
+        for (; page && count < BATCH && page->idle_epoch <= epoch; page = newer) {
+            newer = page->newer;
+            if (vm_is_spilled(page->handle) && page_table_try_victim(&vm->table, page))
+                list[count++] = page;
+        }
     }
     vm_victims_picked(vm, list, count);
     return count;
@@ -185,10 +185,11 @@ static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
     if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS)
         return false;
     lock_take(&vm->lock);
-    idle = vm->table.idle_pages;
-    for (const struct page *page = vm->table.oldest[0]; page; page = page->newer)
-        idle -= vm_is_spilled(page->handle);
-    size_t room = free_bytes / PAGE_BYTES + vm->cached_count + minus_u64(idle, stretch->own);
+    idle = vm_idle_pages(vm);
+    for (size_t list = 0; list < IDLE_LISTS; list++)
+        for (const struct page *page = vm->table.idle[list][0].oldest; page; page = page->newer)
+            idle -= vm_is_spilled(page->handle);
+    size_t room = free_bytes / PAGE_BYTES + vm->cache.cached_pages + minus_u64(idle, stretch->own);
     lock_give(&vm->lock);
     return room >= stretch->spilled;
 }

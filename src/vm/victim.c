@@ -1,10 +1,10 @@
-/* victim.c: which idle pages are taken; see page_table_victims in page_table.h. Pure, as the table
- * is. */
+/* victim.c: which idle extents are taken; see page_table_victims in page_table.h. Pure, as the
+ * table is. */
 #include "vm/page_table.h"
 
 /* The extents chosen so far, and the next of each size, longest idle first. */
 struct choice {
-    uint64_t epoch; /* only what has been idle since then */
+    uint64_t epoch, idle_since_ns; /* only what has been idle since both */
     struct page **out;
     size_t count;
     size_t left; /* pages still wanted */
@@ -12,16 +12,18 @@ struct choice {
 };
 
 /* The first from the page on that may go; NULL: none. */
-static struct page *ready(uint64_t epoch, struct page *page) {
+static struct page *ready(const struct choice *choice, struct page *page) {
     while (page && page->opening)
         page = page->newer;
-    return page && page->idle_epoch <= epoch ? page : NULL;
+    bool may_go =
+        page && page->idle_epoch <= choice->epoch && page->idle_ns <= choice->idle_since_ns;
+    return may_go ? page : NULL;
 }
 
 static void take(struct choice *choice, size_t size) {
     struct page *page = choice->next[size];
     choice->out[choice->count++] = page;
-    choice->next[size] = ready(choice->epoch, page->newer);
+    choice->next[size] = ready(choice, page->newer);
 }
 
 /* The size of the extent idle for longest that is not larger than what is wanted; EXTENT_SIZES:
@@ -65,13 +67,15 @@ static void exceed(struct choice *choice) {
             excess -= extent_npages[size];
 }
 
-size_t page_table_victims_idle_since(struct page_table *table, uint64_t epoch, size_t want,
-                                     struct page **out, size_t room) {
-    uint64_t last = epoch < table->fenced_epoch ? epoch : table->fenced_epoch;
-    struct choice choice = {.epoch = last, .out = out, .left = want};
+size_t page_table_victims(struct page_table *table, const struct victims *victims,
+                          struct page **out, size_t room) {
+    struct choice choice = {.epoch = table->fenced_epoch,
+                            .idle_since_ns = victims->idle_since_ns,
+                            .out = out,
+                            .left = victims->want};
     size_t size;
     for (size_t i = 0; i < EXTENT_SIZES; i++)
-        choice.next[i] = ready(last, table->oldest[i]);
+        choice.next[i] = ready(&choice, table->idle[victims->list][i].oldest);
     while (choice.left && choice.count < room && (size = longest_idle(&choice)) < EXTENT_SIZES) {
         choice.left -= extent_npages[size];
         take(&choice, size);
@@ -83,6 +87,18 @@ size_t page_table_victims_idle_since(struct page_table *table, uint64_t epoch, s
     return choice.count;
 }
 
-size_t page_table_victims(struct page_table *table, size_t want, struct page **out, size_t room) {
-    return page_table_victims_idle_since(table, UINT64_MAX, want, out, room);
+bool page_table_try_victim(struct page_table *table, struct page *page) {
+    if (page->idle == IDLE_NOT || page->idle_epoch > table->fenced_epoch || page->opening)
+        return false;
+    page_table_take_victim(table, page);
+    return true;
+}
+
+/* Lists are in the order in which their extents became idle. */
+uint64_t page_table_idle_since_ns(const struct page_table *table, enum page_idle list) {
+    uint64_t since_ns = UINT64_MAX;
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        if (table->idle[list][size].oldest)
+            since_ns = min_u64(since_ns, table->idle[list][size].oldest->idle_ns);
+    return since_ns;
 }

@@ -18,39 +18,33 @@ struct vm;
 
 struct vm_figures {
     uint64_t reserved_bytes;  /* address space of segments that have not ended, and what is attached
-                                 in ranges that count */
+                                 of ranges that count */
     uint64_t mapped_bytes;    /* physical memory behind segments, ended ones included */
-    uint64_t idle_bytes;      /* mapped, and no live block reaches into that extent of memory */
+    uint64_t idle_bytes;      /* mapped, and no live block reaches into that extent */
+    uint64_t retained_bytes;  /* of idle_bytes: PyTorch has given it up */
     uint64_t cached_bytes;    /* physical memory cached for the next block */
     uint64_t in_flight_bytes; /* of what is mapped or cached: leaving its place, or to the driver */
-    uint64_t physical_bytes;  /* all that the driver has given of the device's, but for what our
-                                 own thread is just asking for */
-    uint64_t failed_bytes;    /* of blocks that could not be committed where PyTorch counts them as
-                                 allocated    for ever: not those of a range that does not count */
+    uint64_t physical_bytes;  /* all that the driver has given of the device's */
+    uint64_t failed_bytes;    /* of blocks that were refused where PyTorch counts them as allocated
+                                  for ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
     uint64_t calls;   /* of the driver for all that, for addresses and for access */
-    uint64_t waits;   /* fences that were waited for */
+    uint64_t waits;   /* fences that had to wait */
     uint64_t revived; /* segments that came back without the driver */
     uint64_t spilled_bytes, may_spill_bytes; /* of mapped_bytes: in host memory; and at most */
     uint64_t spilled_ns;                     /* how long anything was */
 };
 
-/* NULL when the device or the driver cannot do it: a probe in a private range (create, map, write,
+/* NULL when the device or the driver cannot do it: a trial in a private range (create, map, write,
  * read back, unmap, map elsewhere, read back) must succeed. Costs a few driver calls, once. The
  * device's context is current. capturing, which may be NULL: whether any stream is captured.
  * threshold_percent: where more than this much of the device would be in use, by whomever, idle
  * pages are used before new memory is asked of the driver; 0: always, and sparingly. */
 struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent);
 
-/* Where the figures are from by which the engine judges what the driver's calls cost (costs.def).
+/* Right after vm_open: where the device is really full, up to so many bytes of blocks live in
+ * host memory, mapped at the same addresses. False: this driver cannot do that (it is tried once).
  */
-const char *vm_costs(struct vm *vm);
-
-/* By those costs: how long idle pages must stay for it to be worth it that they go, at most 5 s. */
-uint64_t vm_min_idle_ns(struct vm *vm);
-
-/* Right after vm_open: where the device is really full, up to so many bytes of blocks live in host
- * memory, mapped at the same addresses. False: this driver cannot do that (it is tried once). */
 bool vm_enable_spill(struct vm *vm, uint64_t bytes);
 
 /* From our own thread, now and then: idle pages in host memory go back. */
@@ -66,9 +60,9 @@ uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream);
 bool vm_unreserve(struct vm *vm, uint64_t address);
 
 /* A range whose addresses somebody else has reserved (PyTorch's expandable segments): nothing may
- * live in it until pages are attached. counted: attached pages count in reserved_bytes (PyTorch
- * takes it for its own); that of a stream-ordered pool does not. address and bytes are multiples of
- * 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
+ * live in it until it is attached. counted: what is attached there counts in reserved_bytes
+ * (PyTorch takes it for its own); that of a stream-ordered pool does not. address and bytes are
+ * multiples of 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
 bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted);
 
 /* Nobody uses the range any more. Its addresses are the engine's from now on, which frees them when
@@ -81,7 +75,7 @@ bool vm_range_end(struct vm *vm, uint64_t address);
 bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes);
 
 /* No longer; no block lives there. Waits for nobody and calls no driver: what is mapped there is
- * idle, and found there by whoever attaches the same addresses next. Work on the two must be in
+ * idle, and found there by whoever is attached the same addresses next. Work on the two must be in
  * order, as it is on a segment that belongs to one stream. False: it is not attached. */
 bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes);
 
@@ -99,7 +93,7 @@ void vm_stream_add(struct vm *vm, uint64_t stream);
 bool vm_add_peer(struct vm *vm, unsigned device);
 
 /* The engine's clock, and the moment up to which the GPU has finished: what streams that the engine
- * knows were doing when vm_mark_idle was called is over once an epoch read after that is fenced. */
+ * knows were doing when vm_mark_idle was called is over once a epoch read after that is fenced. */
 uint64_t vm_epoch(struct vm *vm);
 uint64_t vm_fenced_epoch(struct vm *vm);
 
@@ -108,11 +102,11 @@ uint64_t vm_fenced_epoch(struct vm *vm);
  * that is not ours is fine: true; so are pages of a range that are not attached. */
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin);
 
-/* The caller tried as often as it would: that block is never handed out. It is told in figures. */
+/* The caller tried as often as it would, and refuses that block for good: it is told in figures. */
 void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes);
 
-/* A block is free: its pages may be idle now. Not `streams_done`: streams other than its own may
- * still use it, and it is not known that PyTorch waited for them. */
+/* A block is free: its pages may be idle now. Not `sure`: streams other than its own may still use
+ * it, and it is not known that PyTorch waited for them. */
 void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done);
 
 /* The segment in which the address lies, and the context it was made in. False: in none. */
@@ -122,7 +116,7 @@ struct vm_location {
 };
 bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place);
 
-/* Whether the address lies in a segment of ours, or in attached pages of a range. */
+/* Whether the address lies in a segment of ours, or in what is attached of a range. */
 bool vm_owns(struct vm *vm, uint64_t address);
 
 /* Gives up to `bytes` of idle and cached memory back to the driver, as far as the GPU has finished
@@ -134,25 +128,33 @@ uint64_t vm_reclaim(struct vm *vm, uint64_t bytes);
 /* The same, but waits for the GPU where that is needed to give enough. */
 uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes);
 
-/* What is idle now is not expected to be used again where it is. */
+/* A stream-ordered pool was trimmed: PyTorch has given up what is idle there. */
 void vm_trim(struct vm *vm);
 
-/* A few times a second: cached memory that nobody wanted for long goes back to the driver; segments
- * that were retained, addresses that were detached, and what was trimmed, for long lose their
- * pages. Never during a capture. Returns the bytes given back. */
-uint64_t vm_decay(struct vm *vm, uint64_t now_ns);
-
-/* A reading of what is idle and cached now, for the next one. */
-struct vm_age {
-    uint64_t epoch;
-    size_t cached;
+/* How old idle memory may get. */
+struct decay_limits {
+    uint64_t attached_ns;    /* what PyTorch's allocator keeps in its cache: idle for so long, */
+    uint64_t attached_bytes; /* and at most so much of it goes */
+    uint64_t retained_ns;    /* what PyTorch has given up, and cached handles */
 };
-struct vm_age vm_age(struct vm *vm);
 
-/* vm_reclaim, but only what has been idle, or cached, ever since that reading. With a budget for
- * any thread: it does not wait, and begins nothing that, by what it took so far, would last longer
- * than that. */
-uint64_t vm_reclaim_decayed(struct vm *vm, uint64_t bytes, struct vm_age age, uint64_t budget_ns);
+/* When the next memory gets too old; UINT64_MAX: none does. Calls no driver. */
+uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits);
+
+/* What went back to the driver of each kind. */
+struct decayed {
+    uint64_t attached_bytes, retained_bytes;
+};
+
+/* Memory that is too old by now goes back to the driver, as far as the GPU has finished with it.
+ * Never during a capture. budget_ns 0: for our own thread. Else for any thread: it does not wait,
+ * and begins nothing that, by what it took so far, would last longer than that. */
+struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
+                        uint64_t budget_ns);
+
+/* What the card has free for PyTorch as it sees it: all that is not in use by others and not
+ * reserved by PyTorch, by a reading of the driver that is at most so old. */
+uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns);
 
 /* A stream is about to be destroyed: it is not asked any more after this. */
 void vm_stream_gone(struct vm *vm, uint64_t stream);
@@ -176,15 +178,11 @@ struct vm_figures vm_figures(struct vm *vm);
  * Cheap: for every block event. */
 uint64_t vm_changes(const struct vm *vm);
 
-/* A block took an extent of memory of a kind of which more may soon be wanted: our own thread is to
- * make the next one. Said once. Cheap: for every block event. */
-bool vm_prefetch_wanted(struct vm *vm);
-
-/* From our own thread, not during a capture: makes that extent. Whether it did. */
-bool vm_prefetch(struct vm *vm);
+/* What is idle, in either list; for a judgement, not a sum. */
+uint64_t vm_idle_bytes(struct vm *vm);
 
 /* For a forked child, without a driver call: locks are open, nobody is asking or making anything.
- * vm may be NULL. */
+ * pages may be NULL. */
 void vm_forget(struct vm *vm);
 
 #endif

@@ -3,10 +3,9 @@
 #define VM_INTERNAL_H
 
 #include "base/lock.h"
-#include "vm/costs.h"
-#include "vm/vm.h"
-#include "vm/page_table.h"
 #include "cuda/real.h"
+#include "vm/page_table.h"
+#include "vm/vm.h"
 
 /* BATCH: pages unmapped between two looks; who needs one of them waits for the others. */
 enum { MAX_STREAMS = 512, MAX_DEVICES = 32, BATCH = 64 };
@@ -22,8 +21,8 @@ struct known_stream {
     bool pending; /* the fence under way waits for the event */
 };
 
-/* A fence under way: one event recorded on each of so many streams when the table's clock stood at
- * `epoch`. One thread at a time looks at it. */
+/* A fence under way: one event recorded on each of so many streams when the table's clock stood
+ * at epoch. One thread at a time looks at it. */
 struct fence {
     atomic_bool taken;
     bool pending;
@@ -31,25 +30,42 @@ struct fence {
     uint64_t epoch;
 };
 
-/* Physical memory without a place, of one size. There is room for all there is of it. */
+/* The streams on which work may use our pages. */
+struct streams {
+    struct known_stream slots[MAX_STREAMS];
+    size_t count;          /* slots taken so far */
+    size_t going;          /* streams that are about to be destroyed: wait for all */
+    bool sync_context;     /* more streams than we can follow: wait for all */
+    uint64_t unsure_epoch; /* pages idle since then may be used by a stream that we do not know */
+};
+
+/* Physical memory without a place, of one size, the longest cached first. There is room for all
+ * there is of it. */
 struct handles {
-    uint64_t *list;
+    struct cached_handle {
+        uint64_t handle, since_ns;
+    } * list;
     size_t count, total, capacity; /* total: wherever they are */
-    uint64_t prefetched; /* one more, which nobody has asked for yet (prefetch.c); 0: none */
 };
 
-/* What the driver had left when it was last asked, and how many pages it had given then. */
-struct asked {
+/* What the driver had left when it was last asked, and how many pages it had given us then. */
+struct reading {
     uint64_t time_ns;
-    size_t free_bytes, total_bytes, handle_count;
+    size_t free_bytes, total_bytes, physical_pages;
 };
 
-/* What vm_decay remembers. */
-struct decay_state {
-    uint64_t pressure_ns;                 /* since when memory has been under pressure */
-    uint64_t cached_ns;                   /* when cached_least was last looked at */
-    uint64_t retained_epoch, retained_ns; /* the table's clock when it was last looked at */
-    uint64_t trimmed_epoch;               /* and when vm_trim was last called */
+struct handle_cache {
+    struct handles sizes[EXTENT_SIZES];
+    size_t cached_pages;
+    size_t physical_pages; /* all that the driver has given us, cached or mapped */
+    struct reading reading;
+};
+
+/* Who may access our pages, the device itself first. */
+struct peers {
+    CUmemAccessDesc list[MAX_DEVICES];
+    size_t count;
+    bool adding; /* another one, just now */
 };
 
 /* spill.c: physical memory in the host's. */
@@ -68,39 +84,27 @@ struct vm {
     CUcontext context;
     bool (*capturing)(void);
     double threshold_percent;
-    bool lowvram; /* it is 0 */
-    const struct costs *costs;
-    struct plan plan;
+    bool lowvram;     /* it is 0 */
     struct lock lock; /* what follows, up to the fence */
     struct page_table table;
-    struct handles cached[EXTENT_SIZES]; /* handles without a place, by size */
-    size_t cached_count, cached_least;   /* pages of them; and at least, since vm_decay looked */
-    size_t handle_count;                 /* all physical pages, cached or mapped */
-    size_t most_needed;                  /* pages that live blocks have needed at most at once */
-    bool under_pressure;                 /* memory was not to be had lately: no large extents */
-    size_t in_flight; /* pages on their way to the cache, handles on their way to the driver */
-    uint64_t landed;  /* such ways that have come to their end */
-    _Atomic size_t
-        prefetch_npages;         /* pages of the extent that our own thread is to make; 0: none */
-    atomic_bool prefetch_untold; /* it has not been told yet */
-    size_t prefetching;          /* pages of the extent that it is just making */
-    _Atomic uint64_t changes;    /* see vm_changes */
-    _Atomic uint64_t calls;      /* that make, place, open or end memory and reached the driver */
-    size_t opening; /* pages that cannot go because a further device is just getting access */
-    struct known_stream streams[MAX_STREAMS];
-    size_t stream_count;   /* places taken so far */
-    size_t going;          /* streams that are about to be destroyed: wait for all */
-    bool sync_context;     /* more streams than we can follow: wait for all */
-    uint64_t unsure_epoch; /* pages idle since then may be used by a stream that we do not know */
-    struct vm_figures figures;
+    struct handle_cache cache;
     struct host_memory host;
+    struct streams streams;
+    struct peers peers;
+    struct vm_figures figures;
+    size_t most_needed;       /* pages that live blocks have needed at most at once */
+    size_t in_flight;         /* pages losing their place, or on their way to the driver */
+    uint64_t landed;          /* how often one has arrived */
+    size_t opening;           /* pages that must stay because another device is being let in */
+    _Atomic uint64_t changes; /* see vm_changes */
+    _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */
     struct fence fence;
-    struct decay_state decay;
-    struct asked asked;
-    CUmemAccessDesc access[MAX_DEVICES]; /* who may access our pages, ourselves first */
-    size_t access_count;
-    bool adding_peer; /* another device, just now */
 };
+
+/* The lock is held. */
+static inline size_t vm_idle_pages(const struct vm *vm) {
+    return vm->table.idle_pages[IDLE_ATTACHED] + vm->table.idle_pages[IDLE_RETAINED];
+}
 
 static inline void vm_called(struct vm *vm) {
     atomic_fetch_add_explicit(&vm->calls, 1, memory_order_relaxed);
@@ -111,65 +115,57 @@ static inline void vm_changed(struct vm *vm) {
     atomic_fetch_add_explicit(&vm->changes, 1, memory_order_release);
 }
 
-/* decommit.c. Pages that are BUSY lose their memory, whose handles are cached. Contiguous ones in
- * one call. A run that the driver refuses to unmap stays mapped. Returns how many pages lost
- * theirs. */
+/* decommit.c. Pages that are BUSY lose their memory, which is cached. Contiguous ones in one call.
+ * A run that the driver refuses to unmap stays mapped. Returns how many pages lost theirs. */
 size_t vm_unmap(struct vm *vm, struct page **list, size_t count);
 
-/* Those pages are in flight from now on. The lock is held. */
+/* What was picked is on its way. The lock is held. */
 void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count);
 
-/* Up to so many idle pages become cached memory: of those that the GPU is known to have finished
- * with; of those that it can be found out of without waiting; of those that a wait tells of. */
-size_t vm_decommit(struct vm *vm, size_t want);
-size_t vm_decommit_fenced(struct vm *vm, size_t want);
+/* One batch of extents with which the GPU has finished become cached memory. Returns the pages. */
+size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t extents);
+
+/* Up to so many idle pages of that list become cached memory: of those that the GPU is known to
+ * have finished with; the same after it was asked again. Of both lists, after it was waited for. */
+size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want);
+size_t vm_decommit_fenced(struct vm *vm, enum page_idle list, size_t want);
 size_t vm_decommit_for_block(struct vm *vm, size_t want);
 
-/* decay.c. One batch, of up to so many extents: pages worth `want` that have been idle since that
- * epoch and with which the GPU has finished become cached memory. Returns how many. */
-size_t vm_decommit_decayed(struct vm *vm, uint64_t epoch, size_t want, size_t extents);
-
-/* access.c. Gives the devices access to so many pages from the first on, all of which are in use:
- * those that are mapped and not open yet. One call for those that follow each other. */
+/* access.c. Lets the devices in to so many pages from the first on, all of which are in use: those
+ * that are mapped and not open yet. One call for those that follow each other. */
 bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, size_t count);
 
 /* reserve.c. The addresses of segments that have ended go back once nothing is mapped there. */
 void vm_sweep(struct vm *vm);
 
-/* Unmaps what the GPU has finished with of segments retained since that epoch or before, the oldest
- * first, until at most so many are retained. */
-void vm_decommit_retained(struct vm *vm, uint64_t epoch, size_t most);
-
-/* range.c. Unmaps what the GPU has finished with of what was detached at that epoch or before. */
-void vm_decommit_detached(struct vm *vm, uint64_t epoch);
-
-/* reserve.c. Unmaps pages worth so many of ranges that have ended, if there are any, as far as the
- * GPU has finished with them. Returns how many. */
-size_t vm_decommit_ended_ranges(struct vm *vm, size_t want);
-
-/* handle_cache.c: what the driver has left, nearly: it is not asked all the time. */
+/* handle_cache.c: what the driver has left, by a reading that is at most so old. All zero: it could
+ * not be asked yet. */
 struct room {
-    bool under_pressure; /* it refused memory lately */
     uint64_t free_bytes, total_bytes;
-    uint64_t idle_bytes; /* ours, mapped or cached */
 };
-struct room vm_room(struct vm *vm);
+struct room vm_room(struct vm *vm, uint64_t max_age_ns);
+
+/* Other programs' memory comes and goes as well; what is wrong for so long costs a call that the
+ * driver refuses. */
+#define ROOM_MAX_AGE_NS (2 * MILLISECOND_NS)
+
+/* How much of that may be asked for before more of the device is in use than the threshold. */
+uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
 
 /* Physical memory without a place. The largest extent of at most so many pages; its size is written
  * to *npages. 0: none. */
-uint64_t vm_cache_take(struct vm *vm, size_t most, size_t *npages);  /* the lock is held */
-void vm_cache_put(struct vm *vm, uint64_t handle, size_t npages);    /* the same */
-uint64_t vm_prefetch_take(struct vm *vm, size_t npages);             /* the same; 0: none */
-void vm_prefetch_put(struct vm *vm, uint64_t handle, size_t npages); /* the same */
-uint64_t vm_handle_create(struct vm *vm, size_t npages);             /* 0: the driver has none */
+uint64_t vm_cache_take(struct vm *vm, size_t most, size_t *npages); /* the lock is held */
+void vm_cache_put(struct vm *vm, uint64_t handle, size_t npages);   /* the same */
+uint64_t vm_handle_create(struct vm *vm, size_t npages);            /* 0: the driver has none */
+
+/* Since when the one cached for longest is; UINT64_MAX: none is. The pages of those that are since
+ * then or before. The lock is held. */
+uint64_t vm_cache_since_ns(const struct vm *vm);
+size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns);
+
 /* Releases cached memory worth so many pages, more only if there is nothing smaller; `larger` than
  * so many pages each. Returns how many. */
 size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger);
-
-/* prefetch.c. An extent of so many pages was made for a block, or was there as a prefetched one:
- * our own thread is to make the next. 0: none. */
-void vm_prefetch_want(struct vm *vm, size_t npages);
-void vm_prefetch_cancel(struct vm *vm); /* memory is being given back */
 
 /* fence.c. Waits until the GPU has finished with all pages that are idle now. False: it cannot be
  * waited for. */
