@@ -12,6 +12,7 @@ import sys
 import time
 
 import cells
+import default
 import same
 import sizes
 import speed
@@ -19,14 +20,14 @@ import workloads
 from runner import ROOT, SETTINGS, Failure, Kind, Warm
 from store import Store, source_hash
 
-MODES = ("--table", "--smallest", "--speed", "--same")
+MODES = ("--table", "--smallest", "--speed", "--same", "--default")
 PARTS = {"--table": ("smallest", "lowvram"), "--smallest": ("smallest",), "--speed": ("speed",)}
-PARTS["--same"] = ("same",)
+PARTS |= {"--same": ("same",), "--default": ("default",)}
 KEPT = (
     "ok error mode context_bytes live_peak_bytes live_rest_bytes held_peak_bytes held_rest_bytes "
     "held_over_live_mean held_over_live_weighted retries refused emptied device_errors seconds "
     "cpu_seconds latency_seconds driver_calls same"
-).split()
+).split() + default.FIGURES
 
 
 def names(known):
@@ -41,6 +42,8 @@ def names(known):
 
 
 def arguments(words):
+    of_default = words[0] == "--default"
+    known = workloads.ALL if of_default else workloads.NAMES
     parser = argparse.ArgumentParser(
         prog=f"scripts/lab {words[0]}",
         description="Runs all workloads under all allocator settings on the simulated device, "
@@ -51,19 +54,19 @@ def arguments(words):
     )
     parser.add_argument(
         "--workloads",
-        type=names(workloads.NAMES),
-        default=list(workloads.NAMES),
+        type=names(known),
+        default=list(known),
         metavar="NAME,…",
-        help=f"some of {','.join(workloads.NAMES)}",
+        help=f"some of {','.join(known)}",
     )
     parser.add_argument(
         "--settings",
         type=names(list(SETTINGS)),
-        default=list(SETTINGS),
+        default=["default"] if of_default else list(SETTINGS),
         metavar="NAME,…",
         help=f"some of {','.join(SETTINGS)}",
     )
-    parser.add_argument("--only", choices=["smallest", "lowvram", "speed", "same"])
+    parser.add_argument("--only", choices=["smallest", "lowvram", "speed", "same", "default"])
     parser.add_argument(
         "--vramgc",
         choices=["observe", "flush", "compact", "auto"],
@@ -82,6 +85,20 @@ def arguments(words):
         "--own-pool",
         action="store_true",
         help="VRAMGC_ASYNC=pages: with the setting async the library's own pool",
+    )
+    parser.add_argument(
+        "--sides",
+        type=names(default.SIDES),
+        default=list(default.SIDES),
+        metavar="NAME,…",
+        help=f"--default: some of {','.join(default.SIDES)}",
+    )
+    parser.add_argument(
+        "--devices",
+        type=names(("plenty", "small")),
+        default=["plenty", "small"],
+        metavar="NAME,…",
+        help="--default: where memory is plentiful, or one that is nearly full",
     )
     parser.add_argument("--fresh", action="store_true", help="run all anew")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
@@ -317,6 +334,8 @@ def measure(args):
         return speed.measure(args, runs)
     if "same" in args.parts:
         return same.measure(args, runs)
+    if "default" in args.parts:
+        return default.measure(args, runs)
     return memory_part(args, store)
 
 

@@ -2,3 +2,5 @@
 after its last job."""
 
 NAMES = ("sd15", "sdxl", "sdxl_offload", "flux")
+TIMED = ("serve", "survivors")  # what counts in them is time, or what fits at the end: --default
+ALL = NAMES + TIMED
