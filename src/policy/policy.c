@@ -108,7 +108,6 @@ static uint64_t minus(uint64_t a, uint64_t b) {
 
 struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle) {
-    const uint64_t retained_ns = 2000000000;
     uint64_t above = excess(settings, idle);
     if (settings->lowvram) {
         uint64_t ns = linger(settings, idle);
@@ -117,7 +116,8 @@ struct policy_decay policy_decay(const struct policy_settings *settings,
     if (above)
         return (struct policy_decay){settings->cooldown_ns, minus(above, idle->retained_bytes), 0};
     return (struct policy_decay){
-        .retained_ns = settings->cooldown_ns < retained_ns ? settings->cooldown_ns : retained_ns,
+        .retained_ns =
+            settings->cooldown_ns < settings->quiet_ns ? settings->cooldown_ns : settings->quiet_ns,
     };
 }
 

@@ -140,11 +140,12 @@ static void unlist(struct page_table *table, struct page *page) {
     page->idle = IDLE_NOT;
 }
 
+/* PyTorch may have given up a part of it: then it goes with that part. */
 static enum page_idle list_of(const struct page *lead) {
     for (const struct page *page = lead; page < lead + lead->npages; page++)
-        if (page->attached && !lead->segment->ended)
-            return IDLE_ATTACHED;
-    return IDLE_RETAINED;
+        if (!page->attached || lead->segment->ended)
+            return IDLE_RETAINED;
+    return IDLE_ATTACHED;
 }
 
 static void append(struct page_table *table, struct page *page, enum page_idle idle) {

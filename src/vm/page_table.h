@@ -17,7 +17,8 @@ size_t extent_size_index(size_t npages);
 enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_BUSY };
 
 /* Idle extents are listed by what PyTorch thinks of their addresses. ATTACHED: PyTorch's allocator
- * keeps them in its cache. RETAINED: it has given them up (empty_cache, a freed segment). */
+ * keeps all of it in its cache. RETAINED: it has given up some of it (empty_cache, a freed
+ * segment). */
 enum page_idle { IDLE_NOT, IDLE_ATTACHED, IDLE_RETAINED, IDLE_LISTS };
 
 struct page {
@@ -84,9 +85,8 @@ struct page_segment *page_table_add_range(struct page_table *table, uint64_t add
 bool page_table_attach(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count);
 
-/* They may not any more: nothing lives there or is pinned, whatever did or was. An extent none of
- * whose pages is attached becomes retained, and stays mapped. False: one of them is not attached.
- */
+/* They may not any more: nothing lives there or is pinned, whatever did or was. An idle extent that
+ * reaches there is retained from now on, and stays mapped. False: one of them is not attached. */
 bool page_table_detach(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count);
 

@@ -44,9 +44,9 @@ static bool segment_is_valid(const struct page_segment *segment, struct sums *su
 }
 
 static bool is_attached(const struct page *lead) {
-    bool attached = false;
+    bool attached = true;
     for (const struct page *page = lead; page < lead + lead->npages; page++)
-        attached = attached || (page->attached && !lead->segment->ended);
+        attached = attached && page->attached && !lead->segment->ended;
     return attached;
 }
 
