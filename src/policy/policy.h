@@ -52,11 +52,10 @@ struct policy_reading {
 
 /* Mode compact: how old idle memory may get before it goes back. It needs no rest and no
  * hysteresis.
- *  - below the threshold: what PyTorch's allocator keeps in its cache stays, as it would without
- *    us. What it has given up (empty_cache, a freed segment) waits for its next use no longer than
- *    quiet_ns, nor than the cool-down.
- *  - above it: what PyTorch has given up goes at once. What it keeps in its cache goes once it has
- *    been idle for the cool-down, down to the threshold.
+ *  - what PyTorch has given up itself (empty_cache, a freed segment) goes at once, as it would
+ *    without us;
+ *  - what it keeps in its cache stays below the threshold, as it would without us. Above it, it
+ *    goes once it has been idle for the cool-down, down to the threshold.
  *  - lowvram: all goes once it has been idle for linger_ns, if as much is idle as is live; longer
  *    the less it is, at most quiet_ns, and shorter the more it is; at once if it is four times as
  *    much. */
