@@ -108,16 +108,13 @@ static uint64_t minus(uint64_t a, uint64_t b) {
 
 struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle) {
-    uint64_t above = excess(settings, idle);
-    if (settings->lowvram) {
-        uint64_t ns = linger(settings, idle);
-        return (struct policy_decay){ns, idle->attached_bytes, ns};
-    }
-    if (above)
-        return (struct policy_decay){settings->cooldown_ns, minus(above, idle->retained_bytes), 0};
+    uint64_t linger_ns = linger(settings, idle);
+    if (settings->lowvram)
+        return (struct policy_decay){linger_ns, idle->attached_bytes, linger_ns};
     return (struct policy_decay){
-        .retained_ns =
-            settings->cooldown_ns < settings->quiet_ns ? settings->cooldown_ns : settings->quiet_ns,
+        .attached_ns = settings->cooldown_ns,
+        .attached_bytes = minus(excess(settings, idle), idle->retained_bytes),
+        .retained_ns = 0,
     };
 }
 
