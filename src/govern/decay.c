@@ -171,22 +171,31 @@ static void help(struct device *device, struct vm *vm, const struct decay_limits
 }
 
 /* What our thread has seen and could not give back yet it does not hear of again. */
-void decay_note(struct device *device) {
-    struct vm *vm = device_vm(device);
-    if (!vm)
-        return;
+static void note(struct device *device, struct vm *vm, bool lowvram) {
     struct decay_limits limits = limits_of(device, vm);
     uint64_t due_ns = vm_decay_due_ns(vm, &limits);
     if (due_ns == UINT64_MAX)
         return;
     uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
-    bool lowvram = settings_options()->lowvram;
     if (lowvram && !limits.attached_ns)
         help(device, vm, &limits, now_ns);
     if (due_ns >= atomic_load(&self.looked_ns) && max_u64(due_ns, now_ns) + STEP_NS < next_ns)
         wake(next_ns, now_ns);
     else if (lowvram && now_ns > due_ns + LATE_NS)
         help(device, vm, &limits, now_ns);
+}
+
+/* Else it is in PyTorch's cache, and our thread's next look is soon enough. */
+void decay_note_idle(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (vm && settings_options()->lowvram)
+        note(device, vm, true);
+}
+
+void decay_note_given_up(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (vm)
+        note(device, vm, settings_options()->lowvram);
 }
 
 /* --- our own thread --- */

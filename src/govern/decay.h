@@ -7,10 +7,11 @@
 
 #include "track/device.h"
 
-/* Pages may have become idle, in a thread of the program: wakes our thread where it would come too
- * late by itself. lowvram: gives some back where our thread is late, for at most 0.2 ms. Never
- * waits for the GPU. */
-void decay_note(struct device *device);
+/* In a thread of the program: a block is free, and pages may be idle; PyTorch has given memory up.
+ * Wakes our thread where it would come too late by itself. lowvram: gives some back where our
+ * thread is late, for at most 0.2 ms. Never waits for the GPU. */
+void decay_note_idle(struct device *device);
+void decay_note_given_up(struct device *device);
 
 /* For our own thread: one step on all devices. Returns how long to sleep until the next one; 0:
  * nothing gets too old. */

@@ -141,7 +141,7 @@ bool async_free(enum real_id id, const struct alloc_freed *taken, uint64_t strea
     if (!pool_give(pool, taken->address, stream))
         return false;
     note_figures(device, pool);
-    decay_note(device);
+    decay_note_idle(device);
     return true;
 }
 
@@ -191,9 +191,10 @@ void async_pool_set_attribute(CUmemoryPool asked, CUmemPool_attribute attribute)
 void async_pool_trim(CUmemoryPool asked) {
     struct device *device = device_of(asked);
     struct pool *pool = device ? pool_of(device) : NULL;
-    if (pool)
+    if (pool) {
         vm_trim(pool_engine(pool));
-    else if (recording_is_on())
+        decay_note_given_up(device);
+    } else if (recording_is_on())
         mempool_trimmed(asked);
 }
 

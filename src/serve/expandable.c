@@ -6,6 +6,7 @@
 #include "base/hashmap.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "govern/decay.h"
 #include "govern/retry.h"
 #include "process/start.h"
 #include "serve/address.h"
@@ -398,8 +399,10 @@ bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     if (!begins_here(address, bytes, &vm, &device))
         return false;
     bool detached = vm && vm_detach(vm, address, bytes);
-    if (detached)
+    if (detached) {
         forget_row(address, bytes);
+        decay_note_given_up(device_if_ready(device));
+    }
     *result = detached ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     return true;
 }

@@ -46,7 +46,7 @@ bool serve_free(const struct alloc_freed *taken) {
     bool ended = vm && vm_unreserve(vm, taken->address);
     if (ended) {
         device_account_pages(device);
-        decay_note(device);
+        decay_note_given_up(device);
     }
     return ended;
 }

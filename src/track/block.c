@@ -136,7 +136,7 @@ static bool move_pages(struct device *device, uint64_t address, int64_t bytes, b
     }
     if (bytes < 0 && !pending) {
         device_vm_mark_idle(device, address, (uint64_t)-bytes, streams_done);
-        decay_note(device);
+        decay_note_idle(device);
     }
     if (bytes > 0)
         device_account_pages(device);
@@ -213,7 +213,7 @@ static void event_ends(uint64_t event, bool streams_done) {
     lock_give(&device->lock);
     if (fits && !(last.flags & LEFT)) /* else the address is another block's by now */
         device_vm_mark_idle(device, last.key, last.bytes, streams_done);
-    decay_note(device);
+    decay_note_idle(device);
     if (!fits)
         unmatched();
 }
