@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "govern/background_thread.h"
 #include "govern/soft_oom.h"
-#include "process/start.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/oom.h"
@@ -189,12 +188,27 @@ static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
 }
 
 bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
-    struct device *device = start_recording_in_context() ? device_current() : NULL;
+    struct device *device = device_current();
     if (!device)
         return false;
     if (allocator)
         oom_segment_asked(device, bytes);
     return refuse(device, allocator, bytes);
+}
+
+void induce_oom_page_created(const CUmemAllocationProp *properties) {
+    struct device *device = properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE
+                                ? device_if_ready((unsigned)properties->location.id)
+                                : NULL;
+    if (!device)
+        return;
+    uint64_t total = atomic_load_explicit(&device->total_bytes, memory_order_relaxed);
+    uint64_t used = minus_u64(total, device_free_bytes(device));
+    uint64_t gain =
+        device_vm(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);
+    bool over = (double)used * 100 > settings_options()->threshold * (double)total;
+    if (over && gain > 0 && gain >= settings_options()->min_gain)
+        background_thread_look();
 }
 
 void induce_oom_reported(unsigned index, uint64_t bytes) {

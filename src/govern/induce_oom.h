@@ -15,6 +15,10 @@ bool induce_oom_possible(struct device *device);
 void induce_oom_begin(struct device *device, uint64_t bytes, uint32_t reason, bool retries);
 bool induce_oom_ended(struct device *device, uint64_t bytes);
 
+/* PyTorch's allocator got a page of an expandable segment: those grow without a cudaMalloc. If this
+ * growth crosses the threshold, our own thread looks now and not at its next step. */
+void induce_oom_page_created(const CUmemAllocationProp *properties);
+
 /* The block has come, in the same thread; or PyTorch reports an error for the request. */
 void induce_oom_block_came(struct device *device);
 void induce_oom_reported(unsigned device, uint64_t bytes);

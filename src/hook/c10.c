@@ -6,6 +6,7 @@
 #include "cuda/errors.h"
 #include "govern/induce_oom.h"
 #include "hook/hook.h"
+#include "serve/device_vm.h"
 #include "track/block.h"
 #include "track/recording.h"
 
@@ -33,13 +34,28 @@ static void throw_out_of_memory(int64_t bytes) {
     errors_throw_out_of_memory(message);
 }
 
+/* The pages of the block first, then the books. */
+static inline void block_changed(uint64_t device, const void *p, int64_t bytes) {
+    struct block_event event;
+    if (UNLIKELY(!recording_is_on()) || !is_cuda(device) ||
+        UNLIKELY(!block_begin(index_of(device), (uint64_t)(uintptr_t)p, bytes, &event)))
+        return;
+    bool possible = device_vm_block_changed(&event);
+    block_end(&event);
+    if (UNLIKELY(event.unseen_bytes))
+        device_vm_block_ended(event.device,
+                              &(struct block_range){event.address, event.unseen_bytes}, false);
+    if (UNLIKELY(thread_state.pending_block_bytes > 0) && event.allocated)
+        induce_oom_block_came(event.device);
+    if (UNLIKELY(!possible))
+        throw_out_of_memory(bytes);
+}
+
 void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t bytes, size_t allocated,
                                                            size_t reserved, uint64_t device) {
     real__ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE_t real =
         REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE);
-    if (LIKELY(recording_is_on()) && is_cuda(device) &&
-        UNLIKELY(!block_changed(index_of(device), (uint64_t)(uintptr_t)p, bytes)))
-        throw_out_of_memory(bytes);
+    block_changed(device, p, bytes);
     if (real)
         real(p, bytes, allocated, reserved, device);
 }
@@ -49,9 +65,7 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *p, int64_t byte
                                                            uint64_t device) {
     real__ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE_t real =
         REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE);
-    if (LIKELY(recording_is_on()) && is_cuda(device) &&
-        UNLIKELY(!block_changed(index_of(device), (uint64_t)(uintptr_t)p, bytes)))
-        throw_out_of_memory(bytes);
+    block_changed(device, p, bytes);
     if (real)
         real(p, bytes, allocated, reserved, device);
 }

@@ -3,6 +3,7 @@
 #include "hook/calls.h"
 #include "serve/answer.h"
 #include "serve/async.h"
+#include "serve/serve.h"
 #include "track/alloc.h"
 #include "track/call.h"
 #include "track/oom.h"
@@ -12,12 +13,15 @@
  * device. */
 void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t address,
                uint64_t bytes, bool allocator) {
-    if (result == CALL_SUCCESS)
-        alloc_succeeded(class, address, bytes, allocator);
-    else if (result == CALL_NO_MEMORY && class != CLASS_PINNED && class != CLASS_MANAGED)
+    bool full = result == CALL_NO_MEMORY && class != CLASS_PINNED && class != CLASS_MANAGED;
+    if (result != CALL_SUCCESS && !full)
+        call_failed(id);
+    else if (!start_recording())
+        return;
+    else if (full)
         oom_at_call(id, bytes);
     else
-        call_failed(id);
+        alloc_succeeded(class, address, bytes, allocator);
 }
 
 bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget) {
@@ -32,13 +36,26 @@ bool hook_serve(const struct async_request *call, void **out, int *answer) {
     if (thread_state.depth > 0 || !out)
         return false;
     thread_state.depth++;
-    enum serve_answer paged = async_alloc(call, out);
+    enum serve_answer paged = start_recording_in_context() ? async_alloc(call, out) : SERVE_PASS;
     hook_leave();
     if (LIKELY(paged == SERVE_PASS))
         return false;
     call_made(call->id);
     *answer = paged == SERVE_DONE ? CALL_SUCCESS : CALL_NO_MEMORY;
     return true;
+}
+
+/* What is paged comes first: while the GPU may be asked still, and when nobody asks it any more. */
+bool hook_capture_begin(uint64_t stream) {
+    serve_capture_prepare();
+    bool added = capture_begin(stream);
+    serve_capture_begin();
+    return added;
+}
+
+void hook_stream_gone(uint64_t stream) {
+    serve_stream_gone(stream);
+    stream_gone(stream);
 }
 
 cudaError_t hook_nothing_to_forget(void) {

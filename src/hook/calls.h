@@ -9,7 +9,7 @@
 
 #include "hook/hook.h"
 #include "serve/async.h"
-#include "serve/device_vm.h"
+#include "serve/capacity.h"
 #include "serve/native.h"
 #include "track/alloc.h"
 #include "track/capture.h"
@@ -33,6 +33,11 @@ bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t 
 
 /* Whether a stream-ordered allocation was answered without the driver; then with what. */
 bool hook_serve(const struct async_request *call, void **out, int *answer);
+
+/* A capture is about to begin: whether it was not known before, and is to be ended should the call
+ * fail. A stream is about to be destroyed. */
+bool hook_capture_begin(uint64_t stream);
+void hook_stream_gone(uint64_t stream);
 
 /* The driver remembers nothing. */
 cudaError_t hook_nothing_to_forget(void);
@@ -100,7 +105,7 @@ cudaError_t hook_nothing_to_forget(void);
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     RESULT_##api result = real ? real(p, n, f) : MISSING_##api;                                    \
-    if (outermost && (int)result == CALL_SUCCESS)                                                  \
+    if (outermost && (int)result == CALL_SUCCESS && start_recording())                             \
         alloc_succeeded(CLASS_REGISTERED, (uint64_t)p, n, false);                                  \
     hook_leave();                                                                                  \
     return result
@@ -119,7 +124,7 @@ cudaError_t hook_nothing_to_forget(void);
 #define BEGIN_CAPTURE(api, symbol, stream, ...)                                                    \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
-    bool added = outermost && capture_begin(stream);                                               \
+    bool added = outermost && hook_capture_begin(stream);                                          \
     RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
     if (added && (int)result != CALL_SUCCESS)                                                      \
         capture_end(stream);                                                                       \
@@ -143,7 +148,7 @@ cudaError_t hook_nothing_to_forget(void);
     RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_SUCCESS && free && total) {                               \
         device_memory_info(*free, *total);                                                         \
-        *free = device_vm_free_as_seen(*free);                                                     \
+        *free = capacity_free_as_seen(*free);                                                      \
     }                                                                                              \
     hook_leave();                                                                                  \
     return result

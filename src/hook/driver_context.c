@@ -104,7 +104,7 @@ CUresult cuStreamDestroy_v2(CUstream s) {
     real_cuStreamDestroy_v2_t real = REAL(cuStreamDestroy_v2);
     bool outermost = hook_enter(ID_cuStreamDestroy_v2);
     if (outermost)
-        device_vm_stream_gone(STREAM(s));
+        hook_stream_gone(STREAM(s));
     CUresult result = real ? real(s) : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS)
         capture_end(STREAM(s));

@@ -3,6 +3,7 @@
  * must be wrapped when they are handed out. In mode compact PyTorch's allocator gets virtual
  * handles (serve/expandable.h) in the place of physical memory; none of them may reach the driver,
  * whoever brings it. */
+#include "govern/induce_oom.h"
 #include "govern/retry.h"
 #include "hook/hook.h"
 #include "serve/address.h"
@@ -10,6 +11,11 @@
 #include "track/alloc.h"
 #include "track/oom.h"
 #include "track/vmm.h"
+
+/* Whether a call is to be recorded, which it is from its success on. */
+static bool is_recorded(bool outermost, CUresult result) {
+    return outermost && result == CUDA_SUCCESS && start_recording();
+}
 
 CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr hint,
                              unsigned long long f) {
@@ -21,7 +27,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
         REAL(cuMemAddressFree)(*p, n);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (outermost && result == CUDA_SUCCESS)
+    if (is_recorded(outermost, result))
         vmm_reserved(*p, n, allocator);
     hook_leave_vmm();
     return result;
@@ -53,23 +59,34 @@ CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
     return result;
 }
 
+/* How a cuMemCreate ended. */
+static void note_created(CUresult result, const CUmemGenericAllocationHandle *h, size_t n,
+                         const CUmemAllocationProp *d, bool allocator) {
+    bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
+    if (result != CUDA_SUCCESS && !full) {
+        call_failed(ID_cuMemCreate);
+    } else if (!start_recording()) {
+        return;
+    } else if (full) {
+        allocator ? oom_at_page(n) : oom_at_call(ID_cuMemCreate, n);
+    } else {
+        vmm_created(*h, n, d, allocator);
+        if (allocator)
+            induce_oom_page_created(d);
+    }
+}
+
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *d,
                      unsigned long long f) {
     real_cuMemCreate_t real = REAL(cuMemCreate);
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemCreate);
-    bool served = outermost && allocator && h && !f && vhandle_serves(n, d);
+    bool served = outermost && allocator && h && !f && start_recording() && vhandle_serves(n, d);
     CUresult result = served ? vhandle_create(h, n, d) : real ? real(h, n, d, f) : MISSING_CUDA;
     if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
         result = real(h, n, d, f);
-    if (outermost && result == CUDA_SUCCESS)
-        vmm_created(*h, n, d, allocator);
-    else if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY && allocator)
-        oom_at_page(n);
-    else if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
-        oom_at_call(ID_cuMemCreate, n);
-    else if (outermost)
-        call_failed(ID_cuMemCreate);
+    if (outermost)
+        note_created(result, h, n, d, allocator);
     hook_leave_vmm();
     return result;
 }
@@ -111,7 +128,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *h, void *o
     real_cuMemImportFromShareableHandle_t real = REAL(cuMemImportFromShareableHandle);
     bool outermost = hook_enter_vmm(ID_cuMemImportFromShareableHandle);
     CUresult result = real ? real(h, os, t) : MISSING_CUDA;
-    if (outermost && result == CUDA_SUCCESS)
+    if (is_recorded(outermost, result))
         vmm_imported(*h);
     hook_leave_vmm();
     return result;
@@ -124,7 +141,7 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocation
     CUresult result = vhandle_is(h) ? vhandle_map(p, n, offset, h, f)
                       : real        ? real(p, n, offset, h, f)
                                     : MISSING_CUDA;
-    if (outermost && result == CUDA_SUCCESS)
+    if (is_recorded(outermost, result))
         vmm_mapped(p, n, h);
     hook_leave_vmm();
     return result;

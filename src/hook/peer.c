@@ -2,6 +2,7 @@
  * are mapped memory, which peer access alone does not open, which a plain copy from another device
  * does not reach, and which the older way of sharing between processes refuses. */
 #include "hook/hook.h"
+#include "serve/peer_access.h"
 #include "serve/sharing.h"
 
 static int current_device(void) {
@@ -23,7 +24,7 @@ static int device_of(CUcontext context) {
 
 static void note_access(int accessing, int owner) {
     if (accessing >= 0 && owner >= 0)
-        sharing_peer_access((unsigned)accessing, (unsigned)owner);
+        peer_access_enabled((unsigned)accessing, (unsigned)owner);
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext c, unsigned f) {

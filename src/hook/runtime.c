@@ -10,13 +10,14 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     real_cudaMalloc_t real = RUNTIME(cudaMalloc);
     bool outermost = hook_enter(ID_cudaMalloc);
     bool allocator = outermost && FROM_ALLOCATOR();
+    bool ready = outermost && start_recording_in_context();
     /* Without its cache PyTorch does not ask first, and makes no blocks. */
     bool segment = allocator && thread_state.stream_asked;
     cudaError_t result = MISSING_CUDART;
-    enum serve_answer paged = segment && p ? serve_malloc(n, p) : SERVE_PASS;
+    enum serve_answer paged = ready && segment && p ? serve_malloc(n, p) : SERVE_PASS;
     if (paged != SERVE_PASS) {
         result = paged == SERVE_DONE ? cudaSuccess : cudaErrorMemoryAllocation;
-    } else if (outermost && induce_oom_at_malloc(allocator, n)) {
+    } else if (ready && induce_oom_at_malloc(allocator, n)) {
         result = cudaErrorMemoryAllocation;
     } else if (real) {
         result = real(p, n);

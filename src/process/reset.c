@@ -3,8 +3,7 @@
 #include "process/reset.h"
 
 #include "process/start.h"
-#include "serve/device_vm.h"
-#include "serve/expandable.h"
+#include "serve/serve.h"
 #include "track/alloc.h"
 #include "track/block.h"
 #include "track/capture.h"
@@ -23,7 +22,6 @@ void reset_device(unsigned index) {
         return;
     alloc_reset(index);
     vmm_reset(index);
-    vhandle_reset(index);
     stream_reset(index);
     block_reset(index);
     capture_reset(index);
@@ -33,7 +31,7 @@ void reset_device(unsigned index) {
     device->pool_blocks = 0;
     device->pool_of_pytorch = false;
     __atomic_store_n(&device->pool_idle_bytes, 0, __ATOMIC_RELAXED);
-    device_vm_reset(device);
+    serve_reset(device);
     device_publish(device);
     struct vramgc_device_stats *stats = &device->out->stats;
     gauge_clear(&stats->held_bytes);

@@ -10,8 +10,7 @@
 #include "govern/background_thread.h"
 #include "govern/mode.h"
 #include "govern/python.h"
-#include "serve/device_vm.h"
-#include "serve/expandable.h"
+#include "serve/serve.h"
 #include "track/alloc.h"
 #include "track/block.h"
 #include "track/capture.h"
@@ -144,10 +143,9 @@ static void forked_child(void) {
     store_abandon();
     python_forget();
     devices_forget();
-    device_vm_forget();
+    serve_forget();
     alloc_unlock();
     vmm_unlock();
-    vhandle_unlock();
     stream_unlock();
     block_unlock();
     mode_unlock();

@@ -6,6 +6,17 @@
 #include "serve/expandable.h"
 #include "track/device.h"
 
+static bool lookup_mapped(uint64_t address, struct address_info *place) {
+    struct vhandle_mapping mapping;
+    if (!vhandle_lookup(address, &mapping))
+        return false;
+    *place = (struct address_info){.device = mapping.device,
+                                   .address = mapping.address,
+                                   .bytes = mapping.bytes,
+                                   .mapped = true};
+    return true;
+}
+
 bool address_lookup(uint64_t address, struct address_info *place) {
     struct vm_location found;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
@@ -13,7 +24,7 @@ bool address_lookup(uint64_t address, struct address_info *place) {
         if (!vm || !vm_owns(vm, address))
             continue;
         if (!vm_lookup(vm, address, &found))
-            return vhandle_lookup(address, place);
+            return lookup_mapped(address, place);
         *place = (struct address_info){
             .device = i, .address = found.address, .bytes = found.bytes, .context = found.context};
         return true;

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "govern/decay.h"
-#include "process/start.h"
 #include "serve/answer.h"
 #include "serve/device_vm.h"
 #include "track/alloc.h"
@@ -105,8 +104,7 @@ static void bind_thread(enum real_id id, const struct device *device) {
 
 /* While a stream is captured its allocations become nodes of a graph: the driver's business. */
 static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
-    if (!bytes || capture_includes(stream) || !start_recording_in_context() ||
-        settings_options()->async != ASYNC_PAGES) /* settings are read by then */
+    if (!bytes || settings_options()->async != ASYNC_PAGES || capture_includes(stream))
         return NULL;
     return device_current();
 }

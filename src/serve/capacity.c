@@ -7,6 +7,7 @@
 
 #include "serve/async.h"
 #include "track/capture.h"
+#include "track/recording.h"
 #include "track/thread.h"
 #include "vm/vm.h"
 
@@ -15,7 +16,11 @@
 
 /* PyTorch will ask for pages for what it holds without any, what it has made and not mapped yet
  * included, but for the blocks that were refused: those it never hands out again. */
-uint64_t capacity_free_as_seen(struct device *device, struct vm *vm, uint64_t free_bytes) {
+uint64_t capacity_free_as_seen(uint64_t free_bytes) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    struct vm *vm = device ? device_vm(device) : NULL;
+    if (!vm)
+        return free_bytes;
     struct vm_figures figures = vm_figures(vm);
     return minus_u64(free_bytes + figures.physical_bytes + figures.failed_bytes,
                      figures.reserved_bytes + thread_state.unmapped_handle_bytes +

@@ -5,8 +5,8 @@
 #include "track/device.h"
 
 /* What the card would have free for PyTorch without us, of so many bytes that the driver says are
- * free: that is what cudaMemGetInfo is to tell. */
-uint64_t capacity_free_as_seen(struct device *device, struct vm *vm, uint64_t free_bytes);
+ * free on the current device: that is what cudaMemGetInfo is to tell. */
+uint64_t capacity_free_as_seen(uint64_t free_bytes);
 
 /* Whether a request for so many bytes is to be refused. asked_again: PyTorch has emptied its cache
  * since it was refused before, or will not do so: this answer is the last. The device's context is

@@ -1,20 +1,17 @@
-/* device_vm.c: see device_vm.h: between the hooks and the page engine (vm/vm.h). It must keep two
- * promises: whoever computes free + reserved - allocated gets what can really be had, and memory
- * that only waits for PyTorch's next block is never missing elsewhere. */
+/* device_vm.c: see device_vm.h: between PyTorch's blocks and the page engine (vm/vm.h). It must
+ * never let a block reach its user without pages. */
 #include "serve/device_vm.h"
 
 #include "base/log.h"
 #include "cuda/errors.h"
 #include "govern/decay.h"
 #include "govern/mode.h"
-#include "serve/async.h"
-#include "serve/capacity.h"
-#include "serve/sharing.h"
+#include "serve/peer_access.h"
 #include "track/capture.h"
-#include "track/device.h"
-#include "track/recording.h"
+#include "track/oom.h"
 #include "track/settings.h"
-#include "track/stream.h"
+
+enum { PENDING_BATCH = 32 };
 
 /* At the first segment of a device, in a thread whose context is current. */
 struct vm *device_vm_open(struct device *device) {
@@ -28,7 +25,7 @@ struct vm *device_vm_open(struct device *device) {
                                   options->lowvram ? 0 : options->threshold)
                         : NULL;
     atomic_store_explicit(&device->vm, vm, memory_order_release);
-    sharing_vm_opened(device_index(device));
+    peer_access_vm_opened(device_index(device));
     mode_tried(device, vm != NULL);
     if (vm && options->spill && !vm_enable_spill(vm, options->spill))
         LOG(LOG_WARN, "gpu%u cannot map host memory: VRAMGC_SPILL is not used there",
@@ -39,73 +36,63 @@ struct vm *device_vm_open(struct device *device) {
     return vm;
 }
 
-bool device_vm_commit(struct device *device, uint64_t address, uint64_t bytes) {
+/* Calls no driver. */
+static void mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done) {
+    vm_mark_idle(vm, address, bytes, streams_done && !capture_active());
+}
+
+/* PyTorch asks only now and then whether other streams have finished with a block that was given
+ * back. Nobody reads it any more, so its pages can go as soon as the whole GPU has been waited for:
+ * that is what it means to mark them idle with streams_done false. Whether there were any. */
+static bool leave_pending(struct device *device, struct vm *vm) {
+    struct block_range batch[PENDING_BATCH];
+    size_t count, all = 0;
+    while ((count = block_take_pending(device_index(device), batch, PENDING_BATCH)) > 0) {
+        for (size_t i = 0; i < count; i++)
+            mark_idle(vm, batch[i].address, batch[i].bytes, false);
+        all += count;
+    }
+    return all > 0;
+}
+
+static bool commit(const struct block_event *event, struct vm *vm) {
+    return vm_commit(vm, event->address, event->bytes, capture_active());
+}
+
+/* In the last step before a refusal what waits is taken as well; not while anything is captured,
+ * for the GPU cannot be waited for then. Where that fails PyTorch gets an error, and counts the
+ * block as allocated for ever. */
+static bool block_came(const struct block_event *event, struct vm *vm) {
+    bool possible = LIKELY(commit(event, vm)) ||
+                    (!capture_active() && leave_pending(event->device, vm) && commit(event, vm));
+    if (LIKELY(possible)) {
+        device_account_pages(event->device);
+        return true;
+    }
+    vm_commit_failed(vm, event->address, event->bytes);
+    oom_at_block(event->device, event->bytes);
+    return false;
+}
+
+bool device_vm_block_changed(const struct block_event *event) {
+    struct vm *vm = device_vm(event->device);
+    if (LIKELY(!vm))
+        return true;
+    if (event->allocated)
+        return block_came(event, vm);
+    if (event->pending)
+        return true;
+    mark_idle(vm, event->address, event->bytes, event->streams_done);
+    decay_note_idle(event->device);
+    return true;
+}
+
+void device_vm_block_ended(struct device *device, const struct block_range *block,
+                           bool streams_done) {
     struct vm *vm = device_vm(device);
-    return !vm || vm_commit(vm, address, bytes, capture_active());
-}
-
-void device_vm_commit_failed(struct device *device, uint64_t address, uint64_t bytes) {
-    struct vm *vm = device_vm(device);
-    if (vm)
-        vm_commit_failed(vm, address, bytes);
-}
-
-void device_vm_mark_idle(struct device *device, uint64_t address, uint64_t bytes,
-                         bool streams_done) {
-    struct vm *vm = device_vm(device);
-    if (vm)
-        vm_mark_idle(vm, address, bytes, streams_done && !capture_active());
-}
-
-uint64_t device_vm_free_as_seen(uint64_t free_bytes) {
-    struct device *device = recording_is_on() ? device_current() : NULL;
-    struct vm *vm = device ? device_vm(device) : NULL;
-    return vm ? capacity_free_as_seen(device, vm, free_bytes) : free_bytes;
-}
-
-/* The default streams cannot be destroyed: the call fails, and they must be asked as before. */
-void device_vm_stream_gone(uint64_t stream) {
-    if (stream <= STREAM_PER_THREAD)
+    if (!vm)
         return;
-    async_stream_gone(stream);
-    stream_gone(stream);
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct vm *vm = device_vm_at(i);
-        if (vm)
-            vm_stream_gone(vm, stream);
-    }
-}
-
-void device_vm_capture_prepare(unsigned index) {
-    struct vm *vm = device_vm_at(index);
-    if (vm)
-        vm_capture_prepare(vm);
-}
-
-void device_vm_capture_begin(void) {
-    vm_capture_begin();
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct vm *vm = device_vm_at(i);
-        if (vm)
-            vm_pin_live(vm);
-    }
-}
-
-void device_vm_forget(void) {
-    async_forget();
-    decay_forget();
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        vm_forget(device ? device_vm(device) : NULL);
-    }
-}
-
-void device_vm_reset(struct device *device) {
-    async_reset(device);
-    atomic_store(&device->vm, NULL); /* its books are few and stay: another thread may read */
-    atomic_store(&device->vm_changes_seen, 0);
-    gauge_set(&device->out->stats.page_bytes, 0);
-    gauge_set(&device->out->stats.spilled_bytes, 0);
-    atomic_store(&device->vm_tried, false);
-    sharing_reset(device_index(device));
+    if (block->bytes)
+        mark_idle(vm, block->address, block->bytes, streams_done);
+    decay_note_idle(device);
 }

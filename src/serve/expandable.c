@@ -8,8 +8,6 @@
 #include "base/log.h"
 #include "govern/decay.h"
 #include "govern/retry.h"
-#include "process/start.h"
-#include "serve/address.h"
 #include "serve/capacity.h"
 #include "serve/device_vm.h"
 #include "track/oom.h"
@@ -141,7 +139,7 @@ static CUresult kind_of(const CUmemAllocationProp *properties, unsigned *kind) {
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
     if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || !bytes ||
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || bytes % PAGE_BYTES ||
-        !start_recording())
+        !recording_is_on())
         return false;
     struct device *device = device_at((unsigned)properties->location.id);
     if (!device || device_vm(device) || capture_active())
@@ -443,14 +441,11 @@ bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUre
     return entry != NULL;
 }
 
-bool vhandle_lookup(uint64_t address, struct address_info *info) {
+bool vhandle_lookup(uint64_t address, struct vhandle_mapping *out) {
     lock_take(&self.lock);
     struct hashmap_entry *mapping = mapping_around(address);
     if (mapping)
-        *info = (struct address_info){.device = mapping->device,
-                                      .address = mapping->key,
-                                      .bytes = mapping->bytes,
-                                      .mapped = true};
+        *out = (struct vhandle_mapping){mapping->device, mapping->key, mapping->bytes};
     lock_give(&self.lock);
     return mapping != NULL;
 }

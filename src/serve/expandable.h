@@ -7,14 +7,7 @@
 
 #include "base/base.h"
 #include "cuda/real.h"
-#include "serve/address.h"
-
-/* No handle of the driver: on x86-64 and AArch64 no pointer either. */
-#define VHANDLE_TAG ((uint64_t)0x7647)
-
-static inline bool vhandle_is(uint64_t handle) {
-    return handle >> 48 == VHANDLE_TAG;
-}
+#include "track/vmm.h"
 
 /* PyTorch's allocator reserved addresses; false: no memory for the books, it must not have them. */
 bool vhandle_reserved(uint64_t address, uint64_t bytes);
@@ -49,7 +42,11 @@ bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc 
 bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result);
 
 /* The mapping that holds the address; false: none. */
-bool vhandle_lookup(uint64_t address, struct address_info *info);
+struct vhandle_mapping {
+    unsigned device;
+    uint64_t address, bytes;
+};
+bool vhandle_lookup(uint64_t address, struct vhandle_mapping *out);
 
 /* The device was reset; and for a forked child. */
 void vhandle_reset(unsigned device);

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "cuda/errors.h"
 #include "govern/decay.h"
-#include "process/start.h"
 #include "serve/answer.h"
 #include "serve/async.h"
 #include "serve/capacity.h"
@@ -18,7 +17,7 @@
 
 enum serve_answer serve_malloc(uint64_t bytes, void **out) {
     struct thread_state *thread = &thread_state;
-    struct device *device = start_recording_in_context() ? device_current() : NULL;
+    struct device *device = device_current();
     if (!device || !thread->stream_asked || thread->stream_capturing || capture_active() ||
         bytes % PAGE_BYTES)
         return SERVE_PASS;

@@ -1,5 +1,4 @@
-/* sharing.c: see sharing.h. The pages of a segment may be used by whoever got peer access, as those
- * of cudaMalloc; other processes cannot open them. */
+/* sharing.c: see sharing.h. It must leave to the driver whatever does not touch paged memory. */
 #include "serve/sharing.h"
 
 #include "base/log.h"
@@ -7,14 +6,7 @@
 #include "track/device.h"
 #include "track/recording.h"
 
-static struct {
-    _Atomic uint32_t peers[VRAMGC_MAX_DEVICES]; /* a bit for each device that may access this one's
-                                                    memory */
-    atomic_bool told_ipc;
-    atomic_bool told_peer;
-} self;
-
-/* --- other processes --- */
+static struct { atomic_bool told_ipc; } self;
 
 void sharing_ipc_failed(uint64_t address) {
     struct address_info place;
@@ -22,36 +14,6 @@ void sharing_ipc_failed(uint64_t address) {
         return;
     LOG(LOG_WARN, "memory of PyTorch's allocator cannot be opened by other processes in mode "
                   "compact; VRAMGC_MODE=flush serves them");
-}
-
-/* --- other devices --- */
-
-static void add_peer(unsigned owner, unsigned accessing) {
-    struct vm *vm = device_vm_at(owner);
-    if (!vm || vm_add_peer(vm, accessing) || atomic_exchange(&self.told_peer, true))
-        return;
-    LOG(LOG_WARN, "gpu%u cannot be let into all memory of gpu%u", accessing, owner);
-}
-
-void sharing_peer_access(unsigned accessing, unsigned owner) {
-    if (accessing >= VRAMGC_MAX_DEVICES || owner >= VRAMGC_MAX_DEVICES || accessing == owner)
-        return;
-    atomic_fetch_or(&self.peers[owner], 1u << accessing);
-    add_peer(owner, accessing);
-}
-
-void sharing_vm_opened(unsigned device) {
-    uint32_t bits = atomic_load(&self.peers[device]);
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        if (bits & 1u << i)
-            add_peer(device, i);
-}
-
-/* Its context is gone, and with it the access it had and gave. */
-void sharing_reset(unsigned device) {
-    atomic_store(&self.peers[device], 0);
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        atomic_fetch_and(&self.peers[i], ~(1u << device));
 }
 
 static bool several_devices(void) {

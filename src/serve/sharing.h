@@ -4,17 +4,10 @@
 
 #include "base/base.h"
 
-/* One device may access the memory of another from now on. */
-void sharing_peer_access(unsigned accessing, unsigned owner);
-
 /* Whether a copy goes from one device to another and touches paged memory; which devices. */
 bool sharing_between_devices(uint64_t to, uint64_t from, int *to_device, int *from_device);
 
 /* The driver refused to share the memory with other processes. */
 void sharing_ipc_failed(uint64_t address);
-
-/* A device has a page engine now; or was reset. */
-void sharing_vm_opened(unsigned device);
-void sharing_reset(unsigned device);
 
 #endif

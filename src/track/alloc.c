@@ -5,7 +5,6 @@
 
 #include "base/hashmap.h"
 #include "base/lock.h"
-#include "process/start.h"
 #include "track/device.h"
 #include "track/oom.h"
 #include "track/recording.h"
@@ -198,7 +197,7 @@ static void count_call(struct device *device, uint32_t class) {
 
 void alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
     struct device *device;
-    if (!start_recording() || !address || !(device = device_current()))
+    if (!recording_is_on() || !address || !(device = device_current()))
         return;
     struct alloc_freed lost;
     struct alloc_freed made = {

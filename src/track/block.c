@@ -11,10 +11,6 @@
 
 #include "base/hashmap.h"
 #include "base/lock.h"
-#include "govern/decay.h"
-#include "govern/induce_oom.h"
-#include "serve/device_vm.h"
-#include "track/capture.h"
 #include "track/device.h"
 #include "track/oom.h"
 #include "track/thread.h"
@@ -27,8 +23,8 @@ static struct {
     atomic_size_t pending;
 } self;
 
-/* In flags of a wait: the block's pages have been left to the engine before its events passed. */
-enum { LEFT = 1, LEAVE_BATCH = 32 };
+/* In flags of a wait: block_take_pending has told of the block. */
+enum { TAKEN = 1 };
 
 static void unmatched(void) {
     figure_add(&store_file()->process.unmatched_blocks, 1);
@@ -36,25 +32,25 @@ static void unmatched(void) {
 
 /* The end of a pending block was not seen; nobody shall see it later, when the address is another
  * block's. */
-static bool complete_unseen(struct device *device, uint64_t address) {
+static bool complete_unseen(struct block_event *event) {
     struct hashmap_entry wait;
     lock_take(&self.lock);
-    bool waited = hashmap_take(&self.waits, address, &wait);
+    bool waited = hashmap_take(&self.waits, event->address, &wait);
     lock_give(&self.lock);
     if (waited) {
         atomic_fetch_sub(&self.pending, 1);
-        if (!(wait.flags & LEFT))
-            device_vm_mark_idle(device, address, wait.bytes, false);
+        event->unseen_bytes = wait.flags & TAKEN ? 0 : wait.bytes;
     }
-    return heap_complete(device->heap, address);
+    return heap_complete(event->device->heap, event->address);
 }
 
-static bool hand_out(struct device *device, uint64_t address, uint64_t bytes) {
+static bool hand_out(struct block_event *event) {
+    struct device *device = event->device;
     figure_bump(&device->out->stats.block_allocs, 1);
-    figure_bump(&device->out->stats.block_alloc_bytes, bytes);
-    if (LIKELY(heap_allocate(device->heap, address, bytes)))
+    figure_bump(&device->out->stats.block_alloc_bytes, event->bytes);
+    if (LIKELY(heap_allocate(device->heap, event->address, event->bytes)))
         return true;
-    return complete_unseen(device, address) && heap_allocate(device->heap, address, bytes);
+    return complete_unseen(event) && heap_allocate(device->heap, event->address, event->bytes);
 }
 
 static bool take_back(struct device *device, uint64_t address, bool pending) {
@@ -88,87 +84,54 @@ static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
     return filed;
 }
 
-/* Marks some blocks of the device that still wait for other streams. Returns how many. */
-static size_t mark_pending(unsigned device, struct hashmap_entry out[LEAVE_BATCH]) {
+size_t block_take_pending(unsigned device, struct block_range *out, size_t room) {
     size_t count = 0;
     lock_take(&self.lock);
-    for (size_t i = 0; i < self.waits.capacity && count < LEAVE_BATCH; i++) {
+    for (size_t i = 0; i < self.waits.capacity && count < room; i++) {
         struct hashmap_entry *wait = &self.waits.entries[i];
-        if (!wait->key || wait->device != device || wait->flags & LEFT)
+        if (!wait->key || wait->device != device || wait->flags & TAKEN)
             continue;
-        wait->flags |= LEFT;
-        out[count++] = *wait;
+        wait->flags |= TAKEN;
+        out[count++] = (struct block_range){wait->key, wait->bytes};
     }
     lock_give(&self.lock);
     return count;
 }
 
-/* PyTorch asks only now and then whether other streams have finished with a block that was given
- * back. Nobody reads it any more, so its pages can go as soon as the whole GPU has been waited for:
- * that is what it means to mark them idle with streams_done false. Whether there were any. */
-static bool leave_pending(struct device *device) {
-    struct hashmap_entry batch[LEAVE_BATCH];
-    size_t count, all = 0;
-    while ((count = mark_pending(device_index(device), batch)) > 0) {
-        for (size_t i = 0; i < count; i++)
-            device_vm_mark_idle(device, batch[i].key, batch[i].bytes, false);
-        all += count;
-    }
-    return all > 0;
-}
-
-/* In the last step before a refusal what waits is taken as well; not while anything is captured,
- * for the GPU cannot be waited for then. */
-static bool use_pages(struct device *device, uint64_t address, uint64_t bytes) {
-    return LIKELY(device_vm_commit(device, address, bytes)) ||
-           (!capture_active() && leave_pending(device) && device_vm_commit(device, address, bytes));
-}
-
-/* Mode compact: pages come before the block reaches its user, and may go when it is free. */
-static bool move_pages(struct device *device, uint64_t address, int64_t bytes, bool pending,
-                       bool streams_done) {
-    if (LIKELY(!device_vm(device)))
-        return true;
-    if (bytes > 0 && !use_pages(device, address, (uint64_t)bytes)) {
-        device_vm_commit_failed(device, address, (uint64_t)bytes);
-        oom_at_block(device, (uint64_t)bytes);
-        return false;
-    }
-    if (bytes < 0 && !pending) {
-        device_vm_mark_idle(device, address, (uint64_t)-bytes, streams_done);
-        decay_note_idle(device);
-    }
-    if (bytes > 0)
-        device_account_pages(device);
-    return true;
-}
-
-bool block_changed(unsigned index, uint64_t address, int64_t bytes) {
+bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_event *event) {
     struct device *device = device_at(index);
     if (UNLIKELY(!device || !address))
-        return true;
+        return false;
     struct thread_state *thread = &thread_state;
-    bool pending = bytes < 0 && UNLIKELY(thread->event_count > 0) &&
-                   wait_for_events(index, address, (uint64_t)-bytes);
-    bool streams_done =
-        pending || !thread->event_count; /* else other streams use it, and nobody tells */
+    uint64_t size = (uint64_t)(bytes > 0 ? bytes : -bytes);
+    bool pending =
+        bytes < 0 && UNLIKELY(thread->event_count > 0) && wait_for_events(index, address, size);
+    *event = (struct block_event){
+        .device = device,
+        .address = address,
+        .bytes = size,
+        .allocated = bytes > 0,
+        .pending = pending,
+        .streams_done = pending || !thread->event_count, /* else nobody tells */
+    };
     thread->event_count = 0;
     thread->frees_since_block = 0;
     thread->segments_since_block = 0;
     if (UNLIKELY(thread->driver_oom_page) && bytes > 0)
-        oom_ends((uint64_t)bytes, true);
-    bool possible = move_pages(device, address, bytes, pending, streams_done);
+        oom_ends(size, true);
+    return true;
+}
+
+void block_end(struct block_event *event) {
+    struct device *device = event->device;
     lock_take(&device->lock);
-    bool fits = bytes > 0 ? hand_out(device, address, (uint64_t)bytes)
-                          : take_back(device, address, pending);
+    bool fits =
+        event->allocated ? hand_out(event) : take_back(device, event->address, event->pending);
     device_publish_blocks(device);
     device_add_to_mean(device);
     lock_give(&device->lock);
-    if (UNLIKELY(thread->pending_block_bytes > 0) && bytes > 0)
-        induce_oom_block_came(device);
     if (UNLIKELY(!fits))
         unmatched();
-    return possible;
 }
 
 /* Where it stands in the list of this thread; event_count: nowhere. */
@@ -191,35 +154,29 @@ void block_event_recorded(uint64_t event) {
     thread->event_count++;
 }
 
-/* streams_done: the GPU is past it. */
-static void event_ends(uint64_t event, bool streams_done) {
+bool block_event_ended(uint64_t event, struct device **device, struct block_range *out) {
     struct hashmap_entry done, last, *wait;
     bool completed = false;
     if (LIKELY(atomic_load_explicit(&self.pending, memory_order_relaxed) == 0))
-        return;
+        return false;
     lock_take(&self.lock);
     if (hashmap_take(&self.events, event, &done) &&
         (wait = hashmap_find(&self.waits, done.link)) != NULL && wait->context == done.context &&
         --wait->link == 0)
         completed = hashmap_take(&self.waits, done.link, &last);
     lock_give(&self.lock);
-    struct device *device = completed ? device_if_ready(done.device) : NULL;
-    if (!device)
-        return;
+    *device = completed ? device_if_ready(done.device) : NULL;
+    if (!*device)
+        return false;
     atomic_fetch_sub(&self.pending, 1);
-    lock_take(&device->lock);
-    bool fits = heap_complete(device->heap, done.link);
-    device_publish(device);
-    lock_give(&device->lock);
-    if (fits && !(last.flags & LEFT)) /* else the address is another block's by now */
-        device_vm_mark_idle(device, last.key, last.bytes, streams_done);
-    decay_note_idle(device);
-    if (!fits)
+    lock_take(&(*device)->lock);
+    bool fits = heap_complete((*device)->heap, done.link);
+    device_publish(*device);
+    lock_give(&(*device)->lock);
+    if (!fits) /* the address is another block's by now */
         unmatched();
-}
-
-void block_event_done(uint64_t event) {
-    event_ends(event, true);
+    *out = (struct block_range){last.key, fits && !(last.flags & TAKEN) ? last.bytes : 0};
+    return true;
 }
 
 void block_event_destroyed(uint64_t event) {
@@ -227,7 +184,6 @@ void block_event_destroyed(uint64_t event) {
     unsigned place = place_of(event);
     if (place < thread->event_count && thread->event_count <= THREAD_MAX_EVENTS)
         thread->events[place] = thread->events[--thread->event_count];
-    event_ends(event, false);
 }
 
 void block_stream_asked(uint64_t stream, bool capturing) {

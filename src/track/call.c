@@ -1,7 +1,6 @@
 /* call.c: see call.h. It must stay cheap: it is on the way of every hook. */
 #include "track/call.h"
 
-#include "process/start.h"
 #include "track/device.h"
 #include "track/recording.h"
 
@@ -21,7 +20,7 @@ void call_unaccounted(void) {
 }
 
 void call_reached_driver(void) {
-    struct device *device = start_recording() ? device_current() : NULL;
+    struct device *device = recording_is_on() ? device_current() : NULL;
     if (device)
         figure_add(&device->out->stats.driver_calls, 1);
 }

@@ -5,7 +5,8 @@
 
 #include "base/hashmap.h"
 #include "base/lock.h"
-#include "serve/device_vm.h"
+#include "cuda/real.h"
+#include "store/store.h"
 #include "track/recording.h"
 #include "track/thread.h"
 
@@ -30,9 +31,7 @@ bool capture_begin(uint64_t stream) {
         return false;
     int device = 0;
     real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
-    if (get_device && get_device(&device) == CUDA_SUCCESS)
-        device_vm_capture_prepare((unsigned)device);
-    else
+    if (!get_device || get_device(&device) != CUDA_SUCCESS)
         device = 0;
     struct hashmap_entry entry = {.key = key_of(stream), .device = (uint16_t)device};
     lock_take(&self.lock);
@@ -41,7 +40,6 @@ bool capture_begin(uint64_t stream) {
     publish();
     lock_give(&self.lock);
     figure_add(&store_file()->process.captures, 1);
-    device_vm_capture_begin();
     return added;
 }
 

@@ -3,11 +3,11 @@
  * block page by page, so what such a refusal means is known only when the block has come or not. */
 #include "track/oom.h"
 
-#include "process/start.h"
 #include "track/call.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/mempool.h"
+#include "track/recording.h"
 #include "track/stack.h"
 #include "track/thread.h"
 
@@ -93,7 +93,7 @@ static void file(struct device *device, const struct vramgc_refusal *refusal, bo
 }
 
 void oom_at_call(enum real_id id, uint64_t bytes) {
-    struct device *device = start_recording() ? device_current() : NULL;
+    struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
     struct vramgc_refusal refusal = describe(device, id, bytes);
@@ -144,7 +144,7 @@ void oom_page_asked(struct device *device) {
 /* The pages that were made for the same block before count as free: they go back now. In mode
  * compact there is no memory behind them yet. */
 void oom_at_page(uint64_t bytes) {
-    struct device *device = start_recording() ? device_current() : NULL;
+    struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
     oom_page_asked(device);

@@ -111,6 +111,8 @@ void stream_made_green(void) {
 }
 
 void stream_gone(uint64_t stream) {
+    if (stream <= STREAM_PER_THREAD)
+        return; /* a default stream cannot be destroyed */
     lock_take(&self.lock);
     hashmap_take(&self.streams, stream, NULL);
     lock_give(&self.lock);

@@ -5,15 +5,11 @@
 
 #include "base/hashmap.h"
 #include "base/lock.h"
-#include "govern/background_thread.h"
-#include "process/start.h"
-#include "serve/expandable.h"
 #include "track/alloc.h"
 #include "track/call.h"
 #include "track/device.h"
 #include "track/oom.h"
 #include "track/recording.h"
-#include "track/settings.h"
 #include "track/stack.h"
 #include "track/thread.h"
 
@@ -136,21 +132,9 @@ static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_
         figure_add(&store_file()->process.internal_errors, 1);
 }
 
-/* Expandable segments grow without a cudaMalloc at which the threshold would be looked at: if this
- * growth crosses it, our thread looks now and not at its next step. */
-static void kick_if_over_threshold(struct device *device) {
-    uint64_t total = atomic_load_explicit(&device->total_bytes, memory_order_relaxed);
-    uint64_t used = minus_u64(total, device_free_bytes(device));
-    uint64_t gain =
-        device_vm(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);
-    bool over = (double)used * 100 > settings_options()->threshold * (double)total;
-    if (over && gain > 0 && gain >= settings_options()->min_gain)
-        background_thread_look();
-}
-
 void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
                  bool allocator) {
-    if (!start_recording() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (!recording_is_on() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return;
     struct device *device = device_at((unsigned)properties->location.id);
     if (!device)
@@ -167,8 +151,6 @@ void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *pro
                vhandle_is(handle) ? FLAG_ALLOCATOR | FLAG_VIRTUAL
                : allocator        ? FLAG_ALLOCATOR
                                   : 0);
-    if (allocator)
-        kick_if_over_threshold(device);
 }
 
 /* One more reference to a handle that this process has made or imported before. False: it has not.
@@ -184,7 +166,7 @@ static bool add_reference(uint64_t handle) {
 
 /* The size of an imported handle is learnt when it is mapped. */
 void vmm_imported(uint64_t handle) {
-    struct device *device = start_recording() ? device_current() : NULL;
+    struct device *device = recording_is_on() ? device_current() : NULL;
     if (device && !add_reference(handle))
         add_handle(handle, 0, device_index(device), FLAG_IMPORTED);
 }
@@ -335,7 +317,7 @@ static void change_pages(uint64_t address, uint64_t bytes, bool map) {
 }
 
 void vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
-    if (!start_recording())
+    if (!recording_is_on())
         return;
     struct hashmap_entry mapping = {.key = address, .bytes = bytes, .link = handle}, learnt;
     bool learn = false;

@@ -5,6 +5,14 @@
 
 #include "track/alloc.h"
 
+/* A virtual handle is a number of ours in the place of physical memory (serve/expandable.h). It is
+ * no handle of the driver: on x86-64 and AArch64 no pointer either. */
+#define VHANDLE_TAG ((uint64_t)0x7647)
+
+static inline bool vhandle_is(uint64_t handle) {
+    return handle >> 48 == VHANDLE_TAG;
+}
+
 /* Addresses were reserved; and are about to be freed. */
 void vmm_reserved(uint64_t address, uint64_t bytes, bool allocator);
 struct alloc_freed vmm_range_free_begin(uint64_t address);

@@ -1,0 +1,61 @@
+/* serve.c: see serve.h. It must tell every file of this room, and every page engine. */
+#include "serve/serve.h"
+
+#include "govern/decay.h"
+#include "serve/async.h"
+#include "serve/expandable.h"
+#include "serve/peer_access.h"
+#include "track/recording.h"
+#include "vm/vm.h"
+
+/* The default streams cannot be destroyed: the call fails, and they must be asked as before. */
+void serve_stream_gone(uint64_t stream) {
+    if (stream <= STREAM_PER_THREAD)
+        return;
+    async_stream_gone(stream);
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct vm *vm = device_vm_at(i);
+        if (vm)
+            vm_stream_gone(vm, stream);
+    }
+}
+
+void serve_capture_prepare(void) {
+    real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
+    CUdevice index = 0;
+    struct vm *vm = get_device && get_device(&index) == CUDA_SUCCESS && index >= 0
+                        ? device_vm_at((unsigned)index)
+                        : NULL;
+    if (vm)
+        vm_capture_prepare(vm);
+}
+
+void serve_capture_begin(void) {
+    vm_capture_begin();
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct vm *vm = device_vm_at(i);
+        if (vm)
+            vm_pin_live(vm);
+    }
+}
+
+void serve_reset(struct device *device) {
+    vhandle_reset(device_index(device));
+    async_reset(device);
+    atomic_store(&device->vm, NULL); /* its books are few and stay: another thread may read */
+    atomic_store(&device->vm_changes_seen, 0);
+    gauge_set(&device->out->stats.page_bytes, 0);
+    gauge_set(&device->out->stats.spilled_bytes, 0);
+    atomic_store(&device->vm_tried, false);
+    peer_access_reset(device_index(device));
+}
+
+void serve_forget(void) {
+    async_forget();
+    vhandle_unlock();
+    decay_forget();
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct device *device = device_if_ready(i);
+        vm_forget(device ? device_vm(device) : NULL);
+    }
+}
