@@ -147,3 +147,16 @@ int args_next(struct args *args) {
     }
     return ARGS_END;
 }
+
+void args_heading(const struct flag *flag, char *out, size_t capacity) {
+    struct text text = text_in(out, capacity);
+    if (flag->letter)
+        text_format(&text, "-%c, ", flag->letter);
+    text_add(&text, "--");
+    for (const char *c = flag->name; *c; c++)
+        text_add_n(&text, *c == '_' ? "-" : c, 1);
+    if (flag->argument && *flag->argument != '[')
+        text_add(&text, " ");
+    if (flag->argument)
+        text_add(&text, flag->argument);
+}

@@ -36,4 +36,7 @@ struct args {
  * stop_at_operand. */
 int args_next(struct args *args);
 
+/* "-t, --threshold PERCENT", for the help. */
+void args_heading(const struct flag *flag, char *out, size_t capacity);
+
 #endif

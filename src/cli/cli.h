@@ -22,7 +22,8 @@ enum {
     STATUS_USAGE = 2,
     STATUS_OURS = 125, /* run: our own failure, a wrong option, a bad setting under --strict */
     STATUS_NOT_EXECUTABLE = 126,
-    STATUS_MISSING = 127
+    STATUS_MISSING = 127,
+    STATUS_HELP = -1 /* of a command's own main: its help is wanted */
 };
 
 /* One command, for dispatch, help and manual. */
@@ -31,16 +32,11 @@ struct command {
     const char *operands; /* what follows the options, as the synopsis shows it */
     const char *summary;  /* one line */
     const char *details; /* paragraphs for `vramgc help NAME`, each with \n at its end; may be "" */
+    bool takes_settings; /* each setting is an option, too */
     const struct flag *flags;
     const size_t *flag_count;
     int (*main)(int argc, char **argv); /* argv[0] is the command's name */
 };
-
-extern const struct command command_table[];
-extern const size_t command_count;
-
-/* The command of that name, or NULL. */
-const struct command *command_find(const char *name);
 
 /* Writes "vramgc: SENTENCE" as one line on standard error. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -49,19 +45,12 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *nearest_word(const char *name, size_t count, const char *(*get)(size_t index));
 
 /* The flags of each command, defined where the command is. */
-extern const struct flag run_flags[], report_flags[], diff_flags[], env_flags[], no_flags[];
-extern const size_t run_flag_count, report_flag_count, diff_flag_count, env_flag_count,
-    no_flag_count;
-
-/* Writes what `vramgc NAME --help` shows, as --help always succeeds: STATUS_FINE, unless standard
- * output cannot be written. */
-int command_help(const char *name);
+extern const struct flag run_flags[], report_flags[], diff_flags[], env_flags[];
+extern const size_t run_flag_count, report_flag_count, diff_flag_count, env_flag_count;
 
 int run_main(int argc, char **argv);
 int report_main(int argc, char **argv);
 int diff_main(int argc, char **argv);
 int env_main(int argc, char **argv);
-int help_main(int argc, char **argv);
-int version_main(int argc, char **argv);
 
 #endif

@@ -216,7 +216,7 @@ int diff_main(int argc, char **argv) {
         if (index == ARGS_BAD)
             return STATUS_USAGE;
         if (index == FLAG_HELP)
-            return command_help("diff");
+            return STATUS_HELP;
         if (index == FLAG_AS)
             titles = args.value;
         all = all || index == FLAG_ALL;

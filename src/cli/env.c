@@ -50,7 +50,7 @@ int env_main(int argc, char **argv) {
     args.flag_count = settings_flags(flags, env_flags, env_flag_count);
     for (int index; (index = args_next(&args)) != ARGS_END;) {
         if (index == FLAG_HELP)
-            return command_help("env");
+            return STATUS_HELP;
         size_t setting = (size_t)index - env_flag_count;
         if (index == ARGS_BAD || !settings_take(&option_table[setting], args.value))
             return STATUS_USAGE;

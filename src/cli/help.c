@@ -2,6 +2,7 @@
  * repeated here. */
 #include "cli/help.h"
 #include "cli/derived.h"
+#include "cli/man.h"
 #include "cli/settings.h"
 #include "cli/units.h"
 #include "cli/report_fields.h"
@@ -10,7 +11,24 @@
 
 #include <string.h>
 
+static struct {
+    const struct command *commands;
+    size_t command_count;
+} self;
+
 enum { WIDTH = 80, NAME_COLUMNS = 26 };
+
+void help_open(const struct command *commands, size_t count) {
+    self.commands = commands;
+    self.command_count = count;
+}
+
+const struct command *command_find(const char *name) {
+    for (size_t i = 0; i < self.command_count; i++)
+        if (strcmp(name, self.commands[i].name) == 0)
+            return &self.commands[i];
+    return NULL;
+}
 
 void help_wrapped(FILE *out, int indent, const char *text) {
     size_t room = (size_t)(WIDTH - indent);
@@ -29,22 +47,9 @@ void help_wrapped(FILE *out, int indent, const char *text) {
     }
 }
 
-void help_flag_heading(const struct flag *flag, char *out, size_t capacity) {
-    struct text text = text_in(out, capacity);
-    if (flag->letter)
-        text_format(&text, "-%c, ", flag->letter);
-    text_add(&text, "--");
-    for (const char *c = flag->name; *c; c++)
-        text_add_n(&text, *c == '_' ? "-" : c, 1);
-    if (flag->argument && *flag->argument != '[')
-        text_add(&text, " ");
-    if (flag->argument)
-        text_add(&text, flag->argument);
-}
-
 static void write_flag(const struct flag *flag) {
     char heading[128];
-    help_flag_heading(flag, heading, sizeof heading);
+    args_heading(flag, heading, sizeof heading);
     printf("  %s\n", heading);
     help_wrapped(stdout, 8, flag->help);
 }
@@ -65,8 +70,8 @@ static void write_overview(void) {
     printf("vramgc %s: gives idle GPU memory back and tells where it went\n\n", VRAMGC_VERSION);
     puts("  vramgc run ./webui.sh                    with statistics at the end");
     puts("  vramgc run --lowvram python launch.py    and idle memory given back at once\n");
-    for (size_t i = 0; i < command_count; i++) {
-        const struct command *command = &command_table[i];
+    for (size_t i = 0; i < self.command_count; i++) {
+        const struct command *command = &self.commands[i];
         printf("  vramgc %s%s%s\n", command->name, *command->operands ? " " : "",
                command->operands);
         help_wrapped(stdout, 8, command->summary);
@@ -77,9 +82,8 @@ static void write_overview(void) {
 
 static void write_command(const struct command *command) {
     struct flag flags[SETTINGS_MAX];
-    bool has_settings = command->flags == run_flags || command->flags == env_flags;
     size_t count = *command->flag_count;
-    if (has_settings)
+    if (command->takes_settings)
         count = settings_flags(flags, command->flags, count);
     printf("vramgc %s [OPTIONS]%s%s\n\n", command->name, *command->operands ? " " : "",
            command->operands);
@@ -87,7 +91,7 @@ static void write_command(const struct command *command) {
     write_paragraphs(command->details);
     puts("\nOptions:");
     for (size_t i = 0; i < count; i++)
-        write_flag(has_settings ? &flags[i] : &command->flags[i]);
+        write_flag(command->takes_settings ? &flags[i] : &command->flags[i]);
 }
 
 static const char *shown_default(const struct option_info *info) {
@@ -123,7 +127,7 @@ static void write_markdown_settings(void) {
         const struct option_info *info = &option_table[i];
         struct flag flag = {info->name, 0, NULL, ""};
         char heading[64];
-        help_flag_heading(&flag, heading, sizeof heading);
+        args_heading(&flag, heading, sizeof heading);
         printf("| `%s` | `%s` | ", info->variable, heading);
         write_cell(info->type == BOOL ? "0|1" : settings_argument(info));
         printf(" | `%s` | ", *info->standard ? info->standard : " ");
@@ -167,7 +171,7 @@ static int write_schema(void) {
 }
 
 static void write_man(void) {
-    man_write(stdout);
+    man_write(stdout, self.commands, self.command_count);
 }
 
 static const struct {
@@ -181,11 +185,11 @@ static const struct {
 
 static const char *topic_name(size_t index) {
     return index < ARRAY_LENGTH(topics) ? topics[index].name
-                                        : command_table[index - ARRAY_LENGTH(topics)].name;
+                                        : self.commands[index - ARRAY_LENGTH(topics)].name;
 }
 
 static int unknown_topic(const char *name) {
-    const char *nearest = nearest_word(name, ARRAY_LENGTH(topics) + command_count, topic_name);
+    const char *nearest = nearest_word(name, ARRAY_LENGTH(topics) + self.command_count, topic_name);
     if (nearest)
         complain("there is no help on %s; did you mean `vramgc help %s`?", name, nearest);
     else

@@ -6,13 +6,19 @@
 
 #include "cli/cli.h"
 
-/* "--threshold PERCENT, -t", and what a setting's value looks like. */
-void help_flag_heading(const struct flag *flag, char *out, size_t capacity);
-
 /* Sentences broken at spaces to lines of 80 columns behind `indent` columns. */
 void help_wrapped(FILE *out, int indent, const char *text);
 
-/* The manual page, as troff with the man macros. */
-void man_write(FILE *out);
+/* The table of commands, which names help_main itself; before anything else here. */
+void help_open(const struct command *commands, size_t count);
+
+/* The command of that name, or NULL. */
+const struct command *command_find(const char *name);
+
+/* Writes what `vramgc NAME --help` shows, as --help always succeeds: STATUS_FINE, unless standard
+ * output cannot be written. */
+int command_help(const char *name);
+
+int help_main(int argc, char **argv);
 
 #endif

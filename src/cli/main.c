@@ -1,15 +1,20 @@
 /* main.c: finds the command that was typed. It must do nothing else. */
-#include "cli/cli.h"
 #include "base/base.h"
-#include "base/parse.h"
+#include "cli/help.h"
 
-#include <stdarg.h>
 #include <string.h>
 
-const struct flag no_flags[] = {{"help", 'h', NULL, "this text"}};
-const size_t no_flag_count = ARRAY_LENGTH(no_flags);
+static const struct flag no_flags[] = {{"help", 'h', NULL, "this text"}};
+static const size_t no_flag_count = ARRAY_LENGTH(no_flags);
 
-const struct command command_table[] = {
+static int version_main(int argc, char **argv) {
+    (void)argc;
+    (void)argv;
+    printf("vramgc %s\n", VRAMGC_VERSION);
+    return STATUS_FINE;
+}
+
+static const struct command command_table[] = {
     {"run", "[--] COMMAND [ARGUMENT...]",
      "run COMMAND with the library loaded; statistics at the end",
      "Options end at the first word that is not one, or at --; what follows belongs to COMMAND. "
@@ -19,63 +24,27 @@ const struct command command_table[] = {
      "vramgc itself failed, an option is wrong, or a setting is and --strict was given.\n"
      "Signals sent to vramgc are passed on to COMMAND; Ctrl-C reaches it as it does without "
      "vramgc. Programs that are set-uid or linked statically cannot be watched.\n",
-     run_flags, &run_flag_count, run_main},
+     true, run_flags, &run_flag_count, run_main},
     {"report", "FILE...", "statistics of a finished, crashed, killed or running process",
-     "Exit status 1 when a file could not be read or written, 2 for a wrong call.\n", report_flags,
-     &report_flag_count, report_main},
+     "Exit status 1 when a file could not be read or written, 2 for a wrong call.\n", false,
+     report_flags, &report_flag_count, report_main},
     {"diff", "A B", "two runs side by side",
-     "Devices are paired by index. Exit status as for report.\n", diff_flags, &diff_flag_count,
-     diff_main},
+     "Devices are paired by index. Exit status as for report.\n", false, diff_flags,
+     &diff_flag_count, diff_main},
     {"env", "", "lines for webui-user.sh, which load the library without `vramgc run`",
-     "Options are settings to be put into the lines.\n", env_flags, &env_flag_count, env_main},
+     "Options are settings to be put into the lines.\n", true, env_flags, &env_flag_count,
+     env_main},
     {"help", "[COMMAND|env|metrics|schema|markdown-settings|man]",
      "this list, a command, the settings, the figures",
      "env: the settings. metrics: the figures. schema: the JSON schema of `report --json`. "
      "markdown-settings: the table of the README. man: the manual page, as troff.\n",
-     no_flags, &no_flag_count, help_main},
-    {"version", "", "the version of vramgc", "", no_flags, &no_flag_count, version_main},
+     false, no_flags, &no_flag_count, help_main},
+    {"version", "", "the version of vramgc", "", false, no_flags, &no_flag_count, version_main},
 };
-const size_t command_count = ARRAY_LENGTH(command_table);
-
-void complain(const char *format, ...) {
-    char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    fflush(stdout);
-    fprintf(stderr, "vramgc: %s\n", line);
-}
-
-const char *nearest_word(const char *name, size_t count, const char *(*get)(size_t index)) {
-    const char *nearest = NULL;
-    unsigned best = 4; /* more than 3 changes, or more than half of the word, are no slip */
-    for (size_t i = 0; i < count; i++) {
-        unsigned distance = parse_distance(name, get(i));
-        if (distance < best && distance * 2 <= strlen(name) + 1) {
-            best = distance;
-            nearest = get(i);
-        }
-    }
-    return nearest;
-}
+static const size_t command_count = ARRAY_LENGTH(command_table);
 
 static const char *command_name(size_t index) {
     return command_table[index].name;
-}
-
-const struct command *command_find(const char *name) {
-    for (size_t i = 0; i < command_count; i++)
-        if (strcmp(name, command_table[i].name) == 0)
-            return &command_table[i];
-    return NULL;
-}
-
-int version_main(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
-    printf("vramgc %s\n", VRAMGC_VERSION);
-    return STATUS_FINE;
 }
 
 static int unknown_command(const char *name) {
@@ -92,6 +61,7 @@ static bool asks_for_help(const char *argument) {
 }
 
 int main(int argc, char **argv) {
+    help_open(command_table, command_count);
     if (argc < 2) {
         complain("what to do is missing: vramgc run COMMAND, or see `vramgc help`");
         return STATUS_USAGE;
@@ -105,5 +75,6 @@ int main(int argc, char **argv) {
         return unknown_command(argv[1]);
     if (argc > 2 && asks_for_help(argv[2]))
         return command_help(command->name);
-    return command->main(argc - 1, argv + 1);
+    int status = command->main(argc - 1, argv + 1);
+    return status == STATUS_HELP ? command_help(command->name) : status;
 }

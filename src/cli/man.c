@@ -1,5 +1,5 @@
 /* man.c: the manual page, written from the same tables as the help. */
-#include "cli/help.h"
+#include "cli/man.h"
 #include "cli/derived.h"
 #include "cli/settings.h"
 #include "cli/units.h"
@@ -35,15 +35,15 @@ static void write_item(FILE *out, const char *heading, const char *help) {
 static void write_flags(FILE *out, const struct flag *flags, size_t count) {
     for (size_t i = 0; i < count; i++) {
         char heading[128];
-        help_flag_heading(&flags[i], heading, sizeof heading);
+        args_heading(&flags[i], heading, sizeof heading);
         write_item(out, heading, flags[i].help);
     }
 }
 
-static void write_commands(FILE *out) {
+static void write_commands(FILE *out, const struct command *commands, size_t count) {
     fputs(".SH COMMANDS\n", out);
-    for (size_t i = 0; i < command_count; i++) {
-        const struct command *command = &command_table[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct command *command = &commands[i];
         fputs(".SS vramgc ", out);
         write_text(out, command->name);
         fputs(" [OPTIONS] ", out);
@@ -84,19 +84,19 @@ static void write_figures(FILE *out) {
         write_figure(out, derived_table[i].name, "derived", derived_table[i].help);
 }
 
-void man_write(FILE *out) {
+void man_write(FILE *out, const struct command *commands, size_t count) {
     fprintf(out, ".TH VRAMGC 1 \"\" \"vramgc %s\" \"User Commands\"\n", VRAMGC_VERSION);
     fputs(".SH NAME\nvramgc \\- gives idle GPU memory of PyTorch programs back, and tells where it "
           "went\n.SH SYNOPSIS\n",
           out);
-    for (size_t i = 0; i < command_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         fputs(".B vramgc ", out);
-        write_text(out, command_table[i].name);
+        write_text(out, commands[i].name);
         fputs("\n[OPTIONS] ", out);
-        write_text(out, command_table[i].operands);
+        write_text(out, commands[i].operands);
         fputs("\n.br\n", out);
     }
-    write_commands(out);
+    write_commands(out, commands, count);
     write_settings(out);
     write_figures(out);
     fputs(".SH EXIT STATUS\n", out);

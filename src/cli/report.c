@@ -110,7 +110,7 @@ int report_main(int argc, char **argv) {
     if (!read_options(&args, &request))
         return STATUS_USAGE;
     if (request.help)
-        return command_help("report");
+        return STATUS_HELP;
     if (args.operand_count == 0) {
         complain("which statistics file? vramgc report FILE...; see `vramgc help report`");
         return STATUS_USAGE;

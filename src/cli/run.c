@@ -303,7 +303,7 @@ int run_main(int argc, char **argv) {
     if (!read_command_line(&run, argc, argv))
         return STATUS_OURS;
     if (run.help)
-        return command_help("run");
+        return STATUS_HELP;
     if (!prepare(&run))
         return STATUS_OURS;
     return run_command(&run);

@@ -1,0 +1,29 @@
+/* complain.c: what is said when a call was wrong. It must write nothing to standard output. */
+#include "base/parse.h"
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+void complain(const char *format, ...) {
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fflush(stdout);
+    fprintf(stderr, "vramgc: %s\n", line);
+}
+
+const char *nearest_word(const char *name, size_t count, const char *(*get)(size_t index)) {
+    const char *nearest = NULL;
+    unsigned best = 4; /* more than 3 changes, or more than half of the word, are no slip */
+    for (size_t i = 0; i < count; i++) {
+        unsigned distance = parse_distance(name, get(i));
+        if (distance < best && distance * 2 <= strlen(name) + 1) {
+            best = distance;
+            nearest = get(i);
+        }
+    }
+    return nearest;
+}
