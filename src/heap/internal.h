@@ -3,7 +3,6 @@
 #define HEAP_INTERNAL_H
 
 #include "heap/directory.h"
-#include "heap/heap.h"
 #include "heap/nodes.h"
 #include "heap/run.h"
 #include "heap/table.h"

@@ -2,7 +2,7 @@
 #ifndef HEAP_RUN_H
 #define HEAP_RUN_H
 
-#include "heap/heap.h"
+#include "heap/types.h"
 
 struct segment;
 
