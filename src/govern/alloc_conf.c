@@ -5,7 +5,6 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "govern/mode_table.h"
 #include "govern/torch.h"
 
 #include <stdlib.h>
@@ -33,7 +32,7 @@ bool alloc_conf_is_sound(const char *torch_version) {
     struct torch_version v;
     return !lacks_the_driver(torch_version) && torch_parse(torch_version, &v) &&
            torch_at_least(&v, 2, 1) && !(v.major == 2 && v.minor == 13) &&
-           !torch_at_least(&v, MODE_TORCH_NEWEST + 1);
+           !torch_at_least(&v, TORCH_NEWEST + 1);
 }
 
 /* A setting is a list of name:value, and a value may be a list in brackets. */
@@ -124,7 +123,7 @@ static void say(struct alloc_conf *conf, const char *value, const char *why) {
 
 /* NULL: nothing is known against expandable segments here. */
 static const char *objection(const struct alloc_conf *conf, bool mappable) {
-    if (mode_is_wsl())
+    if (torch_on_wsl())
         return "under WSL mapping memory fails with many drivers";
     if (torch_has_aimdo())
         return "comfy-aimdo makes room only for segments that come by cudaMalloc";

@@ -10,6 +10,7 @@
 #include "govern/python.h"
 #include "govern/soft_oom.h"
 #include "govern/trim.h"
+#include "govern/wakeup.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/mempool.h"
@@ -18,11 +19,8 @@
 #include "track/settings.h"
 #include "track/stack.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
 
@@ -42,8 +40,6 @@ struct look {
 };
 
 static struct {
-    atomic_uint wakes; /* futex: changes when there is something to do at once */
-    atomic_uint calls; /* changes when that is a look at everything */
     atomic_bool stopping, busy;
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns;
@@ -259,12 +255,6 @@ static uint64_t step_ns(uint64_t now) {
     return step;
 }
 
-static void sleep_for(uint64_t ns, unsigned wakes) {
-    struct timespec time = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
-    if (!atomic_load(&self.stopping))
-        syscall(SYS_futex, &self.wakes, FUTEX_WAIT_PRIVATE, wakes, &time, NULL, 0);
-}
-
 /* Nothing is done once the process ends: whoever stops us does not wait for more. */
 static bool may_work(void) {
     atomic_store(&self.busy, true);
@@ -273,12 +263,12 @@ static bool may_work(void) {
     return may;
 }
 
-/* Until the next look, idle pages go back. calls: as they stood before the
- * latest look, so that none that was asked for meanwhile is lost. */
-static void wait_for(uint64_t ns, unsigned calls) {
+/* Until the next look idle pages go back. looks: as they stood before the latest look, so that none
+ * that was asked for meanwhile is lost. */
+static void wait_for(uint64_t ns, unsigned looks) {
     uint64_t now = clock_ns(), end = now + ns;
-    for (; now < end && calls == atomic_load(&self.calls); now = clock_ns()) {
-        unsigned wakes = atomic_load(&self.wakes);
+    for (; now < end && looks == wakeup_looks(); now = clock_ns()) {
+        unsigned count = wakeup_count();
         decay_sleep(UINT64_MAX);
         if (!may_work())
             return;
@@ -286,7 +276,8 @@ static void wait_for(uint64_t ns, unsigned calls) {
         atomic_store(&self.busy, false);
         step = step ? min_u64(step, end - now) : end - now;
         decay_sleep(clock_ns() + step);
-        sleep_for(step, wakes);
+        if (!atomic_load(&self.stopping))
+            wakeup_sleep(step, count);
     }
 }
 
@@ -310,7 +301,7 @@ static void *background_thread(void *unused) {
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
         real_find_all(); /* what was loaded since: here nobody waits for us */
-        unsigned calls = atomic_load(&self.calls);
+        unsigned looks = wakeup_looks();
         uint64_t now = clock_ns();
         if (!may_work())
             break;
@@ -327,7 +318,7 @@ static void *background_thread(void *unused) {
             store_copy_out();
         }
         atomic_store(&self.busy, false);
-        wait_for(step_ns(now), calls);
+        wait_for(step_ns(now), looks);
     }
     pthread_cleanup_pop(0);
     return unused;
@@ -350,22 +341,12 @@ bool background_thread_start(void) {
     return started;
 }
 
-void background_thread_look(void) {
-    atomic_fetch_add(&self.calls, 1);
-    background_thread_wake();
-}
-
-void background_thread_wake(void) {
-    atomic_fetch_add(&self.wakes, 1);
-    syscall(SYS_futex, &self.wakes, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
 void background_thread_stop(void) {
     struct timespec step = {0, (long)MILLISECOND_NS};
     if (!recording_is_on())
         return; /* a forked child, in which there is no such thread */
     bool again = atomic_exchange(&self.stopping, true);
-    background_thread_look();
+    wakeup_look();
     python_process_ends();
     for (int i = 0; !again && i < STOP_PATIENCE_MS && atomic_load(&self.busy); i++)
         nanosleep(&step, NULL);

@@ -1,4 +1,4 @@
-/* background_thread.h: vramgc's own thread. */
+/* background_thread.h: vramgc's own thread, which wakeup.h wakes. */
 #ifndef BACKGROUND_THREAD_H
 #define BACKGROUND_THREAD_H
 
@@ -6,10 +6,5 @@
 
 bool background_thread_start(void);
 void background_thread_stop(void);
-
-/* It looks at everything at once; it takes the next step of decay.h at once.
- */
-void background_thread_look(void);
-void background_thread_wake(void);
 
 #endif

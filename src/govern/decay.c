@@ -1,7 +1,7 @@
 /* decay.c: see decay.h. The threads of the program must never wait here. */
 #include "govern/decay.h"
 
-#include "govern/background_thread.h"
+#include "govern/wakeup.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/reclaim_log.h"
@@ -156,7 +156,7 @@ uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
 
 static void wake(uint64_t next_ns, uint64_t now_ns) {
     if (atomic_compare_exchange_strong(&self.next_ns, &next_ns, now_ns))
-        background_thread_wake();
+        wakeup_step();
 }
 
 /* Where there are too few processors for our thread. What is left, the next block event does. Where

@@ -56,7 +56,7 @@ void mode_begin(int driver, bool maps) {
         .torch = self.torch,
         .alloc_conf = self.alloc_conf,
         .driver = driver,
-        .wsl = mode_is_wsl(),
+        .wsl = torch_on_wsl(),
         .own_pool = settings_options()->async == ASYNC_PAGES,
         .aimdo = torch_has_aimdo(),
         .maps = maps,

@@ -8,8 +8,6 @@
 #include "govern/torch.h"
 #include "vramgc_format.h"
 
-#include <unistd.h>
-
 enum { OLDEST_DRIVER = 11000 };
 
 /* A row of the table: where all of `needs` hold and none of `excludes`. */
@@ -76,16 +74,12 @@ const char *mode_name(enum option_mode mode) {
     return (size_t)mode < ARRAY_LENGTH(names) ? names[mode] : "?";
 }
 
-bool mode_is_wsl(void) {
-    return access("/dev/dxg", F_OK) == 0;
-}
-
 static unsigned facts_of_torch(const struct mode_facts *facts) {
     struct torch_version version;
     if (!torch_parse(facts->torch, &version))
         return 0;
-    return TORCH | (torch_at_least(&version, MODE_TORCH_OLDEST) ? 0 : OLDER) |
-           (torch_at_least(&version, MODE_TORCH_NEWEST + 1) ? NEWER : 0);
+    return TORCH | (torch_at_least(&version, TORCH_OLDEST) ? 0 : OLDER) |
+           (torch_at_least(&version, TORCH_NEWEST + 1) ? NEWER : 0);
 }
 
 static unsigned as_set(const struct mode_facts *facts) {
@@ -116,7 +110,7 @@ static void add_devices(struct text *text, unsigned devices) {
 }
 
 static void add_word(struct text *text, char letter, const struct mode_facts *facts) {
-    static const unsigned newest[] = {MODE_TORCH_NEWEST};
+    static const unsigned newest[] = {TORCH_NEWEST};
     if (letter == 't')
         text_add(text, facts->torch);
     else if (letter == 'n')

@@ -1,5 +1,4 @@
-/* mode_table.h: which mode VRAMGC_MODE=auto becomes, and why, in one line: from one table. Pure but
- * for mode_is_wsl. */
+/* mode_table.h: which mode VRAMGC_MODE=auto becomes, and why, in one line: from one table. Pure. */
 #ifndef MODE_TABLE_H
 #define MODE_TABLE_H
 
@@ -8,11 +7,6 @@
 #include <stdbool.h>
 
 enum { MODE_WHY_BYTES = 192 };
-
-/* The newest PyTorch whose block events were compared with its own counters (2.0 ... 2.15: 16
- * releases, all the same), and the oldest. */
-#define MODE_TORCH_OLDEST 2, 0
-#define MODE_TORCH_NEWEST 2, 15
 
 /* What is known of the block events of a PyTorch that is newer. */
 enum mode_events { EVENTS_NOT_YET, EVENTS_FIT, EVENTS_DIFFER };
@@ -39,9 +33,5 @@ struct mode_choice {
 struct mode_choice mode_choose(const struct mode_facts *facts);
 
 const char *mode_name(enum option_mode mode);
-
-/* Under WSL drivers before R615 say that they can map memory, and then fail to (PyTorch #192330).
- */
-bool mode_is_wsl(void);
 
 #endif

@@ -69,3 +69,7 @@ bool torch_has_aimdo(void) {
     char path[512];
     return objects_path("aimdo", 0, path, sizeof path);
 }
+
+bool torch_on_wsl(void) {
+    return access("/dev/dxg", F_OK) == 0;
+}

@@ -1,9 +1,14 @@
-/* torch.h: which PyTorch the process has. */
+/* torch.h: which PyTorch the process has, and on what. */
 #ifndef TORCH_H
 #define TORCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* The newest PyTorch whose block events were compared with its own counters (2.0 ... 2.15: 16
+ * releases, all the same), and the oldest. */
+#define TORCH_OLDEST 2, 0
+#define TORCH_NEWEST 2, 15
 
 struct torch_version {
     unsigned long major, minor;
@@ -27,5 +32,9 @@ void torch_find_version(char *out, size_t capacity);
  * cuMemCreate.
  */
 bool torch_has_aimdo(void);
+
+/* Under WSL drivers before R615 say that they can map memory, and then fail to (PyTorch #192330).
+ */
+bool torch_on_wsl(void);
 
 #endif

@@ -73,10 +73,4 @@ static inline void hook_leave_vmm(void) {
 #define STREAM(s)      ((uint64_t)(uintptr_t)(s))
 #define STREAM_PTSZ(s) ((s) ? STREAM(s) : STREAM_PER_THREAD)
 
-/* The wrapper of a hooked symbol; NULL for what is not hooked. */
-void *hook_wrapper(enum real_id id);
-
-/* If `pointer` is a real function that is hooked, its wrapper; else the pointer itself. */
-void *hook_for_pointer(void *pointer);
-
 #endif

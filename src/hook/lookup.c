@@ -1,12 +1,38 @@
-/* lookup.c: the answers to those who ask for function pointers: dlsym, cuGetProcAddress in both
- * forms, cudaGetDriverEntryPoint in both. The real one is asked first, always; then the pointer it
- * gave is replaced by our wrapper if it is that of a hooked function. So version suffixes, flags
- * and status stay the driver's business. A look-up has no other effect. */
+/* lookup.c: the table of all wrappers, and the answers to those who ask for function pointers:
+ * dlsym, cuGetProcAddress in both forms, cudaGetDriverEntryPoint in both. The real one is asked
+ * first, always; then the pointer it gave is replaced by our wrapper if it is that of a hooked
+ * function. So version suffixes, flags and status stay the driver's business. A look-up has no
+ * other effect. */
 #include "hook/hook.h"
 #include "hook/lookup.h"
 
 #include <dlfcn.h>
 #include <string.h>
+
+/* --- the wrappers by id --- */
+
+#define HOOK(library, result, symbol, parameters, arguments)                                       \
+    [ID_##symbol] = (void *)(uintptr_t)symbol,
+#define PASS HOOK
+#define NEED(library, result, symbol, parameters, arguments)
+static void *const wrappers[REAL_COUNT] = {
+#include "hooks.def"
+};
+#undef HOOK
+#undef PASS
+#undef NEED
+
+static void *wrapper_of(enum real_id id) {
+    return id < REAL_COUNT ? wrappers[id] : NULL;
+}
+
+static void *for_pointer(void *pointer) {
+    real_find_driver();
+    enum real_id id = real_of_pointer(pointer);
+    return id < REAL_COUNT ? wrappers[id] : pointer;
+}
+
+/* --- who asks for pointers --- */
 
 /* The real dlsym, for the tail jump of dlsym.S. */
 _Atomic(void *) hook_real_dlsym;
@@ -57,7 +83,7 @@ void *hook_dlsym(void *handle, const char *name, const void *caller, const char 
     real_get(id); /* first: a look-up in vain leaves an error behind, which is not the caller's */
     void *found = real_dlsym(handle, name);
     hide_absent(id, found, name_slot);
-    return handle != RTLD_DEFAULT && found && real_offer(id, found) ? hook_wrapper(id) : NULL;
+    return handle != RTLD_DEFAULT && found && real_offer(id, found) ? wrapper_of(id) : NULL;
 }
 
 CUresult cuGetProcAddress(const char *name, void **f, int version, cuuint64_t flags) {
@@ -65,7 +91,7 @@ CUresult cuGetProcAddress(const char *name, void **f, int version, cuuint64_t fl
     call_made(ID_cuGetProcAddress);
     CUresult result = real ? real(name, f, version, flags) : MISSING_CUDA;
     if (result == CUDA_SUCCESS && f)
-        *f = hook_for_pointer(*f);
+        *f = for_pointer(*f);
     return result;
 }
 
@@ -75,7 +101,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **f, int version, cuuint64_t
     call_made(ID_cuGetProcAddress_v2);
     CUresult result = real ? real(name, f, version, flags, status) : MISSING_CUDA;
     if (result == CUDA_SUCCESS && f)
-        *f = hook_for_pointer(*f);
+        *f = for_pointer(*f);
     return result;
 }
 
@@ -87,7 +113,7 @@ cudaError_t cudaGetDriverEntryPoint(const char *name, void **f, unsigned long lo
     call_made(ID_cudaGetDriverEntryPoint);
     cudaError_t result = real ? real(name, f, flags, status) : MISSING_CUDART;
     if (result == cudaSuccess && f)
-        *f = hook_for_pointer(*f);
+        *f = for_pointer(*f);
     return result;
 }
 
@@ -98,6 +124,6 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigne
     call_made(ID_cudaGetDriverEntryPointByVersion);
     cudaError_t result = real ? real(name, f, version, flags, status) : MISSING_CUDART;
     if (result == cudaSuccess && f)
-        *f = hook_for_pointer(*f);
+        *f = for_pointer(*f);
     return result;
 }

@@ -1,7 +1,7 @@
 /* api.c: the functions of include/vramgc.h. Each only reads what is recorded, or leaves a wish for
  * vramgc's own thread. */
 #define VRAMGC_BUILD
-#include "govern/background_thread.h"
+#include "govern/wakeup.h"
 #include "track/device.h"
 #include "track/recording.h"
 #include "track/settings.h"
@@ -99,7 +99,7 @@ int vramgc_reclaim(int index) {
     if (!device || mode == POLICY_OFF)
         return -1;
     atomic_store(&device->asked, true);
-    background_thread_look();
+    wakeup_look();
     return 0;
 }
 

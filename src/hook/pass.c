@@ -1,25 +1,5 @@
-/* table.c: the addresses of the wrappers by id, and the wrappers that only count and pass on. */
+/* pass.c: the wrappers that only count and pass on. They must change nothing. */
 #include "hook/hook.h"
-
-#define HOOK(library, result, symbol, parameters, arguments)                                       \
-    [ID_##symbol] = (void *)(uintptr_t)symbol,
-#define PASS HOOK
-#define NEED(library, result, symbol, parameters, arguments)
-static void *const wrappers[REAL_COUNT] = {
-#include "hooks.def"
-};
-#undef HOOK
-#undef PASS
-
-void *hook_wrapper(enum real_id id) {
-    return id < REAL_COUNT ? wrappers[id] : NULL;
-}
-
-void *hook_for_pointer(void *pointer) {
-    real_find_driver();
-    enum real_id id = real_of_pointer(pointer);
-    return id < REAL_COUNT ? wrappers[id] : pointer;
-}
 
 #define HOOK(library, result, symbol, parameters, arguments)
 #define PASS(library, result, symbol, parameters, arguments)                                       \
@@ -31,4 +11,5 @@ void *hook_for_pointer(void *pointer) {
         hook_leave();                                                                              \
         return r;                                                                                  \
     }
+#define NEED(library, result, symbol, parameters, arguments)
 #include "hooks.def"
