@@ -1,6 +1,6 @@
 /* args.c: see args.h. */
 #include "cli/args.h"
-#include "cli/cli.h"
+#include "cli/complain.h"
 #include "base/text.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* cli.h: what the files of the command `vramgc` share: exit statuses, complaints, and the table of
- * commands. The command reads statistics files and starts programs; it never touches CUDA. */
+/* cli.h: what the files of the command `vramgc` share: exit statuses, complaints, and what a
+ * command is. The command reads statistics files and starts programs; it never touches CUDA. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "cli/args.h"
+#include "cli/complain.h"
 
 /* The Makefile gives the version of vramgc, which vramgc.h knows as a number. */
 #ifndef VRAMGC_VERSION
@@ -37,12 +38,6 @@ struct command {
     const size_t *flag_count;
     int (*main)(int argc, char **argv); /* argv[0] is the command's name */
 };
-
-/* Writes "vramgc: SENTENCE" as one line on standard error. */
-void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* The word of `count` words that `name` was probably meant to be, or NULL. get(i) gives word i. */
-const char *nearest_word(const char *name, size_t count, const char *(*get)(size_t index));
 
 /* The flags of each command, defined where the command is. */
 extern const struct flag run_flags[], report_flags[], diff_flags[], env_flags[];

@@ -1,8 +1,10 @@
-/* complain.c: what is said when a call was wrong. It must write nothing to standard output. */
+/* complain.c: see complain.h. It must write nothing to standard output. */
+#include "cli/complain.h"
+
 #include "base/parse.h"
-#include "cli/cli.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 void complain(const char *format, ...) {

@@ -1,5 +1,5 @@
 /* graph.c: the timeline of a device in plain ASCII, so that it survives being pasted. */
-#include "cli/summary.h"
+#include "cli/graph.h"
 #include "cli/derived.h"
 #include "cli/units.h"
 #include "base/base.h"

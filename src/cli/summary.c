@@ -1,5 +1,6 @@
 /* summary.c: see summary.h. It shows figures and computes none; those come from derived.h. */
 #include "cli/summary.h"
+#include "cli/graph.h"
 #include "cli/cli.h"
 #include "cli/derived.h"
 #include "cli/units.h"

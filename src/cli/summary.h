@@ -26,8 +26,4 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
 /* A line of at most SUMMARY_WIDTH columns; what is longer is cut. */
 void summary_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The timeline of the device that held most, or nothing when there are too few points. */
-void graph_write(FILE *out, const struct stats_file *record, const struct vramgc_device *device,
-                 size_t index);
-
 #endif
