@@ -68,7 +68,7 @@ struct peers {
     bool adding; /* another one, just now */
 };
 
-/* spill.c: physical memory in the host's. */
+/* host_memory.c: physical memory in the host's. */
 struct host_memory {
     size_t room;                     /* pages: as many as there may be */
     _Atomic size_t count;            /* and are; changed under the lock */
@@ -115,14 +115,15 @@ static inline void vm_changed(struct vm *vm) {
     atomic_fetch_add_explicit(&vm->changes, 1, memory_order_release);
 }
 
-/* decommit.c. Pages that are BUSY lose their memory, which is cached. Contiguous ones in one call.
+/* unmap.c. Pages that are BUSY lose their memory, which is cached. Contiguous ones in one call.
  * A run that the driver refuses to unmap stays mapped. Returns how many pages lost theirs. */
 size_t vm_unmap(struct vm *vm, struct page **list, size_t count);
 
 /* What was picked is on its way. The lock is held. */
 void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count);
 
-/* One batch of extents with which the GPU has finished become cached memory. Returns the pages. */
+/* decommit.c. One batch of extents with which the GPU has finished become cached memory. Returns
+ * the pages. */
 size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t extents);
 
 /* Up to so many idle pages of that list become cached memory: of those that the GPU is known to
@@ -178,7 +179,7 @@ void vm_fence_poll(struct vm *vm, bool may_wait);
 /* The same without waiting for the GPU, though another thread is asking just now. */
 void vm_fence_poll_in_turn(struct vm *vm);
 
-/* spill.c. Handles of host memory carry a mark; the real one is what the driver knows. */
+/* host_memory.c. Handles of host memory carry a mark; the real one is what the driver knows. */
 bool vm_is_spilled(uint64_t handle);
 uint64_t vm_real_handle(uint64_t handle);
 
@@ -189,7 +190,9 @@ uint64_t vm_spill(struct vm *vm);
 void vm_spill_ends(struct vm *vm, uint64_t handle);
 void vm_spill_return(struct vm *vm);
 
-/* All that is idle, and that the GPU is known to have finished with, goes back to the host. */
+/* spill.c. All that is idle, and that the GPU is known to have finished with, goes back to the
+ * host.
+ */
 void vm_spill_reclaim(struct vm *vm);
 
 /* A block comes to these pages: those of them that are idle in host memory lose it where the device

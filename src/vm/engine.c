@@ -1,4 +1,4 @@
-/* vm.c: an engine is opened, and tells its figures. It must decide nothing about memory. */
+/* engine.c: an engine is opened, and tells what it has. It must decide nothing about memory. */
 #include "vm/vm_internal.h"
 
 struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
@@ -23,6 +23,20 @@ bool vm_owns(struct vm *vm, uint64_t address) {
     bool own = segment && segment->pages[page_table_first(segment, address)].attached;
     lock_give(&vm->lock);
     return own;
+}
+
+/* Not of pages: to the program a segment is one allocation, as cudaMalloc makes them. What others
+ * have reserved and mapped they know themselves. */
+bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place) {
+    lock_take(&vm->lock);
+    const struct page_segment *segment = page_table_lookup(&vm->table, address);
+    bool found = segment && !segment->ended && !segment->range;
+    if (found)
+        *place = (struct vm_location){.address = segment->address,
+                                      .bytes = segment->bytes,
+                                      .context = (uint64_t)(uintptr_t)vm->context};
+    lock_give(&vm->lock);
+    return found;
 }
 
 uint64_t vm_changes(const struct vm *vm) {
