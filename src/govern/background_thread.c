@@ -1,7 +1,8 @@
-/* background_thread.c: vramgc's own thread. It exists only in a process that uses CUDA, looks at
- * the devices a few times a second (less often the longer nothing happens), keeps the timeline, and
- * carries out the reclaims that a hook cannot: emptying PyTorch's cache through Python, and
- * trimming pools. */
+/* background_thread.c: vramgc's own threads. They exist only in a process that uses CUDA. The first
+ * looks at the devices a few times a second (less often the longer nothing happens), keeps the
+ * timeline, and carries out the reclaims that a hook cannot: emptying PyTorch's cache through
+ * Python, for which it may wait long, and trimming pools. The second, which exists in mode compact
+ * only, gives idle pages back and must wait for nobody but the GPU. */
 #include "govern/background_thread.h"
 
 #include "base/log.h"
@@ -40,7 +41,8 @@ struct look {
 };
 
 static struct {
-    atomic_bool stopping, busy;
+    atomic_bool stopping, looking, decaying; /* the latter two: a thread is at work */
+    bool decays;                             /* the second thread exists */
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns;
 } self;
@@ -256,29 +258,11 @@ static uint64_t step_ns(uint64_t now) {
 }
 
 /* Nothing is done once the process ends: whoever stops us does not wait for more. */
-static bool may_work(void) {
-    atomic_store(&self.busy, true);
+static bool may_work(atomic_bool *working) {
+    atomic_store(working, true);
     bool may = !atomic_load(&self.stopping);
-    atomic_store(&self.busy, may);
+    atomic_store(working, may);
     return may;
-}
-
-/* Until the next look idle pages go back. looks: as they stood before the latest look, so that none
- * that was asked for meanwhile is lost. */
-static void wait_for(uint64_t ns, unsigned looks) {
-    uint64_t now = clock_ns(), end = now + ns;
-    for (; now < end && looks == wakeup_looks(); now = clock_ns()) {
-        unsigned count = wakeup_count();
-        decay_sleep(UINT64_MAX);
-        if (!may_work())
-            return;
-        uint64_t step = recording_is_on() ? decay_step(now) : 0;
-        atomic_store(&self.busy, false);
-        step = step ? min_u64(step, end - now) : end - now;
-        decay_sleep(clock_ns() + step);
-        if (!atomic_load(&self.stopping))
-            wakeup_sleep(step, count);
-    }
 }
 
 /* Our own calls must never invalidate a capture of the program. */
@@ -293,38 +277,27 @@ static void relax_capture_mode(void) {
 static void thread_ends(void *unused) {
     (void)unused;
     python_thread_ended();
-    atomic_store(&self.busy, false);
+    atomic_store(&self.looking, false);
 }
 
-static void *background_thread(void *unused) {
+static void *decay_thread(void *unused) {
     relax_capture_mode();
-    pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
-        real_find_all(); /* what was loaded since: here nobody waits for us */
-        unsigned looks = wakeup_looks();
-        uint64_t now = clock_ns();
-        if (!may_work())
+        unsigned count = wakeup_count(WAKEUP_DECAY);
+        decay_sleep(UINT64_MAX);
+        if (!may_work(&self.decaying))
             break;
-        if (settings_policy().mode == POLICY_FLUSH)
-            python_prepare();
-        for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++)
-            look_at(i, now);
-        stack_name();
-        mode_say(false);
-        reclaim_log_write();
-        figure_set(&store_file()->latest_ns, now);
-        if (now - self.copied_ns >= COPY_OUT_NS) {
-            self.copied_ns = now;
-            store_copy_out();
-        }
-        atomic_store(&self.busy, false);
-        wait_for(step_ns(now), looks);
+        uint64_t step_ns = recording_is_on() ? decay_step(clock_ns()) : 0;
+        atomic_store(&self.decaying, false);
+        step_ns = step_ns ? min_u64(step_ns, SLOWEST_STEP_NS) : SLOWEST_STEP_NS;
+        decay_sleep(clock_ns() + step_ns);
+        if (!atomic_load(&self.stopping))
+            wakeup_sleep(WAKEUP_DECAY, step_ns, count);
     }
-    pthread_cleanup_pop(0);
     return unused;
 }
 
-bool background_thread_start(void) {
+static bool start_thread(void *(*function)(void *)) {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
@@ -334,11 +307,56 @@ bool background_thread_start(void) {
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    self.changed_ns = clock_ns();
-    bool started = pthread_create(&thread, &attributes, background_thread, NULL) == 0;
+    bool started = pthread_create(&thread, &attributes, function, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return started;
+}
+
+static void look_at_all(uint64_t now) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++) {
+        struct device *device = device_if_ready(i);
+        if (device && device_vm(device) && !self.decays)
+            self.decays = start_thread(decay_thread);
+        look_at(i, now);
+    }
+}
+
+static void *background_thread(void *unused) {
+    relax_capture_mode();
+    pthread_cleanup_push(thread_ends, NULL);
+    while (!atomic_load(&self.stopping)) {
+        real_find_all(); /* what was loaded since: here nobody waits for us */
+        unsigned count = wakeup_count(WAKEUP_LOOK);
+        uint64_t now = clock_ns();
+        if (!may_work(&self.looking))
+            break;
+        if (settings_policy().mode == POLICY_FLUSH)
+            python_prepare();
+        look_at_all(now);
+        stack_name();
+        mode_say(false);
+        reclaim_log_write();
+        figure_set(&store_file()->latest_ns, now);
+        if (now - self.copied_ns >= COPY_OUT_NS) {
+            self.copied_ns = now;
+            store_copy_out();
+        }
+        atomic_store(&self.looking, false);
+        if (!atomic_load(&self.stopping))
+            wakeup_sleep(WAKEUP_LOOK, step_ns(now), count);
+    }
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+bool background_thread_start(void) {
+    self.changed_ns = clock_ns();
+    return start_thread(background_thread);
+}
+
+static bool at_work(void) {
+    return atomic_load(&self.looking) || atomic_load(&self.decaying);
 }
 
 void background_thread_stop(void) {
@@ -346,11 +364,12 @@ void background_thread_stop(void) {
     if (!recording_is_on())
         return; /* a forked child, in which there is no such thread */
     bool again = atomic_exchange(&self.stopping, true);
-    wakeup_look();
+    wakeup(WAKEUP_LOOK);
+    wakeup(WAKEUP_DECAY);
     python_process_ends();
-    for (int i = 0; !again && i < STOP_PATIENCE_MS && atomic_load(&self.busy); i++)
+    for (int i = 0; !again && i < STOP_PATIENCE_MS && at_work(); i++)
         nanosleep(&step, NULL);
-    if (!atomic_load(&self.busy)) {
+    if (!at_work()) {
         mode_say(true);
         decay_conclude();
         reclaim_log_write();

@@ -156,7 +156,7 @@ uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
 
 static void wake(uint64_t next_ns, uint64_t now_ns) {
     if (atomic_compare_exchange_strong(&self.next_ns, &next_ns, now_ns))
-        wakeup_step();
+        wakeup(WAKEUP_DECAY);
 }
 
 /* Where there are too few processors for our thread. What is left, the next block event does. Where

@@ -84,7 +84,7 @@ static void leave_the_rest(struct device *device) {
     if (rest == 0 || rest < settings_options()->min_gain)
         return;
     atomic_store(&device->unfinished, true);
-    wakeup_look();
+    wakeup(WAKEUP_LOOK);
 }
 
 /* Not before: our thread might look while what the allocator has freed is still missing, and find
@@ -154,7 +154,7 @@ bool induce_oom_possible(struct device *device) {
 static void leave_to_background(struct device *device, enum soft_oom verdict) {
     atomic_store(&device->verdict, verdict);
     atomic_store(&device->wanted, true);
-    wakeup_look();
+    wakeup(WAKEUP_LOOK);
 }
 
 /* A storm of segments is decided by one reading and what this process took since. */
@@ -208,7 +208,7 @@ void induce_oom_page_created(const CUmemAllocationProp *properties) {
         device_vm(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);
     bool over = (double)used * 100 > settings_options()->threshold * (double)total;
     if (over && gain > 0 && gain >= settings_options()->min_gain)
-        wakeup_look();
+        wakeup(WAKEUP_LOOK);
 }
 
 void induce_oom_reported(unsigned index, uint64_t bytes) {

@@ -1,19 +1,19 @@
-/* wakeup.h: how vramgc's own thread sleeps, and who wakes it. */
+/* wakeup.h: how vramgc's own threads sleep, and who wakes them. */
 #ifndef WAKEUP_H
 #define WAKEUP_H
 
 #include "base/base.h"
 
-/* From any thread: it looks at everything at once; it takes the next step of decay.h at once. */
-void wakeup_look(void);
-void wakeup_step(void);
+/* LOOK: the one that looks at everything (background_thread.h). DECAY: the one that gives idle
+ * pages back (decay.h). */
+enum wakeup { WAKEUP_LOOK, WAKEUP_DECAY, WAKEUPS };
 
-/* For our own thread: how often it was asked to look so far. */
-unsigned wakeup_looks(void);
+/* From any thread: it does its next step at once. */
+void wakeup(enum wakeup who);
 
-/* How often it was woken so far, for whatever; it sleeps for so long, unless it was woken since
- * then. */
-unsigned wakeup_count(void);
-void wakeup_sleep(uint64_t ns, unsigned count);
+/* For our own threads: how often it was woken so far; it sleeps for so long, unless it was woken
+ * since then. */
+unsigned wakeup_count(enum wakeup who);
+void wakeup_sleep(enum wakeup who, uint64_t ns, unsigned count);
 
 #endif

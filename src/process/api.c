@@ -99,7 +99,7 @@ int vramgc_reclaim(int index) {
     if (!device || mode == POLICY_OFF)
         return -1;
     atomic_store(&device->asked, true);
-    wakeup_look();
+    wakeup(WAKEUP_LOOK);
     return 0;
 }
 
