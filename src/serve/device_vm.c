@@ -6,6 +6,7 @@
 #include "cuda/errors.h"
 #include "govern/decay.h"
 #include "govern/mode.h"
+#include "govern/wakeup.h"
 #include "serve/peer_access.h"
 #include "track/capture.h"
 #include "track/oom.h"
@@ -25,6 +26,7 @@ struct vm *device_vm_open(struct device *device) {
                                   options->lowvram ? 0 : options->threshold)
                         : NULL;
     atomic_store_explicit(&device->vm, vm, memory_order_release);
+    wakeup(WAKEUP_LOOK); /* pages may have to go soon */
     peer_access_vm_opened(device_index(device));
     mode_tried(device, vm != NULL);
     if (vm && options->spill && !vm_enable_spill(vm, options->spill))

@@ -43,9 +43,7 @@ uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
         min_u64(page_table_idle_since_ns(table, IDLE_RETAINED), vm_cache_since_ns(vm));
     lock_give(&vm->lock);
     uint64_t due_ns = after(retained, limits->retained_ns);
-    return limits->attached_bytes >= PAGE_BYTES
-               ? min_u64(due_ns, after(attached, limits->attached_ns))
-               : due_ns;
+    return limits->attached_bytes ? min_u64(due_ns, after(attached, limits->attached_ns)) : due_ns;
 }
 
 /* What is cached, and has been for long enough. Returns the pages. */
@@ -70,7 +68,8 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
                         uint64_t budget_ns) {
     uint64_t retained_since = minus_u64(now_ns, limits->retained_ns);
     uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);
-    size_t most = limits->attached_bytes / PAGE_BYTES, retained, attached = 0, batch;
+    size_t most = limits->attached_bytes / PAGE_BYTES + (limits->attached_bytes % PAGE_BYTES > 0);
+    size_t retained, attached = 0, batch;
     if (vm_decay_due_ns(vm, limits) > now_ns)
         return (struct decayed){0};
     retained = trim(vm, retained_since);
