@@ -1,6 +1,7 @@
 # hook.mk: tests of the hooks, the look-ups and the record behind them.
 #   hook         builds them
-#   hook-check   runs them, on the simulated device and on a fake one; sanitizers included
+#   hook-check   runs them, on the simulated device and on a fake one
+#   hook-tsan, hook-asan   the fake one again, under the sanitizers
 
 HOOK := build/hook
 HOOK_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fPIC $(WARNINGS) $(CUDA_CPPFLAGS) -Iinclude -Isrc -Itests/hook -MMD -MP
@@ -197,7 +198,9 @@ hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup nex
 e2e-check: hook build/libvramgc.so sim
 
 hook-check: hook build/libvramgc.so sim
-	@bats tests/hook/hook.bats tests/hook/review.bats
-	@$(MAKE) --no-print-directory hook-stress hook-tsan hook-asan
+	@$(BATS) tests/hook
+	@$(MAKE) --no-print-directory hook-stress
+
+check-build: hook build/plain/stress
 
 -include $(wildcard $(HOOK)/*.d $(HOOK)/direct/*.d)

@@ -2,6 +2,7 @@
 # A hundred random runs over allocator settings, lowvram or a threshold, streams, threads, releases of PyTorch, latencies and how
 # long idle pages stay: every tensor's content is right in the end, PyTorch's books are ours, and the simulated device has nothing to
 # complain about. RUNS: how many of each setting's 25 (standard: 3; `make soak` runs all). Each is known by its number.
+# bats file_tags=deep
 load common
 
 # one NUMBER: the run's parameters come from its number alone.

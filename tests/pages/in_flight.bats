@@ -6,7 +6,7 @@ load common
 # in_flight STREAMS FIRST-SEED
 in_flight() {
     local seed version
-    for ((seed = $2; seed < $2 + ${SEEDS:-2}; seed++)); do
+    for ((seed = $2; seed < $2 + ${SEEDS:-1}; seed++)); do
         python3 tests/pages/in_flight.py --seed "$seed" --streams "$1" >"$BATS_TEST_TMPDIR/script" || return 1
         for version in $versions; do
             drive "$version" "$BATS_TEST_TMPDIR/script" --mem 768MiB

@@ -5,7 +5,7 @@
 set -eu
 
 name=${1:-NONE} file=${2:-vm/fence.c} old=${3:-} new=${4:-}
-folder=build/pages-mutants/$name
+folder=build/pages-mutants/$name-$$
 mkdir -p "$folder"
 OLD=$old NEW=$new awk '
     { text = text $0 "\n" }

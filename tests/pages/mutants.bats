@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Takes the care out of the page engine, one piece at a time, and sees tests fail: so each piece is needed, and the tests can fail.
+# bats file_tags=mutants
 load common
 
 # caught FILE PATTERN NAME SOURCE OLD NEW: with this change of src/SOURCE the tests of FILE.bats that match the pattern fail. Races

@@ -1,4 +1,8 @@
-# pages.mk: the tests of the page engine (mode compact) on the simulated device: pages-check.
+# pages.mk: the tests of the page engine (mode compact) on the simulated device.
+#   pages-check    on PyTorch's own allocator, and the engine alone under many threads
+#   pages-deep     the same on two releases, with more random operations and seeds, and under the sanitizers
+#   pages-mutants  sees that they can fail
+#   pages-python   on a whole PyTorch
 
 build/pages/libnag.so: tests/pages/nag.c include/vramgc.h
 	@mkdir -p $(@D)
@@ -46,14 +50,24 @@ build/pages/pool_threads-$(1): $(PAGES_POOL_THREADS) $(PAGES_HEADERS) tests/page
 endef
 $(foreach s,tsan asan plain,$(eval $(call PAGES_RULE,$(s))))
 
-.PHONY: pages-tools pages-check soak
-pages-tools: build/pages/threads-tsan build/pages/threads-asan build/pages/threads-plain build/pages/libnag.so build/pages/mutant $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/reclaim/show build/libvramgc.so sim c10drive
+.PHONY: pages-tools pages-check pages-deep pages-mutants pages-python soak
+pages-tools: build/pages/threads-plain build/pages/pool_threads-plain build/pages/libnag.so build/pages/mutant $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/reclaim/show build/libvramgc.so sim c10drive
 
-pages-tools: $(foreach s,tsan asan plain,build/pages/pool_threads-$(s))
+check-build: pages-tools
 
 pages-check: pages-tools
-	bats tests/pages
+	$(BATS_QUICK) tests/pages
 
-# All of the hundred random runs, of which pages-check does a part.
+PAGES_SANITIZED := $(foreach s,tsan asan,build/pages/threads-$(s) build/pages/pool_threads-$(s))
+pages-deep: pages-tools $(PAGES_SANITIZED)
+	C10_VERSIONS="2.9.1 2.15.0" BUILDS="tsan asan" SEEDS=2 $(BATS) --filter-tags '!python,!mutants' tests/pages
+
+pages-mutants: pages-tools
+	$(BATS) --filter-tags mutants tests/pages
+
+pages-python: pages-tools
+	$(BATS) --filter-tags python tests/pages
+
+# All of the hundred random runs, of which pages-deep does a part.
 soak: pages-tools
-	RUNS=25 bats tests/pages/hundred.bats
+	RUNS=25 $(BATS) tests/pages/hundred.bats

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The page engine under a whole PyTorch: graphs that are replayed, and the sums that web UIs make of cudaMemGetInfo.
+# bats file_tags=python
 load common
 
 # python_passes SCRIPT MEMORY [OPTION-OF-SIMGPU...]: ARGUMENT is the script's.

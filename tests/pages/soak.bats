@@ -2,6 +2,7 @@
 # Random operations of PyTorch's real allocator on a device that is far too small for what they would like to have, while pages go
 # back to the driver at every moment: what is in the tensors stays right, PyTorch's books stay equal to ours, and the simulated
 # device sees nobody touch a page that is not there or unmap one that is in use. MEMORY in MiB; SEEDS: how many runs of each.
+# bats file_tags=deep
 load common
 
 # soak THREADS STREAMS SEED [WORD...]
@@ -18,7 +19,7 @@ soak() {
 # soaks THREADS STREAMS FIRST-SEED [WORD...]
 soaks() {
     local first=$3 seed
-    for ((seed = first; seed < first + ${SEEDS:-2}; seed++)); do
+    for ((seed = first; seed < first + ${SEEDS:-1}; seed++)); do
         soak "$1" "$2" "$seed" "${@:4}" || return 1
     done
 }

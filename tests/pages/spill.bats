@@ -54,6 +54,7 @@ full='alloc a 400MiB; fill a 1; alloc b 200MiB; fill b 2; verify a 1; verify b 2
     done
 }
 
+# bats test_tags=python
 @test "PyTorch: free memory is the device's alone, tensors are right, and the next job works" {
     run env PYTHONPATH=tests/pages/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_SPILL=1GiB VRAMGC_OUT= \
         SIMGPU_DATA_LIMIT=0 scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/pages/python/spilled.py

@@ -1,60 +1,48 @@
 #!/usr/bin/env bats
-# The engine alone under many threads (threads.c), with the sanitizers.
+# The engine alone under many threads (threads.c), and alone.c's cases. BUILDS: which builds of it (plain, tsan, asan; standard: plain);
+# SECONDS_EACH: how long many threads work on it.
 
 setup() { cd "$BATS_TEST_DIRNAME/../.." || exit; }
 
-threads() { TSAN_OPTIONS=halt_on_error=1 timeout 60 "build/pages/threads-$1" "${SECONDS_EACH:-3}" "$2"; }
-
-@test "threads, plain" { threads plain blocks && threads plain frugal && threads plain large && threads plain captures && threads plain grants && threads plain ahead && threads plain streams; }
-@test "threads, ThreadSanitizer" { threads tsan blocks && threads tsan frugal && threads tsan large && threads tsan captures && threads tsan grants && threads tsan ahead && threads tsan streams; }
-@test "threads, AddressSanitizer and UBSan" { threads asan blocks && threads asan frugal && threads asan large && threads asan captures && threads asan grants && threads asan ahead && threads asan streams; }
-
-@test "an empty_cache storm costs no call into the driver; what is parked is bounded and times out" {
-    threads plain storm && threads asan storm
+# holds CASE...: in all builds.
+holds() {
+    local build name
+    for build in ${BUILDS:-plain}; do
+        for name; do
+            TSAN_OPTIONS=halt_on_error=1 timeout 300 "build/pages/threads-$build" "${SECONDS_EACH:-1}" "$name" || return 1
+        done
+    done
 }
 
-@test "expandable segments: an empty_cache storm costs no call either; what is revoked for long goes, and addresses go last" {
-    threads plain revoked && threads asan revoked
-}
+@test "blocks come and go" { holds blocks large; }
+@test "lowvram: blocks come and go" { holds frugal; }
+@test "captures begin and end" { holds captures; }
+@test "further devices are let in, and ranges grow and go" { holds grants; }
+@test "memory is made ahead of blocks" { holds ahead; }
+@test "streams come and go" { holds streams; }
 
-@test "large pieces: few calls, and none is held for a small block where memory is short" {
-    threads plain pieces && threads asan pieces && threads plain small
-}
+@test "an empty_cache storm costs no call into the driver; what is parked is bounded and times out" { holds storm; }
 
-@test "idle pages go back for no longer than a thread of the program may spend on it" {
-    threads plain budget && threads asan budget
-}
+@test "expandable segments: an empty_cache storm costs no call either; what is revoked for long goes, and addresses go last" { holds revoked; }
 
-@test "lowvram: no more is held than live blocks have needed, though the GPU goes on working" {
-    threads plain high && threads asan high && threads plain waits && threads asan waits &&
-        threads plain refused && threads asan refused
-}
+@test "large pieces: few calls, and none is held for a small block where memory is short" { holds pieces small; }
 
-@test "lowvram: where memory is plentiful a block in an expandable segment is in few pieces" {
-    threads plain whole && threads asan whole
-}
+@test "idle pages go back for no longer than a thread of the program may spend on it" { holds budget; }
 
-@test "in an expandable segment pieces grow with what it holds; where none can be made, idle ones come as they are" {
-    threads plain growing && threads asan growing
-}
+@test "lowvram: no more is held than live blocks have needed, though the GPU goes on working" { holds high waits refused; }
 
-@test "expandable segments: pieces are smaller again once little of the device is left" {
-    threads plain last && threads asan last
-}
+@test "lowvram: where memory is plentiful a block in an expandable segment is in few pieces" { holds whole; }
 
-@test "where a piece is refused the next is half as large" {
-    threads plain halved && threads asan halved
-}
+@test "in an expandable segment pieces grow with what it holds; where none can be made, idle ones come as they are" { holds growing; }
+
+@test "expandable segments: pieces are smaller again once little of the device is left" { holds last; }
+
+@test "where a piece is refused the next is half as large" { holds halved; }
 
 @test "the next piece is made before it is asked for, where memory is plentiful, and is never missing" {
-    local name
-    for name in spare no-spare short-spare late-spare; do threads plain $name && threads asan $name || return 1; done
+    holds spare no-spare short-spare late-spare
 }
 
-@test "before a capture the GPU is asked once more, and waited for where memory is short" {
-    threads plain nears && threads tsan nears && threads asan nears
-}
+@test "before a capture the GPU is asked once more, and waited for where memory is short" { holds nears; }
 
-@test "above the threshold what is idle is used before new memory is asked for, below it not" {
-    threads plain threshold && threads asan threshold
-}
+@test "above the threshold what is idle is used before new memory is asked for, below it not" { holds threshold; }

@@ -149,10 +149,13 @@ python_passes() {
     [ "$(fact page_maps)" -gt 0 ]
 }
 
+# bats test_tags=python
 @test "graphs replay after everything was freed and given back" { python_passes graphs 1500MiB; }
 
+# bats test_tags=python
 @test "graphs of torch.compile replay after their inputs were freed and given back" { python_passes graph_trees 1500MiB; }
 
+# bats test_tags=python
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
 # --- work in flight (in_flight.py): nobody says on which stream a block lives, so all are asked ---
@@ -160,7 +163,7 @@ python_passes() {
 # in_flight STREAMS FIRST-SEED [COMMAND-BEFORE]
 in_flight() {
     local seed
-    for ((seed = $2; seed < $2 + ${SEEDS:-2}; seed++)); do
+    for ((seed = $2; seed < $2 + ${SEEDS:-1}; seed++)); do
         { echo "${3:-}" && python3 tests/pages/in_flight.py --seed "$seed" --streams "$1"; } >"$BATS_TEST_TMPDIR/script" || return 1
         passes "$BATS_TEST_TMPDIR/script" "${small[@]}" || return 1
         [ "$(fact page_unmaps)" -gt 0 ] || return 1
@@ -184,7 +187,7 @@ soak() {
     local threads=$1 streams=$2 first=$3 seed compare=0
     shift 3
     [ "$threads" -gt 1 ] || compare=1
-    for ((seed = first; seed < first + ${SEEDS:-2}; seed++)); do
+    for ((seed = first; seed < first + ${SEEDS:-1}; seed++)); do
         passes "random seed=$seed ops=4000 threads=$threads streams=$streams max=96MiB live=180 every=500 compare=$compare fill=1 $*;
             free_all; synchronize" --mem "${MEMORY:-1600}MiB" || return 1
         [[ $output == *"differences=0 corrupted=0"* ]] || return 1

@@ -3,7 +3,7 @@
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
-    versions=${RELEASE:-${C10_VERSIONS:-2.9.1 2.15.0}}
+    versions=${C10_VERSIONS:-2.15.0}
     library=${VRAMGC_LIBRARY:-$PWD/build/libvramgc.so}
     unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
     export VRAMGC_ALLOC_CONF=keep VRAMGC_LOG=warn

@@ -5,7 +5,7 @@
 set -eu
 
 name=$(IFS=-; echo "${*:-NONE}")
-folder=build/reclaim/without-$name
+folder=build/reclaim/without-$name-$$
 mkdir -p "$folder"
 cp src/govern/soft_oom.c "$folder/soft_oom.c"
 for check in "$@"; do

@@ -2,6 +2,7 @@
 # Takes each check out of soft_oom.c in turn, and sees the test of that check fail: so each check is needed and each test can fail.
 # Where two checks cover the same case (an extension neither is the allocator nor asks for the stream), both are taken out;
 # the unit test tells them apart.
+# bats file_tags=mutants
 load common
 
 # caught CHECK... -- TEST: without these checks the test of refuse_not.bats fails.

@@ -1,5 +1,7 @@
-# reclaim.mk: the tests of giving memory back, on PyTorch's own allocator: reclaim-check. Without Python (*.bats, a minute) and
-# with a whole PyTorch (test_*.py, four minutes).
+# reclaim.mk: the tests of giving memory back.
+#   reclaim-check    on PyTorch's own allocator, without Python
+#   reclaim-mutants  sees that they can fail
+#   reclaim-python   on a whole PyTorch
 
 RECLAIM_PYTHON ?= build/venv/bin/python
 
@@ -25,13 +27,16 @@ build/reclaim/mutant: tests/reclaim/mutant.sh $(BUILD)/libvramgc.so tests/reclai
 	    '-Wl,-soname,libvramgc.so -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS)' > $@
 	@chmod +x $@
 
-.PHONY: reclaim-tools reclaim-c10 reclaim-python reclaim-check
+.PHONY: reclaim-tools reclaim-check reclaim-mutants reclaim-python
 reclaim-tools: build/reclaim/show build/reclaim/libmute.so build/reclaim/libslow.so build/reclaim/aimdo.so build/reclaim/mutant build/libvramgc.so sim c10drive
 
-reclaim-c10: reclaim-tools
-	bats tests/reclaim
+check-build: reclaim-tools
 
-reclaim-check: reclaim-c10 reclaim-python
+reclaim-check: reclaim-tools
+	$(BATS_QUICK) tests/reclaim
+
+reclaim-mutants: reclaim-tools
+	C10_VERSIONS="2.9.1 2.15.0" $(BATS) tests/reclaim/mutants.bats
 
 reclaim-python: reclaim-tools
 	PYTHONPYCACHEPREFIX=build/pycache $(RECLAIM_PYTHON) -m unittest -v tests/reclaim/test_python.py
