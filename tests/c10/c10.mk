@@ -8,11 +8,13 @@
 # older dlsym route.
 C10_VERSIONS ?= 2.15.0
 export C10_VERSIONS
+C10_DEEP_VERSIONS := 2.9.1 2.15.0
 C10_SOURCES := driver view random_operations allocator
 C10_DRIVERS := $(C10_VERSIONS:%=build/c10/%/c10drive)
 
-.PHONY: c10drive
+.PHONY: c10drive c10drive-deep
 c10drive: $(C10_DRIVERS)
+c10drive-deep: $(C10_DEEP_VERSIONS:%=build/c10/%/c10drive)
 
 # A release as one number to compare with: 2.9.1 is 209. PyTorch changed the C++ ABI at 2.7, the
 # language at 2.14 and the CUDA major at 2.1 and 2.11.
@@ -46,8 +48,8 @@ build/c10/$(1)/c10drive: build/c10/$(1)/libc10drive.so
 	@$(CXX) -o $$@ -Wl,--no-as-needed -Lbuild/c10/$(1) -lc10drive -Wl,-rpath,'$$$$ORIGIN' \
 	    -Wl,--allow-shlib-undefined
 endef
-$(foreach version,$(C10_VERSIONS),$(eval $(call C10_RULES,$(version))))
+$(foreach version,$(sort $(C10_VERSIONS) $(C10_DEEP_VERSIONS)),$(eval $(call C10_RULES,$(version))))
 
 .PHONY: c10-check
-c10-check: c10drive sim
-	$(BATS) tests/c10/c10.bats
+c10-check: c10drive-deep sim
+	C10_VERSIONS="$(C10_DEEP_VERSIONS)" $(BATS) tests/c10/c10.bats
