@@ -1,5 +1,6 @@
 # govern.mk: the tests of giving memory back.
 #   govern-check    on PyTorch's own allocator, without Python
+#   govern-deep     the same on an older release
 #   govern-mutants  sees that they can fail
 #   govern-python   on a whole PyTorch
 
@@ -27,13 +28,17 @@ build/govern/mutant: tests/govern/mutant.sh $(BUILD)/libvramgc.so tests/govern/g
 	    '-Wl,-soname,libvramgc.so -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS)' > $@
 	@chmod +x $@
 
-.PHONY: govern-tools govern-check govern-mutants govern-python
+.PHONY: govern-tools govern-check govern-deep govern-mutants govern-python
 govern-tools: build/govern/show build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/aimdo.so build/govern/mutant build/libvramgc.so sim c10drive
 
 check-build: govern-tools
 
 govern-check: govern-tools
 	$(BATS_QUICK) tests/govern
+
+# Some tests name the newest release.
+govern-deep: govern-tools c10drive-deep
+	C10_VERSIONS=2.9.1 $(BATS_QUICK) tests/govern
 
 govern-mutants: govern-tools c10drive-deep
 	C10_VERSIONS="$(C10_DEEP_VERSIONS)" $(BATS) tests/govern/mutants.bats

@@ -8,10 +8,6 @@ compact() {
     [ "$status" = 0 ] && [ -z "$errors" ]
 }
 
-setup_file() {
-    [[ "${C10_VERSIONS:-2.15.0}" == *2.15.0* ]] || skip "needs PyTorch 2.15.0"
-}
-
 large() {
     lay_out 2.15.0 2.15.0
     export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:100
