@@ -1,4 +1,4 @@
-# vramgc: `make` builds the library and the command, `make demo` shows them at work, `make check` runs all tests.
+# vramgc: `make` builds the library and the command, `make demo` shows them at work, `make check` and `make check-deep` run the tests.
 # Both set up what they need by themselves; everything made or fetched lies under build/.
 
 CC ?= gcc
@@ -14,7 +14,7 @@ CUDA_CPPFLAGS := -isystem build/headers/cu13/include -isystem tests/sim/compat
 BUILD ?= build
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check bench lint clean help install check-python
+.PHONY: all demo check check-deep bench lint clean help install check-python
 .DELETE_ON_ERROR:
 
 all: $(BUILD)/libvramgc.so $(BUILD)/vramgc
@@ -63,6 +63,15 @@ $(BUILD)/libvramgc.so: $(LIB_OBJECTS) $(BUILD)/exports.map
 
 # --- the command, the simulated device, and the tests: each where it lives ---
 
+# How many tests run side by side: most of them wait. Only `make check-deep` runs those that are tagged.
+BATS_JOBS ?= 4
+BATS := bats --timing --jobs $(BATS_JOBS)
+BATS_QUICK := $(BATS) --filter-tags '!deep,!python,!mutants'
+
+# What `make check` runs is built before: steps that run side by side build nothing.
+.PHONY: check-build
+check-build: $(BUILD)/libvramgc.so $(BUILD)/vramgc
+
 include $(sort $(wildcard src/cli/*.mk tests/*/*.mk))
 
 demo:
@@ -73,6 +82,10 @@ demo:
 check:
 	@scripts/setup-system --for check
 	@scripts/check
+
+check-deep:
+	@scripts/setup-system --for check
+	@scripts/check --deep
 
 lint:
 	@scripts/check-layers
@@ -93,7 +106,7 @@ clean:
 help:
 	@echo "make          build/libvramgc.so and build/vramgc"
 	@echo "make demo     the main job on a real PyTorch, without and with reclaim"
-	@echo "make check    all tests"
+	@echo "make check    the tests, ten minutes; make check-deep: the rest of them"
 	@echo "make bench    ratios of cost, A/B interleaved"
 	@echo "make install  prefix=$(prefix)"
 

@@ -4,7 +4,7 @@
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
-    versions=${C10_VERSIONS:-2.9.1 2.15.0}
+    versions=${C10_VERSIONS:-2.15.0}
 }
 
 # CUDA's major changed with PyTorch 2.11.

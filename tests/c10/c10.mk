@@ -1,17 +1,20 @@
 # Builds the driver of PyTorch's real allocator (tests/c10/README.md) against each release in
 # C10_VERSIONS:
 #   build/c10/VERSION/c10drive
-# Two are built by default. 2.15.0 is the newest: CUDA 13, driver functions through
-# cudaGetDriverEntryPointByVersion. 2.9.1 is the last with CUDA 12's sharpest edge: a refused
+# 2.15.0 is the newest: CUDA 13, driver functions through cudaGetDriverEntryPointByVersion; `make check`
+# has it alone. 2.9.1, which `make check-deep` adds, is the last with CUDA 12's sharpest edge: a refused
 # first cuMemCreate leaves expandable segments out of memory for ever. Any release from 2.0.1 to
 # 2.15.0 can be named (releases.h knows them apart): `make C10_VERSIONS=2.5.1 c10drive` takes the
 # older dlsym route.
-C10_VERSIONS ?= 2.9.1 2.15.0
+C10_VERSIONS ?= 2.15.0
+export C10_VERSIONS
+C10_DEEP_VERSIONS := 2.9.1 2.15.0
 C10_SOURCES := driver view random_operations allocator
 C10_DRIVERS := $(C10_VERSIONS:%=build/c10/%/c10drive)
 
-.PHONY: c10drive
+.PHONY: c10drive c10drive-deep
 c10drive: $(C10_DRIVERS)
+c10drive-deep: $(C10_DEEP_VERSIONS:%=build/c10/%/c10drive)
 
 # A release as one number to compare with: 2.9.1 is 209. PyTorch changed the C++ ABI at 2.7, the
 # language at 2.14 and the CUDA major at 2.1 and 2.11.
@@ -45,8 +48,8 @@ build/c10/$(1)/c10drive: build/c10/$(1)/libc10drive.so
 	@$(CXX) -o $$@ -Wl,--no-as-needed -Lbuild/c10/$(1) -lc10drive -Wl,-rpath,'$$$$ORIGIN' \
 	    -Wl,--allow-shlib-undefined
 endef
-$(foreach version,$(C10_VERSIONS),$(eval $(call C10_RULES,$(version))))
+$(foreach version,$(sort $(C10_VERSIONS) $(C10_DEEP_VERSIONS)),$(eval $(call C10_RULES,$(version))))
 
 .PHONY: c10-check
-c10-check: c10drive sim
-	C10_VERSIONS="$(C10_VERSIONS)" bats tests/c10/c10.bats
+c10-check: c10drive-deep sim
+	C10_VERSIONS="$(C10_DEEP_VERSIONS)" $(BATS) tests/c10/c10.bats

@@ -1,5 +1,5 @@
 # e2e.mk: tests from outside, with bats: of the command with a stand-in for the library (run.bats, report.bats: `make cli-check`),
-# and of the real library's statistics file (lifetime.bats, store.bats). Needs no GPU and no PyTorch.
+# of the real library's statistics file (lifetime.bats, store.bats), and of a real PyTorch in each mode (modes.bats). Needs no GPU.
 
 E2E := $(BUILD)/e2e
 E2E_FILE := tests/e2e/make_file.c tests/e2e/make_file.h include/vramgc_format.h src/stats.def
@@ -20,7 +20,7 @@ $(E2E)/libempty.so:
 e2e: $(BUILD)/vramgc $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so
 
 # The tests send signals: those that whoever runs them has had ignored (nohup, &) work again.
-E2E_BATS := E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" tests/e2e/as_at_a_terminal.py bats
+E2E_BATS := E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" tests/e2e/as_at_a_terminal.py $(BATS)
 
 cli-check: e2e
 	@$(E2E_BATS) tests/e2e/run.bats tests/e2e/report.bats
@@ -28,3 +28,5 @@ cli-check: e2e
 # tests/hook/hook.mk adds what lifetime.bats and store.bats need.
 e2e-check: e2e
 	@$(E2E_BATS) tests/e2e
+
+check-build: e2e

@@ -129,3 +129,36 @@ device() {
     [ "$(grep -c '^vramgc:' <<<"$output")" -eq 1 ]
     [[ $output == *"no thread could be started"* ]]
 }
+
+# passes PRELOAD COMMAND...: the same with PRELOAD behind vramgc, and a libc10 at hand.
+passes() {
+    PRELOAD="$root/build/libvramgc.so $1" on sim/driver sim/rt11 sim/rt12 sim/rt13 hook/c10 -- "${@:2}"
+}
+
+@test "a block is reported while a constructor holds the loader's lock and waits for the allocator" {
+    passes "" "$hook/loader_lock" "$hook/libloader_lock.so"
+}
+
+@test "where no CUDA is loaded dlsym says so, and leaves the error" {
+    passes "" "$hook/no_cuda"
+}
+
+@test "an interposer of the driver behind vramgc is called once where the driver is linked" {
+    passes "$hook/libdriver_interposer.so" "$hook/driver_interposer-linked"
+}
+
+@test "an interposer of the driver behind vramgc is not called where nobody called it before" {
+    passes "$hook/libdriver_interposer.so" "$hook/driver_interposer-opened"
+}
+
+@test "a snapshot for a program that knows fewer fields, or more" {
+    passes "" "$hook/snapshot_size"
+}
+
+@test "two or three runtimes: each library's calls go to its own" {
+    passes "" "$hook/runtimes" "$hook"/libruntimes_client-{12,11,13}.so
+}
+
+@test "another thread maps addresses anew before the one that unmapped them has heard of it" {
+    passes "$hook/libunmap_race.so" "$hook/unmap_race"
+}

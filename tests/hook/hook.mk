@@ -1,6 +1,7 @@
 # hook.mk: tests of the hooks, the look-ups and the record behind them.
 #   hook         builds them
-#   hook-check   runs them, on the simulated device and on a fake one; sanitizers included
+#   hook-check   runs them, on the simulated device and on a fake one
+#   hook-tsan, hook-asan   the fake one again, under the sanitizers
 
 HOOK := build/hook
 HOOK_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fPIC $(WARNINGS) $(CUDA_CPPFLAGS) -Iinclude -Isrc -Itests/hook -MMD -MP
@@ -105,49 +106,45 @@ $(HOOK)/c10_blocks: $(HOOK)/c10_blocks.o $(HOOK)/check.o $(HOOK_C10) $(HOOK_RUNT
 	@echo "  LINK $@"
 	@$(CC) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath-link,build/sim/driver
 
-# --- what a review found: tests/hook/review.bats ---
+# --- the loader, other interposers of the driver, races: each source is the program and what is preloaded or opened ---
 
-$(HOOK)/libreview_constructor.so: HOOK_REVIEW := -DCONSTRUCTOR
-$(HOOK)/libreview_constructor.so: tests/hook/review_loader.c
-$(HOOK)/libreview_interposer.so: HOOK_REVIEW := -DINTERPOSER
-$(HOOK)/libreview_interposer.so: tests/hook/review_interposer.c
-$(HOOK)/libreview_unmap.so: HOOK_REVIEW := -DINTERPOSER
-$(HOOK)/libreview_unmap.so: tests/hook/review_unmap.c
-$(HOOK)/libreview_%.so: tests/hook/hook.mk | $(CUDA_HEADERS)
+$(HOOK)/libloader_lock.so: HOOK_ROLE := -DCONSTRUCTOR
+$(HOOK)/libdriver_interposer.so $(HOOK)/libunmap_race.so: HOOK_ROLE := -DINTERPOSER
+HOOK_BESIDE := $(addprefix $(HOOK)/lib,loader_lock.so driver_interposer.so unmap_race.so)
+$(HOOK_BESIDE): $(HOOK)/lib%.so: tests/hook/%.c tests/hook/hook.mk | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
-	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) $(HOOK_REVIEW) -shared -o $@ $(filter %.c,$^) -ldl
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) $(HOOK_ROLE) -shared -o $@ $< -ldl
 
-$(HOOK)/review_loader: $(HOOK)/review_loader.o $(HOOK)/check.o $(HOOK_C10) $(HOOK_RUNTIME_13) $(HOOK_DRIVER)
+$(HOOK)/loader_lock: $(HOOK)/loader_lock.o $(HOOK)/check.o $(HOOK_C10) $(HOOK_RUNTIME_13) $(HOOK_DRIVER)
 	@$(CC) -rdynamic -Wl,--no-as-needed -o $@ $^ -lpthread
 
-$(HOOK)/review_visible: $(HOOK)/review_visible.o $(HOOK)/check.o
+$(HOOK)/no_cuda: $(HOOK)/no_cuda.o $(HOOK)/check.o
 	@$(CC) -rdynamic -o $@ $^ -ldl
 
-$(HOOK)/review_snapshot: $(HOOK)/review_snapshot.o $(HOOK)/check.o $(HOOK_RUNTIME_13)
+$(HOOK)/snapshot_size: $(HOOK)/snapshot_size.o $(HOOK)/check.o $(HOOK_RUNTIME_13)
 	@$(CC) -o $@ $^ -Wl,-rpath-link,build/sim/driver
 
-$(HOOK)/review_interposer-linked: tests/hook/review_interposer.c $(HOOK)/check.o $(HOOK_DRIVER)
+$(HOOK)/driver_interposer-linked: tests/hook/driver_interposer.c $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DLINKED -o $@ $^ -ldl
 
-$(HOOK)/review_interposer-opened: tests/hook/review_interposer.c $(HOOK)/check.o
+$(HOOK)/driver_interposer-opened: tests/hook/driver_interposer.c $(HOOK)/check.o
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -o $@ $^ -ldl
 
-$(HOOK)/review_unmap: $(HOOK)/review_unmap.o $(HOOK)/check.o $(HOOK_DRIVER)
+$(HOOK)/unmap_race: $(HOOK)/unmap_race.o $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) -o $@ $^ -ldl -lpthread
 
-$(HOOK)/review_runtimes: $(HOOK)/review_runtimes.o $(HOOK)/check.o
+$(HOOK)/runtimes: $(HOOK)/runtimes.o $(HOOK)/check.o
 	@$(CC) -rdynamic -o $@ $^ -ldl
 
-$(HOOK)/libreview_client-11.so: $(HOOK_RUNTIME_11)
-$(HOOK)/libreview_client-12.so: $(HOOK_RUNTIME_12)
-$(HOOK)/libreview_client-13.so: $(HOOK_RUNTIME_13)
-$(HOOK)/libreview_client-%.so: tests/hook/review_runtimes.c tests/hook/hook.mk | $(CUDA_HEADERS)
+$(HOOK)/libruntimes_client-11.so: $(HOOK_RUNTIME_11)
+$(HOOK)/libruntimes_client-12.so: $(HOOK_RUNTIME_12)
+$(HOOK)/libruntimes_client-13.so: $(HOOK_RUNTIME_13)
+$(HOOK)/libruntimes_client-%.so: tests/hook/runtimes.c tests/hook/hook.mk | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DCLIENT -shared -o $@ $(filter-out %.mk,$^)
 
-HOOK_REVIEWS := $(addprefix $(HOOK)/,libreview_constructor.so libreview_interposer.so review_loader review_visible \
-    review_snapshot review_interposer-linked review_interposer-opened review_runtimes libreview_unmap.so review_unmap \
-    libreview_client-11.so libreview_client-12.so libreview_client-13.so)
+HOOK_OTHERS := $(HOOK_BESIDE) $(addprefix $(HOOK)/,loader_lock no_cuda snapshot_size runtimes unmap_race \
+    $(foreach how,linked opened,driver_interposer-$(how)) $(foreach m,11 12 13,libruntimes_client-$(m).so))
 
 # --- for tests/e2e/lifetime.bats and store.bats ---
 
@@ -192,12 +189,14 @@ hook-asan: build/asan/stress
 	$(call HOOK_RUN,asan,60000)
 
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so) $(HOOK_REVIEWS)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so) $(HOOK_OTHERS)
 
 e2e-check: hook build/libvramgc.so sim
 
 hook-check: hook build/libvramgc.so sim
-	@bats tests/hook/hook.bats tests/hook/review.bats
-	@$(MAKE) --no-print-directory hook-stress hook-tsan hook-asan
+	@$(BATS) tests/hook
+	@$(MAKE) --no-print-directory hook-stress
+
+check-build: hook build/plain/stress
 
 -include $(wildcard $(HOOK)/*.d $(HOOK)/direct/*.d)

@@ -9,7 +9,7 @@ lab-venv:
 # A test of the lab needs no PyTorch, so the system's Python will do.
 lab-unit:
 	PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/lab/test_lab.py
-	bats tests/lab/scripts.bats
+	$(BATS) tests/lab/scripts.bats
 
 lab-check: lab-venv all sim
 	PYTHONPYCACHEPREFIX=build/pycache $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py

@@ -69,3 +69,5 @@ check-sim-sanitize:
 
 check-sim-stress: $(filter %_stress %_stream %_threads,$(SIM_DRIVER_TESTS))
 	@set -e; for test in $^; do echo "$$test"; timeout 300 $$test; done
+
+check-build: $(SIM_DRIVER_TESTS)

@@ -59,3 +59,5 @@ unit-check: unit
 
 unit-asan: $(UNIT_NAMES:%=build/unit-asan/test_%)
 	@$(call UNIT_RUN,$^)
+
+check-build: unit

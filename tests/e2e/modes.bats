@@ -1,0 +1,69 @@
+#!/usr/bin/env bats
+# A real PyTorch program (job.py) under the launcher in each mode: its tensors are right, and the report says what the mode is for.
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit
+    python=${PYTHON:-$PWD/build/venv/bin/python}
+    [ -x "$python" ] || skip "no PyTorch under build/venv"
+    unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF LD_PRELOAD
+    export SIMGPU_DATA_LIMIT=0 VRAMGC_OUT=$BATS_TEST_TMPDIR/job.vramgc
+    weights_bytes=$((64 << 20))
+}
+
+# job OPTION-OF-RUN... [-- MIB]: runs it; sets output, and json: the report.
+job() {
+    local options=()
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    run timeout 120 scripts/simgpu --mem 2GiB -- build/vramgc run "${options[@]}" --json "$BATS_TEST_TMPDIR/job.json" -- \
+        "$python" tests/e2e/job.py "${@:2}"
+    printf '%s\n' "$output"
+    [ "$status" = 0 ] || return 1
+    [[ $output == *"live $weights_bytes"* && $output != *"simgpu: ERROR"* ]] || return 1
+    reserved=$(sed -nE 's/^reserved ([0-9]+) .*/\1/p' <<<"$output")
+}
+
+# holds EXPRESSION: of the report's only process, p, its device, d, and what PyTorch had reserved.
+holds() {
+    RESERVED=$reserved "$python" - "$BATS_TEST_TMPDIR/job.json" "$1" <<'PYTHON'
+import json, os, sys
+(p,) = json.load(open(sys.argv[1]))["processes"]
+(d,) = p["devices"]
+reserved = int(os.environ["RESERVED"])
+assert eval(sys.argv[2]), {name: value for name, value in d.items() if name != "samples"}
+PYTHON
+}
+
+@test "off: the program runs, nothing is recorded" {
+    job --mode off
+    [ ! -e "$VRAMGC_OUT" ]
+}
+
+@test "observe: all that PyTorch reserves is held, and stays" {
+    job --mode observe
+    holds 'p["mode"] == "observe" and d["held_bytes"]["peak"] == d["reserved_bytes"]["peak"] == reserved'
+    holds 'd["reclaims"] == 0 and d["block_allocs"] >= 17 and d["allocated_bytes"]["peak"] <= reserved'
+}
+
+# PyTorch maps expandable segments 20 MiB at a time.
+@test "flush, lowvram: PyTorch's cache is emptied, live memory stays" {
+    job --mode flush --lowvram -- 80
+    holds 'p["mode"] == "flush" and d["flushes"] >= 1 and d["reclaimed_bytes"] >= 96 << 20'
+    [ "$reserved" -le $((80 << 20)) ]
+}
+
+@test "compact, lowvram: memory goes back from under PyTorch's cache, on native segments and on expandable ones" {
+    local setting
+    for setting in keep expandable_segments:True; do
+        job --mode compact --lowvram --alloc-conf $setting -- 64
+        holds 'p["mode"] == "compact" and d["page_unmaps"] > 0 and d["flushes"] == 0 and d["reclaimed_bytes"] >= 96 << 20'
+        [ "$reserved" -gt "$weights_bytes" ]
+    done
+}
+
+@test "auto: compact, where the device bears it" {
+    job
+    holds 'p["mode"] == "compact" and "self-test passed" in p["mode_why"] and d["page_maps"] > 0'
+}

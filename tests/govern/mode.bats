@@ -1,0 +1,171 @@
+#!/usr/bin/env bats
+# VRAMGC_MODE=auto: what it becomes on PyTorch's real allocator, and the one line that says why. The table itself is tested in
+# tests/unit/test_mode.c.
+load common
+
+# goes CONF SCRIPT: with that setting of PyTorch's allocator, on the release laid out.
+goes() { PYTORCH_CUDA_ALLOC_CONF=$1 VRAMGC_LOG=info drive "$version" "$2"; }
+
+# says COUNT MODE WHY: so often at most, at last this, in the log, and in the file. (What changes at once is said once.)
+says() {
+    [ "$status" = 0 ] || return 1
+    [ "$(fact mode)" = "$2" ] || return 1
+    [ "$(fact mode_why)" = "$3" ] || return 1
+    [ "$(grep -c ' info  mode ' <<<"$errors")" -le "$1" ] || return 1
+    [[ $(grep ' info  mode ' <<<"$errors" | tail -n 1) == *" info  mode $2: $3" ]]
+}
+
+paged() { [ "$(fact page_maps)" -gt 0 ]; }
+not_paged() { [ "$(fact page_maps)" = 0 ]; }
+
+# Blocks and segments enough to know a PyTorch by; then a segment more.
+many() {
+    local i
+    for ((i = 0; i < 70; i++)); do echo -n "alloc s$i 1MiB; "; done
+}
+few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; verify b 2'
+
+@test "compact where all is known" {
+    for version in $versions; do
+        lay_out "$version" "$version+cu128"
+        goes max_split_size_mb:512 "$few"
+        says 1 compact "PyTorch $version+cu128, driver 13.0, self-test passed on gpu0"
+        paged
+    done
+}
+
+@test "compact where nobody chose: expandable segments, and pages follow their blocks" {
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" "$version+cu128"
+        VRAMGC_LOG=info drive "$version" "$few"
+        says 1 compact "PyTorch $version+cu128, driver 13.0, self-test passed on gpu0"
+        [ "$(fact conf)" = expandable_segments:True ]
+        paged
+    done
+}
+
+@test "a newer version with expandable segments: flush" {
+    for version in $versions; do
+        lay_out "$version" 2.99.0
+        goes expandable_segments:True "$(many) $few"
+        says 1 flush "PyTorch 2.99.0 is newer than 2.15: its expandable segments are not known"
+        not_paged
+    done
+}
+
+@test "two devices: each is tried when it is first used" {
+    for version in $versions; do
+        lay_out "$version" "$version"
+        PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 drive "$version" "device 1; alloc a 100MiB; device 0; alloc b 10MiB" --devices 2
+        [ "$(fact mode_why)" = "PyTorch $version, driver 13.0, self-test passed on gpu0,1" ]
+    done
+}
+
+@test "flush where the version is not known, or older than what was tried" {
+    for version in $versions; do
+        lay_out "$version" ''
+        goes max_split_size_mb:512 "$few"
+        says 1 flush "PyTorch's version is not known"
+        not_paged
+        lay_out "$version" 1.13.1
+        goes max_split_size_mb:512 "$few"
+        says 1 flush "PyTorch 1.13.1 is older than what was tried"
+        not_paged
+    done
+}
+
+@test "a newer version: flush first, compact when its blocks have come as they are known" {
+    for version in $versions; do
+        lay_out "$version" 2.99.0
+        goes max_split_size_mb:512 "$few"
+        says 1 flush "PyTorch 2.99.0 is newer than 2.15: how it tells of its blocks is looked at first"
+        not_paged
+        goes max_split_size_mb:512 "$(many) $few"
+        says 2 compact "PyTorch 2.99.0, newer than 2.15, tells of its blocks as before; driver 13.0, self-test passed on gpu0"
+        paged
+    done
+}
+
+@test "a newer version where nobody chose: its segments do not become expandable, so that compact can follow" {
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" 2.99.0
+        VRAMGC_LOG=info drive "$version" "$(many) $few"
+        [ "$(fact mode)" = compact ]
+        [ "$(fact conf)" = '' ]
+        [ "$(fact why)" = 'left alone: expandable segments are not known to be sound in this PyTorch' ]
+        paged
+    done
+}
+
+@test "a newer version that does not tell of all its blocks: flush, and nothing is lost" {
+    for version in $versions; do
+        lay_out "$version" 2.99.0
+        FRONT=$PWD/build/govern/libunreported_blocks.so goes max_split_size_mb:512 "alloc x 100MiB; fill x 3; $(many) $few; verify x 3"
+        says 2 flush "PyTorch 2.99.0 is newer than 2.15, and tells of its blocks in another way"
+        not_paged
+    done
+}
+
+@test "a device that fails the self-test: flush, and nobody is warned" {
+    for version in $versions; do
+        lay_out "$version" "$version"
+        SIMGPU_OOM_NTH=3 goes max_split_size_mb:512 "cuda_malloc x 1MiB; cuda_malloc y 1MiB; $few"
+        says 1 flush 'the self-test of mapping pages failed on gpu0'
+        [[ $errors != *warn* ]]
+        not_paged
+    done
+}
+
+@test "cudaMallocAsync: flush, which trims the pool" {
+    for version in $versions; do
+        lay_out "$version" "$version"
+        goes backend:cudaMallocAsync "$few"
+        says 1 flush "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed"
+        not_paged
+    done
+}
+
+# comfy-aimdo fills the device with ComfyUI's weights, and makes room inside cuMemAlloc.
+weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; alloc b 200MiB; fill b 2; verify a 1; verify b 2; expect num_ooms == 0; stats'
+
+@test "the weights of comfy-aimdo make room: flush, and PyTorch's segments come by cudaMalloc; what goes is seen to go" {
+    [ "$(uname -m)" = x86_64 ] || skip "it rewrites instructions of x86-64"
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" "$version"
+        FRONT=build/govern/aimdo.so VRAMGC_MODE=off drive "$version" "$weights_make_room" --mem 1GiB
+        [ "$status" = 0 ] # so it is without vramgc
+        FRONT=build/govern/aimdo.so VRAMGC_LOG=info drive "$version" "$weights_make_room" --mem 1GiB
+        says 1 flush "comfy-aimdo makes room only for what PyTorch asks the driver for"
+        [ "$(fact conf)" = '' ]
+        not_paged
+        held=$(sed -n 's/.*"vramgc.held_bytes": \([0-9]*\).*/\1/p' <<<"$output")
+        [ "$held" -gt 500000000 ]
+        [ "$held" -le 805306368 ] # what the device has without its context
+    done
+}
+
+@test "VRAMGC_MODE overrides" {
+    for version in $versions; do
+        lay_out "$version" "$version"
+        for mode in flush observe; do
+            VRAMGC_MODE=$mode goes max_split_size_mb:512 "$few"
+            says 1 "$mode" VRAMGC_MODE
+            not_paged
+        done
+        lay_out "$version" ''
+        VRAMGC_MODE=compact goes max_split_size_mb:512 "$few"
+        says 1 compact 'VRAMGC_MODE; self-test passed on gpu0'
+        paged
+    done
+}
+
+@test "without a segment of PyTorch's the line comes at the end" {
+    for version in $versions; do
+        lay_out "$version" "$version"
+        goes max_split_size_mb:512 'cuda_malloc x 1MiB'
+        says 1 compact "PyTorch $version, driver 13.0, not self-tested yet"
+    done
+}

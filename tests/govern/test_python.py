@@ -1,0 +1,262 @@
+"""Giving memory back under a whole, unmodified PyTorch in Python, on the simulated device.
+
+    build/venv/bin/python -m unittest tests/govern/test_python.py
+
+Each test starts one script of python/ with libvramgc.so in front; many checks share a process, because PyTorch takes seconds to
+start.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "tests/govern/python"
+LIBRARY = os.environ.get("VRAMGC_LIBRARY", str(ROOT / "build/libvramgc.so"))
+EAGER = {
+    "VRAMGC_LOWVRAM": "1",
+    "VRAMGC_REST": "20ms",
+    "VRAMGC_COOLDOWN": "0",
+    "VRAMGC_MIN_GAIN": "0",
+}
+SDNEXT = re.compile(
+    r"GC: utilization=\{'gpu': \d+\.\d\} gc=\{'gpu': \d+\.\d\d\} before=\{'gpu': \d+\.\d\d\} "
+    r"after=\{'gpu': \d+\.\d\d\} device=cuda fn=(\S+) time=\d+\.\d+$"
+)
+
+
+class Run:
+    """A finished script: its lines of JSON, what stood on standard error, and the facts in the statistics file.
+
+    In mode flush, which is what most of these scripts are about, if no other is named. timeout: only what hangs is to meet it."""
+
+    def __init__(self, script, *arguments, sim=(), timeout=900, **settings):
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("VRAMGC_", "PYTORCH_"))
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            record = os.path.join(folder, "record.vramgc")
+            environment.update(
+                LD_PRELOAD=LIBRARY, VRAMGC_OUT=record, PYTHONDONTWRITEBYTECODE="1"
+            )
+            environment.update({"VRAMGC_MODE": "flush"} | settings)
+            command = [
+                str(ROOT / "scripts/simgpu"),
+                *sim,
+                "--",
+                sys.executable,
+                str(SCRIPTS / script),
+                *arguments,
+            ]
+            done = subprocess.run(
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
+            self.status, self.errors, self.output = done.returncode, done.stderr, done.stdout
+            self.facts = self.read(record)
+        self.lines = [json.loads(line) for line in self.output.splitlines() if line.startswith("{")]
+
+    @staticmethod
+    def read(record):
+        if not os.path.exists(record):
+            return []
+        show = subprocess.run(
+            [str(ROOT / "build/govern/show"), record], capture_output=True, text=True, check=True
+        )
+        return show.stdout.splitlines()
+
+    def fact(self, name):
+        return next(line.split(" ", 1)[1] for line in self.facts if line.startswith(name + " "))
+
+    def complaints(self):
+        """What was said on standard error beside vramgc's own log and what PyTorch says without us."""
+        usual = ("vramgc: ", "UserWarning", "super().capture_end")
+        return [
+            line for line in self.errors.splitlines() if not any(word in line for word in usual)
+        ]
+
+
+class WholePyTorch(unittest.TestCase):
+    def check(self, run, expected):
+        """All checks were made and hold, and the process ended well, without a word of the device."""
+        self.assertEqual(run.status, 0, run.errors[-2000:])
+        for line in run.lines:
+            self.assertTrue(line["ok"], line)
+        self.assertEqual([line["check"] for line in run.lines], expected)
+        self.assertNotIn("simgpu: ERROR", run.errors)
+        self.assertEqual(run.fact("internal_errors"), "0")
+        self.assertEqual(run.fact("unmatched_blocks"), "0")
+
+    def test_working(self):
+        run = Run("working.py", VRAMGC_ALLOC_CONF="keep", VRAMGC_LOG="debug", **EAGER)
+        self.check(
+            run,
+            [
+                "computes",
+                "sleeps",
+                "keeps_the_lock",
+                "imports",
+                "rests",
+                "snapshot",
+                "snapshot refuses another size",
+                "unknown device",
+                "version",
+                "mark",
+                "write_report",
+                "peace",
+            ],
+        )
+        lines = [SDNEXT.search(line) for line in run.errors.splitlines() if "GC: " in line]
+        self.assertTrue(lines and all(lines), run.errors[-2000:])
+        functions = {line.group(1) for line in lines}
+        self.assertLessEqual({"computes", "sleeps", "<module>"}, functions)
+        flushes = [line for line in run.facts if line.startswith("action flush lowvram ")]
+        self.assertEqual(len(flushes), int(run.fact("flushes")))
+        self.assertEqual(len(lines), len(flushes))
+        self.assertFalse([line for line in flushes if " took=0 " in line])
+
+    def test_asked_and_the_rest_of_a_refusal(self):
+        run = Run(
+            "asked.py",
+            sim=("--latency", "card"),  # a cudaMalloc takes as long as our thread to wake
+            PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:512",
+            VRAMGC_ALLOC_CONF="keep",
+            VRAMGC_SAMPLE="10s",
+            VRAMGC_THRESHOLD="50",
+            VRAMGC_HYSTERESIS="45",
+        )
+        self.check(run, ["the rest", "asked"])
+        self.assertEqual(
+            [line.split()[1:3] for line in run.facts if line.startswith("action ")],
+            [["soft_oom", "threshold"], ["flush", "threshold"], ["flush", "asked"]],
+        )
+
+    def test_holes_after_a_long_wait_for_the_gil(self):
+        run = Run("holes.py", VRAMGC_ALLOC_CONF="keep")
+        self.check(run, ["holes"])
+
+    def test_two_devices(self):
+        run = Run("two_devices.py", sim=("--devices", "2"))
+        self.check(run, ["both"])
+        actions = sorted(line.split(" took=")[0] for line in run.facts if line.startswith("action "))
+        self.assertEqual(len(actions), 2)
+        self.assertTrue(all(line.startswith("action flush asked ") for line in actions), actions)
+
+    def test_captures(self):
+        for setting in "keep", "auto":
+            with self.subTest(setting):
+                self.check(
+                    Run(
+                        "captures.py", VRAMGC_ALLOC_CONF=setting, **{**EAGER, "VRAMGC_REST": "2ms"}
+                    ),
+                    ["captures"],
+                )
+
+    def test_blocks(self):
+        for setting, expandable in ("keep", 0), ("auto", 1):
+            for threads in 1, 4:
+                with self.subTest(setting=setting, threads=threads):
+                    run = Run(
+                        "blocks.py",
+                        "--threads",
+                        str(threads),
+                        "--every",
+                        "1000" if threads == 1 else "500",
+                        VRAMGC_ALLOC_CONF=setting,
+                        **{**EAGER, "VRAMGC_REST": "1ms"},
+                    )
+                    self.check(run, [f"blocks, {threads} threads"])
+                    self.assertEqual(run.lines[0]["expandable"], expandable)
+
+
+class Setting(unittest.TestCase):
+    """What somebody chose of expandable segments stands; where nobody did, PyTorch really becomes expandable."""
+
+    REPLACED = "the program's choice; vramgc put expandable_segments:True in the place of max_split_size_mb"
+
+    def check(self, run, expandable, conf, why):
+        self.assertEqual(run.status, 0, run.errors[-2000:])
+        self.assertEqual(run.lines[-1]["expandable"], expandable)
+        if run.facts:
+            self.assertEqual((run.fact("conf"), run.fact("why")), (conf, why))
+
+    def test_nobody_chose(self):
+        self.check(
+            Run("setting.py", VRAMGC_MODE="auto"),
+            True,
+            "expandable_segments:True",
+            "chosen by vramgc, because nobody else had",
+        )
+
+    def test_before_import(self):
+        self.check(
+            Run("setting.py", "--before", "max_split_size_mb:512"),
+            True,
+            "expandable_segments:True",
+            self.REPLACED,
+        )
+
+    def test_before_import_against_it(self):
+        self.check(
+            Run("setting.py", "--before", "expandable_segments:False"),
+            False,
+            "expandable_segments:False",
+            "the program's choice",
+        )
+
+    def test_after_import(self):
+        self.check(
+            Run("setting.py", "--after", "max_split_size_mb:512"),
+            True,
+            "expandable_segments:True",
+            self.REPLACED,
+        )
+
+    def test_after_is_available(self):
+        run = Run("setting.py", "--available", "--after", "max_split_size_mb:512")
+        self.assertEqual(
+            run.lines[-1], {"expandable": False, "environment": "max_split_size_mb:512"}
+        )
+
+    def test_restart(self):
+        run = Run("setting.py", "--restart")
+        self.assertEqual(
+            run.lines[-1], {"expandable": True, "environment": "expandable_segments:True"}
+        )
+
+
+class Endings(unittest.TestCase):
+    """Nothing that a program does to end is disturbed: same status, no abort, no hang, nothing said."""
+
+    def test_endings(self):
+        run = Run(
+            "endings.py",
+            sim=("--latency", "card", "--mem", "80GiB"),
+            VRAMGC_ALLOC_CONF="keep",
+            VRAMGC_LOG="warn",
+            **{**EAGER, "VRAMGC_REST": "5ms"},
+        )
+        self.assertEqual(run.status, 0, run.errors[-2000:])
+        self.assertGreaterEqual(len(run.lines), 15)
+        for line in run.lines:
+            with self.subTest(line["ending"]):
+                self.assertEqual(
+                    line["statuses"], {str(line["expected"]): line["count"]}, line["said"][-1500:]
+                )
+                if line["ending"] != "uncaught_exception":
+                    self.assertEqual(line["said"], "")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,102 @@
+#!/usr/bin/env bats
+# Takes the care out of the stream-ordered pool, one piece at a time, and sees tests fail.
+# bats file_tags=mutants
+load common
+
+# caught PATTERN NAME SOURCE OLD NEW: with this change of src/SOURCE the tests of async.bats that match the pattern fail.
+# Races are lost by chance: so many seeds are tried until one shows it.
+caught() {
+    local mutant
+    mutant=$(build/vm/mutant "${@:2}")
+    run env VRAMGC_LIBRARY="$PWD/$mutant" SEEDS=30 C10DRIVE_PATIENCE_MS=5000 bats --filter "$1" tests/vm/async.bats
+    echo "$output"
+    [ "$status" = 1 ]
+    [[ $output == *"not ok"* ]]
+}
+
+@test "another stream has a block before the GPU is past its end" {
+    caught 'in flight: four streams$' pool-settle vm/pool.c 'arena_fence(pool->arena, fenced);' \
+        'arena_fence(pool->arena, fenced + UINT32_MAX);'
+}
+
+@test "a block belongs to the default stream, whoever gave it back" {
+    caught 'in flight: four streams$' pool-owner vm/pool.c 'ours ? owner_name(stream) : STREAM_NONE' 'owner_name(0)'
+}
+
+@test "pages are not told that a block has left them" {
+    caught 'fits by its live' pool-leave vm/pool.c 'vm_mark_idle(pool->vm, block.address, block.bytes, ours);' ''
+}
+
+@test "pages are not told that a block lies in them" {
+    caught 'fits by its live' pool-use vm/pool.c 'if (vm_commit(pool->vm, block.address, block.bytes, false))' 'if (true)'
+}
+
+@test "our own thread does not hear of memory that it is to make for the pool" {
+    caught 'next piece of memory' pool-spare serve/async.c '    device_vm_want_prefetch(pool_engine(pool));' ''
+}
+
+@test "small blocks and large ones are of one range for the engine" {
+    caught 'small blocks get little' pool-ranges vm/pool.c 'vm_range_add(vm, address, large, false) && vm_attach(vm, address, large) &&
+           vm_range_add(vm, address + large, small, false) && vm_attach(vm, address + large, small)' 'vm_range_add(vm, address, large + small, false) && vm_attach(vm, address, large + small)'
+}
+
+@test "a range of the pool gets single pages" {
+    caught 'memory comes in large' pool-pieces vm/extent_size.c 'if (!block->segment->range)
+        limit_in_segment' 'if (!block->segment->counted)
+        limit_in_segment'
+}
+
+@test "a large piece for a large block lies far beyond its end" {
+    caught 'fits by its live' pool-beyond vm/commit.c 'end > block->end ? block->limits.part_beyond : block->limits.part' 'block->limits.part + 0 * end'
+}
+
+@test "the last piece given back does not grow" {
+    caught 'lies on its pages' pool-edge vm/arena.c 'return edge ? edge : chunk;' 'return chunk;'
+}
+
+@test "PyTorch's figures are those of the driver's pool" {
+    caught 'calls that programs' pool-figures serve/async.c '*bytes += figures.used_bytes;' ''
+}
+
+@test "a high mark is not reset" {
+    caught 'calls that programs' pool-high serve/async.c 'if (device)
+        pool_reset_high' 'if (!device)
+        pool_reset_high'
+}
+
+@test "what the pool holds counts as free" {
+    caught 'calls that programs' pool-free serve/device_vm.c 'thread_state.unmapped_handle_bytes +
+                         async_page_bytes(device)' 'thread_state.unmapped_handle_bytes'
+}
+
+@test "another pool is taken for the default one" {
+    caught 'calls that programs' pool-default serve/async.c 'if (!pool || !means_default(device, call->pool))' 'if (!pool)'
+}
+
+@test "memory is handed out to a captured stream" {
+    caught 'calls that programs' pool-capture serve/async.c 'capture_includes(stream) ||' ''
+}
+
+@test "a thread without a context stays without" {
+    caught 'calls that programs' pool-bind serve/async.c 'REAL(cuCtxSetCurrent)(primary);' '(void)primary;'
+}
+
+@test "other devices are not let in" {
+    caught 'calls that programs' pool-peers serve/async.c 'opened = vm_add_peer(pool_engine(pool), other) && opened;' ';'
+}
+
+@test "empty_cache is nobody's business" {
+    caught 'empty_cache has' pool-trim serve/async.c 'vm_trim(pool_engine(pool));' ';'
+}
+
+@test "what was trimmed is kept for ever" {
+    caught 'empty_cache has' pool-trimmed vm/decommit.c 'decommit_trimmed(vm, epoch);' ';'
+}
+
+@test "what is idle goes, trimmed or not" {
+    caught 'without empty_cache' pool-untrimmed vm/decommit.c 'min_u64(epoch, vm->decay.trimmed_epoch)' 'epoch'
+}
+
+@test "what was trimmed goes at once" {
+    caught 'storm of empty_cache' pool-storm serve/async.c 'vm_trim(pool_engine(pool));' 'atomic_store(&device->asked, true);'
+}

@@ -1,0 +1,252 @@
+#!/usr/bin/env bats
+# What the page engine does at its edges, on PyTorch's real allocator.
+load common
+
+# 768 MiB, of which the context takes 256.
+small=(--mem 768MiB)
+
+@test "idle pages serve a block of another segment: what fits by its live tensors fits" {
+    passes 'alloc a 300MiB; fill a 1; free a; alloc b 150MiB; fill b 2; alloc c 350MiB; fill c 3; verify b 2; verify c 3;
+        expect num_ooms == 0; expect vramgc.held_bytes <= 512MiB' "${small[@]}"
+    [ "$(fact page_maps)" -gt 0 ]
+}
+
+# Addresses, ten pieces of 32 MiB, each made and mapped, and the device let in once; then pages go back in one piece.
+@test "a large block costs few calls of the driver" {
+    for version in $versions; do
+        drive "$version" 'alloc a 320MiB; fill a 1; verify a 1' --mem 24GiB
+        [ "$(fact page_maps)" -ge 160 ]
+        (($(fact page_calls) >= 12 && $(fact page_calls) <= 24))
+    done
+}
+
+@test "our own thread makes the next piece of memory at once, before a block asks for it" {
+    pieces_ahead passes
+    VRAMGC_LOWVRAM=1 passes 'alloc a 320MiB; fill a 1; sleep 300; expect vramgc.held_bytes == 320MiB' --mem 24GiB
+}
+
+@test "PyTorch runs out at cudaMalloc: torch's own out-of-memory, and smaller ones go on" {
+    passes 'alloc a 300MiB; expect_oom 300MiB; expect_oom 300MiB; alloc b 150MiB; fill b 2; verify b 2; free a; alloc c 300MiB; fill c 3;
+        verify c 3; expect num_ooms == 2' "${small[@]}"
+}
+
+# Cached segments worth 800 MiB of addresses; live blocks may take 512 of them.
+@test "a cached block has no pages: out of memory, and the next smaller ones work; twice" {
+    passes 'alloc a 400MiB; free a; alloc b 110MiB stream=1; alloc c 110MiB stream=1; fill c 3 stream=1; expect_oom 400MiB;
+        alloc d 100MiB stream=2; fill d 4 stream=2; expect_oom 390MiB; alloc e 100MiB stream=3; fill e 5 stream=3;
+        stream 1; verify c 3; stream 2; verify d 4; stream 3; verify e 5; free_all; empty_cache; stream 0;
+        alloc f 480MiB; fill f 6; verify f 6' "${small[@]}"
+}
+
+# a's addresses are kept by PyTorch while b has its pages: it is the block event that finds the device full.
+@test "out of memory at a block event is PyTorch's own error, is told, and smaller ones go on" {
+    passes 'alloc a 300MiB; free a; alloc b 270MiB stream=1; fill b 2 stream=1; expect_oom 300MiB; expect num_ooms == 0;
+        alloc c 100MiB; fill c 3; verify c 3; stream 1; verify b 2' "${small[@]}"
+    [ "$(fact ooms)" = 1 ]
+    [ "$(fact refused_block_bytes)" = $((300 << 20)) ]
+    [ "$(grep -c '^refusal ' <<<"$facts")" = 1 ]
+}
+
+@test "a block that only waits for another stream makes room in the last step before a refusal" {
+    passes 'alloc w 250MiB; free w; alloc a 300MiB; fill a 1; record a 3; fill a 9 stream=3; free a; alloc b 250MiB; fill b 2; verify b 2;
+        synchronize; alloc c 200MiB stream=1; fill c 4 stream=1; stream 1; verify c 4; expect num_ooms == 0' "${small[@]}"
+    [ "$(fact pending_frees)" = 1 ]
+    [ "$(fact ooms)" = 0 ]
+}
+
+@test "rescue: what is kept or idle goes to whoever calls cudaMalloc himself" {
+    passes 'alloc a 400MiB; fill a 1; free a; cuda_malloc x 400MiB; fill x 7; verify x 7; expect vramgc.held_bytes <= 512MiB' "${small[@]}"
+    [[ $output != *oom* ]]
+    passes 'alloc a 400MiB; alloc b 50MiB; fill b 3; free a; empty_cache; cuda_malloc x 400MiB; fill x 7; verify x 7; verify b 3' "${small[@]}"
+    [[ $output != *oom* ]]
+    grep "^action pages refused device=0 observed=0 request=$((400 << 20)) " <<<"$facts"
+    [ "$(fact reclaims)" = 1 ]
+    [ "$(fact reclaimed_bytes)" -ge $((338 << 20)) ] # 62 MiB were free
+}
+
+# All of it at once, but for a machine that takes a second over it, and for a spare page.
+@test "what nobody has wanted for a while goes back, and is told" {
+    versions=${versions##* }
+    passes 'alloc b 50MiB; fill b 3; alloc a 250MiB; free a; empty_cache; expect vramgc.held_bytes >= 300MiB; expect vramgc.held_bytes <= 302MiB; expect vramgc.reclaims == 0;
+        await vramgc.held_bytes == 50MiB; verify b 3' "${small[@]}"
+    (($(fact reclaimed_bytes) >= 250 << 20 && $(fact reclaimed_bytes) <= 252 << 20))
+    [ "$(actions 'pages unused device=0 observed=0 ')" -ge 1 ]
+    [ "$(fact reclaims)" = "$(actions '')" ]
+    [ "$(fact reclaims)" -le 3 ]
+}
+
+@test "rescue has its limits: live blocks are nobody else's" {
+    passes 'alloc a 400MiB; fill a 1; cuda_malloc x 200MiB; verify a 1; alloc b 60MiB; fill b 2; verify b 2; verify a 1' "${small[@]}"
+    [ "$output" = 'oom x' ]
+}
+
+@test "capture: blocks handed out meanwhile stay, and cudaMalloc goes to the driver" {
+    passes 'alloc w 200MiB; free w; stream 2; capture_begin; alloc g 60MiB; free g; capture_end; stream 0; reclaim; sleep 100;
+        expect vramgc.held_bytes >= 60MiB; alloc a 400MiB; fill a 1; verify a 1; free a; reclaim; await vramgc.held_bytes <= 100MiB;
+        expect vramgc.held_bytes >= 60MiB; graph_release; empty_cache; reclaim;
+        await vramgc.held_bytes == 0' "${small[@]}"
+    [ "$(fact segment_allocs)" -gt 1 ]
+}
+
+# CUDA graph trees (torch.compile) free a graph's inputs in its pool, once it has been captured: each replay reads and writes there.
+@test "capture: what was live when it began stays, though it is freed" {
+    VRAMGC_LOWVRAM=1 passes 'alloc x 60MiB; fill x 7; stream 2; capture_begin; alloc g 20MiB; capture_end; stream 0; free x; reclaim; sleep 300;
+        expect vramgc.held_bytes >= 80MiB; graph_release; free g; empty_cache; await vramgc.held_bytes == 0'
+}
+
+@test "captures stay valid while pages go back all the time" {
+    local script='alloc w 300MiB; fill w 1; free w;' i
+    for i in 1 2 3 4 5 6 7 8; do
+        script+=" alloc w$i 100MiB; fill w$i $i; free w$i; stream 2; capture_begin; alloc g$i 20MiB; alloc h$i 1MiB; sleep 5;
+            free g$i; free h$i; capture_end; stream 0; alloc v$i 50MiB; fill v$i $i; verify v$i $i; free v$i; graph_release; empty_cache;"
+    done
+    BEHIND=$PWD/build/vm/libconstant_reclaim.so passes "$script" "${small[@]}"
+}
+
+@test "capture: what is idle when it begins is had" { capture_finds passes; }
+
+@test "a full device under capture: what the GPU has been found to have finished with is had" {
+    passes 'alloc a 400MiB; fill a 1; free a; reclaim; await vramgc.held_bytes == 0; stream 2; capture_begin; alloc g 400MiB; capture_end;
+        expect num_ooms == 0' "${small[@]}"
+}
+
+@test "two devices: each its own engine; freeing under the other device's context waits for the right streams" {
+    passes 'alloc a 300MiB; fill a 1; device 1; alloc b 300MiB; fill b 2; alloc c 20MiB; fill c 3; free b; device 0; empty_cache;
+        free a; empty_cache; alloc d 450MiB; fill d 4; verify d 4; device 1; verify c 3; alloc e 400MiB; fill e 5; free e; device 0; reclaim;
+        sleep 50; device 1; alloc f 400MiB; fill f 6; verify f 6; verify c 3; expect num_ooms == 0' "${small[@]}" --devices 2
+}
+
+@test "two devices: idle pages of both go back while only one works" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=5ms VRAMGC_COOLDOWN=0 passes 'device 1; alloc b 300MiB; fill b 2; device 0; alloc a 300MiB; fill a 1;
+        free b; free a; synchronize; await vramgc.held_bytes == 0; device 1; await vramgc.held_bytes == 0' "${small[@]}" --devices 2
+}
+
+# Our thread comes from the other device, whose default stream has the same handle and nothing to do.
+@test "two devices: work in flight on one is waited for, though the other has none" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=5ms VRAMGC_COOLDOWN=0 passes 'device 0; alloc a 300MiB; device 1; alloc b 100MiB; fill b 2; synchronize; free b;
+        await vramgc.held_bytes == 0; device 0; fill a 1; device 1; free a; sleep 100; device 0; alloc c 300MiB; fill c 3; verify c 3' "${small[@]}" --devices 2
+}
+
+@test "cudaMallocAsync: the engine is idle, the pool is trimmed as ever" {
+    for version in $versions; do
+        PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync drive "$version" \
+            'alloc a 300MiB; fill a 1; verify a 1; free a; synchronize; reclaim; await vramgc.held_bytes == 0; alloc b 400MiB; fill b 2; verify b 2' "${small[@]}"
+        [ "$status" = 0 ]
+        [[ $errors != *simgpu* && $errors != *vramgc* ]]
+        [ "$(fact page_maps)" = 0 ]
+    done
+}
+
+# Every third request is refused: the first two are the extension's, the third is the trial's, the sixth PyTorch's own, which empties
+# its cache and asks again.
+@test "a device that fails the trial: one warning, and PyTorch has the driver's memory" {
+    for version in $versions; do
+        SIMGPU_OOM_NTH=3 drive "$version" 'cuda_malloc x 1MiB; cuda_malloc y 1MiB; alloc a 200MiB; fill a 1; verify a 1; free a;
+            alloc b 100MiB stream=1; fill b 2 stream=1; alloc c 100MiB stream=2; expect num_alloc_retries == 1; expect num_ooms == 0;
+            stream 1; verify b 2' --mem 4GiB
+        [ "$status" = 0 ]
+        [ "$(grep -c 'cannot map memory page by page; mode flush is used there' <<<"$errors")" = 1 ]
+        [ "$(wc -l <<<"$errors")" = 1 ]
+        [ "$(fact page_maps)" = 0 ]
+    done
+}
+
+# In lowvram nothing has gone back by then, for want of rest. The first answer of an event may be that it has not passed.
+@test "lowvram: idle pages are used before more is asked of the driver" {
+    local script='alloc a 100MiB; fill a 1; free a; synchronize; alloc b 100MiB stream=1; fill b 2 stream=1; stream 1; verify b 2'
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes <= 110MiB"
+    VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes >= 200MiB"
+}
+
+# The device works on the first block for some 50 ms.
+@test "lowvram: a large block waits for what another one has just left" {
+    local script='alloc a 400MiB;' i
+    for ((i = 0; i < 180; i++)); do script+=' fill a 1;'; done
+    SIMGPU_LATENCY=card VRAMGC_LOWVRAM=1 VRAMGC_REST=10s passes "$script free a; alloc b 400MiB stream=1; fill b 2 stream=1; stream 1; verify b 2;
+        expect vramgc.held_bytes <= 410MiB"
+    [ "$(fact held_bytes_peak)" -le $((410 << 20)) ]
+}
+
+# The program allocates and frees all the time, so it never rests; our thread has had its first look before anything is idle.
+@test "lowvram: idle pages go back while the program works, and a burst is one action" {
+    local script='alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;' i
+    for i in 1 2 3 4 5 6 7 8; do script+=" alloc b$i 2MiB; sleep 5; free b$i;"; done
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes "$script alloc c 100MiB; await vramgc.held_bytes <= 110MiB"
+    [ "$(actions 'pages lowvram')" = 1 ]
+    [ "$(fact reclaims)" = 1 ]
+}
+
+# without_our_thread SCRIPT: it passes where vramgc could not start a thread, and says so.
+without_our_thread() {
+    local version
+    for version in $versions; do
+        BEHIND=$PWD/build/hook/libno_thread.so drive "$version" "$1" --mem 8GiB
+        [ "$status" = 0 ] || return 1
+        [[ $errors == *"no thread could be started"* && $(wc -l <<<"$errors") = 1 ]] || return 1
+    done
+}
+
+# Two pieces of 16 MiB at least, whatever they take.
+@test "lowvram: where nearly all is idle, the block event that made it so gives some of it back" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s without_our_thread 'alloc a 400MiB; fill a 1; alloc b 2MiB; synchronize; free a;
+        expect vramgc.held_bytes <= 370MiB; expect vramgc.reclaims == 1'
+}
+
+# The first block event after so long does, and those after it go on. What was used meanwhile is no longer idle.
+@test "lowvram: where our thread does not run, block events do its work" {
+    local script='alloc a 400MiB; fill a 1; alloc b 300MiB; fill b 2; synchronize; free a; expect vramgc.held_bytes == 700MiB; sleep 20; alloc c 2MiB; free c;
+        expect vramgc.held_bytes <= 668MiB;' i
+    for ((i = 0; i < 20; i++)); do script+=" alloc c$i 2MiB; free c$i;"; done
+    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=5ms VRAMGC_REST=10s without_our_thread "$script expect vramgc.held_bytes <= 304MiB; verify b 2"
+    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=10s VRAMGC_REST=10s without_our_thread "${script/<= 668MiB/>= 700MiB} expect vramgc.held_bytes >= 700MiB; verify b 2"
+}
+
+# The action would go on for another second without anything given back.
+@test "lowvram: what has gone back is told though the process ends at once and without a word" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes 'alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;
+        await vramgc.held_bytes == 0; _exit 0'
+    [ "$(actions 'pages lowvram')" = 1 ]
+    [ "$(fact reclaims)" = 1 ]
+}
+
+# One action, or two where the machine takes a second over it.
+@test "lowvram: an action tells all that went back, though memory was taken meanwhile" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes 'alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;
+        await vramgc.held_bytes == 0; alloc b 300MiB; fill b 2; free b; synchronize; await vramgc.held_bytes == 0; _exit 0'
+    [ "$(fact reclaimed_bytes)" -gt $((400 << 20)) ]
+    [ "$(sed -n 's/^action pages .* before=\([0-9]*\) after=\([0-9]*\) .*/\1 \2/p' <<<"$facts" | awk '{ sum += $1 - $2 } END { print sum }')" = "$(fact reclaimed_bytes)" ]
+}
+
+# The context takes 256 of 1024 MiB: 75 % are reached with 512 MiB of segments. What is free is learnt by the first look.
+@test "threshold: idle pages go back down to it while the program works; below it, or before the cool-down, nothing does" {
+    local script='alloc a 600MiB; fill a 1; sleep 200; free a; synchronize;' i
+    for i in 1 2 3 4 5 6 7 8; do script+=" alloc b$i 2MiB; sleep 5; free b$i;"; done
+    VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=0 VRAMGC_REST=20ms VRAMGC_SAMPLE=20ms passes "$script await vramgc.held_bytes <= 514MiB; expect vramgc.held_bytes >= 400MiB" --mem 1GiB
+    [ "$(actions 'pages threshold')" = 1 ]
+    VRAMGC_THRESHOLD=90 VRAMGC_COOLDOWN=0 VRAMGC_REST=20ms VRAMGC_SAMPLE=20ms passes "$script expect vramgc.held_bytes >= 600MiB" --mem 1GiB
+    [ "$(fact page_unmaps)" = 0 ]
+    VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=60s VRAMGC_REST=20ms VRAMGC_SAMPLE=20ms passes "$script expect vramgc.held_bytes >= 600MiB" --mem 1GiB
+    [ "$(fact page_unmaps)" = 0 ]
+}
+
+@test "without the mode nothing is paged" {
+    VRAMGC_MODE=flush passes 'alloc a 300MiB; fill a 1; verify a 1; free a' "${small[@]}"
+    [ "$(fact page_maps)" = 0 ]
+}
+
+# PyTorch records its events for such a block only after the capture; stream 3 has no segment of its own, so nobody asks it.
+@test "a block freed during a capture that a stream without segments still works on: the whole context is waited for" {
+    passes 'alloc a 300MiB; fill a 1; stream 2; capture_begin relaxed; record a 3; fill a 9 stream=3; free a; capture_end; stream 0;
+        alloc b 120MiB stream=1; fill b 2 stream=1; alloc c 200MiB stream=1; fill c 3 stream=1; stream 1; verify b 2; verify c 3' "${small[@]}"
+    [ "$(fact page_unmaps)" -gt 0 ]
+}
+
+# The work of stream 1 is not over when its segment ends.
+@test "an ended segment is another stream's only when the GPU has finished with it" {
+    local script='' i
+    for i in 1 2 3 4 5 6 7 8; do
+        script+=" alloc a$i 60MiB stream=1; fill a$i 1 stream=1; fill a$i 1 stream=1; free a$i; empty_cache;
+            alloc b$i 60MiB stream=2; fill b$i $i stream=2; stream 2; verify b$i $i; synchronize; verify b$i $i; free b$i; empty_cache;"
+    done
+    passes "$script" --mem 8GiB
+}

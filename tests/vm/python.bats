@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# The page engine under a whole PyTorch: graphs that are replayed, and the sums that web UIs make of cudaMemGetInfo.
+# bats file_tags=python
+load common
+
+# python_passes SCRIPT MEMORY [OPTION-OF-SIMGPU...]: ARGUMENT is the script's.
+python_passes() {
+    run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" \
+        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 120 scripts/simgpu --mem "$2" "${@:3}" -- build/venv/bin/python "tests/vm/python/$1.py" ${ARGUMENT:+"$ARGUMENT"}
+    echo "$output"
+    [ "$status" = 0 ]
+    [ "$output" = "$1 ok" ]
+}
+
+@test "graphs replay after everything was freed and given back" { python_passes graphs 1500MiB; }
+
+@test "graphs of torch.compile replay after their inputs were freed and given back" { python_passes graph_trees 1500MiB; }
+
+@test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
+
+@test "a block that waits for another stream makes room: cudaMemGetInfo tells no more than there is" { python_passes pending 768MiB; }
+
+@test "streams are destroyed, the process forks, the device is reset" { python_passes streams 768MiB; }
+
+# The simulated device complains of each of the three handles.
+@test "the default stream cannot be destroyed, and is asked as before" {
+    local setting
+    for setting in False True; do
+        PYTORCH_CUDA_ALLOC_CONF=expandable_segments:$setting python_passes default_stream 768MiB || true
+        [ "$status" = 0 ]
+        [ "${lines[-1]}" = "default_stream ok" ]
+        [ "$(grep -c 'simgpu: ERROR' <<<"$output")" = 3 ]
+    done
+}
+
+@test "the cache outgrows the device: no second try, and our thread has it emptied" { python_passes overcommit 2GiB; }
+
+@test "expandable segments outgrow the device: our thread has the cache emptied" { python_passes overcommit_expandable 2GiB; }
+
+@test "rescue: other callers get what is kept or idle" { python_passes rescue 768MiB; }
+
+@test "full at a block event: torch.OutOfMemoryError, and what is smaller works" { python_passes full 768MiB; }
+
+@test "addresses are described as memory of cudaMalloc, and stay for who takes hold of them" { python_passes places 768MiB; }
+
+@test "two devices that are peers, in both orders" {
+    ARGUMENT=peers python_passes peers 768MiB --devices 2
+    ARGUMENT=early python_passes peers 768MiB --devices 2
+}
+
+@test "two devices that are no peers copy as they do without vramgc" { ARGUMENT=none python_passes peers 768MiB --devices 2 --no-peer; }
+
+@test "other processes: the driver refuses, and one line says which mode serves them" {
+    run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_OUT= \
+        scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/vm/python/share.py
+    echo "$output"
+    [ "$status" = 0 ]
+    [ "$(grep -c 'VRAMGC_MODE=flush serves them' <<<"$output")" = 1 ]
+    [[ ${lines[-1]} = "share refused" ]]
+    VRAMGC_MODE=flush run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_OUT= \
+        scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/vm/python/share.py
+    [ "$output" = "share ok" ]
+}

@@ -1,0 +1,66 @@
+#!/usr/bin/env bats
+# VRAMGC_SPILL: where the device is really full, live blocks lie in host memory at the same addresses.
+load common
+
+# 768 MiB, of which the context takes 256.
+small=(--mem 768MiB)
+full='alloc a 400MiB; fill a 1; alloc b 200MiB; fill b 2; verify a 1; verify b 2;'
+
+@test "a job of 1.2 times the device completes, with the right contents; without the setting it is refused, and what is smaller works" {
+    VRAMGC_SPILL=256MiB passes "$full expect num_ooms == 0; expect vramgc.held_bytes <= 512MiB" "${small[@]}"
+    [ "$(fact spilled_bytes_peak)" = $((88 << 20)) ]
+    [ "$(fact spilled_ns)" -gt 0 ]
+    build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -q 'spilled up to 88.0 MiB of live memory to the host for '
+    passes 'alloc a 400MiB; fill a 1; expect_oom 200MiB; alloc c 80MiB; fill c 3; verify c 3; verify a 1' "${small[@]}"
+    [ "$(fact spilled_bytes_peak)" = 0 ]
+    run build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc"
+    [[ $output != *spilled* ]]
+}
+
+@test "never more than allowed, or than the host has" {
+    VRAMGC_SPILL=80MiB passes 'alloc a 400MiB; fill a 1; expect_oom 200MiB; alloc c 190MiB; fill c 3; verify c 3; verify a 1' "${small[@]}"
+    [ "$(fact spilled_bytes_peak)" -le $((80 << 20)) ]
+    export SIMGPU_HOST_MEM=40MiB
+    VRAMGC_SPILL=256MiB passes 'alloc a 400MiB; fill a 1; alloc b 150MiB; fill b 2; alloc s 2MiB; verify a 1; verify b 2' "${small[@]}"
+    [ "$(fact spilled_bytes_peak)" = $((40 << 20)) ]
+}
+
+@test "idle device memory comes first; what is in the host goes back first" {
+    VRAMGC_SPILL=256MiB passes 'alloc a 400MiB; fill a 1; free a; alloc b 410MiB stream=1; fill b 2 stream=1; stream 1; verify b 2' "${small[@]}"
+    [ "$(fact spilled_bytes_peak)" = 0 ]
+    VRAMGC_THRESHOLD=100 VRAMGC_SPILL=256MiB passes "$full free b; sleep 1500; verify a 1" "${small[@]}"
+    [ "$(fact spilled_bytes)" = 0 ]
+}
+
+@test "a block that comes back gets the device's memory, when there is any by then" {
+    VRAMGC_SPILL=256MiB passes "$full free b; free a; alloc c 200MiB; fill c 3; verify c 3" "${small[@]}"
+    [ "$(fact spilled_bytes_peak)" = $((88 << 20)) ]
+    [ "$(fact spilled_bytes)" = 0 ]
+}
+
+@test "random blocks on several streams, live bytes up to 1.1 times the device: contents right, nothing refused" {
+    VRAMGC_SPILL=1GiB passes 'random seed=3 ops=4000 streams=4 max=256MiB live=100 every=500 compare=1 fill=1' --mem 2900MiB
+    [[ $output == *"ooms=0"*"differences=0 corrupted=0"* ]]
+    [ "$(fact spilled_bytes_peak)" -gt $((100 << 20)) ]
+}
+
+@test "a driver without it: one line, and all as without the setting" {
+    local version
+    for version in $versions; do
+        VRAMGC_SPILL=256MiB drive "$version" 'alloc a 400MiB; fill a 1; expect_oom 200MiB; verify a 1' "${small[@]}" --no-host-vmm
+        [ "$status" = 0 ]
+        [[ $errors == *"gpu0 cannot map host memory: VRAMGC_SPILL is not used there" ]]
+        [ "$(wc -l <<<"$errors")" = 1 ]
+    done
+}
+
+# bats test_tags=python
+@test "PyTorch: free memory is the device's alone, tensors are right, and the next job works" {
+    run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_SPILL=1GiB VRAMGC_OUT= \
+        SIMGPU_DATA_LIMIT=0 scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/vm/python/spilled.py
+    echo "$output"
+    [ "$output" = "spilled ok" ]
+    VRAMGC_SPILL=0 run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_OUT= \
+        SIMGPU_DATA_LIMIT=0 scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/vm/python/spilled.py
+    [ "$output" = "refused ok" ]
+}

@@ -1,0 +1,73 @@
+# vm.mk: the tests of the page engine (mode compact) on the simulated device.
+#   vm-check    on PyTorch's own allocator, and the engine alone under many threads
+#   vm-deep     the same on two releases, with more random operations and seeds, and under the sanitizers
+#   vm-mutants  sees that they can fail
+#   vm-python   on a whole PyTorch
+
+build/vm/libconstant_reclaim.so: tests/vm/constant_reclaim.c include/vramgc.h
+	@mkdir -p $(@D)
+	@$(CC) -D_GNU_SOURCE -std=c11 -O1 -fPIC -Wall -Wextra -Werror -Iinclude -shared -o $@ $< -pthread
+
+# Who calls the engine alone, on a driver of the test's own.
+VM_CALLERS := $(addprefix tests/vm/,threads.c alone.c spare.c fake_driver.c)
+VM_CALLER_OBJECTS := $(VM_CALLERS:tests/%.c=build/%.o)
+VM_HEADERS := $(wildcard src/*/*.h src/*.def src/vm/*.def tests/vm/*.h)
+build/vm/%.o: tests/vm/%.c $(VM_HEADERS) tests/vm/vm.mk | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+# A script that builds the library with one line of src changed, and prints where it lies.
+build/vm/mutant: tests/vm/mutant.sh $(BUILD)/libvramgc.so $(VM_CALLER_OBJECTS) tests/vm/vm.mk
+	@mkdir -p $(@D)
+	@printf '#!/usr/bin/env bash\nCOMPILE="%s" OBJECTS="%s" CALLERS="%s" LINK="%s" exec bash tests/vm/mutant.sh "$$@"\n' \
+	    '$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec' '$(LIB_OBJECTS)' '$(VM_CALLER_OBJECTS)' \
+	    '-Wl,-soname,libvramgc.so -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS)' > $@
+	@chmod +x $@
+
+# PyTorch's allocator in little, as far as the driver's calls go, and who calls it.
+VMM_CALLS := build/vm/vmm_calls
+VMM_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g -fPIC $(WARNINGS) $(CUDA_CPPFLAGS) -Iinclude -Isrc -Itests/hook
+$(VMM_CALLS)/libc10.so: VMM_CFLAGS += -DC10
+$(VMM_CALLS)/libc10_cuda.so: VMM_CFLAGS += -DALLOCATOR
+$(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so: tests/vm/vmm_calls.c tests/vm/vmm_calls.h tests/vm/vm.mk | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(VMM_CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $<
+$(VMM_CALLS)/vmm_calls: tests/vm/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
+	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
+
+# The engine alone, under the sanitizers.
+VM_THREADS := $(VM_CALLERS) $(wildcard src/vm/*.c) src/base/lock.c
+VM_POOL_THREADS := tests/vm/pool_threads.c $(addprefix src/,vm/pool.c vm/arena.c vm/tree.c base/lock.c)
+VM_SANITIZE_tsan := -fsanitize=thread
+VM_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
+define VM_RULE
+build/vm/threads-$(1): $(VM_THREADS) $(VM_HEADERS) tests/vm/vm.mk | $(CUDA_HEADERS)
+	@mkdir -p $$(@D)
+	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(VM_SANITIZE_$(1)) $(VM_THREADS) -o $$@ -pthread
+build/vm/pool_threads-$(1): $(VM_POOL_THREADS) $(VM_HEADERS) tests/vm/vm.mk | $(CUDA_HEADERS)
+	@mkdir -p $$(@D)
+	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(VM_SANITIZE_$(1)) $(VM_POOL_THREADS) -o $$@ -pthread
+endef
+$(foreach s,tsan asan plain,$(eval $(call VM_RULE,$(s))))
+
+.PHONY: vm-tools vm-check vm-deep vm-mutants vm-python soak
+vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/mutant $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so sim c10drive
+
+check-build: vm-tools
+
+vm-check: vm-tools
+	$(BATS_QUICK) tests/vm
+
+VM_SANITIZED := $(foreach s,tsan asan,build/vm/threads-$(s) build/vm/pool_threads-$(s))
+vm-deep: vm-tools c10drive-deep $(VM_SANITIZED)
+	C10_VERSIONS="$(C10_DEEP_VERSIONS)" BUILDS="tsan asan" SEEDS=2 $(BATS) --filter-tags '!python,!mutants' tests/vm
+
+vm-mutants: vm-tools
+	$(BATS) --filter-tags mutants tests/vm
+
+vm-python: vm-tools
+	$(BATS) --filter-tags python tests/vm
+
+# All hundred random runs of random_settings.bats, of which vm-deep does a dozen.
+soak: vm-tools c10drive-deep
+	C10_VERSIONS="$(C10_DEEP_VERSIONS)" RUNS=25 $(BATS) tests/vm/random_settings.bats
