@@ -285,7 +285,7 @@ TABLE
     run_help=$("$vramgc" run --help)
     while read -r variable; do
         contains "$env_help" "$variable="
-        contains "$table" "| \`$variable\` |"
+        contains "$table" "| \`$variable="
     done < <(grep -o 'VRAMGC_[A-Z_]*' "$top/src/options.def" | sort -u | grep -v 'VRAMGC_$')
     contains "$run_help" '-t, --threshold PERCENT'
     contains "$run_help" '--min-gain SIZE'
