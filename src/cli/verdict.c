@@ -79,11 +79,9 @@ static bool much_idle(const struct vramgc_device_stats *stats) {
     return idle >= (double)VERDICT_IDLE_BYTES && idle >= VERDICT_IDLE_SHARE * held;
 }
 
-/* The mode's reason says when it is for the driver's pool, and nothing else, that there are no
- * pages (govern/mode_table.c). */
+/* The driver's pool, and nothing else, is why no pages follow live blocks (govern/mode_table.c). */
 static bool pool_idle(const struct stats_file *record, const struct vramgc_device_stats *stats) {
-    return strstr(record->file->mode_why, VRAMGC_WHY_POOL) && stats->block_allocs > 0 &&
-           much_idle(stats);
+    return record->file->driver_pool && stats->block_allocs > 0 && much_idle(stats);
 }
 
 static void count_device(struct tally *tally, const struct stats_file *record, size_t index) {

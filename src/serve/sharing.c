@@ -30,7 +30,7 @@ static void add_peer(unsigned owner, unsigned accessing) {
     struct vm *vm = device_vm_at(owner);
     if (!vm || vm_add_peer(vm, accessing) || atomic_exchange(&self.told_peer, true))
         return;
-    LOG(LOG_WARN, "gpu%u cannot be let into all memory of gpu%u", accessing, owner);
+    LOG(LOG_WARN, "gpu%u cannot access all memory of gpu%u", accessing, owner);
 }
 
 void sharing_peer_access(unsigned accessing, unsigned owner) {
