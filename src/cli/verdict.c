@@ -234,7 +234,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
         text_add(&text, "No process used CUDA.");
         break;
     case VERDICT_UNKNOWN:
-        text_add(&text, "vramgc saw no memory of PyTorch's allocator, and cannot say more.");
+        text_add(&text, "The program used CUDA, but vramgc saw no memory of PyTorch's allocator.");
         break;
     case VERDICT_FRAGMENTATION:
     case VERDICT_FULL:

@@ -13,7 +13,7 @@ block() {
 # Works as the user's folder: a web UI, an interpreter named python, and two statistics files.
 user_folder() {
     script webui.sh <<<'exit 0'
-    echo 'pass' >launch.py
+    echo 'pass' | tee launch.py >main.py
     mkdir "$work/commands"
     ln -s "$(command -v python3)" "$work/commands/python"
     export PATH=$work/bin:$work/commands:$PATH FAKE_CUDA='sh python'
