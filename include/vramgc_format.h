@@ -163,7 +163,7 @@ struct vramgc_hook {
 struct vramgc_setting {
     char name[24]; /* without VRAMGC_, in lower case */
     char value[160];
-    char origin[16]; /* default, environment, refused */
+    char origin[16]; /* default, environment, invalid */
 };
 
 /* A call stack and how much memory was asked for from it. frames[i].text is filled in later, by

@@ -230,7 +230,8 @@ static void write_settings(struct emit *emit, const struct vramgc_file *file) {
         emit_open_line(emit, NULL, "one setting");
         emit_text(emit, "name", "without VRAMGC_, in lower case", file->settings[i].name);
         emit_text(emit, "value", "in force", file->settings[i].value);
-        emit_text(emit, "origin", "default, environment, refused", file->settings[i].origin);
+        emit_text(emit, "origin", "default; environment; invalid: the default is in force",
+                  file->settings[i].origin);
         emit_close(emit);
     }
     emit_close(emit);
