@@ -29,9 +29,6 @@
 #define VRAMGC_MAX_FRAMES     32
 #define VRAMGC_MAX_STACKS     256
 
-/* In the reason of a mode: a pool of the driver's is why there are no pages. */
-#define VRAMGC_WHY_POOL "cudaMallocAsync, whose pool is trimmed"
-
 struct vramgc_gauge {
     uint64_t current;
     uint64_t peak;
@@ -166,7 +163,7 @@ struct vramgc_hook {
 struct vramgc_setting {
     char name[24]; /* without VRAMGC_, in lower case */
     char value[160];
-    char origin[16]; /* default, environment, refused */
+    char origin[16]; /* default, environment, invalid */
 };
 
 /* A call stack and how much memory was asked for from it. frames[i].text is filled in later, by
@@ -213,6 +210,7 @@ struct vramgc_file {
     char alloc_conf_why[128]; /* who chose it */
     char mode[16];            /* what auto became */
     char mode_why[192];
+    uint64_t driver_pool; /* 1: why the mode is so: PyTorch allocates from the driver's pool */
     struct vramgc_process_stats process;
     uint64_t setting_count;
     struct vramgc_setting settings[VRAMGC_MAX_SETTINGS];

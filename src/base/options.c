@@ -195,7 +195,7 @@ size_t options_read(struct options *options, enum option_origin *origins, option
             option_refusal(&option_table[i], value, sentence, sizeof sentence);
             if (complain)
                 complain(sentence, context);
-            origin = ORIGIN_REFUSED;
+            origin = ORIGIN_INVALID;
             complaints++;
         }
         if (origins)

@@ -51,7 +51,7 @@ struct option_info {
 extern const struct option_info option_table[];
 extern const size_t option_count;
 
-enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_REFUSED };
+enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_INVALID };
 
 /* Called with one complete sentence, without prefix and line end. */
 typedef void option_complain(const char *sentence, void *context);

@@ -122,15 +122,13 @@ static void write_cell(const char *text) {
 }
 
 static void write_markdown_settings(void) {
-    puts("| variable | option | value | default | meaning |\n|---|---|---|---|---|");
+    puts("| setting | default | meaning |\n|---|---|---|");
     for (size_t i = 0; i < option_count; i++) {
         const struct option_info *info = &option_table[i];
-        struct flag flag = {info->name, 0, NULL, ""};
-        char heading[64];
-        args_heading(&flag, heading, sizeof heading);
-        printf("| `%s` | `%s` | ", info->variable, heading);
+        printf("| `%s=", info->variable);
         write_cell(info->type == BOOL ? "0|1" : settings_argument(info));
-        printf(" | `%s` | ", *info->standard ? info->standard : " ");
+        printf("` | %s%s%s | ", *info->standard ? "`" : "", shown_default(info),
+               *info->standard ? "`" : "");
         write_cell(info->help);
         puts(" |");
     }

@@ -129,8 +129,7 @@ static void write_actions(struct emit *emit, const struct stats_file *record) {
         emit_bool(emit, "observed", "true: mode observe, nothing was done", a->observed == 1);
         emit_number(emit, "took_ns", UNIT_NS, "from decision until done", a->took_ns);
         emit_number(emit, "before_bytes", UNIT_BYTES,
-                    "reserved before; pages that went back while others were taken: after_bytes "
-                    "and all that went back",
+                    "reserved before; pages: after_bytes and all that was released meanwhile",
                     a->before_bytes);
         emit_number(emit, "after_bytes", UNIT_BYTES,
                     "reserved after; pages: physical memory behind PyTorch's segments",
@@ -147,18 +146,18 @@ static void write_actions(struct emit *emit, const struct stats_file *record) {
 static void write_refusal_holes(struct emit *emit, const struct vramgc_refusal *r) {
     struct derived external = external_fragmentation(r), index = fragmentation_index(r);
     emit_number(emit, "holes", UNIT_COUNT,
-                "runs of free bytes in PyTorch's segments (mode compact: of the addresses)",
-                r->holes);
+                "runs of free bytes in PyTorch's segments (compact: addresses)", r->holes);
     emit_number(emit, "hole_bytes", UNIT_BYTES, "in all of them", r->hole_bytes);
     emit_number(emit, "largest_hole_bytes", UNIT_BYTES, "in PyTorch's segments",
                 r->largest_hole_bytes);
     emit_real_if(emit, "external_fragmentation", "1 - largest hole / bytes in all holes",
                  external.known, external.value);
-    emit_real_if(emit, "fragmentation_index",
-                 "0: in PyTorch's segments memory was lacking, near 1: it was there, but in too "
-                 "small holes; null: no hole, or the request would have fitted into one (Gorman "
-                 "and Whitcroft 2006)",
-                 index.known, index.value);
+    emit_real_if(
+        emit, "fragmentation_index",
+        "0: PyTorch's segments had too little free memory, near 1: enough, but in too small "
+        "holes; null: no hole, or the request would have fitted into one (Gorman and "
+        "Whitcroft 2006)",
+        index.known, index.value);
 }
 
 static void write_refusals(struct emit *emit, const struct stats_file *record) {
@@ -177,7 +176,8 @@ static void write_refusals(struct emit *emit, const struct stats_file *record) {
         emit_number(emit, "request_bytes", UNIT_BYTES, "asked for", r->request_bytes);
         emit_number(emit, "free_bytes", UNIT_BYTES, "of the device", r->free_bytes);
         emit_number(emit, "idle_bytes", UNIT_BYTES,
-                    "whole idle pages in PyTorch's segments, and what a pool keeps", r->idle_bytes);
+                    "whole idle pages in PyTorch's segments, and what a pool caches",
+                    r->idle_bytes);
         write_refusal_holes(emit, r);
         emit_number(emit, "allocated_bytes", UNIT_BYTES, "live then", r->allocated_bytes);
         emit_number(emit, "reserved_bytes", UNIT_BYTES, "reserved then", r->reserved_bytes);
@@ -230,7 +230,8 @@ static void write_settings(struct emit *emit, const struct vramgc_file *file) {
         emit_open_line(emit, NULL, "one setting");
         emit_text(emit, "name", "without VRAMGC_, in lower case", file->settings[i].name);
         emit_text(emit, "value", "in force", file->settings[i].value);
-        emit_text(emit, "origin", "default, environment, refused", file->settings[i].origin);
+        emit_text(emit, "origin", "default; environment; invalid: the default is in force",
+                  file->settings[i].origin);
         emit_close(emit);
     }
     emit_close(emit);

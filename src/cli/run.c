@@ -23,9 +23,10 @@ enum { FLAG_JSON, FLAG_MALLOC, FLAG_NO_SUMMARY, FLAG_QUIET, FLAG_VERBOSE, FLAG_H
 
 const struct flag run_flags[] = {
     [FLAG_JSON] = {"json", 0, "FILE", "write the statistics there as JSON; - is standard output"},
-    [FLAG_MALLOC] = {"malloc", 0, "jemalloc|tcmalloc|system",
-                     "allocator of the host's memory, by LD_PRELOAD. Default: none, but the "
-                     "TCMalloc that a webui.sh would have chosen for itself. system: none at all"},
+    [FLAG_MALLOC] =
+        {"malloc", 0, "jemalloc|tcmalloc|system",
+         "preload this allocator for host memory. Default: the TCMalloc that webui.sh would "
+         "preload by itself, else none. system: none"},
     [FLAG_NO_SUMMARY] = {"no-summary", 0, NULL, "no statistics on standard error at the end"},
     [FLAG_QUIET] = {"quiet", 'q', NULL, "only the verdict at the end"},
     [FLAG_VERBOSE] = {"verbose", 'v', NULL,

@@ -85,7 +85,7 @@ size_t settings_read(struct options *options) {
     enum option_origin origins[SETTINGS_MAX];
     size_t complaints = options_read(options, origins, complain_about_setting, NULL);
     for (size_t i = 0; i < option_count; i++)
-        if (origins[i] == ORIGIN_REFUSED)
+        if (origins[i] == ORIGIN_INVALID)
             unsetenv(option_table[i].variable);
     while (remove_unknown())
         continue;

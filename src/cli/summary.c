@@ -63,9 +63,9 @@ static struct figure show_end(const struct stats_file *record) {
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
     static const char *const words[PROCESS_STATES] = {
-        [PROCESS_RUNNING] = "runs still",
+        [PROCESS_RUNNING] = "still running",
         [PROCESS_LEFT] = "ended by itself",
-        [PROCESS_REPLACED] = "went on as another",
+        [PROCESS_REPLACED] = "replaced by exec",
         [PROCESS_VANISHED] = "ended without exit handlers",
     };
     if (record->state == PROCESS_EXITED)
@@ -135,7 +135,7 @@ static void write_only_process(FILE *out, const struct stats_file *record,
     bool behind = launch && record->state == PROCESS_RUNNING;
     write_process(out, record, behind ? of_record.text : of_command.text);
     if (behind)
-        summary_line(out, "command  %s; the process above went on", of_command.text);
+        summary_line(out, "command  %s; the process above runs on", of_command.text);
 }
 
 static void write_process_row(FILE *out, const struct stats_file *record) {
@@ -175,11 +175,11 @@ static void write_gauge(FILE *out, const char *label, enum unit unit, struct vra
  * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block. */
 static void write_allocator(FILE *out, const struct vramgc_device_stats *s) {
     bool paged = s->page_bytes.peak > 0;
-    summary_line(out, "of PyTorch's allocator, each at its own peak");
+    summary_line(out, "PyTorch's allocator, each figure at its own peak");
     write_gauge(out, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
                 s->reserved_bytes);
     if (paged)
-        write_gauge(out, "pages, in use or kept", UNIT_BYTES, s->page_bytes);
+        write_gauge(out, "physical pages, used or cached", UNIT_BYTES, s->page_bytes);
     write_gauge(out, "allocated (live)", UNIT_BYTES, s->allocated_bytes);
     if (!paged && s->segments.peak > 0) { /* what lies in pools is not known block by block */
         write_gauge(out, "idle pages", UNIT_BYTES, s->idle_bytes);
@@ -198,7 +198,7 @@ static void write_beside(FILE *out, const char *label, struct vramgc_gauge gauge
 
 static void write_gauges(FILE *out, const struct vramgc_device_stats *s) {
     write_allocator(out, s);
-    write_beside(out, "held for others than PyTorch", s->other_bytes);
+    write_beside(out, "held by other libraries", s->other_bytes);
     write_beside(out, "stream-ordered pools", s->pool_bytes);
     write_beside(out, "managed", s->managed_bytes);
     write_beside(out, "pinned host memory", s->pinned_bytes);
@@ -226,22 +226,20 @@ static void write_ratios(FILE *out, const struct vramgc_file *file,
                  show_count(s->driver_calls).text, show_count(s->refusals).text,
                  show_ooms(file, s->ooms).text);
     if (s->page_bytes.peak > 0) {
-        summary_line(out, "pages of 2 MiB: %s mapped, %s unmapped; blocks that waited: %s",
+        summary_line(out, "2 MiB pages: %s mapped, %s unmapped; waits for the GPU: %s",
                      show_count(s->page_maps).text, show_count(s->page_unmaps).text,
                      show_count(s->page_waits).text);
-        summary_line(out, "driver calls of vramgc's own, for pages: %s",
-                     show_count(s->page_calls).text);
+        summary_line(out, "driver calls by vramgc for pages: %s", show_count(s->page_calls).text);
     }
 }
 
 /* Where it was never used nothing is said. */
 static void write_rare(FILE *out, const struct vramgc_device_stats *s) {
     if (s->refused_block_bytes > 0)
-        summary_line(out,
-                     "of what PyTorch counts as allocated, %s was refused and never had memory",
+        summary_line(out, "PyTorch counts %s as allocated that never got memory",
                      show_bytes(s->refused_block_bytes).text);
     if (s->spilled_bytes.peak > 0)
-        summary_line(out, "spilled up to %s of live memory to the host for %s",
+        summary_line(out, "up to %s of live memory lay in the host, for %s in all",
                      show_bytes(s->spilled_bytes.peak).text, show_time(s->spilled_ns).text);
 }
 
@@ -274,7 +272,7 @@ static void write_actions(FILE *out, const struct stats_file *record,
     if (record->action_count == 0)
         return;
     summary_line(out, "\nRECLAIMS %-11s %-4s %-9s %-9s %9s %9s %9s", "at", "gpu", "by", "why",
-                 "gave back", "left", "took");
+                 "released", "left", "took");
     write_omitted(out, first);
     for (size_t i = first; i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
@@ -314,16 +312,16 @@ static void write_refusals(FILE *out, const struct stats_file *record,
 
 static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
     if (p->internal_errors > 0)
-        summary_line(out, "note: %s failures inside vramgc; the calls were passed through",
+        summary_line(out, "note: %s failures inside vramgc; it passed the calls on",
                      show_count(p->internal_errors).text);
     if (p->lost_records > 0)
-        summary_line(out, "note: %s reclaims, refusals or marks no longer fitted the file",
+        summary_line(out, "note: %s reclaims, refusals or marks did not fit the file",
                      show_count(p->lost_records).text);
     if (p->unmatched_blocks > 0)
-        summary_line(out, "note: %s block events did not fit what was known of the allocator",
+        summary_line(out, "note: %s block events contradicted what vramgc knew of the allocator",
                      show_count(p->unmatched_blocks).text);
     if (p->unaccounted_calls > 0)
-        summary_line(out, "note: %s calls may hold memory that is not counted",
+        summary_line(out, "note: %s calls may have taken memory that vramgc does not count",
                      show_count(p->unaccounted_calls).text);
 }
 

@@ -79,11 +79,9 @@ static bool much_idle(const struct vramgc_device_stats *stats) {
     return idle >= (double)VERDICT_IDLE_BYTES && idle >= VERDICT_IDLE_SHARE * held;
 }
 
-/* The mode's reason says when it is for the driver's pool, and nothing else, that there are no
- * pages (govern/mode_table.c). */
+/* The driver's pool, and nothing else, is why no pages follow live blocks (govern/mode_table.c). */
 static bool pool_idle(const struct stats_file *record, const struct vramgc_device_stats *stats) {
-    return strstr(record->file->mode_why, VRAMGC_WHY_POOL) && stats->block_allocs > 0 &&
-           much_idle(stats);
+    return record->file->driver_pool && stats->block_allocs > 0 && much_idle(stats);
 }
 
 static void count_device(struct tally *tally, const struct stats_file *record, size_t index) {
@@ -138,42 +136,43 @@ static void say_ooms(struct text *text, const struct tally *tally) {
     text_format(text, " PyTorch reported out of memory %s %s", show_count(to_u64(tally->ooms)).text,
                 tally->ooms < 2 ? "time" : "times");
     if (tally->unasked > 0)
-        text_format(text,
-                    ", %s of them without asking for it: the request was larger than the card, or "
-                    "than a limit that the program has set "
-                    "(torch.cuda.set_per_process_memory_fraction)",
-                    tally->unasked < tally->ooms ? show_count(to_u64(tally->unasked)).text : "all");
+        text_format(
+            text,
+            ", %s of them without asking the driver: the request was larger than the card, or "
+            "than a limit that the program has set "
+            "(torch.cuda.set_per_process_memory_fraction)",
+            tally->unasked < tally->ooms ? show_count(to_u64(tally->unasked)).text : "all");
     text_add(text, ".");
 }
 
 static void say_refused(struct text *text, const struct tally *tally, enum verdict_code code) {
     if (code == VERDICT_LIMIT)
-        text_add(text, "No request for memory was refused.");
+        text_add(text, "The driver refused no request.");
     else if (code == VERDICT_FRAGMENTATION)
         text_format(text,
                     "Fragmentation cost you memory: %s of %s refused requests would have fitted "
-                    "into memory that was free or held without need, but not into one piece of it.",
+                    "into free and idle memory, but not into one piece of it.",
                     show_count(tally->fragmented).text, show_count(tally->listed).text);
     else
-        text_add(text, "Memory was lacking: what was live, and other programs, left too little.");
+        text_add(text, "The card was full: live memory and other programs left too little.");
     if (tally->rounded > 0)
         text_format(text,
-                    " %s of %s refused requests failed by rounding up only: with expandable "
-                    "segments PyTorch asks for 20 MiB at a time (2 for small blocks), and the last "
-                    "20 must be there whole.",
+                    " %s of %s refused requests failed only because PyTorch rounds up: an "
+                    "expandable segment grows by 20 MiB (by 2 MiB for small blocks), and the last "
+                    "step must fit whole.",
                     show_count(tally->rounded).text, show_count(tally->listed).text);
     if (tally->ooms > 0)
         say_ooms(text, tally);
 }
 
 static void say_fine(struct text *text, const struct tally *tally, enum verdict_code code) {
-    text_add(text, code == VERDICT_IDLE ? "No allocation failed, but much was held without need"
+    text_add(text, code == VERDICT_IDLE ? "No allocation failed, but PyTorch held much idle memory"
                                         : "No allocation failed");
     const struct vramgc_device_stats *highest = tally->highest;
     if (highest && highest->other_bytes.peak >= VERDICT_IDLE_BYTES)
         text_format(text,
-                    ": %s at the peak; PyTorch had up to %s for %s of live memory, others "
-                    "than PyTorch up to %s",
+                    ": %s at the peak; PyTorch held up to %s for %s of live memory, other "
+                    "libraries up to %s",
                     show_bytes(highest->held_bytes.peak).text,
                     show_bytes(held_by_pytorch(highest)).text,
                     show_bytes(highest->allocated_bytes.peak).text,
@@ -187,13 +186,12 @@ static void say_fine(struct text *text, const struct tally *tally, enum verdict_
 
 static void say_reclaims(struct text *text, const struct tally *tally) {
     if (tally->reclaims > 0)
-        text_format(text, " %s %s gave back %s and took %s together.",
-                    show_count(to_u64(tally->reclaims)).text,
+        text_format(text, " %s %s released %s in %s.", show_count(to_u64(tally->reclaims)).text,
                     tally->reclaims < 2 ? "reclaim" : "reclaims",
                     show_bytes(to_u64(tally->reclaimed_bytes)).text,
                     show_time(to_u64(tally->reclaim_ns)).text);
     if (tally->would_reclaims > 0)
-        text_format(text, " Mode observe: %s %s would have been made.",
+        text_format(text, " Mode observe: flush would have made %s %s.",
                     show_count(to_u64(tally->would_reclaims)).text,
                     tally->would_reclaims < 2 ? "reclaim" : "reclaims");
     if (tally->granted > 0)
@@ -204,8 +202,8 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
 
 static void say_pool(struct text *text, const struct tally *tally) {
     if (tally->pool_idle)
-        text_add(text, " The driver's pool behind cudaMallocAsync keeps what is freed; with "
-                       "VRAMGC_ASYNC=pages memory follows live blocks instead (not yet proven on a "
+        text_add(text, " The driver's pool behind cudaMallocAsync keeps freed memory. "
+                       "VRAMGC_ASYNC=pages replaces it by a pool that does not (not yet run on a "
                        "GPU).");
 }
 
@@ -222,8 +220,8 @@ static void say_threshold(struct text *text, const struct tally *tally) {
     if (!tally->pool_idle && gives_back(tally->highest_in) && percent > 0 && percent <= 100 &&
         lowvram && strcmp(lowvram, "0") == 0)
         text_format(text,
-                    " Idle memory goes back only while more than %.4g %% of the card is in use "
-                    "(VRAMGC_THRESHOLD); with VRAMGC_LOWVRAM=1 as soon as it is idle.",
+                    " vramgc reclaims idle memory only while more than %.4g %% of the card is in "
+                    "use (VRAMGC_THRESHOLD), with VRAMGC_LOWVRAM=1 always.",
                     percent);
 }
 
@@ -236,8 +234,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
         text_add(&text, "No process used CUDA.");
         break;
     case VERDICT_UNKNOWN:
-        text_add(&text, "Not enough was seen to say more: CUDA was used, but no memory of "
-                        "PyTorch's allocator.");
+        text_add(&text, "The program used CUDA, but vramgc saw no memory of PyTorch's allocator.");
         break;
     case VERDICT_FRAGMENTATION:
     case VERDICT_FULL:

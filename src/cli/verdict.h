@@ -10,8 +10,8 @@
 enum verdict_code {
     VERDICT_NONE,          /* no process used CUDA */
     VERDICT_UNKNOWN,       /* memory was held, but no allocator of PyTorch was seen */
-    VERDICT_OK,            /* nothing was refused, little was held without need */
-    VERDICT_IDLE,          /* nothing was refused, but much was held without need */
+    VERDICT_OK,            /* nothing was refused, PyTorch held little idle memory */
+    VERDICT_IDLE,          /* nothing was refused, but PyTorch held much */
     VERDICT_FRAGMENTATION, /* refused although free and idle memory would have sufficed */
     VERDICT_FULL,          /* refused because memory was lacking */
     VERDICT_LIMIT,         /* PyTorch was out of memory without asking for any */

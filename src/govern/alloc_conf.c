@@ -126,9 +126,9 @@ static const char *objection(const struct alloc_conf *conf, bool mappable) {
     if (torch_on_wsl())
         return "under WSL mapping memory fails with many drivers";
     if (torch_has_aimdo())
-        return "comfy-aimdo makes room only for segments that come by cudaMalloc";
+        return "comfy-aimdo frees memory only for cudaMalloc";
     if (!mappable)
-        return "a device cannot map memory piece by piece";
+        return "a device cannot map memory page by page";
     if (!conf->torch[0])
         return "PyTorch's version is not known";
     if (!alloc_conf_is_sound(conf->torch))
@@ -182,7 +182,7 @@ static void choose(struct alloc_conf *conf, bool mappable) {
     if (against)
         text_format(&why, "left alone: %s", against);
     else
-        say(conf, CHOICE, "chosen by vramgc, because nobody else had");
+        say(conf, CHOICE, "chosen by vramgc: nobody else had");
 }
 
 /* Some parts of PyTorch read the new name first. */

@@ -243,7 +243,7 @@ static void look_at(unsigned index, uint64_t now) {
     gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
     store_sample(device->out, settings_options()->sample);
     if (atomic_exchange(&device->wanted, false))
-        LOG(LOG_DEBUG, "gpu%u: a cudaMalloc was not refused: %s", index,
+        LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&device->verdict)));
     consider(device, look, now);
 }

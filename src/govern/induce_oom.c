@@ -128,14 +128,14 @@ static void soft_oom_failed(const char *how) {
     thread_state.soft_oom_bytes = 0;
     atomic_store(&self.broken, true);
     figure_add(&store_file()->process.internal_errors, 1);
-    LOG(LOG_ERROR, "a refused cudaMalloc %s; vramgc will not refuse again in this process", how);
+    LOG(LOG_ERROR, "a soft out-of-memory %s; vramgc makes no more in this process", how);
 }
 
 static void conclude_soft_oom(struct device *device, uint64_t bytes) {
     if (bytes == thread_state.soft_oom_bytes)
         end_soft_oom(device);
     else
-        soft_oom_failed("was not asked for again");
+        soft_oom_failed("was not followed by a retry");
 }
 
 bool induce_oom_ended(struct device *device, uint64_t bytes) {

@@ -44,6 +44,7 @@ static void choose(void) {
     atomic_store(&self.mode, choice.mode);
     text_copy(file->mode, sizeof file->mode, mode_name(choice.mode));
     text_copy(file->mode_why, sizeof file->mode_why, choice.why);
+    __atomic_store_n(&file->driver_pool, choice.driver_pool, __ATOMIC_RELAXED);
 }
 
 void mode_begin(int driver, bool maps) {

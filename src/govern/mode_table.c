@@ -41,7 +41,7 @@ static const struct row {
     {COMPACT | FAILED, 0, MODE_COMPACT,
      "VRAMGC_MODE; self-test passed on %p, failed on %f: mode flush there"},
     {COMPACT | ASYNC, 0, MODE_COMPACT,
-     "VRAMGC_MODE; but PyTorch's allocator is " VRAMGC_WHY_POOL " as in flush"},
+     "VRAMGC_MODE; but PyTorch uses cudaMallocAsync, whose pool is trimmed as in flush"},
     {COMPACT | PASSED, 0, MODE_COMPACT, "VRAMGC_MODE; self-test passed on %p"},
     {COMPACT, 0, MODE_COMPACT, "VRAMGC_MODE"},
     {AUTO | WSL, 0, MODE_FLUSH, "under WSL mapping memory fails with many drivers"},
@@ -50,19 +50,19 @@ static const struct row {
     {AUTO, TORCH, MODE_FLUSH, "PyTorch's version is not known"},
     {AUTO | OLDER, 0, MODE_FLUSH, "PyTorch %t is older than what was tried"},
     {AUTO | AIMDO, 0, MODE_FLUSH,
-     "comfy-aimdo makes room only for what PyTorch asks the driver for"},
-    {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch's allocator is " VRAMGC_WHY_POOL},
+     "comfy-aimdo frees memory only for requests that reach the driver"},
+    {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch uses cudaMallocAsync, whose pool is trimmed"},
     {AUTO | FAILED, PASSED, MODE_FLUSH, "the self-test of mapping pages failed on %f"},
     {AUTO | NEWER | EXPANDABLE, 0, MODE_FLUSH,
      "PyTorch %t is newer than %n: its expandable segments are not known"},
     {AUTO | NEWER | DIFFER, 0, MODE_FLUSH,
-     "PyTorch %t is newer than %n, and tells of its blocks in another way"},
+     "PyTorch %t is newer than %n, and its block events differ"},
     {AUTO | NEWER, FIT, MODE_FLUSH,
-     "PyTorch %t is newer than %n: how it tells of its blocks is looked at first"},
+     "PyTorch %t is newer than %n: its block events are checked first"},
     {AUTO | NEWER, PASSED, MODE_COMPACT,
-     "PyTorch %t, newer than %n, tells of its blocks as before; driver %d; not self-tested yet"},
+     "PyTorch %t, newer than %n, has known block events; driver %d; not self-tested yet"},
     {AUTO | NEWER, FAILED, MODE_COMPACT,
-     "PyTorch %t, newer than %n, tells of its blocks as before; driver %d, self-test passed on %p"},
+     "PyTorch %t, newer than %n, has known block events; driver %d, self-test passed on %p"},
     {AUTO | FAILED, 0, MODE_COMPACT,
      "PyTorch %t, driver %d, self-test passed on %p, failed on %f: mode flush there"},
     {AUTO | PASSED, 0, MODE_COMPACT, "PyTorch %t, driver %d, self-test passed on %p"},
@@ -138,6 +138,7 @@ struct mode_choice mode_choose(const struct mode_facts *facts) {
     for (size_t i = 0; i < ARRAY_LENGTH(rows); i++)
         if ((set & rows[i].needs) == rows[i].needs && !(set & rows[i].excludes)) {
             choice.mode = rows[i].mode;
+            choice.driver_pool = rows[i].needs & ASYNC;
             explain(rows[i].why, facts, &text);
             return choice;
         }

@@ -30,7 +30,7 @@ const char *soft_oom_name(enum soft_oom verdict) {
         [SOFT_OOM_RETRY] = "the allocator has just emptied its cache",
         [SOFT_OOM_REFUSED] = "this request was refused already",
         [SOFT_OOM_EXPANDABLE] = "segments are expandable",
-        [SOFT_OOM_BROKEN] = "an earlier refusal became a real error",
+        [SOFT_OOM_BROKEN] = "an earlier one became a real error",
         [SOFT_OOM_NO_GAIN] = "nothing would come back",
     };
     return verdict < SOFT_OOM_VERDICTS ? names[verdict] : "?";

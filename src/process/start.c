@@ -181,7 +181,7 @@ static void start(void) {
     LOG(LOG_INFO, "recording to %s; allocator setting %s (%s)", store_path(),
         *file->alloc_conf ? file->alloc_conf : "none", file->alloc_conf_why);
     if (!background_thread_start()) {
-        LOG(LOG_WARN, "no thread could be started: nothing is reclaimed at rest");
+        LOG(LOG_WARN, "no thread could be started: vramgc reclaims nothing at rest");
         mode_say(true);
     }
 }

@@ -39,7 +39,8 @@ bool address_pin(uint64_t address, uint64_t bytes) {
         return true;
     bool pinned = vm_commit(device_vm_at(place.device), address, bytes, true);
     if (!pinned)
-        LOG(LOG_WARN, "gpu%u is full: %llu bytes at %#llx cannot be kept in place for others",
+        LOG(LOG_WARN,
+            "gpu%u is full: it has no memory for %llu bytes at %#llx that another library uses",
             place.device, (unsigned long long)bytes, (unsigned long long)address);
     return pinned;
 }

@@ -119,7 +119,7 @@ void store_mark(const char *label) {
 }
 
 void store_settings(const struct options *options, const enum option_origin *origins) {
-    static const char *const names[] = {"default", "environment", "refused"};
+    static const char *const names[] = {"default", "environment", "invalid"};
     struct vramgc_file *file = store_file();
     for (size_t i = 0; i < option_count; i++) {
         struct vramgc_setting *setting = &file->settings[i];

@@ -57,7 +57,7 @@ void settings_read(void) {
         atomic_store(&recording_state, RECORDING_INERT);
     if (refused) {
         settings_complain();
-        LOG(LOG_ERROR, "nothing is recorded and nothing done, for VRAMGC_STRICT is set");
+        LOG(LOG_ERROR, "VRAMGC_STRICT is set and a setting is wrong: vramgc does nothing");
     }
 }
 

@@ -1,4 +1,4 @@
-# e2e.mk: tests from outside, with bats: of the command with a stand-in for the library (run.bats, report.bats: `make cli-check`),
+# e2e.mk: tests from outside, with bats: of the command with a stand-in for the library (run.bats, report.bats, readme.bats: `make cli-check`),
 # of the real library's statistics file (lifetime.bats, store.bats), and of a real PyTorch in each mode (modes.bats). Needs no GPU.
 
 E2E := $(BUILD)/e2e
@@ -17,13 +17,13 @@ $(E2E)/libempty.so:
 	@echo 'int vramgc_test_nothing;' | $(CC) -x c -fPIC -shared - -o $@
 
 .PHONY: e2e e2e-check cli-check
-e2e: $(BUILD)/vramgc $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so
+e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so
 
 # The tests send signals: those that whoever runs them has had ignored (nohup, &) work again.
 E2E_BATS := E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" tests/e2e/as_at_a_terminal.py $(BATS)
 
 cli-check: e2e
-	@$(E2E_BATS) tests/e2e/run.bats tests/e2e/report.bats
+	@$(E2E_BATS) tests/e2e/run.bats tests/e2e/report.bats tests/e2e/readme.bats
 
 # tests/hook/hook.mk adds what lifetime.bats and store.bats need.
 e2e-check: e2e

@@ -257,7 +257,7 @@ static void compact(struct vramgc_file *file) {
     strcpy(file->alloc_conf_why, "the program's choice, a reason that is longer than what is left "
                                  "of a line of the terminal");
     strcpy(file->mode, "compact");
-    strcpy(file->mode_why, "PyTorch 2.99.0+cu132, newer than 2.15, tells of its blocks as before; "
+    strcpy(file->mode_why, "PyTorch 2.99.0+cu132, newer than 2.15, has known block events; "
                            "driver 13.0, self-test passed on gpu0");
     s->reserved_bytes = gauge(9 * GIB, 11 * GIB);
     s->page_bytes = gauge(2100 * MIB, 7500 * MIB);
@@ -282,7 +282,8 @@ static void pool(struct vramgc_file *file) {
     set_device(file, 0, "NVIDIA GeForce RTX 3070");
     struct vramgc_device_stats *s = &file->devices[0].stats;
     strcpy(file->alloc_conf, "backend:cudaMallocAsync");
-    strcpy(file->mode_why, "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed");
+    strcpy(file->mode_why, "PyTorch uses cudaMallocAsync, whose pool is trimmed");
+    file->driver_pool = 1;
     s->pool_bytes = gauge(2 * GIB, 6 * GIB);
     s->segments = gauge(0, 0);
     file->end = VRAMGC_END_EXIT;

@@ -129,7 +129,7 @@ TEXT
     [ -e stopped ]
     contains "$output" 'stopped by Ctrl-C, exit 3'
     contains "$output" ' at the end'
-    contains_not "$output" 'runs still'
+    contains_not "$output" 'still running'
 }
 
 @test "run: after Ctrl-C a process that does not end is waited for no longer than a moment" {
@@ -148,8 +148,8 @@ TEXT
     kill "$(cat pid)"
     equal "$status" 3
     [ "$SECONDS" -lt 50 ] # it sleeps for 60
-    contains "$output" 'runs still'
-    contains "$output" 'command  stopped by Ctrl-C, exit 3; the process above went on'
+    contains "$output" 'still running'
+    contains "$output" 'command  stopped by Ctrl-C, exit 3; the process above runs on'
 }
 
 @test "run: the program finds signals, process group, files and input as without us" {
@@ -420,7 +420,7 @@ TEXT
     run_apart "$vramgc" run ./parent
     kill "$(cat pid)"
     equal "$status" 7
-    [[ $errors == *"pid $(cat pid)   runs still"$'\n'"command  exit 7; the process above went on"* ]]
+    [[ $errors == *"pid $(cat pid)   still running"$'\n'"command  exit 7; the process above runs on"* ]]
     contains "$errors" ' now'
 }
 
@@ -456,7 +456,7 @@ TEXT
 
 @test "run: a program that went on by exec has two records; the later one has the end" {
     FAKE_CUDA=sh,tail run_apart "$vramgc" run -- sh -c 'exec tail -n0 /dev/null'
-    contains "$errors" 'went on as another'
+    contains "$errors" 'replaced by exec'
     contains "$errors" 'exit 0'
 }
 

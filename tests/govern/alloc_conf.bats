@@ -18,7 +18,7 @@ becomes() {
     for version in $versions; do
         lay_out "$version" "$version+cu128"
         drive "$version" "$script"
-        becomes expandable_segments:True 'chosen by vramgc, because nobody else had' true
+        becomes expandable_segments:True 'chosen by vramgc: nobody else had' true
         [ "$(fact torch)" = "$version+cu128" ]
     done
 }

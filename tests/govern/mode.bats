@@ -79,10 +79,10 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     for version in $versions; do
         lay_out "$version" 2.99.0
         goes max_split_size_mb:512 "$few"
-        says 1 flush "PyTorch 2.99.0 is newer than 2.15: how it tells of its blocks is looked at first"
+        says 1 flush "PyTorch 2.99.0 is newer than 2.15: its block events are checked first"
         not_paged
         goes max_split_size_mb:512 "$(many) $few"
-        says 2 compact "PyTorch 2.99.0, newer than 2.15, tells of its blocks as before; driver 13.0, self-test passed on gpu0"
+        says 2 compact "PyTorch 2.99.0, newer than 2.15, has known block events; driver 13.0, self-test passed on gpu0"
         paged
     done
 }
@@ -103,7 +103,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     for version in $versions; do
         lay_out "$version" 2.99.0
         FRONT=$PWD/build/govern/libunreported_blocks.so goes max_split_size_mb:512 "alloc x 100MiB; fill x 3; $(many) $few; verify x 3"
-        says 2 flush "PyTorch 2.99.0 is newer than 2.15, and tells of its blocks in another way"
+        says 2 flush "PyTorch 2.99.0 is newer than 2.15, and its block events differ"
         not_paged
     done
 }
@@ -122,7 +122,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     for version in $versions; do
         lay_out "$version" "$version"
         goes backend:cudaMallocAsync "$few"
-        says 1 flush "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed"
+        says 1 flush "PyTorch uses cudaMallocAsync, whose pool is trimmed"
         not_paged
     done
 }
@@ -138,7 +138,7 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
         FRONT=build/govern/aimdo.so VRAMGC_MODE=off drive "$version" "$weights_make_room" --mem 1GiB
         [ "$status" = 0 ] # so it is without vramgc
         FRONT=build/govern/aimdo.so VRAMGC_LOG=info drive "$version" "$weights_make_room" --mem 1GiB
-        says 1 flush "comfy-aimdo makes room only for what PyTorch asks the driver for"
+        says 1 flush "comfy-aimdo frees memory only for requests that reach the driver"
         [ "$(fact conf)" = '' ]
         not_paged
         held=$(sed -n 's/.*"vramgc.held_bytes": \([0-9]*\).*/\1/p' <<<"$output")

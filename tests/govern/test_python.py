@@ -196,7 +196,7 @@ class Setting(unittest.TestCase):
             Run("setting.py", VRAMGC_MODE="auto"),
             True,
             "expandable_segments:True",
-            "chosen by vramgc, because nobody else had",
+            "chosen by vramgc: nobody else had",
         )
 
     def test_before_import(self):

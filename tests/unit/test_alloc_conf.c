@@ -168,7 +168,7 @@ static void nobody_chose(void **state) {
     assert_null(getenv(NEW_NAME));
     alloc_conf_apply("auto", true, &conf); /* the program started itself again */
     assert_string_equal(conf.value, "expandable_segments:True");
-    assert_string_equal(conf.why, "chosen by vramgc, because nobody else had");
+    assert_string_equal(conf.why, "chosen by vramgc: nobody else had");
     setenv(OLD_NAME, "expandable_segments:False", 1); /* and its parent chose something else */
     alloc_conf_apply("auto", true, &conf);
     assert_string_equal(conf.why, "the program's choice");

@@ -28,6 +28,7 @@ static void expect(const struct mode_facts *facts, enum option_mode mode, const 
     struct mode_choice choice = mode_choose(facts);
     assert_string_equal(choice.why, why);
     assert_string_equal(mode_name(choice.mode), mode_name(mode));
+    assert_int_equal(choice.driver_pool, strstr(why, "cudaMallocAsync") != NULL);
 }
 
 static void asked_for(void **state) {
@@ -55,7 +56,7 @@ static void compact_asked_for(void **state) {
     facts.failed = 0;
     facts.alloc_conf = "max_split_size_mb:512,backend:cudaMallocAsync";
     expect(&facts, MODE_COMPACT,
-           "VRAMGC_MODE; but PyTorch's allocator is cudaMallocAsync, whose pool is trimmed as in "
+           "VRAMGC_MODE; but PyTorch uses cudaMallocAsync, whose pool is trimmed as in "
            "flush");
     facts.own_pool = true;
     expect(&facts, MODE_COMPACT, "VRAMGC_MODE");
@@ -93,16 +94,16 @@ static void automatic_where_something_is_not(void **state) {
     FLUSH(torch = "nonsense", "PyTorch's version is not known");
     FLUSH(torch = "1.13.1+cu117", "PyTorch 1.13.1+cu117 is older than what was tried");
     FLUSH(alloc_conf = "backend:cudaMallocAsync",
-          "PyTorch's allocator is cudaMallocAsync, whose pool is trimmed");
+          "PyTorch uses cudaMallocAsync, whose pool is trimmed");
     struct mode_facts own_pool = good(MODE_AUTO);
     own_pool.alloc_conf = "backend:cudaMallocAsync";
     own_pool.own_pool = true;
     assert_int_equal(mode_choose(&own_pool).mode, MODE_COMPACT);
-    FLUSH(aimdo = true, "comfy-aimdo makes room only for what PyTorch asks the driver for");
+    FLUSH(aimdo = true, "comfy-aimdo frees memory only for requests that reach the driver");
     struct mode_facts both = good(MODE_AUTO); /* a pool of our own would change nothing */
     both.alloc_conf = "backend:cudaMallocAsync";
     both.aimdo = true;
-    expect(&both, MODE_FLUSH, "comfy-aimdo makes room only for what PyTorch asks the driver for");
+    expect(&both, MODE_FLUSH, "comfy-aimdo frees memory only for requests that reach the driver");
     FLUSH(failed = 1 << 5, "the self-test of mapping pages failed on gpu5");
 #undef FLUSH
 }
@@ -134,17 +135,16 @@ static void newer_than_what_was_tried(void **state) {
     struct mode_facts facts = good(MODE_AUTO);
     facts.torch = "2.16.0";
     expect(&facts, MODE_FLUSH,
-           "PyTorch 2.16.0 is newer than 2.15: how it tells of its blocks is looked at first");
+           "PyTorch 2.16.0 is newer than 2.15: its block events are checked first");
     facts.events = EVENTS_DIFFER;
-    expect(&facts, MODE_FLUSH,
-           "PyTorch 2.16.0 is newer than 2.15, and tells of its blocks in another way");
+    expect(&facts, MODE_FLUSH, "PyTorch 2.16.0 is newer than 2.15, and its block events differ");
     facts.events = EVENTS_FIT;
     expect(&facts, MODE_COMPACT,
-           "PyTorch 2.16.0, newer than 2.15, tells of its blocks as before; driver 13.1; not "
+           "PyTorch 2.16.0, newer than 2.15, has known block events; driver 13.1; not "
            "self-tested yet");
     facts.passed = 1;
     expect(&facts, MODE_COMPACT,
-           "PyTorch 2.16.0, newer than 2.15, tells of its blocks as before; driver 13.1, self-test "
+           "PyTorch 2.16.0, newer than 2.15, has known block events; driver 13.1, self-test "
            "passed on gpu0");
 }
 

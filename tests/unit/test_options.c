@@ -148,7 +148,7 @@ static void origins(void **state) {
     setenv("VRAMGC_MODE", "fast", 1);
     assert_int_equal(options_read(&options, origins, NULL, NULL), 1);
     assert_int_equal(origins[info_of("VRAMGC_THRESHOLD") - option_table], ORIGIN_ENVIRONMENT);
-    assert_int_equal(origins[info_of("VRAMGC_MODE") - option_table], ORIGIN_REFUSED);
+    assert_int_equal(origins[info_of("VRAMGC_MODE") - option_table], ORIGIN_INVALID);
     assert_int_equal(origins[info_of("VRAMGC_LOG") - option_table], ORIGIN_DEFAULT);
 }
 

@@ -274,7 +274,7 @@ static void marks(void **state) {
 
 static void settings(void **state) {
     struct options options;
-    enum option_origin origins[64] = {ORIGIN_DEFAULT, ORIGIN_REFUSED, ORIGIN_ENVIRONMENT};
+    enum option_origin origins[64] = {ORIGIN_DEFAULT, ORIGIN_INVALID, ORIGIN_ENVIRONMENT};
     const struct vramgc_file *file = store_file();
     (void)state;
     options_defaults(&options);
@@ -284,7 +284,7 @@ static void settings(void **state) {
     assert_string_equal(file->settings[0].name, "mode");
     assert_string_equal(file->settings[0].value, "auto");
     assert_string_equal(file->settings[0].origin, "default");
-    assert_string_equal(file->settings[1].origin, "refused");
+    assert_string_equal(file->settings[1].origin, "invalid");
     assert_string_equal(file->settings[2].origin, "environment");
 }
 

@@ -1,0 +1,114 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154,SC2030,SC2031,SC2086
+# What README.md and the documents beside the source promise: each command is run as it stands there, each file is there, and the
+# sample of a report is one of today's. A command that no test knows how to run fails.
+
+load helpers
+
+# The lines of the blocks ```$2 of a document, without comments.
+block() {
+    awk -v fence='```'"$2" '$0 == fence { inside = 1; next } /^```/ { inside = 0 } inside' "$top/$1" | sed -E 's/ +#.*//; /^$/d'
+}
+
+# Works as the user's folder: a web UI, an interpreter named python, and two statistics files.
+user_folder() {
+    script webui.sh <<<'exit 0'
+    echo 'pass' | tee launch.py >main.py
+    mkdir "$work/commands"
+    ln -s "$(command -v python3)" "$work/commands/python"
+    export PATH=$work/bin:$work/commands:$PATH FAKE_CUDA='sh python'
+    "$make_file" plain before.vramgc
+    "$make_file" compact after.vramgc
+    "$make_file" fragmented vramgc-python.1.vramgc
+}
+
+# Runs a command of the README where it changes nothing but the test's own folder, and looks at what it said.
+follow() {
+    case $1 in
+        make | make\ [a-z]*) make -C "$top" -n ${1#make} >/dev/null ;;
+        'sudo make install')
+            make -C "$top" -o all install BUILD="$(dirname "${VRAMGC_UNDER_TEST:-$top/build/vramgc}")" DESTDIR="$work/system"
+            contains "$("$work/system/usr/local/bin/vramgc" env)" "$work/system/usr/local/lib/vramgc/libvramgc.so"
+            ;;
+        'vramgc run '*) contains "$(eval "$1" 2>&1)" VERDICT ;;
+        'vramgc report '*) contains "$(eval "$1")" VERDICT ;;
+        'vramgc diff '*) contains "$(eval "$1")" 'held, peak' ;;
+        'vramgc help'*) contains "$(eval "$1")" 'vramgc run' ;;
+        'vramgc env >> webui-user.sh')
+            eval "$1"
+            equal "$(bash -c '. ./webui-user.sh && printenv LD_PRELOAD')" "$library"
+            ;;
+        *)
+            echo "README.md has a command that no test runs: $1" >&2
+            return 1
+            ;;
+    esac
+}
+
+@test "README: each command does what it says" {
+    user_folder
+    count=0
+    while read -r line; do
+        follow "$line" || {
+            echo "in README.md: $line" >&2
+            return 1
+        }
+        count=$((count + 1))
+    done < <(block README.md sh)
+    [ "$count" -ge 8 ]
+}
+
+@test "include/README.md: its shell and Python blocks work, and it names the functions of vramgc.h" {
+    user_folder
+    equal "$(eval "$(block include/README.md sh)" | wc -l)" 1
+    block include/README.md python >program.py
+    python3 program.py
+    equal "$(grep -oE '^\| `vramgc_[a-z_]+' "$top/include/README.md" | cut -c4- | sort)" \
+        "$(grep -oE '^VRAMGC_API .*vramgc_[a-z_]+\(' "$top/include/vramgc.h" | grep -oE 'vramgc_[a-z_]+' | sort)"
+}
+
+@test "README: it is read in a few minutes" {
+    [ "$(wc -w <"$top/README.md")" -le 1200 ]
+}
+
+# Numbers, sizes and times are those of a run; so are the graph, the rows of the lists, and what the verdict says. The rest is the
+# same in each report.
+shape() {
+    sed -E '/^VERDICT/,/^$/d; /^(-- vramgc|python|mode|PyTorch  |GPU|Details|As JSON)|^ {9}[0-9(]|^ +[0-9.]+ .?i?B [|+]|^ +[|0]/d
+        s/[0-9][0-9,.]* ?([KMGTP]iB|B)?/N/g; s/ +/ /g; s/^ //; /^$/d'
+}
+
+@test "README: the sample of a report is made of the lines of today's report" {
+    for scenario in compact plain; do
+        "$make_file" "$scenario" "$scenario.vramgc"
+        "$vramgc" report "$scenario.vramgc" | shape >>now
+    done
+    awk '/^<!-- sample -->/ { inside = 1; next } /^<!-- end -->/ { inside = 0 } inside && !/^```/' "$top/README.md" >sample
+    contains "$(cat sample)" '-- vramgc 0.'
+    contains "$(cat sample)" RECLAIMS
+    contains "$(cat sample)" VERDICT
+    equal "$(shape <sample | grep -vxFf now)" ''
+    [ "$(shape <sample | wc -l)" -ge 15 ]
+}
+
+@test "documents: each file and folder that they name is there" {
+    missing=$(python3 - "$top" <<'PYTHON'
+import pathlib, re, sys
+top = pathlib.Path(sys.argv[1])
+documents = ["README.md", "CONTRIBUTING.md", "src/README.md", "src/LIMITS.md", "include/README.md", "tests/lab/FIGURES.md"]
+for name in documents:
+    text = re.sub(r"```.*?```", "", (top / name).read_text(), flags=re.S)
+    places = [top, (top / name).parent, top / "src", top / "tests"]
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    words = [word for quoted in re.findall(r"`([^`]+)`", text) for word in quoted.split()]
+    paths = [w.rstrip(":,") for w in words if re.fullmatch(r"[\w*./-]+\.(c|h|def|md|bats|py)|[a-z_]+/[\w/-]*", w.rstrip(":,"))]
+    for path in links + paths:
+        there = [place.glob(path) for place in places]
+        if "/" not in path:
+            there += [(top / "src").rglob(path), (top / "tests").rglob(path)]
+        if not path.startswith("build/") and not any(any(found) for found in there):
+            print(f"{name} names {path}")
+PYTHON
+)
+    equal "$missing" ''
+}
