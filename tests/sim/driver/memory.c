@@ -97,6 +97,17 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     END(CUDA_SUCCESS);
 }
 
+size_t simgpu_used_bytes(int ordinal) {
+    size_t bytes = 0;
+    if (sim_begin(NEED_INIT) != CUDA_SUCCESS)
+        return 0;
+    struct device *device = device_of(ordinal);
+    if (device != NULL)
+        bytes = (size_t)device->page_count * PAGE_BYTES - device_free_bytes(device);
+    sim_end(__func__, CUDA_SUCCESS);
+    return bytes;
+}
+
 /* Managed memory is host memory here: on a card it takes device memory only page by page, when the
  * device touches it, and gives way under pressure, so it is not charged to the device. */
 CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {

@@ -38,6 +38,10 @@ int simgpu_expect(struct CUstream_st *stream, unsigned long long pointer, size_t
  * stand-ins of mathematical libraries, so that their operands are checked at any size. */
 int simgpu_use(struct CUstream_st *stream, unsigned long long pointer, size_t bytes, int write);
 
+/* Memory of the device that is in use, contexts included: the books themselves, whatever somebody
+ * in front of cuMemGetInfo answers. 0 before the driver is initialised, and for no such device. */
+size_t simgpu_used_bytes(int device);
+
 /* Memory that lies with the host and is held by handles of cuMemCreate. */
 size_t simgpu_host_bytes(void);
 

@@ -286,56 +286,17 @@ EXPORT int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major,
 
 /* --- memory: what the driver in this process has given; nothing before it is initialised --- */
 
-typedef int context_state_fn(int device, unsigned *flags, int *active);
-typedef int context_retain_fn(void **context, int device);
-typedef int context_release_fn(int device);
-typedef int context_push_fn(void *context);
-typedef int context_pop_fn(void **context);
-typedef int memory_fn(size_t *free_bytes, size_t *total_bytes);
+typedef size_t used_fn(int device);
 
-static void *driver_function(void *driver, const char *name) {
-    return driver ? dlsym(driver, name) : NULL;
-}
-
-/* Asks in the primary context, which must be active already; false when it cannot be asked. */
-static int ask_driver(void *driver, int device, size_t *free_bytes, size_t *total_bytes) {
-    context_retain_fn *retain =
-        (context_retain_fn *)(uintptr_t)driver_function(driver, "cuDevicePrimaryCtxRetain");
-    context_release_fn *release =
-        (context_release_fn *)(uintptr_t)driver_function(driver, "cuDevicePrimaryCtxRelease_v2");
-    context_push_fn *push =
-        (context_push_fn *)(uintptr_t)driver_function(driver, "cuCtxPushCurrent_v2");
-    context_pop_fn *pop =
-        (context_pop_fn *)(uintptr_t)driver_function(driver, "cuCtxPopCurrent_v2");
-    memory_fn *memory = (memory_fn *)(uintptr_t)driver_function(driver, "cuMemGetInfo_v2");
-    void *context = NULL;
-    if (!retain || !release || !push || !pop || !memory || retain(&context, device) != 0)
-        return 0;
-    int known = 0;
-    if (push(context) == 0) {
-        known = memory(free_bytes, total_bytes) == 0;
-        pop(&context);
-    }
-    release(device);
-    return known;
-}
-
-/* Bytes of the device that this process uses. */
+/* Bytes of the device that this process uses, by the driver's own books: an interposer in front of
+ * cuMemGetInfo does not stand in front of NVML. */
 static unsigned long long used_bytes(unsigned index) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    context_state_fn *state =
-        (context_state_fn *)(uintptr_t)driver_function(driver, "cuDevicePrimaryCtxGetState");
-    unsigned flags = 0;
-    int active = 0;
-    size_t free_bytes = 0;
-    size_t total_bytes = 0;
-    unsigned long long used = 0;
-    if (state && state((int)index, &flags, &active) == 0 && active &&
-        ask_driver(driver, (int)index, &free_bytes, &total_bytes))
-        used = total_bytes - free_bytes;
+    used_fn *used = driver ? (used_fn *)(uintptr_t)dlsym(driver, "simgpu_used_bytes") : NULL;
+    unsigned long long bytes = used ? used((int)index) : 0;
     if (driver)
         dlclose(driver);
-    return used;
+    return bytes;
 }
 
 EXPORT int nvmlDeviceGetMemoryInfo(struct device *device, struct memory_info *info) {
