@@ -16,6 +16,7 @@ import traceback
 import warnings
 
 import measure
+import ruler as rulers
 import session as sessions
 import torch
 import workloads
@@ -25,7 +26,7 @@ REST_SECONDS = 1
 
 def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workload", choices=workloads.NAMES)
+    parser.add_argument("workload", choices=workloads.KNOWN)
     parser.add_argument("--collect", choices=["seed"], help="what the web UI does after each stage")
     parser.add_argument(
         "--events", action="store_true", help="compute held ÷ live from PyTorch's trace"
@@ -37,6 +38,11 @@ def arguments(words=None):
     )
     parser.add_argument(
         "--verbose", action="store_true", help="a line for each job on standard error"
+    )
+    parser.add_argument(
+        "--pauses",
+        action="store_true",
+        help="pause after some jobs, and measure over time what is held by the device's own books",
     )
     parser.add_argument(
         "--same", action="store_true", help="add what must not depend on libvramgc.so"
@@ -80,18 +86,22 @@ def timed(run, session):
 
 
 def work(args):
-    run = importlib.import_module(f"workloads.{args.workload}").run
+    workload = importlib.import_module(f"workloads.{args.workload}")
     quiet()
     torch.manual_seed(7)
     torch.backends.cudnn.benchmark = False
     result = {"workload": args.workload, "context_bytes": measure.context_bytes()}
     if args.events:
         measure.record_events()
-    session = sessions.Session(args.collect, args.verbose)
-    loaded, times = timed(run, session)
+    ruler = rulers.Ruler(result["context_bytes"]) if args.pauses else None
+    every = getattr(workload, "PAUSE_AFTER_EVERY", sessions.PAUSE_AFTER_EVERY)
+    session = sessions.Session(args.collect, args.verbose, ruler, every)
+    loaded, times = timed(workload.run, session)
     result |= times
-    time.sleep(REST_SECONDS)
+    time.sleep(sessions.PAUSE_SECONDS if ruler else REST_SECONDS)
     result |= {"held_rest_bytes": measure.held_now()} | measure.figures(session)
+    result |= ruler.stop() if ruler else {}
+    result["notes"] = session.notes
     if args.report:
         measure.write_report(args.report)
     ratios = measure.held_over_live() if args.events else (None, None)
@@ -123,7 +133,7 @@ def serve():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what diffusers prints is no answer
     importlib.import_module("peft")
-    for name in workloads.NAMES:
+    for name in workloads.KNOWN:
         importlib.import_module(f"workloads.{name}")
     if torch.cuda.is_initialized():
         raise RuntimeError("importing started CUDA: a fork could not use it")

@@ -179,12 +179,14 @@ class Warm:
             raise Failure(f"{self.kind}: the process ended: {self.last_words()}")
         return json.loads(line)
 
-    def run(self, workload, mem_bytes, latency="none", events=False, same=False):
-        """One run on a simulated device of mem_bytes (context included); its figures."""
+    def run(self, workload, mem_bytes, latency="none", **flags):
+        """One run on a simulated device of mem_bytes (context included); its figures. flags:
+        events, same, pauses of run.py."""
         figures, at_rest = f"{self.folder.name}/figures", f"{self.folder.name}/at-rest.vramgc"
         for path in (figures, at_rest):
             pathlib.Path(path).unlink(missing_ok=True)
-        words = [workload, "--json", figures] + ["--events"] * events + ["--same"] * same
+        words = [workload, "--json", figures]
+        words += [f"--{name}" for name, wanted in sorted(flags.items()) if wanted]
         words += [] if self.kind.vramgc == "off" else ["--report", at_rest]
         request = {
             "words": words,

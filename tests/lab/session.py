@@ -13,15 +13,25 @@ import time
 import measure
 import torch
 
+PAUSE_SECONDS = 2.5  # longer than anything that PyTorch gave up may wait for its next use
+PAUSE_AFTER_EVERY = 3  # jobs, beginning with the first, of workloads that do not pause themselves
+
 
 class Session:
-    def __init__(self, collect=None, verbose=False):
+    """ruler: measures over time; where there is one, workloads that do not pause themselves pause
+    after some jobs (every: after how many; 0: they do)."""
+
+    def __init__(self, collect=None, verbose=False, ruler=None, every=PAUSE_AFTER_EVERY):
         self.collect = collect
         self.verbose = verbose
+        self.ruler = ruler
+        self.every = every if ruler else 0
         self.simulated = measure.device_errors() is not None
         self.collections = 0
         self.collection_ns = 0
         self.outputs = []
+        self.jobs = 0
+        self.notes = {}
 
     def output(self, tensor):
         """A result that came to the host. On the simulated device nothing has been computed, so
@@ -31,16 +41,30 @@ class Session:
             text += f" {tensor.double().nan_to_num().abs().sum().item():.6g}"
         self.outputs.append(text)
 
-    def stage(self):
-        """The end of a stage."""
-        if self.collect != "seed":
-            return
+    def gather(self):
+        """What the seeds do."""
         begin = time.perf_counter_ns()
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.ipc_collect()
         self.collections += 1
         self.collection_ns += time.perf_counter_ns() - begin
+
+    def stage(self):
+        """The end of a stage."""
+        if self.collect == "seed":
+            self.gather()
+
+    def held(self):
+        """What is held of the device now."""
+        return self.ruler.held() if self.ruler else measure.held_now()
+
+    def pause(self, seconds=PAUSE_SECONDS):
+        """The user looks at the image. What is held at the end of a long pause is measured."""
+        if self.ruler and seconds >= PAUSE_SECONDS:
+            self.ruler.pause(seconds)
+        else:
+            time.sleep(seconds)
 
     def job(self, name):
         """The end of a job, or of loading a model: a mark on vramgc's timeline, and a line where
@@ -60,3 +84,6 @@ class Session:
                 file=sys.stderr,
                 flush=True,
             )
+        if self.every and self.jobs % self.every == 0:
+            self.pause()
+        self.jobs += 1
