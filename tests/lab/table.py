@@ -12,6 +12,8 @@ import sys
 import time
 
 import cells
+import default
+import formulas
 import same
 import sizes
 import speed
@@ -19,14 +21,14 @@ import workloads
 from runner import ROOT, SETTINGS, Failure, Kind, Warm
 from store import Store, source_hash
 
-MODES = ("--table", "--smallest", "--speed", "--same")
+MODES = ("--table", "--smallest", "--speed", "--same", "--default", "--formulas")
 PARTS = {"--table": ("smallest", "lowvram"), "--smallest": ("smallest",), "--speed": ("speed",)}
-PARTS["--same"] = ("same",)
-KEPT = (
+PARTS |= {"--same": ("same",), "--default": ("default",), "--formulas": ("formulas",)}
+KEPT = default.FIGURES + tuple(
     "ok error mode context_bytes live_peak_bytes live_rest_bytes held_peak_bytes held_rest_bytes "
     "held_over_live_mean held_over_live_weighted retries refused emptied device_errors seconds "
-    "cpu_seconds latency_seconds driver_calls same"
-).split()
+    "cpu_seconds latency_seconds driver_calls same".split()
+)
 
 
 def names(known):
@@ -40,7 +42,13 @@ def names(known):
     return parse
 
 
+def jobs(mostly_waiting):
+    return min(2, os.cpu_count() or 1) + mostly_waiting
+
+
 def arguments(words):
+    of_default = words[0] in ("--default", "--formulas")  # of the mode that users get
+    known = workloads.ALL if of_default else workloads.NAMES
     parser = argparse.ArgumentParser(
         prog=f"scripts/lab {words[0]}",
         description="Runs all workloads under all allocator settings on the simulated device, "
@@ -51,19 +59,19 @@ def arguments(words):
     )
     parser.add_argument(
         "--workloads",
-        type=names(workloads.NAMES),
-        default=list(workloads.NAMES),
+        type=names(known),
+        default=list(known),
         metavar="NAME,…",
-        help=f"some of {','.join(workloads.NAMES)}",
+        help=f"some of {','.join(known)}",
     )
     parser.add_argument(
         "--settings",
         type=names(list(SETTINGS)),
-        default=list(SETTINGS),
+        default=["default"] if of_default else list(SETTINGS),
         metavar="NAME,…",
         help=f"some of {','.join(SETTINGS)}",
     )
-    parser.add_argument("--only", choices=["smallest", "lowvram", "speed", "same"])
+    parser.add_argument("--only", choices=["smallest", "lowvram", "speed", "same", "default", "formulas"])
     parser.add_argument(
         "--vramgc",
         choices=["observe", "flush", "compact", "auto"],
@@ -73,7 +81,7 @@ def arguments(words):
     parser.add_argument(
         "--jobs",
         type=int,
-        default=min(2, os.cpu_count() or 1),
+        default=jobs(of_default),
         metavar="N",
         help="settings at a time; --speed always does one",
     )
@@ -82,6 +90,26 @@ def arguments(words):
         "--own-pool",
         action="store_true",
         help="VRAMGC_ASYNC=pages: with the setting async the library's own pool",
+    )
+    parser.add_argument(
+        "--sides",
+        type=names(default.SIDES),
+        default=list(default.SIDES),
+        metavar="NAME,…",
+        help=f"--default: some of {','.join(default.SIDES)}",
+    )
+    parser.add_argument(
+        "--devices",
+        type=names(("plenty", "small")),
+        default=["plenty", "small"],
+        metavar="NAME,…",
+        help="--default: where memory is plentiful, or one that is nearly full",
+    )
+    parser.add_argument(
+        "--latency",
+        choices=["none", "card"],
+        default="none",
+        help="--default: calls and kernels take no time, or about a card's",
     )
     parser.add_argument("--fresh", action="store_true", help="run all anew")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
@@ -317,6 +345,10 @@ def measure(args):
         return speed.measure(args, runs)
     if "same" in args.parts:
         return same.measure(args, runs)
+    if "default" in args.parts:
+        return default.measure(args, runs)
+    if "formulas" in args.parts:
+        return formulas.measure(args, runs)
     return memory_part(args, store)
 
 
