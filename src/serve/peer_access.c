@@ -15,7 +15,7 @@ static void add_peer(unsigned owner, unsigned accessing) {
     struct vm *vm = device_vm_at(owner);
     if (!vm || vm_add_peer(vm, accessing) || atomic_exchange(&self.told, true))
         return;
-    LOG(LOG_WARN, "gpu%u cannot be let into all memory of gpu%u", accessing, owner);
+    LOG(LOG_WARN, "gpu%u cannot access all memory of gpu%u", accessing, owner);
 }
 
 void peer_access_enabled(unsigned accessing, unsigned owner) {

@@ -8,7 +8,7 @@ lab-venv:
 
 # A test of the lab needs no PyTorch, so the system's Python will do.
 lab-unit:
-	PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/lab/test_lab.py
+	PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/lab/test_lab.py tests/lab/test_default.py
 	$(BATS) tests/lab/scripts.bats
 
 lab-check: lab-venv all sim

@@ -29,10 +29,11 @@ def arguments(words=None):
         prog="scripts/lab",
         description="Runs a workload of real PyTorch and diffusers and says what memory it used.",
         epilog="All workloads under all settings, without and with the library, in one table: "
-        "scripts/lab --table (what memory they need), --speed, --same; each has a --help. "
+        "scripts/lab --table (what memory they need), --speed, --same, --default, --formulas; each has "
+        "a --help. "
         "Exit status: 0 completed, 1 out of memory, 2 could not be run.",
     )
-    parser.add_argument("workload", choices=workloads.NAMES)
+    parser.add_argument("workload", choices=workloads.ALL)
     parser.add_argument(
         "--setting", choices=SETTINGS, default="default", help="of PyTorch's allocator"
     )

@@ -74,6 +74,5 @@ class Ruler:
         self.done.set()
         self.thread.join()
         self.sample()
-        least_held = self.device_bytes * THRESHOLD - self.context_bytes
-        found = timeline.figures(self.samples, self.pauses, least_held)
-        return found | {"live_peak_bytes": found["live_most_bytes"]}
+        most_held = self.device_bytes * THRESHOLD - self.context_bytes
+        return timeline.figures(self.samples, self.pauses, most_held)

@@ -26,7 +26,7 @@ REST_SECONDS = 1
 
 def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workload", choices=workloads.ALL)
+    parser.add_argument("workload", choices=workloads.KNOWN)
     parser.add_argument("--collect", choices=["seed"], help="what the web UI does after each stage")
     parser.add_argument(
         "--events", action="store_true", help="compute held ÷ live from PyTorch's trace"
@@ -133,7 +133,7 @@ def serve():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what diffusers prints is no answer
     importlib.import_module("peft")
-    for name in workloads.ALL:
+    for name in workloads.KNOWN:
         importlib.import_module(f"workloads.{name}")
     if torch.cuda.is_initialized():
         raise RuntimeError("importing started CUDA: a fork could not use it")

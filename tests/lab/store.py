@@ -15,7 +15,7 @@ import threading
 from runner import BUILD, ROOT
 
 WORKLOADS = ("tests/lab/*.py", "tests/lab/workloads/*.py", "tests/sim/**/*", "scripts/simgpu")
-NOT_RUN = {"demo.py", "table.py", "speed.py", "same.py", "default.py", "cells.py", "store.py"}
+NOT_RUN = {"demo.py", "table.py", "speed.py", "same.py", "default.py", "formulas.py", "cells.py", "store.py"}
 NOT_RUN |= {"search.py", "lab.py"}
 LIBRARY = ("src/**/*", "include/*", "Makefile")
 PACKAGES = ("torch", "diffusers", "transformers", "peft")

@@ -13,6 +13,7 @@ import time
 
 import cells
 import default
+import formulas
 import same
 import sizes
 import speed
@@ -20,14 +21,14 @@ import workloads
 from runner import ROOT, SETTINGS, Failure, Kind, Warm
 from store import Store, source_hash
 
-MODES = ("--table", "--smallest", "--speed", "--same", "--default")
+MODES = ("--table", "--smallest", "--speed", "--same", "--default", "--formulas")
 PARTS = {"--table": ("smallest", "lowvram"), "--smallest": ("smallest",), "--speed": ("speed",)}
-PARTS |= {"--same": ("same",), "--default": ("default",)}
-KEPT = (
+PARTS |= {"--same": ("same",), "--default": ("default",), "--formulas": ("formulas",)}
+KEPT = default.FIGURES + tuple(
     "ok error mode context_bytes live_peak_bytes live_rest_bytes held_peak_bytes held_rest_bytes "
     "held_over_live_mean held_over_live_weighted retries refused emptied device_errors seconds "
-    "cpu_seconds latency_seconds driver_calls same"
-).split() + default.FIGURES
+    "cpu_seconds latency_seconds driver_calls same".split()
+)
 
 
 def names(known):
@@ -41,8 +42,12 @@ def names(known):
     return parse
 
 
+def jobs(mostly_waiting):
+    return min(2, os.cpu_count() or 1) + mostly_waiting
+
+
 def arguments(words):
-    of_default = words[0] == "--default"
+    of_default = words[0] in ("--default", "--formulas")  # of the mode that users get
     known = workloads.ALL if of_default else workloads.NAMES
     parser = argparse.ArgumentParser(
         prog=f"scripts/lab {words[0]}",
@@ -66,7 +71,7 @@ def arguments(words):
         metavar="NAME,…",
         help=f"some of {','.join(SETTINGS)}",
     )
-    parser.add_argument("--only", choices=["smallest", "lowvram", "speed", "same", "default"])
+    parser.add_argument("--only", choices=["smallest", "lowvram", "speed", "same", "default", "formulas"])
     parser.add_argument(
         "--vramgc",
         choices=["observe", "flush", "compact", "auto"],
@@ -76,7 +81,7 @@ def arguments(words):
     parser.add_argument(
         "--jobs",
         type=int,
-        default=min(2, os.cpu_count() or 1),
+        default=jobs(of_default),
         metavar="N",
         help="settings at a time; --speed always does one",
     )
@@ -99,6 +104,12 @@ def arguments(words):
         default=["plenty", "small"],
         metavar="NAME,…",
         help="--default: where memory is plentiful, or one that is nearly full",
+    )
+    parser.add_argument(
+        "--latency",
+        choices=["none", "card"],
+        default="none",
+        help="--default: calls and kernels take no time, or about a card's",
     )
     parser.add_argument("--fresh", action="store_true", help="run all anew")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
@@ -336,6 +347,8 @@ def measure(args):
         return same.measure(args, runs)
     if "default" in args.parts:
         return default.measure(args, runs)
+    if "formulas" in args.parts:
+        return formulas.measure(args, runs)
     return memory_part(args, store)
 
 

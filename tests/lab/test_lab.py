@@ -293,7 +293,7 @@ class Table(unittest.TestCase):
     def test_the_hash_follows_the_sources(self):
         self.assertNotEqual(store.source_hash(True), store.source_hash(False))
         names = {path.name for path in store.files(store.WORKLOADS + store.LIBRARY)}
-        self.assertTrue({"sd15.py", "run.py", "decommit.c", "expandable.c", "simgpu"} <= names)
+        self.assertTrue({"sd15.py", "run.py", "alloc.c", "heap.c", "simgpu"} <= names)
         self.assertFalse({"table.py", "README.md", "test_lab.py"} & names)
 
     def test_words_choose_table_or_single_run(self):

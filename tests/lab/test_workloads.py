@@ -152,6 +152,29 @@ class Workloads(unittest.TestCase):
         self.assertEqual((result["ok"], status, result["held_over_live_mean"]), (True, 0, None))
 
 
+class OverTime(unittest.TestCase):
+    """What scripts/lab --default measures, without the library."""
+
+    @classmethod
+    def setUpClass(cls):
+        with runner.Warm(runner.Kind()) as warm:
+            cls.loop = warm.run("loop", 8 * GIB, pauses=True)
+            cls.survivors = warm.run("survivors", 24 * GIB, pauses=True)
+
+    def test_what_is_given_up_is_gone(self):
+        self.assertEqual((self.loop["held_after_bytes"], self.loop["held_end_bytes"]), (0, 0))
+        self.assertEqual(self.loop["live_peak_bytes"] >> 20, 4916)
+        held_over_live = self.loop["held_average_bytes"] / self.loop["live_average_bytes"]
+        self.assertAlmostEqual(held_over_live, 1.5, delta=0.2)  # 0.15 s cached after 0.3 s live
+        self.assertEqual(self.loop["unneeded_above_seconds"], 0)
+
+    def test_survivors_keep_segments(self):
+        blocks = {name: note["blocks"] for name, note in self.survivors["notes"].items()}
+        self.assertEqual((blocks["64+36+1.5"], blocks["8+1.5"]), (48, 28))
+        note = self.survivors["notes"]["64+36+1.5"]
+        self.assertEqual((note["held_bytes"] >> 20, note["live_bytes"] >> 20), (320, 307))
+
+
 class WarmProcesses(unittest.TestCase):
     """Processes that fork for each run give what fresh ones give."""
 

@@ -11,7 +11,10 @@ static void context_takes_its_share(void **state) {
     ok(cuDeviceTotalMem(&total, 0));
     assert_int_equal(total, 1024 * MIB);
     assert_int_equal(free_bytes(), (1024 - 256) * MIB);
+    assert_int_equal(simgpu_used_bytes(0), 256 * MIB);
+    assert_int_equal(simgpu_used_bytes(1), 0);
     ok(cuDevicePrimaryCtxRelease(0));
+    assert_int_equal(simgpu_used_bytes(0), 0);
     unsigned flags;
     int active;
     ok(cuDevicePrimaryCtxGetState(0, &flags, &active));
@@ -26,6 +29,7 @@ static void large_blocks_take_whole_pages(void **state) {
     size_t before = free_bytes();
     ok(cuMemAlloc(&pointer, 3 * MIB));
     assert_int_equal(before - free_bytes(), 4 * MIB);
+    assert_int_equal(simgpu_used_bytes(0), (256 + 4) * MIB);
     assert_int_equal(pointer % (2 * MIB), 0);
     ok(cuMemFree(pointer));
     assert_int_equal(before, free_bytes());
@@ -330,6 +334,7 @@ static void a_forked_child_has_no_device(void **state) {
         int wrong = cuInit(0) != CUDA_ERROR_NOT_INITIALIZED;
         wrong += cuMemFree(pointer) != CUDA_ERROR_NOT_INITIALIZED;
         wrong += cuCtxSynchronize() != CUDA_ERROR_NOT_INITIALIZED;
+        wrong += simgpu_used_bytes(0) != 0;
         _exit(wrong);
     }
     int status;

@@ -2,5 +2,6 @@
 after its last job."""
 
 NAMES = ("sd15", "sdxl", "sdxl_offload", "flux")
-TIMED = ("serve", "survivors")  # what counts in them is time, or what fits at the end: --default
+TIMED = ("serve", "loop", "survivors")  # what counts in them is time, and what fits: --default
 ALL = NAMES + TIMED
+KNOWN = ALL + ("full_card",)  # --formulas

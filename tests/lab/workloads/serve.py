@@ -93,7 +93,8 @@ def run(session):
         else:
             generate_sdxl(loaded.sdxl(), session, width, height, batch)
         session.gather()
-        session.job(f"{name} {width}x{height} batch {batch}" + (f" hires {factor}" if factor else ""))
+        hires = f" hires {factor}" if factor else ""
+        session.job(f"{name} {width}x{height} batch {batch}{hires}")
         session.pause(pause)
     session.notes["moves"] = loaded.moves
     return loaded.pipes["sd15"]

@@ -4,8 +4,6 @@ blocks of 500 MiB fit beside them.
 
 Sizes are for a device of 24 GiB; on another one there are as many blocks in proportion."""
 
-import gc
-
 import torch
 
 PAUSE_AFTER_EVERY = 0  # it pauses itself
@@ -69,36 +67,39 @@ def pages(tensors):
     return len(found)
 
 
-def fill():
-    """Blocks of 500 MiB until there is no room."""
-    blocks = []
+def as_far_as_it_goes(work):
+    """False where it ran out of memory."""
     try:
-        while True:
-            blocks.append(block(BLOCK_MIB))
+        work()
     except (torch.OutOfMemoryError, RuntimeError) as error:
         if "out of memory" not in str(error):
             raise
-    return blocks
+        return False
+    return True
+
+
+def fill(blocks):
+    while True:
+        blocks.append(block(BLOCK_MIB))
 
 
 def measure(session, name, make):
-    kept = make()
+    kept, blocks = [], []
+    fits = as_far_as_it_goes(lambda: kept.extend(make()))
     session.gather()
     session.pause()
-    own = pages(kept) * PAGE_BYTES
-    held = session.held()
-    blocks = fill()
-    session.notes[name] = {
-        "live_bytes": sum(tensor.numel() for tensor in kept),
-        "own_bytes": own,
-        "held_bytes": held,
-        "blocks": len(blocks),
-        "live_full_bytes": torch.cuda.memory_allocated(),
+    note = {
+        "fits": fits,
+        "live_bytes": torch.cuda.memory_allocated(),
+        "own_bytes": pages(kept) * PAGE_BYTES,
+        "held_bytes": session.held(),
     }
+    as_far_as_it_goes(lambda: fill(blocks))
+    note |= {"blocks": len(blocks), "live_full_bytes": torch.cuda.memory_allocated()}
+    session.notes[name] = note
     session.job(name)
     del blocks[:], kept[:]
     session.gather()
-    session.pause()
 
 
 def run(session):
