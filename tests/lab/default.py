@@ -212,9 +212,12 @@ def blocks_of(note):
 
 
 def missed_blocks(rows, row):
-    """Fewer than with the best of PyTorch's settings alone, of those that were run."""
+    """Fewer than with the best of PyTorch's settings alone, of those that were run. The driver's
+    pool is measured by itself: its memory is not the library's to place."""
     alone = [
-        other["notes"] for other in of_survivors(rows, row["device"]) if other["side"] == "without"
+        other["notes"]
+        for other in of_survivors(rows, row["device"])
+        if other["side"] == "without" and (other["setting"] == "async") == (row["setting"] == "async")
     ]
     best = {name: max(map(blocks_of, (notes[name] for notes in alone))) for name in row["notes"]}
     return [

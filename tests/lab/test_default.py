@@ -158,6 +158,16 @@ class Default(unittest.TestCase):
         ):
             self.assertEqual(len(self.missed(**changed)), 1, changed)
 
+    def test_blocks_are_compared_with_the_best_setting_of_the_same_allocator(self):
+        def give(kind, _):
+            blocks = {"default": 48, "expandable": 40, "async": 30}[kind.setting]
+            return {"notes": {"64+36+1.5": note(blocks)}}
+
+        words = ("--workloads", "survivors", "--devices", "small", "--sides", "without,auto")
+        rows = self.rows(give, *words, "--settings", "default,expandable,async")
+        expected = ["survivors on 8GiB, expandable, auto, 64+36+1.5: 40 blocks, alone 48"]
+        self.assertEqual(default.missed(rows), expected)
+
     def test_the_machines_pace_is_not_complained_of(self):
         """On average more was held, and more was live: the phase lasted longer."""
         slower = {"held_average_bytes": 1100 * MIB, "live_average_bytes": 550 * MIB}
