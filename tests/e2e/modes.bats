@@ -17,7 +17,7 @@ job() {
         options+=("$1")
         shift
     done
-    run timeout 120 scripts/simgpu --mem 2GiB -- build/vramgc run "${options[@]}" --json "$BATS_TEST_TMPDIR/job.json" -- \
+    run timeout 900 scripts/simgpu --mem 2GiB -- build/vramgc run "${options[@]}" --json "$BATS_TEST_TMPDIR/job.json" -- \
         "$python" tests/e2e/job.py "${@:2}"
     printf '%s\n' "$output"
     [ "$status" = 0 ] || return 1
