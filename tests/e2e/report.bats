@@ -151,7 +151,7 @@ time.sleep(60)' &
     mkdir folder
     mkfifo pipe
     while IFS='|' read -r file words; do
-        run_apart timeout 10 "$vramgc" report "$file"
+        run_apart timeout 60 "$vramgc" report "$file"
         equal "$status" 1
         equal "$output" ''
         one_line "$errors"

@@ -6,7 +6,7 @@ load common
 # python_passes SCRIPT MEMORY [OPTION-OF-SIMGPU...]: ARGUMENT is the script's.
 python_passes() {
     run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" \
-        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 120 scripts/simgpu --mem "$2" "${@:3}" -- build/venv/bin/python "tests/vm/python/$1.py" ${ARGUMENT:+"$ARGUMENT"}
+        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 900 scripts/simgpu --mem "$2" "${@:3}" -- build/venv/bin/python "tests/vm/python/$1.py" ${ARGUMENT:+"$ARGUMENT"}
     echo "$output"
     [ "$status" = 0 ]
     [ "$output" = "$1 ok" ]

@@ -140,7 +140,7 @@ calls() {
 python_passes() {
     expandable
     run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" \
-        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 120 scripts/simgpu --mem "$2" -- build/venv/bin/python "tests/vm/python/$1.py"
+        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 900 scripts/simgpu --mem "$2" -- build/venv/bin/python "tests/vm/python/$1.py"
     echo "$output"
     [ "$status" = 0 ]
     [[ $output == *"$1 ok" ]]
