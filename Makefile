@@ -87,8 +87,8 @@ check-deep:
 	@scripts/setup-system --for check
 	@scripts/check --deep
 
-lint:
-	@scripts/check-layers
+lint: all
+	@scripts/check-layers $(BUILD)
 	@scripts/check-style
 	@scripts/exports --check $(BUILD)/libvramgc.so
 
