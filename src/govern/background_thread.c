@@ -9,6 +9,7 @@
 #include "govern/decay.h"
 #include "govern/mode.h"
 #include "govern/python.h"
+#include "govern/reclaim.h"
 #include "govern/soft_oom.h"
 #include "govern/trim.h"
 #include "govern/wakeup.h"
@@ -56,7 +57,7 @@ static void read_memory(struct device *device) {
 }
 
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
-    uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->free_read_ns));
+    uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->memory.read_ns));
     return look->changed_ns > read_ns && now - read_ns >= READ_MEMORY_NS;
 }
 
@@ -104,7 +105,7 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
         nanosleep(&pause, NULL);
     }
     action.took_ns = clock_ns() - start;
-    device_conclude(device, &action);
+    reclaim_conclude(device, &action);
     return true;
 }
 
@@ -121,15 +122,15 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
             continue;
         if (device_vm(device)) { /* addresses: no memory has gone back by that */
             figure_add(&device->out->stats.flushes, 1);
-            device_acted(device);
+            reclaim_acted(device);
             continue;
         }
         action.device = i;
         action.used_bytes = device == asked ? action.used_bytes : device_used_bytes(device);
         action.before_bytes = before[i];
         action.after_bytes = reserved_bytes(device);
-        device_conclude(device, &action);
-        device_acted(device);
+        reclaim_conclude(device, &action);
+        reclaim_acted(device);
     }
 }
 
@@ -142,7 +143,7 @@ static bool flush(struct device *device, struct vramgc_action action) {
         action.before_bytes = reserved_bytes(device);
         action.after_bytes = minus_u64(action.before_bytes,
                                        figure_get(&device->out->stats.releasable_bytes.current));
-        device_conclude(device, &action);
+        reclaim_conclude(device, &action);
         return true;
     }
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
@@ -167,9 +168,10 @@ static void act(struct device *device, struct policy_decision decision) {
                                           : flush(device, action));
     bool trimmed = decision.trim && trim_mempool(device, action);
     if (!flushed && !trimmed)
-        return; /* without a Python it cannot be done here: a refused request may still do it */
+        return; /* without a Python it cannot be done here: an induced out of memory may still do it
+                 */
     read_memory(device);
-    device_acted(device);
+    reclaim_acted(device);
 }
 
 /* Mode compact: what of PyTorch's cache could be emptied now that the program rests. Hardly any
@@ -188,15 +190,16 @@ static uint64_t free_as_seen(struct device *device, struct vm *vm) {
 }
 
 static void consider(struct device *device, struct look *look, uint64_t now) {
+    struct reclaim *reclaim = reclaim_of(device);
     struct policy_settings settings = settings_policy();
     struct policy_reading reading = {
         .now_ns = now,
         .latest_event_ns = look->changed_ns,
-        .total_bytes = atomic_load(&device->total_bytes),
+        .total_bytes = atomic_load(&device->memory.total_bytes),
         .free_bytes = device_free_bytes(device),
         .releasable_bytes = device_releasable_bytes(device),
         .pool_idle_bytes = mempool_look(device),
-        .asked = atomic_exchange(&device->asked, false),
+        .asked = atomic_exchange(&reclaim->asked, false),
     };
     struct vm *vm = device_vm(device);
     if (vm) { /* pages go back step by step: see decay.h */
@@ -204,15 +207,15 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         reading.releasable_bytes =
             reading.asked ? device_idle_page_bytes(device) : releasable_at_rest(device, look, now);
     }
-    lock_take(&device->policy_lock);
-    struct policy_state before = device->policy;
-    bool unfinished = atomic_exchange(&device->unfinished, false);
+    lock_take(&reclaim->lock);
+    struct policy_state before = reclaim->policy;
+    bool unfinished = atomic_exchange(&reclaim->unfinished, false);
     if (unfinished) /* what is left to do needs no new cool-down */
-        device->policy = (struct policy_state){0};
-    struct policy_decision decision = policy_decide(&settings, &device->policy, &reading);
+        reclaim->policy = (struct policy_state){0};
+    struct policy_decision decision = policy_decide(&settings, &reclaim->policy, &reading);
     if (unfinished)
-        device->policy = before;
-    lock_give(&device->policy_lock);
+        reclaim->policy = before;
+    lock_give(&reclaim->lock);
     if (decision.flush || decision.trim)
         act(device, decision);
 }
@@ -222,6 +225,7 @@ static void look_at(unsigned index, uint64_t now) {
     if (!device)
         return;
     struct look *look = &self.looks[index];
+    struct reclaim *reclaim = reclaim_of(device);
     uint64_t events = block_events(&device->out->stats);
     if (events != look->block_events) {
         look->block_events = events;
@@ -234,7 +238,7 @@ static void look_at(unsigned index, uint64_t now) {
         store_sample(device->out, settings_options()->sample);
         return;
     }
-    if (memory_is_stale(device, look, now) || atomic_load(&device->wanted)) {
+    if (memory_is_stale(device, look, now) || atomic_load(&reclaim->wanted)) {
         look->read_ns = now;
         read_memory(device);
     }
@@ -242,9 +246,9 @@ static void look_at(unsigned index, uint64_t now) {
         vm_spill_decay(device_vm(device));
     gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
     store_sample(device->out, settings_options()->sample);
-    if (atomic_exchange(&device->wanted, false))
+    if (atomic_exchange(&reclaim->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,
-            soft_oom_name((enum soft_oom)atomic_load(&device->verdict)));
+            soft_oom_name((enum soft_oom)atomic_load(&reclaim->verdict)));
     consider(device, look, now);
 }
 

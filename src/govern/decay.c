@@ -48,7 +48,7 @@ static struct decay_limits limits_of(const struct device *device, struct vm *vm)
     struct policy_settings settings = settings_policy();
     struct vm_figures figures = vm_figures(vm);
     struct policy_idle idle = {
-        .total_bytes = atomic_load(&device->total_bytes),
+        .total_bytes = atomic_load(&device->memory.total_bytes),
         .used_bytes = device_used_bytes(device),
         .attached_bytes = figures.idle_bytes - figures.retained_bytes,
         .retained_bytes = figures.retained_bytes + figures.cached_bytes,

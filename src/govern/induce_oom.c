@@ -1,9 +1,11 @@
 /* induce_oom.c: before PyTorch's allocator takes a segment from the driver: is it time to have
- * memory given back, and may that be done by refusing this one call? Runs in the caller's thread
- * with the allocator's lock held: it must not wait, and asks the driver only for free and total. */
+ * memory given back, and may that be done by answering this one call with out of memory? Runs in
+ * the caller's thread with the allocator's lock held: it must not wait, and asks the driver only
+ * for free and total. */
 #include "govern/induce_oom.h"
 
 #include "base/log.h"
+#include "govern/reclaim.h"
 #include "govern/soft_oom.h"
 #include "govern/wakeup.h"
 #include "track/capture.h"
@@ -14,18 +16,28 @@
 #include "track/settings.h"
 #include "track/thread.h"
 
-static struct { atomic_bool broken; /* a refusal of ours once became a real error */ } self;
+static struct { atomic_bool broken; /* one once became a real error */ } self;
+
+/* The request of this thread that was answered with out of memory. */
+static THREAD_LOCAL struct {
+    uint64_t bytes; /* 0: none, or it was asked again */
+    uint64_t begun_ns;
+    uint64_t reserved_bytes, used_bytes;
+    uint32_t reason;
+    bool retries;      /* PyTorch counts a retry then */
+    bool rest_is_left; /* when it has memory, our own thread is to go on with a reclaim */
+} induced;
 
 static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
     const struct thread_state *thread = &thread_state;
     return (struct soft_oom_facts){
         .from_allocator = allocator,
-        .stream_asked = thread->stream_asked,
-        .stream_capturing = thread->stream_capturing,
+        .stream_asked = thread->stream.asked,
+        .stream_capturing = thread->stream.capturing,
         .capturing = capture_active(),
-        .frees_since_block = thread->frees_since_block,
-        .asked_again = thread->driver_oom.sequence && thread->asked_again,
-        .refused_bytes = thread->soft_oom_bytes,
+        .frees_since_block = thread->since_block.frees,
+        .asked_again = thread->oom.refusal.sequence && thread->oom.asked_again,
+        .induced_bytes = induced.bytes,
         .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
         .broken = atomic_load_explicit(&self.broken, memory_order_relaxed),
         .releasable_bytes = device_releasable_bytes(device),
@@ -37,15 +49,16 @@ static struct policy_decision decide(struct device *device, uint64_t bytes) {
     struct policy_settings settings = settings_policy();
     struct policy_reading reading = {
         .now_ns = clock_ns(),
-        .total_bytes = atomic_load(&device->total_bytes),
+        .total_bytes = atomic_load(&device->memory.total_bytes),
         .free_bytes = device_free_bytes(device),
         .releasable_bytes = device_releasable_bytes(device),
         .request_bytes = bytes,
     };
     reading.latest_event_ns = reading.now_ns;
-    lock_take(&device->policy_lock);
-    struct policy_decision decision = policy_decide(&settings, &device->policy, &reading);
-    lock_give(&device->policy_lock);
+    struct reclaim *reclaim = reclaim_of(device);
+    lock_take(&reclaim->lock);
+    struct policy_decision decision = policy_decide(&settings, &reclaim->policy, &reading);
+    lock_give(&reclaim->lock);
     return decision;
 }
 
@@ -64,26 +77,25 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
     };
     store_action(&action);
     figure_add(&stats->would_reclaims, 1);
-    device_acted(device);
+    reclaim_acted(device);
 }
 
 void induce_oom_begin(struct device *device, uint64_t bytes, uint32_t reason, bool retries) {
-    struct thread_state *thread = &thread_state;
-    thread->soft_oom_bytes = bytes;
-    thread->soft_oom_ns = clock_ns();
-    thread->soft_oom_reason = reason;
-    thread->soft_oom_retries = retries;
-    thread->soft_oom_used_bytes = device_used_bytes(device);
-    thread->soft_oom_reserved_bytes = figure_get(&device->out->stats.reserved_bytes.current);
+    induced.bytes = bytes;
+    induced.begun_ns = clock_ns();
+    induced.reason = reason;
+    induced.retries = retries;
+    induced.used_bytes = device_used_bytes(device);
+    induced.reserved_bytes = figure_get(&device->out->stats.reserved_bytes.current);
 }
 
-/* With max_split_size_mb PyTorch answers with one large block only. A second refusal would get the
+/* With max_split_size_mb PyTorch answers with one large block only. A second one would get the
  * rest, or an error: our own thread does it, if it is still due. */
 static void leave_the_rest(struct device *device) {
     uint64_t rest = device_releasable_bytes(device);
     if (rest == 0 || rest < settings_options()->min_gain)
         return;
-    atomic_store(&device->unfinished, true);
+    atomic_store(&reclaim_of(device)->unfinished, true);
     wakeup(WAKEUP_LOOK);
 }
 
@@ -91,55 +103,54 @@ static void leave_the_rest(struct device *device) {
  * nothing to do. */
 void induce_oom_block_came(struct device *device) {
     thread_block_unpending(UINT64_MAX);
-    if (thread_state.rest_is_left)
+    if (induced.rest_is_left)
         leave_the_rest(device);
-    thread_state.rest_is_left = false;
+    induced.rest_is_left = false;
 }
 
-/* The allocator asks again: what it freed in between is what the refusal gained. */
+/* The allocator asks again: what it freed in between is what it gained. */
 static void end_soft_oom(struct device *device) {
-    struct thread_state *thread = &thread_state;
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t after = figure_get(&stats->reserved_bytes.current);
-    uint64_t gained = minus_u64(thread->soft_oom_reserved_bytes, after);
+    uint64_t gained = minus_u64(induced.reserved_bytes, after);
     struct vramgc_action action = {
         .kind = VRAMGC_ACTION_SOFT_OOM,
-        .reason = thread->soft_oom_reason,
+        .reason = induced.reason,
         .device = device_index(device),
-        .request_bytes = thread->soft_oom_bytes,
-        .used_bytes = thread->soft_oom_used_bytes,
-        .before_bytes = thread->soft_oom_reserved_bytes,
+        .request_bytes = induced.bytes,
+        .used_bytes = induced.used_bytes,
+        .before_bytes = induced.reserved_bytes,
         .after_bytes = after,
-        .took_ns = clock_ns() - thread->soft_oom_ns,
+        .took_ns = clock_ns() - induced.begun_ns,
     };
-    thread->soft_oom_bytes = 0;
+    induced.bytes = 0;
     store_action(&action);
     figure_add(&stats->soft_ooms, 1);
     figure_add(&stats->reclaims, 1);
-    figure_add(&stats->alloc_retries, thread->soft_oom_retries);
+    figure_add(&stats->alloc_retries, induced.retries);
     figure_add(&stats->reclaimed_bytes, gained);
     figure_add(&stats->reclaim_ns, action.took_ns);
-    thread->rest_is_left = true;
-    device_acted(device);
+    induced.rest_is_left = true;
+    reclaim_acted(device);
 }
 
-/* The refusal was the error, or nobody knows what became of it. Whatever the reason, no more. */
+/* It was the error, or nobody knows what became of it. Whatever the reason, no more. */
 static void soft_oom_failed(const char *how) {
-    thread_state.soft_oom_bytes = 0;
+    induced.bytes = 0;
     atomic_store(&self.broken, true);
     figure_add(&store_file()->process.internal_errors, 1);
     LOG(LOG_ERROR, "a soft out-of-memory %s; vramgc makes no more in this process", how);
 }
 
 static void conclude_soft_oom(struct device *device, uint64_t bytes) {
-    if (bytes == thread_state.soft_oom_bytes)
+    if (bytes == induced.bytes)
         end_soft_oom(device);
     else
         soft_oom_failed("was not followed by a retry");
 }
 
 bool induce_oom_ended(struct device *device, uint64_t bytes) {
-    if (!thread_state.soft_oom_bytes)
+    if (!induced.bytes)
         return false;
     conclude_soft_oom(device, bytes);
     return true;
@@ -152,20 +163,20 @@ bool induce_oom_possible(struct device *device) {
 
 /* What cannot be had here is left to the background thread, which decides for itself. */
 static void leave_to_background(struct device *device, enum soft_oom verdict) {
-    atomic_store(&device->verdict, verdict);
-    atomic_store(&device->wanted, true);
+    atomic_store(&reclaim_of(device)->verdict, verdict);
+    atomic_store(&reclaim_of(device)->wanted, true);
     wakeup(WAKEUP_LOOK);
 }
 
 /* A storm of segments is decided by one reading and what this process took since. */
 static bool know_memory(struct device *device) {
-    uint64_t age_ns = clock_ns() - atomic_load(&device->free_read_ns);
-    return (atomic_load(&device->total_bytes) && age_ns < 50 * MILLISECOND_NS) ||
+    uint64_t age_ns = clock_ns() - atomic_load(&device->memory.read_ns);
+    return (atomic_load(&device->memory.total_bytes) && age_ns < 50 * MILLISECOND_NS) ||
            device_read_memory(device);
 }
 
-/* The facts are taken before a pending refusal is concluded: its retry is never refused. */
-static bool refuse(struct device *device, bool allocator, uint64_t bytes) {
+/* The facts are taken before a pending one is concluded: its retry is never answered so. */
+static bool induce(struct device *device, bool allocator, uint64_t bytes) {
     struct soft_oom_facts facts = facts_of(device, allocator);
     if (allocator)
         induce_oom_ended(device, bytes);
@@ -193,7 +204,7 @@ bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
         return false;
     if (allocator)
         oom_segment_asked(device, bytes);
-    return refuse(device, allocator, bytes);
+    return induce(device, allocator, bytes);
 }
 
 void induce_oom_page_created(const CUmemAllocationProp *properties) {
@@ -202,7 +213,7 @@ void induce_oom_page_created(const CUmemAllocationProp *properties) {
                                 : NULL;
     if (!device)
         return;
-    uint64_t total = atomic_load_explicit(&device->total_bytes, memory_order_relaxed);
+    uint64_t total = atomic_load_explicit(&device->memory.total_bytes, memory_order_relaxed);
     uint64_t used = minus_u64(total, device_free_bytes(device));
     uint64_t gain =
         device_vm(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);
@@ -217,6 +228,6 @@ void induce_oom_reported(unsigned index, uint64_t bytes) {
         return;
     oom_ends(bytes, false);
     figure_add(&device->out->stats.ooms, 1);
-    if (thread_state.soft_oom_bytes) /* the allocator did not ask again */
+    if (induced.bytes) /* the allocator did not ask again */
         soft_oom_failed("became an out-of-memory error of the program");
 }

@@ -8,8 +8,8 @@ enum soft_oom soft_oom_check(const struct soft_oom_facts *facts) {
         return SOFT_OOM_UNCACHED;
     if (facts->stream_capturing || facts->capturing)
         return SOFT_OOM_CAPTURING;
-    if (facts->refused_bytes)
-        return SOFT_OOM_REFUSED;
+    if (facts->induced_bytes)
+        return SOFT_OOM_INDUCED;
     if (facts->frees_since_block || facts->asked_again)
         return SOFT_OOM_RETRY;
     if (facts->expandable)
@@ -28,7 +28,7 @@ const char *soft_oom_name(enum soft_oom verdict) {
         [SOFT_OOM_UNCACHED] = "PyTorch's allocator runs without its cache",
         [SOFT_OOM_CAPTURING] = "a graph is being captured",
         [SOFT_OOM_RETRY] = "the allocator has just emptied its cache",
-        [SOFT_OOM_REFUSED] = "this request was refused already",
+        [SOFT_OOM_INDUCED] = "this request was answered so already",
         [SOFT_OOM_EXPANDABLE] = "segments are expandable",
         [SOFT_OOM_BROKEN] = "an earlier one became a real error",
         [SOFT_OOM_NO_GAIN] = "nothing would come back",

@@ -16,9 +16,9 @@ enum soft_oom {
     SOFT_OOM_RETRY,      /* the allocator has freed segments since its latest block event (for a
                             memory fraction, too), or the driver has refused this very request:
                             this is its last attempt */
-    SOFT_OOM_REFUSED,    /* this request has been refused already */
-    SOFT_OOM_EXPANDABLE, /* segments are mapped piece by piece: PyTorch warns the user at each
-                            refusal, and 2.8 ... 2.12 may never map again */
+    SOFT_OOM_INDUCED,    /* this request has been answered so already */
+    SOFT_OOM_EXPANDABLE, /* segments are mapped piece by piece: PyTorch warns the user each
+                            time, and 2.8 ... 2.12 may never map again */
     SOFT_OOM_BROKEN,     /* an earlier one became a real error: never again in this process */
     SOFT_OOM_NO_GAIN,    /* nothing would come back */
     SOFT_OOM_VERDICTS
@@ -31,7 +31,7 @@ struct soft_oom_facts {
     bool capturing;        /* any stream of the process */
     unsigned frees_since_block;
     bool asked_again;       /* after the driver's own refusal, on this thread */
-    uint64_t refused_bytes; /* of this thread, not answered yet; 0: none */
+    uint64_t induced_bytes; /* of this thread, not answered yet; 0: none */
     bool expandable;
     bool broken;
     uint64_t releasable_bytes;

@@ -2,6 +2,7 @@
  * the capture, nor in a thread of the program unless that was refused memory. */
 #include "govern/trim.h"
 
+#include "govern/reclaim.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/mempool.h"
@@ -37,7 +38,7 @@ static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
     }
     action->took_ns = clock_ns() - start;
     if (action->observed || action->after_bytes < action->before_bytes)
-        device_conclude(device, action);
+        reclaim_conclude(device, action);
     return true;
 }
 
@@ -48,7 +49,7 @@ bool trim_mempool(struct device *device, struct vramgc_action action) {
 /* Whether free and idle bytes together are enough: else nothing helps. */
 static bool would_do(struct device *device, uint64_t idle_bytes, uint64_t bytes) {
     return idle_bytes && device_read_memory(device) &&
-           atomic_load(&device->free_bytes) + idle_bytes >= bytes;
+           atomic_load(&device->memory.free_bytes) + idle_bytes >= bytes;
 }
 
 bool trim_after_oom(struct device *device, uint64_t bytes) {

@@ -1,7 +1,7 @@
 /* c10.c: the functions of PyTorch's libc10 that are called for every block its caching allocator
  * hands out or takes back, and before an out-of-memory error. PyTorch holds the allocator's lock
  * here and usually not the GIL: nothing may wait. The original is always called, but for a block
- * that is refused: then an error is thrown in its place. */
+ * that has no pages: then an error is thrown in its place. */
 #include "base/text.h"
 #include "cuda/errors.h"
 #include "govern/induce_oom.h"
@@ -45,7 +45,7 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
     if (UNLIKELY(event.unseen_bytes))
         device_vm_block_ended(event.device,
                               &(struct block_range){event.address, event.unseen_bytes}, false);
-    if (UNLIKELY(thread_state.pending_block_bytes > 0) && event.allocated)
+    if (UNLIKELY(thread_state.pending.bytes > 0) && event.allocated)
         induce_oom_block_came(event.device);
     if (UNLIKELY(!possible))
         throw_out_of_memory(bytes);

@@ -9,6 +9,8 @@
 #include "track/oom.h"
 #include "track/thread.h"
 
+THREAD_LOCAL struct hook_state hook_state;
+
 /* Page-locked and managed memory live with the host: a refusal of those says nothing about the
  * device. */
 void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t address,
@@ -33,9 +35,9 @@ bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t 
 }
 
 bool hook_serve(const struct async_request *call, void **out, int *answer) {
-    if (thread_state.depth > 0 || !out)
+    if (hook_state.depth > 0 || !out)
         return false;
-    thread_state.depth++;
+    hook_state.depth++;
     enum serve_answer paged = start_recording_in_context() ? async_alloc(call, out) : SERVE_PASS;
     hook_leave();
     if (LIKELY(paged == SERVE_PASS))

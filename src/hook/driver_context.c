@@ -10,7 +10,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
     hook_enter(ID_cuDevicePrimaryCtxRetain);
     CUresult result = real ? real(c, d) : MISSING_CUDA;
     if (result == CUDA_SUCCESS) {
-        thread_state.context_seen = true;
+        hook_state.context_seen = true;
         context_primary_made((unsigned)d, *c);
     }
     hook_leave();
@@ -56,7 +56,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
     hook_enter(ID_##symbol);                                                                       \
     CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
     if (result == CUDA_SUCCESS)                                                                    \
-        thread_state.context_seen = true;                                                          \
+        hook_state.context_seen = true;                                                            \
     hook_leave();                                                                                  \
     return result
 

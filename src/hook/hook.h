@@ -40,18 +40,26 @@
 #define REAL_CUDART RUNTIME
 #define REAL_CUDA   REAL
 
+/* What hooks this thread is inside of. */
+struct hook_state {
+    unsigned depth;
+    unsigned vmm_depth; /* of them of virtual memory management */
+    bool context_seen;  /* a context was made inside the current hook */
+};
+extern THREAD_LOCAL struct hook_state hook_state;
+
 /* Counts the call. Whether this is the outermost hook of the thread. Every hook_enter is followed
  * by a hook_leave. */
 static inline bool hook_enter(enum real_id id) {
     call_made(id);
-    return thread_state.depth++ == 0;
+    return hook_state.depth++ == 0;
 }
 
 /* Recording begins here if a context was made inside, so that a process that only has a context is
  * seen too. */
 static inline void hook_leave(void) {
-    if (--thread_state.depth == 0 && UNLIKELY(thread_state.context_seen)) {
-        thread_state.context_seen = false;
+    if (--hook_state.depth == 0 && UNLIKELY(hook_state.context_seen)) {
+        hook_state.context_seen = false;
         start_recording();
     }
 }
@@ -61,11 +69,11 @@ static inline void hook_leave(void) {
  * asked for, and counts. */
 static inline bool hook_enter_vmm(enum real_id id) {
     hook_enter(id);
-    return thread_state.vmm_depth++ == 0;
+    return hook_state.vmm_depth++ == 0;
 }
 
 static inline void hook_leave_vmm(void) {
-    thread_state.vmm_depth--;
+    hook_state.vmm_depth--;
     hook_leave();
 }
 

@@ -12,7 +12,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     bool allocator = outermost && FROM_ALLOCATOR();
     bool ready = outermost && start_recording_in_context();
     /* Without its cache PyTorch does not ask first, and makes no blocks. */
-    bool segment = allocator && thread_state.stream_asked;
+    bool segment = allocator && thread_state.stream.asked;
     cudaError_t result = MISSING_CUDART;
     enum serve_answer paged = ready && segment && p ? serve_malloc(n, p) : SERVE_PASS;
     if (paged != SERVE_PASS) {
@@ -29,7 +29,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
                       result == cudaSuccess ? (uint64_t)*p : 0, n, segment);
     }
     if (allocator)
-        thread_state.stream_asked = false;
+        thread_state.stream.asked = false;
     hook_leave();
     return result;
 }

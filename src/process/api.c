@@ -1,6 +1,7 @@
 /* api.c: the functions of include/vramgc.h. Each only reads what is recorded, or leaves a wish for
  * vramgc's own thread. */
 #define VRAMGC_BUILD
+#include "govern/reclaim.h"
 #include "govern/wakeup.h"
 #include "track/device.h"
 #include "track/recording.h"
@@ -98,7 +99,7 @@ int vramgc_reclaim(int index) {
     enum policy_mode mode = settings_policy().mode;
     if (!device || mode == POLICY_OFF)
         return -1;
-    atomic_store(&device->asked, true);
+    atomic_store(&reclaim_of(device)->asked, true);
     wakeup(WAKEUP_LOOK);
     return 0;
 }

@@ -27,10 +27,10 @@ void reset_device(unsigned index) {
     capture_reset(index);
     lock_take(&device->lock);
     heap_clear(device->heap);
-    device->pool_live_bytes = 0;
-    device->pool_blocks = 0;
-    device->pool_of_pytorch = false;
-    __atomic_store_n(&device->pool_idle_bytes, 0, __ATOMIC_RELAXED);
+    device->pool.live_bytes = 0;
+    device->pool.blocks = 0;
+    device->pool.of_pytorch = false;
+    __atomic_store_n(&device->pool.idle_bytes, 0, __ATOMIC_RELAXED);
     serve_reset(device);
     device_publish(device);
     struct vramgc_device_stats *stats = &device->out->stats;

@@ -10,6 +10,7 @@
 #include "govern/background_thread.h"
 #include "govern/mode.h"
 #include "govern/python.h"
+#include "govern/reclaim.h"
 #include "serve/serve.h"
 #include "track/alloc.h"
 #include "track/block.h"
@@ -143,6 +144,7 @@ static void forked_child(void) {
     store_abandon();
     python_forget();
     devices_forget();
+    reclaim_unlock();
     serve_forget();
     alloc_unlock();
     vmm_unlock();

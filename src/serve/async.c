@@ -53,7 +53,7 @@ static struct pool *try_to_open(struct device *device) {
         return NULL; /* which was said */
     CUmemoryPool of_driver = default_pool(index);
     struct pool *pool = of_driver && REAL(cuDeviceGetMemPool) && add_peers(vm, index)
-                            ? pool_open(vm, atomic_load(&device->total_bytes))
+                            ? pool_open(vm, atomic_load(&device->memory.total_bytes))
                             : NULL;
     if (!pool)
         LOG(LOG_WARN, "gpu%u: VRAMGC_ASYNC=pages is not possible here; the driver's pool is used",
@@ -88,8 +88,8 @@ static bool means_default(struct device *device, CUmemoryPool asked) {
 /* Before the event is recorded, which publishes it. */
 static void note_figures(struct device *device, struct pool *pool) {
     struct arena_figures figures = pool_figures(pool);
-    __atomic_store_n(&device->vm_pool_bytes, figures.page_bytes, __ATOMIC_RELAXED);
-    __atomic_store_n(&device->vm_pool_used_bytes, figures.used_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->own_pool.page_bytes, figures.page_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->own_pool.used_bytes, figures.used_bytes, __ATOMIC_RELAXED);
     device_account_pages(device);
 }
 
@@ -220,7 +220,7 @@ bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, si
 /* --- the rest of the room --- */
 
 uint64_t async_page_bytes(struct device *device) {
-    return __atomic_load_n(&device->vm_pool_bytes, __ATOMIC_RELAXED);
+    return __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED);
 }
 
 void async_stream_gone(uint64_t stream) {
@@ -241,7 +241,7 @@ void async_reset(struct device *device) {
     unsigned index = device_index(device);
     atomic_store(&self.pools[index], NULL);
     atomic_store(&self.peers[index], 0);
-    __atomic_store_n(&device->vm_pool_bytes, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&device->vm_pool_used_bytes, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->own_pool.page_bytes, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->own_pool.used_bytes, 0, __ATOMIC_RELAXED);
     atomic_store(&self.tried[index], false);
 }

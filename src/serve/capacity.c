@@ -11,7 +11,8 @@
 #include "track/thread.h"
 #include "vm/vm.h"
 
-/* As in vm/: other programs' memory comes and goes as well. A refusal is made by a new reading. */
+/* As in vm/: other programs' memory comes and goes as well. An out of memory is answered by a new
+ * reading. */
 #define MAX_AGE_NS (2 * MILLISECOND_NS)
 
 /* PyTorch will ask for pages for what it holds without any, what it has made and not mapped yet

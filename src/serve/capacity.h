@@ -8,9 +8,9 @@
  * free on the current device: that is what cudaMemGetInfo is to tell. */
 uint64_t capacity_free_as_seen(uint64_t free_bytes);
 
-/* Whether a request for so many bytes is to be refused. asked_again: PyTorch has emptied its cache
- * since it was refused before, or will not do so: this answer is the last. The device's context is
- * current. */
+/* Whether a request for so many bytes is to be answered with out of memory. asked_again: PyTorch
+ * has emptied its cache since it was answered so before, or will not do so: this answer is the
+ * last. The device's context is current. */
 bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again);
 
 #endif

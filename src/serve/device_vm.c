@@ -19,13 +19,13 @@ struct vm *device_vm_open(struct device *device) {
     const struct options *options = settings_options();
     bool untried = false;
     if (!mode_is_compact(device) ||
-        !atomic_compare_exchange_strong(&device->vm_tried, &untried, true))
+        !atomic_compare_exchange_strong(&device->paging.tried, &untried, true))
         return device_vm(device);
-    struct vm *vm = errors_find() /* a block without pages must be refused, never handed out */
+    struct vm *vm = errors_find() /* a block without pages must never be handed out */
                         ? vm_open(device_index(device), capture_active,
                                   options->lowvram ? 0 : options->threshold)
                         : NULL;
-    atomic_store_explicit(&device->vm, vm, memory_order_release);
+    atomic_store_explicit(&device->paging.vm, vm, memory_order_release);
     wakeup(WAKEUP_LOOK); /* pages may have to go soon */
     peer_access_vm_opened(device_index(device));
     mode_tried(device, vm != NULL);
@@ -61,7 +61,7 @@ static bool commit(const struct block_event *event, struct vm *vm) {
     return vm_commit(vm, event->address, event->bytes, capture_active());
 }
 
-/* In the last step before a refusal what waits is taken as well; not while anything is captured,
+/* Before a block is given up what waits is taken as well; not while anything is captured,
  * for the GPU cannot be waited for then. Where that fails PyTorch gets an error, and counts the
  * block as allocated for ever. */
 static bool block_came(const struct block_event *event, struct vm *vm) {

@@ -18,7 +18,7 @@
 enum serve_answer serve_malloc(uint64_t bytes, void **out) {
     struct thread_state *thread = &thread_state;
     struct device *device = device_current();
-    if (!device || !thread->stream_asked || thread->stream_capturing || capture_active() ||
+    if (!device || !thread->stream.asked || thread->stream.capturing || capture_active() ||
         bytes % PAGE_BYTES)
         return SERVE_PASS;
     struct vm *vm = device_vm_open(device);
@@ -26,7 +26,7 @@ enum serve_answer serve_malloc(uint64_t bytes, void **out) {
         return SERVE_PASS;
     oom_segment_asked(device, bytes);
     bool fails = capacity_fails(device, vm, bytes, oom_segment_asked_again(bytes));
-    uint64_t address = fails ? 0 : vm_reserve(vm, bytes, thread->stream);
+    uint64_t address = fails ? 0 : vm_reserve(vm, bytes, thread->stream.handle);
     if (!address) {
         oom_at_call(ID_cudaMalloc, bytes);
         return SERVE_OOM;

@@ -42,11 +42,12 @@ void serve_capture_begin(void) {
 void serve_reset(struct device *device) {
     vhandle_reset(device_index(device));
     async_reset(device);
-    atomic_store(&device->vm, NULL); /* its books are few and stay: another thread may read */
-    atomic_store(&device->vm_changes_seen, 0);
+    atomic_store(&device->paging.vm,
+                 NULL); /* its books are few and stay: another thread may read */
+    atomic_store(&device->paging.changes_seen, 0);
     gauge_set(&device->out->stats.page_bytes, 0);
     gauge_set(&device->out->stats.spilled_bytes, 0);
-    atomic_store(&device->vm_tried, false);
+    atomic_store(&device->paging.tried, false);
     peer_access_reset(device_index(device));
 }
 

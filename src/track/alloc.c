@@ -43,10 +43,10 @@ static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t
 static void count_pool(struct device *device, uint64_t bytes, bool more) {
     struct vramgc_device_stats *stats = &device->out->stats;
     lock_take(&device->lock);
-    uint64_t kept = device->pool_idle_bytes;
+    uint64_t kept = device->pool.idle_bytes;
     uint64_t reused = more ? min_u64(kept, bytes) : 0;
-    __atomic_fetch_add(&device->pool_changes, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&device->pool_idle_bytes, more ? kept - reused : kept + bytes,
+    __atomic_fetch_add(&device->pool.changes, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->pool.idle_bytes, more ? kept - reused : kept + bytes,
                      __ATOMIC_RELAXED);
     if (more)
         gauge_add(&stats->held_bytes, bytes - reused);
@@ -76,14 +76,14 @@ static void pool_block(struct device *device, uint64_t bytes, bool more) {
     struct vramgc_device_stats *stats = &device->out->stats;
     lock_take(&device->lock);
     if (more) {
-        device->pool_live_bytes += bytes;
-        device->pool_blocks++;
-        device->pool_of_pytorch = true;
+        device->pool.live_bytes += bytes;
+        device->pool.blocks++;
+        device->pool.of_pytorch = true;
         figure_bump(&stats->block_allocs, 1);
         figure_bump(&stats->block_alloc_bytes, bytes);
     } else {
-        device->pool_live_bytes = minus_u64(device->pool_live_bytes, bytes);
-        device->pool_blocks = minus_u64(device->pool_blocks, 1);
+        device->pool.live_bytes = minus_u64(device->pool.live_bytes, bytes);
+        device->pool.blocks = minus_u64(device->pool.blocks, 1);
         figure_bump(&stats->block_frees, 1);
     }
     device_publish(device);
@@ -92,10 +92,10 @@ static void pool_block(struct device *device, uint64_t bytes, bool more) {
 }
 
 static void add_segment(struct device *device, uint64_t address, uint64_t bytes) {
-    thread_state.segments_since_block++;
+    thread_state.since_block.segments++;
     thread_block_pending(device, bytes);
     lock_take(&device->lock);
-    bool added = heap_segment_add(device->heap, address, bytes, thread_state.stream);
+    bool added = heap_segment_add(device->heap, address, bytes, thread_state.stream.handle);
     figure_bump(&device->out->stats.segment_allocs, 1);
     device_publish(device);
     lock_give(&device->lock);
@@ -291,7 +291,7 @@ void alloc_free_commit(const struct alloc_freed *taken) {
     count(device, taken->class, taken->bytes, taken->segment, false);
     if (!taken->segment)
         return;
-    thread_state.frees_since_block++;
+    thread_state.since_block.frees++;
     lock_take(&device->lock);
     heap_segment_forget(device->heap, taken->address);
     figure_bump(&device->out->stats.segment_frees, 1);

@@ -65,14 +65,17 @@ static bool take_back(struct device *device, uint64_t address, bool pending) {
  * that it waits until it is handed out again. False: no room; the block counts as free at once. */
 static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
     struct thread_state *thread = &thread_state;
-    struct hashmap_entry wait = {
-        .key = address, .bytes = bytes, .link = thread->event_count, .device = (uint16_t)device};
+    struct hashmap_entry wait = {.key = address,
+                                 .bytes = bytes,
+                                 .link = thread->since_block.event_count,
+                                 .device = (uint16_t)device};
     bool filed;
     lock_take(&self.lock);
     wait.context = ++self.numbers;
     filed = hashmap_put(&self.waits, &wait, NULL);
-    for (unsigned i = 0; filed && i < thread->event_count && i < THREAD_MAX_EVENTS; i++) {
-        struct hashmap_entry event = {.key = thread->events[i],
+    for (unsigned i = 0; filed && i < thread->since_block.event_count && i < THREAD_MAX_EVENTS;
+         i++) {
+        struct hashmap_entry event = {.key = thread->since_block.events[i],
                                       .link = address,
                                       .context = wait.context,
                                       .device = (uint16_t)device};
@@ -104,20 +107,20 @@ bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_e
         return false;
     struct thread_state *thread = &thread_state;
     uint64_t size = (uint64_t)(bytes > 0 ? bytes : -bytes);
-    bool pending =
-        bytes < 0 && UNLIKELY(thread->event_count > 0) && wait_for_events(index, address, size);
+    bool pending = bytes < 0 && UNLIKELY(thread->since_block.event_count > 0) &&
+                   wait_for_events(index, address, size);
     *event = (struct block_event){
         .device = device,
         .address = address,
         .bytes = size,
         .allocated = bytes > 0,
         .pending = pending,
-        .streams_done = pending || !thread->event_count, /* else nobody tells */
+        .streams_done = pending || !thread->since_block.event_count, /* else nobody tells */
     };
-    thread->event_count = 0;
-    thread->frees_since_block = 0;
-    thread->segments_since_block = 0;
-    if (UNLIKELY(thread->driver_oom_page) && bytes > 0)
+    thread->since_block.event_count = 0;
+    thread->since_block.frees = 0;
+    thread->since_block.segments = 0;
+    if (UNLIKELY(thread->oom.of_page) && bytes > 0)
         oom_ends(size, true);
     return true;
 }
@@ -138,7 +141,8 @@ void block_end(struct block_event *event) {
 static unsigned place_of(uint64_t event) {
     const struct thread_state *thread = &thread_state;
     unsigned i = 0;
-    while (i < thread->event_count && (i >= THREAD_MAX_EVENTS || thread->events[i] != event))
+    while (i < thread->since_block.event_count &&
+           (i >= THREAD_MAX_EVENTS || thread->since_block.events[i] != event))
         i++;
     return i;
 }
@@ -147,11 +151,11 @@ static unsigned place_of(uint64_t event) {
  * and again, and be destroyed unasked. */
 void block_event_recorded(uint64_t event) {
     struct thread_state *thread = &thread_state;
-    if (place_of(event) < thread->event_count)
+    if (place_of(event) < thread->since_block.event_count)
         return;
-    if (thread->event_count < THREAD_MAX_EVENTS)
-        thread->events[thread->event_count] = event;
-    thread->event_count++;
+    if (thread->since_block.event_count < THREAD_MAX_EVENTS)
+        thread->since_block.events[thread->since_block.event_count] = event;
+    thread->since_block.event_count++;
 }
 
 bool block_event_ended(uint64_t event, struct device **device, struct block_range *out) {
@@ -182,16 +186,18 @@ bool block_event_ended(uint64_t event, struct device **device, struct block_rang
 void block_event_destroyed(uint64_t event) {
     struct thread_state *thread = &thread_state;
     unsigned place = place_of(event);
-    if (place < thread->event_count && thread->event_count <= THREAD_MAX_EVENTS)
-        thread->events[place] = thread->events[--thread->event_count];
+    if (place < thread->since_block.event_count &&
+        thread->since_block.event_count <= THREAD_MAX_EVENTS)
+        thread->since_block.events[place] =
+            thread->since_block.events[--thread->since_block.event_count];
 }
 
 void block_stream_asked(uint64_t stream, bool capturing) {
     struct thread_state *thread = &thread_state;
-    thread->stream_asked = true;
-    thread->stream_capturing = capturing;
-    thread->stream = stream;
-    thread->event_count = 0; /* those were for blocks freed during a capture */
+    thread->stream.asked = true;
+    thread->stream.capturing = capturing;
+    thread->stream.handle = stream;
+    thread->since_block.event_count = 0; /* those were for blocks freed during a capture */
 }
 
 void block_reset(unsigned device) {

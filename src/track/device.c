@@ -38,7 +38,7 @@ static void read_total(struct device *device, unsigned index) {
     size_t total = 0;
     if (get_total && get_total(&total, (CUdevice)index) == CUDA_SUCCESS) {
         figure_set(&device->out->total_bytes, total);
-        atomic_store(&device->total_bytes, total);
+        atomic_store(&device->memory.total_bytes, total);
     }
 }
 
@@ -110,31 +110,29 @@ unsigned device_index(const struct device *device) {
 
 void devices_forget(void) {
     lock_force_open(&self.lock);
-    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
         lock_force_open(&self.devices[i].lock);
-        lock_force_open(&self.devices[i].policy_lock);
-    }
 }
 
 void device_publish_blocks(struct device *device) {
     const struct heap_figures *figures = heap_figures(device->heap);
     struct vramgc_device_stats *stats = &device->out->stats;
-    gauge_set(&stats->allocated_bytes, figures->allocated_bytes + device->pool_live_bytes);
-    gauge_set(&stats->active_bytes, figures->active_bytes + device->pool_live_bytes);
+    gauge_set(&stats->allocated_bytes, figures->allocated_bytes + device->pool.live_bytes);
+    gauge_set(&stats->active_bytes, figures->active_bytes + device->pool.live_bytes);
     gauge_set(&stats->inactive_split_bytes, figures->inactive_split_bytes);
     gauge_set(&stats->releasable_bytes, figures->releasable_bytes);
     gauge_set(&stats->idle_bytes, figures->idle_bytes);
-    gauge_set(&stats->blocks, figures->blocks + device->pool_blocks);
+    gauge_set(&stats->blocks, figures->blocks + device->pool.blocks);
 }
 
 void device_publish(struct device *device) {
     const struct heap_figures *figures = heap_figures(device->heap);
     struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t kept = device->pool_of_pytorch ? device->pool_idle_bytes : 0;
-    if (device->pool_of_pytorch)
-        kept += minus_u64(__atomic_load_n(&device->vm_pool_bytes, __ATOMIC_RELAXED),
-                          __atomic_load_n(&device->vm_pool_used_bytes, __ATOMIC_RELAXED));
-    gauge_set(&stats->reserved_bytes, figures->reserved_bytes + device->pool_live_bytes + kept);
+    uint64_t kept = device->pool.of_pytorch ? device->pool.idle_bytes : 0;
+    if (device->pool.of_pytorch)
+        kept += minus_u64(__atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED),
+                          __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED));
+    gauge_set(&stats->reserved_bytes, figures->reserved_bytes + device->pool.live_bytes + kept);
     gauge_set(&stats->segments, figures->segments);
     device_publish_blocks(device);
 }
@@ -144,18 +142,18 @@ static void measure_holes(struct device *device) {
     enum { SHARE = 8, OLDEST_NS = 10 * MILLISECOND_NS };
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t start_ns = clock_ns();
-    frag_measure(device->heap, &device->holes);
-    gauge_set(&stats->largest_hole_bytes, device->holes.largest_hole_bytes);
-    gauge_set(&stats->page_waste_bytes, device->holes.page_waste_bytes);
+    frag_measure(device->heap, &device->holes.figures);
+    gauge_set(&stats->largest_hole_bytes, device->holes.figures.largest_hole_bytes);
+    gauge_set(&stats->page_waste_bytes, device->holes.figures.page_waste_bytes);
     uint64_t end_ns = clock_ns();
-    device->holes_until_ns = end_ns + min_u64(SHARE * (end_ns - start_ns), OLDEST_NS);
+    device->holes.until_ns = end_ns + min_u64(SHARE * (end_ns - start_ns), OLDEST_NS);
 }
 
 struct frag_figures device_measure_holes(struct device *device, bool now) {
     lock_take(&device->lock);
-    if (now || clock_ns() >= device->holes_until_ns)
+    if (now || clock_ns() >= device->holes.until_ns)
         measure_holes(device);
-    struct frag_figures figures = device->holes;
+    struct frag_figures figures = device->holes.figures;
     lock_give(&device->lock);
     return figures;
 }
@@ -186,61 +184,37 @@ bool device_read_memory(struct device *device) {
 /* What a pool of the driver's keeps when memory is given back to it is learnt only later. */
 static uint64_t held_outside_pools(const struct device *device) {
     const struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t idle = __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED);
-    uint64_t paged = __atomic_load_n(&device->vm_pool_used_bytes, __ATOMIC_RELAXED);
+    uint64_t idle = __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
+    uint64_t paged = __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED);
     uint64_t of_driver = minus_u64(figure_get(&stats->pool_bytes.current), paged);
     return minus_u64(figure_get(&stats->held_bytes.current), of_driver + idle);
 }
 
 void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes) {
-    atomic_store(&device->held_then_bytes, held_outside_pools(device));
-    atomic_store(&device->free_bytes, free_bytes);
-    atomic_store(&device->total_bytes, total_bytes);
-    atomic_store(&device->free_read_ns, clock_ns());
+    atomic_store(&device->memory.held_then_bytes, held_outside_pools(device));
+    atomic_store(&device->memory.free_bytes, free_bytes);
+    atomic_store(&device->memory.total_bytes, total_bytes);
+    atomic_store(&device->memory.read_ns, clock_ns());
     figure_set(&device->out->total_bytes, total_bytes);
     gauge_set(&device->out->stats.used_bytes, minus_u64(total_bytes, free_bytes));
 }
 
 uint64_t device_free_bytes(const struct device *device) {
-    uint64_t then = atomic_load(&device->held_then_bytes);
+    uint64_t then = atomic_load(&device->memory.held_then_bytes);
     uint64_t now = held_outside_pools(device);
-    return minus_u64(atomic_load(&device->free_bytes) + then, now);
+    return minus_u64(atomic_load(&device->memory.free_bytes) + then, now);
 }
 
 uint64_t device_releasable_bytes(const struct device *device) {
     return minus_u64(figure_get(&device->out->stats.releasable_bytes.current),
-                     atomic_load_explicit(&device->pending_block_bytes, memory_order_relaxed));
+                     atomic_load_explicit(&device->pending_bytes, memory_order_relaxed));
 }
 
 /* Before the driver was asked all would seem to be used. */
 uint64_t device_used_bytes(const struct device *device) {
-    if (!atomic_load(&device->free_read_ns))
+    if (!atomic_load(&device->memory.read_ns))
         return 0;
-    return minus_u64(atomic_load(&device->total_bytes), device_free_bytes(device));
-}
-
-void device_acted(struct device *device) {
-    lock_take(&device->policy_lock);
-    policy_acted(&device->policy, clock_ns(), atomic_load(&device->total_bytes),
-                 device_free_bytes(device));
-    lock_give(&device->policy_lock);
-}
-
-void device_conclude(struct device *device, const struct vramgc_action *action) {
-    struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);
-    store_action(action);
-    if (action->observed) {
-        figure_add(&stats->would_reclaims, 1);
-        return;
-    }
-    figure_add(&stats->reclaims, 1);
-    figure_add(&stats->reclaimed_bytes, gained);
-    figure_add(&stats->reclaim_ns, action->took_ns);
-    if (action->kind == VRAMGC_ACTION_TRIM)
-        figure_add(&stats->pool_trims, 1);
-    if (action->kind == VRAMGC_ACTION_FLUSH)
-        figure_add(&stats->flushes, 1);
+    return minus_u64(atomic_load(&device->memory.total_bytes), device_free_bytes(device));
 }
 
 void device_memory_info(uint64_t free_bytes, uint64_t total_bytes) {
@@ -258,13 +232,14 @@ void device_account_pages(struct device *device) {
         return;
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t changes = vm_changes(vm);
-    if (LIKELY(changes == atomic_load_explicit(&device->vm_changes_seen, memory_order_relaxed)) &&
+    if (LIKELY(changes ==
+               atomic_load_explicit(&device->paging.changes_seen, memory_order_relaxed)) &&
         !figure_get(&stats->spilled_bytes.current))
         return; /* at most block events; how long anything is spilled grows by itself */
     lock_take(&device->lock);
     struct vm_figures figures = vm_figures(vm);
     uint64_t now = figures.physical_bytes;
-    atomic_store_explicit(&device->vm_changes_seen, changes, memory_order_relaxed);
+    atomic_store_explicit(&device->paging.changes_seen, changes, memory_order_relaxed);
     uint64_t before = figure_get(&stats->page_bytes.current);
     gauge_set(&stats->page_bytes, now);
     figure_set(&stats->page_maps, figures.maps);

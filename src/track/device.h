@@ -7,41 +7,57 @@
 #include "base/options.h"
 #include "heap/frag.h"
 #include "heap/heap.h"
-#include "policy/policy.h"
 #include "cuda/real.h"
 #include "store/store.h"
 #include "track/recording.h"
 #include "vm/vm.h"
 
+/* Stream-ordered pools: alloc.c and mempool.c. */
+struct device_pool {
+    uint64_t live_bytes; /* what PyTorch's allocator has from them */
+    uint64_t blocks;     /* how many blocks that are */
+    bool of_pytorch;     /* it has had any: then the pool is its cache */
+    uint64_t idle_bytes; /* reserved by pools beside what is allocated from them */
+    uint64_t changes;    /* how often a call of the program has changed that */
+};
+
+/* A pool of our own: pages that its blocks reach into, and what is in them. */
+struct device_own_pool {
+    uint64_t page_bytes, used_bytes;
+};
+
+/* Free and total, as the driver told them. */
+struct device_memory {
+    _Atomic uint64_t total_bytes;     /* of the device; 0: not known yet */
+    _Atomic uint64_t free_bytes;      /* at the latest reading */
+    _Atomic uint64_t read_ns;         /* when that was */
+    _Atomic uint64_t held_then_bytes; /* held outside pools at that moment */
+};
+
+struct device_holes {
+    struct frag_figures figures; /* when they were last measured */
+    uint64_t until_ns;           /* so long they will do for a refusal */
+};
+
+/* Mode compact. */
+struct device_paging {
+    _Atomic(struct vm *) vm;
+    _Atomic bool tried;
+    _Atomic uint64_t changes_seen; /* of the engine, when its figures were last taken */
+};
+
 struct device {
     struct lock lock; /* the heap and its figures in the file */
     struct heap *heap;
     struct vramgc_device *out;
-    uint64_t pool_live_bytes; /* what PyTorch's allocator has from stream-ordered pools */
-    uint64_t pool_blocks;     /* how many blocks that are */
-    bool pool_of_pytorch;     /* it has had any: then the pool is its cache */
-    uint64_t pool_idle_bytes; /* reserved by pools beside what is allocated from them */
-    uint64_t pool_changes;    /* how often a call of the program has changed that */
-    /* A pool of our own: pages that its blocks reach into, and what is in them. */
-    uint64_t vm_pool_bytes, vm_pool_used_bytes;
-    struct frag_figures holes;  /* when they were last measured */
-    uint64_t holes_until_ns;    /* so long they will do for a refusal */
-    struct policy_state policy; /* under policy_lock */
-    struct lock policy_lock;
-    CUcontext context;                    /* in which our own thread may ask */
-    _Atomic uint64_t total_bytes;         /* of the device; 0: not known yet */
-    _Atomic uint64_t free_bytes;          /* at the latest reading */
-    _Atomic uint64_t free_read_ns;        /* when that was */
-    _Atomic uint64_t held_then_bytes;     /* held outside pools at that moment */
-    _Atomic uint64_t pending_block_bytes; /* see device_releasable_bytes */
-    _Atomic bool expandable;              /* PyTorch has mapped memory itself */
-    _Atomic bool asked;                   /* vramgc_reclaim was called */
-    _Atomic bool unfinished; /* a refusal gave back only a part of what is releasable */
-    _Atomic bool wanted;     /* a reclaim was due where it could not be done */
-    atomic_int verdict;      /* why it could not: enum soft_oom */
-    _Atomic(struct vm *) vm; /* mode compact */
-    _Atomic bool vm_tried;
-    _Atomic uint64_t vm_changes_seen; /* of the engine, when its figures were last taken */
+    struct device_pool pool;
+    struct device_own_pool own_pool;
+    struct device_memory memory;
+    struct device_holes holes;
+    struct device_paging paging;
+    CUcontext context;              /* in which our own thread may ask */
+    _Atomic uint64_t pending_bytes; /* see device_releasable_bytes */
+    _Atomic bool expandable;        /* PyTorch has mapped memory itself */
     _Atomic bool ready;
 };
 
@@ -79,12 +95,6 @@ bool device_read_memory(struct device *device);
 void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes);
 void device_memory_info(uint64_t free_bytes, uint64_t total_bytes);
 
-/* Counts a reclaim and writes it down. */
-void device_conclude(struct device *device, const struct vramgc_action *action);
-
-/* Tells the policy of a reclaim, done or (observe) recorded, as the device is now. */
-void device_acted(struct device *device);
-
 /* Free bytes of the device: the latest reading, and what this process took or gave since. */
 uint64_t device_free_bytes(const struct device *device);
 uint64_t device_used_bytes(const struct device *device);
@@ -95,7 +105,7 @@ uint64_t device_releasable_bytes(const struct device *device);
 
 /* The page engine of the device (mode compact); NULL: none. On the way of every block event. */
 static inline struct vm *device_vm(struct device *device) {
-    return atomic_load_explicit(&device->vm, memory_order_acquire);
+    return atomic_load_explicit(&device->paging.vm, memory_order_acquire);
 }
 
 /* The same by index; NULL too where the device is not in use or nothing is recorded. */

@@ -8,7 +8,7 @@ struct mempool_idle mempool_idle(const struct device *device) {
     real_cuDeviceGetMemPool_t get_pool = REAL(cuDeviceGetMemPool);
     real_cuMemPoolGetAttribute_t get = REAL(cuMemPoolGetAttribute);
     struct mempool_idle idle = {.changes =
-                                    __atomic_load_n(&device->pool_changes, __ATOMIC_ACQUIRE)};
+                                    __atomic_load_n(&device->pool.changes, __ATOMIC_ACQUIRE)};
     cuuint64_t reserved = 0, used = 0;
     if (get_pool && get && get_pool(&idle.pool, (CUdevice)device_index(device)) == CUDA_SUCCESS &&
         get(idle.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS &&
@@ -26,10 +26,10 @@ bool mempool_in_use(const struct device *device) {
 void mempool_account(struct device *device, struct mempool_idle idle) {
     struct vramgc_device_stats *stats = &device->out->stats;
     lock_take(&device->lock);
-    uint64_t before = device->pool_idle_bytes;
-    bool old = __atomic_load_n(&device->pool_changes, __ATOMIC_RELAXED) != idle.changes;
+    uint64_t before = device->pool.idle_bytes;
+    bool old = __atomic_load_n(&device->pool.changes, __ATOMIC_RELAXED) != idle.changes;
     uint64_t idle_bytes = old ? min_u64(idle.idle_bytes, before) : idle.idle_bytes;
-    __atomic_store_n(&device->pool_idle_bytes, idle_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->pool.idle_bytes, idle_bytes, __ATOMIC_RELAXED);
     device_publish(device);
     gauge_add(&stats->held_bytes, minus_u64(idle_bytes, before)); /* inside, for resets */
     gauge_subtract(&stats->held_bytes, minus_u64(before, idle_bytes));
@@ -52,7 +52,7 @@ void mempool_trimmed(CUmemoryPool pool) {
             device && mempool_in_use(device) ? mempool_idle(device) : (struct mempool_idle){0};
         if (!idle.pool || idle.pool != pool)
             continue;
-        bool less = idle.idle_bytes < __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED);
+        bool less = idle.idle_bytes < __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
         mempool_account(device, idle);
         if (less && device_current() == device)
             device_read_memory(device);

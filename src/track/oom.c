@@ -28,7 +28,7 @@ static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_b
 static uint64_t idle_bytes(struct device *device) {
     uint64_t idle = device_vm(device) ? device_idle_page_bytes(device)
                                       : figure_get(&device->out->stats.idle_bytes.current);
-    return idle + (capture_active() ? __atomic_load_n(&device->pool_idle_bytes, __ATOMIC_RELAXED)
+    return idle + (capture_active() ? __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED)
                                     : mempool_look(device));
 }
 
@@ -40,7 +40,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
     return (struct vramgc_refusal){
         .time_ns = store_age_ns(),
         .request_bytes = bytes,
-        .free_bytes = atomic_load(&device->free_bytes),
+        .free_bytes = atomic_load(&device->memory.free_bytes),
         .idle_bytes = idle_bytes(device),
         .holes = figures.free_runs,
         .hole_bytes = figures.free_bytes,
@@ -56,7 +56,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
 /* The request that was refused before is asked for again, as PyTorch does when it has emptied its
  * cache. It is a retry in PyTorch's books. */
 static void ask_again(struct device *device) {
-    thread_state.asked_again = true;
+    thread_state.oom.asked_again = true;
     figure_add(&device->out->stats.alloc_retries, 1);
 }
 
@@ -64,8 +64,8 @@ static void ask_again(struct device *device) {
  * False: there is none. */
 static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     struct thread_state *thread = &thread_state;
-    struct vramgc_refusal *refusal = &thread->driver_oom;
-    if (!thread->asked_again || thread->driver_oom_page != of_page || !refusal->sequence)
+    struct vramgc_refusal *refusal = &thread->oom.refusal;
+    if (!thread->oom.asked_again || thread->oom.of_page != of_page || !refusal->sequence)
         return false;
     refusal->free_bytes = now->free_bytes;
     refusal->idle_bytes = now->idle_bytes;
@@ -82,12 +82,12 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
 static void file(struct device *device, const struct vramgc_refusal *refusal, bool of_page) {
     struct thread_state *thread = &thread_state;
     if (!tell_again(refusal, of_page)) {
-        thread->driver_oom = *refusal;
-        thread->driver_oom.sequence = store_refusal(refusal);
-        thread->driver_oom_page = of_page;
+        thread->oom.refusal = *refusal;
+        thread->oom.refusal.sequence = store_refusal(refusal);
+        thread->oom.of_page = of_page;
         figure_add(&device->out->stats.refusals, 1);
     }
-    thread->asked_again = false;
+    thread->oom.asked_again = false;
     figure_add(&device->out->stats.driver_calls, 1);
     call_failed((enum real_id)refusal->hook);
 }
@@ -113,22 +113,22 @@ void oom_at_block(struct device *device, uint64_t bytes) {
 
 void oom_granted(uint64_t bytes) {
     struct thread_state *thread = &thread_state;
-    if (LIKELY(!thread->driver_oom.sequence) || thread->driver_oom_page)
+    if (LIKELY(!thread->oom.refusal.sequence) || thread->oom.of_page)
         return;
-    thread->driver_oom.granted = thread->driver_oom.request_bytes == bytes;
-    if (thread->driver_oom.granted)
-        store_refusal_again(&thread->driver_oom);
-    thread->driver_oom.sequence = 0;
+    thread->oom.refusal.granted = thread->oom.refusal.request_bytes == bytes;
+    if (thread->oom.refusal.granted)
+        store_refusal_again(&thread->oom.refusal);
+    thread->oom.refusal.sequence = 0;
 }
 
 bool oom_segment_asked_again(uint64_t bytes) {
-    const struct vramgc_refusal *refusal = &thread_state.driver_oom;
-    return refusal->sequence && !thread_state.driver_oom_page && refusal->hook == ID_cudaMalloc &&
+    const struct vramgc_refusal *refusal = &thread_state.oom.refusal;
+    return refusal->sequence && !thread_state.oom.of_page && refusal->hook == ID_cudaMalloc &&
            refusal->request_bytes == bytes;
 }
 
 bool oom_page_asked_again(void) {
-    return thread_state.driver_oom.sequence && thread_state.driver_oom_page;
+    return thread_state.oom.refusal.sequence && thread_state.oom.of_page;
 }
 
 void oom_segment_asked(struct device *device, uint64_t bytes) {
@@ -137,7 +137,7 @@ void oom_segment_asked(struct device *device, uint64_t bytes) {
 }
 
 void oom_page_asked(struct device *device) {
-    if (UNLIKELY(oom_page_asked_again() && !thread_state.asked_again))
+    if (UNLIKELY(oom_page_asked_again() && !thread_state.oom.asked_again))
         ask_again(device);
 }
 
@@ -156,8 +156,8 @@ void oom_at_page(uint64_t bytes) {
 
 void oom_ends(uint64_t bytes, bool granted) {
     struct thread_state *thread = &thread_state;
-    struct vramgc_refusal *refusal = &thread->driver_oom;
-    if (refusal->sequence && thread->driver_oom_page) {
+    struct vramgc_refusal *refusal = &thread->oom.refusal;
+    if (refusal->sequence && thread->oom.of_page) {
         uint64_t page_bytes = max_u64(refusal->request_bytes, 1);
         refusal->request_bytes = bytes;
         refusal->granted = granted;
@@ -165,5 +165,5 @@ void oom_ends(uint64_t bytes, bool granted) {
         store_refusal_again(refusal);
     }
     refusal->sequence = 0;
-    thread->driver_oom_page = false;
+    thread->oom.of_page = false;
 }

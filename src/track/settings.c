@@ -52,10 +52,10 @@ void settings_read(void) {
         return;
     self.complaints = options_read(&self.options, self.origins, NULL, NULL);
     self.read = true;
-    bool refused = self.options.strict && self.complaints;
-    if (self.options.mode == MODE_OFF || refused)
+    bool invalid = self.options.strict && self.complaints;
+    if (self.options.mode == MODE_OFF || invalid)
         atomic_store(&recording_state, RECORDING_INERT);
-    if (refused) {
+    if (invalid) {
         settings_complain();
         LOG(LOG_ERROR, "VRAMGC_STRICT is set and a setting is wrong: vramgc does nothing");
     }

@@ -8,19 +8,19 @@ THREAD_LOCAL struct thread_state thread_state;
 
 void thread_block_unpending(uint64_t bytes) {
     struct thread_state *thread = &thread_state;
-    struct device *device = device_if_ready(thread->pending_block_device);
-    uint64_t part = min_u64(bytes, thread->pending_block_bytes);
+    struct device *device = device_if_ready(thread->pending.device);
+    uint64_t part = min_u64(bytes, thread->pending.bytes);
     if (!part || !device)
         return;
-    thread->pending_block_bytes -= part;
-    atomic_fetch_sub(&device->pending_block_bytes, part);
+    thread->pending.bytes -= part;
+    atomic_fetch_sub(&device->pending_bytes, part);
 }
 
 void thread_block_pending(struct device *device, uint64_t bytes) {
     struct thread_state *thread = &thread_state;
-    if (thread->pending_block_device != device_index(device))
+    if (thread->pending.device != device_index(device))
         thread_block_unpending(UINT64_MAX);
-    thread->pending_block_device = device_index(device);
-    thread->pending_block_bytes += bytes;
-    atomic_fetch_add(&device->pending_block_bytes, bytes);
+    thread->pending.device = device_index(device);
+    thread->pending.bytes += bytes;
+    atomic_fetch_add(&device->pending_bytes, bytes);
 }

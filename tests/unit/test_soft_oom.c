@@ -32,7 +32,7 @@ static void spoil(struct soft_oom_facts *facts, unsigned way) {
         facts->frees_since_block = 1;
         break;
     case 5:
-        facts->refused_bytes = 512;
+        facts->induced_bytes = 512;
         break;
     case 6:
         facts->expandable = true;
@@ -58,7 +58,7 @@ enum { WAYS = 11 };
 
 static const enum soft_oom verdicts[WAYS] = {
     SOFT_OOM_NOT_ALLOCATOR, SOFT_OOM_UNCACHED, SOFT_OOM_CAPTURING,  SOFT_OOM_CAPTURING,
-    SOFT_OOM_RETRY,         SOFT_OOM_REFUSED,  SOFT_OOM_EXPANDABLE, SOFT_OOM_BROKEN,
+    SOFT_OOM_RETRY,         SOFT_OOM_INDUCED,  SOFT_OOM_EXPANDABLE, SOFT_OOM_BROKEN,
     SOFT_OOM_NO_GAIN,       SOFT_OOM_NO_GAIN,  SOFT_OOM_RETRY,
 };
 

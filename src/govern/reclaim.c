@@ -1,0 +1,38 @@
+/* reclaim.c: see reclaim.h. It must decide nothing: policy/policy.h does. */
+#include "govern/reclaim.h"
+
+static struct { struct reclaim devices[VRAMGC_MAX_DEVICES]; } self;
+
+struct reclaim *reclaim_of(const struct device *device) {
+    return &self.devices[device_index(device)];
+}
+
+void reclaim_acted(struct device *device) {
+    struct reclaim *reclaim = reclaim_of(device);
+    lock_take(&reclaim->lock);
+    policy_acted(&reclaim->policy, clock_ns(), atomic_load(&device->memory.total_bytes),
+                 device_free_bytes(device));
+    lock_give(&reclaim->lock);
+}
+
+void reclaim_conclude(struct device *device, const struct vramgc_action *action) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);
+    store_action(action);
+    if (action->observed) {
+        figure_add(&stats->would_reclaims, 1);
+        return;
+    }
+    figure_add(&stats->reclaims, 1);
+    figure_add(&stats->reclaimed_bytes, gained);
+    figure_add(&stats->reclaim_ns, action->took_ns);
+    if (action->kind == VRAMGC_ACTION_TRIM)
+        figure_add(&stats->pool_trims, 1);
+    if (action->kind == VRAMGC_ACTION_FLUSH)
+        figure_add(&stats->flushes, 1);
+}
+
+void reclaim_unlock(void) {
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        lock_force_open(&self.devices[i].lock);
+}
