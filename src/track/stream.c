@@ -9,8 +9,7 @@
 #include "track/device.h"
 #include "track/recording.h"
 
-/* More than so many are not followed one by one: then the whole context is asked. */
-enum { MAX_STREAMS = 1024, BATCH = 64 };
+enum { BATCH = 64 };
 
 enum { FLAG_TOLD = 1 };
 
@@ -92,8 +91,7 @@ static void made(uint64_t stream, bool followable) {
     struct hashmap_entry entry = {
         .key = stream, .context = (uint64_t)(uintptr_t)context, .device = (uint16_t)index};
     lock_take(&self.lock);
-    if (!followable || self.streams.count >= MAX_STREAMS ||
-        !hashmap_put(&self.streams, &entry, NULL))
+    if (!followable || !hashmap_put(&self.streams, &entry, NULL))
         self.uncounted[index] = true;
     bool followed = self.follows[index] && (self.follows[index] == context || !followable);
     lock_give(&self.lock);

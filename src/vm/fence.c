@@ -79,6 +79,13 @@ void vm_stream_add(struct vm *vm, uint64_t stream) {
     lock_give(&vm->lock);
 }
 
+bool vm_stream_known(struct vm *vm, uint64_t stream) {
+    lock_take(&vm->lock);
+    bool known = slot_of(vm, stream) < vm->streams.count;
+    lock_give(&vm->lock);
+    return known;
+}
+
 static struct known_stream stream_at(struct vm *vm, size_t i) {
     lock_take(&vm->lock);
     struct known_stream known = vm->streams.slots[i];

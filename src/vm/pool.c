@@ -6,8 +6,6 @@
 #include "base/lock.h"
 #include "vm/vm_internal.h"
 
-enum { STREAMS_KNOWN = 64 };
-
 /* So much that other streams gave back is worth asking the GPU about before new pages are mapped.
  */
 #define WORTH_ASKING_BYTES (32 * MEBIBYTE)
@@ -17,7 +15,6 @@ struct pool {
     CUcontext context;
     struct lock lock; /* what follows */
     struct arena *arena;
-    uint64_t streams[STREAMS_KNOWN]; /* of our context, as the driver said; 0: none */
 };
 
 static uint64_t whole_pages(uint64_t bytes) {
@@ -69,26 +66,6 @@ static uint64_t owner_name(uint64_t stream) {
     return stream == STREAM_PER_THREAD ? STREAM_NONE : stream;
 }
 
-static bool is_known(struct pool *pool, uint64_t stream) {
-    bool known = false;
-    lock_take(&pool->lock);
-    for (size_t i = 0; i < STREAMS_KNOWN && !known; i++)
-        known = pool->streams[i] == stream;
-    lock_give(&pool->lock);
-    return known;
-}
-
-static void note_stream(struct pool *pool, uint64_t stream) {
-    lock_take(&pool->lock);
-    for (size_t i = 0; i < STREAMS_KNOWN; i++) {
-        if (pool->streams[i])
-            continue;
-        pool->streams[i] = stream;
-        break;
-    }
-    lock_give(&pool->lock);
-}
-
 /* In which context the stream is; NULL: there is no such stream. The handles of the default streams
  * mean those of the current context. */
 static CUcontext context_of(uint64_t stream) {
@@ -103,24 +80,19 @@ static CUcontext context_of(uint64_t stream) {
 
 /* Whether the engine can follow the stream; from then on it does. */
 static bool is_ours(struct pool *pool, uint64_t stream) {
-    if (stream > STREAM_PER_THREAD && is_known(pool, stream))
+    if (stream > STREAM_PER_THREAD && vm_stream_known(pool->vm, stream))
         return true;
     CUcontext current = NULL; /* in which the engine would make its event */
     if (context_of(stream) != pool->context || REAL(cuCtxGetCurrent)(&current) != CUDA_SUCCESS ||
         current != pool->context)
         return false;
     vm_stream_add(pool->vm, stream);
-    if (stream > STREAM_PER_THREAD)
-        note_stream(pool, stream);
     return true;
 }
 
 void pool_stream_gone(struct pool *pool, uint64_t stream) {
     lock_take(&pool->lock);
     arena_stream_gone(pool->arena, only_name(stream));
-    for (size_t i = 0; i < STREAMS_KNOWN; i++)
-        if (pool->streams[i] == stream)
-            pool->streams[i] = 0;
     lock_give(&pool->lock);
 }
 

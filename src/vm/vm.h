@@ -87,6 +87,9 @@ bool vm_could_back(struct vm *vm, uint64_t bytes);
  * not name theirs: every stream of the device counts. The device's context is current. */
 void vm_stream_add(struct vm *vm, uint64_t stream);
 
+/* Whether it is followed by itself, and not about to be destroyed. False where too many are. */
+bool vm_stream_known(struct vm *vm, uint64_t stream);
+
 /* Another device may access this one's memory from now on (peer access was enabled): all mapped
  * pages are opened for it, later ones too. False: the driver refused, or there are too many; pages
  * are as before then. */

@@ -114,6 +114,12 @@ bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
     return is_part(address, bytes);
 }
 
+bool vm_stream_known(struct vm *vm, uint64_t stream) {
+    (void)vm;
+    (void)stream;
+    return false;
+}
+
 void vm_stream_add(struct vm *vm, uint64_t stream) {
     (void)vm;
     (void)stream;
