@@ -11,6 +11,7 @@
 #include "track/alloc.h"
 #include "track/oom.h"
 #include "track/vmm.h"
+#include "track/vmm_range.h"
 
 /* Whether a call is to be recorded, which it is from its success on. */
 static bool is_recorded(bool outermost, CUresult result) {
@@ -23,12 +24,12 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemAddressReserve);
     CUresult result = real ? real(p, n, align, hint, f) : MISSING_CUDA;
-    if (outermost && result == CUDA_SUCCESS && allocator && !vhandle_reserved(*p, n)) {
+    if (is_recorded(outermost, result) && allocator && !vmm_range_add(*p, n)) {
         REAL(cuMemAddressFree)(*p, n);
         result = CUDA_ERROR_OUT_OF_MEMORY;
+    } else if (is_recorded(outermost, result)) {
+        alloc_succeeded(CLASS_ADDRESS, *p, n, false);
     }
-    if (is_recorded(outermost, result))
-        vmm_reserved(*p, n, allocator);
     hook_leave_vmm();
     return result;
 }
@@ -36,18 +37,17 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
 CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
     real_cuMemAddressFree_t real = REAL(cuMemAddressFree);
     bool outermost = hook_enter_vmm(ID_cuMemAddressFree);
-    struct alloc_freed taken = {0}, range = {0};
+    struct alloc_freed taken = {0};
+    struct vmm_range range = {0};
     if (outermost) {
         alloc_free_begin(p, &taken);
         range = vmm_range_free_begin(p);
     }
-    enum vhandle_free freed = vhandle_address_free(p, n);
+    enum vhandle_free freed = vhandle_address_free(&range, n);
     CUresult result = freed == VHANDLE_FREE_IN_USE  ? CUDA_ERROR_INVALID_VALUE
                       : freed == VHANDLE_FREE_TAKEN ? CUDA_SUCCESS
                       : real                        ? real(p, n)
                                                     : MISSING_CUDA;
-    if (freed == VHANDLE_FREE_ENDED && result != CUDA_SUCCESS)
-        vhandle_reserved(p, n);
     if (outermost && result == CUDA_SUCCESS) {
         alloc_free_commit(&taken);
         vmm_range_free_commit(&range);
@@ -91,17 +91,24 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     return result;
 }
 
+static CUresult release(CUmemGenericAllocationHandle h) {
+    real_cuMemRelease_t real = REAL(cuMemRelease);
+    struct vmm_release release = vmm_release_begin(h);
+    CUresult result = real ? real(h) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS)
+        call_reached_driver();
+    else
+        vmm_release_abort(&release);
+    return result;
+}
+
 CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
     real_cuMemRelease_t real = REAL(cuMemRelease);
     bool outermost = hook_enter_vmm(ID_cuMemRelease);
-    struct vmm_release release = {0};
-    if (outermost)
-        release = vmm_release_begin(h);
-    CUresult result = vhandle_is(h) ? vhandle_release(h) : real ? real(h) : MISSING_CUDA;
-    if (outermost && result != CUDA_SUCCESS)
-        vmm_release_abort(&release);
-    else if (outermost && !vhandle_is(h))
-        call_reached_driver();
+    CUresult result = vhandle_is(h) ? vhandle_release(h)
+                      : outermost   ? release(h)
+                      : real        ? real(h)
+                                    : MISSING_CUDA;
     hook_leave_vmm();
     return result;
 }
@@ -110,14 +117,14 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
     real_cuMemRetainAllocationHandle_t real = REAL(cuMemRetainAllocationHandle);
     bool outermost = hook_enter_vmm(ID_cuMemRetainAllocationHandle);
     struct address_info place;
-    CUresult result = MISSING_CUDA;
-    bool ours = vhandle_retain(h, (uint64_t)(uintptr_t)p, &result);
+    bool ours = vhandle_retain(h, (uint64_t)(uintptr_t)p);
+    CUresult result = ours ? CUDA_SUCCESS : MISSING_CUDA;
     /* A paged segment is one allocation to the program, without a handle, as that of cudaMalloc. */
     if (!ours && address_lookup((uint64_t)(uintptr_t)p, &place))
         result = CUDA_ERROR_INVALID_VALUE;
     else if (!ours && real)
         result = real(h, p);
-    if (outermost && result == CUDA_SUCCESS)
+    if (outermost && !ours && result == CUDA_SUCCESS)
         vmm_retained(*h, (uint64_t)(uintptr_t)p);
     hook_leave_vmm();
     return result;
@@ -141,25 +148,29 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocation
     CUresult result = vhandle_is(h) ? vhandle_map(p, n, offset, h, f)
                       : real        ? real(p, n, offset, h, f)
                                     : MISSING_CUDA;
-    if (is_recorded(outermost, result))
+    if (!vhandle_is(h) && is_recorded(outermost, result))
         vmm_mapped(p, n, h);
     hook_leave_vmm();
+    return result;
+}
+
+static CUresult unmap(CUdeviceptr p, size_t n) {
+    real_cuMemUnmap_t real = REAL(cuMemUnmap);
+    struct vmm_unmapping unmapping = vmm_unmap_begin(p, n);
+    CUresult result = real ? real(p, n) : MISSING_CUDA;
+    if (result == CUDA_SUCCESS)
+        vmm_unmap_commit(&unmapping);
+    else
+        vmm_unmap_abort(&unmapping);
     return result;
 }
 
 CUresult cuMemUnmap(CUdeviceptr p, size_t n) {
     real_cuMemUnmap_t real = REAL(cuMemUnmap);
     bool outermost = hook_enter_vmm(ID_cuMemUnmap);
-    struct vmm_unmapping unmapping = {0};
-    if (outermost)
-        unmapping = vmm_unmap_begin(p, n);
     CUresult result = MISSING_CUDA;
-    if (!vhandle_unmap(p, n, &result) && real)
-        result = real(p, n);
-    if (outermost && result == CUDA_SUCCESS)
-        vmm_unmap_commit(&unmapping);
-    else if (outermost)
-        vmm_unmap_abort(&unmapping);
+    if (!vhandle_unmap(p, n, &result) && (outermost || real))
+        result = outermost ? unmap(p, n) : real(p, n);
     hook_leave_vmm();
     return result;
 }

@@ -11,6 +11,7 @@
 #include "track/recording.h"
 #include "track/stream.h"
 #include "track/vmm.h"
+#include "track/vmm_range.h"
 
 static void gauge_clear(struct vramgc_gauge *gauge) {
     figure_set(&gauge->current, 0);
@@ -22,6 +23,7 @@ void reset_device(unsigned index) {
         return;
     alloc_reset(index);
     vmm_reset(index);
+    vmm_range_reset(index);
     stream_reset(index);
     block_reset(index);
     capture_reset(index);

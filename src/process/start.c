@@ -21,6 +21,7 @@
 #include "track/stack.h"
 #include "track/stream.h"
 #include "track/vmm.h"
+#include "track/vmm_range.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -148,6 +149,7 @@ static void forked_child(void) {
     serve_forget();
     alloc_unlock();
     vmm_unlock();
+    vmm_range_unlock();
     stream_unlock();
     block_unlock();
     mode_unlock();

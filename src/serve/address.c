@@ -3,12 +3,12 @@
 #include "serve/address.h"
 
 #include "base/log.h"
-#include "serve/expandable.h"
 #include "track/device.h"
+#include "track/vmm.h"
 
 static bool lookup_mapped(uint64_t address, struct address_info *place) {
-    struct vhandle_mapping mapping;
-    if (!vhandle_lookup(address, &mapping))
+    struct vmm_mapping mapping;
+    if (!vmm_mapping_lookup(address, &mapping))
         return false;
     *place = (struct address_info){.device = mapping.device,
                                    .address = mapping.address,

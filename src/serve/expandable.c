@@ -3,7 +3,6 @@
  * the driver: a handle that is unknown, or addresses that are not mapped, are errors here too. */
 #include "serve/expandable.h"
 
-#include "base/hashmap.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "govern/decay.h"
@@ -20,9 +19,10 @@
 
 #include <string.h>
 
-enum { MAX_KINDS = 16, FLAG_IN_ENGINE = 1 };
+enum { MAX_KINDS = 16, KIND_SHIFT = 44 };
 
-/* What was once asked of the driver: whether it makes memory with such properties. */
+/* What was once asked of the driver: whether it makes memory with such properties. A virtual handle
+ * has the number of its kind in it. */
 struct kind {
     CUmemAllocationProp properties;
     CUresult answer;
@@ -30,14 +30,9 @@ struct kind {
 
 static struct {
     struct lock lock;
-    struct hashmap ranges;   /* address -> bytes; in the engine of device if FLAG_IN_ENGINE */
-    struct hashmap handles;  /* handle -> bytes, device, class: kind, link: references,
-                               context: where it is mapped */
-    struct hashmap mappings; /* address -> bytes, device, link: handle */
-    uint64_t longest_bytes;  /* of all mappings so far */
-    uint64_t created;
     struct kind kinds[MAX_KINDS];
     unsigned kind_count;
+    _Atomic uint64_t created;
 } self;
 
 /* --- the engine, which wants the device's context current --- */
@@ -150,18 +145,8 @@ bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
     return vm != NULL;
 }
 
-static CUresult add_handle(CUmemGenericAllocationHandle *handle, uint64_t bytes, unsigned device,
-                           unsigned kind) {
-    lock_take(&self.lock);
-    struct hashmap_entry entry = {.key = VHANDLE_TAG << 48 | ++self.created,
-                                  .bytes = bytes,
-                                  .link = 1,
-                                  .class = kind,
-                                  .device = (uint16_t)device};
-    bool added = hashmap_put(&self.handles, &entry, NULL);
-    lock_give(&self.lock);
-    *handle = entry.key;
-    return added ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+static CUmemGenericAllocationHandle new_handle(unsigned kind) {
+    return VHANDLE_TAG << 48 | (uint64_t)kind << KIND_SHIFT | atomic_fetch_add(&self.created, 1);
 }
 
 /* PyTorch makes all that a block lacks before it maps the first; where one handle is refused it
@@ -178,39 +163,25 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     if (result == CUDA_SUCCESS)
         stream_follow(device, borrowed.context);
     return_context(&borrowed);
-    return result == CUDA_SUCCESS ? add_handle(handle, bytes, index, kind) : result;
-}
-
-/* Without a reference and without a mapping it is gone. The lock is held. */
-static void drop_if_unused(const struct hashmap_entry *entry) {
-    if (!entry->link && !entry->context)
-        hashmap_take(&self.handles, entry->key, NULL);
+    if (result == CUDA_SUCCESS)
+        *handle = new_handle(kind);
+    return result;
 }
 
 CUresult vhandle_release(CUmemGenericAllocationHandle handle) {
     if (!recording_is_on())
         return CUDA_ERROR_NOT_INITIALIZED;
-    lock_take(&self.lock);
-    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
-    bool known = entry && entry->link > 0;
-    if (known) {
-        entry->link--;
-        drop_if_unused(entry);
-    }
-    lock_give(&self.lock);
-    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return vmm_release_begin(handle).known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult vhandle_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle) {
+    struct vmm_handle known;
     if (!recording_is_on())
         return CUDA_ERROR_NOT_INITIALIZED;
-    lock_take(&self.lock);
-    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
-    bool known = entry && properties;
-    if (known)
-        *properties = self.kinds[entry->class].properties;
-    lock_give(&self.lock);
-    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!properties || !vmm_handle_lookup(handle, &known))
+        return CUDA_ERROR_INVALID_VALUE;
+    *properties = self.kinds[handle >> KIND_SHIFT & (MAX_KINDS - 1)].properties;
+    return CUDA_SUCCESS;
 }
 
 static CUresult not_possible(const char *what) {
@@ -229,163 +200,67 @@ CUresult vhandle_export(void) {
 
 /* --- ranges --- */
 
-bool vhandle_reserved(uint64_t address, uint64_t bytes) {
-    struct hashmap_entry range = {.key = address, .bytes = bytes};
-    lock_take(&self.lock);
-    bool added = hashmap_put(&self.ranges, &range, NULL);
-    lock_give(&self.lock);
-    return added;
-}
-
-struct search {
-    uint64_t address, bytes;
-    struct hashmap_entry *found;
-};
-
-static bool look_around(const struct hashmap_entry *entry, void *context) {
-    struct search *search = context;
-    if (search->address - entry->key < entry->bytes)
-        search->found = (struct hashmap_entry *)entry;
-    return false;
-}
-
-/* The range that holds the address; there are few. The lock is held. */
-static struct hashmap_entry *range_around(uint64_t address) {
-    struct search search = {.address = address, .found = hashmap_find(&self.ranges, address)};
-    if (!search.found)
-        hashmap_sweep(&self.ranges, look_around, &search);
-    return search.found;
-}
-
-static bool look_inside(const struct hashmap_entry *entry, void *context) {
-    struct search *search = context;
-    if (entry->key - search->address < search->bytes)
-        search->found = (struct hashmap_entry *)entry;
-    return false;
-}
-
-enum vhandle_free vhandle_address_free(uint64_t address, uint64_t bytes) {
-    struct search search = {.address = address, .bytes = bytes};
-    struct hashmap_entry range = {0};
-    if (!recording_is_on())
+enum vhandle_free vhandle_address_free(const struct vmm_range *range, uint64_t bytes) {
+    if (!recording_is_on() || !bytes || range->bytes != bytes)
         return VHANDLE_FREE_REAL;
-    lock_take(&self.lock);
-    struct hashmap_entry *found = hashmap_find(&self.ranges, address);
-    if (found && found->bytes == bytes)
-        hashmap_sweep(&self.mappings, look_inside, &search);
-    if (found && found->bytes == bytes && !search.found)
-        hashmap_take(&self.ranges, address, &range);
-    lock_give(&self.lock);
-    if (search.found)
+    if (vmm_any_inside(range->address, bytes))
         return VHANDLE_FREE_IN_USE;
-    struct vm *vm = range.flags & FLAG_IN_ENGINE ? engine_of(range.device) : NULL;
-    if (vm && vm_range_end(vm, address))
-        return VHANDLE_FREE_TAKEN;
-    return range.key ? VHANDLE_FREE_ENDED : VHANDLE_FREE_REAL;
+    struct vm *vm = engine_of(range->engine);
+    return vm && vm_range_end(vm, range->address) ? VHANDLE_FREE_TAKEN : VHANDLE_FREE_REAL;
 }
 
 /* The range becomes one of the engine's at its first mapping: only then it is known whose memory
  * lives there. The lock is held. */
-static bool enter(struct hashmap_entry *range, unsigned device) {
-    if (range->flags & FLAG_IN_ENGINE)
-        return range->device == device;
+static bool enter(uint64_t address, uint64_t bytes, unsigned device) {
+    struct vmm_range range = vmm_range_lookup(address);
     struct vm *vm = engine_of(device);
-    if (!vm || !vm_range_add(vm, range->key, range->bytes, true))
+    if (!vm || !range.bytes || address + bytes > range.address + range.bytes)
         return false;
-    range->flags |= FLAG_IN_ENGINE;
-    range->device = (uint16_t)device;
+    if (range.engine != VRAMGC_MAX_DEVICES)
+        return range.engine == device;
+    if (!vm_range_add(vm, range.address, range.bytes, true))
+        return false;
+    vmm_range_enter(&range, device);
     return true;
 }
 
 /* --- mappings --- */
 
-/* The mapping that holds the address. There are thousands, and launchers of kernels ask about every
- * argument: it is looked for from page to page, for as many as the longest mapping has. The lock is
- * held. */
-static struct hashmap_entry *mapping_around(uint64_t address) {
-    uint64_t page = address - address % PAGE_BYTES;
-    for (uint64_t back = 0; back < min_u64(self.longest_bytes, page); back += PAGE_BYTES) {
-        struct hashmap_entry *found = hashmap_find(&self.mappings, page - back);
-        if (found)
-            return address - found->key < found->bytes ? found : NULL;
-    }
-    return NULL;
-}
-
-/* The lock is held. */
-static CUresult map(uint64_t address, uint64_t bytes, struct hashmap_entry *handle) {
-    struct hashmap_entry *range = range_around(address);
-    struct hashmap_entry mapping = {
-        .key = address, .bytes = bytes, .link = handle->key, .device = handle->device};
-    if (!range || address + bytes > range->key + range->bytes || !enter(range, handle->device))
-        return CUDA_ERROR_NOT_SUPPORTED;
-    if (!vm_attach(engine_of(handle->device), address, bytes))
+static CUresult map(uint64_t address, uint64_t bytes, CUmemGenericAllocationHandle handle,
+                    unsigned device) {
+    lock_take(&self.lock);
+    bool entered = enter(address, bytes, device);
+    lock_give(&self.lock);
+    if (!entered)
+        return not_possible("mapping at a second place or by somebody else");
+    if (!vm_attach(engine_of(device), address, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!hashmap_put(&self.mappings, &mapping, NULL)) {
-        vm_detach(engine_of(handle->device), address, bytes); /* nothing lives there yet */
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    self.longest_bytes = max_u64(self.longest_bytes, bytes);
-    handle->context = address;
-    return CUDA_SUCCESS;
+    if (vmm_mapped(address, bytes, handle))
+        return CUDA_SUCCESS;
+    vm_detach(engine_of(device), address, bytes); /* nothing lives there yet */
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
                      CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct vmm_handle known;
     if (!recording_is_on())
         return CUDA_ERROR_NOT_INITIALIZED;
-    lock_take(&self.lock);
-    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
-    bool right = entry && entry->link > 0 && bytes == entry->bytes && !offset && !flags &&
-                 address % PAGE_BYTES == 0;
-    if (right)
-        result = entry->context ? CUDA_ERROR_NOT_SUPPORTED : map(address, bytes, entry);
-    lock_give(&self.lock);
-    return result == CUDA_ERROR_NOT_SUPPORTED
-               ? not_possible("mapping at a second info or by somebody else")
-               : result;
+    if (!vmm_handle_lookup(handle, &known) || !known.held || bytes != known.bytes || offset ||
+        flags || address % PAGE_BYTES)
+        return CUDA_ERROR_INVALID_VALUE;
+    return known.mapped ? not_possible("mapping at a second place or by somebody else")
+                        : map(address, bytes, handle, known.device);
 }
 
-/* Whether [address, +bytes) is exactly a row of whole mappings of one device. The lock is held. */
-static bool is_row(uint64_t address, uint64_t bytes, unsigned *device) {
-    uint64_t end = address + bytes;
-    const struct hashmap_entry *first = hashmap_find(&self.mappings, address), *mapping = first;
-    while (mapping && mapping->device == first->device && address < end) {
-        address += mapping->bytes;
-        mapping = hashmap_find(&self.mappings, address);
-    }
-    if (first)
-        *device = first->device;
-    return first && address == end;
-}
-
-/* Whether a virtual handle is mapped at the address. *pages: where it begins a row, else NULL. */
+/* Whether a virtual handle is mapped at the address. *vm: where it begins a row, else NULL. */
 static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm, unsigned *device) {
-    *vm = NULL;
-    if (!recording_is_on())
+    struct vmm_mapping mapping;
+    if (!recording_is_on() || !vmm_mapping_lookup(address, &mapping))
         return false;
-    lock_take(&self.lock);
-    bool ours = mapping_around(address) != NULL;
-    if (ours && is_row(address, bytes, device))
-        *vm = engine_of(*device);
-    lock_give(&self.lock);
-    return ours;
-}
-
-static void forget_row(uint64_t address, uint64_t bytes) {
-    struct hashmap_entry mapping;
-    lock_take(&self.lock);
-    for (uint64_t at = address; at < address + bytes; at += mapping.bytes) {
-        if (!hashmap_take(&self.mappings, at, &mapping))
-            break;
-        struct hashmap_entry *handle = hashmap_find(&self.handles, mapping.link);
-        if (handle) {
-            handle->context = 0;
-            drop_if_unused(handle);
-        }
-    }
-    lock_give(&self.lock);
+    *device = mapping.device;
+    *vm = vmm_is_row(address, bytes, mapping.device) ? engine_of(mapping.device) : NULL;
+    return true;
 }
 
 /* What is mapped stays so, idle: PyTorch's own view is that nothing is. An expandable segment
@@ -393,15 +268,20 @@ static void forget_row(uint64_t address, uint64_t bytes) {
  * there. */
 bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     struct vm *vm;
-    unsigned device = VRAMGC_MAX_DEVICES;
+    unsigned device;
     if (!begins_here(address, bytes, &vm, &device))
         return false;
-    bool detached = vm && vm_detach(vm, address, bytes);
-    if (detached) {
-        forget_row(address, bytes);
+    *result = CUDA_ERROR_INVALID_VALUE;
+    if (!vm)
+        return true;
+    struct vmm_unmapping unmapping = vmm_unmap_begin(address, bytes);
+    if (vm_detach(vm, address, bytes)) {
+        vmm_unmap_commit(&unmapping);
         decay_note_given_up(device_if_ready(device));
+        *result = CUDA_SUCCESS;
+    } else {
+        vmm_unmap_abort(&unmapping);
     }
-    *result = detached ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     return true;
 }
 
@@ -426,45 +306,13 @@ bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc 
     return true;
 }
 
-bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result) {
-    if (!recording_is_on() || !handle)
+bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address) {
+    struct vmm_mapping mapping;
+    if (!recording_is_on() || !handle || !vmm_mapping_lookup(address, &mapping))
         return false;
-    lock_take(&self.lock);
-    struct hashmap_entry *mapping = mapping_around(address);
-    struct hashmap_entry *entry = mapping ? hashmap_find(&self.handles, mapping->link) : NULL;
-    if (entry) {
-        entry->link++;
-        *handle = entry->key;
-    }
-    lock_give(&self.lock);
-    *result = CUDA_SUCCESS;
-    return entry != NULL;
-}
-
-bool vhandle_lookup(uint64_t address, struct vhandle_mapping *out) {
-    lock_take(&self.lock);
-    struct hashmap_entry *mapping = mapping_around(address);
-    if (mapping)
-        *out = (struct vhandle_mapping){mapping->device, mapping->key, mapping->bytes};
-    lock_give(&self.lock);
-    return mapping != NULL;
-}
-
-/* --- the end --- */
-
-/* The addresses stay reserved; the engine they were in is no more. */
-static bool leave_engine(const struct hashmap_entry *entry, void *context) {
-    if (entry->device == *(const unsigned *)context)
-        ((struct hashmap_entry *)entry)->flags = 0;
-    return false;
-}
-
-void vhandle_reset(unsigned device) {
-    lock_take(&self.lock);
-    hashmap_drop_device(&self.handles, device);
-    hashmap_drop_device(&self.mappings, device);
-    hashmap_sweep(&self.ranges, leave_engine, &device);
-    lock_give(&self.lock);
+    vmm_retained(mapping.handle, address);
+    *handle = mapping.handle;
+    return true;
 }
 
 void vhandle_unlock(void) {

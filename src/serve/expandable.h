@@ -8,20 +8,13 @@
 #include "base/base.h"
 #include "cuda/real.h"
 #include "track/vmm.h"
+#include "track/vmm_range.h"
 
-/* PyTorch's allocator reserved addresses; false: no memory for the books, it must not have them. */
-bool vhandle_reserved(uint64_t address, uint64_t bytes);
-
-/* It frees them. IN_USE: something is mapped there. TAKEN: the page engine frees them when the GPU
- * has finished with what it has mapped there. Else the driver is to be asked, and if it refuses
- * what has ENDED, vhandle_reserved puts it back. */
-enum vhandle_free {
-    VHANDLE_FREE_REAL,
-    VHANDLE_FREE_ENDED,
-    VHANDLE_FREE_IN_USE,
-    VHANDLE_FREE_TAKEN
-};
-enum vhandle_free vhandle_address_free(uint64_t address, uint64_t bytes);
+/* PyTorch's allocator frees a range of addresses. IN_USE: something is mapped there. TAKEN: the
+ * page engine frees them when the GPU has finished with what it has mapped there. Else the driver
+ * is to be asked. */
+enum vhandle_free { VHANDLE_FREE_REAL, VHANDLE_FREE_IN_USE, VHANDLE_FREE_TAKEN };
+enum vhandle_free vhandle_address_free(const struct vmm_range *range, uint64_t bytes);
 
 /* Whether such memory for PyTorch's allocator comes from the page engine; opens it if need be. */
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties);
@@ -39,17 +32,9 @@ CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
 bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result);
 bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
                         size_t count, CUresult *result);
-bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result);
+bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address);
 
-/* The mapping that holds the address; false: none. */
-struct vhandle_mapping {
-    unsigned device;
-    uint64_t address, bytes;
-};
-bool vhandle_lookup(uint64_t address, struct vhandle_mapping *out);
-
-/* The device was reset; and for a forked child. */
-void vhandle_reset(unsigned device);
+/* For a forked child. */
 void vhandle_unlock(void);
 
 #endif

@@ -40,7 +40,6 @@ void serve_capture_begin(void) {
 }
 
 void serve_reset(struct device *device) {
-    vhandle_reset(device_index(device));
     async_reset(device);
     atomic_store(&device->paging.vm,
                  NULL); /* its books are few and stay: another thread may read */

@@ -1,6 +1,6 @@
-/* vmm.c: physical memory made with cuMemCreate, where it is mapped, and the address ranges of
- * PyTorch's expandable segments. Bytes belong to the handle; a mapping or a reservation never
- * counts as memory. Physical memory is gone when the last reference and the last mapping are. */
+/* vmm.c: physical memory made with cuMemCreate, and where it is mapped. Bytes belong to the handle; a
+ * mapping never counts as memory. Physical memory is gone when the last reference and the last
+ * mapping are. A virtual handle is no memory, and keeps its number as long as it has either. */
 #include "track/vmm.h"
 
 #include "base/hashmap.h"
@@ -13,7 +13,7 @@
 #include "track/stack.h"
 #include "track/thread.h"
 
-enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2, FLAG_VIRTUAL = 4 };
+enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2 };
 
 /* The link of a handle counts its references in the upper half, its mappings in the lower. */
 #define ONE_REFERENCE ((uint64_t)1 << 32)
@@ -27,13 +27,13 @@ static struct {
     struct hashmap handles;  /* handle -> bytes, device, link: references and mappings */
     struct hashmap mappings; /* address -> bytes, link: handle */
     struct hashmap leaving;  /* ticket -> bytes, link: handle, context: address; being unmapped */
-    struct hashmap ranges;   /* address -> bytes: reserved by PyTorch's allocator */
     uint64_t orphans, tickets;
+    uint64_t longest_bytes; /* of all mappings of virtual handles so far */
 } self;
 
 static void count(const struct hashmap_entry *physical, bool more) {
     struct device *device = device_if_ready(physical->device);
-    if (!device || physical->flags & FLAG_VIRTUAL)
+    if (!device || vhandle_is(physical->key))
         return;
     struct vramgc_device_stats *stats = &device->out->stats;
     void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_add : gauge_subtract;
@@ -50,71 +50,6 @@ static void count(const struct hashmap_entry *physical, bool more) {
 static void take_from_ahead(uint64_t bytes) {
     uint64_t *ahead = &thread_state.unmapped_handle_bytes;
     *ahead = minus_u64(*ahead, bytes);
-}
-
-void vmm_reserved(uint64_t address, uint64_t bytes, bool allocator) {
-    alloc_succeeded(CLASS_ADDRESS, address, bytes, false);
-    struct device *device = recording_is_on() && allocator ? device_current() : NULL;
-    if (!device)
-        return;
-    lock_take(&device->lock);
-    bool added = heap_range_add(device->heap, address, bytes, 0);
-    lock_give(&device->lock);
-    if (!added) {
-        figure_add(&store_file()->process.unmatched_blocks, 1);
-        return;
-    }
-    struct hashmap_entry range = {
-        .key = address, .bytes = bytes, .device = (uint16_t)device_index(device)};
-    lock_take(&self.lock);
-    hashmap_put(&self.ranges, &range, NULL);
-    lock_give(&self.lock);
-}
-
-/* Taken out before cuMemAddressFree, like everything: the driver may give the addresses out again
- * at once. */
-struct alloc_freed vmm_range_free_begin(uint64_t address) {
-    struct alloc_freed taken = {.address = address};
-    struct hashmap_entry range;
-    if (!recording_is_on())
-        return taken;
-    lock_take(&self.lock);
-    taken.known = hashmap_take(&self.ranges, address, &range);
-    lock_give(&self.lock);
-    struct device *device = taken.known ? device_if_ready(range.device) : NULL;
-    if (!device)
-        return taken;
-    taken.bytes = range.bytes;
-    taken.device = range.device;
-    lock_take(&device->lock);
-    heap_segment_remove(device->heap, address, NULL);
-    device_publish(device);
-    lock_give(&device->lock);
-    return taken;
-}
-
-void vmm_range_free_abort(const struct alloc_freed *taken) {
-    struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
-    if (!device || !recording_is_on())
-        return;
-    struct hashmap_entry range = {
-        .key = taken->address, .bytes = taken->bytes, .device = (uint16_t)taken->device};
-    lock_take(&self.lock);
-    hashmap_put(&self.ranges, &range, NULL);
-    lock_give(&self.lock);
-    lock_take(&device->lock);
-    heap_segment_restore(device->heap, taken->address);
-    device_publish(device);
-    lock_give(&device->lock);
-}
-
-void vmm_range_free_commit(const struct alloc_freed *taken) {
-    struct device *device = taken->known ? device_if_ready(taken->device) : NULL;
-    if (!device || !recording_is_on())
-        return;
-    lock_take(&device->lock);
-    heap_segment_forget(device->heap, taken->address);
-    lock_give(&device->lock);
 }
 
 static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_t flags) {
@@ -147,10 +82,7 @@ void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *pro
         oom_granted(bytes);
     }
     stack_note(bytes);
-    add_handle(handle, bytes, device_index(device),
-               vhandle_is(handle) ? FLAG_ALLOCATOR | FLAG_VIRTUAL
-               : allocator        ? FLAG_ALLOCATOR
-                                  : 0);
+    add_handle(handle, bytes, device_index(device), allocator ? FLAG_ALLOCATOR : 0);
 }
 
 /* One more reference to a handle that this process has made or imported before. False: it has not.
@@ -187,8 +119,8 @@ static void rename_mappings(struct rename *rename) {
     hashmap_sweep(&self.leaving, rename_mapping, rename);
 }
 
-/* The last reference goes while mappings remain: the memory lives on under a name of our own, which
- * is returned. */
+/* The last reference of the driver's handle goes while mappings remain: the memory lives on under a
+ * name of our own, which is returned. */
 static uint64_t orphan(struct hashmap_entry entry) {
     struct rename rename = {entry.key, ORPHAN | ++self.orphans};
     rename_mappings(&rename);
@@ -244,13 +176,13 @@ struct vmm_release vmm_release_begin(uint64_t handle) {
     if (!recording_is_on())
         return release;
     lock_take(&self.lock);
-    if ((found = hashmap_find(&self.handles, handle)) != NULL) {
+    if ((found = hashmap_find(&self.handles, handle)) != NULL && found->link >= ONE_REFERENCE) {
         release.known = true;
         release.device = found->device;
         release.flags = found->flags;
         release.bytes = found->bytes;
         found->link -= ONE_REFERENCE;
-        if (found->link < ONE_REFERENCE) {
+        if (found->link < ONE_REFERENCE && !(found->link && vhandle_is(handle))) {
             hashmap_take(&self.handles, handle, &entry);
             release.gone = (uint32_t)entry.link == 0;
             if (!release.gone)
@@ -316,28 +248,35 @@ static void change_pages(uint64_t address, uint64_t bytes, bool map) {
         figure_add(&store_file()->process.unmatched_blocks, 1);
 }
 
-void vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
+bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
     if (!recording_is_on())
-        return;
+        return true;
     struct hashmap_entry mapping = {.key = address, .bytes = bytes, .link = handle}, learnt;
     bool learn = false;
     lock_take(&self.lock);
-    hashmap_put(&self.mappings, &mapping, NULL);
+    bool known = hashmap_put(&self.mappings, &mapping, NULL);
     struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
-    if (entry) {
+    if (entry && known) {
         entry->link++;
         learn = (entry->flags & FLAG_IMPORTED) && !entry->bytes;
         if (learn)
             entry->bytes = bytes;
         learnt = *entry;
     }
+    if (known && vhandle_is(handle))
+        self.longest_bytes = max_u64(self.longest_bytes, bytes);
     lock_give(&self.lock);
+    if (!known) {
+        figure_add(&store_file()->process.internal_errors, 1);
+        return false;
+    }
     if (learn)
         count(&learnt, true);
     take_from_ahead(bytes);
     if (!vhandle_is(handle))
         call_reached_driver();
     change_pages(address, bytes, true);
+    return true;
 }
 
 /* The lock is held. */
@@ -413,6 +352,88 @@ void vmm_unmap_commit(const struct vmm_unmapping *unmapping) {
         call_reached_driver();
 }
 
+/* --- virtual handles --- */
+
+bool vmm_handle_lookup(uint64_t handle, struct vmm_handle *out) {
+    lock_take(&self.lock);
+    const struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
+    if (entry)
+        *out = (struct vmm_handle){.device = entry->device,
+                                   .bytes = entry->bytes,
+                                   .held = entry->link >= ONE_REFERENCE,
+                                   .mapped = (uint32_t)entry->link > 0};
+    lock_give(&self.lock);
+    return entry != NULL;
+}
+
+/* There are thousands of mappings, and launchers of kernels ask about every argument: it is looked
+ * for from page to page, for as many as the longest has. The lock is held. */
+static const struct hashmap_entry *mapping_around(uint64_t address) {
+    uint64_t page = address - address % PAGE_BYTES;
+    for (uint64_t back = 0; back < min_u64(self.longest_bytes, page); back += PAGE_BYTES) {
+        const struct hashmap_entry *found = hashmap_find(&self.mappings, page - back);
+        if (found)
+            return address - found->key < found->bytes && vhandle_is(found->link) ? found : NULL;
+    }
+    return NULL;
+}
+
+/* Of the mapping's handle. The lock is held. */
+static unsigned device_of(const struct hashmap_entry *mapping) {
+    const struct hashmap_entry *handle = hashmap_find(&self.handles, mapping->link);
+    return handle ? handle->device : VRAMGC_MAX_DEVICES;
+}
+
+bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out) {
+    lock_take(&self.lock);
+    const struct hashmap_entry *mapping = mapping_around(address);
+    if (mapping)
+        *out = (struct vmm_mapping){
+            .handle = mapping->link,
+            .device = device_of(mapping),
+            .address = mapping->key,
+            .bytes = mapping->bytes,
+        };
+    lock_give(&self.lock);
+    return mapping != NULL;
+}
+
+bool vmm_is_row(uint64_t address, uint64_t bytes, unsigned device) {
+    uint64_t end = address + bytes;
+    lock_take(&self.lock);
+    while (address < end) {
+        const struct hashmap_entry *mapping = hashmap_find(&self.mappings, address);
+        if (!mapping || !mapping->bytes || !vhandle_is(mapping->link) ||
+            device_of(mapping) != device)
+            break;
+        address += mapping->bytes;
+    }
+    lock_give(&self.lock);
+    return bytes && address == end;
+}
+
+struct inside {
+    uint64_t address, bytes;
+    bool any;
+};
+
+static bool look_inside(const struct hashmap_entry *entry, void *context) {
+    struct inside *inside = context;
+    inside->any =
+        inside->any || (vhandle_is(entry->link) && entry->key - inside->address < inside->bytes);
+    return false;
+}
+
+bool vmm_any_inside(uint64_t address, uint64_t bytes) {
+    struct inside inside = {.address = address, .bytes = bytes};
+    lock_take(&self.lock);
+    hashmap_sweep(&self.mappings, look_inside, &inside);
+    lock_give(&self.lock);
+    return inside.any;
+}
+
+/* --- the end --- */
+
 static bool has_no_handle(const struct hashmap_entry *entry, void *context) {
     (void)context;
     return !hashmap_find(&self.handles, entry->link);
@@ -421,7 +442,6 @@ static bool has_no_handle(const struct hashmap_entry *entry, void *context) {
 void vmm_reset(unsigned device) {
     lock_take(&self.lock);
     hashmap_drop_device(&self.handles, device);
-    hashmap_drop_device(&self.ranges, device);
     hashmap_sweep(&self.mappings, has_no_handle, NULL);
     hashmap_sweep(&self.leaving, has_no_handle, NULL);
     lock_give(&self.lock);

@@ -1,5 +1,5 @@
-/* vmm.h: virtual memory management: what is said of the calls that reserve addresses, make physical
- * memory and map it. allocator: the caller is PyTorch's caching allocator. */
+/* vmm.h: virtual memory management: what is said of the calls that make physical memory and map it,
+ * and what is known of virtual handles. allocator: the caller is PyTorch's caching allocator. */
 #ifndef VMM_H
 #define VMM_H
 
@@ -13,11 +13,8 @@ static inline bool vhandle_is(uint64_t handle) {
     return handle >> 48 == VHANDLE_TAG;
 }
 
-/* Addresses were reserved; and are about to be freed. */
-void vmm_reserved(uint64_t address, uint64_t bytes, bool allocator);
-struct alloc_freed vmm_range_free_begin(uint64_t address);
-void vmm_range_free_abort(const struct alloc_freed *range);
-void vmm_range_free_commit(const struct alloc_freed *range);
+/* Physical memory was made, imported, or got one more reference by an address where it is mapped.
+ */
 void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
                  bool allocator);
 void vmm_imported(uint64_t handle);
@@ -43,10 +40,32 @@ struct vmm_unmapping {
     uint64_t first, count;
 };
 
-void vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle);
+/* False: no memory for the books. */
+bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle);
 struct vmm_unmapping vmm_unmap_begin(uint64_t address, uint64_t bytes);
 void vmm_unmap_abort(const struct vmm_unmapping *unmapping);
 void vmm_unmap_commit(const struct vmm_unmapping *unmapping);
+
+/* What the books say of a virtual handle. False: nothing. */
+struct vmm_handle {
+    unsigned device;
+    uint64_t bytes;
+    bool held, mapped; /* it has a reference; a mapping */
+};
+bool vmm_handle_lookup(uint64_t handle, struct vmm_handle *out);
+
+/* The mapping of a virtual handle that holds the address. False: there is none. */
+struct vmm_mapping {
+    uint64_t handle;
+    unsigned device;
+    uint64_t address, bytes;
+};
+bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out);
+
+/* Whether [address, +bytes) is exactly a row of such mappings of that device; whether one begins
+ * in there. */
+bool vmm_is_row(uint64_t address, uint64_t bytes, unsigned device);
+bool vmm_any_inside(uint64_t address, uint64_t bytes);
 
 /* Drops what is known of a device; and for a forked child. */
 void vmm_reset(unsigned device);
