@@ -215,10 +215,11 @@ void induce_oom_page_created(const CUmemAllocationProp *properties) {
         return;
     uint64_t total = atomic_load_explicit(&device->memory.total_bytes, memory_order_relaxed);
     uint64_t used = minus_u64(total, device_free_bytes(device));
+    if ((double)used * 100 <= settings_options()->threshold * (double)total)
+        return;
     uint64_t gain =
         device_vm(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);
-    bool over = (double)used * 100 > settings_options()->threshold * (double)total;
-    if (over && gain > 0 && gain >= settings_options()->min_gain)
+    if (gain > 0 && gain >= settings_options()->min_gain)
         wakeup(WAKEUP_LOOK);
 }
 

@@ -219,10 +219,6 @@ bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, si
 
 /* --- the rest of the room --- */
 
-uint64_t async_page_bytes(struct device *device) {
-    return __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED);
-}
-
 void async_stream_gone(uint64_t stream) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct pool *pool = atomic_load(&self.pools[i]);

@@ -26,9 +26,6 @@ void async_pool_set_attribute(CUmemoryPool asked, CUmemPool_attribute attribute)
 void async_pool_trim(CUmemoryPool asked);
 bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_t count);
 
-/* 2 MiB pages of the device's pool that a block reaches into: what it really holds. */
-uint64_t async_page_bytes(struct device *device);
-
 void async_stream_gone(uint64_t stream);
 
 /* For a forked child. */

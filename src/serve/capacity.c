@@ -5,7 +5,6 @@
  * PyTorch's allocator is held. */
 #include "serve/capacity.h"
 
-#include "serve/async.h"
 #include "track/capture.h"
 #include "track/recording.h"
 #include "track/thread.h"
@@ -14,6 +13,13 @@
 /* As in vm/: other programs' memory comes and goes as well. An out of memory is answered by a new
  * reading. */
 #define MAX_AGE_NS (2 * MILLISECOND_NS)
+
+/* What is neither reserved nor free: pages of the pool of our own, and what this thread has made
+ * for an expandable segment and not mapped yet. */
+static uint64_t elsewhere(const struct device *device) {
+    return thread_state.unmapped_handle_bytes +
+           __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED);
+}
 
 /* PyTorch will ask for pages for what it holds without any, what it has made and not mapped yet
  * included, but for the blocks that were refused: those it never hands out again. */
@@ -24,13 +30,11 @@ uint64_t capacity_free_as_seen(uint64_t free_bytes) {
         return free_bytes;
     struct vm_figures figures = vm_figures(vm);
     return minus_u64(free_bytes + figures.physical_bytes + figures.failed_bytes,
-                     figures.reserved_bytes + thread_state.unmapped_handle_bytes +
-                         async_page_bytes(device));
+                     figures.reserved_bytes + elsewhere(device));
 }
 
 static bool card_has(struct device *device, struct vm *vm, uint64_t bytes, uint64_t max_age_ns) {
-    uint64_t elsewhere = thread_state.unmapped_handle_bytes + async_page_bytes(device);
-    return minus_u64(vm_free_as_reserved(vm, max_age_ns), elsewhere) >= bytes;
+    return minus_u64(vm_free_as_reserved(vm, max_age_ns), elsewhere(device)) >= bytes;
 }
 
 /* Nothing that PyTorch could give up, and no block that only waits for another stream. */

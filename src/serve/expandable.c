@@ -160,8 +160,6 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     if (result == CUDA_SUCCESS &&
         capacity_fails(device, device_vm(device), bytes, oom_page_asked_again()))
         result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (result == CUDA_SUCCESS)
-        stream_follow(device, borrowed.context);
     return_context(&borrowed);
     if (result == CUDA_SUCCESS)
         *handle = new_handle(kind);
@@ -211,7 +209,7 @@ enum vhandle_free vhandle_address_free(const struct vmm_range *range, uint64_t b
 
 /* The range becomes one of the engine's at its first mapping: only then it is known whose memory
  * lives there. The lock is held. */
-static bool enter(uint64_t address, uint64_t bytes, unsigned device) {
+static bool enter(uint64_t address, uint64_t bytes, unsigned device, bool *first) {
     struct vmm_range range = vmm_range_lookup(address);
     struct vm *vm = engine_of(device);
     if (!vm || !range.bytes || address + bytes > range.address + range.bytes)
@@ -221,6 +219,7 @@ static bool enter(uint64_t address, uint64_t bytes, unsigned device) {
     if (!vm_range_add(vm, range.address, range.bytes, true))
         return false;
     vmm_range_enter(&range, device);
+    *first = true;
     return true;
 }
 
@@ -228,9 +227,12 @@ static bool enter(uint64_t address, uint64_t bytes, unsigned device) {
 
 static CUresult map(uint64_t address, uint64_t bytes, CUmemGenericAllocationHandle handle,
                     unsigned device) {
+    bool first = false;
     lock_take(&self.lock);
-    bool entered = enter(address, bytes, device);
+    bool entered = enter(address, bytes, device, &first);
     lock_give(&self.lock);
+    if (first) /* its blocks do not name their streams */
+        stream_follow(device_if_ready(device));
     if (!entered)
         return not_possible("mapping at a second place or by somebody else");
     if (!vm_attach(engine_of(device), address, bytes))

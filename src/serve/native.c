@@ -24,8 +24,7 @@ enum serve_answer serve_malloc(uint64_t bytes, void **out) {
     struct vm *vm = device_vm_open(device);
     if (!vm)
         return SERVE_PASS;
-    oom_segment_asked(device, bytes);
-    bool fails = capacity_fails(device, vm, bytes, oom_segment_asked_again(bytes));
+    bool fails = capacity_fails(device, vm, bytes, oom_segment_asked(device, bytes));
     uint64_t address = fails ? 0 : vm_reserve(vm, bytes, thread->stream.handle);
     if (!address) {
         oom_at_call(ID_cudaMalloc, bytes);

@@ -179,7 +179,8 @@ static void count_lost(struct alloc_freed *lost) {
 }
 
 static void count_allocated(struct device *device, const struct alloc_freed *made) {
-    oom_granted(made->bytes);
+    if (UNLIKELY(thread_state.oom.refusal.sequence))
+        oom_granted(made->bytes);
     count(device, made->class, made->bytes, made->segment, true);
     if (made->class == CLASS_DEVICE)
         stack_note(made->bytes);

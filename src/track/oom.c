@@ -113,7 +113,7 @@ void oom_at_block(struct device *device, uint64_t bytes) {
 
 void oom_granted(uint64_t bytes) {
     struct thread_state *thread = &thread_state;
-    if (LIKELY(!thread->oom.refusal.sequence) || thread->oom.of_page)
+    if (!thread->oom.refusal.sequence || thread->oom.of_page)
         return;
     thread->oom.refusal.granted = thread->oom.refusal.request_bytes == bytes;
     if (thread->oom.refusal.granted)
@@ -121,7 +121,7 @@ void oom_granted(uint64_t bytes) {
     thread->oom.refusal.sequence = 0;
 }
 
-bool oom_segment_asked_again(uint64_t bytes) {
+static bool oom_segment_asked_again(uint64_t bytes) {
     const struct vramgc_refusal *refusal = &thread_state.oom.refusal;
     return refusal->sequence && !thread_state.oom.of_page && refusal->hook == ID_cudaMalloc &&
            refusal->request_bytes == bytes;
@@ -131,9 +131,11 @@ bool oom_page_asked_again(void) {
     return thread_state.oom.refusal.sequence && thread_state.oom.of_page;
 }
 
-void oom_segment_asked(struct device *device, uint64_t bytes) {
-    if (UNLIKELY(oom_segment_asked_again(bytes)))
+bool oom_segment_asked(struct device *device, uint64_t bytes) {
+    bool again = oom_segment_asked_again(bytes);
+    if (UNLIKELY(again))
         ask_again(device);
+    return again;
 }
 
 void oom_page_asked(struct device *device) {

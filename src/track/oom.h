@@ -19,13 +19,11 @@ void oom_at_page(uint64_t bytes);
 /* Mode compact: a block has no pages. */
 void oom_at_block(struct device *device, uint64_t bytes);
 
-/* PyTorch's allocator asks for a segment, or for a page of an expandable one, perhaps again. */
-void oom_segment_asked(struct device *device, uint64_t bytes);
+/* PyTorch's allocator asks for a segment, or for a page of an expandable one. Whether this thread's
+ * latest refusal was of that request, and nothing has come of it yet: then PyTorch has emptied its
+ * cache since. */
+bool oom_segment_asked(struct device *device, uint64_t bytes);
 void oom_page_asked(struct device *device);
-
-/* Whether this thread's latest refusal was of that request, or of a page, and nothing has come of
- * it yet: then PyTorch has emptied its cache since. */
-bool oom_segment_asked_again(uint64_t bytes);
 bool oom_page_asked_again(void);
 
 /* The block of a refused request has come or has not. */

@@ -62,7 +62,8 @@ static void tell(struct device *device) {
     } while (batch.count == BATCH);
 }
 
-void stream_follow(struct device *device, CUcontext context) {
+void stream_follow(struct device *device) {
+    CUcontext context = (CUcontext)(uintptr_t)vm_context(device_vm(device));
     unsigned index = device_index(device);
     lock_take(&self.lock);
     bool known = self.follows[index] == context;

@@ -4,9 +4,9 @@
 
 #include "track/device.h"
 
-/* The device's page engine hears of every stream of the context from now on, and of the default
- * stream. The context is current; no lock is held. */
-void stream_follow(struct device *device, CUcontext context);
+/* The device has a page engine, which hears of every stream of its context from now on, and of the
+ * default stream. No lock is held. */
+void stream_follow(struct device *device);
 
 /* A stream was made in the current context, or in a green one that cannot be followed; and one is
  * about to be destroyed. */

@@ -1,5 +1,5 @@
-/* vmm.c: physical memory made with cuMemCreate, and where it is mapped. Bytes belong to the handle; a
- * mapping never counts as memory. Physical memory is gone when the last reference and the last
+/* vmm.c: physical memory made with cuMemCreate, and where it is mapped. Bytes belong to the handle;
+ * a mapping never counts as memory. Physical memory is gone when the last reference and the last
  * mapping are. A virtual handle is no memory, and keeps its number as long as it has either. */
 #include "track/vmm.h"
 
@@ -76,10 +76,12 @@ void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *pro
         return;
     figure_add(&device->out->stats.driver_calls, !vhandle_is(handle));
     if (allocator) {
-        oom_page_asked(device);
+        if (UNLIKELY(thread_state.oom.of_page))
+            oom_page_asked(device);
         thread_state.unmapped_handle_bytes += bytes;
     } else {
-        oom_granted(bytes);
+        if (UNLIKELY(thread_state.oom.refusal.sequence))
+            oom_granted(bytes);
     }
     stack_note(bytes);
     add_handle(handle, bytes, device_index(device), allocator ? FLAG_ALLOCATOR : 0);

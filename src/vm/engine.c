@@ -32,11 +32,14 @@ bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place) {
     const struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool found = segment && !segment->ended && !segment->range;
     if (found)
-        *place = (struct vm_location){.address = segment->address,
-                                      .bytes = segment->bytes,
-                                      .context = (uint64_t)(uintptr_t)vm->context};
+        *place = (struct vm_location){
+            .address = segment->address, .bytes = segment->bytes, .context = vm_context(vm)};
     lock_give(&vm->lock);
     return found;
+}
+
+uint64_t vm_context(const struct vm *vm) {
+    return (uint64_t)(uintptr_t)vm->context;
 }
 
 uint64_t vm_changes(const struct vm *vm) {

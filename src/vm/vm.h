@@ -83,6 +83,9 @@ bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes);
  * device's context is current. */
 bool vm_could_back(struct vm *vm, uint64_t bytes);
 
+/* The context in which it was opened, and in which it asks the GPU. */
+uint64_t vm_context(const struct vm *vm);
+
 /* Work on our pages may run on this stream. Those of segments are known; the blocks of ranges do
  * not name theirs: every stream of the device counts. The device's context is current. */
 void vm_stream_add(struct vm *vm, uint64_t stream);
