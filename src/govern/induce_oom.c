@@ -214,7 +214,7 @@ void induce_oom_page_created(const CUmemAllocationProp *properties) {
     if (!device)
         return;
     uint64_t total = atomic_load_explicit(&device->memory.total_bytes, memory_order_relaxed);
-    uint64_t used = minus_u64(total, device_free_bytes(device));
+    uint64_t used = device_used_bytes(device);
     if ((double)used * 100 <= settings_options()->threshold * (double)total)
         return;
     uint64_t gain =

@@ -24,7 +24,8 @@ enum serve_answer serve_malloc(uint64_t bytes, void **out) {
     struct vm *vm = device_vm_open(device);
     if (!vm)
         return SERVE_PASS;
-    bool fails = capacity_fails(device, vm, bytes, oom_segment_asked(device, bytes));
+    bool again = UNLIKELY(thread->oom.refusal.sequence) && oom_segment_asked(device, bytes);
+    bool fails = capacity_fails(device, vm, bytes, again);
     uint64_t address = fails ? 0 : vm_reserve(vm, bytes, thread->stream.handle);
     if (!address) {
         oom_at_call(ID_cudaMalloc, bytes);

@@ -127,10 +127,6 @@ static bool oom_segment_asked_again(uint64_t bytes) {
            refusal->request_bytes == bytes;
 }
 
-bool oom_page_asked_again(void) {
-    return thread_state.oom.refusal.sequence && thread_state.oom.of_page;
-}
-
 bool oom_segment_asked(struct device *device, uint64_t bytes) {
     bool again = oom_segment_asked_again(bytes);
     if (UNLIKELY(again))

@@ -5,6 +5,7 @@
 #define OOM_H
 
 #include "cuda/real.h"
+#include "track/thread.h"
 
 struct device;
 
@@ -24,7 +25,10 @@ void oom_at_block(struct device *device, uint64_t bytes);
  * cache since. */
 bool oom_segment_asked(struct device *device, uint64_t bytes);
 void oom_page_asked(struct device *device);
-bool oom_page_asked_again(void);
+
+static inline bool oom_page_asked_again(void) {
+    return UNLIKELY(thread_state.oom.of_page) && thread_state.oom.refusal.sequence;
+}
 
 /* The block of a refused request has come or has not. */
 void oom_ends(uint64_t bytes, bool granted);
