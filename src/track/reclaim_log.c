@@ -41,7 +41,7 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
 static void log_action(const struct vramgc_action *action, uint64_t total_bytes) {
     static const char *const kinds[VRAMGC_ACTION_KINDS] = {
         [VRAMGC_ACTION_NONE] = "?",
-        [VRAMGC_ACTION_SOFT_OOM] = "induced one out of memory",
+        [VRAMGC_ACTION_SOFT_OOM] = "made one soft out-of-memory",
         [VRAMGC_ACTION_FLUSH] = "emptied PyTorch's cache",
         [VRAMGC_ACTION_TRIM] = "trimmed the pool",
         [VRAMGC_ACTION_PAGES] = "gave idle pages back",

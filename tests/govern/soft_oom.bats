@@ -36,7 +36,7 @@ load common
 @test "it is logged, once, in words and in SD.Next's form" {
     for version in $versions; do
         VRAMGC_LOG=debug drive "$version" "$prepare; $cross; sleep 300"
-        [ "$(grep -c 'gpu0 induced one out of memory: 17.0 GiB -> 3.0 GiB in .* (utilisation above the threshold)$' <<<"$errors")" = 1 ]
+        [ "$(grep -c 'gpu0 made one soft out-of-memory: 17.0 GiB -> 3.0 GiB in .* (utilisation above the threshold)$' <<<"$errors")" = 1 ]
         [ "$(grep -cE "GC: utilization=\{'gpu': 71\.9\} gc=\{'gpu': 14\.00\} before=\{'gpu': 17\.00\} after=\{'gpu': 3\.00\} device=cuda fn=[^ ]+ time=[0-9.]+$" <<<"$errors")" = 1 ]
     done
 }
@@ -44,7 +44,7 @@ load common
 @test "a program that ends at once is logged too" {
     for version in $versions; do
         VRAMGC_LOG=info drive "$version" "$prepare; $cross"
-        [ "$(grep -c 'gpu0 induced one out of memory' <<<"$errors")" = 1 ]
+        [ "$(grep -c 'gpu0 made one soft out-of-memory' <<<"$errors")" = 1 ]
     done
 }
 
