@@ -110,11 +110,12 @@ struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle) {
     uint64_t linger_ns = linger(settings, idle);
     if (settings->lowvram)
-        return (struct policy_decay){linger_ns, idle->attached_bytes, linger_ns};
+        return (struct policy_decay){linger_ns, idle->attached_bytes, linger_ns, UINT64_MAX};
     return (struct policy_decay){
         .attached_ns = settings->cooldown_ns,
         .attached_bytes = minus(excess(settings, idle), idle->retained_bytes),
-        .retained_ns = 0,
+        .retained_ns = POLICY_RETAINED_MOST_NS,
+        .retained_quiet_ns = settings->quiet_ns,
     };
 }
 

@@ -52,8 +52,10 @@ struct policy_reading {
 
 /* Mode compact: how old idle memory may get before it goes back. It needs no rest and no
  * hysteresis.
- *  - what PyTorch has given up itself (empty_cache, a freed segment) goes at once, as it would
- *    without us;
+ *  - what PyTorch has given up itself (empty_cache, a freed segment) goes as soon as PyTorch has
+ *    neither taken nor given up memory for quiet_ns, and in any case after 2 s. (A
+ *    web UI that moves one model to the host and loads the next needs it again at once: without
+ *    that each move costs as many calls of the driver as the model has extents.)
  *  - what it keeps in its cache stays below the threshold, as it would without us. Above it, it
  *    goes once it has been idle for the cool-down, down to the threshold.
  *  - lowvram: all goes once it has been idle for linger_ns, if as much is idle as is live; longer
@@ -66,9 +68,12 @@ struct policy_idle {
     uint64_t live_bytes;
 };
 
+#define POLICY_RETAINED_MOST_NS 2000000000ull
+
 struct policy_decay {
     uint64_t attached_ns, attached_bytes; /* how old, and how much of it goes */
-    uint64_t retained_ns;
+    uint64_t retained_ns;                 /* how old, */
+    uint64_t retained_quiet_ns;           /* or that PyTorch took or gave up none for so long */
 };
 struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle);

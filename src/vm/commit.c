@@ -229,6 +229,12 @@ static bool would_exceed(struct vm *vm, const struct block *block, size_t wanted
     return wanted && some_idle && exceeds;
 }
 
+static void note_move(struct vm *vm, uint64_t now_ns) {
+    lock_take(&vm->lock);
+    vm_note_move(vm, now_ns);
+    lock_give(&vm->lock);
+}
+
 /* Before new memory is asked for: what PyTorch has given up is used; above the threshold, what is
  * idle. The GPU is asked whether it has finished; it is waited for only where more would be
  * physical than may be. (PyTorch alone waits for it in the cudaFree by which it gives memory up.)
@@ -240,7 +246,11 @@ static void use_idle(struct vm *vm, struct block *block) {
     lock_take(&vm->lock);
     size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
     lock_give(&vm->lock);
-    wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_RETAINED, wanted));
+    uint64_t now_ns = clock_ns();
+    size_t retained = vm_decommit_fenced(vm, IDLE_RETAINED, wanted);
+    if (retained || wanted < block->missing)
+        note_move(vm, now_ns);
+    wanted = minus_u64(wanted, retained);
     size_t above = minus_u64(wanted, room_below_threshold(vm, &room) / PAGE_BYTES);
     wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_ATTACHED, above));
     if (!would_exceed(vm, block, wanted) || !vm_fence_wait(vm))
@@ -389,7 +399,7 @@ void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes) {
 void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
+    vm_set_clock(vm, now_ns);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     if (segment && !segment->ended)
         page_table_mark_idle(&vm->table, segment, page_table_first(segment, address),

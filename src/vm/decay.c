@@ -41,8 +41,11 @@ uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
     uint64_t attached = page_table_idle_since_ns(table, IDLE_ATTACHED);
     uint64_t retained =
         min_u64(page_table_idle_since_ns(table, IDLE_RETAINED), vm_cache_since_ns(vm));
+    uint64_t quiet_ns = after(vm->moved_ns, limits->retained_quiet_ns);
     lock_give(&vm->lock);
     uint64_t due_ns = after(retained, limits->retained_ns);
+    if (retained != UINT64_MAX)
+        due_ns = min_u64(due_ns, quiet_ns);
     return limits->attached_bytes ? min_u64(due_ns, after(attached, limits->attached_ns)) : due_ns;
 }
 
@@ -63,10 +66,19 @@ static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns,
     return vm_cache_trim(vm, unmapped, 0);
 }
 
+/* What has been retained, or cached, since then or before is too old. */
+static uint64_t retained_until_ns(struct vm *vm, const struct decay_limits *limits,
+                                  uint64_t now_ns) {
+    lock_take(&vm->lock);
+    bool quiet = after(vm->moved_ns, limits->retained_quiet_ns) <= now_ns;
+    lock_give(&vm->lock);
+    return quiet ? now_ns : minus_u64(now_ns, limits->retained_ns);
+}
+
 /* What PyTorch has given up goes first. */
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
                         uint64_t budget_ns) {
-    uint64_t retained_since = minus_u64(now_ns, limits->retained_ns);
+    uint64_t retained_since = retained_until_ns(vm, limits, now_ns);
     uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);
     size_t most = limits->attached_bytes / PAGE_BYTES + (limits->attached_bytes % PAGE_BYTES > 0);
     size_t retained, attached = 0, batch;

@@ -56,7 +56,7 @@ uint64_t vm_idle_bytes(struct vm *vm) {
 void vm_trim(struct vm *vm) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
+    vm_note_move(vm, now_ns);
     page_table_retain_uncounted(&vm->table);
     lock_give(&vm->lock);
 }

@@ -46,7 +46,9 @@ static struct part find(struct vm *vm, uint64_t address, uint64_t bytes) {
 }
 
 bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
+    uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
+    vm_note_move(vm, now_ns);
     struct part part = find(vm, address, bytes);
     bool attached =
         part.segment && page_table_attach(&vm->table, part.segment, part.first, part.count);
@@ -59,7 +61,7 @@ bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
 bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
+    vm_note_move(vm, now_ns);
     struct part part = find(vm, address, bytes);
     bool detached =
         part.segment && page_table_detach(&vm->table, part.segment, part.first, part.count);

@@ -36,7 +36,9 @@ void vm_sweep(struct vm *vm) {
 /* Work of a new owner on the same stream comes after that of the old one, if it is known that only
  * this stream was used. */
 static uint64_t revive(struct vm *vm, uint64_t bytes, uint64_t stream) {
+    uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
+    vm_note_move(vm, now_ns);
     bool in_order = stream != STREAM_PER_THREAD && !vm->streams.sync_context &&
                     vm->streams.unsure_epoch <= vm->table.fenced_epoch;
     struct page_segment *segment = page_table_revive(&vm->table, bytes, stream, in_order);
@@ -87,7 +89,7 @@ uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
 bool vm_unreserve(struct vm *vm, uint64_t address) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
+    vm_note_move(vm, now_ns);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool ours = segment && !segment->range && segment->address == address && !segment->ended;
     if (ours)

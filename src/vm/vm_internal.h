@@ -92,6 +92,7 @@ struct vm {
     struct streams streams;
     struct peers peers;
     struct vm_figures figures;
+    uint64_t moved_ns;        /* when PyTorch last gave memory up, or took such memory again */
     size_t most_needed;       /* pages that live blocks have needed at most at once */
     size_t in_flight;         /* pages losing their place, or on their way to the driver */
     uint64_t landed;          /* how often one has arrived */
@@ -100,6 +101,15 @@ struct vm {
     _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */
     struct fence fence;
 };
+
+/* The clock goes on; and PyTorch takes memory or gives it up. The lock is held. */
+static inline void vm_set_clock(struct vm *vm, uint64_t now_ns) {
+    vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
+}
+static inline void vm_note_move(struct vm *vm, uint64_t now_ns) {
+    vm_set_clock(vm, now_ns);
+    vm->moved_ns = vm->table.now_ns;
+}
 
 /* The lock is held. */
 static inline size_t vm_idle_pages(const struct vm *vm) {
