@@ -23,9 +23,10 @@ static uint64_t take(struct vm *vm, size_t size) {
     return handles->list[--handles->count].handle;
 }
 
-uint64_t vm_cache_take(struct vm *vm, size_t most, size_t *npages) {
+uint64_t vm_cache_take(struct vm *vm, size_t least, size_t most, size_t *npages) {
     for (size_t size = EXTENT_SIZES; size-- > 0;) {
-        if (!vm->cache.sizes[size].count || extent_npages[size] > most)
+        if (!vm->cache.sizes[size].count || extent_npages[size] > most ||
+            extent_npages[size] < least)
             continue;
         *npages = extent_npages[size];
         return take(vm, size);

@@ -183,16 +183,33 @@ static bool in_use(const struct page *page) {
     return page->live || page->pinned;
 }
 
+/* What an extent keeps on the device for those of its pages that are in use. */
+static uint64_t kept_by(const struct page *lead) {
+    return lead->used ? (uint64_t)(lead->npages - lead->used) : 0;
+}
+
+static void set_used(struct page_table *table, struct page *lead, size_t used) {
+    table->kept_pages -= kept_by(lead);
+    lead->used = (uint16_t)used;
+    table->kept_pages += kept_by(lead);
+}
+
 /* Of a mapped extent one page more, or one less, is in use. */
 static void comes_into_use(struct page_table *table, struct page *page) {
     struct page *lead = page_lead(page);
-    if (page->state == PAGE_MAPPED && lead->used++ == 0)
+    if (page->state != PAGE_MAPPED)
+        return;
+    if (lead->used == 0)
         unlist(table, lead);
+    set_used(table, lead, lead->used + 1u);
 }
 
 static void goes_out_of_use(struct page_table *table, struct page *page) {
     struct page *lead = page_lead(page);
-    if (page->state == PAGE_MAPPED && --lead->used == 0)
+    if (page->state != PAGE_MAPPED)
+        return;
+    set_used(table, lead, lead->used - 1u);
+    if (lead->used == 0)
         append(table, lead, list_of(lead));
 }
 
@@ -375,12 +392,13 @@ void page_table_unclaim(struct page_table *table, struct page *page) {
 }
 
 void page_table_put_back(struct page_table *table, struct page *page) {
-    page->used = 0;
+    size_t used = 0;
     for (size_t i = 0; i < page->npages; i++) {
         page[i].state = PAGE_MAPPED;
-        page->used = (uint16_t)(page->used + in_use(&page[i]));
+        used += in_use(&page[i]);
     }
-    if (!page->used)
+    set_used(table, page, used);
+    if (!used)
         append(table, page, list_of(page));
 }
 

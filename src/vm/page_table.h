@@ -69,6 +69,7 @@ struct page_table {
     uint64_t reserved_pages; /* of segments that have not ended, and attached ones that count */
     uint64_t attached_pages; /* the same, and those that do not count */
     uint64_t mapped_pages, idle_pages[IDLE_LISTS];
+    uint64_t kept_pages; /* neither live nor pinned, and mapped because of another page that is */
 };
 
 /* Adds a segment without physical pages; address and bytes are multiples of PAGE_BYTES. NULL: no

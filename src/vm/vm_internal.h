@@ -163,11 +163,11 @@ struct room vm_room(struct vm *vm, uint64_t max_age_ns);
 /* How much of that may be asked for before more of the device is in use than the threshold. */
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
 
-/* Physical memory without a place. The largest extent of at most so many pages; its size is written
- * to *npages. 0: none. */
-uint64_t vm_cache_take(struct vm *vm, size_t most, size_t *npages); /* the lock is held */
-void vm_cache_put(struct vm *vm, uint64_t handle, size_t npages);   /* the same */
-uint64_t vm_handle_create(struct vm *vm, size_t npages);            /* 0: the driver has none */
+/* Physical memory without a place. The largest extent of at least and at most so many pages; its
+ * size is written to *npages. 0: none. The lock is held. */
+uint64_t vm_cache_take(struct vm *vm, size_t least, size_t most, size_t *npages);
+void vm_cache_put(struct vm *vm, uint64_t handle, size_t npages); /* the same */
+uint64_t vm_handle_create(struct vm *vm, size_t npages);          /* 0: the driver has none */
 
 /* Since when the one cached for longest is; UINT64_MAX: none is. The pages of those that are since
  * then or before. The lock is held. */
