@@ -46,13 +46,13 @@ caught() {
 }
 
 @test "a block that waits for another stream keeps its pages whatever happens" {
-    caught engine 'waits for another stream makes room' pending-kept track/block.c \
-        '(!capture_active() && leave_pending(device)' '(false'
+    caught engine 'waits for another stream makes room' pending-kept serve/device_vm.c \
+        '(!capture_active() && leave_pending(event->device, vm)' '(false'
 }
 
 @test "a block that waits for another stream loses its pages at once" {
-    caught engine 'waits for another stream makes room' pending-gone track/block.c \
-        'device_vm_mark_idle(device, batch[i].key, batch[i].bytes, false);' 'device_vm_mark_idle(device, batch[i].key, batch[i].bytes, true);'
+    caught engine 'waits for another stream makes room' pending-gone serve/device_vm.c \
+        'mark_idle(vm, batch[i].address, batch[i].bytes, false);' 'mark_idle(vm, batch[i].address, batch[i].bytes, true);'
 }
 
 @test "the cache is emptied by a refusal where our thread could" {
@@ -120,18 +120,18 @@ overcommit_caught() { caught ../govern/overcommit "$1" "$2" govern/overcommit.c 
 }
 
 @test "a block that waits for another stream counts as free" {
-    caught in_flight 'four streams' pending track/block.c 'if (bytes < 0 && !pending)' 'if (bytes < 0)'
+    caught in_flight 'four streams' pending serve/device_vm.c 'if (event->pending)' 'if (false)'
 }
 
 @test "what a captured graph uses is not pinned" { caught python graphs pin vm/commit.c 'else if (pin)' 'else if (false)'; }
 
 @test "cudaMemGetInfo says what the driver says" {
-    caught python applications free serve/device_vm.c \
+    caught python applications free serve/capacity.c \
         'return minus_u64(free_bytes + figures.physical_bytes + figures.failed_bytes,' 'return free_bytes; return minus_u64(0,'
 }
 
 @test "refused blocks are forgotten in the sum" {
-    caught python applications refused serve/device_vm.c 'free_bytes + figures.physical_bytes + figures.failed_bytes' \
+    caught python applications refused serve/capacity.c 'free_bytes + figures.physical_bytes + figures.failed_bytes' \
         'free_bytes + figures.physical_bytes'
 }
 
@@ -173,8 +173,8 @@ threads_caught() {
 }
 
 @test "the GPU is not asked before a capture" {
-    caught engine 'idle when it begins' nears-engine track/capture.c 'device_vm_capture_prepare((unsigned)device);' ';'
-    caught vmm 'idle when it begins' nears-vmm track/capture.c 'device_vm_capture_prepare((unsigned)device);' ';'
+    caught engine 'idle when it begins' nears-engine hook/calls.c 'serve_capture_prepare();' ';'
+    caught vmm 'idle when it begins' nears-vmm hook/calls.c 'serve_capture_prepare();' ';'
 }
 
 @test "the GPU is not waited for before a capture" {
@@ -241,7 +241,7 @@ threads_caught() {
 }
 
 @test "the default stream is taken for destroyed" {
-    caught python 'the default stream' default-goes serve/device_vm.c 'stream <= STREAM_PER_THREAD' 'stream == UINT64_MAX'
+    caught python 'the default stream' default-goes serve/serve.c 'stream <= STREAM_PER_THREAD' 'stream == UINT64_MAX'
 }
 
 @test "blocks freed during a capture count as done with" {
@@ -263,7 +263,7 @@ threads_caught() {
 # --- expandable segments ---
 
 @test "no stream is known where blocks do not name theirs" {
-    caught vmm 'in flight: streams made before' unknown-streams serve/expandable.c 'stream_follow(device, borrowed.context);' ';'
+    caught vmm 'in flight: streams made before' unknown-streams serve/expandable.c 'stream_follow(device_if_ready(device));' ';'
 }
 
 @test "only the default stream is known where blocks do not name theirs" {
@@ -276,19 +276,19 @@ threads_caught() {
 }
 
 @test "PyTorch may map more than there is" {
-    caught vmm 'runs out at cuMemCreate' could-back serve/expandable.c '!vm_could_back(vm, wanted_bytes)' 'false'
+    caught vmm 'runs out at cuMemCreate' could-back serve/capacity.c '!vm_could_back(vm, thread_state.unmapped_handle_bytes + bytes)' 'false'
 }
 
 @test "what PyTorch made for the same block before is not counted" {
-    caught vmm 'runs out at cuMemCreate' ahead serve/expandable.c 'thread_state.unmapped_handle_bytes + bytes;' 'bytes;'
+    caught vmm 'runs out at cuMemCreate' ahead serve/capacity.c 'thread_state.unmapped_handle_bytes + bytes);' 'bytes);'
 }
 
 @test "what PyTorch made and has not mapped yet is told to be free" {
-    caught vmm 'virtual handles answer' ahead-free serve/device_vm.c 'thread_state.unmapped_handle_bytes +' '0 +'
+    caught vmm 'virtual handles answer' ahead-free serve/capacity.c 'return thread_state.unmapped_handle_bytes +' 'return 0 +'
 }
 
 @test "virtual memory counts as held" {
-    caught vmm 'held is what is physical' held track/vmm.c '!device || physical->flags & FLAG_VIRTUAL' '!device'
+    caught vmm 'held is what is physical' held track/vmm.c '!device || vhandle_is(physical->key)' '!device'
 }
 
 @test "what the driver would refuse is granted" {
