@@ -33,12 +33,13 @@ HELD = {
 }
 FIGURES = tuple(HELD) + tuple(
     "live_average_bytes live_working_bytes held_after_most_bytes held_peak_bytes live_peak_bytes "
-    "idle_above_seconds unneeded_above_seconds samples retries refused seconds ok error mode "
+    "working_seconds idle_above_seconds unneeded_above_seconds samples retries refused seconds ok error mode "
     "device_errors notes".split()
 )
 # Less of a difference comes from when the samples were taken, and averages vary with the pace of
 # the machine: from run to run by up to 3 %.
 SAME_SHARE, SAME_AVERAGE, SAME_BYTES = 1.01, 1.03, 32 << 20
+LEAST_WORKING_SECONDS = 4  # an average of less says how fast memory is taken and given back
 MOST_SECONDS = 0.5  # beyond the second for which unneeded memory may wait above the threshold
 
 
@@ -118,7 +119,8 @@ def ratio(base, row, key):
     """Without ÷ with, where both hold anything."""
     if base is None or base is row or not base[key] or not row[key]:
         return ""
-    return f"{base[key] / row[key]:.2f}"
+    share = base[key] / row[key]
+    return f"{share:.2f}" if share < 100 else f"{share:,.0f}"
 
 
 HEAD = (
@@ -178,6 +180,8 @@ def holds_more(base, row, key):
     which = {"held_average_bytes": "average", "held_working_bytes": "working"}.get(key)
     share = SAME_AVERAGE if which else SAME_SHARE
     if row[key] is None or row[key] <= base[key] * share + SAME_BYTES:
+        return False
+    if which == "working" and base["working_seconds"] < LEAST_WORKING_SECONDS:
         return False
     return which is None or over_live(row, which) > over_live(base, which) * share
 

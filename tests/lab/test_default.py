@@ -77,6 +77,7 @@ class OverTime(unittest.TestCase):
         self.assertEqual(found["held_after_bytes"], 100 * MIB)
         self.assertEqual((found["held_end_bytes"], found["live_peak_bytes"]), (60 * MIB, 100 * MIB))
         self.assertEqual((found["idle_above_seconds"], found["unneeded_above_seconds"]), (0.25, 0))
+        self.assertEqual(found["working_seconds"], 0.5)
         self.assertIsNone(timeline.figures(rows, [], 0)["held_after_bytes"])
 
 
@@ -89,7 +90,7 @@ def figures(**changed):
     """What a run of a Warm with pauses gives."""
     held = dict.fromkeys(default.HELD, 1000 * MIB) | {"live_working_bytes": 500 * MIB}
     found = dict.fromkeys(table.KEPT, 0) | held | {"live_average_bytes": 500 * MIB}
-    found |= {"ok": True, "context_bytes": 256 * MIB, "notes": {"64+36+1.5": note()}}
+    found |= {"ok": True, "working_seconds": 5, "context_bytes": 256 * MIB, "notes": {"64+36+1.5": note()}}
     return found | changed
 
 
@@ -127,11 +128,13 @@ class Default(unittest.TestCase):
 
     def test_the_text_has_ratios_and_blocks(self):
         def give(kind, _):
-            return {"held_end_bytes": 0 if kind.vramgc == "off" else 500 * MIB}
+            without = kind.vramgc == "off"
+            held = {"held_after_bytes": (1000 if without else 2) * MIB}
+            return held | {"held_end_bytes": 0 if without else 500 * MIB}
 
         lines = default.text(self.rows(give, "--workloads", "survivors")).splitlines()
         self.assertRegex(lines[5], r"survivors +24GiB default +without \| +1,000 +2\.00")
-        self.assertRegex(lines[6], r"auto \| +1,000  1\.00 +2\.00 .* 500 +\|")
+        self.assertRegex(lines[6], r"auto \| +1,000  1\.00 +2\.00 .* 2   500 +500 +\|")
         self.assertRegex(lines[-1], r"64\+36\+1\.5 +300 \| +308 +320 +48 \|")
 
     def missed(self, *words, **changed):
@@ -148,6 +151,7 @@ class Default(unittest.TestCase):
             {"held_after_bytes": 1100 * MIB},
             {"held_end_bytes": 1100 * MIB},
             {"held_average_bytes": 1100 * MIB},
+            {"held_working_bytes": 1100 * MIB},
             {"unneeded_above_seconds": 0.6},
             {"retries": 1},
             {"refused": 1},
@@ -173,6 +177,13 @@ class Default(unittest.TestCase):
         slower = {"held_average_bytes": 1100 * MIB, "live_average_bytes": 550 * MIB}
         self.assertEqual(self.missed(**slower), [])
         self.assertEqual(self.missed(held_after_bytes=1020 * MIB), [])
+
+    def test_short_work_has_no_average(self):
+        def give(kind, _):
+            more = {} if kind.vramgc == "off" else {"held_working_bytes": 1100 * MIB}
+            return {"working_seconds": 0.8} | more
+
+        self.assertEqual(default.missed(self.rows(give, "--workloads", "survivors")), [])
 
     def test_every_workload_has_its_devices(self):
         for name in workloads.ALL:

@@ -98,6 +98,7 @@ def figures(samples, pauses, most_held):
         "live_average_bytes": average(samples, whole, "live"),
         "held_working_bytes": average(samples, work, "held"),
         "live_working_bytes": average(samples, work, "live"),
+        "working_seconds": round(sum(end - start for start, end in work), 2),
         "held_after_bytes": round(sum(after) / len(after)) if after else None,
         "held_after_most_bytes": max(after, default=None),
         "held_end_bytes": samples[-1].held,
