@@ -119,7 +119,8 @@ def ratio(base, row, key):
     """Without ÷ with, where both hold anything."""
     if base is None or base is row or not base[key] or not row[key]:
         return ""
-    return f"{base[key] / row[key]:.2f}"
+    share = base[key] / row[key]
+    return f"{share:.2f}" if share < 100 else f"{share:,.0f}"
 
 
 HEAD = (

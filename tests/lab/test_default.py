@@ -128,11 +128,13 @@ class Default(unittest.TestCase):
 
     def test_the_text_has_ratios_and_blocks(self):
         def give(kind, _):
-            return {"held_end_bytes": 0 if kind.vramgc == "off" else 500 * MIB}
+            without = kind.vramgc == "off"
+            held = {"held_after_bytes": (1000 if without else 2) * MIB}
+            return held | {"held_end_bytes": 0 if without else 500 * MIB}
 
         lines = default.text(self.rows(give, "--workloads", "survivors")).splitlines()
         self.assertRegex(lines[5], r"survivors +24GiB default +without \| +1,000 +2\.00")
-        self.assertRegex(lines[6], r"auto \| +1,000  1\.00 +2\.00 .* 500 +\|")
+        self.assertRegex(lines[6], r"auto \| +1,000  1\.00 +2\.00 .* 2   500 +500 +\|")
         self.assertRegex(lines[-1], r"64\+36\+1\.5 +300 \| +308 +320 +48 \|")
 
     def missed(self, *words, **changed):
