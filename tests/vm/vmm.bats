@@ -95,8 +95,6 @@ small=(--mem 768MiB)
         fill e 5 stream=2; stream 2; verify e 5; stream 0; verify c 3; expect num_ooms == 0' "${small[@]}" --devices 2
 }
 
-@test "the next piece of memory is made at once, before a block asks for it" { pieces_ahead passes; }
-
 # Every third request is refused: the third is the trial's.
 @test "a device that fails the trial: one warning, and PyTorch has the driver's memory" {
     expandable
