@@ -10,7 +10,6 @@ UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/cli/derived.c
 UNIT_policy = src/policy/policy.c
 UNIT_page_table = tests/unit/page_model.c src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
-UNIT_costs = src/vm/costs.c src/vm/page_table.c
 UNIT_page_rules = src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
 UNIT_arena = src/vm/arena.c src/vm/tree.c
 UNIT_text = src/base/text.c
