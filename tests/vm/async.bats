@@ -91,8 +91,6 @@ constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
     [ "$(fact page_calls)" -le 120 ]
 }
 
-@test "the next piece of memory is made at once, before a block asks for it" { pieces_ahead pool_passes; }
-
 # One piece of 128 KiB is all that the small ones' part of the addresses holds.
 @test "small blocks get little memory, however much the large ones have" {
     pool_passes 'alloc a 7GiB; fill a 1; alloc b 128KiB; fill b 2; expect vramgc.held_bytes <= 7170MiB; verify a 1; verify b 2' --mem 8GiB

@@ -62,15 +62,3 @@ capture_finds() {
     SIMGPU_LATENCY=card "$1" "${fill/fill a 1;/$busy} $capture" --mem 8GiB || return 1
     [ "$(fact page_waits)" = 0 ]
 }
-
-# pieces_ahead PASSES: after each block more is held than is live. Where our own thread is not called it looks four times a second at
-# most: eighty pieces would take twenty seconds.
-pieces_ahead() {
-    local n start=$SECONDS rounds=
-    for ((n = 0; n < 80; n++)); do
-        rounds+="alloc b$n 32MiB; fill b$n 2; await vramgc.held_bytes > $((352 + 32 * n))MiB; "
-    done
-    VRAMGC_SAMPLE=1s "$1" "alloc a 320MiB; fill a 1; await vramgc.held_bytes > 320MiB; expect vramgc.held_bytes <= 352MiB; $rounds verify a 1; verify b79 2" \
-        --mem 24GiB || return 1
-    ((SECONDS - start < 10))
-}

@@ -20,11 +20,6 @@ small=(--mem 768MiB)
     done
 }
 
-@test "our own thread makes the next piece of memory at once, before a block asks for it" {
-    pieces_ahead passes
-    VRAMGC_LOWVRAM=1 passes 'alloc a 320MiB; fill a 1; sleep 300; expect vramgc.held_bytes == 320MiB' --mem 24GiB
-}
-
 @test "PyTorch runs out at cudaMalloc: torch's own out-of-memory, and smaller ones go on" {
     passes 'alloc a 300MiB; expect_oom 300MiB; expect_oom 300MiB; alloc b 150MiB; fill b 2; verify b 2; free a; alloc c 300MiB; fill c 3;
         verify c 3; expect num_ooms == 2' "${small[@]}"
