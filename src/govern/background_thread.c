@@ -242,8 +242,10 @@ static void look_at(unsigned index, uint64_t now) {
         look->read_ns = now;
         read_memory(device);
     }
-    if (device_vm(device))
+    if (device_vm(device)) {
         vm_spill_decay(device_vm(device));
+        device_account_pages(device); /* else the figures wait for the next block event */
+    }
     gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
     store_sample(device->out, settings_options()->sample);
     if (atomic_exchange(&reclaim->wanted, false))

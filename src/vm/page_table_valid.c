@@ -36,8 +36,9 @@ static bool segment_is_valid(const struct page_segment *segment, struct sums *su
         if (!page_is_valid(page, sums))
             return false;
         filled += page->state != PAGE_EMPTY;
-        sums->reserved +=
-            page->attached && !segment->ended && (!segment->range || segment->counted);
+        bool attached = page->attached && !segment->ended;
+        sums->attached += attached;
+        sums->reserved += attached && (!segment->range || segment->counted);
     }
     sums->retained += segment->ended && filled;
     sums->gone += segment->ended && !filled;

@@ -8,15 +8,21 @@
 
 enum { SEGMENTS = 12, MOST_PAGES = 24, BLOCKS = 300 };
 
+/* A moment: of the table's epochs, and of its clock. */
+struct moment {
+    uint64_t epoch, ns;
+};
+
 struct model_page {
     bool working, mapped, pinned, attached;
     uint64_t handle;
-    size_t npages, back; /* of memory in one extent, in its first page; so far behind that */
-    uint64_t idle_since; /* of interest while nothing lives in it */
+    size_t npages, back;      /* of memory in one extent, in its first page; so far behind that */
+    struct moment idle_since; /* of interest while nothing lives in it */
+    uint64_t given_up; /* the epoch at which its owner gave up what was idle here; 0: never */
 };
 
 struct model_segment {
-    bool present, ended, range;
+    bool present, ended, range, counted;
     uint64_t stream, ended_at;
     uint64_t address;
     size_t count;
@@ -34,24 +40,33 @@ struct page_model {
     struct page_table table;
     struct model_segment segments[SEGMENTS];
     struct model_block blocks[BLOCKS];
-    uint64_t clock;  /* of the latest free */
-    uint64_t fenced; /* the clock up to which the GPU has finished */
+    struct moment now; /* the epoch of the latest free, and the clock */
+    uint64_t fenced;   /* the epoch up to which the GPU has finished */
     uint64_t handles;
     uint64_t seed;
     /* How often the cases came. */
-    size_t picked, large, pinned, ended, detached, cut, picked_revoked, revived;
+    size_t large, pinned, ended, detached, attached_again, cut, revived, given_up, not_old_enough;
+    size_t picked[IDLE_LISTS];
 };
 
 extern struct page_model self;
 
 struct sums {
-    uint64_t reserved, mapped, idle, may_go;
-    uint64_t extents[EXTENT_SIZES]; /* that may go */
+    uint64_t attached, reserved, mapped, idle[IDLE_LISTS];
+    uint64_t oldest_ns[IDLE_LISTS]; /* since when the extent is idle that is so for longest */
 };
 
 bool reaches(const struct model_block *block, const struct model_segment *segment, size_t page);
-uint64_t idle_since(const struct model_segment *segment, size_t i);
-bool may_go(const struct model_segment *segment, size_t i);
+
+/* Of the extent that the page leads: since when it is idle, in which list; whether the GPU has
+ * finished with it. */
+struct moment idle_since(const struct model_segment *segment, size_t i);
+enum page_idle list_of(const struct model_segment *segment, size_t i);
+bool is_fenced(const struct model_segment *segment, size_t i);
+
+/* What is idle in the extents to which those pages belong is so since now. */
+void idle_since_now(struct model_segment *segment, size_t first, size_t count);
+
 struct sums count_anew(void);
 void compare(void);
 

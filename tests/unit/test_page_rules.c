@@ -15,6 +15,12 @@ static struct page_segment *mapped_segment(struct page_table *table, uint64_t ad
     return segment;
 }
 
+/* Whatever its age. Every test has room for 4. */
+static size_t take(struct page_table *table, enum page_idle list, size_t want, struct page **out) {
+    struct victims victims = {.list = list, .want = want, .idle_since_ns = UINT64_MAX};
+    return page_table_victims(table, &victims, out, 4);
+}
+
 static void nothing_goes_before_the_gpu_has_finished(void **state) {
     struct page_table table = {0};
     struct page *out[4];
@@ -23,26 +29,26 @@ static void nothing_goes_before_the_gpu_has_finished(void **state) {
     page_table_mark_idle(&table, segment, 0, 2);
     uint64_t first = table.epoch;
     page_table_mark_idle(&table, segment, 2, 2);
-    assert_int_equal(page_table_victims(&table, 4, out, 4), 0);
+    assert_int_equal(take(&table, IDLE_ATTACHED, 4, out), 0);
     table.fenced_epoch = first;
-    assert_int_equal(page_table_victims(&table, 4, out, 4), 2);
+    assert_int_equal(take(&table, IDLE_ATTACHED, 4, out), 2);
     assert_ptr_equal(out[0], &segment->pages[0]);
     assert_ptr_equal(out[1], &segment->pages[1]);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(page_table_victims(&table, 1, out, 1), 1);
+    assert_int_equal(take(&table, IDLE_ATTACHED, 1, out), 1);
     assert_ptr_equal(out[0], &segment->pages[2]);
 }
 
 static void a_page_used_again_starts_anew(void **state) {
     struct page_table table = {0};
-    struct page *out[2];
+    struct page *out[4];
     (void)state;
     struct page_segment *segment = mapped_segment(&table, GIB, 2);
     page_table_mark_idle(&table, segment, 0, 2);
     table.fenced_epoch = table.epoch;
     page_table_mark_live(&table, segment, 0, 1);
     page_table_mark_idle(&table, segment, 0, 1);
-    assert_int_equal(page_table_victims(&table, 2, out, 2), 1);
+    assert_int_equal(take(&table, IDLE_ATTACHED, 2, out), 1);
     assert_ptr_equal(out[0], &segment->pages[1]);
     page_table_unmapped(&table, out[0]);
     assert_true(page_table_is_valid(&table));
@@ -50,27 +56,27 @@ static void a_page_used_again_starts_anew(void **state) {
 
 static void a_block_of_two_is_live_until_both_have_gone(void **state) {
     struct page_table table = {0};
-    struct page *out[1];
+    struct page *out[4];
     (void)state;
     struct page_segment *segment = mapped_segment(&table, GIB, 1);
     page_table_mark_live(&table, segment, 0, 1);
     page_table_mark_idle(&table, segment, 0, 1);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(page_table_victims(&table, 1, out, 1), 0);
+    assert_int_equal(take(&table, IDLE_ATTACHED, 1, out), 0);
     page_table_mark_idle(&table, segment, 0, 1);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(page_table_victims(&table, 1, out, 1), 1);
+    assert_int_equal(take(&table, IDLE_ATTACHED, 1, out), 1);
 }
 
-static void a_parked_segment_comes_back_with_its_pages(void **state) {
+static void a_retained_segment_comes_back_with_its_pages(void **state) {
     struct page_table table = {0};
-    struct page *out[2];
+    struct page *out[4];
     (void)state;
     struct page_segment *segment = mapped_segment(&table, GIB, 2);
     segment->stream = 7;
     page_table_end(&table, segment);
     assert_int_equal(table.reserved_pages, 0);
-    assert_int_equal(table.idle_pages, 2);
+    assert_int_equal(table.idle_pages[IDLE_RETAINED], 2);
     assert_null(page_table_revive(&table, 4 * PAGE_BYTES, 7, true)); /* another size */
     assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 8, true)); /* the GPU may work on it */
     assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, false));
@@ -79,13 +85,15 @@ static void a_parked_segment_comes_back_with_its_pages(void **state) {
     segment->stream = 7;
     assert_ptr_equal(page_table_revive(&table, 2 * PAGE_BYTES, 7, true), segment);
     assert_int_equal(table.reserved_pages, 2);
+    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 2);
     assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, true));
     page_table_end(&table, segment);
     table.fenced_epoch = table.epoch;
     assert_ptr_equal(page_table_revive(&table, 2 * PAGE_BYTES, 8, false), segment);
     page_table_end(&table, segment);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(page_table_victims(&table, 2, out, 2), 2); /* idle as all are */
+    assert_int_equal(take(&table, IDLE_ATTACHED, 2, out), 0);
+    assert_int_equal(take(&table, IDLE_RETAINED, 2, out), 2);
     page_table_unmapped(&table, out[0]);
     assert_null(page_table_ended(&table));
     page_table_unmapped(&table, out[1]);
@@ -97,32 +105,32 @@ static void a_parked_segment_comes_back_with_its_pages(void **state) {
 }
 
 /* One segment with extents of the given sizes, idle for ever shorter, and fenced. */
-static struct page_segment *extents(struct page_table *table, const size_t *spans, size_t count) {
+static struct page_segment *extents(struct page_table *table, const size_t *npages, size_t count) {
     struct page_segment *segment = page_table_add(table, GIB, 64 * PAGE_BYTES, 0);
     size_t first = 0;
-    for (size_t i = 0; i < count; i++, first += spans[i - 1]) {
-        page_table_mark_live(table, segment, first, spans[i]);
-        page_table_claim(&segment->pages[first], spans[i]);
+    for (size_t i = 0; i < count; i++, first += npages[i - 1]) {
+        page_table_mark_live(table, segment, first, npages[i]);
+        page_table_claim(&segment->pages[first], npages[i]);
         page_table_mapped(table, &segment->pages[first], i + 1);
-        page_table_mark_idle(table, segment, first, spans[i]);
+        page_table_mark_idle(table, segment, first, npages[i]);
     }
     table->fenced_epoch = table->epoch;
     return segment;
 }
 
-static void a_large_piece_is_live_while_any_of_it_is(void **state) {
+static void a_large_extent_is_live_while_any_of_it_is(void **state) {
     struct page_table table = {0};
     struct page *out[4];
     (void)state;
     struct page_segment *segment = extents(&table, (size_t[]){4, 16}, 2);
-    assert_int_equal(table.idle_pages, 20);
+    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 20);
     page_table_mark_live(&table, segment, 3, 2); /* the end of one, the begin of the other */
-    assert_int_equal(table.idle_pages, 0);
+    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 0);
     page_table_mark_live(&table, segment, 10, 30);
     page_table_mark_idle(&table, segment, 3, 2);
-    assert_int_equal(table.idle_pages, 4);
+    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 4);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(page_table_victims(&table, 20, out, 4), 1);
+    assert_int_equal(take(&table, IDLE_ATTACHED, 20, out), 1);
     assert_ptr_equal(out[0], &segment->pages[0]);
     page_table_mark_live(&table, segment, 1, 2); /* while it is on its way */
     page_table_unmapped(&table, out[0]);
@@ -134,13 +142,13 @@ static void a_large_piece_is_live_while_any_of_it_is(void **state) {
     assert_true(page_table_is_valid(&table));
     page_table_mark_idle(&table, segment, 1, 2);
     page_table_mark_idle(&table, segment, 10, 30);
-    assert_int_equal(table.idle_pages, 20);
+    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 20);
     assert_true(page_table_is_valid(&table));
 }
 
 static void no_more_is_taken_than_must_be(void **state) {
     static const struct {
-        size_t spans[4], count, want, expected[4], picked;
+        size_t npages[4], count, want, expected[4], picked;
     } cases[] = {
         {{1, 16, 1, 1}, 4, 2, {0, 2}, 2},        /* the large one stays */
         {{16, 1}, 2, 1, {1}, 1},                 /* though it was idle for longer */
@@ -154,11 +162,11 @@ static void no_more_is_taken_than_must_be(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct page_table table = {0};
         struct page *out[4];
-        struct page_segment *segment = extents(&table, cases[c].spans, cases[c].count);
+        struct page_segment *segment = extents(&table, cases[c].npages, cases[c].count);
         size_t first[4] = {0};
         for (size_t i = 1; i < cases[c].count; i++)
-            first[i] = first[i - 1] + cases[c].spans[i - 1];
-        assert_int_equal(page_table_victims(&table, cases[c].want, out, 4), cases[c].picked);
+            first[i] = first[i - 1] + cases[c].npages[i - 1];
+        assert_int_equal(take(&table, IDLE_ATTACHED, cases[c].want, out), cases[c].picked);
         for (size_t i = 0; i < cases[c].picked; i++)
             assert_ptr_equal(out[i], &segment->pages[first[cases[c].expected[i]]]);
         assert_true(page_table_is_valid(&table));
@@ -167,18 +175,18 @@ static void no_more_is_taken_than_must_be(void **state) {
 
 static void pinned_pages_stay_until_the_segment_ends(void **state) {
     struct page_table table = {0};
-    struct page *out[2];
+    struct page *out[4];
     (void)state;
     struct page_segment *segment = mapped_segment(&table, GIB, 2);
     page_table_pin(segment, 0, 1);
     page_table_mark_idle(&table, segment, 0, 2);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(page_table_victims(&table, 2, out, 2), 1);
+    assert_int_equal(take(&table, IDLE_ATTACHED, 2, out), 1);
     assert_ptr_equal(out[0], &segment->pages[1]);
     page_table_end(&table, segment);
-    assert_int_equal(page_table_victims(&table, 2, out, 2), 0);
+    assert_int_equal(take(&table, IDLE_RETAINED, 2, out), 0);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(page_table_victims(&table, 2, out, 2), 1);
+    assert_int_equal(take(&table, IDLE_RETAINED, 2, out), 1);
     assert_null(page_table_ended(&table));
     page_table_unmapped(&table, &segment->pages[0]);
     page_table_unmapped(&table, &segment->pages[1]);
@@ -188,7 +196,7 @@ static void pinned_pages_stay_until_the_segment_ends(void **state) {
     assert_true(page_table_is_valid(&table));
 }
 
-static void what_is_not_granted_is_not_ours(void **state) {
+static void what_is_not_attached_is_not_ours(void **state) {
     struct page_table table = {0};
     (void)state;
     struct page_segment *range = page_table_add_range(&table, GIB, 8 * PAGE_BYTES, true);
@@ -210,7 +218,78 @@ static void what_is_not_granted_is_not_ours(void **state) {
     struct page_segment *quiet = page_table_add_range(&table, 2 * GIB, 8 * PAGE_BYTES, false);
     assert_true(page_table_attach(&table, quiet, 0, 8));
     assert_int_equal(table.reserved_pages, 1);
+    assert_int_equal(table.attached_pages, 9);
     assert_true(page_table_is_valid(&table));
+}
+
+/* --- which list, and since when --- */
+
+static struct page_segment *mapped_range(struct page_table *table, uint64_t address, size_t count,
+                                         bool counted) {
+    struct page_segment *range = page_table_add_range(table, address, count * PAGE_BYTES, counted);
+    page_table_attach(table, range, 0, count);
+    page_table_mark_live(table, range, 0, count);
+    page_table_claim(&range->pages[0], count);
+    page_table_mapped(table, &range->pages[0], 1);
+    page_table_mark_idle(table, range, 0, count);
+    return range;
+}
+
+/* The time is that at which PyTorch gave it up, and again that at which it had it back. */
+static void what_pytorch_gives_up_is_retained_until_it_is_attached_again(void **state) {
+    struct page_table table = {.now_ns = 5};
+    (void)state;
+    struct page_segment *range = mapped_range(&table, GIB, 4, true);
+    const struct page *extent = &range->pages[0];
+    assert_int_equal(extent->idle, IDLE_ATTACHED);
+    assert_int_equal(extent->idle_ns, 5);
+    table.now_ns = 7;
+    assert_true(page_table_detach(&table, range, 0, 3)); /* all of it goes with a part */
+    assert_int_equal(extent->idle, IDLE_RETAINED);
+    assert_int_equal(extent->idle_ns, 7);
+    assert_true(page_table_attach(&table, range, 1, 2));
+    assert_int_equal(extent->idle, IDLE_RETAINED);
+    table.now_ns = 9;
+    assert_true(page_table_attach(&table, range, 0, 1));
+    assert_int_equal(extent->idle, IDLE_ATTACHED);
+    assert_int_equal(extent->idle_ns, 9);
+    assert_int_equal(page_table_idle_since_ns(&table, IDLE_ATTACHED), 9);
+    assert_int_equal(page_table_idle_since_ns(&table, IDLE_RETAINED), UINT64_MAX);
+    assert_true(page_table_is_valid(&table));
+}
+
+/* A pool's range does not count, and is attached as long as the pool lives. */
+static void what_a_trimmed_pool_has_idle_is_retained_until_a_block_comes(void **state) {
+    struct page_table table = {.now_ns = 5};
+    (void)state;
+    struct page_segment *range = mapped_range(&table, GIB, 4, true);
+    struct page_segment *pool = mapped_range(&table, 2 * GIB, 2, false);
+    page_table_retain_uncounted(&table);
+    assert_int_equal(range->pages[0].idle, IDLE_ATTACHED);
+    assert_int_equal(pool->pages[0].idle, IDLE_RETAINED);
+    assert_true(page_table_is_valid(&table));
+    page_table_mark_live(&table, pool, 0, 1);
+    page_table_mark_idle(&table, pool, 0, 1);
+    assert_int_equal(pool->pages[0].idle, IDLE_ATTACHED);
+}
+
+static void only_what_has_been_idle_for_long_enough_is_taken(void **state) {
+    struct page_table table = {.now_ns = 5};
+    struct page *out[4];
+    (void)state;
+    struct page_segment *segment = mapped_segment(&table, GIB, 2);
+    page_table_mark_idle(&table, segment, 0, 1);
+    table.now_ns = 8;
+    page_table_mark_idle(&table, segment, 1, 1);
+    table.fenced_epoch = table.epoch;
+    assert_int_equal(page_table_idle_since_ns(&table, IDLE_ATTACHED), 5);
+    struct victims victims = {.list = IDLE_ATTACHED, .want = 4, .idle_since_ns = 4};
+    assert_int_equal(page_table_victims(&table, &victims, out, 4), 0);
+    victims.idle_since_ns = 7;
+    assert_int_equal(page_table_victims(&table, &victims, out, 4), 1);
+    assert_ptr_equal(out[0], &segment->pages[0]);
+    victims.idle_since_ns = 8;
+    assert_int_equal(page_table_victims(&table, &victims, out, 4), 1);
 }
 
 int main(void) {
@@ -218,11 +297,14 @@ int main(void) {
         cmocka_unit_test(nothing_goes_before_the_gpu_has_finished),
         cmocka_unit_test(a_page_used_again_starts_anew),
         cmocka_unit_test(a_block_of_two_is_live_until_both_have_gone),
-        cmocka_unit_test(a_parked_segment_comes_back_with_its_pages),
-        cmocka_unit_test(a_large_piece_is_live_while_any_of_it_is),
+        cmocka_unit_test(a_retained_segment_comes_back_with_its_pages),
+        cmocka_unit_test(a_large_extent_is_live_while_any_of_it_is),
         cmocka_unit_test(no_more_is_taken_than_must_be),
         cmocka_unit_test(pinned_pages_stay_until_the_segment_ends),
-        cmocka_unit_test(what_is_not_granted_is_not_ours),
+        cmocka_unit_test(what_is_not_attached_is_not_ours),
+        cmocka_unit_test(what_pytorch_gives_up_is_retained_until_it_is_attached_again),
+        cmocka_unit_test(what_a_trimmed_pool_has_idle_is_retained_until_a_block_comes),
+        cmocka_unit_test(only_what_has_been_idle_for_long_enough_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

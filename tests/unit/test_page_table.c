@@ -42,15 +42,18 @@ static void add(void) {
     segment->address = ((uint64_t)7 << 40) + slot * MOST_PAGES * PAGE_BYTES;
     segment->count = count;
     segment->range = below(3) == 0;
-    segment->real =
-        segment->range
-            ? page_table_add_range(&self.table, segment->address, count * PAGE_BYTES, true)
-            : page_table_add(&self.table, segment->address, count * PAGE_BYTES, slot % 3);
+    segment->counted = below(2);
+    segment->real = segment->range ? page_table_add_range(&self.table, segment->address,
+                                                          count * PAGE_BYTES, segment->counted)
+                                   : page_table_add(&self.table, segment->address,
+                                                    count * PAGE_BYTES, slot % 3);
     segment->stream = slot % 3;
     assert_non_null(segment->real);
     bool attached = !segment->range || below(2);
-    if (segment->range && attached)
+    if (segment->range && attached) {
         assert_true(page_table_attach(&self.table, segment->real, 0, count));
+        self.now.epoch++;
+    }
     for (size_t i = 0; i < count; i++)
         segment->pages[i].attached = attached;
     segment->present = true;
@@ -88,10 +91,10 @@ static void leave(void) {
     if (!block->present)
         return;
     struct model_segment *segment = block->segment;
-    self.clock++;
+    self.now.epoch++;
     for (size_t i = 0; i < segment->count; i++)
         if (segment->pages[i].attached && reaches(block, segment, i))
-            segment->pages[i].idle_since = self.clock;
+            segment->pages[i].idle_since = self.now;
     page_table_mark_idle(&self.table, segment->real,
                          page_table_first(segment->real, block->address),
                          page_table_npages(segment->real, block->address, block->bytes));
@@ -106,9 +109,9 @@ static bool is_unused(const struct model_segment *segment, size_t first, size_t 
     return true;
 }
 
-/* Grants and revokes part of a range in which no block lives. What is pinned there is not any more.
- */
-static void grant(void) {
+/* Attaches and detaches part of a range in which no block lives. What is pinned there is not any
+ * more. */
+static void attach(void) {
     struct model_segment *segment = any_range();
     if (!segment)
         return;
@@ -120,26 +123,28 @@ static void grant(void) {
         return;
     bool cut = attached && (segment->pages[first].back ||
                             (first + count < segment->count && segment->pages[first + count].back));
-    if (!attached) {
-        assert_int_equal(page_table_attach(&self.table, segment->real, first, count), same);
-    } else {
-        assert_int_equal(page_table_detach(&self.table, segment->real, first, count), same);
-        self.clock += same;
-    }
-    for (size_t i = first; same && i < first + count; i++) {
+    bool done = attached ? page_table_detach(&self.table, segment->real, first, count)
+                         : page_table_attach(&self.table, segment->real, first, count);
+    assert_int_equal(done, same);
+    if (!done)
+        return;
+    self.now.epoch++;
+    idle_since_now(segment, first, count);
+    for (size_t i = first; i < first + count; i++) {
         segment->pages[i].attached = !attached;
         segment->pages[i].pinned = false;
-        segment->pages[i].idle_since = attached ? self.clock : segment->pages[i].idle_since;
+        self.attached_again += !attached && segment->pages[i].mapped;
     }
-    self.detached += same && attached;
-    self.cut += same && cut;
+    self.detached += attached;
+    self.cut += cut;
 }
 
-static void set_piece(struct model_page *page, size_t npages, bool working, bool mapped) {
+static void set_extent(struct model_page *page, size_t npages, bool working, bool mapped) {
     for (size_t i = 0; i < npages; i++) {
         page[i].working = working;
         page[i].mapped = mapped;
         page[i].back = working || mapped ? i : 0;
+        page[i].given_up = 0;
     }
     page->npages = working || mapped ? npages : 0;
 }
@@ -168,23 +173,21 @@ static void work(void) {
     size_t npages = expected->npages ? expected->npages : empty_from(segment, i);
     if (!expected->working && !expected->mapped && !segment->ended && npages) {
         page_table_claim(page, npages);
-        set_piece(expected, npages, true, false);
+        set_extent(expected, npages, true, false);
     } else if (expected->working && !expected->mapped && !below(4)) {
         page_table_unclaim(&self.table, page);
-        set_piece(expected, npages, false, false);
+        set_extent(expected, npages, false, false);
     } else if (expected->working && !expected->mapped) {
-        set_piece(expected, npages, false, true);
+        set_extent(expected, npages, false, true);
         expected->handle = ++self.handles;
-        for (size_t k = 0; k < npages; k++)
-            expected[k].idle_since = self.clock; /* nothing has run in it since then */
+        idle_since_now(segment, i, npages); /* nothing has run in it since then */
         page_table_mapped(&self.table, page, expected->handle);
     } else if (expected->working && !below(4)) {
-        set_piece(expected, npages, false, true);
-        for (size_t k = 0; k < npages; k++)
-            expected[k].idle_since = self.clock;
+        set_extent(expected, npages, false, true);
+        idle_since_now(segment, i, npages);
         page_table_put_back(&self.table, page);
     } else if (expected->working) {
-        set_piece(expected, npages, false, false);
+        set_extent(expected, npages, false, false);
         expected->handle = 0;
         page_table_unmapped(&self.table, page);
     }
@@ -202,51 +205,84 @@ static struct model_page *model_of(const struct page *page) {
     return &segment_of(page)->pages[page - page->segment->pages];
 }
 
-/* How long the one of that size has been idle that has been for longest. */
-static uint64_t longest_idle_left(size_t npages) {
-    uint64_t oldest = UINT64_MAX;
-    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
-        for (size_t i = 0; s->present && i < s->count; i++)
-            if (may_go(s, i) && s->pages[i].npages == npages && idle_since(s, i) < oldest)
-                oldest = idle_since(s, i);
-    return oldest;
+/* ---- which extents are taken ---- */
+
+static bool may_go(const struct model_segment *segment, size_t i, const struct victims *victims) {
+    return list_of(segment, i) == victims->list && is_fenced(segment, i) &&
+           idle_since(segment, i).ns <= victims->idle_since_ns;
 }
 
-/* Of all choices that suffice, what the smallest takes; if none does, all there is. sums[n]:
+/* Those that may go. */
+struct extents {
+    uint64_t pages, of_size[EXTENT_SIZES];
+    uint64_t oldest[EXTENT_SIZES]; /* since when the one is idle that is so for longest */
+    uint64_t too_young;            /* pages that have not been idle for long enough */
+};
+
+static struct extents extents_that_may_go(const struct victims *victims) {
+    struct victims ever = {.list = victims->list, .idle_since_ns = UINT64_MAX};
+    struct extents extents = {0};
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        extents.oldest[size] = UINT64_MAX;
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        for (size_t i = 0; s->present && i < s->count; i++) {
+            size_t size = extent_size_index(s->pages[i].npages);
+            extents.too_young += may_go(s, i, &ever) && !may_go(s, i, victims);
+            if (!may_go(s, i, victims))
+                continue;
+            extents.pages += s->pages[i].npages;
+            extents.of_size[size]++;
+            extents.oldest[size] = min_u64(extents.oldest[size], idle_since(s, i).epoch);
+        }
+    return extents;
+}
+
+/* Of all choices that suffice, what the smallest takes; if none does, all there is. reached[n]:
  * extents that are n pages together can be chosen. */
-static uint64_t least(const struct sums *sums, uint64_t want) {
+static uint64_t least(const struct extents *extents, uint64_t want) {
     enum { MOST = SEGMENTS * MOST_PAGES };
     bool reached[MOST + 1] = {true};
     for (size_t size = 0; size < EXTENT_SIZES; size++)
-        for (uint64_t extent = 0; extent < sums->extents[size]; extent++)
+        for (uint64_t extent = 0; extent < extents->of_size[size]; extent++)
             for (size_t sum = MOST; sum >= extent_npages[size]; sum--)
                 reached[sum] = reached[sum] || reached[sum - extent_npages[size]];
     for (uint64_t sum = want; sum <= MOST; sum++)
         if (reached[sum])
             return sum;
-    return sums->may_go;
+    return extents->pages;
+}
+
+static struct victims any_victims(void) {
+    uint64_t young_ns = below(2) ? 0 : below(min_u64(self.now.ns, 400));
+    return (struct victims){
+        .list = below(2) ? IDLE_ATTACHED : IDLE_RETAINED,
+        .want = below(below(2) ? 4 : 80),
+        .idle_since_ns = young_ns ? self.now.ns - young_ns : UINT64_MAX,
+    };
 }
 
 static void pick(void) {
     struct page *out[SEGMENTS * MOST_PAGES];
-    size_t want = below(below(2) ? 4 : 80), total = 0;
-    struct sums sums = count_anew();
-    size_t count = page_table_victims(&self.table, want, out, SEGMENTS * MOST_PAGES);
-    uint64_t latest[EXTENT_SIZES] = {0};
+    struct victims victims = any_victims();
+    struct extents before = extents_that_may_go(&victims);
+    size_t count = page_table_victims(&self.table, &victims, out, SEGMENTS * MOST_PAGES);
+    uint64_t latest[EXTENT_SIZES] = {0}, total = 0;
     for (size_t i = 0; i < count; i++) {
         struct model_page *page = model_of(out[i]);
         struct model_segment *segment = segment_of(out[i]);
         size_t first = (size_t)(page - segment->pages), size = extent_size_index(page->npages);
-        assert_true(may_go(segment, first));
-        latest[size] = max_u64(latest[size], idle_since(segment, first));
-        set_piece(page, page->npages, true, true);
+        assert_true(may_go(segment, first, &victims));
+        latest[size] = max_u64(latest[size], idle_since(segment, first).epoch);
         total += page->npages;
         self.large += page->npages > 1;
+        set_extent(page, page->npages, true, true);
     }
-    assert_int_equal(total, least(&sums, want));
+    assert_int_equal(total, least(&before, victims.want));
+    struct extents left = extents_that_may_go(&victims);
     for (size_t size = 0; size < EXTENT_SIZES; size++)
-        assert_true(!latest[size] || longest_idle_left(extent_npages[size]) >= latest[size]);
-    self.picked += count;
+        assert_true(!latest[size] || left.oldest[size] >= latest[size]);
+    self.picked[victims.list] += count;
+    self.not_old_enough += before.too_young > 0;
 }
 
 static void pick_one(void) {
@@ -254,22 +290,38 @@ static void pick_one(void) {
     if (!segment)
         return;
     size_t i = below(segment->count);
-    bool possible = may_go(segment, i);
+    bool possible = list_of(segment, i) != IDLE_NOT && is_fenced(segment, i);
     assert_int_equal(page_table_try_victim(&self.table, &segment->real->pages[i]), possible);
     if (possible)
-        set_piece(&segment->pages[i], segment->pages[i].npages, true, true);
+        set_extent(&segment->pages[i], segment->pages[i].npages, true, true);
 }
 
 /* The GPU has finished with what was idle some time ago. */
-static void settle(void) {
-    if (self.clock <= self.fenced)
+static void fence(void) {
+    if (self.now.epoch <= self.fenced)
         return;
-    self.fenced += 1 + below(self.clock - self.fenced);
+    self.fenced += 1 + below(self.now.epoch - self.fenced);
     self.table.fenced_epoch = self.fenced;
 }
 
+/* ---- what PyTorch gives up ---- */
+
+/* The owner of all that does not count. */
+static void give_up(void) {
+    page_table_retain_uncounted(&self.table);
+    self.now.epoch++;
+    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
+        for (size_t i = 0; s->present && s->range && !s->counted && i < s->count; i++) {
+            if (list_of(s, i) != IDLE_ATTACHED)
+                continue;
+            s->pages[i].idle_since = self.now;
+            s->pages[i].given_up = self.now.epoch;
+            self.given_up++;
+        }
+}
+
 /* Part by part, whatever lies across their ends. */
-static void revoke_all(struct model_segment *segment) {
+static void detach_all(struct model_segment *segment) {
     for (size_t i = 0, count = 1; i < segment->count; i += count) {
         count = 1;
         if (!segment->pages[i].attached)
@@ -279,11 +331,10 @@ static void revoke_all(struct model_segment *segment) {
             count++;
         self.cut += segment->pages[i].back > 0;
         assert_true(page_table_detach(&self.table, segment->real, i, count));
-        self.clock++;
-        for (size_t k = i; k < i + count; k++) {
+        self.now.epoch++;
+        idle_since_now(segment, i, count);
+        for (size_t k = i; k < i + count; k++)
             segment->pages[k].attached = segment->pages[k].pinned = false;
-            segment->pages[k].idle_since = self.clock;
-        }
         self.detached++;
     }
 }
@@ -301,17 +352,16 @@ static void end(void) {
         if (self.blocks[i].segment == segment)
             self.blocks[i].present = false;
     if (segment->range)
-        revoke_all(segment);
+        detach_all(segment);
     if (segment->range && below(4))
         return;
-    self.clock++;
-    for (size_t i = 0; i < segment->count; i++) {
+    self.now.epoch++;
+    idle_since_now(segment, 0, segment->count);
+    for (size_t i = 0; i < segment->count; i++)
         segment->pages[i].pinned = false;
-        segment->pages[i].idle_since = self.clock;
-    }
     page_table_end(&self.table, segment->real);
     segment->ended = true;
-    segment->ended_at = self.clock;
+    segment->ended_at = self.now.epoch;
     self.ended++;
 }
 
@@ -322,24 +372,11 @@ static bool has_gone(const struct model_segment *segment) {
     return segment->present && segment->ended;
 }
 
-/* The range that ended first. */
-static struct model_segment *first_parked_range(void) {
-    struct model_segment *first = NULL;
-    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
-        if (s->present && s->ended && s->range && !has_gone(s) &&
-            (!first || s->ended_at < first->ended_at))
-            first = s;
-    return first;
-}
-
 static void sweep(void) {
     size_t expected = 0;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         expected += has_gone(s);
-    struct page_segment *real = page_table_retained_range(&self.table);
-    struct model_segment *range = first_parked_range();
-    assert_ptr_equal(real, range ? range->real : NULL);
-    real = page_table_ended(&self.table);
+    struct page_segment *real = page_table_ended(&self.table);
     assert_int_equal(real != NULL, expected > 0);
     for (struct model_segment *s = self.segments; real && s < self.segments + SEGMENTS; s++) {
         if (!s->present || s->real != real)
@@ -352,7 +389,7 @@ static void sweep(void) {
     assert_null(real);
 }
 
-static struct model_segment *should_unpark(size_t count, uint64_t stream, bool in_order) {
+static struct model_segment *should_revive(size_t count, uint64_t stream, bool in_order) {
     struct model_segment *latest = NULL;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++) {
         bool safe = (in_order && s->stream == stream) || s->ended_at <= self.fenced;
@@ -367,7 +404,7 @@ static void revive(void) {
     size_t count = below(4) ? MOST_PAGES : 1 + below(MOST_PAGES);
     uint64_t stream = below(3);
     bool in_order = below(2);
-    struct model_segment *expected = should_unpark(count, stream, in_order);
+    struct model_segment *expected = should_revive(count, stream, in_order);
     struct page_segment *real =
         page_table_revive(&self.table, count * PAGE_BYTES, stream, in_order);
     assert_ptr_equal(real, expected ? expected->real : NULL);
@@ -375,51 +412,9 @@ static void revive(void) {
         return;
     expected->ended = false;
     expected->stream = stream;
+    self.now.epoch++;
+    idle_since_now(expected, 0, expected->count);
     self.revived++;
-}
-
-/* Of the segment that was retained first only. */
-static void pick_parked(void) {
-    struct page *out[MOST_PAGES];
-    struct model_segment *first = NULL;
-    uint64_t epoch = self.clock - below(self.clock / 2 + 1);
-    size_t want = 1 + below(MOST_PAGES), possible = 0;
-    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
-        if (s->present && s->ended && !has_gone(s) && (!first || s->ended_at < first->ended_at))
-            first = s;
-    for (size_t i = 0; first && first->ended_at <= epoch && i < first->count; i++)
-        possible += may_go(first, i);
-    size_t count = page_table_victims_retained(&self.table, epoch, want, out);
-    assert_int_equal(count, min_u64(possible, want));
-    for (size_t i = 0; i < count; i++) {
-        assert_ptr_equal(out[i]->segment, first->real);
-        set_piece(model_of(out[i]), model_of(out[i])->npages, true, true);
-    }
-}
-
-static bool is_detached(const struct model_segment *segment, size_t i) {
-    bool attached = segment->ended;
-    for (size_t k = i; k < i + segment->pages[i].npages; k++)
-        attached = attached || segment->pages[k].attached;
-    return !attached;
-}
-
-/* What is not attached in ranges that live. */
-static void pick_revoked(void) {
-    struct page *out[SEGMENTS * MOST_PAGES];
-    uint64_t epoch = self.clock - below(min_u64(4, self.clock + 1));
-    size_t want = 1 + below(MOST_PAGES), possible = 0;
-    for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
-        for (size_t i = 0; s->present && i < s->count; i++)
-            possible += may_go(s, i) && idle_since(s, i) <= epoch && is_detached(s, i);
-    size_t count = page_table_victims_detached(&self.table, epoch, want, out);
-    assert_int_equal(count, min_u64(possible, want));
-    for (size_t i = 0; i < count; i++) {
-        struct model_page *page = model_of(out[i]);
-        assert_true(is_detached(segment_of(out[i]), (size_t)(page - segment_of(out[i])->pages)));
-        set_piece(page, page->npages, true, true);
-    }
-    self.picked_revoked += count;
 }
 
 static void find(void) {
@@ -432,36 +427,44 @@ static void find(void) {
     assert_ptr_equal(page_table_lookup(&self.table, address), expected);
 }
 
+/* The clock goes on, but not with every operation. */
+static void time_passes(void) {
+    self.now.ns += below(4) ? 0 : below(20);
+    self.table.now_ns = self.now.ns;
+}
+
 static void random_operations_agree_with_the_model(void **state) {
-    static void (*const operations[])(void) = {add,      use,    use,  leave, leave,
-                                               work,     work,   work, work,  pick,
-                                               pick_one, settle, find, grant, grant};
+    static void (*const operations[])(void) = {add,   use,  use,    leave, leave, work,
+                                               work,  work, work,   pick,  pick,  pick_one,
+                                               fence, find, attach, attach};
     (void)state;
     self.seed = 2026;
     for (size_t i = 0; i < OPERATIONS; i++) {
+        time_passes();
         operations[below(sizeof operations / sizeof *operations)]();
         if (i % 50 == 0) {
             end();
-            settle();
-            pick_revoked();
+            fence();
         }
         if (i % 10 == 0)
             sweep();
         if (i % 4 == 0)
             revive();
-        if (i % 200 == 0)
-            pick_parked();
+        if (i % 60 == 0)
+            give_up();
         if (i % 7 == 0)
             compare();
     }
-    print_message("%zu picked (%zu large), %zu pinned, %zu ended, %zu revoked (%zu cut, "
-                  "%zu picked), %zu revived\n",
-                  self.picked, self.large, self.pinned, self.ended, self.detached, self.cut,
-                  self.picked_revoked, self.revived);
+    print_message("%zu and %zu picked (%zu large), %zu pinned, %zu ended, %zu detached (%zu cut), "
+                  "%zu attached again, %zu given up, %zu too young, %zu revived\n",
+                  self.picked[IDLE_ATTACHED], self.picked[IDLE_RETAINED], self.large, self.pinned,
+                  self.ended, self.detached, self.cut, self.attached_again, self.given_up,
+                  self.not_old_enough, self.revived);
     /* All cases came, or the test would say nothing. */
-    assert_true(self.picked > 1000 && self.large > 30 && self.pinned > 50 && self.ended > 50 &&
-                self.detached > 15 && self.cut > 5 && self.picked_revoked > 20 &&
-                self.revived > 20);
+    assert_true(self.picked[IDLE_ATTACHED] > 500 && self.picked[IDLE_RETAINED] > 500 &&
+                self.large > 30 && self.pinned > 50 && self.ended > 50 && self.detached > 15 &&
+                self.cut > 5 && self.attached_again > 20 && self.given_up > 20 &&
+                self.not_old_enough > 100 && self.revived > 20);
 }
 
 int main(void) {

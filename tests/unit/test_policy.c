@@ -208,53 +208,75 @@ static void what_is_asked_knows_no_cool_down_and_no_hysteresis(void **unused) {
     assert_int_equal(policy_decide(&standard, &state, &reading).reason, POLICY_ASKED);
 }
 
-static void what_is_idle_goes_down_to_the_threshold(void **unused) {
-    struct policy_settings settings = standard;
-    (void)unused;
-    assert_int_equal(policy_excess(&settings, TOTAL, 80 * GIB, 30 * GIB), 0);
-    assert_int_equal(policy_excess(&settings, TOTAL, 90 * GIB, 30 * GIB), 10 * GIB);
-    assert_int_equal(policy_excess(&settings, TOTAL, 90 * GIB, 3 * GIB), 3 * GIB);
-    assert_int_equal(policy_excess(&settings, 0, 90 * GIB, 3 * GIB), 0);
-    settings.lowvram = true;
-    assert_int_equal(policy_excess(&settings, TOTAL, 1 * GIB, 3 * GIB), 3 * GIB);
-    assert_int_equal(policy_excess(&settings, TOTAL, 1 * GIB, 1), 1);
-    settings.mode = POLICY_OBSERVE;
-    assert_int_equal(policy_excess(&settings, TOTAL, 90 * GIB, 3 * GIB), 0);
-    settings.mode = POLICY_OFF;
-    assert_int_equal(policy_excess(&settings, TOTAL, 90 * GIB, 3 * GIB), 0);
-}
-
-static void the_more_is_idle_the_sooner_it_goes(void **unused) {
-    struct policy_settings settings = standard;
-    const struct policy_settings *s = &settings;
-    (void)unused;
-    settings.lowvram = true;
-    assert_int_equal(policy_linger(s, 10 * GIB, 10 * GIB), s->linger_ns);
-    assert_int_equal(policy_linger(s, 5 * GIB, 10 * GIB), 2 * s->linger_ns);
-    assert_int_equal(policy_linger(s, 20 * GIB, 10 * GIB), s->linger_ns / 2);
-    assert_int_equal(policy_linger(s, 1, 10 * GIB), s->quiet_ns);
-    assert_true(policy_linger(s, 39 * GIB, 10 * GIB) > 0);
-    assert_int_equal(policy_linger(s, 40 * GIB, 10 * GIB), 0);
-    assert_int_equal(policy_linger(s, 1, 0), 0);
-    assert_int_equal(policy_linger(s, 0, 0), 0);
-}
-
-/* A program that takes it again at once would pay for it again. */
-static void at_a_threshold_it_goes_after_the_cool_down(void **unused) {
-    struct policy_settings settings = standard;
-    (void)unused;
-    assert_int_equal(policy_linger(&settings, 10 * GIB, 10 * GIB), settings.cooldown_ns);
-    assert_int_equal(policy_linger(&settings, 80 * GIB, 1 * GIB), settings.cooldown_ns);
-    settings.cooldown_ns = 0;
-    assert_int_equal(policy_linger(&settings, 80 * GIB, 1 * GIB), settings.linger_ns);
-}
-
 static void more_free_than_there_is_counts_as_unused(void **unused) {
     struct policy_state state = {0};
     struct policy_reading reading = reading_at(0, 0, 1);
     (void)unused;
     reading.free_bytes = TOTAL + GIB;
     assert_false(policy_decide(&standard, &state, &reading).flush);
+}
+
+/* ---- mode compact: how old idle memory may get ---- */
+
+/* Nothing else lives on the device, of which so many GiB are used; 0: its size is not known. */
+static struct policy_decay decay_at(const struct policy_settings *settings, uint64_t used,
+                                    uint64_t attached, uint64_t retained) {
+    struct policy_idle idle = {
+        .total_bytes = used ? TOTAL : 0,
+        .used_bytes = used * GIB,
+        .attached_bytes = attached * GIB,
+        .retained_bytes = retained * GIB,
+        .live_bytes = used > attached + retained ? (used - attached - retained) * GIB : 0,
+    };
+    return policy_decay(settings, &idle);
+}
+
+static void below_the_threshold_only_what_was_given_up_goes(void **unused) {
+    (void)unused;
+    for (uint64_t used = 0; used <= 80; used += 40) { /* not known; half; just at it */
+        struct policy_decay decay = decay_at(&standard, used, 20, 10);
+        assert_int_equal(decay.attached_bytes, 0);
+        assert_int_equal(decay.retained_ns, 0);
+    }
+}
+
+static void above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down(void **unused) {
+    struct policy_settings settings = standard;
+    (void)unused;
+    settings.cooldown_ns = 3 * SECOND;
+    struct policy_decay decay = decay_at(&settings, 81, 20, 0);
+    assert_int_equal(decay.retained_ns, 0);
+    assert_int_equal(decay.attached_ns, 3 * SECOND);
+    assert_int_equal(decay.attached_bytes, 1 * GIB);
+    /* What was given up goes first, and may be enough. */
+    assert_int_equal(decay_at(&settings, 90, 20, 4).attached_bytes, 6 * GIB);
+    assert_int_equal(decay_at(&settings, 90, 20, 10).attached_bytes, 0);
+    assert_int_equal(decay_at(&settings, 90, 20, 15).attached_bytes, 0);
+    assert_int_equal(decay_at(&settings, 90, 20, 15).retained_ns, 0);
+}
+
+static void lowvram_the_more_is_idle_the_sooner_it_goes(void **unused) {
+    static const struct {
+        uint64_t used, attached, retained;
+        uint64_t linger; /* in percent of linger_ns */
+    } rows[] = {
+        {20, 10, 0, 100}, {20, 0, 10, 100}, {20, 4, 6, 100}, {15, 5, 0, 200},
+        {30, 20, 0, 50},  {50, 40, 0, 0},   {50, 20, 20, 0}, {100, 1, 0, 9900},
+    };
+    struct policy_settings settings = standard;
+    (void)unused;
+    settings.lowvram = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct policy_decay decay =
+            decay_at(&settings, rows[i].used, rows[i].attached, rows[i].retained);
+        assert_int_equal(decay.attached_ns, rows[i].linger * settings.linger_ns / 100);
+        assert_int_equal(decay.retained_ns, decay.attached_ns);
+        assert_int_equal(decay.attached_bytes, rows[i].attached * GIB);
+    }
+    settings.linger_ns = settings.quiet_ns; /* never longer than a rest */
+    assert_int_equal(decay_at(&settings, 15, 5, 0).attached_ns, settings.quiet_ns);
+    assert_int_equal(decay_at(&settings, 15, 0, 0).attached_ns, settings.quiet_ns);
+    assert_int_equal(decay_at(&settings, 0, 0, 0).attached_ns, 0);
 }
 
 /* ---- lowvram ---- */
@@ -419,10 +441,10 @@ int main(void) {
         cmocka_unit_test(arming_is_seen_during_the_cool_down),
         cmocka_unit_test(a_full_device_does_not_arm),
         cmocka_unit_test(what_is_asked_knows_no_cool_down_and_no_hysteresis),
-        cmocka_unit_test(what_is_idle_goes_down_to_the_threshold),
-        cmocka_unit_test(the_more_is_idle_the_sooner_it_goes),
-        cmocka_unit_test(at_a_threshold_it_goes_after_the_cool_down),
         cmocka_unit_test(more_free_than_there_is_counts_as_unused),
+        cmocka_unit_test(below_the_threshold_only_what_was_given_up_goes),
+        cmocka_unit_test(above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down),
+        cmocka_unit_test(lowvram_the_more_is_idle_the_sooner_it_goes),
         cmocka_unit_test(lowvram_waits_for_rest),
         cmocka_unit_test(lowvram_acts_once_per_rest_and_after_the_cool_down),
         cmocka_unit_test(a_program_above_the_threshold_is_not_flushed_for_ever),

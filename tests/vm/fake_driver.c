@@ -28,25 +28,16 @@ size_t place_of(uint64_t address) {
     return (size_t)((address - BASE) / PAGE_BYTES);
 }
 
-static void once(void (**what)(void)) {
-    void (*call)(void) = *what;
-    if (!call)
-        return;
-    *what = NULL;
-    call();
-}
-
 static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
                             const CUmemAllocationProp *properties, unsigned long long flags) {
     (void)properties;
     (void)flags;
     size_t npages = bytes / PAGE_BYTES;
     MUST(npages * PAGE_BYTES == bytes && npages > 0 && npages <= LARGEST_EXTENT);
-    once(&fake.before_create);
     pthread_mutex_lock(&fake.lock);
     atomic_fetch_add(&fake.calls, 1);
     bool room = fake.pages_out + npages <= fake.capacity && fake.next_handle < HANDLES &&
-                (npages == 1 || !fake.no_large);
+                (!fake.largest || npages <= fake.largest);
     fake.large += room && npages > 1;
     fake.pages_out += room ? (unsigned)npages : 0;
     *handle = room ? fake.next_handle++ : 0;
@@ -157,7 +148,6 @@ static CUresult fake_access(CUdeviceptr address, size_t bytes, const CUmemAccess
 
 static CUresult fake_info(size_t *free_bytes, size_t *total_bytes) {
     atomic_fetch_add(&fake.infos, 1);
-    once(&fake.before_info);
     pthread_mutex_lock(&fake.lock);
     *free_bytes = (fake.capacity - fake.pages_out) * fake.boast * PAGE_BYTES;
     pthread_mutex_unlock(&fake.lock);

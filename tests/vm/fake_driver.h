@@ -28,12 +28,10 @@ struct fake {
     atomic_uint infos; /* that ask how much there is: as often as the clock says */
     unsigned capacity; /* pages of the device, but for those that others have: */
     unsigned pages_elsewhere;
-    unsigned boast;              /* it says that it has so many times as many */
-    unsigned large;              /* handles of more than one page so far */
-    void (*before_create)(void); /* somebody does this right before, once; */
-    void (*before_info)(void);   /* and this */
-    bool no_large;               /* there is no more memory in one extent of more than a page */
-    unsigned pages_out;          /* created and not yet released */
+    unsigned boast;     /* it says that it has so many times as many */
+    unsigned large;     /* handles of more than one page so far */
+    unsigned largest;   /* it has no larger extents than of so many pages; 0: it has all */
+    unsigned pages_out; /* created and not yet released */
     unsigned char mapped_at[HANDLES];
     unsigned char npages[HANDLES]; /* pages */
     _Atomic uint64_t busy[PLACES]; /* work that uses the page: the GPU may not lose it */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The engine alone under many threads (threads.c), and alone.c's cases. BUILDS: which builds of it (plain, tsan, asan; standard: plain);
-# SECONDS_EACH: how long many threads work on it.
+# The engine alone on a small driver: under many threads (threads.c), and call by call (alone.c, decay.c). BUILDS: which builds of it
+# (plain, tsan, asan; standard: plain); SECONDS_EACH: how long many threads work on it.
 
 setup() { cd "$BATS_TEST_DIRNAME/../.." || exit; }
 
@@ -15,34 +15,34 @@ holds() {
 }
 
 @test "blocks come and go" { holds blocks large; }
-@test "lowvram: blocks come and go" { holds frugal; }
+@test "lowvram: blocks come and go" { holds lowvram; }
 @test "captures begin and end" { holds captures; }
-@test "further devices are let in, and ranges grow and go" { holds grants; }
-@test "memory is made ahead of blocks" { holds ahead; }
+@test "further devices are let in, and ranges grow and go" { holds attachments large-attachments; }
 @test "streams come and go" { holds streams; }
 
-@test "an empty_cache storm costs no call into the driver; what is parked is bounded and times out" { holds storm; }
+@test "an empty_cache storm costs no call into the driver" { holds storm; }
+@test "expandable segments: an empty_cache storm costs no call either; the addresses go last" { holds attach-storm; }
 
-@test "expandable segments: an empty_cache storm costs no call either; what is revoked for long goes, and addresses go last" { holds revoked; }
+@test "a large block costs few calls" { holds extents; }
+@test "an extent is of the pages that are its block's alone" { holds inner-pages; }
+@test "an extent is at most a 512th of the device" { holds largest-extent; }
+@test "where an extent is refused the next is half as large" { holds halved; }
 
-@test "large pieces: few calls, and none is held for a small block where memory is short" { holds pieces small; }
+@test "an idle extent that a smaller block comes to is replaced by pages" { holds replaced; }
+@test "where the GPU is not past it, it is used as it lies" { holds not-replaced; }
 
-@test "idle pages go back for no longer than a thread of the program may spend on it" { holds budget; }
+@test "cached handles are used first, then what PyTorch has given up, then, above the threshold, what it has cached" { holds order; }
+@test "above the threshold what is idle is used, down to it" { holds above-threshold; }
+@test "cached handles that do not fit go back before new ones are made" { holds unfitting; }
+@test "no more is physical than PyTorch has reserved: the GPU is waited for" { holds above-reserved; }
+@test "lowvram: no more is physical than live blocks have needed" { holds needed; }
+@test "what the card itself would have free, and what can be had" { holds as-the-card; }
 
-@test "lowvram: no more is held than live blocks have needed, though the GPU goes on working" { holds high waits refused; }
+@test "before a capture the GPU is asked once more, and waited for where memory is short" { holds capture-nears; }
 
-@test "lowvram: where memory is plentiful a block in an expandable segment is in few pieces" { holds whole; }
-
-@test "in an expandable segment pieces grow with what it holds; where none can be made, idle ones come as they are" { holds growing; }
-
-@test "expandable segments: pieces are smaller again once little of the device is left" { holds last; }
-
-@test "where a piece is refused the next is half as large" { holds halved; }
-
-@test "the next piece is made before it is asked for, where memory is plentiful, and is never missing" {
-    holds spare no-spare short-spare late-spare
-}
-
-@test "before a capture the GPU is asked once more, and waited for where memory is short" { holds nears; }
-
-@test "above the threshold what is idle is used before new memory is asked for, below it not" { holds threshold; }
+@test "each kind of idle memory goes at its time and not before, cached handles too" { holds decay-by-age; }
+@test "what PyTorch has given up goes before what it has cached" { holds decay-order; }
+@test "of what PyTorch has cached no more goes than is above the threshold" { holds decay-amount; }
+@test "a trimmed pool's idle memory goes as what PyTorch has given up" { holds decay-of-pool; }
+@test "idle memory goes back for no longer than a thread of the program may spend on it" { holds decay-in-time; }
+@test "what the GPU has not finished with stays, and nobody waits" { holds decay-unfinished; }

@@ -1,7 +1,7 @@
 /* threads.c: the page engine under many threads, or one alone (alone.c), on the small driver of
  * fake_driver.c. The device has the pages that the threads need at most and two more: a block that
- * is refused is an error. usage: threads SECONDS [blocks | lowvram | captures | large | attachments
- * | ahead | streams | a case of alone.c] */
+ * is refused is an error. usage: threads SECONDS [blocks | large | lowvram | captures | attachments
+ * | large-attachments | streams | a case of alone.c] */
 #include "threads.h"
 
 #include <stdlib.h>
@@ -64,26 +64,30 @@ static size_t most_pages(void) {
     return fake.capacity + THREADS * extent;
 }
 
-/* As vramgc's own thread does, at all moments; and now and then as a rescue. */
+/* Whatever policy may say. */
+static struct decay_limits any_limits(void) {
+    return (struct decay_limits){
+        .attached_ns = below(2) ? 0 : below(2000000),
+        .attached_bytes = below(2) ? UINT64_MAX : below(20) * PAGE_BYTES,
+        .retained_ns = below(2) ? 0 : below(2000000),
+    };
+}
+
+/* As vramgc's own thread does, and now and then the program's, at all moments; and as a rescue. */
 static void *giver(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
-    struct vm_age age = vm_age(test.vm);
     while (!atomic_load(&test.stop)) {
+        struct decay_limits limits = any_limits();
         unsigned how = below(4);
-        if (how == 0) {
-            vm_reclaim_decayed(test.vm, UINT64_MAX, age, below(2) ? 200000 : 0);
-            age = vm_age(test.vm);
-        } else if (how < 3)
+        if (how < 2)
+            vm_decay(test.vm, &limits, clock_ns(), below(2) ? 200000 : 0);
+        else if (how < 3)
             vm_reclaim(test.vm, UINT64_MAX);
         else
             vm_reclaim_now(test.vm, 4 * PAGE_BYTES);
-        if (vm_prefetch_wanted(test.vm) &&
-            atomic_compare_exchange_strong(&test.prefetching, &(bool){false}, true)) {
-            vm_prefetch(test.vm);
-            atomic_store(&test.prefetching, false);
-        }
         struct vm_figures figures = vm_figures(test.vm);
         MUST(figures.idle_bytes <= figures.mapped_bytes);
+        MUST(figures.retained_bytes <= figures.idle_bytes);
         MUST(figures.physical_bytes <= most_pages() * PAGE_BYTES);
         dawdle();
     }
@@ -92,35 +96,35 @@ static void *giver(void *argument) {
 
 /* A range in which parts are attached and detached, and blocks reach over several of them. What it
  * leaves behind at its end goes some time, and its addresses with it. */
-static void *granter(void *argument) {
-    enum { GRANTS = 4, GRANT_PAGES = SEGMENT_PAGES / GRANTS };
-    const uint64_t grant_bytes = GRANT_PAGES * PAGE_BYTES;
-    bool attached[2 * GRANTS] = {false};
+static void *attacher(void *argument) {
+    enum { PARTS = 4, PART_PAGES = SEGMENT_PAGES / PARTS };
+    const uint64_t part_bytes = PART_PAGES * PAGE_BYTES;
+    bool attached[2 * PARTS] = {false};
     CUdeviceptr range;
     seed = (unsigned)(uintptr_t)argument;
-    fake_reserve(&range, 2 * GRANTS * grant_bytes, 0, 0, 0);
-    MUST(vm_range_add(test.vm, range, 2 * GRANTS * grant_bytes, below(2)));
+    fake_reserve(&range, 2 * PARTS * part_bytes, 0, 0, 0);
+    MUST(vm_range_add(test.vm, range, 2 * PARTS * part_bytes, below(2)));
     vm_stream_add(test.vm, 100 + (uint64_t)(uintptr_t)argument);
     while (!atomic_load(&test.stop)) {
-        unsigned first = below(GRANTS), count = 1 + below(GRANTS);
-        uint64_t address = range + first * grant_bytes, bytes = count * grant_bytes;
+        unsigned first = below(PARTS), count = 1 + below(PARTS);
+        uint64_t address = range + first * part_bytes, bytes = count * part_bytes;
         for (unsigned i = first; i < first + count; i++)
             if (!attached[i])
-                MUST(attached[i] = vm_attach(test.vm, range + i * grant_bytes, grant_bytes));
+                MUST(attached[i] = vm_attach(test.vm, range + i * part_bytes, part_bytes));
         MUST(!vm_attach(test.vm, address, bytes) && vm_owns(test.vm, address));
         MUST(vm_commit(test.vm, address, bytes, false));
-        work_on(address, count * GRANT_PAGES);
+        work_on(address, count * PART_PAGES);
         vm_mark_idle(test.vm, address, bytes, below(20) > 0);
-        unsigned i = below(2 * GRANTS);
+        unsigned i = below(2 * PARTS);
         if (!attached[i] || below(3))
             continue;
-        MUST(vm_detach(test.vm, range + i * grant_bytes, grant_bytes));
+        MUST(vm_detach(test.vm, range + i * part_bytes, part_bytes));
         attached[i] = false;
-        MUST(!vm_detach(test.vm, range + i * grant_bytes, grant_bytes));
+        MUST(!vm_detach(test.vm, range + i * part_bytes, part_bytes));
     }
-    for (unsigned i = 0; i < 2 * GRANTS; i++)
+    for (unsigned i = 0; i < 2 * PARTS; i++)
         MUST(!attached[i] || (!vm_range_end(test.vm, range) &&
-                              vm_detach(test.vm, range + i * grant_bytes, grant_bytes)));
+                              vm_detach(test.vm, range + i * part_bytes, part_bytes)));
     MUST(vm_range_end(test.vm, range));
     MUST(!vm_range_end(test.vm, range) && !vm_owns(test.vm, range));
     return NULL;
@@ -208,7 +212,7 @@ static void check_end(void) {
     MUST(figures.failed_bytes == 0 && figures.creates == figures.releases);
     for (size_t i = 0; i < PLACES; i++)
         MUST(fake.place[i] == 0);
-    if (test.segment_pages == LARGE_SEGMENT_PAGES && fake.boast > 1 && !test.vm->under_pressure)
+    if (test.segment_pages == LARGE_SEGMENT_PAGES && fake.boast > 1)
         MUST(fake.large > 0);
     printf("threads: %llu mapped, %llu unmapped, %llu waits\n", (unsigned long long)figures.maps,
            (unsigned long long)figures.unmaps, (unsigned long long)figures.waits);
@@ -218,30 +222,30 @@ int main(int count, char **arguments) {
     unsigned seconds = count > 1 ? (unsigned)atoi(arguments[1]) : 2;
     const char *name = count > 2 ? arguments[2] : "blocks";
     const struct alone *alone = alone_find(name);
-    bool captures = !strcmp(name, "captures"), ahead = !strcmp(name, "ahead");
-    bool grants = ahead || !strcmp(name, "grants");
-    bool streams = !strcmp(name, "streams");
-    bool boasts = ahead || !strcmp(name, "large") || (alone && alone->device == BOASTING);
+    bool captures = !strcmp(name, "captures"), streams = !strcmp(name, "streams");
+    bool large_parts = !strcmp(name, "large-attachments");
+    bool attachments = large_parts || !strcmp(name, "attachments");
+    bool boasts = large_parts || !strcmp(name, "large") || (alone && alone->device == BOASTING);
     bool large = boasts || (alone && alone->device == LARGE);
     atomic_store(&test.devices, 1);
     seed = 1;
     fake_install(large ? LARGE_CAPACITY : CAPACITY);
     fake.boast = boasts ? BOAST : 1;
     test.segment_pages = large ? LARGE_SEGMENT_PAGES : SEGMENT_PAGES;
-    double threshold = alone ? alone->threshold_percent : strcmp(name, "frugal") ? 100 : 0;
+    double threshold = alone ? alone->threshold_percent : strcmp(name, "lowvram") ? 100 : 0;
     test.vm = vm_open(0, is_capturing, threshold);
     MUST(test.vm);
     if (alone)
         alone->run();
     else
         run(seconds,
-            captures ? small_worker
-            : grants ? granter
-                     : worker,
-            captures  ? capturer
-            : grants  ? opener
-            : streams ? streamer
-                      : giver);
+            captures      ? small_worker
+            : attachments ? attacher
+                          : worker,
+            captures      ? capturer
+            : attachments ? opener
+            : streams     ? streamer
+                          : giver);
     check_end();
     return 0;
 }

@@ -1,5 +1,5 @@
 /* threads.h: what the tests of the engine on the small driver share: many threads (threads.c), and
- * one alone (alone.c). */
+ * one alone (alone.c, decay.c). */
 #ifndef THREADS_H
 #define THREADS_H
 
@@ -9,7 +9,6 @@ enum { SEGMENT_PAGES = 8, LARGE_SEGMENT_PAGES = 160, LARGE_CAPACITY = 800 };
 
 struct test {
     atomic_bool stop;
-    atomic_bool prefetching; /* one thread makes spare memory, as vramgc's own does */
     size_t segment_pages;
     atomic_size_t devices; /* that have been let in */
     struct vm *vm;
@@ -19,17 +18,28 @@ extern struct test test;
 /* The GPU works on a live block. */
 void work_on(uint64_t address, size_t count);
 
-/* A range that is attached as a whole; a segment with one block, and its end; pages of memory. */
+/* A range that is attached as a whole, and its end; a segment with one block, and its end. */
 uint64_t range_of(size_t npages);
+void end_range(uint64_t range, size_t npages);
 uint64_t segment_in_use(size_t npages);
 void end_used(uint64_t segment, size_t npages);
-size_t physical(void);
 
-/* spare.c */
-void spare_piece(void);
-void no_spare_piece(void);
-void short_spare_piece(void);
-void late_spare_piece(void);
+/* A block comes, is worked on, and goes. */
+void use(uint64_t address, size_t npages);
+
+/* Pages: that the driver has given, that are idle in that list, that are cached. */
+size_t physical(void);
+size_t idle(enum page_idle list);
+size_t cached(void);
+uint64_t waits(void); /* for the GPU so far */
+
+/* decay.c */
+void decay_by_age(void);
+void decay_order(void);
+void decay_amount(void);
+void decay_of_pool(void);
+void decay_in_time(void);
+void decay_unfinished(void);
 
 /* What one thread does alone, on which device. */
 struct alone {

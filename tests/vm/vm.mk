@@ -9,7 +9,7 @@ build/vm/libconstant_reclaim.so: tests/vm/constant_reclaim.c include/vramgc.h
 	@$(CC) -D_GNU_SOURCE -std=c11 -O1 -fPIC -Wall -Wextra -Werror -Iinclude -shared -o $@ $< -pthread
 
 # Who calls the engine alone, on a driver of the test's own.
-VM_CALLERS := $(addprefix tests/vm/,threads.c alone.c spare.c fake_driver.c)
+VM_CALLERS := $(addprefix tests/vm/,threads.c alone.c decay.c fake_driver.c)
 VM_CALLER_OBJECTS := $(VM_CALLERS:tests/%.c=build/%.o)
 VM_HEADERS := $(wildcard src/*/*.h src/*.def src/vm/*.def tests/vm/*.h)
 build/vm/%.o: tests/vm/%.c $(VM_HEADERS) tests/vm/vm.mk | $(CUDA_HEADERS)

@@ -1,0 +1,153 @@
+/* decay.c: idle memory goes back when it is too old, on the small driver of fake_driver.c. Its
+ * clock is that of the page table, which the tests put into the future, where it stands still. */
+#include "threads.h"
+
+enum { PAGES = 16, ALWAYS = 1000000 };
+
+static uint64_t start_ns;
+
+/* What becomes idle from now on does so at that time. */
+static void clock_stands_at(uint64_t ns) {
+    if (!start_ns)
+        start_ns = clock_ns() + 3600 * SECOND_NS;
+    test.vm->table.now_ns = start_ns + ns;
+}
+
+/* Pages of each kind. */
+static struct decayed decay_at(const struct decay_limits *limits, uint64_t ns, uint64_t budget_ns) {
+    struct decayed gone = vm_decay(test.vm, limits, start_ns + ns, budget_ns);
+    return (struct decayed){gone.attached_bytes / PAGE_BYTES, gone.retained_bytes / PAGE_BYTES};
+}
+
+static bool is_due_at(const struct decay_limits *limits, uint64_t ns) {
+    return vm_decay_due_ns(test.vm, limits) == start_ns + ns;
+}
+
+static void nothing_decays_at(const struct decay_limits *limits, uint64_t ns) {
+    struct decayed gone = decay_at(limits, ns, 0);
+    MUST(!gone.attached_bytes && !gone.retained_bytes);
+}
+
+/* Each kind at its time, and not before: in PyTorch's cache since 0, given up at 10, cached at 20.
+ */
+void decay_by_age(void) {
+    const struct decay_limits limits = {50, UINT64_MAX, 35};
+    uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES),
+             third = segment_in_use(PAGES);
+    MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
+    clock_stands_at(0);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    MUST(is_due_at(&limits, 50));
+    end_used(third, PAGES);
+    clock_stands_at(10);
+    end_used(second, PAGES);
+    clock_stands_at(20);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETAINED, PAGES) == PAGES);
+    MUST(cached() == PAGES && idle(IDLE_RETAINED) == PAGES && idle(IDLE_ATTACHED) == PAGES);
+    MUST(is_due_at(&limits, 45));
+    nothing_decays_at(&limits, 44);
+    struct decayed gone = decay_at(&limits, 45, 0);
+    MUST(gone.retained_bytes == PAGES && !gone.attached_bytes && cached() == PAGES);
+    MUST(is_due_at(&limits, 50));
+    nothing_decays_at(&limits, 49);
+    gone = decay_at(&limits, 50, 0);
+    MUST(gone.attached_bytes == PAGES && !gone.retained_bytes && cached() == PAGES);
+    nothing_decays_at(&limits, 54);
+    gone = decay_at(&limits, 55, 0);
+    MUST(gone.retained_bytes == PAGES && physical() == 0 && waits() == 1);
+    MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
+    MUST(vm_unreserve(test.vm, first));
+}
+
+/* Both are too old, and there is time for a little only: what PyTorch has given up goes first. */
+void decay_order(void) {
+    const struct decay_limits limits = {0, UINT64_MAX, 0};
+    uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
+    clock_stands_at(0);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    clock_stands_at(10);
+    end_used(second, PAGES);
+    fake.slow_us = 1000;
+    struct decayed gone = decay_at(&limits, 20, 1);
+    MUST(gone.retained_bytes > 0 && !gone.attached_bytes);
+    fake.slow_us = 0;
+    gone = decay_at(&limits, 20, 0);
+    MUST(gone.attached_bytes == PAGES && physical() == 0);
+    MUST(vm_unreserve(test.vm, first));
+}
+
+/* Of what is in PyTorch's cache no more than is asked for, in whole pages, the longest idle first.
+ */
+void decay_amount(void) {
+    uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
+    clock_stands_at(0);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    clock_stands_at(10);
+    vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES, true);
+    struct decay_limits limits = {0, 0, 0};
+    MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
+    nothing_decays_at(&limits, 20);
+    limits.attached_bytes = 1;
+    MUST(is_due_at(&limits, 0) && decay_at(&limits, 20, 0).attached_bytes == 1);
+    limits.attached_bytes = (PAGES + 5) * PAGE_BYTES;
+    MUST(decay_at(&limits, 20, 0).attached_bytes == PAGES + 5);
+    MUST(fake.place[place_of(first)] == RESERVED && idle(IDLE_ATTACHED) == PAGES - 6);
+    MUST(vm_unreserve(test.vm, first) && vm_unreserve(test.vm, second));
+}
+
+/* What is idle in a stream-ordered pool is given up when the pool is trimmed. */
+void decay_of_pool(void) {
+    const struct decay_limits limits = {0, 0, 35};
+    CUdeviceptr range;
+    fake_reserve(&range, PAGES * PAGE_BYTES, 0, 0, 0);
+    MUST(vm_range_add(test.vm, range, PAGES * PAGE_BYTES, false));
+    MUST(vm_attach(test.vm, range, PAGES * PAGE_BYTES));
+    vm_stream_add(test.vm, 5);
+    uint64_t segment = segment_in_use(PAGES);
+    clock_stands_at(0);
+    use(range, PAGES);
+    vm_mark_idle(test.vm, segment, PAGES * PAGE_BYTES, true);
+    MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
+    clock_stands_at(10);
+    vm_trim(test.vm);
+    MUST(is_due_at(&limits, 45));
+    struct decayed gone = decay_at(&limits, 45, 0);
+    MUST(gone.retained_bytes == PAGES && idle(IDLE_ATTACHED) == PAGES);
+    end_range(range, PAGES);
+    MUST(vm_unreserve(test.vm, segment));
+}
+
+/* Whoever may spend only so much time stops after the first two pages where the driver is slow, and
+ * goes on where it is not. */
+void decay_in_time(void) {
+    enum { MANY = 160, FIRST = 2 };
+    const struct decay_limits limits = {0, UINT64_MAX, 0};
+    const uint64_t short_ns = 200000;
+    uint64_t segment = segment_in_use(MANY);
+    clock_stands_at(0);
+    vm_mark_idle(test.vm, segment, MANY * PAGE_BYTES, true);
+    MUST(vm_fence_wait(test.vm));
+    fake.slow_us = 1000;
+    for (unsigned i = 0; i < 3; i++)
+        MUST(decay_at(&limits, 0, short_ns).attached_bytes == FIRST);
+    fake.slow_us = 0;
+    MUST(decay_at(&limits, 0, 60 * SECOND_NS).attached_bytes == MANY - 3 * FIRST);
+    MUST(vm_unreserve(test.vm, segment));
+}
+
+/* What the GPU has not finished with stays, and nobody waits for it. */
+void decay_unfinished(void) {
+    const struct decay_limits limits = {0, UINT64_MAX, 0};
+    uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
+    clock_stands_at(0);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    end_used(second, PAGES);
+    fake.answers = ALWAYS;
+    nothing_decays_at(&limits, 10);
+    MUST(vm_decay(test.vm, &limits, start_ns + 10, 200000).attached_bytes == 0);
+    MUST(fake.answers > 0 && fake.answers < ALWAYS && physical() == 2 * PAGES);
+    fake.answers = 0;
+    decay_at(&limits, 10, 0);
+    MUST(physical() == 0 && waits() == 0);
+    MUST(vm_unreserve(test.vm, first));
+}
