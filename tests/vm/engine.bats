@@ -11,7 +11,7 @@ small=(--mem 768MiB)
     [ "$(fact page_maps)" -gt 0 ]
 }
 
-# Addresses, ten pieces of 32 MiB, each made and mapped, and the device let in once; then pages go back in one piece.
+# Addresses, ten extents of 32 MiB, each made and mapped, and the device let in once; then pages go back in one piece.
 @test "a large block costs few calls of the driver" {
     for version in $versions; do
         drive "$version" 'alloc a 320MiB; fill a 1; verify a 1' --mem 24GiB
@@ -25,21 +25,14 @@ small=(--mem 768MiB)
         verify c 3; expect num_ooms == 2' "${small[@]}"
 }
 
-# Cached segments worth 800 MiB of addresses; live blocks may take 512 of them.
-@test "a cached block has no pages: out of memory, and the next smaller ones work; twice" {
-    passes 'alloc a 400MiB; free a; alloc b 110MiB stream=1; alloc c 110MiB stream=1; fill c 3 stream=1; expect_oom 400MiB;
-        alloc d 100MiB stream=2; fill d 4 stream=2; expect_oom 390MiB; alloc e 100MiB stream=3; fill e 5 stream=3;
-        stream 1; verify c 3; stream 2; verify d 4; stream 3; verify e 5; free_all; empty_cache; stream 0;
-        alloc f 480MiB; fill f 6; verify f 6' "${small[@]}"
-}
-
-# a's addresses are kept by PyTorch while b has its pages: it is the block event that finds the device full.
-@test "out of memory at a block event is PyTorch's own error, is told, and smaller ones go on" {
-    passes 'alloc a 300MiB; free a; alloc b 270MiB stream=1; fill b 2 stream=1; expect_oom 300MiB; expect num_ooms == 0;
-        alloc c 100MiB; fill c 3; verify c 3; stream 1; verify b 2' "${small[@]}"
-    [ "$(fact ooms)" = 1 ]
-    [ "$(fact refused_block_bytes)" = $((300 << 20)) ]
-    [ "$(grep -c '^refusal ' <<<"$facts")" = 1 ]
+# What PyTorch has cached is memory that others may take: then it is the block event that finds the device full.
+@test "somebody else has taken what PyTorch has cached: PyTorch's own error, told, and smaller ones go on; twice" {
+    passes 'alloc a 300MiB; fill a 1; free a; cuda_malloc x 350MiB; fill x 7; expect_oom 300MiB; expect num_ooms == 0; alloc c 50MiB; fill c 3; verify c 3;
+        free c; cuda_malloc y 130MiB; expect_oom 50MiB; expect num_ooms == 0; alloc d 20MiB; fill d 4; verify d 4; verify x 7' "${small[@]}"
+    [ "$(fact ooms)" = 2 ]
+    [ "$(fact refused_block_bytes)" = $((350 << 20)) ]
+    [ "$(grep -c '^refusal full granted=0 request=314572800 ' <<<"$facts")" = 1 ]
+    [ "$(grep -c '^refusal .* hook=cuMemCreate ' <<<"$facts")" = 2 ]
 }
 
 @test "a block that only waits for another stream makes room in the last step before a refusal" {
@@ -59,15 +52,11 @@ small=(--mem 768MiB)
     [ "$(fact reclaimed_bytes)" -ge $((338 << 20)) ] # 62 MiB were free
 }
 
-# All of it at once, but for a machine that takes a second over it, and for a spare page.
-@test "what nobody has wanted for a while goes back, and is told" {
-    versions=${versions##* }
-    passes 'alloc b 50MiB; fill b 3; alloc a 250MiB; free a; empty_cache; expect vramgc.held_bytes >= 300MiB; expect vramgc.held_bytes <= 302MiB; expect vramgc.reclaims == 0;
-        await vramgc.held_bytes == 50MiB; verify b 3' "${small[@]}"
-    (($(fact reclaimed_bytes) >= 250 << 20 && $(fact reclaimed_bytes) <= 252 << 20))
-    [ "$(actions 'pages unused device=0 observed=0 ')" -ge 1 ]
-    [ "$(fact reclaims)" = "$(actions '')" ]
-    [ "$(fact reclaims)" -le 3 ]
+@test "what PyTorch gives up goes back, and is no reclaim of ours; what it has cached stays" {
+    VRAMGC_COOLDOWN=10ms VRAMGC_SAMPLE=20ms passes 'alloc b 50MiB; fill b 3; alloc a 250MiB; fill a 1; free a; sleep 300; expect vramgc.held_bytes == 300MiB;
+        empty_cache; await vramgc.held_bytes == 50MiB; verify b 3; expect vramgc.reclaims == 0' "${small[@]}"
+    [ "$(fact reclaims)" = 0 ]
+    [ "$(actions '')" = 0 ]
 }
 
 @test "rescue has its limits: live blocks are nobody else's" {
@@ -181,19 +170,20 @@ without_our_thread() {
     done
 }
 
-# Two pieces of 16 MiB at least, whatever they take.
+# Two extents of 16 MiB at least, whatever they take.
 @test "lowvram: where nearly all is idle, the block event that made it so gives some of it back" {
     VRAMGC_LOWVRAM=1 VRAMGC_REST=10s without_our_thread 'alloc a 400MiB; fill a 1; alloc b 2MiB; synchronize; free a;
         expect vramgc.held_bytes <= 370MiB; expect vramgc.reclaims == 1'
 }
 
-# The first block event after so long does, and those after it go on. What was used meanwhile is no longer idle.
+# The first block event after so long does, and those after it go on. What was used meanwhile is no longer idle; c takes the place of
+# an extent of 16 MiB.
 @test "lowvram: where our thread does not run, block events do its work" {
     local script='alloc a 400MiB; fill a 1; alloc b 300MiB; fill b 2; synchronize; free a; expect vramgc.held_bytes == 700MiB; sleep 20; alloc c 2MiB; free c;
         expect vramgc.held_bytes <= 668MiB;' i
     for ((i = 0; i < 20; i++)); do script+=" alloc c$i 2MiB; free c$i;"; done
     VRAMGC_LOWVRAM=1 VRAMGC_LINGER=5ms VRAMGC_REST=10s without_our_thread "$script expect vramgc.held_bytes <= 304MiB; verify b 2"
-    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=10s VRAMGC_REST=10s without_our_thread "${script/<= 668MiB/>= 700MiB} expect vramgc.held_bytes >= 700MiB; verify b 2"
+    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=10s VRAMGC_REST=10s without_our_thread "${script/<= 668MiB/>= 686MiB} expect vramgc.held_bytes >= 686MiB; verify b 2"
 }
 
 # The action would go on for another second without anything given back.
@@ -212,15 +202,17 @@ without_our_thread() {
     [ "$(sed -n 's/^action pages .* before=\([0-9]*\) after=\([0-9]*\) .*/\1 \2/p' <<<"$facts" | awk '{ sum += $1 - $2 } END { print sum }')" = "$(fact reclaimed_bytes)" ]
 }
 
-# The context takes 256 of 1024 MiB: 75 % are reached with 512 MiB of segments. What is free is learnt by the first look.
-@test "threshold: idle pages go back down to it while the program works; below it, or before the cool-down, nothing does" {
-    local script='alloc a 600MiB; fill a 1; sleep 200; free a; synchronize;' i
-    for i in 1 2 3 4 5 6 7 8; do script+=" alloc b$i 2MiB; sleep 5; free b$i;"; done
-    VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=0 VRAMGC_REST=20ms VRAMGC_SAMPLE=20ms passes "$script await vramgc.held_bytes <= 514MiB; expect vramgc.held_bytes >= 400MiB" --mem 1GiB
+# The context takes 256 of 1024 MiB: 75 % are reached with 512 MiB of segments.
+@test "threshold: idle pages go back down to it after the cool-down, while the program works or rests; below it, or before, nothing does" {
+    local script='alloc a 600MiB; fill a 1; free a; synchronize;' work= i
+    for i in 1 2 3 4 5 6 7 8; do work+=" alloc b$i 2MiB; sleep 5; free b$i;"; done
+    export VRAMGC_REST=20ms VRAMGC_SAMPLE=20ms
+    VRAMGC_THRESHOLD=75 passes "$script await vramgc.held_bytes <= 512MiB; expect vramgc.held_bytes >= 500MiB" --mem 1GiB
+    VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=0 passes "$script $work await vramgc.held_bytes <= 514MiB; expect vramgc.held_bytes >= 400MiB" --mem 1GiB
     [ "$(actions 'pages threshold')" = 1 ]
-    VRAMGC_THRESHOLD=90 VRAMGC_COOLDOWN=0 VRAMGC_REST=20ms VRAMGC_SAMPLE=20ms passes "$script expect vramgc.held_bytes >= 600MiB" --mem 1GiB
+    VRAMGC_THRESHOLD=90 VRAMGC_COOLDOWN=0 passes "$script $work sleep 200; expect vramgc.held_bytes >= 600MiB" --mem 1GiB
     [ "$(fact page_unmaps)" = 0 ]
-    VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=60s VRAMGC_REST=20ms VRAMGC_SAMPLE=20ms passes "$script expect vramgc.held_bytes >= 600MiB" --mem 1GiB
+    VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=60s passes "$script $work sleep 200; expect vramgc.held_bytes >= 600MiB" --mem 1GiB
     [ "$(fact page_unmaps)" = 0 ]
 }
 

@@ -18,6 +18,42 @@ python_passes() {
 
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
+@test "what cudaMemGetInfo and PyTorch's counters say is what they say without the mode, on a full card" {
+    local setting mode
+    for setting in expandable_segments:False expandable_segments:True; do
+        for mode in observe compact; do
+            PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=$mode VRAMGC_THRESHOLD=100 PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache \
+                LD_PRELOAD="$library" VRAMGC_OUT="$BATS_TEST_TMPDIR/$mode.vramgc" scripts/simgpu --mem 768MiB -- \
+                build/venv/bin/python tests/vm/python/sums.py >"$BATS_TEST_TMPDIR/$mode" 2>"$BATS_TEST_TMPDIR/err" || return 1
+        done
+        grep -q 'retries 1 ' "$BATS_TEST_TMPDIR/observe"
+        diff "$BATS_TEST_TMPDIR/observe" "$BATS_TEST_TMPDIR/compact"
+        [ "$(build/govern/show "$BATS_TEST_TMPDIR/compact.vramgc" | sed -n 's/^page_maps //p')" -gt 0 ]
+    done
+}
+
+# at_rest WORD: 768 MiB, of which 256 are the context's and 400 PyTorch's. Emptied addresses are no reclaim of memory.
+at_rest() {
+    ARGUMENT=$1 python_passes at_rest 768MiB
+    facts=$(build/govern/show "$BATS_TEST_TMPDIR/record.vramgc")
+    [ "$(actions flush)" = 0 ]
+}
+
+@test "at rest, lowvram: PyTorch's cache of addresses is emptied" {
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=20ms at_rest empties
+    [ "$(fact flushes)" -ge 1 ]
+}
+
+@test "at rest, above the threshold as the program sees it: PyTorch's cache of addresses is emptied" {
+    VRAMGC_THRESHOLD=80 VRAMGC_REST=20ms at_rest empties
+    [ "$(fact flushes)" = 1 ]
+}
+
+@test "at rest, below the threshold: PyTorch's cache stays" {
+    VRAMGC_THRESHOLD=90 VRAMGC_REST=20ms at_rest stays
+    [ "$(fact flushes)" = 0 ]
+}
+
 @test "a block that waits for another stream makes room: cudaMemGetInfo tells no more than there is" { python_passes pending 768MiB; }
 
 @test "streams are destroyed, the process forks, the device is reset" { python_passes streams 768MiB; }
@@ -32,10 +68,6 @@ python_passes() {
         [ "$(grep -c 'simgpu: ERROR' <<<"$output")" = 3 ]
     done
 }
-
-@test "the cache outgrows the device: no second try, and our thread has it emptied" { python_passes overcommit 2GiB; }
-
-@test "expandable segments outgrow the device: our thread has the cache emptied" { python_passes overcommit_expandable 2GiB; }
 
 @test "rescue: other callers get what is kept or idle" { python_passes rescue 768MiB; }
 

@@ -22,10 +22,11 @@ passes() {
 # 768 MiB, of which the context takes 256.
 small=(--mem 768MiB)
 
+# More than 614 MiB are above the threshold. PyTorch has mapped no more than the card has, so that it retries nothing.
 @test "idle pages serve a block of another stream's segment: nothing is refused, nothing is flushed" {
-    passes 'alloc a 300MiB; fill a 1; alloc b 150MiB stream=1; fill b 2 stream=1; free a; alloc c 350MiB stream=2; fill c 3 stream=2;
+    passes 'alloc a 200MiB; fill a 1; alloc b 80MiB stream=1; fill b 2 stream=1; free a; synchronize; alloc c 200MiB stream=2; fill c 3 stream=2;
         stream 1; verify b 2; stream 2; verify c 3; expect num_ooms == 0; expect num_alloc_retries == 0;
-        expect vramgc.held_bytes <= 512MiB' "${small[@]}"
+        expect vramgc.held_bytes <= 358MiB' "${small[@]}"
     [ "$(fact page_unmaps)" -gt 0 ]
 }
 
@@ -36,21 +37,21 @@ small=(--mem 768MiB)
     [ "$(fact driver_calls)" -le 3 ] # addresses: PyTorch's other calls do not reach the driver
 }
 
-@test "where memory is plentiful it is had in large pieces; what PyTorch unmaps stays mapped, idle, and comes back without the driver" {
-    local script='alloc a 3MiB; fill a 1; expect vramgc.held_bytes <= 36MiB; alloc k 3MiB; fill k 7;' i
-    for ((i = 0; i < 40; i++)); do
+# 16 GiB: extents of at most 32 MiB, and small ones at the ends of blocks. PyTorch maps 20 MiB for both small tensors, which lie in 6.
+@test "memory is had in large extents; what PyTorch unmaps goes back, but for the pages of other blocks" {
+    local script='alloc a 3MiB; fill a 1; alloc k 3MiB; fill k 7; expect vramgc.held_bytes == 6MiB;' i
+    for ((i = 0; i < 10; i++)); do
         script+=" alloc b$i 90MiB; fill b$i $i; verify b$i $i; free b$i; empty_cache; expect vramgc.reserved_bytes == 20MiB;"
     done
-    passes "$script verify k 7; expect vramgc.held_bytes <= 256MiB"
-    [ "$(fact page_calls)" -le 60 ]
-    [ "$(fact page_unmaps)" = 0 ]
+    passes "$script verify k 7; await vramgc.held_bytes == 6MiB" --mem 16GiB
+    [ "$(fact page_calls)" -le 200 ] # in single pages 45 x 10 x 4
 }
 
 @test "PyTorch runs out at cuMemCreate: torch's own out-of-memory, and smaller ones go on" {
     passes 'alloc a 300MiB; fill a 1; expect_oom 300MiB; expect_oom 300MiB; alloc b 150MiB; fill b 2; verify b 2; free a;
         alloc c 300MiB stream=1; fill c 3 stream=1; stream 1; verify c 3; expect num_ooms == 2' "${small[@]}"
     grep '^refusal full' <<<"$facts" # 212 MiB were left
-    [ "$(grep -c '^refusal fragmented' <<<"$facts")" = 0 ]
+    [ "$(grep -c '^refusal fragmented granted=0' <<<"$facts")" = 0 ]
 }
 
 # On PyTorch 2.8 to 2.12 the answer to the very first request stands for the rest of the process.
@@ -61,7 +62,7 @@ small=(--mem 768MiB)
 }
 
 @test "a device with fabric handles, and one without: the driver is asked once for each kind of memory" {
-    SIMGPU_FABRIC=1 passes 'alloc a 300MiB; fill a 1; verify a 1; free a; alloc b 400MiB stream=1; fill b 2 stream=1; stream 1; verify b 2;
+    SIMGPU_FABRIC=1 passes 'alloc a 300MiB; fill a 1; verify a 1; free a; alloc b 200MiB stream=1; fill b 2 stream=1; stream 1; verify b 2;
         expect num_alloc_retries == 0' "${small[@]}"
     [ "$(fact page_maps)" -gt 0 ]
 }

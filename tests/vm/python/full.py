@@ -1,5 +1,5 @@
-"""A device that is full at a block event, where PyTorch itself sees no shortage: the program gets PyTorch's own error type, and
-what is smaller works afterwards."""
+"""A device that is full at a block event, because somebody else has taken what PyTorch had cached: the program gets PyTorch's own
+error type, and what is smaller works afterwards."""
 
 import torch
 
@@ -13,15 +13,15 @@ def take(mebibytes):
 
 
 take(300)  # given back at once: PyTorch keeps the addresses
-with torch.cuda.stream(torch.cuda.Stream()):
-    other = take(270)
+other = device.take(350 * device.MIB)
 try:
     take(300)
-    raise SystemExit("300 MiB were had although only 242 MiB are free")
+    raise SystemExit("300 MiB were had although only 162 MiB are free")
 except torch.OutOfMemoryError as error:
     assert str(error).startswith("CUDA out of memory. Tried to allocate 300 MiB"), error
-smaller = [take(80).fill_(i) for i in range(2)]
-del other, smaller
+smaller = [take(70).fill_(i) for i in range(2)]
+del smaller
+device.give(other)
 larger = take(400).fill_(1)
 torch.cuda.synchronize()
 assert torch.cuda.memory_stats()["num_ooms"] == 0
