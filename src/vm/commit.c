@@ -68,13 +68,15 @@ static size_t power_of_two(size_t most) {
     return most ? (size_t)1 << (63 - __builtin_clzll(most)) : 1;
 }
 
-/* The pages of the extent that the next missing page gets. */
-static size_t extent_for(const struct block *block) {
+/* The pages of the extent that the next missing page gets: of its own, or one that it may share if
+ * that is larger, and no more is physical then than PyTorch has reserved. */
+static size_t extent_for(const struct vm *vm, const struct block *block) {
     bool inner = block->next >= block->inner_first;
     size_t own = inner ? missing_run(block, block->largest, block->inner_end) : 0;
-    size_t any =
+    size_t shared =
         missing_run(block, min_u64(block->shared, block->largest), block->segment->page_count);
-    return power_of_two(max_u64(own, any));
+    bool fits = vm->cache.physical_pages + shared <= vm->table.attached_pages;
+    return power_of_two(shared > own && fits ? shared : own);
 }
 
 /* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */
@@ -91,7 +93,7 @@ static struct extent claim(struct vm *vm, struct block *block) {
         }
         if (is_missing(page)) {
             extent.page = page;
-            extent.npages = extent_for(block);
+            extent.npages = extent_for(vm, block);
             extent.handle = vm_cache_take(vm, extent.npages / 2, extent.npages, &extent.npages);
             page_table_claim(page, extent.npages);
         } else {
@@ -266,10 +268,10 @@ static void use_idle(struct vm *vm, struct block *block) {
     struct room room = vm_room(vm, ROOM_MAX_AGE_NS);
     block->largest = largest_extent(&room);
     count_needed(vm, block);
+    block->shared = shared_extent(vm, &room, block->missing);
     lock_take(&vm->lock);
     size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
     lock_give(&vm->lock);
-    block->shared = shared_extent(vm, &room, block->missing);
     uint64_t now_ns = clock_ns();
     size_t retained = vm_decommit_fenced(vm, IDLE_RETAINED, wanted);
     if (retained || wanted < block->missing)

@@ -31,7 +31,7 @@ static void nothing_decays_at(const struct decay_limits *limits, uint64_t ns) {
 /* Each kind at its time, and not before: in PyTorch's cache since 0, given up at 10, cached at 20.
  */
 void decay_by_age(void) {
-    const struct decay_limits limits = {50, UINT64_MAX, 35};
+    const struct decay_limits limits = {50, UINT64_MAX, 35, UINT64_MAX};
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES),
              third = segment_in_use(PAGES);
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
@@ -59,9 +59,56 @@ void decay_by_age(void) {
     MUST(vm_unreserve(test.vm, first));
 }
 
+/* PyTorch takes memory, or gives it up. */
+static void attach_and_detach(void) {
+    CUdeviceptr range;
+    fake_reserve(&range, PAGES * PAGE_BYTES, 0, 0, 0);
+    MUST(vm_range_add(test.vm, range, PAGES * PAGE_BYTES, true));
+    MUST(vm_attach(test.vm, range, PAGES * PAGE_BYTES));
+    end_range(range, PAGES);
+}
+
+static void reserve(void) {
+    uint64_t segment = vm_reserve(test.vm, 3 * PAGE_BYTES, 5);
+    MUST(segment && vm_unreserve(test.vm, segment));
+}
+
+static void trim(void) {
+    vm_trim(test.vm);
+}
+
+/* It takes four of the pages that it has given up. */
+static void take_again(void) {
+    end_used(segment_in_use(4), 4);
+}
+
+/* What PyTorch has given up, and what is cached, goes once PyTorch moves no more memory, and goes
+ * though it does when it is too old. What it has in its cache hangs on neither. */
+void decay_at_rest(void) {
+    static void (*const moves[])(void) = {attach_and_detach, reserve, trim, take_again};
+    const struct decay_limits limits = {100, UINT64_MAX, 200, 35};
+    for (size_t i = 0; i < ARRAY_LENGTH(moves); i++) {
+        const uint64_t start = 1000 * i;
+        uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
+        clock_stands_at(start);
+        vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+        end_used(second, PAGES);
+        MUST(is_due_at(&limits, start + 35) && vm_fence_wait(test.vm));
+        clock_stands_at(start + 30);
+        moves[i]();
+        MUST(is_due_at(&limits, start + 65));
+        nothing_decays_at(&limits, start + 64);
+        struct decayed gone = decay_at(&limits, start + 65, 0);
+        MUST(gone.retained_bytes == PAGES && !gone.attached_bytes &&
+             is_due_at(&limits, start + 100));
+        MUST(decay_at(&limits, start + 100, 0).attached_bytes == PAGES && physical() == 0);
+        MUST(vm_unreserve(test.vm, first));
+    }
+}
+
 /* Both are too old, and there is time for a little only: what PyTorch has given up goes first. */
 void decay_order(void) {
-    const struct decay_limits limits = {0, UINT64_MAX, 0};
+    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
     clock_stands_at(0);
     vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
@@ -84,7 +131,7 @@ void decay_amount(void) {
     vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
     clock_stands_at(10);
     vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES, true);
-    struct decay_limits limits = {0, 0, 0};
+    struct decay_limits limits = {0, 0, 0, UINT64_MAX};
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     nothing_decays_at(&limits, 20);
     limits.attached_bytes = 1;
@@ -97,7 +144,7 @@ void decay_amount(void) {
 
 /* What is idle in a stream-ordered pool is given up when the pool is trimmed. */
 void decay_of_pool(void) {
-    const struct decay_limits limits = {0, 0, 35};
+    const struct decay_limits limits = {0, 0, 35, UINT64_MAX};
     CUdeviceptr range;
     fake_reserve(&range, PAGES * PAGE_BYTES, 0, 0, 0);
     MUST(vm_range_add(test.vm, range, PAGES * PAGE_BYTES, false));
@@ -121,7 +168,7 @@ void decay_of_pool(void) {
  * goes on where it is not. */
 void decay_in_time(void) {
     enum { MANY = 160, FIRST = 2 };
-    const struct decay_limits limits = {0, UINT64_MAX, 0};
+    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
     const uint64_t short_ns = 200000;
     uint64_t segment = segment_in_use(MANY);
     clock_stands_at(0);
@@ -137,7 +184,7 @@ void decay_in_time(void) {
 
 /* What the GPU has not finished with stays, and nobody waits for it. */
 void decay_unfinished(void) {
-    const struct decay_limits limits = {0, UINT64_MAX, 0};
+    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
     clock_stands_at(0);
     vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);

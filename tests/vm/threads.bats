@@ -24,7 +24,8 @@ holds() {
 @test "expandable segments: an empty_cache storm costs no call either; the addresses go last" { holds attach-storm; }
 
 @test "a large block costs few calls" { holds extents; }
-@test "an extent is of the pages that are its block's alone" { holds inner-pages; }
+@test "above the threshold an extent is of the pages that are its block's alone" { holds inner-pages; }
+@test "below it blocks share extents of 16 MiB, within a bound on what these keep" { holds shared; }
 @test "an extent is at most a 512th of the device" { holds largest-extent; }
 @test "where an extent is refused the next is half as large" { holds halved; }
 
@@ -41,6 +42,7 @@ holds() {
 @test "before a capture the GPU is asked once more, and waited for where memory is short" { holds capture-nears; }
 
 @test "each kind of idle memory goes at its time and not before, cached handles too" { holds decay-by-age; }
+@test "what PyTorch has given up goes when it moves no more memory" { holds decay-at-rest; }
 @test "what PyTorch has given up goes before what it has cached" { holds decay-order; }
 @test "of what PyTorch has cached no more goes than is above the threshold" { holds decay-amount; }
 @test "a trimmed pool's idle memory goes as what PyTorch has given up" { holds decay-of-pool; }

@@ -35,6 +35,7 @@ uint64_t waits(void); /* for the GPU so far */
 
 /* decay.c */
 void decay_by_age(void);
+void decay_at_rest(void);
 void decay_order(void);
 void decay_amount(void);
 void decay_of_pool(void);
