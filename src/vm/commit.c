@@ -3,11 +3,12 @@
  * everything as it was; and it must never touch a page that is BUSY in another thread.
  *
  * The pages that are a block's alone come in extents that are the block's alone. A page that it may
- * share with its neighbours comes alone, or, below the threshold, in an extent of up to 16 MiB that
- * serves the blocks beside it, too: PyTorch's own expandable segments take memory in handles of
- * 20 MiB. What such extents keep on the device for a block that survives its neighbours is bounded:
- * while it is more than KEPT_PART of the device there are no new ones. An idle extent that a
- * smaller block comes to is replaced if the GPU has finished with it. */
+ * share with its neighbours comes alone. While small blocks come one behind the other, as when a
+ * model is loaded, it comes below the threshold in an extent of up to 16 MiB that serves the next
+ * ones, too: PyTorch's own expandable segments take memory in handles of 20 MiB. What such extents
+ * keep on the device for a block that survives its neighbours is bounded: while it is more than
+ * KEPT_PART of the device there are no new ones. An idle extent that a smaller block comes to is
+ * replaced if the GPU has finished with it. */
 #include "vm/vm_internal.h"
 
 #include <sched.h>
@@ -31,6 +32,7 @@ struct block {
     size_t needed;                 /* pages that live blocks need at once, this one included */
     size_t largest;                /* pages of the largest extent that it may get */
     size_t shared;                 /* the same of one that it may share */
+    bool in_row;                   /* a small one, right behind the small one before it */
 };
 
 /* Empty pages on their way to physical memory. */
@@ -46,6 +48,9 @@ static struct block block_at(struct page_segment *segment, uint64_t address, uin
     block.end = block.first + page_table_npages(segment, address, bytes);
     block.inner_first = block.first + (address % PAGE_BYTES != 0);
     block.inner_end = block.end - ((address + bytes) % PAGE_BYTES != 0);
+    bool small = bytes < SHARED_EXTENT * PAGE_BYTES;
+    block.in_row = small && segment->small_end == address;
+    segment->small_end = small ? address + bytes : 0;
     return block;
 }
 
@@ -268,7 +273,7 @@ static void use_idle(struct vm *vm, struct block *block) {
     struct room room = vm_room(vm, ROOM_MAX_AGE_NS);
     block->largest = largest_extent(&room);
     count_needed(vm, block);
-    block->shared = shared_extent(vm, &room, block->missing);
+    block->shared = block->in_row ? shared_extent(vm, &room, block->missing) : 1;
     lock_take(&vm->lock);
     size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
     lock_give(&vm->lock);

@@ -170,26 +170,33 @@ static void inner_pages(void) {
     end_range(range, PAGES);
 }
 
-/* Below the threshold blocks share extents of 16 MiB, as long as what these keep for blocks that
- * survive their neighbours is at most a 256th of the device: here 50 pages. */
+static void two_in_a_row(uint64_t address) {
+    MUST(vm_commit(test.vm, address, PAGE_BYTES, false));
+    MUST(vm_commit(test.vm, address + PAGE_BYTES, PAGE_BYTES, false));
+}
+
+/* Below the threshold small blocks in a row share extents of 16 MiB, as long as what these keep for
+ * blocks that survive their neighbours is at most a 256th of the device: here 50 pages. */
 static void shared(void) {
     enum { PAGES = 256, EXTENT = 8, KEEPS = EXTENT - 1, EXTENTS = 8 /* that keep more than 50 */ };
     fake.boast = 16;
     uint64_t range = range_of(PAGES), half = PAGE_BYTES / 2;
     for (size_t i = 0; i < 2 * EXTENT; i++) /* each reaches into two pages */
         MUST(vm_commit(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, false));
-    MUST(physical() == 3 * EXTENT && handle_at(range, 0) == handle_at(range, KEEPS));
+    size_t all = 2 + 2 * EXTENT; /* the first lies in a row with none */
+    MUST(physical() == all && handle_at(range, 2) == handle_at(range, 2 + KEEPS));
     for (size_t i = 0; i < 2 * EXTENT; i++)
         vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, true);
     use(range + 5 * PAGE_BYTES, 1); /* as it lies */
-    MUST(physical() == 3 * EXTENT);
+    MUST(physical() == all);
     vm_reclaim_now(test.vm, UINT64_MAX);
+    MUST(physical() == 0);
     for (size_t i = 0; i <= EXTENTS; i++)
-        MUST(vm_commit(test.vm, range + i * EXTENT * PAGE_BYTES, PAGE_BYTES, false));
-    MUST(physical() == EXTENTS * EXTENT + 1);
-    vm_mark_idle(test.vm, range, PAGE_BYTES, true);
-    MUST(vm_commit(test.vm, range + 100 * PAGE_BYTES, PAGE_BYTES, false));
-    MUST(physical() == EXTENTS * EXTENT + 1 + EXTENT);
+        two_in_a_row(range + i * 2 * EXTENT * PAGE_BYTES);
+    MUST(physical() == EXTENTS * (1 + EXTENT) + 2);
+    vm_mark_idle(test.vm, range + PAGE_BYTES, PAGE_BYTES, true);
+    two_in_a_row(range + 200 * PAGE_BYTES);
+    MUST(physical() == (EXTENTS + 1) * (1 + EXTENT) + 2);
     fake.boast = 1;
     MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
 }
