@@ -31,23 +31,9 @@ caught() {
     caught 'fits by its live' pool-use vm/pool.c 'if (vm_commit(pool->vm, block.address, block.bytes, false))' 'if (true)'
 }
 
-@test "our own thread does not hear of memory that it is to make for the pool" {
-    caught 'next piece of memory' pool-spare serve/async.c '    device_vm_want_prefetch(pool_engine(pool));' ''
-}
-
 @test "small blocks and large ones are of one range for the engine" {
     caught 'small blocks get little' pool-ranges vm/pool.c 'vm_range_add(vm, address, large, false) && vm_attach(vm, address, large) &&
            vm_range_add(vm, address + large, small, false) && vm_attach(vm, address + large, small)' 'vm_range_add(vm, address, large + small, false) && vm_attach(vm, address, large + small)'
-}
-
-@test "a range of the pool gets single pages" {
-    caught 'memory comes in large' pool-pieces vm/extent_size.c 'if (!block->segment->range)
-        limit_in_segment' 'if (!block->segment->counted)
-        limit_in_segment'
-}
-
-@test "a large piece for a large block lies far beyond its end" {
-    caught 'fits by its live' pool-beyond vm/commit.c 'end > block->end ? block->limits.part_beyond : block->limits.part' 'block->limits.part + 0 * end'
 }
 
 @test "the last piece given back does not grow" {
@@ -65,8 +51,7 @@ caught() {
 }
 
 @test "what the pool holds counts as free" {
-    caught 'calls that programs' pool-free serve/device_vm.c 'thread_state.unmapped_handle_bytes +
-                         async_page_bytes(device)' 'thread_state.unmapped_handle_bytes'
+    caught 'calls that programs' pool-free serve/capacity.c '__atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED)' '0'
 }
 
 @test "another pool is taken for the default one" {
@@ -74,7 +59,7 @@ caught() {
 }
 
 @test "memory is handed out to a captured stream" {
-    caught 'calls that programs' pool-capture serve/async.c 'capture_includes(stream) ||' ''
+    caught 'calls that programs' pool-capture serve/async.c 'ASYNC_PAGES || capture_includes(stream))' 'ASYNC_PAGES)'
 }
 
 @test "a thread without a context stays without" {
@@ -90,13 +75,9 @@ caught() {
 }
 
 @test "what was trimmed is kept for ever" {
-    caught 'empty_cache has' pool-trimmed vm/decommit.c 'decommit_trimmed(vm, epoch);' ';'
-}
-
-@test "what is idle goes, trimmed or not" {
-    caught 'without empty_cache' pool-untrimmed vm/decommit.c 'min_u64(epoch, vm->decay.trimmed_epoch)' 'epoch'
+    caught 'empty_cache has' pool-trimmed vm/engine.c 'page_table_retain_uncounted(&vm->table);' ';'
 }
 
 @test "what was trimmed goes at once" {
-    caught 'storm of empty_cache' pool-storm serve/async.c 'vm_trim(pool_engine(pool));' 'atomic_store(&device->asked, true);'
+    caught 'storm of empty_cache' pool-storm serve/async.c 'vm_trim(pool_engine(pool));' 'vm_reclaim_now(pool_engine(pool), UINT64_MAX);'
 }

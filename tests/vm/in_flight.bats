@@ -26,3 +26,51 @@ constant_reclaim() { BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 @test "constant reclaim: four streams" { constant_reclaim && in_flight 4 40; }
 @test "constant reclaim: four streams, a card's latencies" { constant_reclaim && SIMGPU_LATENCY=card in_flight 4 50; }
 @test "lowvram: four streams" { VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0 in_flight 4 60; }
+
+# --- one stream works for some 200 ms on memory that another one wants now ---
+
+quiet() { errors=$(grep -vE 'nvmlDeviceGetGpuFabricInfoV failed|PYTORCH_CUDA_ALLOC_CONF is deprecated' <<<"$errors" || true); }
+
+# works SCRIPT STREAM THEN: the script has a tensor `a` on which that stream works for long; with what comes then, 200 MiB more than the
+# most that was live are wanted.
+works() {
+    local version script="$1 synchronize;" i
+    for ((i = 0; i < 2000; i++)); do script+=" fill a 1 stream=$2;"; done
+    for version in $versions; do
+        SIMGPU_LATENCY=card VRAMGC_LOWVRAM=1 VRAMGC_REST=10s drive "$version" "$script $3 alloc c 200MiB stream=3; fill c 7 stream=3;
+            stream 3; verify c 7; expect num_alloc_retries == 0" --mem 768MiB
+        quiet
+        [ "$status" = 0 ] || return 1
+        [ -z "$errors" ] || return 1
+        [ "$(fact page_maps)" -gt 0 ] || return 1
+    done
+}
+
+two_streams='alloc b 20MiB stream=1; fill b 2 stream=1; alloc a 200MiB stream=2; fill a 3 stream=2;'
+
+@test "one stream works for long, another one does not" { works "$two_streams" 2 'free a;'; }
+
+@test "a stream without a segment works for long" {
+    works 'alloc b 20MiB; alloc a 200MiB stream=1; fill a 1 stream=1;' 2 'record a 2; fill a 1 stream=2; free a;'
+}
+
+@test "expandable segments: a stream made before the first segment works for long" {
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True works "stream 1; stream 0; $two_streams" 2 'free a;'
+}
+
+@test "expandable segments: a stream made after the first segment works for long" {
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True works "alloc first 1MiB; free first; $two_streams" 2 'free a;'
+}
+
+# Somebody else has taken the pages of b, which PyTorch has cached; a is freed, but another stream works on it.
+@test "a block that waits for another stream makes room when nothing else can" {
+    local version
+    for version in $versions; do
+        SIMGPU_LATENCY=card drive "$version" "alloc b 200MiB; fill b 1; alloc a 200MiB stream=1; fill a 1 stream=1; synchronize; record a 3;
+            $(for ((i = 0; i < 2000; i++)); do printf 'fill a 9 stream=3; '; done) free a; free b; cuda_malloc x 300MiB; fill x 7;
+            alloc b 200MiB; fill b 2; verify b 2; verify x 7; expect num_ooms == 0" --mem 768MiB
+        [ "$status" = 0 ]
+        [ -z "$errors" ]
+        [ "$(fact ooms)" = 0 ]
+    done
+}
