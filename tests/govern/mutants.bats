@@ -20,7 +20,7 @@ caught() {
 }
 
 @test "the mutants are built right: with all checks left in, a mutant passes" {
-    run env VRAMGC_LIBRARY="$PWD/$(build/govern/mutant)" bats tests/govern/refuse_not.bats
+    run env VRAMGC_LIBRARY="$PWD/$(build/govern/mutant)" bats --filter '^(not the|uncached: the|capturing)' tests/govern/refuse_not.bats
     echo "$output"
     [ "$status" = 0 ]
 }
@@ -30,6 +30,6 @@ caught() {
 @test "CAPTURING: this stream" { caught CAPTURING -- 'capturing: this stream'; }
 @test "CAPTURING: another stream" { caught CAPTURING -- 'capturing: another stream'; }
 @test "RETRY" { caught RETRY -- 'retry: a memory fraction'; }
-@test "REFUSED" { caught REFUSED -- 'refused: the same request'; }
+@test "INDUCED" { caught INDUCED -- 'refused: the same request'; }
 @test "EXPANDABLE" { caught EXPANDABLE -- 'expandable: a native segment'; }
 @test "BROKEN" { caught BROKEN -- 'broken: a refusal became'; }

@@ -31,11 +31,6 @@ caught() {
     caught 'fits by its live' pool-use vm/pool.c 'if (vm_commit(pool->vm, block.address, block.bytes, false))' 'if (true)'
 }
 
-@test "small blocks and large ones are of one range for the engine" {
-    caught 'small blocks get little' pool-ranges vm/pool.c 'vm_range_add(vm, address, large, false) && vm_attach(vm, address, large) &&
-           vm_range_add(vm, address + large, small, false) && vm_attach(vm, address + large, small)' 'vm_range_add(vm, address, large + small, false) && vm_attach(vm, address, large + small)'
-}
-
 @test "the last piece given back does not grow" {
     caught 'lies on its pages' pool-edge vm/arena.c 'return edge ? edge : chunk;' 'return chunk;'
 }
@@ -76,8 +71,4 @@ caught() {
 
 @test "what was trimmed is kept for ever" {
     caught 'empty_cache has' pool-trimmed vm/engine.c 'page_table_retain_uncounted(&vm->table);' ';'
-}
-
-@test "what was trimmed goes at once" {
-    caught 'storm of empty_cache' pool-storm serve/async.c 'vm_trim(pool_engine(pool));' 'vm_reclaim_now(pool_engine(pool), UINT64_MAX);'
 }
