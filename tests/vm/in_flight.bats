@@ -31,8 +31,8 @@ constant_reclaim() { BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 
 quiet() { errors=$(grep -vE 'nvmlDeviceGetGpuFabricInfoV failed|PYTORCH_CUDA_ALLOC_CONF is deprecated' <<<"$errors" || true); }
 
-# works SCRIPT STREAM THEN: the script has a tensor `a` on which that stream works for long; with what comes then, 200 MiB more than the
-# most that was live are wanted.
+# works SCRIPT STREAM THEN: the script has a tensor `a` of 200 MiB on which that stream works for long; after what comes then, so much is
+# wanted elsewhere, and no more may be physical than was live.
 works() {
     local version script="$1 synchronize;" i
     for ((i = 0; i < 2000; i++)); do script+=" fill a 1 stream=$2;"; done
