@@ -1,0 +1,50 @@
+# How tests call PyTorch's own allocator (c10drive) on the simulated device, with the library in front. Each test runs against every
+# release in C10_VERSIONS, with the library in VRAMGC_LIBRARY (mutants.bats puts broken ones there).
+
+# begin: at the top of the repository, with no setting but those that the tests share.
+begin() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit
+    versions=${C10_VERSIONS:-2.15.0}
+    library=${VRAMGC_LIBRARY:-$PWD/build/libvramgc.so}
+    unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
+    export VRAMGC_ALLOC_CONF=keep VRAMGC_LOG=warn
+}
+
+# CUDA's major changed with PyTorch 2.11.
+cuda_of() { if [ "$(echo "$1" | cut -d. -f2)" -ge 11 ]; then echo 13; else echo 12; fi; }
+
+# drive VERSION SCRIPT [OPTION-OF-SIMGPU...]: the script or its file; sets status, output, errors, and facts: what the statistics
+# file says. FRONT, BEHIND: more to preload, before the library and after it. DRIVER: another c10drive.
+# A script that ends frees what it has, and our own thread may look once more before it stops: where that would show, `_exit 0` ends it.
+drive() {
+    local version=$1 script=$2 file=$BATS_TEST_TMPDIR/record.vramgc
+    [ -e "$script" ] || { echo "$script" >"$BATS_TEST_TMPDIR/drive" && script=$BATS_TEST_TMPDIR/drive; }
+    shift 2
+    rm -f "$file" "$file".*
+    status=0
+    LD_PRELOAD=${FRONT:+$FRONT:}$library${BEHIND:+:$BEHIND} VRAMGC_OUT=$file scripts/simgpu --cuda "$(cuda_of "$version")" "$@" -- \
+        "${DRIVER:-build/c10/$version/c10drive}" "$script" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
+    output=$(cat "$BATS_TEST_TMPDIR/out")
+    errors=$(cat "$BATS_TEST_TMPDIR/err")
+    facts=
+    [ ! -e "$file" ] || facts=$(build/govern/show "$file")
+    printf '%s: status %s\n%s\n%s\n' "$version" "$status" "$(tail -n 20 <<<"$output")" "$(tail -n 20 <<<"$errors")"
+    grep -E '^(action|refusal) ' <<<"$facts" | tail -n 20 || true
+}
+
+# passes SCRIPT [OPTION-OF-SIMGPU...]: on every release all expectations hold and nobody has anything to complain about: neither
+# vramgc nor the simulated device.
+passes() {
+    local version
+    for version in $versions; do
+        drive "$version" "$@"
+        [ "$status" = 0 ] || return 1
+        [ -z "$errors" ] || return 1
+    done
+}
+
+# fact NAME: the figure's value.
+fact() { sed -n "s/^$1 //p" <<<"$facts"; }
+
+# actions PATTERN: how many actions (lines that begin so) there are.
+actions() { grep -cE "^action $1" <<<"$facts" || true; }
