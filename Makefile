@@ -66,7 +66,7 @@ $(BUILD)/libvramgc.so: $(LIB_OBJECTS) $(BUILD)/exports.map
 # How many tests run side by side: most of them wait. Only `make check-deep` runs those that are tagged.
 BATS_JOBS ?= 4
 BATS := bats --timing --jobs $(BATS_JOBS)
-BATS_QUICK := $(BATS) --filter-tags '!deep,!python,!mutants'
+BATS_QUICK := $(BATS) --filter-tags '!deep,!python'
 
 # What `make check` runs is built before: steps that run side by side build nothing.
 .PHONY: check-build

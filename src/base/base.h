@@ -3,6 +3,8 @@
 #ifndef BASE_H
 #define BASE_H
 
+#include "base/mutant.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,7 +13,11 @@
 /* Set by vramgc for itself; not for people. */
 static const char *const private_variables[] = {"VRAMGC_RUN_ID", "VRAMGC_CHOSE_ALLOC_CONF",
                                                 "VRAMGC_GIVEN_CUDA_ALLOC_CONF",
-                                                "VRAMGC_GIVEN_ALLOC_CONF"};
+                                                "VRAMGC_GIVEN_ALLOC_CONF",
+#ifdef MUTANTS
+                                                "VRAMGC_MUTANT"
+#endif
+};
 
 const struct option_info option_table[] = {
 #define OPTION(type, name, variable, standard, low, high, words, help)                             \

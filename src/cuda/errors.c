@@ -86,7 +86,7 @@ bool errors_find(void) {
     unsigned long long changes = objects_changes();
     if (!atomic_load_explicit(&self.complete, memory_order_acquire) &&
         atomic_load(&self.looked) != changes) {
-        if (find_constructor() && find_type())
+        if (MUTANT(plain_error, find_constructor() && find_type(), false))
             atomic_store_explicit(&self.complete, true, memory_order_release);
         atomic_store(&self.looked, changes);
     }

@@ -178,8 +178,8 @@ static void act(struct device *device, struct policy_decision decision) {
  * memory lies behind it, but cudaMemGetInfo tells of it as of memory in use. */
 static uint64_t releasable_at_rest(const struct device *device, const struct look *look,
                                    uint64_t now) {
-    return now - look->changed_ns >= settings_policy().quiet_ns ? device_releasable_bytes(device)
-                                                                : 0;
+    bool rests = now - look->changed_ns >= settings_policy().quiet_ns;
+    return MUTANT(addresses_kept_at_rest, rests, false) ? device_releasable_bytes(device) : 0;
 }
 
 /* What the program sees as free: policy counts what PyTorch has reserved as used. */
@@ -295,7 +295,8 @@ static void *decay_thread(void *unused) {
             break;
         uint64_t step_ns = recording_is_on() ? decay_step(clock_ns()) : 0;
         atomic_store(&self.decaying, false);
-        step_ns = step_ns ? min_u64(step_ns, SLOWEST_STEP_NS) : SLOWEST_STEP_NS;
+        uint64_t slowest_ns = MUTANT(asleep, SLOWEST_STEP_NS, 3600 * SECOND_NS);
+        step_ns = step_ns ? min_u64(step_ns, slowest_ns) : slowest_ns;
         decay_sleep(clock_ns() + step_ns);
         if (!atomic_load(&self.stopping))
             wakeup_sleep(WAKEUP_DECAY, step_ns, count);

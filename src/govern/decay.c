@@ -112,7 +112,8 @@ static void conclude_one(struct decaying *decaying, struct burst *burst, uint64_
                          uint64_t begun_ns) {
     lock_take(&decaying->lock);
     struct vramgc_action action = burst->action;
-    bool over = action.kind && (burst->latest_ns <= latest_ns || burst->begun_ns <= begun_ns);
+    bool over = action.kind && (MUTANT(each_batch_told, burst->latest_ns <= latest_ns, true) ||
+                                burst->begun_ns <= begun_ns);
     if (over)
         burst->action.kind = VRAMGC_ACTION_NONE;
     lock_give(&decaying->lock);
@@ -178,24 +179,24 @@ static void note(struct device *device, struct vm *vm, bool lowvram) {
     if (due_ns == UINT64_MAX)
         return;
     uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
-    if (lowvram && !limits.attached_ns)
+    if (MUTANT(event_never_helps, lowvram && !limits.attached_ns, false))
         help(device, vm, &limits, now_ns);
     if (due_ns >= atomic_load(&self.looked_ns) && max_u64(due_ns, now_ns) + STEP_NS < next_ns)
         wake(next_ns, now_ns);
-    else if (lowvram && now_ns > due_ns + LATE_NS)
+    else if (MUTANT(late_not_helped, lowvram && now_ns > due_ns + LATE_NS, false))
         help(device, vm, &limits, now_ns);
 }
 
 /* Else it is in PyTorch's cache, and our thread's next look is soon enough. */
 void decay_note_idle(struct device *device) {
     struct vm *vm = device_vm(device);
-    if (vm && settings_options()->lowvram)
+    if (vm && MUTANT(idle_not_noted, settings_options()->lowvram, false))
         note(device, vm, true);
 }
 
 void decay_note_given_up(struct device *device) {
     struct vm *vm = device_vm(device);
-    if (vm)
+    if (MUTANT(given_up_not_noted, vm, NULL))
         note(device, vm, settings_options()->lowvram);
 }
 

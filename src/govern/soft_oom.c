@@ -1,20 +1,22 @@
 /* soft_oom.c: see soft_oom.h. It must say no whenever it does not know. */
 #include "govern/soft_oom.h"
 
+#include "base/mutant.h"
+
 enum soft_oom soft_oom_check(const struct soft_oom_facts *facts) {
-    if (!facts->from_allocator)
+    if (MUTANT(soft_oom_not_allocator, !facts->from_allocator, false))
         return SOFT_OOM_NOT_ALLOCATOR;
-    if (!facts->stream_asked)
+    if (MUTANT(soft_oom_uncached, !facts->stream_asked, false))
         return SOFT_OOM_UNCACHED;
-    if (facts->stream_capturing || facts->capturing)
+    if (MUTANT(soft_oom_capturing, facts->stream_capturing || facts->capturing, false))
         return SOFT_OOM_CAPTURING;
-    if (facts->induced_bytes)
+    if (MUTANT(soft_oom_induced, facts->induced_bytes, false))
         return SOFT_OOM_INDUCED;
-    if (facts->frees_since_block || facts->asked_again)
+    if (MUTANT(soft_oom_retry, facts->frees_since_block || facts->asked_again, false))
         return SOFT_OOM_RETRY;
-    if (facts->expandable)
+    if (MUTANT(soft_oom_expandable, facts->expandable, false))
         return SOFT_OOM_EXPANDABLE;
-    if (facts->broken)
+    if (MUTANT(soft_oom_broken, facts->broken, false))
         return SOFT_OOM_BROKEN;
     if (!facts->releasable_bytes || facts->releasable_bytes < facts->min_gain_bytes)
         return SOFT_OOM_NO_GAIN;

@@ -27,9 +27,9 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
 }
 
 bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget) {
-    bool rescued =
-        (class == CLASS_DEVICE || class == CLASS_POOL) && forget && retry_after_oom(bytes);
-    if (rescued)
+    bool rescued = (class == CLASS_DEVICE || class == CLASS_POOL) && forget &&
+                   MUTANT(no_rescue, retry_after_oom(bytes), false);
+    if (MUTANT(error_not_forgotten, rescued, false))
         forget();
     return rescued;
 }
@@ -49,7 +49,7 @@ bool hook_serve(const struct async_request *call, void **out, int *answer) {
 
 /* What is paged comes first: while the GPU may be asked still, and when nobody asks it any more. */
 bool hook_capture_begin(uint64_t stream) {
-    serve_capture_prepare();
+    MUTANT(capture_not_prepared, serve_capture_prepare(), (void)0);
     bool added = capture_begin(stream);
     serve_capture_begin();
     return added;

@@ -192,7 +192,8 @@ CUresult cuMemExportToShareableHandle(void *os, CUmemGenericAllocationHandle h,
                                       CUmemAllocationHandleType t, unsigned long long f) {
     real_cuMemExportToShareableHandle_t real = REAL(cuMemExportToShareableHandle);
     hook_enter(ID_cuMemExportToShareableHandle);
-    CUresult result = vhandle_is(h) ? vhandle_export() : real ? real(os, h, t, f) : MISSING_CUDA;
+    bool ours = MUTANT(handle_reaches_driver, vhandle_is(h), false);
+    CUresult result = ours ? vhandle_export() : real ? real(os, h, t, f) : MISSING_CUDA;
     hook_leave();
     return result;
 }

@@ -1,6 +1,8 @@
 /* policy.c: see policy.h for the rules. Must not call anything. */
 #include "policy/policy.h"
 
+#include "base/mutant.h"
+
 static double used_percent(uint64_t total_bytes, uint64_t free_bytes, uint64_t request_bytes) {
     if (total_bytes == 0 || free_bytes > total_bytes)
         return 0;
@@ -99,7 +101,8 @@ static uint64_t linger(const struct policy_settings *settings, const struct poli
     if (!idle_bytes)
         return settings->quiet_ns;
     double ns = (double)settings->linger_ns * (double)idle->live_bytes / (double)idle_bytes;
-    return ns > (double)settings->quiet_ns ? settings->quiet_ns : (uint64_t)ns;
+    uint64_t linger_ns = ns > (double)settings->quiet_ns ? settings->quiet_ns : (uint64_t)ns;
+    return MUTANT(no_linger, linger_ns, 0);
 }
 
 static uint64_t minus(uint64_t a, uint64_t b) {
@@ -113,7 +116,9 @@ struct policy_decay policy_decay(const struct policy_settings *settings,
         return (struct policy_decay){linger_ns, idle->attached_bytes, linger_ns, UINT64_MAX};
     return (struct policy_decay){
         .attached_ns = settings->cooldown_ns,
-        .attached_bytes = minus(excess(settings, idle), idle->retained_bytes),
+        .attached_bytes =
+            MUTANT(below_threshold_too, minus(excess(settings, idle), idle->retained_bytes),
+                   idle->attached_bytes),
         .retained_ns = POLICY_RETAINED_MOST_NS,
         .retained_quiet_ns = settings->quiet_ns,
     };

@@ -99,12 +99,13 @@ static void bind_thread(enum real_id id, const struct device *device) {
     CUcontext current = NULL, primary = context_primary(device_index(device));
     if (real_table[id].library == CUDART && primary &&
         REAL(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && !current && device_current() == device)
-        REAL(cuCtxSetCurrent)(primary);
+        MUTANT(pool_without_context, REAL(cuCtxSetCurrent)(primary), CUDA_SUCCESS);
 }
 
 /* While a stream is captured its allocations become nodes of a graph: the driver's business. */
 static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
-    if (!bytes || settings_options()->async != ASYNC_PAGES || capture_includes(stream))
+    if (!bytes || settings_options()->async != ASYNC_PAGES ||
+        MUTANT(pool_in_capture, capture_includes(stream), false))
         return NULL;
     return device_current();
 }
@@ -113,7 +114,7 @@ enum serve_answer async_alloc(const struct async_request *call, void **out) {
     uint64_t address;
     struct device *device = device_to_serve(call->bytes, call->stream);
     struct pool *pool = device ? open_pool(device) : NULL;
-    if (!pool || !means_default(device, call->pool))
+    if (!pool || MUTANT(any_pool, !means_default(device, call->pool), false))
         return SERVE_PASS;
     bind_thread(call->id, device);
     enum pool_answer answer = pool_take(pool, call->bytes, call->stream, &address);
@@ -167,7 +168,7 @@ void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute,
         *bytes += figures.page_high_bytes;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        *bytes += figures.used_bytes;
+        *bytes += MUTANT(pool_use_untold, figures.used_bytes, 0);
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
         *bytes += figures.used_high_bytes;

@@ -17,8 +17,8 @@
 /* What is neither reserved nor free: pages of the pool of our own, and what this thread has made
  * for an expandable segment and not mapped yet. */
 static uint64_t elsewhere(const struct device *device) {
-    return thread_state.unmapped_handle_bytes +
-           __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED);
+    return MUTANT(made_is_free, thread_state.unmapped_handle_bytes, 0) +
+           MUTANT(pool_is_free, __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED), 0);
 }
 
 /* PyTorch will ask for pages for what it holds without any, what it has made and not mapped yet
@@ -26,10 +26,11 @@ static uint64_t elsewhere(const struct device *device) {
 uint64_t capacity_free_as_seen(uint64_t free_bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     struct vm *vm = device ? device_vm(device) : NULL;
-    if (!vm)
+    if (!vm || MUTANT(free_as_driver_says, false, true))
         return free_bytes;
     struct vm_figures figures = vm_figures(vm);
-    return minus_u64(free_bytes + figures.physical_bytes + figures.failed_bytes,
+    uint64_t failed_bytes = MUTANT(failed_forgotten, figures.failed_bytes, 0);
+    return minus_u64(free_bytes + figures.physical_bytes + failed_bytes,
                      figures.reserved_bytes + elsewhere(device));
 }
 
@@ -41,13 +42,19 @@ static bool card_has(struct device *device, struct vm *vm, uint64_t bytes, uint6
 static bool cache_is_empty(const struct device *device) {
     const struct vramgc_device_stats *stats = &device->out->stats;
     return !device_releasable_bytes(device) &&
-           figure_get(&stats->active_bytes.current) == figure_get(&stats->allocated_bytes.current);
+           MUTANT(granted_while_pending,
+                  figure_get(&stats->active_bytes.current) ==
+                      figure_get(&stats->allocated_bytes.current),
+                  true);
 }
 
 /* During a capture PyTorch does not empty its cache. */
 bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again) {
-    if (LIKELY(card_has(device, vm, bytes, MAX_AGE_NS)) || card_has(device, vm, bytes, 0))
+    if (LIKELY(card_has(device, vm, bytes, MAX_AGE_NS)) ||
+        MUTANT(old_reading, card_has(device, vm, bytes, 0), false))
         return false;
-    bool last = asked_again || capture_active() || cache_is_empty(device);
-    return !last || !vm_could_back(vm, thread_state.unmapped_handle_bytes + bytes);
+    bool retried = MUTANT(retry_not_known, asked_again, false);
+    bool last = MUTANT(granted_early, retried || capture_active() || cache_is_empty(device), true);
+    uint64_t made_bytes = MUTANT(made_not_counted, thread_state.unmapped_handle_bytes, 0);
+    return !last || MUTANT(granted_without_limit, !vm_could_back(vm, made_bytes + bytes), false);
 }

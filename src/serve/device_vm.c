@@ -51,7 +51,7 @@ static bool leave_pending(struct device *device, struct vm *vm) {
     size_t count, all = 0;
     while ((count = block_take_pending(device_index(device), batch, PENDING_BATCH)) > 0) {
         for (size_t i = 0; i < count; i++)
-            mark_idle(vm, batch[i].address, batch[i].bytes, false);
+            mark_idle(vm, batch[i].address, batch[i].bytes, MUTANT(pending_is_done, false, true));
         all += count;
     }
     return all > 0;
@@ -65,8 +65,10 @@ static bool commit(const struct block_event *event, struct vm *vm) {
  * for the GPU cannot be waited for then. Where that fails PyTorch gets an error, and counts the
  * block as allocated for ever. */
 static bool block_came(const struct block_event *event, struct vm *vm) {
-    bool possible = LIKELY(commit(event, vm)) ||
-                    (!capture_active() && leave_pending(event->device, vm) && commit(event, vm));
+    bool possible =
+        LIKELY(commit(event, vm)) ||
+        (!capture_active() && MUTANT(pending_kept, leave_pending(event->device, vm), false) &&
+         commit(event, vm));
     if (LIKELY(possible)) {
         device_account_pages(event->device);
         return true;
@@ -82,7 +84,7 @@ bool device_vm_block_changed(const struct block_event *event) {
         return true;
     if (event->allocated)
         return block_came(event, vm);
-    if (event->pending)
+    if (MUTANT(pending_is_idle, event->pending, false))
         return true;
     mark_idle(vm, event->address, event->bytes, event->streams_done);
     decay_note_idle(event->device);

@@ -53,7 +53,7 @@ static struct borrowed borrow(struct device *device) {
                         (unsigned)current == device_index(device);
     if (borrowed.possible)
         return borrowed;
-    borrowed.context = context_primary(device_index(device));
+    borrowed.context = MUTANT(thread_without_context, context_primary(device_index(device)), NULL);
     borrowed.set = borrowed.possible =
         borrowed.context && REAL(cuCtxSetCurrent)(borrowed.context) == CUDA_SUCCESS;
     return borrowed;
@@ -115,7 +115,7 @@ static CUresult ask_driver(const CUmemAllocationProp *properties) {
     CUresult answer = make_one(properties);
     if (answer == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(PAGE_BYTES))
         answer = make_one(properties);
-    return answer;
+    return MUTANT(any_kind, answer, CUDA_SUCCESS);
 }
 
 static CUresult kind_of(const CUmemAllocationProp *properties, unsigned *kind) {
@@ -232,7 +232,7 @@ static CUresult map(uint64_t address, uint64_t bytes, CUmemGenericAllocationHand
     bool entered = enter(address, bytes, device, &first);
     lock_give(&self.lock);
     if (first) /* its blocks do not name their streams */
-        stream_follow(device_if_ready(device));
+        MUTANT(streams_unknown, stream_follow(device_if_ready(device)), (void)0);
     if (!entered)
         return not_possible("mapping at a second place or by somebody else");
     if (!vm_attach(engine_of(device), address, bytes))

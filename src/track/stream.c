@@ -58,7 +58,7 @@ static void tell(struct device *device) {
         if (uncounted && batch.context) /* any thread's own stream: only the whole context tells */
             vm_stream_add(vm, STREAM_PER_THREAD);
         for (size_t i = 0; i < batch.count; i++)
-            vm_stream_add(vm, batch.streams[i]);
+            MUTANT(default_stream_only, vm_stream_add(vm, batch.streams[i]), (void)0);
     } while (batch.count == BATCH);
 }
 
@@ -94,7 +94,8 @@ static void made(uint64_t stream, bool followable) {
     lock_take(&self.lock);
     if (!followable || !hashmap_put(&self.streams, &entry, NULL))
         self.uncounted[index] = true;
-    bool followed = self.follows[index] && (self.follows[index] == context || !followable);
+    bool followed = MUTANT(later_streams_unknown, self.follows[index], NULL) &&
+                    (self.follows[index] == context || !followable);
     lock_give(&self.lock);
     struct device *device = followed && recording_is_on() ? device_if_ready((unsigned)index) : NULL;
     if (device)

@@ -33,7 +33,7 @@ static struct {
 
 static void count(const struct hashmap_entry *physical, bool more) {
     struct device *device = device_if_ready(physical->device);
-    if (!device || vhandle_is(physical->key))
+    if (!device || MUTANT(virtual_is_held, vhandle_is(physical->key), false))
         return;
     struct vramgc_device_stats *stats = &device->out->stats;
     void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_add : gauge_subtract;

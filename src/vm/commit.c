@@ -64,7 +64,9 @@ static bool is_missing(const struct page *page) {
 static size_t missing_run(const struct block *block, size_t most, size_t end) {
     const struct page *pages = block->segment->pages;
     size_t run = 0;
-    while (run < most && block->next + run < end && is_missing(&pages[block->next + run]))
+    while (run < most && block->next + run < end &&
+           MUTANT(extent_over_busy, is_missing(&pages[block->next + run]),
+                  pages[block->next + run].attached))
         run++;
     return run;
 }
@@ -77,7 +79,8 @@ static size_t power_of_two(size_t most) {
  * that is larger, and no more is physical then than PyTorch has reserved. */
 static size_t extent_for(const struct vm *vm, const struct block *block) {
     bool inner = block->next >= block->inner_first;
-    size_t own = inner ? missing_run(block, block->largest, block->inner_end) : 0;
+    size_t end = MUTANT(extent_beyond_block, block->inner_end, block->segment->page_count);
+    size_t own = inner ? missing_run(block, block->largest, end) : 0;
     size_t shared =
         missing_run(block, min_u64(block->shared, block->largest), block->segment->page_count);
     bool fits = vm->cache.physical_pages + shared <= vm->table.attached_pages;
@@ -90,7 +93,7 @@ static struct extent claim(struct vm *vm, struct block *block) {
     lock_take(&vm->lock);
     while (block->next < block->end && !extent.page) {
         struct page *page = &block->segment->pages[block->next];
-        if (page->state == PAGE_BUSY && page->attached) {
+        if (MUTANT(busy_not_awaited, page->state == PAGE_BUSY && page->attached, false)) {
             lock_give(&vm->lock);
             sched_yield();
             lock_take(&vm->lock);
@@ -115,7 +118,7 @@ static bool more_may_come(struct vm *vm, uint64_t then) {
     lock_take(&vm->lock);
     const struct host_memory *host = &vm->host;
     bool coming = vm->in_flight + vm->opening + host->returning_count + host->leaving > 0;
-    bool more = coming || vm->landed != then;
+    bool more = MUTANT(landing_not_awaited, coming || vm->landed != then, false);
     lock_give(&vm->lock);
     if (coming)
         sched_yield();
@@ -222,13 +225,15 @@ static size_t count_missing(struct vm *vm, const struct block *block) {
 }
 
 static size_t largest_extent(const struct room *room) {
-    return min_u64(LARGEST_EXTENT, max_u64(room->total_bytes / DEVICE_PART / PAGE_BYTES, 1));
+    uint64_t part = max_u64(room->total_bytes / DEVICE_PART / PAGE_BYTES, 1);
+    return MUTANT(extent_of_any_size, min_u64(LARGEST_EXTENT, part), LARGEST_EXTENT);
 }
 
 /* lowvram: the threshold is 0, so there are none. */
 static size_t shared_extent(struct vm *vm, const struct room *room, size_t missing) {
     lock_take(&vm->lock);
-    bool few = vm->table.kept_pages * PAGE_BYTES <= room->total_bytes / KEPT_PART;
+    uint64_t kept_bytes = vm->table.kept_pages * PAGE_BYTES;
+    bool few = MUTANT(shared_without_bound, kept_bytes <= room->total_bytes / KEPT_PART, true);
     lock_give(&vm->lock);
     uint64_t wanted = (missing + SHARED_EXTENT) * PAGE_BYTES;
     return few && room_below_threshold(vm, room) > wanted ? SHARED_EXTENT : 1;
@@ -240,7 +245,8 @@ static size_t shared_extent(struct vm *vm, const struct room *room, size_t missi
 static size_t most_physical(const struct vm *vm, const struct block *block) {
     enum { LITTLE_PART = 64 };
     size_t most = max_u64(vm->most_needed, block->needed);
-    return vm->lowvram ? most + most / LITTLE_PART : vm->table.attached_pages;
+    return vm->lowvram ? most + MUTANT(little_waits, most / LITTLE_PART, 0)
+                       : vm->table.attached_pages;
 }
 
 static void count_needed(struct vm *vm, struct block *block) {
@@ -254,9 +260,10 @@ static bool would_exceed(struct vm *vm, const struct block *block, size_t wanted
     lock_take(&vm->lock);
     const uint64_t *idle = vm->table.idle_pages;
     bool some_idle = idle[IDLE_RETAINED] || (vm->lowvram && idle[IDLE_ATTACHED]);
-    bool exceeds = vm->cache.physical_pages + wanted > most_physical(vm, block);
+    bool exceeds =
+        MUTANT(exceeds_always, vm->cache.physical_pages + wanted > most_physical(vm, block), true);
     lock_give(&vm->lock);
-    return wanted && some_idle && exceeds;
+    return MUTANT(exceeds_never, wanted && some_idle && exceeds, false);
 }
 
 static void note_move(struct vm *vm, uint64_t now_ns) {
@@ -275,10 +282,11 @@ static void use_idle(struct vm *vm, struct block *block) {
     count_needed(vm, block);
     block->shared = block->in_row ? shared_extent(vm, &room, block->missing) : 1;
     lock_take(&vm->lock);
-    size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
+    size_t wanted =
+        minus_u64(block->missing, MUTANT(cached_not_counted, vm->cache.cached_pages, 0));
     lock_give(&vm->lock);
     uint64_t now_ns = clock_ns();
-    size_t retained = vm_decommit_fenced(vm, IDLE_RETAINED, wanted);
+    size_t retained = MUTANT(given_up_not_used, vm_decommit_fenced(vm, IDLE_RETAINED, wanted), 0);
     if (retained || wanted < block->missing)
         note_move(vm, now_ns);
     wanted = minus_u64(wanted, retained);
@@ -293,7 +301,8 @@ static void use_idle(struct vm *vm, struct block *block) {
 
 static void note_needed(struct vm *vm, const struct block *block) {
     lock_take(&vm->lock);
-    vm->most_needed = max_u64(vm->most_needed, block->needed);
+    vm->most_needed =
+        MUTANT(need_forgotten, max_u64(vm->most_needed, block->needed), vm->most_needed);
     lock_give(&vm->lock);
 }
 
@@ -309,7 +318,8 @@ static bool map_missing(struct vm *vm, struct block *block) {
         filled = fill(vm, &extent, block);
         if (filled || extent.npages == 1)
             continue;
-        block->largest = extent.npages / 2; /* and of a shared one */
+        /* and of a shared one */
+        block->largest = MUTANT(single_after_refusal, extent.npages / 2, 1);
         filled = true;
     }
     if (filled)
@@ -367,7 +377,7 @@ static void end_use(struct vm *vm, const struct block *block, bool done, bool pi
     lock_take(&vm->lock);
     if (!done)
         page_table_mark_idle(&vm->table, block->segment, block->first, block->end - block->first);
-    else if (pin)
+    else if (MUTANT(capture_not_pinned, pin, false))
         page_table_pin(block->segment, block->first, block->end - block->first);
     lock_give(&vm->lock);
 }
@@ -404,7 +414,7 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     bool partly = false, there = true;
     if (segment) {
         block = block_at(segment, address, bytes);
-        partly = is_partly_used(&block);
+        partly = MUTANT(never_replaced, is_partly_used(&block), false);
         there = partly || mark_live(vm, &block);
     }
     lock_give(&vm->lock);
@@ -438,7 +448,7 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_
     if (segment && !segment->ended)
         page_table_mark_idle(&vm->table, segment, page_table_first(segment, address),
                              page_table_npages(segment, address, bytes));
-    if (segment && !streams_done)
+    if (segment && MUTANT(frees_in_capture_done, !streams_done, false))
         vm->streams.unsure_epoch = vm->table.epoch;
     lock_give(&vm->lock);
 }
@@ -454,6 +464,7 @@ void vm_pin_live(struct vm *vm) {
 void vm_capture_prepare(struct vm *vm) {
     vm_fence_poll_in_turn(vm);
     struct room room = vm_room(vm, ROOM_MAX_AGE_NS);
-    if (newly_idle(vm) && vm_idle_bytes(vm) > room_below_threshold(vm, &room))
+    if (MUTANT(capture_not_waited, newly_idle(vm), false) &&
+        MUTANT(capture_always_waited, vm_idle_bytes(vm) > room_below_threshold(vm, &room), true))
         vm_fence_wait(vm);
 }

@@ -72,7 +72,7 @@ static uint64_t retained_until_ns(struct vm *vm, const struct decay_limits *limi
     lock_take(&vm->lock);
     bool quiet = after(vm->moved_ns, limits->retained_quiet_ns) <= now_ns;
     lock_give(&vm->lock);
-    return quiet ? now_ns : minus_u64(now_ns, limits->retained_ns);
+    return MUTANT(never_at_rest, quiet, false) ? now_ns : minus_u64(now_ns, limits->retained_ns);
 }
 
 /* What PyTorch has given up goes first. */
@@ -92,7 +92,8 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
         retained += batch;
         if (batch)
             continue;
-        batch = decay_batch(vm, IDLE_ATTACHED, attached_since, minus_u64(most, attached),
+        batch = decay_batch(vm, IDLE_ATTACHED, attached_since,
+                            MUTANT(decay_without_bound, minus_u64(most, attached), SIZE_MAX),
                             batches.extents);
         attached += batch;
     } while (batch && next_batch(&batches));

@@ -22,9 +22,10 @@ static struct question begin_asking(const struct vm *vm) {
     struct question question = {0};
     atomic_fetch_add(&asking, 1);
     question.possible =
-        !(vm->capturing && vm->capturing()) &&
+        !MUTANT(asks_in_capture, vm->capturing && vm->capturing(), false) &&
         REAL(cuCtxGetCurrent)(&question.before) == CUDA_SUCCESS &&
-        (question.before == vm->context || REAL(cuCtxSetCurrent)(vm->context) == CUDA_SUCCESS);
+        (question.before == vm->context ||
+         MUTANT(other_context, REAL(cuCtxSetCurrent)(vm->context) == CUDA_SUCCESS, true));
     return question;
 }
 
@@ -35,7 +36,7 @@ static void end_asking(const struct vm *vm, const struct question *question) {
 }
 
 void vm_capture_begin(void) {
-    while (atomic_load(&asking) > 0)
+    while (MUTANT(capture_while_asking, atomic_load(&asking) > 0, false))
         sched_yield();
 }
 
@@ -118,13 +119,14 @@ void vm_stream_gone(struct vm *vm, uint64_t stream) {
     lock_give(&vm->lock);
     if (!known)
         return;
-    while (atomic_load(&asking) > 0)
+    while (MUTANT(asked_stream_goes, atomic_load(&asking) > 0, false))
         sched_yield();
     struct question question = begin_asking(vm);
     bool recorded = question.possible && record(vm, slot);
     end_asking(vm, &question);
     lock_take(&vm->lock);
-    vm->streams.slots[slot].state = recorded ? SLOT_GONE : SLOT_FREE;
+    vm->streams.slots[slot].state =
+        MUTANT(last_work_forgotten, recorded, false) ? SLOT_GONE : SLOT_FREE;
     vm->streams.sync_context = vm->streams.sync_context || !recorded;
     vm->streams.going--;
     lock_give(&vm->lock);
@@ -153,13 +155,13 @@ static void fenced(struct vm *vm, uint64_t epoch) {
 
 /* Events on the streams we know do not tell. The lock must be held. */
 static bool needs_sync_context(const struct vm *vm) {
-    return vm->streams.sync_context || vm->streams.going ||
+    return vm->streams.sync_context || MUTANT(gone_stream_asked, vm->streams.going, 0) ||
            vm->streams.unsure_epoch > vm->table.fenced_epoch;
 }
 
 static bool wait_for_streams(struct vm *vm, size_t count) {
     bool over = true;
-    for (size_t i = 0; over && i < count; i++) {
+    for (size_t i = 0; over && i < MUTANT(one_stream_waited, count, 1); i++) {
         struct known_stream known = stream_at(vm, i);
         if (known.state == SLOT_LIVE)
             over = REAL(cuStreamSynchronize)((CUstream)(uintptr_t)known.stream) == CUDA_SUCCESS;
@@ -178,8 +180,11 @@ bool vm_fence_wait(struct vm *vm) {
     vm->figures.waits += question.possible;
     vm_changed(vm);
     lock_give(&vm->lock);
-    bool over = question.possible &&
-                (whole ? REAL(cuCtxSynchronize)() == CUDA_SUCCESS : wait_for_streams(vm, count));
+    bool over =
+        question.possible &&
+        MUTANT(gpu_not_waited,
+               (whole ? REAL(cuCtxSynchronize)() == CUDA_SUCCESS : wait_for_streams(vm, count)),
+               true);
     end_asking(vm, &question);
     if (over)
         fenced(vm, epoch);
@@ -208,7 +213,7 @@ static bool begin(struct vm *vm) {
     fence->streams = vm->streams.count;
     bool possible = !needs_sync_context(vm);
     lock_give(&vm->lock);
-    for (size_t i = 0; possible && i < fence->streams; i++)
+    for (size_t i = 0; possible && i < MUTANT(one_stream_asked, fence->streams, 1); i++)
         possible = begin_one(vm, i);
     fence->pending = possible;
     return possible;
@@ -236,7 +241,7 @@ static bool all_passed(struct vm *vm) {
 
 static void end_if_passed(struct vm *vm) {
     struct fence *fence = &vm->fence;
-    if (all_passed(vm)) {
+    if (MUTANT(events_not_asked, all_passed(vm), true)) {
         fence->pending = false;
         fenced(vm, fence->epoch);
     }
@@ -258,7 +263,7 @@ static bool look(struct vm *vm) {
 
 /* Another thread that looks may have begun before what is idle now was. */
 void vm_fence_poll_in_turn(struct vm *vm) {
-    while (atomic_load(&vm->fence.taken))
+    while (MUTANT(poll_out_of_turn, atomic_load(&vm->fence.taken), false))
         sched_yield();
     vm_fence_poll(vm, false);
 }

@@ -165,7 +165,8 @@ struct room vm_room(struct vm *vm, uint64_t max_age_ns) {
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
     if (!room->total_bytes)
         return UINT64_MAX; /* not known */
-    double above = (double)room->total_bytes * (100 - vm->threshold_percent) / 100;
+    double above =
+        (double)room->total_bytes * MUTANT(no_threshold, 100 - vm->threshold_percent, 0) / 100;
     return minus_u64(room->free_bytes, (uint64_t)above);
 }
 

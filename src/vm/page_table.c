@@ -143,7 +143,7 @@ static void unlist(struct page_table *table, struct page *page) {
 /* PyTorch may have given up a part of it: then it goes with that part. */
 static enum page_idle list_of(const struct page *lead) {
     for (const struct page *page = lead; page < lead + lead->npages; page++)
-        if (!page->attached || lead->segment->ended)
+        if (MUTANT(part_not_given_up, !page->attached, false) || lead->segment->ended)
             return IDLE_RETAINED;
     return IDLE_ATTACHED;
 }
@@ -209,7 +209,7 @@ static void goes_out_of_use(struct page_table *table, struct page *page) {
     if (page->state != PAGE_MAPPED)
         return;
     set_used(table, lead, lead->used - 1u);
-    if (lead->used == 0)
+    if (MUTANT(idle_in_part, lead->used == 0, lead->idle == IDLE_NOT))
         append(table, lead, list_of(lead));
 }
 
@@ -290,7 +290,7 @@ void page_table_retain_uncounted(struct page_table *table) {
         struct page *page = table->idle[IDLE_ATTACHED][size].oldest, *newer;
         for (; page; page = newer) {
             newer = page->newer;
-            if (!page->segment->range || page->segment->counted)
+            if (MUTANT(trim_takes_all, !page->segment->range || page->segment->counted, false))
                 continue;
             unlist(table, page);
             append(table, page, IDLE_RETAINED);
@@ -343,13 +343,14 @@ void page_table_end(struct page_table *table, struct page_segment *segment) {
     if (!segment->range)
         count_attached(table, segment, -(int64_t)segment->page_count);
     retain(table, segment);
-    if (!segment->filled_count)
+    if (MUTANT(mapped_range_goes, !segment->filled_count, true))
         goes(table, segment);
 }
 
 static bool can_revive(const struct page_table *table, const struct page_segment *segment,
                        uint64_t stream, bool in_order) {
-    return (in_order && segment->stream == stream) || segment->end_epoch <= table->fenced_epoch;
+    return (in_order && segment->stream == stream) ||
+           MUTANT(revived_early, segment->end_epoch <= table->fenced_epoch, true);
 }
 
 struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
@@ -423,5 +424,6 @@ void page_table_take_victim(struct page_table *table, struct page *page) {
 void page_table_pin_live(struct page_table *table) {
     for (size_t i = 0; i < table->segment_count; i++)
         for (size_t page = 0; page < table->segments[i]->page_count; page++)
-            table->segments[i]->pages[page].pinned |= table->segments[i]->pages[page].live > 0;
+            table->segments[i]->pages[page].pinned |=
+                MUTANT(live_not_pinned, table->segments[i]->pages[page].live > 0, false);
 }

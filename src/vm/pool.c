@@ -125,7 +125,7 @@ static void ask_about_others(struct pool *pool, uint64_t bytes, uint64_t owner) 
 static struct arena_block place(struct pool *pool, uint64_t bytes, uint64_t owner) {
     uint64_t fenced = vm_fenced_epoch(pool->vm);
     lock_take(&pool->lock);
-    arena_fence(pool->arena, fenced);
+    arena_fence(pool->arena, MUTANT(pool_not_fenced, fenced, UINT64_MAX));
     uint64_t address = arena_take(pool->arena, bytes, owner);
     struct arena_block block = arena_find(pool->arena, address);
     lock_give(&pool->lock);
@@ -141,7 +141,8 @@ static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_
         struct arena_block block = place(pool, bytes, owner);
         if (!block.chunk)
             return first ? POOL_FULL : POOL_NOT_OURS;
-        if (vm_commit(pool->vm, block.address, block.bytes, false)) {
+        if (MUTANT(pool_without_pages, vm_commit(pool->vm, block.address, block.bytes, false),
+                   true)) {
             *address = block.address;
             return POOL_TAKEN;
         }
@@ -177,8 +178,8 @@ bool pool_give(struct pool *pool, uint64_t address, uint64_t stream) {
     struct arena_block block = claim(pool, address);
     if (!block.chunk)
         return false;
-    vm_mark_idle(pool->vm, block.address, block.bytes, ours);
-    give(pool, &block, ours ? owner_name(stream) : STREAM_NONE);
+    MUTANT(pool_never_idle, vm_mark_idle(pool->vm, block.address, block.bytes, ours), (void)0);
+    give(pool, &block, MUTANT(pool_one_owner, ours ? owner_name(stream) : STREAM_NONE, 0));
     return true;
 }
 

@@ -1,13 +1,14 @@
 # How tests call PyTorch's own allocator (c10drive) on the simulated device, with the library in front. Each test runs against every
-# release in C10_VERSIONS, with the library in VRAMGC_LIBRARY (mutants.bats puts broken ones there).
+# release in C10_VERSIONS, with the library in VRAMGC_LIBRARY (tests/mutants/ puts a broken one there).
 
 # begin: at the top of the repository, with no setting but those that the tests share.
 begin() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
     versions=${C10_VERSIONS:-2.15.0}
     library=${VRAMGC_LIBRARY:-$PWD/build/libvramgc.so}
+    local mutant=${VRAMGC_MUTANT:-}
     unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
-    export VRAMGC_ALLOC_CONF=keep VRAMGC_LOG=warn
+    export VRAMGC_ALLOC_CONF=keep VRAMGC_LOG=warn ${mutant:+VRAMGC_MUTANT="$mutant"}
 }
 
 # CUDA's major changed with PyTorch 2.11.

@@ -185,6 +185,11 @@ static void shared(void) {
         MUST(vm_commit(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, false));
     size_t all = 2 + 2 * EXTENT; /* the first lies in a row with none */
     MUST(physical() == all && handle_at(range, 2) == handle_at(range, 2 + KEEPS));
+    for (size_t i = 2; i < 4; i++) /* an extent of which a page is idle is not */
+        vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, true);
+    MUST(idle(IDLE_ATTACHED) == 0 && vm_reclaim_now(test.vm, UINT64_MAX) == 0);
+    for (size_t i = 2; i < 4; i++)
+        MUST(vm_commit(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, false));
     for (size_t i = 0; i < 2 * EXTENT; i++)
         vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, true);
     use(range + 5 * PAGE_BYTES, 1); /* as it lies */

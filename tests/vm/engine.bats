@@ -160,6 +160,17 @@ small=(--mem 768MiB)
     [ "$(fact reclaims)" = 1 ]
 }
 
+# Else it would look half a second later. With the first its thread may only just have begun to look.
+@test "our own thread hears of what becomes idle, lowvram, and of what PyTorch gives up" {
+    local i lowvram= given_up=
+    for i in 1 2 3; do
+        lowvram+="alloc a$i 20MiB; fill a$i 1; alloc b$i 4MiB; synchronize; free a$i b$i; await vramgc.held_bytes == 0;"
+        given_up+="alloc a$i 20MiB; fill a$i 1; synchronize; free a$i; empty_cache; await vramgc.held_bytes == 0;"
+    done
+    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes "$lowvram"
+    VRAMGC_REST=1ms VRAMGC_SAMPLE=10s passes "$given_up"
+}
+
 # without_our_thread SCRIPT: it passes where vramgc could not start a thread, and says so.
 without_our_thread() {
     local version

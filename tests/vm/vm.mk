@@ -1,7 +1,6 @@
 # vm.mk: the tests of the page engine (mode compact) on the simulated device.
 #   vm-check    on PyTorch's own allocator, and the engine alone under many threads
 #   vm-deep     the same on two releases, with more random operations and seeds, and under the sanitizers
-#   vm-mutants  sees that they can fail
 #   vm-python   on a whole PyTorch
 
 build/vm/libconstant_reclaim.so: tests/vm/constant_reclaim.c include/vramgc.h
@@ -10,19 +9,7 @@ build/vm/libconstant_reclaim.so: tests/vm/constant_reclaim.c include/vramgc.h
 
 # Who calls the engine alone, on a driver of the test's own.
 VM_CALLERS := $(addprefix tests/vm/,threads.c alone.c decay.c fake_driver.c)
-VM_CALLER_OBJECTS := $(VM_CALLERS:tests/%.c=build/%.o)
 VM_HEADERS := $(wildcard src/*/*.h src/*.def src/vm/*.def tests/vm/*.h)
-build/vm/%.o: tests/vm/%.c $(VM_HEADERS) tests/vm/vm.mk | $(CUDA_HEADERS)
-	@mkdir -p $(@D)
-	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -c $< -o $@
-
-# A script that builds the library with one line of src changed, and prints where it lies.
-build/vm/mutant: tests/vm/mutant.sh $(BUILD)/libvramgc.so $(VM_CALLER_OBJECTS) tests/vm/vm.mk
-	@mkdir -p $(@D)
-	@printf '#!/usr/bin/env bash\nCOMPILE="%s" OBJECTS="%s" CALLERS="%s" LINK="%s" exec bash tests/vm/mutant.sh "$$@"\n' \
-	    '$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec' '$(LIB_OBJECTS)' '$(VM_CALLER_OBJECTS)' \
-	    '-Wl,-soname,libvramgc.so -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS)' > $@
-	@chmod +x $@
 
 # PyTorch's allocator in little, as far as the driver's calls go, and who calls it.
 VMM_CALLS := build/vm/vmm_calls
@@ -35,9 +22,10 @@ $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so: tests/vm/vmm_calls.c tests/v
 $(VMM_CALLS)/vmm_calls: tests/vm/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
-# The engine alone, under the sanitizers.
+# The engine alone, under the sanitizers, and with the mutants (src/base/mutant.h).
 VM_THREADS := $(VM_CALLERS) $(wildcard src/vm/*.c) src/base/lock.c
 VM_POOL_THREADS := tests/vm/pool_threads.c $(addprefix src/,vm/pool.c vm/arena.c vm/tree.c base/lock.c)
+VM_SANITIZE_mutants := -DMUTANTS
 VM_SANITIZE_tsan := -fsanitize=thread
 VM_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
 define VM_RULE
@@ -48,10 +36,10 @@ build/vm/pool_threads-$(1): $(VM_POOL_THREADS) $(VM_HEADERS) tests/vm/vm.mk | $(
 	@mkdir -p $$(@D)
 	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(VM_SANITIZE_$(1)) $(VM_POOL_THREADS) -o $$@ -pthread
 endef
-$(foreach s,tsan asan plain,$(eval $(call VM_RULE,$(s))))
+$(foreach s,tsan asan plain mutants,$(eval $(call VM_RULE,$(s))))
 
-.PHONY: vm-tools vm-check vm-deep vm-mutants vm-python soak
-vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/mutant $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so sim c10drive
+.PHONY: vm-tools vm-check vm-deep vm-python soak
+vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so sim c10drive
 
 check-build: vm-tools
 
@@ -60,10 +48,7 @@ vm-check: vm-tools
 
 VM_SANITIZED := $(foreach s,tsan asan,build/vm/threads-$(s) build/vm/pool_threads-$(s))
 vm-deep: vm-tools c10drive-deep $(VM_SANITIZED)
-	C10_VERSIONS="$(C10_DEEP_VERSIONS)" BUILDS="tsan asan" SEEDS=2 $(BATS) --filter-tags '!python,!mutants' tests/vm
-
-vm-mutants: vm-tools
-	$(BATS) --filter-tags mutants tests/vm
+	C10_VERSIONS="$(C10_DEEP_VERSIONS)" BUILDS="tsan asan" SEEDS=2 $(BATS) --filter-tags '!python' tests/vm
 
 vm-python: vm-tools
 	$(BATS) --filter-tags python tests/vm

@@ -1,0 +1,8 @@
+# mutants.mk: sees that the tests can fail: one build holds each wrong line that src/base/mutant.h names, VRAMGC_MUTANT chooses one.
+
+.PHONY: mutants-library mutants-check
+mutants-library:
+	@$(MAKE) --no-print-directory BUILD=build/mutants CPPFLAGS=-DMUTANTS build/mutants/libvramgc.so
+
+mutants-check: mutants-library build/vm/threads-mutants build/vm/pool_threads-mutants vm-tools govern-tools
+	$(BATS) tests/mutants
