@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# Takes the care out of the source, one place at a time, and sees tests fail: so each place is needed, and the tests can fail. The
+# places are those that the source names, MUTANT(name, right, wrong): see src/base/mutant.h. `make mutants-check` builds what this needs.
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit
+    export VRAMGC_LIBRARY=$PWD/build/mutants/libvramgc.so C10DRIVE_PATIENCE_MS=5000
+}
+
+# caught NAME FILE PATTERN: with this mutant the tests of FILE.bats in tests/ that match the pattern fail. On a busy machine one may
+# pass by chance: it is tried a few times. What is tagged `python` takes a whole PyTorch, and seconds.
+caught() {
+    local n
+    for n in 1 2 3 4; do
+        VRAMGC_MUTANT=$1 run bats --filter "$3" "tests/$2.bats"
+        echo "try $n: $output"
+        [ "$status" != 1 ] || break
+    done
+    [ "$status" = 1 ]
+    [[ $output == *"not ok"* ]]
+}
+
+# not_caught: the same tests pass.
+not_caught() {
+    VRAMGC_MUTANT=$1 run bats --filter "$3" "tests/$2.bats"
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ $output == *"ok 1 "* ]]
+}
+
+# caught_alone NAME CASE: the same for the engine alone, of which a case takes milliseconds; where many threads race, so many runs of a
+# second until a check does not hold, or a segmentation fault.
+caught_alone() { ends_early "$1" build/vm/threads-mutants 1 "$2"; }
+caught_pool() { ends_early "$1" build/vm/pool_threads-mutants 1; }
+
+ends_early() {
+    local status=0 n
+    for ((n = 0; n < 20 && status == 0; n++)); do
+        VRAMGC_MUTANT=$1 timeout 60 "${@:2}" || status=$?
+    done
+    echo "status $status in run $n"
+    [ "$status" = 1 ] || [ "$status" = 139 ]
+}
+
+@test "without a mutant what is built for them passes" {
+    local name
+    not_caught '' vm/in_flight '^one stream works'
+    not_caught '' govern/refuse_not '^uncached: the path'
+    for name in blocks streams captures attachments replaced; do build/vm/threads-mutants 1 "$name"; done
+    build/vm/pool_threads-mutants 1
+}
+
+# --- the GPU: vm/fence.c ---
+
+@test "the GPU is not waited for" { caught gpu_not_waited vm/in_flight '^one stream works'; }
+@test "only one stream is waited for" { caught one_stream_waited vm/in_flight '^one stream works'; }
+@test "only one stream is asked" { caught one_stream_asked vm/in_flight '^one stream works'; }
+@test "events are not asked" { caught_alone events_not_asked not-replaced; }
+@test "victims are picked whether the GPU has finished or not" { caught_alone unfenced_victim decay-unfinished; }
+@test "an idle extent is replaced though the GPU has not finished with it" { caught_alone replaced_early not-replaced; }
+@test "the default stream of whichever context is current is asked" { caught other_context vm/engine 'work in flight on one'; }
+@test "an ended segment is another stream's before the GPU has finished with it" { caught revived_early vm/engine 'an ended segment'; }
+@test "a stream that has gone is still asked" { caught_alone gone_stream_asked streams; }
+@test "a stream that is being asked goes" { caught_alone asked_stream_goes streams; }
+@test "the last work of a stream that has gone is not waited for" { caught last_work_forgotten vm/python 'streams are destroyed'; }
+@test "the default stream is taken for destroyed" { caught default_stream_goes vm/python 'the default stream'; }
+
+# --- which streams are known: expandable segments do not name theirs ---
+
+@test "no stream is known" { caught streams_unknown vm/in_flight 'made before'; }
+@test "only the default stream is known" { caught default_stream_only vm/in_flight 'made before'; }
+@test "streams made after the first segment are not known" { caught later_streams_unknown vm/in_flight 'made after'; }
+
+# --- blocks that wait for another stream ---
+
+@test "a block that waits for another stream counts as free" { caught pending_is_idle vm/in_flight 'a stream without a segment'; }
+@test "a block that waits for another stream keeps its pages whatever happens" { caught pending_kept vm/engine 'only waits for another'; }
+@test "a block that waits for another stream is taken though the GPU works on it" { caught pending_is_done vm/engine 'only waits for another'; }
+
+# --- captures ---
+
+@test "a capture begins while the GPU is asked" { caught_alone capture_while_asking captures; }
+@test "the GPU is asked during a capture" { caught_alone asks_in_capture captures; }
+@test "the GPU is not waited for before a capture" { caught_alone capture_not_waited capture-nears; }
+@test "the GPU is waited for before each capture" { caught_alone capture_always_waited capture-nears; }
+@test "before a capture the GPU is not asked where another thread asks it" { caught_alone poll_out_of_turn capture-nears; }
+@test "nobody hears of a capture that is about to begin" { caught capture_not_prepared vm/engine 'idle when it begins'; }
+@test "what a captured graph uses is not pinned" { caught capture_not_pinned vm/vmm 'blocks handed out meanwhile'; }
+@test "what is live when a capture begins is not pinned" { caught live_not_pinned vm/engine 'what was live when it began'; }
+@test "blocks freed during a capture count as done with" { caught frees_in_capture_done vm/engine 'a block freed during a capture'; }
+
+# --- threads ---
+
+@test "memory that another thread is just giving back is not waited for" { caught_alone landing_not_awaited blocks; }
+@test "a page that another thread is unmapping is not waited for" { caught_alone busy_not_awaited blocks; }
+@test "an extent lies where another thread is at work" { caught_alone extent_over_busy large; }
+@test "a page goes while a further device is let in to it" { caught_alone opening_page_goes attachments; }
+@test "a further device is let in to later pages only" { caught_alone mapped_stay_closed large-attachments; }
+@test "nobody is let in" { caught_alone never_opened storm; }
+@test "the addresses of a range go while something is mapped there" { caught_alone mapped_range_goes attach-storm; }
+
+# --- which memory a block gets ---
+
+@test "what is used in part is idle" { caught_alone idle_in_part shared; }
+@test "what lies side by side is unmapped extent by extent" { caught_alone unmapped_one_by_one extents; }
+@test "extents reach beyond the pages that are their block's alone" { caught_alone extent_beyond_block inner-pages; }
+@test "what shared extents keep for nobody has no bound" { caught_alone shared_without_bound shared; }
+@test "an extent is as large as its block" { caught_alone extent_of_any_size largest-extent; }
+@test "after an extent that was refused all are single" { caught_alone single_after_refusal halved; }
+@test "a small block keeps the whole of an idle extent" { caught_alone never_replaced replaced; }
+@test "an extent of which PyTorch has given up a part is as what it has in its cache" { caught_alone part_not_given_up attach-storm; }
+@test "what PyTorch has given up is not used before the driver is asked" { caught_alone given_up_not_used order; }
+@test "more is unmapped though what is cached will do" { caught_alone cached_not_counted order; }
+@test "more is physical than PyTorch has reserved" { caught_alone exceeds_never above-reserved; }
+@test "the GPU is waited for though no more would be physical than may be" { caught_alone exceeds_always above-reserved; }
+@test "lowvram: more is physical than live blocks have needed" { caught_alone exceeds_never needed; }
+@test "lowvram: little blocks wait as well" { caught_alone little_waits needed; }
+@test "lowvram: what was needed once is forgotten" { caught_alone need_forgotten needed; }
+@test "the threshold is not looked at" { caught_alone no_threshold above-threshold; }
+
+# --- when memory goes back ---
+
+@test "what PyTorch has given up stays though PyTorch moves no memory any more" { caught_alone never_at_rest decay-at-rest; }
+@test "more of what PyTorch has cached goes back than is above the threshold" { caught_alone decay_without_bound decay-amount; }
+@test "a trim takes what others than the pool have in their cache" { caught_alone trim_takes_all decay-of-pool; }
+@test "what was trimmed is kept for ever" { caught_alone trimmed_is_kept decay-of-pool; }
+@test "pages go back below the threshold too" { caught below_threshold_too vm/engine 'threshold: idle pages'; }
+@test "what has just become idle goes at once" { caught no_linger vm/engine 'our thread does not run'; }
+@test "each batch of idle pages is an action of its own" { caught each_batch_told vm/engine 'a burst is one action'; }
+@test "only our own thread gives pages back" { caught event_never_helps vm/engine 'nearly all is idle'; }
+@test "where our thread does not run nobody does its work" { caught late_not_helped vm/engine 'our thread does not run'; }
+@test "our thread is not told of what becomes idle" { caught asleep,idle_not_noted vm/engine 'our own thread hears'; }
+@test "our thread is not told of what PyTorch gives up" { caught asleep,given_up_not_noted vm/engine 'our own thread hears'; }
+@test "a thread of ours that only looks when it is told to hears of both" { not_caught asleep vm/engine 'our own thread hears'; }
+@test "at rest PyTorch keeps its addresses" { caught addresses_kept_at_rest vm/python 'at rest, above'; }
+
+# --- what PyTorch is told ---
+
+@test "cudaMemGetInfo says what the driver says" { caught free_as_driver_says vm/python 'applications'; }
+@test "blocks that were refused are forgotten in the sum" { caught failed_forgotten vm/python 'applications'; }
+@test "what PyTorch made and has not mapped yet is told to be free" { caught made_is_free vm/vmm 'virtual handles answer'; }
+@test "more is granted than the card has, though PyTorch has not emptied its cache" { caught granted_early vm/truth 'not before PyTorch'; }
+@test "more is granted than the card has, though a block waits for another stream" { caught granted_while_pending vm/truth 'not before blocks that wait'; }
+@test "what others have just freed is not seen" { caught old_reading vm/truth 'just freed'; }
+@test "PyTorch has emptied its cache, and is refused all the same" { caught retry_not_known vm/truth 'has something left'; }
+@test "PyTorch may map more than there is" { caught granted_without_limit vm/vmm 'runs out at cuMemCreate'; }
+@test "what PyTorch made for the same block before is not counted" { caught made_not_counted vm/vmm 'runs out at cuMemCreate'; }
+@test "virtual memory counts as held" { caught virtual_is_held vm/vmm 'held is what is physical'; }
+@test "what the driver would refuse is granted" { caught any_kind vm/vmm 'virtual handles answer'; }
+@test "virtual handles reach the driver" { caught handle_reaches_driver vm/vmm 'virtual handles answer'; }
+@test "a thread without a context is refused" { caught thread_without_context vm/vmm 'virtual handles answer'; }
+
+# --- errors ---
+
+@test "the error of a block without pages is a plain one" { caught plain_error vm/engine 'has taken what PyTorch has cached'; }
+@test "callers of the runtime are not rescued" { caught no_rescue vm/engine '^rescue: what is kept'; }
+@test "the refusal before a rescue stays the runtime's latest error" { caught error_not_forgotten vm/python rescue; }
+
+# --- the stream-ordered pool ---
+
+@test "another stream has a block before the GPU is past its end" { caught_pool pool_not_fenced; }
+@test "a block belongs to the default stream, whoever gave it back" { caught_pool pool_one_owner; }
+@test "the last piece given back does not grow" { caught_pool edge_not_extended; }
+@test "pages are not told that a block has left them" { caught pool_never_idle vm/async 'fits by its live'; }
+@test "pages are not told that a block lies in them" { caught pool_without_pages vm/async 'fits by its live'; }
+@test "PyTorch's figures are those of the driver's pool" { caught pool_use_untold vm/async 'calls that programs'; }
+@test "what the pool holds counts as free" { caught pool_is_free vm/async 'calls that programs'; }
+@test "another pool is taken for the default one" { caught any_pool vm/async 'calls that programs'; }
+@test "memory is handed out to a captured stream" { caught pool_in_capture vm/async 'calls that programs'; }
+@test "a thread without a context stays without" { caught pool_without_context vm/async 'calls that programs'; }
+
+# --- soft out-of-memory: where two checks cover a case both are taken out ---
+
+@test "not the allocator" { caught soft_oom_not_allocator,soft_oom_uncached govern/refuse_not '^not the allocator: an extension'; }
+@test "uncached" { caught soft_oom_uncached govern/refuse_not '^uncached: the path without'; }
+@test "capturing" { caught soft_oom_capturing govern/refuse_not '^capturing: another stream'; }
+@test "retry" { caught soft_oom_retry govern/refuse_not '^retry: a memory fraction'; }
+@test "induced" { caught soft_oom_induced govern/refuse_not '^refused: the same request'; }
+@test "expandable" { caught soft_oom_expandable govern/refuse_not '^expandable: a native segment'; }
+@test "broken" { caught soft_oom_broken govern/refuse_not '^broken: a refusal became'; }
