@@ -50,7 +50,8 @@ static bool cache_is_empty(const struct device *device) {
 
 /* During a capture PyTorch does not empty its cache. */
 bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again) {
-    if (LIKELY(card_has(device, vm, bytes, MAX_AGE_NS)) ||
+    uint64_t max_age_ns = MUTANT(readings_last, MAX_AGE_NS, UINT64_MAX);
+    if (LIKELY(card_has(device, vm, bytes, max_age_ns)) ||
         MUTANT(old_reading, card_has(device, vm, bytes, 0), false))
         return false;
     bool retried = MUTANT(retry_not_known, asked_again, false);

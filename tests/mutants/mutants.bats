@@ -136,13 +136,14 @@ ends_early() {
 
 # --- what PyTorch is told ---
 
-@test "cudaMemGetInfo says what the driver says" { caught free_as_driver_says vm/python 'applications'; }
+@test "cudaMemGetInfo says what the driver says" { caught free_as_driver_says vm/vmm 'virtual handles answer'; }
 @test "blocks that were refused are forgotten in the sum" { caught failed_forgotten vm/python 'applications'; }
 @test "what PyTorch made and has not mapped yet is told to be free" { caught made_is_free vm/vmm 'virtual handles answer'; }
 @test "more is granted than the card has, though PyTorch has not emptied its cache" { caught granted_early vm/truth 'not before PyTorch'; }
 @test "more is granted than the card has, though a block waits for another stream" { caught granted_while_pending vm/truth 'not before blocks that wait'; }
-@test "what others have just freed is not seen" { caught old_reading vm/truth 'just freed'; }
-@test "PyTorch has emptied its cache, and is refused all the same" { caught retry_not_known vm/truth 'has something left'; }
+@test "what others have just freed is not seen" { caught readings_last,old_reading vm/truth 'just freed'; }
+@test "readings that last do no harm, as a new one is taken before a request is refused" { not_caught readings_last vm/truth 'just freed'; }
+@test "PyTorch has emptied its cache, and is refused all the same" { caught retry_not_known vm/truth 'something left'; }
 @test "PyTorch may map more than there is" { caught granted_without_limit vm/vmm 'runs out at cuMemCreate'; }
 @test "what PyTorch made for the same block before is not counted" { caught made_not_counted vm/vmm 'runs out at cuMemCreate'; }
 @test "virtual memory counts as held" { caught virtual_is_held vm/vmm 'held is what is physical'; }
@@ -177,4 +178,4 @@ ends_early() {
 @test "retry" { caught soft_oom_retry govern/refuse_not '^retry: a memory fraction'; }
 @test "induced" { caught soft_oom_induced govern/refuse_not '^refused: the same request'; }
 @test "expandable" { caught soft_oom_expandable govern/refuse_not '^expandable: a native segment'; }
-@test "broken" { caught soft_oom_broken govern/refuse_not '^broken: a refusal became'; }
+@test "broken" { C10_VERSIONS=2.9.1 caught soft_oom_broken govern/refuse_not '^broken: a refusal became'; }

@@ -70,6 +70,18 @@ cut='alloc w 300MiB; free w; alloc s 50MiB; fill s 7;'
         expect num_alloc_retries == 1; expect num_ooms == 0" "${small[@]}"
 }
 
+# The engine's reading of the card, a new one after 2 ms, is of just before x goes. With c in PyTorch's cache nothing is granted beyond the card.
+@test "what others have just freed is seen" {
+    passes 'alloc c 60MiB stream=1; free c; cuda_malloc x 400MiB; sleep 5; alloc a 30MiB; free x; alloc b 300MiB; fill b 1; verify b 1;
+        expect num_alloc_retries == 0; expect num_ooms == 0' "${small[@]}"
+}
+
+# A graph keeps g, which PyTorch cannot give up.
+@test "beyond the card: when PyTorch has emptied its cache, though it has something left" {
+    passes "stream 2; capture_begin; alloc g 60MiB; free g; capture_end; stream 0; $cut alloc b 300MiB; fill b 1; verify b 1; verify s 7;
+        expect num_alloc_retries == 1; expect num_ooms == 0; expect vramgc.releasable_bytes >= 60MiB" "${small[@]}"
+}
+
 @test "beyond the card: what cannot be had is torch's own out-of-memory, and smaller ones go on" {
     passes "$cut expect_oom 470MiB; expect num_ooms == 1; alloc b 300MiB; alloc c 100MiB; fill b 1; fill c 2; verify b 1; verify c 2;
         verify s 7; expect num_ooms == 1" "${small[@]}"
