@@ -25,7 +25,9 @@ enum { SHARED_EXTENT = 8, KEPT_PART = 256 };
 /* A block on its way to its user. */
 struct block {
     struct page_segment *segment;
-    size_t first, end;             /* the pages that it reaches into */
+    size_t first, live_end; /* the pages that it reaches into */
+    size_t end;             /* one more, if there is one `behind` it: see OVERREAD_BYTES */
+    size_t behind;
     size_t inner_first, inner_end; /* of them those that are its alone */
     size_t next;                   /* the page that is looked at next */
     size_t missing;                /* pages that it lacks still */
@@ -42,12 +44,23 @@ struct extent {
     uint64_t handle; /* cached memory for them; 0: to be had */
 };
 
-static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
+static struct block pages_of(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     struct block block = {.segment = segment};
-    block.next = block.first = page_table_first(segment, address);
-    block.end = block.first + page_table_npages(segment, address, bytes);
+    block.first = page_table_first(segment, address);
+    block.live_end = block.first + page_table_npages(segment, address, bytes);
+    block.behind = page_table_behind(segment, address, bytes);
+    return block;
+}
+
+static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
+    struct block block = pages_of(segment, address, bytes);
+    block.next = block.first;
+    block.end = block.live_end + (block.behind && segment->pages[block.behind].attached);
     block.inner_first = block.first + (address % PAGE_BYTES != 0);
-    block.inner_end = block.end - ((address + bytes) % PAGE_BYTES != 0);
+    block.inner_end = block.live_end - ((address + bytes) % PAGE_BYTES != 0);
+    if (block.inner_first <
+        block.inner_end) /* else the block before it might keep an extent of it */
+        block.inner_first += segment->pages[block.inner_first].behind > 0;
     bool small = bytes < SHARED_EXTENT * PAGE_BYTES;
     block.in_row = small && segment->small_end == address;
     segment->small_end = small ? address + bytes : 0;
@@ -307,7 +320,8 @@ static void note_needed(struct vm *vm, const struct block *block) {
 }
 
 /* Maps what is missing; where a large extent cannot be had, smaller ones. What was mapped before
- * memory ran out stays, as idle pages: it is the caller who takes the block back. */
+ * memory ran out stays, as idle pages: it is the caller who takes the block back. A block can do
+ * without the page behind it. */
 static bool map_missing(struct vm *vm, struct block *block) {
     struct extent extent;
     bool filled = true;
@@ -316,11 +330,12 @@ static bool map_missing(struct vm *vm, struct block *block) {
         use_idle(vm, block);
     while (filled && (extent = claim(vm, block)).page) {
         filled = fill(vm, &extent, block);
-        if (filled || extent.npages == 1)
+        if (filled)
             continue;
+        filled = extent.npages > 1 || MUTANT(behind_refuses, block->next >= block->live_end, false);
+        block->end = block->next >= block->live_end ? block->live_end : block->end;
         /* and of a shared one */
         block->largest = MUTANT(single_after_refusal, extent.npages / 2, 1);
-        filled = true;
     }
     if (filled)
         note_needed(vm, block);
@@ -334,13 +349,13 @@ static bool map_missing(struct vm *vm, struct block *block) {
  * finished. The lock is held. */
 static bool take_partly_used(struct vm *vm, const struct block *block, struct page **list,
                              size_t *count) {
-    const size_t ends[] = {block->first, block->end - 1};
+    const size_t ends[] = {block->first, block->live_end - 1};
     size_t before = *count;
     bool more = false;
     for (size_t i = 0; i < ARRAY_LENGTH(ends); i++) {
         struct page *page = page_lead(&block->segment->pages[ends[i]]);
         size_t first = (size_t)(page - block->segment->pages);
-        bool partly = first < block->first || first + page_npages(page) > block->end;
+        bool partly = first < block->first || first + page_npages(page) > block->live_end;
         if (!partly || page->idle == IDLE_NOT || page->npages <= block->shared)
             continue;
         if (page_table_try_victim(&vm->table, page))
@@ -373,10 +388,17 @@ static void replace_partly_used(struct vm *vm, struct block *block) {
 
 /* --- a block comes, and goes --- */
 
+/* The lock is held. */
+static void mark_idle(struct vm *vm, const struct block *block) {
+    page_table_mark_idle(&vm->table, block->segment, block->first, block->live_end - block->first);
+    if (block->behind)
+        page_table_mark_behind(&vm->table, block->segment, block->behind, false);
+}
+
 static void end_use(struct vm *vm, const struct block *block, bool done, bool pin) {
     lock_take(&vm->lock);
     if (!done)
-        page_table_mark_idle(&vm->table, block->segment, block->first, block->end - block->first);
+        mark_idle(vm, block);
     else if (MUTANT(capture_not_pinned, pin, false))
         page_table_pin(block->segment, block->first, block->end - block->first);
     lock_give(&vm->lock);
@@ -393,17 +415,19 @@ static bool is_there(const struct vm *vm, const struct block *block) {
 }
 
 static bool mark_live(struct vm *vm, const struct block *block) {
-    page_table_mark_live(&vm->table, block->segment, block->first, block->end - block->first);
+    page_table_mark_live(&vm->table, block->segment, block->first, block->live_end - block->first);
+    if (block->behind)
+        page_table_mark_behind(&vm->table, block->segment, block->behind, true);
     return is_there(vm, block);
 }
 
 /* Whether an extent reaches beyond an end of the block, idle. The lock is held. */
 static bool is_partly_used(const struct block *block) {
     const struct page *first = page_lead(&block->segment->pages[block->first]);
-    const struct page *last = page_lead(&block->segment->pages[block->end - 1]);
+    const struct page *last = page_lead(&block->segment->pages[block->live_end - 1]);
     const struct page *pages = block->segment->pages;
     return (first->idle != IDLE_NOT && first < pages + block->first) ||
-           (last->idle != IDLE_NOT && last + page_npages(last) > pages + block->end);
+           (last->idle != IDLE_NOT && last + page_npages(last) > pages + block->live_end);
 }
 
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
@@ -445,9 +469,10 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_
     lock_take(&vm->lock);
     vm_set_clock(vm, now_ns);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
-    if (segment && !segment->ended)
-        page_table_mark_idle(&vm->table, segment, page_table_first(segment, address),
-                             page_table_npages(segment, address, bytes));
+    if (segment && !segment->ended) {
+        struct block block = pages_of(segment, address, bytes);
+        mark_idle(vm, &block);
+    }
     if (segment && MUTANT(frees_in_capture_done, !streams_done, false))
         vm->streams.unsure_epoch = vm->table.epoch;
     lock_give(&vm->lock);

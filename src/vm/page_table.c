@@ -62,11 +62,6 @@ static struct page_segment *add(struct page_table *table, uint64_t address, uint
     return segment;
 }
 
-static void set_attached(struct page_segment *segment, size_t first, size_t count, bool attached) {
-    for (size_t i = first; i < first + count; i++)
-        segment->pages[i].attached = attached;
-}
-
 static void count_attached(struct page_table *table, const struct page_segment *segment,
                            int64_t count) {
     table->attached_pages += (uint64_t)count;
@@ -81,7 +76,8 @@ struct page_segment *page_table_add(struct page_table *table, uint64_t address, 
         return NULL;
     segment->stream = stream;
     segment->counted = true;
-    set_attached(segment, 0, segment->page_count, true);
+    for (size_t i = 0; i < segment->page_count; i++)
+        segment->pages[i].attached = true;
     count_attached(table, segment, (int64_t)segment->page_count);
     return segment;
 }
@@ -115,6 +111,12 @@ size_t page_table_first(const struct page_segment *segment, uint64_t address) {
 size_t page_table_npages(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
     uint64_t last = address + bytes - 1 - segment->address;
     return last / PAGE_BYTES - page_table_first(segment, address) + 1;
+}
+
+size_t page_table_behind(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
+    uint64_t last = address + bytes - 1 - segment->address;
+    size_t page = (last + OVERREAD_BYTES) / PAGE_BYTES;
+    return page != last / PAGE_BYTES && page < segment->page_count ? page : 0;
 }
 
 uint64_t page_address(const struct page *page) {
@@ -180,7 +182,8 @@ static void relist_idle(struct page_table *table, struct page_segment *segment, 
 }
 
 static bool in_use(const struct page *page) {
-    return page->live || page->pinned;
+    return page->live || page->pinned ||
+           MUTANT(behind_is_idle, page->behind && page->attached, false);
 }
 
 /* What an extent keeps on the device for those of its pages that are in use. */
@@ -213,6 +216,14 @@ static void goes_out_of_use(struct page_table *table, struct page *page) {
         append(table, lead, list_of(lead));
 }
 
+/* It was in use before, or not. */
+static void follow_use(struct page_table *table, struct page *page, bool used) {
+    if (!used && in_use(page))
+        comes_into_use(table, page);
+    else if (used && !in_use(page))
+        goes_out_of_use(table, page);
+}
+
 void page_table_mark_live(struct page_table *table, struct page_segment *segment, size_t first,
                           size_t count) {
     struct page *page = segment->pages + first, *end = page + count;
@@ -223,6 +234,14 @@ void page_table_mark_live(struct page_table *table, struct page_segment *segment
             comes_into_use(table, page);
         page->live++;
     }
+}
+
+void page_table_mark_behind(struct page_table *table, struct page_segment *segment, size_t index,
+                            bool live) {
+    struct page *page = &segment->pages[index];
+    bool used = in_use(page);
+    page->behind += live ? 1u : page->behind ? UINT32_MAX : 0;
+    follow_use(table, page, used);
 }
 
 void page_table_pin(struct page_segment *segment, size_t first, size_t count) {
@@ -243,16 +262,17 @@ void page_table_mark_idle(struct page_table *table, struct page_segment *segment
     }
 }
 
-/* Nothing lives there any more. */
+/* Nothing lives there any more, and nothing that lived there ends right before a page. */
 static void clear(struct page_table *table, struct page_segment *segment, size_t first,
                   size_t count) {
-    struct page *page = segment->pages + first, *end = page + count;
-    for (; page < end; page++) {
+    for (size_t i = first; i < first + count; i++) {
+        struct page *page = &segment->pages[i];
         bool used = in_use(page);
         page->live = 0;
         page->pinned = false;
-        if (used)
-            goes_out_of_use(table, page);
+        follow_use(table, page, used);
+        while (i + 1 < segment->page_count && page[1].behind)
+            page_table_mark_behind(table, segment, i + 1, false);
     }
     relist_idle(table, segment, first, count);
 }
@@ -264,11 +284,21 @@ static bool all_are(const struct page_segment *segment, size_t first, size_t cou
     return true;
 }
 
+static void set_attached(struct page_table *table, struct page_segment *segment, size_t first,
+                         size_t count, bool attached) {
+    for (struct page *page = segment->pages + first; page < segment->pages + first + count;
+         page++) {
+        bool used = in_use(page);
+        page->attached = attached;
+        follow_use(table, page, used);
+    }
+}
+
 bool page_table_attach(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count) {
     if (!all_are(segment, first, count, false))
         return false;
-    set_attached(segment, first, count, true);
+    set_attached(table, segment, first, count, true);
     relist_idle(table, segment, first, count);
     count_attached(table, segment, (int64_t)count);
     return true;
@@ -278,7 +308,7 @@ bool page_table_detach(struct page_table *table, struct page_segment *segment, s
                        size_t count) {
     if (!all_are(segment, first, count, true))
         return false;
-    set_attached(segment, first, count, false);
+    set_attached(table, segment, first, count, false);
     clear(table, segment, first, count);
     count_attached(table, segment, -(int64_t)count);
     return true;

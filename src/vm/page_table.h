@@ -28,6 +28,7 @@ struct page {
     struct page *older, *newer; /* in the list of idle extents */
     struct page_segment *segment;
     uint32_t live;   /* blocks that reach into it */
+    uint32_t behind; /* blocks that end right before it: see OVERREAD_BYTES */
     uint16_t npages; /* of the first page of an extent: how many it has; else 0 */
     uint16_t back;   /* in an extent: so far behind its first page */
     uint16_t used;   /* of the first page of an extent: its pages that are live or pinned */
@@ -103,6 +104,19 @@ size_t page_table_first(const struct page_segment *segment, uint64_t address);
 size_t page_table_npages(const struct page_segment *segment, uint64_t address, uint64_t bytes);
 
 uint64_t page_address(const struct page *page);
+
+/* Kernels read a little past the end of their tensors, and PyTorch alone has memory there as far as
+ * its segment goes. So the page behind a block that ends so near to it is in use while the block
+ * lives, where it is attached. What the threads of a block load together fits into shared memory:
+ * at most 227 KiB (CUDA Programming Guide, compute capability 9.0). */
+enum { OVERREAD_BYTES = 256 << 10 };
+
+/* That page; 0: there is none, or it is the block's own. */
+size_t page_table_behind(const struct page_segment *segment, uint64_t address, uint64_t bytes);
+
+/* A live block ends right before the page now, or no longer. */
+void page_table_mark_behind(struct page_table *table, struct page_segment *segment, size_t page,
+                            bool live);
 
 /* A live block reaches into the pages now, or no longer; those that are not attached are not ours.
  */

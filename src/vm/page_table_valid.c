@@ -8,7 +8,7 @@ struct sums {
 static size_t used_in(const struct page *lead) {
     size_t used = 0;
     for (const struct page *page = lead; page < lead + lead->npages; page++)
-        used += page->live || page->pinned;
+        used += page->live || page->pinned || (page->behind && page->attached);
     return used;
 }
 

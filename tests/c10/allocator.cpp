@@ -227,6 +227,19 @@ bool verify(const Tensor &tensor, int byte) {
                        [byte](unsigned char value) { return value == byte; });
 }
 
+void overread(int device) {
+    constexpr uint64_t past_end_bytes = 256 << 10;
+    std::vector<unsigned char> seen(past_end_bytes);
+    for (const auto &block : snapshot(device)) {
+        const uint64_t end = block.address + block.bytes;
+        const uint64_t left = block.segment_address + block.segment_bytes - end;
+        if (block.state == 1 && left > 0) {
+            C10_CUDA_CHECK(cudaMemcpy(seen.data(), reinterpret_cast<const void *>(end),
+                                      std::min(left, past_end_bytes), cudaMemcpyDeviceToHost));
+        }
+    }
+}
+
 void synchronize() {
     c10::cuda::device_synchronize();
 }

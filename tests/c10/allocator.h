@@ -74,6 +74,9 @@ void fill(const Tensor &tensor, int byte);
 bool verify(const Tensor &tensor, int byte);
 void synchronize();
 
+// Reads a little past the end of each live block, as kernels do, as far as its segment goes.
+void overread(int device);
+
 std::map<std::string, uint64_t> statistics(int device);
 std::vector<Block> snapshot(int device);
 

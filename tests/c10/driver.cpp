@@ -233,9 +233,9 @@ void compare(const Words &) {
 }
 
 void random(const Words &words) {
-    const auto given = options(
-        words, 1,
-        {"seed", "ops", "threads", "streams", "max", "live", "every", "compare", "pools", "fill"});
+    const auto given = options(words, 1,
+                               {"seed", "ops", "threads", "streams", "max", "live", "every",
+                                "compare", "pools", "fill", "overread"});
     const auto value = [&given](const char *key, uint64_t standard) {
         return given.count(key) ? number(given.at(key)) : standard;
     };
@@ -250,6 +250,7 @@ void random(const Words &words) {
     chosen.compare = value("compare", 0) != 0;
     chosen.pools = value("pools", 0) != 0;
     chosen.fill = value("fill", 0) != 0;
+    chosen.overread = value("overread", 0) != 0;
     if (chosen.threads == 0 || chosen.streams == 0 || chosen.max_bytes == 0 ||
         chosen.every < chosen.threads) {
         throw BadScript("random: threads, streams and max are at least 1, every at least threads");
@@ -386,6 +387,7 @@ const std::map<std::string, Command> commands = {
     {"record", {2, 2, record}},
     {"fill", {2, 3, fill}},
     {"verify", {2, 2, verify}},
+    {"overread", {0, 0, [](const Words &) { allocator::overread(allocator::current_device()); }}},
     {"where", {1, 1, where}},
     {"synchronize", {0, 0, [](const Words &) { allocator::synchronize(); }}},
     {"empty_cache", {0, 0, [](const Words &) { allocator::empty_cache(); }}},
@@ -402,7 +404,7 @@ const std::map<std::string, Command> commands = {
     {"stats", {0, 0, [](const Words &) { print_figures(all_figures()); }}},
     {"snapshot", {0, 0, snapshot}},
     {"compare", {0, 0, compare}},
-    {"random", {0, 10, random}},
+    {"random", {0, 11, random}},
     {"expect", {3, 3, expect}},
     {"expect_oom", {1, 1, expect_oom}},
     {"await", {3, 3, await}},

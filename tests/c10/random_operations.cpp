@@ -162,6 +162,9 @@ void on_threads(Run &run, std::vector<Generator> &generators, size_t count, int 
 // PyTorch completes pending frees at its next allocation, so some are made just before looking.
 void check(Run &run, Generator &generator, int device, RandomResult &result) {
     result.checks++;
+    if (run.options.overread) {
+        allocator::overread(device);
+    }
     if (!run.options.compare) {
         return;
     }

@@ -14,6 +14,7 @@ struct RandomOptions {
     size_t live = 200;            // about so many tensors are alive
     size_t every = 500;           // check after so many operations
     bool compare = false;         // the check: libvramgc's block table against PyTorch's snapshot
+    bool overread = false;        // each check reads past the ends of live blocks
     bool pools = false;           // now and then a thread works in a private pool for a moment
     bool fill = false;            // write to each tensor and check what is in it when it is freed
 };

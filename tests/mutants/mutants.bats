@@ -89,6 +89,11 @@ ends_early() {
 @test "what is live when a capture begins is not pinned" { caught live_not_pinned vm/engine 'what was live when it began'; }
 @test "blocks freed during a capture count as done with" { caught frees_in_capture_done vm/engine 'a block freed during a capture'; }
 
+# --- past the end of a block ---
+
+@test "what kernels read past the end of a block goes" { caught_alone behind_is_idle behind; }
+@test "a block is refused for want of the page behind it" { caught_alone behind_refuses behind; }
+
 # --- threads ---
 
 @test "memory that another thread is just giving back is not waited for" { caught_alone landing_not_awaited blocks; }

@@ -5,11 +5,7 @@
 
 #include <string.h>
 
-/* The GPU is at work until somebody waits for it. */
-enum { ALWAYS = 1000000 };
-
-/* The engine asks again how much there is, as it does when its reading is old. */
-static void forget_reading(void) {
+void forget_reading(void) {
     test.vm->cache.reading.time_ns = 0;
 }
 
@@ -126,168 +122,13 @@ static void attach_storm(void) {
     MUST(fake.place[place_of(range)] == 0);
 }
 
-/* --- extents --- */
-
-/* A block that misses 160 pages costs as many extents as it has of 64 pages and less, and one call
- * that opens them all; one call unmaps them. How much there is is not asked for each of them. */
-static void extents(void) {
-    enum { PAGES = 160, EXTENTS = 3 /* 64, 64, 32 */, OPEN = 1, STALE_MS = 2 };
-    uint64_t segment = vm_reserve(test.vm, PAGES * PAGE_BYTES, 5);
-    unsigned calls = atomic_load(&fake.calls), infos = atomic_load(&fake.infos);
-    uint64_t begun_ns = clock_ns();
-    use(segment, PAGES);
-    MUST(atomic_load(&fake.calls) == calls + 2 * EXTENTS + OPEN && fake.large == EXTENTS);
-    uint64_t took_ns = clock_ns() - begun_ns;
-    MUST(atomic_load(&fake.infos) - infos <= 1 + took_ns / (STALE_MS * MILLISECOND_NS));
-    calls = atomic_load(&fake.calls);
-    use(segment, PAGES);
-    use(segment + 64 * PAGE_BYTES, PAGES - 64); /* whole extents */
-    MUST(atomic_load(&fake.calls) == calls);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES);
-    MUST(atomic_load(&fake.calls) == calls + 1);
-    MUST(vm_unreserve(test.vm, segment));
-}
-
-static uint64_t handle_at(uint64_t range, size_t page) {
-    return fake.place[place_of(range) + page];
-}
-
-/* Above the threshold a block gets extents by the pages that are its alone. The pages at its ends,
- * which it may share, are single: a neighbour keeps no more than its own. */
-static void inner_pages(void) {
-    enum { PAGES = 16 };
-    const uint64_t half = PAGE_BYTES / 2, bytes = 8 * PAGE_BYTES, more = 4 * PAGE_BYTES + half;
-    uint64_t range = range_of(PAGES), first = range + half, second = first + bytes;
-    MUST(vm_commit(test.vm, first, bytes, false)); /* pages 0 to 8; its alone are 1 to 7 */
-    MUST(handle_at(range, 0) != handle_at(range, 1) && handle_at(range, 7) != handle_at(range, 8));
-    MUST(handle_at(range, 1) == handle_at(range, 4) && handle_at(range, 5) == handle_at(range, 6));
-    MUST(vm_commit(test.vm, second, more, false)); /* pages 8 to 12 */
-    MUST(handle_at(range, 9) == handle_at(range, 12) && physical() == 13);
-    vm_mark_idle(test.vm, first, bytes, true);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == 8);
-    MUST(vm_figures(test.vm).mapped_bytes == 5 * PAGE_BYTES);
-    vm_mark_idle(test.vm, second, more, true);
-    end_range(range, PAGES);
-}
-
-static void two_in_a_row(uint64_t address) {
-    MUST(vm_commit(test.vm, address, PAGE_BYTES, false));
-    MUST(vm_commit(test.vm, address + PAGE_BYTES, PAGE_BYTES, false));
-}
-
-/* Below the threshold small blocks in a row share extents of 16 MiB, as long as what these keep for
- * blocks that survive their neighbours is at most a 256th of the device: here 50 pages. */
-static void shared(void) {
-    enum { PAGES = 256, EXTENT = 8, KEEPS = EXTENT - 1, EXTENTS = 8 /* that keep more than 50 */ };
-    fake.boast = 16;
-    uint64_t range = range_of(PAGES), half = PAGE_BYTES / 2;
-    for (size_t i = 0; i < 2 * EXTENT; i++) /* each reaches into two pages */
-        MUST(vm_commit(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, false));
-    size_t all = 2 + 2 * EXTENT; /* the first lies in a row with none */
-    MUST(physical() == all && handle_at(range, 2) == handle_at(range, 2 + KEEPS));
-    for (size_t i = 2; i < 4; i++) /* an extent of which a page is idle is not */
-        vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, true);
-    MUST(idle(IDLE_ATTACHED) == 0 && vm_reclaim_now(test.vm, UINT64_MAX) == 0);
-    for (size_t i = 2; i < 4; i++)
-        MUST(vm_commit(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, false));
-    for (size_t i = 0; i < 2 * EXTENT; i++)
-        vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, true);
-    use(range + 5 * PAGE_BYTES, 1); /* as it lies */
-    MUST(physical() == all);
-    vm_reclaim_now(test.vm, UINT64_MAX);
-    MUST(physical() == 0);
-    for (size_t i = 0; i <= EXTENTS; i++)
-        two_in_a_row(range + i * 2 * EXTENT * PAGE_BYTES);
-    MUST(physical() == EXTENTS * (1 + EXTENT) + 2);
-    vm_mark_idle(test.vm, range + PAGE_BYTES, PAGE_BYTES, true);
-    two_in_a_row(range + 200 * PAGE_BYTES);
-    MUST(physical() == (EXTENTS + 1) * (1 + EXTENT) + 2);
-    fake.boast = 1;
-    MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
-}
-
-/* An extent is at most a 512th of the device. */
-static void largest_extent(void) {
-    static const struct {
-        unsigned boast; /* the device says that it has 800 times so many pages */
-        size_t largest;
-    } cases[] = {{1, 1}, {2, 2}, {3, 4}, {4, 4}, {16, 16}, {100, 64}};
-    enum { PAGES = 128 };
-    uint64_t range = range_of(PAGES);
-    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
-        fake.boast = cases[i].boast;
-        forget_reading();
-        unsigned calls = atomic_load(&fake.calls);
-        use(range, PAGES);
-        MUST(atomic_load(&fake.calls) == calls + 2 * PAGES / cases[i].largest + 1);
-        MUST(vm_reclaim_now(test.vm, UINT64_MAX) == PAGES * PAGE_BYTES);
-    }
-    fake.boast = 1;
-    end_range(range, PAGES);
-}
-
-/* Where the driver refuses an extent the next is half as large. */
-static void halved(void) {
-    enum { PAGES = 40, OPEN = 1 };
-    uint64_t range = range_of(PAGES);
-    for (unsigned largest = 16, refused = 1; largest; largest /= 2, refused++) {
-        unsigned calls = atomic_load(&fake.calls), extents = PAGES / largest + PAGES % largest / 8;
-        fake.largest = largest; /* the first that is asked for has 32 */
-        use(range, PAGES);
-        MUST(atomic_load(&fake.calls) == calls + refused + 2 * extents + OPEN);
-        MUST(vm_reclaim_now(test.vm, UINT64_MAX) == PAGES * PAGE_BYTES);
-    }
-    fake.largest = 0;
-    end_range(range, PAGES);
-}
-
-/* --- idle extents that a smaller block comes to --- */
-
-/* The block gets pages of its own, and the extent goes back, for nobody else can use it. So it is
- * where memory is short; else an extent that blocks may share stays. */
-static void replaced(void) {
-    enum { PAGES = 27 }; /* extents of 16, 8, 2 and 1 pages */
-    uint64_t range = range_of(PAGES), middle = range + 20 * PAGE_BYTES;
-    use(range, PAGES);
-    MUST(vm_commit(test.vm, middle, PAGE_BYTES, false));
-    MUST(physical() == PAGES - 8 + 1 && idle(IDLE_ATTACHED) == PAGES - 8 && waits() == 0);
-    vm_mark_idle(test.vm, middle, PAGE_BYTES, true);
-    use(range, PAGES);
-    MUST(physical() == PAGES);
-    vm_reclaim_now(test.vm, UINT64_MAX); /* which waits */
-    use(range, PAGES);
-    uint64_t across = range + 15 * PAGE_BYTES; /* the end of one, the begin of the next */
-    MUST(vm_commit(test.vm, across, 2 * PAGE_BYTES, false));
-    MUST(idle(IDLE_ATTACHED) == 3 && waits() == 1);
-    MUST(cached() == 16 && physical() == PAGES - 8 + 2); /* no more goes back than must */
-    vm_mark_idle(test.vm, across, 2 * PAGE_BYTES, true);
-    vm_reclaim_now(test.vm, UINT64_MAX);
-    use(range, PAGES);
-    uint64_t unmaps = vm_figures(test.vm).unmaps;
-    MUST(vm_commit(test.vm, range, 17 * PAGE_BYTES, false)); /* all of the first, one of the next */
-    MUST(vm_figures(test.vm).unmaps == unmaps + 8 && idle(IDLE_ATTACHED) == 3);
-    vm_mark_idle(test.vm, range, 17 * PAGE_BYTES, true);
-    end_range(range, PAGES);
-}
-
-/* Where the GPU is not past it the block gets the extent as it lies, and keeps all of it: the GPU
- * is not waited for. */
-static void not_replaced(void) {
-    enum { PAGES = 27 };
-    uint64_t range = range_of(PAGES);
-    use(range, PAGES);
-    fake.answers = ALWAYS;
-    unsigned calls = atomic_load(&fake.calls);
-    MUST(vm_commit(test.vm, range, PAGE_BYTES, false));
-    MUST(atomic_load(&fake.calls) == calls && waits() == 0);
-    MUST(vm_fence_wait(test.vm));
-    MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES - 16);
-    vm_mark_idle(test.vm, range, PAGE_BYTES, true);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == 16);
-    end_range(range, PAGES);
-}
-
 /* --- before new memory is asked for --- */
+
+static uint64_t range_in_use(size_t npages) {
+    uint64_t range = range_of(npages);
+    MUST(vm_commit(test.vm, range, npages * PAGE_BYTES, false));
+    return range;
+}
 
 /* What is cached, then what PyTorch has given up; what it has in its cache only above the
  * threshold, which others' memory is here. */
@@ -301,19 +142,19 @@ static void order(void) {
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETAINED, PAGES) == PAGES);
     end_used(used[2], PAGES);
     MUST(cached() == PAGES && idle(IDLE_RETAINED) == PAGES && idle(IDLE_ATTACHED) == PAGES);
-    uint64_t range = range_of(5 * PAGES), creates = vm_figures(test.vm).creates;
-    MUST(vm_commit(test.vm, range, PAGES * PAGE_BYTES, false));
+    uint64_t creates = vm_figures(test.vm).creates, blocks[4];
+    blocks[0] = range_in_use(PAGES);
     MUST(cached() == 0 && idle(IDLE_RETAINED) == PAGES);
-    MUST(vm_commit(test.vm, range + PAGES * PAGE_BYTES, PAGES * PAGE_BYTES, false));
+    blocks[1] = range_in_use(PAGES);
     MUST(idle(IDLE_RETAINED) == 0 && vm_figures(test.vm).creates == creates);
-    MUST(vm_commit(test.vm, range + 2 * PAGES * PAGE_BYTES, PAGES * PAGE_BYTES, false));
+    blocks[2] = range_in_use(PAGES);
     MUST(idle(IDLE_ATTACHED) == PAGES && vm_figures(test.vm).creates == creates + PAGES);
     fake.pages_elsewhere = 9 * LARGE_CAPACITY;
     forget_reading();
-    MUST(vm_commit(test.vm, range + 3 * PAGES * PAGE_BYTES, PAGES * PAGE_BYTES, false));
+    blocks[3] = range_in_use(PAGES);
     MUST(idle(IDLE_ATTACHED) == 0 && vm_figures(test.vm).creates == creates + PAGES);
-    vm_mark_idle(test.vm, range, 4 * PAGES * PAGE_BYTES, true);
-    end_range(range, 5 * PAGES);
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++)
+        end_range(blocks[i], PAGES);
     MUST(vm_unreserve(test.vm, used[0]));
 }
 
@@ -337,20 +178,22 @@ static void above_threshold(void) {
  * goes back before new memory is asked for. */
 static void unfitting(void) {
     enum { PAGES = 64, LITTLE = 5 };
-    uint64_t range = range_of(PAGES);
+    uint64_t range = range_of(PAGES), little = range_of(LITTLE), more = range_of(LITTLE + 2);
     use(range, PAGES);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES);
-    use(range, LITTLE);
+    use(little, LITTLE);
     MUST(physical() == LITTLE && cached() == 0);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, LITTLE) == LITTLE);
     uint64_t creates = vm_figures(test.vm).creates;
-    use(range, LITTLE + 2); /* the 4 will do, and the 1 for one of 2 */
+    use(more, LITTLE + 2); /* the 4 will do, and the 1 for one of 2 */
     MUST(vm_figures(test.vm).creates == creates + 2 && physical() == LITTLE + 2);
     MUST(vm_fence_wait(test.vm));
     MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == LITTLE + 2);
     use(range, PAGES); /* nothing that is less than half of it */
     MUST(vm_figures(test.vm).creates == creates + 2 + PAGES && physical() == PAGES);
     end_range(range, PAGES);
+    end_range(little, LITTLE);
+    end_range(more, LITTLE + 2);
 }
 
 /* Never is more physical than PyTorch has reserved: for that the GPU is waited for, else it is only
@@ -408,12 +251,12 @@ static void lowvram(void) {
 
 /* What the card itself would have free, and what could be had: all that is idle counts. */
 static void as_the_card(void) {
-    enum { PAGES = 160, PART = 60, LEFT = LARGE_CAPACITY - PAGES };
+    enum { PAGES = 160, PART = 60, USED = PART + BEHIND, LEFT = LARGE_CAPACITY - PAGES };
     uint64_t segment = vm_reserve(test.vm, PAGES * PAGE_BYTES, 5);
     MUST(vm_commit(test.vm, segment, PART * PAGE_BYTES, false));
     MUST(vm_free_as_reserved(test.vm, 0) == LEFT * PAGE_BYTES);
-    MUST(vm_could_back(test.vm, (LARGE_CAPACITY - PART) * PAGE_BYTES));
-    MUST(!vm_could_back(test.vm, (LARGE_CAPACITY - PART + 1) * PAGE_BYTES));
+    MUST(vm_could_back(test.vm, (LARGE_CAPACITY - USED) * PAGE_BYTES));
+    MUST(!vm_could_back(test.vm, (LARGE_CAPACITY - USED + 1) * PAGE_BYTES));
     vm_mark_idle(test.vm, segment, PART * PAGE_BYTES, true);
     MUST(vm_free_as_reserved(test.vm, 0) == LEFT * PAGE_BYTES);
     MUST(vm_could_back(test.vm, LARGE_CAPACITY * PAGE_BYTES));
@@ -462,13 +305,14 @@ static void capture_nears(void) {
 static const struct alone cases[] = {
     {"storm", storm, SMALL, 100},
     {"attach-storm", attach_storm, BOASTING, 100},
-    {"extents", extents, BOASTING, 100},
-    {"inner-pages", inner_pages, BOASTING, 0},
-    {"shared", shared, LARGE, 100},
-    {"largest-extent", largest_extent, LARGE, 100},
-    {"halved", halved, BOASTING, 100},
-    {"replaced", replaced, BOASTING, 0},
-    {"not-replaced", not_replaced, BOASTING, 100},
+    {"extents", extents_runs, BOASTING, 100},
+    {"inner-pages", extents_inner_pages, BOASTING, 0},
+    {"shared", extents_shared, LARGE, 100},
+    {"behind", extents_behind, LARGE, 100},
+    {"largest-extent", extents_largest, LARGE, 100},
+    {"halved", extents_halved, BOASTING, 100},
+    {"replaced", extents_replaced, BOASTING, 0},
+    {"not-replaced", extents_not_replaced, BOASTING, 100},
     {"order", order, BOASTING, 80},
     {"above-threshold", above_threshold, LARGE, 50},
     {"unfitting", unfitting, BOASTING, 0},

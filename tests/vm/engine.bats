@@ -95,6 +95,22 @@ small=(--mem 768MiB)
         expect num_ooms == 0' "${small[@]}"
 }
 
+# PyTorch alone has memory there. What the simulated device does not have mapped it refuses to copy.
+@test "what kernels read past the end of a tensor is there, as far as its segment goes" {
+    local conf
+    for conf in max_split_size_mb:512 expandable_segments:True; do
+        for VRAMGC_LOWVRAM in 0 1; do
+            export VRAMGC_LOWVRAM PYTORCH_CUDA_ALLOC_CONF=$conf
+            for version in $versions; do
+                drive "$version" 'random ops=3000 streams=3 max=64MiB live=100 every=100 fill=1 overread=1 seed=5' --mem 32GiB
+                [ "$status" = 0 ]
+                [[ $output == *"corrupted=0"* ]]
+                [ "$(fact page_unmaps)" -gt 0 ] || [ "$VRAMGC_LOWVRAM" = 0 ]
+            done
+        done
+    done
+}
+
 @test "two devices: each its own engine; freeing under the other device's context waits for the right streams" {
     passes 'alloc a 300MiB; fill a 1; device 1; alloc b 300MiB; fill b 2; alloc c 20MiB; fill c 3; free b; device 0; empty_cache;
         free a; empty_cache; alloc d 450MiB; fill d 4; verify d 4; device 1; verify c 3; alloc e 400MiB; fill e 5; free e; device 0; reclaim;

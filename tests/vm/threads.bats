@@ -26,6 +26,7 @@ holds() {
 @test "a large block costs few calls" { holds extents; }
 @test "above the threshold an extent is of the pages that are its block's alone" { holds inner-pages; }
 @test "below it blocks share extents of 16 MiB, within a bound on what these keep" { holds shared; }
+@test "what kernels read past the end of a block is mapped while it lives, as far as its segment goes" { holds behind; }
 @test "an extent is at most a 512th of the device" { holds largest-extent; }
 @test "where an extent is refused the next is half as large" { holds halved; }
 

@@ -12,7 +12,8 @@ enum {
     SEGMENTS = 12,
     BOAST = 100, /* else no extent would be small enough a part of that */
     THREADS = WORKERS + 2,
-    CAPACITY = WORKERS * SEGMENT_PAGES + 2 /* two for what is just being mapped and unmapped */
+    /* one for what lies behind a block, two for what is just being mapped and unmapped */
+    CAPACITY = WORKERS * (SEGMENT_PAGES + 1) + 2
 };
 
 struct test test;

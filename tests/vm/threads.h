@@ -1,11 +1,17 @@
 /* threads.h: what the tests of the engine on the small driver share: many threads (threads.c), and
- * one alone (alone.c, decay.c). */
+ * one alone (alone.c, extents.c, decay.c). */
 #ifndef THREADS_H
 #define THREADS_H
 
 #include "fake_driver.h"
 
 enum { SEGMENT_PAGES = 8, LARGE_SEGMENT_PAGES = 160, LARGE_CAPACITY = 800 };
+
+/* The GPU is at work until somebody waits for it. */
+enum { ALWAYS = 1000000 };
+
+/* The page behind a block is in use with it, where the segment has one. */
+enum { BEHIND = 1 };
 
 struct test {
     atomic_bool stop;
@@ -32,6 +38,19 @@ size_t physical(void);
 size_t idle(enum page_idle list);
 size_t cached(void);
 uint64_t waits(void); /* for the GPU so far */
+
+/* The engine asks again how much there is, as it does when its reading is old. */
+void forget_reading(void);
+
+/* extents.c */
+void extents_runs(void);
+void extents_inner_pages(void);
+void extents_shared(void);
+void extents_behind(void);
+void extents_largest(void);
+void extents_halved(void);
+void extents_replaced(void);
+void extents_not_replaced(void);
 
 /* decay.c */
 void decay_by_age(void);
