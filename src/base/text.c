@@ -97,9 +97,19 @@ void text_add_duration(struct text *text, uint64_t ns) {
     text_format(text, " %s", unit);
 }
 
+/* A name from outside as a part of a path: it neither climbs nor descends. */
+static void add_name(struct text *text, const char *name) {
+    if (!name[strspn(name, ".")]) {
+        text_add(text, "unnamed");
+        return;
+    }
+    for (; *name; name++)
+        text_add_n(text, *name == '/' ? "_" : name, 1);
+}
+
 static void add_host(struct text *text) {
     struct utsname name;
-    text_add(text, uname(&name) == 0 ? name.nodename : "host");
+    add_name(text, uname(&name) == 0 ? name.nodename : "host");
 }
 
 static void add_pattern_letter(struct text *text, char letter) {
@@ -108,7 +118,7 @@ static void add_pattern_letter(struct text *text, char letter) {
         text_format(text, "%ld", (long)getpid());
         break;
     case 'e':
-        text_add(text, program_invocation_short_name);
+        add_name(text, program_invocation_short_name);
         break;
     case 'h':
         add_host(text);

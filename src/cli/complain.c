@@ -1,6 +1,7 @@
 /* complain.c: see complain.h. It must write nothing to standard output. */
 #include "cli/complain.h"
 
+#include "base/clean_text.h"
 #include "base/parse.h"
 
 #include <stdarg.h>
@@ -13,6 +14,7 @@ void complain(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    clean_text(line, sizeof line); /* names of files, arguments, variables */
     fflush(stdout);
     fprintf(stderr, "vramgc: %s\n", line);
 }

@@ -6,6 +6,7 @@
 #include "cli/stats_file.h"
 #include "cli/summary.h"
 #include "base/base.h"
+#include "base/clean_text.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -158,11 +159,13 @@ static const char *short_name(const char *path) {
 }
 
 static void write_titles(const struct sides *sides) {
-    char a[TITLE_COLUMNS + 1];
+    char titles[4 * TITLE_COLUMNS], a[TITLE_COLUMNS + 1];
     struct text text = TEXT_IN(a);
-    const char *comma = sides->titles ? strchr(sides->titles, ',') : NULL;
+    text_copy(titles, sizeof titles, sides->titles ? sides->titles : "");
+    clean_text(titles, sizeof titles);
+    const char *comma = strchr(titles, ',');
     if (comma) {
-        text_add_n(&text, sides->titles, (size_t)(comma - sides->titles));
+        text_add_n(&text, titles, (size_t)(comma - titles));
         write_row(sides->out, "", a, comma + 1, "change");
     } else {
         summary_line(sides->out, "A  %s", sides->a->path);

@@ -1,7 +1,6 @@
 /* run.c: the command `vramgc run`: puts the library in front of a program, waits, and tells what
  * happened. The program must not be able to notice it but by the library. */
 #include "cli/cli.h"
-#include "cli/clean.h"
 #include "cli/launch.h"
 #include "cli/outfile.h"
 #include "cli/preload.h"
@@ -10,6 +9,8 @@
 #include "cli/settings.h"
 #include "cli/summary.h"
 #include "base/base.h"
+#include "base/clean_text.h"
+#include "base/secrets.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -166,8 +167,12 @@ static bool prepare(struct run *run) {
 
 static void set_variable(const struct run *run, const char *name, const char *value) {
     setenv(name, value, 1);
-    if (run->verbose)
-        fprintf(stderr, "vramgc: export %s='%s'\n", name, value);
+    char *shown = run->verbose ? strdup(value) : NULL;
+    if (shown) {
+        clean_text(shown, strlen(shown) + 1);
+        fprintf(stderr, "vramgc: export %s='%s'\n", name, shown);
+    }
+    free(shown);
 }
 
 static bool set_environment(struct run *run) {
@@ -192,9 +197,10 @@ static bool set_environment(struct run *run) {
 
 static void describe_command(struct run *run) {
     struct text text = TEXT_IN(run->command_text);
+    struct secrets secrets = {0};
     for (size_t i = 0; run->command[i]; i++) {
         text_add(&text, i > 0 ? " " : "");
-        text_add(&text, run->command[i]);
+        secrets_add(&secrets, &text, run->command[i]);
     }
     clean_text(run->command_text, sizeof run->command_text);
 }

@@ -4,6 +4,7 @@
 #include "cli/clean.h"
 #include "cli/cli.h"
 #include "base/base.h"
+#include "base/clean_text.h"
 
 #include <errno.h>
 #include <fcntl.h>

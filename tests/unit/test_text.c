@@ -154,6 +154,20 @@ static void patterns(void **state) {
     assert_string_equal(data, "%%%%");
 }
 
+/* Whoever starts a program chooses its name. */
+static void names_that_climb(void **state) {
+    static char *const names[] = {"..", ".", "", "..."};
+    char data[128], *before = program_invocation_short_name;
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct text text = TEXT_IN(data);
+        program_invocation_short_name = names[i];
+        text_add_pattern(&text, "a/%e/b");
+        assert_string_equal(data, "a/unnamed/b");
+    }
+    program_invocation_short_name = before;
+}
+
 static void copies(void **state) {
     char data[6];
     (void)state;
@@ -166,8 +180,13 @@ static void copies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adds_and_cuts), cmocka_unit_test(formats),  cmocka_unit_test(bytes),
-        cmocka_unit_test(times),         cmocka_unit_test(decimals), cmocka_unit_test(patterns),
+        cmocka_unit_test(adds_and_cuts),
+        cmocka_unit_test(formats),
+        cmocka_unit_test(bytes),
+        cmocka_unit_test(times),
+        cmocka_unit_test(decimals),
+        cmocka_unit_test(patterns),
+        cmocka_unit_test(names_that_climb),
         cmocka_unit_test(copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,9 @@ UNIT_arena = src/vm/arena.c src/vm/tree.c
 UNIT_text = src/base/text.c
 UNIT_parse = src/base/parse.c
 UNIT_options = src/base/options.c src/base/parse.c src/base/text.c
-UNIT_log = src/base/log.c src/base/text.c
+UNIT_secrets = src/base/secrets.c src/base/text.c
+UNIT_clean_text = src/base/clean_text.c
+UNIT_log = src/base/log.c src/base/text.c src/base/clean_text.c
 UNIT_ledger = src/base/hashmap.c
 UNIT_LINK_ledger = -Wl,--wrap=mmap
 UNIT_store = $(wildcard src/store/*.c) $(filter-out src/base/lock.c,$(wildcard src/base/*.c))
