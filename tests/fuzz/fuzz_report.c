@@ -2,8 +2,10 @@
  * sane output: valid JSON, pages of text of at most 80 columns without control characters. Anything
  * else ends the process. Entry point of libFuzzer; mutate.c drives the same without it.
  *
- * Input: one byte chooses the file to start from, one how much of its end is cut off; then patches,
- * each of four bytes of offset, one of length, and the bytes themselves. */
+ * Input: two bytes tell the length of the first of two files, which are compared and shown
+ * together; where one of them cannot be read, the other is shown alone. Of each: one byte chooses
+ * the file to start from, one how much of its end is cut off; then patches, each of four bytes of
+ * offset, one of length, and the bytes themselves. */
 #include "cli/diff.h"
 #include "cli/stats_file.h"
 #include "cli/summary.h"
@@ -23,10 +25,12 @@ static _Noreturn void fail(const char *what, const char *text, size_t length) {
 }
 
 static size_t patch(struct vramgc_file *file, const uint8_t *data, size_t size) {
-    static const char *const scenarios[] = {"plain",   "fragmented", "full",   "two-devices",
-                                            "unknown", "observe",    "hostile"};
+    static const char *const scenarios[] = {"plain",   "fragmented", "full",    "two-devices",
+                                            "unknown", "observe",    "hostile", "uncounted"};
     size_t length = sizeof *file;
-    make_file(file, scenarios[data[0] % 7]);
+    if (size < 2)
+        return 0;
+    make_file(file, scenarios[data[0] % 8]);
     if (data[1] > 0xf0)
         length -= (size_t)(data[1] - 0xf0) * (sizeof *file / 16);
     size_t at = 2;
@@ -46,18 +50,18 @@ static size_t patch(struct vramgc_file *file, const uint8_t *data, size_t size) 
     return length;
 }
 
-static void check_json(struct stats_file *record) {
+static void check_json(struct stats_file **records, size_t count) {
     char *text = NULL;
     size_t length = 0;
     json_error_t error;
     FILE *out = open_memstream(&text, &length);
-    report_fields_write(out, EMIT_JSON, &record, 1, NULL);
+    report_fields_write(out, EMIT_JSON, records, count, NULL);
     fclose(out);
     /* Integers need all of 64 bits, which jansson's do not have. */
     json_t *json =
         json_loadb(text, length, JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES, &error);
-    if (!json || !json_is_array(json_object_get(json, "processes")))
-        fail(json ? "no processes" : error.text, text, length);
+    if (!json || json_array_size(json_object_get(json, "processes")) != count)
+        fail(json ? "not all processes" : error.text, text, length);
     json_decref(json);
     free(text);
 }
@@ -82,40 +86,55 @@ static void check_lines(const char *text, size_t length) {
     }
 }
 
-static void check_text(struct stats_file *record) {
+static void check_text(struct stats_file **records, size_t count) {
     static const struct summary_style style = {.most_rows = SIZE_MAX, .next_commands = true};
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
-    summary_write(out, &record, 1, NULL, &style);
-    diff_write(out, record, record, "a,b", true);
+    summary_write(out, records, count, NULL, &style);
+    diff_write(out, records[0], records[count - 1], "a,b", true);
     fclose(out);
     check_lines(text, length);
     free(text);
     out = open_memstream(&text, &length);
-    report_fields_write(out, EMIT_TEXT, &record, 1, NULL);
+    report_fields_write(out, EMIT_TEXT, records, count, NULL);
     fclose(out);
     for (const char *line = text; line < text + length; line += strcspn(line, "\n") + 1)
         columns(line, strcspn(line, "\n"));
     free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char error[256];
-    if (size < 2)
-        return 0;
+/* NULL when there is no file in it, and that was said in one line. */
+static struct stats_file *load(const uint8_t *data, size_t size) {
+    char error[256] = "";
     struct vramgc_file *file = malloc(sizeof *file);
     if (!file)
-        return 0;
+        return NULL;
     size_t length = patch(file, data, size);
     struct stats_file *record = stats_file_from_memory(file, length, "fuzz", error, sizeof error);
     free(file);
-    if (record) {
-        check_json(record);
-        check_text(record);
-    } else if (!*error || strchr(error, '\n')) {
+    if (!record && (!*error || strchr(error, '\n')))
         fail("the error is not one line", error, strlen(error));
+    return record;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct stats_file *records[2];
+    size_t count = 0;
+    if (size < 2)
+        return 0;
+    size_t rest = size - 2, first = (size_t)(data[0] | data[1] << 8);
+    first = first < rest ? first : rest;
+    records[count] = load(data + 2, first);
+    count += records[count] != NULL;
+    records[count] = load(data + 2 + first, rest - first);
+    count += records[count] != NULL;
+    if (count > 0) {
+        stats_files_relate(records, count);
+        check_json(records, count);
+        check_text(records, count);
     }
-    stats_file_free(record);
+    for (size_t i = 0; i < count; i++)
+        stats_file_free(records[i]);
     return 0;
 }

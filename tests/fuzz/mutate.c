@@ -12,7 +12,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_PATCHES = 24, PATCH_HEAD = 5 };
+enum {
+    KINDS = 8,
+    MOST_PATCHES = 24,
+    PATCH_HEAD = 5,
+    FILE_INPUT = 2 + MOST_PATCHES * (PATCH_HEAD + 256)
+};
 
 static struct { uint64_t random; } self;
 
@@ -114,7 +119,7 @@ static size_t add_patch(uint8_t *data) {
     return PATCH_HEAD + count;
 }
 
-static size_t make_input(uint8_t *data) {
+static size_t make_file_input(uint8_t *data) {
     size_t size = 2, patches = next_random() % MOST_PATCHES;
     data[0] = (uint8_t)next_random();
     data[1] = (uint8_t)next_random();
@@ -123,23 +128,36 @@ static size_t make_input(uint8_t *data) {
     return size;
 }
 
+/* Before all others each kind of file with each other kind, as they are. */
+static size_t make_input(uint8_t *data, unsigned long long number) {
+    if (number < KINDS * KINDS) {
+        const uint8_t pair[] = {2, 0, (uint8_t)(number / KINDS), 0, (uint8_t)(number % KINDS), 0};
+        memcpy(data, pair, sizeof pair);
+        return sizeof pair;
+    }
+    size_t first = make_file_input(data + 2);
+    data[0] = (uint8_t)first;
+    data[1] = (uint8_t)(first >> 8);
+    return 2 + first + make_file_input(data + 2 + first);
+}
+
 int main(int argc, char **argv) {
-    enum { ENOUGH = 100 }; /* fewer would show nothing, however slow the machine is */
+    enum { ENOUGH = 200 }; /* fewer would show nothing, however slow the machine is */
     double seconds = argc > 1 ? strtod(argv[1], NULL) : 10;
     unsigned long long seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1, tried = 0;
     struct timespec start, now;
     clock_gettime(CLOCK_MONOTONIC, &start);
     do {
-        static uint8_t data[2 + MOST_PATCHES * (PATCH_HEAD + 256)];
+        static uint8_t data[2 + 2 * FILE_INPUT];
         self.random = (seed + tried) * 0x9e3779b97f4a7c15ULL + 1;
         next_random();
-        LLVMFuzzerTestOneInput(data, make_input(data));
+        LLVMFuzzerTestOneInput(data, make_input(data, tried));
         tried++;
         clock_gettime(CLOCK_MONOTONIC, &now);
     } while ((double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) / 1e9 <
                  seconds ||
              tried < ENOUGH);
-    printf("fuzz: %llu damaged files, seeds %llu to %llu, none did harm\n", tried, seed,
+    printf("fuzz: %llu pairs of damaged files, seeds %llu to %llu, none did harm\n", tried, seed,
            seed + tried - 1);
     return 0;
 }
