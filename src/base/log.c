@@ -1,5 +1,6 @@
 /* log.c: see log.h. It must not use stdio streams, which the host may hold locked. */
 #include "base/log.h"
+#include "base/clean_text.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -17,9 +18,14 @@ static struct {
     atomic_int level;
     int file; /* 0: standard error */
     struct file_id file_id;
+    struct file_id standard_error; /* as the program found it */
     uint64_t opened_ns;
     atomic_uint unread; /* lines left out since the latest one, for nobody reads */
 } self;
+
+void log_remember_standard_error(void) {
+    self.standard_error = file_identify(STDERR_FILENO);
+}
 
 void log_open(enum option_log level, const char *file) {
     self.opened_ns = clock_ns();
@@ -30,7 +36,8 @@ void log_open(enum option_log level, const char *file) {
     struct text text = TEXT_IN(path);
     text_add_pattern(&text, file);
     /* A pipe that nobody reads yet must not hold up the program. */
-    int opened = file_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY, 0644);
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY;
+    int opened = file_is_planted(path) ? (errno = EPERM, -1) : file_open(path, flags, 0644);
     if (opened > 0) {
         self.file_id = file_identify(opened);
         self.file = opened;
@@ -89,6 +96,15 @@ static void write_quietly(int fd, const char *line, size_t length) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* The file of VRAMGC_LOG_FILE, else standard error, each as long as it is what it was: a daemon
+ * closes what it was given, and the next file, socket or device that it opens gets the number. -1:
+ * neither is there any more. */
+static int destination(void) {
+    if (self.file > 0 && file_is(self.file, self.file_id))
+        return self.file;
+    return file_is(STDERR_FILENO, self.standard_error) ? STDERR_FILENO : -1;
+}
+
 /* A line that cannot be written at once is left out; the next one that can says so. */
 static void put(int fd, struct text *text) {
     if (!has_room(fd)) {
@@ -116,9 +132,12 @@ void log_write(enum option_log level, atomic_uint *count, const char *format, ..
     va_end(arguments);
     if (wanted > 0)
         text.length = min_u64(text.length + (uint64_t)wanted, text.capacity - 1);
+    clean_text(line, text.length + 1); /* names of files, settings */
+    text.length = strlen(line);
     if (number == MESSAGES_OF_ONE_KIND && level != LOG_DEBUG)
         text_add(&text, " (further messages of this kind are left out)");
-    bool to_file = self.file > 0 && file_is(self.file, self.file_id);
-    put(to_file ? self.file : STDERR_FILENO, &text);
+    int fd = destination();
+    if (fd >= 0)
+        put(fd, &text);
     errno = saved_errno;
 }

@@ -1,5 +1,5 @@
-/* log.h: messages for people: one line, one write, on standard error or in the file of
- * VRAMGC_LOG_FILE, never on standard output. Nothing is written by a process before its first use
+/* log.h: messages for people: one line, one write, on the standard error with which the program
+ * began or in the file of VRAMGC_LOG_FILE, never elsewhere. Nothing is written by a process before its first use
  * of CUDA, except by the launcher. At most 32 messages of one place in the source are written; the
  * last says so. A line that nobody takes, because the pipe is full or its reader gone, is left out:
  * no caller waits for a reader, and none gets SIGPIPE. Never called on the hot path. */
@@ -8,6 +8,9 @@
 
 #include "base/base.h"
 #include "base/options.h"
+
+/* Before the program runs: messages go to standard error only as long as it is what it is now. */
+void log_remember_standard_error(void);
 
 /* level as in VRAMGC_LOG; file: path, or "" for standard error. */
 void log_open(enum option_log level, const char *file);

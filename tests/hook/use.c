@@ -1,7 +1,8 @@
 /* use.c: the smallest program that uses the GPU: takes 3 MiB, keeps them, and says so. Linked
- * with the runtime. Words: sleep:MS pauses, fds closes all descriptors but the standard ones,
- * streams writes to those, be they open or not, own:PATH opens twenty files of its own, PATH.0 to
- * PATH.19, and writes to them, threads counts the threads, kill is SIGKILL, end:N exits. */
+ * with the runtime. Words: errors:PATH, the first of all, makes a file of its own standard error,
+ * sleep:MS pauses, fds closes all descriptors but the standard ones, streams writes to those, be
+ * they open or not, own:PATH opens twenty files of its own, PATH.0 to PATH.19, and writes to them,
+ * threads counts the threads, kill is SIGKILL, end:N exits. */
 #include "cuda/cuda_api.h"
 
 #include <dirent.h>
@@ -60,8 +61,21 @@ static void word(const char *text) {
         exit(4);
 }
 
+/* As a daemon does that closes what it was given. */
+static void data_as_errors(const char *path) {
+    close(STDERR_FILENO);
+    if (open(path, O_RDWR | O_CREAT | O_TRUNC, 0600) != STDERR_FILENO ||
+        write(STDERR_FILENO, "precious\n", 9) != 9)
+        exit(3);
+}
+
 int main(int count, char **arguments) {
     void *p = NULL;
+    if (count > 1 && strncmp(arguments[1], "errors:", 7) == 0) {
+        data_as_errors(arguments[1] + 7);
+        arguments++;
+        count--;
+    }
     if (cudaMalloc(&p, 3 << 20) != cudaSuccess)
         return 2;
     printf("took 3 MiB\n");

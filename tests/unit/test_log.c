@@ -98,6 +98,7 @@ static void to_errors(void (*run)(void)) {
     int fd = open("errors", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_true(dup2(fd, STDERR_FILENO) >= 0);
     close(fd);
+    log_remember_standard_error();
     run();
     assert_true(dup2(saved, STDERR_FILENO) >= 0);
     close(saved);
@@ -120,6 +121,31 @@ static void a_number_given_anew(void **state) {
     assert_non_null(strstr(content("errors"), "where to?"));
 }
 
+/* A daemon again: the number 2 goes to a file of data. */
+static void data_as_errors(void) {
+    log_remember_standard_error();
+    int fd = open("own", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(dup2(fd, STDERR_FILENO) >= 0);
+    LOG(LOG_ERROR, "into the data");
+}
+
+static void another_standard_error(void **state) {
+    (void)state;
+    log_open(LOG_WARN, "");
+    to_errors(data_as_errors);
+    assert_int_equal(strlen(content("own")), 0);
+    assert_int_equal(strlen(content("errors")), 0);
+}
+
+/* A path and a setting that would steer a terminal. */
+static void harmless_lines(void **state) {
+    (void)state;
+    unlink("log");
+    log_open(LOG_WARN, "log");
+    LOG(LOG_WARN, "%s", "\x1b[2J \xe2\x80\xae");
+    assert_non_null(strstr(content("log"), " ?[2J ?\n"));
+}
+
 static void open_nowhere(void) {
     log_open(LOG_WARN, "missing/log");
     LOG(LOG_WARN, "to standard error");
@@ -139,6 +165,7 @@ static int errors_to_pipe(int *saved) {
     *saved = dup(STDERR_FILENO);
     assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
     close(ends[1]);
+    log_remember_standard_error();
     return ends[0];
 }
 
@@ -217,6 +244,8 @@ int main(void) {
         cmocka_unit_test(levels),
         cmocka_unit_test(of_one_kind),
         cmocka_unit_test(long_lines),
+        cmocka_unit_test(another_standard_error),
+        cmocka_unit_test(harmless_lines),
         cmocka_unit_test(a_number_given_anew),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
