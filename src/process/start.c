@@ -5,6 +5,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/secrets.h"
 #include "base/text.h"
 #include "govern/alloc_conf.h"
 #include "govern/background_thread.h"
@@ -84,15 +85,20 @@ void start_at_cuda_init(void) {
     lock_give(&self.lock);
 }
 
-static void read_file(const char *path, char *out, size_t capacity) {
+/* How many bytes of it there are; a zero byte follows. */
+static size_t read_file(const char *path, char *out, size_t capacity) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, out, capacity - 1);
     if (fd >= 0)
         close(fd);
     out[n > 0 ? n : 0] = 0;
-    for (ssize_t i = 0; i + 1 < n; i++)
-        if (!out[i])
-            out[i] = ' ';
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void describe_command(struct vramgc_file *file) {
+    char arguments[sizeof file->command_line];
+    struct text text = TEXT_IN(file->command_line);
+    secrets_add_all(&text, arguments, read_file("/proc/self/cmdline", arguments, sizeof arguments));
 }
 
 /* Field 22 of /proc/self/stat: tells two processes with the same id apart. */
@@ -119,7 +125,7 @@ static void describe_process(struct vramgc_file *file) {
     text_copy(file->version, sizeof file->version, VRAMGC_VERSION);
     const char *run = getenv("VRAMGC_RUN_ID");
     text_copy(file->run_id, sizeof file->run_id, run ? run : "");
-    read_file("/proc/self/cmdline", file->command_line, sizeof file->command_line);
+    describe_command(file);
     ssize_t n = readlink("/proc/self/exe", file->executable, sizeof file->executable - 1);
     file->executable[n > 0 ? n : 0] = 0;
 }
@@ -158,8 +164,9 @@ static void forked_child(void) {
 }
 
 /* At once, for a fork may be under way already when recording begins: it would tell the child
- * nothing. */
-__attribute__((constructor)) static void watch_forks(void) {
+ * nothing; and what standard error is, the program may change. */
+__attribute__((constructor)) static void watch(void) {
+    log_remember_standard_error();
     pthread_atfork(NULL, NULL, forked_child);
 }
 

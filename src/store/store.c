@@ -31,7 +31,8 @@ const char *store_path(void) {
     return self.path;
 }
 
-/* The statistics of an earlier life of the same process id are never overwritten. */
+/* The statistics of an earlier life of the same process id are never overwritten. Nobody else reads
+ * them: they hold the command line. */
 static int create_new(const char *pattern) {
     struct text text = TEXT_IN(self.path);
     text_add_pattern(&text, pattern);
@@ -40,7 +41,7 @@ static int create_new(const char *pattern) {
         text.length = length;
         if (i > 0)
             text_format(&text, ".%d", i);
-        int fd = file_open(self.path, O_RDWR | O_CREAT | O_EXCL, 0644);
+        int fd = file_open(self.path, O_RDWR | O_CREAT | O_EXCL, 0600);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
@@ -113,7 +114,7 @@ bool store_save_as(const char *path) {
         errno = EFBIG;
         return false;
     }
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
     const char *from = (const char *)store_file();

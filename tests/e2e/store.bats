@@ -52,6 +52,26 @@ holds() {
     holds "${files[0]}"
 }
 
+@test "nobody else reads the file" {
+    umask 022
+    VRAMGC_OUT=file use
+    [ "$(stat -c %a file)" = 600 ]
+}
+
+@test "what looks like a secret is masked in the file" {
+    # The words come after `end:0`: the program never reads them.
+    VRAMGC_OUT=file use end:0 --gradio-auth me:geheim --hf-token=geheim --proxy http://me:geheim@host x
+    grep -qF -e '--gradio-auth *** --hf-token=*** --proxy http://***@host x' file
+    ! grep -q geheim file
+}
+
+@test "a program whose name climbs: the file stays where it belongs" {
+    mkdir -p a/unnamed
+    LD_PRELOAD=$library VRAMGC_OUT=a/%e/file bash -c 'exec -a .. "$0"' "$hook/use"
+    [ -e a/unnamed/file ]
+    [ "$(find . -type f | wc -l)" -eq 1 ]
+}
+
 @test "the letters of a pattern" {
     VRAMGC_OUT='a-%e-%p-%h-%t-%%-%q-%' use
     local files=(*)
@@ -187,6 +207,12 @@ holds() {
     ! grep -q -e took -e 'into the' log
     holds figures
     ! grep -q -a 'into the' figures
+}
+
+@test "a daemon that puts a file of its own in the place of standard error: no message goes there" {
+    VRAMGC_LOG=debug use errors:data
+    [ "$(cat data)" = precious ]
+    [ -z "$errors" ]
 }
 
 # --- settings ---
