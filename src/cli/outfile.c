@@ -1,8 +1,11 @@
 /* outfile.c: see outfile.h. */
 #include "cli/outfile.h"
 #include "cli/cli.h"
+#include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,9 +56,40 @@ static bool folder_is_writable(const char *path) {
     return fine;
 }
 
-bool outfile_check(const char *path, bool force) {
-    if (!path || strcmp(path, "-") == 0)
-        return true;
+/* What the link at path leads to, seen from its folder; to be freed. */
+static char *behind_link(const char *path) {
+    char target[PATH_MAX], *result = NULL;
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    if (length < 0)
+        return NULL;
+    target[length] = 0;
+    const char *slash = *target == '/' ? NULL : strrchr(path, '/');
+    int folder = slash ? (int)(slash - path) + 1 : 0;
+    return asprintf(&result, "%.*s%s", folder, path, target) < 0 ? NULL : result;
+}
+
+/* Links are followed here, so that the rename replaces the file and not a link such as /dev/stdout;
+ * but none that somebody else has planted, and none that the kernel would not follow. What is
+ * returned is to be freed; NULL with errno. */
+static char *behind_links(const char *path) {
+    enum { MOST_LINKS = 40 };
+    struct stat status;
+    char *at = strdup(path);
+    for (int i = 0; at && lstat(at, &status) == 0 && S_ISLNK(status.st_mode); i++) {
+        bool leads = stat(at, &status) == 0 || errno == ENOENT;
+        bool allowed = leads && !file_is_planted(at);
+        int error = leads ? EPERM : errno;
+        if (allowed && !is_regular_or_absent(at))
+            return at;
+        char *next = allowed && i < MOST_LINKS ? behind_link(at) : NULL;
+        free(at);
+        at = next;
+        errno = allowed ? ELOOP : error;
+    }
+    return at;
+}
+
+static bool check(const char *path, bool force) {
     if (!*path || is_folder(path)) {
         complain("%s is not the name of a file to be written", *path ? path : "\"\"");
         return false;
@@ -73,30 +107,61 @@ bool outfile_check(const char *path, bool force) {
     return true;
 }
 
-/* Where links lead, so that a rename replaces the file and not a link such as /dev/stdout. */
-static char *behind_links(const char *path) {
-    char *real = realpath(path, NULL);
-    return real ? real : strdup(path);
+/* The name to be written to, to be freed; NULL after a complaint. */
+static char *checked(const char *path, bool force) {
+    char *real = behind_links(path);
+    if (!real) {
+        complain("%s is a link that is not followed: %s", path, strerror(errno));
+    } else if (!check(real, force)) {
+        free(real);
+        real = NULL;
+    }
+    return real;
+}
+
+bool outfile_check(const char *path, bool force) {
+    if (!path || strcmp(path, "-") == 0)
+        return true;
+    char *real = checked(path, force);
+    free(real);
+    return real != NULL;
+}
+
+/* Nothing is cut off: it may be a file by now. */
+static FILE *open_device(const char *path) {
+    struct stat status;
+    int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &status) == 0 && !S_ISREG(status.st_mode))
+        return fdopen(fd, "w");
+    if (fd >= 0)
+        close(fd);
+    return NULL;
 }
 
 static FILE *open_for(struct outfile *file) {
+    enum { MOST_NAMES = 100 };
+    FILE *stream = NULL;
     if (!is_regular_or_absent(file->path))
-        return fopen(file->path, "we");
-    if (asprintf(&file->temporary, "%s.%ld.tmp", file->path, (long)getpid()) < 0) {
-        file->temporary = NULL;
-        return NULL;
+        return open_device(file->path);
+    for (int i = 0; !stream && i < MOST_NAMES; i++) {
+        free(file->temporary);
+        if (asprintf(&file->temporary, "%s.%ld.%d.tmp", file->path, (long)getpid(), i) < 0)
+            file->temporary = NULL;
+        stream = file->temporary ? fopen(file->temporary, "wxe") : NULL;
+        if (!stream && errno != EEXIST)
+            break;
     }
-    return fopen(file->temporary, "wxe");
+    return stream;
 }
 
 bool outfile_open(struct outfile *file, const char *path, bool force) {
     *file = (struct outfile){.stream = stdout};
     if (!path || strcmp(path, "-") == 0)
         return true;
-    if (!outfile_check(path, force))
+    file->path = checked(path, force);
+    if (!file->path)
         return false;
-    file->path = behind_links(path);
-    file->stream = file->path ? open_for(file) : NULL;
+    file->stream = open_for(file);
     if (file->stream)
         return true;
     complain("%s cannot be written: %s", path, strerror(errno));

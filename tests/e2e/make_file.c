@@ -329,6 +329,14 @@ static void hostile(struct vramgc_file *file) {
     }
 }
 
+/* The second device is there and not counted, and says that it has more samples than there are. */
+static void uncounted(struct vramgc_file *file) {
+    two_devices(file);
+    file->device_count = 2;
+    file->devices[2].stats.used_bytes = gauge(GIB, GIB);
+    file->devices[2].sample_count = (uint64_t)1 << 40;
+}
+
 bool make_file(struct vramgc_file *file, const char *scenario) {
     static const struct {
         const char *name;
@@ -347,6 +355,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"pool-idle", pool_idle},
                      {"limit", limit},
                      {"limit-and-full", limit_and_full},
+                     {"uncounted", uncounted},
                      {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)

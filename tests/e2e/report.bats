@@ -202,6 +202,74 @@ TABLE
     equal "$(echo ./*)" './link ./mine ./out ./p.vramgc'
 }
 
+# plant TARGET LINK: a link of another user, as anybody can put one into /tmp.
+plant() {
+    [ "$(id -u)" -eq 0 ] || skip "only root can make a link of another user"
+    ln -s "$1" "$2" && chown -h 65534 "$2"
+}
+
+@test "report: -o does not write through a link that another user has planted" {
+    make plain p.vramgc
+    "$vramgc" report -o victim p.vramgc
+    cp victim before
+    plant "$PWD/victim" out
+    run_apart "$vramgc" report --all -o out p.vramgc
+    equal "$status" 1
+    one_line "$errors"
+    contains "$errors" 'out is a link that is not followed: Operation not permitted'
+    cmp victim before
+    plant missing dangling
+    run "$vramgc" report -f -o dangling p.vramgc
+    equal "$status" 1
+    [ ! -e missing ]
+    ln -s out through # our own link, which leads to it
+    run "$vramgc" report --all -o through p.vramgc
+    equal "$status" 1
+    cmp victim before
+    ln -s round round
+    run_apart "$vramgc" report -o round p.vramgc
+    equal "$status" 1
+    contains "$errors" 'Too many levels'
+}
+
+@test "report: -o writes to the file that our own links lead to, wherever that is" {
+    make plain p.vramgc
+    mkdir there
+    ln -s there/link link
+    ln -s out there/link
+    "$vramgc" report -o link p.vramgc
+    contains "$(cat there/out)" VERDICT
+    equal "$(echo ./* there/*)" './link ./p.vramgc ./there there/link there/out'
+    "$vramgc" report -o /dev/stdout p.vramgc >shown
+    contains "$(cat shown)" VERDICT
+    contains "$("$vramgc" report -o /dev/stdout p.vramgc | cat)" VERDICT
+}
+
+@test "report: a file with the name of the temporary one is left alone" {
+    make plain p.vramgc
+    bash -c 'echo precious >out.$$.0.tmp; exec "$@"' - "$vramgc" report -o out p.vramgc
+    contains "$(cat out)" VERDICT
+    equal "$(cat out.*.tmp)" precious
+}
+
+@test "report, diff: names from outside do not steer the terminal, wherever they are shown" {
+    make plain p.vramgc
+    cp p.vramgc "$(printf 'p\033[2J.vramgc')"
+    local bad
+    bad=$(printf '\033[2J\342\200\256\342\200\217x')
+    "$vramgc" report "$bad" >out 2>&1 || true
+    "$vramgc" report "p"*J.vramgc >>out 2>&1
+    "$vramgc" "$bad" >>out 2>&1 || true
+    "$vramgc" report "--$bad" >>out 2>&1 || true
+    "$vramgc" diff --as "$bad,$bad" p.vramgc p.vramgc >>out 2>&1
+    "$vramgc" run "$bad" >>out 2>&1 || true
+    "$vramgc" run --json "$bad/x" true >>out 2>&1 || true
+    VRAMGC_MODE=$bad "$vramgc" run --verbose -o "$bad" true >>out 2>&1
+    "$vramgc" run --mode "$bad" true >>out 2>&1 || true
+    contains "$(cat out)" '?[2J??x'
+    equal "$(LC_ALL=C grep -c '[^[:print:]]' out)" 0
+}
+
 @test "report: -o without the name of a file is told" {
     make plain p.vramgc
     run "$vramgc" report -o '' p.vramgc
@@ -253,6 +321,17 @@ TABLE
     run_apart "$vramgc" diff a.vramgc missing
     equal "$status" 1
     one_line "$errors"
+}
+
+@test "diff: a device that one of the files does not count is not looked at there" {
+    make two-devices a.vramgc
+    make uncounted b.vramgc
+    make plain c.vramgc
+    "$vramgc" diff --all a.vramgc b.vramgc | sed 1,2d >out
+    "$vramgc" diff --all a.vramgc c.vramgc | sed 1,2d >other
+    grep -A 200 '^GPU 2' out >of_2
+    grep -A 200 '^GPU 2' other | diff - of_2
+    "$vramgc" diff b.vramgc a.vramgc
 }
 
 @test "env: lines that a shell can take" {

@@ -502,6 +502,25 @@ print(d["schema"], d["run"]["exit_code"], d["run"]["command"], d["processes"][0]
     [ ! -e ran ]
 }
 
+@test "run: --json does not write through a link that another user has planted" {
+    [ "$(id -u)" -eq 0 ] || skip "only root can make a link of another user"
+    echo '' >victim
+    ln -s victim out && chown -h 65534 out
+    : >victim
+    run_apart "$vramgc" run --json out touch ran
+    equal "$status" 125
+    contains "$errors" 'out is a link that is not followed'
+    [ ! -e ran ]
+    equal "$(cat victim)" ''
+}
+
+@test "run: what looks like a secret is masked" {
+    run_apart "$vramgc" run --json out true --gradio-auth me:geheim --token=geheim 'https://me:geheim@host/'
+    equal "$status" 0
+    contains "$(cat out)" 'true --gradio-auth *** --token=*** https://***@host/'
+    contains_not "$(cat out)$errors" geheim
+}
+
 @test "run: standard error that is closed or not read changes no status" {
     status=0
     FAKE_CUDA=sh "$vramgc" run -- sh -c 'exit 3' 2>&- || status=$?
