@@ -55,6 +55,18 @@ static bool from_terminal(const siginfo_t *info) {
     return info->si_code == SI_KERNEL;
 }
 
+/* Whether the child has ended. As process 1 of a container we get the orphans of all others, too, and
+ * nobody else waits for those. */
+static bool reap(struct launch *launch) {
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        if (pid == launch->child) {
+            launch->wait_status = status;
+            return true;
+        }
+    return false;
+}
+
 static void wait_for(struct launch *launch, const sigset_t *held) {
     for (;;) {
         siginfo_t info;
@@ -63,8 +75,7 @@ static void wait_for(struct launch *launch, const sigset_t *held) {
             launch->interrupted = true;
         if (number > 0 && number != SIGCHLD && !from_terminal(&info))
             kill(launch->child, number);
-        if (number == SIGCHLD &&
-            waitpid(launch->child, &launch->wait_status, WNOHANG) == launch->child)
+        if (number == SIGCHLD && reap(launch))
             return;
     }
 }

@@ -152,6 +152,28 @@ TEXT
     contains "$output" 'command  stopped by Ctrl-C, exit 3; the process above runs on'
 }
 
+@test "run: orphans that come to us, as to process 1 of a container, are waited for" {
+    cat >as_reaper.py <<'TEXT'
+import ctypes, os, sys
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+TEXT
+    script orphans <<'TEXT'
+for i in 1 2 3; do
+    sh -c 'sleep 0.1 & echo $! >>pids'
+done
+for i in $(seq 400); do # until none of them is there, not even as a zombie
+    alive=
+    for pid in $(cat pids); do [ ! -e "/proc/$pid" ] || alive=yes; done
+    [ "$alive" ] || exit 7
+    sleep 0.05
+done
+TEXT
+    run python3 as_reaper.py "$vramgc" run --no-summary ./orphans
+    equal "$status" 7
+}
+
 @test "run: the program finds signals, process group, files and input as without us" {
     script look <<'TEXT'
 grep -E '^(SigBlk|SigIgn|SigCgt)' /proc/self/status
