@@ -1,5 +1,6 @@
 /* log.c: see log.h. It must not use stdio streams, which the host may hold locked. */
 #include "base/log.h"
+#include "base/cancel.h"
 #include "base/clean_text.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -122,7 +123,7 @@ void log_write(enum option_log level, atomic_uint *count, const char *format, ..
     unsigned number = atomic_fetch_add(count, 1) + 1;
     if (number > MESSAGES_OF_ONE_KIND && level != LOG_DEBUG)
         return;
-    int saved_errno = errno;
+    int saved_errno = errno, cancel = cancel_disable(); /* the caller may hold a lock */
     char line[LINE_BYTES];
     struct text text = TEXT_IN(line);
     add_start(&text, level);
@@ -139,5 +140,6 @@ void log_write(enum option_log level, atomic_uint *count, const char *format, ..
     int fd = destination();
     if (fd >= 0)
         put(fd, &text);
+    cancel_restore(cancel);
     errno = saved_errno;
 }

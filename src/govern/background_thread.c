@@ -21,8 +21,11 @@
 #include "track/settings.h"
 #include "track/stack.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
 
@@ -31,6 +34,7 @@ enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
 #define SLOWEST_STEP_NS (500 * MILLISECOND_NS)
 #define READ_MEMORY_NS  SECOND_NS
 #define COPY_OUT_NS     SECOND_NS
+#define ALONE_NS        (100 * MILLISECOND_NS)
 
 /* What the thread remembers of each device between two looks. */
 struct look {
@@ -45,7 +49,8 @@ static struct {
     atomic_bool stopping, looking, decaying; /* the latter two: a thread is at work */
     bool decays;                             /* the second thread exists */
     struct look looks[VRAMGC_MAX_DEVICES];
-    uint64_t changed_ns, copied_ns;
+    uint64_t changed_ns, copied_ns, alone_ns;
+    sigset_t mask; /* of the thread that started ours */
 } self;
 
 static void read_memory(struct device *device) {
@@ -286,6 +291,41 @@ static void thread_ends(void *unused) {
     atomic_store(&self.looking, false);
 }
 
+/* The state of the main thread is field 3 of its stat, the number of threads field 20; the name,
+ * field 2, may hold spaces. */
+static bool are_alone(void) {
+    enum { STATE = 3, THREADS = 20 };
+    char stat[1024];
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, stat, sizeof stat - 1);
+    if (fd >= 0)
+        close(fd);
+    stat[n > 0 ? n : 0] = 0;
+    const char *p = strrchr(stat, ')');
+    if (!p || p[1] != ' ' || p[2] != 'Z')
+        return false;
+    for (int field = STATE - 1; p && field < THREADS; field++)
+        p = strchr(p + 1, ' ');
+    return p && atoi(p) == 1 + 1 + self.decays; /* the main thread counts until the end */
+}
+
+/* When the main thread has ended by pthread_exit, a process ends with the last thread: the C library
+ * calls exit there. Threads of ours that stay would keep it alive, and nothing but SIGKILL would end
+ * it, for they take no signals. */
+static bool only_we_are_left(uint64_t now) {
+    if (now - self.alone_ns < ALONE_NS)
+        return false;
+    self.alone_ns = now;
+    return are_alone();
+}
+
+/* The program's exit handlers may be run here. */
+static void leave(void) {
+    atomic_store(&self.stopping, true);
+    wakeup(WAKEUP_DECAY);
+    pthread_sigmask(SIG_SETMASK, &self.mask, NULL);
+}
+
 static void *decay_thread(void *unused) {
     relax_capture_mode();
     while (!atomic_load(&self.stopping)) {
@@ -301,6 +341,7 @@ static void *decay_thread(void *unused) {
         if (!atomic_load(&self.stopping))
             wakeup_sleep(WAKEUP_DECAY, step_ns, count);
     }
+    pthread_sigmask(SIG_SETMASK, &self.mask, NULL);
     return unused;
 }
 
@@ -350,6 +391,8 @@ static void *background_thread(void *unused) {
             store_copy_out();
         }
         atomic_store(&self.looking, false);
+        if (only_we_are_left(now))
+            leave();
         if (!atomic_load(&self.stopping))
             wakeup_sleep(WAKEUP_LOOK, step_ns(now), count);
     }
@@ -359,6 +402,7 @@ static void *background_thread(void *unused) {
 
 bool background_thread_start(void) {
     self.changed_ns = clock_ns();
+    pthread_sigmask(SIG_SETMASK, NULL, &self.mask);
     return start_thread(background_thread);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "govern/mode.h"
 
+#include "base/cancel.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -78,6 +79,7 @@ static enum mode_events look_at_events(const struct device *device) {
 /* PyTorch, or what runs beside it, may have been loaded only after cuInit. */
 static void ask_again(enum mode_events events) {
     char version[sizeof self.torch];
+    int cancel = cancel_disable();
     torch_find_version(version, sizeof version);
     bool aimdo = torch_has_aimdo();
     lock_take(&self.lock);
@@ -91,6 +93,7 @@ static void ask_again(enum mode_events events) {
         self.facts.events = events;
     choose();
     lock_give(&self.lock);
+    cancel_restore(cancel);
 }
 
 bool mode_is_compact(const struct device *device) {

@@ -3,6 +3,7 @@
  * Ends: with the process, or in a forked child, where the parent's device does not exist. */
 #include "process/start.h"
 
+#include "base/cancel.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/secrets.h"
@@ -73,6 +74,7 @@ static bool devices_can_map(void) {
 void start_at_cuda_init(void) {
     if (atomic_load(&recording_state) == RECORDING_INERT)
         return;
+    int cancel = cancel_disable();
     real_find_all();
     atomic_store(&self.begun, true);
     bool mappable = devices_can_map(); /* before the lock: none is held across a driver call */
@@ -83,6 +85,7 @@ void start_at_cuda_init(void) {
     if (apply)
         apply_conf(mappable);
     lock_give(&self.lock);
+    cancel_restore(cancel);
 }
 
 /* How many bytes of it there are; a zero byte follows. */
@@ -209,6 +212,7 @@ bool start_recording(void) {
     int state = atomic_load_explicit(&recording_state, memory_order_acquire);
     if (LIKELY(state != RECORDING_ASLEEP))
         return state == RECORDING_ON;
+    int cancel = cancel_disable();
     int version = driver_version(); /* before the lock: none is held across a driver call */
     bool devices_map = devices_can_map();
     atomic_store(&self.begun, true); /* there may have been no cuInit to be seen */
@@ -221,6 +225,7 @@ bool start_recording(void) {
         atomic_store_explicit(&recording_state, RECORDING_ON, memory_order_release);
     }
     lock_give(&self.lock);
+    cancel_restore(cancel);
     return recording_is_on();
 }
 

@@ -101,6 +101,18 @@ no_file() {
     has "held=$((3 << 20))"
 }
 
+@test "a main thread that ends by pthread_exit: the process ends with its last thread" {
+    local ms
+    for ms in 0 300; do # 300: our thread has looked before that time has passed
+        with "$hook/use" "leave:$ms"
+        [ "$status" -eq 0 ]
+        peek
+        has end=exit
+        has "held=$((4 << 20))"
+        rm ./*.vramgc
+    done
+}
+
 @test "SIGTERM, SIGKILL, abort and a crash: nothing is lost, no file is damaged" {
     local code expected
     while read -r expected code; do

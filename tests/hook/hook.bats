@@ -112,6 +112,10 @@ device() {
     done
 }
 
+@test "a thread that is cancelled in the first CUDA call leaves no lock behind" {
+    device "$hook/cancel"
+}
+
 @test "a driver that looks up its own functions gets its own functions" {
     on hook/own -- "$hook/own_names"
 }

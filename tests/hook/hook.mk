@@ -80,7 +80,7 @@ $(HOOK)/next: $(HOOK)/next.o $(HOOK)/check.o $(HOOK_THIRDS)
 	@echo "  LINK $@"
 	@$(CC) -Wl,--no-as-needed -o $@ $(filter %.o,$^) -L$(HOOK) -lthird-O0 -lthird-O2 -Wl,-rpath,'$$ORIGIN'
 
-$(HOOK)/chain $(HOOK)/two_devices $(HOOK)/use: $(HOOK)/%: $(HOOK)/%.o $(HOOK)/check.o $(HOOK_RUNTIME_13)
+$(HOOK)/chain $(HOOK)/two_devices $(HOOK)/use $(HOOK)/cancel: $(HOOK)/%: $(HOOK)/%.o $(HOOK)/check.o $(HOOK_RUNTIME_13)
 	@echo "  LINK $@"
 	@$(CC) -o $@ $^ -Wl,-rpath-link,build/sim/driver
 
@@ -189,7 +189,7 @@ hook-asan: build/asan/stress
 	$(call HOOK_RUN,asan,60000)
 
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so) $(HOOK_OTHERS)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so) $(HOOK_OTHERS)
 
 e2e-check: hook build/libvramgc.so sim
 

@@ -2,11 +2,13 @@
  * with the runtime. Words: errors:PATH, the first of all, makes a file of its own standard error,
  * sleep:MS pauses, fds closes all descriptors but the standard ones, streams writes to those, be
  * they open or not, own:PATH opens twenty files of its own, PATH.0 to PATH.19, and writes to them,
- * threads counts the threads, kill is SIGKILL, end:N exits. */
+ * threads counts the threads, kill is SIGKILL, end:N exits,
+ * leave:MS ends the main thread; another one takes 1 MiB after that time, and ends. */
 #include "cuda/cuda_api.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +43,21 @@ static void write_streams(void) {
             continue;
 }
 
+static void *go_on(void *milliseconds) {
+    void *p = NULL;
+    usleep((useconds_t)(uintptr_t)milliseconds * 1000);
+    if (cudaMalloc(&p, 1 << 20) != cudaSuccess)
+        exit(5);
+    return NULL;
+}
+
+static void leave(unsigned milliseconds) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, go_on, (void *)(uintptr_t)milliseconds) != 0)
+        exit(6);
+    pthread_exit(NULL);
+}
+
 static void word(const char *text) {
     if (strncmp(text, "sleep:", 6) == 0)
         usleep((useconds_t)atoi(text + 6) * 1000);
@@ -57,6 +74,8 @@ static void word(const char *text) {
         kill(getpid(), 9);
     else if (strncmp(text, "end:", 4) == 0)
         exit(atoi(text + 4));
+    else if (strncmp(text, "leave:", 6) == 0)
+        leave((unsigned)atoi(text + 6));
     else
         exit(4);
 }

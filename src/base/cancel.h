@@ -1,0 +1,21 @@
+/* cancel.h: pthread_cancel. A program may cancel a thread of its own that is inside a hook, and open,
+ * write, poll and their like end the thread there: whoever calls them while holding a lock, or
+ * half-way through a change, keeps that from happening until it has finished. */
+#ifndef CANCEL_H
+#define CANCEL_H
+
+#include <pthread.h>
+
+/* What cancel_restore needs. */
+static inline int cancel_disable(void) {
+    int before = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static inline void cancel_restore(int before) {
+    int ignored;
+    pthread_setcancelstate(before, &ignored);
+}
+
+#endif
