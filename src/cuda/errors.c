@@ -86,8 +86,10 @@ bool errors_find(void) {
     unsigned long long changes = objects_changes();
     if (!atomic_load_explicit(&self.complete, memory_order_acquire) &&
         atomic_load(&self.looked) != changes) {
-        if (MUTANT(plain_error, find_constructor() && find_type(), false))
+        if (MUTANT(plain_error, find_constructor() && find_type(), false)) {
+            objects_pin(*(void **)&self.construct);
             atomic_store_explicit(&self.complete, true, memory_order_release);
+        }
         atomic_store(&self.looked, changes);
     }
     return atomic_load_explicit(&self.complete, memory_order_acquire) ||

@@ -83,6 +83,64 @@ unsigned long long objects_changes(void) {
     return changes;
 }
 
+static int read_unloads(struct dl_phdr_info *info, size_t size, void *context) {
+    unsigned long long *unloads = context;
+    (void)size;
+    *unloads = info->dlpi_subs;
+    return 1;
+}
+
+unsigned long long objects_unloads(void) {
+    unsigned long long unloads = 0;
+    dl_iterate_phdr(read_unloads, &unloads);
+    return unloads;
+}
+
+bool objects_loaded(uintptr_t address) {
+    struct search search = {.address = (const void *)address};
+    dl_iterate_phdr(visit, &search);
+    return search.found;
+}
+
+enum { MOST_POINTERS = 256 };
+
+struct pointers {
+    uintptr_t known[MOST_POINTERS];
+    size_t count;
+};
+
+/* Takes out of the list what is loaded. */
+static int visit_known(struct dl_phdr_info *info, size_t size, void *context) {
+    struct pointers *pointers = context;
+    struct object_range range = range_of(info);
+    (void)size;
+    for (size_t i = 0; i < pointers->count; i++)
+        if (pointers->known[i] >= range.start && pointers->known[i] < range.end)
+            pointers->known[i] = 0;
+    return 0;
+}
+
+void objects_drop_unloaded(_Atomic(void *) *pointers, size_t count) {
+    struct pointers list = {.count = count};
+    for (size_t i = 0; i < count; i++)
+        list.known[i] = (uintptr_t)atomic_load_explicit(&pointers[i], memory_order_acquire);
+    dl_iterate_phdr(visit_known, &list);
+    for (size_t i = 0; i < count; i++) {
+        void *gone = (void *)list.known[i];
+        if (gone)
+            atomic_compare_exchange_strong(&pointers[i], &gone, NULL);
+    }
+}
+
+void objects_pin(const void *address) {
+    char path[512];
+    struct search search = {.address = address, .path = path, .capacity = sizeof path};
+    if (address)
+        dl_iterate_phdr(visit, &search);
+    if (search.found && *path)
+        dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 struct object_range objects_range(const char *stem) {
     struct search search = {.stem = stem};
     dl_iterate_phdr(visit, &search);

@@ -3,6 +3,7 @@
 #ifndef OBJECTS_H
 #define OBJECTS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +17,19 @@ bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity);
 
 /* How many objects were ever loaded: while it stays the same, nothing new can be found. */
 unsigned long long objects_changes(void);
+
+/* How many objects were ever unloaded: while it stays the same, nothing known has gone. */
+unsigned long long objects_unloads(void);
+
+/* Whether the address lies in a loaded object. */
+bool objects_loaded(uintptr_t address);
+
+/* Sets to NULL each of the pointers, of which there are at most 256, that lies in no loaded object.
+ */
+void objects_drop_unloaded(_Atomic(void *) *pointers, size_t count);
+
+/* The object that holds the address stays loaded from now on. May wait for the loader. */
+void objects_pin(const void *address);
 
 /* The addresses of the loaded object whose file name begins with stem. */
 struct object_range objects_range(const char *stem);

@@ -28,7 +28,9 @@ static struct {
     _Atomic(void *) beneath[REAL_COUNT];
     /* objects_changes() when it was last looked for in vain; 0: never. */
     _Atomic unsigned long long missing[REAL_COUNT];
-    _Atomic unsigned long long looked; /* objects_changes() when all were last looked for */
+    _Atomic unsigned long long looked;  /* objects_changes() when all were last looked for */
+    _Atomic unsigned long long unloads; /* objects_unloads() when what was closed was forgotten */
+    atomic_bool driver_known, driver_pinned;
 } self;
 
 typedef void *(*dlsym_t)(void *, const char *);
@@ -53,6 +55,14 @@ void *real_dlsym(void *handle, const char *name) {
     return result;
 }
 
+int real_dlclose(void *handle) {
+    static _Atomic(void *) found;
+    void *p = atomic_load_explicit(&found, memory_order_acquire);
+    if (!p)
+        atomic_store_explicit(&found, p = real_dlsym(RTLD_NEXT, "dlclose"), memory_order_release);
+    return p ? ((int (*)(void *))p)(handle) : -1;
+}
+
 static bool is_ours(const void *p) {
     return p && objects_own(p);
 }
@@ -60,6 +70,8 @@ static bool is_ours(const void *p) {
 void *real_in_object(const char *path, const char *symbol) {
     void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
     void *p = handle ? real_dlsym(handle, symbol) : NULL;
+    if (handle)
+        real_dlclose(handle); /* whoever closes it, without us, closes it */
     return is_ours(p) ? NULL : p;
 }
 
@@ -139,7 +151,8 @@ void real_find_all(void) {
 bool real_offer(enum real_id id, void *pointer) {
     if (!pointer || is_ours(pointer))
         return false;
-    return take(id, pointer) ||
+    bool known = atomic_load_explicit(&real_pointers[id], memory_order_acquire) == pointer;
+    return known || (objects_inside(pointer, stems[real_table[id].library]) && take(id, pointer)) ||
            atomic_load_explicit(&self.beneath[id], memory_order_acquire) == pointer;
 }
 
@@ -203,11 +216,32 @@ enum real_id real_of_symbol(const char *name) {
 }
 
 void real_find_driver(void) {
-    static atomic_bool done;
-    if (LIKELY(atomic_load_explicit(&done, memory_order_acquire)))
+    if (LIKELY(atomic_load_explicit(&self.driver_known, memory_order_acquire)))
         return;
     for (int id = 0; id < REAL_COUNT; id++)
         if (real_table[id].library == CUDA && real_table[id].kind != REAL_NEED)
             real_get((enum real_id)id);
-    atomic_store_explicit(&done, true, memory_order_release);
+    atomic_store_explicit(&self.driver_known, true, memory_order_release);
+}
+
+bool real_forget_closed(void) {
+    _Static_assert(REAL_COUNT <= 256, "objects_drop_unloaded takes so many");
+    unsigned long long unloads = objects_unloads();
+    if (LIKELY(unloads == atomic_load_explicit(&self.unloads, memory_order_acquire)))
+        return false;
+    objects_drop_unloaded(real_pointers, REAL_COUNT);
+    objects_drop_unloaded(self.beneath, REAL_COUNT);
+    for (int id = 0; id < REAL_COUNT; id++) /* another driver may have it */
+        atomic_store_explicit(&self.missing[id], 0, memory_order_relaxed);
+    atomic_store_explicit(&self.looked, 0, memory_order_relaxed);
+    atomic_store_explicit(&self.driver_known, false, memory_order_release);
+    atomic_store_explicit(&self.unloads, unloads, memory_order_release);
+    return true;
+}
+
+void real_pin_driver(void) {
+    if (atomic_load_explicit(&self.driver_pinned, memory_order_acquire))
+        return;
+    objects_pin(real_get(ID_cuInit) ? real_beneath(ID_cuInit) : NULL);
+    atomic_store_explicit(&self.driver_pinned, is_loaded(CUDA), memory_order_release);
 }

@@ -53,7 +53,8 @@ static inline void *real_get(enum real_id id) {
     return LIKELY(p != NULL) ? p : real_find(id);
 }
 
-/* The function of exactly this loaded object, or NULL. May wait for the loader. */
+/* The function of exactly this loaded object, or NULL; it is valid as long as that stays loaded.
+ * May wait for the loader. */
 void *real_in_object(const char *path, const char *symbol);
 
 /* What the library itself has, should another interposer stand between us and it; NULL while
@@ -67,7 +68,8 @@ void *real_beneath(enum real_id id);
  * loader may be waited for: then no hook has to. */
 void real_find_all(void);
 
-/* Somebody found `pointer` by name: it is taken as the real function of id if none is known.
+/* Somebody found `pointer` by name: it is taken as the real function of id if none is known and it
+ * lies in the library that should have it; other libraries export such names, too, and go again.
  * Returns whether it is one that is known. May wait for the loader. */
 bool real_offer(enum real_id id, void *pointer);
 
@@ -79,6 +81,16 @@ enum real_id real_of_symbol(const char *name);
 
 /* Finds all hooked functions of the driver, so that real_of_pointer knows them. Once is enough. */
 void real_find_driver(void);
+
+/* Forgets what lies in objects that were closed: a program may look at a driver that is a stub, and
+ * open the true one afterwards. True: something was unloaded since the last time. */
+bool real_forget_closed(void);
+
+/* The driver stays loaded from now on: cuInit succeeded, so that it is the true one, and our
+ * threads call it. May wait for the loader. */
+void real_pin_driver(void);
+
+int real_dlclose(void *handle);
 
 /* The C library's own dlsym, whatever is hooked. */
 void *real_dlsym(void *handle, const char *name);

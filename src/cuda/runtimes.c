@@ -1,6 +1,5 @@
 /* runtimes.c: see runtimes.h. It must not take a lock: hooks of many threads come here, and a fork
- * may come at any moment. What is learnt stays: an object that is unloaded and replaced by another
- * at the same address is taken for the first. */
+ * may come at any moment. */
 #include "cuda/runtimes.h"
 #include "cuda/objects.h"
 
@@ -9,6 +8,7 @@ enum { CALLERS = 64, RUNTIMES = 3, PAGE = 4096 };
 /* end is set last. */
 struct caller {
     uintptr_t start;
+    bool is_object;   /* not code that was made at run time */
     unsigned runtime; /* 0: the usual one; else 1 more than its number in `others` */
     _Atomic uintptr_t end;
 };
@@ -55,12 +55,13 @@ static unsigned runtime_of(const struct object_link *link) {
 static unsigned learn_caller(uintptr_t p) {
     struct object_link link = {{p & ~(uintptr_t)(PAGE - 1), (p | (PAGE - 1)) + 1}, {0, 0}, {0}};
     /* Where no object is found the code was made at run time, and linked with none. */
-    objects_link((const void *)p, "libcudart", &link);
+    bool is_object = objects_link((const void *)p, "libcudart", &link);
     unsigned runtime = runtime_of(&link);
     unsigned i = atomic_fetch_add(&self.count, 1);
     if (i < CALLERS) {
         self.callers[i].start = link.object.start;
         self.callers[i].runtime = runtime;
+        self.callers[i].is_object = is_object;
         atomic_store_explicit(&self.callers[i].end, link.object.end, memory_order_release);
     }
     return runtime;
@@ -82,4 +83,21 @@ void *runtimes_choose(enum real_id id, const void *caller, void *usual) {
         return usual;
     void *p = atomic_load_explicit(&self.others[runtime - 1].pointers[id], memory_order_acquire);
     return p ? p : usual;
+}
+
+/* The callers first: as long as one is loaded, so is the runtime that it was linked with. */
+void runtimes_forget_closed(void) {
+    unsigned count = atomic_load_explicit(&self.count, memory_order_acquire);
+    for (unsigned i = 0; i < count && i < CALLERS; i++) {
+        struct caller *caller = &self.callers[i];
+        if (atomic_load_explicit(&caller->end, memory_order_acquire) && caller->is_object &&
+            !objects_loaded(caller->start))
+            atomic_store_explicit(&caller->end, 0, memory_order_release);
+    }
+    for (unsigned i = 0; i < RUNTIMES; i++) {
+        uintptr_t start = atomic_load_explicit(&self.others[i].start, memory_order_acquire);
+        objects_drop_unloaded(self.others[i].pointers, REAL_COUNT);
+        if (start && !objects_loaded(start))
+            atomic_store_explicit(&self.others[i].start, 0, memory_order_release);
+    }
 }

@@ -12,4 +12,7 @@
  * another runtime than the usual one. */
 void *runtimes_choose(enum real_id id, const void *caller, void *usual);
 
+/* Forgets what was learnt of objects that were closed. */
+void runtimes_forget_closed(void);
+
 #endif

@@ -375,6 +375,7 @@ static void *background_thread(void *unused) {
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
         real_find_all(); /* what was loaded since: here nobody waits for us */
+        real_pin_driver();
         unsigned count = wakeup_count(WAKEUP_LOOK);
         uint64_t now = clock_ns();
         if (!may_work(&self.looking))

@@ -37,19 +37,35 @@ static void *for_pointer(void *pointer) {
 /* The real dlsym, for the tail jump of dlsym.S. */
 _Atomic(void *) hook_real_dlsym;
 
+static struct { _Atomic uintptr_t start, end; } driver;
+
+static void forget_closed(void) {
+    if (UNLIKELY(real_forget_closed())) {
+        atomic_store_explicit(&driver.end, 0, memory_order_release);
+        runtimes_forget_closed();
+    }
+}
+
+/* Nobody calls a function of a library that is closed, but we would: the program finds, by name,
+ * our wrappers of the functions of the next one. */
+__attribute__((visibility("default"))) int dlclose(void *handle) {
+    int result = real_dlclose(handle);
+    forget_closed();
+    return result;
+}
+
 /* A driver that looks up its own functions (as under WSL) must get its own functions. */
 static bool is_driver(const void *caller) {
-    static _Atomic uintptr_t start, end;
-    if (!atomic_load_explicit(&end, memory_order_acquire)) {
+    if (!atomic_load_explicit(&driver.end, memory_order_acquire)) {
         struct object_range range = objects_range("libcuda.so");
         if (!range.end)
             return false;
-        atomic_store_explicit(&start, range.start, memory_order_relaxed);
-        atomic_store_explicit(&end, range.end, memory_order_release);
+        atomic_store_explicit(&driver.start, range.start, memory_order_relaxed);
+        atomic_store_explicit(&driver.end, range.end, memory_order_release);
     }
     uintptr_t p = (uintptr_t)caller;
-    return p >= atomic_load_explicit(&start, memory_order_relaxed) &&
-           p < atomic_load_explicit(&end, memory_order_relaxed);
+    return p >= atomic_load_explicit(&driver.start, memory_order_relaxed) &&
+           p < atomic_load_explicit(&driver.end, memory_order_relaxed);
 }
 
 /* What is looked up instead of a symbol that only we have: it cannot exist, so that the C library
@@ -80,6 +96,7 @@ void *hook_dlsym(void *handle, const char *name, const void *caller, const char 
     enum real_id id = real_of_symbol(name);
     if (LIKELY(id == REAL_COUNT) || is_driver(caller))
         return NULL;
+    forget_closed(); /* what did not come through our dlclose */
     real_get(id); /* first: a look-up in vain leaves an error behind, which is not the caller's */
     void *found = real_dlsym(handle, name);
     hide_absent(id, found, name_slot);

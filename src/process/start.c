@@ -76,6 +76,7 @@ void start_at_cuda_init(void) {
         return;
     int cancel = cancel_disable();
     real_find_all();
+    real_pin_driver();
     atomic_store(&self.begun, true);
     bool mappable = devices_can_map(); /* before the lock: none is held across a driver call */
     lock_take(&self.lock);

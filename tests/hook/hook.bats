@@ -116,6 +116,10 @@ device() {
     device "$hook/cancel"
 }
 
+@test "libraries that were closed are not called: one that exports CUDA's names, and a stub of the driver" {
+    device "$hook/closed" "$hook/stub/libother.so" "$hook/stub/libcuda.so.1"
+}
+
 @test "a driver that looks up its own functions gets its own functions" {
     on hook/own -- "$hook/own_names"
 }

@@ -88,6 +88,14 @@ $(HOOK)/own/libcuda.so.1: tests/hook/own_names.c tests/hook/hook.mk | $(CUDA_HEA
 	@mkdir -p $(@D)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DDRIVER -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $<
 
+$(HOOK)/stub/libcuda.so.1 $(HOOK)/stub/libother.so: tests/hook/closed.c tests/hook/hook.mk | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DSTUB -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $<
+
+$(HOOK)/closed: $(HOOK)/closed.o $(HOOK)/check.o $(HOOK)/stub/libcuda.so.1 $(HOOK)/stub/libother.so
+	@echo "  LINK $@"
+	@$(CC) -rdynamic -o $@ $(filter %.o,$^)
+
 $(HOOK)/own_names: $(HOOK)/own_names.o $(HOOK)/check.o $(HOOK)/own/libcuda.so.1
 	@echo "  LINK $@"
 	@$(CC) -o $@ $(filter %.o,$^)
@@ -189,7 +197,7 @@ hook-asan: build/asan/stress
 	$(call HOOK_RUN,asan,60000)
 
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so) $(HOOK_OTHERS)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel closed own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so) $(HOOK_OTHERS)
 
 e2e-check: hook build/libvramgc.so sim
 
