@@ -25,8 +25,8 @@ static inline int file_open(const char *path, int flags, mode_t mode) {
     return apart;
 }
 
-/* Whether the path is a link that is neither ours nor root's: where everybody may write, as in /tmp,
- * anybody can put one, to have us write to a file that he may not write to. */
+/* Whether the path is a link that is neither ours nor root's: where everybody may write, as in
+ * /tmp, anybody can put one, to have us write to a file that he may not write to. */
 static inline bool file_is_planted(const char *path) {
     struct stat status;
     return lstat(path, &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != geteuid() &&

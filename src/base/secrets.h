@@ -1,7 +1,7 @@
 /* secrets.h: a command line as it may be kept and shown. Reports are pasted into bug trackers, so
- * what looks like a password is masked: the value of an option, a variable or a part of an URL whose
- * name says so (password, token, api-key, auth ...), with = or as the next argument, and what an URL
- * has before its @. It knows names only: a secret under another name is kept. */
+ * what looks like a password is masked: the value of an option, a variable or a part of an URL
+ * whose name says so (password, token, api-key, auth ...), with = or as the next argument, and what
+ * an URL has before its @. It knows names only: a secret under another name is kept. */
 #ifndef SECRETS_H
 #define SECRETS_H
 

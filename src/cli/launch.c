@@ -55,8 +55,8 @@ static bool from_terminal(const siginfo_t *info) {
     return info->si_code == SI_KERNEL;
 }
 
-/* Whether the child has ended. As process 1 of a container we get the orphans of all others, too, and
- * nobody else waits for those. */
+/* Whether the child has ended. As process 1 of a container we get the orphans of all others, too,
+ * and nobody else waits for those. */
 static bool reap(struct launch *launch) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)

@@ -36,7 +36,7 @@ static struct {
 typedef void *(*dlsym_t)(void *, const char *);
 
 /* glibc has had dlsym under several versions; the newest that is there is the one in use. */
-void *real_dlsym_address(void) {
+static void *c_library_dlsym(void) {
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
     static _Atomic(void *) found;
     void *p = atomic_load_explicit(&found, memory_order_acquire);
@@ -46,13 +46,34 @@ void *real_dlsym_address(void) {
     return p;
 }
 
-void *real_dlsym(void *handle, const char *name) {
-    void *p = real_dlsym_address();
-    if (!p)
-        return NULL;
-    /* Not a tail call: RTLD_NEXT looks at who called, and that must be this object. */
-    void *volatile result = ((dlsym_t)p)(handle, name);
+/* Not a tail call: RTLD_NEXT looks at who called, and that must be this object. */
+static void *ask(void *p, void *handle, const char *name) {
+    void *volatile result = p ? ((dlsym_t)p)(handle, name) : NULL;
     return result;
+}
+
+void *real_dlsym(void *handle, const char *name) {
+    return ask(c_library_dlsym(), handle, name);
+}
+
+static bool is_ours(const void *p) {
+    return p && objects_own(p);
+}
+
+/* dlvsym passes by those who define dlsym without a version. */
+void *real_next_dlsym(void) {
+    static _Atomic(void *) found;
+    void *p = atomic_load_explicit(&found, memory_order_acquire);
+    if (!p) {
+        p = real_dlsym(RTLD_NEXT, "dlsym");
+        p = p && !is_ours(p) ? p : c_library_dlsym();
+        atomic_store_explicit(&found, p, memory_order_release);
+    }
+    return p;
+}
+
+void *real_ask_next(void *handle, const char *name) {
+    return ask(real_next_dlsym(), handle, name);
 }
 
 int real_dlclose(void *handle) {
@@ -63,15 +84,16 @@ int real_dlclose(void *handle) {
     return p ? ((int (*)(void *))p)(handle) : -1;
 }
 
-static bool is_ours(const void *p) {
-    return p && objects_own(p);
+static void *in_object(const char *path, const char *symbol, void *dlsym_asked) {
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    void *p = handle ? ask(dlsym_asked, handle, symbol) : NULL;
+    if (handle)
+        real_dlclose(handle); /* whoever closes it, without us, closes it */
+    return p;
 }
 
 void *real_in_object(const char *path, const char *symbol) {
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    void *p = handle ? real_dlsym(handle, symbol) : NULL;
-    if (handle)
-        real_dlclose(handle); /* whoever closes it, without us, closes it */
+    void *p = in_object(path, symbol, c_library_dlsym());
     return is_ours(p) ? NULL : p;
 }
 
@@ -83,11 +105,11 @@ static bool take(enum real_id id, void *pointer) {
 static const char *const stems[] = {
     [CUDART] = "libcudart", [CUDA] = "libcuda.so", [C10] = "libc10.so"};
 
-static void *of_library(enum real_library library, const char *symbol) {
+static void *of_library(enum real_library library, const char *symbol, void *dlsym_asked) {
     char path[512];
     void *p = NULL;
     for (unsigned nth = 0; !p && objects_path(stems[library], nth, path, sizeof path); nth++)
-        p = real_in_object(path, symbol);
+        p = in_object(path, symbol, dlsym_asked);
     return p;
 }
 
@@ -110,11 +132,23 @@ static bool is_loaded(enum real_library library) {
     return objects_range(stems[library]).end != 0;
 }
 
+/* Whoever hooks dlsym behind us, as quota libraries do, answers for a library with functions of its
+ * own: those the caller would have got without us. It may mean its own and find ours, which have
+ * the same names and come first. */
+static void *of_other_dlsym(enum real_library library, const char *symbol) {
+    void *other = real_next_dlsym();
+    void *p = other == c_library_dlsym() ? NULL : of_library(library, symbol, other);
+    p = is_ours(p) ? real_dlsym(RTLD_NEXT, symbol) : p;
+    return is_ours(p) ? NULL : p;
+}
+
 static void *search(enum real_id id) {
     enum real_library library = real_table[id].library;
     const char *symbol = real_table[id].symbol;
-    void *beneath = of_library(library, symbol);
+    void *beneath = of_library(library, symbol, c_library_dlsym());
     void *next = next_in_scope(library, symbol);
+    if (!next)
+        next = of_other_dlsym(library, symbol);
     if (next && beneath && !objects_inside(next, stems[library]))
         atomic_store_explicit(&self.beneath[id], beneath, memory_order_release);
     return next ? next : beneath;
@@ -242,6 +276,7 @@ bool real_forget_closed(void) {
 void real_pin_driver(void) {
     if (atomic_load_explicit(&self.driver_pinned, memory_order_acquire))
         return;
-    objects_pin(real_get(ID_cuInit) ? real_beneath(ID_cuInit) : NULL);
-    atomic_store_explicit(&self.driver_pinned, is_loaded(CUDA), memory_order_release);
+    struct object_range driver = objects_range(stems[CUDA]);
+    objects_pin((const void *)driver.start);
+    atomic_store_explicit(&self.driver_pinned, driver.end != 0, memory_order_release);
 }

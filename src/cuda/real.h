@@ -94,6 +94,10 @@ int real_dlclose(void *handle);
 
 /* The C library's own dlsym, whatever is hooked. */
 void *real_dlsym(void *handle, const char *name);
-void *real_dlsym_address(void);
+
+/* The dlsym that a caller would have got without us: the C library's, or that of another interposer
+ * behind us; and what it answers. */
+void *real_next_dlsym(void);
+void *real_ask_next(void *handle, const char *name);
 
 #endif

@@ -309,9 +309,9 @@ static bool are_alone(void) {
     return p && atoi(p) == 1 + 1 + self.decays; /* the main thread counts until the end */
 }
 
-/* When the main thread has ended by pthread_exit, a process ends with the last thread: the C library
- * calls exit there. Threads of ours that stay would keep it alive, and nothing but SIGKILL would end
- * it, for they take no signals. */
+/* When the main thread has ended by pthread_exit, a process ends with the last thread: the C
+ * library calls exit there. Threads of ours that stay would keep it alive, and nothing but SIGKILL
+ * would end it, for they take no signals. */
 static bool only_we_are_left(uint64_t now) {
     if (now - self.alone_ns < ALONE_NS)
         return false;

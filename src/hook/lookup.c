@@ -90,7 +90,7 @@ static void hide_absent(enum real_id id, const void *found, const char **name) {
 
 void *hook_dlsym(void *handle, const char *name, const void *caller, const char **name_slot) {
     if (UNLIKELY(!atomic_load_explicit(&hook_real_dlsym, memory_order_relaxed)))
-        atomic_store(&hook_real_dlsym, real_dlsym_address());
+        atomic_store(&hook_real_dlsym, real_next_dlsym());
     if (handle == RTLD_NEXT || !name)
         return NULL; /* scope order skips us on purpose */
     enum real_id id = real_of_symbol(name);
@@ -98,7 +98,7 @@ void *hook_dlsym(void *handle, const char *name, const void *caller, const char 
         return NULL;
     forget_closed(); /* what did not come through our dlclose */
     real_get(id); /* first: a look-up in vain leaves an error behind, which is not the caller's */
-    void *found = real_dlsym(handle, name);
+    void *found = real_ask_next(handle, name);
     hide_absent(id, found, name_slot);
     return handle != RTLD_DEFAULT && found && real_offer(id, found) ? wrapper_of(id) : NULL;
 }

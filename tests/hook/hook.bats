@@ -159,6 +159,10 @@ passes() {
     passes "$hook/libdriver_interposer.so" "$hook/driver_interposer-opened"
 }
 
+@test "an interposer behind vramgc that hooks dlsym is called as without us, and each call is counted once" {
+    passes "$hook/libhook_dlsym.so" "$hook/hook_dlsym"
+}
+
 @test "a snapshot for a program that knows fewer fields, or more" {
     passes "" "$hook/snapshot_size"
 }
