@@ -120,16 +120,18 @@ static int visit_known(struct dl_phdr_info *info, size_t size, void *context) {
     return 0;
 }
 
-void objects_drop_unloaded(_Atomic(void *) *pointers, size_t count) {
+bool objects_drop_unloaded(_Atomic(void *) *pointers, size_t count) {
     struct pointers list = {.count = count};
     for (size_t i = 0; i < count; i++)
         list.known[i] = (uintptr_t)atomic_load_explicit(&pointers[i], memory_order_acquire);
     dl_iterate_phdr(visit_known, &list);
+    bool dropped = false;
     for (size_t i = 0; i < count; i++) {
         void *gone = (void *)list.known[i];
-        if (gone)
-            atomic_compare_exchange_strong(&pointers[i], &gone, NULL);
+        if (gone && atomic_compare_exchange_strong(&pointers[i], &gone, NULL))
+            dropped = true;
     }
+    return dropped;
 }
 
 void objects_pin(const void *address) {

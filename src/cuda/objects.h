@@ -25,8 +25,8 @@ unsigned long long objects_unloads(void);
 bool objects_loaded(uintptr_t address);
 
 /* Sets to NULL each of the pointers, of which there are at most 256, that lies in no loaded object.
- */
-void objects_drop_unloaded(_Atomic(void *) *pointers, size_t count);
+ * Whether there was one. */
+bool objects_drop_unloaded(_Atomic(void *) *pointers, size_t count);
 
 /* The object that holds the address stays loaded from now on. May wait for the loader. */
 void objects_pin(const void *address);

@@ -263,12 +263,14 @@ bool real_forget_closed(void) {
     unsigned long long unloads = objects_unloads();
     if (LIKELY(unloads == atomic_load_explicit(&self.unloads, memory_order_acquire)))
         return false;
-    objects_drop_unloaded(real_pointers, REAL_COUNT);
+    bool dropped = objects_drop_unloaded(real_pointers, REAL_COUNT);
     objects_drop_unloaded(self.beneath, REAL_COUNT);
-    for (int id = 0; id < REAL_COUNT; id++) /* another driver may have it */
+    for (int id = 0; dropped && id < REAL_COUNT; id++) /* another driver may have it */
         atomic_store_explicit(&self.missing[id], 0, memory_order_relaxed);
-    atomic_store_explicit(&self.looked, 0, memory_order_relaxed);
-    atomic_store_explicit(&self.driver_known, false, memory_order_release);
+    if (dropped) {
+        atomic_store_explicit(&self.looked, 0, memory_order_relaxed);
+        atomic_store_explicit(&self.driver_known, false, memory_order_release);
+    }
     atomic_store_explicit(&self.unloads, unloads, memory_order_release);
     return true;
 }

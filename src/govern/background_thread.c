@@ -313,8 +313,8 @@ static bool are_alone(void) {
  * library calls exit there. Threads of ours that stay would keep it alive, and nothing but SIGKILL
  * would end it, for they take no signals. */
 static bool only_we_are_left(uint64_t now) {
-    if (now - self.alone_ns < ALONE_NS)
-        return false;
+    if (now - self.changed_ns < ALONE_NS || now - self.alone_ns < ALONE_NS)
+        return false; /* somebody else was at work just now */
     self.alone_ns = now;
     return are_alone();
 }

@@ -274,6 +274,18 @@ holds() {
     one_warning missing/log
 }
 
+@test "VRAMGC_LOG_FILE: a link that another user has planted is not written through" {
+    [ "$(id -u)" -eq 0 ] || skip "only root can make a link of another user"
+    : >victim
+    ln -s victim log && chown -h 65534 log
+    ln -s target own
+    VRAMGC_LOG_FILE=log VRAMGC_LOG=info use
+    [ ! -s victim ]
+    [[ $errors == *"cannot write log"* ]]
+    VRAMGC_LOG_FILE=own VRAMGC_LOG=info use
+    grep -q recording target
+}
+
 @test "VRAMGC_LOG_FILE: a pipe that nobody reads holds nobody up" {
     mkfifo pipe
     VRAMGC_LOG=info VRAMGC_LOG_FILE=pipe VRAMGC_OUT=figures use

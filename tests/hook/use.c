@@ -2,8 +2,8 @@
  * with the runtime. Words: errors:PATH, the first of all, makes a file of its own standard error,
  * sleep:MS pauses, fds closes all descriptors but the standard ones, streams writes to those, be
  * they open or not, own:PATH opens twenty files of its own, PATH.0 to PATH.19, and writes to them,
- * threads counts the threads, kill is SIGKILL, end:N exits,
- * leave:MS ends the main thread; another one takes 1 MiB after that time, and ends. */
+ * threads counts the threads, kill is SIGKILL, end:N exits, leave:MS ends the main thread; another
+ * one takes 1 MiB after that time, and ends. */
 #include "cuda/cuda_api.h"
 
 #include <dirent.h>
