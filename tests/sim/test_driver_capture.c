@@ -207,6 +207,22 @@ static void waiting_breaks_a_capture(void **state) {
     end_invalid(stream);
 }
 
+/* Also for a thread that has exchanged its mode. */
+static void a_context_event_breaks_any_capture(void **state) {
+    (void)state;
+    CUcontext context;
+    CUevent event;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    ok(cuCtxGetCurrent(&context));
+    ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    ok(cuThreadExchangeStreamCaptureMode(&mode));
+    CUstream stream = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    fails(cuCtxRecordEvent(context, event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    end_invalid(stream);
+    ok(cuCtxRecordEvent(context, event));
+    ok(cuThreadExchangeStreamCaptureMode(&mode));
+}
+
 static void captured_events_have_no_answer(void **state) {
     (void)state;
     CUevent event;
@@ -411,6 +427,7 @@ int main(void) {
         device_test(modes_reach_other_threads),
         device_test(polling_breaks_a_global_capture),
         device_test(waiting_breaks_a_capture),
+        device_test(a_context_event_breaks_any_capture),
         device_test(captured_events_have_no_answer),
         device_test(the_legacy_stream_conflicts),
         device_test(captures_stay_apart),

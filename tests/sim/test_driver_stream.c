@@ -57,6 +57,41 @@ static void a_held_stream_stays_pending(void **state) {
     ok(cuEventQuery(event));
 }
 
+/* One event for all streams of a context; work that is submitted later is none of it. */
+static void a_context_event_covers_every_stream(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    CUcontext context, second;
+    CUevent event, foreign;
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+    ok(cuCtxGetCurrent(&context));
+    ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    ok(cuMemAlloc(&pointer, 4096));
+    ok(simgpu_hold(stream));
+    ok(simgpu_touch(stream, pointer, 16, 1));
+    ok(cuCtxRecordEvent(context, event));
+    ok(simgpu_hold(other));
+    ok(simgpu_touch(other, pointer, 16, 2));
+    for (int i = 0; i < 5; i++)
+        fails(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    ok(cuStreamWaitEvent(CU_STREAM_PER_THREAD, event, 0));
+    ok(simgpu_release(stream));
+    ok(cuEventSynchronize(event));
+    ok(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    assert_int_equal(simgpu_pending(), 1);
+    ok(cuCtxRecordEvent(context, event));
+    ok(cuStreamDestroy(other)); /* Its work counts still. */
+    ok(cuEventSynchronize(event));
+    assert_int_equal(simgpu_pending(), 0);
+    ok(cuCtxCreate(&second, NULL, 0, 0));
+    ok(cuEventCreate(&foreign, CU_EVENT_DISABLE_TIMING));
+    fails(cuCtxRecordEvent(context, foreign), CUDA_ERROR_INVALID_HANDLE);
+    ok(cuEventDestroy(foreign));
+    ok(cuCtxDestroy(second));
+    ok(cuCtxSetCurrent(context));
+}
+
 struct releaser {
     CUcontext context;
     CUstream stream;
@@ -399,6 +434,7 @@ int main(void) {
         device_test(work_is_pending_until_waited_for),
         device_test(asking_twice_makes_progress),
         device_test(a_held_stream_stays_pending),
+        device_test(a_context_event_covers_every_stream),
         device_test(a_wait_ends_when_the_hold_ends),
         device_test(free_waits_for_the_device),
         device_test(blocking_streams_order_with_the_default_stream),

@@ -82,6 +82,26 @@ CUresult cuEventRecord(CUevent handle, CUstream stream) {
     return cuEventRecordWithFlags(handle, stream, CU_EVENT_RECORD_DEFAULT);
 }
 
+/* The work of all streams, those that were destroyed and those of threads included. A driver before
+ * CUDA 12.5 does not have it at all; here it is found and refuses. */
+CUresult cuCtxRecordEvent(CUcontext context_handle, CUevent handle) {
+    BEGIN(NEED_INIT);
+    struct context *context = handle_get((uintptr_t)context_handle, HANDLE_CONTEXT);
+    struct event *event = event_of(handle);
+    if (sim.config.driver_version < 12050)
+        END(CUDA_ERROR_NOT_SUPPORTED);
+    if (context == NULL || !context->alive)
+        END(CUDA_ERROR_INVALID_CONTEXT);
+    if (event == NULL || event->context != context)
+        END(CUDA_ERROR_INVALID_HANDLE);
+    CUresult result = capture_forbids_wait(context);
+    if (result != CUDA_SUCCESS)
+        END(result);
+    forget(event);
+    event->marker = marker_of_context(context, cost_ns(COST_EVENT_RECORD, 0));
+    END(CUDA_SUCCESS);
+}
+
 CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flags) {
     if (flags > CU_EVENT_WAIT_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;

@@ -51,6 +51,23 @@ struct marker *marker_new(struct stream *stream) {
     return marker;
 }
 
+/* Reached when all that was submitted to the context so far has run. */
+struct marker *marker_of_context(struct context *context, uint64_t cost) {
+    struct marker *marker = calloc(1, sizeof *marker);
+    if (marker == NULL)
+        abort(); /* Out of host memory: nothing sensible is left to simulate. */
+    marker->references = 1;
+    marker->context = context;
+    marker->ticket = sim.last_ticket;
+    marker->time_ns = now_ns();
+    for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
+        if (stream->timeline_ns > marker->time_ns)
+            marker->time_ns = stream->timeline_ns;
+    if (sim.config.latency == LATENCY_CARD)
+        marker->time_ns += cost;
+    return marker;
+}
+
 struct marker *marker_keep(struct marker *marker) {
     marker->references++;
     return marker;
@@ -84,8 +101,28 @@ static bool barrier_run(struct stream *stream, uint64_t ticket, struct delay *de
     return done;
 }
 
+static bool context_run(struct context *context, uint64_t ticket, struct delay *delay) {
+    bool done = true;
+    for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
+        if (!stream_run(stream, ticket, delay))
+            done = false;
+    return done;
+}
+
+static bool context_marker_run(struct marker *marker, struct delay *delay) {
+    bool run = context_run(marker->context, marker->ticket, delay);
+    bool due = sim.config.latency != LATENCY_CARD || marker->time_ns <= now_ns();
+    if (!due)
+        note_wake(delay, marker->time_ns);
+    marker->done = marker->done || (run && due);
+    return marker->done;
+}
+
 static bool marker_run(struct marker *marker, struct delay *delay) {
-    return marker->done || stream_run(marker->stream, marker->ticket, delay);
+    if (marker->done)
+        return true;
+    return marker->stream != NULL ? stream_run(marker->stream, marker->ticket, delay)
+                                  : context_marker_run(marker, delay);
 }
 
 static bool ready(struct stream *stream, struct op *op, struct delay *delay) {
@@ -319,7 +356,7 @@ CUresult queue_submit(struct stream *stream, const struct op *from, uint64_t cos
     op->ticket = ++sim.last_ticket;
     if (op->kind == OP_MARK)
         op->marker->ticket = op->ticket;
-    if (op->kind == OP_WAIT && !op->marker->done)
+    if (op->kind == OP_WAIT && !op->marker->done && op->marker->stream != NULL)
         stream_learn(stream, op->marker);
     set_time(stream, op, cost);
     append(stream, op);
@@ -364,14 +401,6 @@ CUresult queue_wait_marker(struct marker *marker) {
     marker_drop(marker);
     pool_synchronised(context->device);
     return context->sticky;
-}
-
-static bool context_run(struct context *context, uint64_t ticket, struct delay *delay) {
-    bool done = true;
-    for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
-        if (!stream_run(stream, ticket, delay))
-            done = false;
-    return done;
 }
 
 CUresult queue_wait_context(struct context *context) {

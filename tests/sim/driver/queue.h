@@ -29,10 +29,10 @@ enum op_kind {
     OP_POOL_FREE,
 };
 
-/* A point in a stream that others can wait for. Reference-counted. */
+/* A point in a stream, or in a whole context, that others can wait for. Reference-counted. */
 struct marker {
     unsigned references;
-    struct stream *stream; /* Valid while not done. */
+    struct stream *stream; /* Valid while not done; NULL: all streams of the context. */
     struct context *context;
     uint64_t ticket;
     uint64_t time_ns; /* When it is reached on the simulated clock. */
@@ -159,6 +159,7 @@ void queue_visible(struct stream *stream);
 bool queue_is_walked(void);
 
 struct marker *marker_new(struct stream *stream);
+struct marker *marker_of_context(struct context *context, uint64_t cost_ns);
 struct marker *marker_keep(struct marker *marker);
 void marker_drop(struct marker *marker);
 
