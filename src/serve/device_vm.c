@@ -9,10 +9,27 @@
 #include "govern/wakeup.h"
 #include "serve/peer_access.h"
 #include "track/capture.h"
+#include "track/context.h"
 #include "track/oom.h"
 #include "track/settings.h"
+#include "track/stream.h"
 
 enum { PENDING_BATCH = 32 };
+
+/* Before anybody can see it: from its first page on it asks every stream. */
+static struct vm *open_engine(struct device *device) {
+    const struct options *options = settings_options();
+    unsigned index = device_index(device);
+    if (!errors_find()) /* a block without pages must never be handed out */
+        return NULL;
+    struct vm *vm = vm_open(index, capture_active, options->lowvram ? 0 : options->threshold);
+    if (!vm)
+        return NULL;
+    if (vm_context(vm) == (uint64_t)(uintptr_t)context_primary(index))
+        vm_ask_context(vm);
+    MUTANT(streams_unknown, stream_follow(index, vm), (void)0);
+    return vm;
+}
 
 /* At the first segment of a device, in a thread whose context is current. */
 struct vm *device_vm_open(struct device *device) {
@@ -21,10 +38,7 @@ struct vm *device_vm_open(struct device *device) {
     if (!mode_is_compact(device) ||
         !atomic_compare_exchange_strong(&device->paging.tried, &untried, true))
         return device_vm(device);
-    struct vm *vm = errors_find() /* a block without pages must never be handed out */
-                        ? vm_open(device_index(device), capture_active,
-                                  options->lowvram ? 0 : options->threshold)
-                        : NULL;
+    struct vm *vm = open_engine(device);
     atomic_store_explicit(&device->paging.vm, vm, memory_order_release);
     wakeup(WAKEUP_LOOK); /* pages may have to go soon */
     peer_access_vm_opened(device_index(device));

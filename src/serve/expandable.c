@@ -14,7 +14,6 @@
 #include "track/context.h"
 #include "track/device.h"
 #include "track/recording.h"
-#include "track/stream.h"
 #include "track/thread.h"
 
 #include <string.h>
@@ -209,7 +208,7 @@ enum vhandle_free vhandle_address_free(const struct vmm_range *range, uint64_t b
 
 /* The range becomes one of the engine's at its first mapping: only then it is known whose memory
  * lives there. The lock is held. */
-static bool enter(uint64_t address, uint64_t bytes, unsigned device, bool *first) {
+static bool enter(uint64_t address, uint64_t bytes, unsigned device) {
     struct vmm_range range = vmm_range_lookup(address);
     struct vm *vm = engine_of(device);
     if (!vm || !range.bytes || address + bytes > range.address + range.bytes)
@@ -219,7 +218,6 @@ static bool enter(uint64_t address, uint64_t bytes, unsigned device, bool *first
     if (!vm_range_add(vm, range.address, range.bytes, true))
         return false;
     vmm_range_enter(&range, device);
-    *first = true;
     return true;
 }
 
@@ -227,12 +225,9 @@ static bool enter(uint64_t address, uint64_t bytes, unsigned device, bool *first
 
 static CUresult map(uint64_t address, uint64_t bytes, CUmemGenericAllocationHandle handle,
                     unsigned device) {
-    bool first = false;
     lock_take(&self.lock);
-    bool entered = enter(address, bytes, device, &first);
+    bool entered = enter(address, bytes, device);
     lock_give(&self.lock);
-    if (first) /* its blocks do not name their streams */
-        MUTANT(streams_unknown, stream_follow(device_if_ready(device)), (void)0);
     if (!entered)
         return not_possible("mapping at a second place or by somebody else");
     if (!vm_attach(engine_of(device), address, bytes))

@@ -1,7 +1,6 @@
-/* stream.c: the streams that exist. The segments of PyTorch's native allocator name their stream,
- * expandable ones do not: whoever waits for the GPU there must ask all streams of the context in
- * which PyTorch works. Streams of other contexts cannot be PyTorch's. It must not call the driver
- * with its lock held. */
+/* stream.c: the streams that exist. Whoever waits for the GPU must ask all streams of the context
+ * in which PyTorch works, whether or not they own a segment: an extension's need not. Streams of
+ * other contexts cannot be PyTorch's. It must not call the driver with its lock held. */
 #include "track/stream.h"
 
 #include "base/hashmap.h"
@@ -15,15 +14,16 @@ enum { FLAG_TOLD = 1 };
 
 static struct {
     struct lock lock;
-    struct hashmap streams;             /* stream -> context, device */
-    bool uncounted[VRAMGC_MAX_DEVICES]; /* there are streams that we cannot follow */
-    CUcontext follows[VRAMGC_MAX_DEVICES];
+    struct hashmap streams;                 /* stream -> context, device */
+    bool uncounted[VRAMGC_MAX_DEVICES];     /* there are streams that we cannot follow */
+    struct vm *follows[VRAMGC_MAX_DEVICES]; /* who is told of each */
 } self;
 
 /* --- telling the page engine --- */
 
 struct batch {
     unsigned device;
+    struct vm *vm;
     uint64_t context;
     uint64_t streams[BATCH];
     size_t count;
@@ -42,36 +42,29 @@ static bool collect(const struct hashmap_entry *entry, void *context) {
 
 /* Whatever was not told yet. A stream that goes meanwhile is told to be gone afterwards, or makes
  * the engine ask the whole context. */
-static void tell(struct device *device) {
-    struct vm *vm = device_vm(device);
-    struct batch batch = {.device = device_index(device)};
-    if (!vm)
-        return;
+static void tell(unsigned device) {
+    struct batch batch = {.device = device};
     do {
         batch.count = 0;
         lock_take(&self.lock);
-        batch.context = (uint64_t)(uintptr_t)self.follows[batch.device];
-        bool uncounted = self.uncounted[batch.device];
-        if (batch.context)
+        batch.vm = self.follows[device];
+        batch.context = batch.vm ? vm_context(batch.vm) : 0;
+        bool uncounted = self.uncounted[device];
+        if (batch.vm)
             hashmap_sweep(&self.streams, collect, &batch);
         lock_give(&self.lock);
-        if (uncounted && batch.context) /* any thread's own stream: only the whole context tells */
-            vm_stream_add(vm, STREAM_PER_THREAD);
+        if (uncounted && batch.vm) /* any thread's own stream: only the whole context tells */
+            vm_stream_add(batch.vm, STREAM_PER_THREAD);
         for (size_t i = 0; i < batch.count; i++)
-            MUTANT(default_stream_only, vm_stream_add(vm, batch.streams[i]), (void)0);
+            MUTANT(default_stream_only, vm_stream_add(batch.vm, batch.streams[i]), (void)0);
     } while (batch.count == BATCH);
 }
 
-void stream_follow(struct device *device) {
-    CUcontext context = (CUcontext)(uintptr_t)vm_context(device_vm(device));
-    unsigned index = device_index(device);
+void stream_follow(unsigned device, struct vm *vm) {
+    vm_stream_add(vm, 0); /* the default stream */
     lock_take(&self.lock);
-    bool known = self.follows[index] == context;
-    self.follows[index] = context;
+    self.follows[device] = vm;
     lock_give(&self.lock);
-    if (known)
-        return;
-    vm_stream_add(device_vm(device), 0); /* the default stream */
     tell(device);
 }
 
@@ -94,12 +87,11 @@ static void made(uint64_t stream, bool followable) {
     lock_take(&self.lock);
     if (!followable || !hashmap_put(&self.streams, &entry, NULL))
         self.uncounted[index] = true;
-    bool followed = MUTANT(later_streams_unknown, self.follows[index], NULL) &&
-                    (self.follows[index] == context || !followable);
+    struct vm *vm = MUTANT(later_streams_unknown, self.follows[index], NULL);
+    bool followed = vm && (vm_context(vm) == entry.context || !followable);
     lock_give(&self.lock);
-    struct device *device = followed && recording_is_on() ? device_if_ready((unsigned)index) : NULL;
-    if (device)
-        tell(device);
+    if (followed && recording_is_on())
+        tell((unsigned)index);
 }
 
 void stream_made(uint64_t stream) {

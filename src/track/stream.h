@@ -4,9 +4,9 @@
 
 #include "track/device.h"
 
-/* The device has a page engine, which hears of every stream of its context from now on, and of the
- * default stream. No lock is held. */
-void stream_follow(struct device *device);
+/* The page engine hears of every stream of its context from now on, those that exist and the
+ * default stream included. Before it serves anybody. No lock is held. */
+void stream_follow(unsigned device, struct vm *vm);
 
 /* A stream was made in the current context, or in a green one that cannot be followed; and one is
  * about to be destroyed. */

@@ -1,9 +1,10 @@
 /* fence.c: finding out whether the GPU has finished with idle pages. A freed block may still be
- * used by work in flight on the stream of its segment; what other streams do with it PyTorch tracks
- * itself, and calls the block free only afterwards. So one event on each stream of a segment,
- * recorded after the pages became idle, is enough. Where it is not known that PyTorch tracked it,
- * the whole context is waited for. It must never ask while anything is captured: that would end the
- * capture. */
+ * used by work in flight on any stream: PyTorch tracks only the streams that it is told of, and an
+ * extension's need not wait for each other before the memory is allocated again. So the whole
+ * context is asked after the pages became idle: by one event where the driver has that (CUDA 12.5),
+ * else stream by stream. A stream that was idle at the last fence is asked again: only the driver
+ * knows whether something was launched there since. Where not all streams can be asked, the context
+ * is waited for. It must never ask while anything is captured: that would end the capture. */
 #include "vm/vm_internal.h"
 
 #include <sched.h>
@@ -107,6 +108,35 @@ static bool record(struct vm *vm, size_t i) {
     return REAL(cuEventRecord)(known.event, (CUstream)(uintptr_t)known.stream) == CUDA_SUCCESS;
 }
 
+/* --- the whole context --- */
+
+void vm_ask_context(struct vm *vm) {
+    vm->fence.whole = REAL(cuCtxRecordEvent) != NULL;
+}
+
+/* Behind all work of the context so far. A driver that refuses is not asked again in this way: it
+ * may have been a capture of which we do not know. */
+static bool record_context(struct vm *vm) {
+    struct fence *fence = &vm->fence;
+    if (!fence->whole)
+        return false;
+    fence->whole = (fence->event ||
+                    REAL(cuEventCreate)(&fence->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
+                   REAL(cuCtxRecordEvent)(vm->context, fence->event) == CUDA_SUCCESS;
+    return fence->whole;
+}
+
+/* An event in an idle context is reached within some microseconds: it is asked a few times. */
+static bool context_passed(const struct fence *fence) {
+    enum { TIMES = 3 };
+    bool passed = false;
+    for (int i = 0; !passed && i < TIMES; i++)
+        passed = REAL(cuEventQuery)(fence->event) == CUDA_SUCCESS;
+    return passed;
+}
+
+/* --- streams that end --- */
+
 /* Whoever is asking the stream just now must come to an end before it goes. Its work may still run:
  * an event of ours tells when that is over; where none can be recorded, only the whole context does
  * from now on. */
@@ -127,6 +157,7 @@ void vm_stream_gone(struct vm *vm, uint64_t stream) {
     lock_take(&vm->lock);
     vm->streams.slots[slot].state =
         MUTANT(last_work_forgotten, recorded, false) ? SLOT_GONE : SLOT_FREE;
+    vm->streams.gone += vm->streams.slots[slot].state == SLOT_GONE;
     vm->streams.sync_context = vm->streams.sync_context || !recorded;
     vm->streams.going--;
     lock_give(&vm->lock);
@@ -159,43 +190,26 @@ static bool needs_sync_context(const struct vm *vm) {
            vm->streams.unsure_epoch > vm->table.fenced_epoch;
 }
 
-static bool wait_for_streams(struct vm *vm, size_t count) {
-    bool over = true;
-    for (size_t i = 0; over && i < MUTANT(one_stream_waited, count, 1); i++) {
-        struct known_stream known = stream_at(vm, i);
-        if (known.state == SLOT_LIVE)
-            over = REAL(cuStreamSynchronize)((CUstream)(uintptr_t)known.stream) == CUDA_SUCCESS;
-        else if (known.state == SLOT_GONE)
-            over = REAL(cuEventSynchronize)(known.event) == CUDA_SUCCESS;
-    }
-    return over;
-}
-
 bool vm_fence_wait(struct vm *vm) {
     struct question question = begin_asking(vm);
     lock_take(&vm->lock);
     uint64_t epoch = vm->table.epoch;
-    size_t count = vm->streams.count;
-    bool whole = needs_sync_context(vm);
     vm->figures.waits += question.possible;
     vm_changed(vm);
     lock_give(&vm->lock);
     bool over =
-        question.possible &&
-        MUTANT(gpu_not_waited,
-               (whole ? REAL(cuCtxSynchronize)() == CUDA_SUCCESS : wait_for_streams(vm, count)),
-               true);
+        question.possible && MUTANT(gpu_not_waited, REAL(cuCtxSynchronize)() == CUDA_SUCCESS, true);
     end_asking(vm, &question);
     if (over)
         fenced(vm, epoch);
     return over;
 }
 
-/* Most streams have nothing to do; only behind the work of the others an event is recorded. False:
- * it cannot be found out. */
-static bool begin_one(struct vm *vm, size_t i) {
+/* Most streams have nothing to do; only behind the work of the others an event is recorded. Where
+ * there is one behind all, only streams that have ended are left. False: it cannot be found out. */
+static bool begin_one(struct vm *vm, size_t i, bool whole) {
     struct known_stream known = stream_at(vm, i);
-    CUresult result = known.state == SLOT_LIVE
+    CUresult result = known.state == SLOT_LIVE && !whole
                           ? REAL(cuStreamQuery)((CUstream)(uintptr_t)known.stream)
                           : CUDA_SUCCESS;
     bool busy = result == CUDA_ERROR_NOT_READY;
@@ -210,11 +224,15 @@ static bool begin(struct vm *vm) {
     struct fence *fence = &vm->fence;
     lock_take(&vm->lock);
     fence->epoch = vm->table.epoch;
-    fence->streams = vm->streams.count;
     bool possible = !needs_sync_context(vm);
     lock_give(&vm->lock);
+    fence->context_pending = record_context(vm);
+    lock_take(&vm->lock);
+    fence->streams = fence->context_pending && !vm->streams.gone ? 0 : vm->streams.count;
+    lock_give(&vm->lock);
+    possible = possible || fence->context_pending;
     for (size_t i = 0; possible && i < MUTANT(one_stream_asked, fence->streams, 1); i++)
-        possible = begin_one(vm, i);
+        possible = begin_one(vm, i, fence->context_pending);
     fence->pending = possible;
     return possible;
 }
@@ -223,12 +241,17 @@ static bool begin(struct vm *vm) {
 static void passed(struct vm *vm, size_t i) {
     lock_take(&vm->lock);
     vm->streams.slots[i].pending = false;
-    if (vm->streams.slots[i].state == SLOT_GONE)
+    if (vm->streams.slots[i].state == SLOT_GONE) {
         vm->streams.slots[i].state = SLOT_FREE;
+        vm->streams.gone--;
+    }
     lock_give(&vm->lock);
 }
 
 static bool all_passed(struct vm *vm) {
+    if (vm->fence.context_pending && !context_passed(&vm->fence))
+        return false;
+    vm->fence.context_pending = false;
     for (size_t i = 0; i < vm->fence.streams; i++) {
         struct known_stream known = stream_at(vm, i);
         if (known.pending && REAL(cuEventQuery)(known.event) != CUDA_SUCCESS)
@@ -247,13 +270,21 @@ static void end_if_passed(struct vm *vm) {
     }
 }
 
+/* Nothing has become idle since the last fence: there is nothing to ask. */
+static bool knows_all(struct vm *vm) {
+    lock_take(&vm->lock);
+    bool all = vm->table.epoch == vm->table.fenced_epoch;
+    lock_give(&vm->lock);
+    return all;
+}
+
 /* What was begun a while ago tells nothing of what has become idle since: once it is over, the next
  * begins, which most of the time ends at once. False: only a wait can tell. */
 static bool look(struct vm *vm) {
     struct fence *fence = &vm->fence;
     if (fence->pending)
         end_if_passed(vm);
-    if (fence->pending)
+    if (fence->pending || knows_all(vm))
         return true;
     if (!begin(vm))
         return false;

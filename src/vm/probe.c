@@ -43,7 +43,7 @@ static bool all_there(void) {
            REAL(cuMemRelease) && REAL(cuMemMap) && REAL(cuMemUnmap) && REAL(cuMemSetAccess) &&
            REAL(cuMemcpyHtoD_v2) && REAL(cuMemcpyDtoH_v2) && REAL(cuStreamSynchronize) &&
            REAL(cuStreamQuery) && REAL(cuEventCreate) && REAL(cuEventRecord) &&
-           REAL(cuEventQuery) && REAL(cuEventSynchronize) && REAL(cuMemGetInfo_v2);
+           REAL(cuEventQuery) && REAL(cuCtxSynchronize) && REAL(cuMemGetInfo_v2);
 }
 
 bool vm_probe(unsigned device) {

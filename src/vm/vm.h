@@ -86,8 +86,13 @@ bool vm_could_back(struct vm *vm, uint64_t bytes);
 /* The context in which it was opened, and in which it asks the GPU. */
 uint64_t vm_context(const struct vm *vm);
 
-/* Work on our pages may run on this stream. Those of segments are known; the blocks of ranges do
- * not name theirs: every stream of the device counts. The device's context is current. */
+/* Before anything is reserved: the context is the primary one, and the GPU is asked for all that it
+ * does there at once, where the driver can tell (CUDA 12.5). Those that are not primary may share
+ * memory with others of which such an answer says nothing. */
+void vm_ask_context(struct vm *vm);
+
+/* Work on our pages may run on this stream, whoever owns the segment: every stream of the context
+ * counts. The device's context is current. */
 void vm_stream_add(struct vm *vm, uint64_t stream);
 
 /* Whether it is followed by itself, and not about to be destroyed. False where too many are. */

@@ -21,11 +21,13 @@ struct known_stream {
     bool pending; /* the fence under way waits for the event */
 };
 
-/* A fence under way: one event recorded on each of so many streams when the table's clock stood
- * at epoch. One thread at a time looks at it. */
+/* A fence under way: one event recorded behind all work of the context, or on each of so many
+ * streams, when the table's clock stood at epoch. One thread at a time looks at it. */
 struct fence {
     atomic_bool taken;
-    bool pending;
+    bool whole; /* the driver tells of the whole context */
+    bool pending, context_pending;
+    CUevent event; /* of the context */
     size_t streams;
     uint64_t epoch;
 };
@@ -34,6 +36,7 @@ struct fence {
 struct streams {
     struct known_stream slots[MAX_STREAMS];
     size_t count;          /* slots taken so far */
+    size_t gone;           /* of them those of streams that were destroyed, and may still work */
     size_t going;          /* streams that are about to be destroyed: wait for all */
     bool sync_context;     /* more streams than we can follow: wait for all */
     uint64_t unsure_epoch; /* pages idle since then may be used by a stream that we do not know */

@@ -264,44 +264,6 @@ static void as_the_card(void) {
     MUST(vm_free_as_reserved(test.vm, 0) == LARGE_CAPACITY * PAGE_BYTES);
 }
 
-/* --- before a capture --- */
-
-static void *end_asking_soon(void *unused) {
-    usleep(20000);
-    atomic_store(&test.vm->fence.taken, false);
-    return unused;
-}
-
-static bool is_fenced(void) {
-    return vm_fenced_epoch(test.vm) == vm_epoch(test.vm);
-}
-
-/* Before a capture the GPU is asked once more, though another thread is asking it just now and may
- * have begun too early; and waited for where memory is short, only there. */
-static void capture_nears(void) {
-    enum { PAGES = 160, MORE = LARGE_CAPACITY - LARGE_CAPACITY / 20 - PAGES };
-    uint64_t first = segment_in_use(PAGES);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
-    pthread_t other;
-    atomic_store(&test.vm->fence.taken, true);
-    MUST(pthread_create(&other, NULL, end_asking_soon, NULL) == 0);
-    vm_capture_prepare(test.vm);
-    MUST(is_fenced() && pthread_join(other, NULL) == 0);
-    use(first, PAGES);
-    fake.answers = ALWAYS;
-    vm_capture_prepare(test.vm);
-    MUST(!is_fenced() && waits() == 0);
-    uint64_t second = segment_in_use(MORE);
-    vm_mark_idle(test.vm, second, MORE * PAGE_BYTES, true);
-    fake.answers = ALWAYS;
-    vm_capture_prepare(test.vm);
-    MUST(is_fenced() && waits() == 1);
-    atomic_store(&test.vm->fence.taken, true); /* in the parent of a forked child */
-    vm_forget(test.vm);
-    vm_capture_prepare(test.vm);
-    MUST(vm_unreserve(test.vm, first) && vm_unreserve(test.vm, second));
-}
-
 static const struct alone cases[] = {
     {"storm", storm, SMALL, 100},
     {"attach-storm", attach_storm, BOASTING, 100},
@@ -320,6 +282,9 @@ static const struct alone cases[] = {
     {"needed", lowvram, BOASTING, 0},
     {"as-the-card", as_the_card, LARGE, 100},
     {"capture-nears", capture_nears, LARGE, 100},
+    {"many-streams", many_streams, LARGE, 100},
+    {"context-event", context_event, LARGE, 100},
+    {"context-refused", context_refused, LARGE, 100},
     {"decay-by-age", decay_by_age, BOASTING, 100},
     {"decay-at-rest", decay_at_rest, LARGE, 100},
     {"decay-order", decay_order, LARGE, 100},

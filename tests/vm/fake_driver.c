@@ -180,6 +180,7 @@ static CUresult fake_read(void *to, CUdeviceptr from, size_t bytes) {
 /* Asking the GPU: each of them would end a capture. */
 static CUresult ask(void) {
     dawdle();
+    atomic_fetch_add(&fake.asked, 1);
     if (atomic_load(&fake.capturing))
         atomic_fetch_add(&fake.asked_during_capture, 1);
     return CUDA_SUCCESS;
@@ -231,9 +232,8 @@ static CUresult fake_query(CUevent event) {
     return at_work() ? CUDA_ERROR_NOT_READY : result;
 }
 
-static CUresult fake_wait(CUevent event) {
-    MUST(event != NULL);
-    finish();
+static CUresult fake_record_context(CUcontext context, CUevent event) {
+    MUST(context == (CUcontext)&fake && event != NULL);
     return ask();
 }
 
@@ -282,7 +282,6 @@ void fake_install(unsigned capacity) {
         {ID_cuMemcpyDtoH_v2, (void *)fake_read},
         {ID_cuStreamSynchronize, (void *)fake_synchronize},
         {ID_cuStreamQuery, (void *)fake_stream_query},
-        {ID_cuEventSynchronize, (void *)fake_wait},
         {ID_cuCtxSynchronize, (void *)fake_synchronize_all},
         {ID_cuEventCreate, (void *)fake_event},
         {ID_cuEventRecord, (void *)fake_record},
@@ -292,4 +291,8 @@ void fake_install(unsigned capacity) {
     };
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         atomic_store(&real_pointers[all[i].id], all[i].function);
+}
+
+void fake_install_context_event(void) {
+    atomic_store(&real_pointers[ID_cuCtxRecordEvent], (void *)fake_record_context);
 }

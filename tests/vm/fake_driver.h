@@ -35,7 +35,8 @@ struct fake {
     unsigned char mapped_at[HANDLES];
     unsigned char npages[HANDLES]; /* pages */
     _Atomic uint64_t busy[PLACES]; /* work that uses the page: the GPU may not lose it */
-    unsigned answers; /* the GPU is at work: so many queries are told so, if nobody waits for it */
+    unsigned answers;  /* the GPU is at work: so many queries are told so, if nobody waits for it */
+    atomic_uint asked; /* about streams, events or all at once */
     atomic_bool capturing;
     atomic_uint asked_during_capture;
     atomic_bool dead[STREAMS]; /* the driver has destroyed it */
@@ -56,6 +57,7 @@ unsigned below(unsigned bound);
 void dawdle(void); /* others get the processor at the worst moments */
 size_t place_of(uint64_t address);
 void fake_install(unsigned capacity);
+void fake_install_context_event(void); /* the driver has it */
 
 CUresult fake_reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr at,
                       unsigned long long flags);

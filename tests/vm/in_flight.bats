@@ -54,10 +54,32 @@ two_streams='alloc b 20MiB stream=1; fill b 2 stream=1; alloc a 200MiB stream=2;
     works 'alloc b 20MiB; alloc a 200MiB stream=1; fill a 1 stream=1;' 2 'record a 2; fill a 1 stream=2; free a;'
 }
 
+# An extension's stream, of which PyTorch is told nothing: `a` goes only when that stream has finished with it.
+unheard_of() {
+    local version script='alloc a 200MiB; fill a 1; synchronize;' i
+    for ((i = 0; i < 2000; i++)); do script+=' fill a 1 stream=2;'; done
+    for version in $versions; do
+        SIMGPU_LATENCY=card VRAMGC_LOWVRAM=1 drive "$version" "$script free a; await vramgc.held_bytes == 0; synchronize" --mem 768MiB
+        quiet
+        [ "$status" = 0 ] || return 1
+        [ -z "$errors" ] || return 1
+        [ "$(fact page_unmaps)" -gt 0 ] || return 1
+    done
+}
+
+@test "a stream that owns no segment and that PyTorch does not know works for long" { unheard_of; }
+
+@test "the same on a driver that cannot tell of a whole context" { SIMGPU_CONTEXT_EVENT=0 unheard_of; }
+
+@test "expandable segments: the same" {
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True unheard_of || return 1
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True SIMGPU_CONTEXT_EVENT=0 unheard_of
+}
+
 @test "expandable segments: a stream made before the first segment works for long" {
-    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True works "stream 1; stream 0; $two_streams" 2 'free a;'
+    SIMGPU_CONTEXT_EVENT=0 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True works "stream 1; stream 0; $two_streams" 2 'free a;'
 }
 
 @test "expandable segments: a stream made after the first segment works for long" {
-    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True works "alloc first 1MiB; free first; $two_streams" 2 'free a;'
+    SIMGPU_CONTEXT_EVENT=0 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True works "alloc first 1MiB; free first; $two_streams" 2 'free a;'
 }

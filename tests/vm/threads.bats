@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The engine alone on a small driver: under many threads (threads.c), and call by call (alone.c, decay.c). BUILDS: which builds of it
 # (plain, tsan, asan; standard: plain); SECONDS_EACH: how long many threads work on it.
+# WHOLE=whole: the driver tells of the whole context at once.
 
 setup() { cd "$BATS_TEST_DIRNAME/../.." || exit; }
 
@@ -9,7 +10,7 @@ holds() {
     local build name
     for build in ${BUILDS:-plain}; do
         for name; do
-            TSAN_OPTIONS=halt_on_error=1 timeout 300 "build/vm/threads-$build" "${SECONDS_EACH:-1}" "$name" || return 1
+            TSAN_OPTIONS=halt_on_error=1 timeout 300 "build/vm/threads-$build" "${SECONDS_EACH:-1}" "$name" ${WHOLE:+"$WHOLE"} || return 1
         done
     done
 }
@@ -19,6 +20,11 @@ holds() {
 @test "captures begin and end" { holds captures; }
 @test "further devices are let in, and ranges grow and go" { holds attachments large-attachments; }
 @test "streams come and go" { holds streams; }
+@test "the whole context is asked: blocks, streams and captures come and go" { WHOLE=whole holds blocks streams captures; }
+
+@test "each of 128 streams is asked, and none where nothing became idle" { holds many-streams; }
+@test "one event for all streams, and nobody is waited for" { holds context-event; }
+@test "a driver that refuses that event is asked once" { holds context-refused; }
 
 @test "an empty_cache storm costs no call into the driver" { holds storm; }
 @test "expandable segments: an empty_cache storm costs no call either; the addresses go last" { holds attach-storm; }

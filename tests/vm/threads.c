@@ -1,7 +1,8 @@
 /* threads.c: the page engine under many threads, or one alone (alone.c), on the small driver of
  * fake_driver.c. The device has the pages that the threads need at most and two more: a block that
  * is refused is an error. usage: threads SECONDS [blocks | large | lowvram | captures | attachments
- * | large-attachments | streams | a case of alone.c] */
+ * | large-attachments | streams | a case of alone.c] [whole: its driver tells of the whole context]
+ */
 #include "threads.h"
 
 #include <stdlib.h>
@@ -237,6 +238,10 @@ int main(int count, char **arguments) {
     double threshold = alone ? alone->threshold_percent : strcmp(name, "lowvram") ? 100 : 0;
     test.vm = vm_open(0, is_capturing, threshold);
     MUST(test.vm);
+    if (count > 3 && !strcmp(arguments[3], "whole")) {
+        fake_install_context_event();
+        vm_ask_context(test.vm);
+    }
     if (alone)
         alone->run();
     else

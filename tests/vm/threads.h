@@ -52,6 +52,12 @@ void extents_halved(void);
 void extents_replaced(void);
 void extents_not_replaced(void);
 
+/* fences.c */
+void many_streams(void);
+void context_event(void);
+void context_refused(void);
+void capture_nears(void);
+
 /* decay.c */
 void decay_by_age(void);
 void decay_at_rest(void);

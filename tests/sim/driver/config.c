@@ -107,6 +107,7 @@ void config_read(struct config *config) {
     config->pool_answer_ms = read_number("SIMGPU_POOL_ANSWER_MS", 0, 0, 10000);
     config->fabric = read_number("SIMGPU_FABRIC", 0, 0, 1) != 0;
     config->host_vmm = read_number("SIMGPU_HOST_VMM", 1, 0, 1) != 0;
+    config->context_event = read_number("SIMGPU_CONTEXT_EVENT", 1, 0, 1) != 0;
     config->host_mem_bytes = read_size("SIMGPU_HOST_MEM", 0);
     config->peer = read_number("SIMGPU_PEER", 1, 0, 1) != 0;
     config->strict_abort = read_word("SIMGPU_STRICT", strictness, "report or abort") == 1;

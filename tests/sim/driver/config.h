@@ -23,6 +23,7 @@ struct config {
     long pool_answer_ms;     /* POOL_ANSWER_MS: so much later is told what a pool was asked. */
     bool fabric;             /* FABRIC: handles for fabric export are supported. */
     bool host_vmm;           /* HOST_VMM: cuMemCreate can make memory that lies with the host. */
+    bool context_event;      /* CONTEXT_EVENT: cuCtxRecordEvent works, as of driver 12.5. */
     size_t host_mem_bytes;   /* HOST_MEM: as much of it as the host has; 0 = no limit. */
     bool peer;               /* PEER: the devices can access each other's memory. */
     bool strict_abort;       /* STRICT=abort: abort on the first error the program makes. */

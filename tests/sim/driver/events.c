@@ -88,7 +88,7 @@ CUresult cuCtxRecordEvent(CUcontext context_handle, CUevent handle) {
     BEGIN(NEED_INIT);
     struct context *context = handle_get((uintptr_t)context_handle, HANDLE_CONTEXT);
     struct event *event = event_of(handle);
-    if (sim.config.driver_version < 12050)
+    if (!sim.config.context_event || sim.config.driver_version < 12050)
         END(CUDA_ERROR_NOT_SUPPORTED);
     if (context == NULL || !context->alive)
         END(CUDA_ERROR_INVALID_CONTEXT);
