@@ -6,6 +6,7 @@
 #include "govern/background_thread.h"
 
 #include "base/log.h"
+#include "cuda/capture_mode.h"
 #include "govern/decay.h"
 #include "govern/mode.h"
 #include "govern/python.h"
@@ -276,14 +277,6 @@ static bool may_work(atomic_bool *working) {
     return may;
 }
 
-/* Our own calls must never invalidate a capture of the program. */
-static void relax_capture_mode(void) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    real_cuThreadExchangeStreamCaptureMode_t exchange = REAL(cuThreadExchangeStreamCaptureMode);
-    if (exchange)
-        exchange(&mode);
-}
-
 /* Python may end our thread where it waits for the GIL; nobody shall wait for it then. */
 static void thread_ends(void *unused) {
     (void)unused;
@@ -327,7 +320,7 @@ static void leave(void) {
 }
 
 static void *decay_thread(void *unused) {
-    relax_capture_mode();
+    capture_mode_relax(); /* for good: our own calls must never end a capture */
     while (!atomic_load(&self.stopping)) {
         unsigned count = wakeup_count(WAKEUP_DECAY);
         decay_sleep(UINT64_MAX);
@@ -371,7 +364,7 @@ static void look_at_all(uint64_t now) {
 }
 
 static void *background_thread(void *unused) {
-    relax_capture_mode();
+    capture_mode_relax();
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
         real_find_all(); /* what was loaded since: here nobody waits for us */

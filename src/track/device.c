@@ -3,6 +3,7 @@
 #include "track/device.h"
 
 #include "base/text.h"
+#include "cuda/capture_mode.h"
 #include "track/recording.h"
 
 static struct {
@@ -175,7 +176,10 @@ void device_add_to_mean(struct device *device) {
 bool device_read_memory(struct device *device) {
     real_cuMemGetInfo_v2_t get_info = REAL(cuMemGetInfo_v2);
     size_t free_bytes = 0, total_bytes = 0;
-    if (!get_info || get_info(&free_bytes, &total_bytes) != CUDA_SUCCESS)
+    CUstreamCaptureMode before = capture_mode_relax();
+    bool read = get_info && get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS;
+    capture_mode_set(before);
+    if (!read)
         return false;
     device_note_memory(device, free_bytes, total_bytes);
     return true;

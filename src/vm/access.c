@@ -131,7 +131,9 @@ bool vm_add_peer(struct vm *vm, unsigned device) {
     if (!known && room)
         vm->peers.list[vm->peers.count++] = vm_access_desc(device);
     lock_give(&vm->lock);
+    CUstreamCaptureMode before = capture_mode_relax();
     bool opened = known || (room && MUTANT(mapped_stay_closed, open_mapped(vm), true));
+    capture_mode_set(before);
     lock_take(&vm->lock);
     if (room && !opened) /* what has been opened for it may stay so */
         vm->peers.count--;

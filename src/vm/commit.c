@@ -430,6 +430,22 @@ static bool is_partly_used(const struct block *block) {
            (last->idle != IDLE_NOT && last + page_npages(last) > pages + block->live_end);
 }
 
+/* For the few blocks that lack something. */
+static bool complete(struct vm *vm, struct block *block, bool partly, bool there, bool pin) {
+    CUstreamCaptureMode before = capture_mode_relax();
+    if (partly) {
+        replace_partly_used(vm, block);
+        lock_take(&vm->lock);
+        there = mark_live(vm, block);
+        lock_give(&vm->lock);
+    }
+    bool done = there || map_missing(vm, block);
+    if (!done || pin)
+        end_use(vm, block, done, pin);
+    capture_mode_set(before);
+    return done;
+}
+
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     struct block block = {0};
     vm_spill_replace(vm, address, bytes);
@@ -444,16 +460,7 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     lock_give(&vm->lock);
     if (!segment || LIKELY(!partly && there && !pin))
         return true;
-    if (partly) {
-        replace_partly_used(vm, &block);
-        lock_take(&vm->lock);
-        there = mark_live(vm, &block);
-        lock_give(&vm->lock);
-    }
-    bool done = there || map_missing(vm, &block);
-    if (!done || pin)
-        end_use(vm, &block, done, pin);
-    return done;
+    return complete(vm, &block, partly, there, pin);
 }
 
 void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes) {

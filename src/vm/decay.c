@@ -76,16 +76,15 @@ static uint64_t retained_until_ns(struct vm *vm, const struct decay_limits *limi
 }
 
 /* What PyTorch has given up goes first. */
-struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
-                        uint64_t budget_ns) {
+static struct decayed decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
+                            uint64_t budget_ns) {
     uint64_t retained_since = retained_until_ns(vm, limits, now_ns);
     uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);
     size_t most = limits->attached_bytes / PAGE_BYTES + (limits->attached_bytes % PAGE_BYTES > 0);
     size_t retained, attached = 0, batch;
-    if (vm_decay_due_ns(vm, limits) > now_ns)
-        return (struct decayed){0};
     retained = trim(vm, retained_since);
-    vm_fence_poll(vm, !budget_ns);
+    if (!budget_ns || !vm_asking_is_dear(vm))
+        vm_fence_poll(vm, !budget_ns);
     struct batches batches = batches_in(budget_ns);
     do {
         batch = decay_batch(vm, IDLE_RETAINED, retained_since, SIZE_MAX, batches.extents);
@@ -99,4 +98,14 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
     } while (batch && next_batch(&batches));
     vm_sweep(vm);
     return (struct decayed){attached * PAGE_BYTES, retained * PAGE_BYTES};
+}
+
+struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
+                        uint64_t budget_ns) {
+    if (vm_decay_due_ns(vm, limits) > now_ns)
+        return (struct decayed){0};
+    CUstreamCaptureMode before = capture_mode_relax();
+    struct decayed gone = decay(vm, limits, now_ns, budget_ns);
+    capture_mode_set(before);
+    return gone;
 }

@@ -69,13 +69,18 @@ static uint64_t reclaim(struct vm *vm, uint64_t bytes) {
 }
 
 uint64_t vm_reclaim(struct vm *vm, uint64_t bytes) {
+    CUstreamCaptureMode before = capture_mode_relax();
     vm_fence_poll(vm, true);
-    return reclaim(vm, bytes);
+    uint64_t given = reclaim(vm, bytes);
+    capture_mode_set(before);
+    return given;
 }
 
 uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
+    CUstreamCaptureMode before = capture_mode_relax();
     uint64_t given = reclaim(vm, bytes);
     if (given < bytes && vm_fence_wait(vm))
         given += reclaim(vm, bytes - given);
+    capture_mode_set(before);
     return given;
 }

@@ -111,19 +111,20 @@ static bool record(struct vm *vm, size_t i) {
 /* --- the whole context --- */
 
 void vm_ask_context(struct vm *vm) {
-    vm->fence.whole = REAL(cuCtxRecordEvent) != NULL;
+    atomic_store(&vm->fence.whole, REAL(cuCtxRecordEvent) != NULL);
 }
 
 /* Behind all work of the context so far. A driver that refuses is not asked again in this way: it
  * may have been a capture of which we do not know. */
 static bool record_context(struct vm *vm) {
     struct fence *fence = &vm->fence;
-    if (!fence->whole)
+    if (!atomic_load(&fence->whole))
         return false;
-    fence->whole = (fence->event ||
-                    REAL(cuEventCreate)(&fence->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
-                   REAL(cuCtxRecordEvent)(vm->context, fence->event) == CUDA_SUCCESS;
-    return fence->whole;
+    bool recorded = (fence->event ||
+                     REAL(cuEventCreate)(&fence->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
+                    REAL(cuCtxRecordEvent)(vm->context, fence->event) == CUDA_SUCCESS;
+    atomic_store(&fence->whole, recorded);
+    return recorded;
 }
 
 /* An event in an idle context is reached within some microseconds: it is asked a few times. */
@@ -290,6 +291,15 @@ static bool look(struct vm *vm) {
         return false;
     end_if_passed(vm);
     return true;
+}
+
+/* The first torch.cuda.Stream() makes 128. */
+bool vm_asking_is_dear(struct vm *vm) {
+    enum { FEW = 16 };
+    lock_take(&vm->lock);
+    bool many = vm->streams.count > FEW;
+    lock_give(&vm->lock);
+    return many && !atomic_load(&vm->fence.whole);
 }
 
 /* Another thread that looks may have begun before what is idle now was. */

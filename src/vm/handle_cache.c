@@ -144,6 +144,13 @@ static struct room room_now(const struct vm *vm) {
     };
 }
 
+bool vm_read(size_t *free_bytes, size_t *total_bytes) {
+    CUstreamCaptureMode before = capture_mode_relax();
+    bool read = REAL(cuMemGetInfo_v2)(free_bytes, total_bytes) == CUDA_SUCCESS;
+    capture_mode_set(before);
+    return read;
+}
+
 struct room vm_room(struct vm *vm, uint64_t max_age_ns) {
     uint64_t now_ns = clock_ns();
     struct reading reading = {.time_ns = now_ns};
@@ -153,7 +160,7 @@ struct room vm_room(struct vm *vm, uint64_t max_age_ns) {
     reading.physical_pages = vm->cache.physical_pages;
     struct room room = room_now(vm);
     lock_give(&vm->lock);
-    if (fresh || REAL(cuMemGetInfo_v2)(&reading.free_bytes, &reading.total_bytes) != CUDA_SUCCESS)
+    if (fresh || !vm_read(&reading.free_bytes, &reading.total_bytes))
         return room; /* a reading that failed leaves the old one */
     lock_take(&vm->lock);
     vm->cache.reading = reading;

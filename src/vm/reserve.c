@@ -10,8 +10,7 @@ bool vm_could_back(struct vm *vm, uint64_t bytes) {
                         vm->host.count) *
                        PAGE_BYTES;
     lock_give(&vm->lock);
-    return at_hand >= bytes || REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS ||
-           at_hand + free_bytes >= bytes;
+    return at_hand >= bytes || !vm_read(&free_bytes, &total_bytes) || at_hand + free_bytes >= bytes;
 }
 
 /* The addresses of segments that have ended go back once nothing is mapped there. */
@@ -25,7 +24,9 @@ void vm_sweep(struct vm *vm) {
         lock_give(&vm->lock);
         if (!address)
             return;
+        CUstreamCaptureMode before = capture_mode_relax();
         REAL(cuMemAddressFree)(address, bytes);
+        capture_mode_set(before);
         vm_called(vm);
         vm_changed(vm);
     }
@@ -82,8 +83,12 @@ uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
     if (!vm_could_back(vm, bytes))
         return 0;
     vm_stream_add(vm, stream);
+    CUstreamCaptureMode before = capture_mode_relax();
     uint64_t address = revive_fenced(vm, bytes, stream);
-    return address ? address : reserve(vm, bytes, stream);
+    if (!address)
+        address = reserve(vm, bytes, stream);
+    capture_mode_set(before);
+    return address;
 }
 
 bool vm_unreserve(struct vm *vm, uint64_t address) {

@@ -75,7 +75,7 @@ static struct stretch look_at(struct vm *vm, uint64_t address, uint64_t bytes) {
 /* Whether the device has memory for them: free, cached, or idle elsewhere. */
 static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
     size_t free_bytes = 0, total_bytes = 0, idle = 0;
-    if (REAL(cuMemGetInfo_v2)(&free_bytes, &total_bytes) != CUDA_SUCCESS)
+    if (!vm_read(&free_bytes, &total_bytes))
         return false;
     lock_take(&vm->lock);
     idle = vm_idle_pages(vm);
@@ -87,10 +87,8 @@ static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
     return room >= stretch->spilled;
 }
 
-void vm_spill_replace(struct vm *vm, uint64_t address, uint64_t bytes) {
+static void replace(struct vm *vm, uint64_t address, uint64_t bytes) {
     struct page *list[BATCH];
-    if (LIKELY(!atomic_load_explicit(&vm->host.count, memory_order_relaxed)))
-        return;
     lock_take(&vm->lock);
     struct stretch stretch = look_at(vm, address, bytes);
     lock_give(&vm->lock);
@@ -108,4 +106,12 @@ void vm_spill_replace(struct vm *vm, uint64_t address, uint64_t bytes) {
         lock_give(&vm->lock);
         vm_unmap(vm, list, count);
     }
+}
+
+void vm_spill_replace(struct vm *vm, uint64_t address, uint64_t bytes) {
+    if (LIKELY(!atomic_load_explicit(&vm->host.count, memory_order_relaxed)))
+        return;
+    CUstreamCaptureMode before = capture_mode_relax();
+    replace(vm, address, bytes);
+    capture_mode_set(before);
 }

@@ -3,6 +3,7 @@
 #define VM_INTERNAL_H
 
 #include "base/lock.h"
+#include "cuda/capture_mode.h"
 #include "cuda/real.h"
 #include "vm/page_table.h"
 #include "vm/vm.h"
@@ -25,7 +26,7 @@ struct known_stream {
  * streams, when the table's clock stood at epoch. One thread at a time looks at it. */
 struct fence {
     atomic_bool taken;
-    bool whole; /* the driver tells of the whole context */
+    atomic_bool whole; /* the driver tells of the whole context */
     bool pending, context_pending;
     CUevent event; /* of the context */
     size_t streams;
@@ -152,7 +153,10 @@ bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, si
 /* reserve.c. The addresses of segments that have ended go back once nothing is mapped there. */
 void vm_sweep(struct vm *vm);
 
-/* handle_cache.c: what the driver has left, by a reading that is at most so old. All zero: it could
+/* handle_cache.c: asks the driver what it has left. False: it did not say. */
+bool vm_read(size_t *free_bytes, size_t *total_bytes);
+
+/* What the driver has left, by a reading that is at most so old. All zero: it could
  * not be asked yet. */
 struct room {
     uint64_t free_bytes, total_bytes;
@@ -188,6 +192,9 @@ bool vm_fence_wait(struct vm *vm);
 /* The same without waiting: begins to find out, or finds that what was begun is over. Where no
  * events can tell, it waits if it may, else it finds out nothing. */
 void vm_fence_poll(struct vm *vm, bool may_wait);
+
+/* Whether to ask takes so many calls that no thread of the program does so but for memory. */
+bool vm_asking_is_dear(struct vm *vm);
 
 /* The same without waiting for the GPU, though another thread is asking just now. */
 void vm_fence_poll_in_turn(struct vm *vm);

@@ -100,6 +100,10 @@ CUresult capture_forbids_unsafe(void) {
     return result;
 }
 
+CUresult capture_forbids_mapping(void) {
+    return sim.config.capture_vmm ? capture_forbids_unsafe() : CUDA_SUCCESS;
+}
+
 CUresult capture_forbids_wait(struct context *context) {
     CUresult result = CUDA_SUCCESS;
     if (state.captures == NULL)

@@ -34,6 +34,8 @@ CUresult capture_add(struct stream *stream, const struct op *op);
 /* For calls that are unsafe during capture (cuMemAlloc ...): an error if the calling thread must
  * not make them now. */
 CUresult capture_forbids_unsafe(void);
+/* For calls that map memory: the documents do not say. */
+CUresult capture_forbids_mapping(void);
 /* For calls that would wait for the whole context. */
 CUresult capture_forbids_wait(struct context *context);
 /* For calls that ask or wait for one stream. */

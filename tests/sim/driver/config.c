@@ -108,6 +108,8 @@ void config_read(struct config *config) {
     config->fabric = read_number("SIMGPU_FABRIC", 0, 0, 1) != 0;
     config->host_vmm = read_number("SIMGPU_HOST_VMM", 1, 0, 1) != 0;
     config->context_event = read_number("SIMGPU_CONTEXT_EVENT", 1, 0, 1) != 0;
+    config->new_forms = read_number("SIMGPU_NEW_FORMS", 0, 0, 1) != 0;
+    config->capture_vmm = read_number("SIMGPU_CAPTURE_VMM", 0, 0, 1) != 0;
     config->host_mem_bytes = read_size("SIMGPU_HOST_MEM", 0);
     config->peer = read_number("SIMGPU_PEER", 1, 0, 1) != 0;
     config->strict_abort = read_word("SIMGPU_STRICT", strictness, "report or abort") == 1;

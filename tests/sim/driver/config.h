@@ -24,11 +24,13 @@ struct config {
     bool fabric;             /* FABRIC: handles for fabric export are supported. */
     bool host_vmm;           /* HOST_VMM: cuMemCreate can make memory that lies with the host. */
     bool context_event;      /* CONTEXT_EVENT: cuCtxRecordEvent works, as of driver 12.5. */
-    size_t host_mem_bytes;   /* HOST_MEM: as much of it as the host has; 0 = no limit. */
-    bool peer;               /* PEER: the devices can access each other's memory. */
-    bool strict_abort;       /* STRICT=abort: abort on the first error the program makes. */
-    int log_level;           /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
-    const char *log_file;    /* LOG_FILE: where the log goes; NULL = stderr. */
+    bool new_forms;          /* NEW_FORMS: cuMemMap is found by name in a form of its own. */
+    bool capture_vmm; /* CAPTURE_VMM: mapping memory is as unsafe in a capture as cudaMalloc. */
+    size_t host_mem_bytes; /* HOST_MEM: as much of it as the host has; 0 = no limit. */
+    bool peer;             /* PEER: the devices can access each other's memory. */
+    bool strict_abort;     /* STRICT=abort: abort on the first error the program makes. */
+    int log_level;         /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
+    const char *log_file;  /* LOG_FILE: where the log goes; NULL = stderr. */
 };
 
 /* Reads the environment; a bad value costs one line on stderr and the default is used. */

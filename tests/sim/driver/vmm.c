@@ -32,6 +32,13 @@ static CUresult refuse(const char *call, uintptr_t base, size_t bytes, const cha
     return CUDA_ERROR_INVALID_VALUE;
 }
 
+#define FORBIDDEN_IN_CAPTURE()                                                                     \
+    do {                                                                                           \
+        CUresult forbidden = capture_forbids_mapping();                                            \
+        if (forbidden != CUDA_SUCCESS)                                                             \
+            END(forbidden);                                                                        \
+    } while (0)
+
 /* ---- reservations ---- */
 
 CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
@@ -134,6 +141,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     if (out == NULL || prop == NULL || bytes == 0 || !is_multiple(bytes) || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
+    FORBIDDEN_IN_CAPTURE();
     END(create(out, bytes, prop));
 }
 
@@ -144,6 +152,7 @@ static struct phys *phys_of(CUmemGenericAllocationHandle handle) {
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     BEGIN(NEED_INIT);
+    FORBIDDEN_IN_CAPTURE();
     struct phys *phys = phys_of(handle);
     if (phys != NULL)
         latency_pass(phys->device == NULL ? COST_HOST_FREE : COST_RELEASE,
@@ -202,6 +211,7 @@ static CUresult check_map(uintptr_t base, size_t bytes, const struct phys *phys)
 CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
     BEGIN(NEED_INIT);
+    FORBIDDEN_IN_CAPTURE();
     latency_pass(COST_MAP, bytes);
     struct phys *phys = phys_of(handle);
     CUresult result = check_map(base, bytes, phys);
@@ -240,6 +250,7 @@ static void unmap(struct block *block) {
 
 CUresult cuMemUnmap(CUdeviceptr base, size_t bytes) {
     BEGIN(NEED_INIT);
+    FORBIDDEN_IN_CAPTURE();
     latency_pass(COST_UNMAP, bytes);
     if (bytes == 0 || !whole_mappings(base, bytes))
         END(refuse("cuMemUnmap", base, bytes, "not exactly what was mapped"));
@@ -324,6 +335,7 @@ CUresult cuMemSetAccess(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *l
     if (list == NULL || count == 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_INIT);
+    FORBIDDEN_IN_CAPTURE();
     latency_pass(COST_SET_ACCESS, bytes);
     END(set_access(base, bytes, list, count));
 }
