@@ -10,6 +10,7 @@
 #include "serve/expandable.h"
 #include "track/alloc.h"
 #include "track/oom.h"
+#include "track/recording.h"
 #include "track/vmm.h"
 #include "track/vmm_range.h"
 
@@ -208,14 +209,38 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *d,
     return result;
 }
 
+/* CUDA 13.1 has the second forms, which name the device. What is bound must not move, and a virtual
+ * handle is none of the driver's. */
+#define BIND(symbol, ours, ...)                                                                    \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    hook_enter(ID_##symbol);                                                                       \
+    CUresult result = (ours) ? vhandle_export() : real ? real(__VA_ARGS__) : MISSING_CUDA;         \
+    hook_leave();                                                                                  \
+    return result
+
+static bool is_paged(CUdeviceptr p) {
+    struct address_info place;
+    return recording_is_on() && address_lookup(p, &place);
+}
+
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle m, size_t at,
                             CUmemGenericAllocationHandle h, size_t offset, size_t n,
                             unsigned long long f) {
-    real_cuMulticastBindMem_t real = REAL(cuMulticastBindMem);
-    hook_enter(ID_cuMulticastBindMem);
-    CUresult result = vhandle_is(h) ? vhandle_export()
-                      : real        ? real(m, at, h, offset, n, f)
-                                    : MISSING_CUDA;
-    hook_leave();
-    return result;
+    BIND(cuMulticastBindMem, vhandle_is(h), m, at, h, offset, n, f);
+}
+
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle m, CUdevice d, size_t at,
+                               CUmemGenericAllocationHandle h, size_t offset, size_t n,
+                               unsigned long long f) {
+    BIND(cuMulticastBindMem_v2, vhandle_is(h), m, d, at, h, offset, n, f);
+}
+
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle m, size_t at, CUdeviceptr p, size_t n,
+                             unsigned long long f) {
+    BIND(cuMulticastBindAddr, is_paged(p), m, at, p, n, f);
+}
+
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle m, CUdevice d, size_t at,
+                                CUdeviceptr p, size_t n, unsigned long long f) {
+    BIND(cuMulticastBindAddr_v2, is_paged(p), m, d, at, p, n, f);
 }

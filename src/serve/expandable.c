@@ -5,7 +5,10 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "cuda/capture_mode.h"
+#include "cuda/vmm_entries.h"
 #include "govern/decay.h"
+#include "govern/mode.h"
 #include "govern/retry.h"
 #include "serve/capacity.h"
 #include "serve/device_vm.h"
@@ -102,9 +105,11 @@ static unsigned add_kind(const CUmemAllocationProp *properties, CUresult answer)
 
 static CUresult make_one(const CUmemAllocationProp *properties) {
     CUmemGenericAllocationHandle handle = 0;
+    CUstreamCaptureMode before = capture_mode_relax();
     CUresult answer = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0);
     if (answer == CUDA_SUCCESS)
         REAL(cuMemRelease)(handle);
+    capture_mode_set(before);
     return answer;
 }
 
@@ -130,14 +135,27 @@ static CUresult kind_of(const CUmemAllocationProp *properties, unsigned *kind) {
 
 /* --- handles --- */
 
+/* A part of them would hand virtual handles to the driver. */
+static bool are_entries_ours(void) {
+    static atomic_bool said;
+    bool ours = vmm_entries_are_ours();
+    if (!ours && !atomic_exchange(&said, true))
+        LOG(LOG_WARN,
+            "this driver, or another library, has functions for mapping memory that vramgc "
+            "does not know; expandable segments are left to the driver");
+    return ours;
+}
+
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
     if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || !bytes ||
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || bytes % PAGE_BYTES ||
         !recording_is_on())
         return false;
     struct device *device = device_at((unsigned)properties->location.id);
-    if (!device || device_vm(device) || capture_active())
-        return device && device_vm(device);
+    if (!device || !(device_vm(device) || mode_is_compact(device)) || !are_entries_ours())
+        return false;
+    if (device_vm(device) || capture_active())
+        return device_vm(device);
     struct borrowed borrowed = borrow(device);
     struct vm *vm = borrowed.possible ? device_vm_open(device) : NULL;
     return_context(&borrowed);

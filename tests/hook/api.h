@@ -63,6 +63,8 @@ extern struct further further;
 #define MORE(symbol) further.symbol
 #endif
 
+#define CALL_IF_THERE(symbol, ...) (CALL(symbol) ? CALL(symbol)(__VA_ARGS__) : CUDA_SUCCESS)
+
 /* The fragments: each exercises some hooks and checks what they counted. */
 void runtime_fragments(void);
 void driver_fragments(void);

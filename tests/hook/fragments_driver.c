@@ -1,7 +1,6 @@
 /* fragments_driver.c: a fragment for each hooked driver function; see fragments_runtime.c. */
 #include "api.h"
 #include "check.h"
-
 #include <unistd.h>
 
 enum { PAGE_BYTES = 2 << 20 };
@@ -129,8 +128,7 @@ static void pools(void) {
 
 /* Both forms of the look-up, called by whatever route this program took to them. */
 static void look_ups(void) {
-    CUresult (*allocate)(CUdeviceptr *, size_t) = NULL;
-    CUresult (*give_back)(CUdeviceptr) = NULL;
+    CUresult (*allocate)(CUdeviceptr *, size_t) = NULL, (*give_back)(CUdeviceptr) = NULL;
     CUdeviceptr p = 0;
     OK(CALL(cuGetProcAddress)("cuMemAlloc", (void **)&allocate, 11030, 0));
     OK(CALL(cuGetProcAddress_v2)("cuMemFree", (void **)&give_back, 12000, 0, NULL));
@@ -259,6 +257,9 @@ static void questions(void) {
     OK(CALL(cuMemGetAllocationPropertiesFromHandle)(&properties, made));
     CHECK(properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     CHECK(CALL(cuMulticastBindMem)(0, 0, made, 0, PAGE_BYTES, 0) != CUDA_SUCCESS);
+    CALL(cuMulticastBindAddr)(0, 0, PAGE_BYTES, PAGE_BYTES, 0);
+    CALL_IF_THERE(cuMulticastBindMem_v2, 0, 0, 0, made, 0, PAGE_BYTES, 0); /* CUDA 13.1 */
+    CALL_IF_THERE(cuMulticastBindAddr_v2, 0, 0, 0, PAGE_BYTES, PAGE_BYTES, 0);
     OK(CALL(cuMemRelease)(made));
 }
 

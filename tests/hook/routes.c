@@ -55,6 +55,12 @@ static bool cut_suffix(char *name, const char *suffix) {
     return true;
 }
 
+/* Forms that the device is too old for; what it has by that name takes other arguments. */
+static bool is_newer(const char *symbol) {
+    return strcmp(symbol, "cuMulticastBindMem_v2") == 0 ||
+           strcmp(symbol, "cuMulticastBindAddr_v2") == 0;
+}
+
 static struct query query_of(const char *symbol) {
     struct query query = {.version = 12010};
     snprintf(query.name, sizeof query.name, "%s", symbol);
@@ -68,6 +74,8 @@ static struct query query_of(const char *symbol) {
         query.version = 12050;
     if (strcmp(symbol, "cuGetProcAddress") == 0)
         query.version = 11030;
+    if (is_newer(symbol))
+        query.version = 13010;
     if (strcmp(symbol, "cuGreenCtxStreamCreate") == 0)
         query.version = 12050; /* not there before */
     if (strcmp(query.name, "cuStreamBeginCaptureToGraph") == 0)
@@ -97,7 +105,8 @@ static void *by_entry(const char *symbol) {
     struct query query = query_of(symbol);
     enum cudaDriverEntryPointQueryResult status;
     void *f = NULL;
-    self.entry(query.name, &f, query.per_thread ? 2 : 0, &status);
+    if (!is_newer(symbol))
+        self.entry(query.name, &f, query.per_thread ? 2 : 0, &status);
     /* The runtime's own version may have another form of it, or be from before it. */
     if (!f || strcmp(query.name, "cuCtxCreate") == 0 || strcmp(symbol, "cuGetProcAddress") == 0)
         f = dlsym(open_library("libcuda.so.1", RTLD_LOCAL), symbol);

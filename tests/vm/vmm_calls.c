@@ -77,6 +77,14 @@ enum { PAGE_BYTES = 2 << 20, BIG_BYTES = 10 * PAGE_BYTES, RANGE_BYTES = 8 * BIG_
 static const struct allocator *torch;
 static CUcontext primary;
 
+/* CUDA 13.1 has them; here nobody but vramgc. */
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle m, CUdevice d, size_t at,
+                               CUmemGenericAllocationHandle h, size_t offset, size_t n,
+                               unsigned long long f) __attribute__((weak));
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle m, CUdevice d, size_t at,
+                                CUdeviceptr p, size_t n, unsigned long long f)
+    __attribute__((weak));
+
 static CUmemAllocationProp properties(CUmemAllocationHandleType type) {
     CUmemAllocationProp properties;
     memset(&properties, 0, sizeof properties);
@@ -139,6 +147,7 @@ static void kinds(void) {
     CHECK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) ==
           CUDA_ERROR_NOT_SUPPORTED);
     CHECK(cuMulticastBindMem(0, 0, handle, 0, BIG_BYTES, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(cuMulticastBindMem_v2(0, 0, 0, handle, 0, BIG_BYTES, 0) == CUDA_ERROR_NOT_SUPPORTED);
     OK(torch->release(handle));
     CHECK(torch->release(handle) == CUDA_ERROR_INVALID_VALUE);
     CHECK(cuMemGetAllocationPropertiesFromHandle(&back, handle) == CUDA_ERROR_INVALID_VALUE);
@@ -166,6 +175,14 @@ static void mapped_twice(CUdeviceptr at, CUmemGenericAllocationHandle handle) {
     CHECK(torch->map(at, BIG_BYTES, other) == CUDA_ERROR_INVALID_VALUE);
     CHECK(torch->map(at + PAGE_BYTES, BIG_BYTES, other) == CUDA_ERROR_INVALID_VALUE);
     OK(torch->release(other));
+}
+
+/* Of memory that is not ours the driver is asked; this one has no such function. */
+static void bound(CUdeviceptr at) {
+    CHECK(cuMulticastBindAddr(0, 0, at, BIG_BYTES, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(cuMulticastBindAddr_v2(0, 0, 0, at, BIG_BYTES, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(cuMulticastBindAddr_v2(0, 0, 0, BIG_BYTES, BIG_BYTES, 0) == CUDA_ERROR_NOT_FOUND);
+    CHECK(cuMulticastBindMem_v2(0, 0, 0, BIG_BYTES, 0, BIG_BYTES, 0) == CUDA_ERROR_NOT_FOUND);
 }
 
 /* Who asks where memory lies hears of what PyTorch has mapped, not of pages. */
@@ -200,6 +217,7 @@ static void mapping(void) {
     CHECK(cuMemSetAccess(at, BIG_BYTES, &all_access, 1) != CUDA_SUCCESS); /* not mapped */
     OK(torch->map(at, BIG_BYTES, handle));
     mapped_twice(at, handle);
+    bound(at);
     CHECK(cuMemSetAccess(at, 2 * BIG_BYTES, &all_access, 1) == CUDA_ERROR_INVALID_VALUE);
     blocks(at);
     OK(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(at + PAGE_BYTES)));

@@ -28,6 +28,19 @@ static const struct lookup_row *find(const char *base, int version, cuuint64_t f
     return row != NULL ? row : newest(base, LOOKUP_LEGACY, version);
 }
 
+/* As if the driver were newer than whoever asks: a form that only its look-ups know. */
+static CUresult new_form_of_map(CUdeviceptr base, size_t bytes, size_t offset,
+                                CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    return cuMemMap(base, bytes, offset, handle, flags);
+}
+
+static void *function_of(const struct lookup_row *row) {
+    if (row == NULL)
+        return NULL;
+    bool new_form = sim.config.new_forms && strcmp(row->base, "cuMemMap") == 0;
+    return new_form ? (void *)new_form_of_map : (void *)row->function;
+}
+
 CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *status) {
     const cuuint64_t known =
@@ -43,7 +56,7 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, c
                                            : any != NULL
                                                ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                                                : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    *function = row != NULL ? (void *)row->function : NULL;
+    *function = function_of(row);
     if (status != NULL)
         *status = found;
     sim_log(row != NULL ? 2 : 1, "look-up of \"%s\" at %d, flags %llu -> %s", symbol, version,
