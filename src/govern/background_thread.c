@@ -87,11 +87,11 @@ static void measure_holes(struct device *device, struct look *look) {
 }
 
 /* As far as the GPU has finished with it. The device's context is current. */
-static void reclaim(struct device *device) {
+static uint64_t reclaim(struct device *device) {
     struct vm *vm = device_vm(device);
-    if (vm)
-        vm_reclaim(vm, UINT64_MAX);
+    uint64_t given = vm ? vm_reclaim(vm, UINT64_MAX) : 0;
     device_account_pages(device);
+    return given;
 }
 
 /* Mode compact: needs neither PyTorch nor Python. The GPU may not have finished with all pages: it
@@ -99,13 +99,13 @@ static void reclaim(struct device *device) {
 static bool give_back_pages(struct device *device, struct vramgc_action action) {
     const uint64_t *physical = &device->out->stats.page_bytes.current;
     struct timespec pause = {0, (long)MILLISECOND_NS};
-    uint64_t start = clock_ns();
+    uint64_t start = clock_ns(), given = 0;
     action.kind = VRAMGC_ACTION_PAGES;
     action.before_bytes = figure_get(physical);
     action.after_bytes = minus_u64(action.before_bytes, device_idle_page_bytes(device));
     for (int i = 0; i < GPU_PATIENCE && !action.observed; i++) {
-        reclaim(device);
-        action.after_bytes = figure_get(physical);
+        given += reclaim(device);
+        reclaim_credit(&action, figure_get(physical), given);
         if (!device_idle_page_bytes(device) || capture_active())
             break;
         nanosleep(&pause, NULL);
@@ -119,22 +119,22 @@ static uint64_t reserved_bytes(const struct device *device) {
     return figure_get(&device->out->stats.reserved_bytes.current);
 }
 
-/* PyTorch empties the cache of all devices: each that lost something is told of. */
+/* PyTorch empties the cache of all devices: each that got something back is told of. */
 static void conclude_flush(struct device *asked, struct vramgc_action action,
-                           const uint64_t before[VRAMGC_MAX_DEVICES]) {
+                           const uint64_t returned_before[VRAMGC_MAX_DEVICES]) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
-        if (!device || (device != asked && reserved_bytes(device) >= before[i]))
+        uint64_t returned = device ? reclaim_returned_bytes(device) - returned_before[i] : 0;
+        if (!device || (device != asked && !returned))
             continue;
-        if (device_vm(device)) { /* addresses: no memory has gone back by that */
+        if (device_vm(device) && !returned) { /* addresses */
             figure_add(&device->out->stats.flushes, 1);
             reclaim_acted(device);
             continue;
         }
         action.device = i;
         action.used_bytes = device == asked ? action.used_bytes : device_used_bytes(device);
-        action.before_bytes = before[i];
-        action.after_bytes = reserved_bytes(device);
+        reclaim_credit(&action, reserved_bytes(device), returned);
         reclaim_conclude(device, &action);
         reclaim_acted(device);
     }
@@ -142,7 +142,7 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
 
 /* Has PyTorch empty its cache, through Python. Whether anything was done. */
 static bool flush(struct device *device, struct vramgc_action action) {
-    uint64_t before[VRAMGC_MAX_DEVICES] = {0}, start = clock_ns();
+    uint64_t returned[VRAMGC_MAX_DEVICES] = {0}, start = clock_ns();
     bool want_function = log_wants(LOG_DEBUG);
     action.kind = VRAMGC_ACTION_FLUSH;
     if (action.observed) {
@@ -153,12 +153,12 @@ static bool flush(struct device *device, struct vramgc_action action) {
         return true;
     }
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        before[i] = device_if_ready(i) ? reserved_bytes(device_if_ready(i)) : 0;
+        returned[i] = device_if_ready(i) ? reclaim_returned_bytes(device_if_ready(i)) : 0;
     if (!python_empty_cache(want_function ? action.function : NULL, sizeof action.function,
                             capture_active))
         return false;
     action.took_ns = clock_ns() - start;
-    conclude_flush(device, action, before);
+    conclude_flush(device, action, returned);
     return true;
 }
 

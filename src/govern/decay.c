@@ -1,6 +1,7 @@
 /* decay.c: see decay.h. The threads of the program must never wait here. */
 #include "govern/decay.h"
 
+#include "govern/reclaim.h"
 #include "govern/wakeup.h"
 #include "track/capture.h"
 #include "track/device.h"
@@ -91,8 +92,7 @@ static void count(struct device *device, const struct vramgc_action *action, uin
     burst->latest_ns = start_ns;
     burst->action.took_ns += took_ns;
     burst->given_bytes += given;
-    burst->action.after_bytes = figure_get(&stats->page_bytes.current);
-    burst->action.before_bytes = burst->action.after_bytes + burst->given_bytes;
+    reclaim_credit(&burst->action, figure_get(&stats->page_bytes.current), burst->given_bytes);
     reclaim_log_update(&burst->action);
     lock_give(&decaying->lock);
     figure_add(&stats->reclaims, first);

@@ -22,7 +22,7 @@ static struct { atomic_bool broken; /* one once became a real error */ } self;
 static THREAD_LOCAL struct {
     uint64_t bytes; /* 0: none, or it was asked again */
     uint64_t begun_ns;
-    uint64_t reserved_bytes, used_bytes;
+    uint64_t returned_bytes, used_bytes; /* this thread had returned until then; in use */
     uint32_t reason;
     bool retries;      /* PyTorch counts a retry then */
     bool rest_is_left; /* when it has memory, our own thread is to go on with a reclaim */
@@ -86,7 +86,7 @@ void induce_oom_begin(struct device *device, uint64_t bytes, uint32_t reason, bo
     induced.reason = reason;
     induced.retries = retries;
     induced.used_bytes = device_used_bytes(device);
-    induced.reserved_bytes = figure_get(&device->out->stats.reserved_bytes.current);
+    induced.returned_bytes = reclaim_returned_bytes(device);
 }
 
 /* With max_split_size_mb PyTorch answers with one large block only. A second one would get the
@@ -111,25 +111,19 @@ void induce_oom_block_came(struct device *device) {
 /* The allocator asks again: what it freed in between is what it gained. */
 static void end_soft_oom(struct device *device) {
     struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t after = figure_get(&stats->reserved_bytes.current);
-    uint64_t gained = minus_u64(induced.reserved_bytes, after);
+    uint64_t gained = reclaim_returned_bytes(device) - induced.returned_bytes;
     struct vramgc_action action = {
         .kind = VRAMGC_ACTION_SOFT_OOM,
         .reason = induced.reason,
         .device = device_index(device),
         .request_bytes = induced.bytes,
         .used_bytes = induced.used_bytes,
-        .before_bytes = induced.reserved_bytes,
-        .after_bytes = after,
         .took_ns = clock_ns() - induced.begun_ns,
     };
     induced.bytes = 0;
-    store_action(&action);
-    figure_add(&stats->soft_ooms, 1);
-    figure_add(&stats->reclaims, 1);
+    reclaim_credit(&action, figure_get(&stats->reserved_bytes.current), gained);
+    reclaim_conclude(device, &action);
     figure_add(&stats->alloc_retries, induced.retries);
-    figure_add(&stats->reclaimed_bytes, gained);
-    figure_add(&stats->reclaim_ns, action.took_ns);
     induced.rest_is_left = true;
     reclaim_acted(device);
 }

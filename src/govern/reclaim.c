@@ -30,6 +30,8 @@ void reclaim_conclude(struct device *device, const struct vramgc_action *action)
         figure_add(&stats->pool_trims, 1);
     if (action->kind == VRAMGC_ACTION_FLUSH)
         figure_add(&stats->flushes, 1);
+    if (action->kind == VRAMGC_ACTION_SOFT_OOM)
+        figure_add(&stats->soft_ooms, 1);
 }
 
 void reclaim_unlock(void) {

@@ -5,6 +5,7 @@
 
 #include "policy/policy.h"
 #include "track/device.h"
+#include "track/thread.h"
 
 struct reclaim {
     struct lock lock;
@@ -16,6 +17,20 @@ struct reclaim {
 };
 
 struct reclaim *reclaim_of(const struct device *device);
+
+/* What a reclaim is credited with, whoever carried it out: what it returned to the device, no
+ * addresses, and nothing that others took or gave back meanwhile. left_bytes: what there is of the
+ * kind still. */
+static inline void reclaim_credit(struct vramgc_action *action, uint64_t left_bytes,
+                                  uint64_t returned_bytes) {
+    action->after_bytes = left_bytes;
+    action->before_bytes = left_bytes + returned_bytes;
+}
+
+/* What this thread's calls have returned to the device so far, PyTorch's among them. */
+static inline uint64_t reclaim_returned_bytes(const struct device *device) {
+    return thread_state.returned_bytes[device_index(device)];
+}
 
 /* Counts a reclaim and writes it down. */
 void reclaim_conclude(struct device *device, const struct vramgc_action *action);

@@ -28,12 +28,13 @@ static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
     struct mempool_idle idle = mempool_idle(device);
     uint64_t start = clock_ns();
     action->kind = VRAMGC_ACTION_TRIM;
-    action->before_bytes = idle.idle_bytes;
+    reclaim_credit(action, 0, idle.idle_bytes);
     if (!action->observed) {
         if (!trim(idle.pool))
             return false;
         struct mempool_idle left = mempool_idle(device);
-        action->after_bytes = left.idle_bytes;
+        uint64_t returned = left.pool ? minus_u64(idle.reserved_bytes, left.reserved_bytes) : 0;
+        reclaim_credit(action, left.idle_bytes, returned);
         mempool_account(device, left);
     }
     action->took_ns = clock_ns() - start;

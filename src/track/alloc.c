@@ -67,6 +67,8 @@ static void count(struct device *device, uint32_t class, uint64_t bytes, bool se
         change(gauge, bytes);
     if (class == CLASS_DEVICE)
         change(&stats->held_bytes, bytes);
+    if (class == CLASS_DEVICE && !more)
+        thread_state.returned_bytes[device_index(device)] += bytes;
     if (class == CLASS_DEVICE && !segment)
         change(&stats->other_bytes, bytes);
 }

@@ -12,8 +12,10 @@ struct mempool_idle mempool_idle(const struct device *device) {
     cuuint64_t reserved = 0, used = 0;
     if (get_pool && get && get_pool(&idle.pool, (CUdevice)device_index(device)) == CUDA_SUCCESS &&
         get(idle.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS &&
-        get(idle.pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) == CUDA_SUCCESS)
+        get(idle.pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) == CUDA_SUCCESS) {
         idle.idle_bytes = minus_u64(reserved, used);
+        idle.reserved_bytes = reserved;
+    }
     return idle;
 }
 

@@ -8,6 +8,7 @@
 /* The device's current pool, and what it kept after so many changes. pool NULL: not to be told. */
 struct mempool_idle {
     CUmemoryPool pool;
+    uint64_t reserved_bytes; /* all that it has of the device */
     uint64_t idle_bytes, changes;
 };
 

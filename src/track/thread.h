@@ -46,6 +46,7 @@ struct thread_state {
     struct thread_pending pending;
     struct thread_oom oom;
     uint64_t unmapped_handle_bytes; /* made for an expandable segment and not mapped yet */
+    uint64_t returned_bytes[VRAMGC_MAX_DEVICES]; /* what its calls gave back to the device so far */
 };
 
 extern THREAD_LOCAL struct thread_state thread_state;

@@ -42,6 +42,8 @@ static void count(const struct hashmap_entry *physical, bool more) {
         return;
     }
     change(&stats->held_bytes, physical->bytes);
+    if (!more)
+        thread_state.returned_bytes[physical->device] += physical->bytes;
     if (!(physical->flags & FLAG_ALLOCATOR))
         change(&stats->other_bytes, physical->bytes);
 }

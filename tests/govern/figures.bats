@@ -172,3 +172,17 @@ drive_with() {
         [ "$measured" -le $(($(grep -c '^refusal ' <<<"$facts") * 3 / 4)) ]
     done
 }
+
+# Our thread waits for Python's lock to empty PyTorch's cache (fake_python.c); meanwhile the program empties it.
+@test "a reclaim is credited with what it gave back, not with what the program gave back meanwhile" {
+    export FAKE_PYTHON_WAITS=$BATS_TEST_TMPDIR/waits
+    for version in $versions; do
+        rm -f "$FAKE_PYTHON_WAITS"
+        printf '#!/usr/bin/env bash\ntest -e "%s"\n' "$FAKE_PYTHON_WAITS" >"$BATS_TEST_TMPDIR/yes"
+        chmod +x "$BATS_TEST_TMPDIR/yes"
+        BEHIND=$PWD/build/govern/libfake_python.so drive "$version" "alloc a 1000MiB; free a; reclaim; until $BATS_TEST_TMPDIR/yes;
+            empty_cache; await vramgc.flushes == 1; expect vramgc.held_bytes == 0"
+        [ "$status" = 0 ]
+        [ "$(fact reclaimed_bytes)" = 0 ]
+    done
+}
