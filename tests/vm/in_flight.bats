@@ -71,6 +71,21 @@ unheard_of() {
 
 @test "the same on a driver that cannot tell of a whole context" { SIMGPU_CONTEXT_EVENT=0 unheard_of; }
 
+# cudaFree waits for that stream where PyTorch is alone; the segment that comes next must not lie where it works still.
+@test "such a stream works for long on a segment that PyTorch gives up, and takes anew" {
+    local event version script='alloc a 200MiB; fill a 1; synchronize;' i
+    for ((i = 0; i < 2000; i++)); do script+=' fill a 1 stream=2;'; done
+    for event in 1 0; do
+        for version in $versions; do
+            SIMGPU_CONTEXT_EVENT=$event SIMGPU_LATENCY=card drive "$version" "$script free a; empty_cache; alloc b 200MiB; fill b 3;
+                synchronize; verify b 3" --mem 2GiB
+            quiet
+            [ "$status" = 0 ] || return 1
+            [ -z "$errors" ] || return 1
+        done
+    done
+}
+
 @test "expandable segments: the same" {
     PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True unheard_of || return 1
     PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True SIMGPU_CONTEXT_EVENT=0 unheard_of
