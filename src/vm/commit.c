@@ -463,14 +463,6 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     return complete(vm, &block, partly, there, pin);
 }
 
-void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes) {
-    lock_take(&vm->lock);
-    const struct page_segment *segment = page_table_lookup(&vm->table, address);
-    if (segment && segment->counted)
-        vm->figures.failed_bytes += bytes;
-    lock_give(&vm->lock);
-}
-
 void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);

@@ -61,6 +61,14 @@ void vm_trim(struct vm *vm) {
     lock_give(&vm->lock);
 }
 
+void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes) {
+    lock_take(&vm->lock);
+    const struct page_segment *segment = page_table_lookup(&vm->table, address);
+    if (segment && segment->counted)
+        vm->figures.failed_bytes += bytes;
+    lock_give(&vm->lock);
+}
+
 struct vm_figures vm_figures(struct vm *vm) {
     lock_take(&vm->lock);
     struct vm_figures figures = vm->figures;
