@@ -53,7 +53,7 @@ struct policy_reading {
 /* Mode compact: how old idle memory may get before it goes back. It needs no rest and no
  * hysteresis.
  *  - what PyTorch has given up itself (empty_cache, a freed segment) goes as soon as PyTorch has
- *    neither taken nor given up memory for quiet_ns, and in any case after 2 s. (A
+ *    neither taken nor given up memory for a fifth of quiet_ns, and in any case after 2 s. (A
  *    web UI that moves one model to the host and loads the next needs it again at once: without
  *    that each move costs as many calls of the driver as the model has extents.)
  *  - what it keeps in its cache stays below the threshold, as it would without us. Above it, it
