@@ -45,7 +45,7 @@ sim-driver: $(SIM_DRIVER)
 SIM_TEST_BUILD   := build/sim/tests$(SIM_VARIANT)
 SIM_DRIVER_TESTS := $(patsubst tests/sim/%.c,$(SIM_TEST_BUILD)/%,$(wildcard tests/sim/test_driver_*.c))
 
-$(SIM_TEST_BUILD)/test_driver_%: tests/sim/test_driver_%.c tests/sim/test_driver.h $(SIM_DRIVER)
+$(SIM_TEST_BUILD)/test_driver_%: tests/sim/test_driver_%.c tests/sim/test_driver.h tests/sim/test_driver_child.h $(SIM_DRIVER)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -isystem $(CUDA_INCLUDE) -Itests/sim \

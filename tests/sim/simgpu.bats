@@ -37,6 +37,12 @@ last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
     [[ $output == *SIMGPU_MEM=5GiB* ]]
 }
 
+@test "calls fail as they are told to, several of them" {
+    run $simgpu --fail cuMemCreate:3 --fail cuMemMap:1+:700@libvramgc.so env
+    [ "$status" -eq 0 ]
+    [[ $output == *"SIMGPU_FAIL=cuMemCreate:3 cuMemMap:1+:700@libvramgc.so"* ]]
+}
+
 @test "the user's own preload stays in front, and the search path behind ours is kept" {
     own=$PWD/build/sim/nvml/libnvidia-ml.so.1
     LD_PRELOAD=$own LD_LIBRARY_PATH=/opt/own run $simgpu --cuda 12 env
@@ -47,7 +53,7 @@ last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
 
 @test "a wrong option is one clear line and 125" {
     for wrong in "--mem 0" "--mem much" "--mem 6XiB" "--cc 89" "--cc 8.9.1" "--devices 9" "--devices -1" \
-        "--latency slow" "--cuda 10" "--log /no/such/folder/log" "--nosuch 1"; do
+        "--fail cuMemCreate" "--fail cuMemCreate:0" "--fail malloc:1" "--latency slow" "--cuda 10" "--log /no/such/folder/log" "--nosuch 1"; do
         # shellcheck disable=SC2086
         run $simgpu $wrong -- true
         [ "$status" -eq 125 ] || { echo "$wrong gave $status: $output"; false; }

@@ -20,6 +20,10 @@ struct config {
     size_t data_limit_bytes; /* DATA_LIMIT: larger copies and fills move no data; 0 = none. */
     size_t d2h_zero_bytes;   /* D2H_ZERO: results of kernels up to this are zeros. */
     unsigned long oom_nth;   /* OOM_NTH: every n-th device allocation is refused; 0 = none. */
+    const char *fail;        /* FAIL: "CALL:N[+][:CODE][@OBJECT] ...": the N-th call fails, with +
+                                all from then on; CODE: 2 (out of memory) if not told; OBJECT:
+                                only calls of it count; NULL = none. */
+    const char *calls_file;  /* CALLS: at the end, who called what is appended to it; NULL = no. */
     long pool_answer_ms;     /* POOL_ANSWER_MS: so much later is told what a pool was asked. */
     bool fabric;             /* FABRIC: handles for fabric export are supported. */
     bool host_vmm;           /* HOST_VMM: cuMemCreate can make memory that lies with the host. */

@@ -108,34 +108,42 @@ static CUresult copy_and_wait(uintptr_t to, uintptr_t from, size_t bytes) {
 }
 
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    FAIL_IF_TOLD();
     return copy_and_wait(to, from, bytes);
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    FAIL_IF_TOLD();
     return copy_linear(to, from, bytes, stream, true);
 }
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
+    FAIL_IF_TOLD();
     return copy_and_wait(to, (uintptr_t)from, bytes);
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+    FAIL_IF_TOLD();
     return copy_linear(to, (uintptr_t)from, bytes, stream, true);
 }
 
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
+    FAIL_IF_TOLD();
     return copy_and_wait((uintptr_t)to, from, bytes);
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    FAIL_IF_TOLD();
     return copy_linear((uintptr_t)to, from, bytes, stream, true);
 }
 
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    FAIL_IF_TOLD();
     return copy_and_wait(to, from, bytes);
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    FAIL_IF_TOLD();
     return copy_linear(to, from, bytes, stream, true);
 }
 
@@ -159,11 +167,13 @@ static CUresult copy_between(uintptr_t to, CUcontext to_context, uintptr_t from,
 
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                       CUcontext from_context, size_t bytes) {
+    FAIL_IF_TOLD();
     return copy_between(to, to_context, from, from_context, bytes, NULL);
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                            CUcontext from_context, size_t bytes, CUstream stream) {
+    FAIL_IF_TOLD();
     return copy_between(to, to_context, from, from_context, bytes, stream);
 }
 
@@ -208,17 +218,21 @@ static CUresult fill_rows(uintptr_t to, size_t pitch, uint32_t value, unsigned v
 
 #define FILLS(bits, type)                                                                          \
     CUresult cuMemsetD##bits##_v2(CUdeviceptr to, type value, size_t count) {                      \
+        FAIL_IF_TOLD();                                                                            \
         return fill_line(to, value, bits / 8, count, NULL, false);                                 \
     }                                                                                              \
     CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream) {   \
+        FAIL_IF_TOLD();                                                                            \
         return fill_line(to, value, bits / 8, count, stream, true);                                \
     }                                                                                              \
     CUresult cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, type value, size_t width,        \
                                     size_t height) {                                               \
+        FAIL_IF_TOLD();                                                                            \
         return fill_rows(to, pitch, value, bits / 8, width, height, NULL, false);                  \
     }                                                                                              \
     CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width,      \
                                       size_t height, CUstream stream) {                            \
+        FAIL_IF_TOLD();                                                                            \
         return fill_rows(to, pitch, value, bits / 8, width, height, stream, true);                 \
     }
 

@@ -78,11 +78,21 @@ enum need {
 
 /* Takes the lock and returns CUDA_SUCCESS, or returns an error without the lock. */
 CUresult sim_begin(enum need need);
+/* An error if the function is to fail on purpose now. Without the lock. */
+CUresult sim_told_to_fail(const char *function, const void *caller);
 /* Gives the lock back, logs the call and passes the result on. */
 CUresult sim_end(const char *function, CUresult result);
 
+/* Of BEGIN; also at the start of a public function whose BEGIN is in another one. */
+#define FAIL_IF_TOLD()                                                                             \
+    do {                                                                                           \
+        CUresult told = sim_told_to_fail(__func__, __builtin_return_address(0));                   \
+        if (told != CUDA_SUCCESS)                                                                  \
+            return told;                                                                           \
+    } while (0)
 #define BEGIN(need)                                                                                \
     do {                                                                                           \
+        FAIL_IF_TOLD();                                                                            \
         CUresult begin_result = sim_begin(need);                                                   \
         if (begin_result != CUDA_SUCCESS)                                                          \
             return begin_result;                                                                   \
@@ -95,6 +105,10 @@ void sim_log(int level, const char *format, ...) __attribute__((format(printf, 2
 void sim_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int sim_unsupported(const char *name);
 const char *sim_error_name(CUresult error);
+
+/* fail.c: what SIMGPU_FAIL says; is it that call's turn? CUDA_SUCCESS: no. */
+void fail_read(void);
+CUresult fail_code(const char *function, const void *caller);
 
 /* start.c: contexts, threads and forks */
 bool sim_per_thread_default(bool enabled);

@@ -65,9 +65,7 @@ static CUresult record(struct event *event, struct stream *stream, unsigned flag
     return CUDA_SUCCESS;
 }
 
-CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned flags) {
-    if (flags > CU_EVENT_RECORD_EXTERNAL)
-        return CUDA_ERROR_INVALID_VALUE;
+static CUresult event_record(CUevent handle, CUstream stream_handle, unsigned flags) {
     BEGIN(NEED_CONTEXT);
     struct event *event = event_of(handle);
     struct stream *stream = stream_of(stream_handle);
@@ -78,8 +76,16 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
     END(record(event, stream, flags));
 }
 
+CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned flags) {
+    if (flags > CU_EVENT_RECORD_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    FAIL_IF_TOLD();
+    return event_record(handle, stream, flags);
+}
+
 CUresult cuEventRecord(CUevent handle, CUstream stream) {
-    return cuEventRecordWithFlags(handle, stream, CU_EVENT_RECORD_DEFAULT);
+    FAIL_IF_TOLD();
+    return event_record(handle, stream, CU_EVENT_RECORD_DEFAULT);
 }
 
 /* The work of all streams, those that were destroyed and those of threads included. A driver before
@@ -141,6 +147,7 @@ static CUresult begin_event(CUevent handle, struct event **event) {
 
 CUresult cuEventQuery(CUevent handle) {
     struct event *event;
+    FAIL_IF_TOLD();
     CUresult result = begin_event(handle, &event);
     if (result != CUDA_SUCCESS)
         return result;
@@ -158,6 +165,7 @@ CUresult cuEventQuery(CUevent handle) {
 
 CUresult cuEventSynchronize(CUevent handle) {
     struct event *event;
+    FAIL_IF_TOLD();
     CUresult result = begin_event(handle, &event);
     if (result != CUDA_SUCCESS)
         return result;

@@ -44,6 +44,7 @@ static void set_up(void) {
     pthread_cond_init(&sim.changed, &attributes);
     pthread_condattr_destroy(&attributes);
     config_read(&sim.config);
+    fail_read();
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
@@ -73,6 +74,20 @@ CUresult sim_begin(enum need need) {
     if (result != CUDA_SUCCESS)
         pthread_mutex_unlock(&sim.lock);
     return result;
+}
+
+/* An error after which a context is of no use stays, as any other of that kind. */
+CUresult sim_told_to_fail(const char *function, const void *caller) {
+    pthread_once(&state.once, set_up);
+    CUresult code = fail_code(function, caller);
+    if (code == CUDA_SUCCESS)
+        return code;
+    pthread_mutex_lock(&sim.lock);
+    struct context *context = context_current();
+    if (code == CUDA_ERROR_ILLEGAL_ADDRESS && context != NULL && context->sticky == CUDA_SUCCESS)
+        context->sticky = code;
+    sim_log(1, "%s fails (SIMGPU_FAIL)", function);
+    return sim_end(function, code);
 }
 
 CUresult sim_end(const char *function, CUresult result) {

@@ -188,11 +188,12 @@ static CUresult begin_stream(CUstream handle, struct stream **stream) {
 
 #define BEGIN_STREAM(handle, stream)                                                               \
     struct stream *stream;                                                                         \
+    FAIL_IF_TOLD();                                                                                \
     CUresult begin_result = begin_stream(handle, &stream);                                         \
     if (begin_result != CUDA_SUCCESS)                                                              \
     return begin_result
 
-CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
+static CUresult create(CUstream *out, unsigned flags, int priority) {
     if (out == NULL || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
@@ -203,8 +204,14 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
     END(CUDA_SUCCESS);
 }
 
+CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
+    FAIL_IF_TOLD();
+    return create(out, flags, priority);
+}
+
 CUresult cuStreamCreate(CUstream *out, unsigned flags) {
-    return cuStreamCreateWithPriority(out, flags, 0);
+    FAIL_IF_TOLD();
+    return create(out, flags, 0);
 }
 
 CUresult cuStreamDestroy_v2(CUstream handle) {
@@ -302,6 +309,7 @@ static CUresult submit_host(CUstream handle, const struct host_op *host) {
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data) {
     if (function == NULL)
         return CUDA_ERROR_INVALID_VALUE;
+    FAIL_IF_TOLD();
     return submit_host(handle, &(struct host_op){.function = function, .data = data});
 }
 
@@ -309,6 +317,7 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *d
                              unsigned flags) {
     if (callback == NULL || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
+    FAIL_IF_TOLD();
     return submit_host(handle,
                        &(struct host_op){.callback = callback, .handle = handle, .data = data});
 }
