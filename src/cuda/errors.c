@@ -4,6 +4,7 @@
  * lays it out. Nothing else may be assumed of what is inside. */
 #include "cuda/errors.h"
 
+#include "base/text.h"
 #include "cuda/objects.h"
 #include "cuda/real.h"
 
@@ -48,6 +49,8 @@ static struct {
     void (*raise)(void *error, void *type, void (*destructor)(void *error));
     void *type;
     void **table;
+    void (*check)(int code, const char *file, const char *function, int line, bool assertions,
+                  void *log);
 } self;
 
 /* From one of PyTorch's two libraries, or what it was linked with. */
@@ -81,11 +84,26 @@ static bool find_type(void) {
     return self.allocate && self.raise && self.type && self.table;
 }
 
+/* What PyTorch passes the results of its own calls to. Later releases have one argument more, which
+ * may be NULL; the others do not look at it. */
+static void find_check(void) {
+    static const char *const names[] = {
+        "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jbPNS0_19CUDAErrorLogCaptureE",
+        "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb",
+        "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib",
+    };
+    for (size_t i = 0; !self.check && i < ARRAY_LENGTH(names); i++)
+        *(void **)&self.check = find(names[i]);
+    if (self.check)
+        objects_pin(*(void **)&self.check);
+}
+
 /* Two threads that look at once find the same. */
 bool errors_find(void) {
     unsigned long long changes = objects_changes();
     if (!atomic_load_explicit(&self.complete, memory_order_acquire) &&
         atomic_load(&self.looked) != changes) {
+        find_check();
         if (MUTANT(plain_error, find_constructor() && find_type(), false)) {
             objects_pin(*(void **)&self.construct);
             atomic_store_explicit(&self.complete, true, memory_order_release);
@@ -109,11 +127,29 @@ static void throw_typed(const char *message) {
     self.raise(error, self.type, destructor);
 }
 
-void errors_throw_out_of_memory(const char *message) {
-    if (atomic_load_explicit(&self.complete, memory_order_acquire))
-        throw_typed(message);
+static void throw_plain(const char *message) {
     real__ZN3c106detail14torchCheckFailEPKcS2_jS2__t plain =
         REAL(_ZN3c106detail14torchCheckFailEPKcS2_jS2_);
     if (plain)
         plain("allocate", "vramgc", 0, message);
+}
+
+void errors_throw_out_of_memory(const char *message) {
+    if (atomic_load_explicit(&self.complete, memory_order_acquire))
+        throw_typed(message);
+    throw_plain(message);
+}
+
+/* As out of memory, after which programs go on, only where nothing else can be raised: a block
+ * without pages must never be handed out. */
+void errors_throw_cuda(int code) {
+    char message[80];
+    struct text text = TEXT_IN(message);
+    if (self.check)
+        self.check(code, "vramgc", "allocate", 0, false, NULL);
+    text_add(&text, "CUDA error: ");
+    text_add_decimal(&text, code, 0);
+    throw_plain(message);
+    if (atomic_load_explicit(&self.complete, memory_order_acquire))
+        throw_typed(message);
 }

@@ -14,4 +14,8 @@ bool errors_find(void);
  * that were compiled with -fexceptions. */
 void errors_throw_out_of_memory(const char *message);
 
+/* Another error, as PyTorch itself raises it for a call that failed with that number. The same
+ * holds for it. */
+void errors_throw_cuda(int code);
+
 #endif

@@ -64,6 +64,13 @@ void *real_beneath(enum real_id id);
 /* The typed real function; may be NULL. */
 #define REAL(symbol) ((real_##symbol##_t)real_get(ID_##symbol))
 
+/* The context that is current in this thread, NULL: none. A call that is refused once is made
+ * again. False: it cannot be found out. */
+static inline bool real_current_context(CUcontext *context) {
+    real_cuCtxGetCurrent_t get = REAL(cuCtxGetCurrent);
+    return get && (get(context) == CUDA_SUCCESS || get(context) == CUDA_SUCCESS);
+}
+
 /* Looks for all that are not known, if something was loaded since the last time. For where the
  * loader may be waited for: then no hook has to. */
 void real_find_all(void);

@@ -9,6 +9,7 @@
 #include "serve/device_vm.h"
 #include "track/block.h"
 #include "track/recording.h"
+#include "vm/vm.h"
 
 enum { DEVICE_TYPE_CUDA = 1 };
 
@@ -34,6 +35,14 @@ static void throw_out_of_memory(int64_t bytes) {
     errors_throw_out_of_memory(message);
 }
 
+static void throw_refusal(int64_t bytes) {
+    int code = vm_refusal();
+    if (code == CUDA_ERROR_OUT_OF_MEMORY)
+        throw_out_of_memory(bytes);
+    else
+        errors_throw_cuda(code);
+}
+
 /* The pages of the block first, then the books. */
 static inline void block_changed(uint64_t device, const void *p, int64_t bytes) {
     struct block_event event;
@@ -48,7 +57,7 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
     if (UNLIKELY(thread_state.pending.bytes > 0) && event.allocated)
         induce_oom_block_came(event.device);
     if (UNLIKELY(!possible))
-        throw_out_of_memory(bytes);
+        throw_refusal(bytes);
 }
 
 void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t bytes, size_t allocated,

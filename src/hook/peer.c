@@ -12,10 +12,9 @@ static int current_device(void) {
 }
 
 static int device_of(CUcontext context) {
-    real_cuCtxGetCurrent_t get = REAL(cuCtxGetCurrent);
     real_cuCtxSetCurrent_t set = REAL(cuCtxSetCurrent);
     CUcontext before = NULL;
-    if (!get || !set || get(&before) != CUDA_SUCCESS || set(context) != CUDA_SUCCESS)
+    if (!set || !real_current_context(&before) || set(context) != CUDA_SUCCESS)
         return -1;
     int device = current_device();
     set(before);

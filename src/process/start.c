@@ -234,8 +234,7 @@ bool start_recording_in_context(void) {
     CUcontext context = NULL;
     if (LIKELY(atomic_load_explicit(&recording_state, memory_order_acquire) != RECORDING_ASLEEP))
         return recording_is_on();
-    real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
-    return get_current && get_current(&context) == CUDA_SUCCESS && context && start_recording();
+    return real_current_context(&context) && context && start_recording();
 }
 
 /* The program ends in good order. No CUDA call is made here: the driver may be gone already. */

@@ -97,8 +97,8 @@ static void note_figures(struct device *device, struct pool *pool) {
  * is not called. */
 static void bind_thread(enum real_id id, const struct device *device) {
     CUcontext current = NULL, primary = context_primary(device_index(device));
-    if (real_table[id].library == CUDART && primary &&
-        REAL(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && !current && device_current() == device)
+    if (real_table[id].library == CUDART && primary && real_current_context(&current) && !current &&
+        device_current() == device)
         MUTANT(pool_without_context, REAL(cuCtxSetCurrent)(primary), CUDA_SUCCESS);
 }
 

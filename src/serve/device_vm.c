@@ -81,14 +81,15 @@ static bool commit(const struct block_event *event, struct vm *vm) {
 static bool block_came(const struct block_event *event, struct vm *vm) {
     bool possible =
         LIKELY(commit(event, vm)) ||
-        (!capture_active() && MUTANT(pending_kept, leave_pending(event->device, vm), false) &&
-         commit(event, vm));
+        (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY && !capture_active() &&
+         MUTANT(pending_kept, leave_pending(event->device, vm), false) && commit(event, vm));
     if (LIKELY(possible)) {
         device_account_pages(event->device);
         return true;
     }
     vm_commit_failed(vm, event->address, event->bytes);
-    oom_at_block(event->device, event->bytes);
+    if (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY)
+        oom_at_block(event->device, event->bytes);
     return false;
 }
 

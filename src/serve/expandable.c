@@ -39,7 +39,9 @@ static struct {
 
 /* --- the engine, which wants the device's context current --- */
 
-/* A thread that has not used the runtime yet has none, and PyTorch asks for memory all the same. */
+/* A thread that has not used the runtime yet has none, and PyTorch asks for memory all the same.
+ * Where it cannot be found out which one is current, that is left as it is: PyTorch has made it so,
+ * and nothing of what it asks for may fail because of a question of ours. */
 struct borrowed {
     bool possible, set;
     CUcontext before, context;
@@ -48,8 +50,10 @@ struct borrowed {
 static struct borrowed borrow(struct device *device) {
     struct borrowed borrowed = {0};
     CUdevice current = -1;
-    if (REAL(cuCtxGetCurrent)(&borrowed.before) != CUDA_SUCCESS)
+    if (!real_current_context(&borrowed.before)) {
+        borrowed.possible = true;
         return borrowed;
+    }
     borrowed.context = borrowed.before;
     borrowed.possible = borrowed.before && REAL(cuCtxGetDevice)(&current) == CUDA_SUCCESS &&
                         (unsigned)current == device_index(device);
@@ -108,7 +112,7 @@ static CUresult make_one(const CUmemAllocationProp *properties) {
     CUstreamCaptureMode before = capture_mode_relax();
     CUresult answer = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0);
     if (answer == CUDA_SUCCESS)
-        REAL(cuMemRelease)(handle);
+        vm_release(handle);
     capture_mode_set(before);
     return answer;
 }
@@ -117,9 +121,18 @@ static CUresult make_one(const CUmemAllocationProp *properties) {
  * answer to the first of all requests for good. */
 static CUresult ask_driver(const CUmemAllocationProp *properties) {
     CUresult answer = make_one(properties);
-    if (answer == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(PAGE_BYTES))
+    if (answer == CUDA_ERROR_OUT_OF_MEMORY) {
+        retry_after_oom(PAGE_BYTES);
         answer = make_one(properties);
+    }
     return MUTANT(any_kind, answer, CUDA_SUCCESS);
+}
+
+/* What holds for all times: another error may be over with the next request. */
+static bool is_for_good(CUresult answer) {
+    return answer == CUDA_SUCCESS || answer == CUDA_ERROR_NOT_SUPPORTED ||
+           answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_INVALID_VALUE ||
+           answer == CUDA_ERROR_INVALID_DEVICE;
 }
 
 static CUresult kind_of(const CUmemAllocationProp *properties, unsigned *kind) {
@@ -127,7 +140,7 @@ static CUresult kind_of(const CUmemAllocationProp *properties, unsigned *kind) {
     if (*kind < MAX_KINDS)
         return self.kinds[*kind].answer; /* written once, before it was counted */
     CUresult answer = ask_driver(properties);
-    if (answer == CUDA_ERROR_OUT_OF_MEMORY)
+    if (!is_for_good(answer))
         return answer;
     *kind = add_kind(properties, answer);
     return *kind < MAX_KINDS ? answer : CUDA_ERROR_NOT_SUPPORTED;

@@ -107,11 +107,9 @@ static void add_segment(struct device *device, uint64_t address, uint64_t bytes)
 
 /* Pools and virtual memory belong to the device, not to the context. */
 static uint64_t context_of(enum alloc_class class) {
-    real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
     CUcontext context = NULL;
     if (class == CLASS_POOL || class == CLASS_GRAPH || class == CLASS_ADDRESS ||
-        class == CLASS_VM || class == CLASS_VM_POOL || !get_current ||
-        get_current(&context) != CUDA_SUCCESS)
+        class == CLASS_VM || class == CLASS_VM_POOL || !real_current_context(&context))
         return 0;
     return (uint64_t)(uintptr_t)context;
 }

@@ -98,8 +98,7 @@ struct device *device_current(void) {
     struct device *device = device_at((unsigned)index);
     if (device && !__atomic_load_n(&device->context, __ATOMIC_RELAXED)) {
         CUcontext context = NULL;
-        real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
-        if (get_current && get_current(&context) == CUDA_SUCCESS)
+        if (real_current_context(&context))
             __atomic_store_n(&device->context, context, __ATOMIC_RELAXED);
     }
     return device;

@@ -71,17 +71,32 @@ void stream_follow(unsigned device, struct vm *vm) {
 /* --- what the hooks say --- */
 
 static bool current(CUcontext *context, int *device) {
-    real_cuCtxGetCurrent_t get_current = REAL(cuCtxGetCurrent);
     real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
-    return get_current && get_current(context) == CUDA_SUCCESS && *context && get_device &&
+    return real_current_context(context) && *context && get_device &&
            get_device(device) == CUDA_SUCCESS && *device >= 0 && *device < VRAMGC_MAX_DEVICES;
+}
+
+/* It may be any device's: the whole context is asked from now on. */
+static void lost(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        lock_take(&self.lock);
+        self.uncounted[i] = true;
+        bool followed = self.follows[i] != NULL;
+        lock_give(&self.lock);
+        if (followed && recording_is_on())
+            tell(i);
+    }
 }
 
 static void made(uint64_t stream, bool followable) {
     CUcontext context = NULL;
     int index = 0;
-    if (atomic_load(&recording_state) == RECORDING_INERT || !current(&context, &index))
+    if (atomic_load(&recording_state) == RECORDING_INERT)
         return;
+    if (!current(&context, &index)) {
+        lost();
+        return;
+    }
     struct hashmap_entry entry = {
         .key = stream, .context = (uint64_t)(uintptr_t)context, .device = (uint16_t)index};
     lock_take(&self.lock);

@@ -34,9 +34,8 @@ static struct run next_closed(const struct vm *vm, struct page_segment *segment,
 static bool set_access(struct vm *vm, const struct run *run) {
     vm_called(vm);
     vm_changed(vm);
-    return REAL(cuMemSetAccess)(run->segment->address + run->first * PAGE_BYTES,
-                                run->count * PAGE_BYTES, vm->peers.list,
-                                run->devices) == CUDA_SUCCESS;
+    return vm_granted(REAL(cuMemSetAccess)(run->segment->address + run->first * PAGE_BYTES,
+                                           run->count * PAGE_BYTES, vm->peers.list, run->devices));
 }
 
 /* The lock is held. */
@@ -61,6 +60,36 @@ bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, si
         if (opened && run.devices < vm->peers.count)
             next = run.first;
         lock_give(&vm->lock);
+    }
+}
+
+/* Nobody but one block in [first, end) uses the extent, and nobody has had access to it. */
+static bool can_undo(const struct page *lead, const struct page *first, const struct page *end) {
+    bool possible = lead->state == PAGE_MAPPED;
+    for (const struct page *page = lead; possible && page < lead + lead->npages; page++) {
+        bool inside = page >= first && page < end;
+        possible = !page->open_to && !page->opening && !page->pinned && !page->behind &&
+                   page->live <= inside;
+    }
+    return possible;
+}
+
+void vm_undo_closed(struct vm *vm, struct page_segment *segment, size_t first, size_t count) {
+    struct page *list[BATCH], *from = segment->pages + first, *end = from + count;
+    for (struct page *page = from; page < end;) {
+        size_t taken = 0;
+        lock_take(&vm->lock);
+        while (page < end && taken < BATCH) {
+            struct page *lead = page_lead(page);
+            page = lead + page_npages(lead);
+            if (!can_undo(lead, from, end))
+                continue;
+            page_table_take_unused(&vm->table, lead);
+            list[taken++] = lead;
+        }
+        vm_victims_picked(vm, list, taken);
+        lock_give(&vm->lock);
+        vm_unmap(vm, list, taken);
     }
 }
 

@@ -165,7 +165,7 @@ static uint64_t take_or_create(struct vm *vm) {
     uint64_t handle = take_cached_page(vm);
     if (!handle)
         handle = create(vm, 1);
-    while (!handle && vm_cache_trim(vm, 1, 1))
+    while (!handle && vm_lacks_memory() && vm_cache_trim(vm, 1, 1))
         handle = vm_handle_create(vm, 1);
     return handle;
 }
@@ -189,7 +189,7 @@ static uint64_t find_page(struct vm *vm, size_t missing) {
     for (int patience = 16;;) {
         uint64_t then = landed(vm);
         uint64_t handle = take_or_create(vm);
-        if (handle)
+        if (handle || !vm_lacks_memory())
             return handle;
         if (!vm_decommit_for_block(vm, missing) && !more_may_come(vm, then) &&
             !(newly_idle(vm) && patience-- > 0))
@@ -203,9 +203,9 @@ static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
     if (!extent->handle)
         extent->handle =
             extent->npages > 1 ? create(vm, extent->npages) : find_page(vm, block->missing);
-    bool filled =
-        extent->handle && REAL(cuMemMap)(page_address(extent->page), extent->npages * PAGE_BYTES, 0,
-                                         vm_real_handle(extent->handle), 0) == CUDA_SUCCESS;
+    bool filled = extent->handle &&
+                  vm_granted(REAL(cuMemMap)(page_address(extent->page), extent->npages * PAGE_BYTES,
+                                            0, vm_real_handle(extent->handle), 0));
     vm_called(vm);
     lock_take(&vm->lock);
     if (filled) {
@@ -319,27 +319,47 @@ static void note_needed(struct vm *vm, const struct block *block) {
     lock_give(&vm->lock);
 }
 
-/* Maps what is missing; where a large extent cannot be had, smaller ones. What was mapped before
- * memory ran out stays, as idle pages: it is the caller who takes the block back. A block can do
- * without the page behind it. */
-static bool map_missing(struct vm *vm, struct block *block) {
+/* Where a large extent cannot be had, smaller ones. A block can do without the page behind it. */
+static bool map_extents(struct vm *vm, struct block *block) {
     struct extent extent;
-    bool filled = true;
-    block->missing = count_missing(vm, block);
-    if (block->missing)
-        use_idle(vm, block);
-    while (filled && (extent = claim(vm, block)).page) {
-        filled = fill(vm, &extent, block);
-        if (filled)
+    while ((extent = claim(vm, block)).page) {
+        if (fill(vm, &extent, block))
             continue;
-        filled = extent.npages > 1 || MUTANT(behind_refuses, block->next >= block->live_end, false);
-        block->end = block->next >= block->live_end ? block->live_end : block->end;
+        bool behind = MUTANT(behind_refuses, block->next >= block->live_end, false);
+        if ((extent.npages == 1 && !behind) || !vm_lacks_memory())
+            return false;
+        block->end = behind ? block->live_end : block->end;
         /* and of a shared one */
         block->largest = MUTANT(single_after_refusal, extent.npages / 2, 1);
     }
-    if (filled)
-        note_needed(vm, block);
-    return filled && vm_set_access(vm, block->segment, block->first, block->end - block->first);
+    return true;
+}
+
+static bool open_pages(struct vm *vm, const struct block *block) {
+    return vm_set_access(vm, block->segment, block->first, block->end - block->first);
+}
+
+/* Maps what is missing; where that is refused once more it comes in single pages. What was mapped
+ * and opened before memory ran out stays, as idle pages: it is the caller who takes the block back.
+ */
+static bool map_missing(struct vm *vm, struct block *block) {
+    unsigned attempts = 0;
+    vm_refusal_forget();
+    block->missing = count_missing(vm, block);
+    if (block->missing)
+        use_idle(vm, block);
+    while (!map_extents(vm, block) || !open_pages(vm, block)) {
+        bool again = vm_ask_again(vm, &attempts);
+        if (!again || attempts > 1)
+            vm_undo_closed(vm, block->segment, block->first, block->end - block->first);
+        if (!again)
+            return false;
+        block->next = block->first;
+        block->missing = count_missing(vm, block);
+        block->largest = attempts > 1 ? 1 : block->largest;
+    }
+    note_needed(vm, block);
+    return true;
 }
 
 /* --- idle extents of which the block would use a part --- */

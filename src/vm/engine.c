@@ -3,7 +3,7 @@
 
 struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
     CUcontext context = NULL;
-    if (!vm_probe(device) || REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
+    if (!vm_probe(device) || !real_current_context(&context) || !context)
         return NULL;
     struct vm *vm = memory_map(sizeof *vm);
     if (!vm)

@@ -24,7 +24,7 @@ static struct question begin_asking(const struct vm *vm) {
     atomic_fetch_add(&asking, 1);
     question.possible =
         !MUTANT(asks_in_capture, vm->capturing && vm->capturing(), false) &&
-        REAL(cuCtxGetCurrent)(&question.before) == CUDA_SUCCESS &&
+        real_current_context(&question.before) &&
         (question.before == vm->context ||
          MUTANT(other_context, REAL(cuCtxSetCurrent)(vm->context) == CUDA_SUCCESS, true));
     return question;

@@ -74,7 +74,7 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     vm->cache.physical_pages += room ? npages : 0;
     lock_give(&vm->lock);
     bool created =
-        room && REAL(cuMemCreate)(&handle, npages * PAGE_BYTES, &properties, 0) == CUDA_SUCCESS;
+        room && vm_granted(REAL(cuMemCreate)(&handle, npages * PAGE_BYTES, &properties, 0));
     vm_called(vm);
     lock_take(&vm->lock);
     handles->total -= room && !created;
@@ -111,17 +111,21 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     lock_give(&vm->lock);
     if (!npages)
         return 0;
-    REAL(cuMemRelease)(handle);
+    bool released = REAL(cuMemRelease)(handle) == CUDA_SUCCESS;
     vm_called(vm);
     lock_take(&vm->lock);
-    vm->cache.sizes[size].total--;
-    vm->cache.physical_pages -= npages;
     vm->in_flight -= npages;
-    vm->landed++;
-    vm->figures.releases += npages;
+    if (released) {
+        vm->cache.sizes[size].total--;
+        vm->cache.physical_pages -= npages;
+        vm->landed++;
+        vm->figures.releases += npages;
+    } else {
+        vm_cache_put(vm, handle, npages);
+    }
     vm_changed(vm);
     lock_give(&vm->lock);
-    return npages;
+    return released ? npages : 0;
 }
 
 size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger) {
@@ -146,9 +150,10 @@ static struct room room_now(const struct vm *vm) {
 
 bool vm_read(size_t *free_bytes, size_t *total_bytes) {
     CUstreamCaptureMode before = capture_mode_relax();
-    bool read = REAL(cuMemGetInfo_v2)(free_bytes, total_bytes) == CUDA_SUCCESS;
+    CUresult result = REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
     capture_mode_set(before);
-    return read;
+    vm_note_fault(result);
+    return result == CUDA_SUCCESS;
 }
 
 struct room vm_room(struct vm *vm, uint64_t max_age_ns) {
@@ -179,6 +184,8 @@ uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
 
 uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns) {
     struct room room = vm_room(vm, max_age_ns);
+    if (!room.total_bytes)
+        return UINT64_MAX;
     lock_take(&vm->lock);
     uint64_t physical = vm->cache.physical_pages * PAGE_BYTES;
     uint64_t reserved = vm->table.reserved_pages * PAGE_BYTES;

@@ -97,13 +97,17 @@ void vm_spill_return(struct vm *vm) {
         lock_give(&vm->lock);
         if (!handle)
             return;
-        REAL(cuMemRelease)(vm_real_handle(handle));
+        bool released = REAL(cuMemRelease)(vm_real_handle(handle)) == CUDA_SUCCESS;
         vm_called(vm);
         lock_take(&vm->lock);
-        count_less(host, 1);
+        count_less(host, released);
+        if (!released)
+            vm_spill_ends(vm, handle);
         vm_changed(vm);
         host->leaving--;
         vm->landed++;
         lock_give(&vm->lock);
+        if (!released)
+            return;
     }
 }

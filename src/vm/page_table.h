@@ -191,6 +191,9 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
 /* An idle extent that may go is BUSY from now on. Only for whoever has made sure of that. */
 void page_table_take_victim(struct page_table *table, struct page *page);
 
+/* The same, though live blocks reach into it: it has not come to any of them yet. */
+void page_table_take_unused(struct page_table *table, struct page *page);
+
 /* The same for one extent: whether it was taken. */
 bool page_table_try_victim(struct page_table *table, struct page *page);
 

@@ -71,7 +71,7 @@ static uint64_t owner_name(uint64_t stream) {
 static CUcontext context_of(uint64_t stream) {
     CUcontext context = NULL;
     if (stream <= STREAM_PER_THREAD)
-        return REAL(cuCtxGetCurrent)(&context) == CUDA_SUCCESS ? context : NULL;
+        return real_current_context(&context) ? context : NULL;
     real_cuStreamGetCtx_t get_context = REAL(cuStreamGetCtx);
     if (!get_context || get_context((CUstream)(uintptr_t)stream, &context) != CUDA_SUCCESS)
         return NULL;
@@ -83,7 +83,7 @@ static bool is_ours(struct pool *pool, uint64_t stream) {
     if (stream > STREAM_PER_THREAD && vm_stream_known(pool->vm, stream))
         return true;
     CUcontext current = NULL; /* in which the engine would make its event */
-    if (context_of(stream) != pool->context || REAL(cuCtxGetCurrent)(&current) != CUDA_SUCCESS ||
+    if (context_of(stream) != pool->context || !real_current_context(&current) ||
         current != pool->context)
         return false;
     vm_stream_add(pool->vm, stream);
@@ -148,6 +148,8 @@ static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_
         }
         block = claim(pool, block.address);
         give(pool, &block, owner);
+        if (vm_refusal() != CUDA_ERROR_OUT_OF_MEMORY)
+            return POOL_NOT_OURS; /* the driver says it itself */
         if (first)
             return POOL_FULL;
         first = block.address;

@@ -15,8 +15,8 @@ struct pool;
 enum pool_answer {
     POOL_TAKEN,
     POOL_FULL,    /* the device is really full */
-    POOL_NOT_OURS /* no stream of the pool's context, or no address space: the driver is to be
-                     asked */
+    POOL_NOT_OURS /* no stream of the pool's context, no address space, or an error that is no lack
+                     of memory: the driver is to be asked */
 };
 
 /* total_bytes: of the device; the range is twice as large. NULL: the addresses or the memory for

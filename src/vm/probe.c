@@ -25,9 +25,20 @@ static bool grain_is_ours(const CUmemAllocationProp *properties) {
            grain > 0 && PAGE_BYTES % grain == 0;
 }
 
-/* Maps the handle at the address, reads one word back (after writing it, if `write`), unmaps. */
+/* Of the two that leave something behind one refused call is not the end. */
+bool vm_release(uint64_t handle) {
+    return REAL(cuMemRelease)(handle) == CUDA_SUCCESS || REAL(cuMemRelease)(handle) == CUDA_SUCCESS;
+}
+
+static bool unmap(CUdeviceptr address) {
+    return REAL(cuMemUnmap)(address, PAGE_BYTES) == CUDA_SUCCESS ||
+           REAL(cuMemUnmap)(address, PAGE_BYTES) == CUDA_SUCCESS;
+}
+
+/* Maps the handle at the address, reads one word back (after writing it, if `write`), unmaps, if
+ * that is possible: *mapped. */
 static bool look(unsigned device, CUdeviceptr address, CUmemGenericAllocationHandle handle,
-                 bool write) {
+                 bool write, bool *mapped) {
     CUmemAccessDesc access = vm_access_desc(device);
     uint64_t word = 0x7672616d67632121, back = 0;
     if (REAL(cuMemMap)(address, PAGE_BYTES, 0, handle, 0) != CUDA_SUCCESS)
@@ -35,7 +46,8 @@ static bool look(unsigned device, CUdeviceptr address, CUmemGenericAllocationHan
     bool works = REAL(cuMemSetAccess)(address, PAGE_BYTES, &access, 1) == CUDA_SUCCESS &&
                  (!write || REAL(cuMemcpyHtoD_v2)(address, &word, sizeof word) == CUDA_SUCCESS) &&
                  REAL(cuMemcpyDtoH_v2)(&back, address, sizeof back) == CUDA_SUCCESS && back == word;
-    return REAL(cuMemUnmap)(address, PAGE_BYTES) == CUDA_SUCCESS && works;
+    *mapped = !unmap(address);
+    return works && !*mapped;
 }
 
 static bool all_there(void) {
@@ -46,23 +58,26 @@ static bool all_there(void) {
            REAL(cuEventQuery) && REAL(cuCtxSynchronize) && REAL(cuMemGetInfo_v2);
 }
 
-bool vm_probe(unsigned device) {
-    CUmemAllocationProp properties = vm_properties(device);
-    return all_there() && vm_probe_of(device, &properties);
-}
-
+/* Addresses where something is mapped still are nobody's any more. */
 bool vm_probe_of(unsigned device, const CUmemAllocationProp *properties) {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr range;
+    bool mapped = false;
     if (!grain_is_ours(properties) ||
         REAL(cuMemAddressReserve)(&range, 2 * PAGE_BYTES, 0, 0, 0) != CUDA_SUCCESS)
         return false;
     bool works = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0) == CUDA_SUCCESS;
     if (works) {
-        works =
-            look(device, range, handle, true) && look(device, range + PAGE_BYTES, handle, false);
-        REAL(cuMemRelease)(handle);
+        works = look(device, range, handle, true, &mapped) &&
+                look(device, range + PAGE_BYTES, handle, false, &mapped);
+        vm_release(handle);
     }
-    REAL(cuMemAddressFree)(range, 2 * PAGE_BYTES);
+    if (!mapped)
+        REAL(cuMemAddressFree)(range, 2 * PAGE_BYTES);
     return works;
+}
+
+bool vm_probe(unsigned device) {
+    CUmemAllocationProp properties = vm_properties(device);
+    return all_there() && vm_probe_of(device, &properties);
 }

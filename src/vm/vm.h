@@ -83,6 +83,9 @@ bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes);
  * device's context is current. */
 bool vm_could_back(struct vm *vm, uint64_t bytes);
 
+/* Gives a handle back to the driver, which may refuse once. False: it keeps refusing. */
+bool vm_release(uint64_t handle);
+
 /* The context in which it was opened, and in which it asks the GPU. */
 uint64_t vm_context(const struct vm *vm);
 
@@ -109,9 +112,13 @@ uint64_t vm_epoch(struct vm *vm);
 uint64_t vm_fenced_epoch(struct vm *vm);
 
 /* A block is handed out: its pages are mapped, and pinned until the segment ends, or what was
- * attached is detached, if `pin`. False: the device is really full; nothing changed. An address
+ * attached is detached, if `pin`. False: the device is really full, or see vm_refusal; nothing changed. An address
  * that is not ours is fine: true; so are pages of a range that are not attached. */
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin);
+
+/* What the driver said when this thread's latest vm_commit failed: CUDA_ERROR_OUT_OF_MEMORY, or
+ * what means something else and is to be passed on as it is. */
+int vm_refusal(void);
 
 /* The caller tried as often as it would, and refuses that block for good: it is told in figures. */
 void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes);
@@ -165,7 +172,8 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
                         uint64_t budget_ns);
 
 /* What the card has free for PyTorch as it sees it: all that is not in use by others and not
- * reserved by PyTorch, by a reading of the driver that is at most so old. */
+ * reserved by PyTorch, by a reading of the driver that is at most so old. UINT64_MAX: the driver has
+ * not said. */
 uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns);
 
 /* A stream is about to be destroyed: it is not asked any more after this. */

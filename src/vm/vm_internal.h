@@ -150,6 +150,21 @@ size_t vm_decommit_for_block(struct vm *vm, size_t want);
  * that are mapped and not open yet. One call for those that follow each other. */
 bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, size_t count);
 
+/* Extents of [first, +count) that could not be opened for anybody and are not used beyond them lose
+ * their memory, which is cached. */
+void vm_undo_closed(struct vm *vm, struct page_segment *segment, size_t first, size_t count);
+
+/* refusal.c. Notes what this thread was refused by the driver, of which the first is kept that is
+ * no lack of memory; of other calls only what ends the whole context. */
+bool vm_granted(CUresult result);
+void vm_note_fault(CUresult result);
+bool vm_lacks_memory(void); /* no such has been noted since: */
+void vm_refusal_forget(void);
+
+/* A block was refused something: idle memory goes back to the driver, which is asked what it has
+ * left. Whether to try the block again; *attempts: at first 0. */
+bool vm_ask_again(struct vm *vm, unsigned *attempts);
+
 /* reserve.c. The addresses of segments that have ended go back once nothing is mapped there. */
 void vm_sweep(struct vm *vm);
 

@@ -125,6 +125,10 @@ void vm_stream_add(struct vm *vm, uint64_t stream) {
     (void)stream;
 }
 
+int vm_refusal(void) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     (void)vm;
     MUST(address >= BASE && address + bytes <= BASE + (uint64_t)GRAINS * 512 && !pin);

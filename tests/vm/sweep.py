@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Lets each call of the library into the driver fail in turn, and sees that the program does not notice.
+
+A small program on PyTorch's own allocator runs without the library, and with it while the N-th call of one driver function that comes
+from the library fails, for each function and each N. What the program prints must be the same; nobody may use memory that is not
+there, leave some behind, or hang. A call that the library only passes on fails without it as well: then that is the measure.
+
+  sweep.py [--full N] [--codes 2,700] [--calls cuMemMap,...] [--libc] [WORKLOAD...]
+
+Every index up to N is tried, then ever fewer. It must test nothing but what the program can see: how the library gets along is its own.
+"""
+import argparse
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+LIMIT_S = 60
+OUT_OF_MEMORY = 2
+
+SCRIPT = """alloc a 30MiB; fill a 1; alloc b 5MiB stream=1; fill b 2 stream=1; stream 1; verify b 2; stream 0; record a 2; free a
+alloc c 28MiB; fill c 3; verify c 3; alloc d 1MiB; fill d 4; cuda_malloc x 4MiB; fill x 9; verify x 9; free b; alloc e 60MiB
+fill e 5; verify e 5; verify d 4; verify c 3
+random seed={seed} ops=100 fill=1 every=50 max=40MiB live=20 streams=3
+verify e 5; free c; free e; alloc f 50MiB; fill f 6; verify f 6; free f; empty_cache; verify d 4; alloc g 90MiB; fill g 7; verify g 7
+{capture}
+free_all; empty_cache; synchronize
+"""
+CAPTURE = "stream 1; capture_begin; alloc h 24MiB; capture_end; stream 0; alloc i 9MiB; fill i 8; verify i 8; graph_release"
+
+# Questions: they may also fail always, from the N-th on.
+QUESTIONS = ["cuMemGetInfo_v2", "cuStreamQuery", "cuEventQuery", "cuEventRecord", "cuEventCreate", "cuCtxGetCurrent",
+             "cuMemGetAllocationGranularity", "cuCtxRecordEvent", "cuCtxSynchronize"]
+
+# name: (environment, capture or not)
+COMPACT = {"VRAMGC_MODE": "compact", "VRAMGC_ALLOC_CONF": "keep", "VRAMGC_REST": "5ms", "VRAMGC_COOLDOWN": "10ms", "SIMGPU_MEM": "8GiB"}
+NATIVE = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}
+EXPANDABLE = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+LOWVRAM = {"VRAMGC_LOWVRAM": "1", "SIMGPU_MEM": "1GiB"}
+WORKLOADS = {
+    "native": (NATIVE, CAPTURE),
+    "native-lowvram": ({**NATIVE, **LOWVRAM}, ""),
+    "expandable": (EXPANDABLE, ""),
+    "expandable-lowvram": ({**EXPANDABLE, **LOWVRAM}, CAPTURE),
+}
+
+
+def simulated_environment(cuda):
+    """What simgpu sets, asked once: it looks for a PyTorch each time."""
+    keep = {k: v for k, v in os.environ.items() if not k.startswith(("VRAMGC", "SIMGPU", "PYTORCH"))}
+    text = subprocess.run([ROOT + "/scripts/simgpu", "--cuda", cuda, "env", "-0"], env=keep, capture_output=True, text=True, check=True)
+    return dict(item.split("=", 1) for item in text.stdout.split("\0") if item)
+
+
+class Run:
+    """One run of the program: how it ended, what it saw, and what was left."""
+
+    def __init__(self, sweep, name, library, fail=None, libc=None):
+        always = "+" in (fail or "") # then nobody can say that memory may go
+        settings, capture = WORKLOADS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**sweep.environment, **settings, "VRAMGC_OUT": folder + "/stats", "VRAMGC_LOG": "error",
+                           "SIMGPU_CALLS": folder + "/calls", "C10DRIVE_PATIENCE_MS": "20000"}
+            preload = [environment.get("LD_PRELOAD", "")]
+            if libc:
+                environment["LIBFAIL"] = libc
+                environment["LIBFAIL_COUNT"] = folder + "/libc"
+                preload.insert(0, ROOT + "/build/vm/liblibfail.so")
+            if library:
+                preload.insert(0, sweep.library)
+            environment["LD_PRELOAD"] = " ".join(preload)
+            if fail:
+                environment["SIMGPU_FAIL"] = fail
+            self.run(sweep, folder, SCRIPT.format(seed=sweep.seed, capture=capture) +
+                     ("reclaim; await vramgc.held_bytes == 0\n" if library and not always else ""), environment)
+            self.read_calls(folder)
+            self.used = None if always else self.used
+            self.libc_calls = self.read_libc(folder + "/libc")
+
+    def run(self, sweep, folder, script, environment):
+        with open(folder + "/script", "w") as file:
+            file.write(script)
+        try:
+            done = subprocess.run([sweep.driver, folder + "/script"], env=environment, capture_output=True, text=True, errors="replace",
+                                  timeout=LIMIT_S, cwd=folder, stdin=subprocess.DEVNULL)
+            self.status, self.printed, self.errors = done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired as hung:
+            self.status, self.printed, self.errors = "hangs", str(hung.stdout), str(hung.stderr)
+
+    def read_calls(self, folder):
+        self.calls, self.all_calls, self.failed, self.used = {}, {}, 0, None
+        if not os.path.exists(folder + "/calls"):
+            return
+        for line in open(folder + "/calls"):
+            word = line.split()
+            if word[0] == "call":
+                self.all_calls[word[1]] = self.all_calls.get(word[1], 0) + int(word[3])
+            if word[0] == "call" and word[2] == "libvramgc.so":
+                self.calls[word[1]] = int(word[3])
+            elif word[0] == "failed":
+                self.failed = int(word[1])
+            elif word[0] == "used":
+                self.used = int(word[1])
+
+    def read_libc(self, path):
+        return dict((a, (int(b), int(c))) for a, b, c in re.findall(r"(\w+) (\d+) (\d+)", open(path).read())) if os.path.exists(path) else {}
+
+    def complaints(self, measure):
+        """In what it differs from the other run, for the worse."""
+        found = []
+        if self.status != measure.status:
+            found.append(f"status {self.status}, not {measure.status}")
+        if self.printed != measure.printed:
+            found.append("prints something else")
+        if "simgpu: ERROR" in self.errors:
+            found.append("the device complains")
+        if self.used is not None and self.used > measure.used:
+            found.append(f"{self.used} bytes left, not {measure.used}")
+        return found
+
+
+    def takes_it_for_a_lack_of_memory(self):
+        """Of an error that says something else: whatever else comes of it, that must not."""
+        printed = self.printed.replace("oom x", "")  # cudaMalloc, whatever it answered
+        found = ["out of memory"] if "oom " in printed or "out of memory" in printed + self.errors else []
+        return found + ([f"status {self.status}"] if self.status == "hangs" or self.status < 0 else [])
+
+
+def indices(count, full):
+    """Each up to full, then ever fewer; the last one always."""
+    chosen, k = set(range(1, min(count, full) + 1)), full
+    while k < count:
+        k = int(k * 1.5) + 1
+        chosen.add(min(k, count))
+    return sorted(chosen)
+
+
+class Sweep:
+    def __init__(self, options):
+        self.options = options
+        self.library = os.environ.get("VRAMGC_LIBRARY", ROOT + "/build/libvramgc.so")
+        self.driver = f"{ROOT}/build/c10/{options.version}/c10drive"
+        self.seed = options.seed
+        self.environment = simulated_environment("13" if int(options.version.split(".")[1]) >= 11 else "12")
+        self.failures = self.differences = 0
+
+    def judge(self, name, run, fail, measure):
+        """A call that is only passed on fails without the library as well."""
+        if fail and not fail.split("@")[0].endswith(f":{OUT_OF_MEMORY}"):
+            return run.takes_it_for_a_lack_of_memory()
+        complaints = run.complaints(measure)
+        if complaints and fail and self.is_passed_on(name, fail, run, measure):
+            complaints = []
+        return complaints
+
+    def is_passed_on(self, name, fail, run, measure):
+        """The library answers some calls itself, so that it is not the same index: one of them must be no better."""
+        function, n, code = fail.split("@")[0].split(":")
+        for k in range(1, min(measure.all_calls.get(function, 0), 60) + 1):
+            plain = Run(self, name, False, f"{function}:{k}:{code}")
+            if (plain.failed and plain.complaints(measure) and "simgpu: ERROR" not in run.errors and
+                    (plain.status == run.status or plain.used == run.used)):
+                return True
+        return False
+
+    def tell(self, name, what, run, complaints):
+        self.differences += 1
+        print(f"{name} {what}: {'; '.join(complaints)}")
+        for line in (run.printed.splitlines()[-3:] + run.errors.splitlines()[-3:]):
+            print("    " + line[:200])
+        sys.stdout.flush()
+
+    def jobs(self, base):
+        for function, count in sorted(base.calls.items()):
+            if self.options.calls and function not in self.options.calls:
+                continue
+            for n in indices(count, self.options.full):
+                for code in self.options.codes:
+                    yield f"{function}:{n}:{code}@libvramgc.so"
+            for n in indices(count, 2) if function in QUESTIONS else []:
+                yield f"{function}:{n}+:{self.options.codes[0]}@libvramgc.so"
+
+    def libc_jobs(self, base):
+        for function, (count, _) in sorted(base.libc_calls.items()):
+            if self.options.calls and function not in self.options.calls:
+                continue
+            for n in indices(count, self.options.full):
+                yield f"{function}:{n}:1"
+            yield f"{function}:1:1000000"
+
+    def one(self, name, measure, job):
+        run = Run(self, name, True, libc=job) if self.options.libc else Run(self, name, True, job)
+        failed = sum(hits for _, hits in run.libc_calls.values()) if self.options.libc else run.failed
+        return job, run, failed, self.judge(name, run, None if self.options.libc else job, measure)
+
+    def workload(self, name, pool):
+        measure = Run(self, name, False)
+        base = Run(self, name, True, libc="none:0:0" if self.options.libc else None)
+        complaints = base.complaints(measure)
+        if complaints or measure.status != 0:
+            self.tell(name, "without a failure", base, complaints or ["fails without the library"])
+            return
+        jobs = list(self.libc_jobs(base) if self.options.libc else self.jobs(base))
+        made = 0
+        for job, run, failed, complaints in pool.map(lambda job: self.one(name, measure, job), jobs):
+            made += failed
+            if complaints:
+                self.tell(name, job, run, complaints)
+        self.failures += made
+        print(f"{name}: {len(jobs)} runs, {made} failures", flush=True)
+
+    def run(self):
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            for name in self.options.workloads or WORKLOADS:
+                self.workload(name, pool)
+        print(f"{self.failures} injected failures, {self.differences} differences")
+        return 1 if self.differences or not self.failures else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
+    parser.add_argument("--full", type=int, default=12, help="every index up to this one")
+    parser.add_argument("--codes", type=lambda text: [int(code) for code in text.split(",")], default=[OUT_OF_MEMORY])
+    parser.add_argument("--calls", type=lambda text: text.split(","), help="only these functions")
+    parser.add_argument("--libc", action="store_true", help="calls into libc instead")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--version", default="2.15.0", help="of PyTorch")
+    sys.exit(Sweep(parser.parse_args()).run())
+
+
+if __name__ == "__main__":
+    main()
