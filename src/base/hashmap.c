@@ -26,13 +26,15 @@ static bool grow(struct hashmap *hashmap) {
         if (hashmap->entries[i].key)
             *slot_of(&larger, hashmap->entries[i].key) = hashmap->entries[i];
     larger.count = hashmap->count;
-    memory_unmap(hashmap->entries, hashmap->capacity * sizeof *hashmap->entries);
+    if (!hashmap->lent)
+        memory_unmap(hashmap->entries, hashmap->capacity * sizeof *hashmap->entries);
     *hashmap = larger;
     return true;
 }
 
 bool hashmap_put(struct hashmap *hashmap, const struct hashmap_entry *entry, bool *replaced) {
-    if (!entry->key || (hashmap->count * 2 >= hashmap->capacity && !grow(hashmap)))
+    if (!entry->key || (hashmap->count * 2 >= hashmap->capacity && !grow(hashmap) &&
+                        hashmap->count * 8 >= hashmap->capacity * 7))
         return false;
     struct hashmap_entry *slot = slot_of(hashmap, entry->key);
     if (replaced)

@@ -1,6 +1,7 @@
 /* hashmap.h: a table from a 64-bit key (an address, a handle, an event) to what is known of it.
- * Open addressing in pages of our own; grows when half full and never shrinks. Pure, takes no lock:
- * the owner does. Key 0 is not allowed. No pointer may be NULL unless said. */
+ * Open addressing in pages of our own; grows when half full and never shrinks; where there is no
+ * memory for that it goes on until it is nearly full. Pure, takes no lock: the owner does. Key 0 is
+ * not allowed. No pointer may be NULL unless said. */
 #ifndef HASHMAP_H
 #define HASHMAP_H
 
@@ -21,7 +22,13 @@ struct hashmap_entry {
 struct hashmap {
     struct hashmap_entry *entries;
     size_t capacity, count;
+    bool lent; /* the entries are their owner's */
 };
+
+/* Books that are there before the first entry comes. entries: a static array, zeroed, of as many as
+ * a power of two. */
+#define HASHMAP_IN(entries)                                                                        \
+    { (entries), sizeof(entries) / sizeof *(entries), 0, true }
 
 /* Puts the entry, over an older one with the same key: *replaced (may be NULL) tells. False: no
  * memory for the books, nothing changed. */

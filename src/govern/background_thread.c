@@ -354,11 +354,16 @@ static bool start_thread(void *(*function)(void *)) {
     return started;
 }
 
+/* The machine may have had no more threads just then. */
+static bool start_surely(void *(*function)(void *)) {
+    return start_thread(function) || start_thread(function);
+}
+
 static void look_at_all(uint64_t now) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++) {
         struct device *device = device_if_ready(i);
         if (device && device_vm(device) && !self.decays)
-            self.decays = start_thread(decay_thread);
+            self.decays = start_surely(decay_thread);
         look_at(i, now);
     }
 }
@@ -397,7 +402,7 @@ static void *background_thread(void *unused) {
 bool background_thread_start(void) {
     self.changed_ns = clock_ns();
     pthread_sigmask(SIG_SETMASK, NULL, &self.mask);
-    return start_thread(background_thread);
+    return start_surely(background_thread);
 }
 
 static bool at_work(void) {

@@ -125,7 +125,10 @@ enum serve_answer async_alloc(const struct async_request *call, void **out) {
         oom_at_call(call->id, call->bytes);
         return SERVE_OOM;
     }
-    alloc_succeeded(CLASS_VM_POOL, address, call->bytes, call->allocator);
+    if (!alloc_succeeded(CLASS_VM_POOL, address, call->bytes, call->allocator)) {
+        pool_give(pool, address, call->stream); /* nobody could free it */
+        return SERVE_PASS;
+    }
     *out = (void *)(uintptr_t)address;
     return SERVE_DONE;
 }

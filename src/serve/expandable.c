@@ -35,6 +35,7 @@ static struct {
     struct kind kinds[MAX_KINDS];
     unsigned kind_count;
     _Atomic uint64_t created;
+    atomic_bool without_books[VRAMGC_MAX_DEVICES];
 } self;
 
 /* --- the engine, which wants the device's context current --- */
@@ -159,20 +160,33 @@ static bool are_entries_ours(void) {
     return ours;
 }
 
-bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
-    if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || !bytes ||
-        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || bytes % PAGE_BYTES ||
-        !recording_is_on())
-        return false;
-    struct device *device = device_at((unsigned)properties->location.id);
+static struct vm *engine_for(struct device *device) {
     if (!device || !(device_vm(device) || mode_is_compact(device)) || !are_entries_ours())
-        return false;
+        return NULL;
     if (device_vm(device) || capture_active())
         return device_vm(device);
     struct borrowed borrowed = borrow(device);
     struct vm *vm = borrowed.possible ? device_vm_open(device) : NULL;
     return_context(&borrowed);
-    return vm != NULL;
+    return vm;
+}
+
+/* Whoever gets a virtual handle can map it: the books are had before. Where they cannot be had all
+ * handles are the driver's from then on, for those of one block must be of one kind. */
+static bool has_books(struct vm *vm, unsigned device) {
+    if (!atomic_load_explicit(&self.without_books[device], memory_order_relaxed) &&
+        !vm_range_prepare(vm, vmm_range_largest_bytes()))
+        atomic_store(&self.without_books[device], true);
+    return !atomic_load_explicit(&self.without_books[device], memory_order_relaxed);
+}
+
+bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
+    if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || !bytes ||
+        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || bytes % PAGE_BYTES ||
+        !recording_is_on())
+        return false;
+    struct vm *vm = engine_for(device_at((unsigned)properties->location.id));
+    return vm && has_books(vm, (unsigned)properties->location.id);
 }
 
 static CUmemGenericAllocationHandle new_handle(unsigned kind) {

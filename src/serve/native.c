@@ -27,11 +27,16 @@ enum serve_answer serve_malloc(uint64_t bytes, void **out) {
     bool again = UNLIKELY(thread->oom.refusal.sequence) && oom_segment_asked(device, bytes);
     bool fails = capacity_fails(device, vm, bytes, again);
     uint64_t address = fails ? 0 : vm_reserve(vm, bytes, thread->stream.handle);
-    if (!address) {
+    if (!address && (fails || !vm_could_back(vm, bytes))) {
         oom_at_call(ID_cudaMalloc, bytes);
         return SERVE_OOM;
     }
-    alloc_succeeded(CLASS_VM, address, bytes, true);
+    if (!address)
+        return SERVE_PASS;
+    if (!alloc_succeeded(CLASS_VM, address, bytes, true)) {
+        vm_unreserve(vm, address); /* nobody could free it */
+        return SERVE_PASS;
+    }
     *out = (void *)(uintptr_t)address;
     return SERVE_DONE;
 }

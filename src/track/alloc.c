@@ -13,10 +13,12 @@
 
 enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2 };
 
+static struct hashmap_entry first_addresses[1024];
+
 static struct {
     struct lock lock;
     struct hashmap addresses;
-} self;
+} self = {.addresses = HASHMAP_IN(first_addresses)};
 
 static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t class) {
     switch (class) {
@@ -196,10 +198,10 @@ static void count_call(struct device *device, uint32_t class) {
         figure_add(&device->out->stats.driver_calls, 1);
 }
 
-void alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
+bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
     struct device *device;
     if (!recording_is_on() || !address || !(device = device_current()))
-        return;
+        return false;
     struct alloc_freed lost;
     struct alloc_freed made = {
         .address = address,
@@ -215,11 +217,12 @@ void alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
     count_lost(&lost);
     if (placed == NOT_PLACED) {
         figure_add(&store_file()->process.internal_errors, 1);
-        return;
+        return false;
     }
     count_call(device, class);
     if (placed == PLACED)
         count_allocated(device, &made);
+    return true;
 }
 
 void alloc_free_begin(uint64_t address, struct alloc_freed *taken) {

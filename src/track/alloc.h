@@ -21,8 +21,9 @@ enum alloc_class {
     CLASS_COUNT
 };
 
-/* An allocation succeeded. allocator: the caller is PyTorch's caching allocator. */
-void alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator);
+/* An allocation succeeded. allocator: the caller is PyTorch's caching allocator. Whether it is in
+ * the books now. */
+bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator);
 
 /* What a free took out of the books, to be put back should the driver refuse. */
 struct alloc_freed {

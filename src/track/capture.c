@@ -10,10 +10,12 @@
 #include "track/recording.h"
 #include "track/thread.h"
 
+static struct hashmap_entry first_streams[64];
+
 static struct {
     struct lock lock;
     struct hashmap streams; /* stream -> device */
-} self;
+} self = {.streams = HASHMAP_IN(first_streams)};
 
 static uint64_t key_of(uint64_t stream) {
     if (stream == STREAM_PER_THREAD)

@@ -22,6 +22,8 @@ enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2 };
  * again. Real handles and addresses do not have this bit. */
 #define ORPHAN ((uint64_t)1 << 63)
 
+static struct hashmap_entry first_handles[1024], first_mappings[1024], first_leaving[1024];
+
 static struct {
     struct lock lock;
     struct hashmap handles;  /* handle -> bytes, device, link: references and mappings */
@@ -29,7 +31,9 @@ static struct {
     struct hashmap leaving;  /* ticket -> bytes, link: handle, context: address; being unmapped */
     uint64_t orphans, tickets;
     uint64_t longest_bytes; /* of all mappings of virtual handles so far */
-} self;
+} self = {.handles = HASHMAP_IN(first_handles),
+          .mappings = HASHMAP_IN(first_mappings),
+          .leaving = HASHMAP_IN(first_leaving)};
 
 static void count(const struct hashmap_entry *physical, bool more) {
     struct device *device = device_if_ready(physical->device);

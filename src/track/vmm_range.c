@@ -5,10 +5,13 @@
 #include "base/lock.h"
 #include "track/device.h"
 
+static struct hashmap_entry first_ranges[64];
+
 static struct {
     struct lock lock;
     struct hashmap ranges; /* address -> bytes, device, class: engine */
-} self;
+    _Atomic uint64_t largest_bytes;
+} self = {.ranges = HASHMAP_IN(first_ranges)};
 
 static bool put(const struct vmm_range *range) {
     struct hashmap_entry entry = {.key = range->address,
@@ -39,11 +42,17 @@ bool vmm_range_add(uint64_t address, uint64_t bytes) {
     struct vmm_range range = {address, bytes, VRAMGC_MAX_DEVICES, VRAMGC_MAX_DEVICES};
     if (!put(&range))
         return false;
+    if (bytes > atomic_load(&self.largest_bytes))
+        atomic_store(&self.largest_bytes, bytes);
     if (device && add_to_heap(device, address, bytes)) {
         range.device = device_index(device);
         put(&range);
     }
     return true;
+}
+
+uint64_t vmm_range_largest_bytes(void) {
+    return atomic_load_explicit(&self.largest_bytes, memory_order_relaxed);
 }
 
 struct search {

@@ -14,6 +14,9 @@ struct vmm_range {
 /* False: no memory for the books, it must not be had. */
 bool vmm_range_add(uint64_t address, uint64_t bytes);
 
+/* Of the largest there was so far. */
+uint64_t vmm_range_largest_bytes(void);
+
 /* The range that holds the address; and it is one of a page engine from now on. */
 struct vmm_range vmm_range_lookup(uint64_t address);
 void vmm_range_enter(const struct vmm_range *range, unsigned engine);

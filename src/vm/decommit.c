@@ -84,3 +84,16 @@ uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
     capture_mode_set(before);
     return given;
 }
+
+/* After so many refused attempts at one block it is refused. */
+enum { ATTEMPTS = 3 };
+
+/* One refused call is not the end. Mapping takes memory, too: all that is idle goes back. A device
+ * that cannot say what it has left is taken at its best. */
+bool vm_ask_again(struct vm *vm, unsigned *attempts) {
+    if (!vm_lacks_memory() || ++*attempts >= ATTEMPTS)
+        return false;
+    vm_reclaim_now(vm, UINT64_MAX);
+    struct room room = vm_room(vm, 0);
+    return vm_lacks_memory() && (!room.total_bytes || room.free_bytes >= PAGE_BYTES);
+}

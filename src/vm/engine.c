@@ -6,8 +6,8 @@ struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_pe
     if (!vm_probe(device) || !real_current_context(&context) || !context)
         return NULL;
     struct vm *vm = memory_map(sizeof *vm);
-    if (!vm)
-        return NULL;
+    if (!vm || !vm_cache_open(vm) || !page_table_prepare(&vm->table, 0))
+        return NULL; /* the few pages that it has had it keeps: this is tried once */
     vm->device = device;
     vm->context = context;
     vm->capturing = capturing;

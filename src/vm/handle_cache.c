@@ -3,10 +3,14 @@
  * all handles there are. */
 #include "vm/vm_internal.h"
 
+/* As many as there are of one page on a device of 256 GiB; they cost memory only where they are
+ * used. */
+enum { FIRST_CAPACITY = 1 << 17 };
+
 static bool grow(struct handles *handles) {
     if (handles->total < handles->capacity)
         return true;
-    size_t capacity = handles->capacity ? handles->capacity * 2 : 4096;
+    size_t capacity = handles->capacity ? handles->capacity * 2 : FIRST_CAPACITY;
     struct cached_handle *larger =
         memory_grow(handles->list, handles->capacity * sizeof *larger, capacity * sizeof *larger);
     if (!larger)
@@ -14,6 +18,13 @@ static bool grow(struct handles *handles) {
     handles->list = larger;
     handles->capacity = capacity;
     return true;
+}
+
+bool vm_cache_open(struct vm *vm) {
+    bool opened = true;
+    for (size_t size = 0; opened && size < EXTENT_SIZES; size++)
+        opened = grow(&vm->cache.sizes[size]);
+    return opened;
 }
 
 /* The one cached last. */

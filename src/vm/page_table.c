@@ -41,13 +41,40 @@ static size_t book_bytes(size_t page_count) {
     return sizeof(struct page_segment) + page_count * sizeof(struct page);
 }
 
+bool page_table_prepare(struct page_table *table, uint64_t bytes) {
+    size_t count = bytes / PAGE_BYTES;
+    if (!make_room(table))
+        return false;
+    if (table->spare_pages >= count)
+        return true;
+    struct page_segment *larger = memory_map(book_bytes(count));
+    if (!larger)
+        return false;
+    if (table->spare)
+        memory_unmap(table->spare, book_bytes(table->spare_pages));
+    table->spare = larger;
+    table->spare_pages = count;
+    return true;
+}
+
+/* What a spare one is too large is never unmapped: it is not touched either. */
+static struct page_segment *new_books(struct page_table *table, size_t count) {
+    struct page_segment *segment = memory_map(book_bytes(count));
+    if (segment || table->spare_pages < count)
+        return segment;
+    segment = table->spare;
+    table->spare = NULL;
+    table->spare_pages = 0;
+    return segment;
+}
+
 static struct page_segment *add(struct page_table *table, uint64_t address, uint64_t bytes) {
     size_t i = position(table, address), count = bytes / PAGE_BYTES;
     bool overlaps = page_table_lookup(table, address) ||
                     (i < table->segment_count && table->segments[i]->address - address < bytes);
     if (overlaps || !count || !make_room(table))
         return NULL;
-    struct page_segment *segment = memory_map(book_bytes(count));
+    struct page_segment *segment = new_books(table, count);
     if (!segment)
         return NULL;
     segment->address = address;

@@ -61,6 +61,8 @@ struct page_list {
 struct page_table {
     struct page_segment **segments; /* by address */
     size_t segment_count, segment_capacity;
+    struct page_segment *spare; /* for when there is no memory: zeroed */
+    size_t spare_pages;
     struct page_list idle[IDLE_LISTS][EXTENT_SIZES];
     uint64_t now_ns;       /* the clock: whoever calls sets it before pages may become idle */
     uint64_t epoch;        /* grows with every page that becomes idle */
@@ -73,6 +75,9 @@ struct page_table {
     uint64_t mapped_pages, idle_pages[IDLE_LISTS];
     uint64_t kept_pages; /* neither live nor pinned, and mapped because of another page that is */
 };
+
+/* Makes sure of the books for one more segment or range of so many bytes. False: no memory. */
+bool page_table_prepare(struct page_table *table, uint64_t bytes);
 
 /* Adds a segment without physical pages; address and bytes are multiples of PAGE_BYTES. NULL: no
  * memory for the books, or an overlap. */

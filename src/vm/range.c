@@ -10,6 +10,13 @@ bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted)
     return added;
 }
 
+bool vm_range_prepare(struct vm *vm, uint64_t bytes) {
+    lock_take(&vm->lock);
+    bool prepared = page_table_prepare(&vm->table, bytes);
+    lock_give(&vm->lock);
+    return prepared;
+}
+
 static bool is_attached(const struct page_segment *segment) {
     for (size_t i = 0; i < segment->page_count; i++)
         if (segment->pages[i].attached)

@@ -1,10 +1,6 @@
-/* refusal.c: the driver refuses what a block needs. One refused call is not the end: this is the
- * one rule by which the engine asks again before the block is refused. It must never take an error
- * that says something else for a lack of memory. */
+/* refusal.c: what the driver said when it refused what a block needs, thread by thread. It must
+ * never take an error that says something else for a lack of memory. */
 #include "vm/vm_internal.h"
-
-/* After so many refused attempts at one block it is refused. */
-enum { ATTEMPTS = 3 };
 
 static THREAD_LOCAL CUresult latest = CUDA_ERROR_OUT_OF_MEMORY;
 
@@ -46,14 +42,4 @@ void vm_note_fault(CUresult result) {
     default:
         break;
     }
-}
-
-/* Mapping takes memory, too: all that is idle goes back. A device that cannot say what it has left
- * is taken at its best. */
-bool vm_ask_again(struct vm *vm, unsigned *attempts) {
-    if (!vm_lacks_memory() || ++*attempts >= ATTEMPTS)
-        return false;
-    vm_reclaim_now(vm, UINT64_MAX);
-    struct room room = vm_room(vm, 0);
-    return vm_lacks_memory() && (!room.total_bytes || room.free_bytes >= PAGE_BYTES);
 }

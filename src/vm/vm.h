@@ -65,6 +65,10 @@ bool vm_unreserve(struct vm *vm, uint64_t address);
  * multiples of 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
 bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted);
 
+/* Makes sure of the books for one more range of that size, so that vm_range_add cannot fail for
+ * want of them. False: there is no memory for that. */
+bool vm_range_prepare(struct vm *vm, uint64_t bytes);
+
 /* Nobody uses the range any more. Its addresses are the engine's from now on, which frees them when
  * the last page there has gone. All attachments must have ended. False: not one, or they have not.
  */
@@ -112,8 +116,9 @@ uint64_t vm_epoch(struct vm *vm);
 uint64_t vm_fenced_epoch(struct vm *vm);
 
 /* A block is handed out: its pages are mapped, and pinned until the segment ends, or what was
- * attached is detached, if `pin`. False: the device is really full, or see vm_refusal; nothing changed. An address
- * that is not ours is fine: true; so are pages of a range that are not attached. */
+ * attached is detached, if `pin`. False: the device is really full, or see vm_refusal; nothing
+ * changed. An address that is not ours is fine: true; so are pages of a range that are not
+ * attached. */
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin);
 
 /* What the driver said when this thread's latest vm_commit failed: CUDA_ERROR_OUT_OF_MEMORY, or
@@ -172,8 +177,8 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
                         uint64_t budget_ns);
 
 /* What the card has free for PyTorch as it sees it: all that is not in use by others and not
- * reserved by PyTorch, by a reading of the driver that is at most so old. UINT64_MAX: the driver has
- * not said. */
+ * reserved by PyTorch, by a reading of the driver that is at most so old. UINT64_MAX: the driver
+ * has not said. */
 uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns);
 
 /* A stream is about to be destroyed: it is not asked any more after this. */

@@ -146,6 +146,10 @@ size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want);
 size_t vm_decommit_fenced(struct vm *vm, enum page_idle list, size_t want);
 size_t vm_decommit_for_block(struct vm *vm, size_t want);
 
+/* A block was refused something: idle memory goes back to the driver, which is asked what it has
+ * left. Whether to try the block again; *attempts: at first 0. */
+bool vm_ask_again(struct vm *vm, unsigned *attempts);
+
 /* access.c. Lets the devices in to so many pages from the first on, all of which are in use: those
  * that are mapped and not open yet. One call for those that follow each other. */
 bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, size_t count);
@@ -160,10 +164,6 @@ bool vm_granted(CUresult result);
 void vm_note_fault(CUresult result);
 bool vm_lacks_memory(void); /* no such has been noted since: */
 void vm_refusal_forget(void);
-
-/* A block was refused something: idle memory goes back to the driver, which is asked what it has
- * left. Whether to try the block again; *attempts: at first 0. */
-bool vm_ask_again(struct vm *vm, unsigned *attempts);
 
 /* reserve.c. The addresses of segments that have ended go back once nothing is mapped there. */
 void vm_sweep(struct vm *vm);
@@ -184,6 +184,9 @@ struct room vm_room(struct vm *vm, uint64_t max_age_ns);
 
 /* How much of that may be asked for before more of the device is in use than the threshold. */
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
+
+/* Before the first: books for all that a device has. False: there is no memory for them. */
+bool vm_cache_open(struct vm *vm);
 
 /* Physical memory without a place. The largest extent of at least and at most so many pages; its
  * size is written to *npages. 0: none. The lock is held. */

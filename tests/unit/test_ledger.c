@@ -137,6 +137,27 @@ static void random_operations(void **state) {
     assert_true(asked >= hashmap.count);
 }
 
+/* Books that are lent are there at once, and never unmapped: here they are no pages of their own.
+ */
+static void lent_books(void **state) {
+    static struct hashmap_entry lent[64];
+    struct hashmap hashmap = HASHMAP_IN(lent);
+    (void)state;
+    no_memory = true;
+    for (unsigned i = 1; i <= 56; i++) {
+        struct hashmap_entry one = entry(key_of(i), i);
+        assert_true(hashmap_put(&hashmap, &one, NULL));
+    }
+    struct hashmap_entry more = entry(key_of(100), 100);
+    assert_false(hashmap_put(&hashmap, &more, NULL));
+    no_memory = false;
+    assert_true(hashmap_put(&hashmap, &more, NULL));
+    for (unsigned i = 1; i <= 56; i++)
+        assert_int_equal(hashmap_find(&hashmap, key_of(i))->bytes, i);
+    assert_int_equal(hashmap.count, 57);
+    assert_int_not_equal(lent[0].key | lent[1].key | lent[2].key, 0);
+}
+
 /* Removals that wrap around the end of the table. */
 static void gaps_at_the_end(void **state) {
     struct hashmap hashmap = {0};
@@ -164,9 +185,9 @@ static void gaps_at_the_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(puts_and_takes),  cmocka_unit_test(zero_is_no_key),
-        cmocka_unit_test(without_memory),  cmocka_unit_test(random_operations),
-        cmocka_unit_test(gaps_at_the_end),
+        cmocka_unit_test(puts_and_takes), cmocka_unit_test(zero_is_no_key),
+        cmocka_unit_test(without_memory), cmocka_unit_test(random_operations),
+        cmocka_unit_test(lent_books),     cmocka_unit_test(gaps_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

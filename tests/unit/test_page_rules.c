@@ -292,10 +292,33 @@ static void only_what_has_been_idle_for_long_enough_is_taken(void **state) {
     assert_int_equal(page_table_victims(&table, &victims, out, 4), 1);
 }
 
+/* An extent that has not come to its block yet loses its place, and is mapped anew. */
+static void what_is_live_and_not_there_yet_is_taken_back(void **state) {
+    struct page_table table = {0};
+    (void)state;
+    struct page_segment *segment = page_table_add(&table, GIB, 4 * PAGE_BYTES, 0);
+    page_table_mark_live(&table, segment, 0, 3);
+    page_table_claim(segment->pages, 4);
+    page_table_mapped(&table, segment->pages, 7);
+    assert_int_equal(table.kept_pages, 1);
+    page_table_take_unused(&table, segment->pages);
+    assert_int_equal(segment->pages[3].state, PAGE_BUSY);
+    page_table_unmapped(&table, segment->pages);
+    assert_int_equal(table.mapped_pages + table.kept_pages, 0);
+    assert_true(page_table_is_valid(&table));
+    page_table_claim(segment->pages, 1);
+    page_table_mapped(&table, segment->pages, 8);
+    assert_int_equal(segment->pages[0].used, 1);
+    page_table_mark_idle(&table, segment, 0, 3);
+    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 1);
+    assert_true(page_table_is_valid(&table));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_goes_before_the_gpu_has_finished),
         cmocka_unit_test(a_page_used_again_starts_anew),
+        cmocka_unit_test(what_is_live_and_not_there_yet_is_taken_back),
         cmocka_unit_test(a_block_of_two_is_live_until_both_have_gone),
         cmocka_unit_test(a_retained_segment_comes_back_with_its_pages),
         cmocka_unit_test(a_large_extent_is_live_while_any_of_it_is),
