@@ -7,6 +7,10 @@ build/vm/libconstant_reclaim.so: tests/vm/constant_reclaim.c include/vramgc.h
 	@mkdir -p $(@D)
 	@$(CC) -D_GNU_SOURCE -std=c11 -O1 -fPIC -Wall -Wextra -Werror -Iinclude -shared -o $@ $< -pthread
 
+build/vm/liblibfail.so: tests/vm/libfail.c
+	@mkdir -p $(@D)
+	@$(CC) -D_GNU_SOURCE -std=c11 -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $< -pthread
+
 # Who calls the engine alone, on a driver of the test's own.
 VM_CALLERS := $(addprefix tests/vm/,threads.c alone.c extents.c decay.c fences.c fake_driver.c)
 VM_HEADERS := $(wildcard src/*/*.h src/*.def src/vm/*.def tests/vm/*.h)
@@ -39,7 +43,7 @@ endef
 $(foreach s,tsan asan plain mutants,$(eval $(call VM_RULE,$(s))))
 
 .PHONY: vm-tools vm-check vm-deep vm-python soak
-vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so sim c10drive
+vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so sim c10drive
 
 check-build: vm-tools
 
