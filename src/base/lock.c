@@ -1,6 +1,7 @@
 /* lock.c: the slow half of lock.h: sleeping and waking by futex. It must do nothing else. */
 #include "base/lock.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,4 +37,16 @@ void lock_wait(struct lock *lock) {
 
 void lock_wake(struct lock *lock) {
     syscall(SYS_futex, &lock->held, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Nobody sleeps for longer at once, should anybody forget to ring. */
+void bell_sleep(struct bell *bell, unsigned rings) {
+    const struct timespec longest = {.tv_nsec = (long)(10 * MILLISECOND_NS)};
+    atomic_fetch_add(&bell->waiting, 1);
+    syscall(SYS_futex, &bell->rings, FUTEX_WAIT_PRIVATE, rings, &longest, NULL, 0);
+    atomic_fetch_sub(&bell->waiting, 1);
+}
+
+void bell_wake(struct bell *bell) {
+    syscall(SYS_futex, &bell->rings, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }

@@ -30,6 +30,32 @@ static inline void lock_give(struct lock *lock) {
         lock_wake(lock);
 }
 
+/* What threads wait for that have looked under a lock and found it not there: whoever changes what
+ * they look at rings afterwards. Needs no initialisation but zero. */
+struct bell {
+    atomic_uint rings, waiting;
+};
+
+void bell_sleep(struct bell *bell, unsigned rings);
+void bell_wake(struct bell *bell);
+
+/* To be read while the lock is held; then, without it, waits until it has rung since. Whoever wakes
+ * looks again: it may have been for nothing. */
+static inline unsigned bell_rings(struct bell *bell) {
+    return atomic_load(&bell->rings);
+}
+
+static inline void bell_wait(struct bell *bell, unsigned rings) {
+    if (bell_rings(bell) == rings)
+        bell_sleep(bell, rings);
+}
+
+static inline void bell_ring(struct bell *bell) {
+    atomic_fetch_add(&bell->rings, 1);
+    if (UNLIKELY(atomic_load(&bell->waiting) > 0))
+        bell_wake(bell);
+}
+
 /* Only for a forked child, in which the holder does not exist any more. */
 static inline void lock_force_open(struct lock *lock) {
     atomic_store_explicit(&lock->sleepers, 0, memory_order_relaxed);

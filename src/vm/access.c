@@ -2,8 +2,6 @@
  * A page must never reach its user before all of them have access. */
 #include "vm/vm_internal.h"
 
-#include <sched.h>
-
 /* Pages that follow each other, and the devices that have access to them. */
 struct run {
     struct page_segment *segment;
@@ -124,14 +122,16 @@ static void let_go(struct vm *vm, const struct run *run, bool opened) {
     if (opened)
         mark(run);
     lock_give(&vm->lock);
+    bell_ring(&vm->arrived);
 }
 
 /* One thread at a time. */
 static void begin_add_peer(struct vm *vm) {
     lock_take(&vm->lock);
     while (vm->peers.adding) {
+        unsigned rings = bell_rings(&vm->arrived);
         lock_give(&vm->lock);
-        sched_yield();
+        bell_wait(&vm->arrived, rings);
         lock_take(&vm->lock);
     }
     vm->peers.adding = true;
@@ -168,5 +168,6 @@ bool vm_add_peer(struct vm *vm, unsigned device) {
         vm->peers.count--;
     vm->peers.adding = false;
     lock_give(&vm->lock);
+    bell_ring(&vm->arrived);
     return opened;
 }

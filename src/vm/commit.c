@@ -11,8 +11,6 @@
  * replaced if the GPU has finished with it. */
 #include "vm/vm_internal.h"
 
-#include <sched.h>
-
 /* The largest extent is at most this part of the device: 16 MiB of 8 GiB, about the 20 MiB in which
  * PyTorch's own expandable segments take memory. To fill a whole device takes some 512 to 1024
  * extents: 0.2 s with the dearest cuMemCreate that was published (193 us, A100). */
@@ -107,8 +105,9 @@ static struct extent claim(struct vm *vm, struct block *block) {
     while (block->next < block->end && !extent.page) {
         struct page *page = &block->segment->pages[block->next];
         if (MUTANT(busy_not_awaited, page->state == PAGE_BUSY && page->attached, false)) {
+            unsigned rings = bell_rings(&vm->arrived);
             lock_give(&vm->lock);
-            sched_yield();
+            bell_wait(&vm->arrived, rings);
             lock_take(&vm->lock);
             continue;
         }
@@ -132,9 +131,10 @@ static bool more_may_come(struct vm *vm, uint64_t then) {
     const struct host_memory *host = &vm->host;
     bool coming = vm->in_flight + vm->opening + host->returning_count + host->leaving > 0;
     bool more = MUTANT(landing_not_awaited, coming || vm->landed != then, false);
+    unsigned rings = bell_rings(&vm->arrived);
     lock_give(&vm->lock);
     if (coming)
-        sched_yield();
+        bell_wait(&vm->arrived, rings);
     return more;
 }
 
@@ -219,6 +219,7 @@ static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
     }
     vm_changed(vm);
     lock_give(&vm->lock);
+    bell_ring(&vm->arrived);
     if (!filled)
         vm_spill_return(vm);
     return filled;

@@ -136,6 +136,7 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     }
     vm_changed(vm);
     lock_give(&vm->lock);
+    bell_ring(&vm->arrived);
     return released ? npages : 0;
 }
 

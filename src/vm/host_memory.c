@@ -97,17 +97,14 @@ void vm_spill_return(struct vm *vm) {
         lock_give(&vm->lock);
         if (!handle)
             return;
-        bool released = REAL(cuMemRelease)(vm_real_handle(handle)) == CUDA_SUCCESS;
+        vm_release(vm_real_handle(handle)); /* what is refused twice is waited for by nobody */
         vm_called(vm);
         lock_take(&vm->lock);
-        count_less(host, released);
-        if (!released)
-            vm_spill_ends(vm, handle);
+        count_less(host, 1);
         vm_changed(vm);
         host->leaving--;
         vm->landed++;
         lock_give(&vm->lock);
-        if (!released)
-            return;
+        bell_ring(&vm->arrived);
     }
 }

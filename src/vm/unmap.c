@@ -59,6 +59,7 @@ size_t vm_unmap(struct vm *vm, struct page **list, size_t count) {
         conclude(vm, list + i, n, unmapped);
         vm_changed(vm);
         lock_give(&vm->lock);
+        bell_ring(&vm->arrived);
         done += unmapped ? in_run : 0;
         i += n;
     }

@@ -100,6 +100,7 @@ struct vm {
     size_t most_needed;       /* pages that live blocks have needed at most at once */
     size_t in_flight;         /* pages losing their place, or on their way to the driver */
     uint64_t landed;          /* how often one has arrived */
+    struct bell arrived;      /* a page is BUSY no more, or memory has come back */
     size_t opening;           /* pages that must stay because another device is being let in */
     _Atomic uint64_t changes; /* see vm_changes */
     _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */

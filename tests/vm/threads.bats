@@ -26,6 +26,8 @@ holds() {
 @test "one event for all streams, and nobody is waited for" { holds context-event; }
 @test "a driver that refuses that event is asked once" { holds context-refused; }
 
+@test "who needs a page that another thread is unmapping sleeps" { holds sleeps; }
+
 @test "an empty_cache storm costs no call into the driver" { holds storm; }
 @test "expandable segments: an empty_cache storm costs no call either; the addresses go last" { holds attach-storm; }
 

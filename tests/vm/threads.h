@@ -1,5 +1,6 @@
 /* threads.h: what the tests of the engine on the small driver share: many threads (threads.c), and
- * one alone (alone.c, extents.c, decay.c). */
+ * one alone (alone.c, extents.c, decay.c,
+ * sleeps.c). */
 #ifndef THREADS_H
 #define THREADS_H
 
@@ -57,6 +58,9 @@ void many_streams(void);
 void context_event(void);
 void context_refused(void);
 void capture_nears(void);
+
+/* sleeps.c */
+void sleeps(void);
 
 /* decay.c */
 void decay_by_age(void);

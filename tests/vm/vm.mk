@@ -12,7 +12,7 @@ build/vm/liblibfail.so: tests/vm/libfail.c
 	@$(CC) -D_GNU_SOURCE -std=c11 -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $< -pthread
 
 # Who calls the engine alone, on a driver of the test's own.
-VM_CALLERS := $(addprefix tests/vm/,threads.c alone.c extents.c decay.c fences.c fake_driver.c)
+VM_CALLERS := $(addprefix tests/vm/,threads.c alone.c extents.c decay.c fences.c sleeps.c fake_driver.c)
 VM_HEADERS := $(wildcard src/*/*.h src/*.def src/vm/*.def tests/vm/*.h)
 
 # PyTorch's allocator in little, as far as the driver's calls go, and who calls it.
