@@ -177,7 +177,8 @@ static bool has_books(struct vm *vm, unsigned device) {
     if (!atomic_load_explicit(&self.without_books[device], memory_order_relaxed) &&
         !vm_range_prepare(vm, vmm_range_largest_bytes()))
         atomic_store(&self.without_books[device], true);
-    return !atomic_load_explicit(&self.without_books[device], memory_order_relaxed);
+    bool without = atomic_load_explicit(&self.without_books[device], memory_order_relaxed);
+    return MUTANT(range_without_books, !without, true);
 }
 
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {

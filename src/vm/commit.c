@@ -107,7 +107,8 @@ static struct extent claim(struct vm *vm, struct block *block) {
         if (MUTANT(busy_not_awaited, page->state == PAGE_BUSY && page->attached, false)) {
             unsigned rings = bell_rings(&vm->arrived);
             lock_give(&vm->lock);
-            bell_wait(&vm->arrived, rings);
+            if (MUTANT(page_spun_for, true, false))
+                bell_wait(&vm->arrived, rings);
             lock_take(&vm->lock);
             continue;
         }
@@ -351,7 +352,7 @@ static bool map_missing(struct vm *vm, struct block *block) {
         use_idle(vm, block);
     while (!map_extents(vm, block) || !open_pages(vm, block)) {
         bool again = vm_ask_again(vm, &attempts);
-        if (!again || attempts > 1)
+        if (MUTANT(closed_pages_stay, !again || attempts > 1, false))
             vm_undo_closed(vm, block->segment, block->first, block->end - block->first);
         if (!again)
             return false;

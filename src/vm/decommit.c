@@ -91,9 +91,9 @@ enum { ATTEMPTS = 3 };
 /* One refused call is not the end. Mapping takes memory, too: all that is idle goes back. A device
  * that cannot say what it has left is taken at its best. */
 bool vm_ask_again(struct vm *vm, unsigned *attempts) {
-    if (!vm_lacks_memory() || ++*attempts >= ATTEMPTS)
+    if (!vm_lacks_memory() || MUTANT(never_again, ++*attempts >= ATTEMPTS, true))
         return false;
-    vm_reclaim_now(vm, UINT64_MAX);
+    MUTANT(idle_kept, vm_reclaim_now(vm, UINT64_MAX), 0);
     struct room room = vm_room(vm, 0);
     return vm_lacks_memory() && (!room.total_bytes || room.free_bytes >= PAGE_BYTES);
 }

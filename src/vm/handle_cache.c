@@ -126,7 +126,7 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     vm_called(vm);
     lock_take(&vm->lock);
     vm->in_flight -= npages;
-    if (released) {
+    if (MUTANT(handle_forgotten, released, true)) {
         vm->cache.sizes[size].total--;
         vm->cache.physical_pages -= npages;
         vm->landed++;
@@ -197,7 +197,7 @@ uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
 uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns) {
     struct room room = vm_room(vm, max_age_ns);
     if (!room.total_bytes)
-        return UINT64_MAX;
+        return MUTANT(unknown_as_none, UINT64_MAX, 0);
     lock_take(&vm->lock);
     uint64_t physical = vm->cache.physical_pages * PAGE_BYTES;
     uint64_t reserved = vm->table.reserved_pages * PAGE_BYTES;

@@ -18,7 +18,7 @@ bool vm_lacks_memory(void) {
 
 bool vm_granted(CUresult result) {
     if (UNLIKELY(result != CUDA_SUCCESS) && vm_lacks_memory())
-        latest = result;
+        latest = MUTANT(refused_as_full, result, CUDA_ERROR_OUT_OF_MEMORY);
     return result == CUDA_SUCCESS;
 }
 

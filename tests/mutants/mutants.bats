@@ -103,6 +103,19 @@ ends_early() {
 @test "nobody is let in" { caught_alone never_opened storm; }
 @test "the addresses of a range go while something is mapped there" { caught_alone mapped_range_goes attach-storm; }
 
+@test "a page on its way is spun for" { caught_alone page_spun_for sleeps; }
+
+# --- the driver refuses, or the machine ---
+
+@test "a refused call is the end" { caught never_again vm/refusals '^cuMemSetAccess is refused once'; }
+@test "idle memory stays when a mapping is refused" { caught idle_kept vm/refusals '^idle memory goes back'; }
+@test "an illegal address is told as a lack of memory" { caught refused_as_full vm/refusals '^an illegal address'; }
+@test "what cannot be opened stays as it is" { caught closed_pages_stay vm/refusals '^cuMemSetAccess is refused twice'; }
+@test "a handle that the driver did not take back is forgotten" { caught handle_forgotten vm/refusals '^what the driver does not take back'; }
+@test "a device that does not say what it has left has nothing" { caught unknown_as_none vm/refusals '^questions that are never answered'; }
+@test "the trial frees addresses where something is mapped" { caught mapped_freed vm/refusals '^a trial that cannot unmap'; }
+@test "a virtual handle is handed out that cannot be mapped" { caught range_without_books vm/refusals '^no memory for books'; }
+
 # --- which memory a block gets ---
 
 @test "what is used in part is idle" { caught_alone idle_in_part shared; }
