@@ -126,84 +126,12 @@ static struct extent claim(struct vm *vm, struct block *block) {
     return extent;
 }
 
-/* Whether memory has come back, or is on its way, since `then`. */
-static bool more_may_come(struct vm *vm, uint64_t then) {
-    lock_take(&vm->lock);
-    const struct host_memory *host = &vm->host;
-    bool coming = vm->in_flight + vm->opening + host->returning_count + host->leaving > 0;
-    bool more = MUTANT(landing_not_awaited, coming || vm->landed != then, false);
-    unsigned rings = bell_rings(&vm->arrived);
-    lock_give(&vm->lock);
-    if (coming)
-        bell_wait(&vm->arrived, rings);
-    return more;
-}
-
-static uint64_t landed(struct vm *vm) {
-    lock_take(&vm->lock);
-    uint64_t count = vm->landed;
-    lock_give(&vm->lock);
-    return count;
-}
-
-static uint64_t take_cached_page(struct vm *vm) {
-    size_t npages;
-    lock_take(&vm->lock);
-    uint64_t handle = vm_cache_take(vm, 1, 1, &npages);
-    lock_give(&vm->lock);
-    return handle;
-}
-
-/* Memory from the driver. What is cached is too large for here, or so small that a block would be
- * in many extents: it goes back first, so that no more is physical than is needed. */
-static uint64_t create(struct vm *vm, size_t npages) {
-    vm_cache_trim(vm, npages, 0);
-    return vm_handle_create(vm, npages);
-}
-
-/* What is at hand without waiting. */
-static uint64_t take_or_create(struct vm *vm) {
-    uint64_t handle = take_cached_page(vm);
-    if (!handle)
-        handle = create(vm, 1);
-    while (!handle && vm_lacks_memory() && vm_cache_trim(vm, 1, 1))
-        handle = vm_handle_create(vm, 1);
-    return handle;
-}
-
-/* Whether pages have become idle since the GPU was last found to have finished. */
-static bool newly_idle(struct vm *vm) {
-    bool any = false;
-    lock_take(&vm->lock);
-    for (size_t list = 0; list < IDLE_LISTS; list++)
-        for (size_t size = 0; size < EXTENT_SIZES; size++) {
-            const struct page *newest = vm->table.idle[list][size].newest;
-            any = any || (newest && newest->idle_epoch > vm->table.fenced_epoch);
-        }
-    lock_give(&vm->lock);
-    return any;
-}
-
-/* 0: really full. Memory that another thread is just unmapping or giving back is waited for; what
- * others leave while the GPU is waited for is looked at a few times more. */
-static uint64_t find_page(struct vm *vm, size_t missing) {
-    for (int patience = 16;;) {
-        uint64_t then = landed(vm);
-        uint64_t handle = take_or_create(vm);
-        if (handle || !vm_lacks_memory())
-            return handle;
-        if (!vm_decommit_for_block(vm, missing) && !more_may_come(vm, then) &&
-            !(newly_idle(vm) && patience-- > 0))
-            return vm_spill(vm);
-    }
-}
-
 /* Gives the claimed pages memory. False: there is none, and they are empty again. */
 static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
     block->missing = max_u64(block->missing, extent->npages); /* some were BUSY when counted */
     if (!extent->handle)
         extent->handle =
-            extent->npages > 1 ? create(vm, extent->npages) : find_page(vm, block->missing);
+            extent->npages > 1 ? vm_take_new(vm, extent->npages) : vm_find_page(vm, block->missing);
     bool filled = extent->handle &&
                   vm_granted(REAL(cuMemMap)(page_address(extent->page), extent->npages * PAGE_BYTES,
                                             0, vm_real_handle(extent->handle), 0));
@@ -510,7 +438,7 @@ void vm_pin_live(struct vm *vm) {
 void vm_capture_prepare(struct vm *vm) {
     vm_fence_poll_in_turn(vm);
     struct room room = vm_room(vm, ROOM_MAX_AGE_NS);
-    if (MUTANT(capture_not_waited, newly_idle(vm), false) &&
+    if (MUTANT(capture_not_waited, vm_newly_idle(vm), false) &&
         MUTANT(capture_always_waited, vm_idle_bytes(vm) > room_below_threshold(vm, &room), true))
         vm_fence_wait(vm);
 }

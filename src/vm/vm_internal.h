@@ -151,6 +151,16 @@ size_t vm_decommit_for_block(struct vm *vm, size_t want);
  * left. Whether to try the block again; *attempts: at first 0. */
 bool vm_ask_again(struct vm *vm, unsigned *attempts);
 
+/* find.c. Memory for one page of a block that lacks so many; 0: really full. May wait for the GPU,
+ * and for what another thread gives back. */
+uint64_t vm_find_page(struct vm *vm, size_t missing);
+
+/* An extent from the driver, before which cached memory goes back; 0: it has none. */
+uint64_t vm_take_new(struct vm *vm, size_t npages);
+
+/* Whether pages have become idle since the GPU was last found to have finished. */
+bool vm_newly_idle(struct vm *vm);
+
 /* access.c. Lets the devices in to so many pages from the first on, all of which are in use: those
  * that are mapped and not open yet. One call for those that follow each other. */
 bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, size_t count);
