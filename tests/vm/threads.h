@@ -1,6 +1,5 @@
 /* threads.h: what the tests of the engine on the small driver share: many threads (threads.c), and
- * one alone (alone.c, extents.c, decay.c,
- * sleeps.c). */
+ * one alone (alone.c, extents.c, decay.c, sleeps.c). */
 #ifndef THREADS_H
 #define THREADS_H
 
