@@ -106,6 +106,7 @@ void config_read(struct config *config) {
     config->oom_nth = (unsigned long)read_number("SIMGPU_OOM_NTH", 0, 0, LONG_MAX);
     config->fail = text_of("SIMGPU_FAIL");
     config->calls_file = text_of("SIMGPU_CALLS");
+    config->asked = (unsigned)read_number("SIMGPU_ASKED", 2, 1, 1000000);
     config->pool_answer_ms = read_number("SIMGPU_POOL_ANSWER_MS", 0, 0, 10000);
     config->fabric = read_number("SIMGPU_FABRIC", 0, 0, 1) != 0;
     config->host_vmm = read_number("SIMGPU_HOST_VMM", 1, 0, 1) != 0;

@@ -24,6 +24,7 @@ struct config {
                                 all from then on; CODE: 2 (out of memory) if not told; OBJECT:
                                 only calls of it count; NULL = none. */
     const char *calls_file;  /* CALLS: at the end, who called what is appended to it; NULL = no. */
+    unsigned asked;          /* ASKED: work runs when it is asked for so often. */
     long pool_answer_ms;     /* POOL_ANSWER_MS: so much later is told what a pool was asked. */
     bool fabric;             /* FABRIC: handles for fabric export are supported. */
     bool host_vmm;           /* HOST_VMM: cuMemCreate can make memory that lies with the host. */

@@ -426,8 +426,11 @@ CUresult queue_query_stream(struct stream *stream) {
     if (stream->context->sticky != CUDA_SUCCESS)
         return stream->context->sticky;
     uint64_t last = stream->tail != NULL ? stream->tail->ticket : 0;
-    if (sim.config.latency == LATENCY_NONE && stream->asked_ticket < last) {
-        stream->asked_ticket = last;
+    if (stream->asked_ticket < last)
+        stream->asked = 0;
+    stream->asked_ticket = last;
+    if (sim.config.latency == LATENCY_NONE && last && stream->asked + 1 < sim.config.asked) {
+        stream->asked++;
         return CUDA_ERROR_NOT_READY;
     }
     bool done = stream_run(stream, last, &delay);
@@ -441,8 +444,8 @@ CUresult queue_query_marker(struct marker *marker) {
     if (marker->done)
         return CUDA_SUCCESS;
     struct context *context = marker->context;
-    if (sim.config.latency == LATENCY_NONE && !marker->asked) {
-        marker->asked = true;
+    if (sim.config.latency == LATENCY_NONE && marker->asked + 1 < sim.config.asked) {
+        marker->asked++;
         return CUDA_ERROR_NOT_READY;
     }
     bool done = marker_run(marker, &delay);

@@ -1,7 +1,7 @@
 /* Streams as queues of work that runs late.
  *
- * An operation runs when somebody waits for it, when it is asked for a second time, when its
- * simulated time has come (LATENCY=card) or, if the host could see its effect without asking, a
+ * An operation runs when somebody waits for it, when it is asked for a second time (ASKED), when
+ * its simulated time has come (LATENCY=card) or, if the host could see its effect without asking, a
  * moment later on the driver's own thread. Until then it is really pending. Order: a ticket counts
  * submissions over all streams; within a stream tickets run in order; the legacy stream waits for
  * all earlier tickets of the blocking streams of its context, and they for the legacy stream's. */
@@ -37,7 +37,7 @@ struct marker {
     uint64_t ticket;
     uint64_t time_ns; /* When it is reached on the simulated clock. */
     bool done;
-    bool asked; /* A query has been answered "not ready". */
+    unsigned asked; /* So many queries have been answered "not ready". */
 };
 
 struct copy_op {
@@ -109,7 +109,8 @@ struct stream {
     unsigned long long id;
     struct op *head, *tail;
     size_t queued, with_address;
-    uint64_t asked_ticket;   /* A query of work up to here was answered "not ready". */
+    uint64_t asked_ticket; /* So many queries of work up to here were answered "not ready". */
+    unsigned asked;
     uint64_t visible_ticket; /* Work up to here runs without being asked for. */
     uint64_t timeline_ns;
     unsigned waiters;
