@@ -1,0 +1,100 @@
+/* proof.c: see proof.h. */
+#include "base/proof.h"
+
+#include "base/base.h"
+#include "base/file.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+
+/* The word of /proc/driver/nvidia/version that is a version, such as 580.82.07. */
+static void add_kernel_driver(struct text *text) {
+    char line[256];
+    int fd = file_open("/proc/driver/nvidia/version", O_RDONLY, 0);
+    ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+    if (fd >= 0)
+        close(fd);
+    line[n > 0 ? n : 0] = 0;
+    line[strcspn(line, "\n")] = 0;
+    for (char *word = line; *word; word += strspn(word, " ")) {
+        size_t length = strcspn(word, " ");
+        if (length >= 5 && strspn(word, "0123456789.") == length && memchr(word, '.', length)) {
+            text_add(text, " ");
+            text_add_n(text, word, length);
+            return;
+        }
+        word += length;
+    }
+}
+
+void proof_key(const void *uuid, int version, unsigned engine, struct proof_key *key) {
+    const unsigned char *bytes = uuid;
+    memset(key, 0, sizeof *key);
+    struct text card = TEXT_IN(key->card), driver = TEXT_IN(key->driver);
+    text_add(&card, "GPU");
+    for (unsigned i = 0; i < 16; i++)
+        text_format(&card, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                    bytes[i]);
+    text_format(&driver, "%d.%d", version / 1000, version % 1000 / 10);
+    add_kernel_driver(&driver);
+    key->engine = engine;
+}
+
+bool proof_folder(char *path, size_t capacity) {
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    struct text text = text_in(path, capacity);
+    if (state && *state == '/')
+        text_add(&text, state);
+    else if (home && *home == '/')
+        text_format(&text, "%s/.local/state", home);
+    else
+        return false;
+    text_add(&text, "/vramgc");
+    return text.length + 1 < capacity;
+}
+
+bool proof_path(const char *card, char *path, size_t capacity) {
+    if (!proof_folder(path, capacity))
+        return false;
+    struct text text = {path, capacity, strlen(path)};
+    text_format(&text, "/%s.proof", card);
+    return text.length + 1 < capacity;
+}
+
+/* Whoever may change it could switch the engine on. */
+static bool is_trusted(int fd) {
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+           (status.st_uid == geteuid() || status.st_uid == 0) &&
+           !(status.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+static bool read_head(const char *path, char *head, size_t capacity) {
+    int fd = file_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    ssize_t n = is_trusted(fd) ? read(fd, head, capacity - 1) : -1;
+    close(fd);
+    head[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
+/* Whether a line of the head is "name value". */
+static bool says(const char *head, const char *name, const char *value) {
+    char line[PROOF_DRIVER_BYTES + 32];
+    struct text text = TEXT_IN(line);
+    text_format(&text, "\n%s %s\n", name, value);
+    return strstr(head, line) != NULL;
+}
+
+enum proof_state proof_look(const struct proof_key *key) {
+    char path[512], head[PROOF_HEAD_BYTES], engine[16];
+    struct text text = TEXT_IN(engine);
+    text_format(&text, "%u", key->engine);
+    if (!proof_path(key->card, path, sizeof path) || !read_head(path, head, sizeof head) ||
+        !says(head, "card", key->card))
+        return PROOF_NONE;
+    if (!says(head, "driver", key->driver) || !says(head, "engine", engine))
+        return PROOF_OTHER;
+    return says(head, "result", "passed") ? PROOF_PASSED : PROOF_FAILED;
+}

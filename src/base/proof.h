@@ -1,0 +1,36 @@
+/* proof.h: the proof that a card with its driver bears the page engine: where `vramgc prove` keeps
+ * it, and whether there is one. The library reads it once at start: libc only, nothing allocated.
+ * It must believe no file that others could have written. */
+#ifndef PROOF_H
+#define PROOF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { PROOF_CARD_BYTES = 48, PROOF_DRIVER_BYTES = 64, PROOF_HEAD_BYTES = 1024 };
+
+/* What a proof is for. */
+struct proof_key {
+    char card[PROOF_CARD_BYTES];     /* "GPU-01020304-...", from its 16 bytes */
+    char driver[PROOF_DRIVER_BYTES]; /* "13.0 580.82.07" */
+    unsigned engine;                 /* VM_VERSION */
+};
+
+/* version: as cuDriverGetVersion tells. The kernel's driver is asked for its own version. */
+void proof_key(const void *uuid, int version, unsigned engine, struct proof_key *key);
+
+/* The folder of proofs, and a card's in it. False: the user has no state folder, or it is too long.
+ */
+bool proof_folder(char *path, size_t capacity);
+bool proof_path(const char *card, char *path, size_t capacity);
+
+enum proof_state {
+    PROOF_NONE,
+    PROOF_OTHER,  /* of another driver or engine */
+    PROOF_FAILED, /* the card does not bear it */
+    PROOF_PASSED,
+};
+
+enum proof_state proof_look(const struct proof_key *key);
+
+#endif
