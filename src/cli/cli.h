@@ -21,7 +21,8 @@ enum {
     STATUS_FINE = 0,
     STATUS_BAD_INPUT = 1, /* a file could not be read or written */
     STATUS_USAGE = 2,
-    STATUS_OURS = 125, /* run: our own failure, a wrong option, a bad setting under --strict */
+    STATUS_NOT_RUN = 3, /* prove: no driver, no device, or it is busy */
+    STATUS_OURS = 125,  /* run: our own failure, a wrong option, a bad setting under --strict */
     STATUS_NOT_EXECUTABLE = 126,
     STATUS_MISSING = 127,
     STATUS_HELP = -1 /* of a command's own main: its help is wanted */
@@ -40,12 +41,14 @@ struct command {
 };
 
 /* The flags of each command, defined where the command is. */
-extern const struct flag run_flags[], report_flags[], diff_flags[], env_flags[];
-extern const size_t run_flag_count, report_flag_count, diff_flag_count, env_flag_count;
+extern const struct flag run_flags[], report_flags[], diff_flags[], env_flags[], prove_flags[];
+extern const size_t run_flag_count, report_flag_count, diff_flag_count, env_flag_count,
+    prove_flag_count;
 
 int run_main(int argc, char **argv);
 int report_main(int argc, char **argv);
 int diff_main(int argc, char **argv);
 int env_main(int argc, char **argv);
+int prove_main(int argc, char **argv);
 
 #endif

@@ -1,11 +1,12 @@
 # cli.mk: the command `vramgc`. It shares base/ with the library as source, not as running code.
 
-CLI_SOURCES := $(wildcard src/cli/*.c) src/base/text.c src/base/clean_text.c src/base/secrets.c src/base/parse.c src/base/options.c
+# With the page engine itself: `vramgc prove` tries the very code that the library runs.
+CLI_SOURCES := $(wildcard src/cli/*.c src/prove/*.c src/vm/*.c) $(addprefix src/base/,text.c clean_text.c secrets.c parse.c options.c proof.c lock.c)
 CLI_OBJECTS := $(CLI_SOURCES:src/%=$(BUILD)/obj/%.o)
 
 $(BUILD)/vramgc: $(CLI_OBJECTS)
 	@echo "  LINK $@"
-	@$(CC) $(CFLAGS_ALL) -o $@ $(CLI_OBJECTS) $(LDFLAGS)
+	@$(CC) $(CFLAGS_ALL) -o $@ $(CLI_OBJECTS) $(LDFLAGS) -pthread -ldl
 
 # The schema of the JSON report, written by the program itself; a test compares them.
 .PHONY: schema

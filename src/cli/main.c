@@ -31,6 +31,13 @@ static const struct command command_table[] = {
     {"diff", "A B", "two runs side by side",
      "Devices are paired by index. Exit status as for report.\n", false, diff_flags,
      &diff_flag_count, diff_main},
+    {"prove", "", "whether your card bears mode compact: a minute, then auto uses it",
+     "Asks the driver all that mode compact relies on, moves pages under running work, measures "
+     "what calls cost, and writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Close "
+     "what uses the card: its memory is full for a moment. The card is left as it was; Ctrl-C "
+     "ends it, and nothing is written.\n"
+     "Exit status 1 when the card does not bear it, 3 when it could not be tried.\n",
+     false, prove_flags, &prove_flag_count, prove_main},
     {"env", "", "lines for webui-user.sh, which load the library without `vramgc run`",
      "Options are settings to be put into the lines.\n", true, env_flags, &env_flag_count,
      env_main},

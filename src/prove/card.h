@@ -1,0 +1,19 @@
+/* card.h: which card this is, and whether it is idle enough to be tried. */
+#ifndef PROVE_CARD_H
+#define PROVE_CARD_H
+
+#include "base/proof.h"
+#include "prove/driver.h"
+
+struct card {
+    char name[96], bus[32];
+    struct proof_key key;
+    size_t free_bytes, total_bytes; /* while our own context is there */
+    bool simulated;
+    char busy[160]; /* why it cannot be tried now; "": it can */
+};
+
+/* In a child: opens the device, and fills in what is known. False, with the reason in `busy`. */
+bool card_look(int device, struct card *card);
+
+#endif

@@ -1,0 +1,233 @@
+/* child.c: see child.h. */
+#include "prove/child.h"
+
+#include "prove/pattern.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A card that was asleep takes its time; compiling the kernels does. */
+enum { START_S = 60, COSTS_S = 110 };
+
+struct job {
+    int device;
+    struct findings *findings;
+    size_t from;
+    void (*run)(const struct job *job);
+};
+
+struct findings *findings_new(void) {
+    void *p = mmap(NULL, sizeof(struct findings), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* It ends with its parent, whatever ends that. */
+static pid_t start(const struct job *job) {
+    pid_t parent = getpid();
+    fflush(NULL);
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    job->run(job);
+    _exit(0);
+}
+
+static void end(struct result *result, enum outcome outcome) {
+    result->outcome = outcome;
+    atomic_store(&result->state, STATE_DONE);
+}
+
+/* What a process that ended by itself, or was ended, has not said. */
+static void end_for(struct result *result, bool late, unsigned limit_s, int status) {
+    if (late)
+        snprintf(result->said, sizeof result->said, "it did not end within %u s", limit_s);
+    else if (WIFSIGNALED(status))
+        snprintf(result->said, sizeof result->said, "its process was ended by signal %d",
+                 WTERMSIG(status));
+    else
+        snprintf(result->said, sizeof result->said, "its process ended without an answer");
+    end(result, CHECK_FAILED);
+}
+
+static void pause_a_little(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 2000 * 1000}, NULL);
+}
+
+/* Waits for a child, so long at most; then it is ended. Whether it ended by itself. */
+static bool await(pid_t child, unsigned limit_s, int *status) {
+    uint64_t end_ns = clock_ns() + limit_s * SECOND_NS;
+    while (waitpid(child, status, WNOHANG) == 0) {
+        if (clock_ns() > end_ns) {
+            kill(child, SIGKILL);
+            waitpid(child, status, 0);
+            return false;
+        }
+        pause_a_little();
+    }
+    return true;
+}
+
+/* --- the card --- */
+
+static void count_devices(const struct job *job) {
+    CUresult result = cu.cuInit(0);
+    if (result == CUDA_SUCCESS)
+        result = cu.cuDeviceGetCount(&job->findings->devices);
+    if (result != CUDA_SUCCESS)
+        snprintf(job->findings->card.busy, sizeof job->findings->card.busy,
+                 "the driver does not start: %s", driver_error_name(result));
+}
+
+int child_count_devices(struct findings *findings) {
+    struct job job = {.findings = findings, .run = count_devices};
+    int status = 0;
+    pid_t child = start(&job);
+    if (child < 0 || !await(child, START_S, &status) || status != 0)
+        text_copy(findings->card.busy, sizeof findings->card.busy, "the driver does not answer");
+    return findings->devices;
+}
+
+static void look(const struct job *job) {
+    card_look(job->device, &job->findings->card);
+}
+
+bool child_look(int device, struct findings *findings) {
+    struct job job = {.device = device, .findings = findings, .run = look};
+    int status = 0;
+    pid_t child = start(&job);
+    if (child < 0 || !await(child, START_S, &status) || status != 0)
+        text_copy(findings->card.busy, sizeof findings->card.busy, "the card does not answer");
+    return !findings->card.busy[0];
+}
+
+/* --- checks --- */
+
+static bool is_of_form(size_t index) {
+    return check_table[index].from <= check_form;
+}
+
+static size_t next_of(size_t index) {
+    while (index < check_count && !is_of_form(index))
+        index++;
+    return index;
+}
+
+static bool open_device(const struct job *job, struct result *result) {
+    struct text said = TEXT_IN(result->said);
+    CUresult opened = driver_open(job->device);
+    if (opened == CUDA_SUCCESS)
+        opened = pattern_open();
+    if (opened == CUDA_SUCCESS)
+        return true;
+    text_format(&said, "the device cannot be opened: %s", driver_error_name(opened));
+    end(result, CHECK_FAILED);
+    return false;
+}
+
+static void run_one(const struct check *check, struct result *result) {
+    struct text said = TEXT_IN(result->said);
+    unsigned long errors = driver_errors();
+    uint64_t begin_ns = clock_ns();
+    atomic_store(&result->state, STATE_RUNNING);
+    enum outcome outcome = check->run(&said);
+    if (outcome == CHECK_PASSED && driver_errors() != errors && !check->alone)
+        outcome = check_failed(&said, "; the simulated device reported a wrong use");
+    result->ns = clock_ns() - begin_ns;
+    end(result, outcome);
+}
+
+/* A fresh process follows whatever may have left something behind. */
+static void run_checks(const struct job *job) {
+    struct result *results = job->findings->results;
+    if (!open_device(job, &results[job->from]))
+        return;
+    for (size_t i = job->from; i < check_count; i = next_of(i + 1)) {
+        run_one(&check_table[i], &results[i]);
+        if (results[i].outcome == CHECK_FAILED || check_table[i].alone)
+            return;
+    }
+}
+
+/* The row that a child works on, or would begin with. */
+static size_t await_row(pid_t child, struct findings *findings, size_t index) {
+    struct result *result = &findings->results[index];
+    unsigned limit_s = check_table[index].limit_s + START_S;
+    uint64_t end_ns = clock_ns() + limit_s * SECOND_NS;
+    int status = 0;
+    bool gone = false, late = false;
+    while (atomic_load(&result->state) != STATE_DONE && !gone && !late) {
+        gone = waitpid(child, &status, WNOHANG) != 0;
+        late = clock_ns() > end_ns;
+        if (!gone && !late)
+            pause_a_little();
+    }
+    if (late) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+    }
+    if (atomic_load(&result->state) != STATE_DONE)
+        end_for(result, late, check_table[index].limit_s, status);
+    findings->failed += result->outcome == CHECK_FAILED;
+    return next_of(index + 1);
+}
+
+static void reap(pid_t child, bool at_once) {
+    int status;
+    if (at_once)
+        kill(child, SIGKILL);
+    await(child, 10, &status);
+}
+
+void child_run_checks(int device, struct findings *findings,
+                      void (*tell)(const struct findings *findings, size_t index, bool done)) {
+    size_t index = next_of(0);
+    while (index < check_count) {
+        struct job job = {.device = device, .findings = findings, .from = index, .run = run_checks};
+        bool more = true;
+        pid_t child = start(&job);
+        while (more && index < check_count) {
+            size_t now = index;
+            tell(findings, now, false);
+            index = await_row(child, findings, now);
+            tell(findings, now, true);
+            more = findings->results[now].outcome != CHECK_FAILED && !check_table[now].alone;
+        }
+        reap(child, false);
+    }
+}
+
+/* --- costs --- */
+
+static void measure(const struct job *job) {
+    static const size_t samples[] = {[FORM_QUICK] = 5, [FORM_USUAL] = 40, [FORM_FULL] = 200};
+    struct result *result = &job->findings->costs_result;
+    struct text said = TEXT_IN(result->said);
+    if (!open_device(job, result))
+        return;
+    CUresult measured = costs_measure(samples[check_form], &job->findings->costs);
+    if (measured != CUDA_SUCCESS)
+        text_format(&said, "a call answered %s", driver_error_name(measured));
+    end(result, measured == CUDA_SUCCESS ? CHECK_PASSED : CHECK_FAILED);
+}
+
+void child_run_costs(int device, struct findings *findings) {
+    struct job job = {.device = device, .findings = findings, .run = measure};
+    struct result *result = &findings->costs_result;
+    int status = 0;
+    uint64_t begin_ns = clock_ns();
+    pid_t child = start(&job);
+    bool in_time = child > 0 && await(child, COSTS_S, &status);
+    if (atomic_load(&result->state) != STATE_DONE)
+        end_for(result, !in_time, COSTS_S, status);
+    result->ns = clock_ns() - begin_ns;
+    findings->failed += result->outcome == CHECK_FAILED;
+}

@@ -1,0 +1,47 @@
+/* child.h: what touches the card runs in children that this process outlives: a fault or a hang
+ * ends only one of them, and the driver takes back what it had. The parent never calls the driver:
+ * what is learned lies in memory that both see. */
+#ifndef PROVE_CHILD_H
+#define PROVE_CHILD_H
+
+#include "prove/card.h"
+#include "prove/costs.h"
+#include "prove/table.h"
+
+enum { MOST_CHECKS = 48, SAID_BYTES = 512 };
+
+enum state { STATE_OPEN, STATE_RUNNING, STATE_DONE };
+
+struct result {
+    _Atomic(enum state) state;
+    enum outcome outcome;
+    uint64_t ns;
+    char said[SAID_BYTES];
+};
+
+struct findings {
+    int devices;
+    struct card card;
+    struct result results[MOST_CHECKS];
+    struct result costs_result;
+    struct costs costs;
+    size_t failed;
+};
+
+/* NULL: no memory. */
+struct findings *findings_new(void);
+
+/* How many devices there are; 0 with the reason in card.busy. */
+int child_count_devices(struct findings *findings);
+
+/* Fills in the card. False: it cannot be tried, for the reason in card.busy. */
+bool child_look(int device, struct findings *findings);
+
+/* Runs the table's rows of the form; tell is called before each, and when it is done. */
+void child_run_checks(int device, struct findings *findings,
+                      void (*tell)(const struct findings *findings, size_t index, bool done));
+
+/* Measures the costs. */
+void child_run_costs(int device, struct findings *findings);
+
+#endif

@@ -1,0 +1,33 @@
+/* costs.h: what the driver's calls for memory cost on this card. It must leave nothing behind. */
+#ifndef PROVE_COSTS_H
+#define PROVE_COSTS_H
+
+#include "prove/driver.h"
+
+struct cost {
+    char call[24];
+    unsigned mib, handles;       /* of one call */
+    bool busy;                   /* beside running work */
+    uint64_t median_ns, high_ns; /* the 99th percentile */
+};
+
+enum { COSTS_MOST = 128 };
+
+/* Of a copy or of reads all over: bytes in a microsecond. */
+struct speed {
+    char what[24];
+    uint64_t plain, pages; /* through cuMemAlloc's memory, and through pages of 2 MiB */
+};
+
+enum { SPEEDS = 2 };
+
+struct costs {
+    size_t count;
+    struct cost list[COSTS_MOST];
+    struct speed speeds[SPEEDS];
+};
+
+/* In a thread that has the context. samples: of each figure. */
+CUresult costs_measure(size_t samples, struct costs *out);
+
+#endif

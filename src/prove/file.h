@@ -1,0 +1,16 @@
+/* file.h: the file of a proof (base/proof.h): written beside its name and renamed, readable by its
+ * owner only. */
+#ifndef PROVE_FILE_H
+#define PROVE_FILE_H
+
+#include "prove/child.h"
+
+/* False with errno; path is where it was to be. */
+bool proof_write(const struct findings *findings, const char *version, char *path, size_t capacity);
+
+/* What was proven before. share: for a bug tracker, without what tells cards apart. The number of
+ * proofs. */
+size_t proof_show(bool share);
+size_t proof_forget(void);
+
+#endif

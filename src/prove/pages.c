@@ -1,0 +1,144 @@
+/* pages.c: what the driver does with handles, mappings and addresses. It must leave no mapping
+ * behind where it passes. */
+#include "prove/pages.h"
+
+#include "prove/pattern.h"
+
+enum outcome check_grain(struct text *said) {
+    CUmemAllocationProp properties = place_properties();
+    size_t grain = 0;
+    int supported = 0;
+    CALL(cuDeviceGetAttribute, &supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+         driver_device());
+    EXPECT(supported, "the device says that it cannot map memory");
+    CALL(cuMemGetAllocationGranularity, &grain, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    EXPECT(grain && PAGE_BYTES % grain == 0, "the granularity is %zu bytes", grain);
+    text_format(said, "granularity %zu KiB", grain >> 10);
+    return CHECK_PASSED;
+}
+
+/* One handle at one address, then at another. */
+enum outcome check_content(struct text *said) {
+    struct place place;
+    CUmemAccessDesc access = place_access();
+    CUdeviceptr other;
+    CALL(cuMemAddressReserve, &other, PAGE_BYTES, 0, 0, 0);
+    EXPECT(place_make(&place, 1) == CUDA_SUCCESS, "a page could not be mapped");
+    EXPECT(pattern_write(0, place.at, PAGE_BYTES, 77) == CUDA_SUCCESS, "no kernel could run");
+    CALL(cuCtxSynchronize, );
+    CALL(cuMemUnmap, place.at, PAGE_BYTES);
+    CALL(cuMemMap, other, PAGE_BYTES, 0, place.handles[0], 0);
+    CALL(cuMemSetAccess, other, PAGE_BYTES, &access, 1);
+    EXPECT(pattern_check(0, other, PAGE_BYTES, 77) == CUDA_SUCCESS, "no kernel could run");
+    if (check_patterns(said) != CHECK_PASSED)
+        return CHECK_FAILED;
+    CALL(cuMemUnmap, other, PAGE_BYTES);
+    CALL(cuMemRelease, place.handles[0]);
+    CALL(cuMemAddressFree, other, PAGE_BYTES);
+    CALL(cuMemAddressFree, place.at, PAGE_BYTES);
+    return CHECK_PASSED;
+}
+
+/* The handles go round by one place; what each holds goes with it. */
+static void turn(struct place *place) {
+    CUmemGenericAllocationHandle first = place->handles[0];
+    memmove(place->handles, place->handles + 1, (place->pages - 1) * sizeof *place->handles);
+    place->handles[place->pages - 1] = first;
+}
+
+/* A stale translation would show what was there before. Both kernels and copies look. */
+enum outcome check_translation(struct text *said) {
+    enum { PAGES = 8, TURNS = 200 };
+    struct place place;
+    uint32_t copied = 0;
+    EXPECT(place_make(&place, PAGES) == CUDA_SUCCESS, "pages could not be mapped");
+    for (uint32_t i = 0; i < PAGES; i++) {
+        EXPECT(pattern_write(0, place.at + i * PAGE_BYTES, PAGE_BYTES, 100 + i) == CUDA_SUCCESS,
+               "no kernel could run");
+        CALL(cuMemsetD32_v2, place.at + i * PAGE_BYTES, 0xabc00000 + i, 1);
+    }
+    CALL(cuCtxSynchronize, );
+    for (uint32_t round = 1; round <= TURNS; round++) {
+        CALL(cuMemUnmap, place.at, PAGES * PAGE_BYTES);
+        turn(&place);
+        EXPECT(place_map(&place) == CUDA_SUCCESS, "pages could not be mapped again");
+        for (uint32_t i = 0; i < PAGES; i++) {
+            uint32_t shown = (i + round) % PAGES;
+            CUdeviceptr at = place.at + i * PAGE_BYTES;
+            CALL(cuMemcpyDtoH_v2, &copied, at, sizeof copied);
+            EXPECT(copied == 0xabc00000 + shown, "a copy saw the page that was there before");
+            EXPECT(pattern_write(0, at, 4, 100 + shown) == CUDA_SUCCESS &&
+                       pattern_check(0, at, PAGE_BYTES, 100 + shown) == CUDA_SUCCESS,
+                   "no kernel could run");
+            CALL(cuMemsetD32_v2, at, 0xabc00000 + shown, 1);
+        }
+        if (check_patterns(said) != CHECK_PASSED)
+            return CHECK_FAILED;
+    }
+    EXPECT(place_end(&place) == CUDA_SUCCESS, "pages could not be given back");
+    return CHECK_PASSED;
+}
+
+/* One of them closed would end the process, or show as an error. */
+enum outcome check_access(struct text *said) {
+    struct place place;
+    EXPECT(place_make(&place, PLACE_PAGES) == CUDA_SUCCESS, "pages could not be mapped");
+    EXPECT(pattern_write(0, place.at, PLACE_PAGES * PAGE_BYTES, 5) == CUDA_SUCCESS &&
+               pattern_check(0, place.at, PLACE_PAGES * PAGE_BYTES, 5) == CUDA_SUCCESS,
+           "no kernel could run");
+    if (check_patterns(said) != CHECK_PASSED)
+        return CHECK_FAILED;
+    EXPECT(place_end(&place) == CUDA_SUCCESS, "pages could not be given back");
+    return CHECK_PASSED;
+}
+
+enum outcome check_partial(struct text *said) {
+    CUmemAllocationProp properties = place_properties();
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr at;
+    if (driver_is_simulated()) {
+        text_add(said, "the simulated device takes it for a mistake");
+        return CHECK_SKIPPED;
+    }
+    CALL(cuMemAddressReserve, &at, 2 * PAGE_BYTES, 0, 0, 0);
+    CALL(cuMemCreate, &handle, 2 * PAGE_BYTES, &properties, 0);
+    CALL(cuMemMap, at, 2 * PAGE_BYTES, 0, handle, 0);
+    CUresult result = cu.cuMemUnmap(at, PAGE_BYTES);
+    text_format(said, "unmapping the first half: %s", driver_error_name(result));
+    CALL(cuMemUnmap, result == CUDA_SUCCESS ? at + PAGE_BYTES : at,
+         result == CUDA_SUCCESS ? PAGE_BYTES : 2 * PAGE_BYTES);
+    CALL(cuMemRelease, handle);
+    CALL(cuMemAddressFree, at, 2 * PAGE_BYTES);
+    return CHECK_PASSED;
+}
+
+enum outcome check_addresses(struct text *said) {
+    size_t free_bytes, total_bytes;
+    CUdeviceptr at;
+    CALL(cuMemGetInfo_v2, &free_bytes, &total_bytes);
+    size_t bytes = (2 * total_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    CALL(cuMemAddressReserve, &at, bytes, 0, 0, 0);
+    EXPECT(at % PAGE_BYTES == 0, "the range does not begin at a page");
+    CALL(cuMemAddressFree, at, bytes);
+    return CHECK_PASSED;
+}
+
+/* As VRAMGC_SPILL needs it. */
+enum outcome check_host(struct text *said) {
+    CUmemAllocationProp properties = place_properties();
+    CUmemAccessDesc access = place_access();
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr at;
+    properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0};
+    CALL(cuMemAddressReserve, &at, PAGE_BYTES, 0, 0, 0);
+    CUresult result = cu.cuMemCreate(&handle, PAGE_BYTES, &properties, 0);
+    if (result == CUDA_SUCCESS) {
+        CALL(cuMemMap, at, PAGE_BYTES, 0, handle, 0);
+        result = cu.cuMemSetAccess(at, PAGE_BYTES, &access, 1);
+        CALL(cuMemUnmap, at, PAGE_BYTES);
+        CALL(cuMemRelease, handle);
+    }
+    CALL(cuMemAddressFree, at, PAGE_BYTES);
+    text_format(said, "%s", result == CUDA_SUCCESS ? "it can" : driver_error_name(result));
+    return CHECK_PASSED;
+}

@@ -1,0 +1,114 @@
+/* pattern.c: see pattern.h. */
+#include "prove/pattern.h"
+
+#include "prove/kernels.h"
+
+enum { BLOCK = 256, GRID = 256 };
+
+static struct {
+    CUfunction fill, check, gather, spin;
+    CUdeviceptr counter;
+    uint64_t cycles_per_ms;
+    unsigned long errors_before;
+    int (*touch)(CUstream, unsigned long long, size_t, unsigned char);
+    int (*expect)(CUstream, unsigned long long, size_t, unsigned char);
+    int (*use)(CUstream, unsigned long long, size_t, int);
+    int (*hold)(CUstream);
+    int (*release)(CUstream);
+} self;
+
+static CUresult find_simulated(void) {
+    self.touch = (__typeof__(self.touch))driver_symbol("simgpu_touch");
+    self.expect = (__typeof__(self.expect))driver_symbol("simgpu_expect");
+    self.use = (__typeof__(self.use))driver_symbol("simgpu_use");
+    self.hold = (__typeof__(self.hold))driver_symbol("simgpu_hold");
+    self.release = (__typeof__(self.release))driver_symbol("simgpu_release");
+    self.errors_before = driver_errors();
+    return self.touch && self.expect && self.use && self.hold && self.release
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult pattern_open(void) {
+    CUmodule module;
+    int khz = 0;
+    CUresult result = cu.cuModuleLoadData(&module, kernels_ptx);
+    if (result == CUDA_SUCCESS)
+        result = cu.cuModuleGetFunction(&self.fill, module, "fill");
+    if (result == CUDA_SUCCESS)
+        result = cu.cuModuleGetFunction(&self.check, module, "check");
+    if (result == CUDA_SUCCESS)
+        result = cu.cuModuleGetFunction(&self.gather, module, "gather");
+    if (result == CUDA_SUCCESS)
+        result = cu.cuModuleGetFunction(&self.spin, module, "spin");
+    if (result == CUDA_SUCCESS)
+        result = cu.cuMemAlloc_v2(&self.counter, sizeof(uint64_t));
+    if (result == CUDA_SUCCESS)
+        result = cu.cuMemsetD8_v2(self.counter, 0, sizeof(uint64_t));
+    if (result != CUDA_SUCCESS)
+        return result;
+    cu.cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, driver_device());
+    self.cycles_per_ms = khz > 100000 ? (uint64_t)khz : 1500000;
+    return driver_is_simulated() ? find_simulated() : CUDA_SUCCESS;
+}
+
+static CUresult launch(CUfunction function, CUstream stream, void **arguments) {
+    return cu.cuLaunchKernel(function, GRID, 1, 1, BLOCK, 1, 1, 0, stream, arguments, NULL);
+}
+
+/* The simulated device's own patterns are of one byte, and cost the host's time: the first bytes of
+ * each page tell the pages apart. All of the range must be mapped and open. */
+static CUresult simulate(int (*look)(CUstream, unsigned long long, size_t, unsigned char),
+                         CUstream stream, CUdeviceptr at, size_t bytes, uint32_t seed) {
+    enum { SAMPLE = 256 };
+    unsigned char value = (unsigned char)(seed ^ seed >> 8 ^ seed >> 16 ^ seed >> 24);
+    CUdeviceptr end = at + bytes;
+    int result = self.use(stream, at, bytes, look == self.touch);
+    for (; at < end && result == CUDA_SUCCESS; at = (at / PAGE_BYTES + 1) * PAGE_BYTES)
+        result = look(stream, at, min_u64(SAMPLE, end - at), value);
+    return (CUresult)result;
+}
+
+CUresult pattern_write(CUstream stream, CUdeviceptr at, size_t bytes, uint32_t seed) {
+    uint64_t words = bytes / 4;
+    if (self.touch)
+        return simulate(self.touch, stream, at, bytes, seed);
+    return launch(self.fill, stream, (void *[]){&at, &words, &seed});
+}
+
+CUresult pattern_check(CUstream stream, CUdeviceptr at, size_t bytes, uint32_t seed) {
+    uint64_t words = bytes / 4;
+    if (self.expect)
+        return simulate(self.expect, stream, at, bytes, seed);
+    return launch(self.check, stream, (void *[]){&at, &words, &seed, &self.counter});
+}
+
+CUresult pattern_wrong(uint64_t *wrong) {
+    uint64_t count = 0;
+    CUresult result = cu.cuCtxSynchronize();
+    if (result == CUDA_SUCCESS)
+        result = cu.cuMemcpyDtoH_v2(&count, self.counter, sizeof count);
+    *wrong = self.expect ? driver_errors() - self.errors_before : count;
+    return result;
+}
+
+CUresult pattern_forget(void) {
+    self.errors_before = driver_errors();
+    return cu.cuMemsetD8_v2(self.counter, 0, sizeof(uint64_t));
+}
+
+CUresult work_begin(CUstream stream, unsigned milliseconds) {
+    uint64_t cycles = self.cycles_per_ms * milliseconds;
+    if (self.hold)
+        return (CUresult)self.hold(stream);
+    return cu.cuLaunchKernel(self.spin, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&cycles}, NULL);
+}
+
+CUresult work_end(CUstream stream) {
+    return self.release ? (CUresult)self.release(stream) : CUDA_SUCCESS;
+}
+
+CUresult pattern_gather(CUstream stream, CUdeviceptr at, size_t words, CUdeviceptr out) {
+    uint64_t count = words;
+    return launch(self.gather, stream, (void *[]){&at, &count, &out});
+}

@@ -1,0 +1,221 @@
+/* soak.c: the page engine itself (vm/vm.h), the very code that users run, moves pages as fast as it
+ * can beside running work on several streams, on a card that a ballast has made small. What is
+ * written must be what is read. It must call the engine as the room `serve` does: memory is asked
+ * for before a block is used, and given up while work on it is still queued. */
+#include "prove/soak.h"
+
+#include "prove/pattern.h"
+
+#include "vm/vm.h"
+
+#include <pthread.h>
+
+enum { WORKERS = 2, STREAMS = 2, SEGMENTS = 10, BLOCKS = 6, LEAST_MOVES = 100 };
+
+struct segment {
+    uint64_t at;
+    size_t block_bytes;
+    CUstream stream;
+    struct block {
+        uint32_t seed; /* 0: it is free */
+    } blocks[BLOCKS];
+};
+
+struct worker {
+    pthread_t thread;
+    unsigned random;
+    uint32_t seed;
+    CUstream streams[STREAMS];
+    struct segment segments[SEGMENTS];
+    const char *failed;
+    uint64_t blocks, full;
+};
+
+static struct {
+    struct vm *vm;
+    uint64_t end_ns;
+    atomic_bool over;
+    struct worker workers[WORKERS];
+} soak;
+
+static bool capturing(void) {
+    return false;
+}
+
+static unsigned below(struct worker *worker, unsigned bound) {
+    worker->random = worker->random * 1103515245 + 12345;
+    return (worker->random >> 8) % bound;
+}
+
+/* As a driver that is full: others have taken all but so much. */
+static CUresult leave_free(size_t room) {
+    CUmemAllocationProp properties = place_properties();
+    size_t free_bytes = 0, total, step = (size_t)1 << 30;
+    CUresult result = cu.cuMemGetInfo_v2(&free_bytes, &total);
+    while (result == CUDA_SUCCESS && free_bytes > room && step >= PAGE_BYTES) {
+        CUmemGenericAllocationHandle handle;
+        if (free_bytes - room < step || cu.cuMemCreate(&handle, step, &properties, 0))
+            step /= 2;
+        else
+            result = cu.cuMemGetInfo_v2(&free_bytes, &total);
+    }
+    return result;
+}
+
+/* --- one worker --- */
+
+static bool fails(struct worker *worker, const char *why) {
+    worker->failed = why;
+    return false;
+}
+
+static void free_block(struct worker *worker, struct segment *segment, size_t index) {
+    struct block *block = &segment->blocks[index];
+    uint64_t at = segment->at + index * segment->block_bytes;
+    if (!block->seed)
+        return;
+    if (pattern_check(segment->stream, at, segment->block_bytes, block->seed) != CUDA_SUCCESS)
+        fails(worker, "a kernel could not run");
+    vm_mark_idle(soak.vm, at, segment->block_bytes, true);
+    block->seed = 0;
+}
+
+static void free_segment(struct worker *worker, struct segment *segment) {
+    for (size_t i = 0; i < BLOCKS; i++)
+        free_block(worker, segment, i);
+    if (segment->at && !vm_unreserve(soak.vm, segment->at))
+        fails(worker, "the engine does not know its segment");
+    segment->at = 0;
+}
+
+/* From 1 to 12 pages a block, not all of them at a border of pages. */
+static bool new_segment(struct worker *worker, struct segment *segment) {
+    size_t pages = 1 + below(worker, 12);
+    segment->block_bytes = pages * PAGE_BYTES - (below(worker, 2) ? PAGE_BYTES / 2 : 0);
+    size_t bytes = (BLOCKS * segment->block_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    segment->stream = worker->streams[below(worker, STREAMS)];
+    segment->at = vm_reserve(soak.vm, bytes, (uint64_t)(uintptr_t)segment->stream);
+    return segment->at != 0;
+}
+
+static bool new_block(struct worker *worker, struct segment *segment, size_t index) {
+    uint64_t at = segment->at + index * segment->block_bytes;
+    uint32_t seed = worker->seed += 2;
+    if (!vm_commit(soak.vm, at, segment->block_bytes, false)) {
+        worker->full++;
+        return false;
+    }
+    segment->blocks[index].seed = seed;
+    worker->blocks++;
+    return pattern_write(segment->stream, at, segment->block_bytes, seed) == CUDA_SUCCESS ||
+           fails(worker, "a kernel could not run");
+}
+
+static void give_way(struct worker *worker) {
+    free_segment(worker, &worker->segments[below(worker, SEGMENTS)]);
+}
+
+static void step(struct worker *worker) {
+    struct segment *segment = &worker->segments[below(worker, SEGMENTS)];
+    size_t index = below(worker, BLOCKS);
+    if (!segment->at && !new_segment(worker, segment))
+        give_way(worker);
+    else if (segment->blocks[index].seed)
+        free_block(worker, segment, index);
+    else if (!new_block(worker, segment, index))
+        give_way(worker);
+    else if (below(worker, 40) == 0)
+        free_segment(worker, segment);
+}
+
+static void *work(void *argument) {
+    struct worker *worker = argument;
+    if (driver_bind() != CUDA_SUCCESS)
+        fails(worker, "a thread could not use the device");
+    while (!worker->failed && clock_ns() < soak.end_ns)
+        step(worker);
+    for (size_t i = 0; i < SEGMENTS; i++)
+        free_segment(worker, &worker->segments[i]);
+    return NULL;
+}
+
+/* As the library's own thread does, but without a pause. */
+static void *move(void *lowvram) {
+    struct decay_limits limits = {.attached_bytes = UINT64_MAX};
+    driver_bind();
+    while (!atomic_load(&soak.over)) {
+        if (lowvram)
+            vm_decay(soak.vm, &limits, clock_ns(), 0);
+        else
+            vm_reclaim(soak.vm, 32 * MEBIBYTE);
+        nanosleep(&(struct timespec){.tv_nsec = 100 * 1000}, NULL);
+    }
+    return NULL;
+}
+
+/* --- all of them --- */
+
+static CUresult open_worker(struct worker *worker, unsigned index) {
+    CUresult result = CUDA_SUCCESS;
+    worker->random = 7 * index + 1;
+    worker->seed = index + 1;
+    for (size_t i = 0; i < STREAMS && result == CUDA_SUCCESS; i++)
+        result = cu.cuStreamCreate(&worker->streams[i], CU_STREAM_NON_BLOCKING);
+    return result;
+}
+
+static bool run_threads(bool lowvram) {
+    static const unsigned seconds[] = {[FORM_QUICK] = 1, [FORM_USUAL] = 8, [FORM_FULL] = 45};
+    pthread_t mover;
+    soak.end_ns = clock_ns() + seconds[check_form] * SECOND_NS;
+    bool started = pthread_create(&mover, NULL, move, lowvram ? &soak : NULL) == 0;
+    for (size_t i = 0; i < WORKERS && started; i++)
+        started = pthread_create(&soak.workers[i].thread, NULL, work, &soak.workers[i]) == 0;
+    for (size_t i = 0; i < WORKERS && started; i++)
+        pthread_join(soak.workers[i].thread, NULL);
+    atomic_store(&soak.over, true);
+    if (started)
+        pthread_join(mover, NULL);
+    return started;
+}
+
+static enum outcome judge(struct text *said) {
+    struct vm_figures figures = vm_figures(soak.vm);
+    uint64_t blocks = 0, full = 0;
+    for (size_t i = 0; i < WORKERS; i++) {
+        EXPECT(!soak.workers[i].failed, "%s", soak.workers[i].failed);
+        blocks += soak.workers[i].blocks;
+        full += soak.workers[i].full;
+    }
+    if (check_patterns(said) != CHECK_PASSED)
+        return CHECK_FAILED;
+    EXPECT(figures.maps >= LEAST_MOVES && figures.unmaps >= LEAST_MOVES,
+           "pages hardly moved: %llu mapped, %llu unmapped", (unsigned long long)figures.maps,
+           (unsigned long long)figures.unmaps);
+    text_format(said, "%llu blocks, %llu pages mapped, %llu unmapped, the card full %llu times",
+                (unsigned long long)blocks, (unsigned long long)figures.maps,
+                (unsigned long long)figures.unmaps, (unsigned long long)full);
+    return CHECK_PASSED;
+}
+
+static enum outcome run_soak(struct text *said, bool lowvram) {
+    static const size_t rooms_mib[] = {[FORM_QUICK] = 256, [FORM_USUAL] = 512, [FORM_FULL] = 2048};
+    size_t room = rooms_mib[driver_is_simulated() ? FORM_QUICK : check_form] * MEBIBYTE;
+    CUresult result = leave_free(room);
+    for (unsigned i = 0; i < WORKERS && result == CUDA_SUCCESS; i++)
+        result = open_worker(&soak.workers[i], i);
+    if (result != CUDA_SUCCESS)
+        return check_refused(said, "preparing", result);
+    soak.vm = vm_open((unsigned)driver_device(), capturing, lowvram ? 0 : 80);
+    EXPECT(soak.vm, "the engine's own trial failed");
+    EXPECT(run_threads(lowvram), "threads could not be started");
+    return judge(said);
+}
+
+enum outcome check_soak(struct text *said) {
+    return run_soak(said, false);
+}
+
+enum outcome check_soak_lowvram(struct text *said) {
+    return run_soak(said, true);
+}
