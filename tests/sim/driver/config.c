@@ -94,6 +94,7 @@ static int read_word(const char *name, const char *const words[], const char *ac
 
 void config_read(struct config *config) {
     static const char *const latencies[] = {"none", "card", NULL};
+    static const char *const cheats[] = {"none", "stale_page", "lost_access", "early_event", NULL};
     static const char *const strictness[] = {"report", "abort", NULL};
     config->mem_bytes = read_size("SIMGPU_MEM", (size_t)24 << 30);
     config->context_mem_bytes = read_size("SIMGPU_CONTEXT_MEM", (size_t)256 << 20);
@@ -115,6 +116,8 @@ void config_read(struct config *config) {
     config->capture_vmm = read_number("SIMGPU_CAPTURE_VMM", 0, 0, 1) != 0;
     config->host_mem_bytes = read_size("SIMGPU_HOST_MEM", 0);
     config->peer = read_number("SIMGPU_PEER", 1, 0, 1) != 0;
+    config->cheat = (enum cheat)read_word("SIMGPU_CHEAT", cheats,
+                                          "none, stale_page, lost_access or early_event");
     config->strict_abort = read_word("SIMGPU_STRICT", strictness, "report or abort") == 1;
     config->log_level = (int)read_number("SIMGPU_LOG", 0, 0, 2);
     config->log_file = text_of("SIMGPU_LOG_FILE");

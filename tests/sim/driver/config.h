@@ -10,6 +10,14 @@ enum { MAX_DEVICES = 8 };
 
 enum latency_profile { LATENCY_NONE, LATENCY_CARD };
 
+/* Faults of a driver or a card that nobody is told of: `vramgc prove` must find each. */
+enum cheat {
+    CHEAT_NONE,
+    CHEAT_STALE_PAGE,  /* an address goes on to show the page that was mapped there before */
+    CHEAT_LOST_ACCESS, /* cuMemSetAccess over several mappings does not open the last */
+    CHEAT_EARLY_EVENT, /* cuEventQuery says that all is over while it is not */
+};
+
 struct config {
     size_t mem_bytes;         /* MEM: memory of each device. */
     size_t context_mem_bytes; /* CONTEXT_MEM: what a context takes of it. */
@@ -33,6 +41,7 @@ struct config {
     bool capture_vmm; /* CAPTURE_VMM: mapping memory is as unsafe in a capture as cudaMalloc. */
     size_t host_mem_bytes; /* HOST_MEM: as much of it as the host has; 0 = no limit. */
     bool peer;             /* PEER: the devices can access each other's memory. */
+    enum cheat cheat;      /* CHEAT: none, stale_page, lost_access or early_event. */
     bool strict_abort;     /* STRICT=abort: abort on the first error the program makes. */
     int log_level;         /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
     const char *log_file;  /* LOG_FILE: where the log goes; NULL = stderr. */

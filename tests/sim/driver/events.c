@@ -158,7 +158,7 @@ CUresult cuEventQuery(CUevent handle) {
     event = handle_get((uintptr_t)handle, HANDLE_EVENT); /* The lock may have been let go. */
     if (event == NULL)
         END(CUDA_ERROR_INVALID_HANDLE);
-    if (event->marker != NULL)
+    if (event->marker != NULL && sim.config.cheat != CHEAT_EARLY_EVENT)
         END(queue_query_marker(event->marker));
     END(event->context->sticky);
 }

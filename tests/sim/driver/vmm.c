@@ -10,7 +10,16 @@ struct reservation {
     struct range at; /* Must be first. */
 };
 
-static struct { struct range *reservations; } vmm;
+enum { STALE_PLACES = 4096 };
+
+static struct {
+    struct range *reservations;
+    /* CHEAT_STALE_PAGE: what was last mapped at an address, by the address. */
+    struct {
+        uintptr_t base;
+        CUmemGenericAllocationHandle handle;
+    } stale[STALE_PLACES];
+} vmm;
 
 static struct reservation *reservation_find(uintptr_t address) {
     return (struct reservation *)ranges_find(vmm.reservations, address);
@@ -208,6 +217,25 @@ static CUresult check_map(uintptr_t base, size_t bytes, const struct phys *phys)
     return CUDA_SUCCESS;
 }
 
+static size_t stale_place(uintptr_t base) {
+    return base / PAGE_BYTES % STALE_PLACES;
+}
+
+static void note_stale(const struct block *block) {
+    vmm.stale[stale_place(block->at.base)].base = block->at.base;
+    vmm.stale[stale_place(block->at.base)].handle = block->phys->handle;
+}
+
+/* What a device that cheats shows there in the place of phys. */
+static struct phys *shown_at(uintptr_t base, struct phys *phys) {
+    struct phys *before = vmm.stale[stale_place(base)].base == base
+                              ? phys_of(vmm.stale[stale_place(base)].handle)
+                              : NULL;
+    bool cheat = sim.config.cheat == CHEAT_STALE_PAGE && before != NULL &&
+                 before->device == phys->device && before->page_count == phys->page_count;
+    return cheat ? before : phys;
+}
+
 CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
     BEGIN(NEED_INIT);
@@ -220,6 +248,7 @@ CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
     if (result != CUDA_SUCCESS)
         END(result);
     struct block *block = block_new(BLOCK_MAPPING, base, bytes);
+    phys = shown_at(base, phys);
     block->device = phys->device;
     block->phys = phys;
     block->phys_base = base;
@@ -242,6 +271,7 @@ static bool whole_mappings(uintptr_t base, size_t bytes) {
 
 static void unmap(struct block *block) {
     struct phys *phys = block->phys;
+    note_stale(block);
     host_view(block, ACCESS_NONE);
     block_delete(block);
     phys->mappings--;
@@ -325,6 +355,9 @@ static CUresult set_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *
     for (uintptr_t at = base; at < base + bytes;) {
         struct block *block = block_find(at);
         at += block->at.size_bytes;
+        bool last_of_several = at == base + bytes && block->at.base != base;
+        if (last_of_several && sim.config.cheat == CHEAT_LOST_ACCESS)
+            break;
         for (size_t i = 0; i < count; i++)
             grant(block, &list[i]);
     }

@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# vramgc prove on the simulated device: what it finds, what it writes down, and what it must find on a device that cheats.
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit
+    unset "${!VRAMGC_@}" "${!SIMGPU_@}" LD_PRELOAD
+    export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state
+}
+
+# prove [OPTION-OF-SIMGPU...] -- [OPTION...]: sets status, output, errors, proof: what was written.
+prove() {
+    local simgpu=()
+    while [ "$1" != -- ]; do
+        simgpu+=("$1")
+        shift
+    done
+    shift
+    status=0
+    timeout 600 scripts/simgpu "${simgpu[@]}" -- build/vramgc prove "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
+    output=$(cat "$BATS_TEST_TMPDIR/out")
+    errors=$(cat "$BATS_TEST_TMPDIR/err")
+    proof=$(cat "$XDG_STATE_HOME"/vramgc/*.proof 2>/dev/null || true)
+    printf 'status %s\n%s\n%s\n' "$status" "$output" "$errors"
+}
+
+passes() { [ "$status" = 0 ] && [ -z "$errors" ] && [[ $proof == *$'\nresult passed\n'* && $output == *"auto is compact"* ]]; }
+
+# finds NAME: that check and the proof failed.
+finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == *$'\ncheck '"$1: failed"* && $output == *"stays flush"* ]]; }
+
+@test "a good device: passed; the proof names card, driver, engine, what was asked and what calls cost" {
+    prove --mem 4GiB -- --quick
+    passes
+    [[ $proof == "vramgc proof 1"* && $proof == *$'\ndriver 13.0\nengine '* && $proof == *$'\nform quick\n'* ]]
+    [[ $proof == *$'\ncheck translation: passed'* && $proof == *$'\ncost cuMemSetAccess 2 MiB x 64: '* && $proof == *$'\nspeed gather: '* ]]
+    [ "$(stat -c %a "$XDG_STATE_HOME"/vramgc/*.proof)" = 600 ]
+    [ "$(find "$XDG_STATE_HOME/vramgc" -type f | wc -l)" = 1 ] # nothing lies beside it
+}
+
+@test "the usual form, on hard devices" {
+    SIMGPU_LATENCY=card prove --mem 2GiB --no-host-vmm --no-peer -- --quick
+    passes
+    SIMGPU_DRIVER=11040 prove --mem 1GiB -- --quick
+    passes
+    prove --mem 3GiB --cc 12.0 --
+    passes
+    [[ $proof == *$'\nform usual\n'* && $proof == *$'\ncheck full card: passed'* && $proof == *$'\ncheck after fault: passed'* ]]
+}
+
+@test "a page that is stale after a remap is found" {
+    SIMGPU_CHEAT=stale_page prove --mem 2GiB -- --quick
+    finds translation
+    finds soak
+}
+
+@test "access that is lost is found" {
+    SIMGPU_CHEAT=lost_access prove --mem 2GiB -- --quick
+    finds access
+}
+
+@test "an event that is early is found" {
+    SIMGPU_CHEAT=early_event prove --mem 2GiB -- --quick
+    finds event
+}
+
+@test "every device, or the one that is named" {
+    prove --mem 1GiB --devices 2 -- --quick
+    passes
+    [ "$(find "$XDG_STATE_HOME/vramgc" -name '*.proof' | wc -l)" = 2 ]
+    rm -r "$XDG_STATE_HOME"
+    prove --mem 1GiB --devices 2 -- --quick --device 1
+    [[ $output == gpu1* ]]
+    [ "$(find "$XDG_STATE_HOME/vramgc" -name '*.proof' | wc -l)" = 1 ]
+    prove --mem 1GiB -- --quick --device 1
+    [ "$status" = 3 ]
+}
+
+@test "what cannot be tried: one line, and nothing is written" {
+    run build/vramgc prove
+    [ "$status" = 3 ]
+    [ "$output" = 'vramgc: no NVIDIA driver here: libcuda.so.1 cannot be loaded' ]
+    prove --devices 0 -- --quick
+    [ "$status" = 3 ]
+    [ "$(wc -l <<<"$errors")" = 1 ]
+    SIMGPU_CONTEXT_MEM=3GiB prove --mem 8GiB -- --quick
+    [ "$status" = 3 ]
+    [ "$errors" = 'vramgc: gpu0 cannot be tried now: 3072 of 8192 MiB of the card are in use' ]
+    [ ! -e "$XDG_STATE_HOME" ]
+}
+
+@test "interrupted: nothing is written, and no child stays" {
+    scripts/simgpu --mem 2GiB -- build/vramgc prove >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    while ! grep -q soak "$BATS_TEST_TMPDIR/out"; do :; done
+    child=$(cat "/proc/$!/task/$!/children")
+    kill -TERM $!
+    wait $! && false
+    for one in $child; do
+        while [ -e "/proc/$one" ] && ! grep -q '^State:.*[ZX]' "/proc/$one/status"; do :; done
+    done
+    [ ! -e "$XDG_STATE_HOME" ]
+}
+
+@test "--show, --share and --forget" {
+    run build/vramgc prove --show
+    [ "$status" = 1 ]
+    prove --mem 1GiB -- --quick
+    [ "$(build/vramgc prove --show)" = "$proof" ]
+    shared=$(build/vramgc prove --share)
+    [[ $shared == *$'\nresult passed\n'* && $shared != *GPU-* && $shared != *0000:01* ]]
+    build/vramgc prove --forget
+    [ -z "$(ls -A "$XDG_STATE_HOME/vramgc")" ]
+}
+
+@test "a preloaded vramgc stays out of it" {
+    LD_PRELOAD=$PWD/build/libvramgc.so VRAMGC_MODE=compact VRAMGC_OUT=$BATS_TEST_TMPDIR/x.vramgc prove --mem 1GiB -- --quick
+    passes
+    [ ! -e "$BATS_TEST_TMPDIR/x.vramgc" ]
+}
