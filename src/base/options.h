@@ -14,7 +14,7 @@ enum option_type { BOOL, PERCENT, SIZE, DURATION, COUNT, CHOICE, TEXT };
 
 /* The words of the CHOICE settings, in the order of options.def. */
 enum option_mode { MODE_OFF, MODE_OBSERVE, MODE_FLUSH, MODE_COMPACT, MODE_AUTO };
-enum option_async { ASYNC_DRIVER, ASYNC_PAGES };
+enum option_async { ASYNC_AUTO, ASYNC_DRIVER, ASYNC_PAGES };
 enum option_log { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 typedef bool option_bool_t;

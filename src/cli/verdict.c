@@ -200,11 +200,31 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
                     tally->granted < 2 ? "request was" : "requests were");
 }
 
+/* Mode auto waits for nothing but a proof (govern/mode_table.c). */
+static bool waits_for_proof(const struct tally *tally) {
+    return tally->highest && strstr(tally->highest_in->file->mode_why, "`vramgc prove`");
+}
+
 static void say_pool(struct text *text, const struct tally *tally) {
     if (tally->pool_idle)
-        text_add(text, " The driver's pool behind cudaMallocAsync keeps freed memory. "
-                       "VRAMGC_ASYNC=pages replaces it by a pool that does not (not yet run on a "
-                       "GPU).");
+        text_add(text, " The driver's pool behind cudaMallocAsync keeps freed memory.");
+    if (tally->pool_idle && !waits_for_proof(tally))
+        text_add(text, " VRAMGC_ASYNC=pages replaces it by a pool that does not.");
+}
+
+/* What compact needs at its peak is live memory, and what shares a page with it. Each is known at
+ * its own peak, so it may be a little less than that. */
+static void say_unproven(struct text *text, const struct tally *tally) {
+    if (!waits_for_proof(tally))
+        return;
+    const struct vramgc_device_stats *stats = tally->highest;
+    uint64_t held = held_by_pytorch(stats);
+    uint64_t live = min_u64(held, stats->allocated_bytes.peak);
+    uint64_t needed = live + min_u64(held - live, stats->page_waste_bytes.peak);
+    text_format(text, " Mode compact would have needed %s at most where PyTorch held %s; ",
+                show_bytes(needed).text, show_bytes(held).text);
+    text_add(text, "`vramgc prove` finds out in a minute whether this card bears it, and turns it "
+                   "on.");
 }
 
 /* Whether the mode is one that gives memory back. */
@@ -248,5 +268,6 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     if (verdict.code == VERDICT_IDLE)
         say_threshold(&text, &tally);
     say_pool(&text, &tally);
+    say_unproven(&text, &tally);
     return verdict;
 }

@@ -27,7 +27,8 @@ static struct {
     struct mode_choice choice;
     bool unsaid, asked;
     _Atomic(enum option_mode) mode; /* that of the choice */
-    atomic_bool settled;            /* nothing but a self-test can change it any more */
+    atomic_bool own_pool;
+    atomic_bool settled; /* nothing but a self-test can change it any more */
 } self;
 
 /* The lock is held. Whoever reads the file just now sees a part of both reasons at worst. */
@@ -48,8 +49,21 @@ static void choose(void) {
     __atomic_store_n(&file->driver_pool, choice.driver_pool, __ATOMIC_RELAXED);
 }
 
-void mode_begin(int driver, bool maps) {
+/* A proof covers the three doors: cudaMallocAsync as well. */
+static bool wants_own_pool(enum proof_state proof) {
+    const struct options *options = settings_options();
+    return options->async == ASYNC_PAGES ||
+           (options->async == ASYNC_AUTO && proof == PROOF_PASSED &&
+            (options->mode == MODE_AUTO || options->mode == MODE_COMPACT));
+}
+
+bool mode_wants_own_pool(void) {
+    return atomic_load_explicit(&self.own_pool, memory_order_relaxed);
+}
+
+void mode_begin(const struct mode_machine *machine) {
     struct vramgc_file *file = store_file();
+    atomic_store(&self.own_pool, wants_own_pool(machine->proven.state));
     lock_take(&self.lock);
     text_copy(self.torch, sizeof self.torch, file->torch_version);
     text_copy(self.alloc_conf, sizeof self.alloc_conf, file->alloc_conf);
@@ -57,11 +71,13 @@ void mode_begin(int driver, bool maps) {
         .wish = (enum option_mode)settings_options()->mode,
         .torch = self.torch,
         .alloc_conf = self.alloc_conf,
-        .driver = driver,
+        .driver = machine->driver,
         .wsl = torch_on_wsl(),
-        .own_pool = settings_options()->async == ASYNC_PAGES,
+        .own_pool = mode_wants_own_pool(),
         .aimdo = torch_has_aimdo(),
-        .maps = maps,
+        .maps = machine->maps,
+        .proof = machine->proven.state,
+        .least_proven = machine->proven.devices,
     };
     choose();
     lock_give(&self.lock);

@@ -2,11 +2,21 @@
 #ifndef MODE_H
 #define MODE_H
 
+#include "govern/proven.h"
 #include "track/device.h"
 
-/* Recording starts, and PyTorch's version and setting stand in the file. maps: all devices say that
- * they can map memory. */
-void mode_begin(int driver, bool maps);
+/* What is known of the machine when recording starts. */
+struct mode_machine {
+    int driver;           /* its version; 0: not known */
+    bool maps;            /* all devices say that they can map memory */
+    struct proven proven; /* they were seen to bear it */
+};
+
+/* Recording starts, and PyTorch's version and setting stand in the file. */
+void mode_begin(const struct mode_machine *machine);
+
+/* Whether cudaMallocAsync is to be served by a pool of ours where the mode is compact. */
+bool mode_wants_own_pool(void);
 
 /* Before PyTorch's allocator gets a segment: whether it may get its memory page by page. */
 bool mode_is_compact(const struct device *device);

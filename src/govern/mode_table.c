@@ -27,10 +27,13 @@ enum fact {
     FAILED = 1 << 12,     /* a device failed it */
     EXPANDABLE = 1 << 13, /* PyTorch's segments grow: it maps their memory itself */
     AIMDO = 1 << 14,      /* comfy-aimdo is loaded */
+    PROVEN = 1 << 15,     /* `vramgc prove` has found that the devices bear the page engine */
+    REFUTED = 1 << 16,    /* ... or that one does not */
+    OUTDATED = 1 << 17,   /* ... with another driver, or for another engine */
 };
 
 /* In a reason %t is PyTorch's version, %n the newest that was tried, %d the driver's version, %p
- * the devices that passed the self-test and %f those that failed. */
+ * the devices that passed the self-test, %f those that failed, and %u those that lack a proof. */
 static const struct row {
     unsigned needs, excludes;
     enum option_mode mode;
@@ -51,6 +54,12 @@ static const struct row {
     {AUTO | OLDER, 0, MODE_FLUSH, "PyTorch %t is older than what was tried"},
     {AUTO | AIMDO, 0, MODE_FLUSH,
      "comfy-aimdo frees memory only for requests that reach the driver"},
+    {AUTO | REFUTED, 0, MODE_FLUSH, "`vramgc prove` found that %u does not bear compact"},
+    {AUTO | OUTDATED, 0, MODE_FLUSH,
+     "the proof of %u is of another driver or vramgc: run `vramgc prove` again"},
+    {AUTO | ASYNC, PROVEN, MODE_FLUSH,
+     "PyTorch uses cudaMallocAsync, whose pool is trimmed; %u has no proof: run `vramgc prove`"},
+    {AUTO, PROVEN, MODE_FLUSH, "no proof yet that %u bears compact: run `vramgc prove`, a minute"},
     {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch uses cudaMallocAsync, whose pool is trimmed"},
     {AUTO | FAILED, PASSED, MODE_FLUSH, "the self-test of mapping pages failed on %f"},
     {AUTO | NEWER | EXPANDABLE, 0, MODE_FLUSH,
@@ -94,6 +103,10 @@ static unsigned as_set(const struct mode_facts *facts) {
                ? ASYNC
                : 0;
     set |= alloc_conf_says(facts->alloc_conf, "expandable_segments", "True") ? EXPANDABLE : 0;
+    set |= facts->proof == PROOF_PASSED   ? PROVEN
+           : facts->proof == PROOF_FAILED ? REFUTED
+           : facts->proof == PROOF_OTHER  ? OUTDATED
+                                          : 0;
     set |= facts->passed ? PASSED : 0;
     return set | (facts->failed ? FAILED : 0);
 }
@@ -120,7 +133,9 @@ static void add_word(struct text *text, char letter, const struct mode_facts *fa
     else if (letter == 'd')
         text_add(text, "of unknown version");
     else
-        add_devices(text, letter == 'p' ? facts->passed : facts->failed);
+        add_devices(text, letter == 'p'   ? facts->passed
+                          : letter == 'f' ? facts->failed
+                                          : facts->least_proven);
 }
 
 static void explain(const char *why, const struct mode_facts *facts, struct text *text) {

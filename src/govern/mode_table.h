@@ -3,6 +3,7 @@
 #define MODE_TABLE_H
 
 #include "base/options.h"
+#include "base/proof.h"
 
 #include <stdbool.h>
 
@@ -17,9 +18,11 @@ struct mode_facts {
     const char *alloc_conf;  /* the setting that PyTorch's allocator reads; not NULL */
     int driver;              /* the driver's version, such as 13000; 0: not known */
     bool wsl;                /* Windows Subsystem for Linux */
-    bool own_pool;           /* VRAMGC_ASYNC=pages: cudaMallocAsync is served by a pool of ours */
+    bool own_pool;           /* cudaMallocAsync is served by a pool of ours: mode_wants_own_pool */
     bool aimdo;              /* comfy-aimdo is loaded: torch_has_aimdo */
     bool maps;               /* all devices say that they support virtual memory management */
+    enum proof_state proof;  /* that they were seen to bear it: the least of what is known of one */
+    unsigned least_proven;   /* those of which that is known: a bit for each device */
     unsigned passed, failed; /* self-tests so far: a bit for each device */
     enum mode_events events;
 };

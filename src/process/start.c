@@ -39,8 +39,7 @@ static struct {
     struct lock lock;
     struct alloc_conf conf;
     bool conf_applied;
-    int driver_version;
-    bool devices_map;
+    struct mode_machine machine;
     atomic_bool begun; /* what follows a fork is not a process of its own any more */
     atomic_bool ending;
 } self;
@@ -135,11 +134,11 @@ static void describe_process(struct vramgc_file *file) {
 }
 
 static void describe_choices(struct vramgc_file *file) {
-    file->cuda_driver = (uint64_t)self.driver_version;
+    file->cuda_driver = (uint64_t)self.machine.driver;
     text_copy(file->torch_version, sizeof file->torch_version, self.conf.torch);
     text_copy(file->alloc_conf, sizeof file->alloc_conf, self.conf.value);
     text_copy(file->alloc_conf_why, sizeof file->alloc_conf_why, self.conf.why);
-    mode_begin(self.driver_version, self.devices_map);
+    mode_begin(&self.machine);
     for (int id = 0; id < REAL_COUNT; id++)
         text_copy(file->hooks[id].name, sizeof file->hooks[id].name, real_table[id].symbol);
     file->hook_count = REAL_COUNT;
@@ -209,17 +208,21 @@ static int driver_version(void) {
     return version;
 }
 
+static struct mode_machine look_at_machine(void) {
+    int version = driver_version();
+    return (struct mode_machine){
+        .driver = version, .maps = devices_can_map(), .proven = proven_look(version)};
+}
+
 bool start_recording(void) {
     int state = atomic_load_explicit(&recording_state, memory_order_acquire);
     if (LIKELY(state != RECORDING_ASLEEP))
         return state == RECORDING_ON;
     int cancel = cancel_disable();
-    int version = driver_version(); /* before the lock: none is held across a driver call */
-    bool devices_map = devices_can_map();
-    atomic_store(&self.begun, true); /* there may have been no cuInit to be seen */
+    struct mode_machine machine = look_at_machine(); /* no lock is held across a driver call */
+    atomic_store(&self.begun, true);                 /* there may have been no cuInit to be seen */
     lock_take(&self.lock);
-    self.driver_version = version;
-    self.devices_map = devices_map;
+    self.machine = machine;
     settings_read();
     if (atomic_load(&recording_state) == RECORDING_ASLEEP) {
         start();

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "govern/decay.h"
+#include "govern/mode.h"
 #include "serve/answer.h"
 #include "serve/device_vm.h"
 #include "track/alloc.h"
@@ -14,7 +15,6 @@
 #include "track/mempool.h"
 #include "track/oom.h"
 #include "track/recording.h"
-#include "track/settings.h"
 #include "vm/pool.h"
 
 static struct {
@@ -104,7 +104,7 @@ static void bind_thread(enum real_id id, const struct device *device) {
 
 /* While a stream is captured its allocations become nodes of a graph: the driver's business. */
 static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
-    if (!bytes || settings_options()->async != ASYNC_PAGES ||
+    if (!bytes || !mode_wants_own_pool() ||
         MUTANT(pool_in_capture, capture_includes(stream), false))
         return NULL;
     return device_current();
@@ -203,7 +203,7 @@ void async_pool_trim(CUmemoryPool asked) {
 bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, size_t count) {
     bool opened = true;
     unsigned owner = 0;
-    if (!recording_is_on() || settings_options()->async != ASYNC_PAGES)
+    if (!recording_is_on() || !mode_wants_own_pool())
         return true;
     while (owner < VRAMGC_MAX_DEVICES && default_pool(owner) != asked)
         owner++;

@@ -26,7 +26,7 @@ cli-check: e2e
 	@$(E2E_BATS) tests/e2e/run.bats tests/e2e/report.bats tests/e2e/readme.bats
 
 # tests/hook/hook.mk adds what lifetime.bats and store.bats need.
-e2e-check: e2e
+e2e-check: e2e proven
 	@$(E2E_BATS) tests/e2e
 
 check-build: e2e

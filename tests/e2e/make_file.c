@@ -306,9 +306,12 @@ static void others(struct vramgc_file *file) {
     set_samples(&file->devices[0], 8 * GIB, 2560 * MIB, 600 * MIB);
 }
 
-/* The same, and PyTorch holds more than it needs, too. */
+/* The same, and PyTorch holds more than it needs, too, for nobody has proven the card. */
 static void others_idle(struct vramgc_file *file) {
     others(file);
+    strcpy(file->mode, "flush");
+    strcpy(file->mode_why, "no proof yet that gpu0 bears compact: run `vramgc prove`, a minute");
+    file->devices[0].stats.page_waste_bytes = gauge(10 * MIB, 128 * MIB);
     file->devices[0].stats.reserved_bytes = gauge(100 * MIB, 4 * GIB);
 }
 

@@ -8,6 +8,7 @@ setup() {
     unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF LD_PRELOAD
     export SIMGPU_DATA_LIMIT=0 VRAMGC_OUT=$BATS_TEST_TMPDIR/job.vramgc
     weights_bytes=$((64 << 20))
+    simgpu=()
 }
 
 # job OPTION-OF-RUN... [-- MIB]: runs it; sets output, and json: the report.
@@ -17,7 +18,7 @@ job() {
         options+=("$1")
         shift
     done
-    run timeout 900 scripts/simgpu --mem 2GiB -- build/vramgc run "${options[@]}" --json "$BATS_TEST_TMPDIR/job.json" -- \
+    run timeout 900 scripts/simgpu --mem 2GiB "${simgpu[@]}" -- build/vramgc run "${options[@]}" --json "$BATS_TEST_TMPDIR/job.json" -- \
         "$python" tests/e2e/job.py "${@:2}"
     printf '%s\n' "$output"
     [ "$status" = 0 ] || return 1
@@ -62,7 +63,11 @@ PYTHON
     done
 }
 
-@test "auto: compact, where the device bears it" {
+@test "auto: flush, and a word of \`vramgc prove\`, where the card is not proven; then compact" {
+    XDG_STATE_HOME=$BATS_TEST_TMPDIR job
+    holds 'p["mode"] == "flush" and "vramgc prove" in p["mode_why"] and d["page_maps"] == 0'
+    [[ $output == *"Mode compact would have needed "*" at most where PyTorch held "* ]]
+    simgpu=(--proven)
     job
     holds 'p["mode"] == "compact" and "self-test passed" in p["mode_why"] and d["page_maps"] > 0'
 }

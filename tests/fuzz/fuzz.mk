@@ -11,17 +11,17 @@ FUZZ_FLAGS := -std=c11 -O1 -g -Wall -Wextra -Itests -Itests/e2e -fno-omit-frame-
 FUZZ_HEADERS := $(wildcard src/cli/*.h src/cli/*.def src/base/*.h src/*.def include/*.h tests/e2e/*.h)
 
 # main.c has the table of commands, which the fuzzers do not run; its main() would be one too many.
-$(FUZZ)/main.o: src/cli/main.c $(FUZZ_HEADERS)
+$(FUZZ)/main.o: src/cli/main.c $(FUZZ_HEADERS) | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
-	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Dmain=vramgc_main -c $< -o $@
+	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) -std=c11 -O1 -g -Dmain=vramgc_main -c $< -o $@
 
 $(FUZZ)/mutate: tests/fuzz/mutate.c $(FUZZ_SOURCES) $(FUZZ)/main.o $(FUZZ_HEADERS)
 	@echo "  CC   $@"
-	@$(CC) $(CPPFLAGS_ALL) $(FUZZ_FLAGS) $(filter %.c %.o,$^) -ljansson -o $@
+	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(FUZZ_FLAGS) $(filter %.c %.o,$^) -ljansson -pthread -ldl -o $@
 
 $(FUZZ)/fuzz_report: $(FUZZ_SOURCES) $(FUZZ)/main.o $(FUZZ_HEADERS)
 	@echo "  CC   $@"
-	@clang $(CPPFLAGS_ALL) $(FUZZ_FLAGS) -fsanitize=fuzzer $(filter %.c %.o,$^) -ljansson -o $@
+	@clang $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer $(filter %.c %.o,$^) -ljansson -pthread -ldl -o $@
 
 .PHONY: fuzz fuzz-check
 fuzz-check: $(FUZZ)/mutate

@@ -19,7 +19,7 @@ build/govern/aimdo.so: tests/govern/aimdo.c | $(CUDA_HEADERS)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -shared $< -o $@ -ldl
 
 .PHONY: govern-tools govern-check govern-deep govern-python
-govern-tools: build/govern/show build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/libvramgc.so sim c10drive
+govern-tools: build/govern/show build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/libvramgc.so sim c10drive proven
 
 check-build: govern-tools
 

@@ -3,8 +3,8 @@
 # tests/unit/test_mode.c.
 load common
 
-# goes CONF SCRIPT: with that setting of PyTorch's allocator, on the release laid out.
-goes() { PYTORCH_CUDA_ALLOC_CONF=$1 VRAMGC_LOG=info drive "$version" "$2"; }
+# goes CONF SCRIPT: with that setting of PyTorch's allocator, on the release laid out, and on a proven card.
+goes() { PYTORCH_CUDA_ALLOC_CONF=$1 VRAMGC_LOG=info drive "$version" "$2" --proven; }
 
 # says COUNT MODE WHY: so often at most, at last this, in the log, and in the file. (What changes at once is said once.)
 says() {
@@ -38,7 +38,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     unset VRAMGC_ALLOC_CONF
     for version in $versions; do
         lay_out "$version" "$version+cu128"
-        VRAMGC_LOG=info drive "$version" "$few"
+        VRAMGC_LOG=info drive "$version" "$few" --proven
         says 1 compact "PyTorch $version+cu128, driver 13.0, self-test passed on gpu0"
         [ "$(fact conf)" = expandable_segments:True ]
         paged
@@ -57,7 +57,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
 @test "two devices: each is tried when it is first used" {
     for version in $versions; do
         lay_out "$version" "$version"
-        PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 drive "$version" "device 1; alloc a 100MiB; device 0; alloc b 10MiB" --devices 2
+        PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 drive "$version" "device 1; alloc a 100MiB; device 0; alloc b 10MiB" --devices 2 --proven
         [ "$(fact mode_why)" = "PyTorch $version, driver 13.0, self-test passed on gpu0,1" ]
     done
 }
@@ -91,7 +91,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     unset VRAMGC_ALLOC_CONF
     for version in $versions; do
         lay_out "$version" 2.99.0
-        VRAMGC_LOG=info drive "$version" "$(many) $few"
+        VRAMGC_LOG=info drive "$version" "$(many) $few" --proven
         [ "$(fact mode)" = compact ]
         [ "$(fact conf)" = '' ]
         [ "$(fact why)" = 'left alone: expandable segments are not known to be sound in this PyTorch' ]
@@ -118,13 +118,87 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     done
 }
 
-@test "cudaMallocAsync: flush, which trims the pool" {
+@test "cudaMallocAsync: pages, for the proof covers it; VRAMGC_ASYNC=driver: flush, which trims the pool" {
     for version in $versions; do
         lay_out "$version" "$version"
         goes backend:cudaMallocAsync "$few"
+        says 1 compact "PyTorch $version, driver 13.0, self-test passed on gpu0"
+        paged
+        VRAMGC_MODE=compact goes backend:cudaMallocAsync "$few"
+        paged
+        for mode in flush observe; do
+            VRAMGC_MODE=$mode goes backend:cudaMallocAsync "$few"
+            says 1 $mode VRAMGC_MODE
+            not_paged
+        done
+        VRAMGC_ASYNC=driver goes backend:cudaMallocAsync "$few"
         says 1 flush "PyTorch uses cudaMallocAsync, whose pool is trimmed"
         not_paged
     done
+}
+
+# unproven FOLDER CONF: on a card whose proofs lie there.
+unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive "$version" "$few"; }
+
+@test "without a proof: flush in each of PyTorch's settings, and VRAMGC_MODE=compact stays" {
+    local none=$BATS_TEST_TMPDIR/none
+    for version in $versions; do
+        lay_out "$version" "$version"
+        for conf in max_split_size_mb:512 expandable_segments:True; do
+            unproven "$none" $conf
+            says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+            not_paged
+        done
+        unproven "$none" backend:cudaMallocAsync
+        says 1 flush 'PyTorch uses cudaMallocAsync, whose pool is trimmed; gpu0 has no proof: run `vramgc prove`'
+        not_paged
+        VRAMGC_MODE=compact unproven "$none" max_split_size_mb:512
+        says 1 compact 'VRAMGC_MODE; self-test passed on gpu0'
+        paged
+        [ ! -e "$none" ]
+    done
+}
+
+@test "a proof of another driver, of a card that failed, of another card, or that others could have written is none" {
+    local state=$BATS_TEST_TMPDIR/state proof
+    lay_out "${versions%% *}" 2.15.0
+    version=${versions%% *}
+    cp -r build/proven "$state"
+    proof=$(echo "$state"/vramgc/*30.proof)
+    unproven "$state" max_split_size_mb:512
+    says 1 compact 'PyTorch 2.15.0, driver 13.0, self-test passed on gpu0'
+    sed -i 's/^driver .*/driver 13.0 580.82.07/' "$proof"
+    unproven "$state" max_split_size_mb:512
+    says 1 flush 'the proof of gpu0 is of another driver or vramgc: run `vramgc prove` again'
+    cp build/proven/vramgc/*30.proof "$proof"
+    sed -i 's/^engine .*/engine 0/' "$proof"
+    unproven "$state" max_split_size_mb:512
+    says 1 flush 'the proof of gpu0 is of another driver or vramgc: run `vramgc prove` again'
+    cp build/proven/vramgc/*30.proof "$proof"
+    sed -i 's/^result .*/result failed/' "$proof"
+    unproven "$state" max_split_size_mb:512
+    says 1 flush '`vramgc prove` found that gpu0 does not bear compact'
+    cp build/proven/vramgc/*31.proof "$proof"
+    unproven "$state" max_split_size_mb:512
+    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    cp build/proven/vramgc/*30.proof "$proof"
+    chmod 622 "$proof"
+    unproven "$state" max_split_size_mb:512
+    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    rm "$proof"
+    ln -s "$PWD"/build/proven/vramgc/*30.proof "$proof"
+    unproven "$state" max_split_size_mb:512
+    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+}
+
+@test "two cards, one of them proven: flush" {
+    local state=$BATS_TEST_TMPDIR/state
+    version=${versions%% *}
+    lay_out "$version" 2.15.0
+    mkdir -p "$state/vramgc"
+    cp build/proven/vramgc/*30.proof "$state/vramgc/"
+    XDG_STATE_HOME=$state VRAMGC_LOG=info drive "$version" "$few" --devices 2
+    says 1 flush 'no proof yet that gpu1 bears compact: run `vramgc prove`, a minute'
 }
 
 # comfy-aimdo fills the device with ComfyUI's weights, and makes room inside cuMemAlloc.
@@ -137,7 +211,7 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
         lay_out "$version" "$version"
         FRONT=build/govern/aimdo.so VRAMGC_MODE=off drive "$version" "$weights_make_room" --mem 1GiB
         [ "$status" = 0 ] # so it is without vramgc
-        FRONT=build/govern/aimdo.so VRAMGC_LOG=info drive "$version" "$weights_make_room" --mem 1GiB
+        FRONT=build/govern/aimdo.so VRAMGC_LOG=info drive "$version" "$weights_make_room" --mem 1GiB --proven
         says 1 flush "comfy-aimdo frees memory only for requests that reach the driver"
         [ "$(fact conf)" = '' ]
         not_paged

@@ -11,6 +11,6 @@ lab-unit:
 	PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/lab/test_lab.py tests/lab/test_default.py
 	$(BATS) tests/lab/scripts.bats
 
-lab-check: lab-venv all sim
+lab-check: lab-venv all sim proven
 	PYTHONPYCACHEPREFIX=build/pycache $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py
 	scripts/lab --same --workloads sd15 --settings default --fresh

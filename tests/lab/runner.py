@@ -124,7 +124,9 @@ class Warm:
         self.folder = tempfile.TemporaryDirectory(dir=BUILD / "lab")
         self.log = open(f"{self.folder.name}/log", "w+", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(
-            [str(ROOT / "scripts" / "simgpu"), "--", sys.executable]
+            [str(ROOT / "scripts" / "simgpu")]
+            + ["--proven"] * (self.kind.vramgc == "auto")
+            + ["--", sys.executable]
             + [str(ROOT / "tests" / "lab" / "run.py"), "--serve"],
             env=self.environment(),
             stdin=subprocess.PIPE,

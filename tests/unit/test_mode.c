@@ -21,6 +21,7 @@ static struct mode_facts good(enum option_mode wish) {
                                .torch = "2.15.0+cu132",
                                .alloc_conf = "max_split_size_mb:512",
                                .driver = 13010,
+                               .proof = PROOF_PASSED,
                                .maps = true};
 }
 
@@ -108,6 +109,33 @@ static void automatic_where_something_is_not(void **state) {
 #undef FLUSH
 }
 
+static void automatic_without_a_proof(void **state) {
+    static const enum proof_state states[] = {PROOF_NONE, PROOF_OTHER, PROOF_FAILED};
+    static const char *const words[] = {
+        "no proof yet that gpu0,1 bears compact: run `vramgc prove`, a minute",
+        "the proof of gpu0,1 is of another driver or vramgc: run `vramgc prove` again",
+        "`vramgc prove` found that gpu0,1 does not bear compact"};
+    (void)state;
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        struct mode_facts facts = good(MODE_AUTO);
+        facts.proof = states[i];
+        facts.least_proven = 3;
+        facts.passed = 1; /* the self-test at the first segment is no proof */
+        expect(&facts, MODE_FLUSH, words[i]);
+        facts.wish = MODE_COMPACT;
+        assert_int_equal(mode_choose(&facts).mode, MODE_COMPACT);
+    }
+    struct mode_facts pool = good(MODE_AUTO);
+    pool.proof = PROOF_NONE;
+    pool.least_proven = 1;
+    pool.alloc_conf = "backend:cudaMallocAsync";
+    expect(&pool, MODE_FLUSH,
+           "PyTorch uses cudaMallocAsync, whose pool is trimmed; gpu0 has no proof: run `vramgc "
+           "prove`");
+    pool.torch = ""; /* what a proof would not change is said first */
+    expect(&pool, MODE_FLUSH, "PyTorch's version is not known");
+}
+
 static void one_device_of_two(void **state) {
     struct mode_facts facts = good(MODE_AUTO);
     (void)state;
@@ -177,6 +205,7 @@ int main(void) {
         cmocka_unit_test(compact_asked_for),
         cmocka_unit_test(automatic_where_all_is_known),
         cmocka_unit_test(automatic_where_something_is_not),
+        cmocka_unit_test(automatic_without_a_proof),
         cmocka_unit_test(one_device_of_two),
         cmocka_unit_test(newer_than_what_was_tried),
         cmocka_unit_test(newer_and_expandable),

@@ -75,7 +75,7 @@ def drive(args, version, mode, setting, record):
     """One run: its status (or "hangs"), what it printed, what was said on standard error."""
     compared = MODES[mode] is not None and args.threads == 1
     command = [ROOT / "scripts/simgpu", "--cuda", cuda_of(version), "--latency", args.latency,
-               "--mem", args.mem, "--", ROOT / f"build/c10/{version}/c10drive", "-c",
+               "--mem", args.mem, "--proven", "--", ROOT / f"build/c10/{version}/c10drive", "-c",
                script(args, compared)]
     try:
         done = subprocess.run(command, env=environment(mode, setting, record), text=True,

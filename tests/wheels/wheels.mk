@@ -4,6 +4,6 @@ WHEELS ?= 2.1.2 2.4.1 2.6.0 2.8.0 2.11.0 2.13.0 2.14.1
 WHEELS_OPTIONS ?=
 
 .PHONY: wheels
-wheels: all sim
+wheels: all sim proven
 	@$(MAKE) -s C10_VERSIONS="$(WHEELS)" c10drive
 	@python3 tests/wheels/matrix.py $(WHEELS) $(WHEELS_OPTIONS)

@@ -1,0 +1,16 @@
+/* proven.h: whether the machine's devices are proven to bear the page engine (base/proof.h). */
+#ifndef PROVEN_H
+#define PROVEN_H
+
+#include "base/proof.h"
+
+struct proven {
+    enum proof_state state; /* of all devices, the least that is known of one */
+    unsigned devices;       /* those of that state, a bit each */
+};
+
+/* Looks at the devices that the driver shows. It reads files and calls the driver: to be asked
+ * once, and without a lock. */
+struct proven proven_look(int driver_version);
+
+#endif
