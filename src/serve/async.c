@@ -223,6 +223,12 @@ bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, si
 
 /* --- the rest of the room --- */
 
+void async_capture_prepare(unsigned device) {
+    struct pool *pool = device < VRAMGC_MAX_DEVICES ? atomic_load(&self.pools[device]) : NULL;
+    if (pool)
+        vm_reclaim_now(pool_engine(pool), UINT64_MAX);
+}
+
 void async_stream_gone(uint64_t stream) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct pool *pool = atomic_load(&self.pools[i]);

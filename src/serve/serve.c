@@ -26,8 +26,10 @@ void serve_capture_prepare(void) {
     struct vm *vm = get_device && get_device(&index) == CUDA_SUCCESS && index >= 0
                         ? device_vm_at((unsigned)index)
                         : NULL;
-    if (vm)
-        vm_capture_prepare(vm);
+    if (!vm)
+        return;
+    vm_capture_prepare(vm);
+    async_capture_prepare((unsigned)index);
 }
 
 void serve_capture_begin(void) {

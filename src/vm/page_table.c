@@ -485,7 +485,8 @@ void page_table_take_unused(struct page_table *table, struct page *page) {
 
 void page_table_pin_live(struct page_table *table) {
     for (size_t i = 0; i < table->segment_count; i++)
-        for (size_t page = 0; page < table->segments[i]->page_count; page++)
+        for (size_t page = 0; table->segments[i]->counted && page < table->segments[i]->page_count;
+             page++)
             table->segments[i]->pages[page].pinned |=
                 MUTANT(live_not_pinned, table->segments[i]->pages[page].live > 0, false);
 }

@@ -133,7 +133,8 @@ void page_table_mark_idle(struct page_table *table, struct page_segment *segment
 /* The pages, all in use, are never idle again, but for those that are not attached. */
 void page_table_pin(struct page_segment *segment, size_t first, size_t count);
 
-/* All pages with a live block are pinned. */
+/* All pages with a live block are pinned, but those of a stream-ordered pool: what is freed there
+ * is free in the driver's own, too, whatever was captured. */
 void page_table_pin_live(struct page_table *table);
 
 /* The segment's owner has given it back, or the range's, of which nothing is attached: what is
