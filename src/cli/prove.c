@@ -1,18 +1,31 @@
 /* prove.c: the command `vramgc prove`. What it does lies in the room `prove`; here is only what is
  * typed. */
 #include "cli/cli.h"
+#include "cli/preload.h"
 #include "base/base.h"
 #include "prove/file.h"
 #include "prove/prove.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
-enum { FLAG_QUICK, FLAG_FULL, FLAG_DEVICE, FLAG_SHOW, FLAG_SHARE, FLAG_FORGET, FLAG_HELP };
+enum {
+    FLAG_QUICK,
+    FLAG_FULL,
+    FLAG_DEVICE,
+    FLAG_PYTHON,
+    FLAG_SHOW,
+    FLAG_SHARE,
+    FLAG_FORGET,
+    FLAG_HELP
+};
 
 const struct flag prove_flags[] = {
     {"quick", 0, NULL, "ten seconds at most: what the page engine relies on, and a short soak"},
     {"full", 0, NULL, "some minutes: a long soak, and costs of many samples"},
     {"device", 0, "N", "only this one, as the driver numbers them (default: all)"},
+    {"python", 0, "PYTHON",
+     "besides, soak the PyTorch of this interpreter (your web UI's) by each of its allocators"},
     {"show", 0, NULL, "print what was proven before; touch no card"},
     {"share", 0, NULL, "the same for a bug tracker: without what tells your card from others"},
     {"forget", 0, NULL, "remove what was proven: mode auto is flush again"},
@@ -23,6 +36,7 @@ const size_t prove_flag_count = ARRAY_LENGTH(prove_flags);
 struct wish {
     enum form form;
     int device;
+    const char *python;
     int instead; /* FLAG_SHOW, FLAG_SHARE, FLAG_FORGET; or FLAG_HELP: to prove */
 };
 
@@ -43,6 +57,8 @@ static bool take(struct wish *wish, int flag, const char *value) {
         wish->form = FORM_FULL;
     else if (flag == FLAG_DEVICE)
         return read_device(value, &wish->device);
+    else if (flag == FLAG_PYTHON)
+        wish->python = value;
     else
         wish->instead = flag;
     return true;
@@ -54,13 +70,30 @@ static int told(size_t count, const char *none) {
     return count ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
+/* What stands in LD_PRELOAD stays, behind our library. */
+static char *preload_for(void) {
+    char library[PATH_MAX], error[PATH_MAX + 128];
+    const char *existing = getenv("LD_PRELOAD");
+    if (!preload_library(library, sizeof library, error, sizeof error)) {
+        complain("%s", error);
+        return NULL;
+    }
+    return preload_join(library, "", existing ? existing : "");
+}
+
 /* A library of ours that is preloaded here must stay out of it: this is the driver's own trial. */
 static int prove(const struct wish *wish) {
     static const int statuses[] = {[PROVE_PASSED] = STATUS_FINE,
                                    [PROVE_FAILED] = STATUS_BAD_INPUT,
                                    [PROVE_NOT_RUN] = STATUS_NOT_RUN};
+    char *preload = wish->python ? preload_for() : NULL;
+    struct python python = {.interpreter = wish->python, .preload = preload};
+    if (wish->python && !preload)
+        return STATUS_NOT_RUN;
     setenv("VRAMGC_MODE", "off", 1);
-    return statuses[prove_run(wish->device, wish->form, VRAMGC_VERSION)];
+    int proven = prove_run(wish->device, wish->form, VRAMGC_VERSION, &python);
+    free(preload);
+    return statuses[proven];
 }
 
 int prove_main(int argc, char **argv) {

@@ -14,13 +14,6 @@
 /* A card that was asleep takes its time; compiling the kernels does. */
 enum { START_S = 60, COSTS_S = 110 };
 
-struct job {
-    int device;
-    struct findings *findings;
-    size_t from;
-    void (*run)(const struct job *job);
-};
-
 struct findings *findings_new(void) {
     void *p = mmap(NULL, sizeof(struct findings), PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -41,7 +34,7 @@ static pid_t start(const struct job *job) {
     _exit(0);
 }
 
-static void end(struct result *result, enum outcome outcome) {
+void child_end(struct result *result, enum outcome outcome) {
     result->outcome = outcome;
     atomic_store(&result->state, STATE_DONE);
 }
@@ -55,7 +48,7 @@ static void end_for(struct result *result, bool late, unsigned limit_s, int stat
                  WTERMSIG(status));
     else
         snprintf(result->said, sizeof result->said, "its process ended without an answer");
-    end(result, CHECK_FAILED);
+    child_end(result, CHECK_FAILED);
 }
 
 static void pause_a_little(void) {
@@ -74,6 +67,15 @@ static bool await(pid_t child, unsigned limit_s, int *status) {
         pause_a_little();
     }
     return true;
+}
+
+bool child_run(const struct job *job, unsigned limit_s, struct result *result) {
+    int status = 0;
+    pid_t child = start(job);
+    bool in_time = child > 0 && await(child, limit_s, &status);
+    if (!in_time || !WIFEXITED(status))
+        end_for(result, !in_time, limit_s, status);
+    return in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* --- the card --- */
@@ -129,7 +131,7 @@ static bool open_device(const struct job *job, struct result *result) {
     if (opened == CUDA_SUCCESS)
         return true;
     text_format(&said, "the device cannot be opened: %s", driver_error_name(opened));
-    end(result, CHECK_FAILED);
+    child_end(result, CHECK_FAILED);
     return false;
 }
 
@@ -142,7 +144,7 @@ static void run_one(const struct check *check, struct result *result) {
     if (outcome == CHECK_PASSED && driver_errors() != errors && !check->alone)
         outcome = check_failed(&said, "; the simulated device reported a wrong use");
     result->ns = clock_ns() - begin_ns;
-    end(result, outcome);
+    child_end(result, outcome);
 }
 
 /* A fresh process follows whatever may have left something behind. */
@@ -216,18 +218,16 @@ static void measure(const struct job *job) {
     CUresult measured = costs_measure(samples[check_form], &job->findings->costs);
     if (measured != CUDA_SUCCESS)
         text_format(&said, "a call answered %s", driver_error_name(measured));
-    end(result, measured == CUDA_SUCCESS ? CHECK_PASSED : CHECK_FAILED);
+    child_end(result, measured == CUDA_SUCCESS ? CHECK_PASSED : CHECK_FAILED);
 }
 
 void child_run_costs(int device, struct findings *findings) {
     struct job job = {.device = device, .findings = findings, .run = measure};
     struct result *result = &findings->costs_result;
-    int status = 0;
     uint64_t begin_ns = clock_ns();
-    pid_t child = start(&job);
-    bool in_time = child > 0 && await(child, COSTS_S, &status);
+    child_run(&job, COSTS_S, result);
     if (atomic_load(&result->state) != STATE_DONE)
-        end_for(result, !in_time, COSTS_S, status);
+        end_for(result, false, COSTS_S, 0);
     result->ns = clock_ns() - begin_ns;
     findings->failed += result->outcome == CHECK_FAILED;
 }

@@ -8,7 +8,7 @@
 #include "prove/costs.h"
 #include "prove/table.h"
 
-enum { MOST_CHECKS = 48, SAID_BYTES = 512 };
+enum { MOST_CHECKS = 48, SAID_BYTES = 512, PYTHON_DOORS = 3 };
 
 enum state { STATE_OPEN, STATE_RUNNING, STATE_DONE };
 
@@ -23,6 +23,7 @@ struct findings {
     int devices;
     struct card card;
     struct result results[MOST_CHECKS];
+    struct result python[PYTHON_DOORS]; /* python.h */
     struct result costs_result;
     struct costs costs;
     size_t failed;
@@ -30,6 +31,20 @@ struct findings {
 
 /* NULL: no memory. */
 struct findings *findings_new(void);
+
+/* What a child is to do. */
+struct job {
+    int device;
+    struct findings *findings;
+    size_t from;
+    void (*run)(const struct job *job);
+    void *with;
+};
+
+/* Runs it to its end, so long at most. False: it ended badly; if it did not end by itself, or not
+ * by an exit status, the result says so and is done. */
+bool child_run(const struct job *job, unsigned limit_s, struct result *result);
+void child_end(struct result *result, enum outcome outcome);
 
 /* How many devices there are; 0 with the reason in card.busy. */
 int child_count_devices(struct findings *findings);

@@ -2,6 +2,8 @@
  * reads: it must stay within PROOF_HEAD_BYTES. */
 #include "prove/file.h"
 
+#include "prove/python.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,17 +54,22 @@ static void write_head(FILE *out, const struct findings *findings, const char *v
             card->simulated ? ", on a simulated device" : "");
 }
 
+static void write_result(FILE *out, const char *what, const char *name,
+                         const struct result *result) {
+    if (result->state != STATE_DONE)
+        return;
+    fprintf(out, "%s %s: %s, %llu us", what, name, outcome_words[result->outcome],
+            (unsigned long long)result->ns / 1000);
+    fputs(*result->said ? ": " : "", out);
+    write_clean(out, result->said);
+    fputc('\n', out);
+}
+
 static void write_results(FILE *out, const struct findings *findings) {
-    for (size_t i = 0; i < check_count; i++) {
-        const struct result *result = &findings->results[i];
-        if (result->state != STATE_DONE)
-            continue;
-        fprintf(out, "check %s: %s, %llu us", check_table[i].name, outcome_words[result->outcome],
-                (unsigned long long)result->ns / 1000);
-        fputs(*result->said ? ": " : "", out);
-        write_clean(out, result->said);
-        fputc('\n', out);
-    }
+    for (size_t i = 0; i < check_count; i++)
+        write_result(out, "check", check_table[i].name, &findings->results[i]);
+    for (size_t i = 0; i < PYTHON_DOORS; i++)
+        write_result(out, "python", python_doors[i], &findings->python[i]);
 }
 
 /* us: median, 99th percentile. */

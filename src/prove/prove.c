@@ -32,6 +32,13 @@ static void tell_row(const struct findings *findings, size_t index, bool done) {
         tell_begin(check_table[index].name, check_table[index].asked);
 }
 
+static void tell_door(const struct findings *findings, size_t door, bool done) {
+    if (done)
+        tell_done(&findings->python[door]);
+    else
+        tell_begin(python_doors[door], "the same with your PyTorch");
+}
+
 static void tell_card(int device, const struct card *card) {
     printf("gpu%d  %s  %s  %zu MiB, %zu free; driver %s; engine %d%s\n", device, card->name,
            card->bus, card->total_bytes >> 20, card->free_bytes >> 20, card->key.driver, VM_VERSION,
@@ -48,7 +55,8 @@ static void tell_end(const struct findings *findings, const char *path) {
         printf("passed: mode auto is compact on this card from now on (proof: %s)\n", path);
 }
 
-static int prove_one(int device, const char *version, struct findings *findings) {
+static int prove_one(int device, const char *version, const struct python *python,
+                     struct findings *findings) {
     char path[512];
     if (!child_look(device, findings)) {
         fprintf(stderr, "vramgc: gpu%d cannot be tried now: %s\n", device, findings->card.busy);
@@ -56,6 +64,7 @@ static int prove_one(int device, const char *version, struct findings *findings)
     }
     tell_card(device, &findings->card);
     child_run_checks(device, findings, tell_row);
+    python_run(python, device, findings, tell_door);
     tell_begin("costs", "what the driver's calls cost, by size, idle and beside running work");
     child_run_costs(device, findings);
     tell_done(&findings->costs_result);
@@ -67,16 +76,16 @@ static int prove_one(int device, const char *version, struct findings *findings)
     return findings->failed ? PROVE_FAILED : PROVE_PASSED;
 }
 
-static int prove_each(int device, const char *version) {
+static int prove_each(int device, const char *version, const struct python *python) {
     struct findings *findings = findings_new();
     if (!findings)
         return PROVE_NOT_RUN;
-    int status = prove_one(device, version, findings);
+    int status = prove_one(device, version, python, findings);
     memory_unmap(findings, sizeof *findings);
     return status;
 }
 
-int prove_run(int device, enum form form, const char *version) {
+int prove_run(int device, enum form form, const char *version, const struct python *python) {
     struct findings *findings = findings_new();
     const char *missing = driver_load();
     int status = PROVE_PASSED;
@@ -94,7 +103,7 @@ int prove_run(int device, enum form form, const char *version) {
         status = PROVE_NOT_RUN;
     }
     for (int i = device < 0 ? 0 : device; i < (device < 0 ? count : device + 1) && i < count; i++) {
-        int one = prove_each(i, version);
+        int one = prove_each(i, version, python);
         status = one > status ? one : status;
     }
     memory_unmap(findings, sizeof *findings);

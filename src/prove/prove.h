@@ -3,11 +3,11 @@
 #ifndef PROVE_H
 #define PROVE_H
 
-#include "prove/check.h"
+#include "prove/python.h"
 
 enum { PROVE_PASSED, PROVE_FAILED, PROVE_NOT_RUN };
 
 /* Devices as the driver numbers them; device -1: all. version: of vramgc, for the proof. */
-int prove_run(int device, enum form form, const char *version);
+int prove_run(int device, enum form form, const char *version, const struct python *python);
 
 #endif

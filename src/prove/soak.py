@@ -18,6 +18,7 @@ import torch
 
 TILE = 4096  # bytes written and checked at each place by copies
 MOST_CAPTURED = 16 << 20
+ROOM_TO_CAPTURE = 128 << 20
 CHUNK = 8 << 20  # compared at a time
 SMALLEST = 1024
 
@@ -30,6 +31,7 @@ def arguments():
     parser.add_argument("--streams", type=int, default=4)
     parser.add_argument("--max-mib", type=int, default=256, help="largest tensor")
     parser.add_argument("--limit-mib", type=int, default=6144, help="most live memory, at most")
+    parser.add_argument("--leave-mib", type=int, default=0, help="a ballast leaves so much; 0: none")
     parser.add_argument("--graphs", type=int, default=3, help="graphs kept and replayed")
     return parser.parse_args()
 
@@ -92,12 +94,20 @@ class Soak:
         self.live = []  # (tensor, value, stream)
         self.live_bytes = 0
         self.graphs = []  # (graph, source, target)
+        self.ballast = self.fill_but(args.leave_mib << 20)
         free, _ = torch.cuda.mem_get_info()
         self.limit = min(args.limit_mib << 20, int(free * 0.85))
         self.counts = dict.fromkeys(
             "operations allocated freed checked recorded replayed emptied ooms wrong".split(),
             0,
         )
+
+    def fill_but(self, leave):
+        """On a card made small pages are short, and have to move."""
+        free, _ = torch.cuda.mem_get_info()
+        if not leave or free <= leave:
+            return None
+        return torch.empty(free - leave, dtype=torch.uint8, device="cuda")
 
     def size(self):
         """As often between 1 and 2 KiB as between 64 and 128 MiB."""
@@ -177,7 +187,9 @@ class Soak:
         source = torch.empty(min(self.size(), MOST_CAPTURED), dtype=torch.uint8, device="cuda")
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         torch.cuda.synchronize()
-        torch.cuda.empty_cache()  # inside the capture there must be room
+        torch.cuda.empty_cache()
+        if torch.cuda.mem_get_info()[0] < ROOM_TO_CAPTURE:
+            return  # an error inside a capture ends the program (PyTorch 2.15, cudaMallocAsync)
         with torch.cuda.graph(graph, stream=stream):
             between = torch.empty_like(source)
             self.patterns.copy(between, source)
