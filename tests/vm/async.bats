@@ -137,13 +137,14 @@ constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 # As in threads.bats.
 @test "what is idle in the pool is there for a capture, as the driver's own would be" {
     local script='alloc a 400MiB; fill a 1; free a; synchronize; stream 2; capture_begin; alloc g 300MiB; free g; capture_end'
+    pool_setup
     VRAMGC_ASYNC=driver passes "$script" --mem 768MiB
-    passes "$script" --mem 768MiB
+    pool_passes "$script" --mem 768MiB
 }
 
 @test "a capture keeps nothing in the pool: what is freed after it is free" {
     local script='alloc k 8MiB; alloc a 300MiB; alloc l 8MiB; fill a 1; synchronize; stream 2; capture_begin; alloc g 2MiB; free g; capture_end; stream 0; free a; synchronize; cuda_malloc x 250MiB'
-    passes "$script" --mem 768MiB
+    pool_passes "$script" --mem 768MiB
     [[ $output != *oom* ]]
 }
 
