@@ -1,4 +1,4 @@
-"""Tests of what tests/gpu is made of: the costs as a table and as a row, names of results, the
+"""Tests of what tests/gpu is made of: the proof as cases, what a run of the lab must show, and the
 soak's eye for a wrong byte. Run from the top: python3 -m unittest tests/gpu/test_gpu.py."""
 
 import importlib.machinery
@@ -24,53 +24,71 @@ def script(name):
 
 
 sys.dont_write_bytecode = True
-costs, run = script("costs"), script("run")
+run = script("run")
+
+PROOF = """vramgc proof 1
+result failed
+driver 13.0 580.82.07
+engine 1
+name NVIDIA GeForce RTX 4090
+memory 24564 MiB
+form full
+made 2026-11-23 by vramgc 0.1.0
+check grain: passed, 7 us: granularity 2048 KiB
+check soak lowvram: failed, 45000000 us: 3 words or uses were wrong
+check partial: left out, 1 us: no
+python async: passed, 60000000 us: PyTorch 2.15.0, mode compact
+cost cuMemCreate 2 MiB x 1: 29.00 us, p99 40.00
+"""
 
 
-def figures(**changes):
-    """What the program writes: 2 MiB cost 1000 ns, each further MiB 10 ns, each further handle 5."""
-    calls = []
-    for name in costs.MAPPED + ("cuMemAlloc", "cuMemFree"):
-        for mib in (2, 8, 32, 128):
-            calls.append((name, mib, 1, 1000 + 10 * (mib - 2)))
-    calls += [(name, 2, 64, 1000 + 63 * 5) for name in ("cuMemSetAccess", "cuMemUnmap")]
-    calls += [(name, 0, 1, 70) for name in ("cuEventRecord", "cuEventQuery", "cuMemGetInfo")]
-    head = {"card": "Card X", "date": "2026-11-21", "simulated": False}
-    head |= {"driver": "570.1", "cuda": "12.8"}
-    keys = ("call", "mib", "handles", "median_ns")
-    listed = [dict(zip(keys, call)) | {"busy": False, "p99_ns": 2000} for call in calls]
-    return head | {"calls": listed} | changes
-
-
-class Costs(unittest.TestCase):
-    def test_table_says_that_it_is_simulated(self):
-        self.assertNotIn("SIMULATED", costs.table(figures()))
-        self.assertIn("(SIMULATED)", costs.table(figures(simulated=True)))
-
-    def test_kept_figures_are_read_alone_and_inside_of_results(self):
-        with tempfile.NamedTemporaryFile("w+") as file:
-            for found in (figures(), {"soak": [], "costs": figures()}):
-                file.seek(0)
-                file.truncate()
-                json.dump(found, file)
-                file.flush()
-                self.assertEqual(costs.read(file.name), figures())
-
-    def test_missing_figures_are_one_line(self):
-        done = subprocess.run(
-            [HERE / "costs", "--from", "/nowhere"], capture_output=True, text=True, check=False
+class Proof(unittest.TestCase):
+    def test_head_and_cases(self):
+        head, cases = run.read_proof(PROOF)
+        self.assertEqual((head["name"], head["result"]), ("NVIDIA GeForce RTX 4090", "failed"))
+        self.assertEqual(
+            [(case["case"], case["passed"]) for case in cases],
+            [
+                ("check grain", True),
+                ("check soak lowvram", False),
+                ("check partial", True),
+                ("python async", True),
+            ],
         )
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
+
+
+class Judgement(unittest.TestCase):
+    GOOD = {"ok": True, "mode": "compact", "page_moves": 7, "device_errors": None}
+
+    def wrong(self, mode="compact", simulated=False, **changes):
+        return run.judge(self.GOOD | changes, mode, simulated)
+
+    def test_passes(self):
+        self.assertIsNone(self.wrong())
+        self.assertIsNone(self.wrong(mode="off", page_moves=0))
+        self.assertIsNone(self.wrong(simulated=True, device_errors=0))
+
+    def test_another_mode_device_or_no_pages_do_not(self):
+        for changes in ({"mode": "flush"}, {"page_moves": 0}, {"ok": False}, {"device_errors": 0}):
+            found = self.GOOD | changes
+            self.assertIsNotNone(run.judge(found, "compact", False), changes)
+
+    def test_a_case_that_hangs_is_ended(self):
+        done = run.run(["sh", "-c", "sleep 1000 & sleep 1000"], 0.1)
+        self.assertEqual(run.last_line(done), "not over after 0.1 s")
 
 
 class Results(unittest.TestCase):
-    def test_name_of_the_file(self):
-        known = {"date": "2026-11-21", "card": "NVIDIA GeForce RTX 4090 (x)"}
-        self.assertEqual(run.result_path(known), "2026-11-21-NVIDIA-GeForce-RTX-4090-x.json")
-
-    def test_what_did_not_pass_counts_and_what_did_not_run_does_not(self):
-        self.assertEqual(run.failed([{"passed": True}, {"passed": False}]), [{"passed": False}])
-        self.assertEqual(run.failed({"not_run": "no diffusers"}), [])
+    def test_each_case_is_written_at_once(self):
+        results = run.Results({"name": "NVIDIA GeForce RTX 4090 (x)"}, False)
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertTrue(results.paths[0].name.endswith("-NVIDIA-GeForce-RTX-4090-x.json"))
+            results.paths = [pathlib.Path(folder) / "deep" / "x.json"]
+            for count in (1, 2):
+                results.add([{"case": str(count), "passed": count == 1}])
+                found = json.loads(results.paths[0].read_text(encoding="utf-8"))
+                self.assertEqual(len(found["cases"]), count)
+        self.assertEqual(results.failed(), ["2"])
 
 
 class Soak(unittest.TestCase):
@@ -95,12 +113,17 @@ print(soak.device_errors())
 """
 
     def says(self, code, expected, **env):
-        python = ROOT / "build/venv/bin/python"
-        if not python.exists():
+        venv = ROOT / "build/venv/bin/python"
+        if not venv.exists():
             self.skipTest("no build/venv")
-        words = [ROOT / "scripts/simgpu", "--", python, "-c", code]
+        words = [ROOT / "scripts/simgpu", "--", venv, "-B", "-c", code]
         done = subprocess.run(
-            words, cwd=HERE, env=os.environ | env, capture_output=True, text=True, check=False
+            words,
+            cwd=ROOT / "src/prove",
+            env=os.environ | env,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         self.assertEqual((done.stdout, done.returncode), (expected, 0), done.stderr)
 

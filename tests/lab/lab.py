@@ -20,7 +20,7 @@ from runner import environment, from_report, read_json, report, vramgc_environme
 KEYS = (
     "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes "
     "held_over_live_mean held_over_live_weighted device_bytes retries ooms driver_calls page_moves "
-    "page_calls reclaims reclaim_ns collections collection_ns seconds"
+    "page_calls reclaims reclaim_ns collections collection_ns seconds mode device_errors"
 ).split()
 
 
@@ -140,7 +140,7 @@ def measure(args, device_bytes):
         status = subprocess.run(words, env=env, stdout=sys.stderr, check=False).returncode
         if not os.path.exists(figures):
             raise Failure(f"the workload's process ended with status {status} and left no figures")
-        ours = {"page_moves": 0, "page_calls": 0, "reclaims": 0, "reclaim_ns": 0}
+        ours = {"mode": "off", "page_moves": 0, "page_calls": 0, "reclaims": 0, "reclaim_ns": 0}
         result = ours | read_json(figures) | {"setting": args.setting}
         if args.vramgc != "off":
             result |= from_report(report(at_rest))

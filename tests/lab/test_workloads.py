@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEYS = (
     "workload setting ok error live_peak_bytes held_peak_bytes held_rest_bytes "
     "held_over_live_mean held_over_live_weighted device_bytes retries ooms driver_calls page_moves page_calls "
-    "reclaims reclaim_ns collections collection_ns seconds"
+    "reclaims reclaim_ns collections collection_ns seconds mode device_errors"
 ).split()
 GIB = 1 << 30
 
