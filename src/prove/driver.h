@@ -60,6 +60,7 @@
     NEED(cuMemUnmap)                                                                               \
     NEED(cuMemSetAccess)                                                                           \
     NEED(cuMemGetAllocationGranularity)                                                            \
+    MAY(cuCtxRecordEvent)                                                                          \
     MAY(cuGetProcAddress)                                                                          \
     MAY(cuDeviceCanAccessPeer)                                                                     \
     MAY(cuCtxGetDevice)

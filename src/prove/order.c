@@ -63,6 +63,28 @@ enum outcome check_event(struct text *said) {
     return CHECK_PASSED;
 }
 
+/* Drivers before 12.5 have none: the engine asks each stream there. */
+enum outcome check_context_event(struct text *said) {
+    struct work work;
+    if (!cu.cuCtxRecordEvent) {
+        text_add(said, "the driver has none: each stream is asked");
+        return CHECK_SKIPPED;
+    }
+    if (begin_work(said, &work, true) != CHECK_PASSED)
+        return CHECK_FAILED;
+    CUresult recorded = cu.cuCtxRecordEvent(driver_context(), work.event);
+    if (recorded == CUDA_SUCCESS)
+        EXPECT(cu.cuEventQuery(work.event) == CUDA_ERROR_NOT_READY,
+               "the context's event was over before the work of a stream");
+    EXPECT(work_end(work.stream) == CUDA_SUCCESS, "work could not be ended");
+    if (await_work(said, &work) != CHECK_PASSED)
+        return CHECK_FAILED;
+    CALL(cuStreamDestroy_v2, work.stream);
+    if (recorded != CUDA_SUCCESS)
+        text_format(said, "refused (%s): each stream is asked", driver_error_name(recorded));
+    return recorded == CUDA_SUCCESS ? CHECK_PASSED : CHECK_SKIPPED;
+}
+
 /* The simulated device cannot let go of a stream that is gone: it holds none here. */
 enum outcome check_stream_gone(struct text *said) {
     struct work work;

@@ -5,6 +5,7 @@
 #include "prove/check.h"
 
 enum outcome check_event(struct text *said);
+enum outcome check_context_event(struct text *said);
 enum outcome check_stream_gone(struct text *said);
 enum outcome check_unmap_beside(struct text *said);
 enum outcome check_map_beside(struct text *said);

@@ -29,6 +29,26 @@ static CUresult find_simulated(void) {
                : CUDA_ERROR_NOT_FOUND;
 }
 
+/* A kernel that is loaded when it is first launched (lazy loading) would wait for running work, and
+ * what is to run beside that work would run after it. */
+static CUresult warm_up(void) {
+    CUdeviceptr at;
+    CUresult result = cu.cuMemAlloc_v2(&at, GATHER_THREADS * sizeof(uint32_t));
+    if (result == CUDA_SUCCESS)
+        result = pattern_write(0, at, sizeof(uint32_t), 1);
+    if (result == CUDA_SUCCESS)
+        result = pattern_check(0, at, sizeof(uint32_t), 1);
+    if (result == CUDA_SUCCESS)
+        result = pattern_gather(0, at, 1, at);
+    if (result == CUDA_SUCCESS)
+        result = work_begin(0, 0);
+    if (result == CUDA_SUCCESS)
+        result = work_end(0);
+    if (result == CUDA_SUCCESS)
+        result = cu.cuCtxSynchronize();
+    return result == CUDA_SUCCESS ? cu.cuMemFree_v2(at) : result;
+}
+
 CUresult pattern_open(void) {
     CUmodule module;
     int khz = 0;
@@ -49,7 +69,8 @@ CUresult pattern_open(void) {
         return result;
     cu.cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, driver_device());
     self.cycles_per_ms = khz > 100000 ? (uint64_t)khz : 1500000;
-    return driver_is_simulated() ? find_simulated() : CUDA_SUCCESS;
+    result = driver_is_simulated() ? find_simulated() : CUDA_SUCCESS;
+    return result == CUDA_SUCCESS ? warm_up() : result;
 }
 
 static CUresult launch(CUfunction function, CUstream stream, void **arguments) {

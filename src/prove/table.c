@@ -23,6 +23,8 @@ const struct check check_table[] = {
      false},
     {"event", "an event is over after the work before it, not sooner", check_event, 30, FORM_QUICK,
      false},
+    {"context event", "one event for all streams of the context is, too", check_context_event, 30,
+     FORM_QUICK, false},
     {"stream gone", "so it is when its stream has been destroyed", check_stream_gone, 30,
      FORM_QUICK, false},
     {"unmap beside", "unmapping harms no work on other pages", check_unmap_beside, 30, FORM_QUICK,

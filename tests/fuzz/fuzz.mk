@@ -17,11 +17,11 @@ $(FUZZ)/main.o: src/cli/main.c $(FUZZ_HEADERS) | $(CUDA_HEADERS)
 
 $(FUZZ)/mutate: tests/fuzz/mutate.c $(FUZZ_SOURCES) $(FUZZ)/main.o $(FUZZ_HEADERS)
 	@echo "  CC   $@"
-	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(FUZZ_FLAGS) $(filter %.c %.o,$^) -ljansson -pthread -ldl -o $@
+	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(FUZZ_FLAGS) $(filter %.c %.S %.o,$^) -ljansson -pthread -ldl -o $@
 
 $(FUZZ)/fuzz_report: $(FUZZ_SOURCES) $(FUZZ)/main.o $(FUZZ_HEADERS)
 	@echo "  CC   $@"
-	@clang $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer $(filter %.c %.o,$^) -ljansson -pthread -ldl -o $@
+	@clang $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer $(filter %.c %.S %.o,$^) -ljansson -pthread -ldl -o $@
 
 .PHONY: fuzz fuzz-check
 fuzz-check: $(FUZZ)/mutate
