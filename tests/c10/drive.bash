@@ -9,6 +9,7 @@ begin() {
     local mutant=${VRAMGC_MUTANT:-}
     unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
     export VRAMGC_ALLOC_CONF=keep VRAMGC_LOG=warn ${mutant:+VRAMGC_MUTANT="$mutant"}
+    export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state # nothing is proven but with --proven
 }
 
 # CUDA's major changed with PyTorch 2.11.

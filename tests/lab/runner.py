@@ -68,6 +68,8 @@ def vramgc_environment(kind, report):
         env["VRAMGC_ALLOC_CONF"] = "keep"
     if kind.lowvram:
         env["VRAMGC_LOWVRAM"] = "1"
+    if kind.vramgc != "auto":  # else a proof would choose the pool of cudaMallocAsync
+        env["XDG_STATE_HOME"] = str(BUILD / "lab" / "unproven")
     return env
 
 
