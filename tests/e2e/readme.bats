@@ -30,6 +30,9 @@ follow() {
             make -C "$top" -o all install BUILD="$(dirname "${VRAMGC_UNDER_TEST:-$top/build/vramgc}")" DESTDIR="$work/system"
             contains "$("$work/system/usr/local/bin/vramgc" env)" "$work/system/usr/local/lib/vramgc/libvramgc.so"
             ;;
+        'vramgc prove')
+            contains "$(XDG_STATE_HOME=$work/state "$top/scripts/simgpu" --mem 2GiB -- vramgc prove --quick 2>&1)" 'auto is compact'
+            ;;
         'vramgc run '*) contains "$(eval "$1" 2>&1)" VERDICT ;;
         'vramgc report '*) contains "$(eval "$1")" VERDICT ;;
         'vramgc diff '*) contains "$(eval "$1")" 'held, peak' ;;
