@@ -92,6 +92,21 @@ static int read_word(const char *name, const char *const words[], const char *ac
     return 0;
 }
 
+/* What a card may be as well: slower, fuller, stricter. */
+static void read_hardness(struct config *config) {
+    config->overread_bytes = read_size("SIMGPU_OVERREAD", 0);
+    config->kernel_us = read_number("SIMGPU_KERNEL_US", 0, 0, 10000000);
+    config->slow = read_number("SIMGPU_SLOW", 1, 1, 1000);
+    config->context_lock = read_number("SIMGPU_CONTEXT_LOCK", 0, 0, 1) != 0;
+    config->capture_strict = read_number("SIMGPU_CAPTURE_STRICT", 0, 0, 1) != 0;
+    config->page_table_bytes = read_size("SIMGPU_PAGE_TABLE", 0);
+    config->local_mem_bytes = read_size("SIMGPU_LOCAL_MEM", 0);
+    config->module_mem_bytes = read_size("SIMGPU_MODULE_MEM", 0);
+    config->free_lag_ms = read_number("SIMGPU_FREE_LAG_MS", 0, 0, 10000);
+    config->max_handles = read_number("SIMGPU_MAX_HANDLES", 0, 0, LONG_MAX);
+    config->max_address_bytes = read_size("SIMGPU_MAX_ADDRESSES", 0);
+}
+
 void config_read(struct config *config) {
     static const char *const latencies[] = {"none", "card", NULL};
     static const char *const cheats[] = {"none", "stale_page", "lost_access", "early_event", NULL};
@@ -115,6 +130,7 @@ void config_read(struct config *config) {
     config->new_forms = read_number("SIMGPU_NEW_FORMS", 0, 0, 1) != 0;
     config->capture_vmm = read_number("SIMGPU_CAPTURE_VMM", 0, 0, 1) != 0;
     config->host_mem_bytes = read_size("SIMGPU_HOST_MEM", 0);
+    read_hardness(config);
     config->peer = read_number("SIMGPU_PEER", 1, 0, 1) != 0;
     config->cheat = (enum cheat)read_word("SIMGPU_CHEAT", cheats,
                                           "none, stale_page, lost_access or early_event");

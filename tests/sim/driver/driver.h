@@ -36,6 +36,7 @@ struct device {
     struct context *primary;
     struct pool *default_pool, *current_pool;
     struct pool *graph_pool; /* Memory of graph allocation nodes. */
+    size_t other_bytes;      /* Of context_bytes: tables, code and the like (hard.c). */
 };
 
 struct context {
@@ -52,6 +53,7 @@ struct context {
     struct stream *streams;    /* All streams, the legacy one included. */
     unsigned blocking_pending; /* Queued operations in blocking streams other than legacy. */
     unsigned peers;            /* Bit per device to which peer access is enabled. */
+    bool has_local_memory;     /* A kernel has been launched. */
     size_t limits[CU_LIMIT_MAX];
     CUfunc_cache cache_config;
     CUsharedconfig shared_config;
@@ -73,6 +75,7 @@ extern struct driver sim;
 enum need {
     NEED_NOTHING, /* Not even cuInit. */
     NEED_INIT,
+    NEED_MEMORY,  /* No context of the process has a sticky error: for calls that have none. */
     NEED_CONTEXT, /* A live current context without a sticky error. */
 };
 

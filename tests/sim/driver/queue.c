@@ -441,9 +441,9 @@ CUresult queue_query_stream(struct stream *stream) {
 
 CUresult queue_query_marker(struct marker *marker) {
     struct delay delay = {0};
-    if (marker->done)
-        return CUDA_SUCCESS;
     struct context *context = marker->context;
+    if (context->sticky != CUDA_SUCCESS)
+        return context->sticky;
     if (sim.config.latency == LATENCY_NONE && marker->asked + 1 < sim.config.asked) {
         marker->asked++;
         return CUDA_ERROR_NOT_READY;

@@ -6,6 +6,7 @@
 #include "simgpu.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct driver sim = {
@@ -15,6 +16,7 @@ struct driver sim = {
 static struct {
     pthread_once_t once;
     atomic_bool forked; /* This process is the child of one that used the device. */
+    atomic_bool ended;  /* The process exits. */
     unsigned long refusals;
 } state = {.once = PTHREAD_ONCE_INIT};
 
@@ -48,6 +50,15 @@ static void set_up(void) {
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
+/* Documented for any further work of the process, so for memory that belongs to no context as well. */
+static CUresult any_sticky(void) {
+    for (struct context *context = context_next(NULL); context != NULL;
+         context = context_next(context))
+        if (context->alive && context->sticky != CUDA_SUCCESS)
+            return context->sticky;
+    return CUDA_SUCCESS;
+}
+
 static CUresult check(enum need need) {
     if (need == NEED_NOTHING)
         return CUDA_SUCCESS;
@@ -55,6 +66,8 @@ static CUresult check(enum need need) {
         return CUDA_ERROR_NOT_INITIALIZED;
     if (need == NEED_INIT)
         return CUDA_SUCCESS;
+    if (need == NEED_MEMORY)
+        return any_sticky();
     struct context *context = context_current();
     if (context == NULL)
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -67,6 +80,8 @@ CUresult sim_begin(enum need need) {
     pthread_once(&state.once, set_up);
     if (need != NEED_NOTHING && atomic_load_explicit(&state.forked, memory_order_relaxed))
         return CUDA_ERROR_NOT_INITIALIZED;
+    if (need != NEED_NOTHING && atomic_load_explicit(&state.ended, memory_order_relaxed))
+        return CUDA_ERROR_DEINITIALIZED;
     if (need != NEED_NOTHING && thread.in_callback)
         return CUDA_ERROR_NOT_PERMITTED;
     pthread_mutex_lock(&sim.lock);
@@ -121,6 +136,11 @@ void sim_in_callback(bool inside) {
     thread.in_callback = inside;
 }
 
+/* What was registered before cuInit, and destructors, come later and find no driver any more. */
+static void end(void) {
+    atomic_store(&state.ended, true);
+}
+
 static CUresult initialise(void) {
     for (int i = 0; i < sim.config.devices; i++) {
         struct device *device = &sim.devices[i];
@@ -131,6 +151,7 @@ static CUresult initialise(void) {
         if (result != CUDA_SUCCESS)
             return result;
     }
+    atexit(end);
     sim.initialised = true;
     sim_log(1, "%d device(s) of %zu MiB", sim.config.devices, sim.config.mem_bytes >> 20);
     return CUDA_SUCCESS;

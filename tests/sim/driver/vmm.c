@@ -55,7 +55,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, C
     bool power = (alignment & (alignment - 1)) == 0;
     if (out == NULL || bytes == 0 || !is_multiple(bytes) || !power || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    BEGIN(NEED_INIT);
+    BEGIN(NEED_MEMORY);
     latency_pass(COST_RESERVE, bytes);
     uintptr_t base = hint != 0 ? space_take_at(hint, bytes) : 0;
     if (base == 0)
@@ -84,7 +84,7 @@ static CUresult address_free(uintptr_t base, size_t bytes) {
 }
 
 CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes) {
-    BEGIN(NEED_INIT);
+    BEGIN(NEED_MEMORY);
     END(address_free(base, bytes));
 }
 
@@ -149,7 +149,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
                      const CUmemAllocationProp *prop, unsigned long long flags) {
     if (out == NULL || prop == NULL || bytes == 0 || !is_multiple(bytes) || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    BEGIN(NEED_INIT);
+    BEGIN(NEED_MEMORY);
     FORBIDDEN_IN_CAPTURE();
     END(create(out, bytes, prop));
 }
@@ -160,7 +160,7 @@ static struct phys *phys_of(CUmemGenericAllocationHandle handle) {
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-    BEGIN(NEED_INIT);
+    BEGIN(NEED_MEMORY);
     FORBIDDEN_IN_CAPTURE();
     struct phys *phys = phys_of(handle);
     if (phys != NULL)
@@ -238,7 +238,7 @@ static struct phys *shown_at(uintptr_t base, struct phys *phys) {
 
 CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    BEGIN(NEED_INIT);
+    BEGIN(NEED_MEMORY);
     FORBIDDEN_IN_CAPTURE();
     latency_pass(COST_MAP, bytes);
     struct phys *phys = phys_of(handle);
@@ -279,7 +279,7 @@ static void unmap(struct block *block) {
 }
 
 CUresult cuMemUnmap(CUdeviceptr base, size_t bytes) {
-    BEGIN(NEED_INIT);
+    BEGIN(NEED_MEMORY);
     FORBIDDEN_IN_CAPTURE();
     latency_pass(COST_UNMAP, bytes);
     if (bytes == 0 || !whole_mappings(base, bytes))
@@ -367,7 +367,7 @@ static CUresult set_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *
 CUresult cuMemSetAccess(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *list, size_t count) {
     if (list == NULL || count == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    BEGIN(NEED_INIT);
+    BEGIN(NEED_MEMORY);
     FORBIDDEN_IN_CAPTURE();
     latency_pass(COST_SET_ACCESS, bytes);
     END(set_access(base, bytes, list, count));
