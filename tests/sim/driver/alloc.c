@@ -1,5 +1,6 @@
 /* How the plain allocation calls get memory. As on a card, requests of 1 MiB and more have pages of
  * their own; smaller ones are cut, in units of 512 bytes, out of pages that they share. */
+#include "hard.h"
 #include "memory.h"
 
 #include <stdlib.h>
@@ -42,6 +43,10 @@ static CUresult allocate_pages(struct context *context, size_t bytes, struct blo
     if (phys == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     uintptr_t base = space_take(bytes, PAGE_BYTES);
+    if (base != 0 && !tables_take(device, base, bytes)) {
+        space_give_back(base, bytes);
+        base = 0;
+    }
     if (base == 0) {
         phys_give_back(phys);
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -104,6 +104,14 @@ CUresult capture_forbids_mapping(void) {
     return sim.config.capture_vmm ? capture_forbids_unsafe() : CUDA_SUCCESS;
 }
 
+CUresult capture_forbids_asking(void) {
+    return sim.config.capture_strict ? capture_forbids_unsafe() : CUDA_SUCCESS;
+}
+
+bool capture_goes_on(void) {
+    return state.captures != NULL;
+}
+
 CUresult capture_forbids_wait(struct context *context) {
     CUresult result = CUDA_SUCCESS;
     if (state.captures == NULL)

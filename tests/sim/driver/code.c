@@ -2,6 +2,8 @@
  * and a launch does nothing but take its place in the stream. */
 #include "code.h"
 #include "capture.h"
+#include "hard.h"
+#include "latency.h"
 #include "memory.h"
 #include "queue.h"
 
@@ -25,6 +27,7 @@ struct module {
     uintptr_t library;       /* As CUlibrary, or 0. */
     struct kernel *kernels;
     struct variable *variables;
+    unsigned loaded; /* Bit per device that has its code. */
 };
 
 static struct { struct module *modules; } code;
@@ -40,11 +43,38 @@ static struct module *module_new(struct context *context) {
     return module;
 }
 
+static void code_unload(struct module *module, const struct device *device) {
+    unsigned bit = 1u << device->ordinal;
+    if (module->loaded & bit)
+        other_give_back(&sim.devices[device->ordinal], sim.config.module_mem_bytes);
+    module->loaded &= ~bit;
+}
+
+/* As lazy loading is documented: a kernel comes to the device when it is first launched, and the
+ * context may be waited for then. */
+CUresult code_load(struct kernel *kernel, struct context *context) {
+    struct module *module = kernel->module;
+    unsigned bit = 1u << context->device->ordinal;
+    if (!context->has_local_memory && !other_take(context->device, sim.config.local_mem_bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    context->has_local_memory = true;
+    if (!(module->loaded & bit) && !other_take(context->device, sim.config.module_mem_bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    module->loaded |= bit;
+    if (kernel->loaded || !sim.config.context_lock)
+        return CUDA_SUCCESS;
+    kernel->loaded = true;
+    latency_pass(COST_LOAD, 0);
+    return capture_goes_on() ? CUDA_SUCCESS : queue_wait_context(context);
+}
+
 static void module_free(struct module *module) {
     struct module **link = &code.modules;
     while (*link != module)
         link = &(*link)->next;
     *link = module->next;
+    for (int i = 0; i < MAX_DEVICES; i++)
+        code_unload(module, &sim.devices[i]);
     for (struct kernel *kernel = module->kernels, *next; kernel != NULL; kernel = next) {
         next = kernel->next;
         handle_drop(kernel->handle);
@@ -81,6 +111,7 @@ void code_drop_context(struct context *context) {
     while (module != NULL) {
         struct module *next = module->next;
         drop_variables(module, context);
+        code_unload(module, context->device);
         if (module->context == context)
             module_free(module);
         module = next;

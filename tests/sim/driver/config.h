@@ -40,22 +40,22 @@ struct config {
     bool new_forms;          /* NEW_FORMS: cuMemMap is found by name in a form of its own. */
     bool capture_vmm; /* CAPTURE_VMM: mapping memory is as unsafe in a capture as cudaMalloc. */
     size_t host_mem_bytes; /* HOST_MEM: as much of it as the host has; 0 = no limit. */
-    size_t overread_bytes;   /* OVERREAD: what reads goes on so far, where its allocation does. */
-    long kernel_us;          /* KERNEL_US: a kernel takes from 1 us to this; 0 = a card's mean. */
-    long slow;               /* SLOW: work on the device takes so many times as long. */
-    bool context_lock;       /* CONTEXT_LOCK: launches wait for calls that last, and load kernels. */
-    bool capture_strict;     /* CAPTURE_STRICT: asking anything is as unsafe in a capture, too. */
-    size_t page_table_bytes; /* PAGE_TABLE: what each 512 MiB of addresses in use take. */
-    size_t local_mem_bytes;  /* LOCAL_MEM: what the first launch in a context takes. */
-    size_t module_mem_bytes; /* MODULE_MEM: what the first launch of a module's kernels takes. */
-    long free_lag_ms;        /* FREE_LAG_MS: cuMemGetInfo hears so much later of what is freed. */
-    long max_handles;        /* MAX_HANDLES: of cuMemCreate; 0 = no limit. */
+    size_t overread_bytes; /* OVERREAD: what reads goes on so far, where its allocation does. */
+    long kernel_us;        /* KERNEL_US: a kernel takes from 1 us to this; 0 = a card's mean. */
+    long slow;             /* SLOW: work on the device takes so many times as long. */
+    bool context_lock;     /* CONTEXT_LOCK: launches wait for calls that last, and load kernels. */
+    bool capture_strict;   /* CAPTURE_STRICT: asking anything is as unsafe in a capture, too. */
+    size_t page_table_bytes;  /* PAGE_TABLE: what each 512 MiB of addresses in use take. */
+    size_t local_mem_bytes;   /* LOCAL_MEM: what the first launch in a context takes. */
+    size_t module_mem_bytes;  /* MODULE_MEM: what the first launch of a module's kernels takes. */
+    long free_lag_ms;         /* FREE_LAG_MS: cuMemGetInfo hears so much later of what is freed. */
+    long max_handles;         /* MAX_HANDLES: of cuMemCreate; 0 = no limit. */
     size_t max_address_bytes; /* MAX_ADDRESSES: in reservations; 0 = no limit. */
-    bool peer;             /* PEER: the devices can access each other's memory. */
-    enum cheat cheat;      /* CHEAT: none, stale_page, lost_access or early_event. */
-    bool strict_abort;     /* STRICT=abort: abort on the first error the program makes. */
-    int log_level;         /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
-    const char *log_file;  /* LOG_FILE: where the log goes; NULL = stderr. */
+    bool peer;                /* PEER: the devices can access each other's memory. */
+    enum cheat cheat;         /* CHEAT: none, stale_page, lost_access or early_event. */
+    bool strict_abort;        /* STRICT=abort: abort on the first error the program makes. */
+    int log_level;            /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
+    const char *log_file;     /* LOG_FILE: where the log goes; NULL = stderr. */
 };
 
 /* Reads the environment; a bad value costs one line on stderr and the default is used. */

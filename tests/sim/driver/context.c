@@ -2,6 +2,7 @@
  * that was destroyed stays known, so that a thread that still has it is told so. */
 #include "capture.h"
 #include "code.h"
+#include "hard.h"
 #include "memory.h"
 
 #include <stdlib.h>
@@ -89,6 +90,9 @@ static void deactivate(struct context *context) {
     sweep_blocks(context);
     pool_context_ended(context);
     context->alive = false;
+    if (context->has_local_memory)
+        other_give_back(context->device, sim.config.local_mem_bytes);
+    context->has_local_memory = false;
     device_discharge_context(context->device);
 }
 

@@ -31,12 +31,11 @@ struct device {
     uint32_t *free_pages; /* Stack of page numbers. */
     uint8_t *page_dirty;  /* Per page: host bytes have been written. */
     uint32_t page_count, free_count;
-    size_t context_bytes; /* Taken by contexts; not backed by pages. */
+    size_t context_bytes; /* Taken by contexts, tables, code; not backed by pages. */
     unsigned long requests;
     struct context *primary;
     struct pool *default_pool, *current_pool;
     struct pool *graph_pool; /* Memory of graph allocation nodes. */
-    size_t other_bytes;      /* Of context_bytes: tables, code and the like (hard.c). */
 };
 
 struct context {

@@ -37,6 +37,15 @@ void latency_pass(enum cost cost, size_t bytes) {
     pthread_mutex_lock(&sim.lock);
 }
 
+void latency_wait(void) {
+    uint64_t until = latency.busy_until_ns;
+    if (sim.config.latency == LATENCY_NONE || until <= now_ns())
+        return;
+    pthread_mutex_unlock(&sim.lock);
+    sleep_until(until);
+    pthread_mutex_lock(&sim.lock);
+}
+
 unsigned long long simgpu_latency_ns(void) {
     pthread_mutex_lock(&sim.lock);
     uint64_t passed_ns = latency.passed_ns;

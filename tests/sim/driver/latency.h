@@ -29,6 +29,9 @@ enum cost {
     COST_RELEASE,
     COST_EVENT_RECORD,
     COST_EVENT_QUERY,
+    COST_STREAM_QUERY,
+    COST_GET_INFO,
+    COST_LOAD,   /* A kernel's code, when it is first launched. */
     COST_LAUNCH, /* Time on the device. */
     COST_COPY,   /* Time on the device, host link. */
     COST_COPY_DEVICE,
@@ -53,6 +56,9 @@ static const struct cost_line card_costs[] = {
     [COST_RELEASE] = {20000, 100},       /* [assumed] */
     [COST_EVENT_RECORD] = {1500, 0},     /* [assumed] */
     [COST_EVENT_QUERY] = {300, 0},       /* [assumed] */
+    [COST_STREAM_QUERY] = {1000, 0},     /* [assumed] */
+    [COST_GET_INFO] = {50000, 0},        /* [assumed] */
+    [COST_LOAD] = {200000, 0},           /* [assumed] */
     [COST_LAUNCH] = {30000, 0},          /* [sd] */
     [COST_COPY] = {8000, 42000},         /* [assumed] 25 GB/s */
     [COST_COPY_DEVICE] = {5000, 700},    /* [assumed] 1.5 TB/s */
@@ -66,5 +72,7 @@ static inline uint64_t cost_ns(enum cost cost, size_t bytes) {
 /* latency.c: lets a call of the driver last as long as on a card. Calls of several threads queue up
  * behind each other, as they do below user space. The lock is let go meanwhile. */
 void latency_pass(enum cost cost, size_t bytes);
+/* Waits until no such call is going on. The lock is let go meanwhile. */
+void latency_wait(void);
 
 #endif

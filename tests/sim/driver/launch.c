@@ -157,6 +157,11 @@ static bool shape_is_valid(const struct shape *shape) {
 static CUresult launch(const void *handle, const struct shape *shape, CUstream stream_handle) {
     BEGIN(NEED_CONTEXT);
     struct kernel *kernel = kernel_of(handle);
+    CUresult result =
+        kernel != NULL ? code_load(kernel, context_current()) : CUDA_ERROR_INVALID_HANDLE;
+    if (result != CUDA_SUCCESS)
+        END(result);
+    kernel = kernel_of(handle); /* The lock may have been let go. */
     struct stream *stream = stream_of(stream_handle);
     if (stream == NULL)
         sim_fault("launch in stream %p, which does not exist", (void *)stream_handle);
@@ -165,7 +170,7 @@ static CUresult launch(const void *handle, const struct shape *shape, CUstream s
     if (!shape_is_valid(shape))
         END(CUDA_ERROR_INVALID_VALUE);
     struct op op = {.kind = OP_LAUNCH};
-    CUresult result = queue_submit(stream, &op, cost_ns(COST_LAUNCH, 0));
+    result = queue_submit(stream, &op, cost_ns(COST_LAUNCH, 0));
     sim_log(2, "launch %.80s in stream %llu", kernel->name, stream->id);
     END(result);
 }

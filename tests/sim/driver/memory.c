@@ -1,6 +1,7 @@
 /* Allocation and release of device, managed and host memory, and how much is left. */
 #include "memory.h"
 #include "graph.h"
+#include "hard.h"
 #include "latency.h"
 
 /* Reports a pointer that is not the start of something the call could free. */
@@ -90,8 +91,12 @@ CUresult cuMemFree_v2(CUdeviceptr pointer) {
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     BEGIN(NEED_CONTEXT);
     struct device *device = context_current()->device;
+    CUresult result = capture_forbids_asking();
+    if (result != CUDA_SUCCESS)
+        END(result);
+    latency_pass(COST_GET_INFO, 0);
     if (free_bytes != NULL)
-        *free_bytes = device_free_bytes(device);
+        *free_bytes = device_free_bytes(device) - freed_untold(device);
     if (total_bytes != NULL)
         *total_bytes = (size_t)device->page_count * PAGE_BYTES;
     END(CUDA_SUCCESS);

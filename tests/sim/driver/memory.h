@@ -126,6 +126,7 @@ void array_forget(uintptr_t handle);
 
 /* vmm.c */
 void vmm_sweep(struct device *device);
+size_t vmm_bytes_behind(uintptr_t address);
 
 /* pool.c */
 CUresult pool_device_init(struct device *device);

@@ -1,5 +1,6 @@
 /* Physical memory of a device: 2 MiB pages out of one sparse host mapping, which contexts and
  * allocations share. A page given back loses its content, as a scrubbed page on a card does. */
+#include "hard.h"
 #include "memory.h"
 
 #include <stdlib.h>
@@ -72,6 +73,7 @@ static void page_give_back(struct device *device, uint32_t page) {
 
 static void give_back_pages(struct phys *phys) {
     phys_end_sharing(phys);
+    freed_note(phys->device, (size_t)phys->page_count * PAGE_BYTES);
     for (uint32_t i = phys->page_count; i-- > 0;)
         page_give_back(phys->device, phys->pages[i]);
 }

@@ -3,6 +3,7 @@
  * has run. Reserved memory grows in steps of 32 MiB where that fits, as users see on cards. */
 #include "pool.h"
 #include "capture.h"
+#include "hard.h"
 #include "latency.h"
 
 #include <stdlib.h>
@@ -162,8 +163,11 @@ static struct chunk *chunk_new(struct pool *pool, size_t bytes) {
         return NULL;
     struct phys *phys = phys_take(pool->device, bytes);
     uintptr_t base = phys != NULL ? space_take(bytes, PAGE_BYTES) : 0;
-    struct chunk *chunk = base != 0 ? calloc(1, sizeof *chunk) : NULL;
+    bool seen = base != 0 && tables_take(pool->device, base, bytes);
+    struct chunk *chunk = seen ? calloc(1, sizeof *chunk) : NULL;
     if (chunk == NULL) {
+        if (base != 0)
+            space_give_back(base, bytes);
         if (phys != NULL)
             phys_give_back(phys);
         return NULL;

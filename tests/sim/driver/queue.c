@@ -1,6 +1,7 @@
 /* See queue.h. */
 #include "queue.h"
 #include "capture.h"
+#include "hard.h"
 #include "memory.h"
 
 #include <signal.h>
@@ -286,7 +287,7 @@ static void set_time(struct stream *stream, struct op *op, uint64_t cost) {
     op->due_ns = 0;
     if (!card && op->kind != OP_MARK)
         return;
-    uint64_t end = start_time(stream, op) + (card ? cost : 0);
+    uint64_t end = start_time(stream, op) + (card ? device_ns(op, cost) : 0);
     stream->timeline_ns = end;
     if (card)
         op->due_ns = end;
@@ -348,6 +349,10 @@ static void trim(struct stream *stream) {
 }
 
 CUresult queue_submit(struct stream *stream, const struct op *from, uint64_t cost) {
+    stream->waiters++;
+    if (sim.config.context_lock)
+        latency_wait();
+    stream->waiters--;
     if (capture_blocks(stream))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (stream->capture != NULL)
@@ -442,7 +447,7 @@ CUresult queue_query_stream(struct stream *stream) {
 CUresult queue_query_marker(struct marker *marker) {
     struct delay delay = {0};
     struct context *context = marker->context;
-    if (context->sticky != CUDA_SUCCESS)
+    if (context->sticky != CUDA_SUCCESS || marker->done)
         return context->sticky;
     if (sim.config.latency == LATENCY_NONE && marker->asked + 1 < sim.config.asked) {
         marker->asked++;

@@ -35,6 +35,16 @@ static bool allowed(struct stream *stream, const struct op *op, uintptr_t base, 
     return false;
 }
 
+/* Real kernels read a little past their operands, which does no harm where memory goes on. */
+static bool overread(struct stream *stream, const struct op *op, uintptr_t base, size_t bytes,
+                     const struct device *device) {
+    size_t more = sim.config.overread_bytes;
+    if (more == 0 || bytes == 0)
+        return true;
+    size_t behind = vmm_bytes_behind(base + bytes);
+    return allowed(stream, op, base + bytes, behind < more ? behind : more, false, device);
+}
+
 /* Bytes from the first to the last that a pitched range touches. */
 static size_t span(size_t width, size_t height, size_t depth, size_t pitch, size_t slice) {
     if (width == 0 || height == 0 || depth == 0)
@@ -89,6 +99,9 @@ static void run_copy(struct stream *stream, struct op *op) {
     if (copy->staged == NULL &&
         !allowed(stream, op, copy->from, copy_from_span(copy), false, copy->from_device))
         return;
+    if (copy->staged == NULL &&
+        !overread(stream, op, copy->from, copy_from_span(copy), copy->from_device))
+        return;
     if (moves_data(bytes))
         copy_rows(copy, delivers_zeros(copy, bytes));
 }
@@ -96,7 +109,8 @@ static void run_copy(struct stream *stream, struct op *op) {
 static void run_fill(struct stream *stream, struct op *op) {
     const struct fill_op *fill = &op->fill;
     if (!allowed(stream, op, fill->to, span(fill->width, fill->height, 1, fill->pitch, 0), true,
-                 NULL))
+                 NULL) ||
+        !overread(stream, op, fill->to, span(fill->width, fill->height, 1, fill->pitch, 0), NULL))
         return;
     if (!moves_data(fill->width * fill->height))
         return;
@@ -136,7 +150,8 @@ static void run_write_value(struct stream *stream, struct op *op) {
 
 static void run_touch(struct stream *stream, struct op *op) {
     const struct touch_op *touch = &op->touch;
-    if (!allowed(stream, op, touch->address, touch->bytes, touch->write, NULL))
+    if (!allowed(stream, op, touch->address, touch->bytes, touch->write, NULL) ||
+        !overread(stream, op, touch->address, touch->bytes, NULL))
         return;
     if (op->kind == OP_TOUCH)
         bytes_fill(touch->address, &touch->value, 1, touch->bytes);

@@ -50,7 +50,8 @@ static void set_up(void) {
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
-/* Documented for any further work of the process, so for memory that belongs to no context as well. */
+/* Documented for any further work of the process, so for memory that belongs to no context as well.
+ */
 static CUresult any_sticky(void) {
     for (struct context *context = context_next(NULL); context != NULL;
          context = context_next(context))

@@ -229,6 +229,8 @@ CUresult cuStreamSynchronize(CUstream handle) {
     BEGIN_STREAM(handle, stream);
     CUresult result = capture_forbids_stream(stream);
     if (result == CUDA_SUCCESS)
+        result = capture_forbids_asking();
+    if (result == CUDA_SUCCESS)
         result = queue_wait_stream(stream);
     END(result);
 }
@@ -237,7 +239,12 @@ CUresult cuStreamQuery(CUstream handle) {
     BEGIN_STREAM(handle, stream);
     CUresult result = capture_forbids_stream(stream);
     if (result == CUDA_SUCCESS)
-        result = queue_query_stream(stream);
+        result = capture_forbids_asking();
+    if (result != CUDA_SUCCESS)
+        END(result);
+    latency_pass(COST_STREAM_QUERY, 0);
+    stream = stream_of(handle); /* The lock may have been let go. */
+    result = stream != NULL ? queue_query_stream(stream) : CUDA_ERROR_INVALID_HANDLE;
     END(result);
 }
 

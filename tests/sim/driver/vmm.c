@@ -1,6 +1,7 @@
 /* Virtual memory management: reservations of addresses, handles of physical memory, mappings.
  * The content of a handle stays with it while it is unmapped and mapped elsewhere. */
 #include "capture.h"
+#include "hard.h"
 #include "latency.h"
 #include "memory.h"
 
@@ -14,6 +15,7 @@ enum { STALE_PLACES = 4096 };
 
 static struct {
     struct range *reservations;
+    size_t reserved_bytes;
     /* CHEAT_STALE_PAGE: what was last mapped at an address, by the address. */
     struct {
         uintptr_t base;
@@ -50,13 +52,32 @@ static CUresult refuse(const char *call, uintptr_t base, size_t bytes, const cha
 
 /* ---- reservations ---- */
 
+/* How much of a reservation lies behind an address in it. One that is larger than the device is a
+ * program's own, whose end has no memory: nothing counts as behind there. */
+size_t vmm_bytes_behind(uintptr_t address) {
+    struct reservation *reservation = reservation_find(address - 1);
+    if (reservation == NULL || reservation->at.size_bytes > sim.config.mem_bytes)
+        return 0;
+    return reservation->at.base + reservation->at.size_bytes - address;
+}
+
+static bool has_addresses(size_t bytes) {
+    size_t limit = sim.config.max_address_bytes;
+    return limit == 0 || (bytes <= limit && vmm.reserved_bytes <= limit - bytes);
+}
+
 CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
                              unsigned long long flags) {
     bool power = (alignment & (alignment - 1)) == 0;
     if (out == NULL || bytes == 0 || !is_multiple(bytes) || !power || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_MEMORY);
+    CUresult forbidden = capture_forbids_asking();
+    if (forbidden != CUDA_SUCCESS)
+        END(forbidden);
     latency_pass(COST_RESERVE, bytes);
+    if (!has_addresses(bytes))
+        END(CUDA_ERROR_OUT_OF_MEMORY);
     uintptr_t base = hint != 0 ? space_take_at(hint, bytes) : 0;
     if (base == 0)
         base = space_take(bytes, alignment);
@@ -65,6 +86,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, C
         END(CUDA_ERROR_OUT_OF_MEMORY);
     reservation->at.base = base;
     reservation->at.size_bytes = bytes;
+    vmm.reserved_bytes += bytes;
     ranges_insert(&vmm.reservations, &reservation->at);
     *out = base;
     sim_log(1, "reserve %zu at %#zx", bytes, (size_t)base);
@@ -79,13 +101,15 @@ static CUresult address_free(uintptr_t base, size_t bytes) {
         return refuse("cuMemAddressFree", base, bytes, "memory is still mapped there");
     ranges_remove(&vmm.reservations, &reservation->at);
     free(reservation);
+    vmm.reserved_bytes -= bytes;
     space_give_back(base, bytes);
     return CUDA_SUCCESS;
 }
 
 CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes) {
     BEGIN(NEED_MEMORY);
-    END(address_free(base, bytes));
+    CUresult forbidden = capture_forbids_asking();
+    END(forbidden != CUDA_SUCCESS ? forbidden : address_free(base, bytes));
 }
 
 /* ---- handles ---- */
@@ -118,8 +142,21 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
     END(CUDA_SUCCESS);
 }
 
+static void count(void *object, void *number) {
+    (void)object;
+    ++*(long *)number;
+}
+
+static bool has_handles(void) {
+    long number = 0;
+    if (sim.config.max_handles == 0)
+        return true;
+    handle_each(HANDLE_PHYSICAL, count, &number);
+    return number < sim.config.max_handles;
+}
+
 static struct phys *take(struct device *device, size_t bytes) {
-    if (device_refuses(device))
+    if (device_refuses(device) || !has_handles())
         return NULL;
     struct phys *phys = phys_take(device, bytes);
     if (phys == NULL && pool_give_way(device))
@@ -352,6 +389,10 @@ static CUresult set_access(uintptr_t base, size_t bytes, const CUmemAccessDesc *
     CUresult result = check_access(base, bytes, list, count);
     if (result != CUDA_SUCCESS)
         return result;
+    for (size_t i = 0; i < count; i++)
+        if (!location_is_host(&list[i].location) && list[i].flags != 0 &&
+            !tables_take(device_of(list[i].location.id), base, bytes))
+            return CUDA_ERROR_OUT_OF_MEMORY;
     for (uintptr_t at = base; at < base + bytes;) {
         struct block *block = block_find(at);
         at += block->at.size_bytes;
@@ -405,4 +446,5 @@ void vmm_sweep(struct device *device) {
         block = next;
     }
     handle_each(HANDLE_PHYSICAL, sweep_handle, device);
+    tables_drop(device);
 }
