@@ -36,7 +36,7 @@ CUresult capture_add(struct stream *stream, const struct op *op);
 CUresult capture_forbids_unsafe(void);
 /* For calls that map memory: the documents do not say. */
 CUresult capture_forbids_mapping(void);
-/* For calls that only ask, or have to do with addresses: the documents do not say. */
+/* For calls that only ask: the documents do not say. */
 CUresult capture_forbids_asking(void);
 /* Is something captured in this process? */
 bool capture_goes_on(void);

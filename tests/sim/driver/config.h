@@ -44,7 +44,7 @@ struct config {
     long kernel_us;        /* KERNEL_US: a kernel takes from 1 us to this; 0 = a card's mean. */
     long slow;             /* SLOW: work on the device takes so many times as long. */
     bool context_lock;     /* CONTEXT_LOCK: launches wait for calls that last, and load kernels. */
-    bool capture_strict;   /* CAPTURE_STRICT: asking anything is as unsafe in a capture, too. */
+    bool capture_strict;   /* CAPTURE_STRICT: to ask or wait is as unsafe in a capture, too. */
     size_t page_table_bytes;  /* PAGE_TABLE: what each 512 MiB of addresses in use take. */
     size_t local_mem_bytes;   /* LOCAL_MEM: what the first launch in a context takes. */
     size_t module_mem_bytes;  /* MODULE_MEM: what the first launch of a module's kernels takes. */

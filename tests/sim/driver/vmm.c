@@ -72,9 +72,6 @@ CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, C
     if (out == NULL || bytes == 0 || !is_multiple(bytes) || !power || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_MEMORY);
-    CUresult forbidden = capture_forbids_asking();
-    if (forbidden != CUDA_SUCCESS)
-        END(forbidden);
     latency_pass(COST_RESERVE, bytes);
     if (!has_addresses(bytes))
         END(CUDA_ERROR_OUT_OF_MEMORY);
@@ -108,8 +105,7 @@ static CUresult address_free(uintptr_t base, size_t bytes) {
 
 CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes) {
     BEGIN(NEED_MEMORY);
-    CUresult forbidden = capture_forbids_asking();
-    END(forbidden != CUDA_SUCCESS ? forbidden : address_free(base, bytes));
+    END(address_free(base, bytes));
 }
 
 /* ---- handles ---- */
