@@ -161,6 +161,7 @@ ends_early() {
 @test "what others have just freed is not seen" { caught readings_last,old_reading vm/truth 'just freed'; }
 @test "readings that last do no harm, as a new one is taken before a request is refused" { not_caught readings_last vm/truth 'just freed'; }
 @test "PyTorch has emptied its cache, and is refused all the same" { caught retry_not_known vm/truth 'something left'; }
+@test "a request is refused by what cuMemGetInfo says, though the driver has the memory" { caught reading_believed vm/hard 'told a tenth'; }
 @test "PyTorch may map more than there is" { caught granted_without_limit vm/vmm 'runs out at cuMemCreate'; }
 @test "what PyTorch made for the same block before is not counted" { caught made_not_counted vm/vmm 'runs out at cuMemCreate'; }
 @test "virtual memory counts as held" { caught virtual_is_held vm/vmm 'held is what is physical'; }
