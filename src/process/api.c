@@ -96,8 +96,7 @@ int vramgc_mark(const char *label) {
 
 int vramgc_reclaim(int index) {
     struct device *device = known_device(index);
-    enum policy_mode mode = settings_policy().mode;
-    if (!device || mode == POLICY_OFF)
+    if (!device || settings_policy().mode == POLICY_OFF) /* read by now */
         return -1;
     atomic_store(&reclaim_of(device)->asked, true);
     wakeup(WAKEUP_LOOK);

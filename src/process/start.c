@@ -245,7 +245,7 @@ __attribute__((destructor)) static void finish(void) {
     if (!recording_is_on() || store_file()->pid != (uint64_t)getpid())
         return;
     background_thread_stop();
-    store_file()->latest_ns = clock_ns();
+    figure_set(&store_file()->latest_ns, clock_ns());
     __atomic_store_n(&store_file()->end, VRAMGC_END_EXIT, __ATOMIC_RELEASE);
     store_copy_out();
 }
