@@ -1,6 +1,7 @@
 /* reclaim_log.c: see reclaim_log.h. */
 #include "track/reclaim_log.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "track/device.h"
@@ -11,7 +12,8 @@
 #define BEGINNING UINT64_MAX
 
 static struct {
-    uint64_t logged; /* actions looked at for the log; our own thread's */
+    struct lock lock; /* one thread passes an action over while another ends it */
+    uint64_t logged;  /* actions looked at for the log */
     /* Sequence of the one that goes on; 0: none. */
     _Atomic uint64_t open[VRAMGC_MAX_DEVICES][VRAMGC_REASONS];
 } self;
@@ -85,23 +87,38 @@ void reclaim_log_update(struct vramgc_action *action) {
 /* The next one may go on already. One that was passed over is logged late, not in its place. */
 void reclaim_log_end(const struct vramgc_action *action) {
     uint64_t sequence = action->sequence;
+    lock_take(&self.lock);
     atomic_compare_exchange_strong(&self.open[action->device][action->reason], &sequence, 0);
-    if (action->sequence <= self.logged)
+    bool passed_over = action->sequence <= self.logged;
+    lock_give(&self.lock);
+    if (passed_over)
         log_one(action);
 }
 
-void reclaim_log_write(void) {
+/* Looks at the next action, and says whether it is logged now: one that goes on is passed over.
+ * False: there is none, or it is being written. */
+static bool look_at_next(struct vramgc_action *action, bool *log_now) {
     uint64_t written = figure_get(&store_file()->actions_written);
     if (written - self.logged > VRAMGC_MAX_ACTIONS)
         self.logged = written - VRAMGC_MAX_ACTIONS;
-    for (; self.logged < written; self.logged++) {
-        struct vramgc_action action;
-        if (!store_action_at(self.logged, &action))
-            return; /* being written */
-        uint64_t open = atomic_load(&self.open[action.device][action.reason]);
-        if (open == BEGINNING)
-            return; /* it may be this one */
-        if (open != action.sequence)
+    if (self.logged == written || !store_action_at(self.logged, action))
+        return false;
+    uint64_t open = atomic_load(&self.open[action->device][action->reason]);
+    if (open == BEGINNING)
+        return false; /* it may be this one */
+    *log_now = open != action->sequence;
+    self.logged++;
+    return true;
+}
+
+void reclaim_log_write(void) {
+    struct vramgc_action action;
+    for (bool more = true; more;) {
+        bool log_now = false;
+        lock_take(&self.lock);
+        more = look_at_next(&action, &log_now);
+        lock_give(&self.lock);
+        if (log_now)
             log_one(&action);
     }
 }

@@ -10,7 +10,7 @@
  * thread, but from one at a time for each device and reason. */
 void reclaim_log_update(struct vramgc_action *action);
 
-/* It is over: it may be logged. For vramgc's own thread, or when that has ended. */
+/* It is over: it may be logged. For vramgc's own threads, or when those have ended. */
 void reclaim_log_end(const struct vramgc_action *action);
 
 /* Logs all actions that are new and over: out of memory is induced under the allocator's lock,
