@@ -53,8 +53,8 @@ static struct {
     atomic_uint forking;       /* threads that are about to fork */
     atomic_bool inside;        /* our thread holds or waits for the GIL */
     unsigned long long looked; /* objects ever loaded when it was last looked for; 0: never */
-    bool complete, prepared;
-    atomic_bool registered;
+    bool prepared;
+    atomic_bool complete, registered;
     object *none;
 #define X(result, name, parameters) result(*name) parameters;
     PYTHON_FUNCTIONS(X)
