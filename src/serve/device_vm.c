@@ -39,11 +39,12 @@ struct vm *device_vm_open(struct device *device) {
         !atomic_compare_exchange_strong(&device->paging.tried, &untried, true))
         return device_vm(device);
     struct vm *vm = open_engine(device);
+    bool no_spill = vm && options->spill && !vm_enable_spill(vm, options->spill);
     atomic_store_explicit(&device->paging.vm, vm, memory_order_release);
     wakeup(WAKEUP_LOOK); /* pages may have to go soon */
     peer_access_vm_opened(device_index(device));
     mode_tried(device, vm != NULL);
-    if (vm && options->spill && !vm_enable_spill(vm, options->spill))
+    if (no_spill)
         LOG(LOG_WARN, "gpu%u cannot map host memory: VRAMGC_SPILL is not used there",
             device_index(device));
     if (!vm && options->mode == MODE_COMPACT)
