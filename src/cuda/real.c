@@ -161,13 +161,13 @@ void *real_find(enum real_id id) {
     unsigned long long missing = atomic_load_explicit(&self.missing[id], memory_order_relaxed);
     if (missing == FOR_EVER || missing == changes)
         return NULL;
+    /* Before the search: another thread may load the driver after it. */
+    bool driver_lacks_it = real_table[id].library == CUDA && is_loaded(CUDA);
     void *p = search(id);
     if (p)
         take(id, p);
     else
-        atomic_store_explicit(&self.missing[id],
-                              real_table[id].library == CUDA && is_loaded(CUDA) ? FOR_EVER
-                                                                                : changes,
+        atomic_store_explicit(&self.missing[id], driver_lacks_it ? FOR_EVER : changes,
                               memory_order_relaxed);
     return atomic_load_explicit(&real_pointers[id], memory_order_acquire);
 }
