@@ -151,6 +151,10 @@ passes() {
     passes "" "$hook/no_cuda"
 }
 
+@test "a driver that another thread loads while a function is looked for" {
+    passes "" "$hook/late_driver"
+}
+
 @test "an interposer of the driver behind vramgc is called once where the driver is linked" {
     passes "$hook/libdriver_interposer.so" "$hook/driver_interposer-linked"
 }

@@ -126,7 +126,7 @@ $(HOOK_BESIDE): $(HOOK)/lib%.so: tests/hook/%.c tests/hook/hook.mk | $(CUDA_HEAD
 $(HOOK)/loader_lock: $(HOOK)/loader_lock.o $(HOOK)/check.o $(HOOK_C10) $(HOOK_RUNTIME_13) $(HOOK_DRIVER)
 	@$(CC) -rdynamic -Wl,--no-as-needed -o $@ $^ -lpthread
 
-$(HOOK)/no_cuda: $(HOOK)/no_cuda.o $(HOOK)/check.o
+$(HOOK)/no_cuda $(HOOK)/late_driver: $(HOOK)/%: $(HOOK)/%.o $(HOOK)/check.o
 	@$(CC) -rdynamic -o $@ $^ -ldl
 
 $(HOOK)/snapshot_size: $(HOOK)/snapshot_size.o $(HOOK)/check.o $(HOOK_RUNTIME_13)
@@ -154,7 +154,7 @@ $(HOOK)/libruntimes_client-%.so: tests/hook/runtimes.c tests/hook/hook.mk | $(CU
 	@mkdir -p $(@D)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DCLIENT -shared -o $@ $(filter-out %.mk,$^)
 
-HOOK_OTHERS := $(HOOK_BESIDE) $(addprefix $(HOOK)/,loader_lock no_cuda snapshot_size runtimes unmap_race hook_dlsym \
+HOOK_OTHERS := $(HOOK_BESIDE) $(addprefix $(HOOK)/,loader_lock no_cuda late_driver snapshot_size runtimes unmap_race hook_dlsym \
     $(foreach how,linked opened,driver_interposer-$(how)) $(foreach m,11 12 13,libruntimes_client-$(m).so))
 
 # --- for tests/e2e/lifetime.bats and store.bats ---
