@@ -9,7 +9,7 @@ import torch
 import device
 
 MIB = 1 << 20
-PIECE = 8 * MIB
+PIECE = 10 * MIB  # a segment of its own: smaller ones share segments of 20 MiB, and leave a part unused
 
 
 def take_all():
