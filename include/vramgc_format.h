@@ -28,6 +28,8 @@
 #define VRAMGC_MAX_SETTINGS   32
 #define VRAMGC_MAX_FRAMES     32
 #define VRAMGC_MAX_STACKS     256
+#define VRAMGC_MAX_FLOORS     64
+#define VRAMGC_MAX_NEIGHBOURS 8
 
 struct vramgc_gauge {
     uint64_t current;
@@ -61,8 +63,33 @@ struct vramgc_sample {
     uint64_t time_ns; /* since the start of the process's record */
     uint64_t held_bytes;
     uint64_t reserved_bytes;
-    uint64_t allocated_bytes;
+    uint64_t allocated_bytes; /* with memory behind it */
     uint64_t used_bytes;
+    uint64_t others_bytes; /* at the moment of used_bytes */
+};
+
+/* How low live memory fell before it rose again, by more than a little each time: what stays after
+ * a job. Each of the floors is the lowest of so many; when all slots are used, two become one. */
+struct vramgc_floors {
+    uint64_t turns; /* how often it turned so far */
+    uint64_t merged;
+    uint64_t count;
+    uint64_t bytes[VRAMGC_MAX_FLOORS];
+};
+
+struct vramgc_neighbour {
+    uint64_t pid;
+    uint64_t bytes;
+    char name[32]; /* empty: not known, as across the border of a container */
+};
+
+/* Who else had memory of the device, as NVML told it when memory was last refused; in order of
+ * size. */
+struct vramgc_neighbours {
+    uint64_t time_ns;   /* since the start of the record; 0: never asked, or no answer */
+    uint64_t own_bytes; /* of this process, its context included; 0: not told */
+    uint64_t count;
+    struct vramgc_neighbour list[VRAMGC_MAX_NEIGHBOURS];
 };
 
 struct vramgc_device {
@@ -73,6 +100,8 @@ struct vramgc_device {
     uint32_t compute_major;
     uint32_t compute_minor;
     struct vramgc_device_stats stats;
+    struct vramgc_floors floors;
+    struct vramgc_neighbours neighbours;
     uint64_t sample_count;
     uint64_t sample_step_ns;
     struct vramgc_sample samples[VRAMGC_MAX_SAMPLES];
@@ -121,10 +150,14 @@ enum vramgc_refusal_cause {
     VRAMGC_REFUSAL_FRAGMENTED, /* free + idle bytes would have sufficed */
     VRAMGC_REFUSAL_ROUNDED, /* they would have for the block, but not for the 20 MiB (small blocks:
                              * 2 MiB) that PyTorch asks for at a time in expandable segments */
+    VRAMGC_REFUSAL_DRIVER,  /* free bytes alone would have sufficed */
+    VRAMGC_REFUSAL_LIMIT,   /* PyTorch asked nobody: a limit of its own */
+    VRAMGC_REFUSAL_HOST,    /* page-locked or managed memory, which lies with the host */
     VRAMGC_REFUSAL_CAUSES
 };
 
-/* One allocation that the driver refused. PyTorch asks again when it has emptied its cache: that is
+/* One allocation that the driver refused, or for which PyTorch was out of memory without asking
+ * (cause LIMIT). PyTorch asks again when it has emptied its cache: that is
  * the same request, and what was free, idle, ... is how it was when it was refused last. In an
  * expandable segment PyTorch asks page by page: then the request is one page and the cause unknown
  * until the block it was for has come, or an error of PyTorch's; from then on the request is the
@@ -138,14 +171,18 @@ struct vramgc_refusal {
     uint64_t holes;      /* runs of free bytes inside PyTorch's segments (see largest_hole_bytes) */
     uint64_t hole_bytes; /* in all of them */
     uint64_t largest_hole_bytes;
-    uint64_t allocated_bytes;
+    uint64_t allocated_bytes; /* with memory behind it */
     uint64_t reserved_bytes;
+    uint64_t held_bytes;  /* by this process; the card is free, held, and what others have */
+    uint64_t other_bytes; /* of held_bytes: not PyTorch's allocator's */
+    uint64_t total_bytes; /* of the device; of the host for cause HOST, as free_bytes */
     uint32_t device;
     uint32_t cause;   /* enum vramgc_refusal_cause */
     uint32_t granted; /* 1: the caller asked again and got it */
     uint32_t hook;    /* index into hooks[] */
     uint32_t stack;   /* 1 + index into stacks[], 0: none */
-    uint32_t unused;
+    uint32_t
+        reported; /* 1: an out-of-memory error of PyTorch's, or ours in its place, came of it */
 };
 
 struct vramgc_mark {

@@ -40,6 +40,10 @@ static void clean_devices(struct vramgc_file *file) {
         struct vramgc_device *device = &file->devices[i];
         CLEAN(device->name);
         CLEAN(device->bus_id);
+        device->floors.count = min_u64(device->floors.count, VRAMGC_MAX_FLOORS);
+        device->neighbours.count = min_u64(device->neighbours.count, VRAMGC_MAX_NEIGHBOURS);
+        for (size_t j = 0; j < VRAMGC_MAX_NEIGHBOURS; j++)
+            CLEAN(device->neighbours.list[j].name);
         device->sample_count = min_u64(device->sample_count, VRAMGC_MAX_SAMPLES);
     }
 }

@@ -20,6 +20,8 @@ const struct derived_info derived_table[DERIVED_COUNT] = {
 };
 
 uint64_t held_by_pytorch(const struct vramgc_device_stats *stats) {
+    if (stats->page_bytes.peak > 0)
+        return min_u64(stats->page_bytes.peak, stats->held_bytes.peak);
     uint64_t reserved = stats->reserved_bytes.peak, held = stats->held_bytes.peak;
     return reserved > 0 ? min_u64(reserved, held) : held;
 }
@@ -66,8 +68,8 @@ const struct vramgc_sample *highest_sample(const struct vramgc_device *device) {
     return highest;
 }
 
-/* A reading of the device's use may be older than the figure of held bytes: then others is 0, and
- * so is free where held alone is the whole card or, by a damaged file, more. */
+/* What others have is of an older moment than what is held: it gives way where both together are
+ * more than the card. */
 static struct division divide(const struct vramgc_device *device, uint64_t held, uint64_t others) {
     struct division division = {.held_bytes = held, .total_bytes = device->total_bytes};
     division.known = device->total_bytes >= held && device->stats.used_bytes.peak > 0;
@@ -78,20 +80,15 @@ static struct division divide(const struct vramgc_device *device, uint64_t held,
     return division;
 }
 
-/* A reading older than what was held then says nothing of others: those of the end stand in. */
 struct division division_at_peak(const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     const struct vramgc_sample *sample = highest_sample(device);
-    uint64_t others = sample && sample->used_bytes >= sample->held_bytes
-                          ? sample->used_bytes - sample->held_bytes
-                          : minus_u64(s->used_bytes.current, s->held_bytes.current);
-    return divide(device, s->held_bytes.peak, others);
+    return divide(device, s->held_bytes.peak,
+                  sample ? sample->others_bytes : s->others_bytes.current);
 }
 
 struct division division_at_end(const struct vramgc_device *device) {
-    const struct vramgc_device_stats *s = &device->stats;
-    return divide(device, s->held_bytes.current,
-                  minus_u64(s->used_bytes.current, s->held_bytes.current));
+    return divide(device, device->stats.held_bytes.current, device->stats.others_bytes.current);
 }
 
 uint64_t highest_used_bytes(const struct vramgc_device *device) {

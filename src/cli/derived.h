@@ -55,8 +55,8 @@ struct derived external_fragmentation(const struct vramgc_refusal *refusal);
  * without a hole, and where the request would have fitted into one, as another stream's. */
 struct derived fragmentation_index(const struct vramgc_refusal *refusal);
 
-/* What PyTorch held, at most: what others had is not its to give back. In mode compact more may be
- * reserved than held. */
+/* What PyTorch held, at most: what others had is not its to give back. In mode compact what is
+ * reserved is only addresses. */
 uint64_t held_by_pytorch(const struct vramgc_device_stats *stats);
 
 /* How the memory of a card was divided at one moment; the parts add up to total_bytes. */

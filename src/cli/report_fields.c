@@ -63,8 +63,9 @@ static void write_samples(struct emit *emit, const struct vramgc_device *device)
     emit_numbers(emit, "time_ns", "since the start of the record", &first->time_ns, stride, count);
     emit_numbers(emit, "held_bytes", "as above", &first->held_bytes, stride, count);
     emit_numbers(emit, "reserved_bytes", "as above", &first->reserved_bytes, stride, count);
-    emit_numbers(emit, "allocated_bytes", "as above", &first->allocated_bytes, stride, count);
+    emit_numbers(emit, "allocated_bytes", "live_bytes", &first->allocated_bytes, stride, count);
     emit_numbers(emit, "used_bytes", "as above", &first->used_bytes, stride, count);
+    emit_numbers(emit, "others_bytes", "as above", &first->others_bytes, stride, count);
     emit_close(emit);
 }
 
@@ -75,6 +76,33 @@ static void write_division(struct emit *emit, const char *name, const char *help
     emit_number_if(emit, "others_bytes", UNIT_BYTES, "by others and the driver", division.known,
                    division.others_bytes);
     emit_number_if(emit, "free_bytes", UNIT_BYTES, "free", division.known, division.free_bytes);
+    emit_close(emit);
+}
+
+/* Item 0 of both lists is there in an empty file, too, as a schema needs it. */
+static void write_neighbours(struct emit *emit, const struct vramgc_neighbours *neighbours) {
+    size_t count = emit_list(emit, "neighbours",
+                             "processes that had memory of the device when some was last refused, "
+                             "by NVML, the largest first",
+                             neighbours->count);
+    for (size_t i = 0; i < count; i++) {
+        const struct vramgc_neighbour *neighbour = &neighbours->list[i];
+        emit_open_line(emit, NULL, "one process");
+        emit_number(emit, "pid", UNIT_ID, "as NVML tells it", neighbour->pid);
+        emit_text(emit, "name", "null: not known", or_null(neighbour->name));
+        emit_number(emit, "bytes", UNIT_BYTES, "of the device", neighbour->bytes);
+        emit_close(emit);
+    }
+    emit_close(emit);
+}
+
+static void write_floors(struct emit *emit, const struct vramgc_floors *floors) {
+    emit_open(emit, "floors", "how low live memory fell before it rose again");
+    emit_number(emit, "turns", UNIT_COUNT, "how often it turned", floors->turns);
+    emit_number(emit, "merged", UNIT_COUNT, "turns of which each floor is the lowest",
+                floors->merged);
+    emit_numbers(emit, "bytes", "oldest first", &floors->bytes[0], sizeof floors->bytes[0],
+                 floors->count);
     emit_close(emit);
 }
 
@@ -97,6 +125,8 @@ static void write_device(struct emit *emit, const struct vramgc_device *device, 
                    division_at_peak(device));
     write_division(emit, "division_at_end", "the card at the end; adds up to total_bytes",
                    division_at_end(device));
+    write_neighbours(emit, &device->neighbours);
+    write_floors(emit, &device->floors);
     write_samples(emit, device);
     emit_close(emit);
 }
@@ -162,15 +192,20 @@ static void write_refusal_holes(struct emit *emit, const struct vramgc_refusal *
 
 static void write_refusals(struct emit *emit, const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
-    size_t count = emit_list(emit, "refusals", "allocations that the driver refused, oldest first",
-                             record->refusal_count);
+    size_t count =
+        emit_list(emit, "refusals",
+                  "allocations that the driver refused, or for which PyTorch was out of memory "
+                  "without asking, oldest first",
+                  record->refusal_count);
     for (size_t i = 0; i < count; i++) {
         const struct vramgc_refusal *r =
             ITEM(record->refusals, record->refusal_count, i, &file->refusals[0]);
         emit_open_line(emit, NULL, "one refusal");
         emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
         emit_number(emit, "device", UNIT_ID, "index", r->device);
-        emit_text(emit, "cause", "unknown, full, fragmented, rounded",
+        emit_text(emit, "cause",
+                  "unknown, full, fragmented, rounded, driver (refused although free), "
+                  "limit (PyTorch asked nobody), host (memory of the host)",
                   stats_file_cause_name(r->cause));
         emit_bool(emit, "granted", "the caller asked again and got it", r->granted == 1);
         emit_number(emit, "request_bytes", UNIT_BYTES, "asked for", r->request_bytes);
@@ -181,6 +216,13 @@ static void write_refusals(struct emit *emit, const struct stats_file *record) {
         write_refusal_holes(emit, r);
         emit_number(emit, "allocated_bytes", UNIT_BYTES, "live then", r->allocated_bytes);
         emit_number(emit, "reserved_bytes", UNIT_BYTES, "reserved then", r->reserved_bytes);
+        emit_number(emit, "held_bytes", UNIT_BYTES,
+                    "by this process then; host: page-locked memory", r->held_bytes);
+        emit_number(emit, "other_bytes", UNIT_BYTES, "of held_bytes: not of PyTorch's allocator",
+                    r->other_bytes);
+        emit_number(emit, "total_bytes", UNIT_BYTES, "of the device; host: of the host",
+                    r->total_bytes);
+        emit_bool(emit, "reported", "PyTorch raised an out-of-memory error", r->reported == 1);
         emit_text(emit, "function", "driver or runtime function that was called",
                   r->hook < file->hook_count ? or_null(file->hooks[r->hook].name) : NULL);
         emit_number_if(emit, "stack", UNIT_ID, "index in stacks",
@@ -325,6 +367,23 @@ static void write_launch(struct emit *emit, const struct launch_facts *launch) {
     emit_close(emit);
 }
 
+static void write_verdict(struct emit *emit, const struct verdict *verdict) {
+    char words[sizeof *verdict];
+    struct text text = TEXT_IN(words);
+    verdict_write(&text, verdict);
+    emit_text(emit, "code",
+              "none, unknown, ok, idle; of an out-of-memory: fragmentation, full, limit, pool, "
+              "growth, other_process, other_code, too_large, driver, host_memory",
+              verdict_name(verdict->code));
+    emit_text(emit, "text", "in words", words);
+    emit_text(emit, "what", "what happened", or_null(verdict->what));
+    emit_text(emit, "sum", "who had the card when memory was refused", or_null(verdict->sum));
+    emit_text(emit, "cause", "why", or_null(verdict->cause));
+    emit_text(emit, "do", "what helps", or_null(verdict->todo));
+    emit_text(emit, "note", "what else there is to know", or_null(verdict->note));
+    emit_close(emit);
+}
+
 void report_fields_write(FILE *out, enum emit_format format, struct stats_file *const *records,
                          size_t count, const struct launch_facts *launch) {
     struct emit emit;
@@ -338,10 +397,7 @@ void report_fields_write(FILE *out, enum emit_format format, struct stats_file *
     emit_close(&emit);
     write_launch(&emit, launch);
     emit_open(&emit, "verdict", "what it means");
-    emit_text(&emit, "code", "none, unknown, ok, idle, fragmentation, full, limit",
-              verdict_name(verdict.code));
-    emit_text(&emit, "text", "in words", verdict.text);
-    emit_close(&emit);
+    write_verdict(&emit, &verdict);
     size_t items = emit_list(&emit, "processes", "a record for each process that used CUDA", count);
     for (size_t i = 0; i < items; i++)
         write_process(&emit, records[i]);

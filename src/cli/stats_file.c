@@ -79,6 +79,9 @@ const char *stats_file_cause_name(uint32_t cause) {
         [VRAMGC_REFUSAL_FULL] = "full",
         [VRAMGC_REFUSAL_FRAGMENTED] = "fragmented",
         [VRAMGC_REFUSAL_ROUNDED] = "rounded",
+        [VRAMGC_REFUSAL_DRIVER] = "driver",
+        [VRAMGC_REFUSAL_LIMIT] = "limit",
+        [VRAMGC_REFUSAL_HOST] = "host",
     };
     return word(names, ARRAY_LENGTH(names), cause);
 }
@@ -128,6 +131,8 @@ static void find_state(struct stats_file *record) {
         record->state = stats_file_process_lives(record) ? PROCESS_RUNNING : PROCESS_VANISHED;
     }
     record->elapsed_ns = minus_u64(file->latest_ns, file->started_ns);
+    for (size_t i = 0; i < record->refusal_count; i++) /* it may have been killed right after */
+        record->elapsed_ns = max_u64(record->elapsed_ns, record->refusals[i]->time_ns);
 }
 
 void stats_files_relate(struct stats_file **records, size_t count) {

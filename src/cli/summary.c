@@ -180,7 +180,7 @@ static void write_allocator(FILE *out, const struct vramgc_device_stats *s) {
                 s->reserved_bytes);
     if (paged)
         write_gauge(out, "physical pages, used or cached", UNIT_BYTES, s->page_bytes);
-    write_gauge(out, "allocated (live)", UNIT_BYTES, s->allocated_bytes);
+    write_gauge(out, "allocated (live)", UNIT_BYTES, s->live_bytes);
     if (!paged && s->segments.peak > 0) { /* what lies in pools is not known block by block */
         write_gauge(out, "idle pages", UNIT_BYTES, s->idle_bytes);
         write_gauge(out, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes);
@@ -293,6 +293,9 @@ static void write_refusals(FILE *out, const struct stats_file *record,
         [VRAMGC_REFUSAL_FULL] = "not enough memory",
         [VRAMGC_REFUSAL_FRAGMENTED] = "fragmentation",
         [VRAMGC_REFUSAL_ROUNDED] = "rounded up",
+        [VRAMGC_REFUSAL_DRIVER] = "free, and refused",
+        [VRAMGC_REFUSAL_LIMIT] = "limit of PyTorch's",
+        [VRAMGC_REFUSAL_HOST] = "the host's memory",
     };
     size_t first = first_row(record->refusal_count, style);
     if (record->refusal_count == 0)
@@ -380,23 +383,35 @@ static void write_next(FILE *out, struct stats_file *const *records, size_t coun
             observed ? "flush" : "observe");
 }
 
+/* First, for many read no more. */
+static void write_verdict(FILE *out, const struct verdict *verdict) {
+    write_wrapped(out, "VERDICT", verdict->what);
+    write_wrapped(out, "CAUSE", verdict->cause);
+    write_wrapped(out, "DO", verdict->todo);
+    write_wrapped(out, "SUM", verdict->sum);
+    write_wrapped(out, "NOTE", verdict->note);
+    fputc('\n', out);
+}
+
 void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                    const struct launch_facts *launch, const struct summary_style *style) {
     struct verdict verdict = verdict_of(records, count);
     if (style->only_verdict || count == 0) {
-        write_wrapped(out, "vramgc:", verdict.text);
+        char line[sizeof verdict];
+        struct text text = TEXT_IN(line);
+        verdict_write(&text, &verdict);
+        write_wrapped(out, "vramgc:", line);
         return;
     }
     size_t number = largest_record(records, count);
     const struct stats_file *largest = records[number];
     write_title(out, launch ? launch->elapsed_ns : largest->elapsed_ns);
+    write_verdict(out, &verdict);
     if (count == 1)
         write_only_process(out, largest, launch);
     for (size_t i = 0; count > 1 && i < count; i++)
         write_process_row(out, records[i]);
     write_mode(out, largest->file);
-    fputc('\n', out);
-    write_wrapped(out, "VERDICT", verdict.text);
     if (count > 1)
         summary_line(out, "\nWhat follows is number %zu of these, pid %llu, which held most.",
                      number + 1, (unsigned long long)largest->file->pid);

@@ -1,5 +1,7 @@
 /* verdict.c: see verdict.h. */
 #include "cli/verdict.h"
+#include "cli/cause.h"
+#include "cli/cause_words.h"
 #include "cli/derived.h"
 #include "cli/units.h"
 #include "base/base.h"
@@ -10,9 +12,11 @@
 
 /* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
 struct tally {
-    double refusals, ooms, unasked, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
-    size_t listed; /* refusals in the files' lists; and of them: */
-    size_t fragmented, full, rounded, granted;
+    double refusals, ooms, unseen_ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
+    size_t failed, failed_hosts; /* entries in the files' lists that were not granted later */
+    size_t granted;
+    const struct stats_file *failed_in;          /* the latest of them, or NULL */
+    const struct vramgc_refusal *failed_refusal; /* and its record */
     bool blocks_seen;
     bool pool_idle; /* the driver's, where one of our own would have stood in */
     const struct vramgc_device_stats *highest; /* most held where blocks were seen, or NULL */
@@ -28,6 +32,13 @@ const char *verdict_name(enum verdict_code code) {
         [VERDICT_FRAGMENTATION] = "fragmentation",
         [VERDICT_FULL] = "full",
         [VERDICT_LIMIT] = "limit",
+        [VERDICT_POOL] = "pool",
+        [VERDICT_GROWTH] = "growth",
+        [VERDICT_PROCESS] = "other_process",
+        [VERDICT_CODE] = "other_code",
+        [VERDICT_TOO_LARGE] = "too_large",
+        [VERDICT_DRIVER] = "driver",
+        [VERDICT_HOST] = "host_memory",
     };
     return names[code];
 }
@@ -50,15 +61,13 @@ size_t largest_record(struct stats_file *const *records, size_t count) {
 static void count_refusals(struct tally *tally, const struct stats_file *record) {
     for (size_t i = 0; i < record->refusal_count; i++) {
         const struct vramgc_refusal *refusal = record->refusals[i];
-        tally->listed++;
+        tally->granted += refusal->granted == 1;
         if (refusal->granted)
-            tally->granted++;
-        else if (refusal->cause == VRAMGC_REFUSAL_FRAGMENTED)
-            tally->fragmented++;
-        else if (refusal->cause == VRAMGC_REFUSAL_ROUNDED)
-            tally->rounded++;
-        else
-            tally->full++;
+            continue;
+        tally->failed++;
+        tally->failed_hosts += refusal->cause == VRAMGC_REFUSAL_HOST;
+        tally->failed_in = record;
+        tally->failed_refusal = refusal;
     }
 }
 
@@ -75,7 +84,7 @@ static void count_highest(struct tally *tally, const struct stats_file *record,
  * lives shorter (a VAE's decoding) is what the memory was needed for. */
 static bool much_idle(const struct vramgc_device_stats *stats) {
     double held = (double)held_by_pytorch(stats);
-    double idle = held - (double)stats->allocated_bytes.peak;
+    double idle = held - (double)stats->live_bytes.peak;
     return idle >= (double)VERDICT_IDLE_BYTES && idle >= VERDICT_IDLE_SHARE * held;
 }
 
@@ -88,6 +97,7 @@ static void count_device(struct tally *tally, const struct stats_file *record, s
     const struct vramgc_device_stats *s = &record->file->devices[index].stats;
     tally->refusals += (double)s->refusals;
     tally->ooms += (double)s->ooms;
+    tally->unseen_ooms += (double)s->refused_blocks;
     tally->reclaims += (double)s->reclaims;
     tally->would_reclaims += (double)s->would_reclaims;
     tally->reclaimed_bytes += (double)s->reclaimed_bytes;
@@ -97,90 +107,105 @@ static void count_device(struct tally *tally, const struct stats_file *record, s
     count_highest(tally, record, s);
 }
 
-/* Out-of-memory errors before which PyTorch asked nobody for memory, because of a memory fraction
- * or because an expandable segment has fewer addresses: each of the others has its refusal, or one
- * of ours that it did not take for one, which is an internal error. */
-static double unasked_of(const struct vramgc_file *file) {
-    double unasked = -(double)file->process.internal_errors;
-    for (size_t i = 0; i < file->device_count; i++)
-        unasked += (double)file->devices[i].stats.ooms - (double)file->devices[i].stats.refusals;
-    return unasked > 0 ? unasked : 0;
-}
-
 static struct tally tally_of(struct stats_file *const *records, size_t count) {
     struct tally tally = {0};
     for (size_t i = 0; i < count; i++) {
         count_refusals(&tally, records[i]);
-        tally.unasked += unasked_of(records[i]->file);
         for (size_t j = 0; j < records[i]->file->device_count; j++)
             count_device(&tally, records[i], j);
     }
     return tally;
 }
 
+static enum verdict_code code_of(enum oom_cause cause) {
+    static const enum verdict_code codes[CAUSES] = {
+        [CAUSE_UNKNOWN] = VERDICT_FULL,        [CAUSE_FRAGMENTATION] = VERDICT_FRAGMENTATION,
+        [CAUSE_POOL] = VERDICT_POOL,           [CAUSE_SMALL] = VERDICT_FULL,
+        [CAUSE_ROUNDED] = VERDICT_FULL,        [CAUSE_GROWTH] = VERDICT_GROWTH,
+        [CAUSE_PROCESS] = VERDICT_PROCESS,     [CAUSE_CODE] = VERDICT_CODE,
+        [CAUSE_TOO_LARGE] = VERDICT_TOO_LARGE, [CAUSE_DRIVER] = VERDICT_DRIVER,
+        [CAUSE_LIMIT] = VERDICT_LIMIT,         [CAUSE_HOST] = VERDICT_HOST,
+    };
+    return codes[cause];
+}
+
 static enum verdict_code judge(const struct tally *tally, size_t count) {
     if (count == 0)
         return VERDICT_NONE;
-    if (tally->fragmented > 0)
-        return VERDICT_FRAGMENTATION;
-    if (tally->refusals == 0 && tally->unasked > 0)
-        return VERDICT_LIMIT;
-    if (tally->full + tally->rounded > 0 || tally->ooms > 0)
-        return VERDICT_FULL;
+    if (tally->failed || tally->ooms > 0)
+        return VERDICT_FULL; /* until more is known */
     if (!tally->blocks_seen)
         return VERDICT_UNKNOWN;
     return tally->highest && much_idle(tally->highest) ? VERDICT_IDLE : VERDICT_OK;
 }
 
-static void say_ooms(struct text *text, const struct tally *tally) {
-    text_format(text, " PyTorch reported out of memory %s %s", show_count(to_u64(tally->ooms)).text,
-                tally->ooms < 2 ? "time" : "times");
-    if (tally->unasked > 0)
-        text_format(
-            text,
-            ", %s of them without asking the driver: the request was larger than the card, or "
-            "than a limit that the program has set "
-            "(torch.cuda.set_per_process_memory_fraction)",
-            tally->unasked < tally->ooms ? show_count(to_u64(tally->unasked)).text : "all");
-    text_add(text, ".");
+/* Where PyTorch has told of none, each request that stayed refused is one. */
+static uint64_t ooms_of(const struct tally *tally) {
+    return tally->ooms > 0 ? to_u64(tally->ooms) + tally->failed_hosts : tally->failed;
 }
 
-static void say_refused(struct text *text, const struct tally *tally, enum verdict_code code) {
-    if (code == VERDICT_LIMIT)
-        text_add(text, "The driver refused no request.");
-    else if (code == VERDICT_FRAGMENTATION)
-        text_format(text,
-                    "Fragmentation cost you memory: %s of %s refused requests would have fitted "
-                    "into free and idle memory, but not into one piece of it.",
-                    show_count(tally->fragmented).text, show_count(tally->listed).text);
+/* Known where it runs still, ended well, or did so long after. */
+static bool went_on(const struct oom *oom) {
+    return oom->record->state == PROCESS_RUNNING || oom->record->code == 0 ||
+           oom->record->elapsed_ns > oom->refusal->time_ns + SECOND_NS;
+}
+
+static void say_oom(struct text *text, const struct tally *tally, const struct oom *oom) {
+    uint64_t count = ooms_of(tally);
+    const struct vramgc_refusal *r = oom->refusal;
+    text_format(text, "OUT OF MEMORY %sx, %sat %s: %s wanted", show_count(count).text,
+                count > 1 ? "last " : "", show_clock(r->time_ns).text,
+                show_bytes(r->request_bytes).text);
+    if (r->total_bytes)
+        text_format(text, ", %s free.", show_bytes(r->free_bytes).text);
     else
-        text_add(text, "The card was full: live memory and other programs left too little.");
-    if (tally->rounded > 0)
-        text_format(text,
-                    " %s of %s refused requests failed only because PyTorch rounds up: an "
-                    "expandable segment grows by 20 MiB (by 2 MiB for small blocks), and the last "
-                    "step must fit whole.",
-                    show_count(tally->rounded).text, show_count(tally->listed).text);
-    if (tally->ooms > 0)
-        say_ooms(text, tally);
+        text_add(text, ".");
 }
 
-static void say_fine(struct text *text, const struct tally *tally, enum verdict_code code) {
-    text_add(text, code == VERDICT_IDLE ? "No allocation failed, but PyTorch held much idle memory"
-                                        : "No allocation failed");
+static void say_after(struct text *text, const struct tally *tally, const struct oom *oom) {
+    if (went_on(oom))
+        text_add(text, " The program went on.");
+    if (tally->unseen_ooms > 0)
+        text_format(text, " PyTorch itself counts %s of them: the others were raised by vramgc.",
+                    show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
+}
+
+/* The file has no entry for it: an older one, or more than its list holds. */
+static void say_oom_alone(struct text *text, const struct tally *tally) {
+    text_format(text, "OUT OF MEMORY %sx. Nothing more is known of it.",
+                show_count(ooms_of(tally)).text);
+}
+
+static void explain(struct verdict *verdict, const struct tally *tally, struct text *note) {
+    struct text what = TEXT_IN(verdict->what), sum = TEXT_IN(verdict->sum),
+                cause = TEXT_IN(verdict->cause), todo = TEXT_IN(verdict->todo);
+    if (!tally->failed_refusal) {
+        say_oom_alone(&what, tally);
+        return;
+    }
+    struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
+    verdict->code = code_of(oom.cause);
+    say_oom(&what, tally, &oom);
+    cause_say_sum(&sum, &oom);
+    cause_say(&cause, &oom);
+    cause_say_todo(&todo, &oom);
+    say_after(note, tally, &oom);
+}
+
+static void say_fine(struct text *text, const struct tally *tally) {
+    text_add(text, "No allocation failed");
     const struct vramgc_device_stats *highest = tally->highest;
     if (highest && highest->other_bytes.peak >= VERDICT_IDLE_BYTES)
-        text_format(text,
-                    ": %s at the peak; PyTorch held up to %s for %s of live memory, other "
-                    "libraries up to %s",
-                    show_bytes(highest->held_bytes.peak).text,
-                    show_bytes(held_by_pytorch(highest)).text,
-                    show_bytes(highest->allocated_bytes.peak).text,
-                    show_bytes(highest->other_bytes.peak).text);
+        text_format(
+            text,
+            ": %s at the peak; PyTorch held up to %s for %s of live memory, other "
+            "libraries up to %s",
+            show_bytes(highest->held_bytes.peak).text, show_bytes(held_by_pytorch(highest)).text,
+            show_bytes(highest->live_bytes.peak).text, show_bytes(highest->other_bytes.peak).text);
     else if (highest)
         text_format(text, ": %s at the peak for %s of live memory",
                     show_bytes(highest->held_bytes.peak).text,
-                    show_bytes(highest->allocated_bytes.peak).text);
+                    show_bytes(highest->live_bytes.peak).text);
     text_add(text, ".");
 }
 
@@ -205,13 +230,6 @@ static bool waits_for_proof(const struct tally *tally) {
     return tally->highest && strstr(tally->highest_in->file->mode_why, "`vramgc prove`");
 }
 
-static void say_pool(struct text *text, const struct tally *tally) {
-    if (tally->pool_idle)
-        text_add(text, " The driver's pool behind cudaMallocAsync keeps freed memory.");
-    if (tally->pool_idle && !waits_for_proof(tally))
-        text_add(text, " VRAMGC_ASYNC=pages replaces it by a pool that does not.");
-}
-
 /* What compact needs at its peak is live memory, and what shares a page with it. Each is known at
  * its own peak, so it may be a little less than that. */
 static void say_unproven(struct text *text, const struct tally *tally) {
@@ -219,7 +237,7 @@ static void say_unproven(struct text *text, const struct tally *tally) {
         return;
     const struct vramgc_device_stats *stats = tally->highest;
     uint64_t held = held_by_pytorch(stats);
-    uint64_t live = min_u64(held, stats->allocated_bytes.peak);
+    uint64_t live = min_u64(held, stats->live_bytes.peak);
     uint64_t needed = live + min_u64(held - live, stats->page_waste_bytes.peak);
     text_format(text, " Mode compact would have needed %s at most where PyTorch held %s; ",
                 show_bytes(needed).text, show_bytes(held).text);
@@ -232,42 +250,99 @@ static bool gives_back(const struct stats_file *record) {
     return strcmp(record->file->mode, "flush") == 0 || strcmp(record->file->mode, "compact") == 0;
 }
 
-/* Why it was held, where it is by the user's own setting, or its default. */
-static void say_threshold(struct text *text, const struct tally *tally) {
-    const char *threshold = stats_file_setting(tally->highest_in, "threshold");
-    const char *lowvram = stats_file_setting(tally->highest_in, "lowvram");
+/* By the user's own setting, or its default. 0: not so. */
+static double threshold_of(const struct stats_file *record) {
+    const char *threshold = stats_file_setting(record, "threshold");
+    const char *lowvram = stats_file_setting(record, "lowvram");
     double percent = threshold ? strtod(threshold, NULL) : 0;
-    if (!tally->pool_idle && gives_back(tally->highest_in) && percent > 0 && percent <= 100 &&
-        lowvram && strcmp(lowvram, "0") == 0)
+    bool holds =
+        gives_back(record) && percent > 0 && percent <= 100 && lowvram && strcmp(lowvram, "0") == 0;
+    return holds ? percent : 0;
+}
+
+static void say_idle(struct text *text, const struct tally *tally) {
+    const struct vramgc_device_stats *highest = tally->highest;
+    text_format(text, "PyTorch kept much idle memory: %s for %s of tensors.",
+                show_bytes(held_by_pytorch(highest)).text,
+                show_bytes(highest->live_bytes.peak).text);
+    if (tally->pool_idle)
+        text_add(text, " The driver's pool behind cudaMallocAsync keeps what is freed.");
+    else if (threshold_of(tally->highest_in) > 0)
         text_format(text,
-                    " vramgc reclaims idle memory only while more than %.4g %% of the card is in "
-                    "use (VRAMGC_THRESHOLD), with VRAMGC_LOWVRAM=1 always.",
-                    percent);
+                    " vramgc takes it back only while more than %.4g %% of the card is in "
+                    "use (VRAMGC_THRESHOLD).",
+                    threshold_of(tally->highest_in));
+}
+
+static void say_idle_todo(struct text *text, const struct tally *tally) {
+    if (tally->pool_idle && waits_for_proof(tally))
+        text_add(text, "Run `vramgc prove`, a minute: then a pool of vramgc keeps only what is "
+                       "live.");
+    else if (tally->pool_idle)
+        text_add(text, "Run with --async pages: a pool of vramgc, which keeps only what is live.");
+    else if (threshold_of(tally->highest_in) > 0)
+        text_add(text, "Run with --lowvram if other programs need it: idle memory goes back at "
+                       "once.");
+    else if (strcmp(tally->highest_in->file->mode, "observe") == 0)
+        text_add(text, "Run without --mode observe: vramgc then gives idle memory back.");
+}
+
+/* Said of an out-of-memory, too: more was held than was needed, by a setting. */
+static void say_held(struct text *text, const struct tally *tally, enum verdict_code code) {
+    if (code == VERDICT_IDLE || !tally->highest || !much_idle(tally->highest))
+        return;
+    if (tally->pool_idle && code != VERDICT_POOL)
+        text_add(text, " The driver's pool keeps much idle memory; one of vramgc (--async pages) "
+                       "does not.");
+    else if (!tally->pool_idle && threshold_of(tally->highest_in) > 0)
+        text_format(text,
+                    " Up to %s were held for %s of tensors: below %.4g %% of the card "
+                    "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; --lowvram does not.",
+                    show_bytes(held_by_pytorch(tally->highest)).text,
+                    show_bytes(tally->highest->live_bytes.peak).text,
+                    threshold_of(tally->highest_in));
+}
+
+static void judge_fine(struct verdict *verdict, const struct tally *tally) {
+    struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
+                todo = TEXT_IN(verdict->todo);
+    say_fine(&what, tally);
+    if (verdict->code == VERDICT_IDLE) {
+        say_idle(&cause, tally);
+        say_idle_todo(&todo, tally);
+    }
 }
 
 struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     struct tally tally = tally_of(records, count);
     struct verdict verdict = {.code = judge(&tally, count)};
-    struct text text = TEXT_IN(verdict.text);
-    switch (verdict.code) {
-    case VERDICT_NONE:
-        text_add(&text, "No process used CUDA.");
-        break;
-    case VERDICT_UNKNOWN:
-        text_add(&text, "The program used CUDA, but vramgc saw no memory of PyTorch's allocator.");
-        break;
-    case VERDICT_FRAGMENTATION:
-    case VERDICT_FULL:
-    case VERDICT_LIMIT:
-        say_refused(&text, &tally, verdict.code);
-        break;
-    default:
-        say_fine(&text, &tally, verdict.code);
-    }
-    say_reclaims(&text, &tally);
-    if (verdict.code == VERDICT_IDLE)
-        say_threshold(&text, &tally);
-    say_pool(&text, &tally);
-    say_unproven(&text, &tally);
+    struct text note = TEXT_IN(verdict.note);
+    if (verdict.code == VERDICT_NONE)
+        text_copy(verdict.what, sizeof verdict.what, "No process used CUDA.");
+    else if (verdict.code == VERDICT_UNKNOWN)
+        text_copy(verdict.what, sizeof verdict.what,
+                  "The program used CUDA, but vramgc saw no memory of PyTorch's allocator.");
+    else if (verdict.code == VERDICT_FULL)
+        explain(&verdict, &tally, &note);
+    else
+        judge_fine(&verdict, &tally);
+    say_reclaims(&note, &tally);
+    say_held(&note, &tally, verdict.code);
+    say_unproven(&note, &tally);
+    memmove(verdict.note, verdict.note + strspn(verdict.note, " "),
+            strlen(verdict.note) + 1 - strspn(verdict.note, " "));
     return verdict;
+}
+
+static void add_sentence(struct text *text, const char *heading, const char *sentence) {
+    if (*sentence)
+        text_format(text, "%s%s%s", text->length ? " " : "", heading, sentence);
+}
+
+void verdict_write(struct text *text, const struct verdict *verdict) {
+    add_sentence(text, "", verdict->what);
+    add_sentence(text, "Cause: ", verdict->cause);
+    add_sentence(text, "Do: ", verdict->todo);
+    add_sentence(text, "Card: ", verdict->sum);
+    add_sentence(text, "", verdict->note);
 }

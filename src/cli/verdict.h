@@ -1,10 +1,11 @@
-/* verdict.h: what the figures mean for the person in front of the screen, in one word for programs
- * and a few sentences for people. */
+/* verdict.h: what the figures mean for the person in front of the screen: what happened, why, what
+ * to do, and who had the card; and one word for programs. */
 #ifndef VERDICT_H
 #define VERDICT_H
 
 #include <stddef.h>
 
+#include "base/text.h"
 #include "cli/stats_file.h"
 
 enum verdict_code {
@@ -15,12 +16,25 @@ enum verdict_code {
     VERDICT_FRAGMENTATION, /* refused although free and idle memory would have sufficed */
     VERDICT_FULL,          /* refused because memory was lacking */
     VERDICT_LIMIT,         /* PyTorch was out of memory without asking for any */
+    VERDICT_POOL,          /* and so on as enum oom_cause */
+    VERDICT_GROWTH,
+    VERDICT_PROCESS,
+    VERDICT_CODE,
+    VERDICT_TOO_LARGE,
+    VERDICT_DRIVER,
+    VERDICT_HOST,
     VERDICT_CODES
 };
 
+/* Sentences, one space between them; "" where there is nothing to say. What happened, who had the
+ * card then, why, what to do, and what else there is to know. */
 struct verdict {
     enum verdict_code code;
-    char text[1024]; /* sentences, one space between them */
+    char what[320];
+    char sum[320];
+    char cause[320];
+    char todo[400];
+    char note[700];
 };
 
 /* VERDICT_IDLE: of what PyTorch held at most, at least this part, and at least this much, is more
@@ -29,6 +43,9 @@ struct verdict {
 #define VERDICT_IDLE_BYTES ((uint64_t)512 << 20)
 
 struct verdict verdict_of(struct stats_file *const *records, size_t count);
+
+/* All of it in one paragraph. */
+void verdict_write(struct text *text, const struct verdict *verdict);
 
 /* "ok", ... */
 const char *verdict_name(enum verdict_code code);

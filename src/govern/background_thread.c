@@ -17,6 +17,7 @@
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/mempool.h"
+#include "track/neighbours.h"
 #include "track/reclaim_log.h"
 #include "track/recording.h"
 #include "track/settings.h"
@@ -382,6 +383,7 @@ static void *background_thread(void *unused) {
             python_prepare();
         look_at_all(now);
         stack_name();
+        neighbours_look();
         mode_say(false);
         reclaim_log_write();
         figure_set(&store_file()->latest_ns, now);
@@ -421,6 +423,7 @@ void background_thread_stop(void) {
         nanosleep(&step, NULL);
     if (!at_work()) {
         mode_say(true);
+        neighbours_look();
         decay_conclude();
         reclaim_log_write();
     }

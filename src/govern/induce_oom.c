@@ -221,8 +221,8 @@ void induce_oom_reported(unsigned index, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_at(index) : NULL;
     if (!device)
         return;
-    oom_ends(bytes, false);
-    figure_add(&device->out->stats.ooms, 1);
-    if (induced.bytes) /* the allocator did not ask again */
+    oom_reported(device, bytes);
+    wakeup(WAKEUP_LOOK); /* who else holds memory is asked by our own thread */
+    if (induced.bytes)   /* the allocator did not ask again */
         soft_oom_failed("became an out-of-memory error of the program");
 }

@@ -11,17 +11,20 @@
 
 THREAD_LOCAL struct hook_state hook_state;
 
-/* Page-locked and managed memory live with the host: a refusal of those says nothing about the
- * device. */
+/* A refusal of memory that lives with the host says nothing about the device. */
+static bool is_of_host(enum alloc_class class) {
+    return class == CLASS_PINNED || class == CLASS_REGISTERED || class == CLASS_MANAGED;
+}
+
 void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t address,
                uint64_t bytes, bool allocator) {
-    bool full = result == CALL_NO_MEMORY && class != CLASS_PINNED && class != CLASS_MANAGED;
+    bool full = result == CALL_NO_MEMORY;
     if (result != CALL_SUCCESS && !full)
         call_failed(id);
     else if (!start_recording())
         return;
     else if (full)
-        oom_at_call(id, bytes);
+        is_of_host(class) ? oom_at_host(id, bytes) : oom_at_call(id, bytes);
     else
         alloc_succeeded(class, address, bytes, allocator);
 }

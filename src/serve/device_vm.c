@@ -91,6 +91,7 @@ static bool block_came(const struct block_event *event, struct vm *vm) {
     vm_commit_failed(vm, event->address, event->bytes);
     if (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY)
         oom_at_block(event->device, event->bytes);
+    wakeup(WAKEUP_LOOK);
     return false;
 }
 

@@ -6,7 +6,7 @@
 /* The peaks of a device as they were when a point of its timeline was last looked for. */
 static struct {
     struct peaks {
-        uint64_t held, reserved, allocated;
+        uint64_t held, reserved, live;
     } seen[VRAMGC_MAX_DEVICES];
 } self;
 
@@ -135,7 +135,10 @@ static void raise_sample(struct vramgc_sample *sample, const struct vramgc_sampl
     figure_set(&sample->held_bytes, max_u64(sample->held_bytes, seen->held_bytes));
     figure_set(&sample->reserved_bytes, max_u64(sample->reserved_bytes, seen->reserved_bytes));
     figure_set(&sample->allocated_bytes, max_u64(sample->allocated_bytes, seen->allocated_bytes));
-    figure_set(&sample->used_bytes, max_u64(sample->used_bytes, seen->used_bytes));
+    if (seen->used_bytes > figure_get(&sample->used_bytes)) {
+        figure_set(&sample->used_bytes, seen->used_bytes);
+        figure_set(&sample->others_bytes, seen->others_bytes);
+    }
 }
 
 /* Makes one point of each two. A reader that looks meanwhile sees points out of order at worst. */
@@ -163,10 +166,14 @@ static struct vramgc_sample look(const struct vramgc_device *device) {
     uint64_t held = reached(&stats->held_bytes, &seen->held);
     uint64_t more = minus_u64(held, figure_get(&stats->held_bytes.current));
     uint64_t used = figure_get(&stats->used_bytes.current) + more;
+    uint64_t live = reached(&stats->live_bytes, &seen->live);
     uint64_t total = figure_get(&device->total_bytes);
-    return (struct vramgc_sample){
-        store_age_ns(), held, reached(&stats->reserved_bytes, &seen->reserved),
-        reached(&stats->allocated_bytes, &seen->allocated), total ? min_u64(used, total) : used};
+    return (struct vramgc_sample){store_age_ns(),
+                                  held,
+                                  reached(&stats->reserved_bytes, &seen->reserved),
+                                  live,
+                                  total ? min_u64(used, total) : used,
+                                  figure_get(&stats->others_bytes.current)};
 }
 
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns) {

@@ -118,6 +118,10 @@ void device_publish_blocks(struct device *device) {
     const struct heap_figures *figures = heap_figures(device->heap);
     struct vramgc_device_stats *stats = &device->out->stats;
     gauge_set(&stats->allocated_bytes, figures->allocated_bytes + device->pool.live_bytes);
+    uint64_t live = minus_u64(figure_get(&stats->allocated_bytes.current),
+                              figure_get(&stats->refused_block_bytes));
+    gauge_set(&stats->live_bytes, live);
+    growth_note(&device->growth, &device->out->floors, live, figure_get(&device->out->total_bytes));
     gauge_set(&stats->active_bytes, figures->active_bytes + device->pool.live_bytes);
     gauge_set(&stats->inactive_split_bytes, figures->inactive_split_bytes);
     gauge_set(&stats->releasable_bytes, figures->releasable_bytes);
@@ -161,7 +165,7 @@ struct frag_figures device_measure_holes(struct device *device, bool now) {
 /* Whole numbers: two conversions and a division of doubles would take twice as long. */
 void device_add_to_mean(struct device *device) {
     struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t live = figure_get(&stats->allocated_bytes.current);
+    uint64_t live = figure_get(&stats->live_bytes.current);
     if (live < MEBIBYTE)
         return;
     uint64_t held =
@@ -193,7 +197,17 @@ static uint64_t held_outside_pools(const struct device *device) {
     return minus_u64(figure_get(&stats->held_bytes.current), of_driver + idle);
 }
 
+/* Where another thread takes or gives memory meanwhile the reading says nothing of others. */
+static void note_others(struct device *device, uint64_t used_bytes) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t held = figure_get(&stats->held_bytes.current);
+    bool first = !figure_get(&stats->others_bytes.peak);
+    if (first || used_bytes >= held)
+        gauge_set(&stats->others_bytes, minus_u64(used_bytes, held));
+}
+
 void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes) {
+    note_others(device, minus_u64(total_bytes, free_bytes));
     atomic_store(&device->memory.held_then_bytes, held_outside_pools(device));
     atomic_store(&device->memory.free_bytes, free_bytes);
     atomic_store(&device->memory.total_bytes, total_bytes);

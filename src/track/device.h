@@ -9,6 +9,7 @@
 #include "heap/heap.h"
 #include "cuda/real.h"
 #include "store/store.h"
+#include "track/growth.h"
 #include "track/recording.h"
 #include "vm/vm.h"
 
@@ -55,6 +56,7 @@ struct device {
     struct device_memory memory;
     struct device_holes holes;
     struct device_paging paging;
+    struct growth growth;
     CUcontext context;              /* in which our own thread may ask */
     _Atomic uint64_t pending_bytes; /* see device_releasable_bytes */
     _Atomic bool expandable;        /* PyTorch has mapped memory itself */

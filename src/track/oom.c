@@ -6,7 +6,9 @@
 #include "track/call.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/host_memory.h"
 #include "track/mempool.h"
+#include "track/neighbours.h"
 #include "track/recording.h"
 #include "track/stack.h"
 #include "track/thread.h"
@@ -19,6 +21,8 @@ static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_b
     uint64_t steps = (wanted_bytes + step_bytes - 1) / step_bytes;
     if (!there_bytes)
         return VRAMGC_REFUSAL_UNKNOWN;
+    if (refusal->free_bytes >= steps * step_bytes)
+        return VRAMGC_REFUSAL_DRIVER;
     if (there_bytes < wanted_bytes)
         return VRAMGC_REFUSAL_FULL;
     return there_bytes < steps * step_bytes ? VRAMGC_REFUSAL_ROUNDED : VRAMGC_REFUSAL_FRAGMENTED;
@@ -35,18 +39,24 @@ static uint64_t idle_bytes(struct device *device) {
 static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
     struct frag_figures figures = device_measure_holes(device, false); /* some programs probe */
+    device_account_pages(device);
     if (!capture_active())
         device_read_memory(device);
+    uint64_t idle = idle_bytes(device); /* first: what a pool keeps is held */
+    neighbours_wanted(device);
     return (struct vramgc_refusal){
         .time_ns = store_age_ns(),
         .request_bytes = bytes,
         .free_bytes = atomic_load(&device->memory.free_bytes),
-        .idle_bytes = idle_bytes(device),
+        .idle_bytes = idle,
         .holes = figures.free_runs,
         .hole_bytes = figures.free_bytes,
         .largest_hole_bytes = figures.largest_hole_bytes,
-        .allocated_bytes = figure_get(&stats->allocated_bytes.current),
+        .allocated_bytes = figure_get(&stats->live_bytes.current),
         .reserved_bytes = figure_get(&stats->reserved_bytes.current),
+        .held_bytes = figure_get(&stats->held_bytes.current),
+        .other_bytes = figure_get(&stats->other_bytes.current),
+        .total_bytes = atomic_load(&device->memory.total_bytes),
         .device = device_index(device),
         .hook = (uint32_t)id,
         .stack = stack_note(0),
@@ -74,6 +84,9 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     refusal->largest_hole_bytes = now->largest_hole_bytes;
     refusal->allocated_bytes = now->allocated_bytes;
     refusal->reserved_bytes = now->reserved_bytes;
+    refusal->held_bytes = now->held_bytes;
+    refusal->other_bytes = now->other_bytes;
+    refusal->total_bytes = now->total_bytes;
     refusal->cause = now->cause;
     store_refusal_again(refusal);
     return true;
@@ -105,10 +118,33 @@ void oom_at_call(enum real_id id, uint64_t bytes) {
 void oom_at_block(struct device *device, uint64_t bytes) {
     struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
     refusal.cause = cause_of(&refusal, bytes, 1);
+    refusal.reported = 1;
     store_refusal(&refusal);
     figure_add(&device->out->stats.refusals, 1);
     figure_add(&device->out->stats.ooms, 1);
+    figure_add(&device->out->stats.refused_blocks, 1);
     figure_add(&device->out->stats.refused_block_bytes, bytes);
+}
+
+/* The figures of the host, whose memory it is. It is no refusal of the device's. */
+void oom_at_host(enum real_id id, uint64_t bytes) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    if (!device)
+        return;
+    struct host_memory host = host_memory_read();
+    struct vramgc_refusal refusal = {
+        .time_ns = store_age_ns(),
+        .request_bytes = bytes,
+        .free_bytes = host.available_bytes,
+        .total_bytes = host.total_bytes,
+        .held_bytes = figure_get(&device->out->stats.pinned_bytes.current),
+        .device = device_index(device),
+        .cause = VRAMGC_REFUSAL_HOST,
+        .hook = (uint32_t)id,
+        .stack = stack_note(0),
+    };
+    store_refusal(&refusal);
+    call_failed(id);
 }
 
 void oom_granted(uint64_t bytes) {
@@ -147,9 +183,35 @@ void oom_at_page(uint64_t bytes) {
         return;
     oom_page_asked(device);
     struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
-    if (!device_vm(device))
+    if (!device_vm(device)) {
         refusal.free_bytes += thread_state.unmapped_handle_bytes;
+        refusal.held_bytes = minus_u64(refusal.held_bytes, thread_state.unmapped_handle_bytes);
+    }
     file(device, &refusal, true);
+}
+
+/* Whether PyTorch's error for so many bytes is what became of this thread's latest refusal: it asks
+ * for no less than it wants, and one of other code's may be older. */
+static bool is_of_refusal(uint64_t bytes) {
+    const struct thread_oom *oom = &thread_state.oom;
+    return oom->refusal.sequence && (oom->of_page || oom->refusal.request_bytes >= bytes);
+}
+
+void oom_reported(struct device *device, uint64_t bytes) {
+    struct vramgc_refusal *refusal = &thread_state.oom.refusal;
+    bool asked = is_of_refusal(bytes);
+    figure_add(&device->out->stats.ooms, 1);
+    if (asked) {
+        refusal->reported = 1;
+        store_refusal_again(refusal);
+    }
+    oom_ends(bytes, false);
+    if (asked)
+        return;
+    struct vramgc_refusal of_pytorch = describe(device, REAL_COUNT, bytes);
+    of_pytorch.cause = VRAMGC_REFUSAL_LIMIT;
+    of_pytorch.reported = 1;
+    store_refusal(&of_pytorch);
 }
 
 void oom_ends(uint64_t bytes, bool granted) {

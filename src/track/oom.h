@@ -20,6 +20,13 @@ void oom_at_page(uint64_t bytes);
 /* Mode compact: a block has no pages. */
 void oom_at_block(struct device *device, uint64_t bytes);
 
+/* Page-locked or managed memory was refused, which lies with the host. */
+void oom_at_host(enum real_id id, uint64_t bytes);
+
+/* PyTorch is about to raise an out-of-memory error, after a refusal or because of a limit of its
+ * own. */
+void oom_reported(struct device *device, uint64_t bytes);
+
 /* PyTorch's allocator asks for a segment, or for a page of an expandable one. Whether this thread's
  * latest refusal was of that request, and nothing has come of it yet: then PyTorch has emptied its
  * cache since. */

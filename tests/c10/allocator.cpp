@@ -126,6 +126,17 @@ Owner take(size_t bytes) {
     return Owner(new Tensor{c10::DataPtr(memory, memory, release, device), bytes, here()});
 }
 
+Owner pin(size_t bytes) {
+    void *memory = nullptr;
+    if (cudaHostAlloc(&memory, bytes, 0) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return nullptr;
+    }
+    const auto release = [](void *pointer) { C10_CUDA_CHECK_WARN(cudaFreeHost(pointer)); };
+    const c10::Device device(c10::DeviceType::CPU);
+    return Owner(new Tensor{c10::DataPtr(memory, memory, release, device), bytes, here()});
+}
+
 void destroy(Tensor *tensor) {
     delete tensor;
 }

@@ -46,6 +46,8 @@ int current_device();
 Owner allocate(size_t bytes);
 // The same by a cudaMalloc of our own, as an extension would: nobody retries it.
 Owner take(size_t bytes);
+// Page-locked host memory, as PyTorch's host allocator takes it.
+Owner pin(size_t bytes);
 void *address(const Tensor &tensor);
 size_t size(const Tensor &tensor);
 int device(const Tensor &tensor);

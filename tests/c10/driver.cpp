@@ -145,7 +145,8 @@ void take(const Words &words) {
     if (driver.tensors.count(words[1])) {
         throw BadScript("'" + words[1] + "' is there already");
     }
-    allocator::Owner owner = allocator::take(number(words[2]));
+    const size_t bytes = number(words[2]);
+    allocator::Owner owner = words[0] == "pin" ? allocator::pin(bytes) : allocator::take(bytes);
     if (owner) {
         driver.tensors[words[1]] = std::move(owner);
     } else {
@@ -381,6 +382,7 @@ const std::map<std::string, Command> commands = {
     {"stream", {1, 1, use_stream}},
     {"alloc", {2, 4, alloc}},
     {"cuda_malloc", {2, 2, take}},
+    {"pin", {2, 2, take}},
     {"caching", {1, 1, caching}},
     {"free", {1, 1000, release}},
     {"free_all", {0, 0, [](const Words &) { driver.tensors.clear(); }}},

@@ -68,6 +68,7 @@ static void set_samples(struct vramgc_device *device, uint64_t held_peak, uint64
         sample->allocated_bytes = live_peak / 32 * (part + 1);
         sample->reserved_bytes = sample->held_bytes;
         sample->used_bytes = sample->held_bytes + others;
+        sample->others_bytes = others;
     }
 }
 
@@ -83,7 +84,7 @@ static void set_device(struct vramgc_file *file, size_t index, const char *name)
     strcpy(device->bus_id, "0000:01:00.0");
     s->held_bytes = gauge(2 * GIB, 8 * GIB);
     s->reserved_bytes = gauge(1900 * MIB, 7900 * MIB);
-    s->allocated_bytes = gauge(1800 * MIB, 7168 * MIB);
+    s->allocated_bytes = s->live_bytes = gauge(1800 * MIB, 7168 * MIB);
     s->active_bytes = gauge(1800 * MIB, 7200 * MIB);
     s->idle_bytes = gauge(64 * MIB, 640 * MIB);
     s->releasable_bytes = gauge(60 * MIB, 700 * MIB);
@@ -91,6 +92,7 @@ static void set_device(struct vramgc_file *file, size_t index, const char *name)
     s->other_bytes = gauge(72 * MIB, 72 * MIB);
     s->pinned_bytes = gauge(1, 1); /* as PyTorch does */
     s->used_bytes = gauge(2 * GIB + 600 * MIB, 8 * GIB + 600 * MIB);
+    s->others_bytes = gauge(600 * MIB, 600 * MIB);
     s->segments = gauge(97, 214);
     s->blocks = gauge(1200, 4400);
     s->largest_hole_bytes = gauge(50 * MIB, 200 * MIB);
@@ -143,12 +145,16 @@ static void add_refusal(struct vramgc_file *file, uint64_t time_ns, uint32_t cau
                                 .holes = 5,
                                 .hole_bytes = 2200 * MIB,
                                 .largest_hole_bytes = 1100 * MIB,
-                                .allocated_bytes = 7 * GIB,
+                                .allocated_bytes = 17 * GIB,
                                 .reserved_bytes = 8 * GIB,
+                                .held_bytes = 22 * GIB,
+                                .other_bytes = 200 * MIB,
+                                .total_bytes = 24 * GIB,
+                                .reported = !granted,
                                 .cause = cause,
                                 .granted = granted,
                                 .stack = file->stack_count > 0};
-    file->devices[0].stats.refusals++;
+    file->devices[0].stats.refusals += cause != VRAMGC_REFUSAL_LIMIT;
 }
 
 static void add_mark(struct vramgc_file *file, uint64_t time_ns, const char *label) {
@@ -198,6 +204,7 @@ static void full(struct vramgc_file *file) {
 /* A memory fraction: PyTorch is out of memory, and nobody has refused it any. */
 static void limit(struct vramgc_file *file) {
     plain(file);
+    add_refusal(file, 4100 * SECOND, VRAMGC_REFUSAL_LIMIT, 0);
     file->devices[0].stats.ooms = 3;
 }
 
@@ -213,7 +220,8 @@ static void two_devices(struct vramgc_file *file) {
     set_device(file, 2, "NVIDIA RTX 6000 Ada Generation with a name that is far too long");
     file->devices[2].stats.used_bytes = gauge(0, 0);
     file->devices[2].sample_count = 0;
-    file->devices[0].stats.allocated_bytes = gauge(1800 * MIB, 2 * GIB);
+    file->devices[0].stats.allocated_bytes = file->devices[0].stats.live_bytes =
+        gauge(1800 * MIB, 2 * GIB);
     set_samples(&file->devices[0], 8 * GIB, 2 * GIB, 0);
     file->end = VRAMGC_END_EXIT;
 }
@@ -262,7 +270,7 @@ static void compact(struct vramgc_file *file) {
     s->reserved_bytes = gauge(9 * GIB, 11 * GIB);
     s->page_bytes = gauge(2100 * MIB, 7500 * MIB);
     s->held_bytes = gauge(2200 * MIB, 7600 * MIB);
-    s->allocated_bytes = gauge(2000 * MIB, 7300 * MIB);
+    s->allocated_bytes = s->live_bytes = gauge(2000 * MIB, 7300 * MIB);
     s->used_bytes = gauge(2500 * MIB, 5000 * MIB);
     file->devices[0].total_bytes = 8 * GIB;
     s->page_maps = 412345;
@@ -273,6 +281,9 @@ static void compact(struct vramgc_file *file) {
     set_samples(&file->devices[0], 7600 * MIB, 7300 * MIB, 0);
     for (size_t i = 0; i < file->devices[0].sample_count; i++)
         file->devices[0].samples[i].used_bytes = 600 * MIB; /* read before all that */
+    s->others_bytes = gauge(300 * MIB, 300 * MIB);
+    s->allocated_bytes.peak += 576 * MIB; /* with what never got memory */
+    s->refused_blocks = 1;
     file->end = VRAMGC_END_EXIT;
 }
 
@@ -292,7 +303,8 @@ static void pool(struct vramgc_file *file) {
 /* The same, and the pool keeps much. */
 static void pool_idle(struct vramgc_file *file) {
     pool(file);
-    file->devices[0].stats.allocated_bytes = gauge(1800 * MIB, 4 * GIB);
+    file->devices[0].stats.allocated_bytes = file->devices[0].stats.live_bytes =
+        gauge(1800 * MIB, 4 * GIB);
 }
 
 /* Much is held by others than PyTorch, which holds little without need. */
@@ -301,7 +313,7 @@ static void others(struct vramgc_file *file) {
     set_device(file, 0, "NVIDIA GeForce RTX 3090");
     struct vramgc_device_stats *s = &file->devices[0].stats;
     s->reserved_bytes = gauge(100 * MIB, 3 * GIB);
-    s->allocated_bytes = gauge(90 * MIB, 2560 * MIB);
+    s->allocated_bytes = s->live_bytes = gauge(90 * MIB, 2560 * MIB);
     s->other_bytes = gauge(1900 * MIB, 6 * GIB);
     set_samples(&file->devices[0], 8 * GIB, 2560 * MIB, 600 * MIB);
 }

@@ -24,8 +24,8 @@ make() {
     equal "$("$vramgc" report --json limit.vramgc | grep -o '"code": "[a-z]*"')" '"code": "limit"'
     make limit-and-full both.vramgc
     run "$vramgc" report both.vramgc
-    contains "$(tr -s ' \n' ' ' <<<"$output")" 'The card was full'
-    contains "$(tr -s ' \n' ' ' <<<"$output")" 'out of memory 3 times, 2 of them without asking'
+    contains "$output" 'OUT OF MEMORY 3x, last at'
+    contains "$output" 'CAUSE    The card is too small for this'
 }
 
 # In the texts of observe and pool-idle, too, nothing is said of it.

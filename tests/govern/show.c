@@ -11,7 +11,8 @@ static struct vramgc_file file;
 
 static const char *const kinds[] = {"none", "soft_oom", "flush", "trim", "pages"};
 static const char *const reasons[] = {"none", "threshold", "lowvram", "asked", "refused", "unused"};
-static const char *const causes[] = {"unknown", "full", "fragmented", "rounded"};
+static const char *const causes[] = {"unknown", "full",  "fragmented", "rounded",
+                                     "driver",  "limit", "host"};
 
 static void show_actions(void) {
     for (uint64_t i = 0; i < file.actions_written && i < VRAMGC_MAX_ACTIONS; i++) {
@@ -26,9 +27,11 @@ static void show_actions(void) {
 static void show_refusals(void) {
     for (uint64_t i = 0; i < file.refusals_written && i < VRAMGC_MAX_REFUSALS; i++) {
         const struct vramgc_refusal *r = &file.refusals[i];
-        printf("refusal %s granted=%u request=%" PRIu64 " free=%" PRIu64 " idle=%" PRIu64
+        printf("refusal %s granted=%u reported=%u total=%" PRIu64 " held=%" PRIu64 " other=%" PRIu64
+               " live=%" PRIu64 " request=%" PRIu64 " free=%" PRIu64 " idle=%" PRIu64
                " hook=%s holes=%" PRIu64 " hole_bytes=%" PRIu64 " largest=%" PRIu64 "\n",
-               causes[r->cause], r->granted, r->request_bytes, r->free_bytes, r->idle_bytes,
+               causes[r->cause], r->granted, r->reported, r->total_bytes, r->held_bytes,
+               r->other_bytes, r->allocated_bytes, r->request_bytes, r->free_bytes, r->idle_bytes,
                file.hooks[r->hook].name, r->holes, r->hole_bytes, r->largest_hole_bytes);
     }
 }

@@ -33,20 +33,45 @@ static int unit_power(const char *unit) {
     return -1;
 }
 
-static size_t read_size(const char *name, size_t fallback) {
-    const char *text = text_of(name);
-    if (text == NULL)
-        return fallback;
+/* False: the text is no size. */
+static bool parse_size(const char *text, size_t *bytes) {
     char *end;
     double number = strtod(text, &end);
     int power = end == text ? -1 : unit_power(end);
     for (int i = 0; i < power; i++)
         number *= 1024;
-    if (power < 0 || !(number >= 0) || number >= (double)(1ull << 50)) {
+    if (power < 0 || !(number >= 0) || number >= (double)(1ull << 50))
+        return false;
+    *bytes = (size_t)number;
+    return true;
+}
+
+static size_t read_size(const char *name, size_t fallback) {
+    const char *text = text_of(name);
+    size_t bytes = fallback;
+    if (text != NULL && !parse_size(text, &bytes))
         complain(name, text, "a size such as 24GiB or 512MiB");
-        return fallback;
+    return bytes;
+}
+
+static void read_others(struct config *config) {
+    const char *text = text_of("SIMGPU_OTHERS");
+    char word[64];
+    int used;
+    config->others_bytes = 0;
+    for (size_t i = 0; i < MAX_OTHERS; i++)
+        config->others[i] = (struct other){0, 0};
+    for (size_t i = 0; text != NULL && i < MAX_OTHERS; i++) {
+        struct other *other = &config->others[i];
+        if (sscanf(text, "%u:%63[^,]%n", &other->pid, word, &used) != 2 ||
+            !parse_size(word, &other->bytes)) {
+            complain("SIMGPU_OTHERS", text, "a list such as 812:4GiB,900:1GiB");
+            other->bytes = 0;
+            return;
+        }
+        config->others_bytes += other->bytes;
+        text = text[used] == ',' ? text + used + 1 : NULL;
     }
-    return (size_t)number;
 }
 
 static long read_number(const char *name, long fallback, long least, long most) {
@@ -135,6 +160,7 @@ void config_read(struct config *config) {
     config->cheat = (enum cheat)read_word("SIMGPU_CHEAT", cheats,
                                           "none, stale_page, lost_access or early_event");
     config->strict_abort = read_word("SIMGPU_STRICT", strictness, "report or abort") == 1;
+    read_others(config);
     config->log_level = (int)read_number("SIMGPU_LOG", 0, 0, 2);
     config->log_file = text_of("SIMGPU_LOG_FILE");
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MAX_DEVICES = 8 };
+enum { MAX_DEVICES = 8, MAX_OTHERS = 4 };
 
 enum latency_profile { LATENCY_NONE, LATENCY_CARD };
 
@@ -16,7 +16,8 @@ enum cheat {
     CHEAT_STALE_PAGE,  /* an address goes on to show the page that was mapped there before */
     CHEAT_LOST_ACCESS, /* cuMemSetAccess over several mappings does not open the last */
     CHEAT_EARLY_EVENT, /* cuEventQuery says that all is over while it is not */
-};
+    /* Another process that holds memory of each device, whatever it is. */
+    struct other{unsigned pid; size_t bytes;};
 
 struct config {
     size_t mem_bytes;         /* MEM: memory of each device. */
@@ -55,7 +56,9 @@ struct config {
     enum cheat cheat;         /* CHEAT: none, stale_page, lost_access or early_event. */
     bool strict_abort;        /* STRICT=abort: abort on the first error the program makes. */
     int log_level;            /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
-    const char *log_file;     /* LOG_FILE: where the log goes; NULL = stderr. */
+    struct other others[MAX_OTHERS]; /* OTHERS: PID:SIZE[,PID:SIZE...]. */
+    size_t others_bytes;             /* of them all. */
+    const char *log_file;            /* LOG_FILE: where the log goes; NULL = stderr. */
 };
 
 /* Reads the environment; a bad value costs one line on stderr and the default is used. */

@@ -141,6 +141,8 @@ CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
     if (result != CUDA_SUCCESS)
         END(result);
     latency_pass(COST_HOST_ALLOC, bytes);
+    if (sim.config.host_mem_bytes != 0 && bytes > sim.config.host_mem_bytes)
+        END(CUDA_ERROR_OUT_OF_MEMORY);
     result = allocate_host(context_current(), BLOCK_HOST, bytes, &block);
     if (result != CUDA_SUCCESS)
         END(result);

@@ -28,7 +28,8 @@ CUresult device_memory_init(struct device *device) {
 
 size_t device_free_bytes(const struct device *device) {
     size_t pages = (size_t)device->free_count * PAGE_BYTES;
-    return pages > device->context_bytes ? pages - device->context_bytes : 0;
+    size_t taken = device->context_bytes + sim.config.others_bytes;
+    return pages > taken ? pages - taken : 0;
 }
 
 bool device_refuses(struct device *device) {

@@ -2,7 +2,8 @@
  * device. It must not initialise CUDA (PyTorch counts devices here precisely so that it can fork
  * afterwards): the device's shape comes from the same knobs that the driver reads, and memory use
  * from the driver only where this process uses it already. Other processes have simulated devices
- * of their own, so none is seen. Signatures and numbers are those of the public nvml.h. */
+ * of their own, so only those of SIMGPU_OTHERS are
+ * seen. Signatures and numbers are those of the public nvml.h. */
 #include "../driver/config.h"
 
 #include <dlfcn.h>
@@ -299,6 +300,11 @@ static unsigned long long used_bytes(unsigned index) {
     return bytes;
 }
 
+static unsigned long long used_by_this_process(unsigned index) {
+    unsigned long long used = used_bytes(index), others = nvml.config.others_bytes;
+    return used > others ? used - others : 0;
+}
+
 EXPORT int nvmlDeviceGetMemoryInfo(struct device *device, struct memory_info *info) {
     int result = check_device(device, info);
     if (result != NVML_SUCCESS)
@@ -323,21 +329,25 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_info_
     return NVML_SUCCESS;
 }
 
-/* This process, if it uses the device. The caller's array is described by its element's size, which
- * grew in version 2. */
+/* This process, if it uses the device, and those of SIMGPU_OTHERS. The caller's array is described
+ * by its element's size, which grew in version 2. */
 static int list_processes(struct device *device, unsigned *count, void *infos, size_t element) {
     int result = check_device(device, count);
     if (result != NVML_SUCCESS)
         return result;
-    struct process_info self = {.pid = (unsigned)getpid(), .used_bytes = used_bytes(device->index)};
-    unsigned room = *count;
-    *count = self.used_bytes ? 1 : 0;
-    if (*count > room)
+    struct process_info all[1 + MAX_OTHERS] = {
+        {.pid = (unsigned)getpid(), .used_bytes = used_by_this_process(device->index)}};
+    unsigned room = *count, there = all[0].used_bytes ? 1 : 0;
+    for (unsigned i = 0; i < MAX_OTHERS && nvml.config.others[i].bytes; i++)
+        all[there++] = (struct process_info){.pid = nvml.config.others[i].pid,
+                                             .used_bytes = nvml.config.others[i].bytes};
+    *count = there;
+    if (there > room)
         return NVML_ERROR_INSUFFICIENT_SIZE;
-    if (*count && !infos)
+    if (there && !infos)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (*count)
-        memcpy(infos, &self, element);
+    for (unsigned i = 0; i < there; i++)
+        memcpy((char *)infos + i * element, &all[i], element);
     return NVML_SUCCESS;
 }
 

@@ -1,0 +1,124 @@
+/* cause.c: see cause.h. It must not guess: where the file does not tell, the cause is that memory
+ * was lacking. */
+#include "cli/cause.h"
+#include "base/base.h"
+
+#include <string.h>
+
+/* The least of the card that is worth being named as the cause; and the least that, where no
+ * process is known by name, is more than the driver's own. */
+enum { CAUSE_SHARE = 32 };
+#define UNNAMED_BYTES ((uint64_t)1 << 30)
+
+/* Growth shows in this many turns at the least, by this much. */
+enum { LEAST_TURNS = 8 };
+#define GROWTH_BYTES ((uint64_t)64 << 20)
+
+static uint64_t lowest(const struct vramgc_floors *floors, uint64_t from, uint64_t end) {
+    uint64_t bytes = UINT64_MAX;
+    for (uint64_t i = from; i < end; i++)
+        bytes = min_u64(bytes, floors->bytes[i]);
+    return bytes;
+}
+
+/* Models are loaded in the first quarter. In each of the others the floor must be higher than in
+ * the one before, and no quarter may bring nearly all of it: that is one model more, no leak. */
+struct oom_growth growth_of(const struct vramgc_device *device) {
+    const struct vramgc_floors *floors = &device->floors;
+    uint64_t quarter = floors->count / 4, low[4];
+    if (floors->count < LEAST_TURNS || floors->count > VRAMGC_MAX_FLOORS)
+        return (struct oom_growth){0};
+    for (uint64_t i = 0; i < 4; i++)
+        low[i] = lowest(floors, i * quarter, i < 3 ? (i + 1) * quarter : floors->count);
+    uint64_t third = minus_u64(low[2], low[1]), fourth = minus_u64(low[3], low[2]);
+    return (struct oom_growth){
+        .grows = low[0] < low[1] && third >= fourth / 4 && fourth >= third / 4 &&
+                 third + fourth >= GROWTH_BYTES,
+        .first_bytes = low[1],
+        .latest_bytes = floors->bytes[floors->count - 1],
+        .times = (floors->count - 1 - quarter) * max_u64(floors->merged, 1),
+    };
+}
+
+/* Asked for after the refusal, so it may be told; else it is of an earlier one. */
+static bool neighbours_known(const struct oom *oom) {
+    const struct vramgc_neighbours *neighbours = &oom->device->neighbours;
+    return neighbours->time_ns > 0 && neighbours->time_ns >= oom->refusal->time_ns;
+}
+
+/* What the reading calls used and is not ours. */
+static void add_neighbours(struct oom *oom) {
+    struct oom_sum *sum = &oom->sum;
+    const struct vramgc_neighbours *neighbours = &oom->device->neighbours;
+    for (uint64_t i = 0; neighbours_known(oom) && i < neighbours->count; i++) {
+        uint64_t bytes = min_u64(neighbours->list[i].bytes, sum->rest_bytes);
+        sum->neighbour_bytes[sum->neighbour_count++] = bytes;
+        sum->rest_bytes -= bytes;
+    }
+}
+
+static void add_up(struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    struct oom_sum *sum = &oom->sum;
+    if (r->cause == VRAMGC_REFUSAL_HOST || r->held_bytes > r->total_bytes)
+        return;
+    uint64_t of_pytorch = minus_u64(r->held_bytes, r->other_bytes);
+    sum->known = r->total_bytes > 0;
+    sum->total_bytes = r->total_bytes;
+    sum->code_bytes = r->held_bytes - of_pytorch;
+    sum->live_bytes = min_u64(r->allocated_bytes, of_pytorch);
+    sum->idle_bytes = of_pytorch - sum->live_bytes;
+    sum->free_bytes = min_u64(r->free_bytes, r->total_bytes - r->held_bytes);
+    sum->rest_bytes = r->total_bytes - r->held_bytes - sum->free_bytes;
+    add_neighbours(oom);
+}
+
+/* Who, if he had nothing, would have left enough. */
+static enum oom_cause cause_of_full(const struct oom *oom) {
+    const struct oom_sum *sum = &oom->sum;
+    uint64_t least = max_u64(oom->lacking_bytes, sum->total_bytes / CAUSE_SHARE);
+    uint64_t process = sum->neighbour_count ? sum->neighbour_bytes[0] : 0;
+    if (!sum->neighbour_count && sum->rest_bytes >= max_u64(UNNAMED_BYTES, sum->total_bytes / 8))
+        process = sum->rest_bytes;
+    if (!sum->known || max_u64(process, sum->code_bytes) < least)
+        return CAUSE_SMALL;
+    return process >= sum->code_bytes ? CAUSE_PROCESS : CAUSE_CODE;
+}
+
+static bool of_pool(const struct oom *oom) {
+    const struct vramgc_file *file = oom->record->file;
+    uint32_t hook = oom->refusal->hook;
+    return hook < file->hook_count && strstr(file->hooks[hook].name, "Async");
+}
+
+static enum oom_cause cause_of(const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    uint64_t grown = minus_u64(oom->growth.latest_bytes, oom->growth.first_bytes);
+    if (r->cause == VRAMGC_REFUSAL_HOST)
+        return CAUSE_HOST;
+    if (r->total_bytes > 0 && r->request_bytes > r->total_bytes)
+        return CAUSE_TOO_LARGE;
+    if (r->cause == VRAMGC_REFUSAL_LIMIT)
+        return CAUSE_LIMIT;
+    if (r->cause == VRAMGC_REFUSAL_DRIVER)
+        return CAUSE_DRIVER;
+    if (oom->growth.grows && grown >= oom->lacking_bytes)
+        return CAUSE_GROWTH;
+    if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
+        return of_pool(oom) ? CAUSE_POOL : CAUSE_FRAGMENTATION;
+    if (r->cause == VRAMGC_REFUSAL_ROUNDED)
+        return CAUSE_ROUNDED;
+    return r->cause == VRAMGC_REFUSAL_FULL ? cause_of_full(oom) : CAUSE_UNKNOWN;
+}
+
+struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal) {
+    uint32_t index = refusal->device < VRAMGC_MAX_DEVICES ? refusal->device : 0;
+    struct oom oom = {
+        .record = record, .refusal = refusal, .device = &record->file->devices[index]};
+    add_up(&oom);
+    oom.growth = growth_of(oom.device);
+    oom.lacking_bytes =
+        minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
+    oom.cause = cause_of(&oom);
+    return oom;
+}

@@ -1,0 +1,58 @@
+/* cause.h: what an out-of-memory was: who had the card, and why the request did not fit. It finds
+ * out and says nothing; verdict.h puts it into words. */
+#ifndef CAUSE_H
+#define CAUSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/stats_file.h"
+
+enum oom_cause {
+    CAUSE_UNKNOWN,
+    CAUSE_FRAGMENTATION, /* free and idle memory would have sufficed */
+    CAUSE_POOL,          /* the same, and the driver's pool kept it */
+    CAUSE_SMALL,         /* live memory fills the card */
+    CAUSE_ROUNDED,       /* only the last step of an expandable segment did not fit */
+    CAUSE_GROWTH,        /* what stays live grows, time after time */
+    CAUSE_PROCESS,       /* without another process it would have fitted */
+    CAUSE_CODE,          /* without other code in this process */
+    CAUSE_TOO_LARGE,     /* the request is larger than the card */
+    CAUSE_DRIVER,        /* refused although free */
+    CAUSE_LIMIT,         /* PyTorch asked nobody */
+    CAUSE_HOST,          /* of the host's memory */
+    CAUSES
+};
+
+/* Who had the memory of the card; the parts add up to total_bytes. */
+struct oom_sum {
+    bool known;
+    uint64_t live_bytes, idle_bytes, code_bytes;
+    uint64_t neighbour_bytes[VRAMGC_MAX_NEIGHBOURS]; /* of those in the device's list */
+    uint64_t neighbour_count;
+    uint64_t rest_bytes; /* the driver, and processes that are not known */
+    uint64_t free_bytes, total_bytes;
+};
+
+/* The floor of live memory, from early in the run on. */
+struct oom_growth {
+    bool grows;
+    uint64_t first_bytes, latest_bytes, times;
+};
+
+struct oom {
+    const struct stats_file *record;
+    const struct vramgc_refusal *refusal;
+    const struct vramgc_device *device;
+    enum oom_cause cause;
+    struct oom_sum sum;
+    struct oom_growth growth;
+    uint64_t lacking_bytes; /* beside what was free and idle */
+};
+
+struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
+
+/* Of a device, whether or not anything was refused. */
+struct oom_growth growth_of(const struct vramgc_device *device);
+
+#endif

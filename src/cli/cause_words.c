@@ -1,0 +1,205 @@
+/* cause_words.c: see cause_words.h. The first line of each text must do for somebody who has never
+ * heard of fragmentation. */
+#include "cli/cause_words.h"
+#include "cli/units.h"
+#include "base/base.h"
+
+#include <string.h>
+
+/* Rounded so that the shown figures add up, too. */
+struct adding {
+    struct text *text;
+    double unit_bytes;
+    unsigned decimals;
+    uint64_t so_far_bytes;
+    bool begun;
+};
+
+static double rounded(const struct adding *adding, uint64_t bytes) {
+    double scale = adding->decimals ? 100 : 1;
+    return (double)(uint64_t)((double)bytes / adding->unit_bytes * scale + 0.5) / scale;
+}
+
+static void add_part(struct adding *adding, const char *name, uint64_t bytes) {
+    double before = rounded(adding, adding->so_far_bytes);
+    adding->so_far_bytes += bytes;
+    text_format(adding->text, "%s%s ", adding->begun ? " + " : "", name);
+    text_add_decimal(adding->text, rounded(adding, adding->so_far_bytes) - before,
+                     bytes ? adding->decimals : 0);
+    adding->begun = true;
+}
+
+static void add_neighbours(struct adding *adding, const struct oom *oom) {
+    for (uint64_t i = 0; i < oom->sum.neighbour_count; i++) {
+        const struct vramgc_neighbour *neighbour = &oom->device->neighbours.list[i];
+        add_part(adding, *neighbour->name ? neighbour->name : "another process",
+                 oom->sum.neighbour_bytes[i]);
+    }
+}
+
+/* What the driver needs beside processes is known only where these are told one by one. */
+void cause_say_sum(struct text *text, const struct oom *oom) {
+    const struct oom_sum *sum = &oom->sum;
+    bool small = sum->total_bytes < (uint64_t)4 << 30;
+    struct adding adding = {
+        .text = text, .unit_bytes = small ? 0x1p20 : 0x1p30, .decimals = small ? 0 : 2};
+    if (!sum->known)
+        return;
+    add_part(&adding, "live", sum->live_bytes);
+    add_part(&adding, "idle", sum->idle_bytes);
+    if (sum->code_bytes)
+        add_part(&adding, "other code here", sum->code_bytes);
+    add_neighbours(&adding, oom);
+    bool told = oom->device->neighbours.own_bytes > 0 &&
+                oom->device->neighbours.time_ns >= oom->refusal->time_ns;
+    add_part(&adding, told ? "driver" : "others and driver", sum->rest_bytes);
+    add_part(&adding, "free", sum->free_bytes);
+    text_add(text, " = ");
+    text_add_decimal(text, rounded(&adding, sum->total_bytes), adding.decimals);
+    text_add(text, small ? " MiB" : " GiB");
+}
+
+static struct figure show_name(const struct oom *oom) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    const struct vramgc_neighbour *neighbour = &oom->device->neighbours.list[0];
+    if (!oom->sum.neighbour_count)
+        text_add(&text, "not known by name");
+    else if (!*neighbour->name)
+        text_format(&text, "pid %llu outside", (unsigned long long)neighbour->pid);
+    else
+        text_format(&text, "%s, pid %llu", neighbour->name, (unsigned long long)neighbour->pid);
+    return figure;
+}
+
+static void say_growth(struct text *text, const struct oom_growth *growth) {
+    uint64_t grown = minus_u64(growth->latest_bytes, growth->first_bytes);
+    text_format(text, "Tensors fill the card, and grow: +%s a time, %sx, to %s.",
+                show_bytes(grown / max_u64(growth->times, 1)).text, show_count(growth->times).text,
+                show_bytes(growth->latest_bytes).text);
+}
+
+static void say_process(struct text *text, const struct oom *oom) {
+    const struct oom_sum *sum = &oom->sum;
+    text_format(text, "Another process holds %s of the card (%s).",
+                show_bytes(sum->neighbour_count ? sum->neighbour_bytes[0] : sum->rest_bytes).text,
+                show_name(oom).text);
+}
+
+static void say_host(struct text *text, const struct vramgc_refusal *r) {
+    text_format(text, "Not the card: the host refused page-locked memory. %s are pinned.",
+                show_bytes(r->held_bytes).text);
+    if (r->total_bytes)
+        text_format(text, " The host has %s, of which %s were available.",
+                    show_bytes(r->total_bytes).text, show_bytes(r->free_bytes).text);
+}
+
+static void say_plain(struct text *text, const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    switch (oom->cause) {
+    case CAUSE_FRAGMENTATION:
+        text_format(text, "Fragmentation: %s were free or idle, but in pieces.",
+                    show_bytes(r->free_bytes + r->idle_bytes).text);
+        break;
+    case CAUSE_POOL:
+        text_format(text, "The driver's pool (cudaMallocAsync) keeps %s, in pieces.",
+                    show_bytes(r->idle_bytes).text);
+        break;
+    case CAUSE_SMALL:
+        text_format(text, "The card is too small for this: %s were lacking.",
+                    show_bytes(oom->lacking_bytes).text);
+        break;
+    case CAUSE_ROUNDED:
+        text_format(text, "PyTorch rounds up to steps of 20 MiB, and the last did not fit.");
+        break;
+    case CAUSE_CODE:
+        text_format(text, "Other code in this program holds %s; PyTorch does not know it.",
+                    show_bytes(oom->sum.code_bytes).text);
+        break;
+    case CAUSE_TOO_LARGE:
+        text_format(text, "The request alone, %s, is larger than the card, %s.",
+                    show_bytes(r->request_bytes).text, show_bytes(r->total_bytes).text);
+        break;
+    case CAUSE_DRIVER:
+        text_format(text, "The driver refused, although %s were free.",
+                    show_bytes(r->free_bytes).text);
+        break;
+    case CAUSE_LIMIT:
+        text_add(text, "A limit of PyTorch's own: it did not ask the driver.");
+        break;
+    default:
+        text_add(text, "Not known: what was free then could not be read.");
+    }
+}
+
+void cause_say(struct text *text, const struct oom *oom) {
+    if (oom->cause == CAUSE_GROWTH)
+        say_growth(text, &oom->growth);
+    else if (oom->cause == CAUSE_PROCESS)
+        say_process(text, oom);
+    else if (oom->cause == CAUSE_HOST)
+        say_host(text, oom->refusal);
+    else
+        say_plain(text, oom);
+}
+
+/* What mode auto may be waiting for (govern/mode_table.c). */
+#define PROVE "`vramgc prove`"
+
+/* What gives idle memory back here, and does not yet. */
+static const char *todo_for_pieces(const struct oom *oom) {
+    const struct vramgc_file *file = oom->record->file;
+    const char *asked = stats_file_setting(oom->record, "mode");
+    if (strcmp(file->mode, "observe") == 0)
+        return "Run without --mode observe: vramgc then gives idle memory back.";
+    if (strcmp(file->mode, "compact") == 0)
+        return "Try again: the GPU had not finished with idle memory. Else make the batch smaller.";
+    if (strstr(file->mode_why, PROVE))
+        return "Run " PROVE ", a minute: then memory lies only behind live tensors.";
+    if (asked && strcmp(asked, "auto") != 0)
+        return "Run with --mode compact: memory then lies only behind live tensors.";
+    if (!strstr(file->alloc_conf, "expandable_segments:True"))
+        return "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or run with --lowvram.";
+    return "Run with --lowvram: idle memory then goes back at once.";
+}
+
+static void say_spill(struct text *text, const struct oom *oom) {
+    if (strcmp(oom->record->file->mode, "compact") == 0 && oom->lacking_bytes)
+        text_format(text, " --spill %lluMiB lets it end, slowly.",
+                    (unsigned long long)(oom->lacking_bytes / MEBIBYTE + 1 + 64));
+}
+
+static const char *todo_for_process(const struct oom *oom) {
+    return oom->sum.neighbour_count && strstr(oom->device->neighbours.list[0].name, "ollama")
+               ? "Have it unload its model (ollama stop MODEL), or stop it."
+               : "Stop it, or have it give its memory back.";
+}
+
+void cause_say_todo(struct text *text, const struct oom *oom) {
+    static const char *const plain[CAUSES] = {
+        [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
+        [CAUSE_POOL] = "Run with --async pages: a pool of vramgc, which keeps only what is live.",
+        [CAUSE_SMALL] = "Make image or batch smaller, or offload models (--medvram).",
+        [CAUSE_ROUNDED] = "Make the image or the batch a little smaller.",
+        [CAUSE_GROWTH] = "Find what is kept after each job: results in a list, a graph without "
+                         "torch.no_grad(). Until then start the program anew now and then.",
+        [CAUSE_CODE] = "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it "
+                       "less.",
+        [CAUSE_TOO_LARGE] = "Make image or batch smaller; tile the VAE; use attention in slices "
+                            "(SDPA, xformers).",
+        [CAUSE_DRIVER] = "Try again. If it stays so, look for errors of the driver (dmesg, Xid).",
+        [CAUSE_LIMIT] = "Raise the memory fraction that the program has set "
+                        "(torch.cuda.set_per_process_memory_fraction).",
+        [CAUSE_HOST] = "Pin less (ComfyUI: --disable-pinned-memory), end other programs, or raise "
+                       "`ulimit -l` and the container's limit.",
+    };
+    bool waits = strstr(oom->record->file->mode_why, PROVE);
+    if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits))
+        text_add(text, todo_for_pieces(oom));
+    else if (oom->cause == CAUSE_PROCESS)
+        text_add(text, todo_for_process(oom));
+    else
+        text_add(text, plain[oom->cause]);
+    if (oom->cause == CAUSE_SMALL || oom->cause == CAUSE_ROUNDED)
+        say_spill(text, oom);
+}

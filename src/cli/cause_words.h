@@ -1,0 +1,14 @@
+/* cause_words.h: an out-of-memory in words: what happened, the sum, the cause, what to do. */
+#ifndef CAUSE_WORDS_H
+#define CAUSE_WORDS_H
+
+#include "base/text.h"
+#include "cli/cause.h"
+
+/* "live 7.66 + idle 0 + driver 0.25 + free 0.09 = 8.00 GiB" */
+void cause_say_sum(struct text *text, const struct oom *oom);
+
+void cause_say(struct text *text, const struct oom *oom);
+void cause_say_todo(struct text *text, const struct oom *oom);
+
+#endif

@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# Six disasters are not one: each prepared program has its own cause and remedy, in the first lines of its report, and the
+# sum there is that of the device's own books.
+load common
+
+setup() {
+    begin
+    export VRAMGC_THRESHOLD=100
+}
+
+# tells CODE WORDS-OF-CAUSE WORDS-OF-REMEDY: of the latest run; in the first five lines.
+tells() {
+    local report first
+    report=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc")
+    first=$(head -5 <<<"$report" | tr -s ' \n' ' ')
+    echo "$report" | head -8
+    [[ $(build/vramgc report --json "$BATS_TEST_TMPDIR/record.vramgc" | grep -m1 -o '"code": "[a-z_]*"') == "\"code\": \"$1\"" ]]
+    [[ $first == *"VERDICT OUT OF MEMORY"* ]]
+    [[ $first == *"CAUSE $2"* ]]
+    [[ $first == *"DO $3"* ]]
+}
+
+# sums: the parts of the latest refusal that was not granted, by the device's books, add up to the card.
+sums() {
+    build/vramgc report --json "$BATS_TEST_TMPDIR/record.vramgc" | python3 -c '
+import json, re, sys
+report = json.load(sys.stdin)
+words = report["verdict"]["sum"]
+parts, total = words.split(" = ")
+unit = {"GiB": 1 << 30, "MiB": 1 << 20}[total.split()[1]]
+shown = {name.strip(): float(value) for name, value in re.findall(r"([a-z ]+) ([0-9.]+)(?: \+|$)", parts)}
+assert abs(sum(shown.values()) - float(total.split()[0])) < 0.005, words
+r = [r for r in report["processes"][0]["refusals"] if not r["granted"]][-1]
+step = 0.011 if unit == 1 << 30 else 1.01
+for name, value in (("live", r["allocated_bytes"]), ("free", r["free_bytes"]), ("other code here", r["other_bytes"])):
+    assert abs(shown.get(name, 0) - value / unit) < step, (name, value / unit, words)
+for wanted in sys.argv[1:]:
+    name, _, value = wanted.partition("=")
+    assert abs(shown[name] - float(value)) < step, (wanted, words)
+' "$@"
+}
+
+@test "fragmentation: enough was there, in pieces" {
+    export VRAMGC_MODE=observe
+    for version in $versions; do
+        drive "$version" 'alloc a 8MiB count=70; free a.0 a.2 a.4 a.6 a.8 a.10 a.12 a.14 a.16 a.18 a.20 a.22 a.24 a.26;
+                          alloc x 150MiB; _exit 0' --mem 1GiB
+        tells fragmentation 'Fragmentation: ' 'Run without --mode observe'
+    done
+}
+
+@test "plainly too little: with what was lacking" {
+    export VRAMGC_MODE=flush
+    for version in $versions; do
+        drive "$version" 'alloc a 600MiB; alloc b 200MiB; _exit 0' --mem 1GiB
+        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
+        sums live=600 idle=0 free=168
+    done
+}
+
+@test "growth: what stays after each job" {
+    local job='alloc t 200MiB; free t' script= i
+    for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21; do
+        script+="alloc kept.$i 32MiB; $job; "
+    done
+    for mode in observe flush compact; do
+        for version in $versions; do
+            VRAMGC_MODE=$mode drive "$version" "$script _exit 0" --mem 1GiB
+            tells growth 'Tensors fill the card, and grow: +32.0 MiB a time' 'Find what is kept after each job'
+        done
+    done
+}
+
+@test "no growth: a model is loaded, then each job leaves what was there" {
+    local job='alloc t 200MiB; free t; alloc u 300MiB; free u;'
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" "alloc m 200MiB; alloc n 100MiB; $job $job $job $job $job $job alloc x 800MiB; _exit 0" --mem 1GiB
+        tells full 'The card is too small for this' 'Make image or batch smaller'
+    done
+}
+
+@test "another process, by its name" {
+    cp "$(command -v sleep)" "$BATS_TEST_TMPDIR/ollama"
+    "$BATS_TEST_TMPDIR/ollama" 600 &
+    local pid=$!
+    for version in $versions; do
+        SIMGPU_OTHERS=$pid:400MiB VRAMGC_MODE=flush drive "$version" \
+            "alloc a 100MiB; alloc b 400MiB; $(until_yes 'build/vramgc report --json $1 | grep -q "\"name\": \"ollama\""'); _exit 0" --mem 1GiB
+        tells other_process "Another process holds 400 MiB of the card (ollama, pid $pid)" 'Have it unload its model'
+        sums live=100 ollama=400 driver=256 free=268
+    done
+    kill "$pid"
+    wait "$pid" || true
+}
+
+@test "another process, whose number is another container's, gets no name" {
+    for version in $versions; do
+        SIMGPU_OTHERS=4194305:400MiB VRAMGC_MODE=flush drive "$version" \
+            "alloc a 100MiB; alloc b 400MiB; $(until_yes 'build/vramgc report --json $1 | grep -q "\"pid\": 4194305"'); _exit 0" --mem 1GiB
+        tells other_process 'Another process holds 400 MiB of the card (pid 4194305 outside)' 'Stop it'
+    done
+}
+
+@test "other code in this process" {
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" 'cuda_malloc e 500MiB; alloc a 100MiB; alloc b 300MiB; _exit 0' --mem 1GiB
+        tells other_code 'Other code in this program holds 500 MiB' 'Find the extension'
+        sums live=100 'other code here=500' free=168
+    done
+}
+
+@test "a request larger than the card" {
+    for mode in flush compact; do
+        for version in $versions; do
+            VRAMGC_MODE=$mode drive "$version" 'alloc a 100MiB; alloc b 3GiB; _exit 0' --mem 1GiB
+            tells too_large 'The request alone, 3.0 GiB, is larger than the card, 1' 'Make image or batch smaller'
+        done
+    done
+}
+
+@test "the driver refused although memory was free" {
+    for version in $versions; do
+        SIMGPU_OOM_NTH=1 VRAMGC_MODE=flush drive "$version" 'alloc b 300MiB; _exit 0' --mem 1GiB
+        tells driver 'The driver refused, although 768 MiB were free.' 'Try again.'
+    done
+}
+
+@test "a limit of PyTorch's own" {
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" 'fraction 0.2; alloc a 100MiB; alloc b 300MiB; _exit 0' --mem 1GiB
+        tells limit "A limit of PyTorch's own: it did not ask the driver." 'Raise the memory fraction'
+        [ "$(fact refusals)" = 0 ]
+        sums live=100 free=668
+    done
+}
+
+@test "page-locked memory of the host" {
+    for version in $versions; do
+        SIMGPU_HOST_MEM=1GiB VRAMGC_MODE=flush drive "$version" 'alloc a 100MiB; pin p 600MiB; pin q 1200MiB; _exit 0' --mem 1GiB
+        tells host_memory 'Not the card: the host refused page-locked memory. 600 MiB are pinned.' 'Pin less'
+        [ "$(fact refusals)" = 0 ]
+    done
+}
+
+@test "the pool behind cudaMallocAsync: ours is named" {
+    export VRAMGC_MODE=observe
+    for version in $versions; do
+        PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_ALLOC_CONF=backend:cudaMallocAsync \
+            drive "$version" 'alloc a 40MiB count=18; free a.0 a.2 a.4 a.6 a.8 a.10; alloc x 200MiB; _exit 0' --mem 1GiB
+        tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Run with --async pages'
+    done
+}
+
+@test "held without need because of the threshold is said after an out-of-memory, too" {
+    export VRAMGC_THRESHOLD=90
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" 'alloc a 2GiB; free a; alloc b 2GiB stream=1; alloc x 9GiB; _exit 0' --mem 8GiB
+        tells too_large 'The request alone' 'Make image or batch smaller'
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *'below 90 % of the card (VRAMGC_THRESHOLD) vramgc leaves idle memory alone'* ]]
+    done
+}
