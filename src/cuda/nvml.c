@@ -64,12 +64,9 @@ size_t nvml_processes(const char *bus_id, struct nvml_process *out, size_t room)
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     plain_t begin = library ? (plain_t)real_dlsym(library, "nvmlInit_v2") : NULL;
     plain_t end = library ? (plain_t)real_dlsym(library, "nvmlShutdown") : NULL;
-    size_t count = 0;
-    if (begin && end && begin() == SUCCESS) {
-        count = ask(library, bus_id, out, room);
-        end();
-    }
-    if (library)
-        dlclose(library);
+    if (!begin || !end || begin() != SUCCESS)
+        return 0;
+    size_t count = ask(library, bus_id, out, room);
+    end();
     return count;
 }
