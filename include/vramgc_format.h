@@ -135,6 +135,8 @@ struct vramgc_action {
     uint64_t took_ns;
     uint64_t before_bytes; /* reserved by PyTorch (trim: by the pools) before */
     uint64_t after_bytes;
+    uint64_t net_bytes;     /* how much less this process held at the end than at the beginning */
+    uint64_t held_bytes;    /* by this process at the end; observed: it would be */
     uint64_t used_bytes;    /* of the device, by everybody, when decided */
     uint64_t request_bytes; /* the request that led to it, 0 if none */
     uint32_t kind;          /* enum vramgc_action_kind */

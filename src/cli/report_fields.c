@@ -164,6 +164,11 @@ static void write_actions(struct emit *emit, const struct stats_file *record) {
         emit_number(emit, "after_bytes", UNIT_BYTES,
                     "reserved after; pages: physical memory behind PyTorch's segments",
                     a->after_bytes);
+        emit_number(emit, "net_bytes", UNIT_BYTES,
+                    "how much less this process held at the end than at the beginning",
+                    a->net_bytes);
+        emit_number(emit, "held_bytes", UNIT_BYTES,
+                    "by this process at the end; observed: would be", a->held_bytes);
         emit_number(emit, "used_bytes", UNIT_BYTES, "of the device when decided", a->used_bytes);
         emit_number(emit, "request_bytes", UNIT_BYTES, "request that led to it, 0: none",
                     a->request_bytes);

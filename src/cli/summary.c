@@ -108,9 +108,21 @@ static void write_edges(FILE *out, const char *left, const char *right) {
     fprintf(out, "%.*s%*s  %s\n", (int)length, left, (int)(room - columns), "", right);
 }
 
-static void write_title(FILE *out, uint64_t elapsed_ns) {
+/* The program runs before its first use of CUDA, too, where the record begins. */
+static struct figure show_duration(const struct launch_facts *launch,
+                                   const struct stats_file *record) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    struct figure of_record = show_time(record->elapsed_ns);
+    struct figure all = launch ? show_time(launch->elapsed_ns) : of_record;
+    text_add(&text, all.text);
+    if (strcmp(all.text, of_record.text) != 0)
+        text_format(&text, ", %s since CUDA began", of_record.text);
+    return figure;
+}
+
+static void write_title(FILE *out, struct figure elapsed) {
     char line[SUMMARY_WIDTH + 1];
-    struct figure elapsed = show_time(elapsed_ns);
     struct text text = TEXT_IN(line);
     text_format(&text, "-- vramgc %s ", VRAMGC_VERSION);
     while (text.length + strlen(elapsed.text) + 1 < SUMMARY_WIDTH)
@@ -266,24 +278,41 @@ static void write_omitted(FILE *out, size_t omitted) {
         summary_line(out, "         %zu earlier ones are in `vramgc report --all`", omitted);
 }
 
+/* Below what the user finds worth a reclaim there is nothing to read, either. */
+static bool is_small(const struct stats_file *record, const struct vramgc_action *action) {
+    const char *least = stats_file_setting(record, "min_gain");
+    uint64_t bytes = minus_u64(action->before_bytes, action->after_bytes);
+    return least && bytes < strtoull(least, NULL, 10);
+}
+
+/* Of one that was only observed nothing went back. */
+static void write_action(FILE *out, const struct vramgc_action *a) {
+    const char *kind = stats_file_action_name(a->kind), *reason = stats_file_reason_name(a->reason);
+    summary_line(out, "         %-10s %-3lu %-8s %-9s %9s %8s %8s %8s", show_clock(a->time_ns).text,
+                 (unsigned long)a->device, kind ? kind : "?", reason ? reason : "?",
+                 a->observed ? "-" : show_bytes(a->net_bytes).text,
+                 show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
+                 a->observed ? "-" : show_bytes(a->held_bytes).text,
+                 a->observed ? "observed" : show_time(a->took_ns).text);
+}
+
 static void write_actions(FILE *out, const struct stats_file *record,
                           const struct summary_style *style) {
-    size_t first = first_row(record->action_count, style);
+    size_t shown = 0, small = 0;
+    bool all = style->most_rows == SIZE_MAX;
+    for (size_t i = 0; i < record->action_count; i++)
+        small += !all && is_small(record, record->actions[i]);
+    size_t first = first_row(record->action_count - small, style);
     if (record->action_count == 0)
         return;
-    summary_line(out, "\nRECLAIMS %-11s %-4s %-9s %-9s %9s %9s %9s", "at", "gpu", "by", "why",
-                 "released", "left", "took");
+    summary_line(out, "\nRECLAIMS %-10s %-3s %-8s %-9s %9s %8s %8s %8s", "at", "gpu", "by", "why",
+                 "gave back", "in turn", "held", "took");
     write_omitted(out, first);
-    for (size_t i = first; i < record->action_count; i++) {
-        const struct vramgc_action *a = record->actions[i];
-        const char *kind = stats_file_action_name(a->kind),
-                   *reason = stats_file_reason_name(a->reason);
-        summary_line(out, "         %-11s %-4lu %-9s %-9s %9s %9s %9s", show_clock(a->time_ns).text,
-                     (unsigned long)a->device, kind ? kind : "?", reason ? reason : "?",
-                     show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
-                     a->observed ? "observed" : show_bytes(a->after_bytes).text,
-                     a->observed ? "-" : show_time(a->took_ns).text);
-    }
+    if (small > 0)
+        summary_line(out, "         %zu smaller than VRAMGC_MIN_GAIN are left out here", small);
+    for (size_t i = 0; i < record->action_count; i++)
+        if ((all || !is_small(record, record->actions[i])) && shown++ >= first)
+            write_action(out, record->actions[i]);
 }
 
 static void write_refusals(FILE *out, const struct stats_file *record,
@@ -380,7 +409,7 @@ static void write_next(FILE *out, struct stats_file *const *records, size_t coun
     write_command(out, "Details  vramgc report --all", records, count);
     write_command(out, "As JSON  vramgc report --json", records, count);
     fprintf(out, "Compare  run again with --mode %s, then: vramgc diff A B\n",
-            observed ? "flush" : "observe");
+            observed ? "auto" : "observe");
 }
 
 /* First, for many read no more. */
@@ -405,7 +434,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
     }
     size_t number = largest_record(records, count);
     const struct stats_file *largest = records[number];
-    write_title(out, launch ? launch->elapsed_ns : largest->elapsed_ns);
+    write_title(out, show_duration(launch, largest));
     write_verdict(out, &verdict);
     if (count == 1)
         write_only_process(out, largest, launch);

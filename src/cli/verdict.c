@@ -15,6 +15,7 @@ struct tally {
     double refusals, ooms, unseen_ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
     size_t failed, failed_hosts; /* entries in the files' lists that were not granted later */
     size_t granted;
+    uint64_t most_net_bytes;                     /* of one reclaim */
     const struct stats_file *failed_in;          /* the latest of them, or NULL */
     const struct vramgc_refusal *failed_refusal; /* and its record */
     bool blocks_seen;
@@ -71,6 +72,12 @@ static void count_refusals(struct tally *tally, const struct stats_file *record)
     }
 }
 
+static void count_actions(struct tally *tally, const struct stats_file *record) {
+    for (size_t i = 0; i < record->action_count; i++)
+        if (!record->actions[i]->observed)
+            tally->most_net_bytes = max_u64(tally->most_net_bytes, record->actions[i]->net_bytes);
+}
+
 static void count_highest(struct tally *tally, const struct stats_file *record,
                           const struct vramgc_device_stats *stats) {
     if (stats->block_allocs == 0 ||
@@ -111,6 +118,7 @@ static struct tally tally_of(struct stats_file *const *records, size_t count) {
     struct tally tally = {0};
     for (size_t i = 0; i < count; i++) {
         count_refusals(&tally, records[i]);
+        count_actions(&tally, records[i]);
         for (size_t j = 0; j < records[i]->file->device_count; j++)
             count_device(&tally, records[i], j);
     }
@@ -211,10 +219,11 @@ static void say_fine(struct text *text, const struct tally *tally) {
 
 static void say_reclaims(struct text *text, const struct tally *tally) {
     if (tally->reclaims > 0)
-        text_format(text, " %s %s released %s in %s.", show_count(to_u64(tally->reclaims)).text,
-                    tally->reclaims < 2 ? "reclaim" : "reclaims",
-                    show_bytes(to_u64(tally->reclaimed_bytes)).text,
-                    show_time(to_u64(tally->reclaim_ns)).text);
+        text_format(
+            text, " %s %s gave back up to %s at a time (%s in turn) in %s.",
+            show_count(to_u64(tally->reclaims)).text, tally->reclaims < 2 ? "reclaim" : "reclaims",
+            show_bytes(tally->most_net_bytes).text, show_bytes(to_u64(tally->reclaimed_bytes)).text,
+            show_time(to_u64(tally->reclaim_ns)).text);
     if (tally->would_reclaims > 0)
         text_format(text, " Mode observe: flush would have made %s %s.",
                     show_count(to_u64(tally->would_reclaims)).text,

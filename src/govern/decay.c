@@ -29,6 +29,7 @@
 struct burst {
     struct vramgc_action action; /* not over yet; kind 0: none */
     uint64_t given_bytes;        /* by the action */
+    uint64_t held_bytes;         /* before it, by this process */
     uint64_t begun_ns, latest_ns;
 };
 
@@ -88,11 +89,14 @@ static void count(struct device *device, const struct vramgc_action *action, uin
     struct burst *burst = &decaying->bursts[action->reason];
     bool first = !burst->action.kind;
     if (first)
-        *burst = (struct burst){.action = *action, .begun_ns = start_ns};
+        *burst = (struct burst){.action = *action,
+                                .begun_ns = start_ns,
+                                .held_bytes = figure_get(&stats->held_bytes.current) + given};
     burst->latest_ns = start_ns;
     burst->action.took_ns += took_ns;
     burst->given_bytes += given;
     reclaim_credit(&burst->action, figure_get(&stats->page_bytes.current), burst->given_bytes);
+    reclaim_note_held(device, &burst->action, burst->held_bytes);
     reclaim_log_update(&burst->action);
     lock_give(&decaying->lock);
     figure_add(&stats->reclaims, first);

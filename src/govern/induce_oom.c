@@ -75,8 +75,7 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
         .before_bytes = reserved,
         .after_bytes = minus_u64(reserved, device_releasable_bytes(device)),
     };
-    store_action(&action);
-    figure_add(&stats->would_reclaims, 1);
+    reclaim_conclude(device, &action);
     reclaim_acted(device);
 }
 

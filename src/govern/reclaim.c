@@ -15,9 +15,21 @@ void reclaim_acted(struct device *device) {
     lock_give(&reclaim->lock);
 }
 
-void reclaim_conclude(struct device *device, const struct vramgc_action *action) {
-    struct vramgc_device_stats *stats = &device->out->stats;
+void reclaim_note_held(struct device *device, struct vramgc_action *action,
+                       uint64_t held_before_bytes) {
+    uint64_t held = figure_get(&device->out->stats.held_bytes.current);
     uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);
+    action->net_bytes = min_u64(gained, minus_u64(held_before_bytes, held));
+    action->held_bytes = held;
+}
+
+void reclaim_conclude(struct device *device, const struct vramgc_action *finished) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    struct vramgc_action copy = *finished, *action = &copy;
+    uint64_t gained = minus_u64(action->before_bytes, action->after_bytes);
+    uint64_t held = figure_get(&stats->held_bytes.current);
+    action->net_bytes = action->observed ? 0 : gained;
+    action->held_bytes = action->observed ? minus_u64(held, gained) : held;
     store_action(action);
     if (action->observed) {
         figure_add(&stats->would_reclaims, 1);

@@ -32,6 +32,11 @@ static inline uint64_t reclaim_returned_bytes(const struct device *device) {
     return thread_state.returned_bytes[device_index(device)];
 }
 
+/* What this process holds less than before a reclaim that took its time: others of its threads may
+ * have taken anew what it gave back. */
+void reclaim_note_held(struct device *device, struct vramgc_action *action,
+                       uint64_t held_before_bytes);
+
 /* Counts a reclaim and writes it down. */
 void reclaim_conclude(struct device *device, const struct vramgc_action *action);
 

@@ -177,8 +177,16 @@ bool start_is_ending(void) {
     return atomic_load(&self.ending);
 }
 
+/* Where nobody else tells: without the launcher, and where the user has not chosen the place. */
+static void tell_where(void) {
+    struct vramgc_file *file = store_file();
+    if (recording_is_on() && !file->run_id[0] && *store_path() && !getenv("VRAMGC_OUT"))
+        LOG(LOG_WARN, "statistics: vramgc report %s", store_path());
+}
+
 static void process_ends(void) {
-    atomic_store(&self.ending, true);
+    if (!atomic_exchange(&self.ending, true))
+        tell_where();
     background_thread_stop();
 }
 
@@ -192,7 +200,8 @@ static void start(void) {
     stack_open((unsigned)settings_options()->backtrace);
     /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
     atexit(process_ends);
-    LOG(LOG_INFO, "recording to %s; allocator setting %s (%s)", store_path(),
+    LOG(LOG_INFO, "recording to %s; allocator setting %s (%s)",
+        *store_path() ? store_path() : "no file (VRAMGC_OUT is empty)",
         *file->alloc_conf ? file->alloc_conf : "none", file->alloc_conf_why);
     if (!background_thread_start()) {
         LOG(LOG_WARN, "no thread could be started: vramgc reclaims nothing at rest");

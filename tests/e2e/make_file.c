@@ -117,6 +117,8 @@ static void add_action(struct vramgc_file *file, uint64_t time_ns, uint32_t kind
                                      .took_ns = observed ? 0 : 38 * 1000000,
                                      .before_bytes = 6 * GIB,
                                      .after_bytes = 1 * GIB,
+                                     .net_bytes = observed ? 0 : 4 * GIB,
+                                     .held_bytes = 2 * GIB,
                                      .used_bytes = 20 * GIB,
                                      .request_bytes = 512 * MIB,
                                      .kind = kind,

@@ -33,8 +33,8 @@ drive_async() {
     done
 }
 
-@test "the report names VRAMGC_ASYNC=pages where the pool has kept much, and only there" {
-    local hint='VRAMGC_ASYNC=pages replaces it by a pool that does'
+@test "the report names --async pages where the pool has kept much, and only there" {
+    local hint='DO Run with --async pages: a pool of vramgc'
     export VRAMGC_ASYNC=driver # else auto would have replaced it, on a card that is proven
     for version in $versions; do
         lay_out "$version" "$version"
@@ -42,7 +42,7 @@ drive_async() {
             await vramgc.held_bytes == 6GiB' --proven
         build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ' | grep -F "$hint"
         drive_async "$version" 'alloc a 2GiB' --proven
-        build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -c VRAMGC_ASYNC | grep -x 0
+        build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -c -e '--async' | grep -x 0
     done
 }
 

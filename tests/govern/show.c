@@ -18,21 +18,24 @@ static void show_actions(void) {
     for (uint64_t i = 0; i < file.actions_written && i < VRAMGC_MAX_ACTIONS; i++) {
         const struct vramgc_action *a = &file.actions[i];
         printf("action %s %s device=%u observed=%u request=%" PRIu64 " used=%" PRIu64
-               " before=%" PRIu64 " after=%" PRIu64 " took=%" PRIu64 " function=%s\n",
+               " before=%" PRIu64 " after=%" PRIu64 " took=%" PRIu64 " function=%s net=%" PRIu64
+               " held=%" PRIu64 "\n",
                kinds[a->kind], reasons[a->reason], a->device, a->observed, a->request_bytes,
-               a->used_bytes, a->before_bytes, a->after_bytes, a->took_ns, a->function);
+               a->used_bytes, a->before_bytes, a->after_bytes, a->took_ns, a->function,
+               a->net_bytes, a->held_bytes);
     }
 }
 
 static void show_refusals(void) {
     for (uint64_t i = 0; i < file.refusals_written && i < VRAMGC_MAX_REFUSALS; i++) {
         const struct vramgc_refusal *r = &file.refusals[i];
-        printf("refusal %s granted=%u reported=%u total=%" PRIu64 " held=%" PRIu64 " other=%" PRIu64
-               " live=%" PRIu64 " request=%" PRIu64 " free=%" PRIu64 " idle=%" PRIu64
-               " hook=%s holes=%" PRIu64 " hole_bytes=%" PRIu64 " largest=%" PRIu64 "\n",
-               causes[r->cause], r->granted, r->reported, r->total_bytes, r->held_bytes,
-               r->other_bytes, r->allocated_bytes, r->request_bytes, r->free_bytes, r->idle_bytes,
-               file.hooks[r->hook].name, r->holes, r->hole_bytes, r->largest_hole_bytes);
+        printf("refusal %s granted=%u request=%" PRIu64 " free=%" PRIu64 " idle=%" PRIu64
+               " hook=%s holes=%" PRIu64 " hole_bytes=%" PRIu64 " largest=%" PRIu64
+               " reported=%u total=%" PRIu64 " held=%" PRIu64 " other=%" PRIu64 " live=%" PRIu64
+               "\n",
+               causes[r->cause], r->granted, r->request_bytes, r->free_bytes, r->idle_bytes,
+               file.hooks[r->hook].name, r->holes, r->hole_bytes, r->largest_hole_bytes,
+               r->reported, r->total_bytes, r->held_bytes, r->other_bytes, r->allocated_bytes);
     }
 }
 
