@@ -70,6 +70,12 @@ static bool set_text(const char *value, void *field) {
     return true;
 }
 
+/* So few bytes are nobody's wish: a unit was forgotten. */
+static bool lacks_unit(const char *value) {
+    uint64_t bytes;
+    return parse_count(value, &bytes) && bytes > 0 && bytes < 4096;
+}
+
 bool option_set(const struct option_info *info, const char *value, struct options *options) {
     void *field = (char *)options + info->offset;
     switch (info->type) {
@@ -78,7 +84,7 @@ bool option_set(const struct option_info *info, const char *value, struct option
     case PERCENT:
         return set_percent(info, value, field);
     case SIZE:
-        return set_number(info, value, field, parse_size);
+        return !lacks_unit(value) && set_number(info, value, field, parse_size);
     case DURATION:
         return set_number(info, value, field, parse_duration);
     case COUNT:
@@ -107,7 +113,7 @@ static void add_accepted(struct text *text, const struct option_info *info) {
                     (int)info->high);
         break;
     case SIZE:
-        text_add(text, "a size such as 512MiB or 1.5G, up to ");
+        text_add(text, "a size with its unit, such as 512MiB or 1.5G, up to ");
         text_add_bytes(text, (uint64_t)info->high);
         break;
     case DURATION:
@@ -137,10 +143,12 @@ void option_refusal(const struct option_info *info, const char *value, char *out
 
 const struct option_info *option_nearest(const char *variable) {
     const struct option_info *nearest = NULL;
-    unsigned best = 4; /* more changes than 3 are not a slip of the finger */
+    unsigned best = 4; /* more changes than 3, or than half of the name, are not a slip */
     for (size_t i = 0; i < option_count; i++) {
-        unsigned distance = parse_distance(variable, option_table[i].variable);
-        if (distance < best) {
+        const char *known = option_table[i].variable;
+        unsigned distance = parse_distance(variable, known);
+        size_t shorter = min_u64(strlen(variable), strlen(known)) - (sizeof PREFIX - 1);
+        if (distance < best && distance * 2 <= shorter) {
             best = distance;
             nearest = &option_table[i];
         }

@@ -1,6 +1,7 @@
 /* complain.c: see complain.h. It must write nothing to standard output. */
 #include "cli/complain.h"
 
+#include "base/base.h"
 #include "base/clean_text.h"
 #include "base/parse.h"
 
@@ -24,7 +25,7 @@ const char *nearest_word(const char *name, size_t count, const char *(*get)(size
     unsigned best = 4; /* more than 3 changes, or more than half of the word, are no slip */
     for (size_t i = 0; i < count; i++) {
         unsigned distance = parse_distance(name, get(i));
-        if (distance < best && distance * 2 <= strlen(name) + 1) {
+        if (distance < best && distance * 2 <= min_u64(strlen(name), strlen(get(i)))) {
             best = distance;
             nearest = get(i);
         }

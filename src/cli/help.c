@@ -168,6 +168,14 @@ static int write_schema(void) {
     return STATUS_BAD_INPUT;
 }
 
+static void write_json(void) {
+    write_paragraphs(
+        "`vramgc report --json FILE...` prints one object, `vramgc run --json FILE` writes it. "
+        "Sizes are bytes, times nanoseconds, and what is unknown is null. Within one value of "
+        "`schema` fields are only added.\n"
+        "`vramgc help schema` is its JSON schema; `vramgc help metrics` explains each figure.\n");
+}
+
 static void write_man(void) {
     man_write(stdout, self.commands, self.command_count);
 }
@@ -177,6 +185,7 @@ static const struct {
     void (*write)(void);
 } topics[] = {{"env", write_settings},
               {"metrics", write_metrics},
+              {"json", write_json},
               {"schema", NULL},
               {"markdown-settings", write_markdown_settings},
               {"man", write_man}};

@@ -88,6 +88,11 @@ static bool take_flag(struct run *run, const struct args *args, int index) {
     }
 }
 
+/* What may follow an option such as --lowvram only after a =. */
+static bool is_value(const char *word) {
+    return (strcmp(word, "0") == 0 || strcmp(word, "1") == 0) && access(word, X_OK) != 0;
+}
+
 static bool read_command_line(struct run *run, int argc, char **argv) {
     struct flag flags[SETTINGS_MAX];
     struct args args = {.argc = argc,
@@ -101,6 +106,11 @@ static bool read_command_line(struct run *run, int argc, char **argv) {
         if (index == ARGS_BAD || !take_flag(run, &args, index))
             return false;
     run->command = argv + args.next;
+    if (*run->command && args.next > 1 && !run->help && is_value(*run->command)) {
+        complain("%s is no command; a value goes with its option: %s=%s", *run->command,
+                 argv[args.next - 1], *run->command);
+        return false;
+    }
     if (!*run->command && !run->help) {
         complain("which command? vramgc run [OPTIONS] [--] COMMAND...; see `vramgc help run`");
         return false;

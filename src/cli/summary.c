@@ -3,6 +3,7 @@
 #include "cli/graph.h"
 #include "cli/cli.h"
 #include "cli/derived.h"
+#include "cli/terminal.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
 #include "base/base.h"
@@ -41,22 +42,28 @@ static bool may_break(const char *text, size_t at) {
     return text[at] == ' ' || (text[at - 1] == ',' && word);
 }
 
-/* Sentences, each line behind nine columns. */
-static void write_wrapped(FILE *out, const char *heading, const char *text) {
-    enum { INDENT = 9 };
+/* Sentences behind a heading, each line behind so many columns. */
+static void write_wrapped_at(FILE *out, int indent, const char *heading, const char *text) {
+    struct terminal terminal = terminal_of(out);
     while (*text) {
-        size_t length = bytes_of_columns(text, SUMMARY_WIDTH - INDENT);
+        size_t length = bytes_of_columns(text, (size_t)(terminal.columns - indent));
         if (text[length])
             for (size_t i = length; i > 0; i--)
                 if (may_break(text, i)) {
                     length = i;
                     break;
                 }
-        fprintf(out, "%-*s%.*s\n", INDENT, heading, (int)length, text);
+        bool bold = terminal.colours && *heading >= 'A' && *heading <= 'Z';
+        fprintf(out, "%s%-*s%s%.*s\n", bold ? "\033[1m" : "", indent, heading,
+                bold ? "\033[0m" : "", (int)length, text);
         text += length;
         text += strspn(text, " ");
         heading = "";
     }
+}
+
+static void write_wrapped(FILE *out, const char *heading, const char *text) {
+    write_wrapped_at(out, 9, heading, text);
 }
 
 static struct figure show_end(const struct stats_file *record) {
@@ -306,7 +313,7 @@ static void write_actions(FILE *out, const struct stats_file *record,
     if (record->action_count == 0)
         return;
     summary_line(out, "\nRECLAIMS %-10s %-3s %-8s %-9s %9s %8s %8s %8s", "at", "gpu", "by", "why",
-                 "gave back", "in turn", "held", "took");
+                 "gave back", "in turn", "holds", "took");
     write_omitted(out, first);
     if (small > 0)
         summary_line(out, "         %zu smaller than VRAMGC_MIN_GAIN are left out here", small);
@@ -429,7 +436,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
         char line[sizeof verdict];
         struct text text = TEXT_IN(line);
         verdict_write(&text, &verdict);
-        write_wrapped(out, "vramgc:", line);
+        write_wrapped_at(out, sizeof "vramgc:", "vramgc:", line);
         return;
     }
     size_t number = largest_record(records, count);

@@ -42,11 +42,12 @@ static const struct row {
     {COMPACT | FAILED, PASSED, MODE_FLUSH,
      "VRAMGC_MODE=compact, but the self-test of mapping pages failed on %f"},
     {COMPACT | FAILED, 0, MODE_COMPACT,
-     "VRAMGC_MODE; self-test passed on %p, failed on %f: mode flush there"},
+     "asked for by VRAMGC_MODE; self-test passed on %p, failed on %f: mode flush there"},
     {COMPACT | ASYNC, 0, MODE_COMPACT,
-     "VRAMGC_MODE; but PyTorch uses cudaMallocAsync, whose pool is trimmed as in flush"},
-    {COMPACT | PASSED, 0, MODE_COMPACT, "VRAMGC_MODE; self-test passed on %p"},
-    {COMPACT, 0, MODE_COMPACT, "VRAMGC_MODE"},
+     "asked for by VRAMGC_MODE; but PyTorch uses cudaMallocAsync, whose pool is trimmed as in "
+     "flush"},
+    {COMPACT | PASSED, 0, MODE_COMPACT, "asked for by VRAMGC_MODE; self-test passed on %p"},
+    {COMPACT, 0, MODE_COMPACT, "asked for by VRAMGC_MODE"},
     {AUTO | WSL, 0, MODE_FLUSH, "under WSL mapping memory fails with many drivers"},
     {AUTO, MAPS, MODE_FLUSH, "a device cannot map memory page by page"},
     {AUTO, DRIVER, MODE_FLUSH, "driver %d is not known to map memory page by page"},
@@ -157,6 +158,6 @@ struct mode_choice mode_choose(const struct mode_facts *facts) {
             explain(rows[i].why, facts, &text);
             return choice;
         }
-    text_add(&text, "VRAMGC_MODE"); /* off, observe, flush */
+    text_add(&text, "asked for by VRAMGC_MODE"); /* off, observe, flush */
     return choice;
 }

@@ -177,10 +177,12 @@ bool start_is_ending(void) {
     return atomic_load(&self.ending);
 }
 
-/* Where nobody else tells: without the launcher, and where the user has not chosen the place. */
+/* To a person, where nobody else tells: without the launcher, and where the place was not chosen.
+ * What a program reads is left alone. */
 static void tell_where(void) {
     struct vramgc_file *file = store_file();
-    if (recording_is_on() && !file->run_id[0] && *store_path() && !getenv("VRAMGC_OUT"))
+    if (recording_is_on() && !file->run_id[0] && *store_path() && !getenv("VRAMGC_OUT") &&
+        isatty(STDERR_FILENO))
         LOG(LOG_WARN, "statistics: vramgc report %s", store_path());
 }
 

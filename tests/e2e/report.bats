@@ -308,6 +308,50 @@ plant() {
     equal "$status" 2
 }
 
+@test "a name that resembles none is not taken for another" {
+    run "$vramgc" run --bogus true
+    contains_not "$output" 'did you mean'
+    VRAMGC_FOO=1 run "$vramgc" run true
+    contains_not "$output" 'did you mean'
+    VRAMGC_TRESHOLD=1 run "$vramgc" run true
+    contains "$output" 'did you mean VRAMGC_THRESHOLD?'
+}
+
+@test "a size without its unit, and a value without its =, are told" {
+    run "$vramgc" run --spill 3 true
+    equal "$status" 125
+    contains "$output" 'VRAMGC_SPILL=3 is not a size with its unit'
+    run "$vramgc" run --lowvram 1 true
+    equal "$status" 125
+    contains "$output" 'a value goes with its option: --lowvram=1'
+}
+
+@test "report: a terminal gets its width and bold headings, a pipe 80 plain columns" {
+    make two-devices t.vramgc
+    for setting in NO_COLOR= NO_COLOR=1; do
+        env "$setting" TERM=xterm python3 - "$vramgc" report t.vramgc >seen <<'PYTHON'
+import fcntl, os, pty, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+seen = b""
+try:
+    while chunk := os.read(terminal, 65536):
+        seen += chunk
+except OSError:
+    pass
+sys.stdout.buffer.write(seen.replace(b"\r", b""))
+PYTHON
+        if [ "$setting" = NO_COLOR=1 ]; then
+            equal "$(grep -c $'\033' seen)" 0
+            sed '/^$/q' seen | grep -qE '^.{81}'
+        else
+            contains "$(cat seen)" $'\033[1mVERDICT'
+        fi
+    done
+}
+
 @test "diff: two files side by side" {
     make plain a.vramgc
     make two-devices b.vramgc
@@ -347,7 +391,7 @@ plant() {
 }
 
 @test "help: every command, every topic, every setting and figure" {
-    for topic in '' run report diff help version env metrics schema markdown-settings man; do
+    for topic in '' run report diff help version env metrics json schema markdown-settings man; do
         # shellcheck disable=SC2086
         run_apart "$vramgc" help $topic
         equal "$status" 0

@@ -448,7 +448,7 @@ TEXT
 
 @test "run: -q says only the verdict" {
     FAKE_CUDA=true run_apart "$vramgc" run -q true
-    contains "$errors" 'vramgc:  No allocation failed'
+    contains "$errors" 'vramgc: No allocation failed'
     contains_not "$errors" 'GPU 0'
 }
 

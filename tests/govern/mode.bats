@@ -231,7 +231,7 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
         done
         lay_out "$version" ''
         VRAMGC_MODE=compact goes max_split_size_mb:512 "$few"
-        says 1 compact 'VRAMGC_MODE; self-test passed on gpu0'
+        says 1 compact 'asked for by VRAMGC_MODE; self-test passed on gpu0'
         paged
     done
 }

@@ -37,9 +37,9 @@ static void asked_for(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct mode_facts facts = good(modes[i]);
-        expect(&facts, modes[i], "VRAMGC_MODE");
+        expect(&facts, modes[i], "asked for by VRAMGC_MODE");
         facts = (struct mode_facts){.wish = modes[i], .torch = "", .alloc_conf = "", .wsl = true};
-        expect(&facts, modes[i], "VRAMGC_MODE"); /* whatever the machine is like */
+        expect(&facts, modes[i], "asked for by VRAMGC_MODE"); /* whatever the machine is like */
     }
 }
 
@@ -47,20 +47,21 @@ static void compact_asked_for(void **state) {
     struct mode_facts facts = good(MODE_COMPACT);
     (void)state;
     facts.passed = 1 << 1;
-    expect(&facts, MODE_COMPACT, "VRAMGC_MODE; self-test passed on gpu1");
+    expect(&facts, MODE_COMPACT, "asked for by VRAMGC_MODE; self-test passed on gpu1");
     facts.failed = 1 << 0;
     expect(&facts, MODE_COMPACT,
-           "VRAMGC_MODE; self-test passed on gpu1, failed on gpu0: mode flush there");
+           "asked for by VRAMGC_MODE; self-test passed on gpu1, failed on gpu0: mode flush there");
     facts.passed = 0;
     expect(&facts, MODE_FLUSH,
            "VRAMGC_MODE=compact, but the self-test of mapping pages failed on gpu0");
     facts.failed = 0;
     facts.alloc_conf = "max_split_size_mb:512,backend:cudaMallocAsync";
-    expect(&facts, MODE_COMPACT,
-           "VRAMGC_MODE; but PyTorch uses cudaMallocAsync, whose pool is trimmed as in "
-           "flush");
+    expect(
+        &facts, MODE_COMPACT,
+        "asked for by VRAMGC_MODE; but PyTorch uses cudaMallocAsync, whose pool is trimmed as in "
+        "flush");
     facts.own_pool = true;
-    expect(&facts, MODE_COMPACT, "VRAMGC_MODE");
+    expect(&facts, MODE_COMPACT, "asked for by VRAMGC_MODE");
 }
 
 static void automatic_where_all_is_known(void **state) {

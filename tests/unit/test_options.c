@@ -85,7 +85,7 @@ static void refusals(void **state) {
         {"VRAMGC_THRESHOLD", "", "a percentage from 0 to 100"},
         {"VRAMGC_LOWVRAM", "maybe", "1, 0, true, false"},
         {"VRAMGC_COOLDOWN", "2h", "a duration such as 100ms, 5s or 2m"},
-        {"VRAMGC_MIN_GAIN", "lots", "a size such as 512MiB"},
+        {"VRAMGC_MIN_GAIN", "lots", "a size with its unit, such as 512MiB"},
         {"VRAMGC_MIN_GAIN", "2000T", "up to 909 TiB"},
         {"VRAMGC_BACKTRACE", "33", "a whole number from 0 to 32"},
         {"VRAMGC_LOG", "loud", "one of off|error|warn|info|debug"},
