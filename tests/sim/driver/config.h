@@ -16,8 +16,13 @@ enum cheat {
     CHEAT_STALE_PAGE,  /* an address goes on to show the page that was mapped there before */
     CHEAT_LOST_ACCESS, /* cuMemSetAccess over several mappings does not open the last */
     CHEAT_EARLY_EVENT, /* cuEventQuery says that all is over while it is not */
-    /* Another process that holds memory of each device, whatever it is. */
-    struct other{unsigned pid; size_t bytes;};
+};
+
+/* Another process that holds memory of each device, whatever it is. */
+struct other {
+    unsigned pid;
+    size_t bytes;
+};
 
 struct config {
     size_t mem_bytes;         /* MEM: memory of each device. */
