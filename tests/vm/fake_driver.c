@@ -33,7 +33,7 @@ static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
     (void)properties;
     (void)flags;
     size_t npages = bytes / PAGE_BYTES;
-    MUST(npages * PAGE_BYTES == bytes && npages > 0 && npages <= LARGEST_EXTENT);
+    MUST(npages * PAGE_BYTES == bytes && npages > 0);
     pthread_mutex_lock(&fake.lock);
     atomic_fetch_add(&fake.calls, 1);
     bool room = fake.pages_out + npages <= fake.capacity && fake.next_handle < HANDLES &&
@@ -41,7 +41,7 @@ static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
     fake.large += room && npages > 1;
     fake.pages_out += room ? (unsigned)npages : 0;
     *handle = room ? fake.next_handle++ : 0;
-    fake.npages[*handle] = (unsigned char)npages;
+    fake.npages[*handle] = (unsigned)npages;
     pthread_mutex_unlock(&fake.lock);
     return room ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
