@@ -141,6 +141,18 @@ void device_publish(struct device *device) {
     device_publish_blocks(device);
 }
 
+/* Mode compact: also what an idle page cannot leave because of its neighbour in the same extent.
+ * The lock is held. */
+static uint64_t page_waste(const struct device *device, struct vm *vm) {
+    const struct vramgc_device_stats *stats = &device->out->stats;
+    struct vm_figures figures = vm_figures(vm);
+    uint64_t elsewhere = minus_u64(figure_get(&stats->pool_bytes.current),
+                                   __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED));
+    uint64_t live = minus_u64(figure_get(&stats->live_bytes.current), elsewhere);
+    return minus_u64(figures.physical_bytes + figures.spilled_bytes,
+                     figures.idle_bytes + figures.cached_bytes + live);
+}
+
 /* The lock is held. */
 static void measure_holes(struct device *device) {
     enum { SHARE = 8, OLDEST_NS = 10 * MILLISECOND_NS };
@@ -148,7 +160,8 @@ static void measure_holes(struct device *device) {
     uint64_t start_ns = clock_ns();
     frag_measure(device->heap, &device->holes.figures);
     gauge_set(&stats->largest_hole_bytes, device->holes.figures.largest_hole_bytes);
-    gauge_set(&stats->page_waste_bytes, device->holes.figures.page_waste_bytes);
+    gauge_set(&stats->page_waste_bytes, device_vm(device) ? page_waste(device, device_vm(device))
+                                                          : device->holes.figures.page_waste_bytes);
     uint64_t end_ns = clock_ns();
     device->holes.until_ns = end_ns + min_u64(SHARE * (end_ns - start_ns), OLDEST_NS);
 }

@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# Figures of the first screen that once misled: each is that of PyTorch, or of the device's own books.
+load common
+
+setup() {
+    begin
+    export VRAMGC_THRESHOLD=100
+}
+
+report() { build/vramgc report "$@" "$BATS_TEST_TMPDIR/record.vramgc"; }
+
+# says PYTHON: of the device d and of the whole report r.
+says() {
+    report --json | python3 -c "
+import json, sys
+r = json.load(sys.stdin)
+d = r['processes'][0]['devices'][0]
+MIB = 1 << 20
+assert $1, {n: d[n] for n in ('held_bytes', 'live_bytes', 'allocated_bytes', 'others_bytes', 'division_at_peak', 'division_at_end', 'derived')}"
+}
+
+# Somebody else has taken what PyTorch has cached: it counts the block as allocated for ever.
+@test "a block that never got memory is not live, and PyTorch's own count of errors is told" {
+    export VRAMGC_MODE=compact SIMGPU_STRICT=report
+    for version in $versions; do
+        drive "$version" 'alloc c 50MiB; alloc a 300MiB; free a; cuda_malloc x 400MiB; expect_oom 300MiB; expect num_ooms == 0; _exit 0' --mem 768MiB
+        [ "$(fact refused_blocks)" = 1 ]
+        [ "$(fact ooms)" = 1 ]
+        [ "$(fact live_bytes)" = $((50 << 20)) ]
+        [ "$(fact allocated_bytes)" = $((350 << 20)) ]
+        says 'd["derived"]["held_over_live_peak"] >= 1 and d["live_bytes"]["peak"] <= d["total_bytes"]'
+        [[ $(report | tr -s ' \n' ' ') == *'PyTorch itself counts 0 of them'* ]]
+    done
+}
+
+@test "what others have is known where a program dies right after an allocation" {
+    for mode in flush compact; do
+        for version in $versions; do
+            VRAMGC_MODE=$mode SIMGPU_OTHERS=4194305:100MiB drive "$version" \
+                "alloc a 300MiB; $(until_yes 'build/vramgc report $1 | grep -q "held by others and the driver .* 356 MiB"'); alloc b 500MiB; _exit 0" --mem 2GiB
+            says 'd["division_at_end"]["others_bytes"] == d["division_at_peak"]["others_bytes"] == 356 * MIB'
+            says 'd["division_at_end"]["free_bytes"] == 2048 * MIB - 356 * MIB - d["held_bytes"]["current"]'
+        done
+    done
+}
+
+@test "what went back in one reclaim is told net, and what was taken anew in between apart" {
+    local again='alloc t 500MiB; free t; synchronize; await vramgc.held_bytes == 0;'
+    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms
+    for version in $versions; do
+        drive "$version" "$again $again $again $again $again _exit 0" --mem 2GiB
+        python3 - "$facts" <<'PYTHON'
+import re, sys
+rows = [dict(re.findall(r"(\w+)=(\d+)", line)) for line in sys.argv[1].splitlines() if line.startswith("action pages")]
+assert sum(int(row["before"]) - int(row["after"]) for row in rows) == 5 * 500 << 20, rows
+assert all(int(row["net"]) <= 500 << 20 for row in rows), rows
+PYTHON
+        [[ $(report | tr -s ' \n' ' ') == *' gave back up to '*' at a time (2.4 GiB in turn)'* ]]
+    done
+}
+
+@test "reclaims below VRAMGC_MIN_GAIN have no row, but in --all" {
+    local again='alloc t 20MiB; free t; synchronize; await vramgc.held_bytes == 0;'
+    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms
+    for version in $versions; do
+        drive "$version" "$again _exit 0" --mem 2GiB
+        [[ $(report) == *' smaller than VRAMGC_MIN_GAIN are left out here'* ]]
+        [ "$(report | grep -c ' pages ')" = 0 ]
+        [ "$(report --all | grep -cE '^ +0:.* pages ')" -ge 1 ]
+    done
+}
+
+@test "without the launcher a person at a terminal is told where the file is, and a pipe is not" {
+    for version in $versions; do
+        (cd "$BATS_TEST_TMPDIR" && unset VRAMGC_OUT && LD_PRELOAD=$library "$OLDPWD/scripts/simgpu" --cuda "$(cuda_of "$version")" -- \
+            python3 -c 'import os, pty, sys; pty.spawn(sys.argv[1:])' "$OLDPWD/build/c10/$version/c10drive" -c 'alloc a 1MiB' >seen 2>&1)
+        grep -q 'statistics: vramgc report .*\.vramgc' "$BATS_TEST_TMPDIR/seen"
+    done
+}
+
+@test "mode compact: what survivors keep beside themselves is told whole" {
+    local i line large= pattern=
+    for ((i = 0; i < 36; i++)); do
+        pattern+="alloc l$i 64MiB; alloc m$i 36MiB; alloc s$i 1536KiB; fill l$i 1; fill m$i 1; fill s$i $i; "
+        large+=" l$i m$i"
+    done
+    export VRAMGC_MODE=compact
+    for version in $versions; do
+        for conf in max_split_size_mb:30 expandable_segments:True; do
+            PYTORCH_CUDA_ALLOC_CONF=$conf VRAMGC_LOWVRAM=1 drive "$version" \
+                "$pattern free $large; synchronize; empty_cache; await vramgc.held_bytes <= 144MiB; expect_oom 8GiB; _exit 0" --mem 4GiB
+            [ "$(fact page_waste_bytes)" -gt 0 ]
+            line=$(grep '^refusal ' <<<"$facts" | tail -1)
+            [ "$(fact page_waste_bytes)" = "$(($(field held "$line") - $(field live "$line") - $(field idle "$line")))" ]
+        done
+    done
+}
