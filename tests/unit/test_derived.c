@@ -55,12 +55,41 @@ static void without_holes_nothing_is_known(void **state) {
     assert_false(external_fragmentation(&damaged).known);
 }
 
+/* In mode compact what is reserved is only addresses: fewer than the pages held, or more. */
+static void compact_holds_pages_not_addresses(void **state) {
+    static struct vramgc_device device;
+    struct vramgc_device_stats *s = &device.stats;
+    (void)state;
+    s->held_bytes.peak = s->page_bytes.peak = 78 * MIB;
+    s->live_bytes.peak = 40 * MIB;
+    s->reserved_bytes.peak = 40 * MIB;
+    assert_is(derived_figure(DERIVED_held_over_live_peak, &device), 1.95);
+    s->reserved_bytes.peak = 400 * MIB;
+    assert_is(derived_figure(DERIVED_held_over_live_peak, &device), 1.95);
+}
+
+/* The card was read when less was held: what others have is of that moment. */
+static void others_are_those_of_the_reading(void **state) {
+    static struct vramgc_device device;
+    struct vramgc_device_stats *s = &device.stats;
+    (void)state;
+    device.total_bytes = 1000 * MIB;
+    s->held_bytes.current = s->held_bytes.peak = 600 * MIB;
+    s->used_bytes.current = s->used_bytes.peak = 350 * MIB;
+    s->others_bytes.current = 256 * MIB;
+    assert_int_equal(division_at_end(&device).others_bytes, 256 * MIB);
+    assert_int_equal(division_at_end(&device).free_bytes, 144 * MIB);
+    assert_int_equal(division_at_peak(&device).others_bytes, 256 * MIB);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(external_is_what_is_not_in_the_largest_hole),
         cmocka_unit_test(index_tells_lack_from_fragmentation),
         cmocka_unit_test(what_fits_has_no_index),
         cmocka_unit_test(without_holes_nothing_is_known),
+        cmocka_unit_test(compact_holds_pages_not_addresses),
+        cmocka_unit_test(others_are_those_of_the_reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
