@@ -128,7 +128,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
         paged
         for mode in flush observe; do
             VRAMGC_MODE=$mode goes backend:cudaMallocAsync "$few"
-            says 1 $mode VRAMGC_MODE
+            says 1 $mode 'asked for by VRAMGC_MODE'
             not_paged
         done
         VRAMGC_ASYNC=driver goes backend:cudaMallocAsync "$few"
@@ -153,7 +153,7 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
         says 1 flush 'PyTorch uses cudaMallocAsync, whose pool is trimmed; gpu0 has no proof: run `vramgc prove`'
         not_paged
         VRAMGC_MODE=compact unproven "$none" max_split_size_mb:512
-        says 1 compact 'VRAMGC_MODE; self-test passed on gpu0'
+        says 1 compact 'asked for by VRAMGC_MODE; self-test passed on gpu0'
         paged
         [ ! -e "$none" ]
     done
@@ -226,7 +226,7 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
         lay_out "$version" "$version"
         for mode in flush observe; do
             VRAMGC_MODE=$mode goes max_split_size_mb:512 "$few"
-            says 1 "$mode" VRAMGC_MODE
+            says 1 "$mode" 'asked for by VRAMGC_MODE'
             not_paged
         done
         lay_out "$version" ''
