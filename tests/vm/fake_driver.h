@@ -33,7 +33,7 @@ struct fake {
     unsigned largest;   /* it has no larger extents than of so many pages; 0: it has all */
     unsigned pages_out; /* created and not yet released */
     unsigned char mapped_at[HANDLES];
-    unsigned npages[HANDLES]; /* pages */
+    unsigned npages[HANDLES];      /* pages */
     _Atomic uint64_t busy[PLACES]; /* work that uses the page: the GPU may not lose it */
     unsigned answers;  /* the GPU is at work: so many queries are told so, if nobody waits for it */
     atomic_uint asked; /* about streams, events or all at once */
