@@ -76,12 +76,23 @@ class Worker:
                 between()
 
 
+def leave_pending(stream):
+    """A block that is freed while another stream uses it, whatever vramgc's own thread has completed before."""
+    with torch.cuda.stream(stream):
+        torch.empty(1 << 20, dtype=torch.uint8, device="cuda").zero_()
+    torch.empty(1 << 20, dtype=torch.uint8, device="cuda").record_stream(stream)
+
+
+OTHER_STREAM = torch.cuda.Stream()
+
+
 class Comparison:
     def __init__(self):
         self.checks = self.blocks = self.pending = self.differences = 0
         self.first = None
 
     def compare(self):
+        leave_pending(OTHER_STREAM)
         mine, theirs, again = None, None, ()
         while mine != again:  # vramgc's own thread emptied the cache between the two looks
             mine, theirs, again = of_vramgc(), of_torch(), of_vramgc()
