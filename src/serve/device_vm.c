@@ -66,7 +66,7 @@ static bool leave_pending(struct device *device, struct vm *vm) {
     size_t count, all = 0;
     while ((count = block_take_pending(device_index(device), batch, PENDING_BATCH)) > 0) {
         for (size_t i = 0; i < count; i++)
-            mark_idle(vm, batch[i].address, batch[i].bytes, MUTANT(pending_is_done, false, true));
+            mark_idle(vm, batch[i].address, batch[i].bytes, false);
         all += count;
     }
     return all > 0;
@@ -101,7 +101,7 @@ bool device_vm_block_changed(const struct block_event *event) {
         return true;
     if (event->allocated)
         return block_came(event, vm);
-    if (MUTANT(pending_is_idle, event->pending, false))
+    if (event->pending)
         return true;
     mark_idle(vm, event->address, event->bytes, event->streams_done);
     decay_note_idle(event->device);

@@ -422,7 +422,7 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_
         struct block block = pages_of(segment, address, bytes);
         mark_idle(vm, &block);
     }
-    if (segment && MUTANT(frees_in_capture_done, !streams_done, false))
+    if (segment && !streams_done)
         vm->streams.unsure_epoch = vm->table.epoch;
     lock_give(&vm->lock);
 }
