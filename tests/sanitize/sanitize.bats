@@ -43,7 +43,7 @@ clean_exit() {
         with "$build"
         for version in $versions; do
             drive "$version" "$@"
-            [ "$status" = 0 ] || [[ $errors == *"driver shutting down"* ]] || return 1
+            [ "$status" = 0 ] || [[ $errors == *"terminate called"* ]] || return 1
             grep -E 'Sanitizer|runtime error' <<<"$errors" && return 1
             [ "$(fact internal_errors)" = 0 ] || return 1
         done
