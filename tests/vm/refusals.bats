@@ -63,7 +63,7 @@ without_a_trace() {
     grep -x 'used 0' "$BATS_TEST_TMPDIR/calls"
 }
 
-# told_as PATTERN CALL...: PyTorch raises that, and nobody takes it for a lack of memory.
+# told_as PATTERN CALL...: PyTorch raises that, as a CUDA error or as a "CUDA driver error", and nobody takes it for a lack of memory.
 told_as() {
     local pattern=$1 call setting version
     shift
@@ -72,7 +72,7 @@ told_as() {
             for call; do
                 PYTORCH_CUDA_ALLOC_CONF=$setting drive "$version" 'alloc a 30MiB; alloc b 60MiB' --fail "$call@libvramgc.so"
                 [ "$status" = 2 ] || return 1
-                [[ $errors == *"CUDA error: $pattern"* && $errors != *"out of memory"* && $output != *oom* ]] || return 1
+                [[ $errors == *"CUDA "*"error: $pattern"* && $errors != *"out of memory"* && $output != *oom* ]] || return 1
                 [ "$(fact ooms)" = 0 ] || return 1
                 [ "$(fact refusals)" = 0 ] || return 1
             done
