@@ -250,6 +250,7 @@ struct vramgc_file {
     char mode[16];            /* what auto became */
     char mode_why[192];
     uint64_t driver_pool; /* 1: why the mode is so: PyTorch allocates from the driver's pool */
+    uint64_t needs_proof; /* 1: ... `vramgc prove` has not been run for this card and driver */
     struct vramgc_process_stats process;
     uint64_t setting_count;
     struct vramgc_setting settings[VRAMGC_MAX_SETTINGS];

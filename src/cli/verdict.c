@@ -236,7 +236,7 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
 
 /* Mode auto waits for nothing but a proof (govern/mode_table.c). */
 static bool waits_for_proof(const struct tally *tally) {
-    return tally->highest && strstr(tally->highest_in->file->mode_why, "`vramgc prove`");
+    return tally->highest && tally->highest_in->file->needs_proof == 1;
 }
 
 /* What compact needs at its peak is live memory, and what shares a page with it. Each is known at

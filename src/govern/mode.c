@@ -47,6 +47,7 @@ static void choose(void) {
     text_copy(file->mode, sizeof file->mode, mode_name(choice.mode));
     text_copy(file->mode_why, sizeof file->mode_why, choice.why);
     __atomic_store_n(&file->driver_pool, choice.driver_pool, __ATOMIC_RELAXED);
+    __atomic_store_n(&file->needs_proof, choice.needs_proof, __ATOMIC_RELAXED);
 }
 
 /* A proof covers the three doors: cudaMallocAsync as well. */

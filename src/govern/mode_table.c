@@ -155,6 +155,7 @@ struct mode_choice mode_choose(const struct mode_facts *facts) {
         if ((set & rows[i].needs) == rows[i].needs && !(set & rows[i].excludes)) {
             choice.mode = rows[i].mode;
             choice.driver_pool = rows[i].needs & ASYNC;
+            choice.needs_proof = (rows[i].needs & OUTDATED) || (rows[i].excludes & PROVEN);
             explain(rows[i].why, facts, &text);
             return choice;
         }

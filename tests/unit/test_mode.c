@@ -30,6 +30,7 @@ static void expect(const struct mode_facts *facts, enum option_mode mode, const 
     assert_string_equal(choice.why, why);
     assert_string_equal(mode_name(choice.mode), mode_name(mode));
     assert_int_equal(choice.driver_pool, strstr(why, "cudaMallocAsync") != NULL);
+    assert_int_equal(choice.needs_proof, strstr(why, "run `vramgc prove`") != NULL);
 }
 
 static void asked_for(void **state) {
