@@ -70,30 +70,28 @@ bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity) {
     return search.found;
 }
 
-static int read_changes(struct dl_phdr_info *info, size_t size, void *context) {
-    unsigned long long *changes = context;
+struct counts {
+    unsigned long long loaded, unloaded;
+};
+
+static int read_counts(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
-    *changes = info->dlpi_adds;
+    *(struct counts *)context = (struct counts){info->dlpi_adds, info->dlpi_subs};
     return 1;
+}
+
+static struct counts counts_now(void) {
+    struct counts counts = {0};
+    dl_iterate_phdr(read_counts, &counts);
+    return counts;
 }
 
 unsigned long long objects_changes(void) {
-    unsigned long long changes = 0;
-    dl_iterate_phdr(read_changes, &changes);
-    return changes;
-}
-
-static int read_unloads(struct dl_phdr_info *info, size_t size, void *context) {
-    unsigned long long *unloads = context;
-    (void)size;
-    *unloads = info->dlpi_subs;
-    return 1;
+    return counts_now().loaded;
 }
 
 unsigned long long objects_unloads(void) {
-    unsigned long long unloads = 0;
-    dl_iterate_phdr(read_unloads, &unloads);
-    return unloads;
+    return counts_now().unloaded;
 }
 
 bool objects_loaded(uintptr_t address) {
