@@ -56,8 +56,8 @@ static struct block block_at(struct page_segment *segment, uint64_t address, uin
     block.end = block.live_end + (block.behind && segment->pages[block.behind].attached);
     block.inner_first = block.first + (address % PAGE_BYTES != 0);
     block.inner_end = block.live_end - ((address + bytes) % PAGE_BYTES != 0);
-    if (block.inner_first <
-        block.inner_end) /* else the block before it might keep an extent of it */
+    /* The block before it may keep that page, and must not keep an extent of this one. */
+    if (block.inner_first < block.inner_end)
         block.inner_first += segment->pages[block.inner_first].behind > 0;
     bool small = bytes < SHARED_EXTENT * PAGE_BYTES;
     block.in_row = small && segment->small_end == address;
