@@ -21,33 +21,29 @@ with() {
 # What PyTorch itself says without us: about its setting's name, requests that were refused, a card that is not a large one.
 but_for_pytorch() { grep -vE '^\[W.* CUDA[A-Za-z]*Allocator\.cpp|is deprecated|nvmlDeviceGetGpuFabricInfoV' <<<"$errors" || true; }
 
-# clean SCRIPT [OPTION-OF-SIMGPU...]: on every release, under both, nobody has anything to complain about.
-clean() {
+# each_is CHECK SCRIPT [OPTION-OF-SIMGPU...]: on every release, under both, the check holds and vramgc counts no error of its own.
+each_is() {
     local version build
     for build in asan tsan; do
         with "$build"
         for version in $versions; do
-            drive "$version" "$@"
-            [ "$status" = 0 ] || return 1
-            [ -z "$(but_for_pytorch)" ] || return 1
+            drive "$version" "${@:2}"
+            "$1" || return 1
             [ "$(fact internal_errors)" = 0 ] || return 1
         done
     done
 }
 
+# clean SCRIPT [OPTION-OF-SIMGPU...]: nobody has anything to complain about.
+clean() { each_is ended_well "$@"; }
+ended_well() { [ "$status" = 0 ] && [ -z "$(but_for_pytorch)" ]; }
+
 # clean_exit SCRIPT [OPTION-OF-SIMGPU...]: the same of a process that ends while its threads work: to those the driver says that it
 # shuts down, with us and without, and PyTorch ends the process.
-clean_exit() {
-    local version build
-    for build in asan tsan; do
-        with "$build"
-        for version in $versions; do
-            drive "$version" "$@"
-            [ "$status" = 0 ] || [[ $errors == *"terminate called"* ]] || return 1
-            grep -E 'Sanitizer|runtime error' <<<"$errors" && return 1
-            [ "$(fact internal_errors)" = 0 ] || return 1
-        done
-    done
+clean_exit() { each_is ended_somehow "$@"; }
+ended_somehow() {
+    [ "$status" = 0 ] || [[ $errors == *"terminate called"* ]] || return 1
+    ! grep -E 'Sanitizer|runtime error' <<<"$errors"
 }
 
 # noticed BUILD HOST SENTENCE: what host.c does wrong is seen inside the library.
