@@ -72,7 +72,7 @@ told_as() {
             for call; do
                 PYTORCH_CUDA_ALLOC_CONF=$setting drive "$version" 'alloc a 30MiB; alloc b 60MiB' --fail "$call@libvramgc.so"
                 [ "$status" = 2 ] || return 1
-                [[ $errors == *"CUDA "*"error: $pattern"* && $errors != *"out of memory"* && $output != *oom* ]] || return 1
+                [[ $errors =~ "CUDA "(driver )?"error: $pattern" && $errors != *"out of memory"* && $output != *oom* ]] || return 1
                 [ "$(fact ooms)" = 0 ] || return 1
                 [ "$(fact refusals)" = 0 ] || return 1
             done
