@@ -150,7 +150,7 @@ static uint64_t page_waste(const struct device *device, struct vm *vm) {
                                    __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED));
     uint64_t live = minus_u64(figure_get(&stats->live_bytes.current), elsewhere);
     return minus_u64(figures.physical_bytes + figures.spilled_bytes,
-                     figures.idle_bytes + figures.cached_bytes + live);
+                     vm_held_idle_bytes(&figures) + live);
 }
 
 /* The lock is held. */
@@ -288,5 +288,5 @@ uint64_t device_idle_page_bytes(struct device *device) {
     if (!vm)
         return 0;
     struct vm_figures figures = vm_figures(vm);
-    return figures.idle_bytes + figures.cached_bytes;
+    return vm_held_idle_bytes(&figures);
 }

@@ -198,3 +198,24 @@ void decay_unfinished(void) {
     MUST(physical() == 0 && waits() == 0);
     MUST(vm_unreserve(test.vm, first));
 }
+
+static size_t seen_leaving;
+
+static void sees_it_leave(void) {
+    struct vm_figures figures = vm_figures(test.vm);
+    MUST(vm_held_idle_bytes(&figures) == figures.physical_bytes);
+    seen_leaving++;
+}
+
+/* What is just unmapped or released is idle until the driver has it: or a sum that is taken
+ * meanwhile finds memory that nobody has. */
+void decay_leaving(void) {
+    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
+    uint64_t segment = segment_in_use(PAGES);
+    clock_stands_at(0);
+    end_used(segment, PAGES);
+    fake.meanwhile = sees_it_leave;
+    decay_at(&limits, 10, 0);
+    MUST(physical() == 0 && seen_leaving >= 2);
+    fake.meanwhile = NULL;
+}

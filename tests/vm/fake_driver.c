@@ -46,9 +46,15 @@ static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
     return room ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static void meanwhile(void) {
+    if (fake.meanwhile)
+        fake.meanwhile();
+}
+
 static CUresult fake_release(CUmemGenericAllocationHandle handle) {
     atomic_fetch_add(&fake.calls, 1);
     usleep(fake.slow_us);
+    meanwhile();
     dawdle();
     pthread_mutex_lock(&fake.lock);
     MUST(handle && handle < fake.next_handle && !fake.mapped_at[handle]);
@@ -117,6 +123,7 @@ static void check_whole(CUdeviceptr address, size_t bytes) {
 
 static CUresult fake_unmap(CUdeviceptr address, size_t bytes) {
     atomic_fetch_add(&fake.calls, 1);
+    meanwhile();
     dawdle();
     pthread_mutex_lock(&fake.lock);
     check_whole(address, bytes);

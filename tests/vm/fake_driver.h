@@ -23,10 +23,11 @@ struct fake {
     uint64_t place[PLACES]; /* handle mapped there */
     size_t open_to[PLACES]; /* so many devices */
     uint64_t next_handle;
-    unsigned slow_us;  /* so long each release takes */
-    atomic_uint calls; /* that move memory or addresses */
-    atomic_uint infos; /* that ask how much there is: as often as the clock says */
-    unsigned capacity; /* pages of the device, but for those that others have: */
+    unsigned slow_us;        /* so long each release takes */
+    void (*meanwhile)(void); /* what somebody else does while memory is unmapped or released */
+    atomic_uint calls;       /* that move memory or addresses */
+    atomic_uint infos;       /* that ask how much there is: as often as the clock says */
+    unsigned capacity;       /* pages of the device, but for those that others have: */
     unsigned pages_elsewhere;
     unsigned boast;     /* it says that it has so many times as many */
     unsigned large;     /* handles of more than one page so far */

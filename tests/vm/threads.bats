@@ -57,3 +57,4 @@ holds() {
 @test "a trimmed pool's idle memory goes as what PyTorch has given up" { holds decay-of-pool; }
 @test "idle memory goes back for no longer than a thread of the program may spend on it" { holds decay-in-time; }
 @test "what the GPU has not finished with stays, and nobody waits" { holds decay-unfinished; }
+@test "what is on its way to the driver is idle until it is there" { holds decay-leaving; }

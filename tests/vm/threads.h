@@ -69,6 +69,7 @@ void decay_amount(void);
 void decay_of_pool(void);
 void decay_in_time(void);
 void decay_unfinished(void);
+void decay_leaving(void);
 
 /* What one thread does alone, on which device. */
 struct alone {
