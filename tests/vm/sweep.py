@@ -13,6 +13,7 @@ import argparse
 import concurrent.futures
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -122,12 +123,16 @@ class Run:
             found.append(f"{self.used} bytes left, not {measure.used}")
         return found
 
-
     def takes_it_for_a_lack_of_memory(self):
         """Of an error that says something else: whatever else comes of it, that must not."""
         printed = self.printed.replace("oom x", "")  # cudaMalloc, whatever it answered
         found = ["out of memory"] if "oom " in printed or "out of memory" in printed + self.errors else []
-        return found + ([f"status {self.status}"] if self.status == "hangs" or self.status < 0 else [])
+        killed = self.status == "hangs" or (self.status < 0 and not self.is_ended_by_pytorch())
+        return found + ([f"status {self.status}"] if killed else [])
+
+    def is_ended_by_pytorch(self):
+        """It throws the error also where a tensor is freed, which nobody may catch."""
+        return self.status == -signal.SIGABRT and "terminate called after throwing an instance of 'c10::" in self.errors
 
 
 def indices(count, full):
