@@ -4,30 +4,34 @@
  * held up by it: who needs a page that is just being unmapped waits for a few others only. */
 #include "vm/vm_internal.h"
 
-/* Extents unmapped at once: in the worst case as many calls of the driver, some 25 us each
- * (published). Where time is limited fewer at first, and then as many as will end in time. */
-enum { FEW = 8, FIRST = 2 };
+/* Extents that leave at once: few at first, then as many as the driver is seen to manage within
+ * HOLDUP_NS. So long may be held up who needs one of them: eight calls of 25 us each (published).
+ */
+enum { FIRST = 2 };
+#define HOLDUP_NS (200 * MILLISECOND_NS / 1000)
 
-/* One batch after another, each of so many extents; end_ns 0: as long as it takes. */
+/* One batch after another; end_ns 0: as long as it takes. */
 struct batches {
     uint64_t begun_ns, end_ns;
     size_t extents;
 };
 
 static struct batches batches_in(uint64_t budget_ns) {
-    uint64_t now = budget_ns ? clock_ns() : 0;
-    return (struct batches){now, now + budget_ns, budget_ns ? FIRST : FEW};
+    uint64_t now = clock_ns();
+    return (struct batches){now, budget_ns ? now + budget_ns : 0, FIRST};
 }
 
-/* Whether there is time for another one like the latest; it is larger if there is time for that. */
+/* Whether there is time for another one like the latest; its size follows from how long that took.
+ */
 static bool next_batch(struct batches *batches) {
-    if (!batches->end_ns)
-        return true;
     uint64_t now = clock_ns(), took_ns = now - batches->begun_ns;
-    uint64_t left_ns = minus_u64(batches->end_ns, now);
+    uint64_t left_ns = batches->end_ns ? minus_u64(batches->end_ns, now) : UINT64_MAX;
+    uint64_t most_ns = min_u64(left_ns, HOLDUP_NS);
     batches->begun_ns = now;
-    if (2 * took_ns <= left_ns && 2 * batches->extents <= BATCH)
+    if (2 * took_ns <= most_ns && 2 * batches->extents <= BATCH)
         batches->extents *= 2;
+    else if (took_ns > most_ns)
+        batches->extents = max_u64(1, batches->extents / 2);
     return took_ns < left_ns;
 }
 

@@ -294,6 +294,7 @@ static const struct alone cases[] = {
     {"decay-in-time", decay_in_time, LARGE, 100},
     {"decay-unfinished", decay_unfinished, LARGE, 100},
     {"decay-leaving", decay_leaving, LARGE, 100},
+    {"decay-batches", decay_batches, LARGE, 100},
 };
 
 const struct alone *alone_find(const char *name) {

@@ -219,3 +219,34 @@ void decay_leaving(void) {
     MUST(physical() == 0 && seen_leaving >= 2);
     fake.meanwhile = NULL;
 }
+
+static size_t most_leaving;
+
+static void counts_leaving(void) {
+    most_leaving = max_u64(most_leaving, vm_figures(test.vm).in_flight_bytes / PAGE_BYTES);
+}
+
+static size_t most_leaving_of(size_t npages) {
+    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
+    uint64_t segment = segment_in_use(npages);
+    clock_stands_at(0);
+    vm_mark_idle(test.vm, segment, npages * PAGE_BYTES, true);
+    MUST(vm_fence_wait(test.vm));
+    most_leaving = 0;
+    decay_at(&limits, 10, 0);
+    MUST(physical() == 0 && vm_unreserve(test.vm, segment));
+    return most_leaving;
+}
+
+/* Where the driver is slow, few are on their way at once, for somebody may need one of them; where
+ * it is fast, many: on a busy machine it may seem slow for a while. */
+void decay_batches(void) {
+    enum { MANY = 160, FIRST = 2 };
+    fake.meanwhile = counts_leaving;
+    fake.slow_us = 1000;
+    MUST(most_leaving_of(MANY) <= FIRST);
+    fake.slow_us = 0;
+    for (int tries = 0; most_leaving_of(MANY) <= FIRST; tries++)
+        MUST(tries < 10);
+    fake.meanwhile = NULL;
+}

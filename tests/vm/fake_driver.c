@@ -53,7 +53,8 @@ static void meanwhile(void) {
 
 static CUresult fake_release(CUmemGenericAllocationHandle handle) {
     atomic_fetch_add(&fake.calls, 1);
-    usleep(fake.slow_us);
+    if (fake.slow_us)
+        usleep(fake.slow_us);
     meanwhile();
     dawdle();
     pthread_mutex_lock(&fake.lock);

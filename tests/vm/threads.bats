@@ -58,3 +58,4 @@ holds() {
 @test "idle memory goes back for no longer than a thread of the program may spend on it" { holds decay-in-time; }
 @test "what the GPU has not finished with stays, and nobody waits" { holds decay-unfinished; }
 @test "what is on its way to the driver is idle until it is there" { holds decay-leaving; }
+@test "few pages leave at once where the driver is slow, and many where it is fast" { holds decay-batches; }

@@ -70,6 +70,7 @@ void decay_of_pool(void);
 void decay_in_time(void);
 void decay_unfinished(void);
 void decay_leaving(void);
+void decay_batches(void);
 
 /* What one thread does alone, on which device. */
 struct alone {
