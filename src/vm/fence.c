@@ -7,11 +7,12 @@
  * is waited for. It must never ask while anything is captured: that would end the capture. */
 #include "vm/vm_internal.h"
 
-#include <sched.h>
-
 /* Threads that are asking the driver now, of all devices: a capture, or the end of a stream, waits
- * for them. */
-static atomic_uint asking;
+ * for them. One may be waiting for the GPU: that takes as long as its work. */
+static struct {
+    atomic_uint asking;
+    struct bell answered;
+} self;
 
 /* Being the current context matters: the default stream's handle is the same in all of them. */
 struct question {
@@ -21,7 +22,7 @@ struct question {
 
 static struct question begin_asking(const struct vm *vm) {
     struct question question = {0};
-    atomic_fetch_add(&asking, 1);
+    atomic_fetch_add(&self.asking, 1);
     question.possible =
         !MUTANT(asks_in_capture, vm->capturing && vm->capturing(), false) &&
         real_current_context(&question.before) &&
@@ -33,16 +34,27 @@ static struct question begin_asking(const struct vm *vm) {
 static void end_asking(const struct vm *vm, const struct question *question) {
     if (question->possible && question->before != vm->context)
         REAL(cuCtxSetCurrent)(question->before);
-    atomic_fetch_sub(&asking, 1);
+    atomic_fetch_sub(&self.asking, 1);
+    bell_ring(&self.answered);
+}
+
+/* Sleeps until nobody is asking. */
+static void wait_for_answers(void) {
+    for (;;) {
+        unsigned rings = bell_rings(&self.answered);
+        if (!atomic_load(&self.asking))
+            return;
+        bell_wait(&self.answered, rings);
+    }
 }
 
 void vm_capture_begin(void) {
-    while (MUTANT(capture_while_asking, atomic_load(&asking) > 0, false))
-        sched_yield();
+    if (MUTANT(capture_while_asking, true, false))
+        wait_for_answers();
 }
 
 void vm_forget(struct vm *vm) {
-    atomic_store(&asking, 0);
+    atomic_store(&self.asking, 0);
     if (!vm)
         return;
     atomic_store(&vm->fence.taken, false);
@@ -150,8 +162,8 @@ void vm_stream_gone(struct vm *vm, uint64_t stream) {
     lock_give(&vm->lock);
     if (!known)
         return;
-    while (MUTANT(asked_stream_goes, atomic_load(&asking) > 0, false))
-        sched_yield();
+    if (MUTANT(asked_stream_goes, true, false))
+        wait_for_answers();
     struct question question = begin_asking(vm);
     bool recorded = question.possible && record(vm, slot);
     end_asking(vm, &question);
@@ -302,10 +314,19 @@ bool vm_asking_is_dear(struct vm *vm) {
     return many && !atomic_load(&vm->fence.whole);
 }
 
+static void wait_for_turn(struct vm *vm) {
+    for (;;) {
+        unsigned rings = bell_rings(&self.answered);
+        if (!atomic_load(&vm->fence.taken))
+            return;
+        bell_wait(&self.answered, rings);
+    }
+}
+
 /* Another thread that looks may have begun before what is idle now was. */
 void vm_fence_poll_in_turn(struct vm *vm) {
-    while (MUTANT(poll_out_of_turn, atomic_load(&vm->fence.taken), false))
-        sched_yield();
+    if (MUTANT(poll_out_of_turn, true, false))
+        wait_for_turn(vm);
     vm_fence_poll(vm, false);
 }
 
@@ -316,6 +337,7 @@ void vm_fence_poll(struct vm *vm, bool may_wait) {
     bool looked = !question.possible || look(vm);
     end_asking(vm, &question);
     atomic_store(&vm->fence.taken, false);
+    bell_ring(&self.answered);
     if (!looked && may_wait)
         vm_fence_wait(vm);
 }

@@ -268,6 +268,7 @@ static const struct alone cases[] = {
     {"storm", storm, SMALL, 100},
     {"attach-storm", attach_storm, BOASTING, 100},
     {"sleeps", sleeps, SMALL, 100},
+    {"sleeps-before-capture", sleeps_before_capture, SMALL, 100},
     {"extents", extents_runs, BOASTING, 100},
     {"inner-pages", extents_inner_pages, BOASTING, 0},
     {"shared", extents_shared, LARGE, 100},

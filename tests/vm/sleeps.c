@@ -1,5 +1,6 @@
 /* sleeps.c: a thread that needs a page which another one is just unmapping sleeps until it is
- * there, and costs no processor: PyTorch's allocator is locked meanwhile. */
+ * there, and costs no processor: PyTorch's allocator is locked meanwhile. So does one that begins a
+ * capture while another one waits for the GPU. */
 #include "threads.h"
 
 #include <fcntl.h>
@@ -11,7 +12,8 @@ enum { PAGES = 2, LONGEST_MS = 20000, OFTEN = 20 };
 static struct {
     uint64_t segment;
     real_cuMemUnmap_t unmap; /* the driver's */
-    atomic_bool unmapping;
+    real_cuCtxSynchronize_t synchronize;
+    atomic_bool calling;
     atomic_int waiter; /* the thread that waits */
 } self;
 
@@ -38,29 +40,61 @@ static bool falls_asleep(void) {
 }
 
 static CUresult slow_unmap(CUdeviceptr address, size_t bytes) {
-    atomic_store(&self.unmapping, true);
+    atomic_store(&self.calling, true);
     MUST(falls_asleep());
     return self.unmap(address, bytes);
 }
 
-static void *waiter(void *unused) {
-    while (!atomic_load(&self.unmapping))
+static CUresult slow_synchronize(void) {
+    atomic_store(&self.calling, true);
+    MUST(falls_asleep());
+    return self.synchronize();
+}
+
+static void called(void) {
+    while (!atomic_load(&self.calling))
         usleep(1000);
     atomic_store(&self.waiter, (int)syscall(SYS_gettid));
+}
+
+static void *needs_pages(void *unused) {
+    called();
     MUST(vm_commit(test.vm, self.segment, PAGES * PAGE_BYTES, false));
     return unused;
 }
 
-void sleeps(void) {
+static void *captures(void *unused) {
+    called();
+    vm_capture_begin();
+    return unused;
+}
+
+static pthread_t start(void *waiter(void *)) {
     pthread_t thread;
+    atomic_store(&self.calling, false);
+    atomic_store(&self.waiter, 0);
+    pthread_create(&thread, NULL, waiter, NULL);
+    return thread;
+}
+
+void sleeps(void) {
     self.segment = vm_reserve(test.vm, PAGES * PAGE_BYTES, 5);
     use(self.segment, PAGES);
     MUST(vm_fence_wait(test.vm));
     self.unmap = REAL(cuMemUnmap);
-    pthread_create(&thread, NULL, waiter, NULL);
+    pthread_t thread = start(needs_pages);
     atomic_store(&real_pointers[ID_cuMemUnmap], (void *)slow_unmap);
     MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES);
     atomic_store(&real_pointers[ID_cuMemUnmap], (void *)self.unmap);
     pthread_join(thread, NULL);
     end_used(self.segment, PAGES);
+}
+
+void sleeps_before_capture(void) {
+    self.synchronize = REAL(cuCtxSynchronize);
+    pthread_t thread = start(captures);
+    atomic_store(&real_pointers[ID_cuCtxSynchronize], (void *)slow_synchronize);
+    MUST(vm_fence_wait(test.vm));
+    atomic_store(&real_pointers[ID_cuCtxSynchronize], (void *)self.synchronize);
+    pthread_join(thread, NULL);
 }

@@ -27,6 +27,7 @@ holds() {
 @test "a driver that refuses that event is asked once" { holds context-refused; }
 
 @test "who needs a page that another thread is unmapping sleeps" { holds sleeps; }
+@test "a capture that begins while another thread waits for the GPU sleeps" { holds sleeps-before-capture; }
 
 @test "an empty_cache storm costs no call into the driver" { holds storm; }
 @test "expandable segments: an empty_cache storm costs no call either; the addresses go last" { holds attach-storm; }

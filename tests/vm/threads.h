@@ -60,6 +60,7 @@ void capture_nears(void);
 
 /* sleeps.c */
 void sleeps(void);
+void sleeps_before_capture(void);
 
 /* decay.c */
 void decay_by_age(void);
