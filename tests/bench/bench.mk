@@ -18,7 +18,7 @@ $(BENCH)/bench: tests/bench/bench.c tests/bench/rounds.c tests/bench/trace.c $(B
 	$(BENCH_CC) $(filter %.c,$^) -L$(BENCH)/lib -Wl,--no-as-needed -lc10 -lc10_cuda -Wl,-rpath,'$$ORIGIN/lib' -ldl -o $@
 
 # PyTorch's real allocator, where scripts/fetch-c10 has brought it. Compiled as tests/c10 does for releases from 2.14 on.
-BENCH_C10 ?= 2.15.0
+BENCH_C10 ?= $(NEWEST_RELEASE)
 BENCH_C10_DIR := build/c10/$(BENCH_C10)
 BENCH_REAL := $(if $(wildcard $(BENCH_C10_DIR)/lib/libc10_cuda.so),$(BENCH)/bench_real $(BENCH)/libreal_allocator.so)
 

@@ -155,7 +155,7 @@ def chosen(arguments):
     kinds = {name: kind for name, kind in kinds.items() if not arguments.only or name in arguments.only}
     skipped = []
     if "native" in kinds and not arguments.real:
-        skipped.append("PyTorch's real allocator: not there (scripts/fetch-c10 2.15.0)")
+        skipped.append("PyTorch's real allocator: not there (make c10drive)")
     if "torch" in kinds and not has_torch(arguments.python):
         del kinds["torch"]
         skipped.append("torch.empty and training step: no PyTorch (scripts/setup-python, or PYTHON=…)")

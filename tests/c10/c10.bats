@@ -4,7 +4,8 @@
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
-    versions=${C10_VERSIONS:-2.15.0}
+    . tests/c10/releases
+    versions=${C10_VERSIONS:-$NEWEST_RELEASE}
 }
 
 # CUDA's major changed with PyTorch 2.11.

@@ -1,14 +1,12 @@
 # Builds the driver of PyTorch's real allocator (tests/c10/README.md) against each release in
 # C10_VERSIONS:
 #   build/c10/VERSION/c10drive
-# 2.15.0 is the newest: CUDA 13, driver functions through cudaGetDriverEntryPointByVersion; `make check`
-# has it alone. 2.9.1, which `make check-deep` adds, is the last with CUDA 12's sharpest edge: a refused
-# first cuMemCreate leaves expandable segments out of memory for ever. Any release from 2.0.1 to
-# 2.15.0 can be named (releases.h knows them apart): `make C10_VERSIONS=2.5.1 c10drive` takes the
-# older dlsym route.
-C10_VERSIONS ?= 2.15.0
+# Which ones are taken stands in `releases`. Any from 2.0.1 on can be named (releases.h knows them
+# apart): `make C10_VERSIONS=2.5.1 c10drive` takes the older dlsym route.
+include tests/c10/releases
+C10_VERSIONS ?= $(NEWEST_RELEASE)
 export C10_VERSIONS
-C10_DEEP_VERSIONS := 2.9.1 2.15.0
+C10_DEEP_VERSIONS := $(OLDER_RELEASE) $(NEWEST_RELEASE)
 C10_SOURCES := driver view random_operations allocator
 C10_DRIVERS := $(C10_VERSIONS:%=build/c10/%/c10drive)
 
@@ -38,10 +36,10 @@ build/c10/$(1)/%.o: tests/c10/%.cpp $(wildcard tests/c10/*.h) include/vramgc.h t
 	    -isystem build/headers/cu$(call c10_cuda,$(1))/include -c $$< -o $$@
 
 # All of it is in a shared library, because there the runtime's functions may stay undefined until
-# the program is started.
+# the program is started. It takes the libraries where a wheel has them, so that the release is known.
 build/c10/$(1)/libc10drive.so: $(C10_SOURCES:%=build/c10/$(1)/%.o)
 	@$(CXX) -shared -o $$@ $$^ -Lbuild/c10/$(1)/lib -lc10_cuda -lc10 -pthread \
-	    -Wl,-rpath,'$$$$ORIGIN/lib'
+	    -Wl,-rpath,'$$$$ORIGIN/torch/lib'
 
 build/c10/$(1)/c10drive: build/c10/$(1)/libc10drive.so
 	@echo "  LINK $$@"

@@ -4,7 +4,8 @@
 # begin: at the top of the repository, with no setting but those that the tests share.
 begin() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
-    versions=${C10_VERSIONS:-2.15.0}
+    . tests/c10/releases
+    versions=${C10_VERSIONS:-$NEWEST_RELEASE}
     library=${VRAMGC_LIBRARY:-$PWD/build/libvramgc.so}
     local mutant=${VRAMGC_MUTANT:-}
     unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
@@ -14,6 +15,23 @@ begin() {
 
 # CUDA's major changed with PyTorch 2.11.
 cuda_of() { if [ "$(echo "$1" | cut -d. -f2)" -ge 11 ]; then echo 13; else echo 12; fi; }
+
+# since VERSION RELEASE: whether it is that release or a later one.
+since() { [ "$(printf '%s\n' "$@" | sort -V | head -n 1)" = "$2" ]; }
+
+# only_since RELEASE, only_before RELEASE: of the versions these are left; the test is skipped where that is none.
+only_since() { only since "$1"; }
+only_before() { only before "$1"; }
+before() { ! since "$@"; }
+
+only() {
+    local version left=
+    for version in $versions; do
+        ! "$1" "$version" "$2" || left+=" $version"
+    done
+    versions=${left# }
+    [ -n "$versions" ] || skip "no release $1 $2 is tried here"
+}
 
 # drive VERSION SCRIPT [OPTION-OF-SIMGPU...]: the script or its file; sets status, output, errors, and facts: what the statistics
 # file says. FRONT, BEHIND: more to preload, before the library and after it. DRIVER: another c10drive.

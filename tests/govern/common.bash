@@ -3,17 +3,17 @@ load ../c10/drive
 
 setup() { begin; }
 
-# lay_out RELEASE VERSION-OR-EMPTY: PyTorch's libraries as in a wheel, torch/lib and torch/version.py. Sets DRIVER.
+# lay_out RELEASE VERSION-OR-EMPTY: PyTorch's libraries as in a wheel, which says that it is of that version, or nothing. Sets DRIVER.
 lay_out() {
-    local torch=$BATS_TEST_TMPDIR/site-$1-$2/torch
+    local site=$BATS_TEST_TMPDIR/site-$1-$2 torch=$BATS_TEST_TMPDIR/site-$1-$2/torch
     mkdir -p "$torch"
     ln -sfn "$PWD/build/c10/$1/lib" "$torch/lib"
-    cp build/c10/"$1"/c10drive build/c10/"$1"/libc10drive.so "$torch/"
+    cp build/c10/"$1"/c10drive build/c10/"$1"/libc10drive.so "$site/"
     if [ -n "$2" ]; then
         printf "from typing import Optional\n\n__all__ = ['__version__', 'debug']\n__version__ = '%s'\ndebug = False\n" "$2" \
             >"$torch/version.py"
     fi
-    DRIVER=$torch/c10drive
+    DRIVER=$site/c10drive
 }
 
 # What PyTorch itself says without us: 2.9.1 that the variable has a new name, 2.15 with expandable segments that the card is not

@@ -28,7 +28,7 @@ govern-check: govern-tools
 
 # Some tests name the newest release.
 govern-deep: govern-tools c10drive-deep
-	C10_VERSIONS=2.9.1 $(BATS_QUICK) tests/govern
+	C10_VERSIONS=$(OLDER_RELEASE) $(BATS_QUICK) tests/govern
 
 govern-python: govern-tools
 	PYTHONPYCACHEPREFIX=build/pycache $(GOVERN_PYTHON) -m unittest -v tests/govern/test_python.py

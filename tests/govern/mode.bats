@@ -161,12 +161,12 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
 
 @test "a proof of another driver, of a card that failed, of another card, or that others could have written is none" {
     local state=$BATS_TEST_TMPDIR/state proof
-    lay_out "${versions%% *}" 2.15.0
+    lay_out "${versions%% *}" "$NEWEST_RELEASE"
     version=${versions%% *}
     cp -r build/proven "$state"
     proof=$(echo "$state"/vramgc/*30.proof)
     unproven "$state" max_split_size_mb:512
-    says 1 compact 'PyTorch 2.15.0, driver 13.0, self-test passed on gpu0'
+    says 1 compact "PyTorch $NEWEST_RELEASE, driver 13.0, self-test passed on gpu0"
     sed -i 's/^driver .*/driver 13.0 580.82.07/' "$proof"
     unproven "$state" max_split_size_mb:512
     says 1 flush 'the proof of gpu0 is of another driver or vramgc: run `vramgc prove` again'
@@ -194,7 +194,7 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
 @test "two cards, one of them proven: flush" {
     local state=$BATS_TEST_TMPDIR/state
     version=${versions%% *}
-    lay_out "$version" 2.15.0
+    lay_out "$version" "$NEWEST_RELEASE"
     mkdir -p "$state/vramgc"
     cp build/proven/vramgc/*30.proof "$state/vramgc/"
     XDG_STATE_HOME=$state VRAMGC_LOG=info drive "$version" "$few" --devices 2

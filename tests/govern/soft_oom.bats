@@ -68,8 +68,8 @@ load common
 @test "release_lock_on_cudamalloc and throw_on_cudamalloc_oom change nothing" {
     PYTORCH_CUDA_ALLOC_CONF=release_lock_on_cudamalloc:True PYTORCH_ALLOC_CONF=release_lock_on_cudamalloc:True \
         passes_but_for_warning "$prepare; $cross; expect num_alloc_retries == 1; expect num_ooms == 0; expect vramgc.soft_ooms == 1"
-    [[ $versions == *2.15.0* ]] || return 0
-    versions=2.15.0
+    since "${versions##* }" 2.15 || return 0
+    versions=${versions##* }
     PYTORCH_CUDA_ALLOC_CONF=throw_on_cudamalloc_oom:True \
         passes "$prepare; $cross; expect num_alloc_retries == 1; expect num_ooms == 0; expect vramgc.soft_ooms == 1"
 }

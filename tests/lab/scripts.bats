@@ -92,16 +92,17 @@ PYTHON
 }
 
 @test "fetch-c10: what is no release is refused in one line, what is there is left alone" {
+    . tests/c10/releases
     run scripts/fetch-c10 2.15
     [ "$status" = 1 ]
     [ "$output" = "fetch-c10: '2.15' is not a release such as 2.15.0" ]
     run scripts/fetch-c10
     [ "$status" = 2 ]
-    run scripts/fetch-c10 2.15.0
+    run scripts/fetch-c10 "$NEWEST_RELEASE"
     [ "$status" = 0 ]
-    [ -e build/c10/2.15.0/torch/lib/libc10_cuda.so ]
-    [ -e build/c10/2.15.0/torch/version.py ]
-    run scripts/fetch-c10 2.15.0
+    [ -e build/c10/$NEWEST_RELEASE/torch/lib/libc10_cuda.so ]
+    [ -e build/c10/$NEWEST_RELEASE/torch/version.py ]
+    run scripts/fetch-c10 "$NEWEST_RELEASE"
     [ "$status" = 0 ]
     [ -z "$output" ]
 }

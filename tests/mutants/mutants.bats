@@ -4,6 +4,7 @@
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
+    . tests/c10/releases
     export VRAMGC_LIBRARY=$PWD/build/mutants/libvramgc.so C10DRIVE_PATIENCE_MS=5000
 }
 
@@ -196,4 +197,4 @@ ends_early() {
 @test "retry" { caught soft_oom_retry govern/refuse_not '^retry: a memory fraction'; }
 @test "induced" { caught soft_oom_induced govern/refuse_not '^refused: the same request'; }
 @test "expandable" { caught soft_oom_expandable govern/refuse_not '^expandable: a native segment'; }
-@test "broken" { C10_VERSIONS=2.9.1 caught soft_oom_broken govern/refuse_not '^broken: a refusal became'; }
+@test "broken" { C10_VERSIONS=$OLDER_RELEASE caught soft_oom_broken govern/refuse_not '^broken: a refusal became'; }

@@ -115,7 +115,7 @@ constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 }
 
 @test "without the setting, without the mode, on the native allocator: the driver's pool, or none" {
-    local version=2.15.0 script='alloc a 300MiB; fill a 1; verify a 1; free a'
+    local version=${versions##* } script='alloc a 300MiB; fill a 1; verify a 1; free a'
     PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync drive $version "$script" --mem 768MiB
     [ "$status" = 0 ] && [ "$(fact page_maps)" = 0 ]
     pool_setup

@@ -236,7 +236,7 @@ def main():
     parser.add_argument("--libc", action="store_true", help="calls into libc instead")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--version", default="2.15.0", help="of PyTorch")
+    parser.add_argument("--version", required=True, help="of PyTorch, whose c10drive is built")
     sys.exit(Sweep(parser.parse_args()).run())
 
 
