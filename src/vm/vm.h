@@ -199,8 +199,8 @@ void vm_pin_live(struct vm *vm);
 
 struct vm_figures vm_figures(struct vm *vm);
 
-/* All that is held and that no live block needs. What is just leaving belongs to it until the driver
- * has it back. */
+/* All that is held and that no live block needs. What is just leaving belongs to it until the
+ * driver has it back. */
 static inline uint64_t vm_held_idle_bytes(const struct vm_figures *figures) {
     return figures->idle_bytes + figures->cached_bytes + figures->in_flight_bytes;
 }
