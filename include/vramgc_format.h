@@ -267,4 +267,21 @@ struct vramgc_file {
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 
+/* A second file, "STATISTICS FILE.oomN" for device N, written with VRAMGC_SNAPSHOT_ON_OOM at an
+ * out-of-memory: this head, then `count` times struct vramgc_block of vramgc.h, in address order.
+ * The latest takes the place of an earlier one; one that is cut short is no map. */
+#define VRAMGC_MAP_MAGIC "VRAMGCM\n"
+
+struct vramgc_map {
+    char magic[8];
+    uint32_t block_bytes; /* sizeof(struct vramgc_block) */
+    uint32_t device;
+    uint64_t pid;
+    uint64_t started_ns;    /* of the statistics file */
+    uint64_t time_ns;       /* since then */
+    uint64_t request_bytes; /* for which there was no memory */
+    uint64_t free_bytes;    /* of the device, the latest reading */
+    uint64_t count;
+};
+
 #endif

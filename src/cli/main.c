@@ -28,6 +28,11 @@ static const struct command command_table[] = {
     {"report", "FILE...", "statistics of a finished, crashed, killed or running process",
      "Exit status 1 when a file could not be read or written, 2 for a wrong call.\n", false,
      report_flags, &report_flag_count, report_main},
+    {"export", "FILE...",
+     "the statistics for other tools: a spreadsheet, Prometheus, Perfetto, PyTorch",
+     "A file of a running process is read as it is now: with --every the collector sees it. "
+     "Exit status as for report.\n",
+     false, export_flags, &export_flag_count, export_main},
     {"diff", "A B", "two runs side by side",
      "Devices are paired by index. Exit status as for report.\n", false, diff_flags,
      &diff_flag_count, diff_main},

@@ -11,8 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How a report of ours begins, as JSON and as text. */
-static const char *const beginnings[] = {"{\n  \"schema\": ", "-- vramgc "};
+/* How what we write begins: reports as JSON and as text, then the formats of `vramgc export`. */
+static const char *const beginnings[] = {
+    "{\n  \"schema\": ", "-- vramgc ",       "# HELP vramgc_", "{\n  \"displayTimeUnit\": ",
+    "**vramgc:** ",      "file,pid,device,", "\x80\x02}(X\x0d"};
 
 static bool is_report(const char *path) {
     char start[32] = "";

@@ -1,10 +1,9 @@
 /* report.c: the command `vramgc report`. It reads files, and writes nothing but the report. */
 #include "cli/cli.h"
 #include "cli/outfile.h"
+#include "cli/records.h"
 #include "cli/summary.h"
 #include "base/base.h"
-
-#include <stdlib.h>
 
 enum { FLAG_JSON, FLAG_TEXT, FLAG_ALL, FLAG_OUTPUT, FLAG_FORCE, FLAG_HELP };
 
@@ -52,21 +51,6 @@ static bool read_options(struct args *args, struct request *request) {
     }
 }
 
-/* Loads what can be loaded into records and complains about the rest; how many were loaded. */
-static size_t load_all(struct stats_file **records, char **paths, size_t count) {
-    size_t loaded = 0;
-    for (size_t i = 0; i < count; i++) {
-        char error[256];
-        records[loaded] = stats_file_load(paths[i], error, sizeof error);
-        if (records[loaded])
-            loaded++;
-        else
-            complain("%s: %s", paths[i], error);
-    }
-    stats_files_relate(records, loaded);
-    return loaded;
-}
-
 static void write_report(FILE *out, struct stats_file **records, size_t count,
                          const struct request *request) {
     const struct summary_style style = {.most_rows = request->all ? SIZE_MAX : 8,
@@ -82,21 +66,15 @@ static void write_report(FILE *out, struct stats_file **records, size_t count,
     }
 }
 
-static int report(struct stats_file **records, char **paths, size_t count,
-                  const struct request *request) {
-    size_t loaded = load_all(records, paths, count);
-    int status = loaded == count ? STATUS_FINE : STATUS_BAD_INPUT;
+static int report(const struct records *records, const struct request *request) {
+    int status = records->complete ? STATUS_FINE : STATUS_BAD_INPUT;
     struct outfile file;
-    if (loaded == 0)
+    if (records->count == 0)
         return status;
     if (!outfile_open(&file, request->output, request->force))
         return STATUS_BAD_INPUT;
-    write_report(file.stream, records, loaded, request);
-    if (!outfile_close(&file))
-        status = STATUS_BAD_INPUT;
-    for (size_t i = 0; i < loaded; i++)
-        stats_file_free(records[i]);
-    return status;
+    write_report(file.stream, records->list, records->count, request);
+    return outfile_close(&file) ? status : STATUS_BAD_INPUT;
 }
 
 int report_main(int argc, char **argv) {
@@ -115,13 +93,8 @@ int report_main(int argc, char **argv) {
         complain("which statistics file? vramgc report FILE...; see `vramgc help report`");
         return STATUS_USAGE;
     }
-    size_t count = (size_t)args.operand_count;
-    struct stats_file **records = calloc(count, sizeof *records);
-    if (!records) {
-        complain("no memory");
-        return STATUS_BAD_INPUT;
-    }
-    int status = report(records, argv, count, &request);
-    free(records);
+    struct records records = records_load(argv, (size_t)args.operand_count);
+    int status = report(&records, &request);
+    records_free(&records);
     return status;
 }

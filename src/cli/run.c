@@ -1,6 +1,7 @@
 /* run.c: the command `vramgc run`: puts the library in front of a program, waits, and tells what
  * happened. The program must not be able to notice it but by the library. */
 #include "cli/cli.h"
+#include "cli/export_formats.h"
 #include "cli/launch.h"
 #include "cli/outfile.h"
 #include "cli/preload.h"
@@ -288,6 +289,8 @@ static void tell(struct run *run) {
         say_nothing_seen(run);
     else
         write_summary(run, &files, &facts);
+    for (size_t i = 0; run->options.snapshot_on_oom && i < files.count; i++)
+        export_torch_beside(files.records[i]);
     runfiles_free(&files);
 }
 

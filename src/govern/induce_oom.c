@@ -9,6 +9,7 @@
 #include "govern/soft_oom.h"
 #include "govern/wakeup.h"
 #include "track/capture.h"
+#include "track/block_map.h"
 #include "track/device.h"
 #include "track/oom.h"
 #include "track/reclaim_log.h"
@@ -221,6 +222,7 @@ void induce_oom_reported(unsigned index, uint64_t bytes) {
     if (!device)
         return;
     oom_reported(device, bytes);
+    block_map_at_oom(device, bytes);
     wakeup(WAKEUP_LOOK); /* who else holds memory is asked by our own thread */
     if (induced.bytes)   /* the allocator did not ask again */
         soft_oom_failed("became an out-of-memory error of the program");

@@ -3,6 +3,7 @@
 #define VRAMGC_BUILD
 #include "govern/reclaim.h"
 #include "govern/wakeup.h"
+#include "track/block_map.h"
 #include "track/device.h"
 #include "track/recording.h"
 #include "track/settings.h"
@@ -55,22 +56,11 @@ struct copy {
 };
 
 static bool copy_run(const struct heap_run *run, void *context) {
-    static const uint32_t states[] = {[HEAP_FREE] = VRAMGC_BLOCK_FREE,
-                                      [HEAP_ALLOCATED] = VRAMGC_BLOCK_ALLOCATED,
-                                      [HEAP_PENDING] = VRAMGC_BLOCK_PENDING};
     struct copy *copy = context;
     if (run->state == HEAP_UNMAPPED)
         return true;
     if (copy->count < copy->capacity)
-        copy->out[copy->count] = (struct vramgc_block){
-            .address = run->address,
-            .bytes = run->bytes,
-            .segment_address = run->segment_address,
-            .segment_bytes = run->segment_bytes,
-            .stream = run->stream,
-            .state = states[run->state],
-            .expandable = run->kind == HEAP_EXPANDABLE,
-        };
+        copy->out[copy->count] = block_map_entry(run);
     copy->count++;
     return true;
 }

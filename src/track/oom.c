@@ -3,6 +3,7 @@
  * block page by page, so what such a refusal means is known only when the block has come or not. */
 #include "track/oom.h"
 
+#include "track/block_map.h"
 #include "track/call.h"
 #include "track/capture.h"
 #include "track/device.h"
@@ -124,6 +125,7 @@ void oom_at_block(struct device *device, uint64_t bytes) {
     figure_add(&device->out->stats.ooms, 1);
     figure_add(&device->out->stats.refused_blocks, 1);
     figure_add(&device->out->stats.refused_block_bytes, bytes);
+    block_map_at_oom(device, bytes);
 }
 
 /* The figures of the host, whose memory it is. It is no refusal of the device's. */

@@ -71,3 +71,16 @@ PYTHON
     job
     holds 'p["mode"] == "compact" and "self-test passed" in p["mode_why"] and d["page_maps"] > 0'
 }
+
+# What the map says at the out-of-memory is what PyTorch's own snapshot says then, and memory_viz opens it.
+@test "snapshot-on-oom: PyTorch's segments and blocks, as PyTorch has them" {
+    for mode in observe compact; do
+        run timeout 900 scripts/simgpu --mem 2GiB -- build/vramgc run --mode $mode --snapshot-on-oom --no-summary -- \
+            "$python" tests/e2e/out_of_memory.py "$VRAMGC_OUT.pickle"
+        printf '%s\n' "$output"
+        [ "$status" = 0 ]
+        [[ $output == *"$VRAMGC_OUT.pickle shows the blocks"* ]]
+        scripts/simgpu --mem 2GiB -- "$python" tests/e2e/out_of_memory.py --compare "$VRAMGC_OUT.pickle"
+        rm "$VRAMGC_OUT"*
+    done
+}

@@ -7,6 +7,7 @@
  * the file to start from, one how much of its end is cut off; then patches, each of four bytes of
  * offset, one of length, and the bytes themselves. */
 #include "cli/diff.h"
+#include "cli/export_formats.h"
 #include "cli/stats_file.h"
 #include "cli/summary.h"
 #include "cli/report_fields.h"
@@ -104,6 +105,29 @@ static void check_text(struct stats_file **records, size_t count) {
     free(text);
 }
 
+/* Perfetto's is JSON; of the others no byte is looked at. */
+static void check_exports(struct stats_file **list, size_t count) {
+    static void (*const formats[])(FILE *, const struct records *) = {
+        export_timeline_csv, export_figures_csv, export_reclaims_csv, export_refusals_csv,
+        export_markdown,     export_prometheus,  export_torch,        export_perfetto};
+    const struct records records = {.list = list, .count = count};
+    json_error_t error;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        char *text = NULL;
+        size_t length = 0;
+        FILE *out = open_memstream(&text, &length);
+        formats[i](out, &records);
+        fclose(out);
+        json_t *json = formats[i] == export_perfetto
+                           ? json_loadb(text, length, JSON_DECODE_INT_AS_REAL, &error)
+                           : NULL;
+        if (formats[i] == export_perfetto && !json)
+            fail(error.text, text, length);
+        json_decref(json);
+        free(text);
+    }
+}
+
 /* NULL when there is no file in it, and that was said in one line. */
 static struct stats_file *load(const uint8_t *data, size_t size) {
     char error[256] = "";
@@ -133,6 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         stats_files_relate(records, count);
         check_json(records, count);
         check_text(records, count);
+        check_exports(records, count);
     }
     for (size_t i = 0; i < count; i++)
         stats_file_free(records[i]);

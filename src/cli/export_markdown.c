@@ -1,0 +1,127 @@
+/* export_markdown.c: what a maintainer asks first, as a bug thread shows it, and the whole page
+ * folded up below. No text of the program may become markup. */
+#include "cli/export_formats.h"
+#include "cli/cli.h"
+#include "cli/derived.h"
+#include "cli/summary.h"
+#include "cli/units.h"
+#include "cli/verdict.h"
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Letters, digits and blanks mean nothing; all else might. */
+static void write_text(FILE *out, const char *text) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '<' || c == '>' || c == '&')
+            fprintf(out, "&#%d;", c);
+        else if (c == '@')
+            fputs("@\xE2\x80\x8B", out); /* a name behind it would be called here */
+        else if (strchr("\\`*_{}[]()#+!|~", c))
+            fprintf(out, "\\%c", c);
+        else
+            fputc(c, out);
+    }
+}
+
+static void write_row(FILE *out, const char *name, const char *value) {
+    if (!*value)
+        return;
+    fprintf(out, "| %s | ", name);
+    write_text(out, value);
+    fputs(" |\n", out);
+}
+
+static void write_driver(FILE *out, uint64_t version) {
+    char text[32];
+    snprintf(text, sizeof text, "%u.%u", (unsigned)(version / 1000),
+             (unsigned)(version % 1000 / 10));
+    if (version > 0)
+        write_row(out, "CUDA driver", text);
+}
+
+static void write_process(FILE *out, const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    char text[512];
+    fputs("\n| | |\n|---|---|\n", out);
+    write_row(out, "command", file->command_line);
+    write_row(out, "vramgc", file->version);
+    write_row(out, "PyTorch", file->torch_version);
+    write_driver(out, file->cuda_driver);
+    snprintf(text, sizeof text, "%s: %s", file->mode, file->mode_why);
+    write_row(out, "mode", *file->mode ? text : "");
+    write_row(out, "allocator setting", file->alloc_conf);
+    write_row(out, "ended", stats_file_state_name(record->state));
+    write_row(out, "time", show_time(record->elapsed_ns).text);
+}
+
+static void write_sum(FILE *out, const char *name, uint64_t peak, uint64_t end, bool known) {
+    fprintf(out, "| %s | %s | %s |\n", name, known ? show_bytes(peak).text : "?",
+            known ? show_bytes(end).text : "?");
+}
+
+static void write_device(FILE *out, const struct vramgc_device *device, size_t index) {
+    const struct vramgc_device_stats *s = &device->stats;
+    struct division peak = division_at_peak(device), end = division_at_end(device);
+    bool known = peak.known && end.known;
+    fprintf(out, "\n| GPU %zu, ", index);
+    write_text(out, device->name);
+    fputs(" | at the peak | at the end |\n|---|---:|---:|\n", out);
+    write_sum(out, "held by this program", peak.held_bytes, end.held_bytes, true);
+    write_sum(out, "others and the driver", peak.others_bytes, end.others_bytes, known);
+    write_sum(out, "free", peak.free_bytes, end.free_bytes, known);
+    write_sum(out, "live (each at its own peak)", s->allocated_bytes.peak,
+              s->allocated_bytes.current, true);
+    write_sum(out, "reserved", s->reserved_bytes.peak, s->reserved_bytes.current, true);
+    fprintf(out, "\nrefused %s, out of memory %s, reclaims %s\n", show_count(s->refusals).text,
+            show_count(s->ooms).text, show_count(s->reclaims).text);
+}
+
+static size_t longest_fence(const char *text) {
+    size_t longest = 2;
+    for (; *text; text++) {
+        size_t length = strspn(text, "`");
+        longest = length > longest ? length : longest;
+        text += length > 0 ? length - 1 : 0;
+    }
+    return longest + 1;
+}
+
+/* The fence is longer than any within. */
+static void write_folded(FILE *out, const char *page) {
+    char fence[128];
+    size_t length = min_u64(longest_fence(page), sizeof fence - 1);
+    memset(fence, '`', length);
+    fence[length] = 0;
+    fprintf(out, "\n<details><summary>The whole report</summary>\n\n%s\n%s%s\n\n</details>\n",
+            fence, page, fence);
+}
+
+static void write_page(FILE *out, const struct records *records) {
+    const struct summary_style style = {.most_rows = 20};
+    char *page = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&page, &length);
+    if (!stream)
+        return;
+    summary_write(stream, records->list, records->count, NULL, &style);
+    if (fclose(stream) == 0)
+        write_folded(out, page);
+    free(page);
+}
+
+void export_markdown(FILE *out, const struct records *records) {
+    struct verdict verdict = verdict_of(records->list, records->count);
+    fputs("**vramgc:** ", out);
+    write_text(out, verdict.text);
+    fputc('\n', out);
+    for (size_t i = 0; i < records->count; i++) {
+        write_process(out, records->list[i]);
+        for (size_t j = 0; j < records->list[i]->file->device_count; j++)
+            if (records->list[i]->file->devices[j].present)
+                write_device(out, &records->list[i]->file->devices[j], j);
+    }
+    write_page(out, records);
+}

@@ -1,0 +1,193 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# `vramgc export`: each format in the tool that it is for, with the figures of the JSON report.
+
+load helpers
+
+# A Python with the packages of the tests, or the system's.
+python() {
+    local python=$top/build/venv/bin/python
+    [ -x "$python" ] || python=python3
+    "$python" "$@"
+}
+
+files() {
+    "$make_file" fragmented fragmented.vramgc
+    "$make_file" two-devices two.vramgc
+    "$vramgc" report --json fragmented.vramgc two.vramgc >report.json
+}
+
+@test "export --csv: a spreadsheet reads each table, and finds what the report says" {
+    files
+    for table in timeline figures reclaims refusals; do
+        "$vramgc" export --csv=$table -o "$table.csv" fragmented.vramgc two.vramgc
+    done
+    "$vramgc" export --csv fragmented.vramgc two.vramgc | cmp - timeline.csv
+    python - <<'PYTHON'
+import csv, json
+report = json.load(open("report.json"))["processes"]
+table = {name: list(csv.DictReader(open(name + ".csv", newline="")))
+         for name in ("timeline", "figures", "reclaims", "refusals")}
+devices = [(p["file"], d) for p in report for d in p["devices"]]
+for file, d in devices:
+    rows = [r for r in table["timeline"] if (r["file"], r["device"]) == (file, str(d["index"]))]
+    assert [int(r["held_bytes"]) for r in rows] == d["samples"]["held_bytes"]
+    assert [round(float(r["time_s"]) * 1e9) for r in rows] == d["samples"]["time_ns"]
+    figures = {r["figure"]: r for r in table["figures"] if (r["file"], r["device"]) == (file, str(d["index"]))}
+    assert int(figures["held_bytes"]["peak"]) == d["held_bytes"]["peak"]
+    assert int(figures["refusals"]["value"]) == d["refusals"] and figures["refusals"]["peak"] == ""
+assert [(r["kind"], int(r["after_bytes"])) for r in table["reclaims"]] == \
+    [(a["kind"], a["after_bytes"]) for p in report for a in p["actions"]]
+assert [(r["cause"], int(r["request_bytes"])) for r in table["refusals"]] == \
+    [(a["cause"], a["request_bytes"]) for p in report for a in p["refusals"]]
+PYTHON
+}
+
+@test "export --csv: a program's text is one field and no formula" {
+    printf x >'=1+1,"x".vramgc'
+    "$make_file" plain '=1+1,"x".vramgc'
+    "$vramgc" export --csv=figures '=1+1,"x".vramgc' >figures.csv
+    python -c 'import csv; assert next(csv.DictReader(open("figures.csv", newline="")))["file"] == "'"'"'=1+1,\"x\".vramgc"'
+}
+
+@test "export --prometheus: the figures of the report, in families, each sample once" {
+    files
+    "$make_file" hostile hostile.vramgc
+    "$vramgc" export --prometheus -o all.prom fragmented.vramgc two.vramgc ./hostile.vramgc two.vramgc
+    python - <<'PYTHON'
+import json, re
+samples, family, done = {}, None, set()
+for line in open("all.prom", encoding="utf-8"):
+    if line.startswith("# "):
+        name = line.split()[2]
+        assert line.startswith("# TYPE") or name not in done, "a family in two pieces"
+        family, _ = name, done.add(name)
+        continue
+    name, labels, value = re.fullmatch(r'(\w+)\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\} ([-+.e\d]+)\n', line).groups()
+    assert name == family and (name, labels) not in samples
+    samples[name, labels] = float(value)
+for p in json.load(open("report.json"))["processes"]:
+    for d in p["devices"]:
+        of = {n: v for (n, l), v in samples.items() if f'file="{p["file"]}",device="{d["index"]}"' in l}
+        assert of["vramgc_held_bytes"] == d["held_bytes"]["current"]
+        assert of["vramgc_held_bytes_peak"] == d["held_bytes"]["peak"]
+        assert of["vramgc_reclaims_total"] == d["reclaims"]
+        assert abs(of["vramgc_reclaim_seconds_total"] * 1e9 - d["reclaim_ns"]) < 1
+        peak = d["derived"]["utilisation_peak_percent"]
+        assert peak is None or abs(of["vramgc_utilisation_peak_ratio"] * 100 - peak) < 1e-6
+PYTHON
+}
+
+@test "export --prometheus: promtool has nothing to say" {
+    promtool=$(command -v promtool || echo "$top/build/promtool")
+    [ -x "$promtool" ] || skip "SKIPPED: no promtool (package prometheus), nor build/promtool"
+    files
+    "$make_file" hostile hostile.vramgc
+    "$vramgc" export --prometheus ./*.vramgc >all.prom
+    run "$promtool" check metrics <all.prom
+    equal "$status:$output" 0:
+}
+
+@test "export --prometheus --every: the collector sees the program as it runs" {
+    files
+    "$vramgc" export --prometheus --every 100ms -o now.prom two.vramgc 3>&- &
+    exporter=$!
+    await now.prom
+    rm now.prom
+    await now.prom
+    kill "$exporter"
+    contains "$(cat now.prom)" 'vramgc_held_bytes{'
+}
+
+@test "export --perfetto: events of the trace format, counters with the figures of the report" {
+    files
+    "$vramgc" export --perfetto -o trace.json fragmented.vramgc
+    python - <<'PYTHON'
+import json
+p = json.load(open("report.json"))["processes"][0]
+events = json.load(open("trace.json"))["traceEvents"]
+assert all({"ph", "name", "pid", "tid"} <= e.keys() and (e["ph"] == "M" or "ts" in e) for e in events)
+held = [(e["ts"], e["args"]["bytes"]) for e in events if e["ph"] == "C" and e["name"] == "GPU 0 held"]
+samples = p["devices"][0]["samples"]
+assert held == [(t // 1000, b) for t, b in zip(samples["time_ns"], samples["held_bytes"])]
+assert [e["dur"] for e in events if e["ph"] == "X"] == [a["took_ns"] // 1000 for a in p["actions"]]
+assert [e["args"]["cause"] for e in events if e["ph"] == "i" and "args" in e] == [r["cause"] for r in p["refusals"]]
+assert [e["name"] for e in events if e["ph"] == "i" and "args" not in e] == [m["label"] for m in p["marks"]]
+PYTHON
+}
+
+@test "export --perfetto: Perfetto's processor finds counters, slices and instants" {
+    processor=$(command -v trace_processor_shell || command -v trace_processor) ||
+        skip "SKIPPED: no trace_processor of Perfetto"
+    files
+    "$vramgc" export --perfetto -o trace.json fragmented.vramgc
+    echo "select (select count(*) from counter c join counter_track t on c.track_id = t.id where t.name like 'GPU 0 held%') || ' ' ||
+        (select count(*) from slice where name like 'reclaim%') || ' ' || (select count(*) from slice where name like 'refused%') as n" >query.sql
+    contains "$("$processor" -q query.sql trace.json)" '128 12 3'
+}
+
+@test "export --markdown: tables and one folded page, whatever the program's texts are" {
+    python -c 'import markdown_it' 2>/dev/null || skip "SKIPPED: Python's markdown_it is not there"
+    for scenario in fragmented two-devices hostile; do
+        "$make_file" "$scenario" "$scenario.vramgc"
+        "$vramgc" export --markdown -o "$scenario.md" "$scenario.vramgc"
+    done
+    python - <<'PYTHON'
+from markdown_it import MarkdownIt
+md = MarkdownIt("commonmark", {"html": True}).enable("table")
+for name, tables in ("fragmented", 2), ("two-devices", 3), ("hostile", None):
+    tokens = md.parse(open(name + ".md", encoding="utf-8").read())
+    kinds = [t.type for t in tokens]
+    assert kinds.count("fence") == 1 and kinds.count("html_block") == 2, kinds
+    assert tables is None or kinds.count("table_open") == tables
+    inner = {c.type for t in tokens for c in t.children or []}
+    assert inner <= {"text", "strong_open", "strong_close", "softbreak", "text_special"}, inner
+PYTHON
+    contains "$(cat fragmented.md)" '**vramgc:** Fragmentation cost you memory'
+}
+
+@test "export --torch: a pickle of the opcodes that memory_viz knows; without a map, the timeline" {
+    files
+    "$vramgc" export --torch -o live.pickle fragmented.vramgc
+    python - <<'PYTHON'
+import json, pickle, pickletools
+data = open("live.pickle", "rb").read()
+assert {o.name for o, _, _ in pickletools.genops(data)} <= {
+    "PROTO", "EMPTY_DICT", "EMPTY_LIST", "MARK", "SETITEMS", "APPENDS", "BINUNICODE", "LONG1", "STOP"}
+snapshot = pickle.loads(data)
+device = json.load(open("report.json"))["processes"][0]["devices"][0]
+live, heights, ooms = 0, {}, []
+for event in snapshot["device_traces"][0]:
+    live += {"alloc": 1, "free_completed": -1}.get(event["action"], 0) * event["size"]
+    heights[event["time_us"]] = live
+    if event["action"] == "oom":
+        ooms.append(event["size"])
+        assert [f["name"] for f in event["frames"]][:1] == ["cudaMalloc+0x14 (libcudart.so.12)"]
+for t, allocated in zip(device["samples"]["time_ns"], device["samples"]["allocated_bytes"]):
+    assert heights[t // 1000] == allocated
+assert ooms == [3 << 29, 3 << 29]
+(segment,) = snapshot["segments"]
+assert segment["total_size"] == max(device["samples"]["allocated_bytes"]) == sum(b["size"] for b in segment["blocks"])
+PYTHON
+}
+
+@test "export: one format, and files of others are left alone" {
+    files
+    for wrong in "" "--csv --markdown" "--csv=all" "--prometheus --every 5s" "--prometheus --every 1ms -o x"; do
+        # shellcheck disable=SC2086
+        run_apart "$vramgc" export $wrong two.vramgc
+        equal "$status" 2
+        one_line "$errors"
+    done
+    run_apart "$vramgc" export --csv
+    equal "$status" 2
+    run_apart "$vramgc" export --csv missing.vramgc
+    equal "$status" 1
+    for format in csv csv=figures markdown prometheus perfetto torch; do
+        "$vramgc" export --$format -o again two.vramgc
+        "$vramgc" export --$format -o again two.vramgc
+    done
+    echo mine >precious
+    run_apart "$vramgc" export --csv -o precious two.vramgc
+    equal "$status:$(cat precious)" 1:mine
+}
