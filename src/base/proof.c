@@ -1,5 +1,6 @@
 /* proof.c: see proof.h. */
 #include "base/proof.h"
+#include "base/state_folder.h"
 
 #include "base/base.h"
 #include "base/file.h"
@@ -40,21 +41,8 @@ void proof_key(const void *uuid, int version, unsigned engine, struct proof_key 
     key->engine = engine;
 }
 
-bool proof_folder(char *path, size_t capacity) {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    struct text text = text_in(path, capacity);
-    if (state && *state == '/')
-        text_add(&text, state);
-    else if (home && *home == '/')
-        text_format(&text, "%s/.local/state", home);
-    else
-        return false;
-    text_add(&text, "/vramgc");
-    return text.length + 1 < capacity;
-}
-
 bool proof_path(const char *card, char *path, size_t capacity) {
-    if (!proof_folder(path, capacity))
+    if (!state_folder(path, capacity))
         return false;
     struct text text = {path, capacity, strlen(path)};
     text_format(&text, "/%s.proof", card);

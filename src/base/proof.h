@@ -19,9 +19,7 @@ struct proof_key {
 /* version: as cuDriverGetVersion tells. The kernel's driver is asked for its own version. */
 void proof_key(const void *uuid, int version, unsigned engine, struct proof_key *key);
 
-/* The folder of proofs, and a card's in it. False: the user has no state folder, or it is too long.
- */
-bool proof_folder(char *path, size_t capacity);
+/* A card's, in the state folder. False: the user has none, or its name is too long. */
 bool proof_path(const char *card, char *path, size_t capacity);
 
 enum proof_state {

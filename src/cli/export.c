@@ -104,23 +104,23 @@ static bool take_flag(struct request *request, const struct args *args, int inde
     }
 }
 
-static bool is_complete(const struct request *request, const struct args *args) {
+static bool is_complete(const struct request *request) {
     if (!request->write)
         complain("which format? --csv, --markdown, --prometheus, --perfetto or --torch");
     else if (request->every_ns > 0 && !request->output)
         complain("--every needs -o FILE");
-    else if (args->operand_count == 0)
-        complain("which statistics file? vramgc export --FORMAT FILE...");
     else
         return true;
     return false;
 }
 
 static int export_once(const struct request *request, char *const *paths, size_t count) {
-    struct records records = records_load(paths, count);
+    bool metrics = request->write == export_prometheus; /* of what is, not of what was */
+    struct records records =
+        metrics ? records_load_running(paths, count) : records_load(paths, count);
     int status = records.complete ? STATUS_FINE : STATUS_BAD_INPUT;
     struct outfile file;
-    if (records.count > 0) {
+    if (records.count > 0 || (metrics && records.complete)) {
         if (outfile_open(&file, request->output, request->force)) {
             request->write(file.stream, &records);
             status = outfile_close(&file) ? status : STATUS_BAD_INPUT;
@@ -157,7 +157,7 @@ int export_main(int argc, char **argv) {
             return STATUS_USAGE;
     if (request.help)
         return STATUS_HELP;
-    if (!is_complete(&request, &args))
+    if (!is_complete(&request))
         return STATUS_USAGE;
     size_t count = (size_t)args.operand_count;
     if (request.every_ns > 0)

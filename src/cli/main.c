@@ -25,14 +25,19 @@ static const struct command command_table[] = {
      "Signals sent to vramgc are passed on to COMMAND; Ctrl-C reaches it as it does without "
      "vramgc. Programs that are set-uid or linked statically cannot be watched.\n",
      true, run_flags, &run_flag_count, run_main},
-    {"report", "FILE...", "statistics of a finished, crashed, killed or running process",
-     "Exit status 1 when a file could not be read or written, 2 for a wrong call.\n", false,
-     report_flags, &report_flag_count, report_main},
-    {"export", "FILE...",
+    {"report", "[FILE...]", "statistics of a finished, crashed, killed or running process",
+     "Without FILE, of the newest run that is kept (see `vramgc list`). "
+     "Exit status 1 when a file could not be read or written, 2 for a wrong call.\n",
+     false, report_flags, &report_flag_count, report_main},
+    {"export", "[FILE...]",
      "the statistics for other tools: a spreadsheet, Prometheus, Perfetto, PyTorch",
+     "Without FILE, the newest run that is kept; --prometheus: all processes that run. "
      "A file of a running process is read as it is now: with --every the collector sees it. "
      "Exit status as for report.\n",
      false, export_flags, &export_flag_count, export_main},
+    {"list", "", "the runs whose statistics are kept, newest first",
+     "They lie in ${XDG_STATE_HOME:-~/.local/state}/vramgc, or where VRAMGC_OUT says.\n", false,
+     list_flags, &list_flag_count, list_main},
     {"diff", "A B", "two runs side by side",
      "Devices are paired by index. Exit status as for report.\n", false, diff_flags,
      &diff_flag_count, diff_main},

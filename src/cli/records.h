@@ -13,8 +13,12 @@ struct records {
     bool complete; /* false: a file could not be read, which was complained about */
 };
 
-/* Loads what can be loaded and complains about the rest. To be given back. */
+/* Loads what can be loaded and complains about the rest; without paths, the newest run that is kept
+ * (cli/kept.h). To be given back. */
 struct records records_load(char *const *paths, size_t count);
+
+/* Without paths, all processes that run now. */
+struct records records_load_running(char *const *paths, size_t count);
 
 void records_free(struct records *records);
 

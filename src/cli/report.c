@@ -89,10 +89,6 @@ int report_main(int argc, char **argv) {
         return STATUS_USAGE;
     if (request.help)
         return STATUS_HELP;
-    if (args.operand_count == 0) {
-        complain("which statistics file? vramgc report FILE...; see `vramgc help report`");
-        return STATUS_USAGE;
-    }
     struct records records = records_load(argv, (size_t)args.operand_count);
     int status = report(&records, &request);
     records_free(&records);

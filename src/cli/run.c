@@ -2,6 +2,7 @@
  * happened. The program must not be able to notice it but by the library. */
 #include "cli/cli.h"
 #include "cli/export_formats.h"
+#include "cli/kept.h"
 #include "cli/launch.h"
 #include "cli/outfile.h"
 #include "cli/preload.h"
@@ -12,6 +13,7 @@
 #include "base/base.h"
 #include "base/clean_text.h"
 #include "base/secrets.h"
+#include "base/state_folder.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -153,7 +155,13 @@ static char *absolute(const char *variable, const char *pattern) {
 }
 
 static bool choose_patterns(struct run *run) {
-    run->pattern = absolute("VRAMGC_OUT", run->options.out);
+    char out[OPTION_TEXT_BYTES];
+    if (!state_pattern(run->options.out, out, sizeof out)) {
+        complain("there is no folder for statistics: neither HOME nor XDG_STATE_HOME names one "
+                 "that can be written to; see --out");
+        return false;
+    }
+    run->pattern = absolute("VRAMGC_OUT", out);
     run->log_pattern = run->pattern ? absolute("VRAMGC_LOG_FILE", run->options.log_file) : NULL;
     if (!run->log_pattern)
         return false;
@@ -292,6 +300,8 @@ static void tell(struct run *run) {
     for (size_t i = 0; run->options.snapshot_on_oom && i < files.count; i++)
         export_torch_beside(files.records[i]);
     runfiles_free(&files);
+    if (strcmp(run->options.out, "auto") == 0)
+        kept_prune(&run->options);
 }
 
 static int not_started(const struct run *run) {

@@ -12,8 +12,7 @@
 
 struct found {
     char *path;
-    uint64_t pid;
-    uint64_t started_ns;
+    struct stats_peek peek;
 };
 
 char *runfiles_absolute(const char *pattern) {
@@ -36,9 +35,7 @@ char *runfiles_absolute(const char *pattern) {
     return absolute;
 }
 
-/* The pattern as glob(7) reads it: what the library fills in is *, and so is the .1, .2 behind it.
- */
-static char *glob_of(const char *pattern) {
+char *runfiles_glob(const char *pattern) {
     char *result = malloc(2 * strlen(pattern) + 2);
     if (!result)
         return NULL;
@@ -62,7 +59,7 @@ static char *glob_of(const char *pattern) {
 
 static int by_start(const void *a, const void *b) {
     const struct found *x = a, *y = b;
-    return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
+    return x->peek.started_ns < y->peek.started_ns ? -1 : x->peek.started_ns > y->peek.started_ns;
 }
 
 /* The files of the run among the names that fit; *found is to be freed, its paths are the glob's.
@@ -73,7 +70,7 @@ static size_t choose(const glob_t *names, const char *run_id, struct found **fou
     for (size_t i = 0; *found && i < names->gl_pathc; i++) {
         struct found *here = &(*found)[count];
         here->path = names->gl_pathv[i];
-        count += stats_file_belongs(here->path, run_id, &here->pid, &here->started_ns);
+        count += stats_file_peek(here->path, &here->peek) && strcmp(here->peek.run_id, run_id) == 0;
     }
     if (*found)
         qsort(*found, count, sizeof **found, by_start);
@@ -96,7 +93,7 @@ static void write_status(const char *path, int status) {
 
 static void write_status_of(const struct found *found, size_t count, uint64_t child, int status) {
     for (size_t i = count; i-- > 0;)
-        if (found[i].pid == child) {
+        if (found[i].peek.pid == child) {
             write_status(found[i].path, status);
             return;
         }
@@ -119,7 +116,7 @@ struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t 
     struct runfiles files = {0};
     struct found *found = NULL;
     glob_t names = {0};
-    char *shape = glob_of(pattern);
+    char *shape = runfiles_glob(pattern);
     if (shape && *pattern && glob(shape, GLOB_NOSORT, NULL, &names) == 0) {
         size_t count = choose(&names, run_id, &found);
         write_status_of(found, count, child, status);

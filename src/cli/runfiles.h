@@ -9,6 +9,10 @@
 
 struct stats_file;
 
+/* The pattern as glob(7) reads it: what the library fills in is *, and so is the .1, .2 behind it.
+ * To be freed; NULL without memory. */
+char *runfiles_glob(const char *pattern);
+
 /* VRAMGC_OUT as an absolute pattern from the working directory, to be freed; NULL without memory or
  * working directory. */
 char *runfiles_absolute(const char *pattern);

@@ -245,22 +245,22 @@ struct stats_file *stats_file_load(const char *path, char *error, size_t capacit
     return NULL;
 }
 
-bool stats_file_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_t *started_ns) {
+bool stats_file_peek(const char *path, struct stats_peek *peek) {
     enum { HEAD_BYTES = offsetof(struct vramgc_file, executable) };
-    _Alignas(struct vramgc_file) char head[HEAD_BYTES];
+    struct vramgc_file *head = calloc(1, sizeof *head);
     char ignored[128];
-    int descriptor = open_regular(path, ignored, sizeof ignored);
-    if (descriptor < 0)
-        return false;
-    ssize_t length = read_all(descriptor, head, sizeof head);
-    close(descriptor);
-    const struct vramgc_file *file = (const void *)head;
-    if (length != HEAD_BYTES || memcmp(head, VRAMGC_MAGIC, sizeof file->magic) != 0 ||
-        strncmp(head + offsetof(struct vramgc_file, run_id), run_id, sizeof file->run_id) != 0)
-        return false;
-    memcpy(pid, head + offsetof(struct vramgc_file, pid), sizeof *pid);
-    memcpy(started_ns, head + offsetof(struct vramgc_file, started_ns), sizeof *started_ns);
-    return true;
+    int descriptor = head ? open_regular(path, ignored, sizeof ignored) : -1;
+    ssize_t length = descriptor < 0 ? -1 : read_all(descriptor, head, HEAD_BYTES);
+    bool fine = length == HEAD_BYTES && memcmp(head->magic, VRAMGC_MAGIC, sizeof head->magic) == 0;
+    if (descriptor >= 0)
+        close(descriptor);
+    if (fine)
+        *peek = (struct stats_peek){head->pid,        head->process_start, head->started_unix_ns,
+                                    head->started_ns, head->latest_ns,     ""};
+    if (fine)
+        memcpy(peek->run_id, head->run_id, sizeof peek->run_id - 1);
+    free(head);
+    return fine;
 }
 
 void stats_file_free(struct stats_file *record) {

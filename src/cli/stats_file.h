@@ -43,8 +43,14 @@ struct stats_file *stats_file_load(const char *path, char *error, size_t capacit
 struct stats_file *stats_file_from_memory(const void *bytes, size_t length, const char *path,
                                           char *error, size_t capacity);
 
-/* Only whether the file at path is a statistics file of this run, and of which process. */
-bool stats_file_belongs(const char *path, const char *run_id, uint64_t *pid, uint64_t *started_ns);
+/* What the beginning of a file says. */
+struct stats_peek {
+    uint64_t pid, process_start, started_unix_ns, started_ns, latest_ns;
+    char run_id[sizeof((struct vramgc_file *)0)->run_id]; /* ends with a zero byte */
+};
+
+/* False: the file at path is no statistics file, or cannot be read. */
+bool stats_file_peek(const char *path, struct stats_peek *peek);
 
 /* record may be NULL. */
 void stats_file_free(struct stats_file *record);

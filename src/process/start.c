@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/secrets.h"
+#include "base/state_folder.h"
 #include "base/text.h"
 #include "govern/alloc_conf.h"
 #include "govern/background_thread.h"
@@ -192,13 +193,23 @@ static void process_ends(void) {
     background_thread_stop();
 }
 
+static void open_file(void) {
+    char pattern[OPTION_TEXT_BYTES];
+    if (state_pattern(settings_options()->out, pattern, sizeof pattern))
+        store_open(pattern);
+    else
+        LOG(LOG_WARN,
+            "there is no folder for statistics: neither HOME nor XDG_STATE_HOME names one "
+            "that can be written to; this run leaves no file");
+}
+
 static void start(void) {
     struct vramgc_file *file = store_file();
     settings_complain();
     describe_process(file);
     describe_choices(file);
     settings_store();
-    store_open(settings_options()->out);
+    open_file();
     stack_open((unsigned)settings_options()->backtrace);
     /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
     atexit(process_ends);

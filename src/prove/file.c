@@ -2,6 +2,7 @@
  * reads: it must stay within PROOF_HEAD_BYTES. */
 #include "prove/file.h"
 
+#include "base/state_folder.h"
 #include "prove/python.h"
 
 #include <dirent.h>
@@ -19,18 +20,6 @@ static const char *const form_names[] = {"quick", "usual", "full"};
 static const char *const outcome_words[] = {"passed", "failed", "left out"};
 
 /* --- writing --- */
-
-/* The folder and those above it, as mkdir -p makes them. */
-static bool make_folder(char *folder) {
-    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        int made = mkdir(folder, 0700);
-        *slash = '/';
-        if (made && errno != EEXIST)
-            return false;
-    }
-    return mkdir(folder, 0700) == 0 || errno == EEXIST;
-}
 
 /* A name of the driver's is one line. */
 static void write_clean(FILE *out, const char *text) {
@@ -102,13 +91,13 @@ static bool write_all(int fd, const struct findings *findings, const char *versi
 bool proof_write(const struct findings *findings, const char *version, char *path,
                  size_t capacity) {
     char folder[512], beside[600];
-    if (!proof_folder(folder, sizeof folder) ||
+    if (!state_folder(folder, sizeof folder) ||
         !proof_path(findings->card.key.card, path, capacity)) {
         text_copy(path, capacity, "the state folder: neither HOME nor XDG_STATE_HOME names one");
         return false;
     }
     snprintf(beside, sizeof beside, "%s.XXXXXX", path);
-    if (!make_folder(folder))
+    if (!state_folder_make(folder))
         return false;
     int fd = mkostemp(beside, O_CLOEXEC); /* readable by us only */
     if (fd < 0)
@@ -148,7 +137,7 @@ static bool show(const char *path, bool share) {
 
 static size_t each_proof(bool (*visit)(const char *path, bool share), bool share) {
     char folder[512], path[1024];
-    DIR *list = proof_folder(folder, sizeof folder) ? opendir(folder) : NULL;
+    DIR *list = state_folder(folder, sizeof folder) ? opendir(folder) : NULL;
     size_t count = 0;
     for (struct dirent *entry; list && (entry = readdir(list));) {
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);

@@ -179,8 +179,6 @@ PYTHON
         equal "$status" 2
         one_line "$errors"
     done
-    run_apart "$vramgc" export --csv
-    equal "$status" 2
     run_apart "$vramgc" export --csv missing.vramgc
     equal "$status" 1
     for format in csv csv=figures markdown prometheus perfetto torch; do

@@ -8,6 +8,7 @@ setup() {
     hook=$top/build/hook
     library=${VRAMGC_LIBRARY:-$top/build/libvramgc.so}
     unset "${!VRAMGC_@}" "${!SIMGPU_@}" 2>/dev/null || true
+    export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state VRAMGC_OUT=vramgc-%e.%p.vramgc
     unset LD_PRELOAD PYTHONPATH
     export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
     mkdir "$BATS_TEST_TMPDIR/cwd"

@@ -292,8 +292,6 @@ plant() {
 @test "report: wrong calls are 2" {
     run "$vramgc"
     equal "$status" 2
-    run "$vramgc" report
-    equal "$status" 2
     run_apart "$vramgc" reprot x
     equal "$status" 2
     equal "$errors" 'vramgc: reprot is not a command; did you mean `vramgc report`?'

@@ -280,6 +280,9 @@ os.execvp(sys.argv[1], sys.argv[1:])'
 @test "run: VRAMGC_OUT is made absolute, also below a folder with a percent sign" {
     run "$vramgc" run --no-summary printenv VRAMGC_OUT
     equal "$output" "$work/cwd/vramgc-%e.%p.vramgc"
+    XDG_STATE_HOME="$work/80% state" VRAMGC_OUT=auto run "$vramgc" run --no-summary printenv VRAMGC_OUT
+    equal "$output" "$work/80%% state/vramgc/vramgc-%e.%p.vramgc"
+    [ -d "$work/80% state/vramgc" ]
     run "$vramgc" run --no-summary -o stats.%p printenv VRAMGC_OUT
     equal "$output" "$work/cwd/stats.%p"
     run "$vramgc" run --no-summary -o /a/b printenv VRAMGC_OUT

@@ -7,6 +7,7 @@ setup() {
     hook=$top/build/hook
     library=${VRAMGC_LIBRARY:-$top/build/libvramgc.so}
     unset "${!VRAMGC_@}" "${!SIMGPU_@}" 2>/dev/null || true
+    export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state VRAMGC_OUT=vramgc-%e.%p.vramgc
     unset LD_PRELOAD
     export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
     mkdir "$BATS_TEST_TMPDIR/cwd"
@@ -42,14 +43,39 @@ holds() {
     "$hook/peek" "$1" | grep -q " held=$((3 << 20)) "
 }
 
-@test "the standard name says program and process" {
+@test "the file lies in the state folder, which is made for the user only; its name says program and process" {
+    unset VRAMGC_OUT
+    umask 022
     use
     [ "$status" -eq 0 ]
     [ -z "$errors" ]
-    local files=(*)
-    [[ ${files[0]} =~ ^vramgc-use\.[0-9]+\.vramgc$ ]]
+    no_file
+    local files=("$XDG_STATE_HOME"/vramgc/*)
+    [[ ${files[0]} =~ /vramgc-use\.[0-9]+\.vramgc$ ]]
     [ "${#files[@]}" -eq 1 ]
+    [ "$(stat -c %a "$XDG_STATE_HOME/vramgc")" = 700 ]
     holds "${files[0]}"
+    XDG_STATE_HOME='' HOME=$BATS_TEST_TMPDIR/'100% home' use
+    holds "$BATS_TEST_TMPDIR/100% home"/.local/state/vramgc/*
+}
+
+@test "a home that cannot be had, or where others write: the file lies in a folder of the user's beside it" {
+    unset VRAMGC_OUT
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp
+    mkdir "$TMPDIR"
+    XDG_STATE_HOME=/proc/none use
+    [ -z "$errors" ]
+    holds "$TMPDIR/vramgc-$EUID"/*
+    rm -r "$TMPDIR/vramgc-$EUID"
+    mkdir -p "$XDG_STATE_HOME/vramgc"
+    chmod 777 "$XDG_STATE_HOME/vramgc"
+    use
+    [ -z "$errors" ]
+    holds "$TMPDIR/vramgc-$EUID"/*
+    [ -z "$(ls "$XDG_STATE_HOME/vramgc")" ]
+    chmod 777 "$TMPDIR/vramgc-$EUID"
+    use
+    one_warning "no folder for statistics"
 }
 
 @test "nobody else reads the file" {

@@ -60,7 +60,7 @@ static void defaults(void **state) {
     assert_int_equal(read.cooldown, 1000000000);
     assert_int_equal(read.min_gain, 32 * MIB);
     assert_int_equal(read.log, LOG_WARN);
-    assert_string_equal(read.out, "vramgc-%e.%p.vramgc");
+    assert_string_equal(read.out, "auto");
 }
 
 static void values(void **state) {
@@ -119,7 +119,7 @@ static void long_texts(void **state) {
     assert_string_equal(read_with("VRAMGC_OUT", text, 0).out, text);
     text[OPTION_TEXT_BYTES - 1] = 'x';
     text[sizeof text - 1] = 0;
-    assert_string_equal(read_with("VRAMGC_OUT", text, 1).out, "vramgc-%e.%p.vramgc");
+    assert_string_equal(read_with("VRAMGC_OUT", text, 1).out, "auto");
     assert_true(strlen(sentences[0]) < 300);
 }
 

@@ -1,0 +1,103 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# The statistics files that nobody names: where they are found, which is the newest, and which go.
+
+load helpers
+
+
+# kept NAME STARTED [SCENARIO [RUN]]: a file in the state folder that began at that Unix time.
+kept() {
+    mkdir -p "$XDG_STATE_HOME/vramgc"
+    "$make_file" "${3:-plain}" "$XDG_STATE_HOME/vramgc/$1"
+    patch "$XDG_STATE_HOME/vramgc/$1" "$2" "${4:-}"
+}
+
+# patch FILE STARTED RUN: the offsets are those of vramgc_format.h.
+patch() {
+    python3 - "$@" <<'PYTHON'
+import struct, sys
+path, started, run = sys.argv[1:]
+with open(path, "r+b") as file:
+    file.seek(48)
+    file.write(struct.pack("<Q", int(started) * 10**9))
+    file.seek(136)
+    file.write(run.encode().ljust(48, b"\0"))
+PYTHON
+}
+
+setup_kept() {
+    unset VRAMGC_OUT
+    kept vramgc-a.1.vramgc 1700000000
+    kept vramgc-b.2.vramgc 1700000100 fragmented run1
+    kept vramgc-c.3.vramgc 1700000090 two-devices run1
+    kept vramgc-d.4.vramgc 1600000000
+    echo other >"$XDG_STATE_HOME/vramgc/vramgc-e.5.vramgc"
+}
+
+names() {
+    sed 's|.*/||' | tr '\n' ' '
+}
+
+@test "list: newest first, with verdict and command; nothing else of the folder" {
+    setup_kept
+    equal "$("$vramgc" list --paths | names)" 'vramgc-b.2.vramgc vramgc-c.3.vramgc vramgc-a.1.vramgc vramgc-d.4.vramgc '
+    run "$vramgc" list
+    contains "$output" 'fragmentation'
+    contains "$output" 'python launch'
+    equal "$(awk 'length > 80 && !/^    /' <<<"$output")" ""
+    XDG_STATE_HOME=$work/none run_apart "$vramgc" list
+    equal "$status:$output" 0:
+    one_line "$errors"
+}
+
+@test "report and export without a file: the newest run, with all of its processes" {
+    setup_kept
+    equal "$("$vramgc" report --json | grep -c '"file": ')" 2
+    "$vramgc" report --json | grep -q 'vramgc-b.2.vramgc'
+    "$vramgc" report --json | grep -q 'vramgc-c.3.vramgc'
+    equal "$("$vramgc" export --csv=figures | cut -d, -f1 | sort -u | grep -c state)" 2
+    rm "$XDG_STATE_HOME"/vramgc/vramgc-[bc]*
+    equal "$("$vramgc" report --json | grep -c '"file": ')" 1
+    "$vramgc" report --json | grep -q 'vramgc-a.1.vramgc'
+    rm -r "$XDG_STATE_HOME/vramgc"
+    run_apart "$vramgc" report
+    equal "$status" 1
+    one_line "$errors"
+}
+
+@test "export --prometheus without a file: what runs now, and nothing is fine too" {
+    setup_kept
+    equal "$("$vramgc" export --prometheus | grep -vc '^#')" 0
+    FAKE_CUDA=sh "$vramgc" run --no-summary sh -c "'$vramgc' export --prometheus >now.prom; :"
+    equal "$(grep -c '^vramgc_process_info.* 1$' now.prom)" 1
+}
+
+@test "VRAMGC_OUT: list and report look where it says" {
+    setup_kept
+    mkdir 'here %'
+    "$make_file" plain 'here %/mine.77'
+    VRAMGC_OUT='here %%/mine.%p' run "$vramgc" list --paths
+    equal "$output" 'here %/mine.77'
+}
+
+@test "run: what is too old or too much goes, with what lies beside it; what runs, and other files, stay" {
+    setup_kept
+    touch "$XDG_STATE_HOME"/vramgc/vramgc-d.4.vramgc.{pickle,oom0} "$XDG_STATE_HOME/vramgc/GPU-1.proof"
+    now=$(date +%s)
+    kept vramgc-f.6.vramgc $((now - 6000))
+    VRAMGC_KEEP=0 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths | wc -l)" 5
+    VRAMGC_KEEP=4 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
+    equal "$(ls "$XDG_STATE_HOME/vramgc" | names)" \
+        'GPU-1.proof vramgc-a.1.vramgc vramgc-b.2.vramgc vramgc-c.3.vramgc vramgc-e.5.vramgc vramgc-f.6.vramgc '
+    VRAMGC_KEEP_FOR=1h "$vramgc" run --no-summary true # it ran for 72 minutes
+    equal "$("$vramgc" list --paths | names)" 'vramgc-f.6.vramgc '
+    FAKE_CUDA=sh "$vramgc" run --no-summary sh -c "VRAMGC_KEEP=1 VRAMGC_OUT=auto '$vramgc' run --no-summary true; '$vramgc' list --paths >during"
+    contains "$(cat during)" vramgc-sh.
+}
+
+@test "run: with a pattern of one's own nothing is removed" {
+    setup_kept
+    VRAMGC_KEEP=1 VRAMGC_OUT=own.%p "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths | wc -l)" 4
+}
