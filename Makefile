@@ -3,14 +3,23 @@
 
 CC ?= gcc
 OPTIMISE ?= -O2 -g
-WARNINGS := -Wall -Wextra -Wconversion -Werror -Wno-deprecated-declarations
+# Another compiler warns of other things: only our own checks (scripts/check) give WERROR=-Werror.
+WERROR ?=
+WARNINGS := -Wall -Wextra -Wconversion -Wno-deprecated-declarations $(WERROR)
 VERSION := $(shell scripts/version)
 override CPPFLAGS := -Iinclude -Isrc -D_GNU_SOURCE $(CPPFLAGS)
 override CFLAGS := -std=c11 $(OPTIMISE) $(WARNINGS) $(CFLAGS)
 CPPFLAGS_ALL := $(CPPFLAGS) -DVRAMGC_VERSION='"$(VERSION)"'
 CFLAGS_ALL := $(CFLAGS) -fPIC -fvisibility=hidden
+# An installed toolkit (13) needs no download: make CUDA_INCLUDE=/usr/local/cuda/include
+CUDA_INCLUDE ?=
+ifeq ($(CUDA_INCLUDE),)
 CUDA_HEADERS := build/headers/stamp
 CUDA_CPPFLAGS := -isystem build/headers/cu13/include -isystem tests/sim/compat
+else
+CUDA_HEADERS :=
+CUDA_CPPFLAGS := -isystem $(CUDA_INCLUDE) -isystem tests/sim/compat
+endif
 BUILD ?= build
 
 .DEFAULT_GOAL := all
@@ -92,13 +101,6 @@ lint: all
 	@scripts/check-style
 	@scripts/exports --check $(BUILD)/libvramgc.so
 
-prefix ?= /usr/local
-
-install: all
-	install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(prefix)/bin/vramgc
-	install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(prefix)/lib/vramgc/libvramgc.so
-	install -D -m 644 include/vramgc.h $(DESTDIR)$(prefix)/include/vramgc.h
-
 # Downloads and the Python environment stay.
 clean:
 	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/hook $(BUILD)/bench $(BUILD)/libvramgc.so $(BUILD)/vramgc $(BUILD)/exports.map
@@ -108,6 +110,8 @@ help:
 	@echo "make demo     the main job on a real PyTorch, without and with reclaim"
 	@echo "make check    the tests, ten minutes; make check-deep: the rest of them"
 	@echo "make bench    ratios of cost, A/B interleaved"
-	@echo "make install  prefix=$(prefix)"
+	@echo "make install  prefix=$(prefix), DESTDIR, bindir, libdir, includedir, mandir, datadir"
+	@echo "make deb, make wheel, make dist: a Debian package, a Python wheel, a release's source; in $(PACKAGES)/"
+	@echo "Without network: CUDA_INCLUDE=/usr/local/cuda/include, with the headers of CUDA 13"
 
 -include $(LIB_OBJECTS:.o=.d)

@@ -1,6 +1,7 @@
 /* help.c: the command `vramgc help`, written from the tables; nothing that a table knows is
  * repeated here. */
 #include "cli/help.h"
+#include "cli/completion.h"
 #include "cli/derived.h"
 #include "cli/man.h"
 #include "cli/settings.h"
@@ -180,6 +181,18 @@ static void write_man(void) {
     man_write(stdout, self.commands, self.command_count);
 }
 
+static void write_bash(void) {
+    completion_bash(stdout, self.commands, self.command_count);
+}
+
+static void write_zsh(void) {
+    completion_zsh(stdout, self.commands, self.command_count);
+}
+
+static void write_fish(void) {
+    completion_fish(stdout, self.commands, self.command_count);
+}
+
 static const struct {
     const char *name;
     void (*write)(void);
@@ -188,7 +201,10 @@ static const struct {
               {"json", write_json},
               {"schema", NULL},
               {"markdown-settings", write_markdown_settings},
-              {"man", write_man}};
+              {"man", write_man},
+              {"completion-bash", write_bash},
+              {"completion-zsh", write_zsh},
+              {"completion-fish", write_fish}};
 
 static const char *topic_name(size_t index) {
     return index < ARRAY_LENGTH(topics) ? topics[index].name

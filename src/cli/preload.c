@@ -43,7 +43,8 @@ static const char *loader_trouble(const char *path) {
 }
 
 bool preload_library(char *path, size_t capacity, char *error, size_t error_capacity) {
-    static const char *const places[] = {"", "/../lib/vramgc", "/../lib"};
+    static const char *const places[] = {"", "/../lib/vramgc", "/../lib/" TRIPLET "/vramgc",
+                                         "/../lib64/vramgc", "/../lib"};
     char folder[PATH_MAX], candidate[PATH_MAX + 64], real[PATH_MAX];
     if (!own_folder(folder, sizeof folder)) {
         snprintf(error, error_capacity, "cannot find out where vramgc lies: %s", strerror(errno));

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The path of libvramgc.so: beside this program, in ../lib/vramgc, or in ../lib; never in the
+/* The path of libvramgc.so: beside this program, in vramgc/ below ../lib, its
+ * folder for this machine, or ../lib64, or in ../lib; never in the
  * working directory as such. False, with a sentence in error, when it is missing or when the loader
  * could not take the path. */
 bool preload_library(char *path, size_t capacity, char *error, size_t error_capacity);

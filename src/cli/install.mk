@@ -1,0 +1,50 @@
+# install.mk: what is installed and where, and the packages: all of them hold what `make install` puts into an empty folder.
+
+prefix ?= /usr/local
+exec_prefix ?= $(prefix)
+bindir ?= $(exec_prefix)/bin
+libdir ?= $(exec_prefix)/lib
+includedir ?= $(prefix)/include
+datadir ?= $(prefix)/share
+mandir ?= $(datadir)/man
+PACKAGES ?= $(BUILD)/packages
+NUMBER := $(shell scripts/version | cut -d+ -f1)
+GENERATED := $(BUILD)/generated
+
+# What the command says of itself: manual and completions.
+$(GENERATED)/%: $(BUILD)/vramgc
+	@mkdir -p $(@D)
+	@$(BUILD)/vramgc help $* > $@
+
+$(GENERATED)/vramgc.pc: src/cli/install.mk $(BUILD)/version
+	@mkdir -p $(@D)
+	@printf '%s\n' 'prefix=$(prefix)' 'libdir=$(libdir)' 'includedir=$(includedir)' 'preload=$${libdir}/vramgc/libvramgc.so' '' \
+	    'Name: vramgc' 'Description: gives idle GPU memory of PyTorch programs back; its functions are weak symbols' \
+	    'Version: $(NUMBER)' 'Cflags: -I$${includedir}' > $@
+.PHONY: $(GENERATED)/vramgc.pc
+
+install: all $(addprefix $(GENERATED)/,man completion-bash completion-zsh completion-fish vramgc.pc)
+	install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(bindir)/vramgc
+	install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(libdir)/vramgc/libvramgc.so
+	install -D -m 644 include/vramgc.h $(DESTDIR)$(includedir)/vramgc.h
+	install -D -m 644 $(GENERATED)/vramgc.pc $(DESTDIR)$(libdir)/pkgconfig/vramgc.pc
+	install -D -m 644 $(GENERATED)/man $(DESTDIR)$(mandir)/man1/vramgc.1
+	install -D -m 644 $(GENERATED)/completion-bash $(DESTDIR)$(datadir)/bash-completion/completions/vramgc
+	install -D -m 644 $(GENERATED)/completion-zsh $(DESTDIR)$(datadir)/zsh/site-functions/_vramgc
+	install -D -m 644 $(GENERATED)/completion-fish $(DESTDIR)$(datadir)/fish/vendor_completions.d/vramgc.fish
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
+	    $(mandir)/man1/vramgc.1 $(datadir)/bash-completion/completions/vramgc $(datadir)/zsh/site-functions/_vramgc \
+	    $(datadir)/fish/vendor_completions.d/vramgc.fish)
+
+deb: all
+	@scripts/package deb $(PACKAGES) $(BUILD)
+
+wheel: all
+	@scripts/package wheel $(PACKAGES) $(BUILD)
+
+dist:
+	@scripts/package dist $(PACKAGES) $(BUILD)
+
+.PHONY: uninstall deb wheel dist

@@ -1,0 +1,124 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# `make install` and the packages, into an empty folder each: the command there finds its library, and runs a program with it. Nothing
+# is built here: `make e2e` has been run.
+
+load helpers
+
+# The real library this time, on the simulated device.
+setup_real() {
+    build=$(dirname "$built")
+    export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13 SIMGPU_DATA_LIMIT=0
+    [ -x "$top/build/hook/use" ] || skip "SKIPPED: build/hook/use is not there (make hook)"
+}
+
+# works COMMAND: it loads the installed library into a program, and tells of it.
+works() {
+    run "$1" run -o "$work/at-work.%p" "$top/build/hook/use"
+    contains "$output" VERDICT
+    contains "$output" 'took 3 MiB'
+    rm "$work"/at-work.*
+}
+
+@test "make install: prefix, folders and DESTDIR are obeyed; each file is there" {
+    setup_real
+    make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=/opt/x mandir=/opt/man libdir=/opt/x/lib64 install >/dev/null
+    equal "$(cd "$work/root/opt" && find . -type f | sort | tr '\n' ' ')" \
+        './man/man1/vramgc.1 ./x/bin/vramgc ./x/include/vramgc.h ./x/lib64/pkgconfig/vramgc.pc ./x/lib64/vramgc/libvramgc.so '`
+        `'./x/share/bash-completion/completions/vramgc ./x/share/fish/vendor_completions.d/vramgc.fish ./x/share/zsh/site-functions/_vramgc '
+    works "$work/root/opt/x/bin/vramgc"
+    make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=/opt/x mandir=/opt/man libdir=/opt/x/lib64 uninstall
+    equal "$(find "$work/root" -type f)" ""
+}
+
+@test "pkg-config: a program is built with what it says" {
+    setup_real
+    command -v pkg-config >/dev/null || skip "SKIPPED: no pkg-config"
+    make -s -C "$top" BUILD="$build" prefix="$work/here" install >/dev/null
+    export PKG_CONFIG_PATH=$work/here/lib/pkgconfig
+    equal "$(pkg-config --modversion vramgc)" "$("$vramgc" version | sed -E 's/vramgc ([0-9.]+).*/\1/')"
+    equal "$(pkg-config --variable=preload vramgc)" "$work/here/lib/vramgc/libvramgc.so"
+    echo '#include <vramgc.h>
+int main(void) { return vramgc_version && vramgc_version() == VRAMGC_VERSION_NUMBER ? 0 : 3; }' >has.c
+    # shellcheck disable=SC2046
+    gcc $(pkg-config --cflags vramgc) has.c -o has
+    run ./has
+    equal "$status" 3
+    LD_PRELOAD=$(pkg-config --variable=preload vramgc) ./has
+}
+
+@test "manual: troff has no complaint, and each command, setting and figure is there" {
+    "$vramgc" help man >vramgc.1
+    command -v man >/dev/null || skip "SKIPPED: no man"
+    equal "$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z vramgc.1 2>&1 >/dev/null)" ""
+    page=$(LC_ALL=C.UTF-8 MANWIDTH=200 man -l vramgc.1 | col -b)
+    for word in 'vramgc export' 'vramgc list' VRAMGC_KEEP= held_bytes --snapshot-on-oom 'EXIT STATUS'; do
+        grep -qF -- "$word" <<<"$page" || contains "$page" "$word"
+    done
+}
+
+# offered WORD...: what bash offers for the last word of the line.
+offered() {
+    COMP_WORDS=(vramgc "$@") COMP_CWORD=$#
+    _vramgc
+    printf '%s\n' "${COMPREPLY[@]}"
+}
+
+@test "completion, bash: commands, options of each, values, files" {
+    "$vramgc" help completion-bash >completion
+    bash -n completion
+    # shellcheck disable=SC1091
+    . ./completion
+    equal "$(offered exp)" export
+    equal "$(offered report --js)" --json
+    equal "$(offered run --thr)" --threshold
+    equal "$(offered run --mode c)" compact
+    [ "$(offered run -- ba | grep -cx bash)" -ge 1 ]
+    touch a.vramgc
+    equal "$(offered report a.)" a.vramgc
+    equal "$(offered run --malloc '' | sort | tr '\n' ' ')" 'jemalloc system tcmalloc '
+}
+
+@test "completion, zsh and fish: the shell takes the file" {
+    "$vramgc" help completion-zsh >_vramgc
+    "$vramgc" help completion-fish >vramgc.fish
+    contains "$(cat _vramgc)" "'--mode=["
+    contains "$(cat vramgc.fish)" "-l mode -r -a 'off observe flush compact auto '"
+    command -v zsh fish >/dev/null || skip "SKIPPED: neither zsh nor fish is there"
+    ! command -v zsh >/dev/null || zsh -n _vramgc
+    ! command -v fish >/dev/null || {
+        fish --no-execute vramgc.fish
+        contains "$(fish -c 'source vramgc.fish; complete -C "vramgc run --mode c"')" compact
+    }
+}
+
+@test "Debian package: into an empty root, and it works from there" {
+    setup_real
+    command -v dpkg-deb >/dev/null || skip "SKIPPED: no dpkg-deb"
+    deb=$(cd "$top" && scripts/package deb "$work/packages" "$build")
+    dpkg-deb --extract "$deb" "$work/root"
+    equal "$(dpkg-deb --field "$deb" Package)" vramgc
+    [ -s "$work/root/usr/share/man/man1/vramgc.1.gz" ]
+    equal "$(dpkg-deb --contents "$deb" | awk '{ print $2 }' | sort -u)" root/root
+    works "$work/root/usr/bin/vramgc"
+}
+
+@test "wheel: pip installs it into an empty environment, where command and library work; and removes it" {
+    setup_real
+    python3 -c 'import ensurepip, venv' 2>/dev/null || skip "SKIPPED: no venv"
+    wheel=$(cd "$top" && scripts/package wheel "$work/packages" "$build")
+    python3 -m venv "$work/venv"
+    "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$wheel"
+    works "$work/venv/bin/vramgc"
+    "$work/venv/bin/pip" uninstall --quiet --yes vramgc
+    [ ! -e "$work/venv/bin/vramgc" ]
+}
+
+@test "dist: a tarball of what git tracks, that tells its version without git" {
+    git -C "$top" rev-parse HEAD >/dev/null 2>&1 || skip "SKIPPED: no git"
+    tarball=$(cd "$top" && scripts/package dist "$work/packages" "$top/build")
+    tar xzf "$tarball" -C "$work"
+    folder=$(echo "$work"/vramgc-*/)
+    equal "vramgc-$(cd "$work" && GIT_CEILING_DIRECTORIES=$work "$folder/scripts/version")" "$(basename "$folder")"
+    [ -f "$folder/Makefile" ]
+}
