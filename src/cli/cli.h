@@ -42,13 +42,14 @@ struct command {
 
 /* The flags of each command, defined where the command is. */
 extern const struct flag run_flags[], report_flags[], export_flags[], diff_flags[], env_flags[],
-    prove_flags[], list_flags[];
+    prove_flags[], list_flags[], doctor_flags[];
 extern const size_t run_flag_count, report_flag_count, export_flag_count, diff_flag_count,
-    env_flag_count, prove_flag_count, list_flag_count;
+    env_flag_count, prove_flag_count, list_flag_count, doctor_flag_count;
 
 int run_main(int argc, char **argv);
 int report_main(int argc, char **argv);
 int export_main(int argc, char **argv);
+int doctor_main(int argc, char **argv);
 int list_main(int argc, char **argv);
 int diff_main(int argc, char **argv);
 int env_main(int argc, char **argv);

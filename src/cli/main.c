@@ -48,6 +48,12 @@ static const struct command command_table[] = {
      "ends it, and nothing is written.\n"
      "Exit status 1 when the card does not bear it, 3 when it could not be tried.\n",
      false, prove_flags, &prove_flag_count, prove_main},
+    {"doctor", "[-- COMMAND [ARGUMENT...]]",
+     "what stands in the way of vramgc on this machine, or for one command",
+     "With COMMAND it is run under vramgc to its end: what is hooked then, and which of its "
+     "processes "
+     "use CUDA without the library. Exit status: 1 when something is wrong, else 0.\n",
+     false, doctor_flags, &doctor_flag_count, doctor_main},
     {"env", "", "lines for webui-user.sh, which load the library without `vramgc run`",
      "Options are settings to be put into the lines.\n", true, env_flags, &env_flag_count,
      env_main},

@@ -1,0 +1,155 @@
+/* doctor.c: the command `vramgc doctor`: what stands in the way of vramgc on this machine, or for
+ * one command. It starts nothing but that command, and repairs nothing. */
+#include "cli/cli.h"
+#include "cli/doctor_checks.h"
+#include "cli/finding.h"
+#include "cli/preload.h"
+#include "cli/records.h"
+#include "base/base.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FLAG_HELP };
+
+const struct flag doctor_flags[] = {[FLAG_HELP] = {"help", 'h', NULL, "this text"}};
+const size_t doctor_flag_count = ARRAY_LENGTH(doctor_flags);
+
+/* PyTorch as the shell's Python finds it; asked of its metadata, so that nothing is loaded. */
+static void check_pytorch(void) {
+    char version[128] = "";
+    FILE *python = popen("python3 -c 'import importlib.metadata as m; print(m.version(\"torch\"))' "
+                         "2>/dev/null",
+                         "re");
+    if (python && !fgets(version, sizeof version, python))
+        *version = 0;
+    if (python)
+        pclose(python);
+    version[strcspn(version, "\n")] = 0;
+    if (*version)
+        finding(MARK_OK, "PyTorch", "%s, of the python3 that is first in PATH", version);
+    else
+        finding(MARK_NOTE, "PyTorch",
+                "the python3 that is first in PATH has none; a web UI's own Python may");
+}
+
+/* ---- with a command ---- */
+
+static void start(char *const *command, const char *out, const char *mode) {
+    size_t count = 0;
+    while (command[count])
+        count++;
+    const char **arguments = calloc(count + 8, sizeof *arguments);
+    if (!arguments)
+        _exit(STATUS_OURS);
+    const char *const own[] = {"vramgc", "run", "--no-summary", "--out", out, "--"};
+    memcpy(arguments, own, sizeof own);
+    memcpy(arguments + ARRAY_LENGTH(own), command, count * sizeof *command);
+    if (mode)
+        setenv("VRAMGC_MODE", mode, 1);
+    else
+        unsetenv("VRAMGC_MODE");
+    execv("/proc/self/exe", (char *const *)arguments);
+    _exit(STATUS_OURS);
+}
+
+static void tell_record(const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    uint64_t calls = 0, seen = 0;
+    for (size_t i = 0; i < file->hook_count; i++) {
+        calls += file->hooks[i].calls;
+        seen += file->hooks[i].calls > 0;
+    }
+    finding(
+        MARK_OK, "hooked", "process %llu: %llu calls of %llu functions; PyTorch %s, mode %s: %s",
+        (unsigned long long)file->pid, (unsigned long long)calls, (unsigned long long)seen,
+        *file->torch_version ? file->torch_version : "was not seen", file->mode, file->mode_why);
+    for (size_t i = 0; i < file->device_count; i++)
+        if (file->devices[i].stats.reserved_bytes.peak > 0 &&
+            file->devices[i].stats.block_allocs == 0)
+            finding(MARK_WRONG, "hooked",
+                    "process %llu: PyTorch's segments were seen, but none of its blocks",
+                    (unsigned long long)file->pid);
+}
+
+static void tell_records(const char *folder) {
+    char pattern[PATH_MAX + 4];
+    snprintf(pattern, sizeof pattern, "%s/%%p", folder);
+    setenv("VRAMGC_OUT", pattern, 1);
+    struct records records = records_load(NULL, 0);
+    for (size_t i = 0; i < records.count; i++) {
+        tell_record(records.list[i]);
+        unlink(records.list[i]->path);
+    }
+    if (records.count == 0)
+        finding(MARK_WRONG, "hooked", "no process with the library used CUDA while it ran");
+    records_free(&records);
+}
+
+static void tell_end(int status) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        finding(MARK_OK, "command", "ended with exit status 0");
+    else if (WIFEXITED(status))
+        finding(MARK_NOTE, "command", "ended with exit status %d", WEXITSTATUS(status));
+    else
+        finding(MARK_NOTE, "command", "ended by signal %d", WTERMSIG(status));
+}
+
+static void try_command(char *const *command, const char *mode) {
+    char folder[PATH_MAX], pattern[PATH_MAX + 4];
+    const struct timespec step = {.tv_nsec = 100 * MILLISECOND_NS};
+    int status = 0;
+    const char *temporary = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/vramgc-doctor-XXXXXX",
+             temporary && *temporary == '/' ? temporary : "/tmp");
+    if (!mkdtemp(folder)) {
+        finding(MARK_WRONG, "command", "%s cannot be made", folder);
+        return;
+    }
+    snprintf(pattern, sizeof pattern, "%s/%%p", folder);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        start(command, pattern, mode);
+    while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
+        doctor_processes(child);
+        nanosleep(&step, NULL);
+    }
+    if (child < 0)
+        finding(MARK_WRONG, "command", "no process can be started");
+    else
+        tell_end(status);
+    tell_records(folder);
+    rmdir(folder);
+}
+
+static void check_machine(void) {
+    doctor_host();
+    doctor_allocator();
+    check_pytorch();
+    doctor_cards();
+}
+
+int doctor_main(int argc, char **argv) {
+    struct args args = {.argc = argc,
+                        .argv = argv,
+                        .flags = doctor_flags,
+                        .flag_count = doctor_flag_count,
+                        .stop_at_operand = true,
+                        .command = "doctor",
+                        .next = 1};
+    for (int index; (index = args_next(&args)) != ARGS_END;)
+        return index == FLAG_HELP ? STATUS_HELP : STATUS_USAGE;
+    char *mode = getenv("VRAMGC_MODE") ? strdup(getenv("VRAMGC_MODE")) : NULL;
+    check_machine();
+    if (argv[args.next])
+        try_command(argv + args.next, mode);
+    else
+        doctor_processes(0);
+    free(mode);
+    return finding_wrong_count() > 0 ? STATUS_BAD_INPUT : STATUS_FINE;
+}

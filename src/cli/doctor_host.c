@@ -1,0 +1,110 @@
+/* doctor_host.c: what stands around the program: library, preloads, settings, folders, container.
+ */
+#include "cli/doctor_checks.h"
+#include "cli/finding.h"
+#include "cli/preload.h"
+#include "cli/settings.h"
+#include "base/base.h"
+#include "base/state_folder.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void check_library(void) {
+    char path[PATH_MAX], error[PATH_MAX + 256];
+    if (preload_library(path, sizeof path, error, sizeof error))
+        finding(MARK_OK, "library", "%s", path);
+    else
+        finding(MARK_WRONG, "library", "%s", error);
+}
+
+/* The loader says one line of what it does not find, and goes on without it. */
+static void check_preloaded(const char *path) {
+    if (strchr(path, '/') && access(path, R_OK))
+        finding(MARK_WRONG, "LD_PRELOAD", "%s is not there: the loader leaves it out", path);
+    else if (strstr(path, "libvramgc.so"))
+        finding(MARK_OK, "LD_PRELOAD", "%s: also without vramgc run", path);
+    else if (strstr(path, "tcmalloc") || strstr(path, "jemalloc"))
+        finding(MARK_OK, "LD_PRELOAD", "%s, for host memory; vramgc goes before it", path);
+    else
+        finding(MARK_NOTE, "LD_PRELOAD", "%s: vramgc goes before it", path);
+}
+
+static void check_preloads(void) {
+    const char *list = getenv("LD_PRELOAD");
+    char path[PATH_MAX];
+    if (!list || !*list)
+        finding(MARK_OK, "LD_PRELOAD",
+                "empty; where a webui.sh would add TCMalloc, vramgc run does");
+    while (list && *list) {
+        size_t length = strcspn(list, " :");
+        snprintf(path, sizeof path, "%.*s", (int)length, list);
+        if (length > 0)
+            check_preloaded(path);
+        list += length;
+        list += *list != 0;
+    }
+}
+
+static void tell_setting(const char *sentence, void *context) {
+    (void)context;
+    finding(MARK_WRONG, "setting", "%s", sentence);
+}
+
+static void check_settings(void) {
+    struct options options;
+    if (options_read(&options, NULL, tell_setting, NULL) == 0)
+        finding(MARK_OK, "settings", "all VRAMGC_ variables are understood; mode %s",
+                getenv("VRAMGC_MODE") ? getenv("VRAMGC_MODE") : "auto");
+    if (options.mode == MODE_OFF)
+        finding(MARK_WRONG, "settings", "VRAMGC_MODE is off: the library does nothing");
+}
+
+static void check_folder(void) {
+    char pattern[2048], folder[1024];
+    const char *out = getenv("VRAMGC_OUT");
+    if (out && strcmp(out, "auto") != 0)
+        finding(MARK_NOTE, "statistics", "VRAMGC_OUT=%s", *out ? out : "(empty: none are kept)");
+    else if (!state_pattern("auto", pattern, sizeof pattern))
+        finding(MARK_WRONG, "statistics",
+                "no folder for them can be made: set XDG_STATE_HOME or VRAMGC_OUT");
+    else if (state_folder(folder, sizeof folder) && strncmp(pattern, folder, strlen(folder)) == 0)
+        finding(MARK_OK, "statistics", "in %s", folder);
+    else
+        finding(MARK_NOTE, "statistics", "%s: the state folder cannot be written to", pattern);
+}
+
+/* The first word of a small file; "" without it. */
+static void read_word(const char *path, char *word, size_t capacity) {
+    FILE *stream = fopen(path, "re");
+    *word = 0;
+    if (stream && fgets(word, (int)capacity, stream))
+        word[strcspn(word, " \n")] = 0;
+    if (stream)
+        fclose(stream);
+}
+
+static void check_surroundings(void) {
+    char limit[64];
+    if (access("/dev/dxg", F_OK) == 0)
+        finding(MARK_NOTE, "WSL", "Windows may move memory of the card to host memory by itself");
+    bool container = access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
+    read_word("/sys/fs/cgroup/memory.max", limit, sizeof limit);
+    if (*limit && strcmp(limit, "max") != 0)
+        finding(MARK_NOTE, "limit",
+                "host memory is limited to %s bytes here: loading a model needs some of it", limit);
+    if (container)
+        finding(MARK_NOTE, "container",
+                "statistics are lost with it unless their folder is mounted");
+}
+
+void doctor_host(void) {
+    check_library();
+    check_preloads();
+    check_settings();
+    check_folder();
+    check_surroundings();
+}

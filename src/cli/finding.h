@@ -1,0 +1,15 @@
+/* finding.h: a line of `vramgc doctor`. */
+#ifndef FINDING_H
+#define FINDING_H
+
+#include <stddef.h>
+
+enum mark { MARK_OK, MARK_NOTE, MARK_WRONG };
+
+/* "WRONG  allocator  ..."; what is wrong is counted. The sentence says what to do about it. */
+void finding(enum mark mark, const char *about, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+size_t finding_wrong_count(void);
+
+#endif

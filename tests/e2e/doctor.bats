@@ -1,0 +1,105 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# `vramgc doctor`: each thing that can be wrong, on a machine where it is; the simulated device is the card.
+
+load helpers
+
+setup_device() {
+    export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
+    cp "$(dirname "$built")/libvramgc.so" "$work/bin/libvramgc.so"
+    unset PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF
+}
+
+# says TEXT: a line of the doctor's has it; columns do not count.
+says() {
+    contains "$(tr -s ' ' <<<"$output")" "$1"
+}
+
+@test "doctor: a machine in order is 0, and says what is there" {
+    setup_device
+    run "$vramgc" doctor
+    equal "$status" 0
+    says "ok library $work/bin/libvramgc.so"
+    says 'ok settings all VRAMGC_ variables are understood'
+    says 'gpu0 Simulated GPU 0'
+    says 'run `vramgc prove` once'
+    contains_not "$output" WRONG
+}
+
+@test "doctor: no driver, no library, a wrong setting, a preload that is not there: each is WRONG, and the status is 1" {
+    rm "$library"
+    LD_PRELOAD="$work/gone/libjemalloc.so.2" VRAMGC_TRESHOLD=70 run "$vramgc" doctor
+    equal "$status" 1
+    says 'WRONG driver'
+    says 'WRONG library'
+    says "WRONG LD_PRELOAD $work/gone/libjemalloc.so.2 is not there"
+    says 'WRONG setting'
+    says 'VRAMGC_THRESHOLD'
+}
+
+@test "doctor: PyTorch's setting: misspelt keys, what does nothing, what contradicts" {
+    setup_device
+    PYTORCH_CUDA_ALLOC_CONF='expandable_segment:True, max_split_size_mb:128' run "$vramgc" doctor
+    equal "$status" 1
+    says 'PyTorch knows no expandable_segment, and does not start; did you mean expandable_segments?'
+    PYTORCH_ALLOC_CONF='expandable_segments:True,max_split_size_mb:128' run "$vramgc" doctor
+    equal "$status" 1
+    says 'WRONG allocator max_split_size_mb'
+    PYTORCH_ALLOC_CONF='garbage_collection_threshold:0.8,roundup_power2_divisions:[256:1,512:2,>:8]' run "$vramgc" doctor
+    equal "$status" 0
+    says 'note allocator garbage_collection_threshold does nothing'
+    PYTORCH_ALLOC_CONF='garbage_collection_threshold:0.8,per_process_memory_fraction:0.5' run "$vramgc" doctor
+    contains_not "$output" 'does nothing'
+    PYTORCH_ALLOC_CONF=backend:cudaMallocAsync run "$vramgc" doctor
+    says 'see --async pages'
+}
+
+@test "doctor: where no state folder can be had, and where it is another" {
+    setup_device
+    unset VRAMGC_OUT
+    run "$vramgc" doctor
+    says "ok statistics in $XDG_STATE_HOME/vramgc"
+    XDG_STATE_HOME=/proc/none TMPDIR=$work run "$vramgc" doctor
+    says "note statistics $work/vramgc-"
+    XDG_STATE_HOME=/proc/none TMPDIR=/proc/none run "$vramgc" doctor
+    says 'WRONG statistics'
+    equal "$status" 1
+}
+
+@test "doctor -- COMMAND: what is hooked, by a program that has the library" {
+    setup_device
+    [ -x "$top/build/hook/use" ] || skip "SKIPPED: build/hook/use is not there (make hook)"
+    export TMPDIR=$work
+    run "$vramgc" doctor -- "$top/build/hook/use"
+    equal "$status" 0
+    says 'ok command ended with exit status 0'
+    says 'ok hooked process'
+    run "$vramgc" doctor -- sh -c 'exit 7'
+    says 'note command ended with exit status 7'
+    says 'WRONG hooked no process with the library used CUDA'
+    equal "$status" 1
+    equal "$(find "$TMPDIR" -name 'vramgc-doctor-*')" ""
+}
+
+# The program goes on until the doctor has seen it.
+@test "doctor -- COMMAND: a program from which LD_PRELOAD was taken away" {
+    setup_device
+    script cleared <<TEXT
+exec env -i PATH="$PATH" LD_LIBRARY_PATH="$LD_LIBRARY_PATH" python3 -c '
+import ctypes, os, time
+ctypes.CDLL("libcuda.so.1")
+while not os.path.exists("$work/seen"): time.sleep(0.01)'
+TEXT
+    "$vramgc" doctor -- ./cleared >out 2>&1 3>&- &
+    doctor=$!
+    for ((i = 0; i < 1200; i++)); do
+        grep -qs 'without the library' out && break
+        sleep 0.05
+    done
+    touch "$work/seen"
+    status=0
+    wait "$doctor" || status=$?
+    output=$(cat out)
+    equal "$status" 1
+    says 'uses CUDA without the library: LD_PRELOAD was cleared on the way'
+}
