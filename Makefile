@@ -11,14 +11,14 @@ override CPPFLAGS := -Iinclude -Isrc -D_GNU_SOURCE $(CPPFLAGS)
 override CFLAGS := -std=c11 $(OPTIMISE) $(WARNINGS) $(CFLAGS)
 CPPFLAGS_ALL := $(CPPFLAGS) -DVRAMGC_VERSION='"$(VERSION)"'
 CFLAGS_ALL := $(CFLAGS) -fPIC -fvisibility=hidden
-# An installed toolkit (13) needs no download: make CUDA_INCLUDE=/usr/local/cuda/include
-CUDA_INCLUDE ?=
-ifeq ($(CUDA_INCLUDE),)
+# An installed toolkit (13) needs no download: make TOOLKIT_INCLUDE=/usr/local/cuda/include
+TOOLKIT_INCLUDE ?=
+ifeq ($(TOOLKIT_INCLUDE),)
 CUDA_HEADERS := build/headers/stamp
 CUDA_CPPFLAGS := -isystem build/headers/cu13/include -isystem tests/sim/compat
 else
 CUDA_HEADERS :=
-CUDA_CPPFLAGS := -isystem $(CUDA_INCLUDE) -isystem tests/sim/compat
+CUDA_CPPFLAGS := -isystem $(TOOLKIT_INCLUDE) -isystem tests/sim/compat
 endif
 BUILD ?= build
 
@@ -112,6 +112,6 @@ help:
 	@echo "make bench    ratios of cost, A/B interleaved"
 	@echo "make install  prefix=$(prefix), DESTDIR, bindir, libdir, includedir, mandir, datadir"
 	@echo "make deb, make wheel, make dist: a Debian package, a Python wheel, a release's source; in $(PACKAGES)/"
-	@echo "Without network: CUDA_INCLUDE=/usr/local/cuda/include, with the headers of CUDA 13"
+	@echo "Without network: TOOLKIT_INCLUDE=/usr/local/cuda/include, with the headers of CUDA 13"
 
 -include $(LIB_OBJECTS:.o=.d)

@@ -16,18 +16,16 @@ $(GENERATED)/%: $(BUILD)/vramgc
 	@mkdir -p $(@D)
 	@$(BUILD)/vramgc help $* > $@
 
-$(GENERATED)/vramgc.pc: src/cli/install.mk $(BUILD)/version
-	@mkdir -p $(@D)
-	@printf '%s\n' 'prefix=$(prefix)' 'libdir=$(libdir)' 'includedir=$(includedir)' 'preload=$${libdir}/vramgc/libvramgc.so' '' \
-	    'Name: vramgc' 'Description: gives idle GPU memory of PyTorch programs back; its functions are weak symbols' \
-	    'Version: $(NUMBER)' 'Cflags: -I$${includedir}' > $@
-.PHONY: $(GENERATED)/vramgc.pc
+GENERATES := $(addprefix $(GENERATED)/,man completion-bash completion-zsh completion-fish)
 
-install: all $(addprefix $(GENERATED)/,man completion-bash completion-zsh completion-fish vramgc.pc)
+install: all $(GENERATES)
 	install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(bindir)/vramgc
 	install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(libdir)/vramgc/libvramgc.so
 	install -D -m 644 include/vramgc.h $(DESTDIR)$(includedir)/vramgc.h
-	install -D -m 644 $(GENERATED)/vramgc.pc $(DESTDIR)$(libdir)/pkgconfig/vramgc.pc
+	install -d $(DESTDIR)$(libdir)/pkgconfig
+	printf '%s\n' 'prefix=$(prefix)' 'libdir=$(libdir)' 'includedir=$(includedir)' 'preload=$${libdir}/vramgc/libvramgc.so' '' \
+	    'Name: vramgc' 'Description: gives idle GPU memory of PyTorch programs back; its functions are weak symbols' \
+	    'Version: $(NUMBER)' 'Cflags: -I$${includedir}' > $(DESTDIR)$(libdir)/pkgconfig/vramgc.pc
 	install -D -m 644 $(GENERATED)/man $(DESTDIR)$(mandir)/man1/vramgc.1
 	install -D -m 644 $(GENERATED)/completion-bash $(DESTDIR)$(datadir)/bash-completion/completions/vramgc
 	install -D -m 644 $(GENERATED)/completion-zsh $(DESTDIR)$(datadir)/zsh/site-functions/_vramgc

@@ -17,7 +17,7 @@ $(E2E)/libempty.so:
 	@echo 'int vramgc_test_nothing;' | $(CC) -x c -fPIC -shared - -o $@
 
 .PHONY: e2e e2e-check cli-check
-e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so
+e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(GENERATES) $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so
 
 # The tests send signals: those that whoever runs them has had ignored (nohup, &) work again.
 E2E_BATS := E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" tests/e2e/as_at_a_terminal.py $(BATS)
