@@ -114,8 +114,11 @@ static void write_page(FILE *out, const struct records *records) {
 
 void export_markdown(FILE *out, const struct records *records) {
     struct verdict verdict = verdict_of(records->list, records->count);
+    char words[sizeof verdict];
+    struct text text = TEXT_IN(words);
+    verdict_write(&text, &verdict);
     fputs("**vramgc:** ", out);
-    write_text(out, verdict.text);
+    write_text(out, words);
     fputc('\n', out);
     for (size_t i = 0; i < records->count; i++) {
         write_process(out, records->list[i]);
