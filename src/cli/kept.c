@@ -95,9 +95,23 @@ static bool runs(const struct stats_peek *peek) {
     return peek->process_start != 0 && process_start_ticks(peek->pid) == peek->process_start;
 }
 
-static bool is_old(const struct stats_peek *peek, uint64_t now_ns, uint64_t keep_ns) {
+static uint64_t age_ns(const struct stats_peek *peek, uint64_t now_ns) {
     uint64_t ended_ns = peek->started_unix_ns + minus_u64(peek->latest_ns, peek->started_ns);
-    return keep_ns > 0 && minus_u64(now_ns, ended_ns) > keep_ns;
+    return minus_u64(now_ns, ended_ns);
+}
+
+/* Not seen from here, in another container or on another machine with the same home. */
+static bool may_run_elsewhere(const struct stats_peek *peek, uint64_t now_ns) {
+    const uint64_t day_ns = 24 * 3600 * SECOND_NS;
+    return peek->end == VRAMGC_END_UNKNOWN && age_ns(peek, now_ns) < day_ns;
+}
+
+static bool may_go(const struct stats_peek *peek, uint64_t now_ns) {
+    return !runs(peek) && !may_run_elsewhere(peek, now_ns);
+}
+
+static bool is_old(const struct stats_peek *peek, uint64_t now_ns, uint64_t keep_ns) {
+    return keep_ns > 0 && age_ns(peek, now_ns) > keep_ns;
 }
 
 /* FILE.pickle, FILE.oom0, ... */
@@ -123,8 +137,8 @@ void kept_prune(const struct options *options) {
     for (size_t i = 0; i < kept.count; i++) {
         const struct kept_file *file = &kept.files[i];
         bool surplus = options->keep > 0 && i >= options->keep;
-        if ((surplus || is_old(&file->peek, now_ns, options->keep_for)) && !runs(&file->peek) &&
-            is_mine(file->path))
+        if ((surplus || is_old(&file->peek, now_ns, options->keep_for)) &&
+            may_go(&file->peek, now_ns) && is_mine(file->path))
             remove_with_all(file->path);
     }
     kept_free(&kept);

@@ -255,8 +255,13 @@ bool stats_file_peek(const char *path, struct stats_peek *peek) {
     if (descriptor >= 0)
         close(descriptor);
     if (fine)
-        *peek = (struct stats_peek){head->pid,        head->process_start, head->started_unix_ns,
-                                    head->started_ns, head->latest_ns,     ""};
+        *peek = (struct stats_peek){head->pid,
+                                    head->process_start,
+                                    head->started_unix_ns,
+                                    head->started_ns,
+                                    head->latest_ns,
+                                    head->end,
+                                    ""};
     if (fine)
         memcpy(peek->run_id, head->run_id, sizeof peek->run_id - 1);
     free(head);

@@ -42,7 +42,7 @@ names() {
     setup_kept
     equal "$("$vramgc" list --paths | names)" 'vramgc-b.2.vramgc vramgc-c.3.vramgc vramgc-a.1.vramgc vramgc-d.4.vramgc '
     run "$vramgc" list
-    contains "$output" 'fragmentation'
+    contains "$output" ' full '
     contains "$output" 'python launch'
     equal "$(awk 'length > 80 && !/^    /' <<<"$output")" ""
     XDG_STATE_HOME=$work/none run_apart "$vramgc" list
@@ -94,6 +94,17 @@ names() {
     equal "$("$vramgc" list --paths | names)" 'vramgc-f.6.vramgc '
     FAKE_CUDA=sh "$vramgc" run --no-summary sh -c "VRAMGC_KEEP=1 VRAMGC_OUT=auto '$vramgc' run --no-summary true; '$vramgc' list --paths >during"
     contains "$(cat during)" vramgc-sh.
+}
+
+# Nothing tells that it has ended: it may run in another container, or on another machine with the same home.
+@test "run: what was alive a moment ago and has not ended stays" {
+    setup_kept
+    kept vramgc-g.7.vramgc $(($(date +%s) - 4400)) full
+    VRAMGC_KEEP=1 VRAMGC_KEEP_FOR=1s "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths | names)" 'vramgc-g.7.vramgc '
+    patch "$XDG_STATE_HOME/vramgc/vramgc-g.7.vramgc" $(($(date +%s) - 86400 - 4400)) ''
+    VRAMGC_KEEP_FOR=1s "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths 2>&1)" 'vramgc: no statistics file is kept'
 }
 
 @test "run: with a pattern of one's own nothing is removed" {
