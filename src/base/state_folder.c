@@ -58,15 +58,40 @@ bool state_files(const char *folder, char *pattern, size_t capacity) {
     return text.length + 1 < capacity;
 }
 
-bool state_pattern(const char *setting, char *pattern, size_t capacity) {
-    bool (*const places[])(char *, size_t) = {state_folder, state_folder_instead};
+static enum state_place find_folder(char *pattern, size_t capacity) {
+    static const struct {
+        bool (*folder)(char *, size_t);
+        enum state_place place;
+    } places[] = {{state_folder, STATE_AS_SET}, {state_folder_instead, STATE_INSTEAD}};
     char folder[1024];
-    if (strcmp(setting, "auto") != 0) {
-        text_copy(pattern, capacity, setting);
-        return strlen(setting) < capacity;
-    }
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (places[i](folder, sizeof folder) && state_folder_make(folder) && is_ours(folder))
-            return state_files(folder, pattern, capacity);
-    return false;
+        if (places[i].folder(folder, sizeof folder) && state_folder_make(folder) &&
+            is_ours(folder) && state_files(folder, pattern, capacity))
+            return places[i].place;
+    return STATE_NOWHERE;
+}
+
+enum state_place state_pattern(const char *setting, char *pattern, size_t capacity) {
+    enum state_place place = STATE_AS_SET;
+    if (strcmp(setting, "auto") == 0)
+        place = find_folder(pattern, capacity);
+    else if (strlen(setting) < capacity)
+        text_copy(pattern, capacity, setting);
+    else
+        place = STATE_NOWHERE;
+    if (place == STATE_NOWHERE)
+        *pattern = 0;
+    return place;
+}
+
+void state_place_note(enum state_place place, const char *where, char *note, size_t capacity) {
+    struct text text = text_in(note, capacity);
+    if (place == STATE_NOWHERE)
+        text_add(&text, "no folder for statistics: neither HOME, XDG_STATE_HOME nor TMPDIR names "
+                        "one that can be written to; this run leaves no file (see VRAMGC_OUT)");
+    else if (place == STATE_INSTEAD)
+        text_format(&text,
+                    "statistics go to %s: neither HOME nor XDG_STATE_HOME names a folder that can "
+                    "be written to",
+                    where);
 }

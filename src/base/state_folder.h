@@ -19,8 +19,17 @@ bool state_folder_make(char *path);
 /* The pattern of the statistics files in the folder, as VRAMGC_OUT has them. False: too long. */
 bool state_files(const char *folder, char *pattern, size_t capacity);
 
+enum state_place {
+    STATE_NOWHERE, /* no folder can be had, or the name is too long: the pattern is empty */
+    STATE_AS_SET,
+    STATE_INSTEAD, /* in the folder that takes the place of the state folder */
+};
+
 /* What VRAMGC_OUT stands for: for "auto", a pattern in a folder that is there then and that only
- * the user can write to; else the setting itself. False: no folder, or the name is too long. */
-bool state_pattern(const char *setting, char *pattern, size_t capacity);
+ * the user can write to; else the setting itself. */
+enum state_place state_pattern(const char *setting, char *pattern, size_t capacity);
+
+/* What the user is told of it, the pattern or file being `where`; empty: nothing. */
+void state_place_note(enum state_place place, const char *where, char *note, size_t capacity);
 
 #endif

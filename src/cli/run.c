@@ -155,18 +155,16 @@ static char *absolute(const char *variable, const char *pattern) {
 }
 
 static bool choose_patterns(struct run *run) {
-    char out[OPTION_TEXT_BYTES];
-    if (!state_pattern(run->options.out, out, sizeof out)) {
-        complain("there is no folder for statistics: neither HOME nor XDG_STATE_HOME names one "
-                 "that can be written to; see --out");
-        return false;
-    }
+    char out[OPTION_TEXT_BYTES], note[OPTION_TEXT_BYTES + 128];
+    state_place_note(state_pattern(run->options.out, out, sizeof out), out, note, sizeof note);
+    if (*note)
+        complain("%s", note);
     run->pattern = absolute("VRAMGC_OUT", out);
     run->log_pattern = run->pattern ? absolute("VRAMGC_LOG_FILE", run->options.log_file) : NULL;
     if (!run->log_pattern)
         return false;
     if (run->json && !*run->pattern) {
-        complain("--json needs a statistics file, and VRAMGC_OUT is empty");
+        complain("--json needs a statistics file, and there is none: see --out");
         return false;
     }
     return true;
@@ -249,8 +247,10 @@ static void say_nothing_seen(const struct run *run) {
     int trouble = *run->pattern ? folder_trouble(run->pattern, folder, sizeof folder) : 0;
     if (trouble)
         complain("no statistics: %s cannot be written: %s", folder, strerror(trouble));
-    else if (!*run->pattern)
+    else if (!*run->options.out)
         complain("no statistics: VRAMGC_OUT is empty");
+    else if (!*run->pattern)
+        return; /* said when the program began */
     else if (run->options.mode == MODE_OFF)
         complain("no statistics: VRAMGC_MODE is off");
     else

@@ -194,13 +194,12 @@ static void process_ends(void) {
 }
 
 static void open_file(void) {
-    char pattern[OPTION_TEXT_BYTES];
-    if (state_pattern(settings_options()->out, pattern, sizeof pattern))
-        store_open(pattern);
-    else
-        LOG(LOG_WARN,
-            "there is no folder for statistics: neither HOME nor XDG_STATE_HOME names one "
-            "that can be written to; this run leaves no file");
+    char pattern[OPTION_TEXT_BYTES], note[OPTION_TEXT_BYTES + 128];
+    enum state_place place = state_pattern(settings_options()->out, pattern, sizeof pattern);
+    store_open(pattern);
+    state_place_note(place, store_path(), note, sizeof note);
+    if (*note)
+        LOG(LOG_WARN, "%s", note);
 }
 
 static void start(void) {

@@ -34,7 +34,10 @@ follow() {
             contains "$(XDG_STATE_HOME=$work/state "$top/scripts/simgpu" --mem 2GiB -- vramgc prove --quick 2>&1)" 'auto is compact'
             ;;
         'vramgc run '*) contains "$(eval "$1" 2>&1)" VERDICT ;;
-        'vramgc report '*) contains "$(eval "$1")" VERDICT ;;
+        'vramgc report' | 'vramgc report '*) contains "$(eval "$1")" VERDICT ;;
+        'vramgc list') contains "$(eval "$1")" vramgc-python.1.vramgc ;;
+        'vramgc export --markdown') contains "$(eval "$1")" '**vramgc:** OUT OF MEMORY' ;;
+        'vramgc doctor') contains "$(eval "$1" || true)" "$library" ;;
         'vramgc diff '*) contains "$(eval "$1")" 'held, peak' ;;
         'vramgc help'*) contains "$(eval "$1")" 'vramgc run' ;;
         'vramgc env >> webui-user.sh')

@@ -424,6 +424,27 @@ TEXT
     equal "$errors" 'vramgc: no statistics: VRAMGC_MODE is off'
 }
 
+@test "run: no home to write to: one line tells where the file goes, and without any folder the program runs all the same" {
+    unset VRAMGC_OUT XDG_STATE_HOME
+    export TMPDIR=$work/tmp
+    mkdir "$TMPDIR"
+    (
+        unset HOME
+        run_apart "$vramgc" run --no-summary printenv VRAMGC_OUT
+        equal "$status:$output" "0:$TMPDIR/vramgc-$EUID/vramgc-%e.%p.vramgc"
+        one_line "$errors"
+        contains "$errors" "statistics go to $TMPDIR/vramgc-$EUID/"
+    )
+    HOME=/proc run_apart "$vramgc" run --no-summary printenv VRAMGC_OUT
+    equal "$output" "$TMPDIR/vramgc-$EUID/vramgc-%e.%p.vramgc"
+    HOME=/proc TMPDIR=/proc/none run_apart "$vramgc" run sh -c 'echo "ran with <$VRAMGC_OUT>"; exit 7'
+    equal "$status:$output" '7:ran with <>'
+    one_line "$errors"
+    contains "$errors" 'no folder for statistics'
+    HOME=/proc TMPDIR=/proc/none run_apart "$vramgc" run --json x.json true
+    equal "$status" 125
+}
+
 @test "run: the summary is on standard error, with how the program ended" {
     FAKE_CUDA=sh run_apart "$vramgc" run -- sh -c 'echo hello; exit 3'
     equal "$status" 3
