@@ -16,17 +16,21 @@ $(E2E)/libempty.so:
 	@mkdir -p $(@D)
 	@echo 'int vramgc_test_nothing;' | $(CC) -x c -fPIC -shared - -o $@
 
-.PHONY: e2e e2e-check cli-check
+.PHONY: e2e e2e-check e2e-deep cli-check
 e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(GENERATES) $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so
 
 # The tests send signals: those that whoever runs them has had ignored (nohup, &) work again.
-E2E_BATS := E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" tests/e2e/as_at_a_terminal.py $(BATS)
+E2E_BATS := E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" tests/e2e/as_at_a_terminal.py
 
 cli-check: e2e
-	@$(E2E_BATS) tests/e2e/run.bats tests/e2e/report.bats tests/e2e/readme.bats
+	@$(E2E_BATS) $(BATS) tests/e2e/run.bats tests/e2e/report.bats tests/e2e/readme.bats
 
 # tests/hook/hook.mk adds what lifetime.bats and store.bats need.
 e2e-check: e2e proven
-	@$(E2E_BATS) tests/e2e
+	@$(E2E_BATS) $(BATS_QUICK) tests/e2e
+
+e2e-deep: e2e proven
+	@scripts/fetch-promtool
+	@$(E2E_BATS) $(BATS) --filter-tags deep tests/e2e
 
 check-build: e2e

@@ -78,9 +78,10 @@ for p in json.load(open("report.json"))["processes"]:
 PYTHON
 }
 
+# bats test_tags=deep
 @test "export --prometheus: promtool has nothing to say" {
     promtool=$(command -v promtool || echo "$top/build/promtool")
-    [ -x "$promtool" ] || skip "SKIPPED: no promtool (package prometheus), nor build/promtool"
+    [ -x "$promtool" ] || skip "SKIPPED: no promtool; scripts/fetch-promtool says why"
     files
     "$make_file" hostile hostile.vramgc
     "$vramgc" export --prometheus ./*.vramgc >all.prom

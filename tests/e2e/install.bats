@@ -84,14 +84,17 @@ offered() {
     "$vramgc" help completion-fish >vramgc.fish
     contains "$(cat _vramgc)" "'--mode=["
     contains "$(cat vramgc.fish)" "-l mode -r -a 'off observe flush compact auto '"
-    command -v zsh fish >/dev/null || skip "SKIPPED: neither zsh nor fish is there"
     ! command -v zsh >/dev/null || zsh -n _vramgc
     ! command -v fish >/dev/null || {
         fish --no-execute vramgc.fish
         contains "$(fish -c 'source vramgc.fish; complete -C "vramgc run --mode c"')" compact
     }
+    for shell in zsh fish; do
+        command -v "$shell" >/dev/null || skip "SKIPPED: no $shell"
+    done
 }
 
+# bats test_tags=deep
 @test "Debian package: into an empty root, and it works from there" {
     setup_real
     command -v dpkg-deb >/dev/null || skip "SKIPPED: no dpkg-deb"
@@ -103,6 +106,7 @@ offered() {
     works "$work/root/usr/bin/vramgc"
 }
 
+# bats test_tags=deep
 @test "wheel: pip installs it into an empty environment, where command and library work; and removes it" {
     setup_real
     python3 -c 'import ensurepip, venv' 2>/dev/null || skip "SKIPPED: no venv"
@@ -114,6 +118,7 @@ offered() {
     [ ! -e "$work/venv/bin/vramgc" ]
 }
 
+# bats test_tags=deep
 @test "dist: a tarball of what git tracks, that tells its version without git" {
     git -C "$top" rev-parse HEAD >/dev/null 2>&1 || skip "SKIPPED: no git"
     tarball=$(cd "$top" && scripts/package dist "$work/packages" "$top/build")

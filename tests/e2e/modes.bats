@@ -73,6 +73,7 @@ PYTHON
 }
 
 # What the map says at the out-of-memory is what PyTorch's own snapshot says then, and memory_viz opens it.
+# bats test_tags=deep
 @test "snapshot-on-oom: PyTorch's segments and blocks, as PyTorch has them" {
     for mode in observe compact; do
         run timeout 900 scripts/simgpu --mem 2GiB -- build/vramgc run --mode $mode --snapshot-on-oom --no-summary -- \
