@@ -116,3 +116,32 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     passes
     [ ! -e "$BATS_TEST_TMPDIR/x.vramgc" ]
 }
+
+# hard SETTING=VALUE...: of the simulated device: the proof is as on a good one.
+hard() {
+    (export "$@" && prove --mem 2GiB -- --quick && passes)
+}
+
+# Not SIMGPU_OVERREAD: the proof's own kernels read nothing past their end.
+# bats test_tags=deep
+@test "it passes on a device as hard as a card may be" {
+    hard SIMGPU_FREE_LAG_MS=100
+    hard SIMGPU_LATENCY=card SIMGPU_SLOW=10 SIMGPU_KERNEL_US=300 SIMGPU_CONTEXT_LOCK=1
+    hard SIMGPU_PAGE_TABLE=64KiB
+    hard SIMGPU_CAPTURE_STRICT=1
+    hard SIMGPU_CAPTURE_VMM=1
+    hard SIMGPU_CONTEXT_EVENT=0
+    hard SIMGPU_LOCAL_MEM=64MiB SIMGPU_MODULE_MEM=16MiB
+    hard SIMGPU_MAX_HANDLES=100
+    hard SIMGPU_MAX_ADDRESSES=300MiB
+}
+
+# bats test_tags=deep
+@test "a call that is refused is found, named, and no proof" {
+    local call
+    for call in cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuEventRecord cuStreamBeginCapture_v2; do
+        prove --mem 2GiB --fail "$call:1" -- --quick
+        [ "$status" = 1 ]
+        [[ $proof == *$'\nresult failed\n'* && $proof == *': failed'* && $output == *"stays flush"* ]]
+    done
+}

@@ -1,6 +1,7 @@
 # prove.mk: `vramgc prove` on the simulated device.
 #   proven        makes the proof that `scripts/simgpu --proven` shows to tests, lab and demo
 #   prove-check   tests the command itself, also on devices that cheat
+#   prove-deep    on devices that are as hard as a card may be
 
 PROVEN := build/proven/stamp
 $(PROVEN): $(BUILD)/vramgc | sim
@@ -10,10 +11,13 @@ $(PROVEN): $(BUILD)/vramgc | sim
 	@XDG_STATE_HOME=$(abspath $(@D)) scripts/simgpu --devices 2 -- $(BUILD)/vramgc prove --quick > $(@D)/log 2>&1 || { cat $(@D)/log; exit 1; }
 	@touch $@
 
-.PHONY: proven prove-check
+.PHONY: proven prove-check prove-deep
 proven: $(PROVEN)
 
 check-build: proven
 
 prove-check: proven
-	$(BATS) tests/prove
+	$(BATS_QUICK) tests/prove
+
+prove-deep: proven
+	$(BATS) --filter-tags deep tests/prove
