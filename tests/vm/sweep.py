@@ -41,12 +41,15 @@ QUESTIONS = ["cuMemGetInfo_v2", "cuStreamQuery", "cuEventQuery", "cuEventRecord"
 COMPACT = {"VRAMGC_MODE": "compact", "VRAMGC_ALLOC_CONF": "keep", "VRAMGC_REST": "5ms", "VRAMGC_COOLDOWN": "10ms", "SIMGPU_MEM": "8GiB"}
 NATIVE = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}
 EXPANDABLE = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+ASYNC = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "VRAMGC_ASYNC": "pages"}
 LOWVRAM = {"VRAMGC_LOWVRAM": "1", "SIMGPU_MEM": "1GiB"}
 WORKLOADS = {
     "native": (NATIVE, CAPTURE),
     "native-lowvram": ({**NATIVE, **LOWVRAM}, ""),
     "expandable": (EXPANDABLE, ""),
     "expandable-lowvram": ({**EXPANDABLE, **LOWVRAM}, CAPTURE),
+    "async": (ASYNC, ""),
+    "async-lowvram": ({**ASYNC, **LOWVRAM}, ""),
 }
 
 
@@ -167,7 +170,8 @@ class Sweep:
         function, n, code = fail.split("@")[0].split(":")
         for k in range(1, min(measure.all_calls.get(function, 0), 60) + 1):
             plain = Run(self, name, False, f"{function}:{k}:{code}")
-            if (plain.failed and plain.complaints(measure) and "simgpu: ERROR" not in run.errors and
+            crashed = plain.status != 0 and not plain.failed  # it could not write down that a call was made to fail
+            if ((plain.failed or crashed) and plain.complaints(measure) and "simgpu: ERROR" not in run.errors and
                     (plain.status == run.status or plain.used == run.used)):
                 return True
         return False
