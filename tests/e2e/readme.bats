@@ -102,6 +102,7 @@ shape() {
 import pathlib, re, sys
 top = pathlib.Path(sys.argv[1])
 documents = ["README.md", "CONTRIBUTING.md", "src/README.md", "src/LIMITS.md", "include/README.md", "tests/lab/FIGURES.md"]
+documents += sorted(str(path.relative_to(top)) for path in top.glob("src/guides/*.md"))
 for name in documents:
     text = re.sub(r"```.*?```", "", (top / name).read_text(), flags=re.S)
     places = [top, (top / name).parent, top / "src", top / "tests"]
