@@ -1,5 +1,6 @@
 # e2e.mk: tests from outside, with bats: of the command with a stand-in for the library (run.bats, report.bats, readme.bats: `make cli-check`),
-# of the real library's statistics file (lifetime.bats, store.bats), and of a real PyTorch in each mode (modes.bats). Needs no GPU.
+# of the real library's statistics file (lifetime.bats, store.bats), of what the guides say (guides.bats), and of a real PyTorch in each
+# mode (modes.bats). Needs no GPU.
 
 E2E := $(BUILD)/e2e
 E2E_FILE := tests/e2e/make_file.c tests/e2e/make_file.h include/vramgc_format.h src/stats.def
@@ -26,7 +27,7 @@ cli-check: e2e
 	@$(E2E_BATS) $(BATS) tests/e2e/run.bats tests/e2e/report.bats tests/e2e/readme.bats
 
 # tests/hook/hook.mk adds what lifetime.bats and store.bats need.
-e2e-check: e2e proven
+e2e-check: e2e proven c10drive
 	@$(E2E_BATS) $(BATS_QUICK) tests/e2e
 
 e2e-deep: e2e proven
