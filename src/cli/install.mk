@@ -7,6 +7,7 @@ libdir ?= $(exec_prefix)/lib
 includedir ?= $(prefix)/include
 datadir ?= $(prefix)/share
 mandir ?= $(datadir)/man
+docdir ?= $(datadir)/doc/vramgc
 PACKAGES ?= $(BUILD)/packages
 NUMBER := $(shell scripts/version | cut -d+ -f1)
 GENERATED := $(BUILD)/generated
@@ -17,6 +18,7 @@ $(GENERATED)/%: $(BUILD)/vramgc
 	@$(BUILD)/vramgc help $* > $@
 
 GENERATES := $(addprefix $(GENERATED)/,man completion-bash completion-zsh completion-fish)
+GUIDES := $(wildcard src/guides/*.md)
 
 install: all $(GENERATES)
 	install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(bindir)/vramgc
@@ -30,11 +32,14 @@ install: all $(GENERATES)
 	install -D -m 644 $(GENERATED)/completion-bash $(DESTDIR)$(datadir)/bash-completion/completions/vramgc
 	install -D -m 644 $(GENERATED)/completion-zsh $(DESTDIR)$(datadir)/zsh/site-functions/_vramgc
 	install -D -m 644 $(GENERATED)/completion-fish $(DESTDIR)$(datadir)/fish/vendor_completions.d/vramgc.fish
+	install -d $(DESTDIR)$(docdir)/guides
+	install -m 644 src/LIMITS.md $(DESTDIR)$(docdir)
+	install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
 	    $(mandir)/man1/vramgc.1 $(datadir)/bash-completion/completions/vramgc $(datadir)/zsh/site-functions/_vramgc \
-	    $(datadir)/fish/vendor_completions.d/vramgc.fish)
+	    $(datadir)/fish/vendor_completions.d/vramgc.fish $(docdir)/LIMITS.md $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
 
 deb: all
 	@scripts/package deb $(PACKAGES) $(BUILD)
