@@ -40,7 +40,7 @@ $(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
 	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec -MMD -MP -c $< -o $@
 
 # Who tells the version is compiled again after a commit.
-SAYS_VERSION := process/start.c cli/report_fields.c cli/man.c cli/summary.c cli/main.c cli/stats_file.c cli/prove.c
+SAYS_VERSION := process/start.c cli/report_fields.c cli/man.c cli/summary.c cli/main.c cli/stats_file.c cli/prove.c cli/html.c
 $(SAYS_VERSION:%=$(BUILD)/obj/%.o): $(BUILD)/version
 $(BUILD)/version: always
 	@mkdir -p $(@D)

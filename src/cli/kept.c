@@ -114,12 +114,16 @@ static bool is_old(const struct stats_peek *peek, uint64_t now_ns, uint64_t keep
     return keep_ns > 0 && age_ns(peek, now_ns) > keep_ns;
 }
 
-/* FILE.pickle, FILE.oom0, ... */
+/* FILE.pickle, FILE.html, FILE.oom0, ... */
 static void remove_with_all(const char *path) {
+    static const char *const endings[] = {"pickle", "html"};
     char *beside = NULL;
-    if (asprintf(&beside, "%s.pickle", path) >= 0)
-        unlink(beside);
-    free(beside);
+    for (size_t i = 0; i < ARRAY_LENGTH(endings); i++) {
+        if (asprintf(&beside, "%s.%s", path, endings[i]) >= 0)
+            unlink(beside);
+        free(beside);
+        beside = NULL;
+    }
     for (int i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         beside = NULL;
         if (asprintf(&beside, "%s.oom%d", path, i) >= 0)

@@ -13,8 +13,8 @@
 
 /* How what we write begins: reports as JSON and as text, then the formats of `vramgc export`. */
 static const char *const beginnings[] = {
-    "{\n  \"schema\": ", "-- vramgc ",       "# HELP vramgc_", "{\n  \"displayTimeUnit\": ",
-    "**vramgc:** ",      "file,pid,device,", "\x80\x02}(X\x0d"};
+    "{\n  \"schema\": ", "-- vramgc ",       "# HELP vramgc_",  "{\n  \"displayTimeUnit\": ",
+    "**vramgc:** ",      "file,pid,device,", "\x80\x02}(X\x0d", "<!doctype html>\n<!-- vramgc "};
 
 static bool is_report(const char *path) {
     char start[32] = "";
@@ -107,6 +107,10 @@ static bool check(const char *path, bool force) {
         return false;
     }
     return true;
+}
+
+bool outfile_may_write(const char *path) {
+    return folder_is_writable(path) && (access(path, F_OK) != 0 || is_report(path));
 }
 
 /* The name to be written to, to be freed; NULL after a complaint. */

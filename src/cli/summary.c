@@ -66,7 +66,7 @@ static void write_wrapped(FILE *out, const char *heading, const char *text) {
     write_wrapped_at(out, 9, heading, text);
 }
 
-static struct figure show_end(const struct stats_file *record) {
+struct figure summary_end(const struct stats_file *record) {
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
     static const char *const words[PROCESS_STATES] = {
@@ -149,7 +149,7 @@ static void write_process(FILE *out, const struct stats_file *record, const char
  * that Ctrl-C has reached, too, and that takes longer to end. */
 static void write_only_process(FILE *out, const struct stats_file *record,
                                const struct launch_facts *launch) {
-    struct figure of_record = show_end(record);
+    struct figure of_record = summary_end(record);
     struct figure of_command = launch ? show_command_end(launch) : of_record;
     bool behind = launch && record->state == PROCESS_RUNNING;
     write_process(out, record, behind ? of_record.text : of_command.text);
@@ -162,7 +162,7 @@ static void write_process_row(FILE *out, const struct stats_file *record) {
     struct text text = TEXT_IN(right);
     struct figure held = show_bytes(to_u64(stats_file_held_peak(record)));
     text_format(&text, "pid %llu   held %s   %s", (unsigned long long)record->file->pid, held.text,
-                show_end(record).text);
+                summary_end(record).text);
     write_edges(out, record->file->command_line, right);
 }
 
@@ -322,8 +322,7 @@ static void write_actions(FILE *out, const struct stats_file *record,
             write_action(out, record->actions[i]);
 }
 
-static void write_refusals(FILE *out, const struct stats_file *record,
-                           const struct summary_style *style) {
+const char *summary_cause(uint32_t cause) {
     static const char *const why[VRAMGC_REFUSAL_CAUSES] = {
         [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
         [VRAMGC_REFUSAL_FULL] = "not enough memory",
@@ -333,6 +332,11 @@ static void write_refusals(FILE *out, const struct stats_file *record,
         [VRAMGC_REFUSAL_LIMIT] = "limit of PyTorch's",
         [VRAMGC_REFUSAL_HOST] = "the host's memory",
     };
+    return cause < ARRAY_LENGTH(why) ? why[cause] : NULL;
+}
+
+static void write_refusals(FILE *out, const struct stats_file *record,
+                           const struct summary_style *style) {
     size_t first = first_row(record->refusal_count, style);
     if (record->refusal_count == 0)
         return;
@@ -344,7 +348,7 @@ static void write_refusals(FILE *out, const struct stats_file *record,
         summary_line(out, "         %-10s %-3lu %8s %8s %8s  %s%s", show_clock(r->time_ns).text,
                      (unsigned long)r->device, show_bytes(r->request_bytes).text,
                      show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
-                     r->cause < ARRAY_LENGTH(why) ? why[r->cause] : "?",
+                     summary_cause(r->cause) ? summary_cause(r->cause) : "?",
                      r->granted ? "; granted later" : "");
     }
 }

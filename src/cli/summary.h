@@ -10,6 +10,7 @@
 
 #include "cli/stats_file.h"
 #include "cli/report_fields.h"
+#include "cli/units.h"
 
 enum { SUMMARY_WIDTH = 80 };
 
@@ -22,6 +23,12 @@ struct summary_style {
 /* launch is NULL for `vramgc report`; count may be 0. */
 void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                    const struct launch_facts *launch, const struct summary_style *style);
+
+/* How the process ended, in words: "exit 0". */
+struct figure summary_end(const struct stats_file *record);
+
+/* Why a request was refused, in words; NULL for a cause that this version does not know. */
+const char *summary_cause(uint32_t cause);
 
 /* A line of at most SUMMARY_WIDTH columns; what is longer is cut. */
 void summary_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

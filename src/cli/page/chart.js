@@ -1,0 +1,169 @@
+/* chart.js: the timeline, drawn for the width that there is: areas for who had the card, and below
+ * them a lane each for marks, reclaims and refusals. */
+
+const LANES = [["mark", "marks"], ["reclaim", "reclaims"], ["refused", "refused"]];
+const EDGE = {left: 66, right: 14, top: 24, gap: 6, lane: 22, axis: 24};
+
+/* The smallest of 1, 2, 5 (or of powers of two) that needs no more than so many steps. */
+function byteStep(top, most) {
+    let step = MIB;
+    while (top / step > most)
+        step *= 2;
+    return step;
+}
+
+function timeStep(end, most) {
+    const seconds = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300,
+                     600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400];
+    const step = seconds.find(step => end / (step * SECOND) <= most);
+    return (step || Math.ceil(end / SECOND / most / 86400) * 86400) * SECOND;
+}
+
+function scales(view, width) {
+    const lanes = LANES.filter(([kind]) => view.events.some(event => event.kind === kind));
+    const plot = width < 600 ? 190 : 270, right = width - EDGE.right;
+    const bottom = EDGE.top + plot, lanesEnd = bottom + EDGE.gap + lanes.length * EDGE.lane;
+    return {
+        width, lanes, right, bottom, lanesEnd, height: lanesEnd + EDGE.axis,
+        x: ns => EDGE.left + Math.min(1, ns / view.end) * (right - EDGE.left),
+        y: value => bottom - Math.min(1, value / view.top) * plot,
+        at: x => Math.max(0, Math.min(1, (x - EDGE.left) / (right - EDGE.left))) * view.end,
+    };
+}
+
+function drawGrid(svg, view, scale) {
+    const step = byteStep(view.top, 5);
+    for (let value = 0; value <= view.top; value += step) {
+        const y = Math.round(scale.y(value)) + 0.5;
+        svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y, y2: y, stroke: colour("line")}));
+        svg.append(drawn("text", {x: EDGE.left - 8, y: y + 4, "text-anchor": "end"},
+                         value ? value / (view.top >= 2 * GIB ? GIB : MIB) + (view.top >= 2 * GIB ? " GiB" : " MiB") : "0"));
+    }
+    if (view.total) {
+        const y = Math.round(scale.y(view.total)) + 0.5;
+        svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y, y2: y, stroke: colour("quiet")}));
+        svg.append(drawn("text", {x: scale.right, y: y - 7, "text-anchor": "end"}, "the card: " + bytes(view.total)));
+    }
+}
+
+function drawTimes(svg, view, scale) {
+    const step = timeStep(view.end, (scale.right - EDGE.left) / 72);
+    const digits = step >= SECOND ? 0 : step >= SECOND / 10 ? 1 : step >= SECOND / 100 ? 2 : 3;
+    for (let ns = 0; ns <= view.end; ns += step) {
+        const x = Math.round(scale.x(ns)) + 0.5;
+        svg.append(drawn("line", {x1: x, x2: x, y1: scale.lanesEnd, y2: scale.lanesEnd + 5, stroke: colour("quiet")}));
+        svg.append(drawn("text", {x, y: scale.lanesEnd + 18, "text-anchor": ns ? "middle" : "start"}, clock(ns, digits)));
+    }
+}
+
+/* A point holds until the next: steps, forward along the upper edge and back along the lower. */
+function areaPath(view, scale, low, high) {
+    const times = view.samples.time_ns, forward = [], back = [];
+    times.forEach((ns, i) => {
+        const from = scale.x(ns).toFixed(1), to = scale.x(i + 1 < times.length ? times[i + 1] : view.end).toFixed(1);
+        const top = scale.y(high[i]).toFixed(1), bottom = scale.y(low[i]).toFixed(1);
+        forward.push(from + " " + top, to + " " + top);
+        back.push(from + " " + bottom, to + " " + bottom);
+    });
+    const returned = [];
+    for (let i = back.length - 2; i >= 0; i -= 2)
+        returned.push(back[i + 1], back[i]);
+    return "M" + forward.concat(returned).join("L") + "Z";
+}
+
+function drawAreas(svg, view, scale) {
+    if (view.samples.time_ns.length === 0)
+        return;
+    const parts = view.samples.time_ns.map((ns, i) => partsOfSample(view, i));
+    let low = parts.map(() => 0);
+    for (const key of ["live", "idle", "others"]) {
+        const below = low, high = parts.map((part, i) => below[i] + part[key]);
+        svg.append(drawn("path", {d: areaPath(view, scale, low, high), fill: colour(key), class: "area-" + key}));
+        low = high;
+    }
+}
+
+function drawSign(svg, event, x, y) {
+    const fill = event.hollow ? colour("sheet") : colour(event.kind), stroke = colour(event.kind);
+    if (event.kind === "mark")
+        svg.append(drawn("line", {x1: x, x2: x, y1: y - 6, y2: y + 6, stroke, "stroke-width": 2}));
+    else if (event.kind === "reclaim")
+        svg.append(drawn("path", {d: `M${x - 4.5} ${y - 4}h9l-4.5 8z`, fill, stroke}));
+    else
+        svg.append(drawn("path", {d: `M${x - 4} ${y - 4}l8 8m0 -8l-8 8`, stroke, fill: "none",
+                                  "stroke-width": event.hollow ? 1.2 : 2.4}));
+}
+
+/* The label of a mark, where the next mark leaves room for it. */
+function drawLabel(svg, event, x, room, y) {
+    const letters = Math.floor((room - 12) / 6.8);
+    if (letters >= 4)
+        svg.append(drawn("text", {x: x + 5, y: y + 4},
+                         event.text.length > letters ? event.text.slice(0, letters - 1) + "\u2026" : event.text));
+}
+
+function drawLanes(svg, view, scale) {
+    scale.lanes.forEach(([kind, name], lane) => {
+        const y = scale.bottom + EDGE.gap + (lane + 0.5) * EDGE.lane, events = view.events.filter(event => event.kind === kind);
+        svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y + EDGE.lane / 2, y2: y + EDGE.lane / 2,
+                                  stroke: colour("line")}));
+        svg.append(drawn("text", {x: EDGE.left - 8, y: y + 4, "text-anchor": "end"}, name));
+        events.forEach((event, i) => {
+            const x = scale.x(event.ns), next = i + 1 < events.length ? scale.x(events[i + 1].ns) : scale.right;
+            if (kind === "mark")
+                drawLabel(svg, event, x, next - x, y);
+            drawSign(svg, event, x, y);
+        });
+    });
+}
+
+function tipOf(view, scale, x) {
+    const ns = scale.at(x), i = sampleAt(view, ns), parts = i < 0 ? null : partsOfSample(view, i);
+    const table = make("table");
+    for (const [key, label] of PARTS)
+        if (parts && parts[key] !== null && key !== "code")
+            table.append(make("tr", "", make("td", "t", make("i", "sw " + key), label), make("td", "", bytes(parts[key]))));
+    const near = view.events.filter(event => Math.abs(scale.x(event.ns) - x) <= 5);
+    const tip = make("div", "tip", make("b", "", clock(ns, view.end < 120 * SECOND ? 2 : 0)), table);
+    for (const event of near.slice(0, 5))
+        tip.append(make("div", "", make("i", "sign " + event.kind), event.text));
+    if (near.length > 5)
+        tip.append(make("div", "quiet", near.length - 5 + " more here"));
+    return tip;
+}
+
+/* Draws the view into the element; pick(ns) is called for a click. What it returns moves the line. */
+function drawChart(element, view, pick) {
+    const scale = scales(view, element.clientWidth);
+    const svg = drawn("svg", {viewBox: `0 0 ${scale.width} ${scale.height}`, height: scale.height, role: "img",
+                              "aria-label": "Memory of the card over time, " + view.name});
+    drawGrid(svg, view, scale);
+    drawAreas(svg, view, scale);
+    drawLanes(svg, view, scale);
+    drawTimes(svg, view, scale);
+    const line = () => drawn("line", {y1: EDGE.top, y2: scale.lanesEnd, x1: -9, x2: -9, stroke: colour("cursor")});
+    const cursor = line(), hover = line();
+    cursor.setAttribute("stroke-width", 2);
+    hover.setAttribute("stroke-dasharray", "3 3");
+    svg.append(hover, cursor);
+    element.replaceChildren(svg);
+    let tip = null;
+    const put = (which, x) => ["x1", "x2"].forEach(name => which.setAttribute(name, x));
+    svg.addEventListener("pointermove", event => {
+        const x = event.clientX - element.getBoundingClientRect().left;
+        if (tip)
+            tip.remove();
+        tip = tipOf(view, scale, Math.max(EDGE.left, Math.min(scale.right, x)));
+        element.append(tip);
+        tip.style.top = EDGE.top + "px";
+        tip.style.left = Math.max(0, x + 16 + tip.offsetWidth <= scale.width ? x + 16 : x - 16 - tip.offsetWidth) + "px";
+        put(hover, Math.max(EDGE.left, Math.min(scale.right, x)));
+    });
+    svg.addEventListener("pointerleave", () => {
+        if (tip)
+            tip.remove();
+        put(hover, -9);
+    });
+    svg.addEventListener("click", event => pick(scale.at(event.clientX - element.getBoundingClientRect().left)));
+    return ns => put(cursor, scale.x(ns));
+}

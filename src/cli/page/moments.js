@@ -1,0 +1,116 @@
+/* moments.js: what is known of each recorded moment: how the card was divided then, and what
+ * happened. A view is one device of one process. It draws nothing. */
+
+const PARTS = [
+    ["live", "live"],
+    ["idle", "held, not live"],
+    ["code", "other code here"],
+    ["others", "others and the driver"],
+    ["free", "free"],
+];
+
+const WHY = {
+    unknown: "cause unknown", full: "not enough memory", fragmented: "fragmentation",
+    rounded: "rounded up", driver: "free, and refused", limit: "limit of PyTorch's",
+    host: "the host's memory",
+};
+
+function eventsOf(process, index) {
+    const list = [];
+    for (const mark of process.marks)
+        list.push({kind: "mark", ns: mark.time_ns, text: mark.label || "mark"});
+    for (const a of process.actions.filter(a => a.device === index))
+        list.push({
+            kind: "reclaim", ns: a.time_ns, hollow: a.observed,
+            text: (a.observed ? "observed: " : "reclaim by ") + (a.kind || "?") + " (" + (a.reason || "?") + ")" +
+                (a.observed ? "" : ": gave back " + bytes(a.net_bytes) + " in " + duration(a.took_ns)) +
+                (a.function ? ", in " + a.function : ""),
+        });
+    for (const r of process.refusals.filter(r => r.device === index))
+        list.push({
+            kind: "refused", ns: r.time_ns, hollow: r.granted, refusal: r,
+            text: bytes(r.request_bytes) + " refused: " + (WHY[r.cause] || r.cause || "?") +
+                (r.granted ? "; granted later" : r.reported ? "; out of memory" : ""),
+        });
+    return list;
+}
+
+/* The map is of the latest out-of-memory: of the refusal that it came of, where there was one. */
+function addMap(events, map) {
+    const last = events.findLast(e => e.refusal && e.refusal.reported && e.ns <= map.time_ns &&
+        e.refusal.request_bytes === map.request_bytes);
+    const says = "; its blocks are shown below";
+    if (last)
+        Object.assign(last, {map: Object.assign(map, {time_ns: last.ns}), text: last.text + says});
+    else
+        events.push({kind: "refused", ns: map.time_ns, map, text: "out of memory: " + bytes(map.request_bytes) + " wanted" + says});
+}
+
+function viewOf(process, device, map) {
+    const events = eventsOf(process, device.index);
+    if (map)
+        addMap(events, map);
+    events.sort((a, b) => a.ns - b.ns);
+    const s = device.samples, times = s.time_ns;
+    const last = times.length > 0 ? times[times.length - 1] : 0;
+    const moments = [...times.map((ns, i) => ({ns, sample: i})), ...events.map(event => ({ns: event.ns, event}))];
+    moments.sort((a, b) => a.ns - b.ns);
+    const highest = times.reduce((most, ns, i) => Math.max(most, s.held_bytes[i] + s.others_bytes[i]), 0);
+    return {
+        process, device, map, events, moments, samples: s,
+        total: device.total_bytes || 0,
+        top: device.total_bytes || highest || 1,
+        end: Math.max(process.elapsed_ns, last, ...events.slice(-1).map(event => event.ns), 1),
+        name: "GPU " + device.index + ", pid " + process.pid,
+    };
+}
+
+/* The point of the timeline that is in force at a time; -1 before the first. */
+function sampleAt(view, ns) {
+    const times = view.samples.time_ns;
+    let low = -1, high = times.length;
+    while (high - low > 1) {
+        const middle = (low + high) >> 1;
+        if (times[middle] <= ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Others are known of an older moment than what is held: they give way, as in the text report. */
+function partsOfSample(view, i) {
+    const s = view.samples, total = view.total;
+    const held = s.held_bytes[i] || 0, live = Math.min(s.allocated_bytes[i] || 0, held);
+    const others = total ? Math.min(s.others_bytes[i] || 0, Math.max(0, total - held)) : s.others_bytes[i] || 0;
+    return {live, idle: held - live, code: 0, others, free: total ? Math.max(0, total - held - others) : null};
+}
+
+/* A refusal has its own figures, more exact than the timeline's; those of the host are not the
+ * card's. */
+function partsOfRefusal(view, r) {
+    const free = Math.min(r.free_bytes, r.total_bytes), rest = r.total_bytes - free;
+    const held = Math.min(r.held_bytes, rest), code = Math.min(r.other_bytes, held);
+    const live = Math.min(r.allocated_bytes, held - code);
+    return {live, idle: held - code - live, code, others: rest - held, free};
+}
+
+function partsOf(view, moment) {
+    const r = moment.event && moment.event.refusal;
+    if (r && r.cause !== "host" && r.total_bytes > 0 && r.held_bytes > 0)
+        return partsOfRefusal(view, r);
+    const i = sampleAt(view, moment.ns);
+    return i < 0 ? {live: 0, idle: 0, code: 0, others: 0, free: view.total || null} : partsOfSample(view, i);
+}
+
+/* Where a reader wants to begin: at the out-of-memory, or where most was held. */
+function firstMoment(view) {
+    const at = test => view.moments.findLastIndex(test);
+    const map = at(m => m.event && m.event.map);
+    const oom = at(m => m.event && m.event.refusal && m.event.refusal.reported);
+    const refused = at(m => m.event && m.event.kind === "refused");
+    const held = view.samples.held_bytes, most = held.indexOf(Math.max(0, ...held));
+    const peak = at(m => m.sample === most);
+    return [map, oom, refused, peak, 0].find(i => i >= 0);
+}

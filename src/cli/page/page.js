@@ -1,0 +1,169 @@
+/* page.js: brings the pictures to life: which view, which moment. Without it the page still has the
+ * verdict and all tables. */
+
+const state = {views: [], view: null, at: 0, moveCursor: null};
+
+function fillLegend(id, entries) {
+    byId(id).replaceChildren(...entries.map(([name, label]) => make("li", "", make("i", name), label)));
+}
+
+function legendOf(view) {
+    const parts = PARTS.filter(([key]) => key !== "code").map(([key, label]) => ["sw " + key, label]);
+    const signs = LANES.filter(([kind]) => view.events.some(event => event.kind === kind));
+    return parts.concat(signs.map(([kind]) => ["sign " + kind, kind]));
+}
+
+function sumRow(key, label, value, total, className) {
+    const share = total ? (100 * value / total).toFixed(1) + " %" : "";
+    return make("tr", className, make("td", "t", key ? make("i", "sw " + key) : "", label), make("td", "", bytes(value)),
+                make("td", "", share), make("td", "exact", count(value) + " B"));
+}
+
+function showSum(view, parts) {
+    const rows = PARTS.filter(([key]) => parts[key] !== null && (key !== "code" || parts.code > 0))
+        .map(([key, label]) => sumRow(key, label, parts[key], view.total, ""));
+    if (view.total)
+        rows.push(sumRow("", "= the card", view.total, view.total, "total"));
+    byId("sum").replaceChildren(make("tbody", "", ...rows));
+}
+
+function saysOf(view, moment) {
+    if (moment.event)
+        return [make("i", "sign " + moment.event.kind), moment.event.text];
+    const next = view.samples.time_ns[moment.sample + 1] || view.end;
+    return ["the highest figures from then until " + exactClock(next)];
+}
+
+/* Shows moment number i of the view. */
+function show(i) {
+    const view = state.view, moment = view.moments[i];
+    state.at = i;
+    const slider = byId("slider"), time = exactClock(moment.ns), parts = partsOf(view, moment);
+    slider.value = 1e6 * Math.min(1, moment.ns / view.end);
+    slider.setAttribute("aria-valuetext", time);
+    byId("when").textContent = "The card at " + time;
+    byId("what").replaceChildren(...saysOf(view, moment));
+    showSum(view, parts);
+    drawCells(view, parts);
+    state.moveCursor(moment.ns);
+    byId("earlier").disabled = eventFrom(-1) < 0;
+    byId("later").disabled = eventFrom(1) < 0;
+}
+
+/* The moment of the next event in that direction; -1: none. */
+function eventFrom(direction) {
+    const moments = state.view.moments;
+    for (let i = state.at + direction; i >= 0 && i < moments.length; i += direction)
+        if (moments[i].event)
+            return i;
+    return -1;
+}
+
+/* The nearest moment; of several at the same distance the event. */
+function pick(ns) {
+    const moments = state.view.moments;
+    let best = 0;
+    moments.forEach((moment, i) => {
+        const nearer = Math.abs(moment.ns - ns) - Math.abs(moments[best].ns - ns);
+        if (nearer < 0 || (nearer === 0 && moment.event))
+            best = i;
+    });
+    show(best);
+}
+
+/* A key goes to the next moment, however near that is. */
+function stepByKey(event) {
+    const last = state.view.moments.length - 1;
+    const to = {ArrowLeft: state.at - 1, ArrowDown: state.at - 1, ArrowRight: state.at + 1, ArrowUp: state.at + 1,
+                PageDown: state.at - 10, PageUp: state.at + 10, Home: 0, End: last}[event.key];
+    if (to === undefined)
+        return;
+    event.preventDefault();
+    show(Math.max(0, Math.min(last, to)));
+}
+
+function draw() {
+    state.moveCursor = drawChart(byId("chart"), state.view, pick);
+    drawBlocks(state.view);
+    show(state.at);
+}
+
+function choose(number) {
+    state.view = state.views[number];
+    state.at = firstMoment(state.view);
+    fillLegend("legend", legendOf(state.view));
+    draw();
+}
+
+function setUpChoice() {
+    const select = byId("view");
+    state.views.forEach((view, i) => select.append(new Option(view.name, i)));
+    byId("choose").hidden = state.views.length < 2;
+    select.addEventListener("change", () => choose(select.selectedIndex));
+}
+
+/* A time in a table leads to that moment. */
+function linkTimes() {
+    for (const cell of document.querySelectorAll("td[data-ns]")) {
+        const process = Number(cell.dataset.process), device = Number(cell.dataset.device);
+        const button = make("button", "", cell.textContent);
+        button.type = "button";
+        button.addEventListener("click", () => {
+            const number = state.views.findIndex(v => v.number === process && (isNaN(device) || v.device.index === device));
+            if (number < 0)
+                return;
+            if (state.views[number] !== state.view) {
+                byId("view").selectedIndex = number;
+                choose(number);
+            }
+            pick(Number(cell.dataset.ns));
+            byId("pictures").scrollIntoView({behavior: "smooth"});
+        });
+        cell.replaceChildren(button);
+    }
+}
+
+function setUpCopy() {
+    const button = byId("copy"), text = byId("text");
+    button.hidden = false;
+    button.addEventListener("click", () => {
+        getSelection().selectAllChildren(text);
+        if (document.execCommand("copy"))
+            button.textContent = "copied";
+    });
+}
+
+function start() {
+    const read = id => JSON.parse(byId(id).textContent), report = read("report"), maps = read("maps");
+    report.processes.forEach((process, number) => process.devices.forEach(device => {
+        const map = maps.find(map => map.process === number && map.device === device.index);
+        const view = viewOf(process, device, map);
+        if (view.moments.length > 0)
+            state.views.push(Object.assign(view, {number}));
+    }));
+    setUpCopy();
+    if (state.views.length === 0)
+        return;
+    byId("pictures").hidden = false;
+    fillLegend("blocks-legend", [["sw live", "live"], ["sw pending", "freed, waits for a stream"],
+                                 ["sw hole", "hole"], ["sw largest", "largest hole"]]);
+    setUpChoice();
+    linkTimes();
+    byId("slider").addEventListener("input", event => pick(Number(event.target.value) / 1e6 * state.view.end));
+    byId("slider").addEventListener("keydown", stepByKey);
+    byId("earlier").addEventListener("click", () => show(eventFrom(-1)));
+    byId("later").addEventListener("click", () => show(eventFrom(1)));
+    const held = state.views.map(view => view.device.held_bytes.peak);
+    byId("view").selectedIndex = held.indexOf(Math.max(...held));
+    choose(byId("view").selectedIndex);
+    let width = document.documentElement.clientWidth;
+    addEventListener("resize", () => {
+        if (document.documentElement.clientWidth !== width) {
+            width = document.documentElement.clientWidth;
+            draw();
+        }
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+}
+
+start();
