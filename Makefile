@@ -93,7 +93,7 @@ check:
 	@scripts/check
 
 check-deep:
-	@scripts/setup-system --for check
+	@scripts/setup-system --for deep
 	@scripts/check --deep
 
 lint: all

@@ -56,17 +56,25 @@ static void write_entry(FILE *out, struct entry *entry, bool *first) {
     *entry = (struct entry){0};
 }
 
+/* Whether both lie in one segment, or in two of which no line would tell one from the other. */
+static bool is_together(const struct vramgc_block *a, const struct vramgc_block *b,
+                        uint64_t least) {
+    return a->segment_address == b->segment_address ||
+           (a->segment_bytes < least && b->segment_bytes < least);
+}
+
 /* The blocks from b on that lie in its segment; how many. */
 static size_t write_segment(FILE *out, const struct vramgc_block *b, size_t count, uint64_t least) {
     fprintf(out,
-            "{\"address\":\"0x%" PRIx64 "\",\"bytes\":%" PRIu64 ",\"stream\":\"0x%" PRIx64
+            "{\"address\":\"0x%" PRIx64 "\",\"stream\":\"0x%" PRIx64
             "\",\"expandable\":%s,\"entries\":[",
-            b->segment_address, b->segment_bytes, b->stream == STREAM_NONE ? 0 : b->stream,
+            b->segment_address, b->stream == STREAM_NONE ? 0 : b->stream,
             b->expandable ? "true" : "false");
     struct entry entry = {0};
     bool first = true;
-    size_t n = 0;
-    for (; n < count && b[n].segment_address == b->segment_address; n++) {
+    size_t n = 0, segments = 0;
+    for (; n < count && is_together(b, &b[n], least); n++) {
+        segments += n == 0 || b[n].segment_address != b[n - 1].segment_address;
         if (b[n].bytes >= least || entry_bytes(&entry) >= least)
             write_entry(out, &entry, &first);
         add(&entry, &b[n]);
@@ -74,7 +82,7 @@ static size_t write_segment(FILE *out, const struct vramgc_block *b, size_t coun
             write_entry(out, &entry, &first);
     }
     write_entry(out, &entry, &first);
-    fputs("]}", out);
+    fprintf(out, "],\"segments\":%zu}", segments);
     return n;
 }
 

@@ -1,5 +1,5 @@
-/* page.S: what is in page/ as texts of the command, which is one file wherever it is installed. The scripts are one, in
- * this order. */
+/* page.S: what is in page/ as texts of the command, which is one file wherever it is installed. The
+ * scripts are one, in this order. */
     .macro text name, files:vararg
     .global page_\name
     .type page_\name, @object

@@ -1,6 +1,7 @@
 /* make_file.c: see make_file.h. */
 #include "make_file.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MIB    ((uint64_t)1 << 20)
@@ -347,6 +348,20 @@ static void hostile(struct vramgc_file *file) {
     }
 }
 
+/* Wherever the program has a say, it says markup. */
+static void markup(struct vramgc_file *file) {
+    static const char says[] =
+        "</script><script>owned=1</script><img src=x onerror='owned=2'>\"&amp;";
+    fragmented(file);
+    snprintf(file->command_line, sizeof file->command_line, "python %s", says);
+    snprintf(file->alloc_conf, sizeof file->alloc_conf, "%s", says);
+    snprintf(file->devices[0].name, sizeof file->devices[0].name, "%s", "<b onclick=owned=3>GPU");
+    snprintf(file->actions[0].function, sizeof file->actions[0].function, "%.60s", says);
+    snprintf(file->stacks[0].frames[0].text, sizeof file->stacks[0].frames[0].text, "%s", says);
+    snprintf(file->settings[0].value, sizeof file->settings[0].value, "%s", says);
+    add_mark(file, 200 * SECOND, "<!--<script>owned=4</script>");
+}
+
 /* The second device is there and not counted, and says that it has more samples than there are. */
 static void uncounted(struct vramgc_file *file) {
     two_devices(file);
@@ -374,6 +389,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"limit", limit},
                      {"limit-and-full", limit_and_full},
                      {"uncounted", uncounted},
+                     {"markup", markup},
                      {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)

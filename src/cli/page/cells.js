@@ -45,17 +45,18 @@ function drawCells(view, parts) {
 function runsOf(map) {
     const runs = [];
     let at = 0;
-    map.segments.forEach((segment, number) => {
+    for (const segment of map.segments) {
         let inside = 0;
         for (const entry of segment.entries)
             ["live", "pending", "hole"].forEach((state, i) => {
                 if (entry[i] === 0)
                     return;
-                runs.push({state, at, bytes: entry[i], blocks: entry[3], segment, number, first: inside === 0});
+                runs.push({state, at, bytes: entry[i], blocks: entry[3], segment, first: inside === 0});
                 at += entry[i];
                 inside += entry[i];
             });
-    });
+        segment.bytes = inside;
+    }
     return {runs, total: at};
 }
 
@@ -100,8 +101,10 @@ function outline(draw, grid, width, run, stroke) {
 function sayRun(run) {
     const what = {live: "live", pending: "freed, but another stream may still use it", hole: "free within the segment"}[run.state];
     const several = run.blocks > 1 ? " in one of " + count(run.blocks) + " blocks that are drawn together" : "";
-    return bytes(run.bytes) + " " + what + several + ". Segment " + (run.number + 1) + " at " + run.segment.address +
-        ": " + bytes(run.segment.bytes) + (run.segment.expandable ? ", expandable" : "") + ", stream " + run.segment.stream;
+    const segment = run.segment;
+    const where = segment.segments > 1 ? "One of " + count(segment.segments) + " small segments from " + segment.address + " on" :
+        "Segment at " + segment.address + ": " + bytes(segment.bytes) + (segment.expandable ? ", expandable" : "") + ", stream " + segment.stream;
+    return bytes(run.bytes) + " " + what + several + ". " + where;
 }
 
 function noteOf(map, largest, compact) {

@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154,SC2034
+# `vramgc report --html` and `--open`: the page by its structure here, and in a real browser in `make check-deep`.
+
+load helpers
+
+scenarios='plain fragmented full two-devices unknown observe compact pool limit markup'
+
+# page NAME FILE...: the page of the files is NAME.html, and whole; sets output to its size, maps and entries.
+page() {
+    local name=$1
+    shift
+    "$vramgc" report --html -o "$name.html" "$@"
+    "$vramgc" report --json "$@" >"$name.json"
+    output=$(python3 "$BATS_TEST_DIRNAME/page.py" "$name.html" "$name.json")
+}
+
+map() {
+    python3 "$BATS_TEST_DIRNAME/make_map.py" "$@"
+}
+
+@test "report --html: each kind of file is a whole page that asks nobody for anything, and says what the JSON report says" {
+    for scenario in $scenarios; do
+        "$make_file" "$scenario" "$scenario.vramgc"
+        page "$scenario" "$scenario.vramgc"
+    done
+    page all ./*.vramgc
+    [ "$(wc -c <all.html)" -lt 2000000 ]
+}
+
+@test "report --html: a file of nothing but extremes is a page of a few MB" {
+    "$make_file" hostile hostile.vramgc
+    page hostile hostile.vramgc
+    [ "$(wc -c <hostile.html)" -lt 6000000 ]
+}
+
+@test "report --html: what a program says is text, wherever it says it" {
+    "$make_file" markup markup.vramgc
+    mv markup.vramgc '<i>"&.vramgc'
+    page markup '<i>"&.vramgc'
+    contains_not "$(cat markup.html)" '<script>owned'
+    contains_not "$(cat markup.html)" '<img src=x'
+    contains_not "$(cat markup.html)" '<i>"'
+    contains_not "$(cat markup.html)" '<b onclick'
+}
+
+@test "report --html: another number lets the scripts of each page run" {
+    "$make_file" plain plain.vramgc
+    for i in 1 2; do
+        "$vramgc" report --html plain.vramgc >$i.html
+    done
+    contains_not "$(cat 1.html)" "$(grep -o "'nonce-[^']*'" 2.html)"
+    equal "$(sed -E 's/[0-9a-f]{32}//' 1.html)" "$(sed -E 's/[0-9a-f]{32}//' 2.html)"
+}
+
+@test "report --html: the blocks of an out-of-memory are in it, and of a million the small ones are drawn together" {
+    "$make_file" fragmented fragmented.vramgc
+    map fragmented.vramgc 0 1000
+    page few fragmented.vramgc
+    equal "$(cut -d' ' -f2- <<<"$output")" '1 1001'
+    map fragmented.vramgc 0 1000000
+    page many fragmented.vramgc
+    [ "$(wc -c <many.html)" -lt 1000000 ]
+    python3 - <<'PYTHON'
+import json, re
+text = open("many.html", encoding="utf-8").read()
+map = json.loads(re.search(r'id="maps">(.*?)</script>', text, re.S).group(1))[0]
+sums = [sum(e[i] for s in map["segments"] for e in s["entries"]) for i in range(4)]
+mib = 1 << 20
+assert sums == [1200000 * mib, 400000 * mib, 400000 * mib + 96 * mib, 1000001], sums
+assert sum(s["segments"] for s in map["segments"]) == 100001
+PYTHON
+}
+
+@test "report --html: a page of vramgc is replaced, another file is not, and a terminal gets none" {
+    "$make_file" plain plain.vramgc
+    "$vramgc" report --html -o page.html plain.vramgc
+    "$vramgc" report --html -o page.html plain.vramgc
+    echo '<!doctype html><p>mine' >mine.html
+    run_apart "$vramgc" report --html -o mine.html plain.vramgc
+    equal "$status" 1
+    equal "$(cat mine.html)" '<!doctype html><p>mine'
+    run python3 -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' \
+        "$vramgc" report --html plain.vramgc
+    equal "$status" 2
+    contains "$output" 'give -o FILE, or --open'
+    run_apart "$vramgc" report --html --json plain.vramgc
+    equal "$status" 2
+}
+
+# A browser that writes down what it was given; $1 is its status.
+browser() {
+    mkdir -p "$work/openers"
+    script "$work/openers/xdg-open" <<SH
+echo "\$#:\$1" >>"$work/opened"
+exit $1
+SH
+    script "$work/openers/wslview" <<<'exit 1'
+    PATH=$work/openers:$PATH
+}
+
+@test "report --open: the page lies beside the file, or where -o says, and the browser gets its whole path" {
+    browser 0
+    export DISPLAY=:7
+    "$make_file" plain plain.vramgc
+    run_apart "$vramgc" report --open plain.vramgc
+    equal "$status:$output" 0:
+    equal "$errors" "vramgc: opened $PWD/plain.vramgc.html"
+    equal "$(cat "$work/opened")" "1:$PWD/plain.vramgc.html"
+    "$vramgc" report --json plain.vramgc >plain.json
+    python3 "$BATS_TEST_DIRNAME/page.py" plain.vramgc.html plain.json
+    "$vramgc" report --open -o there.html plain.vramgc
+    equal "$(tail -1 "$work/opened")" "1:$PWD/there.html"
+    run_apart "$vramgc" report --open -o - plain.vramgc
+    equal "$status" 2
+}
+
+@test "report --open: what lies beside the file and is no page stays, and the page goes elsewhere" {
+    browser 0
+    export DISPLAY=:7
+    "$make_file" plain plain.vramgc
+    echo mine >plain.vramgc.html
+    "$vramgc" report --open plain.vramgc
+    equal "$(cat plain.vramgc.html)" mine
+    elsewhere=$(cut -d: -f2 "$work/opened")
+    equal "$(stat -c %a "$(dirname "$elsewhere")")" 700
+    contains "$(head -2 "$elsewhere")" '<!-- vramgc report'
+    rm -r "$(dirname "$elsewhere")"
+}
+
+@test "report --open: without a screen, or a browser, it says where the page is" {
+    browser 3
+    "$make_file" plain plain.vramgc
+    unset DISPLAY WAYLAND_DISPLAY BROWSER WSL_DISTRO_NAME
+    run_apart "$vramgc" report --open plain.vramgc
+    equal "$status" 1
+    equal "$errors" "vramgc: no screen for a browser: open $PWD/plain.vramgc.html in one"
+    [ ! -e "$work/opened" ]
+    DISPLAY=:7 run_apart "$vramgc" report --open plain.vramgc
+    equal "$status" 1
+    equal "$errors" "vramgc: no browser was found: open $PWD/plain.vramgc.html in one"
+}
+
+# bats test_tags=deep
+@test "report --html: in Chromium it is drawn, light and dark, from 360 to 1600 pixels; slider, keys, pointer and buttons work" {
+    python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import browser; sys.exit(not browser.find())' \
+        "$BATS_TEST_DIRNAME" || skip "SKIPPED: no Chromium; scripts/setup-system --for deep"
+    for scenario in fragmented two-devices unknown markup hostile; do
+        "$make_file" "$scenario" "$scenario.vramgc"
+    done
+    map fragmented.vramgc 0 1000
+    for scenario in fragmented unknown markup hostile; do
+        page "$scenario" "$scenario.vramgc"
+    done
+    page several fragmented.vramgc two-devices.vramgc
+    python3 -B "$BATS_TEST_DIRNAME/page_in_browser.py"
+}

@@ -1,0 +1,143 @@
+"""page_in_browser.py: the pages that html.bats has made, in a real browser. The page's own script is asked for nothing but
+what it has drawn."""
+import json
+
+import browser
+
+look = browser.Browser()
+
+
+def canvas(name):
+    return look.run(f"document.getElementById('{name}').toDataURL()")
+
+
+def text(name):
+    return look.run(f"document.getElementById('{name}').textContent")
+
+
+def middle_of(name):
+    return look.run(f"(box => [box.left + box.width / 2, box.top + box.height / 2])(document.getElementById('{name}').getBoundingClientRect())")
+
+
+def press(name):
+    look.run(f"document.getElementById('{name}').scrollIntoView({{block: 'center'}})")
+    look.point_at(*middle_of(name), click=True)
+
+
+def is_quiet(page):
+    assert look.complaints() == [], (page, look.complaints())
+    assert len(look.requests()) == 1 and look.requests()[0].endswith(page), look.requests()
+
+
+def fits(page, width):
+    assert look.run("document.documentElement.scrollWidth") <= width, f"{page} is wider than {width}"
+
+
+def every_page():
+    """Each is drawn at each width, in both colours, without a complaint or a request."""
+    for page in ("fragmented.html", "several.html", "unknown.html", "markup.html", "hostile.html"):
+        for width in (360, 1600):
+            papers = set()
+            for dark in (False, True):
+                look.look(page, width=width, dark=dark, touch=width < 400)
+                is_quiet(page)
+                fits(page, width)
+                papers.add(look.run("getComputedStyle(document.body).backgroundColor"))
+            assert len(papers) == 2, papers
+    assert look.run("typeof owned") == "undefined"
+
+
+def labels_do_not_overlap():
+    """No text of the timeline lies on another."""
+    for page in ("fragmented.html", "several.html"):
+        for width in (360, 800, 1600):
+            look.look(page, width=width)
+            boxes = look.run("[...document.querySelectorAll('#chart text')].map(t => [t.textContent, t.getBoundingClientRect()])"
+                             ".map(([t, b]) => [t, b.left, b.top, b.right, b.bottom])")
+            for i, a in enumerate(boxes):
+                for b in boxes[:i]:
+                    apart = a[3] <= b[1] or b[3] <= a[1] or a[4] <= b[2] + 2 or b[4] <= a[2] + 2
+                    assert apart, (page, width, a, b)
+
+
+def contrast_of(foreground, background):
+    def light(colour):
+        parts = [int(p) / 255 for p in colour[4:-1].split(",")]
+        red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    high, low = sorted((light(foreground), light(background)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def text_is_readable():
+    """At least 4.5 to 1, as the accessibility guidelines of the W3C ask for."""
+    for dark in (False, True):
+        look.look("fragmented.html", dark=dark)
+        pairs = look.run("""[...document.querySelectorAll('.quiet, .from, dt, dd, td, th, p, h1, h2, h3, li, button, #chart text')]
+            .filter(e => e.getClientRects().length > 0).map(e => {
+                const style = getComputedStyle(e), ink = e.closest('svg') ? style.fill : style.color;
+                const sheet = e.closest('section, .verdict') || document.body;
+                return [ink, getComputedStyle(sheet).backgroundColor]; })""")
+        worst = min(pairs, key=lambda pair: contrast_of(*pair))
+        assert len(pairs) > 100 and contrast_of(*worst) >= 4.5, (dark, worst, contrast_of(*worst))
+
+
+def moments_move():
+    """It begins at the out-of-memory; the slider, keys, buttons, a click and a time in a table go to other moments."""
+    look.look("fragmented.html", height=1400)
+    assert text("when") == "The card at 1:09:09"
+    assert "1.50 GiB refused" in text("what") and "its blocks are shown below" in text("what")
+    report = json.load(open("fragmented.json"))
+    refusal = report["processes"][0]["refusals"][-1]
+    exact = look.run("[...document.querySelectorAll('#sum .exact')].map(e => Number(e.textContent.replace(/[^0-9]/g, '')))")
+    assert exact[0] == refusal["allocated_bytes"] and exact[-2] == refusal["free_bytes"], exact
+    assert sum(exact[:-1]) == exact[-1] == refusal["total_bytes"], exact
+    before, times = canvas("cells"), [text("when")]
+    look.run("{ const s = document.getElementById('slider'); s.value = 250000; s.dispatchEvent(new Event('input')); }")
+    assert text("when") != times[0] and canvas("cells") != before
+    times.append(text("when"))
+    look.run("document.getElementById('slider').focus()")
+    look.key("ArrowRight", 39)
+    times.append(text("when"))
+    assert times[2] != times[1], times
+    press("later")
+    assert "reclaim by" in text("what"), text("what")
+    look.run("document.getElementById('chart').scrollIntoView({block: 'center'})")
+    look.point_at(*middle_of("chart"))
+    tip = look.run("document.querySelector('.tip').textContent")
+    assert "live" in tip and "GiB" in tip and ":" in tip, tip
+    at = text("when")
+    look.point_at(*middle_of("chart"), click=True)
+    assert text("when") != at
+    look.run("document.querySelector('td[data-ns] button').click()")
+    assert text("when") == "The card at 57:31.000", text("when")
+    is_quiet("fragmented.html")
+
+
+def blocks_answer():
+    """The map is drawn, and says what lies under the pointer."""
+    look.look("fragmented.html", height=1400)
+    assert "there was no memory for 1.50 GiB: 700 MiB of the card were free, and the largest hole is 96.0 MiB" in text("blocks-note")
+    press("map")
+    assert "Segment" in text("blocks-hover") and "20.0 MiB" in text("blocks-hover"), text("blocks-hover")
+    light = canvas("map")
+    look.look("fragmented.html", dark=True)
+    assert canvas("map") != light
+
+
+def views_change():
+    look.look("several.html")
+    names = look.run("[...document.getElementById('view').options].map(o => o.text)")
+    assert len(names) >= 2 and look.run("!document.getElementById('choose').hidden"), names
+    before = look.run("document.querySelector('.area-live').getAttribute('d')")
+    look.run("{ const v = document.getElementById('view'); v.selectedIndex = 1; v.dispatchEvent(new Event('change')); }")
+    assert look.run("document.querySelector('.area-live').getAttribute('d')") != before
+    assert "Single blocks were not recorded" in text("blocks-note")
+    is_quiet("several.html")
+
+
+try:
+    for test in (every_page, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, views_change):
+        test()
+finally:
+    look.close()
