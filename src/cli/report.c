@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FLAG_JSON, FLAG_TEXT, FLAG_ALL, FLAG_HTML, FLAG_OPEN, FLAG_OUTPUT, FLAG_FORCE, FLAG_HELP };
@@ -107,8 +108,11 @@ static char *page_path(const struct stats_file *record) {
     return mkdtemp(folder) && asprintf(&path, "%s/report.html", folder) >= 0 ? path : NULL;
 }
 
+/* A page that nobody gave a place to is as private as the file that it is made from. */
 static int show_page(const struct records *records, const struct request *request) {
     char *path = request->output ? strdup(request->output) : page_path(records->list[0]);
+    if (!request->output)
+        umask(S_IRWXG | S_IRWXO);
     int status = path ? write_to(path, records, request) : STATUS_BAD_INPUT;
     if (status == STATUS_FINE && !browser_open(path))
         status = STATUS_BAD_INPUT;

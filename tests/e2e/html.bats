@@ -107,6 +107,7 @@ SH
     equal "$status:$output" 0:
     equal "$errors" "vramgc: opened $PWD/plain.vramgc.html"
     equal "$(cat "$work/opened")" "1:$PWD/plain.vramgc.html"
+    equal "$(stat -c %a plain.vramgc.html)" 600
     "$vramgc" report --json plain.vramgc >plain.json
     python3 "$BATS_TEST_DIRNAME/page.py" plain.vramgc.html plain.json
     "$vramgc" report --open -o there.html plain.vramgc

@@ -82,7 +82,7 @@ names() {
 
 @test "run: what is too old or too much goes, with what lies beside it; what runs, and other files, stay" {
     setup_kept
-    touch "$XDG_STATE_HOME"/vramgc/vramgc-d.4.vramgc.{pickle,oom0} "$XDG_STATE_HOME/vramgc/GPU-1.proof"
+    touch "$XDG_STATE_HOME"/vramgc/vramgc-d.4.vramgc.{pickle,oom0,html} "$XDG_STATE_HOME/vramgc/GPU-1.proof"
     now=$(date +%s)
     kept vramgc-f.6.vramgc $((now - 6000))
     VRAMGC_KEEP=0 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true

@@ -45,6 +45,19 @@ machine() {
     done
 }
 
+@test "setup-system: what only the long tests want is not asked for before" {
+    machine 1000 chromium chromium-browser google-chrome
+    PATH=$bin run scripts/setup-system
+    [ -z "$output" ]
+    PATH=$bin run scripts/setup-system --for deep
+    [ "$status" = 0 ]
+    [[ $output == *"their checks are skipped: chromium "* ]]
+    printf '#!/bin/sh\n' >"$bin/google-chrome"
+    chmod +x "$bin/google-chrome"
+    PATH=$bin run scripts/setup-system --for deep
+    [ -z "$output" ]
+}
+
 @test "setup-system: what is only wanted is said and tolerated" {
     machine 1000 shellcheck
     PATH=$bin run scripts/setup-system
