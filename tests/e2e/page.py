@@ -54,6 +54,9 @@ for tag, values in page.seen:
 style = re.search(r"<style>(.*?)</style>", TEXT, re.S).group(1)
 assert "url(" not in style and "@import" not in style and "@font-face" not in style
 
+# Served by a web server, too: a browser that has an icon asks for none.
+assert any(tag == "link" and values == {"rel": "icon", "href": "data:,"} for tag, values in page.seen)
+
 # One script, which is vramgc's own.
 nonce = re.search(r"'nonce-([0-9a-f]{32})'", policy).group(1)
 kinds = [values.get("type") for values, _ in page.scripts]

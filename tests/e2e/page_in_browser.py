@@ -49,7 +49,7 @@ def every_page():
 
 def labels_do_not_overlap():
     """No text of the timeline lies on another."""
-    for page in ("fragmented.html", "several.html"):
+    for page in ("fragmented.html", "several.html", "markup.html"):
         for width in (360, 800, 1600):
             look.look(page, width=width)
             boxes = look.run("[...document.querySelectorAll('#chart text')].map(t => [t.textContent, t.getBoundingClientRect()])"
