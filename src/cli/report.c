@@ -41,6 +41,7 @@ static bool read_options(struct args *args, struct request *request) {
             break;
         case FLAG_TEXT:
             request->json = false;
+            request->html = request->open = false;
             break;
         case FLAG_ALL:
             request->all = true;
