@@ -1,6 +1,5 @@
 """browser.py: a headless Chromium, driven through its pipe for debugging, so that it needs no package beside it. What a
 page asks of the network, throws or prints is kept; nothing is answered by a server."""
-import base64
 import json
 import os
 import select
@@ -91,13 +90,6 @@ class Browser:
 
     def requests(self):
         return [e["request"]["url"] for e in self.of("Network.requestWillBeSent")]
-
-    def picture(self, path):
-        size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        data = self.ask("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
-        with open(path, "wb") as out:
-            out.write(base64.b64decode(data))
 
     def key(self, name, code):
         for kind in ("keyDown", "keyUp"):

@@ -1,7 +1,7 @@
 /* chart.js: the timeline, drawn for the width that there is: areas for who had the card, and below
- * them a lane each for marks, reclaims and refusals. */
+ * them a lane each for jobs, marks, reclaims and refusals. */
 
-const LANES = [["mark", "marks"], ["reclaim", "reclaims"], ["refused", "refused"]];
+const LANES = [["job", "jobs"], ["mark", "marks"], ["reclaim", "reclaims"], ["refused", "refused"]];
 const EDGE = {left: 66, right: 14, top: 24, gap: 6, lane: 22, axis: 24};
 
 /* The smallest of 1, 2, 5 (or of powers of two) that needs no more than so many steps. */
@@ -94,6 +94,12 @@ function drawSign(svg, event, x, y) {
                                   "stroke-width": event.hollow ? 1.2 : 2.4}));
 }
 
+/* A job lasts: a bar from its first block to its last. */
+function drawJob(svg, scale, event, y) {
+    const x = scale.x(event.from), width = Math.max(1, scale.x(event.ns) - x - 1);
+    svg.append(drawn("rect", {x, y: y - 5, width, height: 10, rx: 2, fill: colour("job"), "fill-opacity": 0.55}));
+}
+
 /* The label of a mark, where the next mark leaves room for it. */
 function drawLabel(svg, event, x, room, y) {
     const letters = Math.floor((room - 12) / 6.8);
@@ -112,7 +118,10 @@ function drawLanes(svg, view, scale) {
             const x = scale.x(event.ns), next = i + 1 < events.length ? scale.x(events[i + 1].ns) : scale.right;
             if (kind === "mark")
                 drawLabel(svg, event, x, next - x, y);
-            drawSign(svg, event, x, y);
+            if (kind === "job")
+                drawJob(svg, scale, event, y);
+            else
+                drawSign(svg, event, x, y);
         });
     });
 }
@@ -123,7 +132,7 @@ function tipOf(view, scale, x) {
     for (const [key, label] of PARTS)
         if (parts && parts[key] !== null && key !== "code")
             table.append(make("tr", "", make("td", "t", make("i", "sw " + key), label), make("td", "", bytes(parts[key]))));
-    const near = view.events.filter(event => Math.abs(scale.x(event.ns) - x) <= 5);
+    const near = view.events.filter(event => Math.abs(scale.x(event.ns) - x) <= 5 || (event.from <= ns && ns <= event.ns));
     const tip = make("div", "tip", make("b", "", clock(ns, view.end < 120 * SECOND ? 2 : 0)), table);
     for (const event of near.slice(0, 5))
         tip.append(make("div", "", make("i", "sign " + event.kind), event.text));

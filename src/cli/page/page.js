@@ -84,6 +84,7 @@ function stepByKey(event) {
 
 function draw() {
     state.moveCursor = drawChart(byId("chart"), state.view, pick);
+    drawOwners(state.view);
     drawBlocks(state.view);
     show(state.at);
 }
