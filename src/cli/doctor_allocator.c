@@ -94,7 +94,13 @@ static void check_together(const struct conf *conf) {
             MARK_NOTE, "allocator",
             "max_split_size_mb keeps large blocks whole, which costs memory; vramgc run takes it "
             "away where it chooses expandable_segments");
-    if (*conf->threshold && !*conf->fraction)
+    double threshold = strtod(conf->threshold, NULL);
+    if (*conf->threshold && (threshold <= 0 || threshold >= 1)) /* SD.Next's 100 % is 1.00 */
+        finding(MARK_WRONG, "allocator",
+                "garbage_collection_threshold:%s: PyTorch takes only what is above 0 and below 1, "
+                "and does not start",
+                conf->threshold);
+    else if (*conf->threshold && !*conf->fraction)
         finding(MARK_NOTE, "allocator",
                 "garbage_collection_threshold does nothing until the program sets a memory "
                 "fraction, as web UIs do not; VRAMGC_THRESHOLD is what you look for");

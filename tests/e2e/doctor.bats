@@ -48,6 +48,8 @@ says() {
     PYTORCH_ALLOC_CONF='garbage_collection_threshold:0.8,roundup_power2_divisions:[256:1,512:2,>:8]' run "$vramgc" doctor
     equal "$status" 0
     says 'note allocator garbage_collection_threshold does nothing'
+    PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:1.00 run "$vramgc" doctor
+    says 'WRONG allocator garbage_collection_threshold:1.00: PyTorch takes only what is above 0 and below 1'
     PYTORCH_ALLOC_CONF='garbage_collection_threshold:0.8,per_process_memory_fraction:0.5' run "$vramgc" doctor
     contains_not "$output" 'does nothing'
     PYTORCH_ALLOC_CONF=backend:cudaMallocAsync run "$vramgc" doctor
