@@ -159,8 +159,10 @@ static const char *todo_for_pieces(const struct oom *oom) {
     if (asked && strcmp(asked, "auto") != 0)
         return "Run with --mode compact: memory then lies only behind live tensors.";
     if (!strstr(file->alloc_conf, "expandable_segments:True"))
-        return "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or run with --lowvram.";
-    return "Run with --lowvram: idle memory then goes back at once.";
+        return "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or run with --lowvram, which "
+               "moves "
+               "no model to RAM.";
+    return "Run with --lowvram: idle memory then goes back at once; no model is moved to RAM.";
 }
 
 static void say_spill(struct text *text, const struct oom *oom) {

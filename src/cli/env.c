@@ -51,10 +51,11 @@ int env_main(int argc, char **argv) {
     for (int index; (index = args_next(&args)) != ARGS_END;) {
         if (index == FLAG_HELP)
             return STATUS_HELP;
-        size_t setting = (size_t)index - env_flag_count;
-        if (index == ARGS_BAD || !settings_take(&option_table[setting], args.value))
+        const struct option_info *taken =
+            index == ARGS_BAD ? NULL : settings_take((size_t)index - env_flag_count, args.value);
+        if (!taken)
             return STATUS_USAGE;
-        values[setting] = args.value ? args.value : "1";
+        values[taken - option_table] = getenv(taken->variable);
     }
     if (args.operand_count > 0) {
         complain("%s is too much; `vramgc env` takes options only", argv[0]);

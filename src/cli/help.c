@@ -70,7 +70,8 @@ static void write_paragraphs(const char *text) {
 static void write_overview(void) {
     printf("vramgc %s: gives idle GPU memory back and tells where it went\n\n", VRAMGC_VERSION);
     puts("  vramgc run ./webui.sh                    with statistics at the end");
-    puts("  vramgc run --lowvram python launch.py    and idle memory given back at once\n");
+    puts("  vramgc run --lowvram python launch.py    and idle memory given back at once,\n"
+         "                                           where no model is moved to RAM\n");
     for (size_t i = 0; i < self.command_count; i++) {
         const struct command *command = &self.commands[i];
         printf("  vramgc %s%s%s\n", command->name, *command->operands ? " " : "",
@@ -111,6 +112,11 @@ static void write_settings(void) {
                shown_default(&option_table[i]));
         help_wrapped(stdout, 8, option_table[i].help);
     }
+    puts("\nIn plain words, as options only:");
+    size_t count;
+    const struct flag *words = settings_words(&count);
+    for (size_t i = 0; i < count; i++)
+        write_flag(&words[i]);
 }
 
 /* A cell of a Markdown table must not hold its separator. */

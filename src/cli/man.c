@@ -68,6 +68,9 @@ static void write_settings(FILE *out) {
                  *info->standard ? info->standard : "empty");
         write_item(out, heading, info->help);
     }
+    size_t count;
+    const struct flag *words = settings_words(&count);
+    write_flags(out, words, count);
 }
 
 static void write_figure(FILE *out, const char *name, const char *unit, const char *help) {

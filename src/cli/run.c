@@ -87,7 +87,7 @@ static bool take_flag(struct run *run, const struct args *args, int index) {
         run->help = true;
         return true;
     default:
-        return settings_take(&option_table[(size_t)index - run_flag_count], args->value);
+        return settings_take((size_t)index - run_flag_count, args->value) != NULL;
     }
 }
 

@@ -2,6 +2,7 @@
 #include "cli/settings.h"
 #include "cli/cli.h"
 #include "base/base.h"
+#include "base/parse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,13 @@ const char *settings_argument(const struct option_info *info) {
     return info->words;
 }
 
+/* Web UIs have a --lowvram of their own, which is slow: these are other words for ours. */
+static const struct flag words[] = {
+    {"give-back", 0, "threshold|at-once",
+     "when idle memory goes back. threshold: while the card is fuller than --threshold, as without "
+     "--lowvram. at-once: always, as with --lowvram. No model is moved to RAM"},
+};
+
 size_t settings_flags(struct flag *flags, const struct flag *own, size_t own_count) {
     size_t count = 0;
     for (size_t i = 0; i < own_count && count < SETTINGS_MAX; i++)
@@ -42,17 +50,45 @@ size_t settings_flags(struct flag *flags, const struct flag *own, size_t own_cou
             option_table[i].name, letter_of(&option_table[i]),
             *settings_argument(&option_table[i]) ? settings_argument(&option_table[i]) : "TEXT",
             option_table[i].help};
+    for (size_t i = 0; i < ARRAY_LENGTH(words) && count < SETTINGS_MAX; i++)
+        flags[count++] = words[i];
     return count;
 }
 
-bool settings_take(const struct option_info *info, const char *value) {
+const struct flag *settings_words(size_t *count) {
+    *count = ARRAY_LENGTH(words);
+    return words;
+}
+
+static const struct option_info *find_setting(const char *name) {
+    for (size_t i = 0; i < option_count; i++)
+        if (strcmp(option_table[i].name, name) == 0)
+            return &option_table[i];
+    return NULL;
+}
+
+/* --give-back, the only one so far. */
+static const struct option_info *take_words(const char *value) {
+    int choice = parse_choice(value, words[0].argument);
+    const struct option_info *info = find_setting("lowvram");
+    if (choice >= 0 && info)
+        setenv(info->variable, choice == 1 ? "1" : "0", 1);
+    else
+        complain("--%s %s is not one of %s", words[0].name, value, words[0].argument);
+    return choice >= 0 ? info : NULL;
+}
+
+const struct option_info *settings_take(size_t number, const char *value) {
     struct options ignored;
+    if (number >= option_count)
+        return take_words(value);
+    const struct option_info *info = &option_table[number];
     options_defaults(&ignored);
     if (!value)
         value = "1";
     if (option_set(info, value, &ignored)) {
         setenv(info->variable, value, 1);
-        return true;
+        return info;
     }
     char sentence[512];
     option_refusal(info, value, sentence, sizeof sentence);
@@ -60,7 +96,7 @@ bool settings_take(const struct option_info *info, const char *value) {
     if (used)
         *used = 0;
     complain("%s", sentence);
-    return false;
+    return NULL;
 }
 
 static void complain_about_setting(const char *sentence, void *context) {

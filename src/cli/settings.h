@@ -12,13 +12,17 @@
 
 enum { SETTINGS_MAX = 64 }; /* settings and own flags of one command */
 
-/* Writes the settings as flags (--threshold PERCENT, -t, ...) behind `own` flags into flags, which
- * has SETTINGS_MAX entries; how many there are in all. */
+/* Writes the settings as flags (--threshold PERCENT, -t, ...), and at last their plain words
+ * (--give-back), behind `own` flags into flags, which has SETTINGS_MAX entries; how many there are
+ * in all. */
 size_t settings_flags(struct flag *flags, const struct flag *own, size_t own_count);
 
-/* Puts a setting from the command line into the environment. value NULL: a BOOL without one.
- * False after a complaint. */
-bool settings_take(const struct option_info *info, const char *value);
+/* The flags that stand behind the settings: plain words for values of one. */
+const struct flag *settings_words(size_t *count);
+
+/* Puts a setting from the command line into the environment: the flag of that number behind the
+ * command's own ones. value NULL: a BOOL without one. What was set, or NULL after a complaint. */
+const struct option_info *settings_take(size_t number, const char *value);
 
 /* Reads the environment, complains about each bad setting, and removes those from it.
  * How many there were. */

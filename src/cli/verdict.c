@@ -291,7 +291,7 @@ static void say_idle_todo(struct text *text, const struct tally *tally) {
         text_add(text, "Run with --async pages: a pool of vramgc, which keeps only what is live.");
     else if (threshold_of(tally->highest_in) > 0)
         text_add(text, "Run with --lowvram if other programs need it: idle memory goes back at "
-                       "once.");
+                       "once; no model is moved to RAM.");
     else if (strcmp(tally->highest_in->file->mode, "observe") == 0)
         text_add(text, "Run without --mode observe: vramgc then gives idle memory back.");
 }
@@ -304,12 +304,13 @@ static void say_held(struct text *text, const struct tally *tally, enum verdict_
         text_add(text, " The driver's pool keeps much idle memory; one of vramgc (--async pages) "
                        "does not.");
     else if (!tally->pool_idle && threshold_of(tally->highest_in) > 0)
-        text_format(text,
-                    " Up to %s were held for %s of tensors: below %.4g %% of the card "
-                    "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; --lowvram does not.",
-                    show_bytes(held_by_pytorch(tally->highest)).text,
-                    show_bytes(tally->highest->live_bytes.peak).text,
-                    threshold_of(tally->highest_in));
+        text_format(
+            text,
+            " Up to %s were held for %s of tensors: below %.4g %% of the card "
+            "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; --lowvram does not, and moves no "
+            "model to RAM.",
+            show_bytes(held_by_pytorch(tally->highest)).text,
+            show_bytes(tally->highest->live_bytes.peak).text, threshold_of(tally->highest_in));
 }
 
 static void judge_fine(struct verdict *verdict, const struct tally *tally) {

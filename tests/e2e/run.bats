@@ -238,6 +238,29 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     contains "$output" VRAMGC_LOWVRAM=0
 }
 
+@test "run: --give-back says in plain words what --lowvram means, and the later one counts" {
+    run "$vramgc" run --no-summary --give-back at-once printenv VRAMGC_LOWVRAM
+    equal "$output" 1
+    VRAMGC_LOWVRAM=1 run "$vramgc" run --no-summary --give_back=threshold printenv VRAMGC_LOWVRAM
+    equal "$output" 0
+    run "$vramgc" run --no-summary --give-back=threshold --lowvram printenv VRAMGC_LOWVRAM
+    equal "$output" 1
+    run_apart "$vramgc" run --give-back=never true
+    equal "$status" 125
+    one_line "$errors"
+    contains "$errors" 'threshold|at-once'
+}
+
+# Web UIs have a --lowvram that moves models to RAM.
+@test "run, help: where --lowvram is named it is said that no model is moved to RAM" {
+    for topic in '' run env man; do
+        # shellcheck disable=SC2086
+        contains "$("$vramgc" help $topic | tr -s ' \n' ' ')" 'no model'
+    done
+    contains "$("$vramgc" env --give-back=at-once)" "VRAMGC_LOWVRAM='1'"
+    contains "$("$vramgc" help man)" 'give\-back threshold|at\-once'
+}
+
 @test "run: a wrong value of an option is 125, and nothing is run" {
     run_apart "$vramgc" run --threshold 170 touch ran
     equal "$status" 125
