@@ -1,21 +1,26 @@
-/* diff.c: the command `vramgc diff`: two statistics files side by side, figure by figure. It judges
- * nothing. */
+/* diff.c: the command `vramgc diff`: two statistics files side by side: what became of each, then
+ * the figures that are asked for most. It must not compare what is not comparable without saying
+ * so: a run that ended early. */
 #include "cli/diff.h"
 #include "cli/cli.h"
 #include "cli/derived.h"
+#include "cli/help.h"
 #include "cli/stats_file.h"
 #include "cli/summary.h"
+#include "cli/verdict.h"
 #include "base/base.h"
 #include "base/clean_text.h"
 #include "base/text.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { FLAG_ALL, FLAG_AS, FLAG_HELP };
 
 const struct flag diff_flags[] = {
-    [FLAG_ALL] = {"all", 'a', NULL, "every figure, also those that are equal"},
-    [FLAG_AS] = {"as", 0, "A,B", "titles of the two columns; default: the files' names"},
+    [FLAG_ALL] = {"all", 'a', NULL, "every figure; by default the ten that matter"},
+    [FLAG_AS] = {"as", 0, "A,B",
+                 "titles of the two columns; default: where the files' names differ"},
     [FLAG_HELP] = {"help", 'h', NULL, "this text"},
 };
 const size_t diff_flag_count = ARRAY_LENGTH(diff_flags);
@@ -55,9 +60,7 @@ static struct figure show_change(double a, double b) {
 }
 
 static void write_number(const struct sides *sides, const char *label, enum unit unit, uint64_t a,
-                         uint64_t b, bool always) {
-    if (!sides->all && !always && a == b)
-        return;
+                         uint64_t b) {
     write_row(sides->out, label, show_unit(unit, a).text, show_unit(unit, b).text,
               show_change((double)a, (double)b).text);
 }
@@ -82,26 +85,15 @@ static struct text label_of(const char *name, char *label, size_t capacity) {
 }
 
 static void write_gauge(const struct sides *sides, const char *name, enum unit unit,
-                        struct vramgc_gauge a, struct vramgc_gauge b, bool always) {
+                        struct vramgc_gauge a, struct vramgc_gauge b) {
     char label[64];
     struct text text = label_of(name, label, sizeof label);
     size_t end = text.length;
     text_add(&text, ", peak");
-    write_number(sides, label, unit, a.peak, b.peak, always);
+    write_number(sides, label, unit, a.peak, b.peak);
     text.length = end;
     text_add(&text, ", at the end");
-    write_number(sides, label, unit, a.current, b.current, always);
-}
-
-/* Figures that are shown even when they are equal, because their absence would be asked about. */
-static bool is_main(const char *name) {
-    static const char *const names[] = {"held_bytes",   "reserved_bytes", "allocated_bytes",
-                                        "driver_calls", "reclaims",       "refusals",
-                                        "ooms"};
-    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
+    write_number(sides, label, unit, a.current, b.current);
 }
 
 /* Sums whose quotients stand above as "held / live". */
@@ -114,20 +106,56 @@ static void write_total(const struct sides *sides, const char *name, enum unit u
                         uint64_t b) {
     char label[64];
     label_of(name, label, sizeof label);
-    if (sides->all || !is_shown_as_quotient(name))
-        write_number(sides, label, unit, a, b, is_main(name));
+    if (!is_shown_as_quotient(name))
+        write_number(sides, label, unit, a, b);
 }
 
 static void write_stats(const struct sides *sides, const struct vramgc_device_stats *a,
                         const struct vramgc_device_stats *b) {
-#define DEVICE_GAUGE(name, unit, help)                                                             \
-    write_gauge(sides, #name, UNIT_##unit, a->name, b->name, is_main(#name));
+#define DEVICE_GAUGE(name, unit, help) write_gauge(sides, #name, UNIT_##unit, a->name, b->name);
 #define DEVICE_TOTAL(name, unit, help) write_total(sides, #name, UNIT_##unit, a->name, b->name);
 #define PROCESS_TOTAL(name, unit, help)
 #include "stats.def"
 #undef DEVICE_GAUGE
 #undef DEVICE_TOTAL
 #undef PROCESS_TOTAL
+}
+
+static void write_derived(const struct sides *sides, const char *label, enum derived_id id,
+                          const struct vramgc_device *a, const struct vramgc_device *b) {
+    write_real(sides->out, label, derived_figure(id, a), derived_figure(id, b));
+}
+
+static void write_rest(const struct sides *sides, const struct vramgc_device *a,
+                       const struct vramgc_device *b) {
+    write_number(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes);
+    write_derived(sides, "held / live, mean of block events", DERIVED_held_over_live_mean, a, b);
+    write_derived(sides, "held / live, at the peaks", DERIVED_held_over_live_peak, a, b);
+    write_derived(sides, "utilisation, peak, %", DERIVED_utilisation_peak_percent, a, b);
+    write_stats(sides, &a->stats, &b->stats);
+}
+
+/* With cudaMallocAsync PyTorch itself counts none. */
+static struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms) {
+    bool is_known = ooms > 0 || !strstr(file->alloc_conf, "cudaMallocAsync");
+    return is_known ? show_count(ooms) : show_real(false, 0, 0);
+}
+
+/* Eight of the ten; time and mode are the others. */
+static void write_main(const struct sides *sides, const struct vramgc_device *a,
+                       const struct vramgc_device *b) {
+    const struct vramgc_device_stats *x = &a->stats, *y = &b->stats;
+    write_row(sides->out, "out of memory", show_ooms(sides->a->file, x->ooms).text,
+              show_ooms(sides->b->file, y->ooms).text,
+              show_change((double)x->ooms, (double)y->ooms).text);
+    write_number(sides, "requests refused", UNIT_COUNT, x->refusals, y->refusals);
+    write_number(sides, "held, peak", UNIT_BYTES, x->held_bytes.peak, y->held_bytes.peak);
+    write_number(sides, "held, at the end", UNIT_BYTES, x->held_bytes.current,
+                 y->held_bytes.current);
+    write_number(sides, "live, peak", UNIT_BYTES, x->live_bytes.peak, y->live_bytes.peak);
+    write_derived(sides, "held / live, on average", DERIVED_held_over_live_weighted, a, b);
+    write_number(sides, "reclaims", UNIT_COUNT, x->reclaims, y->reclaims);
+    write_number(sides, "driver calls", UNIT_COUNT, x->driver_calls, y->driver_calls);
 }
 
 static void write_device(const struct sides *sides, size_t index) {
@@ -137,51 +165,129 @@ static void write_device(const struct sides *sides, size_t index) {
         return;
     fputc('\n', sides->out);
     summary_line(sides->out, "GPU %zu  %s", index, a->present ? a->name : b->name);
-    write_number(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes, true);
-    write_real(sides->out, "held / live, on average",
-               derived_figure(DERIVED_held_over_live_weighted, a),
-               derived_figure(DERIVED_held_over_live_weighted, b));
-    write_real(sides->out, "held / live, mean", derived_figure(DERIVED_held_over_live_mean, a),
-               derived_figure(DERIVED_held_over_live_mean, b));
-    write_real(sides->out, "held / live, at the peaks",
-               derived_figure(DERIVED_held_over_live_peak, a),
-               derived_figure(DERIVED_held_over_live_peak, b));
-    write_real(sides->out, "utilisation, peak, %",
-               derived_figure(DERIVED_utilisation_peak_percent, a),
-               derived_figure(DERIVED_utilisation_peak_percent, b));
-    write_stats(sides, &a->stats, &b->stats);
+    write_main(sides, a, b);
+    if (sides->all)
+        write_rest(sides, a, b);
 }
 
-/* The end of a path is what tells it from another. */
-static const char *short_name(const char *path) {
-    size_t length = strlen(path);
-    return length > TITLE_COLUMNS ? path + length - TITLE_COLUMNS : path;
+/* ---- what the columns are called ---- */
+
+static bool in_word(char c) {
+    return isalnum((unsigned char)c) || (c & 0x80);
+}
+
+static const char *after_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Of two paths: from the beginning of the first word that differs to the end of the last; of a path
+ * that is too long for a column, the part that differs first. */
+static void name_side(const char *path, const char *other, char *name) {
+    size_t start = 0, end = strlen(path), end_of_other = strlen(other);
+    while (path[start] && path[start] == other[start])
+        start++;
+    while (start > 0 && in_word(path[start - 1]))
+        start--;
+    while (end > start && end_of_other > start && path[end - 1] == other[end_of_other - 1])
+        end--, end_of_other--;
+    while (path[end] && in_word(path[end]))
+        end++;
+    size_t part = strcspn(path + start, "/");
+    if (end - start > TITLE_COLUMNS && part < end - start)
+        end = start + part;
+    struct text text = text_in(name, TITLE_COLUMNS + 1);
+    text_add_n(&text, path + start, end - start);
+    if (!*name)
+        text_add(&text, after_folder(path));
 }
 
 static void write_titles(const struct sides *sides) {
-    char titles[4 * TITLE_COLUMNS], a[TITLE_COLUMNS + 1];
+    char titles[4 * TITLE_COLUMNS], a[TITLE_COLUMNS + 1] = "", b[TITLE_COLUMNS + 1] = "";
     struct text text = TEXT_IN(a);
     text_copy(titles, sizeof titles, sides->titles ? sides->titles : "");
     clean_text(titles, sizeof titles);
     const char *comma = strchr(titles, ',');
     if (comma) {
         text_add_n(&text, titles, (size_t)(comma - titles));
-        write_row(sides->out, "", a, comma + 1, "change");
     } else {
-        summary_line(sides->out, "A  %s", sides->a->path);
-        summary_line(sides->out, "B  %s", sides->b->path);
-        write_row(sides->out, "", short_name(sides->a->path), short_name(sides->b->path), "change");
+        name_side(sides->a->path, sides->b->path, a);
+        name_side(sides->b->path, sides->a->path, b);
+        if (strcmp(a, b) == 0)
+            text_copy(a, sizeof a, "A"), text_copy(b, sizeof b, "B");
     }
+    write_row(sides->out, "", a, comma ? comma + 1 : b, "change");
+}
+
+/* ---- what became of the two ---- */
+
+static void write_verdict(FILE *out, char letter, const struct stats_file *side) {
+    struct stats_file *record = (struct stats_file *)side; /* which verdict_of() only reads */
+    struct verdict verdict = verdict_of(&record, 1);
+    char sentences[sizeof verdict.what + sizeof verdict.cause + 1];
+    struct text text = TEXT_IN(sentences);
+    text_format(&text, "%s%s%s", verdict.what, *verdict.cause ? " " : "", verdict.cause);
+    summary_line(out, "%c  %s", letter, side->path);
+    help_wrapped(out, 3, sentences);
+}
+
+/* What ended a program before it was done; "" where nothing did. */
+static struct figure show_failure(const struct stats_file *record) {
+    struct figure figure = {""};
+    struct text text = TEXT_IN(figure.text);
+    if (record->state == PROCESS_KILLED)
+        text_format(&text, "killed by %s", show_signal(record->signal).text);
+    else if (record->state == PROCESS_EXITED && record->code != 0)
+        text_format(&text, "exit %d", record->code);
+    else if (record->state == PROCESS_RUNNING)
+        text_add(&text, "still running");
+    return figure;
+}
+
+static double blocks_of(const struct stats_file *record) {
+    double blocks = 0;
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        blocks += (double)record->file->devices[i].stats.block_allocs;
+    return blocks;
+}
+
+/* By how it ended, and by how much it had done by then. */
+static void write_early_end(FILE *out, char letter, const struct stats_file *record,
+                            const struct stats_file *other) {
+    const double much_less = 0.75;
+    struct figure failure = show_failure(record);
+    char line[240];
+    struct text text = TEXT_IN(line);
+    double blocks = blocks_of(record), blocks_of_other = blocks_of(other);
+    bool less = blocks < much_less * blocks_of_other;
+    if (!less && (!*failure.text || *show_failure(other).text))
+        return;
+    text_format(&text, "%c ended early: ", letter);
+    text_format(&text, "%s%safter %s", failure.text, *failure.text ? " " : "",
+                show_time(record->elapsed_ns).text);
+    if (less)
+        text_format(&text, " it had handed out %s blocks, the other %s in %s",
+                    show_count(to_u64(blocks)).text, show_count(to_u64(blocks_of_other)).text,
+                    show_time(other->elapsed_ns).text);
+    text_add(&text, ". The figures are of different work.");
+    help_wrapped(out, 0, line);
 }
 
 void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
                 const char *titles, bool all) {
     const struct sides sides = {.out = out, .a = a, .b = b, .titles = titles, .all = all};
+    write_verdict(out, 'A', a);
+    write_verdict(out, 'B', b);
+    write_early_end(out, 'A', a, b);
+    write_early_end(out, 'B', b, a);
+    fputc('\n', out);
     write_titles(&sides);
-    write_number(&sides, "time", UNIT_NS, a->elapsed_ns, b->elapsed_ns, true);
+    write_number(&sides, "time", UNIT_NS, a->elapsed_ns, b->elapsed_ns);
     write_row(out, "mode", a->file->mode, b->file->mode, "");
     for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
         write_device(&sides, i);
+    if (!all)
+        fputs("\nAll figures: vramgc diff --all A B\n", out);
 }
 
 static struct stats_file *load(const char *path) {

@@ -7,7 +7,8 @@
 
 #include "cli/stats_file.h"
 
-/* titles: "A,B" for the heads of the columns, NULL: the files' names. all: also what is equal. */
+/* titles: "A,B" for the heads of the columns, NULL: where the files' names differ. all: every
+ * figure. */
 void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
                 const char *titles, bool all);
 

@@ -39,8 +39,9 @@ static const struct command command_table[] = {
      "They lie in ${XDG_STATE_HOME:-~/.local/state}/vramgc, or where VRAMGC_OUT says.\n", false,
      list_flags, &list_flag_count, list_main},
     {"diff", "A B", "two runs side by side",
-     "Devices are paired by index. Exit status as for report.\n", false, diff_flags,
-     &diff_flag_count, diff_main},
+     "First what became of each, and whether one ended early; then the ten figures that matter "
+     "most. Devices are paired by index. Exit status as for report.\n",
+     false, diff_flags, &diff_flag_count, diff_main},
     {"prove", "", "whether your card bears mode compact: a minute, then auto uses it",
      "Asks the driver all that mode compact relies on, moves pages under running work, measures "
      "what calls cost, and writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Close "

@@ -350,27 +350,61 @@ PYTHON
     done
 }
 
-@test "diff: two files side by side" {
+@test "diff: two files side by side: what became of each, and the ten figures that matter" {
     make plain a.vramgc
     make two-devices b.vramgc
     run "$vramgc" diff a.vramgc b.vramgc
     equal "$status" 0
     golden diff.txt "$output"
-    run "$vramgc" diff --as without,with a.vramgc b.vramgc
-    contains "${lines[0]}" 'without           with         change'
+    make fragmented c.vramgc
+    "$vramgc" diff a.vramgc c.vramgc >out
+    sed -n 4,5p out | tr '\n' ' ' | grep -q 'OUT OF MEMORY 1x, .* were lacking'
+    equal "$(sed '1,/change$/d; /^$/d; /^GPU/d; /^All/d' out | wc -l)" 10
+    equal "$(grep -cE 'pages? |mean of block events' out)" 0
     run "$vramgc" diff --all a.vramgc a.vramgc
     contains "$output" 'pinned, peak'
+    contains "$output" 'mean of block events'
     run_apart "$vramgc" diff a.vramgc missing
     equal "$status" 1
     one_line "$errors"
+}
+
+heads() {
+    "$vramgc" diff "$@" | grep 'change$' | tr -s ' '
+}
+
+@test "diff: the columns are named by where the files' names differ" {
+    mkdir -p without/lowvram with/lowvram
+    for file in without/lowvram/x-py.41.vramgc with/lowvram/x-py.57.vramgc x-py.41.vramgc x-py.41.vramgc.1; do
+        make plain "$file"
+    done
+    equal "$(heads without/lowvram/x-py.41.vramgc with/lowvram/x-py.57.vramgc)" ' without with change'
+    equal "$(heads x-py.41.vramgc with/lowvram/x-py.57.vramgc)" ' x-py.41 with change'
+    equal "$(heads x-py.41.vramgc "$PWD/without/lowvram/x-py.41.vramgc" | wc -w)" 3
+    equal "$(heads x-py.41.vramgc x-py.41.vramgc.1)" ' vramgc vramgc.1 change'
+    equal "$(heads x-py.41.vramgc x-py.41.vramgc)" ' A B change'
+    equal "$(heads --as before,after x-py.41.vramgc x-py.41.vramgc)" ' before after change'
+}
+
+@test "diff: of a run that ended early the figures are of other work, and that is said" {
+    make plain whole.vramgc
+    make fragmented killed.vramgc # as many blocks, but killed
+    make two-devices more.vramgc
+    equal "$("$vramgc" diff whole.vramgc whole.vramgc | grep -c 'early')" 0
+    contains "$("$vramgc" diff whole.vramgc killed.vramgc)" 'B ended early: killed by SIGKILL after 1 h 12 m.'
+    equal "$("$vramgc" diff killed.vramgc killed.vramgc | grep -c 'early')" 0
+    contains "$("$vramgc" diff more.vramgc whole.vramgc | tr '\n' ' ')" \
+        'B ended early: after 1 h 12 m it had handed out 480,123 blocks, the other 960,246 in 1 h 12 m.'
+    make plain runs.vramgc pid $$
+    contains "$("$vramgc" diff runs.vramgc whole.vramgc)" 'A ended early: still running'
 }
 
 @test "diff: a device that one of the files does not count is not looked at there" {
     make two-devices a.vramgc
     make uncounted b.vramgc
     make plain c.vramgc
-    "$vramgc" diff --all a.vramgc b.vramgc | sed 1,2d >out
-    "$vramgc" diff --all a.vramgc c.vramgc | sed 1,2d >other
+    "$vramgc" diff --all a.vramgc b.vramgc >out
+    "$vramgc" diff --all a.vramgc c.vramgc >other
     grep -A 200 '^GPU 2' out >of_2
     grep -A 200 '^GPU 2' other | diff - of_2
     "$vramgc" diff b.vramgc a.vramgc
