@@ -7,9 +7,20 @@ CLI_OBJECTS := $(CLI_SOURCES:src/%=$(BUILD)/obj/%.o)
 $(BUILD)/obj/prove/script.S.o: src/prove/soak.py
 $(BUILD)/obj/cli/page.S.o: $(wildcard src/cli/page/*)
 
+# The live view of `vramgc top` needs ncurses, found by pkg-config; without it --once and --plain remain. Its archives are
+# preferred, so that the command starts where ncurses is not installed. CURSES=archive, shared or no chooses.
+has_archive = $(wildcard $(shell $(CC) -print-file-name=lib$(1).a))
+CURSES ?= $(if $(shell pkg-config --exists ncursesw 2>/dev/null && echo yes),$(if $(and $(call has_archive,ncursesw),$(call has_archive,tinfo)),archive,shared),no)
+ifeq ($(CURSES),no)
+CURSES_NOTE := ; echo "  NOTE vramgc top has --once and --plain only: pkg-config finds no ncursesw"
+else
+$(BUILD)/obj/cli/top_screen.c.o: CPPFLAGS_ALL += -DVRAMGC_CURSES $(shell pkg-config --cflags ncursesw)
+CURSES_LIBS := $(if $(filter archive,$(CURSES)),-l:libncursesw.a -l:libtinfo.a,$(shell pkg-config --libs ncursesw))
+endif
+
 $(BUILD)/vramgc: $(CLI_OBJECTS)
-	@echo "  LINK $@"
-	@$(CC) $(CFLAGS_ALL) -o $@ $(CLI_OBJECTS) $(LDFLAGS) -pthread -ldl
+	@echo "  LINK $@"$(CURSES_NOTE)
+	@$(CC) $(CFLAGS_ALL) -o $@ $(CLI_OBJECTS) $(LDFLAGS) $(CURSES_LIBS) -pthread -ldl
 
 # The schema of the JSON report, written by the program itself; a test compares them.
 .PHONY: schema

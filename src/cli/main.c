@@ -38,6 +38,12 @@ static const struct command command_table[] = {
     {"list", "", "the runs whose statistics are kept, newest first",
      "They lie in ${XDG_STATE_HOME:-~/.local/state}/vramgc, or where VRAMGC_OUT says.\n", false,
      list_flags, &list_flag_count, list_main},
+    {"top", "[PID...]", "who has the memory of the cards now: each of your programs, live",
+     "Programs that run under vramgc are found by their statistics files; with PID only these are "
+     "shown. The sum of a card is its programs, others, the driver and what is free. Keys: q, s "
+     "(sort), arrows (details of one program), ? (help). Without a terminal it is one screen of "
+     "text, as with --once.\n",
+     false, top_flags, &top_flag_count, top_main},
     {"diff", "A B", "two runs side by side",
      "First what became of each, and whether one ended early; then the ten figures that matter "
      "most. Devices are paired by index. Exit status as for report.\n",

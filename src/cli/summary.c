@@ -15,8 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Length of the first `columns` characters of a UTF-8 text, in bytes. */
-static size_t bytes_of_columns(const char *text, size_t columns) {
+size_t bytes_of_columns(const char *text, size_t columns) {
     size_t i = 0;
     while (text[i]) {
         bool starts = ((unsigned char)text[i] & 0xc0) != 0x80;
@@ -95,8 +94,7 @@ static struct figure show_command_end(const struct launch_facts *launch) {
     return figure;
 }
 
-/* What a command is known by comes after the folder of its program. */
-static const char *without_folder(const char *command) {
+const char *without_folder(const char *command) {
     const char *slash = memrchr(command, '/', strcspn(command, " "));
     return slash ? slash + 1 : command;
 }
@@ -285,8 +283,7 @@ static void write_omitted(FILE *out, size_t omitted) {
         summary_line(out, "         %zu earlier ones are in `vramgc report --all`", omitted);
 }
 
-/* Below what the user finds worth a reclaim there is nothing to read, either. */
-static bool is_small(const struct stats_file *record, const struct vramgc_action *action) {
+bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action) {
     const char *least = stats_file_setting(record, "min_gain");
     uint64_t bytes = minus_u64(action->before_bytes, action->after_bytes);
     return least && bytes < strtoull(least, NULL, 10);
@@ -308,7 +305,7 @@ static void write_actions(FILE *out, const struct stats_file *record,
     size_t shown = 0, small = 0;
     bool all = style->most_rows == SIZE_MAX;
     for (size_t i = 0; i < record->action_count; i++)
-        small += !all && is_small(record, record->actions[i]);
+        small += !all && is_small_reclaim(record, record->actions[i]);
     size_t first = first_row(record->action_count - small, style);
     if (record->action_count == 0)
         return;
@@ -318,7 +315,7 @@ static void write_actions(FILE *out, const struct stats_file *record,
     if (small > 0)
         summary_line(out, "         %zu smaller than VRAMGC_MIN_GAIN are left out here", small);
     for (size_t i = 0; i < record->action_count; i++)
-        if ((all || !is_small(record, record->actions[i])) && shown++ >= first)
+        if ((all || !is_small_reclaim(record, record->actions[i])) && shown++ >= first)
             write_action(out, record->actions[i]);
 }
 

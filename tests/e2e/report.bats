@@ -423,7 +423,7 @@ heads() {
 }
 
 @test "help: every command, every topic, every setting and figure" {
-    for topic in '' run report diff help version env metrics json schema markdown-settings man; do
+    for topic in '' run report top diff help version env metrics json schema markdown-settings man; do
         # shellcheck disable=SC2086
         run_apart "$vramgc" help $topic
         equal "$status" 0
@@ -453,7 +453,7 @@ heads() {
 }
 
 @test "help: texts are at most 80 columns wide" {
-    for topic in '' run report diff help version env metrics; do
+    for topic in '' run report top diff help version env metrics; do
         # shellcheck disable=SC2086
         equal "$("$vramgc" help $topic | grep -cE '^.{81}')" 0
     done

@@ -294,7 +294,7 @@ typedef size_t used_fn(int device);
 static unsigned long long used_bytes(unsigned index) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     used_fn *used = driver ? (used_fn *)(uintptr_t)dlsym(driver, "simgpu_used_bytes") : NULL;
-    unsigned long long bytes = used ? used((int)index) : 0;
+    unsigned long long bytes = used ? used((int)index) : nvml.config.others_bytes;
     if (driver)
         dlclose(driver);
     return bytes;

@@ -1,0 +1,25 @@
+/* card_reading.h: what the driver's management library (NVML) says of a card now, whoever uses it.
+ */
+#ifndef CARD_READING_H
+#define CARD_READING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CARD_READING_PROCESSES = 64 };
+
+struct card_reading {
+    bool known; /* false: no NVML, or it does not know the card */
+    uint64_t free_bytes, used_bytes, total_bytes;
+    bool complete; /* of each process it is known how much it has */
+    size_t count;
+    struct {
+        uint64_t pid, bytes;
+    } processes[CARD_READING_PROCESSES];
+};
+
+/* The library is loaded at the first call, and stays. */
+struct card_reading card_read(const char *bus_id);
+
+#endif

@@ -1,0 +1,229 @@
+/* top.c: the command `vramgc top`: who has the memory of the cards now. It reads what the programs
+ * write down anyway, and sends them nothing. */
+#include "cli/cli.h"
+#include "cli/summary.h"
+#include "cli/terminal.h"
+#include "cli/top_page.h"
+#include "cli/top_screen.h"
+#include "cli/units.h"
+#include "base/base.h"
+#include "base/parse.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FLAG_ONCE, FLAG_PLAIN, FLAG_EVERY, FLAG_SORT, FLAG_HELP };
+
+const struct flag top_flags[] = {
+    [FLAG_ONCE] = {"once", '1', NULL, "one screen as text; so it is where no terminal is"},
+    [FLAG_PLAIN] = {"plain", 0, NULL, "lines for a log, again and again, until it is ended"},
+    [FLAG_EVERY] = {"every", 0, "DURATION", "how often, 100ms or more; default: 1s"},
+    [FLAG_SORT] = {"sort", 0, "held|live|idle|pid", "which program comes first; default: held"},
+    [FLAG_HELP] = {"help", 'h', NULL, "this text"},
+};
+const size_t top_flag_count = ARRAY_LENGTH(top_flags);
+
+enum { MOST_PIDS = 64, EVENTS_AT_ONCE = 8 };
+
+struct request {
+    bool once, plain, help;
+    uint64_t every_ns;
+    enum top_sort sort;
+    uint64_t pids[MOST_PIDS];
+    size_t pid_count;
+};
+
+static void refresh_view(struct top_view *view, const struct request *request) {
+    top_refresh(view, request->pids, request->pid_count);
+}
+
+static int flushed(void) {
+    if (fflush(stdout) == 0)
+        return STATUS_FINE;
+    complain("standard output cannot be written");
+    return STATUS_BAD_INPUT;
+}
+
+/* ---- --once ---- */
+
+static int show_once(const struct request *request) {
+    struct top_view view = {.sort = request->sort, .most_events = EVENTS_AT_ONCE};
+    struct page page = {0};
+    refresh_view(&view, request);
+    top_page(&page, &view, terminal_of(stdout).columns);
+    for (size_t i = 0; i < page.count; i++) {
+        size_t length = strlen(page.lines[i].text);
+        while (length > 0 && page.lines[i].text[length - 1] == ' ')
+            length--;
+        printf("%.*s\n", (int)length, page.lines[i].text);
+    }
+    top_free(&view, &page);
+    return flushed();
+}
+
+/* ---- --plain ---- */
+
+static const char *show_now(char *out, size_t capacity) {
+    time_t now = time(NULL);
+    struct tm tm;
+    if (!localtime_r(&now, &tm) || strftime(out, capacity, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+        *out = 0;
+    return out;
+}
+
+static unsigned long long mib(uint64_t bytes) {
+    return bytes / MEBIBYTE;
+}
+
+static void write_card(const char *now, const struct card *card) {
+    uint64_t held = 0, others = 0;
+    for (size_t i = 0; i < card->row_count; i++) {
+        const struct card_row *row = &card->rows[i];
+        const struct vramgc_file *file = row->process->record->file;
+        const struct vramgc_device_stats *s = &file->devices[row->index].stats;
+        held += mib(row->held_bytes);
+        printf("%s gpu%zu pid %llu live %llu idle %llu other %llu held %llu MiB "
+               "reclaims %llu refused %llu ooms %llu  %s\n",
+               now, card->number, (unsigned long long)row->process->pid, mib(row->live_bytes),
+               mib(row->idle_bytes), mib(row->code_bytes), mib(row->held_bytes),
+               (unsigned long long)s->reclaims, (unsigned long long)s->refusals,
+               (unsigned long long)s->ooms, without_folder(file->command_line));
+    }
+    for (size_t i = 0; i < card->other_count; i++)
+        others += mib(card->others[i].bytes);
+    uint64_t rest = mib(card->total_bytes) - held - others - mib(card->free_bytes);
+    if (card->known && card->named)
+        printf("%s gpu%zu card %llu = held %llu + others %llu + driver %llu + free %llu MiB\n", now,
+               card->number, mib(card->total_bytes), (unsigned long long)held,
+               (unsigned long long)others, (unsigned long long)rest, mib(card->free_bytes));
+    else if (card->known)
+        printf("%s gpu%zu card %llu = held %llu + others and driver %llu + free %llu MiB\n", now,
+               card->number, mib(card->total_bytes), (unsigned long long)held,
+               (unsigned long long)rest, mib(card->free_bytes));
+}
+
+static volatile sig_atomic_t stopped;
+
+static void note_signal(int number) {
+    stopped = number;
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = note_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+/* As if the signal had not been caught. */
+static int end_by(int number) {
+    if (number) {
+        fflush(NULL);
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    return STATUS_FINE;
+}
+
+static int show_plain(const struct request *request) {
+    struct top_view view = {.sort = request->sort};
+    struct page page = {0};
+    char now[32];
+    const struct timespec pause = {.tv_sec = (time_t)(request->every_ns / SECOND_NS),
+                                   .tv_nsec = (long)(request->every_ns % SECOND_NS)};
+    int status = STATUS_FINE;
+    catch_signals();
+    while (!stopped && status == STATUS_FINE) {
+        refresh_view(&view, request);
+        show_now(now, sizeof now);
+        if (view.running.count == 0)
+            printf("%s no program under vramgc\n", now);
+        for (size_t i = 0; i < view.cards.count; i++)
+            write_card(now, &view.cards.list[i]);
+        status = flushed();
+        if (status == STATUS_FINE && !stopped)
+            nanosleep(&pause, NULL);
+    }
+    top_free(&view, &page);
+    return status == STATUS_FINE ? end_by(stopped) : status;
+}
+
+/* ---- live ---- */
+
+static int show_live(const struct request *request) {
+    struct top_view view = {.sort = request->sort};
+    int number = 0;
+    if (top_screen_missing())
+        complain("%s", top_screen_missing());
+    else if (top_screen_show(&view, request->pids, request->pid_count, request->every_ns, &number))
+        return end_by(number);
+    else
+        complain("this terminal (TERM=%s) cannot show it; --once and --plain work everywhere",
+                 getenv("TERM") ? getenv("TERM") : "");
+    return STATUS_BAD_INPUT;
+}
+
+/* ---- the command line ---- */
+
+static bool take_every(struct request *request, const char *value) {
+    if (parse_duration(value, &request->every_ns) && request->every_ns >= 100 * MILLISECOND_NS &&
+        request->every_ns <= 3600 * SECOND_NS)
+        return true;
+    complain("--every %s is no duration from 100ms to 1h", value);
+    return false;
+}
+
+static bool take_sort(struct request *request, const char *value) {
+    for (int i = 0; i < TOP_SORTS; i++)
+        if (strcmp(value, top_sort_name(i)) == 0) {
+            request->sort = i;
+            return true;
+        }
+    complain("--sort %s is not one of held, live, idle, pid", value);
+    return false;
+}
+
+static bool take_pids(struct request *request, char *const *operands, int count) {
+    for (int i = 0; i < count; i++) {
+        if (request->pid_count == MOST_PIDS ||
+            !parse_count(operands[i], &request->pids[request->pid_count++])) {
+            complain("%s is no process; `vramgc top [PID...]`", operands[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool take_flag(struct request *request, const struct args *args, int index) {
+    request->once = request->once || index == FLAG_ONCE;
+    request->plain = request->plain || index == FLAG_PLAIN;
+    request->help = request->help || index == FLAG_HELP;
+    return index == FLAG_EVERY  ? take_every(request, args->value)
+           : index == FLAG_SORT ? take_sort(request, args->value)
+                                : index != ARGS_BAD;
+}
+
+int top_main(int argc, char **argv) {
+    static struct request request = {.every_ns = SECOND_NS};
+    struct args args = {.argc = argc,
+                        .argv = argv,
+                        .flags = top_flags,
+                        .flag_count = top_flag_count,
+                        .command = "top",
+                        .next = 1};
+    for (int index; (index = args_next(&args)) != ARGS_END;)
+        if (!take_flag(&request, &args, index))
+            return STATUS_USAGE;
+    if (request.help)
+        return STATUS_HELP;
+    if (!take_pids(&request, argv, args.operand_count))
+        return STATUS_USAGE;
+    if (request.plain)
+        return show_plain(&request);
+    if (request.once || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+        return show_once(&request);
+    return show_live(&request);
+}

@@ -1,0 +1,225 @@
+/* top_screen.c: see top_screen.h. The terminal must be as it was before, however this ends. */
+#include "cli/top_screen.h"
+
+#ifdef VRAMGC_CURSES
+
+#include "cli/summary.h"
+#include "cli/terminal.h"
+#include "base/base.h"
+
+#include <curses.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
+
+static const char *const help_lines[] = {
+    "q             quit",
+    "s             sort by held, live, idle, pid",
+    "up, down      choose a program: its details are shown",
+    "PgUp, PgDn    other lines of the page",
+    "?, h          this help; any key ends it",
+    "",
+    "#  live       what tensors use",
+    ":  idle       held from the driver, and used by no tensor",
+    "+  other code held by this program beside PyTorch's allocator",
+    "o  others     held by other programs",
+    "-  driver     the driver's own, and the contexts of all programs",
+    "",
+    "Without arguments all programs of yours that run under vramgc are shown.",
+};
+
+struct screen {
+    struct top_view *view;
+    struct page page;
+    int first; /* line of the page that is shown first */
+    bool helps, colours, ends;
+};
+
+static volatile sig_atomic_t caught;
+
+static void note_signal(int number) {
+    caught = number;
+}
+
+const char *top_screen_missing(void) {
+    return NULL;
+}
+
+/* ---- drawing ---- */
+
+static attr_t look_of(const struct screen *screen, char letter) {
+    static const struct {
+        char letter;
+        short pair;
+    } looks[] = {{'#', PAIR_LIVE}, {':', PAIR_IDLE}, {'+', PAIR_CODE}, {'o', PAIR_OTHERS}};
+    for (size_t i = 0; screen->colours && i < ARRAY_LENGTH(looks); i++)
+        if (looks[i].letter == letter)
+            return (attr_t)COLOR_PAIR(looks[i].pair);
+    return A_NORMAL;
+}
+
+static attr_t style_of(enum page_style style) {
+    return style == PAGE_TITLE     ? A_BOLD
+           : style == PAGE_HEADING ? A_UNDERLINE
+           : style == PAGE_CHOSEN  ? A_REVERSE
+                                   : A_NORMAL;
+}
+
+static void draw_line(const struct screen *screen, int row, const struct page_line *line) {
+    size_t length = bytes_of_columns(line->text, (size_t)COLS);
+    size_t text = line->bar_begin ? min_u64(line->bar_begin, length) : length;
+    attrset((int)style_of(line->style));
+    mvaddnstr(row, 0, line->text, (int)text);
+    for (; text < length; text++) {
+        attrset((int)look_of(screen, line->text[text]));
+        addch((chtype)(unsigned char)line->text[text]);
+    }
+    attrset(A_NORMAL);
+}
+
+static void draw_bottom(const struct screen *screen) {
+    char text[PAGE_WIDEST + 1];
+    snprintf(text, sizeof text, " q quit   s sort: %-4s   up down choose   ? help%s ",
+             top_sort_name(screen->view->sort),
+             (int)screen->page.count > LINES - 1 ? "   PgUp PgDn" : "");
+    attrset(A_REVERSE);
+    mvaddnstr(LINES - 1, 0, text, COLS - 1);
+    attrset(A_NORMAL);
+}
+
+static void draw_help(void) {
+    for (int i = 0; i < (int)ARRAY_LENGTH(help_lines) && i < LINES - 1; i++)
+        mvaddnstr(i, 0, help_lines[i], COLS - 1);
+}
+
+static int limit(int value, int highest) {
+    return value < 0 || highest < 0 ? 0 : value > highest ? highest : value;
+}
+
+/* What happened last fills the screen, and has a few lines beyond it where there is no room. */
+static void lay_out(struct screen *screen, int rows) {
+    enum { LEAST_EVENTS = 4 };
+    screen->view->most_events = 0;
+    top_page(&screen->page, screen->view, COLS);
+    int room = rows - (int)screen->page.count - 1;
+    screen->view->most_events = (size_t)(room > LEAST_EVENTS ? room : LEAST_EVENTS);
+    top_page(&screen->page, screen->view, COLS);
+}
+
+static void draw(struct screen *screen) {
+    int rows = LINES - 1;
+    lay_out(screen, rows);
+    screen->first = limit(screen->first, (int)screen->page.count - rows);
+    erase();
+    if (screen->helps)
+        draw_help();
+    for (int i = 0; !screen->helps && i < rows && screen->first + i < (int)screen->page.count; i++)
+        draw_line(screen, i, &screen->page.lines[screen->first + i]);
+    draw_bottom(screen);
+    refresh();
+}
+
+/* ---- keys ---- */
+
+static void take_key(struct screen *screen, int key) {
+    bool helped = screen->helps && key != KEY_RESIZE;
+    screen->helps = screen->helps && !helped;
+    if (key == 'q' || key == 'Q')
+        screen->ends = true;
+    else if (helped)
+        ;
+    else if (key == 's')
+        screen->view->sort = (screen->view->sort + 1) % TOP_SORTS;
+    else if (key == '?' || key == 'h')
+        screen->helps = true;
+    else if (key == KEY_DOWN || key == 'j')
+        top_choose(screen->view, 1);
+    else if (key == KEY_UP || key == 'k')
+        top_choose(screen->view, -1);
+    else if (key == KEY_NPAGE)
+        screen->first += LINES - 2;
+    else if (key == KEY_PPAGE)
+        screen->first -= LINES - 2;
+}
+
+/* Draws at each key, and reads anew when it is time. */
+static void run(struct screen *screen, const uint64_t *pids, size_t pid_count, uint64_t every_ns) {
+    uint64_t next_ns = 0;
+    while (!screen->ends && !caught) {
+        uint64_t now_ns = clock_ns();
+        if (now_ns >= next_ns) {
+            top_refresh(screen->view, pids, pid_count);
+            next_ns = now_ns + every_ns;
+        }
+        draw(screen);
+        timeout((int)(minus_u64(next_ns, clock_ns()) / MILLISECOND_NS + 1));
+        int key = getch();
+        take_key(screen, key);
+        if (key == 's')
+            next_ns = 0;
+    }
+}
+
+/* ---- the terminal ---- */
+
+static void choose_colours(struct screen *screen) {
+    screen->colours = terminal_of(stdout).colours && has_colors() && start_color() == OK;
+    if (!screen->colours)
+        return;
+    short background = use_default_colors() == OK ? -1 : COLOR_BLACK;
+    init_pair(PAIR_LIVE, COLOR_GREEN, background);
+    init_pair(PAIR_IDLE, COLOR_YELLOW, background);
+    init_pair(PAIR_CODE, COLOR_CYAN, background);
+    init_pair(PAIR_OTHERS, COLOR_MAGENTA, background);
+}
+
+static void catch_signals(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = note_signal};
+    for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
+bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,
+                     uint64_t every_ns, int *signal_number) {
+    struct screen screen = {.view = view};
+    setlocale(LC_CTYPE, "");
+    SCREEN *terminal = newterm(NULL, stdout, stdin);
+    const char *to_a_place = terminal ? tigetstr("cup") : NULL; /* (char *)-1: no such thing */
+    if (!to_a_place || to_a_place == (const char *)-1) {
+        if (terminal)
+            delscreen(terminal);
+        return false;
+    }
+    catch_signals();
+    choose_colours(&screen);
+    cbreak();
+    noecho();
+    keypad(stdscr, TRUE);
+    set_escdelay(25);
+    curs_set(0);
+    run(&screen, pids, pid_count, every_ns);
+    endwin();
+    delscreen(terminal);
+    *signal_number = caught;
+    top_free(view, &screen.page);
+    return true;
+}
+
+#else
+
+const char *top_screen_missing(void) {
+    return "this vramgc was built without ncurses; --once and --plain work without";
+}
+
+bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,
+                     uint64_t every_ns, int *signal_number) {
+    (void)view, (void)pids, (void)pid_count, (void)every_ns;
+    *signal_number = 0;
+    return false;
+}
+
+#endif

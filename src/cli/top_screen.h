@@ -1,0 +1,20 @@
+/* top_screen.h: the live view of `vramgc top` on a terminal, by ncurses. It is the only user of
+ * ncurses; a build without it has none of this. */
+#ifndef TOP_SCREEN_H
+#define TOP_SCREEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/top_page.h"
+
+/* Why there is no live view; NULL: there is one. */
+const char *top_screen_missing(void);
+
+/* Shows the view until q is pressed or a signal ends it; false: the terminal cannot show it. The
+ * signal, or 0, is put into *signal_number. */
+bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,
+                     uint64_t every_ns, int *signal_number);
+
+#endif

@@ -1,0 +1,224 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154,SC2030,SC2031
+# `vramgc top`: which programs are found, whether a card's parts add up, and the screen as a person sees it. Only processes that a
+# test has started are asked for: others may run on the same machine.
+
+load helpers
+
+teardown() {
+    [ ! -e "$work/pids" ] || xargs -r kill <"$work/pids" 2>/dev/null || true
+}
+
+# hold SCENARIO FILE [HOW]: a process with that file, in held.
+hold() {
+    python3 "$top/tests/e2e/hold.py" "$make_file" "$@" 3>&- &
+    held=$!
+    echo "$held" >>"$work/pids"
+    await "$2.ready"
+}
+
+gone() {
+    kill "$1"
+    wait "$1" || true
+}
+
+# on_screen STEPS [ARGUMENT-OF-TOP...]
+on_screen() {
+    local steps=$1
+    shift
+    "$top/tests/e2e/screen.py" "$steps" "$vramgc" top "$@" 3>&-
+}
+
+# In each block of a card the column of what is held adds up, as it is shown.
+adds_up() {
+    python3 - "$1" <<'PYTHON'
+import re, sys
+sums, so_far = 0, 0
+for line in open(sys.argv[1]):
+    figures = re.findall(r"\d[\d,]*", line[30:63])
+    if re.match(r"^[ +] +\d+ [^ ]|^\+ ", line):
+        so_far += int(figures[-1].replace(",", ""))
+    elif line.startswith("="):
+        assert so_far == int(figures[-1].replace(",", "")), (so_far, line)
+        sums, so_far = sums + 1, 0
+    elif line.startswith("GPU"):
+        so_far = 0
+assert sums, open(sys.argv[1]).read()
+PYTHON
+}
+
+@test "top --once: two programs of one card, whose parts add up, and a third one's card" {
+    hold fragmented a
+    first=$held
+    hold full b
+    second=$held
+    hold compact c
+    "$vramgc" top --once "$first" "$second" "$held" >out
+    cat out
+    adds_up out
+    equal "$(grep -cE '^GPU ' out)" 2
+    grep -qE "^[ +] +$first python launch.py --x +1,800 +176 +72 +2,048 #" out
+    grep -qE "^[ +] +$held python -u launch.py +2,000 +128 +72 +2,200 #" out
+    grep -qE '^= +card +24,576$' out
+    grep -qE '^= +card +8,192$' out
+    grep -qE "^ +$first .* OUT OF MEMORY +1.5 GiB wanted, 700 MiB free" out
+    grep -qE "^ +$second .* gave back 4.0 GiB in 38.0 ms" out
+    equal "$(awk 'length > 80' out)" ""
+    equal "$("$vramgc" top "$first" | wc -l)" "$("$vramgc" top --once "$first" | wc -l)" # a pipe is no terminal
+}
+
+@test "top --once: a program that ends goes away, and a child that keeps its mapping is not taken for it" {
+    hold plain a
+    "$vramgc" top --once "$held" | grep -q "$held python"
+    gone "$held"
+    run "$vramgc" top --once "$held"
+    equal "$status" 0
+    contains "$output" 'None runs now'
+    hold plain b parent
+    child=$(cat b.child)
+    echo "$child" >>"$work/pids"
+    contains "$("$vramgc" top --once "$child")" 'None runs now'
+}
+
+@test "top --once: a program whose file is not mapped is found where files are kept" {
+    mkdir -p "$XDG_STATE_HOME/vramgc"
+    hold plain "$XDG_STATE_HOME/vramgc/vramgc-a.1.vramgc" unmapped
+    contains "$("$vramgc" top --once "$held")" 'None runs now' # VRAMGC_OUT says where they are
+    unset VRAMGC_OUT
+    contains "$("$vramgc" top --once "$held")" "$held python"
+}
+
+# As NVML tells it, which the simulated device has, too.
+@test "top --once: others by their names, and the driver" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
+    hold plain a
+    sleep 3600 3>&- &
+    echo $! >>"$work/pids"
+    SIMGPU_OTHERS=$held:2100MiB,$!:4GiB "$vramgc" top --once "$held" >out
+    cat out
+    adds_up out
+    grep -qE "^\+ +sleep, pid $! +4,096 o" out
+    grep -qE '^\+ +the driver and contexts +52' out
+    grep -qE '^\+ +free +18,380$' out
+    # Across the border of a container a process has another number: then nobody is told from its context.
+    SIMGPU_OTHERS=4194304:2100MiB,$!:4GiB "$vramgc" top --once "$held" >out
+    adds_up out
+    grep -qE '^\+ +others and the driver +4,148 o' out
+    # Less than what the program itself says: not believed.
+    SIMGPU_OTHERS=$held:1GiB "$vramgc" top --once "$held" >out
+    grep -qE '^\+ +others and the driver +600' out
+}
+
+@test "top --plain: lines for a log, until it is ended" {
+    hold fragmented a
+    "$vramgc" top --plain --every 100ms "$held" >log 3>&- &
+    until [ "$(grep -c card log)" -ge 3 ]; do sleep 0.05; done
+    gone "$held"
+    until grep -q 'no program under vramgc' log; do sleep 0.05; done
+    kill -INT $!
+    wait $! || equal $? 130
+    grep -qE "^[0-9-]+ [0-9:]+ gpu0 pid $held live 1800 idle 176 other 72 held 2048 MiB reclaims 12 refused 3 ooms 1  python launch.py" log
+    grep -qE '^[0-9-]+ [0-9:]+ gpu0 card 24576 = held 2048 \+ others and driver 600 \+ free 21928 MiB$' log
+}
+
+@test "top: keys, details, help, another size, a program that ends, and the terminal as it was" {
+    hold fragmented a
+    first=$held
+    hold compact b
+    # In mode application a terminal sends \eO for the arrows.
+    TERM=vt100 on_screen "
+        see GPU 0  NVIDIA GeForce RTX 3090
+        see GPU 0  NVIDIA GeForce RTX 3070
+        see ^ q quit   s sort: held
+        keep eighty
+        type s
+        see by live .*[0-9]:
+        type ?
+        see used by no tensor
+        type x
+        unseen used by no tensor
+        type \\x1bOB
+        see ^ +$first python launch.py --xformers --api\$
+        see out of memory: 1
+        type \\x1bOB
+        see mode compact; .* 7.4 GiB held
+        type \\x1bOA
+        see mode flush; .* 8.0 GiB held
+        resize 50 120
+        see ^  \\[.{110}
+        resize 8 70
+        see PgUp
+        type \\x1b[6~
+        resize 24 80
+        see ^ q quit
+        do kill $first
+        see 1 program under
+        unseen RTX 3090
+        type q
+        end 0" "$first" "$held"
+    adds_up eighty
+    equal "$(wc -L <eighty)" 80
+}
+
+@test "top: the signal that ends it finds the terminal as it was" {
+    hold plain a
+    TERM=vt100 RAW=raw on_screen "
+        see GPU 0
+        signal SIGTERM
+        end -15" "$held"
+    contains "$(tail -c 60 raw | cat -v)" '^[[?1l' # rmkx: keys send what they did before
+}
+
+@test "top: colours where there are any, and none with NO_COLOR" {
+    hold plain a
+    for setting in NO_COLOR= NO_COLOR=1; do
+        env "$setting" TERM=xterm RAW=raw "$top/tests/e2e/screen.py" "
+            see GPU 0
+            type q
+            end 0" "$vramgc" top "$held" 3>&-
+        equal "$(grep -c $'\033\[[0-9;]*3[0-9]m' raw)" $([ "$setting" = NO_COLOR=1 ] && echo 0 || echo 1)
+    done
+}
+
+@test "top: a terminal that can show nothing, a build without ncurses, and wrong calls" {
+    for command in "$vramgc" "$built/vramgc-without-ncurses"; do
+        TERM=dumb "$top/tests/e2e/screen.py" "
+            see --once and --plain
+            end 1" "$command" top 3>&-
+    done
+    "$built/vramgc-without-ncurses" top --once 1 | grep -q 'None runs now'
+    for wrong in '--every 1ms' '--every x' '--sort size' --frobnicate one; do
+        # shellcheck disable=SC2086
+        run_apart "$vramgc" top --once $wrong
+        equal "$status" 2
+        one_line "$errors"
+    done
+}
+
+# Each of them has a simulated card of its own, which has the same name.
+@test "top: two programs of PyTorch at once, with what they hold" {
+    cd "$top" || return
+    export VRAMGC_OUT=$work/%p.vramgc VRAMGC_MODE=flush VRAMGC_ALLOC_CONF=keep
+    printf '#!/bin/sh\ntest -e "%s/enough"\n' "$work" >"$work/enough.sh"
+    chmod +x "$work/enough.sh"
+    pids=()
+    for mib in 300 500; do
+        LD_PRELOAD=$top/build/libvramgc.so scripts/simgpu --mem 2GiB --cuda 13 -- build/c10/2.15.0/c10drive -c \
+            "alloc a ${mib}MiB; alloc b 200MiB; free b; until $work/enough.sh; _exit 0" 3>&- >"$work/drive" 2>&1 &
+        pids+=($!)
+        echo $! >>"$work/pids"
+        until [ -s "$work/$!.vramgc" ]; do sleep 0.05; done
+    done
+    TERM=vt100 on_screen "
+        see 2 programs under
+        see ^[ +] +${pids[0]} c10drive .* 300 +200 +0 +500
+        see ^[ +] +${pids[1]} c10drive .* 500 +200 +0 +700
+        see ^= +card +2,048
+        see ^ q quit
+        keep $work/both
+        do touch $work/enough
+        see None runs now
+        type q
+        end 0" "${pids[@]}"
+    adds_up "$work/both"
+}
