@@ -51,6 +51,11 @@ static void add(struct cards *cards, const struct running_process *process, size
     card->number = card->number < index ? card->number : index;
 }
 
+static bool fits(const struct card *card, uint64_t held) {
+    return held <= card->total_bytes && held < UINT64_MAX;
+}
+
+/* UINT64_MAX: more than any card has. */
 static uint64_t held_by_all(const struct card *card) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < card->row_count; i++)
@@ -70,7 +75,7 @@ static void divide_by_files(struct card *card, uint64_t held) {
             (!latest || file->latest_ns > latest->process->record->file->latest_ns))
             latest = row;
     }
-    card->known = latest && held <= card->total_bytes;
+    card->known = latest && fits(card, held);
     if (!card->known)
         return;
     const struct vramgc_device *device = &latest->process->record->file->devices[latest->index];
@@ -154,7 +159,7 @@ static bool is_of(const struct card_reading *reading, const struct card *card) {
 static bool divide_by_reading(struct card *card, uint64_t held) {
     struct card_reading reading =
         *card->device->bus_id ? card_read(card->device->bus_id) : (struct card_reading){0};
-    card->known = is_of(&reading, card) && reading.used_bytes >= held && held <= card->total_bytes;
+    card->known = is_of(&reading, card) && reading.used_bytes >= held && fits(card, held);
     if (!card->known)
         return false;
     card->free_bytes = min_u64(reading.free_bytes, card->total_bytes - held);

@@ -38,14 +38,13 @@ static struct page_line *add_line(struct page *page, enum page_style style) {
     return line;
 }
 
-__attribute__((format(printf, 4, 5))) static void add(struct page *page, enum page_style style,
-                                                      int columns, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void add(struct page *page, enum page_style style,
+                                                      const char *format, ...) {
     struct page_line *line = add_line(page, style);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line->text, sizeof line->text, format, arguments);
     va_end(arguments);
-    line->text[bytes_of_columns(line->text, (size_t)columns)] = 0;
 }
 
 /* Exactly so many columns of a text. */
@@ -92,12 +91,12 @@ struct bar {
     struct text text;
     double columns_of_byte;
     double bytes;
-    size_t columns;
+    size_t columns, most;
 };
 
 static struct bar begin_bar(struct page_line *line, struct text text, uint64_t total_bytes,
                             size_t columns) {
-    struct bar bar = {.text = text};
+    struct bar bar = {.text = text, .most = columns};
     line->bar_begin = text.length;
     bar.columns_of_byte = total_bytes ? (double)columns / (double)total_bytes : 0;
     return bar;
@@ -105,7 +104,8 @@ static struct bar begin_bar(struct page_line *line, struct text text, uint64_t t
 
 static void add_part(struct bar *bar, char letter, uint64_t bytes) {
     bar->bytes += (double)bytes;
-    for (; (double)bar->columns + 0.5 <= bar->bytes * bar->columns_of_byte; bar->columns++)
+    double end = bar->bytes * bar->columns_of_byte;
+    for (; bar->columns < bar->most && (double)bar->columns + 0.5 <= end; bar->columns++)
         text_add_n(&bar->text, &letter, 1);
 }
 
@@ -206,9 +206,8 @@ static void write_card(struct page *page, const struct top_view *view, const str
     write_card_title(page, card, columns);
     if (card->known)
         write_card_bar(page, card, columns);
-    add(page, PAGE_HEADING, columns, "%9s %-*s %7s %7s %6s %8s %s", "PID",
-        (int)program_columns(columns), "PROGRAM", "LIVE", "IDLE", "CODE", "HELD MiB",
-        "#live :idle +code");
+    add(page, PAGE_HEADING, "%9s %-*s %7s %7s %6s %8s %s", "PID", (int)program_columns(columns),
+        "PROGRAM", "LIVE", "IDLE", "CODE", "HELD MiB", "#live :idle +code");
     for (size_t i = 0; i < card->row_count; i++)
         write_row(page, view, card, &card->rows[i], &adding, columns);
     if (card->known) {
@@ -216,7 +215,7 @@ static void write_card(struct page *page, const struct top_view *view, const str
         write_part(page, card, '+', "free", mib_of(&adding, card->free_bytes), 0, 0, columns);
         write_part(page, card, '=', "card", adding.mib, 0, 0, columns);
     }
-    add(page, PAGE_PLAIN, columns, "%s", "");
+    add(page, PAGE_PLAIN, "%s", "");
 }
 
 /* ---- what happened last ---- */
@@ -281,13 +280,12 @@ static void write_refusal(struct text *text, const struct vramgc_refusal *refusa
                 refusal->granted ? "; granted later" : "");
 }
 
-static void write_events(struct page *page, const struct top_view *view, int columns) {
+static void write_events(struct page *page, const struct top_view *view) {
     struct event events[MOST_EVENTS];
     uint64_t now_ns = clock_ns();
     size_t count = collect(view, events, min_u64(view->most_events, MOST_EVENTS));
     if (count > 0)
-        add(page, PAGE_HEADING, columns, "%9s  %-8s  LAST RECLAIMS AND REFUSED REQUESTS", "PID",
-            "AGO");
+        add(page, PAGE_HEADING, "%9s  %-8s  LAST RECLAIMS AND REFUSED REQUESTS", "PID", "AGO");
     for (size_t i = 0; i < count; i++) {
         char what[120];
         struct text text = TEXT_IN(what);
@@ -295,15 +293,14 @@ static void write_events(struct page *page, const struct top_view *view, int col
             write_action(&text, events[i].action);
         else
             write_refusal(&text, events[i].refusal);
-        add(page, PAGE_PLAIN, columns, "%9llu  %-8s  %s",
-            (unsigned long long)events[i].process->pid,
+        add(page, PAGE_PLAIN, "%9llu  %-8s  %s", (unsigned long long)events[i].process->pid,
             show_time(minus_u64(now_ns, events[i].time_ns)).text, what);
     }
 }
 
 /* ---- the chosen process ---- */
 
-static void write_totals(struct page *page, const struct stats_file *record, int columns) {
+static void write_totals(struct page *page, const struct stats_file *record) {
     uint64_t reclaims = 0, refusals = 0, ooms = 0, reclaimed = 0;
     for (size_t i = 0; i < record->file->device_count; i++) {
         const struct vramgc_device_stats *s = &record->file->devices[i].stats;
@@ -312,25 +309,25 @@ static void write_totals(struct page *page, const struct stats_file *record, int
         ooms += s->ooms;
         reclaimed += s->reclaimed_bytes;
     }
-    add(page, PAGE_PLAIN, columns, "%9s %s %s gave back %s in turn; refused: %s; out of memory: %s",
-        "", show_count(reclaims).text, reclaims == 1 ? "reclaim" : "reclaims",
+    add(page, PAGE_PLAIN, "%9s %s %s gave back %s in turn; refused: %s; out of memory: %s", "",
+        show_count(reclaims).text, reclaims == 1 ? "reclaim" : "reclaims",
         show_bytes(reclaimed).text, show_count(refusals).text, show_count(ooms).text);
 }
 
-static void write_chosen(struct page *page, const struct top_view *view, int columns) {
+static void write_chosen(struct page *page, const struct top_view *view) {
     for (size_t i = 0; i < view->running.count; i++) {
         const struct stats_file *record = view->running.list[i].record;
         if (view->running.list[i].pid != view->chosen_pid)
             continue;
         uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
-        add(page, PAGE_TITLE, columns, "%9llu %s", (unsigned long long)view->chosen_pid,
+        add(page, PAGE_TITLE, "%9llu %s", (unsigned long long)view->chosen_pid,
             record->file->command_line);
-        add(page, PAGE_PLAIN, columns, "%9s mode %s; uses CUDA for %s; %s held at the peak", "",
+        add(page, PAGE_PLAIN, "%9s mode %s; uses CUDA for %s; %s held at the peak", "",
             record->file->mode, show_time(age_ns).text,
             show_bytes(to_u64(stats_file_held_peak(record))).text);
-        write_totals(page, record, columns);
-        add(page, PAGE_PLAIN, columns, "%9s vramgc report %s", "", record->path);
-        add(page, PAGE_PLAIN, columns, "%s", "");
+        write_totals(page, record);
+        add(page, PAGE_PLAIN, "%9s vramgc report %s", "", record->path);
+        add(page, PAGE_PLAIN, "%s", "");
     }
 }
 
@@ -348,13 +345,15 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     if (localtime_r(&now, &tm))
         strftime(right, sizeof right, "%H:%M:%S", &tm);
     add_edges(page, PAGE_TITLE, columns, left, right);
-    add(page, PAGE_PLAIN, columns, "%s", "");
+    add(page, PAGE_PLAIN, "%s", "");
     if (view->running.count == 0)
-        add(page, PAGE_PLAIN, columns, "None runs now. `vramgc run COMMAND` starts one.");
-    write_chosen(page, view, columns);
+        add(page, PAGE_PLAIN, "None runs now. `vramgc run COMMAND` starts one.");
+    write_chosen(page, view);
     for (size_t i = 0; i < view->cards.count; i++)
         write_card(page, view, &view->cards.list[i], columns);
-    write_events(page, view, columns);
+    write_events(page, view);
+    for (size_t i = 0; i < page->count; i++)
+        page->lines[i].text[bytes_of_columns(page->lines[i].text, (size_t)columns)] = 0;
 }
 
 /* ---- what is shown ---- */

@@ -11,6 +11,7 @@
 #include "cli/html.h"
 #include "cli/stats_file.h"
 #include "cli/summary.h"
+#include "cli/top_page.h"
 #include "cli/report_fields.h"
 #include "e2e/make_file.h"
 
@@ -150,6 +151,33 @@ static void check_page(struct stats_file **records, size_t count) {
     free(text);
 }
 
+/* No line is wider than was asked for, and what adds up does so in any file. */
+static void check_top(struct stats_file **list, size_t count) {
+    struct running_process processes[2];
+    struct top_view view = {.running = {processes, count}, .most_events = SIZE_MAX};
+    struct page page = {0};
+    for (size_t i = 0; i < count; i++)
+        processes[i] = (struct running_process){i + 1, list[i]};
+    view.cards = cards_of(&view.running);
+    for (int width = PAGE_NARROWEST; width <= PAGE_WIDEST; width += PAGE_WIDEST / 4) {
+        top_choose(&view, 1);
+        top_page(&page, &view, width);
+        for (size_t i = 0; i < page.count; i++)
+            if (columns(page.lines[i].text, strlen(page.lines[i].text)) > (size_t)width)
+                fail("a line of top is too long", page.lines[i].text, strlen(page.lines[i].text));
+    }
+    for (size_t i = 0; i < view.cards.count; i++) {
+        const struct card *card = &view.cards.list[i];
+        uint64_t sum = card->rest_bytes + card->free_bytes;
+        for (size_t j = 0; j < card->row_count; j++)
+            sum += card->rows[j].held_bytes;
+        if (card->known && sum != card->total_bytes)
+            fail("a card does not add up", "", 0);
+    }
+    cards_free(&view.cards);
+    free(page.lines);
+}
+
 /* NULL when there is no file in it, and that was said in one line. */
 static struct stats_file *load(const uint8_t *data, size_t size) {
     char error[256] = "";
@@ -181,6 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_text(records, count);
         check_exports(records, count);
         check_page(records, count);
+        check_top(records, count);
     }
     for (size_t i = 0; i < count; i++)
         stats_file_free(records[i]);
