@@ -31,6 +31,7 @@ void reset_device(unsigned index) {
     heap_clear(device->heap);
     device->pool.live_bytes = 0;
     device->pool.blocks = 0;
+    __atomic_store_n(&device->pool.used_bytes, 0, __ATOMIC_RELAXED);
     device->pool.of_pytorch = false;
     __atomic_store_n(&device->pool.idle_bytes, 0, __ATOMIC_RELAXED);
     serve_reset(device);

@@ -90,6 +90,7 @@ static void note_figures(struct device *device, struct pool *pool) {
     struct arena_figures figures = pool_figures(pool);
     __atomic_store_n(&device->own_pool.page_bytes, figures.page_bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&device->own_pool.used_bytes, figures.used_bytes, __ATOMIC_RELAXED);
+    mempool_note_together(device);
     device_account_pages(device);
 }
 
@@ -157,6 +158,14 @@ static struct device *device_of(CUmemoryPool pool) {
     return NULL;
 }
 
+/* Both pools' marks may be of different moments. Of the driver's pools together we know how much
+ * was asked for, of its default one how much was used: the driver rounds up, and has other pools.
+ */
+static uint64_t used_high(struct device *device, uint64_t of_driver, uint64_t own) {
+    uint64_t together = __atomic_load_n(&device->own_pool.together_bytes, __ATOMIC_RELAXED);
+    return max_u64(min_u64(of_driver + own, together), max_u64(of_driver, own));
+}
+
 void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute, void *value) {
     struct device *device = device_of(asked);
     if (!device)
@@ -174,7 +183,7 @@ void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute,
         *bytes += MUTANT(pool_use_untold, figures.used_bytes, 0);
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        *bytes += figures.used_high_bytes;
+        *bytes = used_high(device, *bytes, figures.used_high_bytes);
         break;
     default:
         break; /* settings, which the driver keeps */
@@ -183,9 +192,12 @@ void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute,
 
 void async_pool_set_attribute(CUmemoryPool asked, CUmemPool_attribute attribute) {
     struct device *device = device_of(asked);
-    if (device)
-        pool_reset_high(pool_of(device), attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
-                        attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
+    if (!device)
+        return;
+    pool_reset_high(pool_of(device), attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
+                    attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
+    if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        mempool_reset_together(device);
 }
 
 /* Idle pages are to be had elsewhere anyway: that many programs trim all the time costs no call of
@@ -249,5 +261,6 @@ void async_reset(struct device *device) {
     atomic_store(&self.peers[index], 0);
     __atomic_store_n(&device->own_pool.page_bytes, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&device->own_pool.used_bytes, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->own_pool.together_bytes, 0, __ATOMIC_RELAXED);
     atomic_store(&self.tried[index], false);
 }

@@ -20,11 +20,13 @@ struct device_pool {
     bool of_pytorch;     /* it has had any: then the pool is its cache */
     uint64_t idle_bytes; /* reserved by pools beside what is allocated from them */
     uint64_t changes;    /* how often a call of the program has changed that */
+    uint64_t used_bytes; /* what the program has from the driver's pools */
 };
 
 /* A pool of our own: pages that its blocks reach into, and what is in them. */
 struct device_own_pool {
     uint64_t page_bytes, used_bytes;
+    uint64_t together_bytes; /* highest of used_bytes and the driver's pools at one moment */
 };
 
 /* Free and total, as the driver told them. */

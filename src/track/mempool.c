@@ -46,6 +46,23 @@ uint64_t mempool_look(struct device *device) {
     return idle.idle_bytes;
 }
 
+static uint64_t used_together(const struct device *device) {
+    return __atomic_load_n(&device->pool.used_bytes, __ATOMIC_RELAXED) +
+           __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED);
+}
+
+void mempool_note_together(struct device *device) {
+    uint64_t *mark = &device->own_pool.together_bytes;
+    uint64_t now = used_together(device), known = __atomic_load_n(mark, __ATOMIC_RELAXED);
+    while (now > known && !__atomic_compare_exchange_n(mark, &known, now, true, __ATOMIC_RELAXED,
+                                                       __ATOMIC_RELAXED))
+        continue;
+}
+
+void mempool_reset_together(struct device *device) {
+    __atomic_store_n(&device->own_pool.together_bytes, used_together(device), __ATOMIC_RELAXED);
+}
+
 /* What went is told at once: the process may end before our own thread looks again. */
 void mempool_trimmed(CUmemoryPool pool) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !capture_active(); i++) {

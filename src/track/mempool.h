@@ -23,6 +23,13 @@ void mempool_account(struct device *device, struct mempool_idle idle);
  * or no pool is in use. Asks the driver. */
 uint64_t mempool_look(struct device *device);
 
+/* After either has changed: how much was used at most of the driver's pools and of our own at one
+ * moment. */
+void mempool_note_together(struct device *device);
+
+/* That mark is as of now. */
+void mempool_reset_together(struct device *device);
+
 /* The program has trimmed that pool: what it keeps now, and what is free, is asked of the driver,
  * but for a capture. */
 void mempool_trimmed(CUmemoryPool pool);

@@ -202,6 +202,33 @@ def a_thread_without_a_context(api):
     assert results == [SUCCESS, SUCCESS], results
 
 
+def marks_of_two_pools(api):
+    """A stream of another context is the driver's business: what both pools have used at one moment is their mark, not the sum."""
+    driver = api.hooked
+    context, stream, address = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    base = torch.cuda.memory_allocated()
+    tensor = torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
+    assert is_ours(ctypes.c_void_p(tensor.data_ptr()))
+    del tensor
+    assert driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == SUCCESS
+    assert driver.cuStreamCreate(ctypes.byref(stream), 1) == SUCCESS
+    assert driver.cuMemAllocAsync(ctypes.byref(address), ctypes.c_size_t(48 * MIB), stream) == SUCCESS
+    assert not is_ours(address)
+    assert ctypes.CDLL("libcuda.so.1").cuCtxPopCurrent_v2(ctypes.byref(context)) == SUCCESS
+    assert torch.cuda.memory_allocated() == base + 48 * MIB
+    assert torch.cuda.max_memory_allocated() == base + 64 * MIB, torch.cuda.max_memory_allocated() - base
+    tensor = torch.empty(32 * MIB, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.max_memory_allocated() == base + 80 * MIB, torch.cuda.max_memory_allocated() - base
+    del tensor
+    assert driver.cuMemFree_v2(address) == SUCCESS
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() == torch.cuda.memory_allocated() == base
+    assert driver.cuCtxDestroy_v2(context) == SUCCESS
+
+
 def captures(api):
     """What is allocated in a captured stream belongs to the graph; other streams go on as ever."""
     stream, other = api.stream(), api.stream()
@@ -277,6 +304,7 @@ def main():
     patterns(api)
     out_of_memory()
     a_thread_without_a_context(api)
+    marks_of_two_pools(api)
     captures(api)
     peers(api)
     threads(api)
