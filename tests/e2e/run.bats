@@ -493,6 +493,14 @@ TEXT
     contains "$errors" ' now'
 }
 
+# The file that the stand-in writes tells of five seconds.
+@test "run: of two durations the second is told for what it is" {
+    FAKE_CUDA=true run_apart "$vramgc" run true
+    title=$(grep -E '^-- vramgc' <<<"$errors")
+    grep -qE ' [0-9.]+ (us|ms|s), 5.0 s since CUDA began$' <<<"$title"
+    equal "${#title}" 80
+}
+
 @test "run: -q says only the verdict" {
     FAKE_CUDA=true run_apart "$vramgc" run -q true
     contains "$errors" 'vramgc: No allocation failed'

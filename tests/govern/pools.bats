@@ -15,6 +15,7 @@ drive_async() {
             await vramgc.reclaims == 1; sleep 100; expect vramgc.held_bytes == 1GiB; verify b 5; _exit 0'
         line=$(grep '^action' <<<"$facts")
         [[ $line == "action trim lowvram device=0 observed=0 request=0 used=$((11 * GIB + GIB / 4)) before=$((10 * GIB)) after=0 "* ]]
+        [ "$(field held "$line")" = "$GIB" ] # by the process, not by the pool
         [ "$(field took "$line")" -gt 0 ]
         [ "$(fact pool_trims)" = 1 ]
         [ "$(fact reclaimed_bytes)" = $((10 * GIB)) ]
