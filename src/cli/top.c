@@ -177,7 +177,7 @@ static bool take_every(struct request *request, const char *value) {
 }
 
 static bool take_sort(struct request *request, const char *value) {
-    for (int i = 0; i < TOP_SORTS; i++)
+    for (enum top_sort i = 0; i < TOP_SORTS; i++)
         if (strcmp(value, top_sort_name(i)) == 0) {
             request->sort = i;
             return true;

@@ -103,6 +103,7 @@ offered() {
     dpkg-deb --extract "$deb" "$work/root"
     equal "$(dpkg-deb --field "$deb" Package)" vramgc
     [ -s "$work/root/usr/share/man/man1/vramgc.1.gz" ]
+    grep -q 'contains parts of ncurses' "$work/root/usr/share/doc/vramgc/copyright"
     equal "$(dpkg-deb --contents "$deb" | awk '{ print $2 }' | sort -u)" root/root
     works "$work/root/usr/bin/vramgc"
 }
@@ -115,6 +116,7 @@ offered() {
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$wheel"
     works "$work/venv/bin/vramgc"
+    equal "$(readelf -d "$work/venv/bin/vramgc" | grep -c 'NEEDED.*\(ncurses\|tinfo\)')" 0
     "$work/venv/bin/pip" uninstall --quiet --yes vramgc
     [ ! -e "$work/venv/bin/vramgc" ]
 }
