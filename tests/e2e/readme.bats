@@ -34,7 +34,9 @@ follow() {
             contains "$(XDG_STATE_HOME=$work/state "$top/scripts/simgpu" --mem 2GiB -- vramgc prove --quick 2>&1)" 'auto is compact'
             ;;
         'vramgc run '*) contains "$(eval "$1" 2>&1)" VERDICT ;;
+        'vramgc report --open') contains "$(BROWSER=true eval "$1" 2>&1)" .html ;;
         'vramgc report' | 'vramgc report '*) contains "$(eval "$1")" VERDICT ;;
+        'vramgc top') contains "$(eval "$1")" 'vramgc top' ;;
         'vramgc list') contains "$(eval "$1")" vramgc-python.1.vramgc ;;
         'vramgc export --markdown') contains "$(eval "$1")" '**vramgc:** OUT OF MEMORY' ;;
         'vramgc doctor') contains "$(eval "$1" || true)" "$library" ;;
