@@ -189,18 +189,6 @@ void device_add_to_mean(struct device *device) {
     figure_bump(&stats->live_sum_kib, live / KIBIBYTE);
 }
 
-bool device_read_memory(struct device *device) {
-    real_cuMemGetInfo_v2_t get_info = REAL(cuMemGetInfo_v2);
-    size_t free_bytes = 0, total_bytes = 0;
-    CUstreamCaptureMode before = capture_mode_relax();
-    bool read = get_info && get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS;
-    capture_mode_set(before);
-    if (!read)
-        return false;
-    device_note_memory(device, free_bytes, total_bytes);
-    return true;
-}
-
 /* What a pool of the driver's keeps when memory is given back to it is learnt only later. */
 static uint64_t held_outside_pools(const struct device *device) {
     const struct vramgc_device_stats *stats = &device->out->stats;
@@ -208,6 +196,14 @@ static uint64_t held_outside_pools(const struct device *device) {
     uint64_t paged = __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED);
     uint64_t of_driver = minus_u64(figure_get(&stats->pool_bytes.current), paged);
     return minus_u64(figure_get(&stats->held_bytes.current), of_driver + idle);
+}
+
+static bool ask_driver(size_t *free_bytes, size_t *total_bytes) {
+    real_cuMemGetInfo_v2_t get_info = REAL(cuMemGetInfo_v2);
+    CUstreamCaptureMode before = capture_mode_relax();
+    bool read = get_info && get_info(free_bytes, total_bytes) == CUDA_SUCCESS;
+    capture_mode_set(before);
+    return read;
 }
 
 /* Where another thread takes or gives memory meanwhile the reading says nothing of others. */
@@ -219,14 +215,35 @@ static void note_others(struct device *device, uint64_t used_bytes) {
         gauge_set(&stats->others_bytes, minus_u64(used_bytes, held));
 }
 
-void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes) {
-    note_others(device, minus_u64(total_bytes, free_bytes));
+static void note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes) {
     atomic_store(&device->memory.held_then_bytes, held_outside_pools(device));
     atomic_store(&device->memory.free_bytes, free_bytes);
     atomic_store(&device->memory.total_bytes, total_bytes);
     atomic_store(&device->memory.read_ns, clock_ns());
     figure_set(&device->out->total_bytes, total_bytes);
     gauge_set(&device->out->stats.used_bytes, minus_u64(total_bytes, free_bytes));
+}
+
+static uint64_t moves(struct device *device) {
+    return device_vm(device) ? vm_moves(device_vm(device)) : 1;
+}
+
+/* Pages may come or go between the question and the answer: then it is asked again. */
+bool device_read_memory(struct device *device) {
+    enum { PATIENCE = 3 };
+    size_t free_bytes = 0, total_bytes = 0;
+    bool fits = false;
+    for (int i = 0; i < PATIENCE && !fits; i++) {
+        uint64_t before = moves(device);
+        device_account_pages(device);
+        if (!ask_driver(&free_bytes, &total_bytes))
+            return false;
+        fits = before && before == moves(device);
+    }
+    if (fits)
+        note_others(device, minus_u64(total_bytes, free_bytes));
+    note_memory(device, free_bytes, total_bytes);
+    return true;
 }
 
 uint64_t device_free_bytes(const struct device *device) {
@@ -251,7 +268,9 @@ void device_memory_info(uint64_t free_bytes, uint64_t total_bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
-    device_note_memory(device, free_bytes, total_bytes);
+    if (!device_vm(device)) /* else pages may have come meanwhile */
+        note_others(device, minus_u64(total_bytes, free_bytes));
+    note_memory(device, free_bytes, total_bytes);
 }
 
 /* --- mode compact --- */

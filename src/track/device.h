@@ -96,7 +96,6 @@ void device_add_to_mean(struct device *device);
 bool device_read_memory(struct device *device);
 
 /* Somebody asked the driver for free and total; of the current device. */
-void device_note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes);
 void device_memory_info(uint64_t free_bytes, uint64_t total_bytes);
 
 /* Free bytes of the device: the latest reading, and what this process took or gave since. */

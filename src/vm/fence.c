@@ -58,6 +58,7 @@ void vm_forget(struct vm *vm) {
     if (!vm)
         return;
     atomic_store(&vm->fence.taken, false);
+    vm->cache.moving = 0;
     lock_force_open(&vm->lock);
 }
 

@@ -75,6 +75,19 @@ size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns) {
     return pages;
 }
 
+/* Until it ends nobody knows what the driver counts. The lock is held. */
+static void move_begins(struct vm *vm) {
+    vm->cache.moving++;
+    vm->cache.moves++;
+}
+
+uint64_t vm_moves(struct vm *vm) {
+    lock_take(&vm->lock);
+    uint64_t moves = vm->cache.moving ? 0 : vm->cache.moves + 1;
+    lock_give(&vm->lock);
+    return moves;
+}
+
 uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     CUmemAllocationProp properties = vm_properties(vm->device);
     CUmemGenericAllocationHandle handle = 0;
@@ -83,6 +96,7 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     bool room = grow(handles);
     handles->total += room;
     vm->cache.physical_pages += room ? npages : 0;
+    move_begins(vm);
     lock_give(&vm->lock);
     bool created =
         room && vm_granted(REAL(cuMemCreate)(&handle, npages * PAGE_BYTES, &properties, 0));
@@ -91,6 +105,7 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     handles->total -= room && !created;
     vm->cache.physical_pages -= room && !created ? npages : 0;
     vm->figures.creates += created ? npages : 0;
+    vm->cache.moving--;
     vm_changed(vm);
     lock_give(&vm->lock);
     return created ? handle : 0;
@@ -119,6 +134,8 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     size_t npages = size < EXTENT_SIZES ? extent_npages[size] : 0;
     uint64_t handle = npages ? take(vm, size) : 0;
     vm->in_flight += npages;
+    if (npages)
+        move_begins(vm);
     lock_give(&vm->lock);
     if (!npages)
         return 0;
@@ -126,6 +143,7 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     vm_called(vm);
     lock_take(&vm->lock);
     vm->in_flight -= npages;
+    vm->cache.moving--;
     if (MUTANT(handle_forgotten, released, true)) {
         vm->cache.sizes[size].total--;
         vm->cache.physical_pages -= npages;

@@ -166,11 +166,13 @@ enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, u
 }
 
 /* A stream of another context is no stream that the engine can follow: it is waited for. Where the
- * driver does not say which context a default stream is of, the pages wait for all that is ours. */
+ * driver does not say which context is current, the pages wait for all that is ours. */
 static bool wait_for(uint64_t stream) {
-    if (!context_of(stream))
-        return stream <= STREAM_PER_THREAD;
-    return REAL(cuStreamSynchronize)((CUstream)(uintptr_t)stream) == CUDA_SUCCESS;
+    CUcontext current;
+    if (stream <= STREAM_PER_THREAD && !real_current_context(&current))
+        return true;
+    return context_of(stream) &&
+           REAL(cuStreamSynchronize)((CUstream)(uintptr_t)stream) == CUDA_SUCCESS;
 }
 
 bool pool_give(struct pool *pool, uint64_t address, uint64_t stream) {

@@ -205,6 +205,10 @@ static inline uint64_t vm_held_idle_bytes(const struct vm_figures *figures) {
     return figures->idle_bytes + figures->cached_bytes + figures->in_flight_bytes;
 }
 
+/* Another number after each change of what is physical; 0: one is under way. A reading of the card
+ * between two equal ones that are not 0 fits the figures. */
+uint64_t vm_moves(struct vm *vm);
+
 /* Changes after each change of what is physical, spilled, counted or waited for, up to calls.
  * Cheap: for every block event. */
 uint64_t vm_changes(const struct vm *vm);

@@ -62,6 +62,8 @@ struct handle_cache {
     struct handles sizes[EXTENT_SIZES];
     size_t cached_pages;
     size_t physical_pages; /* all that the driver has given us, cached or mapped */
+    size_t moving;         /* calls that change that, just now */
+    uint64_t moves;        /* of them so far */
     struct reading reading;
 };
 
