@@ -5,7 +5,7 @@
 gpu: all
 
 gpu-unit:
-	PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/gpu/test_gpu.py
+	PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache python3 -m unittest tests/gpu/test_gpu.py
 
 gpu-check: gpu sim gpu-unit
 	scripts/simgpu --mem 8GiB -- tests/gpu/run --short
