@@ -25,6 +25,17 @@ static inline int file_open(const char *path, int flags, mode_t mode) {
     return apart;
 }
 
+/* The beginning of a small file, as far as it has room, and a zero byte. How many bytes there are;
+ * 0 also where it cannot be read. */
+static inline size_t file_read_start(const char *path, char *out, size_t capacity) {
+    int fd = file_open(path, O_RDONLY, 0);
+    ssize_t n = fd < 0 ? 0 : read(fd, out, capacity - 1);
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = 0;
+    return n > 0 ? (size_t)n : 0;
+}
+
 /* Whether the path is a link that is neither ours nor root's: where everybody may write, as in
  * /tmp, anybody can put one, to have us write to a file that he may not write to. */
 static inline bool file_is_planted(const char *path) {

@@ -11,11 +11,7 @@
 /* The word of /proc/driver/nvidia/version that is a version, such as 580.82.07. */
 static void add_kernel_driver(struct text *text) {
     char line[256];
-    int fd = file_open("/proc/driver/nvidia/version", O_RDONLY, 0);
-    ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
-    if (fd >= 0)
-        close(fd);
-    line[n > 0 ? n : 0] = 0;
+    file_read_start("/proc/driver/nvidia/version", line, sizeof line);
     line[strcspn(line, "\n")] = 0;
     for (char *word = line; *word; word += strspn(word, " ")) {
         size_t length = strcspn(word, " ");

@@ -5,6 +5,7 @@
  * only, gives idle pages back and must wait for nobody but the GPU. */
 #include "govern/background_thread.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "cuda/capture_mode.h"
 #include "govern/decay.h"
@@ -23,7 +24,6 @@
 #include "track/settings.h"
 #include "track/stack.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -58,7 +58,6 @@ static struct {
 static void read_memory(struct device *device) {
     real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
     CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
-    device_account_pages(device); /* or what a block is being given just now counts twice */
     if (context && set_current && set_current(context) == CUDA_SUCCESS)
         device_read_memory(device);
 }
@@ -290,11 +289,7 @@ static void thread_ends(void *unused) {
 static bool are_alone(void) {
     enum { STATE = 3, THREADS = 20 };
     char stat[1024];
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, stat, sizeof stat - 1);
-    if (fd >= 0)
-        close(fd);
-    stat[n > 0 ? n : 0] = 0;
+    file_read_start("/proc/self/stat", stat, sizeof stat);
     const char *p = strrchr(stat, ')');
     if (!p || p[1] != ' ' || p[2] != 'Z')
         return false;

@@ -4,6 +4,7 @@
 #include "process/start.h"
 
 #include "base/cancel.h"
+#include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/secrets.h"
@@ -26,7 +27,6 @@
 #include "track/vmm.h"
 #include "track/vmm_range.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,26 +89,17 @@ void start_at_cuda_init(void) {
     cancel_restore(cancel);
 }
 
-/* How many bytes of it there are; a zero byte follows. */
-static size_t read_file(const char *path, char *out, size_t capacity) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, out, capacity - 1);
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = 0;
-    return n > 0 ? (size_t)n : 0;
-}
-
 static void describe_command(struct vramgc_file *file) {
     char arguments[sizeof file->command_line];
     struct text text = TEXT_IN(file->command_line);
-    secrets_add_all(&text, arguments, read_file("/proc/self/cmdline", arguments, sizeof arguments));
+    secrets_add_all(&text, arguments,
+                    file_read_start("/proc/self/cmdline", arguments, sizeof arguments));
 }
 
 /* Field 22 of /proc/self/stat: tells two processes with the same id apart. */
 static uint64_t process_start(void) {
     char stat[1024];
-    read_file("/proc/self/stat", stat, sizeof stat);
+    file_read_start("/proc/self/stat", stat, sizeof stat);
     const char *p = strrchr(stat, ')');
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');

@@ -117,9 +117,9 @@ void devices_forget(void) {
 void device_publish_blocks(struct device *device) {
     const struct heap_figures *figures = heap_figures(device->heap);
     struct vramgc_device_stats *stats = &device->out->stats;
-    gauge_set(&stats->allocated_bytes, figures->allocated_bytes + device->pool.live_bytes);
-    uint64_t live = minus_u64(figure_get(&stats->allocated_bytes.current),
-                              figure_get(&stats->refused_block_bytes));
+    uint64_t allocated = figures->allocated_bytes + device->pool.live_bytes;
+    uint64_t live = minus_u64(allocated, figure_get(&stats->refused_block_bytes));
+    gauge_set(&stats->allocated_bytes, allocated);
     gauge_set(&stats->live_bytes, live);
     growth_note(&device->growth, &device->out->floors, live, figure_get(&device->out->total_bytes));
     gauge_set(&stats->active_bytes, figures->active_bytes + device->pool.live_bytes);

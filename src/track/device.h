@@ -92,7 +92,8 @@ struct frag_figures device_measure_holes(struct device *device, bool now);
 /* Adds a block event to the mean of held over live; the device's lock must be held. */
 void device_add_to_mean(struct device *device);
 
-/* Asks the driver for free and total. False when that failed. */
+/* Asks the driver for free and total; the figures of pages are those of the same moment. False when
+ * that failed. */
 bool device_read_memory(struct device *device);
 
 /* Somebody asked the driver for free and total; of the current device. */

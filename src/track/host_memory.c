@@ -3,11 +3,10 @@
 #include "track/host_memory.h"
 
 #include "base/base.h"
+#include "base/file.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static uint64_t kib_after(const char *text, const char *name) {
     const char *found = strstr(text, name);
@@ -16,10 +15,6 @@ static uint64_t kib_after(const char *text, const char *name) {
 
 struct host_memory host_memory_read(void) {
     char text[512]; /* both are in its first lines */
-    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[length > 0 ? length : 0] = 0;
+    file_read_start("/proc/meminfo", text, sizeof text);
     return (struct host_memory){kib_after(text, "MemTotal:"), kib_after(text, "MemAvailable:")};
 }

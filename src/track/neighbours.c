@@ -2,13 +2,12 @@
  * process may have the number of one of ours. */
 #include "track/neighbours.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "cuda/nvml.h"
 #include "track/device.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ROOM = 64 };
 
@@ -22,11 +21,7 @@ static void read_name(uint64_t pid, char *name, size_t capacity) {
     char path[48];
     struct text text = TEXT_IN(path);
     text_format(&text, "/proc/%llu/comm", (unsigned long long)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? 0 : read(fd, name, capacity - 1);
-    if (fd >= 0)
-        close(fd);
-    name[length > 0 ? length : 0] = 0;
+    file_read_start(path, name, capacity);
     name[strcspn(name, "\n")] = 0;
 }
 

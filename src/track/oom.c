@@ -40,8 +40,9 @@ static uint64_t idle_bytes(struct device *device) {
 static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
     struct frag_figures figures = device_measure_holes(device, false); /* some programs probe */
-    device_account_pages(device);
-    if (!capture_active())
+    if (capture_active())
+        device_account_pages(device);
+    else
         device_read_memory(device);
     uint64_t idle = idle_bytes(device); /* first: what a pool keeps is held */
     neighbours_wanted(device);
