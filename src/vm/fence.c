@@ -38,11 +38,11 @@ static void end_asking(const struct vm *vm, const struct question *question) {
     bell_ring(&self.answered);
 }
 
-/* Sleeps until nobody is asking. */
-static void wait_for_answers(void) {
+/* Sleeps until nobody of those that are counted is asking. */
+static void wait_for_answers(atomic_uint *count) {
     for (;;) {
         unsigned rings = bell_rings(&self.answered);
-        if (!atomic_load(&self.asking))
+        if (!atomic_load(count))
             return;
         bell_wait(&self.answered, rings);
     }
@@ -50,14 +50,14 @@ static void wait_for_answers(void) {
 
 void vm_capture_begin(void) {
     if (MUTANT(capture_while_asking, true, false))
-        wait_for_answers();
+        wait_for_answers(&self.asking);
 }
 
 void vm_forget(struct vm *vm) {
     atomic_store(&self.asking, 0);
     if (!vm)
         return;
-    atomic_store(&vm->fence.taken, false);
+    atomic_store(&vm->fence.taken, 0);
     vm->cache.moving = 0;
     lock_force_open(&vm->lock);
 }
@@ -164,7 +164,7 @@ void vm_stream_gone(struct vm *vm, uint64_t stream) {
     if (!known)
         return;
     if (MUTANT(asked_stream_goes, true, false))
-        wait_for_answers();
+        wait_for_answers(&self.asking);
     struct question question = begin_asking(vm);
     bool recorded = question.possible && record(vm, slot);
     end_asking(vm, &question);
@@ -315,29 +315,20 @@ bool vm_asking_is_dear(struct vm *vm) {
     return many && !atomic_load(&vm->fence.whole);
 }
 
-static void wait_for_turn(struct vm *vm) {
-    for (;;) {
-        unsigned rings = bell_rings(&self.answered);
-        if (!atomic_load(&vm->fence.taken))
-            return;
-        bell_wait(&self.answered, rings);
-    }
-}
-
 /* Another thread that looks may have begun before what is idle now was. */
 void vm_fence_poll_in_turn(struct vm *vm) {
     if (MUTANT(poll_out_of_turn, true, false))
-        wait_for_turn(vm);
+        wait_for_answers(&vm->fence.taken);
     vm_fence_poll(vm, false);
 }
 
 void vm_fence_poll(struct vm *vm, bool may_wait) {
-    if (atomic_exchange(&vm->fence.taken, true))
+    if (atomic_exchange(&vm->fence.taken, 1))
         return; /* another thread looks */
     struct question question = begin_asking(vm);
     bool looked = !question.possible || look(vm);
     end_asking(vm, &question);
-    atomic_store(&vm->fence.taken, false);
+    atomic_store(&vm->fence.taken, 0);
     bell_ring(&self.answered);
     if (!looked && may_wait)
         vm_fence_wait(vm);

@@ -25,7 +25,7 @@ struct known_stream {
 /* A fence under way: one event recorded behind all work of the context, or on each of so many
  * streams, when the table's clock stood at epoch. One thread at a time looks at it. */
 struct fence {
-    atomic_bool taken;
+    atomic_uint taken; /* 1: a thread looks */
     atomic_bool whole; /* the driver tells of the whole context */
     bool pending, context_pending;
     CUevent event; /* of the context */
