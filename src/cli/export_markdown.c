@@ -100,14 +100,8 @@ static void write_folded(FILE *out, const char *page) {
 }
 
 static void write_page(FILE *out, const struct records *records) {
-    const struct summary_style style = {.most_rows = 20};
-    char *page = NULL;
-    size_t length = 0;
-    FILE *stream = open_memstream(&page, &length);
-    if (!stream)
-        return;
-    summary_write(stream, records->list, records->count, NULL, &style);
-    if (fclose(stream) == 0)
+    char *page = summary_text(records->list, records->count);
+    if (page)
         write_folded(out, page);
     free(page);
 }

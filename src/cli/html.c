@@ -107,14 +107,8 @@ static void write_maps(const struct page *page) {
 
 /* The page of text, which an issue takes. */
 static void write_text(const struct page *page) {
-    const struct summary_style style = {.most_rows = 20};
-    char *text = NULL;
-    size_t length = 0;
-    FILE *stream = open_memstream(&text, &length);
-    if (!stream)
-        return;
-    summary_write(stream, page->records, page->count, NULL, &style);
-    if (fclose(stream) == 0) {
+    char *text = summary_text(page->records, page->count);
+    if (text) {
         fputs("<section><details><summary>As text, for an issue</summary>\n<button type=\"button\" "
               "class=\"copy\" id=\"copy\" hidden>copy</button>\n",
               page->out);

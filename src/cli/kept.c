@@ -92,7 +92,7 @@ static bool is_mine(const char *path) {
 }
 
 static bool runs(const struct stats_peek *peek) {
-    return peek->process_start != 0 && process_start_ticks(peek->pid) == peek->process_start;
+    return process_lives(peek->pid, peek->process_start);
 }
 
 static uint64_t age_ns(const struct stats_peek *peek, uint64_t now_ns) {

@@ -52,8 +52,7 @@ struct records records_load_running(char *const *paths, size_t count) {
     struct kept kept = kept_find();
     struct kept running = {.files = calloc(kept.count + 1, sizeof *running.files)};
     for (size_t i = 0; running.files && i < kept.count; i++)
-        if (kept.files[i].peek.process_start != 0 &&
-            process_start_ticks(kept.files[i].peek.pid) == kept.files[i].peek.process_start)
+        if (process_lives(kept.files[i].peek.pid, kept.files[i].peek.process_start))
             running.files[running.count++] = kept.files[i];
     struct records records = load_kept(&running, running.count);
     free(running.files);

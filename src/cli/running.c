@@ -100,7 +100,7 @@ static void look_at_kept(void) {
     struct kept kept = kept_find();
     for (size_t i = 0; i < kept.count; i++) {
         const struct stats_peek *peek = &kept.files[i].peek;
-        if (peek->process_start != 0 && process_start_ticks(peek->pid) == peek->process_start)
+        if (process_lives(peek->pid, peek->process_start))
             add(peek->pid, kept.files[i].path);
     }
     kept_free(&kept);

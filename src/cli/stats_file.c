@@ -112,7 +112,7 @@ static void list_rings(struct stats_file *record) {
 
 bool stats_file_process_lives(const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
-    return file->process_start != 0 && process_start_ticks(file->pid) == file->process_start;
+    return process_lives(file->pid, file->process_start);
 }
 
 static void find_state(struct stats_file *record) {

@@ -77,4 +77,9 @@ const char *stats_file_setting(const struct stats_file *record, const char *name
  * ended and nobody has waited for it yet. */
 uint64_t process_start_ticks(uint64_t pid);
 
+/* Whether the process that began then is there now; start_ticks 0: nobody knows. */
+static inline bool process_lives(uint64_t pid, uint64_t start_ticks) {
+    return start_ticks != 0 && process_start_ticks(pid) == start_ticks;
+}
+
 #endif

@@ -462,3 +462,17 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
     if (style->next_commands)
         write_next(out, records, count, strcmp(largest->file->mode, "observe") == 0);
 }
+
+char *summary_text(struct stats_file *const *records, size_t count) {
+    const struct summary_style style = {.most_rows = 20};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    if (!stream)
+        return NULL;
+    summary_write(stream, records, count, NULL, &style);
+    if (fclose(stream) == 0)
+        return text;
+    free(text);
+    return NULL;
+}

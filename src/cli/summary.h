@@ -24,6 +24,9 @@ struct summary_style {
 void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                    const struct launch_facts *launch, const struct summary_style *style);
 
+/* The page that goes into a bug thread, to be freed; NULL: there is no memory for it. */
+char *summary_text(struct stats_file *const *records, size_t count);
+
 /* How the process ended, in words: "exit 0". */
 struct figure summary_end(const struct stats_file *record);
 
