@@ -2,8 +2,11 @@
  * does not know. */
 #include "cli/card_reading.h"
 #include "base/base.h"
+#include "base/clean_text.h"
+#include "base/text.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 typedef struct nvml_device *device_t;
 
@@ -18,7 +21,18 @@ struct info {
     unsigned gpu_instance, compute_instance;
 };
 
+/* nvmlPciInfo_t. */
+struct pci {
+    char older_bus_id[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32]; /* the domain has eight digits, where CUDA writes four */
+};
+
 typedef int (*init_t)(void);
+typedef int (*count_t)(unsigned *count);
+typedef int (*index_t)(unsigned index, device_t *device);
+typedef int (*name_t)(device_t device, char *name, unsigned bytes);
+typedef int (*pci_t)(device_t device, struct pci *pci);
 typedef int (*handle_t)(const char *bus_id, device_t *device);
 typedef int (*memory_t)(device_t device, struct memory *memory);
 typedef int (*list_t)(device_t device, unsigned *count, struct info *infos);
@@ -30,6 +44,10 @@ static struct {
     handle_t handle;
     memory_t memory;
     list_t compute, graphics;
+    count_t count;
+    index_t by_index;
+    name_t name;
+    pci_t pci;
 } nvml;
 
 /* By the newest form that there is; of the first, which has another layout, nothing is asked. */
@@ -46,6 +64,10 @@ static void load(void) {
         return;
     nvml.handle = (handle_t)dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
     nvml.memory = (memory_t)dlsym(library, "nvmlDeviceGetMemoryInfo");
+    nvml.count = (count_t)dlsym(library, "nvmlDeviceGetCount_v2");
+    nvml.by_index = (index_t)dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
+    nvml.name = (name_t)dlsym(library, "nvmlDeviceGetName");
+    nvml.pci = (pci_t)dlsym(library, "nvmlDeviceGetPciInfo_v3");
     nvml.compute = find_list(library, "nvmlDeviceGetComputeRunningProcesses_v3",
                              "nvmlDeviceGetComputeRunningProcesses_v2");
     nvml.graphics = find_list(library, "nvmlDeviceGetGraphicsRunningProcesses_v3",
@@ -91,4 +113,30 @@ struct card_reading card_read(const char *bus_id) {
     add_all(&reading, nvml.compute, device);
     add_all(&reading, nvml.graphics, device);
     return reading;
+}
+
+static bool read_label(unsigned index, struct card_label *out) {
+    device_t device = NULL;
+    struct pci pci = {0};
+    if (nvml.by_index(index, &device) != SUCCESS || nvml.pci(device, &pci) != SUCCESS)
+        return false;
+    size_t length = strnlen(pci.bus_id, sizeof pci.bus_id - 1), shorter = strlen("0000:01:00.0");
+    text_copy(out->bus_id, sizeof out->bus_id,
+              pci.bus_id + (length > shorter ? length - shorter : 0));
+    if (nvml.name(device, out->name, sizeof out->name) != SUCCESS)
+        text_copy(out->name, sizeof out->name, "GPU");
+    clean_text(out->name, sizeof out->name);
+    return true;
+}
+
+size_t card_labels(struct card_label *out, size_t room) {
+    unsigned found = 0;
+    size_t count = 0;
+    if (!nvml.asked)
+        load();
+    if (!nvml.count || !nvml.by_index || !nvml.name || !nvml.pci || nvml.count(&found) != SUCCESS)
+        return 0;
+    for (unsigned i = 0; i < found && count < room; i++)
+        count += read_label(i, &out[count]);
+    return count;
 }

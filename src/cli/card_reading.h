@@ -9,6 +9,11 @@
 
 enum { CARD_READING_PROCESSES = 64 };
 
+struct card_label {
+    char name[64];
+    char bus_id[16]; /* as CUDA writes it: 0000:01:00.0 */
+};
+
 struct card_reading {
     bool known; /* false: no NVML, or it does not know the card */
     uint64_t free_bytes, used_bytes, total_bytes;
@@ -21,5 +26,8 @@ struct card_reading {
 
 /* The library is loaded at the first call, and stays. */
 struct card_reading card_read(const char *bus_id);
+
+/* The machine's cards, used or not; how many there are, room at most. */
+size_t card_labels(struct card_label *out, size_t room);
 
 #endif

@@ -1,9 +1,9 @@
 /* cards.c: see cards.h. Readings are of different moments: what a process says it holds counts,
  * what others have gives way, and free is the rest. */
 #include "cli/cards.h"
-#include "cli/card_reading.h"
 #include "base/base.h"
 #include "base/clean_text.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,22 +22,29 @@ static struct card_row row_of(const struct running_process *process, size_t inde
 
 /* Parts of one card (MIG) have its number on the bus, and sizes of their own. */
 static bool is_same(const struct card *card, const struct vramgc_device *device, size_t index) {
-    return strcmp(card->device->bus_id, device->bus_id) == 0 &&
-           strcmp(card->device->name, device->name) == 0 &&
+    return strcmp(card->label.bus_id, device->bus_id) == 0 &&
+           strcmp(card->label.name, device->name) == 0 &&
            card->total_bytes == device->total_bytes && (*device->bus_id || card->number == index);
+}
+
+/* NULL without memory. */
+static struct card *append(struct cards *cards, struct card card) {
+    struct card *list = realloc(cards->list, (cards->count + 1) * sizeof *list);
+    if (!list)
+        return NULL;
+    cards->list = list;
+    list[cards->count] = card;
+    return &list[cards->count++];
 }
 
 static struct card *find(struct cards *cards, const struct vramgc_device *device, size_t index) {
     for (size_t i = 0; i < cards->count; i++)
         if (is_same(&cards->list[i], device, index))
             return &cards->list[i];
-    struct card *list = realloc(cards->list, (cards->count + 1) * sizeof *list);
-    if (!list)
-        return NULL;
-    cards->list = list;
-    list[cards->count] =
-        (struct card){.device = device, .number = index, .total_bytes = device->total_bytes};
-    return &list[cards->count++];
+    struct card card = {.number = index, .total_bytes = device->total_bytes};
+    text_copy(card.label.name, sizeof card.label.name, device->name);
+    text_copy(card.label.bus_id, sizeof card.label.bus_id, device->bus_id);
+    return append(cards, card);
 }
 
 static void add(struct cards *cards, const struct running_process *process, size_t index) {
@@ -158,7 +165,7 @@ static bool is_of(const struct card_reading *reading, const struct card *card) {
 /* False: it says less than what the processes hold, so it is of another device, or too old. */
 static bool divide_by_reading(struct card *card, uint64_t held) {
     struct card_reading reading =
-        *card->device->bus_id ? card_read(card->device->bus_id) : (struct card_reading){0};
+        *card->label.bus_id ? card_read(card->label.bus_id) : (struct card_reading){0};
     card->known = is_of(&reading, card) && reading.used_bytes >= held && fits(card, held);
     if (!card->known)
         return false;
@@ -168,11 +175,32 @@ static bool divide_by_reading(struct card *card, uint64_t held) {
     return true;
 }
 
-struct cards cards_of(const struct running *running) {
+static bool is_listed(const struct cards *cards, const struct card_label *label) {
+    for (size_t i = 0; i < cards->count; i++)
+        if (strcasecmp(cards->list[i].label.bus_id, label->bus_id) == 0)
+            return true;
+    return false;
+}
+
+/* Those of which no program has told. */
+static void add_unused(struct cards *cards) {
+    struct card_label labels[VRAMGC_MAX_DEVICES];
+    size_t count = card_labels(labels, VRAMGC_MAX_DEVICES);
+    for (size_t i = 0; i < count; i++) {
+        struct card_reading reading = card_read(labels[i].bus_id);
+        if (reading.known && !is_listed(cards, &labels[i]))
+            append(cards, (struct card){
+                              .label = labels[i], .number = i, .total_bytes = reading.total_bytes});
+    }
+}
+
+struct cards cards_of(const struct running *running, bool all) {
     struct cards cards = {0};
     for (size_t i = 0; i < running->count; i++)
         for (size_t j = 0; j < running->list[i].record->file->device_count; j++)
             add(&cards, &running->list[i], j);
+    if (all)
+        add_unused(&cards);
     for (size_t i = 0; i < cards.count; i++) {
         struct card *card = &cards.list[i];
         if (!divide_by_reading(card, held_by_all(card)))

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/card_reading.h"
 #include "cli/running.h"
 
 /* A process on a card: held is live, idle and code together. */
@@ -27,8 +28,8 @@ struct card_other {
 enum { CARD_OTHERS = 4 };
 
 struct card {
-    const struct vramgc_device *device; /* as one of the processes knows it */
-    size_t number;                      /* lowest by which a process knows it */
+    struct card_label label; /* as one of the processes knows it, or NVML */
+    size_t number;           /* lowest by which a process knows it */
     struct card_row *rows;
     size_t row_count;
     bool known; /* false: how much is free was never read; then only the rows are valid */
@@ -44,8 +45,9 @@ struct cards {
     size_t count;
 };
 
-/* running must outlive the result. To be given back. */
-struct cards cards_of(const struct running *running);
+/* running must outlive the result. all: those that no program of the list uses, too, where there is
+ * NVML. To be given back. */
+struct cards cards_of(const struct running *running, bool all);
 
 void cards_free(struct cards *cards);
 

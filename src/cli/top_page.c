@@ -142,7 +142,7 @@ static void write_card_bar(struct page *page, const struct card *card, int colum
 static void write_card_title(struct page *page, const struct card *card, int columns) {
     char left[160], right[80];
     struct text text = TEXT_IN(left);
-    text_format(&text, "GPU %zu  %s  %s", card->number, card->device->name, card->device->bus_id);
+    text_format(&text, "GPU %zu  %s  %s", card->number, card->label.name, card->label.bus_id);
     text = TEXT_IN(right);
     uint64_t used = minus_u64(card->total_bytes, card->free_bytes);
     if (card->known)
@@ -206,8 +206,10 @@ static void write_card(struct page *page, const struct top_view *view, const str
     write_card_title(page, card, columns);
     if (card->known)
         write_card_bar(page, card, columns);
-    add(page, PAGE_HEADING, "%9s %-*s %7s %7s %6s %8s %s", "PID", (int)program_columns(columns),
-        "PROGRAM", "LIVE", "IDLE", "CODE", "HELD MiB", "#live :idle +code");
+    bool rows = card->row_count > 0;
+    add(page, PAGE_HEADING, "%9s %-*s %7s %7s %6s %8s %s", rows ? "PID" : "",
+        (int)program_columns(columns), rows ? "PROGRAM" : "", rows ? "LIVE" : "",
+        rows ? "IDLE" : "", rows ? "CODE" : "", "HELD MiB", rows ? "#live :idle +code" : "");
     for (size_t i = 0; i < card->row_count; i++)
         write_row(page, view, card, &card->rows[i], &adding, columns);
     if (card->known) {
@@ -346,8 +348,10 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
         strftime(right, sizeof right, "%H:%M:%S", &tm);
     add_edges(page, PAGE_TITLE, columns, left, right);
     add(page, PAGE_PLAIN, "%s", "");
-    if (view->running.count == 0)
+    if (view->running.count == 0) {
         add(page, PAGE_PLAIN, "None runs now. `vramgc run COMMAND` starts one.");
+        add(page, PAGE_PLAIN, "%s", "");
+    }
     write_chosen(page, view);
     for (size_t i = 0; i < view->cards.count; i++)
         write_card(page, view, &view->cards.list[i], columns);
@@ -378,7 +382,7 @@ static int heaviest_first(const void *a, const void *b) {
 
 static int by_number(const void *a, const void *b) {
     const struct card *x = a, *y = b;
-    return x->number == y->number  ? strcmp(x->device->bus_id, y->device->bus_id)
+    return x->number == y->number  ? strcmp(x->label.bus_id, y->label.bus_id)
            : x->number > y->number ? 1
                                    : -1;
 }
@@ -402,7 +406,7 @@ void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) 
         else
             stats_file_free(running->list[i].record);
     running->count = kept;
-    view->cards = cards_of(running);
+    view->cards = cards_of(running, pid_count == 0);
     if (view->cards.count > 0)
         qsort(view->cards.list, view->cards.count, sizeof *view->cards.list, by_number);
     sort_order = view->sort;

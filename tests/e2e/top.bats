@@ -109,6 +109,18 @@ PYTHON
     grep -qE '^\+ +others and the driver +600' out
 }
 
+# Other programs of this machine may run under vramgc, and have cards of these numbers: only the cards' lines are sure.
+@test "top --once: cards that no program under vramgc uses" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB SIMGPU_DEVICES=2
+    hold plain a
+    SIMGPU_OTHERS=$$:4GiB "$vramgc" top --once >out
+    cat out
+    grep -qE '^GPU [0-9]+ .* 0000:01:00.0 ' out
+    grep -qE '^GPU [0-9]+ .* 0000:02:00.0 ' out
+    equal "$(sort out | grep '^GPU' | uniq -d)" ''
+    equal "$("$vramgc" top --once "$held" | grep -c ^GPU)" 1 # who asks for one program gets its cards
+}
+
 @test "top --plain: lines for a log, until it is ended" {
     hold fragmented a
     "$vramgc" top --plain --every 100ms "$held" >log 3>&- &
