@@ -202,10 +202,13 @@ all_compact() {
     web_ui
     python_for launch.py ''
     "$vramgc" run --no-summary python launch.py 2>/dev/null
-    follow report.md 7
+    export BROWSER=any
+    script "$STAND_INS/xdg-open" <<<'case $1 in *.html) grep -q "<html" "$1" && echo "$1" >"$STAND_INS/opened" ;; *) exit 1 ;; esac'
+    follow report.md 8
+    [ -s "$STAND_INS/opened" ]
     contains "$said" 'held, peak'
     contains "$(cat report.md)" '**vramgc:**'
-    follow faq.md 7
+    follow faq.md 8
     contains "$said" 'vramgc proof'
 }
 
