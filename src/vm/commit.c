@@ -3,12 +3,12 @@
  * everything as it was; and it must never touch a page that is BUSY in another thread.
  *
  * The pages that are a block's alone come in extents that are the block's alone. A page that it may
- * share with its neighbours comes alone. While small blocks come one behind the other, as when a
- * model is loaded, it comes below the threshold in an extent of up to 16 MiB that serves the next
- * ones, too: PyTorch's own expandable segments take memory in handles of 20 MiB. What such extents
- * keep on the device for a block that survives its neighbours is bounded: while it is more than
- * KEPT_PART of the device there are no new ones. An idle extent that a smaller block comes to is
- * replaced if the GPU has finished with it. */
+ * share with its neighbours comes alone. While blocks come one behind the other, as when a model is
+ * loaded, it comes in an extent of up to 16 MiB that serves the next ones, too: PyTorch's own
+ * expandable segments take memory in handles of 20 MiB. What such extents keep on the device for a
+ * block that survives its neighbours is bounded: while it is more than KEPT_PART of the device
+ * there are no new ones. Where memory is short, and under lowvram, there are none. An idle extent
+ * that a smaller block comes to is replaced if the GPU has finished with it. */
 #include "vm/vm_internal.h"
 
 /* The largest extent is at most this part of the device: 16 MiB of 8 GiB, about the 20 MiB in which
@@ -16,9 +16,11 @@
  * extents: 0.2 s with the dearest cuMemCreate that was published (193 us, A100). */
 enum { DEVICE_PART = 512 };
 
-/* In pages: see above. Without them sdxl_offload, which moves 2,500 tensors of 3 MiB in the mean
- * with each job, takes 1.2 times as long as without us. */
-enum { SHARED_EXTENT = 8, KEPT_PART = 256 };
+/* SHARED_EXTENT in pages: see above. Without them sdxl_offload, which moves 2,500 tensors of 3 MiB
+ * in the mean with each job, takes 1.2 times as long as without us; with them only below the
+ * threshold, 1.14 times on a device of 1.05 x live. Where less than SHORT_PART is free memory is
+ * short: four times what the extents may keep. */
+enum { SHARED_EXTENT = 8, KEPT_PART = 256, SHORT_PART = KEPT_PART / 4 };
 
 /* A block on its way to its user. */
 struct block {
@@ -32,7 +34,7 @@ struct block {
     size_t needed;                 /* pages that live blocks need at once, this one included */
     size_t largest;                /* pages of the largest extent that it may get */
     size_t shared;                 /* the same of one that it may share */
-    bool in_row;                   /* a small one, right behind the small one before it */
+    bool in_row;                   /* it begins where the one before it ended */
 };
 
 /* Empty pages on their way to physical memory. */
@@ -59,9 +61,8 @@ static struct block block_at(struct page_segment *segment, uint64_t address, uin
     /* The block before it may keep that page, and must not keep an extent of this one. */
     if (block.inner_first < block.inner_end)
         block.inner_first += segment->pages[block.inner_first].behind > 0;
-    bool small = bytes < SHARED_EXTENT * PAGE_BYTES;
-    block.in_row = small && segment->small_end == address;
-    segment->small_end = small ? address + bytes : 0;
+    block.in_row = segment->latest_end == address;
+    segment->latest_end = address + bytes;
     return block;
 }
 
@@ -82,10 +83,6 @@ static size_t missing_run(const struct block *block, size_t most, size_t end) {
     return run;
 }
 
-static size_t power_of_two(size_t most) {
-    return most ? (size_t)1 << (63 - __builtin_clzll(most)) : 1;
-}
-
 /* The pages of the extent that the next missing page gets: of its own, or one that it may share if
  * that is larger, and no more is physical then than PyTorch has reserved. */
 static size_t extent_for(const struct vm *vm, const struct block *block) {
@@ -95,7 +92,7 @@ static size_t extent_for(const struct vm *vm, const struct block *block) {
     size_t shared =
         missing_run(block, min_u64(block->shared, block->largest), block->segment->page_count);
     bool fits = vm->cache.physical_pages + shared <= vm->table.attached_pages;
-    return power_of_two(shared > own && fits ? shared : own);
+    return extent_npages[extent_size_index(shared > own && fits ? shared : own)];
 }
 
 /* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */
@@ -172,14 +169,14 @@ static size_t largest_extent(const struct room *room) {
     return MUTANT(extent_of_any_size, min_u64(LARGEST_EXTENT, part), LARGEST_EXTENT);
 }
 
-/* lowvram: the threshold is 0, so there are none. */
 static size_t shared_extent(struct vm *vm, const struct room *room, size_t missing) {
     lock_take(&vm->lock);
     uint64_t kept_bytes = vm->table.kept_pages * PAGE_BYTES;
     bool few = MUTANT(shared_without_bound, kept_bytes <= room->total_bytes / KEPT_PART, true);
     lock_give(&vm->lock);
-    uint64_t wanted = (missing + SHARED_EXTENT) * PAGE_BYTES;
-    return few && room_below_threshold(vm, room) > wanted ? SHARED_EXTENT : 1;
+    uint64_t least_bytes = (missing + SHARED_EXTENT) * PAGE_BYTES + room->total_bytes / SHORT_PART;
+    bool short_of = MUTANT(shared_where_short, room->free_bytes < least_bytes, false);
+    return few && !short_of && !MUTANT(shared_in_lowvram, vm->lowvram, false) ? SHARED_EXTENT : 1;
 }
 
 /* lowvram: as much as live blocks have needed at most at once, and a 64th more, so that a small

@@ -8,8 +8,9 @@
 
 #include "base/base.h"
 
-/* An extent is physical memory in one piece, of 1, 2, 4, … pages. */
-enum { EXTENT_SIZES = 7, LARGEST_EXTENT = 64 };
+/* An extent is physical memory in one piece. Sizes are spaced as jemalloc's: four in each doubling.
+ * The largest of them that is not more than npages is at the index that is told. */
+enum { EXTENT_SIZES = 20, LARGEST_EXTENT = 64 };
 extern const size_t extent_npages[EXTENT_SIZES];
 size_t extent_size_index(size_t npages);
 
@@ -47,7 +48,7 @@ struct page_segment {
     uint64_t end_epoch;
     struct page_segment *older, *newer; /* among the retained */
     size_t filled_count;                /* pages that are not empty */
-    uint64_t small_end;                 /* where the latest block ends, if it was a small one */
+    uint64_t latest_end;                /* where the latest block ends */
     bool range;   /* somebody else reserved the addresses: blocks live only where it is attached */
     bool counted; /* what is attached counts as reserved; of our own segments all does */
     size_t page_count;

@@ -151,14 +151,13 @@ static void set_extent(struct model_page *page, size_t npages, bool working, boo
 
 /* So many empty pages in one extent, of which the first may hold blocks. */
 static size_t empty_from(const struct model_segment *segment, size_t first) {
-    size_t room = 0, best = 0;
+    size_t room = 0, sizes = 0;
     while (first + room < segment->count && segment->pages[first].attached &&
            !segment->pages[first + room].mapped && !segment->pages[first + room].working)
         room++;
-    for (size_t i = 0; i < EXTENT_SIZES; i++)
-        if (extent_npages[i] <= room && (!best || below(2)))
-            best = extent_npages[i];
-    return best;
+    while (sizes < EXTENT_SIZES && extent_npages[sizes] <= room)
+        sizes++;
+    return sizes ? extent_npages[below(2) ? 0 : below(sizes)] : 0;
 }
 
 /* What the engine does with empty pages; with those that it works on: it is done, or it failed. */
@@ -467,8 +466,19 @@ static void random_operations_agree_with_the_model(void **state) {
                 self.not_old_enough > 100 && self.revived > 20);
 }
 
+static void sizes_are_found(void **state) {
+    (void)state;
+    for (size_t npages = 1; npages <= LARGEST_EXTENT; npages++) {
+        size_t size = extent_size_index(npages);
+        assert_true(extent_npages[size] <= npages);
+        assert_true(size + 1 == EXTENT_SIZES || extent_npages[size + 1] > npages);
+    }
+    assert_int_equal(extent_npages[extent_size_index(1000)], LARGEST_EXTENT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_found),
         cmocka_unit_test(random_operations_agree_with_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static void storm(void) {
 
 /* The same with expandable segments. The addresses go last. */
 static void attach_storm(void) {
-    enum { PARTS = 12, PART = 10, LAST = 2, PAGES = PARTS * PART, OFTEN = 300 };
+    enum { PARTS = 12, PART = 10, LAST = PART, PAGES = PARTS * PART, OFTEN = 300 };
     CUdeviceptr range;
     fake_reserve(&range, PAGES * PAGE_BYTES, 0, 0, 0);
     MUST(vm_range_add(test.vm, range, PAGES * PAGE_BYTES, true));
@@ -272,6 +272,7 @@ static const struct alone cases[] = {
     {"extents", extents_runs, BOASTING, 100},
     {"inner-pages", extents_inner_pages, BOASTING, 0},
     {"shared", extents_shared, LARGE, 100},
+    {"shared-above", extents_shared_above, LARGE, 50},
     {"behind", extents_behind, LARGE, 100},
     {"largest-extent", extents_largest, LARGE, 100},
     {"halved", extents_halved, BOASTING, 100},

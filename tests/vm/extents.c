@@ -28,8 +28,8 @@ static uint64_t handle_at(uint64_t range, size_t page) {
     return fake.place[place_of(range) + page];
 }
 
-/* Above the threshold a block gets extents by the pages that are its alone. The pages at its ends,
- * which it may share, are single: a neighbour keeps no more than its own. */
+/* lowvram: a block gets extents by the pages that are its alone. The pages at its ends, which it
+ * may share, are single: a neighbour keeps no more than its own. */
 void extents_inner_pages(void) {
     enum { PAGES = 16 };
     const uint64_t half = PAGE_BYTES / 2, bytes = 8 * PAGE_BYTES, more = 4 * PAGE_BYTES + half;
@@ -51,8 +51,8 @@ static void two_in_a_row(uint64_t address) {
     MUST(vm_commit(test.vm, address + PAGE_BYTES, PAGE_BYTES, false));
 }
 
-/* Below the threshold small blocks in a row share extents of 16 MiB, as long as what these keep for
- * blocks that survive their neighbours is at most a 256th of the device: here 50 pages. */
+/* Blocks in a row share extents of 16 MiB, as long as what these keep for blocks that survive their
+ * neighbours is at most a 256th of the device: here 50 pages. */
 void extents_shared(void) {
     enum { PAGES = 256, EXTENT = 8, KEEPS = EXTENT - 1, EXTENTS = 8 /* that keep more than 50 */ };
     fake.boast = 16;
@@ -80,6 +80,33 @@ void extents_shared(void) {
     MUST(physical() == (EXTENTS + 1) * (2 + EXTENT) + 2 + BEHIND);
     fake.boast = 1;
     MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
+}
+
+/* The end of a large block, and the small one behind it. */
+static bool ends_share(size_t page) {
+    enum { PAGES = 48, LARGE = 20 };
+    const uint64_t half = PAGE_BYTES / 2, range = range_of(PAGES), large = LARGE * PAGE_BYTES;
+    forget_reading();
+    two_in_a_row(range);
+    MUST(vm_commit(test.vm, range + 2 * PAGE_BYTES, large + half, false));
+    MUST(vm_commit(test.vm, range + 2 * PAGE_BYTES + large + half, PAGE_BYTES, false));
+    bool shares = handle_at(range, page) == handle_at(range, page + 1);
+    MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
+    vm_reclaim_now(test.vm, UINT64_MAX);
+    return shares;
+}
+
+/* Others have so much that the device is above the threshold: there, too, until less than a 64th is
+ * left. */
+void extents_shared_above(void) {
+    enum { END = 2 + 20 };
+    fake.boast = 16;
+    fake.pages_elsewhere = 3 * fake.capacity;
+    MUST(ends_share(2) && ends_share(END));
+    fake.pages_elsewhere = 70 * fake.capacity;
+    MUST(!ends_share(2) && !ends_share(END));
+    fake.pages_elsewhere = 0;
+    fake.boast = 1;
 }
 
 /* What kernels read past the end of a block is mapped as long as the block lives, and as far as its
@@ -113,7 +140,7 @@ void extents_largest(void) {
     static const struct {
         unsigned boast; /* the device says that it has 800 times so many pages */
         size_t largest;
-    } cases[] = {{1, 1}, {2, 2}, {3, 4}, {4, 4}, {16, 16}, {100, 64}};
+    } cases[] = {{1, 1}, {2, 3}, {3, 4}, {4, 6}, {16, 24}, {100, 64}};
     enum { PAGES = 128 };
     uint64_t range = range_of(PAGES);
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
@@ -121,7 +148,8 @@ void extents_largest(void) {
         forget_reading();
         unsigned calls = atomic_load(&fake.calls);
         use(range, PAGES);
-        MUST(atomic_load(&fake.calls) == calls + 2 * PAGES / cases[i].largest + 1);
+        size_t extents = (PAGES + cases[i].largest - 1) / cases[i].largest;
+        MUST(atomic_load(&fake.calls) == calls + 2 * extents + 1);
         MUST(vm_reclaim_now(test.vm, UINT64_MAX) == PAGES * PAGE_BYTES);
     }
     fake.boast = 1;
@@ -130,10 +158,10 @@ void extents_largest(void) {
 
 /* Where the driver refuses an extent the next is half as large. */
 void extents_halved(void) {
-    enum { PAGES = 40, OPEN = 1 };
+    enum { PAGES = 32, OPEN = 1 };
     uint64_t range = range_of(PAGES);
     for (unsigned largest = 16, refused = 1; largest; largest /= 2, refused++) {
-        unsigned calls = atomic_load(&fake.calls), extents = PAGES / largest + PAGES % largest / 8;
+        unsigned calls = atomic_load(&fake.calls), extents = PAGES / largest;
         fake.largest = largest; /* the first that is asked for has 32 */
         use(range, PAGES);
         MUST(atomic_load(&fake.calls) == calls + refused + 2 * extents + OPEN);
@@ -148,18 +176,18 @@ void extents_halved(void) {
 /* The block gets pages of its own, and the extent goes back, for nobody else can use it. So it is
  * where memory is short; else an extent that blocks may share stays. */
 void extents_replaced(void) {
-    enum { PAGES = 27 }; /* extents of 16, 8, 2 and 1 pages */
-    uint64_t range = range_of(PAGES), middle = range + 20 * PAGE_BYTES;
+    enum { PAGES = 83 }; /* extents of 64, 16 and 3 pages */
+    uint64_t range = range_of(PAGES), middle = range + 70 * PAGE_BYTES;
     use(range, PAGES);
     MUST(vm_commit(test.vm, middle, PAGE_BYTES, false));
-    MUST(physical() == PAGES - 8 + 1 + BEHIND && waits() == 0);
-    MUST(idle(IDLE_ATTACHED) == PAGES - 8);
+    MUST(physical() == PAGES - 16 + 1 + BEHIND && waits() == 0);
+    MUST(idle(IDLE_ATTACHED) == PAGES - 16);
     vm_mark_idle(test.vm, middle, PAGE_BYTES, true);
     use(range, PAGES);
     MUST(physical() == PAGES);
     vm_reclaim_now(test.vm, UINT64_MAX); /* which waits */
     use(range, PAGES);
-    uint64_t across = range + 15 * PAGE_BYTES; /* the end of one, the begin of the next */
+    uint64_t across = range + 63 * PAGE_BYTES; /* the end of one, the begin of the next */
     MUST(vm_commit(test.vm, across, 2 * PAGE_BYTES, false));
     MUST(idle(IDLE_ATTACHED) == 3 && waits() == 1);
     MUST(cached() == 0 && physical() == 3 + 2 + BEHIND); /* nothing of a cached size would do */
@@ -167,16 +195,16 @@ void extents_replaced(void) {
     vm_reclaim_now(test.vm, UINT64_MAX);
     use(range, PAGES);
     uint64_t unmaps = vm_figures(test.vm).unmaps;
-    MUST(vm_commit(test.vm, range, 17 * PAGE_BYTES, false)); /* all of the first, one of the next */
-    MUST(vm_figures(test.vm).unmaps == unmaps + 8 && idle(IDLE_ATTACHED) == 3);
-    vm_mark_idle(test.vm, range, 17 * PAGE_BYTES, true);
+    MUST(vm_commit(test.vm, range, 65 * PAGE_BYTES, false)); /* all of the first, one of the next */
+    MUST(vm_figures(test.vm).unmaps == unmaps + 16 && idle(IDLE_ATTACHED) == 3);
+    vm_mark_idle(test.vm, range, 65 * PAGE_BYTES, true);
     end_range(range, PAGES);
 }
 
 /* Where the GPU is not past it the block gets the extent as it lies, and keeps all of it: the GPU
  * is not waited for. */
 void extents_not_replaced(void) {
-    enum { PAGES = 27 };
+    enum { PAGES = 27, FIRST = 24 };
     uint64_t range = range_of(PAGES);
     use(range, PAGES);
     fake.answers = ALWAYS;
@@ -184,8 +212,8 @@ void extents_not_replaced(void) {
     MUST(vm_commit(test.vm, range, PAGE_BYTES, false));
     MUST(atomic_load(&fake.calls) == calls && waits() == 0);
     MUST(vm_fence_wait(test.vm));
-    MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES - 16);
+    MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES - FIRST);
     vm_mark_idle(test.vm, range, PAGE_BYTES, true);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == 16);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == FIRST);
     end_range(range, PAGES);
 }
