@@ -47,6 +47,8 @@
     NEED(cuStreamIsCapturing)                                                                      \
     NEED(cuThreadExchangeStreamCaptureMode)                                                        \
     NEED(cuGraphDestroy)                                                                           \
+    NEED(cuGraphLaunch)                                                                            \
+    NEED(cuGraphExecDestroy)                                                                       \
     NEED(cuEventCreate)                                                                            \
     NEED(cuEventDestroy_v2)                                                                        \
     NEED(cuEventRecord)                                                                            \
@@ -63,6 +65,9 @@
     MAY(cuCtxRecordEvent)                                                                          \
     MAY(cuGetProcAddress)                                                                          \
     MAY(cuDeviceCanAccessPeer)                                                                     \
+    MAY(cuGraphInstantiateWithFlags)                                                               \
+    MAY(cuMemcpyPeer)                                                                              \
+    MAY(cuDevicePrimaryCtxRelease_v2)                                                              \
     MAY(cuCtxGetDevice)
 
 struct prove_driver {

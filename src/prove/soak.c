@@ -4,6 +4,7 @@
  * for before a block is used, and given up while work on it is still queued. */
 #include "prove/soak.h"
 
+#include "prove/graphs.h"
 #include "prove/pattern.h"
 
 #include "vm/vm.h"
@@ -11,6 +12,8 @@
 #include <pthread.h>
 
 enum { WORKERS = 2, STREAMS = 2, SEGMENTS = 10, BLOCKS = 6, LEAST_MOVES = 100 };
+
+enum kind { AT_THRESHOLD, LOWVRAM, CAPTURES };
 
 struct segment {
     uint64_t at;
@@ -37,10 +40,6 @@ static struct {
     atomic_bool over;
     struct worker workers[WORKERS];
 } soak;
-
-static bool capturing(void) {
-    return false;
-}
 
 static unsigned below(struct worker *worker, unsigned bound) {
     worker->random = worker->random * 1103515245 + 12345;
@@ -76,7 +75,7 @@ static void free_block(struct worker *worker, struct segment *segment, size_t in
         return;
     if (pattern_check(segment->stream, at, segment->block_bytes, block->seed) != CUDA_SUCCESS)
         fails(worker, "a kernel could not run");
-    vm_mark_idle(soak.vm, at, segment->block_bytes, true);
+    vm_mark_idle(soak.vm, at, segment->block_bytes, !graphs_capturing());
     block->seed = 0;
 }
 
@@ -101,7 +100,7 @@ static bool new_segment(struct worker *worker, struct segment *segment) {
 static bool new_block(struct worker *worker, struct segment *segment, size_t index) {
     uint64_t at = segment->at + index * segment->block_bytes;
     uint32_t seed = worker->seed += 2;
-    if (!vm_commit(soak.vm, at, segment->block_bytes, false)) {
+    if (!vm_commit(soak.vm, at, segment->block_bytes, graphs_capturing())) {
         worker->full++;
         return false;
     }
@@ -132,7 +131,7 @@ static void *work(void *argument) {
     struct worker *worker = argument;
     if (driver_bind() != CUDA_SUCCESS)
         fails(worker, "a thread could not use the device");
-    while (!worker->failed && clock_ns() < soak.end_ns)
+    while (!worker->failed && (clock_ns() < soak.end_ns || !graphs_over()))
         step(worker);
     for (size_t i = 0; i < SEGMENTS; i++)
         free_segment(worker, &worker->segments[i]);
@@ -153,6 +152,12 @@ static void *move(void *lowvram) {
     return NULL;
 }
 
+static void *capture(void *argument) {
+    (void)argument;
+    graphs_run(soak.vm, soak.end_ns);
+    return NULL;
+}
+
 /* --- all of them --- */
 
 static CUresult open_worker(struct worker *worker, unsigned index) {
@@ -164,15 +169,19 @@ static CUresult open_worker(struct worker *worker, unsigned index) {
     return result;
 }
 
-static bool run_threads(bool lowvram) {
+static bool run_threads(enum kind kind) {
     static const unsigned seconds[] = {[FORM_QUICK] = 1, [FORM_USUAL] = 8, [FORM_FULL] = 45};
-    pthread_t mover;
+    pthread_t mover, capturer;
+    bool captures = kind == CAPTURES;
     soak.end_ns = clock_ns() + seconds[check_form] * SECOND_NS;
-    bool started = pthread_create(&mover, NULL, move, lowvram ? &soak : NULL) == 0;
+    bool started = pthread_create(&mover, NULL, move, kind == LOWVRAM ? &soak : NULL) == 0 &&
+                   (!captures || pthread_create(&capturer, NULL, capture, NULL) == 0);
     for (size_t i = 0; i < WORKERS && started; i++)
         started = pthread_create(&soak.workers[i].thread, NULL, work, &soak.workers[i]) == 0;
     for (size_t i = 0; i < WORKERS && started; i++)
         pthread_join(soak.workers[i].thread, NULL);
+    if (started && captures)
+        pthread_join(capturer, NULL);
     atomic_store(&soak.over, true);
     if (started)
         pthread_join(mover, NULL);
@@ -198,7 +207,7 @@ static enum outcome judge(struct text *said) {
     return CHECK_PASSED;
 }
 
-static enum outcome run_soak(struct text *said, bool lowvram) {
+static enum outcome run_soak(struct text *said, enum kind kind) {
     static const size_t rooms_mib[] = {[FORM_QUICK] = 256, [FORM_USUAL] = 512, [FORM_FULL] = 2048};
     size_t room = rooms_mib[driver_is_simulated() ? FORM_QUICK : check_form] * MEBIBYTE;
     CUresult result = leave_free(room);
@@ -206,16 +215,25 @@ static enum outcome run_soak(struct text *said, bool lowvram) {
         result = open_worker(&soak.workers[i], i);
     if (result != CUDA_SUCCESS)
         return check_refused(said, "preparing", result);
-    soak.vm = vm_open((unsigned)driver_device(), capturing, lowvram ? 0 : 80);
+    soak.vm = vm_open((unsigned)driver_device(), graphs_capturing, kind == LOWVRAM ? 0 : 80);
     EXPECT(soak.vm, "the engine's own trial failed");
-    EXPECT(run_threads(lowvram), "threads could not be started");
+    EXPECT(run_threads(kind), "threads could not be started");
     return judge(said);
 }
 
 enum outcome check_soak(struct text *said) {
-    return run_soak(said, false);
+    return run_soak(said, AT_THRESHOLD);
 }
 
 enum outcome check_soak_lowvram(struct text *said) {
-    return run_soak(said, true);
+    return run_soak(said, LOWVRAM);
+}
+
+enum outcome check_soak_captures(struct text *said) {
+    if (!graphs_begin()) {
+        text_add(said, "the driver has no cuGraphInstantiateWithFlags");
+        return CHECK_SKIPPED;
+    }
+    enum outcome outcome = run_soak(said, CAPTURES);
+    return outcome == CHECK_PASSED ? graphs_judge(said) : outcome;
 }

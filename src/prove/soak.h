@@ -6,5 +6,6 @@
 
 enum outcome check_soak(struct text *said);
 enum outcome check_soak_lowvram(struct text *said);
+enum outcome check_soak_captures(struct text *said);
 
 #endif

@@ -6,6 +6,7 @@
 #include "prove/full.h"
 #include "prove/order.h"
 #include "prove/pages.h"
+#include "prove/peers.h"
 #include "prove/soak.h"
 
 const struct check check_table[] = {
@@ -21,6 +22,8 @@ const struct check check_table[] = {
      false},
     {"shapes", "copies and fills in two and three dimensions do", check_shapes, 20, FORM_QUICK,
      false},
+    {"peer copies", "copies to another device and back do, and it reads pages that it is let in to",
+     check_peers, 30, FORM_QUICK, false},
     {"event", "an event is over after the work before it, not sooner", check_event, 30, FORM_QUICK,
      false},
     {"context event", "one event for all streams of the context is, too", check_context_event, 30,
@@ -54,5 +57,7 @@ const struct check check_table[] = {
      true},
     {"soak lowvram", "the same where idle pages go at once", check_soak_lowvram, 110, FORM_QUICK,
      true},
+    {"soak captures", "the same while streams are captured; graphs are replayed after pages moved",
+     check_soak_captures, 110, FORM_QUICK, true},
 };
 const size_t check_count = ARRAY_LENGTH(check_table);

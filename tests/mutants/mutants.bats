@@ -89,6 +89,18 @@ ends_early() {
 @test "what a captured graph uses is not pinned" { caught capture_not_pinned vm/vmm 'blocks handed out meanwhile'; }
 @test "what is live when a capture begins is not pinned" { caught live_not_pinned vm/engine 'what was live when it began'; }
 
+# `vramgc prove` runs the same engine: what it tries beside captures sees that, too.
+prove_finds() {
+    local n
+    for n in 1 2 3 4; do
+        VRAMGC_MUTANT=$1 XDG_STATE_HOME=$BATS_TEST_TMPDIR run scripts/simgpu --mem 1GiB -- build/mutants/vramgc prove --quick
+        [[ $output != *"soak captures"*FAILED* ]] || return 0
+    done
+    echo "$output"
+    return 1
+}
+@test "vramgc prove: an engine that asks in a capture, or pins nothing" { prove_finds asks_in_capture && prove_finds capture_not_pinned; }
+
 # --- past the end of a block ---
 
 @test "what kernels read past the end of a block goes" { caught_alone behind_is_idle behind; }

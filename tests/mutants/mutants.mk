@@ -2,7 +2,7 @@
 
 .PHONY: mutants-library mutants-check
 mutants-library:
-	@$(MAKE) --no-print-directory BUILD=build/mutants CPPFLAGS=-DMUTANTS build/mutants/libvramgc.so
+	@$(MAKE) --no-print-directory BUILD=build/mutants CPPFLAGS=-DMUTANTS build/mutants/libvramgc.so build/mutants/vramgc
 
 mutants-check: mutants-library build/vm/threads-mutants build/vm/pool_threads-mutants vm-tools govern-tools c10drive-deep
 	$(BATS) tests/mutants

@@ -51,6 +51,7 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     SIMGPU_CHEAT=stale_page prove --mem 2GiB -- --quick
     finds translation
     finds soak
+    finds 'soak captures'
 }
 
 @test "access that is lost is found" {
@@ -73,6 +74,30 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     [ "$(find "$XDG_STATE_HOME/vramgc" -name '*.proof' | wc -l)" = 1 ]
     prove --mem 1GiB -- --quick --device 1
     [ "$status" = 3 ]
+}
+
+# copies_to_other OUTCOME WORDS: what came of them.
+copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; }
+
+@test "two devices: what is copied between them is seen to be right, where they can access each other and where not" {
+    prove --mem 1GiB -- --quick
+    copies_to_other 'left out' 'there is no other device'
+    prove --mem 1GiB --devices 2 -- --quick --device 1
+    copies_to_other passed 'with gpu0, which can access our pages'
+    prove --mem 1GiB --devices 2 --no-peer -- --quick --device 1
+    passes
+    copies_to_other passed 'with gpu0, through the host'
+    SIMGPU_CHEAT=stale_page prove --mem 1GiB --devices 2 -- --quick --device 1
+    finds 'peer copies'
+    prove --mem 1GiB --devices 2 --fail cuMemcpyPeer:2 -- --quick --device 1
+    finds 'peer copies'
+}
+
+@test "graphs are captured in each mode and replayed while pages move; a replay that fails is found" {
+    prove --mem 1GiB -- --quick
+    [[ $output =~ beside\ it\ [1-9][0-9]*\ global,\ [1-9][0-9]*\ thread-local\ and\ [1-9][0-9]*\ relaxed\ captures,\ [1-9][0-9]*\ replays ]]
+    prove --mem 1GiB --fail cuGraphLaunch:9 -- --quick
+    finds 'soak captures'
 }
 
 @test "what cannot be tried: one line, and nothing is written" {
