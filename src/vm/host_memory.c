@@ -45,6 +45,13 @@ bool vm_enable_spill(struct vm *vm, uint64_t bytes) {
     return vm->host.room > 0;
 }
 
+bool vm_may_spill(struct vm *vm) {
+    lock_take(&vm->lock);
+    bool room = vm->host.count < vm->host.room;
+    lock_give(&vm->lock);
+    return room;
+}
+
 /* --- figures; the lock is held --- */
 
 static void count_more(struct host_memory *host) {
@@ -75,7 +82,7 @@ uint64_t vm_spill(struct vm *vm) {
     vm_changed(vm);
     lock_give(&vm->lock);
     vm_called(vm);
-    if (room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS)
+    if (room && vm_granted(REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0)))
         return handle | HOST_MARK;
     lock_take(&vm->lock);
     count_less(&vm->host, room);

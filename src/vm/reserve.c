@@ -79,11 +79,17 @@ static uint64_t revive_fenced(struct vm *vm, uint64_t bytes, uint64_t stream) {
 
 /* --- segments --- */
 
+/* One refused call is not the end: where memory lies with the host the driver has none for the
+ * segment that it would be asked for instead. */
 static uint64_t reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
     CUdeviceptr address = 0;
-    vm_called(vm);
+    bool granted = false;
+    for (int attempts = 0; !granted && attempts < MUTANT(addresses_asked_once, 2, 1); attempts++) {
+        vm_called(vm);
+        granted = REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) == CUDA_SUCCESS;
+    }
     vm_changed(vm);
-    if (REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) != CUDA_SUCCESS)
+    if (!granted)
         return 0;
     lock_take(&vm->lock);
     bool added = page_table_add(&vm->table, address, bytes, stream) != NULL;

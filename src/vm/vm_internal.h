@@ -234,7 +234,8 @@ void vm_fence_poll_in_turn(struct vm *vm);
 bool vm_is_spilled(uint64_t handle);
 uint64_t vm_real_handle(uint64_t handle);
 
-/* One more page of host memory; 0: there may be none. */
+/* Whether there may be one more page of host memory; gets it, 0: there is none. */
+bool vm_may_spill(struct vm *vm);
 uint64_t vm_spill(struct vm *vm);
 
 /* Such a page has lost its place (the lock is held); it goes back to the host (it is not). */

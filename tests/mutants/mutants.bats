@@ -121,6 +121,8 @@ prove_finds() {
 # --- the driver refuses, or the machine ---
 
 @test "a refused call is the end" { caught never_again vm/refusals '^cuMemSetAccess is refused once'; }
+@test "addresses are asked for once" { caught addresses_asked_once vm/spill '^one refused call'; }
+@test "the host is asked once" { caught host_asked_once vm/spill '^one refused call'; }
 @test "idle memory stays when a mapping is refused" { caught idle_kept vm/refusals '^idle memory goes back'; }
 @test "an illegal address is told as a lack of memory" { caught refused_as_full vm/refusals '^an illegal address'; }
 @test "what cannot be opened stays as it is" { caught closed_pages_stay vm/refusals '^cuMemSetAccess is refused twice'; }

@@ -14,6 +14,6 @@ sweep() {
 @test "each driver call is refused in turn" { sweep; }
 # Not async: after such an error PyTorch's allocator on cudaMallocAsync ends by a segmentation fault, also without the library.
 @test "each driver call reports an illegal address, or an unknown error, in turn" {
-    sweep --full 5 --codes 700,999 native native-lowvram expandable expandable-lowvram
+    sweep --full 5 --codes 700,999 native native-lowvram native-spill expandable expandable-lowvram expandable-spill
 }
 @test "each call into libc fails in turn, once and always" { sweep --libc; }

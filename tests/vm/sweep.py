@@ -37,17 +37,20 @@ CAPTURE = "stream 1; capture_begin; alloc h 24MiB; capture_end; stream 0; alloc 
 QUESTIONS = ["cuMemGetInfo_v2", "cuStreamQuery", "cuEventQuery", "cuEventRecord", "cuEventCreate", "cuCtxGetCurrent",
              "cuMemGetAllocationGranularity", "cuCtxRecordEvent", "cuCtxSynchronize"]
 
-# name: (environment, capture or not)
+# name: (environment, capture or not[, what is set besides where the library is there])
 COMPACT = {"VRAMGC_MODE": "compact", "VRAMGC_ALLOC_CONF": "keep", "VRAMGC_REST": "5ms", "VRAMGC_COOLDOWN": "10ms", "SIMGPU_MEM": "8GiB"}
 NATIVE = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}
 EXPANDABLE = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 ASYNC = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "VRAMGC_ASYNC": "pages"}
 LOWVRAM = {"VRAMGC_LOWVRAM": "1", "SIMGPU_MEM": "1GiB"}
+SPILL = {"VRAMGC_SPILL": "1GiB", "SIMGPU_MEM": "370MiB"}  # of which the context takes 256 MiB
 WORKLOADS = {
     "native": (NATIVE, CAPTURE),
     "native-lowvram": ({**NATIVE, **LOWVRAM}, ""),
     "expandable": (EXPANDABLE, ""),
     "expandable-lowvram": ({**EXPANDABLE, **LOWVRAM}, CAPTURE),
+    "native-spill": (NATIVE, "", SPILL),
+    "expandable-spill": (EXPANDABLE, "", SPILL),
     "async": (ASYNC, ""),
     "async-lowvram": ({**ASYNC, **LOWVRAM}, ""),
 }
@@ -63,10 +66,12 @@ def simulated_environment(cuda):
 class Run:
     """One run of the program: how it ended, what it saw, and what was left."""
 
-    def __init__(self, sweep, name, library, fail=None, libc=None):
+    def __init__(self, sweep, name, library, fail=None, libc=None, **besides):
         always = "+" in (fail or "") or (libc or "").endswith(ALWAYS)  # then nobody may be left who gives memory back
-        settings, capture = WORKLOADS[name]
+        settings, capture, *with_library = WORKLOADS[name]
         with tempfile.TemporaryDirectory() as folder:
+            for more in [*(with_library if library else []), besides]:
+                settings = {**settings, **more}
             environment = {**sweep.environment, **settings, "VRAMGC_OUT": folder + "/stats", "VRAMGC_LOG": "error",
                            "SIMGPU_CALLS": folder + "/calls", "C10DRIVE_PATIENCE_MS": "20000"}
             preload = [environment.get("LD_PRELOAD", "")]
@@ -129,7 +134,7 @@ class Run:
     def takes_it_for_a_lack_of_memory(self):
         """Of an error that says something else: whatever else comes of it, that must not."""
         printed = self.printed.replace("oom x", "")  # cudaMalloc, whatever it answered
-        found = ["out of memory"] if "oom " in printed or "out of memory" in printed + self.errors else []
+        found = ["out of memory"] if re.search(r"oom |ooms=[1-9]", printed) or "out of memory" in printed + self.errors else []
         killed = self.status == "hangs" or (self.status < 0 and not self.is_ended_by_pytorch())
         return found + ([f"status {self.status}"] if killed else [])
 
@@ -156,23 +161,36 @@ class Sweep:
         self.environment = simulated_environment("13" if int(options.version.split(".")[1]) >= 11 else "12")
         self.failures = self.differences = 0
 
-    def judge(self, name, run, fail, measure):
+    def small_cards(self, name):
+        """What a workload that spills prints on its small card where nothing lies in the host, and without the library: where a trial of
+        the library fails it can do no better."""
+        if SPILL not in WORKLOADS[name]:
+            return []
+        return [Run(self, name, True, VRAMGC_SPILL="0"), Run(self, name, False, SIMGPU_MEM=SPILL["SIMGPU_MEM"])]
+
+    def judge(self, name, run, fail, measure, small):
         """A call that is only passed on fails without the library as well."""
+        if any(not run.complaints(other) for other in small):
+            return []
         if fail and not fail.split("@")[0].endswith(f":{OUT_OF_MEMORY}"):
             return run.takes_it_for_a_lack_of_memory()
         complaints = run.complaints(measure)
-        if complaints and fail and self.is_passed_on(name, fail, run, measure):
+        if complaints and fail and self.is_passed_on(name, fail, run, measure, small):
             complaints = []
         return complaints
 
-    def is_passed_on(self, name, fail, run, measure):
-        """The library answers some calls itself, so that it is not the same index: one of them must be no better."""
+    def is_passed_on(self, name, fail, run, measure, small):
+        """The library answers some calls itself, so that it is not the same index: one of them must be no better. On a small card PyTorch
+        alone is refused memory anyhow: there the end must be as bad, or as much must be left."""
         function, n, code = fail.split("@")[0].split(":")
-        for k in range(1, min(measure.all_calls.get(function, 0), 60) + 1):
-            plain = Run(self, name, False, f"{function}:{k}:{code}")
+        settings = {"SIMGPU_MEM": SPILL["SIMGPU_MEM"]} if small else {}
+        if small and not run.status:
+            return False
+        for k in range(1, min((small or [measure])[-1].all_calls.get(function, 0), 60) + 1):
+            plain = Run(self, name, False, f"{function}:{k}:{code}", **settings)
             crashed = plain.status != 0 and not plain.failed  # it could not write down that a call was made to fail
             if ((plain.failed or crashed) and plain.complaints(measure) and "simgpu: ERROR" not in run.errors and
-                    (plain.status == run.status or plain.used == run.used)):
+                    (plain.status == run.status or (plain.used == run.used and (plain.used or not small)))):
                 return True
         return False
 
@@ -202,21 +220,22 @@ class Sweep:
             for n in indices(count, 2):
                 yield f"{function}:{n}{ALWAYS}"
 
-    def one(self, name, measure, job):
+    def one(self, name, measure, small, job):
         run = Run(self, name, True, libc=job) if self.options.libc else Run(self, name, True, job)
         failed = sum(hits for _, hits in run.libc_calls.values()) if self.options.libc else run.failed
-        return job, run, failed, self.judge(name, run, None if self.options.libc else job, measure)
+        return job, run, failed, self.judge(name, run, None if self.options.libc else job, measure, small)
 
     def workload(self, name, pool):
         measure = Run(self, name, False)
         base = Run(self, name, True, libc="none:0:0" if self.options.libc else None)
-        complaints = base.complaints(measure)
+        small = self.small_cards(name)
+        complaints = base.complaints(measure) + ["nothing lies in the host" for other in small if not other.complaints(measure)]
         if complaints or measure.status != 0:
             self.tell(name, "without a failure", base, complaints or ["fails without the library"])
             return
         jobs = list(self.libc_jobs(base) if self.options.libc else self.jobs(base))
         made = 0
-        for job, run, failed, complaints in pool.map(lambda job: self.one(name, measure, job), jobs):
+        for job, run, failed, complaints in pool.map(lambda job: self.one(name, measure, small, job), jobs):
             made += failed
             if complaints:
                 self.tell(name, job, run, complaints)
@@ -226,6 +245,8 @@ class Sweep:
     def run(self):
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             for name in self.options.workloads or WORKLOADS:
+                if self.options.libc and SPILL in WORKLOADS[name]:
+                    continue  # a host that has no memory has none for blocks either: they are rightly refused
                 self.workload(name, pool)
         print(f"{self.failures} injected failures, {self.differences} differences")
         return 1 if self.differences or not self.failures else 0
