@@ -51,9 +51,6 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
         return;
     bool possible = device_vm_block_changed(&event);
     block_end(&event);
-    if (UNLIKELY(event.unseen_bytes))
-        device_vm_block_ended(event.device,
-                              &(struct block_range){event.address, event.unseen_bytes}, false);
     if (UNLIKELY(thread_state.pending.bytes > 0) && event.allocated)
         induce_oom_block_came(event.device);
     if (UNLIKELY(!possible))

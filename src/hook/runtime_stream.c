@@ -2,7 +2,6 @@
  * gives away what its block events do not say: the stream of a segment, and when a block that
  * another stream used is really free. They are on nobody's launch path. */
 #include "hook/calls.h"
-#include "serve/device_vm.h"
 #include "track/block.h"
 #include "track/call.h"
 #include "track/recording.h"
@@ -70,19 +69,11 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) 
     return result;
 }
 
-/* Whether a block waited for it. streams_done: the GPU is past it. */
-static void event_ends(cudaEvent_t e, bool streams_done) {
-    struct block_range block;
-    struct device *device;
-    if (UNLIKELY(block_event_ended((uint64_t)(uintptr_t)e, &device, &block)))
-        device_vm_block_ended(device, &block, streams_done);
-}
-
 /* PyTorch's allocator keeps the events that it waits for: this one was somebody else's. */
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
     real_cudaEventDestroy_t real = RUNTIME(cudaEventDestroy);
     block_event_destroyed((uint64_t)(uintptr_t)e); /* before: it may be made anew at once */
-    event_ends(e, false);
+    block_event_ended((uint64_t)(uintptr_t)e);
     return real ? real(e) : MISSING_CUDART;
 }
 
@@ -90,7 +81,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e) {
     real_cudaEventQuery_t real = RUNTIME(cudaEventQuery);
     cudaError_t result = real ? real(e) : MISSING_CUDART;
     if (result == cudaSuccess)
-        event_ends(e, true);
+        block_event_ended((uint64_t)(uintptr_t)e);
     return result;
 }
 
@@ -98,6 +89,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
     real_cudaEventSynchronize_t real = RUNTIME(cudaEventSynchronize);
     cudaError_t result = real ? real(e) : MISSING_CUDART;
     if (result == cudaSuccess)
-        event_ends(e, true);
+        block_event_ended((uint64_t)(uintptr_t)e);
     return result;
 }

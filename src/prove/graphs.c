@@ -88,7 +88,7 @@ static bool take(struct captured *one, size_t block) {
 
 static void give(struct captured *one, size_t block) {
     if (one->live[block])
-        vm_mark_idle(self.vm, place_of(one, block), one->block_bytes, !graphs_capturing());
+        vm_mark_idle(self.vm, place_of(one, block), one->block_bytes);
     one->live[block] = false;
 }
 

@@ -75,7 +75,7 @@ static void free_block(struct worker *worker, struct segment *segment, size_t in
         return;
     if (pattern_check(segment->stream, at, segment->block_bytes, block->seed) != CUDA_SUCCESS)
         fails(worker, "a kernel could not run");
-    vm_mark_idle(soak.vm, at, segment->block_bytes, !graphs_capturing());
+    vm_mark_idle(soak.vm, at, segment->block_bytes);
     block->seed = 0;
 }
 

@@ -14,8 +14,6 @@
 #include "track/settings.h"
 #include "track/stream.h"
 
-enum { PENDING_BATCH = 32 };
-
 /* Before anybody can see it: from its first page on it asks every stream. */
 static struct vm *open_engine(struct device *device) {
     const struct options *options = settings_options();
@@ -53,38 +51,9 @@ struct vm *device_vm_open(struct device *device) {
     return vm;
 }
 
-/* Calls no driver. */
-static void mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done) {
-    vm_mark_idle(vm, address, bytes, streams_done && !capture_active());
-}
-
-/* PyTorch asks only now and then whether other streams have finished with a block that was given
- * back. Nobody reads it any more, so its pages can go as soon as the whole GPU has been waited for:
- * that is what it means to mark them idle with streams_done false. Whether there were any. */
-static bool leave_pending(struct device *device, struct vm *vm) {
-    struct block_range batch[PENDING_BATCH];
-    size_t count, all = 0;
-    while ((count = block_take_pending(device_index(device), batch, PENDING_BATCH)) > 0) {
-        for (size_t i = 0; i < count; i++)
-            mark_idle(vm, batch[i].address, batch[i].bytes, false);
-        all += count;
-    }
-    return all > 0;
-}
-
-static bool commit(const struct block_event *event, struct vm *vm) {
-    return vm_commit(vm, event->address, event->bytes, capture_active());
-}
-
-/* Before a block is given up what waits is taken as well; not while anything is captured,
- * for the GPU cannot be waited for then. Where that fails PyTorch gets an error, and counts the
- * block as allocated for ever. */
+/* Where that fails PyTorch gets an error, and counts the block as allocated for ever. */
 static bool block_came(const struct block_event *event, struct vm *vm) {
-    bool possible =
-        LIKELY(commit(event, vm)) ||
-        (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY && !capture_active() &&
-         MUTANT(pending_kept, leave_pending(event->device, vm), false) && commit(event, vm));
-    if (LIKELY(possible)) {
+    if (LIKELY(vm_commit(vm, event->address, event->bytes, capture_active()))) {
         device_account_pages(event->device);
         return true;
     }
@@ -95,25 +64,15 @@ static bool block_came(const struct block_event *event, struct vm *vm) {
     return false;
 }
 
+/* A block that other streams still use is as idle as one that its own stream does: all of them are
+ * asked before its pages go. When PyTorch hands it out again is PyTorch's. */
 bool device_vm_block_changed(const struct block_event *event) {
     struct vm *vm = device_vm(event->device);
     if (LIKELY(!vm))
         return true;
     if (event->allocated)
         return block_came(event, vm);
-    if (event->pending)
-        return true;
-    mark_idle(vm, event->address, event->bytes, event->streams_done);
+    vm_mark_idle(vm, event->address, event->bytes);
     decay_note_idle(event->device);
     return true;
-}
-
-void device_vm_block_ended(struct device *device, const struct block_range *block,
-                           bool streams_done) {
-    struct vm *vm = device_vm(device);
-    if (!vm)
-        return;
-    if (block->bytes)
-        mark_idle(vm, block->address, block->bytes, streams_done);
-    decay_note_idle(device);
 }

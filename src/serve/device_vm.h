@@ -14,8 +14,4 @@ struct vm *device_vm_open(struct device *device);
  * go when it is free. False: it cannot have memory. No lock is held. */
 bool device_vm_block_changed(const struct block_event *event);
 
-/* A block that was pending has ended. Not streams_done: other streams may still use it. */
-void device_vm_block_ended(struct device *device, const struct block_range *block,
-                           bool streams_done);
-
 #endif

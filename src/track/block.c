@@ -23,28 +23,23 @@ static struct {
     atomic_size_t pending;
 } self;
 
-/* In flags of a wait: block_take_pending has told of the block. */
-enum { TAKEN = 1 };
-
 static void unmatched(void) {
     figure_add(&store_file()->process.unmatched_blocks, 1);
 }
 
 /* The end of a pending block was not seen; nobody shall see it later, when the address is another
  * block's. */
-static bool complete_unseen(struct block_event *event) {
+static bool complete_unseen(const struct block_event *event) {
     struct hashmap_entry wait;
     lock_take(&self.lock);
     bool waited = hashmap_take(&self.waits, event->address, &wait);
     lock_give(&self.lock);
-    if (waited) {
+    if (waited)
         atomic_fetch_sub(&self.pending, 1);
-        event->unseen_bytes = wait.flags & TAKEN ? 0 : wait.bytes;
-    }
     return heap_complete(event->device->heap, event->address);
 }
 
-static bool hand_out(struct block_event *event) {
+static bool hand_out(const struct block_event *event) {
     struct device *device = event->device;
     figure_bump(&device->out->stats.block_allocs, 1);
     figure_bump(&device->out->stats.block_alloc_bytes, event->bytes);
@@ -63,12 +58,10 @@ static bool take_back(struct device *device, uint64_t address, bool pending) {
 
 /* Files the events that the block waits for. Of more than THREAD_MAX_EVENTS not all are filed, so
  * that it waits until it is handed out again. False: no room; the block counts as free at once. */
-static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
+static bool wait_for_events(unsigned device, uint64_t address) {
     struct thread_state *thread = &thread_state;
-    struct hashmap_entry wait = {.key = address,
-                                 .bytes = bytes,
-                                 .link = thread->since_block.event_count,
-                                 .device = (uint16_t)device};
+    struct hashmap_entry wait = {
+        .key = address, .link = thread->since_block.event_count, .device = (uint16_t)device};
     bool filed;
     lock_take(&self.lock);
     wait.context = ++self.numbers;
@@ -87,20 +80,6 @@ static bool wait_for_events(unsigned device, uint64_t address, uint64_t bytes) {
     return filed;
 }
 
-size_t block_take_pending(unsigned device, struct block_range *out, size_t room) {
-    size_t count = 0;
-    lock_take(&self.lock);
-    for (size_t i = 0; i < self.waits.capacity && count < room; i++) {
-        struct hashmap_entry *wait = &self.waits.entries[i];
-        if (!wait->key || wait->device != device || wait->flags & TAKEN)
-            continue;
-        wait->flags |= TAKEN;
-        out[count++] = (struct block_range){wait->key, wait->bytes};
-    }
-    lock_give(&self.lock);
-    return count;
-}
-
 bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_event *event) {
     struct device *device = device_at(index);
     if (UNLIKELY(!device || !address))
@@ -108,14 +87,13 @@ bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_e
     struct thread_state *thread = &thread_state;
     uint64_t size = (uint64_t)(bytes > 0 ? bytes : -bytes);
     bool pending = bytes < 0 && UNLIKELY(thread->since_block.event_count > 0) &&
-                   wait_for_events(index, address, size);
+                   wait_for_events(index, address);
     *event = (struct block_event){
         .device = device,
         .address = address,
         .bytes = size,
         .allocated = bytes > 0,
         .pending = pending,
-        .streams_done = pending || !thread->since_block.event_count, /* else nobody tells */
     };
     thread->since_block.event_count = 0;
     thread->since_block.frees = 0;
@@ -125,7 +103,7 @@ bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_e
     return true;
 }
 
-void block_end(struct block_event *event) {
+void block_end(const struct block_event *event) {
     struct device *device = event->device;
     lock_take(&device->lock);
     bool fits =
@@ -158,29 +136,27 @@ void block_event_recorded(uint64_t event) {
     thread->since_block.event_count++;
 }
 
-bool block_event_ended(uint64_t event, struct device **device, struct block_range *out) {
+void block_event_ended(uint64_t event) {
     struct hashmap_entry done, last, *wait;
     bool completed = false;
     if (LIKELY(atomic_load_explicit(&self.pending, memory_order_relaxed) == 0))
-        return false;
+        return;
     lock_take(&self.lock);
     if (hashmap_take(&self.events, event, &done) &&
         (wait = hashmap_find(&self.waits, done.link)) != NULL && wait->context == done.context &&
         --wait->link == 0)
         completed = hashmap_take(&self.waits, done.link, &last);
     lock_give(&self.lock);
-    *device = completed ? device_if_ready(done.device) : NULL;
-    if (!*device)
-        return false;
+    struct device *device = completed ? device_if_ready(done.device) : NULL;
+    if (!device)
+        return;
     atomic_fetch_sub(&self.pending, 1);
-    lock_take(&(*device)->lock);
-    bool fits = heap_complete((*device)->heap, done.link);
-    device_publish(*device);
-    lock_give(&(*device)->lock);
+    lock_take(&device->lock);
+    bool fits = heap_complete(device->heap, done.link);
+    device_publish(device);
+    lock_give(&device->lock);
     if (!fits) /* the address is another block's by now */
         unmatched();
-    *out = (struct block_range){last.key, fits && !(last.flags & TAKEN) ? last.bytes : 0};
-    return true;
 }
 
 void block_event_destroyed(uint64_t event) {

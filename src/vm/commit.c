@@ -410,7 +410,7 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     return complete(vm, &block, partly, there, pin);
 }
 
-void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done) {
+void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
     vm_set_clock(vm, now_ns);
@@ -419,8 +419,6 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_
         struct block block = pages_of(segment, address, bytes);
         mark_idle(vm, &block);
     }
-    if (segment && !streams_done)
-        vm->streams.unsure_epoch = vm->table.epoch;
     lock_give(&vm->lock);
 }
 

@@ -200,8 +200,7 @@ static void fenced(struct vm *vm, uint64_t epoch) {
 
 /* Events on the streams we know do not tell. The lock must be held. */
 static bool needs_sync_context(const struct vm *vm) {
-    return vm->streams.sync_context || MUTANT(gone_stream_asked, vm->streams.going, 0) ||
-           vm->streams.unsure_epoch > vm->table.fenced_epoch;
+    return vm->streams.sync_context || MUTANT(gone_stream_asked, vm->streams.going, 0);
 }
 
 bool vm_fence_wait(struct vm *vm) {

@@ -166,11 +166,13 @@ enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, u
 }
 
 /* A stream of another context is no stream that the engine can follow: it is waited for. Where the
- * driver does not say which context is current, the pages wait for all that is ours. */
-static bool wait_for(uint64_t stream) {
+ * driver does not say which context is current, a default stream may be ours: it is asked, too. */
+static bool wait_for(struct pool *pool, uint64_t stream) {
     CUcontext current;
-    if (stream <= STREAM_PER_THREAD && !real_current_context(&current))
+    if (stream <= STREAM_PER_THREAD && !real_current_context(&current)) {
+        vm_stream_add(pool->vm, stream);
         return true;
+    }
     return context_of(stream) &&
            REAL(cuStreamSynchronize)((CUstream)(uintptr_t)stream) == CUDA_SUCCESS;
 }
@@ -179,12 +181,12 @@ bool pool_give(struct pool *pool, uint64_t address, uint64_t stream) {
     bool named = stream != STREAM_NONE;
     stream = named ? only_name(stream) : stream;
     bool ours = named && is_ours(pool, stream);
-    if (named && !ours && !wait_for(stream))
+    if (named && !ours && !wait_for(pool, stream))
         return false;
     struct arena_block block = claim(pool, address);
     if (!block.chunk)
         return false;
-    MUTANT(pool_never_idle, vm_mark_idle(pool->vm, block.address, block.bytes, ours), (void)0);
+    MUTANT(pool_never_idle, vm_mark_idle(pool->vm, block.address, block.bytes), (void)0);
     give(pool, &block, MUTANT(pool_one_owner, ours ? owner_name(stream) : STREAM_NONE, 0));
     return true;
 }

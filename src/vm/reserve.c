@@ -50,14 +50,14 @@ void vm_sweep(struct vm *vm) {
 
 /* --- retained segments --- */
 
-/* Work of a new owner on the same stream comes after that of the old one, if it is known that only
- * this stream was used: there is no other. PyTorch alone waits for all of them, in cudaFree. */
+/* Work of a new owner on the same stream comes after that of the old one, if there is no other
+ * stream that may have been used. PyTorch alone waits for all of them, in cudaFree. */
 static uint64_t revive(struct vm *vm, uint64_t bytes, uint64_t stream) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
     vm_note_move(vm, now_ns);
-    bool in_order = stream != STREAM_PER_THREAD && !vm->streams.sync_context &&
-                    vm->streams.count <= 1 && vm->streams.unsure_epoch <= vm->table.fenced_epoch;
+    bool in_order =
+        stream != STREAM_PER_THREAD && !vm->streams.sync_context && vm->streams.count <= 1;
     struct page_segment *segment = page_table_revive(&vm->table, bytes, stream, in_order);
     uint64_t address = segment ? segment->address : 0;
     vm->figures.revived += address != 0;

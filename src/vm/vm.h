@@ -128,9 +128,9 @@ int vm_refusal(void);
 /* The caller tried as often as it would, and refuses that block for good: it is told in figures. */
 void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes);
 
-/* A block is free: its pages may be idle now. Not `sure`: streams other than its own may still use
- * it, and it is not known that PyTorch waited for them. */
-void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool streams_done);
+/* A block is free: its pages may be idle now. What any stream was given to do with it before may
+ * still run: all of them are asked before a page goes. */
+void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes);
 
 /* The segment in which the address lies, and the context it was made in. False: in none. */
 struct vm_location {

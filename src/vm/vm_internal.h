@@ -36,11 +36,10 @@ struct fence {
 /* The streams on which work may use our pages. */
 struct streams {
     struct known_stream slots[MAX_STREAMS];
-    size_t count;          /* slots taken so far */
-    size_t gone;           /* of them those of streams that were destroyed, and may still work */
-    size_t going;          /* streams that are about to be destroyed: wait for all */
-    bool sync_context;     /* more streams than we can follow: wait for all */
-    uint64_t unsure_epoch; /* pages idle since then may be used by a stream that we do not know */
+    size_t count;      /* slots taken so far */
+    size_t gone;       /* of them those of streams that were destroyed, and may still work */
+    size_t going;      /* streams that are about to be destroyed: wait for all */
+    bool sync_context; /* more streams than we can follow: wait for all */
 };
 
 /* Physical memory without a place, of one size, the longest cached first. There is room for all

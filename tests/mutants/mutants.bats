@@ -74,10 +74,6 @@ ends_early() {
 @test "only the default stream is known" { caught default_stream_only vm/in_flight 'made before'; }
 @test "streams made after the first segment are not known" { caught later_streams_unknown vm/in_flight 'made after'; }
 
-# --- blocks that wait for another stream ---
-
-@test "a block that waits for another stream keeps its pages whatever happens" { caught pending_kept vm/engine 'only waits for another'; }
-
 # --- captures ---
 
 @test "a capture begins while the GPU is asked" { caught_alone capture_while_asking captures; }

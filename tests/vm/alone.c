@@ -29,14 +29,14 @@ uint64_t segment_in_use(size_t npages) {
 }
 
 void end_used(uint64_t segment, size_t npages) {
-    vm_mark_idle(test.vm, segment, npages * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, segment, npages * PAGE_BYTES);
     MUST(vm_unreserve(test.vm, segment));
 }
 
 void use(uint64_t address, size_t npages) {
     MUST(vm_commit(test.vm, address, npages * PAGE_BYTES, false));
     work_on(address, npages);
-    vm_mark_idle(test.vm, address, npages * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, address, npages * PAGE_BYTES);
 }
 
 size_t physical(void) {
@@ -137,7 +137,7 @@ static void order(void) {
     uint64_t used[5], empty = vm_reserve(test.vm, 5 * PAGES * PAGE_BYTES, 5); /* PyTorch has more */
     for (size_t i = 0; i < 3; i++)
         used[i] = segment_in_use(PAGES);
-    vm_mark_idle(test.vm, used[0], PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, used[0], PAGES * PAGE_BYTES);
     end_used(used[1], PAGES);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETAINED, PAGES) == PAGES);
     end_used(used[2], PAGES);
@@ -162,7 +162,7 @@ static void order(void) {
 static void above_threshold(void) {
     enum { PAGES = 160, HALF = LARGE_CAPACITY / 2 };
     uint64_t first = segment_in_use(PAGES);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     uint64_t second = segment_in_use(PAGES);
     MUST(physical() == 2 * PAGES);
     uint64_t third = segment_in_use(PAGES);
@@ -201,7 +201,7 @@ static void unfitting(void) {
 static void above_reserved(void) {
     enum { PAGES = 160, MORE = 200, LITTLE = 10 };
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
-    vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES);
     fake.answers = ALWAYS;
     uint64_t third = segment_in_use(MORE);
     MUST(physical() == 2 * PAGES + MORE && idle(IDLE_ATTACHED) == PAGES && waits() == 0);
@@ -231,13 +231,13 @@ static void above_reserved(void) {
 static void lowvram(void) {
     enum { PAGES = 160, LITTLE = 5 };
     uint64_t first = segment_in_use(PAGES);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     fake.answers = ALWAYS;
     uint64_t second = segment_in_use(PAGES);
     MUST(physical() == PAGES && waits() == 1);
     MUST(vm_commit(test.vm, first, PAGES * PAGE_BYTES, false)); /* so much is needed now */
     MUST(physical() == 2 * PAGES && waits() == 1);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     fake.answers = ALWAYS;
     uint64_t little = segment_in_use(LITTLE);
     MUST(physical() == 2 * PAGES + LITTLE && waits() == 1);
@@ -257,7 +257,7 @@ static void as_the_card(void) {
     MUST(vm_free_as_reserved(test.vm, 0) == LEFT * PAGE_BYTES);
     MUST(vm_could_back(test.vm, (LARGE_CAPACITY - USED) * PAGE_BYTES));
     MUST(!vm_could_back(test.vm, (LARGE_CAPACITY - USED + 1) * PAGE_BYTES));
-    vm_mark_idle(test.vm, segment, PART * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, segment, PART * PAGE_BYTES);
     MUST(vm_free_as_reserved(test.vm, 0) == LEFT * PAGE_BYTES);
     MUST(vm_could_back(test.vm, LARGE_CAPACITY * PAGE_BYTES));
     MUST(vm_unreserve(test.vm, segment));

@@ -36,7 +36,7 @@ void decay_by_age(void) {
              third = segment_in_use(PAGES);
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     clock_stands_at(0);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     MUST(is_due_at(&limits, 50));
     end_used(third, PAGES);
     clock_stands_at(10);
@@ -91,7 +91,7 @@ void decay_at_rest(void) {
         const uint64_t start = 1000 * i;
         uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
         clock_stands_at(start);
-        vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+        vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
         end_used(second, PAGES);
         MUST(is_due_at(&limits, start + 35) && vm_fence_wait(test.vm));
         clock_stands_at(start + 30);
@@ -111,7 +111,7 @@ void decay_order(void) {
     const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
     clock_stands_at(0);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     clock_stands_at(10);
     end_used(second, PAGES);
     fake.slow_us = 1000;
@@ -128,9 +128,9 @@ void decay_order(void) {
 void decay_amount(void) {
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
     clock_stands_at(0);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     clock_stands_at(10);
-    vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES);
     struct decay_limits limits = {0, 0, 0, UINT64_MAX};
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     nothing_decays_at(&limits, 20);
@@ -153,7 +153,7 @@ void decay_of_pool(void) {
     uint64_t segment = segment_in_use(PAGES);
     clock_stands_at(0);
     use(range, PAGES);
-    vm_mark_idle(test.vm, segment, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, segment, PAGES * PAGE_BYTES);
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     clock_stands_at(10);
     vm_trim(test.vm);
@@ -172,7 +172,7 @@ void decay_in_time(void) {
     const uint64_t short_ns = 200000;
     uint64_t segment = segment_in_use(MANY);
     clock_stands_at(0);
-    vm_mark_idle(test.vm, segment, MANY * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, segment, MANY * PAGE_BYTES);
     MUST(vm_fence_wait(test.vm));
     fake.slow_us = 1000;
     for (unsigned i = 0; i < 3; i++)
@@ -187,7 +187,7 @@ void decay_unfinished(void) {
     const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
     clock_stands_at(0);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     end_used(second, PAGES);
     fake.answers = ALWAYS;
     nothing_decays_at(&limits, 10);
@@ -230,7 +230,7 @@ static size_t most_leaving_of(size_t npages) {
     const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
     uint64_t segment = segment_in_use(npages);
     clock_stands_at(0);
-    vm_mark_idle(test.vm, segment, npages * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, segment, npages * PAGE_BYTES);
     MUST(vm_fence_wait(test.vm));
     most_leaving = 0;
     decay_at(&limits, 10, 0);

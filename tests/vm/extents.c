@@ -39,10 +39,10 @@ void extents_inner_pages(void) {
     MUST(handle_at(range, 1) == handle_at(range, 4) && handle_at(range, 5) == handle_at(range, 6));
     MUST(vm_commit(test.vm, second, more, false)); /* pages 8 to 12, and behind it 13 */
     MUST(handle_at(range, 9) == handle_at(range, 12) && physical() == 13 + BEHIND);
-    vm_mark_idle(test.vm, first, bytes, true);
+    vm_mark_idle(test.vm, first, bytes);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == 8);
     MUST(vm_figures(test.vm).mapped_bytes == (5 + BEHIND) * PAGE_BYTES);
-    vm_mark_idle(test.vm, second, more, true);
+    vm_mark_idle(test.vm, second, more);
     end_range(range, PAGES);
 }
 
@@ -62,12 +62,12 @@ void extents_shared(void) {
     size_t all = 2 + 2 * EXTENT; /* the first lies in a row with none */
     MUST(physical() == all && handle_at(range, 2) == handle_at(range, 2 + KEEPS));
     for (size_t i = 2; i < 4; i++) /* an extent of which a page is idle is not */
-        vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, true);
+        vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES);
     MUST(idle(IDLE_ATTACHED) == 0 && vm_reclaim_now(test.vm, UINT64_MAX) == 0);
     for (size_t i = 2; i < 4; i++)
         MUST(vm_commit(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, false));
     for (size_t i = 0; i < 2 * EXTENT; i++)
-        vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, true);
+        vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES);
     use(range + 5 * PAGE_BYTES, 1); /* as it lies */
     MUST(physical() == all);
     vm_reclaim_now(test.vm, UINT64_MAX);
@@ -75,7 +75,7 @@ void extents_shared(void) {
     for (size_t i = 0; i <= EXTENTS; i++)
         two_in_a_row(range + i * 2 * EXTENT * PAGE_BYTES);
     MUST(physical() == EXTENTS * (2 + EXTENT) + 2 + BEHIND);
-    vm_mark_idle(test.vm, range + PAGE_BYTES, PAGE_BYTES, true);
+    vm_mark_idle(test.vm, range + PAGE_BYTES, PAGE_BYTES);
     two_in_a_row(range + 200 * PAGE_BYTES);
     MUST(physical() == (EXTENTS + 1) * (2 + EXTENT) + 2 + BEHIND);
     fake.boast = 1;
@@ -115,7 +115,7 @@ void extents_behind(void) {
     enum { PAGES = 16, PART = 4 };
     uint64_t range = range_of(PAGES), next = range + PART * PAGE_BYTES, bytes = PART * PAGE_BYTES;
     MUST(vm_commit(test.vm, range, bytes - OVERREAD_BYTES, false) && physical() == PART);
-    vm_mark_idle(test.vm, range, bytes - OVERREAD_BYTES, true);
+    vm_mark_idle(test.vm, range, bytes - OVERREAD_BYTES);
     bytes -= OVERREAD_BYTES - 1;
     MUST(vm_commit(test.vm, range, bytes, false) && physical() == PART + BEHIND);
     use(next, PART);
@@ -124,14 +124,14 @@ void extents_behind(void) {
     MUST(vm_detach(test.vm, next, PART * PAGE_BYTES)); /* PyTorch alone would have nothing there */
     MUST(idle(IDLE_RETAINED) == 1 && vm_attach(test.vm, next, PART * PAGE_BYTES));
     MUST(idle(IDLE_RETAINED) + idle(IDLE_ATTACHED) == 0);
-    vm_mark_idle(test.vm, range, bytes, true);
+    vm_mark_idle(test.vm, range, bytes);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PART + BEHIND);
     vm_reclaim_now(test.vm, UINT64_MAX);
     fake.capacity = PART;
     forget_reading();
     MUST(vm_commit(test.vm, range, bytes, false) && physical() == PART);
     MUST(handle_at(range, PART) < FIRST_HANDLE);
-    vm_mark_idle(test.vm, range, bytes, true);
+    vm_mark_idle(test.vm, range, bytes);
     end_range(range, PAGES);
 }
 
@@ -182,7 +182,7 @@ void extents_replaced(void) {
     MUST(vm_commit(test.vm, middle, PAGE_BYTES, false));
     MUST(physical() == PAGES - 16 + 1 + BEHIND && waits() == 0);
     MUST(idle(IDLE_ATTACHED) == PAGES - 16);
-    vm_mark_idle(test.vm, middle, PAGE_BYTES, true);
+    vm_mark_idle(test.vm, middle, PAGE_BYTES);
     use(range, PAGES);
     MUST(physical() == PAGES);
     vm_reclaim_now(test.vm, UINT64_MAX); /* which waits */
@@ -191,13 +191,13 @@ void extents_replaced(void) {
     MUST(vm_commit(test.vm, across, 2 * PAGE_BYTES, false));
     MUST(idle(IDLE_ATTACHED) == 3 && waits() == 1);
     MUST(cached() == 0 && physical() == 3 + 2 + BEHIND); /* nothing of a cached size would do */
-    vm_mark_idle(test.vm, across, 2 * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, across, 2 * PAGE_BYTES);
     vm_reclaim_now(test.vm, UINT64_MAX);
     use(range, PAGES);
     uint64_t unmaps = vm_figures(test.vm).unmaps;
     MUST(vm_commit(test.vm, range, 65 * PAGE_BYTES, false)); /* all of the first, one of the next */
     MUST(vm_figures(test.vm).unmaps == unmaps + 16 && idle(IDLE_ATTACHED) == 3);
-    vm_mark_idle(test.vm, range, 65 * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, range, 65 * PAGE_BYTES);
     end_range(range, PAGES);
 }
 
@@ -213,7 +213,7 @@ void extents_not_replaced(void) {
     MUST(atomic_load(&fake.calls) == calls && waits() == 0);
     MUST(vm_fence_wait(test.vm));
     MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES - FIRST);
-    vm_mark_idle(test.vm, range, PAGE_BYTES, true);
+    vm_mark_idle(test.vm, range, PAGE_BYTES);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == FIRST);
     end_range(range, PAGES);
 }

@@ -23,7 +23,7 @@ static unsigned calls_with_many_streams(void) {
     for (uint64_t i = 0; i < MANY; i++)
         vm_stream_add(test.vm, FIRST + i);
     uint64_t segment = segment_in_use(1);
-    vm_mark_idle(test.vm, segment, PAGE_BYTES, true);
+    vm_mark_idle(test.vm, segment, PAGE_BYTES);
     unsigned calls = calls_to_fence(), before = atomic_load(&fake.asked);
     for (int i = 0; i < 10; i++)
         vm_fence_poll(test.vm, true);
@@ -39,7 +39,7 @@ void many_streams(void) {
     const struct decay_limits at_once = {.attached_bytes = UINT64_MAX};
     MUST(calls_with_many_streams() > MANY);
     uint64_t segment = segment_in_use(1);
-    vm_mark_idle(test.vm, segment, PAGE_BYTES, true);
+    vm_mark_idle(test.vm, segment, PAGE_BYTES);
     unsigned before = atomic_load(&fake.asked);
     vm_decay(test.vm, &at_once, clock_ns(), SECOND_NS);
     MUST(atomic_load(&fake.asked) == before && !is_fenced());
@@ -57,7 +57,7 @@ void context_event(void) {
     MUST(calls_with_many_streams() <= RECORD + QUERIES);
     /* A stream that was not known, or that ends, is not waited for. */
     uint64_t segment = segment_in_use(1);
-    vm_mark_idle(test.vm, segment, PAGE_BYTES, false);
+    vm_mark_idle(test.vm, segment, PAGE_BYTES);
     vm_stream_gone(test.vm, FIRST);
     fake.answers = 5;
     MUST(calls_to_fence() > QUERIES && waits() == 0);
@@ -92,7 +92,7 @@ static void *end_asking_soon(void *unused) {
 void capture_nears(void) {
     enum { PAGES = 160, MORE = LARGE_CAPACITY - LARGE_CAPACITY / 20 - PAGES };
     uint64_t first = segment_in_use(PAGES);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     pthread_t other;
     atomic_store(&test.vm->fence.taken, true);
     MUST(pthread_create(&other, NULL, end_asking_soon, NULL) == 0);
@@ -103,7 +103,7 @@ void capture_nears(void) {
     vm_capture_prepare(test.vm);
     MUST(!is_fenced() && waits() == 0);
     uint64_t second = segment_in_use(MORE);
-    vm_mark_idle(test.vm, second, MORE * PAGE_BYTES, true);
+    vm_mark_idle(test.vm, second, MORE * PAGE_BYTES);
     fake.answers = ALWAYS;
     vm_capture_prepare(test.vm);
     MUST(is_fenced() && waits() == 1);

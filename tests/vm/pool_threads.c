@@ -135,11 +135,10 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     return atomic_load(&self.stop) || below(50) > 0;
 }
 
-void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes, bool sure) {
+void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
     (void)vm;
     (void)address;
     (void)bytes;
-    (void)sure;
     atomic_fetch_add(&self.epoch, 1);
 }
 

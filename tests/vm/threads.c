@@ -47,7 +47,7 @@ static void *worker(void *argument) {
         uint64_t address = *segment + first * PAGE_BYTES;
         MUST(vm_commit(test.vm, address, count * PAGE_BYTES, false));
         work_on(address, count);
-        vm_mark_idle(test.vm, address, count * PAGE_BYTES, below(20) > 0);
+        vm_mark_idle(test.vm, address, count * PAGE_BYTES);
         if (below(50))
             continue;
         MUST(vm_unreserve(test.vm, *segment));
@@ -117,7 +117,7 @@ static void *attacher(void *argument) {
         MUST(!vm_attach(test.vm, address, bytes) && vm_owns(test.vm, address));
         MUST(vm_commit(test.vm, address, bytes, false));
         work_on(address, count * PART_PAGES);
-        vm_mark_idle(test.vm, address, bytes, below(20) > 0);
+        vm_mark_idle(test.vm, address, bytes);
         unsigned i = below(2 * PARTS);
         if (!attached[i] || below(3))
             continue;
@@ -188,7 +188,7 @@ static void *small_worker(void *argument) {
     while (!atomic_load(&test.stop)) {
         MUST(vm_commit(test.vm, segment, 4 * PAGE_BYTES, false));
         work_on(segment, 4);
-        vm_mark_idle(test.vm, segment, 4 * PAGE_BYTES, true);
+        vm_mark_idle(test.vm, segment, 4 * PAGE_BYTES);
     }
     MUST(vm_unreserve(test.vm, segment));
     return NULL;
