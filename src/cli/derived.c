@@ -80,11 +80,12 @@ static struct division divide(const struct vramgc_device *device, uint64_t held,
     return division;
 }
 
+/* A sample from before the first reading knows of no others, not even of the driver. */
 struct division division_at_peak(const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     const struct vramgc_sample *sample = highest_sample(device);
     return divide(device, s->held_bytes.peak,
-                  sample ? sample->others_bytes : s->others_bytes.current);
+                  sample && sample->others_bytes ? sample->others_bytes : s->others_bytes.current);
 }
 
 struct division division_at_end(const struct vramgc_device *device) {

@@ -20,7 +20,7 @@ static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_b
                          uint64_t step_bytes) {
     uint64_t there_bytes = refusal->free_bytes + refusal->idle_bytes;
     uint64_t steps = (wanted_bytes + step_bytes - 1) / step_bytes;
-    if (!there_bytes)
+    if (MUTANT(full_as_unknown, !refusal->total_bytes, !there_bytes)) /* it was never read */
         return VRAMGC_REFUSAL_UNKNOWN;
     if (refusal->free_bytes >= steps * step_bytes)
         return VRAMGC_REFUSAL_DRIVER;

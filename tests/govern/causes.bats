@@ -101,6 +101,14 @@ for wanted in sys.argv[1:]:
     done
 }
 
+@test "nothing is free and nothing is idle: a full card, not one that says nothing" {
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" 'alloc a 768MiB; alloc b 300MiB; _exit 0' --mem 1GiB
+        tells full 'The card is too small for this' 'Make image or batch smaller'
+        sums live=768 idle=0 free=0
+    done
+}
+
 @test "other code in this process" {
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" 'cuda_malloc e 500MiB; alloc a 100MiB; alloc b 300MiB; _exit 0' --mem 1GiB

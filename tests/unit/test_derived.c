@@ -80,6 +80,12 @@ static void others_are_those_of_the_reading(void **state) {
     assert_int_equal(division_at_end(&device).others_bytes, 256 * MIB);
     assert_int_equal(division_at_end(&device).free_bytes, 144 * MIB);
     assert_int_equal(division_at_peak(&device).others_bytes, 256 * MIB);
+    /* The highest sample is of before the first reading: it knows of no others. */
+    device.sample_count = 1;
+    device.samples[0].held_bytes = 300 * MIB;
+    assert_int_equal(division_at_peak(&device).others_bytes, 256 * MIB);
+    device.samples[0].others_bytes = 300 * MIB;
+    assert_int_equal(division_at_peak(&device).others_bytes, 300 * MIB);
 }
 
 int main(void) {
