@@ -109,7 +109,7 @@ def arguments(words):
         "--latency",
         choices=["none", "card"],
         default="none",
-        help="--default: calls and kernels take no time, or about a card's",
+        help="calls and kernels take no time, or about a card's; --speed is always a card's",
     )
     parser.add_argument("--fresh", action="store_true", help="run all anew")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
@@ -126,8 +126,9 @@ def arguments(words):
 class Runs:
     """Runs of one kind, made where their result is not known yet."""
 
-    def __init__(self, kind, store):
+    def __init__(self, kind, store, latency="none"):
         self.kind, self.store, self.warm = kind, store, None
+        self.always = {} if latency == "none" else {"latency": latency}
         self.hash = source_hash(kind.vramgc != "off")
 
     def __enter__(self):
@@ -148,6 +149,7 @@ class Runs:
 
     def __call__(self, workload, mem_bytes, number=None, **what):
         """number: of a run that is made several times."""
+        what = self.always | what
         named = what if number is None else what | {"number": number}
         key = self.key(workload, mem_bytes, named)
         result = self.store.get(key)
@@ -172,13 +174,14 @@ def say(text):
     print(f"lab: {text}", file=sys.stderr, flush=True)
 
 
-def hint_key(workload, kind):
-    return f"smallest step of {workload}, {kind}"
+def hint_key(workload, runs):
+    lag = "".join(f", {name} {value}" for name, value in runs.always.items())
+    return f"smallest step of {workload}, {runs.kind}{lag}"
 
 
 def search_smallest(runs, workload, base):
     """Starts where an earlier search of the same cell, perhaps of other sources, ended."""
-    key = hint_key(workload, runs.kind)
+    key = hint_key(workload, runs)
     found = cells.smallest(runs, workload, base, runs.store.get(key))
     runs.store.put(key, cells.search.steps(found["smallest_bytes"]))
     return found
@@ -187,7 +190,7 @@ def search_smallest(runs, workload, base):
 def without(args, store, setting):
     """The left side of each workload's row."""
     rows = {}
-    with Runs(Kind(setting), store) as runs:
+    with Runs(Kind(setting), store, args.latency) as runs:
         for workload in args.workloads:
             base = cells.plenty(runs, workload)
             side = cells.rest(base) if "lowvram" in args.parts else {}
@@ -207,11 +210,11 @@ def without(args, store, setting):
 def with_library(args, store, setting, rows):
     """Fills the right sides."""
     if "smallest" in args.parts:
-        with Runs(Kind(setting, args.vramgc), store) as runs:
+        with Runs(Kind(setting, args.vramgc), store, args.latency) as runs:
             for workload, row in rows.items():
                 row["with"] |= search_smallest(runs, workload, row["base"])
     if "lowvram" in args.parts:
-        with Runs(Kind(setting, args.vramgc, lowvram=True), store) as runs:
+        with Runs(Kind(setting, args.vramgc, lowvram=True), store, args.latency) as runs:
             for workload, row in rows.items():
                 result = runs(workload, cells.PLENTY_BYTES)
                 row["with"] |= cells.rest(result) | {"mode": result["mode"]}
@@ -267,8 +270,9 @@ def row_text(row):
 def table_text(rows, args):
     mode = ", ".join(sorted({row["with"].get("mode") or "-" for row in rows}))
     pool = ", VRAMGC_ASYNC=pages" if args.own_pool else ""
+    head = f"simulated device, latency {args.latency}; with: vramgc --mode {args.vramgc}{pool}"
     return "\n".join(
-        [f"simulated device; with: vramgc --mode {args.vramgc}{pool} (it took: {mode})", HEAD]
+        [f"{head} (it took: {mode})", HEAD]
         + [row_text(row) for row in rows]
     )
 

@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -201,6 +202,25 @@ class Device:
 
     def close(self):
         pass
+
+
+class MemoryTable(unittest.TestCase):
+    def asked(self, latency):
+        """What each run is asked for, and the names under which results are kept."""
+        kept, asked = {}, []
+        kept_as = types.SimpleNamespace(get=kept.get, put=kept.__setitem__)
+        runs = table.Runs(runner.Kind(), kept_as, latency)
+        runs.make = lambda workload, mem_bytes, what: asked.append(what) or result()
+        with contextlib.redirect_stderr(io.StringIO()):
+            table.search_smallest(runs, "sd15", cells.plenty(runs, "sd15"))
+        return asked, set(kept)
+
+    def test_its_runs_lag_if_told(self):
+        plain, names = self.asked("none")
+        lagging, others = self.asked("card")
+        self.assertFalse(any("latency" in what for what in plain))
+        self.assertTrue(all(what["latency"] == "card" for what in lagging))
+        self.assertFalse(names & others)
 
 
 class Cells(unittest.TestCase):
