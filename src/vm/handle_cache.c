@@ -186,16 +186,31 @@ bool vm_read(size_t *free_bytes, size_t *total_bytes) {
     return result == CUDA_SUCCESS;
 }
 
+/* Beside pages that come or go it may be off by these: then it is made again, a few times. */
+static bool make_reading(struct vm *vm, struct reading *reading) {
+    enum { PATIENCE = 3 };
+    bool fits = false;
+    for (int i = 0; i < PATIENCE && !fits; i++) {
+        uint64_t before = vm_moves(vm);
+        lock_take(&vm->lock);
+        reading->physical_pages = vm->cache.physical_pages;
+        lock_give(&vm->lock);
+        if (!vm_read(&reading->free_bytes, &reading->total_bytes))
+            return false;
+        fits = MUTANT(reading_beside_moves, before && before == vm_moves(vm), true);
+    }
+    return true;
+}
+
 struct room vm_room(struct vm *vm, uint64_t max_age_ns) {
     uint64_t now_ns = clock_ns();
     struct reading reading = {.time_ns = now_ns};
     lock_take(&vm->lock);
     bool fresh =
         vm->cache.reading.total_bytes && minus_u64(now_ns, vm->cache.reading.time_ns) <= max_age_ns;
-    reading.physical_pages = vm->cache.physical_pages;
     struct room room = room_now(vm);
     lock_give(&vm->lock);
-    if (fresh || !vm_read(&reading.free_bytes, &reading.total_bytes))
+    if (fresh || !make_reading(vm, &reading))
         return room; /* a reading that failed leaves the old one */
     lock_take(&vm->lock);
     vm->cache.reading = reading;

@@ -49,6 +49,7 @@ holds() {
 @test "no more is physical than PyTorch has reserved: the GPU is waited for" { holds above-reserved; }
 @test "lowvram: no more is physical than live blocks have needed" { holds needed; }
 @test "what the card itself would have free, and what can be had" { holds as-the-card; }
+@test "a reading of the card beside pages that go is made again" { holds reading-beside; }
 
 @test "before a capture the GPU is asked once more, and waited for where memory is short" { holds capture-nears; }
 
