@@ -19,7 +19,8 @@ enum { FLAG_ONCE, FLAG_PLAIN, FLAG_EVERY, FLAG_SORT, FLAG_HELP };
 
 const struct flag top_flags[] = {
     [FLAG_ONCE] = {"once", '1', NULL, "one screen as text; so it is where no terminal is"},
-    [FLAG_PLAIN] = {"plain", 0, NULL, "lines for a log, again and again, until it is ended"},
+    [FLAG_PLAIN] = {"plain", 0, NULL,
+                    "lines for a log, again and again until it is ended, or --once"},
     [FLAG_EVERY] = {"every", 0, "DURATION", "how often, 100ms or more; default: 1s"},
     [FLAG_SORT] = {"sort", 0, "held|live|idle|pid", "which program comes first; default: held"},
     [FLAG_HELP] = {"help", 'h', NULL, "this text"},
@@ -144,6 +145,8 @@ static int show_plain(const struct request *request) {
         for (size_t i = 0; i < view.cards.count; i++)
             write_card(now, &view.cards.list[i]);
         status = flushed();
+        if (request->once)
+            break;
         if (status == STATUS_FINE && !stopped)
             nanosleep(&pause, NULL);
     }

@@ -133,6 +133,16 @@ PYTHON
     grep -qE '^[0-9-]+ [0-9:]+ gpu0 card 24576 = held 2048 \+ others and driver 600 \+ free 21928 MiB$' log
 }
 
+@test "top --plain --once: one look, in either order" {
+    hold fragmented a
+    for options in "--plain --once" "-1 --plain"; do
+        # shellcheck disable=SC2086
+        timeout 60 "$vramgc" top $options "$held" >log 3>&-
+        equal "$(wc -l <log)" 2
+        grep -qE "gpu0 pid $held live 1800 " log
+    done
+}
+
 @test "top: keys, details, help, another size, a program that ends, and the terminal as it was" {
     hold fragmented a
     first=$held
