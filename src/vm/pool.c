@@ -6,8 +6,8 @@
 #include "base/lock.h"
 #include "vm/vm_internal.h"
 
-/* So much that other streams gave back is worth asking the GPU about before new pages are mapped.
- */
+/* So much that other streams gave back is worth asking the GPU about before new pages are mapped;
+ * and for so much the driver is asked whether it is there, before pages are taken. */
 #define WORTH_ASKING_BYTES (32 * MEBIBYTE)
 
 struct pool {
@@ -156,10 +156,21 @@ static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_
     }
 }
 
+/* Else all pages that are left would be taken for a block that does not fit. At both ends it may
+ * share a page with another. As wherever a block is refused, all that is idle goes back. */
+static bool in_vain(struct pool *pool, uint64_t bytes) {
+    if (bytes < WORTH_ASKING_BYTES || vm_could_back(pool->vm, bytes - 2 * PAGE_BYTES))
+        return false;
+    vm_reclaim_now(pool->vm, UINT64_MAX);
+    return true;
+}
+
 enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, uint64_t *address) {
     stream = only_name(stream);
     if (!is_ours(pool, stream))
         return POOL_NOT_OURS;
+    if (MUTANT(pool_fills_card, in_vain(pool, bytes), false))
+        return POOL_FULL;
     uint64_t owner = owner_name(stream);
     ask_about_others(pool, bytes, owner);
     return place_and_map(pool, bytes, owner, address);

@@ -201,6 +201,7 @@ prove_finds() {
 @test "what the pool holds counts as free" { caught pool_is_free vm/async 'calls that programs'; }
 @test "another pool is taken for the default one" { caught any_pool vm/async 'calls that programs'; }
 @test "memory is handed out to a captured stream" { caught pool_in_capture vm/async 'calls that programs'; }
+@test "a request in vain fills the card" { caught pool_fills_card vm/async 'in vain'; }
 @test "a thread without a context stays without" { caught pool_without_context vm/async 'calls that programs'; }
 
 # --- soft out-of-memory: where two checks cover a case both are taken out ---

@@ -71,6 +71,12 @@ constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
     [ "$(fact driver_calls)" -le 3 ] # none of these calls reaches the driver, but for what it refuses
 }
 
+@test "what is asked for in vain takes no page" {
+    pool_passes 'alloc a 4GiB; fill a 1; expect_oom 5GiB; expect vramgc.held_bytes <= 4100MiB; verify a 1' --mem 8GiB
+    [ "$(fact held_bytes_peak)" -le $((4100 << 20)) ]
+    pool_passes 'alloc a 4GiB; fill a 1; alloc b 2GiB; free b; expect_oom 5GiB; expect vramgc.held_bytes <= 4100MiB; verify a 1' --mem 8GiB
+}
+
 @test "lowvram: idle pages go back at rest, live ones stay" {
     VRAMGC_LOWVRAM=1 VRAMGC_REST=5ms VRAMGC_COOLDOWN=0 pool_passes 'alloc a 300MiB; fill a 1; alloc b 50MiB; fill b 2; free a; synchronize;
         await vramgc.held_bytes <= 52MiB; verify b 2; alloc c 300MiB; fill c 3; verify c 3; verify b 2' --mem 768MiB

@@ -125,6 +125,18 @@ void vm_stream_add(struct vm *vm, uint64_t stream) {
     (void)stream;
 }
 
+bool vm_could_back(struct vm *vm, uint64_t bytes) {
+    (void)vm;
+    (void)bytes;
+    return true;
+}
+
+uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
+    (void)vm;
+    (void)bytes;
+    return 0;
+}
+
 int vm_refusal(void) {
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
