@@ -13,6 +13,7 @@
 #include "serve/native.h"
 #include "track/alloc.h"
 #include "track/capture.h"
+#include "track/oom.h"
 #include "track/stream.h"
 
 _Static_assert((int)cudaSuccess == (int)CUDA_SUCCESS &&
@@ -147,6 +148,7 @@ cudaError_t hook_nothing_to_forget(void);
     bool outermost = hook_enter(ID_##symbol);                                                      \
     RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_SUCCESS && free && total) {                               \
+        oom_card_read();                                                                           \
         device_memory_info(*free, *total);                                                         \
         *free = capacity_free_as_seen(*free);                                                      \
     }                                                                                              \

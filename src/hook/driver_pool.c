@@ -3,6 +3,7 @@
  * come here too. */
 #include "hook/hook.h"
 #include "serve/async.h"
+#include "track/oom.h"
 
 CUresult cuMemPoolDestroy(CUmemoryPool q) {
     real_cuMemPoolDestroy_t real = REAL(cuMemPoolDestroy);
@@ -36,8 +37,10 @@ CUresult cuMemPoolTrimTo(CUmemoryPool q, size_t keep) {
     real_cuMemPoolTrimTo_t real = REAL(cuMemPoolTrimTo);
     hook_enter(ID_cuMemPoolTrimTo);
     CUresult result = real ? real(q, keep) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
+        oom_pool_trimmed();
         async_pool_trim(q);
+    }
     hook_leave();
     return result;
 }

@@ -102,9 +102,25 @@ static void file(struct device *device, const struct vramgc_refusal *refusal, bo
         thread->oom.of_page = of_page;
         figure_add(&device->out->stats.refusals, 1);
     }
-    thread->oom.asked_again = false;
+    thread->oom.asked_again = thread->oom.card_read = thread->oom.pool_trimmed = false;
     figure_add(&device->out->stats.driver_calls, 1);
     call_failed((enum real_id)refusal->hook);
+}
+
+void oom_card_read(void) {
+    thread_state.oom.card_read = true;
+}
+
+void oom_pool_trimmed(void) {
+    struct thread_oom *oom = &thread_state.oom;
+    oom->pool_trimmed = oom->refusal.sequence && !oom->of_page && !oom->card_read;
+}
+
+/* PyTorch's books know no retry here. */
+static bool pool_asked_again(enum real_id id, uint64_t bytes) {
+    const struct thread_oom *oom = &thread_state.oom;
+    return oom->pool_trimmed && oom->refusal.sequence && oom->refusal.hook == (uint32_t)id &&
+           oom->refusal.request_bytes == bytes;
 }
 
 void oom_at_call(enum real_id id, uint64_t bytes) {
@@ -113,7 +129,11 @@ void oom_at_call(enum real_id id, uint64_t bytes) {
         return;
     struct vramgc_refusal refusal = describe(device, id, bytes);
     refusal.cause = cause_of(&refusal, bytes, 1);
+    bool last = MUTANT(pool_retry_is_new, pool_asked_again(id, bytes), false);
+    thread_state.oom.asked_again = thread_state.oom.asked_again || last;
     file(device, &refusal, false);
+    if (last) /* an error follows: whoever asks for as much now begins anew */
+        thread_state.oom.refusal.sequence = 0;
 }
 
 /* PyTorch takes the error for none of its own. */

@@ -13,6 +13,11 @@ struct device;
 void oom_at_call(enum real_id id, uint64_t bytes);
 void oom_granted(uint64_t bytes);
 
+/* This thread has read what is free on the card; or has trimmed a driver's pool. PyTorch from 2.14
+ * on does that when cudaMallocAsync fails, and asks once more; it reads the card for its error. */
+void oom_card_read(void);
+void oom_pool_trimmed(void);
+
 /* The driver refused PyTorch's allocator a page of an expandable segment. Which block it was for
  * shows when that block, or an out-of-memory error, comes on the same thread. */
 void oom_at_page(uint64_t bytes);

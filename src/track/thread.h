@@ -36,6 +36,8 @@ struct thread_oom {
     struct vramgc_refusal refusal; /* as in the file, by sequence; or 0 */
     bool of_page;                  /* it was a page of a block of an expandable segment */
     bool asked_again;              /* since it was refused last */
+    bool card_read;                /* the thread has read what is free since then */
+    bool pool_trimmed;             /* it had not, and has trimmed a driver's pool since then */
 };
 
 /* PyTorch's allocator makes certain calls right before others, on the same thread; that is how the

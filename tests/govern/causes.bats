@@ -159,6 +159,20 @@ for wanted in sys.argv[1:]:
     done
 }
 
+# PyTorch from 2.14 on trims the pool and asks once more before it raises its error; older ones raise it at once.
+@test "cudaMallocAsync: one error is one out-of-memory, however often PyTorch asks; the next error is another" {
+    local mode ooms
+    for version in $versions; do
+        for mode in observe flush compact; do
+            VRAMGC_MODE=$mode VRAMGC_ASYNC=pages PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync \
+                drive "$version" 'alloc a 512MiB; expect_oom 600MiB; empty_cache; expect_oom 600MiB; empty_cache; _exit 0' --mem 1GiB
+            ooms=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -m1 -o 'OUT OF MEMORY [0-9]*x')
+            [ "$ooms" = 'OUT OF MEMORY 2x' ]
+            [ "$(fact refusals)" = 2 ]
+        done
+    done
+}
+
 @test "held without need because of the threshold is said after an out-of-memory, too" {
     export VRAMGC_THRESHOLD=90
     for version in $versions; do

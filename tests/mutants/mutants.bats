@@ -202,6 +202,7 @@ prove_finds() {
 @test "another pool is taken for the default one" { caught any_pool vm/async 'calls that programs'; }
 @test "memory is handed out to a captured stream" { caught pool_in_capture vm/async 'calls that programs'; }
 @test "a request in vain fills the card" { caught pool_fills_card vm/async 'in vain'; }
+@test "what PyTorch asks the pool twice are two refusals" { caught pool_retry_is_new govern/causes 'one error'; }
 @test "a thread without a context stays without" { caught pool_without_context vm/async 'calls that programs'; }
 
 # --- soft out-of-memory: where two checks cover a case both are taken out ---
