@@ -18,6 +18,12 @@ static struct {
     _Atomic uint64_t open[VRAMGC_MAX_DEVICES][VRAMGC_REASONS];
 } self;
 
+/* What went back in a reclaim that took its time, and was taken anew in between, is none of it: of
+ * that a card may see more than it holds. */
+static uint64_t before(const struct vramgc_action *action) {
+    return action->observed ? action->before_bytes : action->after_bytes + action->net_bytes;
+}
+
 /* One line in the form SD.Next writes for its own collections. */
 static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_bytes) {
     char line[400];
@@ -26,10 +32,9 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
     text_add(&text, "GC: utilization={'gpu': ");
     text_add_decimal(&text, used, 1);
     text_add(&text, "} gc={'gpu': ");
-    text_add_decimal(&text, (double)minus_u64(action->before_bytes, action->after_bytes) / 0x1p30,
-                     2);
+    text_add_decimal(&text, (double)minus_u64(before(action), action->after_bytes) / 0x1p30, 2);
     text_add(&text, "} before={'gpu': ");
-    text_add_decimal(&text, (double)action->before_bytes / 0x1p30, 2);
+    text_add_decimal(&text, (double)before(action) / 0x1p30, 2);
     text_add(&text, "} after={'gpu': ");
     text_add_decimal(&text, (double)action->after_bytes / 0x1p30, 2);
     text_add(&text, "} device=cuda");
@@ -56,15 +61,15 @@ static void log_action(const struct vramgc_action *action, uint64_t total_bytes)
         [VRAMGC_REASON_REFUSED] = "a request was refused",
         [VRAMGC_REASON_UNUSED] = "not wanted for a while",
     };
-    char before[32], after[32], took[32];
-    struct text text = TEXT_IN(before);
-    text_add_bytes(&text, action->before_bytes);
+    char had[32], after[32], took[32];
+    struct text text = TEXT_IN(had);
+    text_add_bytes(&text, before(action));
     text = TEXT_IN(after);
     text_add_bytes(&text, action->after_bytes);
     text = TEXT_IN(took);
     text_add_duration(&text, action->took_ns);
     LOG(LOG_INFO, "gpu%u %s%s: %s -> %s in %s (%s)", action->device,
-        action->observed ? "would have " : "", kinds[action->kind], before, after, took,
+        action->observed ? "would have " : "", kinds[action->kind], had, after, took,
         reasons[action->reason]);
     log_as_sdnext(action, total_bytes);
 }

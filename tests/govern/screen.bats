@@ -59,6 +59,17 @@ PYTHON
     done
 }
 
+# 500 MiB are 0.49 GiB.
+@test "the log tells net, too: no line of SD.Next's form says that more went back than there was" {
+    local again='alloc t 500MiB; free t; synchronize; await vramgc.held_bytes == 0;'
+    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms VRAMGC_LOG=debug
+    for version in $versions; do
+        drive "$version" "$again $again $again $again $again" --mem 2GiB
+        grep -oE "before={'gpu': [0-9.]+" <<<"$errors" | awk '$2 > 0.49 { wrong = 1 } END { exit wrong || NR == 0 }'
+        [ "$(grep -c 'gave idle pages back: [0-9.]* GiB' <<<"$errors")" = 0 ]
+    done
+}
+
 @test "reclaims below VRAMGC_MIN_GAIN have no row, but in --all" {
     local again='alloc t 20MiB; free t; synchronize; await vramgc.held_bytes == 0;'
     export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms
