@@ -19,22 +19,34 @@ enum { FLAG_HELP };
 const struct flag doctor_flags[] = {[FLAG_HELP] = {"help", 'h', NULL, "this text"}};
 const size_t doctor_flag_count = ARRAY_LENGTH(doctor_flags);
 
-/* PyTorch as the shell's Python finds it; asked of its metadata, so that nothing is loaded. */
-static void check_pytorch(void) {
+/* The Python that the command names; NULL: none. */
+static const char *python_of(char *const *command) {
+    const char *slash = *command ? strrchr(*command, '/') : NULL;
+    const char *name = slash ? slash + 1 : *command;
+    return name && strncmp(name, "python", strlen("python")) == 0 ? *command : NULL;
+}
+
+/* PyTorch as that Python, or else the shell's, finds it; asked of its metadata, so that nothing is
+ * loaded. */
+static void check_pytorch(const char *named) {
     char version[128] = "";
-    FILE *python = popen("python3 -c 'import importlib.metadata as m; print(m.version(\"torch\"))' "
-                         "2>/dev/null",
+    setenv("INTERPRETER", named ? named : "python3", 1);
+    FILE *python = popen("\"$INTERPRETER\" -c 'import importlib.metadata as m; "
+                         "print(m.version(\"torch\"))' 2>/dev/null",
                          "re");
+    unsetenv("INTERPRETER");
     if (python && !fgets(version, sizeof version, python))
         *version = 0;
     if (python)
         pclose(python);
     version[strcspn(version, "\n")] = 0;
     if (*version)
-        finding(MARK_OK, "PyTorch", "%s, of the python3 that is first in PATH", version);
+        finding(MARK_OK, "PyTorch", "%s, of %s", version,
+                named ? named : "the python3 that is first in PATH");
     else
-        finding(MARK_NOTE, "PyTorch",
-                "the python3 that is first in PATH has none; a web UI's own Python may");
+        finding(MARK_NOTE, "PyTorch", "%s has none%s",
+                named ? named : "the python3 that is first in PATH",
+                named ? "" : "; a web UI's own Python may");
 }
 
 /* ---- with a command ---- */
@@ -127,10 +139,10 @@ static void try_command(char *const *command, const char *mode) {
     rmdir(folder);
 }
 
-static void check_machine(void) {
+static void check_machine(char *const *command) {
     doctor_host();
     doctor_allocator();
-    check_pytorch();
+    check_pytorch(python_of(command));
     doctor_cards();
 }
 
@@ -145,7 +157,7 @@ int doctor_main(int argc, char **argv) {
     for (int index; (index = args_next(&args)) != ARGS_END;)
         return index == FLAG_HELP ? STATUS_HELP : STATUS_USAGE;
     char *mode = getenv("VRAMGC_MODE") ? strdup(getenv("VRAMGC_MODE")) : NULL;
-    check_machine();
+    check_machine(argv + args.next);
     if (argv[args.next])
         try_command(argv + args.next, mode);
     else
