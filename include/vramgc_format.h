@@ -68,10 +68,10 @@ struct vramgc_sample {
     uint64_t others_bytes; /* at the moment of used_bytes */
 };
 
-/* How low live memory fell before it rose again, by more than a little each time: what stays after
- * a job. Each of the floors is the lowest of so many; when all slots are used, two become one. */
+/* How low live memory fell each time that more than a little had been freed: what stays after a
+ * job. Each of the floors is the lowest of so many; when all slots are used, two become one. */
 struct vramgc_floors {
-    uint64_t turns; /* how often it turned so far */
+    uint64_t turns; /* how often so much had been freed, and live memory rose again */
     uint64_t merged;
     uint64_t count;
     uint64_t bytes[VRAMGC_MAX_FLOORS];
@@ -178,6 +178,7 @@ struct vramgc_refusal {
     uint64_t held_bytes;  /* by this process; the card is free, held, and what others have */
     uint64_t other_bytes; /* of held_bytes: not PyTorch's allocator's */
     uint64_t total_bytes; /* of the device; of the host for cause HOST, as free_bytes */
+    uint64_t turns;       /* the device's floors then: what came later was after it */
     uint32_t device;
     uint32_t cause;   /* enum vramgc_refusal_cause */
     uint32_t granted; /* 1: the caller asked again and got it */

@@ -37,7 +37,7 @@ struct oom_sum {
 /* The floor of live memory, from early in the run on. */
 struct oom_growth {
     bool grows;
-    uint64_t first_bytes, latest_bytes, times;
+    uint64_t first_bytes, latest_bytes;
 };
 
 struct oom {
@@ -52,7 +52,8 @@ struct oom {
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
 
-/* Of a device, whether or not anything was refused. */
-struct oom_growth growth_of(const struct vramgc_device *device);
+/* Of a device in its first so many turns, whether or not anything was refused. What a program that
+ * was out of memory lets go is no part of why it was. */
+struct oom_growth growth_of(const struct vramgc_device *device, uint64_t turns);
 
 #endif

@@ -74,9 +74,8 @@ static struct figure show_name(const struct oom *oom) {
 
 static void say_growth(struct text *text, const struct oom_growth *growth) {
     uint64_t grown = minus_u64(growth->latest_bytes, growth->first_bytes);
-    text_format(text, "Tensors fill the card, and grow: +%s a time, %sx, to %s.",
-                show_bytes(grown / max_u64(growth->times, 1)).text, show_count(growth->times).text,
-                show_bytes(growth->latest_bytes).text);
+    text_format(text, "Tensors fill the card, and grow all the time: +%s by now, to %s.",
+                show_bytes(grown).text, show_bytes(growth->latest_bytes).text);
 }
 
 static void say_process(struct text *text, const struct oom *oom) {

@@ -97,8 +97,8 @@ static void write_neighbours(struct emit *emit, const struct vramgc_neighbours *
 }
 
 static void write_floors(struct emit *emit, const struct vramgc_floors *floors) {
-    emit_open(emit, "floors", "how low live memory fell before it rose again");
-    emit_number(emit, "turns", UNIT_COUNT, "how often it turned", floors->turns);
+    emit_open(emit, "floors", "how low live memory fell each time that much had been freed");
+    emit_number(emit, "turns", UNIT_COUNT, "how often that was", floors->turns);
     emit_number(emit, "merged", UNIT_COUNT, "turns of which each floor is the lowest",
                 floors->merged);
     emit_numbers(emit, "bytes", "oldest first", &floors->bytes[0], sizeof floors->bytes[0],
@@ -227,6 +227,7 @@ static void write_refusals(struct emit *emit, const struct stats_file *record) {
                     r->other_bytes);
         emit_number(emit, "total_bytes", UNIT_BYTES, "of the device; host: of the host",
                     r->total_bytes);
+        emit_number(emit, "turns", UNIT_COUNT, "the device's floors until then", r->turns);
         emit_bool(emit, "reported", "PyTorch raised an out-of-memory error", r->reported == 1);
         emit_text(emit, "function", "driver or runtime function that was called",
                   r->hook < file->hook_count ? or_null(file->hooks[r->hook].name) : NULL);

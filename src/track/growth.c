@@ -29,9 +29,7 @@ static void add_floor(struct vramgc_floors *out, uint64_t bytes) {
     figure_set(&out->turns, out->turns + 1);
 }
 
-void growth_turned(struct growth *growth, struct vramgc_floors *out, uint64_t live_bytes) {
-    if (growth->falling)
-        add_floor(out, growth->turn_bytes);
-    growth->falling = !growth->falling;
-    growth->turn_bytes = live_bytes;
+void growth_floor(struct growth *growth, struct vramgc_floors *out) {
+    add_floor(out, growth->lowest_bytes);
+    growth->freed_bytes = 0;
 }

@@ -1,5 +1,5 @@
-/* growth.h: how low live memory falls before it rises again, time after time: what stays after each
- * job. On the way of every block event: it must cost next to nothing, and judges nothing. */
+/* growth.h: how low live memory falls, time after time: what stays after each job. On the way of
+ * every block event: it must cost next to nothing, and judges nothing. */
 #ifndef GROWTH_H
 #define GROWTH_H
 
@@ -10,13 +10,16 @@
 
 /* Zero at first. */
 struct growth {
-    uint64_t turn_bytes; /* the highest since it began to rise, or the lowest since it fell */
-    bool falling;
+    uint64_t live_bytes;
+    uint64_t freed_bytes;  /* since the latest floor, all together */
+    uint64_t lowest_bytes; /* while so much was freed */
 };
 
-void growth_turned(struct growth *growth, struct vramgc_floors *out, uint64_t live_bytes);
+void growth_floor(struct growth *growth, struct vramgc_floors *out);
 
-/* A turn is a change of direction by so much. */
+/* When so much has been freed, the lowest meanwhile is a floor. All together, not at a time: a loop
+ * that keeps each autograd graph frees only the small blocks between. A model that is loaded frees
+ * nothing. */
 static inline uint64_t growth_least_bytes(uint64_t total_bytes) {
     return max_u64(32 * MEBIBYTE, total_bytes / 256);
 }
@@ -24,13 +27,15 @@ static inline uint64_t growth_least_bytes(uint64_t total_bytes) {
 /* Live memory is now so much. One thread at a time. */
 static inline void growth_note(struct growth *growth, struct vramgc_floors *out,
                                uint64_t live_bytes, uint64_t total_bytes) {
-    uint64_t turn = growth->turn_bytes;
-    bool on = growth->falling ? live_bytes <= turn : live_bytes >= turn;
-    if (LIKELY(on))
-        growth->turn_bytes = live_bytes;
-    else if (UNLIKELY((growth->falling ? live_bytes - turn : turn - live_bytes) >=
-                      growth_least_bytes(total_bytes)))
-        growth_turned(growth, out, live_bytes);
+    uint64_t before = growth->live_bytes;
+    growth->live_bytes = live_bytes;
+    if (live_bytes < before) {
+        growth->lowest_bytes =
+            growth->freed_bytes ? min_u64(growth->lowest_bytes, live_bytes) : live_bytes;
+        growth->freed_bytes += before - live_bytes;
+    } else if (UNLIKELY(growth->freed_bytes >= growth_least_bytes(total_bytes))) {
+        growth_floor(growth, out);
+    }
 }
 
 #endif

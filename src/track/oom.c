@@ -59,6 +59,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
         .held_bytes = figure_get(&stats->held_bytes.current),
         .other_bytes = figure_get(&stats->other_bytes.current),
         .total_bytes = atomic_load(&device->memory.total_bytes),
+        .turns = figure_get(&device->out->floors.turns),
         .device = device_index(device),
         .hook = (uint32_t)id,
         .stack = stack_note(0),

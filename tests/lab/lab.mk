@@ -1,5 +1,5 @@
 # The lab's own tests: lab-unit takes some seconds, lab-check runs real workloads on the simulated
-# device (three minutes).
+# device (four minutes).
 LAB_PYTHON ?= $(or $(PYTHON),build/venv/bin/python)
 
 .PHONY: lab-venv lab-unit lab-check
@@ -12,5 +12,5 @@ lab-unit:
 	$(BATS) tests/lab/scripts.bats
 
 lab-check: lab-venv all sim proven
-	PYTHONPYCACHEPREFIX=build/pycache $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py
+	PYTHONPYCACHEPREFIX=build/pycache $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py tests/lab/test_told.py
 	scripts/lab --same --workloads sd15 --settings default --fresh

@@ -33,7 +33,7 @@ def arguments(words=None):
         "a --help. "
         "Exit status: 0 completed, 1 out of memory, 2 could not be run.",
     )
-    parser.add_argument("workload", choices=workloads.ALL)
+    parser.add_argument("workload", choices=workloads.ALL + workloads.TOLD)
     parser.add_argument(
         "--setting", choices=SETTINGS, default="default", help="of PyTorch's allocator"
     )

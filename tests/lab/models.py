@@ -12,10 +12,12 @@ import torch
 from accelerate import init_empty_weights
 from diffusers import (
     AutoencoderKL,
+    ControlNetModel,
     DDIMScheduler,
     FlowMatchEulerDiscreteScheduler,
     FluxPipeline,
     FluxTransformer2DModel,
+    StableDiffusionControlNetPipeline,
     StableDiffusionPipeline,
     StableDiffusionXLPipeline,
     UNet2DConditionModel,
@@ -26,6 +28,8 @@ from transformers import (
     CLIPTextModelWithProjection,
     T5Config,
     T5EncoderModel,
+    UMT5Config,
+    UMT5EncoderModel,
 )
 
 UNET_SD15 = {
@@ -34,6 +38,7 @@ UNET_SD15 = {
     "cross_attention_dim": 768,
     "attention_head_dim": 8,
 }
+CONTROLNET_SD15 = {"cross_attention_dim": 768}  # the rest as the class has it
 UNET_SDXL = {
     "sample_size": 128,
     "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
@@ -163,6 +168,23 @@ def t5_xxl(dtype):
     return materialise(model, dtype)
 
 
+def umt5_xxl(dtype):
+    """The text encoder of Wan 2.1, with gradients as PyTorch has them where nobody turns them off."""
+    config = UMT5Config(
+        d_model=4096,
+        d_ff=10240,
+        d_kv=64,
+        num_heads=64,
+        num_layers=24,
+        vocab_size=256384,
+        feed_forward_proj="gated-gelu",
+    )
+    with init_empty_weights():
+        model = UMT5EncoderModel(config)
+    model.encoder.embed_tokens = model.shared  # one table, of 2 GiB
+    return materialise(model, dtype).requires_grad_(True)
+
+
 def sd15():
     return StableDiffusionPipeline(
         vae=from_config(AutoencoderKL, VAE, torch.half),
@@ -174,6 +196,15 @@ def sd15():
         feature_extractor=None,
         requires_safety_checker=False,
     )
+
+
+def controlnet_sd15():
+    return from_config(ControlNetModel, CONTROLNET_SD15, torch.half)
+
+
+def with_controlnet(pipe, controlnet):
+    """The same models, guided by this one, or by several of a list."""
+    return StableDiffusionControlNetPipeline(**pipe.components, controlnet=controlnet)
 
 
 def sdxl():

@@ -93,6 +93,7 @@ def from_report(report):
     device = process["devices"][0]
     derived = device["derived"]
     return {
+        "verdict": report["verdict"],
         "mode": process["mode"],
         "held_peak_bytes": device["held_bytes"]["peak"],
         "held_over_live_mean": derived["held_over_live_mean"],

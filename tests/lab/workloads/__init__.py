@@ -3,5 +3,6 @@ after its last job."""
 
 NAMES = ("sd15", "sdxl", "sdxl_offload", "flux")
 TIMED = ("serve", "loop", "survivors")  # what counts in them is time, and what fits: --default
+TOLD = ("encode_loop", "encode_loop_leak", "encode_loop_list", "controlnet_switch", "lora_loader")
 ALL = NAMES + TIMED
-KNOWN = ALL + ("full_card",)  # --formulas
+KNOWN = ALL + TOLD + ("full_card",)  # the last: --formulas

@@ -9,7 +9,9 @@ import torch
 import device
 
 MIB = 1 << 20
-PIECE = 10 * MIB  # a segment of its own: smaller ones share segments of 20 MiB, and leave a part unused
+# PyTorch's kMinLargeAlloc: from here on a request has a segment of its own, rounded up to 2 MiB, which is no more than this.
+# Smaller ones share segments of 20 MiB, so that what is left of the last one would count as missing.
+PIECE = 10 * MIB
 
 
 def take_all():
