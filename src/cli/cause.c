@@ -12,10 +12,10 @@ enum { CAUSE_SHARE = 32 };
 
 /* Growth shows in this many floors at the least, by this much. Of fewer than MANY_TURNS all may be
  * of one large job, whose live memory rises as it goes: they must rise in each part, and evenly, as
- * a loop does. Of eight runs of Stable Diffusion 1.5, SDXL and Flux, each cut off where it would run
- * out of memory on cards of 60 sizes, 40 would else be growth: up to 25 turns with SD 1.5 at
- * 1024x1024, batch 16, up to 778 with SDXL at 2560x2560, batch 2. Jobs of mixed sizes, each of which
- * keeps 8 to 300 MiB, rise unevenly and make 4,000 and more. */
+ * a loop does. Of eight runs of Stable Diffusion 1.5, SDXL and Flux, each cut off where it would
+ * run out of memory on cards of 60 sizes, 40 would else be growth: up to 25 turns with SD 1.5 at
+ * 1024x1024, batch 16, up to 778 with SDXL at 2560x2560, batch 2. Jobs of mixed sizes, each of
+ * which keeps 8 to 300 MiB, rise unevenly and make 4,000 and more. */
 enum { LEAST_TURNS = 8, MANY_TURNS = 1024, PARTS = 6, EVEN = 3 };
 #define GROWTH_BYTES ((uint64_t)64 << 20)
 
