@@ -3,6 +3,7 @@
 #include "cli/cause.h"
 #include "cli/cause_words.h"
 #include "cli/derived.h"
+#include "cli/peak.h"
 #include "cli/units.h"
 #include "base/base.h"
 #include "base/text.h"
@@ -20,8 +21,9 @@ struct tally {
     const struct vramgc_refusal *failed_refusal; /* and its record */
     bool blocks_seen;
     bool pool_idle; /* the driver's, where one of our own would have stood in */
-    const struct vramgc_device_stats *highest; /* most held where blocks were seen, or NULL */
-    const struct stats_file *highest_in;       /* the record it is from */
+    const struct vramgc_device_stats *highest;  /* most held where blocks were seen, or NULL */
+    const struct vramgc_device *highest_device; /* whose these are */
+    const struct stats_file *highest_in;        /* the record it is from */
 };
 
 const char *verdict_name(enum verdict_code code) {
@@ -79,11 +81,13 @@ static void count_actions(struct tally *tally, const struct stats_file *record) 
 }
 
 static void count_highest(struct tally *tally, const struct stats_file *record,
-                          const struct vramgc_device_stats *stats) {
+                          const struct vramgc_device *device) {
+    const struct vramgc_device_stats *stats = &device->stats;
     if (stats->block_allocs == 0 ||
         (tally->highest && stats->held_bytes.peak <= tally->highest->held_bytes.peak))
         return;
     tally->highest = stats;
+    tally->highest_device = device;
     tally->highest_in = record;
 }
 
@@ -111,7 +115,7 @@ static void count_device(struct tally *tally, const struct stats_file *record, s
     tally->reclaim_ns += (double)s->reclaim_ns;
     tally->blocks_seen = tally->blocks_seen || s->block_allocs > 0 || s->reserved_bytes.peak > 0;
     tally->pool_idle = tally->pool_idle || pool_idle(record, s);
-    count_highest(tally, record, s);
+    count_highest(tally, record, &record->file->devices[index]);
 }
 
 static struct tally tally_of(struct stats_file *const *records, size_t count) {
@@ -313,6 +317,21 @@ static void say_held(struct text *text, const struct tally *tally, enum verdict_
             show_bytes(tally->highest->live_bytes.peak).text, threshold_of(tally->highest_in));
 }
 
+/* Where the card was nearly full, or too small: there what one short time needed beyond all else is
+ * what mattered. */
+static void say_short_peak(struct text *text, const struct tally *tally) {
+    const double nearly_full_percent = 80; /* VRAMGC_THRESHOLD as it is by default */
+    if (!tally->highest)
+        return;
+    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, tally->highest_device);
+    struct short_peak peak = short_peak_of(tally->highest_device, tally->highest_in->elapsed_ns);
+    if (!peak.stands_alone || !used.known || used.value < nearly_full_percent)
+        return;
+    text_format(text, " The peak was short: %s were live around %s, %s at most in all other time.",
+                show_bytes(peak.live_bytes).text, show_clock(peak.time_ns).text,
+                show_bytes(peak.else_bytes).text);
+}
+
 static void judge_fine(struct verdict *verdict, const struct tally *tally) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
                 todo = TEXT_IN(verdict->todo);
@@ -337,6 +356,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     else
         judge_fine(&verdict, &tally);
     say_reclaims(&note, &tally);
+    say_short_peak(&note, &tally);
     say_held(&note, &tally, verdict.code);
     say_unproven(&note, &tally);
     memmove(verdict.note, verdict.note + strspn(verdict.note, " "),

@@ -362,6 +362,15 @@ static void markup(struct vramgc_file *file) {
     add_mark(file, 200 * SECOND, "<!--<script>owned=4</script>");
 }
 
+/* On a card that is nearly full LoRAs were loaded once, which needed more than any job. */
+static void short_peak(struct vramgc_file *file) {
+    plain(file);
+    struct vramgc_device *device = &file->devices[0];
+    device->total_bytes = 9 * GIB;
+    for (uint64_t i = 0; i < device->sample_count; i++)
+        device->samples[i].allocated_bytes = i == 50 ? 7168 * MIB : 6 * GIB;
+}
+
 /* The second device is there and not counted, and says that it has more samples than there are. */
 static void uncounted(struct vramgc_file *file) {
     two_devices(file);
@@ -388,6 +397,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"pool-idle", pool_idle},
                      {"limit", limit},
                      {"limit-and-full", limit_and_full},
+                     {"short-peak", short_peak},
                      {"uncounted", uncounted},
                      {"markup", markup},
                      {"hostile", hostile}};

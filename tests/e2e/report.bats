@@ -37,6 +37,14 @@ make() {
     equal "$("$vramgc" report lowvram.vramgc | grep -c 'reclaims idle memory')" 0
 }
 
+@test "report: a peak of a short time is told where it nearly filled the card" {
+    local words='The peak was short: 7.0 GiB were live around 28:20.000, 6.0 GiB at most in all other time.'
+    make short-peak short.vramgc
+    contains "$("$vramgc" report short.vramgc | tr -s ' \n' ' ')" "$words"
+    make plain plain.vramgc
+    contains_not "$("$vramgc" report plain.vramgc)" 'peak was short'
+}
+
 @test "report: the JSON of each kind of file is as it should be" {
     for scenario in fragmented unknown; do
         make "$scenario" "$scenario.vramgc"

@@ -93,7 +93,6 @@ def from_report(report):
     device = process["devices"][0]
     derived = device["derived"]
     return {
-        "verdict": report["verdict"],
         "mode": process["mode"],
         "held_peak_bytes": device["held_bytes"]["peak"],
         "held_over_live_mean": derived["held_over_live_mean"],
@@ -125,6 +124,7 @@ class Warm:
         self.kind = kind
         (BUILD / "lab").mkdir(parents=True, exist_ok=True)
         self.folder = tempfile.TemporaryDirectory(dir=BUILD / "lab")
+        self.at_rest = f"{self.folder.name}/at-rest.vramgc"  # the latest run's statistics
         self.log = open(f"{self.folder.name}/log", "w+", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(
             [str(ROOT / "scripts" / "simgpu")]
@@ -187,12 +187,12 @@ class Warm:
     def run(self, workload, mem_bytes, latency="none", **flags):
         """One run on a simulated device of mem_bytes (context included); its figures. flags:
         events, same, pauses of run.py."""
-        figures, at_rest = f"{self.folder.name}/figures", f"{self.folder.name}/at-rest.vramgc"
-        for path in (figures, at_rest):
+        figures = f"{self.folder.name}/figures"
+        for path in (figures, self.at_rest):
             pathlib.Path(path).unlink(missing_ok=True)
         words = [workload, "--json", figures]
         words += [f"--{name}" for name, wanted in sorted(flags.items()) if wanted]
-        words += [] if self.kind.vramgc == "off" else ["--report", at_rest]
+        words += [] if self.kind.vramgc == "off" else ["--report", self.at_rest]
         request = {
             "words": words,
             "environment": {"SIMGPU_MEM": str(mem_bytes), "SIMGPU_LATENCY": latency},
@@ -204,5 +204,5 @@ class Warm:
             raise Failure(f"{workload}, {self.kind}: status {status}: {self.last_words()}")
         result = {"reclaims": 0, "reclaim_ns": 0, "mode": "off"} | read_json(figures)
         if self.kind.vramgc != "off":
-            result |= from_report(report(at_rest))
+            result |= from_report(report(self.at_rest))
         return result | {"refused": refused(result, self.kind)}

@@ -9,6 +9,7 @@ UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/cli/derived.c
 UNIT_growth = src/track/growth.c src/cli/cause.c
+UNIT_peak = src/cli/peak.c
 UNIT_policy = src/policy/policy.c
 UNIT_page_table = tests/unit/page_model.c src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
 UNIT_page_rules = src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c

@@ -1,5 +1,5 @@
 """FLUX.1 with its transformer in 4 bits, all parts on a card of 24 GiB, and three LoRAs that a loader
-fuses into the weights before the second job, all three again with other strengths before the third.
+fuses into the weights before the third job.
 
 Of each layer the loader makes a whole weight and, from all files, the whole change; those of a block
 live together until the block is done. So loading needs more than what comes of it, and more than any
@@ -9,12 +9,20 @@ import models
 import nf4
 import torch
 
-STEPS = 2
+STEPS = 4
 RANKS = (128, 64, 32)
-STRENGTHS = (None, (1.0, 0.8, 0.6), (0.5, 0.8, 1.0))  # before each job; None: no LoRA yet
+STRENGTHS = (1.0, 0.8, 0.6)
+LORAS_BEFORE = 2
 
 # width, height, length of the prompt in T5 tokens
-JOBS = [(1024, 1024, 512), (832, 1216, 256), (1024, 1024, 512)]
+JOBS = [
+    (1024, 1024, 512),
+    (832, 1216, 256),
+    (1024, 1024, 512),
+    (1344, 768, 128),
+    (832, 1216, 512),
+    (1024, 1024, 256),
+]
 
 
 def layers(module):
@@ -32,28 +40,28 @@ def lora_file(transformer, rank):
     }
 
 
-def change(layer, files, strengths):
+def change(layer, files):
     """In single precision, as loaders compute it."""
     total = 0
-    for file, strength in zip(files, strengths):
+    for file, strength in zip(files, STRENGTHS):
         up, down = file[layer]
         total = total + strength * (up.float() @ down.float())
     return total
 
 
-def fuse(block, files, strengths):
-    changes = {layer: change(layer, files, strengths) for layer in layers(block)}
+def fuse(block, files):
+    changes = {layer: change(layer, files) for layer in layers(block)}
     for layer, delta in changes.items():
         layer.replace((layer.dequantize().float() + delta).to(layer.compute_dtype))
 
 
-def load_loras(transformer, files, strengths):
+def load_loras(transformer):
     files = [
         {layer: (up.to("cuda"), down.to("cuda")) for layer, (up, down) in file.items()}
-        for file in files
+        for file in (lora_file(transformer, rank) for rank in RANKS)
     ]
     for block in [*transformer.transformer_blocks, *transformer.single_transformer_blocks]:
-        fuse(block, files, strengths)
+        fuse(block, files)
 
 
 def prompt_of(pipe, length):
@@ -83,11 +91,10 @@ def run(session):
         nf4.quantized(blocks)
     pipe.to("cuda")
     session.job("loaded")
-    files = [lora_file(pipe.transformer, rank) for rank in RANKS]
-    for (width, height, length), strengths in zip(JOBS, STRENGTHS):
-        if strengths:
-            load_loras(pipe.transformer, files, strengths)
+    for number, (width, height, length) in enumerate(JOBS):
+        if number == LORAS_BEFORE:
+            load_loras(pipe.transformer)
             session.job("LoRAs loaded")
         generate(pipe, session, width, height, length)
-        session.job(f"{width}x{height}" + (" 3 LoRAs" if strengths else ""))
+        session.job(f"{width}x{height}" + (" 3 LoRAs" if number >= LORAS_BEFORE else ""))
     return pipe
