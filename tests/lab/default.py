@@ -32,7 +32,7 @@ HELD = {
     "held_end_bytes": "at rest",
 }
 FIGURES = tuple(HELD) + tuple(
-    "live_average_bytes live_working_bytes held_after_most_bytes held_peak_bytes live_peak_bytes "
+    "live_average_bytes live_working_bytes held_after_most_bytes live_peak_bytes "
     "working_seconds idle_above_seconds unneeded_above_seconds samples retries refused seconds ok error mode "
     "device_errors notes".split()
 )
@@ -193,16 +193,17 @@ def name_of(row):
 def missed_by(base, row):
     """What a side with the library does not reach, a sentence each."""
     name = name_of(row)
+    both = base["ok"] and row["ok"]  # else the figures are of different work
     more = [
         f"{words} {mib(row[key])} ({mib(base[key])})"
         for key, words in HELD.items()
-        if holds_more(base, row, key)
+        if both and holds_more(base, row, key)
     ]
     found = [f"{name}: holds more, MiB (without): {', '.join(more)}"] if more else []
     if row["unneeded_above_seconds"] > MOST_SECONDS:
         found.append(f"{name}: unneeded above 80 % for {row['unneeded_above_seconds']} s more")
     for key in ("retries", "refused"):
-        if row[key] > base[key]:
+        if both and row[key] > base[key]:
             found.append(f"{name}: {key} {row[key]}, without {base[key]}")
     if row["device_errors"]:
         found.append(f"{name}: the simulated device reported errors")

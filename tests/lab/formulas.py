@@ -76,11 +76,24 @@ def worst(formula, moments):
     }
 
 
-def judge(notes, alive):
-    """alive: names of the moments that count."""
+def right_alone(formula, base):
+    """Names of the moments at which it is right without the library."""
+    return {moment["name"] for moment in base["moments"] if not error(formula, moment)}
+
+
+def judge(notes, base):
+    """base: the notes of the same setting alone, or None: its moments count, but for those that it did not live to see.
+    What it gets wrong itself is shown, and no fault of the library's."""
+    alive = names_alive(base or notes)
     moments = [moment for moment in notes["moments"] if moment["name"] in alive]
+
+    def at_fault(formula):
+        right = right_alone(formula, base) if base else alive
+        return worst(formula, [moment for moment in moments if moment["name"] in right])
+
     return {
         "formulas": {name: worst(formula, moments) for name, formula in FORMULAS.items()},
+        "at_fault": {name: at_fault(formula) for name, formula in FORMULAS.items()},
         "books": worst(BOOKS, moments),
         "parts": {name: notes[name] for name in PARTS},
         "retries": notes["moments"][-1]["retries"],
@@ -99,12 +112,11 @@ def notes_of(args, runs, setting, side):
 
 def judged(found):
     """Rows, each against the moments that the same setting alone lived to see."""
-    alive = {row["setting"]: names_alive(row["notes"]) for row in found if row["side"] == "without"}
+    alone = {row["setting"]: row["notes"] for row in found if row["side"] == "without"}
     rows = []
     for row in found:
-        names = alive.get(row["setting"]) or names_alive(row["notes"])
         named = {"setting": row["setting"], "side": row["side"]}
-        rows.append(named | judge(row["notes"], names))
+        rows.append(named | judge(row["notes"], alone.get(row["setting"])))
     return rows
 
 
@@ -147,8 +159,8 @@ def missed_by(base, row):
     name = f"{row['setting']}, {row['side']}"
     lines = [
         f"{name}: {formula} says {cell(found)}, {found['moment']}"
-        for formula, found in row["formulas"].items()
-        if found and not base["formulas"][formula]
+        for formula, found in row["at_fault"].items()
+        if found
     ]
     return lines + [
         f"{name}: {part} runs out of memory"
@@ -158,7 +170,7 @@ def missed_by(base, row):
 
 
 def missed(rows):
-    """Wrong with the library and right without; out of memory only with it."""
+    """Wrong with the library at a moment at which it is right without; out of memory only with it."""
     alone = {row["setting"]: row for row in rows if row["side"] == "without"}
     return [
         line

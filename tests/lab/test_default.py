@@ -178,6 +178,15 @@ class Default(unittest.TestCase):
         self.assertEqual(self.missed(**slower), [])
         self.assertEqual(self.missed(held_after_bytes=1020 * MIB), [])
 
+    def test_what_runs_out_of_memory_alone_is_no_measure(self):
+        def give(kind, _):
+            if kind.vramgc == "off":
+                return {"ok": False, "held_after_bytes": 500 * MIB}
+            return {"retries": 3, "refused": 1}
+
+        words = ("--workloads", "loop", "--sides", "without,auto")
+        self.assertEqual(default.missed(self.rows(give, *words)), [])
+
     def test_short_work_has_no_average(self):
         def give(kind, _):
             more = {} if kind.vramgc == "off" else {"held_working_bytes": 1100 * MIB}
@@ -237,6 +246,15 @@ class Formulas(unittest.TestCase):
             [found("without", moment(), moment("late")), found("auto", moment(), beyond)]
         )
         self.assertEqual(len(formulas.missed(rows)), 2)
+
+    def test_a_moment_that_is_wrong_alone_excuses_no_other(self):
+        wrong = {"free": 0, "reserved": 8280}
+        alone = found("without", moment("a", **wrong), moment("b"))
+        same = formulas.judged([alone, found("auto", moment("a", **wrong), moment("b"))])
+        self.assertEqual(formulas.missed(same), [])
+        more = formulas.judged([alone, found("auto", moment("a", **wrong), moment("b", **wrong))])
+        self.assertEqual(len(formulas.missed(more)), 2)
+        self.assertIn("(1 of 1)", formulas.missed(more)[0])
 
     def test_out_of_memory_only_with_the_library(self):
         dead = {"completes": False, "layers": None}
