@@ -19,12 +19,17 @@ static const struct vramgc_sample *highest_live(const struct vramgc_device *devi
     return highest;
 }
 
+/* A point holds until the next one: what reaches into the time from `from_ns` on is part of it. */
+static uint64_t end_of(const struct vramgc_device *device, uint64_t i) {
+    return i + 1 < device->sample_count ? device->samples[i + 1].time_ns : UINT64_MAX;
+}
+
 static uint64_t most_elsewhere(const struct vramgc_device *device, uint64_t from_ns,
                                uint64_t until_ns) {
     uint64_t most = 0;
     for (uint64_t i = 0; i < device->sample_count; i++) {
         const struct vramgc_sample *sample = &device->samples[i];
-        if (sample->time_ns < from_ns || sample->time_ns > until_ns)
+        if (end_of(device, i) <= from_ns || sample->time_ns > until_ns)
             most = max_u64(most, sample->allocated_bytes);
     }
     return most;

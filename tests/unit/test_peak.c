@@ -39,6 +39,19 @@ static void a_short_load_stands_alone(void **state) {
     assert_int_equal(peak.else_bytes, 18 * GIB);
 }
 
+/* The machine was busy, and a point stands for a long time. */
+static void a_point_counts_until_the_next(void **state) {
+    (void)state;
+    fill(18 * GIB);
+    raise(33, 1, 20 * GIB);
+    for (uint64_t i = 24; i < 33; i++)
+        device.samples[i].time_ns = 24 * (uint64_t)STEP_NS;
+    device.samples[32].allocated_bytes = 19 * GIB;
+    struct short_peak peak = look();
+    assert_true(peak.stands_alone);
+    assert_int_equal(peak.else_bytes, 18 * GIB);
+}
+
 static void what_comes_again_does_not(void **state) {
     (void)state;
     fill(18 * GIB);
@@ -85,6 +98,7 @@ static void a_short_run_tells_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_load_stands_alone),
+        cmocka_unit_test(a_point_counts_until_the_next),
         cmocka_unit_test(what_comes_again_does_not),
         cmocka_unit_test(what_lasts_does_not),
         cmocka_unit_test(little_more_is_not_worth_a_word),
