@@ -241,7 +241,7 @@ static void look_at(unsigned index, uint64_t now) {
     measure_holes(device, look);
     if (capture_active()) { /* nothing may be asked of the driver that could disturb it */
         gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
-        store_sample(device->out, settings_options()->sample);
+        store_sample(device->out, settings_options()->sample, growth_take_top(&device->growth));
         return;
     }
     if (memory_is_stale(device, look, now) || atomic_load(&reclaim->wanted)) {
@@ -253,7 +253,7 @@ static void look_at(unsigned index, uint64_t now) {
         device_account_pages(device); /* else the figures wait for the next block event */
     }
     gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
-    store_sample(device->out, settings_options()->sample);
+    store_sample(device->out, settings_options()->sample, growth_take_top(&device->growth));
     if (atomic_exchange(&reclaim->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&reclaim->verdict)));

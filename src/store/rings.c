@@ -6,7 +6,7 @@
 /* The peaks of a device as they were when a point of its timeline was last looked for. */
 static struct {
     struct peaks {
-        uint64_t held, reserved, live;
+        uint64_t held, reserved;
     } seen[VRAMGC_MAX_DEVICES];
 } self;
 
@@ -160,13 +160,13 @@ static uint64_t reached(const struct vramgc_gauge *gauge, uint64_t *seen_peak) {
 }
 
 /* Others than this process are taken to hold at the peak what they hold now. */
-static struct vramgc_sample look(const struct vramgc_device *device) {
+static struct vramgc_sample look(const struct vramgc_device *device, uint64_t live_top_bytes) {
     const struct vramgc_device_stats *stats = &device->stats;
     struct peaks *seen = &self.seen[device - store_file()->devices];
     uint64_t held = reached(&stats->held_bytes, &seen->held);
     uint64_t more = minus_u64(held, figure_get(&stats->held_bytes.current));
     uint64_t used = figure_get(&stats->used_bytes.current) + more;
-    uint64_t live = reached(&stats->live_bytes, &seen->live);
+    uint64_t live = max_u64(live_top_bytes, figure_get(&stats->live_bytes.current));
     uint64_t total = figure_get(&device->total_bytes);
     return (struct vramgc_sample){store_age_ns(),
                                   held,
@@ -176,8 +176,8 @@ static struct vramgc_sample look(const struct vramgc_device *device) {
                                   figure_get(&stats->others_bytes.current)};
 }
 
-void store_sample(struct vramgc_device *device, uint64_t first_step_ns) {
-    struct vramgc_sample sample = look(device);
+void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t live_top_bytes) {
+    struct vramgc_sample sample = look(device, live_top_bytes);
     uint64_t count = device->sample_count;
     figure_set(&device->stats.used_bytes.peak,
                max_u64(figure_get(&device->stats.used_bytes.peak), sample.used_bytes));

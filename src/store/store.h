@@ -51,9 +51,10 @@ void store_refusal_again(const struct vramgc_refusal *refusal);
  * its place. */
 bool store_action_at(uint64_t index, struct vramgc_action *out);
 
-/* Adds a point to the device's timeline if its step has passed, else raises the latest one. For one
- * thread only. */
-void store_sample(struct vramgc_device *device, uint64_t first_step_ns);
+/* Adds a point to the device's timeline if its step has passed, else raises the latest one.
+ * live_top_bytes: the highest that live memory was since the last call, if it has fallen since. For
+ * one thread only. */
+void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t live_top_bytes);
 
 /* Single figures; several threads may write the same one. */
 static inline uint64_t figure_get(const uint64_t *figure) {

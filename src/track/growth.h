@@ -11,6 +11,7 @@
 /* Zero at first. */
 struct growth {
     uint64_t live_bytes;
+    uint64_t top_bytes;    /* the highest since it was last taken from which it fell */
     uint64_t freed_bytes;  /* since the latest floor, all together */
     uint64_t lowest_bytes; /* while so much was freed */
 };
@@ -24,12 +25,19 @@ static inline uint64_t growth_least_bytes(uint64_t total_bytes) {
     return max_u64(32 * MEBIBYTE, total_bytes / 256);
 }
 
+/* From any thread. */
+static inline uint64_t growth_take_top(struct growth *growth) {
+    return __atomic_exchange_n(&growth->top_bytes, 0, __ATOMIC_RELAXED);
+}
+
 /* Live memory is now so much. One thread at a time. */
 static inline void growth_note(struct growth *growth, struct vramgc_floors *out,
                                uint64_t live_bytes, uint64_t total_bytes) {
     uint64_t before = growth->live_bytes;
     growth->live_bytes = live_bytes;
     if (live_bytes < before) {
+        if (before > __atomic_load_n(&growth->top_bytes, __ATOMIC_RELAXED))
+            __atomic_store_n(&growth->top_bytes, before, __ATOMIC_RELAXED);
         growth->lowest_bytes =
             growth->freed_bytes ? min_u64(growth->lowest_bytes, live_bytes) : live_bytes;
         growth->freed_bytes += before - live_bytes;

@@ -298,21 +298,21 @@ static void samples_keep_the_highest(void **state) {
     gauge_set(&stats->held_bytes, 100);
     gauge_set(&stats->used_bytes, 150);
     device->total_bytes = 940; /* what others held then is not known so well */
-    store_sample(device, UINT64_C(3600000000000));
+    store_sample(device, UINT64_C(3600000000000), 0);
     assert_int_equal(device->samples[0].held_bytes, 900);
     assert_int_equal(device->samples[0].used_bytes, 940);
     assert_int_equal(stats->used_bytes.peak, 940);
     device->sample_step_ns = 1;
-    store_sample(device, 1);
+    store_sample(device, 1, 0);
     assert_int_equal(device->samples[1].held_bytes, 100);
     device->sample_step_ns = UINT64_C(3600000000000);
     gauge_set(&stats->held_bytes, 500);
-    store_sample(device, 1);
+    store_sample(device, 1, 0);
     assert_int_equal(device->sample_count, 2);
     assert_int_equal(device->samples[1].held_bytes, 500);
     gauge_set(&stats->held_bytes, 10);
     for (uint64_t step = device->sample_step_ns = 1; step == 1; step = device->sample_step_ns)
-        store_sample(device, 1);
+        store_sample(device, 1, 0);
     assert_int_equal(device->samples[0].held_bytes, 900);
     assert_int_equal(device->samples[VRAMGC_MAX_SAMPLES / 2].held_bytes, 10);
 }
@@ -324,10 +324,10 @@ static void samples(void **state) {
     struct vramgc_device *device = store_device(9);
     (void)state;
     device->stats.held_bytes.current = 1;
-    store_sample(device, FIRST_STEP_NS);
+    store_sample(device, FIRST_STEP_NS, 0);
     uint64_t first_ns = device->samples[0].time_ns;
     while (device->sample_step_ns < 8 * FIRST_STEP_NS) {
-        store_sample(device, FIRST_STEP_NS);
+        store_sample(device, FIRST_STEP_NS, 0);
         device->stats.held_bytes.current++;
         assert_true(device->sample_count <= VRAMGC_MAX_SAMPLES);
     }
@@ -340,8 +340,10 @@ static void samples(void **state) {
     }
     uint64_t count = device->sample_count;
     device->sample_step_ns = UINT64_C(3600000000000);
-    store_sample(device, 1);
+    store_sample(device, 1, 0);
     assert_int_equal(device->sample_count, count);
+    store_sample(device, 1, 777); /* live memory was there for a moment */
+    assert_int_equal(device->samples[count - 1].allocated_bytes, 777);
 }
 
 static void saved(void **state) {
