@@ -40,10 +40,10 @@ says() {
 @test "doctor: the Python that the command names is asked for PyTorch, else that of the PATH" {
     script python3 <<<'echo 2.14.9'
     script python3.12 <<<'echo 2.15.9'
-    PATH=$work:$PATH run "$vramgc" doctor
+    PATH=$PWD:$PATH run "$vramgc" doctor
     says 'PyTorch 2.14.9, of the python3 that is first in PATH'
-    PATH=$work:$PATH run "$vramgc" doctor -- "$work/python3.12"
-    says "PyTorch 2.15.9, of $work/python3.12"
+    PATH=$PWD:$PATH run "$vramgc" doctor -- "$PWD/python3.12"
+    says "PyTorch 2.15.9, of $PWD/python3.12"
 }
 
 @test "doctor: PyTorch's setting: misspelt keys, what does nothing, what contradicts" {
