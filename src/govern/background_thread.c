@@ -19,6 +19,7 @@
 #include "track/device.h"
 #include "track/mempool.h"
 #include "track/neighbours.h"
+#include "track/oom_log.h"
 #include "track/reclaim_log.h"
 #include "track/recording.h"
 #include "track/settings.h"
@@ -380,6 +381,7 @@ static void *background_thread(void *unused) {
         stack_name();
         neighbours_look();
         mode_say(false);
+        oom_log_write(false);
         reclaim_log_write();
         figure_set(&store_file()->latest_ns, now);
         if (now - self.copied_ns >= COPY_OUT_NS) {
@@ -420,6 +422,7 @@ void background_thread_stop(void) {
         mode_say(true);
         neighbours_look();
         decay_conclude();
+        oom_log_write(true);
         reclaim_log_write();
     }
 }

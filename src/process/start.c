@@ -20,6 +20,7 @@
 #include "track/block.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/oom_log.h"
 #include "track/recording.h"
 #include "track/settings.h"
 #include "track/stack.h"
@@ -156,6 +157,7 @@ static void forked_child(void) {
     mode_unlock();
     capture_unlock();
     stack_unlock();
+    oom_log_unlock();
 }
 
 /* At once, for a fork may be under way already when recording begins: it would tell the child

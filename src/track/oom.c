@@ -10,6 +10,7 @@
 #include "track/host_memory.h"
 #include "track/mempool.h"
 #include "track/neighbours.h"
+#include "track/oom_log.h"
 #include "track/recording.h"
 #include "track/stack.h"
 #include "track/thread.h"
@@ -143,6 +144,7 @@ void oom_at_block(struct device *device, uint64_t bytes) {
     refusal.cause = cause_of(&refusal, bytes, 1);
     refusal.reported = 1;
     store_refusal(&refusal);
+    oom_log_note(&refusal);
     figure_add(&device->out->stats.refusals, 1);
     figure_add(&device->out->stats.ooms, 1);
     figure_add(&device->out->stats.refused_blocks, 1);
@@ -168,6 +170,7 @@ void oom_at_host(enum real_id id, uint64_t bytes) {
         .stack = stack_note(0),
     };
     store_refusal(&refusal);
+    oom_log_note(&refusal);
     call_failed(id);
 }
 
@@ -230,12 +233,15 @@ void oom_reported(struct device *device, uint64_t bytes) {
         store_refusal_again(refusal);
     }
     oom_ends(bytes, false);
-    if (asked)
+    if (asked) {
+        oom_log_note(refusal);
         return;
+    }
     struct vramgc_refusal of_pytorch = describe(device, REAL_COUNT, bytes);
     of_pytorch.cause = VRAMGC_REFUSAL_LIMIT;
     of_pytorch.reported = 1;
     store_refusal(&of_pytorch);
+    oom_log_note(&of_pytorch);
 }
 
 void oom_ends(uint64_t bytes, bool granted) {
