@@ -6,7 +6,7 @@
 #include "cli/derived.h"
 #include "cli/help.h"
 #include "cli/stats_file.h"
-#include "cli/summary.h"
+#include "cli/summary_lines.h"
 #include "cli/verdict.h"
 #include "base/base.h"
 #include "base/clean_text.h"

@@ -3,6 +3,7 @@
 #include "cli/export_formats.h"
 #include "cli/cli.h"
 #include "cli/derived.h"
+#include "cli/device_table.h"
 #include "cli/summary.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
@@ -62,13 +63,14 @@ static void write_sum(FILE *out, const char *name, uint64_t peak, uint64_t end, 
             known ? show_bytes(end).text : "?");
 }
 
-static void write_device(FILE *out, const struct vramgc_device *device, size_t index) {
+static void write_device(FILE *out, const struct stats_file *record, size_t index) {
+    const struct vramgc_device *device = &record->file->devices[index];
     const struct vramgc_device_stats *s = &device->stats;
     struct division peak = division_at_peak(device), end = division_at_end(device);
     bool known = peak.known && end.known;
     fprintf(out, "\n| GPU %zu, ", index);
     write_text(out, device->name);
-    fputs(" | at the peak | at the end |\n|---|---:|---:|\n", out);
+    fprintf(out, " | at the peak | %s |\n|---|---:|---:|\n", device_last_moment(record));
     write_sum(out, "held by this program", peak.held_bytes, end.held_bytes, true);
     write_sum(out, "others and the driver", peak.others_bytes, end.others_bytes, known);
     write_sum(out, "free", peak.free_bytes, end.free_bytes, known);
@@ -118,7 +120,7 @@ void export_markdown(FILE *out, const struct records *records) {
         write_process(out, records->list[i]);
         for (size_t j = 0; j < records->list[i]->file->device_count; j++)
             if (records->list[i]->file->devices[j].present)
-                write_device(out, &records->list[i]->file->devices[j], j);
+                write_device(out, records->list[i], j);
     }
     write_page(out, records);
 }

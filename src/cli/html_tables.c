@@ -2,6 +2,7 @@
  */
 #include "cli/html_tables.h"
 #include "cli/derived.h"
+#include "cli/device_table.h"
 #include "cli/html_text.h"
 #include "cli/summary.h"
 #include "cli/units.h"
@@ -98,8 +99,7 @@ static void gauge_rows(FILE *out, const struct vramgc_device_stats *s) {
 
 static void write_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
-    const bool runs = record->state == PROCESS_RUNNING;
-    const char *const heads[] = {"|", "peak", runs ? "now" : "at the end"};
+    const char *const heads[] = {"|", "peak", device_last_moment(record)};
     char title[160];
     snprintf(title, sizeof title, "GPU %zu  %s  %s", index, device->name, device->bus_id);
     open_table(out, title, heads, ARRAY_LENGTH(heads));

@@ -2,7 +2,7 @@
  * there, and judges no more than the report does. */
 #include "cli/cli.h"
 #include "cli/kept.h"
-#include "cli/summary.h"
+#include "cli/summary_lines.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
 #include "base/base.h"

@@ -1,69 +1,17 @@
 /* summary.c: see summary.h. It shows figures and computes none; those come from derived.h. */
 #include "cli/summary.h"
-#include "cli/graph.h"
 #include "cli/cli.h"
-#include "cli/derived.h"
-#include "cli/terminal.h"
+#include "cli/device_table.h"
+#include "cli/summary_lines.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
 #include "base/base.h"
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-size_t bytes_of_columns(const char *text, size_t columns) {
-    size_t i = 0;
-    while (text[i]) {
-        bool starts = ((unsigned char)text[i] & 0xc0) != 0x80;
-        if (starts && columns-- == 0)
-            break;
-        i++;
-    }
-    return i;
-}
-
-void summary_line(FILE *out, const char *format, ...) {
-    char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    fprintf(out, "%.*s\n", (int)bytes_of_columns(line, SUMMARY_WIDTH), line);
-}
-
-/* At spaces, and between the members of a list that has none, but not within a number. */
-static bool may_break(const char *text, size_t at) {
-    bool word = (unsigned char)(text[at] - 'a') <= 'z' - 'a';
-    return text[at] == ' ' || (text[at - 1] == ',' && word);
-}
-
-/* Sentences behind a heading, each line behind so many columns. */
-static void write_wrapped_at(FILE *out, int indent, const char *heading, const char *text) {
-    struct terminal terminal = terminal_of(out);
-    while (*text) {
-        size_t length = bytes_of_columns(text, (size_t)(terminal.columns - indent));
-        if (text[length])
-            for (size_t i = length; i > 0; i--)
-                if (may_break(text, i)) {
-                    length = i;
-                    break;
-                }
-        bool bold = terminal.colours && *heading >= 'A' && *heading <= 'Z';
-        fprintf(out, "%s%-*s%s%.*s\n", bold ? "\033[1m" : "", indent, heading,
-                bold ? "\033[0m" : "", (int)length, text);
-        text += length;
-        text += strspn(text, " ");
-        heading = "";
-    }
-}
-
-static void write_wrapped(FILE *out, const char *heading, const char *text) {
-    write_wrapped_at(out, 9, heading, text);
-}
 
 struct figure summary_end(const struct stats_file *record) {
     struct figure figure;
@@ -164,116 +112,6 @@ static void write_process_row(FILE *out, const struct stats_file *record) {
     write_edges(out, record->file->command_line, right);
 }
 
-static const char *part(bool known, struct figure *figure) {
-    return known ? figure->text : "-";
-}
-
-static void write_division(FILE *out, const struct vramgc_device *device) {
-    struct division peak = division_at_peak(device), end = division_at_end(device);
-    struct figure a = show_bytes(peak.held_bytes), b = show_bytes(end.held_bytes);
-    summary_line(out, "  held by this program %28s %14s", a.text, b.text);
-    a = show_bytes(peak.others_bytes), b = show_bytes(end.others_bytes);
-    summary_line(out, "+ held by others and the driver %17s %14s", part(peak.known, &a),
-                 part(end.known, &b));
-    a = show_bytes(peak.free_bytes), b = show_bytes(end.free_bytes);
-    summary_line(out, "+ free %42s %14s", part(peak.known, &a), part(end.known, &b));
-    a = show_bytes(device->total_bytes);
-    summary_line(out, "= card %42s %14s", part(device->total_bytes > 0, &a),
-                 part(device->total_bytes > 0, &a));
-}
-
-/* A gauge of stats.def; each at its own highest moment. */
-static void write_gauge(FILE *out, const char *label, enum unit unit, struct vramgc_gauge gauge) {
-    struct figure peak = show_unit(unit, gauge.peak), current = show_unit(unit, gauge.current);
-    summary_line(out, "  %-30s %16s %14s", label, peak.text, current.text);
-}
-
-/* In mode compact what PyTorch has reserved is not memory: that is only behind what is live. What
- * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block. */
-static void write_allocator(FILE *out, const struct vramgc_device_stats *s) {
-    bool paged = s->page_bytes.peak > 0;
-    summary_line(out, "PyTorch's allocator, each figure at its own peak");
-    write_gauge(out, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
-                s->reserved_bytes);
-    if (paged)
-        write_gauge(out, "physical pages, used or cached", UNIT_BYTES, s->page_bytes);
-    write_gauge(out, "allocated (live)", UNIT_BYTES, s->live_bytes);
-    if (!paged && s->segments.peak > 0) { /* what lies in pools is not known block by block */
-        write_gauge(out, "idle pages", UNIT_BYTES, s->idle_bytes);
-        write_gauge(out, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes);
-    }
-    write_gauge(out, "segments", UNIT_COUNT, s->segments);
-}
-
-/* What beside PyTorch's blocks has a line only where it amounts to something: PyTorch itself pins a
- * byte here and there. */
-static void write_beside(FILE *out, const char *label, struct vramgc_gauge gauge) {
-    const uint64_t least_bytes = (uint64_t)1 << 20;
-    if (gauge.peak >= least_bytes)
-        write_gauge(out, label, UNIT_BYTES, gauge);
-}
-
-static void write_gauges(FILE *out, const struct vramgc_device_stats *s) {
-    write_allocator(out, s);
-    write_beside(out, "held by other libraries", s->other_bytes);
-    write_beside(out, "stream-ordered pools", s->pool_bytes);
-    write_beside(out, "managed", s->managed_bytes);
-    write_beside(out, "pinned host memory", s->pinned_bytes);
-}
-
-/* With cudaMallocAsync PyTorch itself counts none, and its hooks tell of none. */
-static struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms) {
-    bool is_known = ooms > 0 || !strstr(file->alloc_conf, "cudaMallocAsync");
-    return is_known ? show_count(ooms) : show_real(false, 0, 0);
-}
-
-static void write_ratios(FILE *out, const struct vramgc_file *file,
-                         const struct vramgc_device *device) {
-    struct derived mean = derived_figure(DERIVED_held_over_live_mean, device);
-    struct derived weighted = derived_figure(DERIVED_held_over_live_weighted, device);
-    struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
-    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
-    summary_line(out, "held / live: %s at the peaks, %s on average, %s mean of block events",
-                 show_real(peak.known, peak.value, 2).text,
-                 show_real(weighted.known, weighted.value, 2).text,
-                 show_real(mean.known, mean.value, 2).text);
-    summary_line(out, "at most %s %% of the card used", show_real(used.known, used.value, 0).text);
-    const struct vramgc_device_stats *s = &device->stats;
-    summary_line(out, "driver calls: %s; requests refused: %s; out of memory in PyTorch: %s",
-                 show_count(s->driver_calls).text, show_count(s->refusals).text,
-                 show_ooms(file, s->ooms).text);
-    if (s->page_bytes.peak > 0) {
-        summary_line(out, "2 MiB pages: %s mapped, %s unmapped; waits for the GPU: %s",
-                     show_count(s->page_maps).text, show_count(s->page_unmaps).text,
-                     show_count(s->page_waits).text);
-        summary_line(out, "driver calls by vramgc for pages: %s", show_count(s->page_calls).text);
-    }
-}
-
-/* Where it was never used nothing is said. */
-static void write_rare(FILE *out, const struct vramgc_device_stats *s) {
-    if (s->refused_block_bytes > 0)
-        summary_line(out, "PyTorch counts %s as allocated that never got memory",
-                     show_bytes(s->refused_block_bytes).text);
-    if (s->spilled_bytes.peak > 0)
-        summary_line(out, "up to %s of live memory lay in the host, for %s in all",
-                     show_bytes(s->spilled_bytes.peak).text, show_time(s->spilled_ns).text);
-}
-
-static void write_device(FILE *out, const struct stats_file *record, size_t index) {
-    const struct vramgc_device *device = &record->file->devices[index];
-    fputc('\n', out);
-    size_t cut = bytes_of_columns(device->name, 48);
-    summary_line(out, "GPU %zu  %.*s  %s", index, (int)cut, device->name, device->bus_id);
-    summary_line(out, "%-41s %8s %14s", "", "peak",
-                 record->state == PROCESS_RUNNING ? "now" : "at the end");
-    write_division(out, device);
-    write_gauges(out, &device->stats);
-    write_ratios(out, record->file, device);
-    write_rare(out, &device->stats);
-    graph_write(out, record, device, index);
-}
-
 static size_t first_row(size_t count, const struct summary_style *style) {
     return count > style->most_rows ? count - style->most_rows : 0;
 }
@@ -370,10 +208,10 @@ static void write_alloc_conf(FILE *out, const struct vramgc_file *file) {
     char line[sizeof file->alloc_conf + sizeof file->alloc_conf_why];
     struct text text = TEXT_IN(line);
     text_format(&text, "allocator: %s", file->alloc_conf);
-    write_wrapped(out, "PyTorch", line);
+    summary_wrapped(out, "PyTorch", line);
     text = TEXT_IN(line);
     text_format(&text, "(%s)", file->alloc_conf_why);
-    write_wrapped(out, "", line);
+    summary_wrapped(out, "", line);
 }
 
 static void write_mode(FILE *out, const struct vramgc_file *file) {
@@ -381,7 +219,7 @@ static void write_mode(FILE *out, const struct vramgc_file *file) {
     struct text text = TEXT_IN(line);
     text_format(&text, "%s: %s", file->mode, file->mode_why);
     if (*file->mode)
-        write_wrapped(out, "mode", line);
+        summary_wrapped(out, "mode", line);
     if (*file->alloc_conf)
         write_alloc_conf(out, file);
 }
@@ -423,11 +261,11 @@ static void write_next(FILE *out, struct stats_file *const *records, size_t coun
 
 /* First, for many read no more. */
 static void write_verdict(FILE *out, const struct verdict *verdict) {
-    write_wrapped(out, "VERDICT", verdict->what);
-    write_wrapped(out, "CAUSE", verdict->cause);
-    write_wrapped(out, "DO", verdict->todo);
-    write_wrapped(out, "SUM", verdict->sum);
-    write_wrapped(out, "NOTE", verdict->note);
+    summary_wrapped(out, "VERDICT", verdict->what);
+    summary_wrapped(out, "CAUSE", verdict->cause);
+    summary_wrapped(out, "DO", verdict->todo);
+    summary_wrapped(out, "SUM", verdict->sum);
+    summary_wrapped(out, "NOTE", verdict->note);
     fputc('\n', out);
 }
 
@@ -438,7 +276,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
         char line[sizeof verdict];
         struct text text = TEXT_IN(line);
         verdict_write(&text, &verdict);
-        write_wrapped_at(out, sizeof "vramgc:", "vramgc:", line);
+        summary_wrapped_at(out, sizeof "vramgc:", "vramgc:", line);
         return;
     }
     size_t number = largest_record(records, count);
@@ -455,7 +293,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                      number + 1, (unsigned long long)largest->file->pid);
     for (size_t i = 0; i < largest->file->device_count; i++)
         if (largest->file->devices[i].present)
-            write_device(out, largest, i);
+            device_table_write(out, largest, i);
     write_actions(out, largest, style);
     write_refusals(out, largest, style);
     write_doubts(out, &largest->file->process);

@@ -12,8 +12,6 @@
 #include "cli/report_fields.h"
 #include "cli/units.h"
 
-enum { SUMMARY_WIDTH = 80 };
-
 struct summary_style {
     bool only_verdict;
     size_t most_rows; /* of the lists of reclaims and of refusals; the newest are shown */
@@ -33,16 +31,10 @@ struct figure summary_end(const struct stats_file *record);
 /* Why a request was refused, in words; NULL for a cause that this version does not know. */
 const char *summary_cause(uint32_t cause);
 
-/* Length of the first `columns` characters of a UTF-8 text, in bytes. */
-size_t bytes_of_columns(const char *text, size_t columns);
-
 /* What a command is known by comes after the folder of its program. */
 const char *without_folder(const char *command);
 
 /* Below what the user finds worth a reclaim there is nothing to read, either. */
 bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action);
-
-/* A line of at most SUMMARY_WIDTH columns; what is longer is cut. */
-void summary_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -2,6 +2,7 @@
  * must not print, and not ask the terminal anything. */
 #include "cli/top_page.h"
 #include "cli/summary.h"
+#include "cli/summary_lines.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
 #include "base/base.h"

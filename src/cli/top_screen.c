@@ -3,7 +3,7 @@
 
 #ifdef VRAMGC_CURSES
 
-#include "cli/summary.h"
+#include "cli/summary_lines.h"
 #include "cli/terminal.h"
 #include "base/base.h"
 

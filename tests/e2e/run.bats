@@ -128,7 +128,7 @@ TEXT
     equal "$status" 3
     [ -e stopped ]
     contains "$output" 'stopped by Ctrl-C, exit 3'
-    contains "$output" ' at the end'
+    contains "$output" ' before exit'
     contains_not "$output" 'still running'
 }
 

@@ -106,3 +106,19 @@ PYTHON
         done
     done
 }
+
+@test "the moment of the out-of-memory has a column, of which what is not known is a dash" {
+    for version in $versions; do
+        VRAMGC_MODE=flush SIMGPU_OTHERS=4194305:100MiB drive "$version" \
+            'cuda_malloc e 100MiB; alloc m 1GiB; alloc a 200MiB; expect_oom 1GiB; free a; empty_cache; _exit 0' --mem 2GiB
+        said=$(report | tr -s ' ')
+        [[ $said == *$'\n peak at the out-of-memory before exit\n'* ]]
+        for row in ' held by this program 1.3 GiB 1.3 GiB 1.1 GiB' '+ held by others and the driver 356 MiB 356 MiB 356 MiB' \
+            '+ free 368 MiB 368 MiB 568 MiB' '= card 2.0 GiB 2.0 GiB 2.0 GiB' ' allocated (live) 1.2 GiB 1.2 GiB 1.0 GiB' ' segments 2 - 1' \
+            ' held by other libraries 100 MiB 100 MiB 100 MiB'; do
+            grep -qxF -- "$row" <<<"$said"
+        done
+        VRAMGC_MODE=flush drive "$version" 'alloc m 1GiB; _exit 0' --mem 2GiB
+        [[ $(report | tr -s ' ') == *$'\n peak before exit\n'* ]]
+    done
+}

@@ -1,0 +1,22 @@
+/* summary_lines.h: lines of a page of text that survives being pasted into an issue. */
+#ifndef SUMMARY_LINES_H
+#define SUMMARY_LINES_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+enum { SUMMARY_WIDTH = 80 };
+
+/* Length of the first `columns` characters of a UTF-8 text, in bytes. */
+size_t bytes_of_columns(const char *text, size_t columns);
+
+/* A line of at most SUMMARY_WIDTH columns; what is longer is cut. */
+void summary_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Sentences behind a heading, each line behind so many columns; as wide as the terminal. */
+void summary_wrapped_at(FILE *out, int indent, const char *heading, const char *text);
+
+/* The same where the headings of the report stand. Nothing for an empty text. */
+void summary_wrapped(FILE *out, const char *heading, const char *text);
+
+#endif
