@@ -24,6 +24,7 @@
 #define VRAMGC_MAX_ACTIONS    1024
 #define VRAMGC_MAX_REFUSALS   256
 #define VRAMGC_MAX_MARKS      256
+#define VRAMGC_MAX_JOBS       1024
 #define VRAMGC_MAX_SAMPLES    1024
 #define VRAMGC_MAX_SETTINGS   32
 #define VRAMGC_MAX_FRAMES     32
@@ -194,6 +195,21 @@ struct vramgc_mark {
     char label[48];
 };
 
+/* What the program did between two rests on one device, if live memory rose and fell by more than a
+ * little meanwhile. When it began and how long it took is known to about a tenth of a second. */
+struct vramgc_job {
+    uint64_t sequence;
+    uint64_t time_ns; /* when it began, since the start of the record */
+    uint64_t took_ns; /* until its last block event */
+    uint64_t number;  /* of the device: 1, 2, ... */
+    uint64_t peak_live_bytes;
+    uint64_t peak_held_bytes; /* by this process; higher ones between two looks are not seen */
+    uint64_t live_bytes;      /* when the program rested */
+    uint64_t host_bytes;      /* then: resident memory of the process but for mapped files, 0: ? */
+    uint64_t pinned_bytes;    /* then: page-locked host memory of the device */
+    uint64_t device;
+};
+
 struct vramgc_hook {
     char name[48];
     uint64_t calls;
@@ -263,6 +279,8 @@ struct vramgc_file {
     struct vramgc_refusal refusals[VRAMGC_MAX_REFUSALS];
     uint64_t marks_written;
     struct vramgc_mark marks[VRAMGC_MAX_MARKS];
+    uint64_t jobs_written;
+    struct vramgc_job jobs[VRAMGC_MAX_JOBS];
     uint64_t stack_count;
     struct vramgc_stack stacks[VRAMGC_MAX_STACKS];
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];

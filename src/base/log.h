@@ -30,4 +30,12 @@ void log_write(enum option_log level, atomic_uint *count, const char *format, ..
             log_write(level, &log_count, __VA_ARGS__);                                             \
     } while (0)
 
+/* Of these all are written: a few a second at the most, which the user has asked for. */
+#define LOG_EACH(level, ...)                                                                       \
+    do {                                                                                           \
+        atomic_uint log_first = 0;                                                                 \
+        if (log_wants(level))                                                                      \
+            log_write(level, &log_first, __VA_ARGS__);                                             \
+    } while (0)
+
 #endif

@@ -60,6 +60,14 @@ struct oom_growth growth_of(const struct vramgc_device *device, uint64_t turns) 
     };
 }
 
+bool record_grows(const struct stats_file *record) {
+    bool grows = false;
+    for (size_t i = 0; i < record->file->device_count; i++)
+        grows = grows ||
+                growth_of(&record->file->devices[i], record->file->devices[i].floors.turns).grows;
+    return grows;
+}
+
 /* Asked for after the refusal, so it may be told; else it is of an earlier one. */
 static bool neighbours_known(const struct oom *oom) {
     const struct vramgc_neighbours *neighbours = &oom->device->neighbours;

@@ -52,6 +52,9 @@ struct oom {
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
 
+/* Whether it does on any device. */
+bool record_grows(const struct stats_file *record);
+
 /* Of a device in its first so many turns, whether or not anything was refused. What a program that
  * was out of memory lets go is no part of why it was. */
 struct oom_growth growth_of(const struct vramgc_device *device, uint64_t turns);

@@ -22,7 +22,7 @@ enum {
 };
 
 const struct flag export_flags[] = {
-    [FLAG_CSV] = {"csv", 0, "[=timeline|figures|reclaims|refusals]",
+    [FLAG_CSV] = {"csv", 0, "[=timeline|figures|reclaims|refusals|jobs]",
                   "a table for a spreadsheet; the timeline, if nothing else is named"},
     [FLAG_MARKDOWN] = {"markdown", 0, NULL, "for a bug thread, with the page of text folded up"},
     [FLAG_PROMETHEUS] = {"prometheus", 0, NULL,
@@ -48,10 +48,15 @@ static const struct {
     const char *table; /* of CSV; NULL: the format has no choice */
     export_format *write;
 } formats[] = {
-    {FLAG_CSV, "timeline", export_timeline_csv}, {FLAG_CSV, "figures", export_figures_csv},
-    {FLAG_CSV, "reclaims", export_reclaims_csv}, {FLAG_CSV, "refusals", export_refusals_csv},
-    {FLAG_MARKDOWN, NULL, export_markdown},      {FLAG_PROMETHEUS, NULL, export_prometheus},
-    {FLAG_PERFETTO, NULL, export_perfetto},      {FLAG_TORCH, NULL, export_torch},
+    {FLAG_CSV, "timeline", export_timeline_csv},
+    {FLAG_CSV, "figures", export_figures_csv},
+    {FLAG_CSV, "reclaims", export_reclaims_csv},
+    {FLAG_CSV, "refusals", export_refusals_csv},
+    {FLAG_CSV, "jobs", export_jobs_csv},
+    {FLAG_MARKDOWN, NULL, export_markdown},
+    {FLAG_PROMETHEUS, NULL, export_prometheus},
+    {FLAG_PERFETTO, NULL, export_perfetto},
+    {FLAG_TORCH, NULL, export_torch},
 };
 
 struct request {
@@ -73,7 +78,7 @@ static bool take_format(struct request *request, int flag, const char *table) {
         request->write = formats[i].write;
         return true;
     }
-    complain("--csv=%s: there are timeline, figures, reclaims, refusals", table);
+    complain("--csv=%s: there are timeline, figures, reclaims, refusals, jobs", table);
     return false;
 }
 

@@ -160,3 +160,22 @@ void export_refusals_csv(FILE *out, const struct records *records) {
         for (size_t j = 0; j < records->list[i]->refusal_count; j++)
             write_refusal(out, records->list[i], records->list[i]->refusals[j]);
 }
+
+static void write_job(FILE *out, const struct stats_file *record, const struct vramgc_job *job) {
+    const uint64_t numbers[] = {job->number,     job->peak_live_bytes, job->peak_held_bytes,
+                                job->live_bytes, job->host_bytes,      job->pinned_bytes};
+    write_owner(out, record, job->device);
+    write_seconds(out, job->time_ns);
+    write_seconds(out, job->took_ns);
+    write_numbers(out, numbers, sizeof numbers / sizeof *numbers);
+    fputs("\r\n", out);
+}
+
+void export_jobs_csv(FILE *out, const struct records *records) {
+    fputs("file,pid,device,time_s,took_s,job,peak_live_bytes,peak_held_bytes,live_bytes,host_bytes,"
+          "pinned_bytes\r\n",
+          out);
+    for (size_t i = 0; i < records->count; i++)
+        for (size_t j = 0; j < records->list[i]->job_count; j++)
+            write_job(out, records->list[i], records->list[i]->jobs[j]);
+}

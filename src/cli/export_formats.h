@@ -12,6 +12,7 @@ void export_timeline_csv(FILE *out, const struct records *records);
 void export_figures_csv(FILE *out, const struct records *records);
 void export_reclaims_csv(FILE *out, const struct records *records);
 void export_refusals_csv(FILE *out, const struct records *records);
+void export_jobs_csv(FILE *out, const struct records *records);
 
 /* For a bug thread: figures that are asked for first, and the page of text folded up. */
 void export_markdown(FILE *out, const struct records *records);

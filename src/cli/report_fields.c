@@ -3,6 +3,7 @@
 #include "cli/report_fields.h"
 #include "cli/cli.h"
 #include "cli/derived.h"
+#include "cli/jobs.h"
 #include "cli/verdict.h"
 #include "base/base.h"
 
@@ -353,6 +354,7 @@ static void write_process(struct emit *emit, const struct stats_file *record) {
     write_actions(emit, record);
     write_refusals(emit, record);
     write_marks(emit, record);
+    jobs_fields(emit, record);
     write_stacks(emit, record->file);
     write_hooks(emit, record->file);
     emit_close(emit);

@@ -108,6 +108,7 @@ static void list_rings(struct stats_file *record) {
     LIST_RING(record, actions, action_count);
     LIST_RING(record, refusals, refusal_count);
     LIST_RING(record, marks, mark_count);
+    LIST_RING(record, jobs, job_count);
 }
 
 bool stats_file_process_lives(const struct stats_file *record) {

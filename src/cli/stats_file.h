@@ -29,10 +29,11 @@ struct stats_file {
     int code;   /* exit status, -1: unknown */
     int signal; /* 0: none or unknown */
     uint64_t elapsed_ns;
-    size_t action_count, refusal_count, mark_count;
+    size_t action_count, refusal_count, mark_count, job_count;
     const struct vramgc_action *actions[VRAMGC_MAX_ACTIONS];
     const struct vramgc_refusal *refusals[VRAMGC_MAX_REFUSALS];
     const struct vramgc_mark *marks[VRAMGC_MAX_MARKS];
+    const struct vramgc_job *jobs[VRAMGC_MAX_JOBS];
 };
 
 /* Reads the file at path. NULL, and a sentence in error, when it is not a whole statistics file of

@@ -1,7 +1,9 @@
 /* summary.c: see summary.h. It shows figures and computes none; those come from derived.h. */
 #include "cli/summary.h"
+#include "cli/cause.h"
 #include "cli/cli.h"
 #include "cli/device_table.h"
+#include "cli/jobs.h"
 #include "cli/summary_lines.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
@@ -193,7 +195,7 @@ static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
         summary_line(out, "note: %s failures inside vramgc; it passed the calls on",
                      show_count(p->internal_errors).text);
     if (p->lost_records > 0)
-        summary_line(out, "note: %s reclaims, refusals or marks did not fit the file",
+        summary_line(out, "note: %s reclaims, refusals, marks or jobs did not fit the file",
                      show_count(p->lost_records).text);
     if (p->unmatched_blocks > 0)
         summary_line(out, "note: %s block events contradicted what vramgc knew of the allocator",
@@ -296,6 +298,8 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
             device_table_write(out, largest, i);
     write_actions(out, largest, style);
     write_refusals(out, largest, style);
+    if (style->most_rows == SIZE_MAX || record_grows(largest))
+        jobs_table(out, largest, style->most_rows);
     write_doubts(out, &largest->file->process);
     if (style->next_commands)
         write_next(out, records, count, strcmp(largest->file->mode, "observe") == 0);

@@ -17,6 +17,7 @@
 #include "govern/wakeup.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/jobs.h"
 #include "track/mempool.h"
 #include "track/neighbours.h"
 #include "track/oom_log.h"
@@ -240,9 +241,11 @@ static void look_at(unsigned index, uint64_t now) {
         look->unmeasured = true;
     }
     measure_holes(device, look);
+    uint64_t top_bytes = growth_take_top(&device->growth);
+    jobs_look(device, top_bytes, look->changed_ns, now);
     if (capture_active()) { /* nothing may be asked of the driver that could disturb it */
         gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
-        store_sample(device->out, settings_options()->sample, growth_take_top(&device->growth));
+        store_sample(device->out, settings_options()->sample, top_bytes);
         return;
     }
     if (memory_is_stale(device, look, now) || atomic_load(&reclaim->wanted)) {
@@ -254,7 +257,7 @@ static void look_at(unsigned index, uint64_t now) {
         device_account_pages(device); /* else the figures wait for the next block event */
     }
     gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
-    store_sample(device->out, settings_options()->sample, growth_take_top(&device->growth));
+    store_sample(device->out, settings_options()->sample, top_bytes);
     if (atomic_exchange(&reclaim->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&reclaim->verdict)));
@@ -422,6 +425,7 @@ void background_thread_stop(void) {
         mode_say(true);
         neighbours_look();
         decay_conclude();
+        jobs_conclude();
         oom_log_write(true);
         reclaim_log_write();
     }

@@ -1,5 +1,6 @@
-/* rings.c: actions, refusals, marks, settings and the timeline in the statistics file; see store.h
- * and vramgc_format.h. It must keep the rule of the rings: an entry's sequence is written last. */
+/* rings.c: actions, refusals, marks, jobs, settings and the timeline in the statistics file; see
+ * store.h and vramgc_format.h. It must keep the rule of the rings: an entry's sequence is written
+ * last. */
 #include "base/text.h"
 #include "store/store.h"
 
@@ -21,6 +22,7 @@ enum { SEQUENCE, TIME_NS, REST };
 BEGINS_RIGHT(vramgc_action);
 BEGINS_RIGHT(vramgc_refusal);
 BEGINS_RIGHT(vramgc_mark);
+BEGINS_RIGHT(vramgc_job);
 
 enum {
     SETTINGS = 0
@@ -116,6 +118,11 @@ void store_mark(const char *label) {
     struct vramgc_mark mark = {0};
     text_copy(mark.label, sizeof mark.label, label);
     put(&file->marks_written, file->marks, VRAMGC_MAX_MARKS, &mark, sizeof mark);
+}
+
+void store_job(const struct vramgc_job *job) {
+    struct vramgc_file *file = store_file();
+    put(&file->jobs_written, file->jobs, VRAMGC_MAX_JOBS, job, sizeof *job);
 }
 
 void store_settings(const struct options *options, const enum option_origin *origins) {

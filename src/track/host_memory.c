@@ -1,5 +1,5 @@
-/* host_memory.c: see host_memory.h. It must read one small file, and only when memory was refused.
- */
+/* host_memory.c: see host_memory.h. It must read one small file, when memory was refused or the
+ * program rests. */
 #include "track/host_memory.h"
 
 #include "base/base.h"
@@ -17,4 +17,10 @@ struct host_memory host_memory_read(void) {
     char text[512]; /* both are in its first lines */
     file_read_start("/proc/meminfo", text, sizeof text);
     return (struct host_memory){kib_after(text, "MemTotal:"), kib_after(text, "MemAvailable:")};
+}
+
+uint64_t host_memory_own_bytes(void) {
+    char text[2048];
+    file_read_start("/proc/self/status", text, sizeof text);
+    return kib_after(text, "RssAnon:") + kib_after(text, "RssShmem:");
 }

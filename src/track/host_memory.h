@@ -1,4 +1,5 @@
-/* host_memory.h: how much memory the host has, for the moment when it refuses some. */
+/* host_memory.h: how much memory the host has, for the moment when it refuses some,
+ * and how much of it is ours. */
 #ifndef HOST_MEMORY_H
 #define HOST_MEMORY_H
 
@@ -10,5 +11,9 @@ struct host_memory {
 
 /* Allocates nothing and takes no lock. */
 struct host_memory host_memory_read(void);
+
+/* What of it this process has in memory, but for files that are mapped: what it has taken, and
+ * nobody else can give back. 0: not known. */
+uint64_t host_memory_own_bytes(void);
 
 #endif

@@ -19,7 +19,7 @@ files() {
 
 @test "export --csv: a spreadsheet reads each table, and finds what the report says" {
     files
-    for table in timeline figures reclaims refusals; do
+    for table in timeline figures reclaims refusals jobs; do
         "$vramgc" export --csv=$table -o "$table.csv" fragmented.vramgc two.vramgc
     done
     "$vramgc" export --csv fragmented.vramgc two.vramgc | cmp - timeline.csv
@@ -27,7 +27,7 @@ files() {
 import csv, json
 report = json.load(open("report.json"))["processes"]
 table = {name: list(csv.DictReader(open(name + ".csv", newline="")))
-         for name in ("timeline", "figures", "reclaims", "refusals")}
+         for name in ("timeline", "figures", "reclaims", "refusals", "jobs")}
 devices = [(p["file"], d) for p in report for d in p["devices"]]
 for file, d in devices:
     rows = [r for r in table["timeline"] if (r["file"], r["device"]) == (file, str(d["index"]))]
@@ -40,6 +40,9 @@ assert [(r["kind"], int(r["after_bytes"])) for r in table["reclaims"]] == \
     [(a["kind"], a["after_bytes"]) for p in report for a in p["actions"]]
 assert [(r["cause"], int(r["request_bytes"])) for r in table["refusals"]] == \
     [(a["cause"], a["request_bytes"]) for p in report for a in p["refusals"]]
+jobs = [[int(r[name]) for name in ("job", "peak_live_bytes", "live_bytes", "host_bytes")] for r in table["jobs"]]
+assert jobs == [[j[name] for name in ("number", "peak_live_bytes", "live_bytes", "host_bytes")] for p in report for j in p["jobs"]]
+assert len(jobs) == 2
 PYTHON
 }
 

@@ -168,6 +168,19 @@ static void add_mark(struct vramgc_file *file, uint64_t time_ns, const char *lab
     strcpy(mark->label, label);
 }
 
+static void add_job(struct vramgc_file *file, uint64_t time_ns) {
+    uint64_t number = ++file->jobs_written;
+    file->jobs[number - 1] = (struct vramgc_job){.sequence = number,
+                                                 .time_ns = time_ns,
+                                                 .took_ns = 14 * SECOND,
+                                                 .number = number,
+                                                 .peak_live_bytes = 17 * GIB,
+                                                 .peak_held_bytes = 18 * GIB,
+                                                 .live_bytes = (2000 + 96 * number) * MIB,
+                                                 .host_bytes = 6 * GIB,
+                                                 .pinned_bytes = 64 * MIB};
+}
+
 static void add_stack(struct vramgc_file *file) {
     struct vramgc_stack *stack = &file->stacks[file->stack_count++];
     stack->count = 17;
@@ -192,6 +205,8 @@ static void fragmented(struct vramgc_file *file) {
     add_refusal(file, 3835 * SECOND, VRAMGC_REFUSAL_FRAGMENTED, 1);
     add_refusal(file, 4149 * SECOND, VRAMGC_REFUSAL_FULL, 0);
     add_mark(file, 100 * SECOND, "model \"SDXL\" loaded \xc3\xa9");
+    add_job(file, 200 * SECOND);
+    add_job(file, 300 * SECOND);
     file->devices[0].stats.ooms = 1;
     file->end_status = 9;
 }

@@ -69,6 +69,7 @@ static uint32_t steering_offset(void) {
                                        AT(marks[0].sequence),
                                        AT(marks[0].time_ns),
                                        AT(marks[255].label),
+                                       AT(jobs_written),
                                        AT(stack_count),
                                        AT(stacks[0].frame_count),
                                        AT(stacks[0].frames[31].text),

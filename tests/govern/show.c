@@ -39,6 +39,16 @@ static void show_refusals(void) {
     }
 }
 
+static void show_jobs(void) {
+    for (uint64_t i = 0; i < file.jobs_written && i < VRAMGC_MAX_JOBS; i++) {
+        const struct vramgc_job *job = &file.jobs[i];
+        printf("job %" PRIu64 " device=%" PRIu64 " peak_live=%" PRIu64 " peak_held=%" PRIu64
+               " live=%" PRIu64 " host=%" PRIu64 " pinned=%" PRIu64 " took=%" PRIu64 "\n",
+               job->number, job->device, job->peak_live_bytes, job->peak_held_bytes,
+               job->live_bytes, job->host_bytes, job->pinned_bytes, job->took_ns);
+    }
+}
+
 static void show_device(const struct vramgc_device *device) {
     const struct vramgc_device_stats *stats = &device->stats;
 #define DEVICE_GAUGE(name, unit, help)                                                             \
@@ -75,6 +85,7 @@ int main(int argc, char **argv) {
     fclose(in);
     show_actions();
     show_refusals();
+    show_jobs();
     show_device(&file.devices[0]);
     show_process();
     return 0;

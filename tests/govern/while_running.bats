@@ -9,7 +9,12 @@ setup() {
 }
 
 # until_said WORDS: for a script of c10drive: waits until the words are on standard error.
-until_said() { until_yes "grep -qF '$1' $said"; }
+until_said() {
+    local file=$BATS_TEST_TMPDIR/${1//[^A-Za-z0-9]/_}
+    printf '#!/bin/sh\nunset LD_PRELOAD\nexec grep -qF "%s" "%s"\n' "$1" "$said" >"$file"
+    chmod +x "$file"
+    echo "until $file"
+}
 
 @test "an out-of-memory is told at once, with who has the card" {
     for mode in flush compact; do
@@ -57,5 +62,68 @@ PYTHON
     for version in $versions; do
         VRAMGC_LOG=error VRAMGC_MODE=flush drive "$version" 'alloc a 100MiB; expect_oom 3GiB' --mem 1GiB
         [ "$(but_for_ooms <"$said" | wc -l)" = "$(wc -l <"$said")" ]
+    done
+}
+
+# tells_job NUMBER WORDS: the line of that job, but for what its time and the highest held were.
+tells_job() {
+    local line
+    line=$(sed -nE "s/.* info  (job $1  )(.*)/\1\2/p" "$said" | sed -E 's/^(job [0-9]+)  [^ ]+( [a-z]+( [0-9]+ s)?)?  /\1  /; s/ held [0-9.]+ .iB//')
+    [ "$line" = "job $1  $2" ]
+}
+
+@test "on request each job has a line when the program comes to rest, and an entry in the file" {
+    export VRAMGC_LOG=info # a job that is held up for less than a second in its midst stays one
+    for mode in flush compact; do
+        for version in $versions; do
+            VRAMGC_MODE=$mode drive "$version" \
+                "alloc m 200MiB; alloc t 300MiB; free t; pin p 64MiB; $(until_said 'job 1  ');
+                 alloc k 96MiB; alloc t 700MiB; free t; alloc t 300MiB; free t; $(until_said 'job 2  ');
+                 free k; alloc t 164MiB; free t; $(until_said 'job 3  '); _exit 0" --mem 2GiB
+            tells_job 1 'peak live 500 MiB  now 200 MiB'
+            tells_job 2 'peak live 996 MiB  now 296 MiB (+96.0 MiB since job 1)'
+            tells_job 3 'peak live 364 MiB  now 200 MiB (-96.0 MiB since job 2)'
+            [ "$(grep -c '^job ' <<<"$facts")" = 3 ]
+            [[ $(grep '^job 2 ' <<<"$facts") == "job 2 device=0 peak_live=$((996 << 20)) "*" live=$((296 << 20)) host="*" pinned=$((64 << 20)) took="* ]]
+            build/vramgc report --json "$BATS_TEST_TMPDIR/record.vramgc" | python3 -c '
+import json, sys
+jobs = json.load(sys.stdin)["processes"][0]["jobs"]
+MIB = 1 << 20
+assert [job["live_bytes"] // MIB for job in jobs] == [200, 296, 200], jobs
+assert all(job["peak_held_bytes"] >= job["peak_live_bytes"] and 0 < job["host_bytes"] < 1 << 40 for job in jobs), jobs
+assert all(a["time_ns"] + a["took_ns"] <= b["time_ns"] + b["took_ns"] for a, b in zip(jobs, jobs[1:])), jobs'
+            [[ $(build/vramgc report --all "$BATS_TEST_TMPDIR/record.vramgc") == *$'\nJOBS '* ]]
+            [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *$'\nJOBS '* ]]
+        done
+    done
+}
+
+@test "of jobs none is left out" {
+    local script= i
+    for ((i = 1; i <= 40; i++)); do
+        script+="alloc t 64MiB; free t; $(until_said "job $i  "); "
+    done
+    export VRAMGC_LOG=info VRAMGC_REST=1ms VRAMGC_SAMPLE=1ms VRAMGC_MODE=compact
+    for version in $versions; do
+        drive "$version" "$script" --mem 1GiB
+        [ "$status" = 0 ]
+        grep -qF 'now 0 B (+0 B since job 39)' "$said"
+    done
+}
+
+# Our own thread has looked on for seconds, in which the program rested.
+@test "a model that is loaded, and a little that comes and goes, are no jobs" {
+    local seconds='build/vramgc report --json $1 | grep -qE "\"elapsed_ns\": [3-9][0-9]{9}"'
+    for version in $versions; do
+        VRAMGC_REST=1ms VRAMGC_MODE=flush drive "$version" \
+            "alloc m 500MiB; alloc t 20MiB; free t; $(until_yes "$seconds"); _exit 0" --mem 1GiB
+        [ "$(grep -c '^job ' <<<"$facts")" = 0 ]
+    done
+}
+
+@test "what the program is at when it ends is a job, too" {
+    for version in $versions; do
+        VRAMGC_REST=60s VRAMGC_MODE=flush drive "$version" 'alloc m 500MiB; alloc t 200MiB; free t' --mem 1GiB
+        [ "$(grep -c '^job 1 .*peak_live='$((700 << 20)) <<<"$facts")" = 1 ]
     done
 }
