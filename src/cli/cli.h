@@ -42,9 +42,10 @@ struct command {
 
 /* The flags of each command, defined where the command is. */
 extern const struct flag run_flags[], report_flags[], export_flags[], diff_flags[], env_flags[],
-    prove_flags[], list_flags[], doctor_flags[], top_flags[];
+    prove_flags[], list_flags[], doctor_flags[], top_flags[], mark_flags[];
 extern const size_t run_flag_count, report_flag_count, export_flag_count, diff_flag_count,
-    env_flag_count, prove_flag_count, list_flag_count, doctor_flag_count, top_flag_count;
+    env_flag_count, prove_flag_count, list_flag_count, doctor_flag_count, top_flag_count,
+    mark_flag_count;
 
 int run_main(int argc, char **argv);
 int report_main(int argc, char **argv);
@@ -55,5 +56,6 @@ int diff_main(int argc, char **argv);
 int env_main(int argc, char **argv);
 int prove_main(int argc, char **argv);
 int top_main(int argc, char **argv);
+int mark_main(int argc, char **argv);
 
 #endif

@@ -44,6 +44,11 @@ static const struct command command_table[] = {
      "(sort), arrows (details of one program), ? (help). Without a terminal it is one screen of "
      "text, as with --once.\n",
      false, top_flags, &top_flag_count, top_main},
+    {"mark", "PID LABEL", "put a name on the timeline of a program that runs",
+     "As the program itself does with vramgc_mark(): the report has a row for it, and an M in the "
+     "graph. `vramgc top` shows the numbers. Of LABEL 47 bytes are kept. Exit status 1 when there "
+     "is no such program under vramgc, 2 for a wrong call.\n",
+     false, mark_flags, &mark_flag_count, mark_main},
     {"diff", "A B", "two runs side by side",
      "First what became of each, and whether one ended early; then the ten figures that matter "
      "most. Devices are paired by index. Exit status as for report.\n",

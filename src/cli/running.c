@@ -171,6 +171,15 @@ struct running running_find(void) {
     return running;
 }
 
+struct stats_file *running_with_mapping(uint64_t pid) {
+    struct stats_file *record = NULL;
+    self.count = 0; /* what was found in another way */
+    look_at_process(pid);
+    for (size_t i = 0; i < self.count && !record; i++)
+        record = load(&self.list[i]);
+    return record;
+}
+
 void running_free(struct running *running) {
     for (size_t i = 0; i < running->count; i++)
         stats_file_free(running->list[i].record);

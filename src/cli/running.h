@@ -22,6 +22,10 @@ struct running {
  * the time, since there may be many processes. To be given back; empty when memory is lacking. */
 struct running running_find(void);
 
+/* The record of one of them that has its file in its memory, so that all see what is written there;
+ * NULL: there is none. */
+struct stats_file *running_with_mapping(uint64_t pid);
+
 void running_free(struct running *running);
 
 #endif

@@ -190,6 +190,18 @@ static void write_refusals(FILE *out, const struct stats_file *record,
     }
 }
 
+static void write_marks(FILE *out, const struct stats_file *record,
+                        const struct summary_style *style) {
+    size_t first = first_row(record->mark_count, style);
+    if (record->mark_count == 0)
+        return;
+    summary_line(out, "\nMARKS    %-10s %s", "at", "label");
+    write_omitted(out, first);
+    for (size_t i = first; i < record->mark_count; i++)
+        summary_line(out, "         %-10s %s", show_clock(record->marks[i]->time_ns).text,
+                     record->marks[i]->label);
+}
+
 static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
     if (p->internal_errors > 0)
         summary_line(out, "note: %s failures inside vramgc; it passed the calls on",
@@ -298,6 +310,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
             device_table_write(out, largest, i);
     write_actions(out, largest, style);
     write_refusals(out, largest, style);
+    write_marks(out, largest, style);
     if (style->most_rows == SIZE_MAX || record_grows(largest))
         jobs_table(out, largest, style->most_rows);
     write_doubts(out, &largest->file->process);

@@ -1,6 +1,6 @@
 /* rings.c: actions, refusals, marks, jobs, settings and the timeline in the statistics file; see
- * store.h and vramgc_format.h. It must keep the rule of the rings: an entry's sequence is written
- * last. */
+ * store.h and vramgc_format.h. It must not lose an entry without counting it. */
+#include "base/ring.h"
 #include "base/text.h"
 #include "store/store.h"
 
@@ -11,18 +11,15 @@ static struct {
     } seen[VRAMGC_MAX_DEVICES];
 } self;
 
-/* All kinds of entries are whole words and begin with these two. */
-typedef uint64_t __attribute__((may_alias)) word;
-enum { SEQUENCE, TIME_NS, REST };
-#define BEGINS_RIGHT(kind)                                                                         \
-    _Static_assert(offsetof(struct kind, sequence) == SEQUENCE * sizeof(word) &&                   \
-                       offsetof(struct kind, time_ns) == TIME_NS * sizeof(word) &&                 \
-                       sizeof(struct kind) % sizeof(word) == 0,                                    \
-                   "put and copy_words rely on it")
-BEGINS_RIGHT(vramgc_action);
-BEGINS_RIGHT(vramgc_refusal);
-BEGINS_RIGHT(vramgc_mark);
-BEGINS_RIGHT(vramgc_job);
+RING_BEGINS_RIGHT(vramgc_action);
+RING_BEGINS_RIGHT(vramgc_refusal);
+RING_BEGINS_RIGHT(vramgc_mark);
+RING_BEGINS_RIGHT(vramgc_job);
+
+/* A ring of the file, by its name there. */
+#define RING(file, name)                                                                           \
+    ((struct ring){&(file)->name##_written, (file)->name,                                          \
+                   sizeof(file)->name / sizeof *(file)->name, sizeof *(file)->name})
 
 enum {
     SETTINGS = 0
@@ -32,97 +29,53 @@ enum {
 };
 _Static_assert(SETTINGS <= VRAMGC_MAX_SETTINGS, "the file has room for every line of options.def");
 
-/* Claims the next entry of a ring and counts what it overwrites. */
-static uint64_t claim(uint64_t *written, uint64_t capacity) {
-    uint64_t index = figure_add(written, 1) - 1;
-    if (index >= capacity)
+/* Counts what the entry overwrites. */
+static uint64_t put(struct ring ring, const void *entry) {
+    uint64_t sequence = ring_put(&ring, entry);
+    if (sequence > ring.capacity)
         figure_add(&store_file()->process.lost_records, 1);
-    return index;
+    return sequence;
 }
 
-/* The slot belongs to this writer until the entry is complete, and nobody takes it for valid
- * meanwhile. False: another writer, a whole round earlier or later, has it; this entry is lost
- * instead of the one it would have overwritten, so the count of lost records stays right. */
-static bool begin(word *sequence, uint64_t index) {
-    uint64_t seen = __atomic_load_n(sequence, __ATOMIC_RELAXED);
-    while (seen <= index)
-        if (__atomic_compare_exchange_n(sequence, (word *)&seen, VRAMGC_BEING_WRITTEN, false,
-                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            return true;
-    return false;
-}
-
-/* Word by word and atomically, because a reader may look at the same moment; whether it saw one
- * whole entry the sequence tells it: who sees a new word sees BEING_WRITTEN after it, at least. */
-static void copy_words(word *to, const word *from, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        __atomic_store_n(to + i, __atomic_load_n(from + i, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
-}
-
-/* Returns the entry's sequence. */
-static uint64_t put(uint64_t *written, void *ring, uint64_t capacity, const void *entry,
-                    size_t bytes) {
-    const word *from = entry;
-    uint64_t index = claim(written, capacity);
-    uint64_t time_ns = from[TIME_NS] ? from[TIME_NS] : store_age_ns();
-    word *slot = (word *)ring + index % capacity * (bytes / sizeof *slot);
-    if (begin(slot + SEQUENCE, index)) {
-        copy_words(slot + TIME_NS, &time_ns, 1);
-        copy_words(slot + REST, from + REST, bytes / sizeof *slot - REST);
-        __atomic_store_n(slot + SEQUENCE, index + 1, __ATOMIC_RELEASE);
-    }
-    return index + 1;
-}
-
-/* Writes an entry again, unless its place is a later one's by now. */
-static void put_again(void *ring, uint64_t capacity, const void *entry, size_t bytes) {
-    const word *from = entry;
-    word sequence = from[SEQUENCE], expected = sequence;
-    word *slot = (word *)ring + (sequence - 1) % capacity * (bytes / sizeof *slot);
-    if (!__atomic_compare_exchange_n(slot + SEQUENCE, &expected, VRAMGC_BEING_WRITTEN, false,
-                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return;
-    copy_words(slot + TIME_NS, from + TIME_NS, bytes / sizeof *slot - TIME_NS);
-    __atomic_store_n(slot + SEQUENCE, sequence, __ATOMIC_RELEASE);
+static uint64_t now_unless(uint64_t time_ns) {
+    return time_ns ? time_ns : store_age_ns();
 }
 
 uint64_t store_action(const struct vramgc_action *action) {
-    struct vramgc_file *file = store_file();
-    return put(&file->actions_written, file->actions, VRAMGC_MAX_ACTIONS, action, sizeof *action);
+    struct vramgc_action entry = *action;
+    entry.time_ns = now_unless(entry.time_ns);
+    return put(RING(store_file(), actions), &entry);
 }
 
 void store_action_again(const struct vramgc_action *action) {
-    put_again(store_file()->actions, VRAMGC_MAX_ACTIONS, action, sizeof *action);
+    struct ring ring = RING(store_file(), actions);
+    ring_put_again(&ring, action);
 }
 
 bool store_action_at(uint64_t index, struct vramgc_action *out) {
-    const struct vramgc_action *slot = &store_file()->actions[index % VRAMGC_MAX_ACTIONS];
-    if (__atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE) != index + 1)
-        return false;
-    copy_words((word *)out, (const word *)slot, sizeof *out / sizeof(word));
-    return __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) == index + 1;
+    struct ring ring = RING(store_file(), actions);
+    return ring_get(&ring, index, out);
 }
 
 uint64_t store_refusal(const struct vramgc_refusal *refusal) {
-    struct vramgc_file *file = store_file();
-    return put(&file->refusals_written, file->refusals, VRAMGC_MAX_REFUSALS, refusal,
-               sizeof *refusal);
+    struct vramgc_refusal entry = *refusal;
+    entry.time_ns = now_unless(entry.time_ns);
+    return put(RING(store_file(), refusals), &entry);
 }
 
 void store_refusal_again(const struct vramgc_refusal *refusal) {
-    put_again(store_file()->refusals, VRAMGC_MAX_REFUSALS, refusal, sizeof *refusal);
+    struct ring ring = RING(store_file(), refusals);
+    ring_put_again(&ring, refusal);
 }
 
 void store_mark(const char *label) {
-    struct vramgc_file *file = store_file();
-    struct vramgc_mark mark = {0};
+    struct vramgc_mark mark = {.time_ns = now_unless(0)};
     text_copy(mark.label, sizeof mark.label, label);
-    put(&file->marks_written, file->marks, VRAMGC_MAX_MARKS, &mark, sizeof mark);
+    put(RING(store_file(), marks), &mark);
 }
 
 void store_job(const struct vramgc_job *job) {
-    struct vramgc_file *file = store_file();
-    put(&file->jobs_written, file->jobs, VRAMGC_MAX_JOBS, job, sizeof *job);
+    put(RING(store_file(), jobs), job);
 }
 
 void store_settings(const struct options *options, const enum option_origin *origins) {

@@ -41,7 +41,7 @@ void store_settings(const struct options *options, const enum option_origin *ori
 uint64_t store_action(const struct vramgc_action *action);
 uint64_t store_refusal(const struct vramgc_refusal *refusal);
 void store_mark(const char *label);
-void store_job(const struct vramgc_job *job);
+void store_job(const struct vramgc_job *job); /* with its time */
 
 /* Puts the entry, which needs its sequence and time_ns, in the place of the one with that sequence;
  * does nothing when a later one has taken that. */

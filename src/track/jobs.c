@@ -62,7 +62,7 @@ static struct vramgc_job describe(struct device *device, struct watch *watch) {
     uint64_t started_ns = figure_get(&store_file()->started_ns);
     const struct vramgc_device_stats *stats = &device->out->stats;
     return (struct vramgc_job){
-        .time_ns = max_u64(1, minus_u64(watch->began_ns, started_ns)), /* 0 would be now */
+        .time_ns = minus_u64(watch->began_ns, started_ns),
         .took_ns = watch->changed_ns - watch->began_ns,
         .number = ++watch->count,
         .peak_live_bytes = watch->peak_live,

@@ -173,7 +173,14 @@ all_compact() {
 @test "guides, scripts: their lines, and what they write" {
     setup_machine
     python_for generate.py ''
-    follow scripts.md 14
+    # What the guide marks from outside runs already.
+    script "$work/started" <<<"echo >'$work/runs'"
+    script "$work/marked" <<<"LD_PRELOAD= '$vramgc' report '$HOME'/.local/state/vramgc/*.\$(cat '$work/pid').vramgc | grep -q ' upscaling\$'"
+    script "$STAND_INS/pgrep" <<<"cat '$work/pid'"
+    "$vramgc" run --no-summary sh -c 'echo $$ >"$1/pid"; exec "$2" -c "alloc a 8MiB; until $1/started; until $1/marked"' - "$work" "$allocator" 2>/dev/null &
+    await "$work/runs"
+    follow scripts.md 15
+    wait $!
     contains "$said" 'held, peak'
     contains "$(cat run.json)" '"verdict"'
     contains "$(head -1 timeline.csv)" held

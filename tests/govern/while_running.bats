@@ -127,3 +127,53 @@ assert all(a["time_ns"] + a["took_ns"] <= b["time_ns"] + b["took_ns"] for a, b i
         [ "$(grep -c '^job 1 .*peak_live='$((700 << 20)) <<<"$facts")" = 1 ]
     done
 }
+
+# in_file NAME: standard input as a program for `until`.
+in_file() {
+    { printf '#!/usr/bin/env bash\nunset LD_PRELOAD\n'; cat; } >"$BATS_TEST_TMPDIR/$1"
+    chmod +x "$BATS_TEST_TMPDIR/$1"
+    echo "until $BATS_TEST_TMPDIR/$1"
+}
+
+@test "marks from outside: none is lost beside the program's own and another's, and all are told" {
+    local begin end inside= i
+    begin=$(in_file begin <<TEXT
+cd '$PWD'
+pid=\$(build/vramgc report --json '$BATS_TEST_TMPDIR/record.vramgc' | grep -m1 -o '"pid": [0-9]*' | grep -o '[0-9]*') || exit
+for writer in a b; do
+    (for i in {1..50}; do build/vramgc mark "\$pid" "\$writer.\$i" || break; done; : >'$BATS_TEST_TMPDIR'/ended.\$writer) >/dev/null 2>&1 &
+done
+TEXT
+)
+    end=$(in_file end <<<"[ -e '$BATS_TEST_TMPDIR/ended.a' ] && [ -e '$BATS_TEST_TMPDIR/ended.b' ]")
+    for ((i = 1; i <= 100; i++)); do inside+="mark in.$i; "; done
+    for version in $versions; do
+        rm -f "$BATS_TEST_TMPDIR"/ended.*
+        VRAMGC_MODE=flush drive "$version" "alloc a 8MiB; $begin; $inside $end; _exit 0" --mem 1GiB
+        [ "$status" = 0 ]
+        build/vramgc report --json "$BATS_TEST_TMPDIR/record.vramgc" | python3 -c '
+import json, sys
+process = json.load(sys.stdin)["processes"][0]
+marks = process["marks"]
+expected = [f"in.{i}" for i in range(1, 101)] + [f"{w}.{i}" for w in "ab" for i in range(1, 51)]
+assert sorted(mark["label"] for mark in marks) == sorted(expected), marks
+for writer in ("in.", "a.", "b."):
+    times = [mark["time_ns"] for mark in marks if mark["label"].startswith(writer)]
+    assert times == sorted(times) and 0 < times[0] <= times[-1] <= 600e9, times
+assert process["totals"]["lost_records"] == 0'
+        build/vramgc report --all "$BATS_TEST_TMPDIR/record.vramgc" | grep -qE '^ +0:[0-9:.]+ +b\.50$'
+    done
+}
+
+@test "marks from outside: only of a program that runs under vramgc" {
+    run build/vramgc mark $$ here
+    [ "$status" = 1 ]
+    [[ $output == *"process $$ does not run under vramgc"* ]]
+    for wrong in '' '1' 'x here' '1 here there' '--loud 1 here'; do
+        # shellcheck disable=SC2086
+        run build/vramgc mark $wrong
+        [ "$status" = 2 ]
+    done
+    run build/vramgc mark 1 ''
+    [ "$status" = 2 ]
+}

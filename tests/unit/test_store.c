@@ -3,6 +3,7 @@
  * complete. */
 #include "unit.h"
 
+#include "base/ring.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -11,8 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/test_store.XXXXXX";
@@ -244,6 +247,42 @@ static void writers_never_share_an_entry(void **state) {
 }
 
 /* An entry that comes a whole round late does not take the place of the later one. */
+struct shared {
+    uint64_t written;
+    struct vramgc_mark slots[16];
+};
+
+static void put_marks(struct shared *shared, const char *label) {
+    struct ring ring = {&shared->written, shared->slots, 16, sizeof *shared->slots};
+    struct vramgc_mark mark = {.time_ns = 1};
+    memset(mark.label, *label, sizeof mark.label - 1);
+    for (int i = 0; i < 100000; i++)
+        ring_put(&ring, &mark);
+}
+
+/* As `vramgc mark` beside the program's own marks. */
+static void two_processes_never_share_an_entry(void **state) {
+    int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_ANONYMOUS, status = -1;
+    struct shared *shared = mmap(NULL, sizeof *shared, protection, flags, -1, 0);
+    (void)state;
+    assert_true(shared != MAP_FAILED);
+    pid_t child = fork();
+    put_marks(shared, child ? "a" : "b");
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(shared->written, 200000);
+    for (size_t i = 0; i < 16; i++) {
+        const struct vramgc_mark *mark = &shared->slots[i];
+        assert_int_equal((mark->sequence - 1) % 16, i);
+        assert_true(mark->sequence <= 200000);
+        for (size_t j = 0; j < sizeof mark->label - 1; j++)
+            assert_int_equal(mark->label[j], *mark->label);
+    }
+    munmap(shared, sizeof *shared);
+}
+
 static void a_late_entry_is_lost(void **state) {
     struct vramgc_file *file = store_file();
     struct vramgc_action action = {.took_ns = 1}, found;
@@ -391,6 +430,7 @@ int main(void) {
         cmocka_unit_test(refusals),
         cmocka_unit_test(nobody_sees_half_an_entry),
         cmocka_unit_test(writers_never_share_an_entry),
+        cmocka_unit_test(two_processes_never_share_an_entry),
         cmocka_unit_test(a_late_entry_is_lost),
         cmocka_unit_test(an_action_that_goes_on),
         cmocka_unit_test(marks),

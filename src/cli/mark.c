@@ -1,0 +1,102 @@
+/* mark.c: the command `vramgc mark`: a named point on the timeline of a program that runs. It
+ * writes into that program's statistics file as the program itself does, beside it: the entries are
+ * made for several writers (base/ring.h). It must not write into any other file, nor into that of a
+ * program that has ended. */
+#include "cli/cli.h"
+#include "cli/running.h"
+#include "base/base.h"
+#include "base/parse.h"
+#include "base/ring.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FLAG_HELP };
+
+const struct flag mark_flags[] = {[FLAG_HELP] = {"help", 'h', NULL, "this text"}};
+const size_t mark_flag_count = ARRAY_LENGTH(mark_flags);
+
+RING_BEGINS_RIGHT(vramgc_mark);
+
+/* NULL with errno. A pipe, or what somebody else has put there, is not opened. */
+static struct vramgc_file *map(const char *path) {
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status;
+    void *mapped = MAP_FAILED;
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        (uint64_t)status.st_size == sizeof(struct vramgc_file))
+        mapped = mmap(NULL, sizeof(struct vramgc_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+/* What is begun is ended: a signal would leave an entry that nobody can complete. */
+static void put(struct vramgc_file *file, const char *label) {
+    struct ring ring = {&file->marks_written, file->marks, VRAMGC_MAX_MARKS, sizeof *file->marks};
+    struct vramgc_mark mark = {.time_ns = minus_u64(clock_ns(), file->started_ns)};
+    sigset_t all, before;
+    text_copy(mark.label, sizeof mark.label, label);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    if (ring_put(&ring, &mark) > VRAMGC_MAX_MARKS)
+        __atomic_fetch_add(&file->process.lost_records, 1, __ATOMIC_RELAXED);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static bool is_of(const struct vramgc_file *file, const struct vramgc_file *record) {
+    return memcmp(file->magic, VRAMGC_MAGIC, sizeof file->magic) == 0 &&
+           file->process_start == record->process_start && file->pid == record->pid &&
+           file->started_ns == record->started_ns && file->end == VRAMGC_END_UNKNOWN;
+}
+
+static int mark(uint64_t pid, const char *label) {
+    struct stats_file *record = running_with_mapping(pid);
+    if (!record) {
+        complain("process %llu does not run under vramgc, or is not yours; `vramgc top` shows "
+                 "those that do",
+                 (unsigned long long)pid);
+        return STATUS_BAD_INPUT;
+    }
+    struct vramgc_file *file = map(record->path);
+    int error = errno;
+    bool fine = file && is_of(file, record->file);
+    if (fine)
+        put(file, label);
+    else
+        complain("%s: %s", record->path, file ? "is another program's by now" : strerror(error));
+    if (file)
+        munmap(file, sizeof *file);
+    stats_file_free(record);
+    return fine ? STATUS_FINE : STATUS_BAD_INPUT;
+}
+
+int mark_main(int argc, char **argv) {
+    struct args args = {.argc = argc,
+                        .argv = argv,
+                        .flags = mark_flags,
+                        .flag_count = mark_flag_count,
+                        .command = "mark",
+                        .next = 1};
+    uint64_t pid = 0;
+    for (int index; (index = args_next(&args)) != ARGS_END;)
+        return index == FLAG_HELP ? STATUS_HELP : STATUS_USAGE;
+    if (args.operand_count != 2 || !*argv[1]) {
+        complain("`vramgc mark PID LABEL` takes the number of a process and a name");
+        return STATUS_USAGE;
+    }
+    if (!parse_count(argv[0], &pid)) {
+        complain("%s is no process; `vramgc mark PID LABEL`", argv[0]);
+        return STATUS_USAGE;
+    }
+    return mark(pid, argv[1]);
+}
