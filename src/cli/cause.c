@@ -19,19 +19,19 @@ enum { CAUSE_SHARE = 32 };
 enum { LEAST_TURNS = 8, MANY_TURNS = 1024, PARTS = 6, EVEN = 3 };
 #define GROWTH_BYTES ((uint64_t)64 << 20)
 
-static uint64_t lowest(const struct vramgc_floors *floors, uint64_t from, uint64_t end) {
-    uint64_t bytes = UINT64_MAX;
+static uint64_t lowest(const uint64_t *bytes, uint64_t from, uint64_t end) {
+    uint64_t least = UINT64_MAX;
     for (uint64_t i = from; i < end; i++)
-        bytes = min_u64(bytes, floors->bytes[i]);
-    return bytes;
+        least = min_u64(least, bytes[i]);
+    return least;
 }
 
 /* In each part after the first about as much. */
-static bool rises_evenly(const struct vramgc_floors *floors, uint64_t from, uint64_t end) {
-    uint64_t count = end - from, before = lowest(floors, from, from + count / PARTS);
+static bool rises_evenly(const uint64_t *bytes, uint64_t from, uint64_t end) {
+    uint64_t count = end - from, before = lowest(bytes, from, from + count / PARTS);
     uint64_t least = UINT64_MAX, most = 0;
     for (uint64_t i = 1; i < PARTS; i++) {
-        uint64_t low = lowest(floors, from + i * count / PARTS, from + (i + 1) * count / PARTS);
+        uint64_t low = lowest(bytes, from + i * count / PARTS, from + (i + 1) * count / PARTS);
         least = min_u64(least, minus_u64(low, before));
         most = max_u64(most, minus_u64(low, before));
         before = low;
@@ -41,23 +41,29 @@ static bool rises_evenly(const struct vramgc_floors *floors, uint64_t from, uint
 
 /* Models are loaded in the first quarter. In each of the others the floor must be higher than in
  * the one before, and no quarter may bring nearly all of it: that is one model more, no leak. */
-struct oom_growth growth_of(const struct vramgc_device *device, uint64_t turns) {
-    const struct vramgc_floors *floors = &device->floors;
-    uint64_t merged = max_u64(floors->merged, 1);
-    uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), turns / merged);
+struct oom_growth growth_in(const uint64_t *bytes, uint64_t count) {
     uint64_t quarter = count / 4, low[4];
     if (count < LEAST_TURNS)
         return (struct oom_growth){0};
     for (uint64_t i = 0; i < 4; i++)
-        low[i] = lowest(floors, i * quarter, i < 3 ? (i + 1) * quarter : count);
+        low[i] = lowest(bytes, i * quarter, i < 3 ? (i + 1) * quarter : count);
     uint64_t third = minus_u64(low[2], low[1]), fourth = minus_u64(low[3], low[2]);
     return (struct oom_growth){
         .grows = low[0] < low[1] && third >= fourth / 4 && fourth >= third / 4 &&
-                 third + fourth >= GROWTH_BYTES &&
-                 (turns >= MANY_TURNS || rises_evenly(floors, quarter, count)),
+                 third + fourth >= GROWTH_BYTES,
         .first_bytes = low[1],
-        .latest_bytes = floors->bytes[count - 1],
+        .latest_bytes = bytes[count - 1],
     };
+}
+
+struct oom_growth growth_of(const struct vramgc_device *device, uint64_t turns) {
+    const struct vramgc_floors *floors = &device->floors;
+    uint64_t merged = max_u64(floors->merged, 1);
+    uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), turns / merged);
+    struct oom_growth growth = growth_in(floors->bytes, count);
+    growth.grows =
+        growth.grows && (turns >= MANY_TURNS || rises_evenly(floors->bytes, count / 4, count));
+    return growth;
 }
 
 bool record_grows(const struct stats_file *record) {

@@ -34,7 +34,7 @@ struct oom_sum {
     uint64_t free_bytes, total_bytes;
 };
 
-/* The floor of live memory, from early in the run on. */
+/* The floor of memory, from early in the run on. */
 struct oom_growth {
     bool grows;
     uint64_t first_bytes, latest_bytes;
@@ -58,5 +58,8 @@ bool record_grows(const struct stats_file *record);
 /* Of a device in its first so many turns, whether or not anything was refused. What a program that
  * was out of memory lets go is no part of why it was. */
 struct oom_growth growth_of(const struct vramgc_device *device, uint64_t turns);
+
+/* Of what was left after each job. */
+struct oom_growth growth_in(const uint64_t *bytes, uint64_t count);
 
 #endif

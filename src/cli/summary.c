@@ -3,6 +3,7 @@
 #include "cli/cause.h"
 #include "cli/cli.h"
 #include "cli/device_table.h"
+#include "cli/host_growth.h"
 #include "cli/jobs.h"
 #include "cli/summary_lines.h"
 #include "cli/units.h"
@@ -311,7 +312,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
     write_actions(out, largest, style);
     write_refusals(out, largest, style);
     write_marks(out, largest, style);
-    if (style->most_rows == SIZE_MAX || record_grows(largest))
+    if (style->most_rows == SIZE_MAX || record_grows(largest) || host_memory_grows(largest))
         jobs_table(out, largest, style->most_rows);
     write_doubts(out, &largest->file->process);
     if (style->next_commands)

@@ -34,7 +34,7 @@ struct verdict {
     char sum[320];
     char cause[320];
     char todo[400];
-    char note[700];
+    char note[900];
 };
 
 /* VERDICT_IDLE: of what PyTorch held at most, at least this part, and at least this much, is more

@@ -168,7 +168,7 @@ static void add_mark(struct vramgc_file *file, uint64_t time_ns, const char *lab
     strcpy(mark->label, label);
 }
 
-static void add_job(struct vramgc_file *file, uint64_t time_ns) {
+static void add_job(struct vramgc_file *file, uint64_t time_ns, uint64_t host_bytes) {
     uint64_t number = ++file->jobs_written;
     file->jobs[number - 1] = (struct vramgc_job){.sequence = number,
                                                  .time_ns = time_ns,
@@ -177,7 +177,7 @@ static void add_job(struct vramgc_file *file, uint64_t time_ns) {
                                                  .peak_live_bytes = 17 * GIB,
                                                  .peak_held_bytes = 18 * GIB,
                                                  .live_bytes = (2000 + 96 * number) * MIB,
-                                                 .host_bytes = 6 * GIB,
+                                                 .host_bytes = host_bytes,
                                                  .pinned_bytes = 64 * MIB};
 }
 
@@ -205,8 +205,8 @@ static void fragmented(struct vramgc_file *file) {
     add_refusal(file, 3835 * SECOND, VRAMGC_REFUSAL_FRAGMENTED, 1);
     add_refusal(file, 4149 * SECOND, VRAMGC_REFUSAL_FULL, 0);
     add_mark(file, 100 * SECOND, "model \"SDXL\" loaded \xc3\xa9");
-    add_job(file, 200 * SECOND);
-    add_job(file, 300 * SECOND);
+    add_job(file, 200 * SECOND, 6 * GIB);
+    add_job(file, 300 * SECOND, 6 * GIB);
     file->devices[0].stats.ooms = 1;
     file->end_status = 9;
 }
@@ -394,6 +394,35 @@ static void uncounted(struct vramgc_file *file) {
     file->devices[2].sample_count = (uint64_t)1 << 40;
 }
 
+enum { HOST_JOBS = 36 };
+
+/* Models are loaded in the first jobs; then each leaves a little. A few tens of MiB come and go. */
+static void host_growth(struct vramgc_file *file) {
+    plain(file);
+    for (uint64_t i = 0; i < HOST_JOBS; i++)
+        add_job(file, i * SECOND, (i < 3 ? i : 3) * GIB + 120 * i * MIB + i % 3 * 20 * MIB);
+}
+
+static void host_loaded(struct vramgc_file *file) {
+    plain(file);
+    for (uint64_t i = 0; i < HOST_JOBS; i++)
+        add_job(file, i * SECOND, (i < 6 ? i : 6) * GIB + i % 5 * 40 * MIB);
+}
+
+/* A cache fills until two thirds, and stays. */
+static void host_cache(struct vramgc_file *file) {
+    plain(file);
+    for (uint64_t i = 0; i < HOST_JOBS; i++)
+        add_job(file, i * SECOND, (i < 24 ? i : 24) * 200 * MIB + i % 3 * 10 * MIB + 2 * GIB);
+}
+
+/* One model more in the midst of the run. */
+static void host_model(struct vramgc_file *file) {
+    plain(file);
+    for (uint64_t i = 0; i < HOST_JOBS; i++)
+        add_job(file, i * SECOND, 2 * GIB + (i > 0) * GIB + (i > 20) * 4 * GIB + i * MIB);
+}
+
 bool make_file(struct vramgc_file *file, const char *scenario) {
     static const struct {
         const char *name;
@@ -414,6 +443,10 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"limit-and-full", limit_and_full},
                      {"short-peak", short_peak},
                      {"uncounted", uncounted},
+                     {"host-growth", host_growth},
+                     {"host-loaded", host_loaded},
+                     {"host-cache", host_cache},
+                     {"host-model", host_model},
                      {"markup", markup},
                      {"hostile", hostile}};
     memset(file, 0, sizeof *file);

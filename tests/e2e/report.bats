@@ -474,3 +474,16 @@ heads() {
     equal "$output" ''
     contains "$(groff -man -Tutf8 vramgc.1)" VRAMGC_THRESHOLD
 }
+
+@test "report: host memory that grows from job to job is told, without an out-of-memory, too" {
+    make host-growth growth.vramgc
+    report=$("$vramgc" report growth.vramgc)
+    contains "$(tr -s ' \n' ' ' <<<"$report")" 'Host memory grows: +122 MiB a job, 26 jobs. Find what is kept after each job'
+    contains "$report" $'\nJOBS '
+    for steady in loaded cache model; do
+        make "host-$steady" "$steady.vramgc"
+        report=$("$vramgc" report "$steady.vramgc")
+        contains_not "$report" 'Host memory'
+        contains_not "$report" $'\nJOBS '
+    done
+}

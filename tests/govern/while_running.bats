@@ -177,3 +177,20 @@ assert process["totals"]["lost_records"] == 0'
     run build/vramgc mark 1 ''
     [ "$status" = 2 ]
 }
+
+@test "page-locked memory that grows from job to job is told, and that of the first jobs is not" {
+    local i leak= keep=
+    for ((i = 1; i <= 16; i++)); do
+        leak+="pin p.$i 64MiB; alloc t 64MiB; free t; $(until_said "job $i  "); "
+        [ "$i" -gt 3 ] || keep+="pin p.$i 500MiB; "
+        keep+="alloc t 64MiB; free t; $(until_said "job $i  "); "
+    done
+    export VRAMGC_LOG=info VRAMGC_REST=1ms VRAMGC_SAMPLE=1ms VRAMGC_MODE=flush
+    for version in $versions; do
+        drive "$version" "$leak _exit 0" --mem 1GiB
+        report=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ')
+        [[ $report == *'No allocation failed'*'Host memory grows: +64.0 MiB a job, 11 jobs. It is page-locked: '* ]]
+        drive "$version" "$keep _exit 0" --mem 1GiB
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *'Host memory'* ]]
+    done
+}
