@@ -4,6 +4,7 @@
 #include "cli/cause_words.h"
 #include "cli/derived.h"
 #include "cli/host_growth.h"
+#include "cli/needless.h"
 #include "cli/peak.h"
 #include "cli/units.h"
 #include "base/base.h"
@@ -360,6 +361,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     say_short_peak(&note, &tally);
     say_held(&note, &tally, verdict.code);
     host_growth_say(&note, records, count);
+    needless_say(&note, records, count);
     say_unproven(&note, &tally);
     memmove(verdict.note, verdict.note + strspn(verdict.note, " "),
             strlen(verdict.note) + 1 - strspn(verdict.note, " "));

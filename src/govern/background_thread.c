@@ -25,6 +25,7 @@
 #include "track/recording.h"
 #include "track/settings.h"
 #include "track/stack.h"
+#include "track/thread.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -370,6 +371,7 @@ static void look_at_all(uint64_t now) {
 
 static void *background_thread(void *unused) {
     capture_mode_relax();
+    thread_state.is_ours = true;
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
         real_find_all(); /* what was loaded since: here nobody waits for us */

@@ -301,6 +301,7 @@ void alloc_free_commit(const struct alloc_freed *taken) {
     if (!taken->segment)
         return;
     thread_state.since_block.frees++;
+    thread_segment_freed(device);
     lock_take(&device->lock);
     heap_segment_forget(device->heap, taken->address);
     figure_bump(&device->out->stats.segment_frees, 1);

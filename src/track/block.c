@@ -97,6 +97,7 @@ bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_e
     };
     thread->since_block.event_count = 0;
     thread->since_block.frees = 0;
+    thread->since_block.emptied = false;
     thread->since_block.segments = 0;
     if (UNLIKELY(thread->oom.of_page) && bytes > 0)
         oom_ends(size, true);

@@ -24,3 +24,14 @@ void thread_block_pending(struct device *device, uint64_t bytes) {
     thread->pending.bytes += bytes;
     atomic_fetch_add(&device->pending_bytes, bytes);
 }
+
+/* Where a request was refused PyTorch does it to ask again, and our own thread to give memory back.
+ * In other modes answering a request with out of memory is our means to the same. */
+void thread_segment_freed(struct device *device) {
+    struct thread_state *thread = &thread_state;
+    if (!device_vm(device) || thread->is_ours || thread->oom.refusal.sequence ||
+        thread->since_block.emptied)
+        return;
+    thread->since_block.emptied = true;
+    figure_add(&store_file()->process.cache_empties, 1);
+}

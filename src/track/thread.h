@@ -21,6 +21,7 @@ struct thread_stream {
 struct thread_since_block {
     unsigned frees;                     /* segments it freed */
     unsigned segments;                  /* and took */
+    bool emptied;                       /* it frees cached ones, of its own accord */
     unsigned event_count;               /* events it recorded */
     uint64_t events[THREAD_MAX_EVENTS]; /* the first of them */
 };
@@ -43,6 +44,7 @@ struct thread_oom {
 /* PyTorch's allocator makes certain calls right before others, on the same thread; that is how the
  * invisible becomes visible. */
 struct thread_state {
+    bool is_ours; /* vramgc's own */
     struct thread_stream stream;
     struct thread_since_block since_block;
     struct thread_pending pending;
@@ -56,5 +58,8 @@ extern THREAD_LOCAL struct thread_state thread_state;
 /* PyTorch's allocator has taken memory for a block, or mapped it; and has given up some of that. */
 void thread_block_pending(struct device *device, uint64_t bytes);
 void thread_block_unpending(uint64_t bytes);
+
+/* PyTorch's allocator has freed a segment, or unmapped pages of an expandable one. */
+void thread_segment_freed(struct device *device);
 
 #endif

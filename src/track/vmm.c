@@ -247,10 +247,12 @@ static void change_pages(uint64_t address, uint64_t bytes, bool map) {
     figure_bump(map ? &stats->segment_allocs : &stats->segment_frees, 1);
     device_publish(device);
     lock_give(&device->lock);
-    if (map)
+    if (map) {
         thread_block_pending(device, bytes);
-    else
+    } else {
         thread_block_unpending(bytes);
+        thread_segment_freed(device);
+    }
     atomic_store_explicit(&device->expandable, true, memory_order_relaxed);
     if (!fits)
         figure_add(&store_file()->process.unmatched_blocks, 1);

@@ -42,6 +42,7 @@ at_rest() {
 @test "at rest, lowvram: PyTorch's cache of addresses is emptied" {
     VRAMGC_LOWVRAM=1 VRAMGC_REST=20ms at_rest empties
     [ "$(fact flushes)" -ge 1 ]
+    [ "$(fact cache_empties)" = 0 ] # not by the program
 }
 
 @test "at rest, above the threshold as the program sees it: PyTorch's cache of addresses is emptied" {

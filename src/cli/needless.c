@@ -1,0 +1,59 @@
+/* needless.c: see needless.h. It must not tell what the emptying of a cache has cost: nobody
+ * measures the program's own calls. */
+#include "cli/needless.h"
+#include "base/base.h"
+#include "cli/derived.h"
+#include "cli/units.h"
+
+#include <string.h>
+
+/* Again and again: as often as growth has to show (cause.c). Next to nothing idle: compact with
+ * --lowvram held 1.01 to 1.06 times what was live (tests/lab/FIGURES.md). */
+enum { LEAST_TIMES = 8 };
+#define MOST_HELD_OVER_LIVE 1.1
+
+/* What turns it off, by a word in the program's path or its arguments. */
+static const struct {
+    const char *word, *advice;
+} table[] = {
+    {"sdnext", "SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off."},
+    {"SD.Next", "SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off."},
+    {"/automatic/", "SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off."},
+    {"--disable-smart-memory", "Without --disable-smart-memory ComfyUI does so less often."},
+};
+
+static const char *advice_for(const struct vramgc_file *file) {
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
+        if (strstr(file->executable, table[i].word) || strstr(file->command_line, table[i].word))
+            return table[i].advice;
+    return "A script's own torch.cuda.empty_cache() can go; a web UI may have a setting for it.";
+}
+
+/* PyTorch itself frees segments where one of these is set; neither touches expandable ones. */
+static bool by_pytorch(const struct vramgc_file *file) {
+    const char *conf = file->alloc_conf;
+    return !strstr(conf, "expandable_segments:True") &&
+           (strstr(conf, "garbage_collection_threshold") || strstr(conf, "max_split_size_mb"));
+}
+
+static bool held_little(const struct vramgc_file *file) {
+    bool little = strcmp(file->mode, "compact") == 0;
+    for (size_t i = 0; i < file->device_count; i++) {
+        struct derived ratio = derived_figure(DERIVED_held_over_live_weighted, &file->devices[i]);
+        little = little && (!ratio.known || ratio.value <= MOST_HELD_OVER_LIVE);
+    }
+    return little;
+}
+
+void needless_say(struct text *text, struct stats_file *const *records, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const struct vramgc_file *file = records[i]->file;
+        if (file->process.cache_empties < LEAST_TIMES || by_pytorch(file) || !held_little(file))
+            continue;
+        text_format(text,
+                    " The program itself emptied PyTorch's cache %s times, for next to nothing: "
+                    "compact leaves no memory in it. %s",
+                    show_count(file->process.cache_empties).text, advice_for(file));
+        return;
+    }
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bats
+# The program empties PyTorch's cache again and again, although compact leaves nothing in it: how often is counted, and the report says
+# so, with what turns it off.
+load common
+
+setup() {
+    begin
+    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1
+    collect='alloc t 64MiB; free t; empty_cache; '
+    for _ in 1 2 3 4; do collect+=$collect; done # 16 times
+}
+
+report() { build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' '; }
+
+@test "each time that the program empties the cache is one" {
+    for version in $versions; do
+        for conf in expandable_segments:False expandable_segments:True; do
+            PYTORCH_CUDA_ALLOC_CONF=$conf drive "$version" "alloc m 500MiB; $collect empty_cache; alloc u 64MiB stream=1; alloc v 1MiB stream=1; free u v; empty_cache; _exit 0" --mem 2GiB
+            [ "$(fact cache_empties)" = 17 ]
+        done
+        VRAMGC_MODE=flush drive "$version" "alloc m 500MiB; $collect _exit 0" --mem 2GiB
+        [ "$(fact cache_empties)" = 0 ]
+    done
+}
+
+# PyTorch empties its cache because the card is full, to ask again.
+@test "what PyTorch does after a refusal is not the program's" {
+    python3 tests/vm/full_card.py --seed 1 >"$BATS_TEST_TMPDIR/full"
+    for version in $versions; do
+        for conf in expandable_segments:False expandable_segments:True; do
+            PYTORCH_CUDA_ALLOC_CONF=$conf drive "$version" "$BATS_TEST_TMPDIR/full" --mem 640MiB
+            [ "$(fact cache_empties)" = 0 ]
+        done
+    done
+}
+
+@test "the report says it once, with what is known of the web UI, and not where memory was held" {
+    local known="$BATS_TEST_TMPDIR/sdnext"
+    mkdir "$known"
+    for version in $versions; do
+        drive "$version" "alloc m 500MiB; $collect _exit 0" --mem 2GiB
+        [[ $(report) == *"The program itself emptied PyTorch's cache 16 times, for next to nothing: compact leaves no memory in it. A script's own torch.cuda.empty_cache() can go; a web UI may"* ]]
+        drive "$version" "alloc m 500MiB; alloc t 64MiB; free t; empty_cache; _exit 0" --mem 2GiB
+        [[ $(report) != *'itself emptied'* ]]
+        PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:100 drive "$version" "alloc m 500MiB; $collect _exit 0" --mem 2GiB
+        [[ $(report) != *'itself emptied'* ]]
+        VRAMGC_LOWVRAM=0 drive "$version" "alloc m 64MiB; alloc i 1GiB; free i; $collect _exit 0" --mem 2GiB
+        [[ $(report) != *'itself emptied'* ]]
+        ln -sf "$PWD/build/c10/$version/c10drive" "$PWD/build/c10/$version/libc10drive.so" "$known/"
+        ln -sfn "$PWD/build/c10/$version/lib" "$known/lib"
+        DRIVER=$known/c10drive drive "$version" "alloc m 500MiB; $collect _exit 0" --mem 2GiB
+        [[ $(report) == *"SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off."* ]]
+    done
+}
