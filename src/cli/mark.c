@@ -34,6 +34,8 @@ static struct vramgc_file *map(const char *path) {
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
         (uint64_t)status.st_size == sizeof(struct vramgc_file))
         mapped = mmap(NULL, sizeof(struct vramgc_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    else
+        errno = EINVAL;
     int error = errno;
     close(fd);
     errno = error;

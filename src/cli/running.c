@@ -173,7 +173,8 @@ struct running running_find(void) {
 
 struct stats_file *running_with_mapping(uint64_t pid) {
     struct stats_file *record = NULL;
-    self.count = 0; /* what was found in another way */
+    while (self.count > 0) /* what was found in another way */
+        forget(0);
     look_at_process(pid);
     for (size_t i = 0; i < self.count && !record; i++)
         record = load(&self.list[i]);
