@@ -11,6 +11,7 @@
 #include "cli/html.h"
 #include "cli/stats_file.h"
 #include "cli/summary.h"
+#include "cli/summary_lines.h"
 #include "cli/top_page.h"
 #include "cli/report_fields.h"
 #include "e2e/make_file.h"
@@ -158,7 +159,7 @@ static void check_top(struct stats_file **list, size_t count) {
     struct page page = {0};
     for (size_t i = 0; i < count; i++)
         processes[i] = (struct running_process){i + 1, list[i]};
-    view.cards = cards_of(&view.running);
+    view.cards = cards_of(&view.running, false);
     for (int width = PAGE_NARROWEST; width <= PAGE_WIDEST; width += PAGE_WIDEST / 4) {
         top_choose(&view, 1);
         top_page(&page, &view, width);
