@@ -6,8 +6,8 @@
 
 #include "track/device.h"
 
-/* For vramgc's own thread, at each look: the highest that live memory was since the one before if it
- * has fallen since, and when a block event was last seen to have come. */
+/* For vramgc's own thread, at each look. top_bytes: the highest that live memory was since the one
+ * before, if it has fallen since; changed_ns: when a block event was last seen to have come. */
 void jobs_look(struct device *device, uint64_t top_bytes, uint64_t changed_ns, uint64_t now);
 
 /* The program ends, and with it what it was at. For whoever has stopped that thread. */
