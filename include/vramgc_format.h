@@ -31,6 +31,8 @@
 #define VRAMGC_MAX_STACKS     256
 #define VRAMGC_MAX_FLOORS     64
 #define VRAMGC_MAX_NEIGHBOURS 8
+#define VRAMGC_MAX_SITES      512
+#define VRAMGC_MAX_OWNERS     10
 
 struct vramgc_gauge {
     uint64_t current;
@@ -93,6 +95,21 @@ struct vramgc_neighbours {
     struct vramgc_neighbour list[VRAMGC_MAX_NEIGHBOURS];
 };
 
+/* Those to whom most belongs of some amount of live memory, the largest first; what is not theirs
+ * was not asked for by name, or by somebody who is not among them. */
+struct vramgc_owner {
+    uint32_t site; /* index into sites[] */
+    uint32_t unused;
+    uint64_t bytes;
+    uint64_t blocks; /* of those that were looked at */
+};
+
+struct vramgc_owners {
+    uint64_t live_bytes; /* of everybody */
+    uint64_t count;
+    struct vramgc_owner list[VRAMGC_MAX_OWNERS];
+};
+
 struct vramgc_device {
     uint64_t present; /* 1 once anything was recorded for the device */
     uint64_t total_bytes;
@@ -103,6 +120,9 @@ struct vramgc_device {
     struct vramgc_device_stats stats;
     struct vramgc_floors floors;
     struct vramgc_neighbours neighbours;
+    struct vramgc_owners owners_at_peak; /* of live memory */
+    struct vramgc_owners owners_at_oom;  /* the latest; nothing is said where there was none */
+    struct vramgc_owners owners_grown;   /* by how much more stays with each than earlier */
     uint64_t sample_count;
     uint64_t sample_step_ns;
     struct vramgc_sample samples[VRAMGC_MAX_SAMPLES];
@@ -145,6 +165,7 @@ struct vramgc_action {
     uint32_t device;
     uint32_t observed; /* 1: mode observe, nothing was done */
     char function[64]; /* Python function then running, where it could be asked for */
+    char phase[24];    /* and what it was part of */
 };
 
 enum vramgc_refusal_cause {
@@ -186,7 +207,9 @@ struct vramgc_refusal {
     uint32_t hook;    /* index into hooks[] */
     uint32_t stack;   /* 1 + index into stacks[], 0: none */
     uint32_t
-        reported; /* 1: an out-of-memory error of PyTorch's, or ours in its place, came of it */
+        reported;  /* 1: an out-of-memory error of PyTorch's, or ours in its place, came of it */
+    uint32_t site; /* 1 + index into sites[], 0: not known */
+    uint32_t unused;
 };
 
 struct vramgc_mark {
@@ -236,6 +259,15 @@ struct vramgc_stack {
     struct vramgc_frame frames[VRAMGC_MAX_FRAMES];
 };
 
+/* A Python function that took device memory, as it was seen a moment after it asked. */
+struct vramgc_site {
+    char function[64];
+    char file[64];  /* the last two parts of its path */
+    char phase[24]; /* of phases.def or the user's own; empty: none */
+    uint32_t line;  /* where it begins */
+    uint32_t unused;
+};
+
 enum vramgc_end {
     VRAMGC_END_UNKNOWN, /* runs still, or ended without any handler: killed, os._exit, crash */
     VRAMGC_END_EXIT,    /* the program's exit handlers ran */
@@ -283,6 +315,8 @@ struct vramgc_file {
     struct vramgc_job jobs[VRAMGC_MAX_JOBS];
     uint64_t stack_count;
     struct vramgc_stack stacks[VRAMGC_MAX_STACKS];
+    uint64_t site_count;
+    struct vramgc_site sites[VRAMGC_MAX_SITES];
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 

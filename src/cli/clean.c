@@ -33,6 +33,24 @@ static void clean_stacks(struct vramgc_file *file) {
     }
 }
 
+static void clean_sites(struct vramgc_file *file) {
+    file->site_count = min_u64(file->site_count, VRAMGC_MAX_SITES);
+    for (size_t i = 0; i < file->site_count; i++) {
+        CLEAN(file->sites[i].function);
+        CLEAN(file->sites[i].file);
+        CLEAN(file->sites[i].phase);
+    }
+}
+
+/* Of somebody who has no name nothing is kept. */
+static void clean_owners(const struct vramgc_file *file, struct vramgc_owners *owners) {
+    uint64_t count = min_u64(owners->count, VRAMGC_MAX_OWNERS);
+    owners->count = 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (owners->list[i].site < file->site_count)
+            owners->list[owners->count++] = owners->list[i];
+}
+
 static void clean_devices(struct vramgc_file *file) {
     for (size_t i = file->device_count; i < VRAMGC_MAX_DEVICES; i++)
         memset(&file->devices[i], 0, sizeof file->devices[i]); /* not counted: never recorded */
@@ -44,6 +62,9 @@ static void clean_devices(struct vramgc_file *file) {
         device->neighbours.count = min_u64(device->neighbours.count, VRAMGC_MAX_NEIGHBOURS);
         for (size_t j = 0; j < VRAMGC_MAX_NEIGHBOURS; j++)
             CLEAN(device->neighbours.list[j].name);
+        clean_owners(file, &device->owners_at_peak);
+        clean_owners(file, &device->owners_at_oom);
+        clean_owners(file, &device->owners_grown);
         device->sample_count = min_u64(device->sample_count, VRAMGC_MAX_SAMPLES);
     }
 }
@@ -58,9 +79,10 @@ void clean_file(struct vramgc_file *file) {
     for (size_t i = 0; i < file->hook_count; i++)
         CLEAN(file->hooks[i].name);
     for (size_t i = 0; i < VRAMGC_MAX_ACTIONS; i++)
-        CLEAN(file->actions[i].function);
+        CLEAN(file->actions[i].function), CLEAN(file->actions[i].phase);
     for (size_t i = 0; i < VRAMGC_MAX_MARKS; i++)
         CLEAN(file->marks[i].label);
     clean_stacks(file);
+    clean_sites(file);
     clean_devices(file);
 }

@@ -5,6 +5,7 @@
 #include "cli/derived.h"
 #include "cli/jobs.h"
 #include "cli/verdict.h"
+#include "cli/who.h"
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -107,7 +108,8 @@ static void write_floors(struct emit *emit, const struct vramgc_floors *floors) 
     emit_close(emit);
 }
 
-static void write_device(struct emit *emit, const struct vramgc_device *device, size_t index) {
+static void write_device(struct emit *emit, const struct vramgc_file *file, size_t index) {
+    const struct vramgc_device *device = &file->devices[index];
     char capability[32];
     snprintf(capability, sizeof capability, "%lu.%lu", (unsigned long)device->compute_major,
              (unsigned long)device->compute_minor);
@@ -128,6 +130,7 @@ static void write_device(struct emit *emit, const struct vramgc_device *device, 
                    division_at_end(device));
     write_neighbours(emit, &device->neighbours);
     write_floors(emit, &device->floors);
+    who_fields(emit, file, device);
     write_samples(emit, device);
     emit_close(emit);
 }
@@ -139,7 +142,7 @@ static void write_devices(struct emit *emit, const struct vramgc_file *file) {
             used[count++] = i;
     count = emit_list(emit, "devices", "those that the process used", count);
     for (size_t i = 0; i < count; i++)
-        write_device(emit, &file->devices[used[i]], used[i]);
+        write_device(emit, file, used[i]);
     emit_close(emit);
 }
 
@@ -174,6 +177,7 @@ static void write_actions(struct emit *emit, const struct stats_file *record) {
         emit_number(emit, "request_bytes", UNIT_BYTES, "request that led to it, 0: none",
                     a->request_bytes);
         emit_text(emit, "function", "Python function then running", or_null(a->function));
+        emit_text(emit, "phase", "what it was part of", or_null(a->phase));
         emit_close(emit);
     }
     emit_close(emit);
@@ -234,6 +238,8 @@ static void write_refusals(struct emit *emit, const struct stats_file *record) {
                   r->hook < file->hook_count ? or_null(file->hooks[r->hook].name) : NULL);
         emit_number_if(emit, "stack", UNIT_ID, "index in stacks",
                        r->stack > 0 && r->stack <= file->stack_count, r->stack - 1);
+        emit_number_if(emit, "site", UNIT_ID, "index in sites: the Python function that asked",
+                       r->site > 0 && r->site <= file->site_count, r->site - 1);
         emit_close(emit);
     }
     emit_close(emit);
@@ -356,6 +362,7 @@ static void write_process(struct emit *emit, const struct stats_file *record) {
     write_marks(emit, record);
     jobs_fields(emit, record);
     write_stacks(emit, record->file);
+    who_sites(emit, record->file);
     write_hooks(emit, record->file);
     emit_close(emit);
 }

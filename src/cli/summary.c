@@ -8,6 +8,7 @@
 #include "cli/summary_lines.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
+#include "cli/summary_who.h"
 #include "base/base.h"
 #include "base/text.h"
 
@@ -309,6 +310,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
     for (size_t i = 0; i < largest->file->device_count; i++)
         if (largest->file->devices[i].present)
             device_table_write(out, largest, i);
+    summary_who(out, largest, style->most_rows);
     write_actions(out, largest, style);
     write_refusals(out, largest, style);
     write_marks(out, largest, style);

@@ -7,9 +7,12 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cuda/capture_mode.h"
 #include "govern/decay.h"
 #include "govern/mode.h"
+#include "govern/names.h"
+#include "govern/own_thread.h"
 #include "govern/python.h"
 #include "govern/reclaim.h"
 #include "govern/soft_oom.h"
@@ -28,11 +31,10 @@
 #include "track/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 512 << 10, STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
+enum { STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
 
 /* How long nothing must happen before the steps between two looks grow, and how far. */
 #define SLOW_AFTER_NS   (2 * SECOND_NS)
@@ -55,7 +57,6 @@ static struct {
     bool decays;                             /* the second thread exists */
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns, alone_ns;
-    sigset_t mask; /* of the thread that started ours */
 } self;
 
 static void read_memory(struct device *device) {
@@ -146,7 +147,7 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
 /* Has PyTorch empty its cache, through Python. Whether anything was done. */
 static bool flush(struct device *device, struct vramgc_action action) {
     uint64_t returned[VRAMGC_MAX_DEVICES] = {0}, start = clock_ns();
-    bool want_function = log_wants(LOG_DEBUG);
+    struct python_place place;
     action.kind = VRAMGC_ACTION_FLUSH;
     if (action.observed) {
         action.before_bytes = reserved_bytes(device);
@@ -157,9 +158,10 @@ static bool flush(struct device *device, struct vramgc_action action) {
     }
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         returned[i] = device_if_ready(i) ? reclaim_returned_bytes(device_if_ready(i)) : 0;
-    if (!python_empty_cache(want_function ? action.function : NULL, sizeof action.function,
-                            capture_active))
+    if (!python_empty_cache(names_thread(), &place, capture_active))
         return false;
+    text_copy(action.function, sizeof action.function, place.function);
+    text_copy(action.phase, sizeof action.phase, place.phase);
     action.took_ns = clock_ns() - start;
     conclude_flush(device, action, returned);
     return true;
@@ -244,6 +246,7 @@ static void look_at(unsigned index, uint64_t now) {
     measure_holes(device, look);
     uint64_t top_bytes = growth_take_top(&device->growth);
     jobs_look(device, top_bytes, look->changed_ns, now);
+    device_list_owners(device);
     if (capture_active()) { /* nothing may be asked of the driver that could disturb it */
         gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
         store_sample(device->out, settings_options()->sample, top_bytes);
@@ -300,7 +303,7 @@ static bool are_alone(void) {
         return false;
     for (int field = STATE - 1; p && field < THREADS; field++)
         p = strchr(p + 1, ' ');
-    return p && atoi(p) == 1 + 1 + self.decays; /* the main thread counts until the end */
+    return p && atoi(p) == 1 + (int)own_threads(); /* the main thread counts until the end */
 }
 
 /* When the main thread has ended by pthread_exit, a process ends with the last thread: the C
@@ -317,7 +320,8 @@ static bool only_we_are_left(uint64_t now) {
 static void leave(void) {
     atomic_store(&self.stopping, true);
     wakeup(WAKEUP_DECAY);
-    pthread_sigmask(SIG_SETMASK, &self.mask, NULL);
+    names_end();
+    own_thread_take_signals();
 }
 
 static void *decay_thread(void *unused) {
@@ -335,36 +339,15 @@ static void *decay_thread(void *unused) {
         if (!atomic_load(&self.stopping))
             wakeup_sleep(WAKEUP_DECAY, step_ns, count);
     }
-    pthread_sigmask(SIG_SETMASK, &self.mask, NULL);
+    own_thread_ends();
     return unused;
-}
-
-static bool start_thread(void *(*function)(void *)) {
-    pthread_attr_t attributes;
-    pthread_t thread;
-    sigset_t all, before;
-    if (pthread_attr_init(&attributes))
-        return false;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&thread, &attributes, function, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return started;
-}
-
-/* The machine may have had no more threads just then. */
-static bool start_surely(void *(*function)(void *)) {
-    return start_thread(function) || start_thread(function);
 }
 
 static void look_at_all(uint64_t now) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++) {
         struct device *device = device_if_ready(i);
         if (device && device_vm(device) && !self.decays)
-            self.decays = start_surely(decay_thread);
+            self.decays = own_thread_start(decay_thread);
         look_at(i, now);
     }
 }
@@ -382,6 +365,7 @@ static void *background_thread(void *unused) {
             break;
         if (settings_policy().mode == POLICY_FLUSH)
             python_prepare();
+        names_begin();
         look_at_all(now);
         stack_name();
         neighbours_look();
@@ -405,8 +389,7 @@ static void *background_thread(void *unused) {
 
 bool background_thread_start(void) {
     self.changed_ns = clock_ns();
-    pthread_sigmask(SIG_SETMASK, NULL, &self.mask);
-    return start_surely(background_thread);
+    return own_thread_start(background_thread);
 }
 
 static bool at_work(void) {
@@ -420,10 +403,14 @@ void background_thread_stop(void) {
     bool again = atomic_exchange(&self.stopping, true);
     wakeup(WAKEUP_LOOK);
     wakeup(WAKEUP_DECAY);
+    names_end();
     python_process_ends();
     for (int i = 0; !again && i < STOP_PATIENCE_MS && at_work(); i++)
         nanosleep(&step, NULL);
     if (!at_work()) {
+        for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+            if (device_if_ready(i))
+                device_list_owners(device_if_ready(i));
         mode_say(true);
         neighbours_look();
         decay_conclude();

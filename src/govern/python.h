@@ -1,10 +1,12 @@
-/* python.h: the host's Python, if it has one, asked from our own thread only: never from a hook,
+/* python.h: the host's Python, if it has one, asked from our own threads only: never from a hook,
  * which may hold the lock of PyTorch's allocator. Nothing is linked; functions are looked up. */
 #ifndef PYTHON_H
 #define PYTHON_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "govern/python_frames.h"
 
 /* Makes sure, once, that Python waits for our thread before it ends and before it forks; nothing is
  * emptied before. To be called early, while Python is far from its end. Waits for the GIL the first
@@ -13,9 +15,17 @@ void python_prepare(void);
 
 /* Calls torch._C._cuda_emptyCache(), which empties the cache of all devices. False: no Python, no
  * torch, Python is ending or forking, must_not said so, or it raised. Waits for the GIL; must_not
- * is asked when it is there. If `function` is not NULL the name of the Python function that the
- * main thread runs is stored there ("" if unknown). */
-bool python_empty_cache(char *function, size_t capacity, bool (*must_not)(void));
+ * is asked when it is there. *place: where that thread was (pthread_self), or the main one. */
+bool python_empty_cache(uint64_t thread, struct python_place *place, bool (*must_not)(void));
+
+/* Looks where threads are. False: it could not. Waits for the GIL. */
+bool python_look(struct python_look *looks, size_t count);
+
+/* Whether there is a Python that tells where threads are. */
+bool python_can_look(void);
+
+/* Of the calling thread, whichever it is; without a Python it has none. */
+bool python_thread_has_gil(void);
 
 /* Whether that can be done, as far as is known: from any thread. */
 bool python_may_empty(void);
@@ -24,7 +34,7 @@ bool python_may_empty(void);
  * emptied any more, and our thread is let out. */
 void python_process_ends(void);
 
-/* Our thread was ended by Python: nobody shall wait for it. */
+/* The calling thread, one of ours, was ended by Python: nobody shall wait for it. */
 void python_thread_ended(void);
 
 /* In a forked child, where our thread does not exist. */

@@ -88,6 +88,7 @@ static void turn(struct heap *heap, struct run *run, uint64_t address, uint64_t 
     if (bytes < run->bytes)
         count_in(heap, cut(heap, run, address + bytes));
     run->state = state;
+    run->tag = 0;
     count_in(heap, join(heap, run));
 }
 
@@ -322,6 +323,22 @@ bool heap_pend(struct heap *heap, uint64_t address, uint64_t *bytes) {
 
 bool heap_complete(struct heap *heap, uint64_t address) {
     return turn_block(heap, address, HEAP_PENDING, HEAP_FREE, NULL);
+}
+
+bool heap_set_tag(struct heap *heap, uint64_t address, uint32_t tag) {
+    struct run *run = table_find(&heap->table, address);
+    if (!run || run->state != HEAP_ALLOCATED)
+        return false;
+    run->tag = tag;
+    return true;
+}
+
+uint32_t heap_tag(const struct heap *heap, uint64_t address, uint64_t *bytes) {
+    const struct run *run = table_find(&heap->table, address);
+    if (!run || run->state != HEAP_ALLOCATED)
+        return 0;
+    *bytes = run->bytes;
+    return run->tag;
 }
 
 /* ---- the heap ---- */

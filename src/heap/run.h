@@ -12,6 +12,7 @@ struct run {
     struct run *chain;           /* the next in the same bucket of the hash, or NULL */
     struct segment *segment;
     enum heap_state state;
+    uint32_t tag; /* of an allocated run; else 0 */
 };
 
 /* A run gets a cache line of its own. */

@@ -60,6 +60,8 @@ void heap_walk(const struct heap *heap, bool (*visit)(const struct heap_run *run
 /* ---- the check ---- */
 
 static bool state_fits(const struct run *run) {
+    if (run->tag && run->state != HEAP_ALLOCATED)
+        return false;
     if (run->state == HEAP_UNMAPPED)
         return run->segment->kind == HEAP_EXPANDABLE;
     return run->state == HEAP_FREE || run->state == HEAP_ALLOCATED || run->state == HEAP_PENDING;

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cuda/errors.h"
 #include "govern/induce_oom.h"
+#include "govern/names.h"
 #include "hook/hook.h"
 #include "serve/device_vm.h"
 #include "track/block.h"
@@ -50,6 +51,8 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
         UNLIKELY(!block_begin(index_of(device), (uint64_t)(uintptr_t)p, bytes, &event)))
         return;
     bool possible = device_vm_block_changed(&event);
+    if (event.allocated)
+        event.tag = names_tag(&event);
     block_end(&event);
     if (UNLIKELY(thread_state.pending.bytes > 0) && event.allocated)
         induce_oom_block_came(event.device);

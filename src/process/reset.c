@@ -29,6 +29,7 @@ void reset_device(unsigned index) {
     capture_reset(index);
     lock_take(&device->lock);
     heap_clear(device->heap);
+    owners_reset(&device->owners);
     device->pool.live_bytes = 0;
     device->pool.blocks = 0;
     __atomic_store_n(&device->pool.used_bytes, 0, __ATOMIC_RELAXED);

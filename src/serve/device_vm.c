@@ -6,6 +6,7 @@
 #include "cuda/errors.h"
 #include "govern/decay.h"
 #include "govern/mode.h"
+#include "govern/names.h"
 #include "govern/wakeup.h"
 #include "serve/peer_access.h"
 #include "track/capture.h"
@@ -51,6 +52,11 @@ struct vm *device_vm_open(struct device *device) {
     return vm;
 }
 
+static void out_of_memory(const struct block_event *event) {
+    names_at_oom(event->device);
+    oom_at_block(event->device, event->bytes);
+}
+
 /* Where that fails PyTorch gets an error, and counts the block as allocated for ever. */
 static bool block_came(const struct block_event *event, struct vm *vm) {
     if (LIKELY(vm_commit(vm, event->address, event->bytes, capture_active()))) {
@@ -59,7 +65,7 @@ static bool block_came(const struct block_event *event, struct vm *vm) {
     }
     vm_commit_failed(vm, event->address, event->bytes);
     if (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY)
-        oom_at_block(event->device, event->bytes);
+        out_of_memory(event);
     wakeup(WAKEUP_LOOK);
     return false;
 }

@@ -39,6 +39,38 @@ static bool complete_unseen(const struct block_event *event) {
     return heap_complete(event->device->heap, event->address);
 }
 
+static bool is_site(uint32_t tag) {
+    return tag > 0 && !(tag & BLOCK_TAG_ASKED);
+}
+
+/* The lock is held. */
+static void tag(const struct block_event *event) {
+    struct device *device = event->device;
+    heap_set_tag(device->heap, event->address, event->tag);
+    if (is_site(event->tag))
+        owners_take(&device->owners, event->tag - 1, event->bytes, false);
+}
+
+/* Before it is given back; the lock is held. */
+static void untag(struct device *device, uint64_t address) {
+    uint64_t bytes = 0;
+    uint32_t of = heap_tag(device->heap, address, &bytes);
+    if (is_site(of))
+        owners_give(&device->owners, of - 1, bytes);
+}
+
+/* What was asked for on its behalf is his, unless it is free by now. */
+void block_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
+                uint64_t peaks) {
+    uint64_t bytes = 0;
+    lock_take(&device->lock);
+    if (heap_tag(device->heap, address, &bytes) == asked) {
+        heap_set_tag(device->heap, address, site + 1);
+        owners_take(&device->owners, site, bytes, peaks < device->owners.peaks);
+    }
+    lock_give(&device->lock);
+}
+
 static bool hand_out(const struct block_event *event) {
     struct device *device = event->device;
     figure_bump(&device->out->stats.block_allocs, 1);
@@ -50,6 +82,8 @@ static bool hand_out(const struct block_event *event) {
 
 static bool take_back(struct device *device, uint64_t address, bool pending) {
     figure_bump(&device->out->stats.block_frees, 1);
+    if (device->owners.blocks > 0)
+        untag(device, address);
     if (LIKELY(!pending))
         return heap_free(device->heap, address, NULL);
     figure_bump(&device->out->stats.pending_frees, 1);
@@ -109,7 +143,11 @@ void block_end(const struct block_event *event) {
     lock_take(&device->lock);
     bool fits =
         event->allocated ? hand_out(event) : take_back(device, event->address, event->pending);
+    if (UNLIKELY(event->tag > 0) && fits)
+        tag(event);
     device_publish_blocks(device);
+    owners_note_peak(&device->owners, figure_get(&device->out->stats.live_bytes.current));
+    owners_note_turns(&device->owners, device->out->floors.turns, &device->out->owners_grown);
     device_add_to_mean(device);
     lock_give(&device->lock);
     if (UNLIKELY(!fits))

@@ -11,12 +11,19 @@ struct block_event {
     uint64_t address, bytes;
     bool allocated; /* it is handed out */
     bool pending;   /* it is given back, and other streams may still use it */
+    uint32_t tag;   /* of a block that is handed out: whose it is; 0: nobody knows */
 };
 
 /* bytes > 0: handed out, < 0: given back. False: the device cannot be kept track of. Then, when the
  * block has its pages, the books: in between nobody has it. */
 bool block_begin(unsigned device, uint64_t address, int64_t bytes, struct block_event *event);
 void block_end(const struct block_event *event);
+
+/* The tag of a block: 1 + index of a site of the file, or with this bit the number of a request for
+ * one, which block_name replaces. peaks: of live memory, before the block came. */
+enum { BLOCK_TAG_ASKED = 1 << 30 };
+void block_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
+                uint64_t peaks);
 
 /* Calls of PyTorch's allocator that explain its blocks. */
 void block_stream_asked(uint64_t stream, bool capturing);

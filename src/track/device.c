@@ -175,6 +175,14 @@ struct frag_figures device_measure_holes(struct device *device, bool now) {
     return figures;
 }
 
+void device_list_owners(struct device *device) {
+    struct owners *owners = &device->owners;
+    lock_take(&device->lock);
+    if (owners->peak_changed)
+        owners_list_peak(owners, &device->out->owners_at_peak);
+    lock_give(&device->lock);
+}
+
 /* Whole numbers: two conversions and a division of doubles would take twice as long. */
 void device_add_to_mean(struct device *device) {
     struct vramgc_device_stats *stats = &device->out->stats;

@@ -10,6 +10,7 @@
 #include "cuda/real.h"
 #include "store/store.h"
 #include "track/growth.h"
+#include "track/owners.h"
 #include "track/recording.h"
 #include "vm/vm.h"
 
@@ -59,6 +60,7 @@ struct device {
     struct device_holes holes;
     struct device_paging paging;
     struct growth growth;
+    struct owners owners;           /* the lock */
     CUcontext context;              /* in which our own thread may ask */
     _Atomic uint64_t pending_bytes; /* see device_releasable_bytes */
     _Atomic bool expandable;        /* PyTorch has mapped memory itself */
@@ -91,6 +93,9 @@ struct frag_figures device_measure_holes(struct device *device, bool now);
 
 /* Adds a block event to the mean of held over live; the device's lock must be held. */
 void device_add_to_mean(struct device *device);
+
+/* Writes down whose live memory was at its peak, if that is a new one. */
+void device_list_owners(struct device *device);
 
 /* Asks the driver for free and total; the figures of pages are those of the same moment. False when
  * that failed. */

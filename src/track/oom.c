@@ -64,6 +64,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
         .device = device_index(device),
         .hook = (uint32_t)id,
         .stack = stack_note(0),
+        .site = thread_site(),
     };
 }
 
@@ -230,6 +231,7 @@ void oom_reported(struct device *device, uint64_t bytes) {
     figure_add(&device->out->stats.ooms, 1);
     if (asked) {
         refusal->reported = 1;
+        refusal->site = thread_site();
         store_refusal_again(refusal);
     }
     oom_ends(bytes, false);

@@ -24,6 +24,16 @@ static uint64_t before(const struct vramgc_action *action) {
     return action->observed ? action->before_bytes : action->after_bytes + action->net_bytes;
 }
 
+/* As SD.Next names nested functions, a:b; a word has no blank. */
+static void add_function(struct text *text, const struct vramgc_action *action) {
+    char phase[sizeof action->phase];
+    text_copy(phase, sizeof phase, action->phase);
+    for (char *p = phase; *p; p++)
+        *p = *p == ' ' ? '-' : *p;
+    text_format(text, "%s%s%s", phase, *phase ? ":" : "",
+                *action->function ? action->function : "?");
+}
+
 /* One line in the form SD.Next writes for its own collections. */
 static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_bytes) {
     char line[400];
@@ -40,7 +50,9 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
     text_add(&text, "} device=cuda");
     if (action->device > 0)
         text_format(&text, ":%u", action->device);
-    text_format(&text, " fn=%s time=", *action->function ? action->function : "?");
+    text_add(&text, " fn=");
+    add_function(&text, action);
+    text_add(&text, " time=");
     text_add_decimal(&text, (double)action->took_ns / 1e9, 3);
     LOG(LOG_DEBUG, "%s", line);
 }

@@ -41,6 +41,12 @@ struct thread_oom {
     bool pool_trimmed;             /* it had not, and has trimmed a driver's pool since then */
 };
 
+/* The Python function that it runs, as far as is known. */
+struct thread_name {
+    uint32_t site;     /* 1 + index in the file; 0: none */
+    uint64_t until_ns; /* so long it is true */
+};
+
 /* PyTorch's allocator makes certain calls right before others, on the same thread; that is how the
  * invisible becomes visible. */
 struct thread_state {
@@ -49,11 +55,17 @@ struct thread_state {
     struct thread_since_block since_block;
     struct thread_pending pending;
     struct thread_oom oom;
+    struct thread_name name;
     uint64_t unmapped_handle_bytes; /* made for an expandable segment and not mapped yet */
     uint64_t returned_bytes[VRAMGC_MAX_DEVICES]; /* what its calls gave back to the device so far */
 };
 
 extern THREAD_LOCAL struct thread_state thread_state;
+
+static inline uint32_t thread_site(void) {
+    const struct thread_name *name = &thread_state.name;
+    return name->site && clock_ns() < name->until_ns ? name->site : 0;
+}
 
 /* PyTorch's allocator has taken memory for a block, or mapped it; and has given up some of that. */
 void thread_block_pending(struct device *device, uint64_t bytes);

@@ -146,6 +146,26 @@ class WholePyTorch(unittest.TestCase):
         run = Run("holes.py", VRAMGC_ALLOC_CONF="keep")
         self.check(run, ["holes"])
 
+    def test_names(self):
+        for mode in "flush", "compact":
+            with self.subTest(mode):
+                run = Run(
+                    "names.py",
+                    VRAMGC_MODE=mode,
+                    REPORT_COMMAND=str(ROOT / "build/vramgc"),
+                )
+                self.check(
+                    run,
+                    [
+                        "kept",
+                        "small ones",
+                        "peak",
+                        "refused",
+                        "another thread",
+                        "nothing lives longer",
+                    ],
+                )
+
     def test_two_devices(self):
         run = Run("two_devices.py", sim=("--devices", "2"))
         self.check(run, ["both"])

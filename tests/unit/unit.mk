@@ -6,10 +6,12 @@ UNIT_heap = $(wildcard src/heap/*.c)
 UNIT_LINK_heap = -Wl,--wrap=mmap,--wrap=munmap
 UNIT_books = src/heap/table.c src/heap/nodes.c
 UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
+UNIT_tags = $(wildcard src/heap/*.c)
 UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/cli/derived.c
 UNIT_growth = src/track/growth.c src/cli/cause.c
 UNIT_peak = src/cli/peak.c
+UNIT_owners = src/track/owners.c
 UNIT_policy = src/policy/policy.c
 UNIT_page_table = tests/unit/page_model.c src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
 UNIT_page_rules = src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
@@ -27,8 +29,9 @@ UNIT_LINK_store = -pthread
 UNIT_lock = src/base/lock.c
 UNIT_LINK_lock = -pthread
 UNIT_soft_oom = src/govern/soft_oom.c
-UNIT_python = src/govern/python.c src/base/text.c
+UNIT_python = src/govern/python.c src/govern/python_api.c src/govern/python_frames.c src/govern/phases.c src/base/text.c src/base/lock.c
 UNIT_CUDA_python = y
+UNIT_LINK_python = -pthread
 UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c
 UNIT_mode = src/govern/mode_table.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c
 

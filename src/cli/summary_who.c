@@ -1,0 +1,39 @@
+/* summary_who.c: see summary_who.h. It shows figures and computes none but what it leaves out. */
+#include "cli/summary_who.h"
+#include "cli/lines.h"
+#include "cli/who.h"
+
+/* The page is for people: five of them are most of the memory. */
+enum { SHOWN = 5 };
+
+static void write_row(FILE *out, const struct who_row *row, bool oom) {
+    struct figure peak = show_bytes(row->peak_bytes), then = show_bytes(row->oom_bytes);
+    const char *at_oom = row->oom_bytes ? then.text : "-";
+    summary_line(out, "         %9s %9s  %-12s %s", row->peak_bytes ? peak.text : "-",
+                 oom ? at_oom : "", row->site ? row->site->phase : "", who_name(row->site).text);
+}
+
+/* What is not shown is part of the last row. */
+static void write_device(FILE *out, const struct stats_file *record, size_t index, size_t most) {
+    const struct vramgc_device *device = &record->file->devices[index];
+    struct who_row rows[WHO_ROWS], rest = {0};
+    size_t count = who_rows(record->file, device, rows);
+    bool oom = who_has_oom(device);
+    if (count == 0)
+        return;
+    summary_line(out, "\nWHO      %9s %9s  %-12s Python function", "live peak", oom ? "at OOM" : "",
+                 "phase");
+    for (size_t i = 0; i < count; i++) {
+        bool shown = i < most && rows[i].site;
+        rest.peak_bytes += shown ? 0 : rows[i].peak_bytes;
+        rest.oom_bytes += shown ? 0 : rows[i].oom_bytes;
+        if (shown)
+            write_row(out, &rows[i], oom);
+    }
+    write_row(out, &rest, oom);
+}
+
+void summary_who(FILE *out, const struct stats_file *record, size_t most_rows) {
+    for (size_t i = 0; i < record->file->device_count; i++)
+        write_device(out, record, i, most_rows == SIZE_MAX ? SIZE_MAX : SHOWN);
+}

@@ -1,0 +1,36 @@
+/* who.h: whose live memory was, in every form in which it is told. */
+#ifndef CLI_WHO_H
+#define CLI_WHO_H
+
+#include <stdio.h>
+
+#include "cli/emit.h"
+#include "cli/stats_file.h"
+#include "cli/units.h"
+
+/* Fields of one device, and the list of the process that they point into. */
+void who_fields(struct emit *emit, const struct vramgc_file *file,
+                const struct vramgc_device *device);
+void who_sites(struct emit *emit, const struct vramgc_file *file);
+
+/* A line of a table: what is theirs at the peak of live memory and, if there was one, at the
+ * out-of-memory. site NULL: what nobody is known by name for. */
+struct who_row {
+    const struct vramgc_site *site;
+    uint64_t peak_bytes, oom_bytes;
+};
+
+/* Of a device: the largest at the peak first, then who is so only at the out-of-memory, then the
+ * rest. 0: nobody is known. */
+enum { WHO_ROWS = 2 * VRAMGC_MAX_OWNERS + 1 };
+size_t who_rows(const struct vramgc_file *file, const struct vramgc_device *device,
+                struct who_row rows[WHO_ROWS]);
+bool who_has_oom(const struct vramgc_device *device);
+
+/* "encode_prompt (pipeline.py:212)". */
+struct who_name {
+    char text[160];
+};
+struct who_name who_name(const struct vramgc_site *site);
+
+#endif

@@ -1,0 +1,47 @@
+/* names.h: which Python function takes device memory. Hooks run without the GIL and must not call
+ * Python: they leave a request, and a thread of vramgc's looks a moment later. What it finds serves
+ * the blocks of the same thread for a moment, too. */
+#ifndef NAMES_H
+#define NAMES_H
+
+#include "track/block.h"
+#include "track/owners.h"
+
+/* How long what was found is true of a thread, and how old a request may be when it is answered.
+ * Between two requests so much passes, too: the GIL is asked for 100 times a second at most. */
+#define NAMES_FRESH_NS (10 * MILLISECOND_NS)
+
+/* For hooks, of the calling thread; none of them waits. */
+extern atomic_bool names_on;
+uint32_t names_of_block(const struct block_event *event); /* its tag */
+
+/* The thread is about to raise an out-of-memory error: its name is asked for, and waited for a
+ * moment, unless the thread has the GIL, so that nobody could look. */
+void names_at_oom(struct device *device);
+
+/* What is known of the calling thread now: the function, and what it is part of. */
+void names_describe(struct vramgc_action *action);
+
+/* The thread that asked latest, 0: none; and where in Python it was when it was last looked at. */
+uint64_t names_thread(void);
+
+/* Starts the thread, once there is a Python. For vramgc's own thread. */
+void names_begin(void);
+void names_end(void);
+
+/* On the way of every block that is handed out. */
+extern THREAD_LOCAL int64_t names_left_bytes; /* until a small block is looked at */
+
+static inline uint32_t names_tag(const struct block_event *event) {
+    if (!atomic_load_explicit(&names_on, memory_order_relaxed))
+        return 0;
+    if (event->bytes < OWNERS_STEP_BYTES) {
+        names_left_bytes -= (int64_t)event->bytes;
+        if (LIKELY(names_left_bytes > 0))
+            return 0;
+        names_left_bytes += (int64_t)OWNERS_STEP_BYTES;
+    }
+    return names_of_block(event);
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* python_api.c: see python_api.h. It must not call Python but for what is asked of it. */
+#include "govern/python_api.h"
+
+#include "base/lock.h"
+#include "cuda/objects.h"
+#include "cuda/real.h"
+
+#include <dlfcn.h>
+
+static struct {
+    struct lock lock;
+    struct python_api api;
+    unsigned long long looked; /* objects ever loaded when it was last looked for; 0: never */
+    atomic_bool complete;
+} self;
+
+static bool look_up(struct python_api *api) {
+    bool complete = real_dlsym(RTLD_DEFAULT, "Py_IsInitialized") != NULL;
+    if (!complete)
+        return false; /* the others need not be looked for */
+#define X(result, name, parameters)                                                                \
+    api->name = (result(*) parameters)real_dlsym(RTLD_DEFAULT, #name);                             \
+    complete = complete && api->name != NULL;
+    PYTHON_FUNCTIONS(X)
+#undef X
+    api->has_frames = complete;
+#define X(result, name, parameters)                                                                \
+    api->name = (result(*) parameters)real_dlsym(RTLD_DEFAULT, #name);                             \
+    api->has_frames = api->has_frames && api->name != NULL;
+    PYTHON_FRAME_FUNCTIONS(X)
+#undef X
+    api->none = real_dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
+    return complete && api->none;
+}
+
+/* The loader is asked without the lock, and two threads may ask at a time; the first to know it
+ * writes it down. */
+static void look_again(unsigned long long changes) {
+    struct python_api api = {0};
+    bool complete = look_up(&api);
+    lock_take(&self.lock);
+    self.looked = changes;
+    if (complete && !atomic_load(&self.complete)) {
+        self.api = api;
+        atomic_store(&self.complete, true);
+    }
+    lock_give(&self.lock);
+}
+
+const struct python_api *python_api(void) {
+    if (!atomic_load(&self.complete)) {
+        unsigned long long changes = objects_changes();
+        lock_take(&self.lock);
+        bool seen = changes == self.looked;
+        lock_give(&self.lock);
+        if (!seen)
+            look_again(changes);
+    }
+    return py();
+}
+
+const struct python_api *py(void) {
+    return atomic_load(&self.complete) ? &self.api : NULL;
+}
+
+void python_api_unlock(void) {
+    lock_force_open(&self.lock);
+}
+
+void python_drop(object *o) {
+    if (o)
+        py()->Py_DecRef(o);
+}
+
+object *python_attribute_of(const char *module, const char *name) {
+    object *m = py()->PyDict_GetItemString(py()->PyImport_GetModuleDict(), module); /* borrowed */
+    return m ? py()->PyObject_GetAttrString(m, name) : NULL;
+}
+
+object *python_call(const char *module, const char *name) {
+    object *function = python_attribute_of(module, name);
+    object *result = function ? py()->PyObject_CallFunctionObjArgs(function, NULL) : NULL;
+    python_drop(function);
+    return result;
+}

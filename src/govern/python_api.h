@@ -1,0 +1,78 @@
+/* python_api.h: the functions of the host's Python that vramgc calls. Nothing is linked: they are
+ * looked up. What they may be called for, and when, is python.h's. */
+#ifndef PYTHON_API_H
+#define PYTHON_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef void object; /* PyObject: never looked into */
+
+/* As in Python's stable ABI (methodobject.h). */
+struct method_definition {
+    const char *name;
+    object *(*function)(object *self, object *arguments);
+    int flags;
+    const char *doc;
+};
+
+#define PYTHON_FUNCTIONS(X)                                                                        \
+    X(int, Py_IsInitialized, (void))                                                               \
+    X(int, PyGILState_Ensure, (void))                                                              \
+    X(void, PyGILState_Release, (int))                                                             \
+    X(int, PyGILState_Check, (void))                                                               \
+    X(object *, PyImport_GetModuleDict, (void))                                                    \
+    X(object *, PyDict_New, (void))                                                                \
+    X(object *, PyDict_GetItemString, (object *, const char *))                                    \
+    X(int, PyDict_SetItemString, (object *, const char *, object *))                               \
+    X(object *, PyTuple_New, (ptrdiff_t))                                                          \
+    X(object *, PyObject_Call, (object *, object *, object *))                                     \
+    X(int, PyObject_IsTrue, (object *))                                                            \
+    X(object *, PyObject_GetAttrString, (object *, const char *))                                  \
+    X(object *, PyObject_CallFunctionObjArgs, (object *, ...))                                     \
+    X(object *, PyObject_GetItem, (object *, object *))                                            \
+    X(object *, PyCFunction_NewEx, (struct method_definition *, object *, object *))               \
+    X(const char *, PyUnicode_AsUTF8AndSize, (object *, ptrdiff_t *))                              \
+    X(void, Py_IncRef, (object *))                                                                 \
+    X(void, Py_DecRef, (object *))                                                                 \
+    X(void, PyErr_Clear, (void))                                                                   \
+    X(void *, PyEval_SaveThread, (void))                                                           \
+    X(void, PyEval_RestoreThread, (void *))
+
+/* What looking at frames needs besides: PyGC_ is 3.10's, and without it a look could run the
+ * program's own code. */
+#define PYTHON_FRAME_FUNCTIONS(X)                                                                  \
+    X(int, PyGC_Disable, (void))                                                                   \
+    X(int, PyGC_Enable, (void))                                                                    \
+    X(object *, PyLong_FromUnsignedLong, (unsigned long))                                          \
+    X(long, PyLong_AsLong, (object *))
+
+struct python_api {
+#define X(result, name, parameters) result(*name) parameters;
+    PYTHON_FUNCTIONS(X)
+    PYTHON_FRAME_FUNCTIONS(X)
+#undef X
+    object *none;
+    bool has_frames; /* the latter functions are there */
+};
+
+/* NULL as long as there is none. A program may open its Python late: it is looked for again after
+ * something was loaded. From any thread that may wait for the loader. */
+const struct python_api *python_api(void);
+
+/* The same without looking for it, from any thread. */
+const struct python_api *py(void);
+
+/* In a forked child. */
+void python_api_unlock(void);
+
+/* For those who have the GIL. Gives up a reference; NULL is fine. */
+void python_drop(object *o);
+
+/* Looks only at what is loaded already: an import could run the program's code. NULL: none. */
+object *python_attribute_of(const char *module, const char *name);
+
+/* Calls a function without arguments. */
+object *python_call(const char *module, const char *name);
+
+#endif

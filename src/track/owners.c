@@ -1,0 +1,107 @@
+/* owners.c: see owners.h. It must not copy a table where a peak is reached: what belonged to an
+ * owner then is kept when it changes for the first time afterwards. */
+#include "track/owners.h"
+
+/* A peak is reached in one event: what the owner has before its next one it had then. */
+static void keep_peak(const struct owners *owners, struct owner *owner) {
+    if (owner->peak_seen == owners->peaks)
+        return;
+    owner->peak_seen = owners->peaks;
+    owner->peak_bytes = owner->live_bytes;
+    owner->peak_blocks = owner->live_blocks;
+}
+
+static uint64_t weight(uint64_t bytes) {
+    return max_u64(bytes, OWNERS_STEP_BYTES);
+}
+
+void owners_take(struct owners *owners, uint32_t site, uint64_t bytes, bool was_there) {
+    struct owner *owner = &owners->of[site];
+    keep_peak(owners, owner);
+    owners->blocks++;
+    owner->live_bytes += weight(bytes);
+    owner->live_blocks++;
+    if (was_there) {
+        owners->peak_changed = true;
+        owner->peak_bytes += weight(bytes);
+        owner->peak_blocks++;
+    }
+}
+
+void owners_give(struct owners *owners, uint32_t site, uint64_t bytes) {
+    struct owner *owner = &owners->of[site];
+    keep_peak(owners, owner);
+    owners->blocks--;
+    owner->live_bytes -= weight(bytes);
+    owner->live_blocks--;
+    owner->low_bytes = min_u64(owner->low_bytes, owner->live_bytes);
+}
+
+/* Keeps the list in order, the largest first. */
+static void enter(struct vramgc_owners *out, struct vramgc_owner entry) {
+    uint64_t place = out->count < VRAMGC_MAX_OWNERS ? out->count++ : VRAMGC_MAX_OWNERS;
+    for (; place > 0 && out->list[place - 1].bytes < entry.bytes; place--)
+        if (place < VRAMGC_MAX_OWNERS)
+            out->list[place] = out->list[place - 1];
+    if (place < VRAMGC_MAX_OWNERS)
+        out->list[place] = entry;
+}
+
+/* A reader may look meanwhile: it sees a shorter list, or one entry twice. */
+static void publish(const struct vramgc_owners *made, struct vramgc_owners *out) {
+    __atomic_store_n(&out->count, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&out->live_bytes, made->live_bytes, __ATOMIC_RELAXED);
+    memcpy(out->list, made->list, sizeof out->list);
+    __atomic_store_n(&out->count, made->count, __ATOMIC_RELEASE);
+}
+
+void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct vramgc_owners *out) {
+    struct vramgc_owners made = {.live_bytes = live_bytes};
+    for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++)
+        if (owners->of[i].live_bytes)
+            enter(&made,
+                  (struct vramgc_owner){i, 0, owners->of[i].live_bytes, owners->of[i].live_blocks});
+    publish(&made, out);
+}
+
+void owners_list_peak(struct owners *owners, struct vramgc_owners *out) {
+    struct vramgc_owners made = {.live_bytes = owners->peak_bytes};
+    owners->peak_changed = false;
+    for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++) {
+        struct owner *owner = &owners->of[i];
+        keep_peak(owners, owner);
+        if (owner->peak_bytes)
+            enter(&made, (struct vramgc_owner){i, 0, owner->peak_bytes, owner->peak_blocks});
+    }
+    publish(&made, out);
+}
+
+static void step_owner(struct owner *owner) {
+    owner->earlier_bytes = owner->then_bytes;
+    owner->then_bytes = owner->low_bytes;
+    owner->low_bytes = owner->live_bytes;
+}
+
+/* Of all of them together, live_bytes is how much they grew. */
+void owners_step(struct owners *owners, uint64_t turns, struct vramgc_owners *grown) {
+    struct vramgc_owners made = {0};
+    owners->next_turn = 2 * max_u64(turns, 1);
+    for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++) {
+        struct owner *owner = &owners->of[i];
+        step_owner(owner);
+        uint64_t more = minus_u64(owner->then_bytes, owner->earlier_bytes);
+        made.live_bytes += more;
+        if (more)
+            enter(&made, (struct vramgc_owner){i, 0, more, owner->live_blocks});
+    }
+    publish(&made, grown);
+}
+
+void owners_reset(struct owners *owners) {
+    for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++) {
+        struct owner *owner = &owners->of[i];
+        keep_peak(owners, owner);
+        owner->live_bytes = owner->live_blocks = owner->low_bytes = 0;
+    }
+    owners->blocks = 0;
+}

@@ -1,0 +1,63 @@
+/* owners.h: how much live memory belongs to whom (the sites of the statistics file): now, at the
+ * peak of live memory, and what stays with each time after time. On the way of block events: each
+ * of these takes constant time but where a list is written. Pure; one thread at a time. */
+#ifndef OWNERS_H
+#define OWNERS_H
+
+#include "base/base.h"
+#include "vramgc_format.h"
+
+/* Blocks of this size and more are each looked at; of smaller ones, one for each so many bytes,
+ * which stands for them. PyTorch's allocator keeps those of up to 1 MiB apart, in segments of 2 MiB
+ * (kSmallSize in CUDACachingAllocator.cpp). */
+#define OWNERS_STEP_BYTES MEBIBYTE
+
+struct owner {
+    uint64_t live_bytes, live_blocks;
+    uint64_t peak_bytes, peak_blocks; /* at peak number peak_seen; else what is live */
+    uint64_t peak_seen;
+    uint64_t low_bytes;                 /* the least since the latest step of growth */
+    uint64_t earlier_bytes, then_bytes; /* the same of the two steps before it */
+};
+
+/* All zero at first. */
+struct owners {
+    uint64_t blocks;     /* that have an owner */
+    uint64_t peak_bytes; /* the highest that all live memory ever was */
+    uint64_t peaks;      /* how often it became that: the number of the latest */
+    bool peak_changed;   /* since it was written into the file */
+    uint64_t next_turn;  /* when the next step of growth begins */
+    struct owner of[VRAMGC_MAX_SITES];
+};
+
+/* A block that it was given, or has given back. was_there: at the latest peak, where that is only
+ * known now. */
+void owners_take(struct owners *owners, uint32_t site, uint64_t bytes, bool was_there);
+void owners_give(struct owners *owners, uint32_t site, uint64_t bytes);
+
+/* All live memory has become so much: a new peak. */
+static inline void owners_note_peak(struct owners *owners, uint64_t live_bytes) {
+    if (LIKELY(live_bytes <= owners->peak_bytes))
+        return;
+    owners->peak_bytes = live_bytes;
+    owners->peak_changed = true;
+    __atomic_store_n(&owners->peaks, owners->peaks + 1, __ATOMIC_RELAXED);
+}
+
+/* Live memory has turned that often (growth.h). A step of growth begins when that has doubled:
+ * then the list of what grew between the two before it is written. */
+void owners_step(struct owners *owners, uint64_t turns, struct vramgc_owners *grown);
+static inline void owners_note_turns(struct owners *owners, uint64_t turns,
+                                     struct vramgc_owners *grown) {
+    if (UNLIKELY(turns >= owners->next_turn))
+        owners_step(owners, turns, grown);
+}
+
+/* The largest owners now, and at the peak. */
+void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct vramgc_owners *out);
+void owners_list_peak(struct owners *owners, struct vramgc_owners *out);
+
+/* The device was reset: nothing is live. */
+void owners_reset(struct owners *owners);
+
+#endif

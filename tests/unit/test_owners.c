@@ -1,0 +1,159 @@
+/* test_owners.c: whose live memory is, was at the peak, and grows. */
+#include "unit.h"
+
+#include "track/owners.h"
+
+#include <string.h>
+
+static struct {
+    struct owners owners;
+    struct vramgc_owners list;
+    uint64_t live_bytes;
+} self;
+
+static int begin(void **state) {
+    (void)state;
+    memset(&self, 0, sizeof self);
+    return 0;
+}
+
+/* As block.c does it. */
+static void take(uint32_t site, uint64_t bytes) {
+    owners_take(&self.owners, site, bytes, false);
+    self.live_bytes += bytes;
+    owners_note_peak(&self.owners, self.live_bytes);
+}
+
+static void give(uint32_t site, uint64_t bytes) {
+    owners_give(&self.owners, site, bytes);
+    self.live_bytes -= bytes;
+}
+
+static void assert_entry(uint64_t i, uint32_t site, uint64_t bytes, uint64_t blocks) {
+    assert_int_equal(self.list.list[i].site, site);
+    assert_int_equal(self.list.list[i].bytes, bytes);
+    assert_int_equal(self.list.list[i].blocks, blocks);
+}
+
+static void now_is_told_the_largest_first(void **state) {
+    (void)state;
+    take(3, 5 * MIB);
+    take(7, 20 * MIB);
+    take(3, 6 * MIB);
+    give(7, 20 * MIB);
+    take(9, 12 * MIB);
+    owners_list_now(&self.owners, self.live_bytes, &self.list);
+    assert_int_equal(self.list.count, 2);
+    assert_int_equal(self.list.live_bytes, 23 * MIB);
+    assert_entry(0, 9, 12 * MIB, 1);
+    assert_entry(1, 3, 11 * MIB, 2);
+}
+
+static void of_many_the_largest_are_told(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++)
+        take(i, ((i * 37) % 100 + 1) * MIB);
+    owners_list_now(&self.owners, self.live_bytes, &self.list);
+    assert_int_equal(self.list.count, VRAMGC_MAX_OWNERS);
+    for (uint64_t i = 0; i < VRAMGC_MAX_OWNERS; i++)
+        assert_int_equal(self.list.list[i].bytes, (100 - i) * MIB);
+}
+
+static void the_peak_is_as_it_was_then(void **state) {
+    (void)state;
+    take(1, 10 * MIB);
+    take(2, 30 * MIB); /* the peak */
+    give(2, 30 * MIB);
+    take(3, 25 * MIB);
+    give(1, 10 * MIB);
+    owners_list_peak(&self.owners, &self.list);
+    assert_int_equal(self.list.live_bytes, 40 * MIB);
+    assert_int_equal(self.list.count, 2);
+    assert_entry(0, 2, 30 * MIB, 1);
+    assert_entry(1, 1, 10 * MIB, 1);
+    assert_false(self.owners.peak_changed);
+
+    take(1, 20 * MIB); /* a higher one */
+    assert_true(self.owners.peak_changed);
+    owners_list_peak(&self.owners, &self.list);
+    assert_int_equal(self.list.live_bytes, 45 * MIB);
+    assert_entry(0, 3, 25 * MIB, 1);
+    assert_entry(1, 1, 20 * MIB, 1);
+}
+
+/* The name of a block comes when the peak is over: it was there then. */
+static void a_late_name_counts_at_the_peak(void **state) {
+    (void)state;
+    take(1, 10 * MIB);
+    uint64_t before = self.owners.peaks;
+    owners_note_peak(&self.owners, 50 * MIB); /* a block without a name */
+    owners_take(&self.owners, 2, 40 * MIB, before < self.owners.peaks);
+    before = self.owners.peaks;
+    owners_take(&self.owners, 2, 5 * MIB, before < self.owners.peaks); /* came after it */
+    give(1, 10 * MIB);
+    owners_list_peak(&self.owners, &self.list);
+    assert_entry(0, 2, 40 * MIB, 1);
+    assert_entry(1, 1, 10 * MIB, 1);
+}
+
+static void a_small_block_stands_for_others(void **state) {
+    (void)state;
+    take(1, 100 * KIBIBYTE);
+    owners_list_now(&self.owners, self.live_bytes, &self.list);
+    assert_entry(0, 1, OWNERS_STEP_BYTES, 1);
+    give(1, 100 * KIBIBYTE);
+    owners_list_now(&self.owners, self.live_bytes, &self.list);
+    assert_int_equal(self.list.count, 0);
+    assert_int_equal(self.owners.blocks, 0);
+}
+
+/* One keeps 10 MiB each time, one takes and gives 500, one has loaded 300 at the beginning. */
+static void who_keeps_more_each_time_has_grown(void **state) {
+    (void)state;
+    take(1, 300 * MIB);
+    for (uint64_t turn = 0; turn < 40; turn++) {
+        take(2, 500 * MIB);
+        take(3, 10 * MIB);
+        give(2, 500 * MIB);
+        owners_note_turns(&self.owners, turn + 1, &self.list);
+    }
+    assert_int_equal(self.list.count, 1);
+    assert_entry(0, 3, 80 * MIB, 32);
+    assert_int_equal(self.list.live_bytes, 80 * MIB);
+}
+
+static void who_keeps_the_same_has_not_grown(void **state) {
+    (void)state;
+    for (uint32_t site = 0; site < 4; site++)
+        take(site, 100 * MIB);
+    for (uint64_t turn = 0; turn < 40; turn++) {
+        take(5, 50 * MIB);
+        give(5, 50 * MIB);
+        owners_note_turns(&self.owners, turn + 1, &self.list);
+    }
+    assert_int_equal(self.list.count, 0);
+}
+
+static void a_reset_leaves_nothing_live(void **state) {
+    (void)state;
+    take(1, 10 * MIB);
+    owners_reset(&self.owners);
+    owners_list_now(&self.owners, 0, &self.list);
+    assert_int_equal(self.list.count, 0);
+    owners_list_peak(&self.owners, &self.list);
+    assert_entry(0, 1, 10 * MIB, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(now_is_told_the_largest_first, begin),
+        cmocka_unit_test_setup(of_many_the_largest_are_told, begin),
+        cmocka_unit_test_setup(the_peak_is_as_it_was_then, begin),
+        cmocka_unit_test_setup(a_late_name_counts_at_the_peak, begin),
+        cmocka_unit_test_setup(a_small_block_stands_for_others, begin),
+        cmocka_unit_test_setup(who_keeps_more_each_time_has_grown, begin),
+        cmocka_unit_test_setup(who_keeps_the_same_has_not_grown, begin),
+        cmocka_unit_test_setup(a_reset_leaves_nothing_live, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
