@@ -2,6 +2,7 @@
  * heard of fragmentation. */
 #include "cli/cause_words.h"
 #include "cli/units.h"
+#include "cli/who.h"
 #include "base/base.h"
 
 #include <string.h>
@@ -72,10 +73,16 @@ static struct figure show_name(const struct oom *oom) {
     return figure;
 }
 
-static void say_growth(struct text *text, const struct oom_growth *growth) {
+void cause_say_growth(struct text *text, const char *what, const struct vramgc_file *file,
+                      const struct vramgc_device *device, const struct oom_growth *growth) {
     uint64_t grown = minus_u64(growth->latest_bytes, growth->first_bytes);
-    text_format(text, "Tensors fill the card, and grow all the time: +%s by now, to %s.",
-                show_bytes(grown).text, show_bytes(growth->latest_bytes).text);
+    const struct vramgc_site *site = who_grows(file, device, grown);
+    text_format(text, "%s: +%s by now, to %s", what, show_bytes(grown).text,
+                show_bytes(growth->latest_bytes).text);
+    if (site)
+        text_format(text, "; most of it comes from %s%s%s", who_name(site).text,
+                    *site->phase ? ", " : "", site->phase);
+    text_add(text, ".");
 }
 
 static void say_process(struct text *text, const struct oom *oom) {
@@ -133,7 +140,8 @@ static void say_plain(struct text *text, const struct oom *oom) {
 
 void cause_say(struct text *text, const struct oom *oom) {
     if (oom->cause == CAUSE_GROWTH)
-        say_growth(text, &oom->growth);
+        cause_say_growth(text, "Tensors fill the card, and grow all the time", oom->record->file,
+                         oom->device, &oom->growth);
     else if (oom->cause == CAUSE_PROCESS)
         say_process(text, oom);
     else if (oom->cause == CAUSE_HOST)

@@ -7,6 +7,7 @@
 #include "cli/summary.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
+#include "cli/who.h"
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -81,6 +82,23 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
             show_count(s->ooms).text, show_count(s->reclaims).text);
 }
 
+static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
+    struct who_row rows[WHO_ROWS];
+    size_t count = who_rows(file, &file->devices[index], rows);
+    if (count > 0)
+        fprintf(out,
+                "\n| GPU %zu, live memory of | at the peak | at the out-of-memory |\n"
+                "|---|---:|---:|\n",
+                index);
+    for (size_t i = 0; i < count; i++) {
+        fputs("| ", out);
+        write_text(out, who_name(rows[i].site).text);
+        fprintf(out, " | %s | %s |\n",
+                rows[i].peak_bytes ? show_bytes(rows[i].peak_bytes).text : "-",
+                rows[i].oom_bytes ? show_bytes(rows[i].oom_bytes).text : "-");
+    }
+}
+
 static size_t longest_fence(const char *text) {
     size_t longest = 2;
     for (; *text; text++) {
@@ -119,8 +137,10 @@ void export_markdown(FILE *out, const struct records *records) {
     for (size_t i = 0; i < records->count; i++) {
         write_process(out, records->list[i]);
         for (size_t j = 0; j < records->list[i]->file->device_count; j++)
-            if (records->list[i]->file->devices[j].present)
+            if (records->list[i]->file->devices[j].present) {
                 write_device(out, records->list[i], j);
+                write_who(out, records->list[i]->file, j);
+            }
     }
     write_page(out, records);
 }

@@ -6,6 +6,7 @@
 #include "cli/html_text.h"
 #include "cli/summary.h"
 #include "cli/units.h"
+#include "cli/who.h"
 #include "base/base.h"
 
 #include <inttypes.h>
@@ -109,6 +110,36 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     html_format(out, "p class=\"quiet\"", "refused %s, out of memory %s, reclaims %s",
                 show_count(device->stats.refusals).text, show_count(device->stats.ooms).text,
                 show_count(device->stats.reclaims).text);
+}
+
+/* ---- whose it was ---- */
+
+static void write_who_rows(FILE *out, const struct vramgc_file *file,
+                           const struct vramgc_device *device) {
+    struct who_row rows[WHO_ROWS];
+    size_t count = who_rows(file, device, rows);
+    for (size_t i = 0; i < count; i++) {
+        const struct who_row *who = &rows[i];
+        fputs("<tr>", out);
+        words(out, who_name(who->site).text);
+        words(out, who->site ? who->site->phase : "");
+        cell(out, who->peak_bytes ? show_bytes(who->peak_bytes).text : "-");
+        cell(out, who->oom_bytes ? show_bytes(who->oom_bytes).text : "-");
+        fputs("</tr>\n", out);
+    }
+}
+
+static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
+    static const char *const heads[] = {"|Python function", "|phase", "at the peak",
+                                        "at the out-of-memory"};
+    const struct vramgc_device *device = &file->devices[index];
+    char title[80];
+    snprintf(title, sizeof title, "Whose live memory was, GPU %zu", index);
+    if (device->owners_at_peak.count + device->owners_at_oom.count == 0)
+        return;
+    open_table(out, title, heads, ARRAY_LENGTH(heads));
+    write_who_rows(out, file, device);
+    close_table(out);
 }
 
 /* ---- lists ---- */
@@ -282,7 +313,7 @@ void html_tables_write(FILE *out, const struct stats_file *record, size_t number
     write_facts(out, record);
     for (size_t i = 0; i < file->device_count; i++)
         if (file->devices[i].present)
-            write_device(out, record, i);
+            write_device(out, record, i), write_who(out, file, i);
     write_refusals(out, record, number);
     write_reclaims(out, record, number);
     write_marks(out, record, number);

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "cli/lines.h"
 #include "cli/stats_file.h"
 #include "cli/report_fields.h"
 #include "cli/units.h"

@@ -1,6 +1,6 @@
 /* summary_who.c: see summary_who.h. It shows figures and computes none but what it leaves out. */
 #include "cli/summary_who.h"
-#include "cli/lines.h"
+#include "cli/summary_lines.h"
 #include "cli/who.h"
 
 /* The page is for people: five of them are most of the memory. */

@@ -334,10 +334,25 @@ static void say_short_peak(struct text *text, const struct tally *tally) {
                 show_bytes(peak.else_bytes).text);
 }
 
-static void judge_fine(struct verdict *verdict, const struct tally *tally) {
+/* Before memory runs out, too. */
+static void say_growth(struct text *text, const struct tally *tally) {
+    const struct vramgc_file *file = tally->highest_in ? tally->highest_in->file : NULL;
+    for (size_t i = 0; file && i < file->device_count; i++) {
+        const struct vramgc_device *device = &file->devices[i];
+        struct oom_growth growth = growth_of(device, device->floors.turns);
+        if (&device->stats != tally->highest || !growth.grows)
+            continue;
+        cause_say_growth(text, " What stays live grows all the time", file, device, &growth);
+        text_add(text, " Find what is kept after each job: results in a list, a graph without "
+                       "torch.no_grad().");
+    }
+}
+
+static void judge_fine(struct verdict *verdict, const struct tally *tally, struct text *note) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
                 todo = TEXT_IN(verdict->todo);
     say_fine(&what, tally);
+    say_growth(note, tally);
     if (verdict->code == VERDICT_IDLE) {
         say_idle(&cause, tally);
         say_idle_todo(&todo, tally);
@@ -356,7 +371,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     else if (verdict.code == VERDICT_FULL)
         explain(&verdict, &tally, &note);
     else
-        judge_fine(&verdict, &tally);
+        judge_fine(&verdict, &tally, &note);
     say_reclaims(&note, &tally);
     say_short_peak(&note, &tally);
     say_held(&note, &tally, verdict.code);

@@ -198,6 +198,36 @@ static void plain(struct vramgc_file *file) {
         add_action(file, (300 + 290 * i) * SECOND, 1 + (uint32_t)(i % 3), 0);
 }
 
+static void add_site(struct vramgc_file *file, const char *function, const char *name,
+                     uint32_t line, const char *phase) {
+    struct vramgc_site *site = &file->sites[file->site_count++];
+    strcpy(site->function, function);
+    strcpy(site->file, name);
+    strcpy(site->phase, phase);
+    site->line = line;
+}
+
+static void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes) {
+    owners->list[owners->count++] =
+        (struct vramgc_owner){.site = site, .bytes = bytes, .blocks = 12};
+}
+
+static void add_owners(struct vramgc_file *file) {
+    struct vramgc_device *device = &file->devices[0];
+    add_site(file, "load_model", "modules/sd_models.py", 310, "");
+    add_site(file, "encode_prompt", "sd/pipeline.py", 212, "text encode");
+    add_site(file, "_decode", "models/vae_\xc3\xa9.py", 88, "VAE");
+    device->owners_at_peak.live_bytes = 7168 * MIB;
+    add_owner(&device->owners_at_peak, 0, 5 * GIB);
+    add_owner(&device->owners_at_peak, 2, 1600 * MIB);
+    device->owners_at_oom.live_bytes = 6 * GIB;
+    add_owner(&device->owners_at_oom, 0, 5 * GIB);
+    add_owner(&device->owners_at_oom, 1, 700 * MIB);
+    device->owners_grown.live_bytes = 100 * MIB;
+    add_owner(&device->owners_grown, 1, 90 * MIB);
+    file->refusals[2].site = 2;
+}
+
 static void fragmented(struct vramgc_file *file) {
     plain(file);
     add_stack(file);
@@ -207,6 +237,7 @@ static void fragmented(struct vramgc_file *file) {
     add_mark(file, 100 * SECOND, "model \"SDXL\" loaded \xc3\xa9");
     add_job(file, 200 * SECOND, 6 * GIB);
     add_job(file, 300 * SECOND, 6 * GIB);
+    add_owners(file);
     file->devices[0].stats.ooms = 1;
     file->end_status = 9;
 }

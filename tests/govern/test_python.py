@@ -166,6 +166,12 @@ class WholePyTorch(unittest.TestCase):
                     ],
                 )
 
+    def test_growth_is_named(self):
+        settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}
+        leak = Run("leak.py", sim=("--mem", "12GiB"), **settings)
+        self.check(leak, ["grows", "fills the card"])
+        self.check(Run("leak.py", "--sound", **settings), ["nothing grows"])
+
     def test_two_devices(self):
         run = Run("two_devices.py", sim=("--devices", "2"))
         self.check(run, ["both"])

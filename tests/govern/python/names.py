@@ -20,12 +20,16 @@ def say(name, ok, **seen):
     print(json.dumps({"check": name, "ok": bool(ok), **seen}), flush=True)
 
 
-def record():
-    """What `vramgc report` reads from the file of this process."""
+def report():
+    """What `vramgc report` makes of the file of this process."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     command = [os.environ["REPORT_COMMAND"], "report", "--json", os.environ["VRAMGC_OUT"]]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["processes"][0]
+    return json.loads(done.stdout)
+
+
+def record():
+    return report()["processes"][0]
 
 
 def named(owners, function):

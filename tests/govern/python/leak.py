@@ -1,0 +1,76 @@
+"""Each job keeps what encode_prompt made: the report says so before memory runs out, and when it has. With --sound nothing is kept, and
+nothing is said. Prints one line of JSON for each check."""
+
+import sys
+import time
+
+import torch
+
+from names import MIB, PATIENCE, report, say
+
+JOBS = 24
+kept = []
+
+
+def take(mib):
+    return torch.empty(mib * MIB, dtype=torch.uint8, device="cuda")
+
+
+def load_model():
+    parts = []
+    for _ in range(8):
+        parts.append(torch.empty(96 * MIB, dtype=torch.uint8, device="cuda"))
+        time.sleep(0.02)
+    return parts
+
+
+def encode_prompt(keep):
+    embeddings = torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
+    time.sleep(0.02)
+    if keep:
+        kept.append(embeddings)
+
+
+def denoise():
+    latents = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda")
+    time.sleep(0.02)
+    del latents
+
+
+def jobs(count, keep):
+    for _ in range(count):
+        encode_prompt(keep)
+        denoise()
+
+
+def grows():
+    return "encode_prompt (python/leak.py:" in report()["verdict"]["note"]
+
+
+def fills_the_card():
+    try:
+        jobs(PATIENCE, True)
+    except torch.OutOfMemoryError:
+        pass
+    verdict = report()["verdict"]
+    return verdict["code"] == "growth" and "most of it comes from encode_prompt" in verdict["cause"]
+
+
+def main():
+    model = load_model()
+    if "--sound" in sys.argv:
+        jobs(3 * JOBS, False)
+        note = report()["verdict"]["note"]
+        say("nothing grows", not note or "grows" not in note, note=note)
+        return
+    for _ in range(4):
+        jobs(JOBS, True)
+        if grows():
+            break
+    say("grows", grows(), note=report()["verdict"]["note"])
+    say("fills the card", fills_the_card(), cause=report()["verdict"]["cause"])
+    del model
+
+
+if __name__ == "__main__":
+    main()

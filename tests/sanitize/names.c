@@ -1,0 +1,124 @@
+/* names.c: threads that take blocks ask for names all the time, and begin and end, while vramgc's
+ * thread answers, of src/govern/names.c as it is; Python, the heap and the statistics file are this
+ * file's. Whatever is named must be named after the thread that asked: each answer is of it, and
+ * every block that gets a name is of the thread that took it. Run under ThreadSanitizer; it must
+ * end by what was done, not by time. */
+#include "govern/names.h"
+
+#include "govern/own_thread.h"
+#include "govern/python.h"
+#include "track/settings.h"
+#include "track/thread.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { THREADS = 6, NAMED = 40, NEVER = 1 << 24 };
+
+THREAD_LOCAL struct thread_state thread_state;
+static struct vramgc_file file;
+static struct vramgc_device out;
+static struct device device = {.out = &out};
+static struct options options = {.functions = "auto"};
+static atomic_uint named_blocks, wrong, ended;
+
+/* ---- what names.c needs ---- */
+
+struct vramgc_file *store_file(void) {
+    return &file;
+}
+
+const struct options *settings_options(void) {
+    return &options;
+}
+
+struct device *device_if_ready(unsigned index) {
+    return index == 0 ? &device : NULL;
+}
+
+unsigned device_index(const struct device *d) {
+    return (unsigned)(d - &device);
+}
+
+/* A block's address is the thread that took it. */
+void block_name(struct device *d, uint64_t address, uint32_t asked, uint32_t site, uint64_t peaks) {
+    char expected[32];
+    snprintf(expected, sizeof expected, "t%llx", (unsigned long long)address);
+    if (d != &device || !(asked & BLOCK_TAG_ASKED) || peaks ||
+        strcmp(file.sites[site].function, expected) != 0)
+        atomic_fetch_add(&wrong, 1);
+    atomic_fetch_add(&named_blocks, 1);
+}
+
+bool python_look(struct python_look *looks, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        snprintf(looks[i].place->function, sizeof looks[i].place->function, "t%llx",
+                 (unsigned long long)looks[i].thread);
+    return true;
+}
+
+bool python_can_look(void) {
+    return true;
+}
+
+bool python_thread_has_gil(void) {
+    return false;
+}
+
+void python_prepare(void) {}
+void python_thread_ended(void) {}
+
+/* ---- threads that take memory ---- */
+
+/* What the thread is known by is itself, but for what is not known. */
+static void check_own_name(void) {
+    char expected[32];
+    uint32_t site = thread_site();
+    snprintf(expected, sizeof expected, "t%llx", (unsigned long long)pthread_self());
+    if (site && strcmp(file.sites[site - 1].function, expected) != 0)
+        atomic_fetch_add(&wrong, 1);
+}
+
+static void *take_blocks(void *unused) {
+    struct block_event event = {.device = &device, .address = (uint64_t)pthread_self()};
+    unsigned before = atomic_load(&named_blocks);
+    for (unsigned i = 0; i < NEVER && atomic_load(&named_blocks) < before + 2; i++) {
+        event.bytes = i % 3 ? 3 * MEBIBYTE : 300 * KIBIBYTE;
+        names_tag(&event);
+        check_own_name();
+        if (i % 64 == 0)
+            names_at_oom(&device);
+        usleep(20);
+    }
+    atomic_fetch_add(&ended, 1);
+    return unused;
+}
+
+static void *begin_and_end(void *unused) {
+    while (atomic_load(&named_blocks) < NAMED) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, take_blocks, NULL) == 0)
+            pthread_join(thread, NULL);
+    }
+    return unused;
+}
+
+int main(void) {
+    pthread_t threads[THREADS];
+    names_begin();
+    while (!atomic_load(&names_on))
+        usleep(100);
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, begin_and_end, NULL) != 0)
+            return 2;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    names_end();
+    while (own_threads() > 0)
+        usleep(100);
+    printf("%u blocks named, %u wrong, %u threads, %llu sites\n", atomic_load(&named_blocks),
+           atomic_load(&wrong), atomic_load(&ended), (unsigned long long)file.site_count);
+    return atomic_load(&wrong) > 0 || file.site_count == 0;
+}
