@@ -5,6 +5,7 @@
 #include "base/cancel.h"
 #include "base/text.h"
 #include "govern/own_thread.h"
+#include "govern/phases_file.h"
 #include "govern/python.h"
 #include "govern/wakeup.h"
 #include "track/settings.h"
@@ -42,7 +43,8 @@ static struct {
     _Atomic uint64_t answered;             /* all up to this number */
     _Atomic uint64_t next_ns, next_oom_ns; /* no request before: for a block, at an out-of-memory */
     _Atomic uint64_t thread;
-    atomic_bool begun, stopping;
+    atomic_bool stopping;
+    bool begun;
 } self;
 
 atomic_bool names_on;
@@ -285,9 +287,12 @@ static void *names_thread_main(void *unused) {
 
 /* Without the functions that a look needs the thread would have nothing to do. */
 void names_begin(void) {
-    if (atomic_load(&self.begun) || !strcmp(settings_options()->functions, "off") ||
-        !python_can_look() || atomic_exchange(&self.begun, true))
+    const char *functions = settings_options()->functions;
+    if (self.begun || strcmp(functions, "off") == 0 || !python_can_look())
         return;
+    self.begun = true;
+    if (strcmp(functions, "auto") != 0)
+        phases_file_read(functions);
     own_thread_start(names_thread_main);
 }
 

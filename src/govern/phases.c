@@ -1,7 +1,27 @@
-/* phases.c: see phases.h. Pure: it knows names only. */
+/* phases.c: see phases.h. It must not know how functions are found. */
 #include "govern/phases.h"
 
 #include <string.h>
+
+/* Of the user's own; the built-in ones are about as many. */
+enum { MOST_ROWS = 64, PHASE_BYTES = 24, PATTERN_BYTES = 96 };
+
+struct row {
+    char phase[PHASE_BYTES], module[PATTERN_BYTES], function[PATTERN_BYTES];
+};
+
+static struct {
+    struct row rows[MOST_ROWS];
+    size_t count;
+} self;
+
+static const struct {
+    const char *phase, *module, *function;
+} table[] = {
+#define PHASE(phase, module, function) {phase, module, function},
+#include "phases.def"
+#undef PHASE
+};
 
 static bool is_of(const char *module, const char *package) {
     size_t length = strlen(package);
@@ -10,14 +30,88 @@ static bool is_of(const char *module, const char *package) {
 
 bool phases_is_machinery(const char *module) {
     static const char *const packages[] = {"torch", "importlib", "_frozen_importlib", "runpy"};
-    for (unsigned i = 0; i < sizeof packages / sizeof *packages; i++)
+    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
         if (is_of(module, packages[i]))
             return true;
     return false;
 }
 
+/* A star may take more each time that the rest does not fit; only the latest one needs to. */
+static bool fits(const char *pattern, const char *text) {
+    const char *star = NULL, *taken = NULL;
+    while (*text) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            taken = text;
+        } else if (*pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++taken;
+        } else {
+            return false;
+        }
+    }
+    return pattern[strspn(pattern, "*")] == 0;
+}
+
 const char *phases_find(const char *module, const char *function) {
-    (void)module;
-    (void)function;
+    for (size_t i = 0; i < self.count; i++)
+        if (fits(self.rows[i].module, module) && fits(self.rows[i].function, function))
+            return self.rows[i].phase;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (fits(table[i].module, module) && fits(table[i].function, function))
+            return table[i].phase;
     return "";
+}
+
+/* ---- the user's rows ---- */
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The last word of a line, which is cut off there, with the blanks before it. Empty: there is none,
+ * or it is too long. */
+static void cut_word(const char *line, size_t *length, char *out, size_t capacity) {
+    size_t end = *length;
+    while (end > 0 && is_blank(line[end - 1]))
+        end--;
+    size_t begin = end;
+    while (begin > 0 && !is_blank(line[begin - 1]))
+        begin--;
+    size_t bytes = end - begin;
+    out[0] = 0;
+    if (bytes < capacity) {
+        memcpy(out, line + begin, bytes);
+        out[bytes] = 0;
+    }
+    *length = begin;
+    while (*length > 0 && is_blank(line[*length - 1]))
+        --*length;
+}
+
+static bool add_line(const char *line, size_t length) {
+    struct row row = {0};
+    cut_word(line, &length, row.function, sizeof row.function);
+    cut_word(line, &length, row.module, sizeof row.module);
+    if (!*row.function || !*row.module || length == 0 || length >= sizeof row.phase ||
+        self.count == MOST_ROWS)
+        return false;
+    memcpy(row.phase, line, length);
+    self.rows[self.count++] = row;
+    return true;
+}
+
+size_t phases_add(const char *text, size_t *first) {
+    size_t bad = 0;
+    for (size_t number = 1; *text; number++) {
+        text += strspn(text, " \t\r");
+        size_t length = strcspn(text, "\n");
+        if (length > 0 && *text != '#' && !add_line(text, length) && bad++ == 0)
+            *first = number;
+        text += length + (text[length] == '\n');
+    }
+    return bad;
 }

@@ -1,13 +1,20 @@
-/* phases.h: what a Python function is part of: phases.def, and lines of the user's file. */
+/* phases.h: what a Python function is part of: rows of the user's own, then phases.def. Pure: it
+ * knows names only. */
 #ifndef PHASES_H
 #define PHASES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* PyTorch's own modules, and those that run programs: a function of theirs says nothing. */
 bool phases_is_machinery(const char *module);
 
 /* The phase of a function, "" for none. */
 const char *phases_find(const char *module, const char *function);
+
+/* Adds the rows of a text: PHASE MODULE FUNCTION a line, blanks between; the phase may have some
+ * itself. Empty lines and those that begin with # mean nothing. Returns how many lines could not be
+ * taken, the number of the first in *first. Before anything is looked for. */
+size_t phases_add(const char *text, size_t *first);
 
 #endif

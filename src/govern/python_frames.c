@@ -56,12 +56,13 @@ static bool read_frame(object *frame, struct python_place *place) {
     object *code = attribute(frame, "f_code");
     read_module(frame, module, sizeof module);
     read_text(code, "co_name", function, sizeof function);
-    if (!*place->function && !phases_is_machinery(module)) {
+    bool machinery = phases_is_machinery(module);
+    if (!*place->function && !machinery) {
         text_copy(place->function, sizeof place->function, function);
         read_file(code, place->file, sizeof place->file);
         read_line(code, &place->line);
     }
-    if (!*place->phase)
+    if (!*place->phase && !machinery)
         text_copy(place->phase, sizeof place->phase, phases_find(module, function));
     python_drop(code);
     return *place->function && *place->phase;

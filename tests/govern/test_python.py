@@ -152,8 +152,12 @@ class WholePyTorch(unittest.TestCase):
                 run = Run(
                     "names.py",
                     VRAMGC_MODE=mode,
+                    VRAMGC_FUNCTIONS=str(SCRIPTS / "phases.txt"),
                     REPORT_COMMAND=str(ROOT / "build/vramgc"),
                 )
+                warned = [line for line in run.errors.splitlines() if "VRAMGC_FUNCTIONS" in line]
+                self.assertEqual(len(warned), 1, run.errors[-2000:])
+                self.assertIn("line 2 of", warned[0])
                 self.check(
                     run,
                     [
@@ -162,9 +166,15 @@ class WholePyTorch(unittest.TestCase):
                         "peak",
                         "refused",
                         "another thread",
+                        "phase",
                         "nothing lives longer",
                     ],
                 )
+
+    def test_names_off(self):
+        run = Run("leak.py", "--sound", VRAMGC_FUNCTIONS="off", REPORT_COMMAND=str(ROOT / "build/vramgc"))
+        self.check(run, ["nothing grows"])
+        self.assertEqual(run.fact("sites"), "0")
 
     def test_growth_is_named(self):
         settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}

@@ -12,6 +12,7 @@ UNIT_derived = src/cli/derived.c
 UNIT_growth = src/track/growth.c src/cli/cause.c
 UNIT_peak = src/cli/peak.c
 UNIT_owners = src/track/owners.c
+UNIT_phases = src/govern/phases.c
 UNIT_policy = src/policy/policy.c
 UNIT_page_table = tests/unit/page_model.c src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
 UNIT_page_rules = src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c

@@ -118,6 +118,21 @@ def of_another_thread():
     return False
 
 
+def in_its_phase():
+    """A row of the file that VRAMGC_FUNCTIONS names, although one before it is wrong."""
+
+    def restores_faces():
+        kept.append(torch.empty(64 * MIB, dtype=torch.uint8, device="cuda"))
+        time.sleep(0.02)
+
+    for _ in range(PATIENCE):
+        restores_faces()
+        for site in record()["sites"]:
+            if site["function"] == "restores_faces":
+                return site["phase"] == "face fix"
+    return False
+
+
 def nothing_lives_longer():
     """What a function had is free when it has ended, however often it was looked at."""
     before = torch.cuda.memory_allocated()
@@ -136,6 +151,8 @@ def main():
     kept.clear()
     say("refused", refused())
     say("another thread", of_another_thread())
+    kept.clear()
+    say("phase", in_its_phase())
     kept.clear()
     say("nothing lives longer", nothing_lives_longer())
 

@@ -1,0 +1,82 @@
+/* test_phases.c: what a function is part of, by the table and by lines of the user's. */
+#include "unit.h"
+
+#include "govern/phases.h"
+
+static void the_table_knows_web_uis(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"diffusers.pipelines.flux.pipeline_flux", "encode_prompt", "text encode"},
+        {"diffusers.pipelines.flux.pipeline_flux", "_get_t5_prompt_embeds", "text encode"},
+        {"diffusers.pipelines.flux.pipeline_flux", "__call__", "denoise"},
+        {"diffusers.models.autoencoders.autoencoder_kl", "_decode", "VAE"},
+        {"diffusers.models.unets.unet_2d_condition", "forward", "denoise"},
+        {"diffusers.models.controlnets.controlnet", "forward", "ControlNet"},
+        {"diffusers.loaders.ip_adapter", "load_ip_adapter", "IP-Adapter"},
+        {"diffusers.loaders.lora_base", "fuse_lora", "LoRA"},
+        {"accelerate.hooks", "pre_forward", "model move"},
+        {"accelerate.hooks", "new_forward", ""},
+        {"modules.sd_models", "move_model", "model move"},
+        {"modules.processing_vae", "full_vae_decode", "VAE"},
+        {"modules.lora.lora_load", "network_load", "LoRA"},
+        {"comfy.sd", "decode_tiled_", "VAE"},
+        {"comfy.sd", "encode_from_tokens_scheduled", "text encode"},
+        {"comfy.sd", "load_checkpoint", ""},
+        {"comfy.samplers", "calc_cond_batch", "denoise"},
+        {"comfy.model_management", "load_models_gpu", "model move"},
+        {"/ui/custom_nodes/ComfyUI_IPAdapter_plus.IPAdapterPlus", "apply", "IP-Adapter"},
+        {"backend.diffusion_engine.sdxl", "get_learned_conditioning", "text encode"},
+        {"backend.diffusion_engine.sdxl", "decode_first_stage", "VAE"},
+        {"__main__", "main", ""},
+        {"", "", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(phases_find(cases[i][0], cases[i][1]), cases[i][2]);
+}
+
+static void machinery_is_known_by_the_whole_package(void **state) {
+    (void)state;
+    assert_true(phases_is_machinery("torch"));
+    assert_true(phases_is_machinery("torch.nn.modules.module"));
+    assert_true(phases_is_machinery("importlib._bootstrap"));
+    assert_false(phases_is_machinery("torchvision.ops"));
+    assert_false(phases_is_machinery("__main__"));
+    assert_false(phases_is_machinery(""));
+}
+
+/* One that is too long or has too few words says its number, and loses nothing of the others. */
+static void lines_of_the_user_come_first(void **state) {
+    (void)state;
+    size_t first = 0;
+    assert_int_equal(phases_add("# mine\n\n  face fix\tmy_nodes.*   restore*\r\nVAE\n"
+                                "my preview *preview* decode\nonly two\n"
+                                "a name that is longer than it may be x y\nVAE my.vae *",
+                                &first),
+                     3);
+    assert_int_equal(first, 4);
+    assert_string_equal(phases_find("my_nodes.face", "restore_all"), "face fix");
+    assert_string_equal(phases_find("my_nodes", "restore_all"), "");
+    assert_string_equal(phases_find("modules.preview.vae", "decode"), "my preview");
+    assert_string_equal(phases_find("my.vae", "anything"), "VAE");
+    assert_string_equal(phases_find("comfy.sd", "encode"), "VAE"); /* the table is there still */
+}
+
+static void no_more_than_there_is_room_for(void **state) {
+    (void)state;
+    size_t first = 0, bad = 0;
+    for (int i = 0; i < 200; i++)
+        bad += phases_add("p *a*b*c* d\n", &first);
+    assert_true(bad > 100);
+    assert_string_equal(phases_find("xxaxxbxxbxc", "d"), "p");
+    assert_string_equal(phases_find("xxaxxcxxb", "d"), "");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_table_knows_web_uis),
+        cmocka_unit_test(machinery_is_known_by_the_whole_package),
+        cmocka_unit_test(lines_of_the_user_come_first),
+        cmocka_unit_test(no_more_than_there_is_room_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
