@@ -14,9 +14,14 @@
 #include <pthread.h>
 #include <string.h>
 
-/* More requests than are made while one is answered; blocks that wait for one answer; and so many
- * answers by one look. The wait is bounded because PyTorch's allocator may be locked. */
-enum { REQUESTS = 64, BLOCKS = 16, BATCH = 8, PATIENCE_NS = 5000000, STEP_NS = 50000 };
+/* More requests than are made while one is answered. (A stress test has fewer.) */
+#ifndef NAMES_REQUESTS
+#define NAMES_REQUESTS 64
+#endif
+
+/* Blocks that wait for one answer, and so many answers by one look. The wait is bounded because
+ * PyTorch's allocator may be locked. */
+enum { REQUESTS = NAMES_REQUESTS, BLOCKS = 16, BATCH = 8, PATIENCE_NS = 5000000, STEP_NS = 50000 };
 #define SLEEP_NS (3600 * SECOND_NS)
 
 /* In the place of a request's number: somebody writes it. */
@@ -116,10 +121,11 @@ static uint32_t wait_for(struct request *request, const struct block_event *even
     return tag_asked(my_number);
 }
 
-/* The thread's name, if it is answered and fresh. */
+/* The thread's name, from an answer that is fresh, unless its place has become another's. */
 static uint32_t take_answer(const struct request *request, uint64_t answered_ns) {
     struct thread_name *name = &thread_state.name;
-    name->site = atomic_load(&request->site);
+    uint32_t site = atomic_load(&request->site);
+    name->site = atomic_load(&request->number) == my_number ? site : 0;
     name->until_ns = answered_ns + NAMES_FRESH_NS;
     return name->site;
 }

@@ -9,7 +9,9 @@
 
 /* How long what was found is true of a thread, and how old a request may be when it is answered.
  * Between two requests so much passes, too: the GIL is asked for 100 times a second at most. */
+#ifndef NAMES_FRESH_NS
 #define NAMES_FRESH_NS (10 * MILLISECOND_NS)
+#endif
 
 /* For hooks, of the calling thread; none of them waits. */
 extern atomic_bool names_on;

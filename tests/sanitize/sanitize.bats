@@ -67,6 +67,12 @@ small=(--mem 1600MiB)
 @test "the sanitizers are there: a race is noticed" { noticed tsan racy 'ThreadSanitizer: data race'; }
 @test "the sanitizers are there: a write beyond the end is noticed" { noticed asan overflow 'AddressSanitizer: heap-buffer-overflow'; }
 
+@test "names: threads ask, begin and end while one answers" {
+    for build in asan tsan; do
+        with "$build"
+        "build/sanitize/$build/names"
+    done
+}
 @test "compact, lowvram: threads, streams, native segments" { compact && clean "$(four_threads 1)" "${small[@]}"; }
 @test "compact, lowvram: private pools" { compact && clean "$(four_threads 2 pools=1)" "${small[@]}"; }
 @test "compact, lowvram: expandable segments" {
