@@ -149,8 +149,18 @@ static const char *known(const char *word) {
 }
 
 static void write_refusals(FILE *out, const struct stats_file *record, size_t number) {
-    static const char *const heads[] = {"|at",  "GPU",          "asked", "free",     "idle",
-                                        "live", "largest hole", "|why",  "|granted", "|from"};
+    static const char *const heads[] = {"|at",
+                                        "GPU",
+                                        "asked",
+                                        "free",
+                                        "idle",
+                                        "live",
+                                        "largest hole",
+                                        "|why",
+                                        "|granted",
+                                        "|from",
+                                        "|Python function",
+                                        "|phase"};
     const struct vramgc_file *file = record->file;
     if (record->refusal_count == 0)
         return;
@@ -167,6 +177,9 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
         words(out, known(summary_cause(r->cause)));
         words(out, r->granted ? "later" : r->reported ? "no: out of memory" : "no");
         words(out, r->hook < file->hook_count ? file->hooks[r->hook].name : "");
+        const struct vramgc_site *site = who_asked(file, r);
+        words(out, site ? who_name(site).text : "");
+        words(out, site ? site->phase : "");
         fputs("</tr>\n", out);
     }
     close_table(out);
@@ -174,8 +187,8 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
 
 /* Of one that was only observed nothing went back. */
 static void write_reclaims(FILE *out, const struct stats_file *record, size_t number) {
-    static const char *const heads[] = {"|at",     "GPU",   "|by",  "|why",       "gave back",
-                                        "in turn", "holds", "took", "|Python ran"};
+    static const char *const heads[] = {"|at",     "GPU",   "|by",  "|why",        "gave back",
+                                        "in turn", "holds", "took", "|Python ran", "|phase"};
     if (record->action_count == 0)
         return;
     open_table(out, "Reclaims", heads, ARRAY_LENGTH(heads));
@@ -190,6 +203,7 @@ static void write_reclaims(FILE *out, const struct stats_file *record, size_t nu
         cell(out, a->observed ? "-" : show_bytes(a->held_bytes).text);
         cell(out, a->observed ? "observed" : show_time(a->took_ns).text);
         words(out, a->function);
+        words(out, a->phase);
         fputs("</tr>\n", out);
     }
     close_table(out);

@@ -8,6 +8,7 @@
 #include "cli/summary_lines.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
+#include "cli/who.h"
 #include "cli/summary_who.h"
 #include "base/base.h"
 #include "base/text.h"
@@ -174,6 +175,12 @@ const char *summary_cause(uint32_t cause) {
     return cause < ARRAY_LENGTH(why) ? why[cause] : NULL;
 }
 
+static void write_asker(FILE *out, const struct vramgc_site *site) {
+    if (site)
+        summary_line(out, "           in %s%s%s", who_name(site).text, *site->phase ? ", " : "",
+                     site->phase);
+}
+
 static void write_refusals(FILE *out, const struct stats_file *record,
                            const struct summary_style *style) {
     size_t first = first_row(record->refusal_count, style);
@@ -189,6 +196,7 @@ static void write_refusals(FILE *out, const struct stats_file *record,
                      show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
                      summary_cause(r->cause) ? summary_cause(r->cause) : "?",
                      r->granted ? "; granted later" : "");
+        write_asker(out, who_asked(record->file, r));
     }
 }
 

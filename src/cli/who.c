@@ -91,6 +91,12 @@ size_t who_rows(const struct vramgc_file *file, const struct vramgc_device *devi
     return count;
 }
 
+const struct vramgc_site *who_asked(const struct vramgc_file *file,
+                                    const struct vramgc_refusal *refusal) {
+    bool known = refusal->site > 0 && refusal->site <= file->site_count;
+    return known ? &file->sites[refusal->site - 1] : NULL;
+}
+
 /* More than half of what is known, or nobody is blamed. The list is of an eighth to a quarter of
  * the run (owners.h), grown_bytes of three quarters: with whom all of it stays has a sixth of it
  * there at least; below half of that others, who are not known, have more. */

@@ -27,6 +27,10 @@ size_t who_rows(const struct vramgc_file *file, const struct vramgc_device *devi
                 struct who_row rows[WHO_ROWS]);
 bool who_has_oom(const struct vramgc_device *device);
 
+/* The place that asked for what was refused; NULL: not known. */
+const struct vramgc_site *who_asked(const struct vramgc_file *file,
+                                    const struct vramgc_refusal *refusal);
+
 /* With whom most of it stays where so much was added in the run; NULL: with nobody who is known. */
 const struct vramgc_site *who_grows(const struct vramgc_file *file,
                                     const struct vramgc_device *device, uint64_t grown_bytes);
