@@ -45,7 +45,7 @@ void who_sites(struct emit *emit, const struct vramgc_file *file) {
         const struct vramgc_site *site = &file->sites[i];
         emit_open_line(emit, NULL, "one place");
         emit_text(emit, "function", "the innermost that is not PyTorch's", or_null(site->function));
-        emit_text(emit, "file", "the last two parts of its path", or_null(site->file));
+        emit_text(emit, "source", "its file: the last two parts of the path", or_null(site->file));
         emit_number(emit, "line", UNIT_ID, "where it begins", site->line);
         emit_text(emit, "phase", "what it was part of, null: nothing that is known",
                   or_null(site->phase));
