@@ -3,12 +3,13 @@
  * everything as it was; and it must never touch a page that is BUSY in another thread.
  *
  * The pages that are a block's alone come in extents that are the block's alone. A page that it may
- * share with its neighbours comes alone. While blocks come one behind the other, as when a model is
- * loaded, it comes in an extent of up to 16 MiB that serves the next ones, too: PyTorch's own
- * expandable segments take memory in handles of 20 MiB. What such extents keep on the device for a
- * block that survives its neighbours is bounded: while it is more than KEPT_PART of the device
- * there are no new ones. Where memory is short, and under lowvram, there are none. An idle extent
- * that a smaller block comes to is replaced if the GPU has finished with it. */
+ * share with its neighbours comes alone. While small blocks come one behind the other, as when a
+ * model is loaded, it comes in an extent of up to 16 MiB that serves the next ones, too: PyTorch's
+ * own expandable segments take memory in handles of 20 MiB. What such extents keep on the device
+ * for a block that survives its neighbours is bounded: while it is more than KEPT_PART of the
+ * device there are no new ones. Large blocks have none, for they come and go between small ones
+ * that stay. Where memory is short, and under lowvram, there are none. An idle extent that a
+ * smaller block comes to is replaced if the GPU has finished with it. */
 #include "vm/vm_internal.h"
 
 /* The largest extent is at most this part of the device: 16 MiB of 8 GiB, about the 20 MiB in which
@@ -34,7 +35,7 @@ struct block {
     size_t needed;                 /* pages that live blocks need at once, this one included */
     size_t largest;                /* pages of the largest extent that it may get */
     size_t shared;                 /* the same of one that it may share */
-    bool in_row;                   /* it begins where the one before it ended */
+    bool in_row;                   /* a small one, right behind the small one before it */
 };
 
 /* Empty pages on their way to physical memory. */
@@ -61,8 +62,9 @@ static struct block block_at(struct page_segment *segment, uint64_t address, uin
     /* The block before it may keep that page, and must not keep an extent of this one. */
     if (block.inner_first < block.inner_end)
         block.inner_first += segment->pages[block.inner_first].behind > 0;
-    block.in_row = segment->latest_end == address;
-    segment->latest_end = address + bytes;
+    bool small = bytes < SHARED_EXTENT * PAGE_BYTES;
+    block.in_row = small && segment->small_end == address;
+    segment->small_end = small ? address + bytes : 0;
     return block;
 }
 

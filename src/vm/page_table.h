@@ -48,7 +48,7 @@ struct page_segment {
     uint64_t end_epoch;
     struct page_segment *older, *newer; /* among the retained */
     size_t filled_count;                /* pages that are not empty */
-    uint64_t latest_end;                /* where the latest block ends */
+    uint64_t small_end;                 /* where the latest block ends, if it was a small one */
     bool range;   /* somebody else reserved the addresses: blocks live only where it is attached */
     bool counted; /* what is attached counts as reserved; of our own segments all does */
     size_t page_count;

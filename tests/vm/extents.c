@@ -51,8 +51,8 @@ static void two_in_a_row(uint64_t address) {
     MUST(vm_commit(test.vm, address + PAGE_BYTES, PAGE_BYTES, false));
 }
 
-/* Blocks in a row share extents of 16 MiB, as long as what these keep for blocks that survive their
- * neighbours is at most a 256th of the device: here 50 pages. */
+/* Small blocks in a row share extents of 16 MiB, as long as what these keep for blocks that survive
+ * their neighbours is at most a 256th of the device: here 50 pages. */
 void extents_shared(void) {
     enum { PAGES = 256, EXTENT = 8, KEEPS = EXTENT - 1, EXTENTS = 8 /* that keep more than 50 */ };
     fake.boast = 16;
@@ -82,15 +82,18 @@ void extents_shared(void) {
     MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
 }
 
-/* The end of a large block, and the small one behind it. */
-static bool ends_share(size_t page) {
-    enum { PAGES = 48, LARGE = 20 };
+/* Whether two in a row do; and that neither the end of a large one does, nor a small one behind it:
+ * a small one that survives would keep what was the large one's. */
+static bool share(void) {
+    enum { PAGES = 48, LARGE = 20, END = 12 + LARGE };
     const uint64_t half = PAGE_BYTES / 2, range = range_of(PAGES), large = LARGE * PAGE_BYTES;
     forget_reading();
     two_in_a_row(range);
-    MUST(vm_commit(test.vm, range + 2 * PAGE_BYTES, large + half, false));
-    MUST(vm_commit(test.vm, range + 2 * PAGE_BYTES + large + half, PAGE_BYTES, false));
-    bool shares = handle_at(range, page) == handle_at(range, page + 1);
+    MUST(vm_commit(test.vm, range + 12 * PAGE_BYTES, large + half, false));
+    MUST(vm_commit(test.vm, range + 12 * PAGE_BYTES + large + half, PAGE_BYTES, false));
+    bool shares = handle_at(range, 2) == handle_at(range, 3);
+    MUST(handle_at(range, END) >= FIRST_HANDLE && handle_at(range, END + 1) >= FIRST_HANDLE);
+    MUST(handle_at(range, END) != handle_at(range, END + 1));
     MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
     vm_reclaim_now(test.vm, UINT64_MAX);
     return shares;
@@ -99,12 +102,11 @@ static bool ends_share(size_t page) {
 /* Others have so much that the device is above the threshold: there, too, until less than a 64th is
  * left. */
 void extents_shared_above(void) {
-    enum { END = 2 + 20 };
     fake.boast = 16;
     fake.pages_elsewhere = 3 * fake.capacity;
-    MUST(ends_share(2) && ends_share(END));
+    MUST(share());
     fake.pages_elsewhere = 70 * fake.capacity;
-    MUST(!ends_share(2) && !ends_share(END));
+    MUST(!share());
     fake.pages_elsewhere = 0;
     fake.boast = 1;
 }
