@@ -2,6 +2,7 @@
  * heard of fragmentation. */
 #include "cli/cause_words.h"
 #include "cli/units.h"
+#include "cli/webui.h"
 #include "cli/who.h"
 #include "base/base.h"
 
@@ -184,11 +185,15 @@ static const char *todo_for_process(const struct oom *oom) {
                : "Stop it, or have it give its memory back.";
 }
 
+static void say_todo_for_small(struct text *text, const struct oom *oom) {
+    text_format(text, "Make image or batch smaller, or offload models (%s).",
+                webui_of(oom->record->file)->offload);
+}
+
 void cause_say_todo(struct text *text, const struct oom *oom) {
     static const char *const plain[CAUSES] = {
         [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
         [CAUSE_POOL] = "Run with --async pages: a pool of vramgc, which keeps only what is live.",
-        [CAUSE_SMALL] = "Make image or batch smaller, or offload models (--medvram).",
         [CAUSE_ROUNDED] = "Make the image or the batch a little smaller.",
         [CAUSE_GROWTH] = "Find what is kept after each job: results in a list, a graph without "
                          "torch.no_grad(). Until then start the program anew now and then.",
@@ -207,6 +212,8 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         text_add(text, todo_for_pieces(oom));
     else if (oom->cause == CAUSE_PROCESS)
         text_add(text, todo_for_process(oom));
+    else if (oom->cause == CAUSE_SMALL)
+        say_todo_for_small(text, oom);
     else
         text_add(text, plain[oom->cause]);
     if (oom->cause == CAUSE_SMALL || oom->cause == CAUSE_ROUNDED)

@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "cli/derived.h"
 #include "cli/units.h"
+#include "cli/webui.h"
 
 #include <string.h>
 
@@ -12,21 +13,11 @@
 enum { LEAST_TIMES = 8 };
 #define MOST_HELD_OVER_LIVE 1.1
 
-/* What turns it off, by a word in the program's path or its arguments. */
-static const struct {
-    const char *word, *advice;
-} table[] = {
-    {"sdnext", "SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off."},
-    {"SD.Next", "SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off."},
-    {"/automatic/", "SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off."},
-    {"--disable-smart-memory", "Without --disable-smart-memory ComfyUI does so less often."},
-};
-
 static const char *advice_for(const struct vramgc_file *file) {
-    for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
-        if (strstr(file->executable, table[i].word) || strstr(file->command_line, table[i].word))
-            return table[i].advice;
-    return "A script's own torch.cuda.empty_cache() can go; a web UI may have a setting for it.";
+    const char *known = webui_of(file)->collects;
+    return known ? known
+                 : "A script's own torch.cuda.empty_cache() can go; a web UI may have a setting "
+                   "for it.";
 }
 
 /* PyTorch itself frees segments where one of these is set; neither touches expandable ones. */

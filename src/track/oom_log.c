@@ -73,7 +73,7 @@ void oom_log_write(bool at_end) {
     else
         add_device(&text, &refusal);
     if (count > 1)
-        text_format(&text, " (and %llu times before, since the last such line)",
+        text_format(&text, " (and %llu more since the last such line)",
                     (unsigned long long)(count - 1));
     LOG(LOG_WARN, "%s", line);
     self.written_ns = clock_ns();

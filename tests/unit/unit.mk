@@ -11,6 +11,7 @@ UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/cli/derived.c
 UNIT_growth = src/track/growth.c src/cli/cause.c
 UNIT_peak = src/cli/peak.c
+UNIT_webui = src/cli/webui.c
 UNIT_owners = src/track/owners.c
 UNIT_phases = src/govern/phases.c
 UNIT_policy = src/policy/policy.c

@@ -1,0 +1,48 @@
+/* webui.c: see webui.h. The settings are those of src/guides/; it must name none that is not there.
+ */
+#include "cli/webui.h"
+#include "base/base.h"
+
+#include <string.h>
+
+static const char *const sdnext =
+    "SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off.";
+
+/* The first that fits. SD.Next and A1111 have a folder of the same name, and the same option. */
+static const struct webui table[] = {
+    {"sdnext", NULL, "--medvram", sdnext},
+    {"SD.Next", NULL, "--medvram", sdnext},
+    {"/automatic/", NULL, "--medvram", sdnext},
+    {"--disable-smart-memory", NULL, "ComfyUI: --novram",
+     "Without --disable-smart-memory ComfyUI does so less often."},
+    {"ComfyUI", "comfy/", "ComfyUI: --novram", NULL},
+    {"invokeai", NULL, "enable_partial_loading in invokeai.yaml", NULL},
+    {"forge", "backend/", "Forge: --always-low-vram", NULL},
+    {"stable-diffusion-webui", "modules/", "--medvram", NULL},
+};
+
+static const struct webui script = {
+    .offload = "a web UI's --medvram, diffusers' enable_model_cpu_offload()"};
+
+static bool has_word(const struct vramgc_file *file, const char *word) {
+    return strstr(file->executable, word) || strstr(file->command_line, word);
+}
+
+static bool has_folder(const struct vramgc_file *file, const char *folder) {
+    uint64_t count = min_u64(file->site_count, VRAMGC_MAX_SITES);
+    for (uint64_t i = 0; i < count; i++)
+        if (strncmp(file->sites[i].file, folder, strlen(folder)) == 0)
+            return true;
+    return false;
+}
+
+/* What the program was started with says more than what it has loaded. */
+const struct webui *webui_of(const struct vramgc_file *file) {
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
+        if (table[i].word && has_word(file, table[i].word))
+            return &table[i];
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
+        if (table[i].folder && has_folder(file, table[i].folder))
+            return &table[i];
+    return &script;
+}

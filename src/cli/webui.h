@@ -1,0 +1,18 @@
+/* webui.h: which web UI a program is, and its own settings that a report may name. */
+#ifndef WEBUI_H
+#define WEBUI_H
+
+#include "vramgc_format.h"
+
+struct webui {
+    const char *word;    /* in the program's path or its arguments; NULL: does not tell */
+    const char *folder;  /* of files whose functions take memory; NULL: does not tell */
+    const char *offload; /* what has it move models to the host's memory */
+    const char
+        *collects; /* a sentence: what has it empty PyTorch's cache less often; may be NULL */
+};
+
+/* Never NULL: of a program that is none of them, what holds for scripts. */
+const struct webui *webui_of(const struct vramgc_file *file);
+
+#endif

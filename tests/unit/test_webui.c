@@ -1,0 +1,61 @@
+/* test_webui.c: which web UI a program is taken for, by how it was started and by what it has
+ * loaded. */
+#include "unit.h"
+
+#include "cli/webui.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct vramgc_file *file;
+
+static int make(void **state) {
+    (void)state;
+    file = calloc(1, sizeof *file);
+    return file ? 0 : -1;
+}
+
+static int drop(void **state) {
+    (void)state;
+    free(file);
+    return 0;
+}
+
+static void started_as(const char *command) {
+    strcpy(file->executable, "/usr/bin/python3.12");
+    strcpy(file->command_line, command);
+}
+
+static void has_loaded(const char *path) {
+    strcpy(file->sites[file->site_count++].file, path);
+}
+
+static void how_it_was_started(void **state) {
+    (void)state;
+    started_as("python /opt/ComfyUI/main.py --listen");
+    assert_string_equal(webui_of(file)->offload, "ComfyUI: --novram");
+    started_as("/home/ann/sdnext/venv/bin/python launch.py");
+    assert_string_equal(webui_of(file)->offload, "--medvram");
+    assert_non_null(strstr(webui_of(file)->collects, "torch_gc_threshold"));
+    started_as("python /opt/stable-diffusion-webui-forge/launch.py");
+    assert_string_equal(webui_of(file)->offload, "Forge: --always-low-vram");
+}
+
+static void what_it_has_loaded(void **state) {
+    (void)state;
+    started_as("python main.py");
+    has_loaded("pipelines/wan.py");
+    assert_non_null(strstr(webui_of(file)->offload, "enable_model_cpu_offload()"));
+    has_loaded("comfy/ops.py");
+    assert_string_equal(webui_of(file)->offload, "ComfyUI: --novram");
+    started_as("/home/ann/sdnext/venv/bin/python launch.py"); /* says more */
+    assert_string_equal(webui_of(file)->offload, "--medvram");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(how_it_was_started, make, drop),
+        cmocka_unit_test_setup_teardown(what_it_has_loaded, make, drop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
