@@ -47,7 +47,7 @@ until_said() {
             [ "$status" = 0 ]
             python3 - "$said" <<'PYTHON'
 import re, sys
-rows = [re.search(r"(\d+):(\d+):([\d.]+) warn  gpu0: out of memory: 3.0 GiB wanted;[^(]*(?:\(and (\d+) times before)?", line) for line in open(sys.argv[1])]
+rows = [re.search(r"(\d+):(\d+):([\d.]+) warn  gpu0: out of memory: 3.0 GiB wanted;[^(]*(?:\(and (\d+) more since)?", line) for line in open(sys.argv[1])]
 rows = [row.groups() for row in rows if row]
 assert sum(1 + int(row[3] or 0) for row in rows) == 100, rows
 at = [3600 * int(row[0]) + 60 * int(row[1]) + float(row[2]) for row in rows]
