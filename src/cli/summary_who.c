@@ -2,15 +2,30 @@
 #include "cli/summary_who.h"
 #include "cli/summary_lines.h"
 #include "cli/who.h"
+#include "base/text.h"
+
+#include <string.h>
 
 /* The page is for people: five of them are most of the memory. */
 enum { SHOWN = 5 };
+
+/* Without the folder of its file where there is no room for it. */
+static struct who_name short_name(const struct vramgc_site *site) {
+    enum { BEFORE = 43 };
+    struct who_name name = who_name(site);
+    const char *slash = site ? strrchr(site->file, '/') : NULL;
+    if (!slash || bytes_of_columns(name.text, SUMMARY_WIDTH - BEFORE) == strlen(name.text))
+        return name;
+    struct vramgc_site without = *site;
+    text_copy(without.file, sizeof without.file, slash + 1);
+    return who_name(&without);
+}
 
 static void write_row(FILE *out, const struct who_row *row, bool oom) {
     struct figure peak = show_bytes(row->peak_bytes), then = show_bytes(row->oom_bytes);
     const char *at_oom = row->oom_bytes ? then.text : "-";
     summary_line(out, "         %9s %9s  %-12s %s", row->peak_bytes ? peak.text : "-",
-                 oom ? at_oom : "", row->site ? row->site->phase : "", who_name(row->site).text);
+                 oom ? at_oom : "", row->site ? row->site->phase : "", short_name(row->site).text);
 }
 
 /* What is not shown is part of the last row. */

@@ -111,6 +111,12 @@ void extents_shared_above(void) {
     fake.boast = 1;
 }
 
+void extents_shared_lowvram(void) {
+    fake.boast = 16;
+    MUST(!share());
+    fake.boast = 1;
+}
+
 /* What kernels read past the end of a block is mapped as long as the block lives, and as far as its
  * segment goes, whatever comes and goes there. A block can do without where memory is short. */
 void extents_behind(void) {

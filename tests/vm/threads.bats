@@ -33,7 +33,7 @@ holds() {
 @test "expandable segments: an empty_cache storm costs no call either; the addresses go last" { holds attach-storm; }
 
 @test "a large block costs few calls" { holds extents; }
-@test "lowvram: an extent is of the pages that are its block's alone" { holds inner-pages; }
+@test "lowvram: an extent is of the pages that are its block's alone" { holds inner-pages shared-lowvram; }
 @test "else small blocks in a row share extents of 16 MiB, within a bound on what these keep" { holds shared; }
 @test "above the threshold, too; not where memory is short, nor beside a large one" { holds shared-above; }
 @test "what kernels read past the end of a block is mapped while it lives, as far as its segment goes" { holds behind; }
