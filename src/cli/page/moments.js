@@ -19,11 +19,11 @@ function eventsOf(process, index) {
     const list = [];
     for (const mark of process.marks)
         list.push({kind: "mark", ns: mark.time_ns, text: mark.label || "mark"});
-    for (const job of (process.jobs || []).filter(job => job.device === index))
+    for (const job of process.jobs.filter(job => job.device === index))
         list.push({
-            kind: "job", ns: job.time_ns, from: Math.max(0, job.time_ns - job.took_ns),
-            text: "job " + job.number + " over, after " + duration(job.took_ns) + ": at most " + bytes(job.live_peak_bytes) +
-                " live for " + bytes(job.held_peak_bytes) + " held, now " + bytes(job.live_bytes) + " live",
+            kind: "job", ns: job.time_ns + job.took_ns, from: job.time_ns,
+            text: "job " + job.number + " over, after " + duration(job.took_ns) + ": at most " + bytes(job.peak_live_bytes) +
+                " live for " + bytes(job.peak_held_bytes) + " held, now " + bytes(job.live_bytes) + " live",
         });
     for (const a of process.actions.filter(a => a.device === index))
         list.push({
@@ -37,7 +37,7 @@ function eventsOf(process, index) {
             kind: "refused", ns: r.time_ns, hollow: r.granted, refusal: r,
             text: bytes(r.request_bytes) + " refused: " + (WHY[r.cause] || r.cause || "?") +
                 (r.granted ? "; granted later" : r.reported ? "; out of memory" : "") +
-                (r.python ? ", in " + r.python : ""),
+                (r.site !== null ? ", in " + process.sites[r.site].function : ""),
         });
     return list;
 }

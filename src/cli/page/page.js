@@ -84,7 +84,6 @@ function stepByKey(event) {
 
 function draw() {
     state.moveCursor = drawChart(byId("chart"), state.view, pick);
-    drawOwners(state.view);
     drawBlocks(state.view);
     show(state.at);
 }
