@@ -4,12 +4,13 @@
  *
  * The pages that are a block's alone come in extents that are the block's alone. A page that it may
  * share with its neighbours comes alone. While small blocks come one behind the other, as when a
- * model is loaded, it comes in an extent of up to 16 MiB that serves the next ones, too: PyTorch's
- * own expandable segments take memory in handles of 20 MiB. What such extents keep on the device
- * for a block that survives its neighbours is bounded: while it is more than KEPT_PART of the
- * device there are no new ones. Large blocks have none, for they come and go between small ones
- * that stay. Where memory is short, and under lowvram, there are none. An idle extent that a
- * smaller block comes to is replaced if the GPU has finished with it. */
+ * model is loaded, it comes below the threshold in an extent of up to 16 MiB that serves the next
+ * ones, too: PyTorch's own expandable segments take memory in handles of 20 MiB. What such extents
+ * keep on the device for a block that survives its neighbours is bounded: while it is more than
+ * KEPT_PART of the device there are no new ones. Large blocks have none, for they come and go
+ * between small ones that stay. Above the threshold there are none: what they keep would be idle
+ * there (sd15 on 8 GiB: 32 MiB for two seconds). An idle extent that a smaller block comes to is
+ * replaced if the GPU has finished with it. */
 #include "vm/vm_internal.h"
 
 /* The largest extent is at most this part of the device: 16 MiB of 8 GiB, about the 20 MiB in which
@@ -17,11 +18,9 @@
  * extents: 0.2 s with the dearest cuMemCreate that was published (193 us, A100). */
 enum { DEVICE_PART = 512 };
 
-/* SHARED_EXTENT in pages: see above. Without them sdxl_offload, which moves 2,500 tensors of 3 MiB
- * in the mean with each job, takes 1.2 times as long as without us; with them only below the
- * threshold, 1.14 times on a device of 1.05 x live. Where less than SHORT_PART is free memory is
- * short: four times what the extents may keep. */
-enum { SHARED_EXTENT = 8, KEPT_PART = 256, SHORT_PART = KEPT_PART / 4 };
+/* In pages: see above. Without them sdxl_offload, which moves 2,500 tensors of 3 MiB in the mean
+ * with each job, takes 1.2 times as long as without us. */
+enum { SHARED_EXTENT = 8, KEPT_PART = 256 };
 
 /* A block on its way to its user. */
 struct block {
@@ -171,14 +170,16 @@ static size_t largest_extent(const struct room *room) {
     return MUTANT(extent_of_any_size, min_u64(LARGEST_EXTENT, part), LARGEST_EXTENT);
 }
 
+/* lowvram: the threshold is 0, so there are none. */
 static size_t shared_extent(struct vm *vm, const struct room *room, size_t missing) {
     lock_take(&vm->lock);
     uint64_t kept_bytes = vm->table.kept_pages * PAGE_BYTES;
     bool few = MUTANT(shared_without_bound, kept_bytes <= room->total_bytes / KEPT_PART, true);
     lock_give(&vm->lock);
-    uint64_t least_bytes = (missing + SHARED_EXTENT) * PAGE_BYTES + room->total_bytes / SHORT_PART;
-    bool short_of = MUTANT(shared_where_short, room->free_bytes < least_bytes, false);
-    return few && !short_of && !MUTANT(shared_in_lowvram, vm->lowvram, false) ? SHARED_EXTENT : 1;
+    uint64_t wanted = (missing + SHARED_EXTENT) * PAGE_BYTES;
+    bool below =
+        MUTANT(shared_above_threshold, room_below_threshold(vm, room) > wanted, vm->lowvram == 0);
+    return few && below ? SHARED_EXTENT : 1;
 }
 
 /* lowvram: as much as live blocks have needed at most at once, and a 64th more, so that a small

@@ -135,8 +135,7 @@ prove_finds() {
 @test "what lies side by side is unmapped extent by extent" { caught_alone unmapped_one_by_one extents; }
 @test "extents reach beyond the pages that are their block's alone" { caught_alone extent_beyond_block inner-pages; }
 @test "what shared extents keep for nobody has no bound" { caught_alone shared_without_bound shared; }
-@test "blocks share extents where memory is short" { caught_alone shared_where_short shared-above; }
-@test "blocks share extents under lowvram" { caught_alone shared_in_lowvram shared-lowvram; }
+@test "blocks share extents above the threshold" { caught_alone shared_above_threshold shared-above; }
 @test "an extent is as large as its block" { caught_alone extent_of_any_size largest-extent; }
 @test "after an extent that was refused all are single" { caught_alone single_after_refusal halved; }
 @test "a small block keeps the whole of an idle extent" { caught_alone never_replaced replaced; }

@@ -295,7 +295,6 @@ static const struct alone cases[] = {
     {"inner-pages", extents_inner_pages, BOASTING, 0},
     {"shared", extents_shared, LARGE, 100},
     {"shared-above", extents_shared_above, LARGE, 50},
-    {"shared-lowvram", extents_shared_lowvram, LARGE, 0},
     {"behind", extents_behind, LARGE, 100},
     {"largest-extent", extents_largest, LARGE, 100},
     {"halved", extents_halved, BOASTING, 100},

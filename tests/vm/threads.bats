@@ -33,9 +33,9 @@ holds() {
 @test "expandable segments: an empty_cache storm costs no call either; the addresses go last" { holds attach-storm; }
 
 @test "a large block costs few calls" { holds extents; }
-@test "lowvram: an extent is of the pages that are its block's alone" { holds inner-pages shared-lowvram; }
+@test "lowvram: an extent is of the pages that are its block's alone" { holds inner-pages; }
 @test "else small blocks in a row share extents of 16 MiB, within a bound on what these keep" { holds shared; }
-@test "above the threshold, too; not where memory is short, nor beside a large one" { holds shared-above; }
+@test "not above the threshold, nor beside a large one" { holds shared-above; }
 @test "what kernels read past the end of a block is mapped while it lives, as far as its segment goes" { holds behind; }
 @test "an extent is at most a 512th of the device" { holds largest-extent; }
 @test "where an extent is refused the next is half as large" { holds halved; }

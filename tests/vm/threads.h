@@ -47,7 +47,6 @@ void extents_runs(void);
 void extents_inner_pages(void);
 void extents_shared(void);
 void extents_shared_above(void);
-void extents_shared_lowvram(void);
 void extents_behind(void);
 void extents_largest(void);
 void extents_halved(void);
