@@ -32,10 +32,9 @@ static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
     if (!action->observed) {
         if (!trim(idle.pool))
             return false;
-        struct mempool_idle left = mempool_idle(device);
+        struct mempool_idle left = mempool_account(device);
         uint64_t returned = left.pool ? minus_u64(idle.reserved_bytes, left.reserved_bytes) : 0;
         reclaim_credit(action, left.idle_bytes, returned);
-        mempool_account(device, left);
     }
     action->took_ns = clock_ns() - start;
     if (action->observed || action->after_bytes < action->before_bytes)

@@ -23,27 +23,38 @@ bool mempool_in_use(const struct device *device) {
     return figure_get(&device->out->stats.pool_bytes.peak) > 0;
 }
 
-/* It is held by this process. Where a thread of the program has taken some of it since the driver
- * was asked, the answer is old: what it has is not counted twice, but seen at the next look. */
-void mempool_account(struct device *device, struct mempool_idle idle) {
+/* It is held by this process. False: a thread of the program has taken or given some of it since
+ * the driver was asked, so that the answer is old, and nothing is counted. Unless it is the last
+ * one: then what that thread has is not counted twice, and what it gave is seen at the next look.
+ */
+static bool account(struct device *device, const struct mempool_idle *idle, bool last) {
     struct vramgc_device_stats *stats = &device->out->stats;
     lock_take(&device->lock);
     uint64_t before = device->pool.idle_bytes;
-    bool old = __atomic_load_n(&device->pool.changes, __ATOMIC_RELAXED) != idle.changes;
-    uint64_t idle_bytes = old ? min_u64(idle.idle_bytes, before) : idle.idle_bytes;
+    bool old = __atomic_load_n(&device->pool.changes, __ATOMIC_RELAXED) != idle->changes;
+    uint64_t idle_bytes = !old   ? idle->idle_bytes
+                          : last ? min_u64(idle->idle_bytes, before)
+                                 : before;
     __atomic_store_n(&device->pool.idle_bytes, idle_bytes, __ATOMIC_RELAXED);
     device_publish(device);
     gauge_add(&stats->held_bytes, minus_u64(idle_bytes, before)); /* inside, for resets */
     gauge_subtract(&stats->held_bytes, minus_u64(before, idle_bytes));
     lock_give(&device->lock);
+    return !old;
+}
+
+struct mempool_idle mempool_account(struct device *device) {
+    enum { TRIES = 3 };
+    struct mempool_idle idle = mempool_idle(device);
+    for (int i = 1; !account(device, &idle, i == TRIES) && i < TRIES; i++)
+        idle = mempool_idle(device);
+    return idle;
 }
 
 uint64_t mempool_look(struct device *device) {
     if (!mempool_in_use(device))
         return 0;
-    struct mempool_idle idle = mempool_idle(device);
-    mempool_account(device, idle);
-    return idle.idle_bytes;
+    return mempool_account(device).idle_bytes;
 }
 
 static uint64_t used_together(const struct device *device) {
@@ -72,7 +83,7 @@ void mempool_trimmed(CUmemoryPool pool) {
         if (!idle.pool || idle.pool != pool)
             continue;
         bool less = idle.idle_bytes < __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
-        mempool_account(device, idle);
+        mempool_account(device);
         if (less && device_current() == device)
             device_read_memory(device);
     }

@@ -16,8 +16,8 @@ struct mempool_idle {
 struct mempool_idle mempool_idle(const struct device *device);
 bool mempool_in_use(const struct device *device);
 
-/* Counts what it keeps as held. */
-void mempool_account(struct device *device, struct mempool_idle idle);
+/* The same, and what it keeps counts as held. */
+struct mempool_idle mempool_account(struct device *device);
 
 /* The bytes that the pool keeps, which belong to this process as well and are counted so. 0: none,
  * or no pool is in use. Asks the driver. */
