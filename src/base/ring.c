@@ -32,6 +32,8 @@ static void copy_words(word *to, const word *from, size_t count) {
 uint64_t ring_put(const struct ring *ring, const void *entry) {
     uint64_t index = __atomic_fetch_add(ring->written, 1, __ATOMIC_RELAXED);
     word *slot = slot_of(ring, index);
+    if (index >= ring->capacity)
+        __atomic_fetch_add(ring->lost, 1, __ATOMIC_RELAXED);
     if (begin(slot + SEQUENCE, index)) {
         copy_words(slot + TIME_NS, (const word *)entry + TIME_NS,
                    ring->entry_bytes / sizeof *slot - TIME_NS);

@@ -19,7 +19,14 @@ struct ring {
     void *slots;
     uint64_t capacity;
     size_t entry_bytes;
+    uint64_t *lost; /* counts what is overwritten */
 };
+
+/* A ring of the file, by its name there. */
+#define RING(file, name)                                                                           \
+    ((struct ring){&(file)->name##_written, (file)->name,                                          \
+                   sizeof(file)->name / sizeof *(file)->name, sizeof *(file)->name,                \
+                   &(file)->process.lost_records})
 
 /* Adds a copy of the entry, whose sequence does not matter. Its sequence. */
 uint64_t ring_put(const struct ring *ring, const void *entry);

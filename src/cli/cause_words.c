@@ -195,8 +195,7 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
         [CAUSE_POOL] = "Run with --async pages: a pool of vramgc, which keeps only what is live.",
         [CAUSE_ROUNDED] = "Make the image or the batch a little smaller.",
-        [CAUSE_GROWTH] = "Find what is kept after each job: results in a list, a graph without "
-                         "torch.no_grad(). Until then start the program anew now and then.",
+        [CAUSE_GROWTH] = CAUSE_FIND_KEPT " Until then start the program anew now and then.",
         [CAUSE_CODE] = "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it "
                        "less.",
         [CAUSE_TOO_LARGE] = "Make image or batch smaller; tile the VAE; use attention in slices "

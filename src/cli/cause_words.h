@@ -13,6 +13,10 @@ void cause_say(struct text *text, const struct oom *oom);
 /* "WHAT: +4.0 GiB by now, to 7.7 GiB; most of it comes from encode_prompt (pipeline.py:212)." */
 void cause_say_growth(struct text *text, const char *what, const struct vramgc_file *file,
                       const struct vramgc_device *device, const struct oom_growth *growth);
+/* What to do about growth. */
+#define CAUSE_FIND_KEPT                                                                            \
+    "Find what is kept after each job: results in a list, a graph without torch.no_grad()."
+
 void cause_say_todo(struct text *text, const struct oom *oom);
 
 #endif

@@ -37,11 +37,6 @@ static void write_row(const struct table *table, const char *label, const char *
         summary_line(table->out, "%-33s %16s %14s", label, peak, last);
 }
 
-/* What is not known of a moment is "-". */
-static struct figure show_known(bool known, uint64_t bytes) {
-    return known ? show_bytes(bytes) : show_real(false, 0, 0);
-}
-
 static struct division division_of(const struct vramgc_refusal *r) {
     uint64_t used = r->held_bytes + r->free_bytes;
     return (struct division){r->total_bytes > 0, r->held_bytes, minus_u64(r->total_bytes, used),

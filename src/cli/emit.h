@@ -55,6 +55,11 @@ void emit_bool(struct emit *emit, const char *name, const char *help, bool value
 /* Text is NULL where it is unknown. It must be UTF-8 without control characters. */
 void emit_text(struct emit *emit, const char *name, const char *help, const char *text);
 
+/* "" is how the file says that it does not know a text. */
+static inline const char *or_null(const char *text) {
+    return *text ? text : NULL;
+}
+
 /* An array of numbers on one line: entry i is *(uint64_t *)(first + i * stride). */
 void emit_numbers(struct emit *emit, const char *name, const char *help, const void *first,
                   size_t stride, size_t count);

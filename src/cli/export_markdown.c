@@ -93,9 +93,8 @@ static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
     for (size_t i = 0; i < count; i++) {
         fputs("| ", out);
         write_text(out, who_name(rows[i].site).text);
-        fprintf(out, " | %s | %s |\n",
-                rows[i].peak_bytes ? show_bytes(rows[i].peak_bytes).text : "-",
-                rows[i].oom_bytes ? show_bytes(rows[i].oom_bytes).text : "-");
+        fprintf(out, " | %s | %s |\n", show_known(rows[i].peak_bytes > 0, rows[i].peak_bytes).text,
+                show_known(rows[i].oom_bytes > 0, rows[i].oom_bytes).text);
     }
 }
 

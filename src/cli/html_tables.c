@@ -114,17 +114,14 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
 
 /* ---- whose it was ---- */
 
-static void write_who_rows(FILE *out, const struct vramgc_file *file,
-                           const struct vramgc_device *device) {
-    struct who_row rows[WHO_ROWS];
-    size_t count = who_rows(file, device, rows);
+static void write_who_rows(FILE *out, const struct who_row *rows, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const struct who_row *who = &rows[i];
         fputs("<tr>", out);
         words(out, who_name(who->site).text);
         words(out, who->site ? who->site->phase : "");
-        cell(out, who->peak_bytes ? show_bytes(who->peak_bytes).text : "-");
-        cell(out, who->oom_bytes ? show_bytes(who->oom_bytes).text : "-");
+        cell(out, show_known(who->peak_bytes > 0, who->peak_bytes).text);
+        cell(out, show_known(who->oom_bytes > 0, who->oom_bytes).text);
         fputs("</tr>\n", out);
     }
 }
@@ -132,13 +129,14 @@ static void write_who_rows(FILE *out, const struct vramgc_file *file,
 static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
     static const char *const heads[] = {"|Python function", "|phase", "at the peak",
                                         "at the out-of-memory"};
-    const struct vramgc_device *device = &file->devices[index];
+    struct who_row rows[WHO_ROWS];
+    size_t count = who_rows(file, &file->devices[index], rows);
     char title[80];
     snprintf(title, sizeof title, "Whose live memory was, GPU %zu", index);
-    if (device->owners_at_peak.count + device->owners_at_oom.count == 0)
+    if (count == 0)
         return;
     open_table(out, title, heads, ARRAY_LENGTH(heads));
-    write_who_rows(out, file, device);
+    write_who_rows(out, rows, count);
     close_table(out);
 }
 
@@ -326,8 +324,10 @@ void html_tables_write(FILE *out, const struct stats_file *record, size_t number
     html_format(out, "h2", "Process %" PRIu64, file->pid);
     write_facts(out, record);
     for (size_t i = 0; i < file->device_count; i++)
-        if (file->devices[i].present)
-            write_device(out, record, i), write_who(out, file, i);
+        if (file->devices[i].present) {
+            write_device(out, record, i);
+            write_who(out, file, i);
+        }
     write_refusals(out, record, number);
     write_reclaims(out, record, number);
     write_marks(out, record, number);

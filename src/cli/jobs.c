@@ -38,7 +38,7 @@ static void write_job(FILE *out, const struct vramgc_job *job) {
                  (unsigned long long)job->number, show_time(job->took_ns).text,
                  show_bytes(job->peak_live_bytes).text, show_bytes(job->peak_held_bytes).text,
                  show_bytes(job->live_bytes).text,
-                 job->host_bytes ? show_bytes(job->host_bytes).text : "-");
+                 show_known(job->host_bytes > 0, job->host_bytes).text);
 }
 
 void jobs_table(FILE *out, const struct stats_file *record, size_t most) {

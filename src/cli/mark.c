@@ -44,14 +44,12 @@ static struct vramgc_file *map(const char *path) {
 
 /* What is begun is ended: a signal would leave an entry that nobody can complete. */
 static void put(struct vramgc_file *file, const char *label) {
-    struct ring ring = {&file->marks_written, file->marks, VRAMGC_MAX_MARKS, sizeof *file->marks};
     struct vramgc_mark mark = {.time_ns = minus_u64(clock_ns(), file->started_ns)};
     sigset_t all, before;
     text_copy(mark.label, sizeof mark.label, label);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    if (ring_put(&ring, &mark) > VRAMGC_MAX_MARKS)
-        __atomic_fetch_add(&file->process.lost_records, 1, __ATOMIC_RELAXED);
+    ring_put(&RING(file, marks), &mark);
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 

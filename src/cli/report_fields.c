@@ -12,11 +12,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* "" is how the file says that it does not know a text. */
-static const char *or_null(const char *text) {
-    return *text ? text : NULL;
-}
-
 static void write_gauge(struct emit *emit, const char *name, enum unit unit, const char *help,
                         const struct vramgc_gauge *gauge) {
     emit_open_line(emit, name, help);
@@ -108,8 +103,7 @@ static void write_floors(struct emit *emit, const struct vramgc_floors *floors) 
     emit_close(emit);
 }
 
-static void write_device(struct emit *emit, const struct vramgc_file *file, size_t index) {
-    const struct vramgc_device *device = &file->devices[index];
+static void write_device(struct emit *emit, const struct vramgc_device *device, size_t index) {
     char capability[32];
     snprintf(capability, sizeof capability, "%lu.%lu", (unsigned long)device->compute_major,
              (unsigned long)device->compute_minor);
@@ -130,7 +124,7 @@ static void write_device(struct emit *emit, const struct vramgc_file *file, size
                    division_at_end(device));
     write_neighbours(emit, &device->neighbours);
     write_floors(emit, &device->floors);
-    who_fields(emit, file, device);
+    who_fields(emit, device);
     write_samples(emit, device);
     emit_close(emit);
 }
@@ -142,7 +136,7 @@ static void write_devices(struct emit *emit, const struct vramgc_file *file) {
             used[count++] = i;
     count = emit_list(emit, "devices", "those that the process used", count);
     for (size_t i = 0; i < count; i++)
-        write_device(emit, file, used[i]);
+        write_device(emit, &file->devices[used[i]], used[i]);
     emit_close(emit);
 }
 

@@ -22,10 +22,10 @@ static struct who_name short_name(const struct vramgc_site *site) {
 }
 
 static void write_row(FILE *out, const struct who_row *row, bool oom) {
-    struct figure peak = show_bytes(row->peak_bytes), then = show_bytes(row->oom_bytes);
-    const char *at_oom = row->oom_bytes ? then.text : "-";
-    summary_line(out, "         %9s %9s  %-12s %s", row->peak_bytes ? peak.text : "-",
-                 oom ? at_oom : "", row->site ? row->site->phase : "", short_name(row->site).text);
+    struct figure peak = show_known(row->peak_bytes > 0, row->peak_bytes);
+    struct figure then = show_known(row->oom_bytes > 0, row->oom_bytes);
+    summary_line(out, "         %9s %9s  %-12s %s", peak.text, oom ? then.text : "",
+                 row->site ? row->site->phase : "", short_name(row->site).text);
 }
 
 /* What is not shown is part of the last row. */

@@ -110,3 +110,7 @@ struct figure show_signal(int number) {
     text_format(&text, "signal %d", number);
     return figure;
 }
+
+struct figure show_known(bool known, uint64_t bytes) {
+    return known ? show_bytes(bytes) : show_real(false, 0, 0);
+}

@@ -25,7 +25,8 @@ struct figure show_bytes(uint64_t bytes); /* 5.7 GiB */
 struct figure show_count(uint64_t count); /* 12,480 */
 struct figure show_time(uint64_t ns);     /* 38 ms */
 struct figure show_clock(uint64_t ns);    /* 1:03:55 since the start; 3:55.870 below an hour */
-struct figure show_real(bool known, double value, unsigned decimals); /* 1.25, or - */
+struct figure show_real(bool known, double value, unsigned decimals);
+struct figure show_known(bool known, uint64_t bytes); /* 1.25, or - */
 struct figure show_unit(enum unit unit, uint64_t value);
 
 /* A sum or quotient of figures as a number of their unit again; what is too large, or no number,

@@ -23,9 +23,8 @@ struct tally {
     const struct vramgc_refusal *failed_refusal; /* and its record */
     bool blocks_seen;
     bool pool_idle; /* the driver's, where one of our own would have stood in */
-    const struct vramgc_device_stats *highest;  /* most held where blocks were seen, or NULL */
-    const struct vramgc_device *highest_device; /* whose these are */
-    const struct stats_file *highest_in;        /* the record it is from */
+    const struct vramgc_device *highest; /* most held where blocks were seen, or NULL */
+    const struct stats_file *highest_in; /* the record it is from */
 };
 
 const char *verdict_name(enum verdict_code code) {
@@ -86,10 +85,9 @@ static void count_highest(struct tally *tally, const struct stats_file *record,
                           const struct vramgc_device *device) {
     const struct vramgc_device_stats *stats = &device->stats;
     if (stats->block_allocs == 0 ||
-        (tally->highest && stats->held_bytes.peak <= tally->highest->held_bytes.peak))
+        (tally->highest && stats->held_bytes.peak <= tally->highest->stats.held_bytes.peak))
         return;
-    tally->highest = stats;
-    tally->highest_device = device;
+    tally->highest = device;
     tally->highest_in = record;
 }
 
@@ -150,7 +148,7 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
         return VERDICT_FULL; /* until more is known */
     if (!tally->blocks_seen)
         return VERDICT_UNKNOWN;
-    return tally->highest && much_idle(tally->highest) ? VERDICT_IDLE : VERDICT_OK;
+    return tally->highest && much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
 }
 
 /* Where PyTorch has told of none, each request that stayed refused is one. */
@@ -208,7 +206,7 @@ static void explain(struct verdict *verdict, const struct tally *tally, struct t
 
 static void say_fine(struct text *text, const struct tally *tally) {
     text_add(text, "No allocation failed");
-    const struct vramgc_device_stats *highest = tally->highest;
+    const struct vramgc_device_stats *highest = tally->highest ? &tally->highest->stats : NULL;
     if (highest && highest->other_bytes.peak >= VERDICT_IDLE_BYTES)
         text_format(
             text,
@@ -250,7 +248,7 @@ static bool waits_for_proof(const struct tally *tally) {
 static void say_unproven(struct text *text, const struct tally *tally) {
     if (!waits_for_proof(tally))
         return;
-    const struct vramgc_device_stats *stats = tally->highest;
+    const struct vramgc_device_stats *stats = &tally->highest->stats;
     uint64_t held = held_by_pytorch(stats);
     uint64_t live = min_u64(held, stats->live_bytes.peak);
     uint64_t needed = live + min_u64(held - live, stats->page_waste_bytes.peak);
@@ -276,7 +274,7 @@ static double threshold_of(const struct stats_file *record) {
 }
 
 static void say_idle(struct text *text, const struct tally *tally) {
-    const struct vramgc_device_stats *highest = tally->highest;
+    const struct vramgc_device_stats *highest = &tally->highest->stats;
     text_format(text, "PyTorch kept much idle memory: %s for %s of tensors.",
                 show_bytes(held_by_pytorch(highest)).text,
                 show_bytes(highest->live_bytes.peak).text);
@@ -304,7 +302,7 @@ static void say_idle_todo(struct text *text, const struct tally *tally) {
 
 /* Said of an out-of-memory, too: more was held than was needed, by a setting. */
 static void say_held(struct text *text, const struct tally *tally, enum verdict_code code) {
-    if (code == VERDICT_IDLE || !tally->highest || !much_idle(tally->highest))
+    if (code == VERDICT_IDLE || !tally->highest || !much_idle(&tally->highest->stats))
         return;
     if (tally->pool_idle && code != VERDICT_POOL)
         text_add(text, " The driver's pool keeps much idle memory; one of vramgc (--async pages) "
@@ -315,8 +313,9 @@ static void say_held(struct text *text, const struct tally *tally, enum verdict_
             " Up to %s were held for %s of tensors: below %.4g %% of the card "
             "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; --lowvram does not, and moves no "
             "model to RAM.",
-            show_bytes(held_by_pytorch(tally->highest)).text,
-            show_bytes(tally->highest->live_bytes.peak).text, threshold_of(tally->highest_in));
+            show_bytes(held_by_pytorch(&tally->highest->stats)).text,
+            show_bytes(tally->highest->stats.live_bytes.peak).text,
+            threshold_of(tally->highest_in));
 }
 
 /* Where the card was nearly full, or too small: there what one short time needed beyond all else is
@@ -325,8 +324,8 @@ static void say_short_peak(struct text *text, const struct tally *tally) {
     const double nearly_full_percent = 80; /* VRAMGC_THRESHOLD as it is by default */
     if (!tally->highest)
         return;
-    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, tally->highest_device);
-    struct short_peak peak = short_peak_of(tally->highest_device, tally->highest_in->elapsed_ns);
+    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, tally->highest);
+    struct short_peak peak = short_peak_of(tally->highest, tally->highest_in->elapsed_ns);
     if (!peak.stands_alone || !used.known || used.value < nearly_full_percent)
         return;
     text_format(text, " The peak was short: %s were live around %s, %s at most in all other time.",
@@ -336,16 +335,14 @@ static void say_short_peak(struct text *text, const struct tally *tally) {
 
 /* Before memory runs out, too. */
 static void say_growth(struct text *text, const struct tally *tally) {
-    const struct vramgc_file *file = tally->highest_in ? tally->highest_in->file : NULL;
-    for (size_t i = 0; file && i < file->device_count; i++) {
-        const struct vramgc_device *device = &file->devices[i];
-        struct oom_growth growth = growth_of(device, device->floors.turns);
-        if (&device->stats != tally->highest || !growth.grows)
-            continue;
-        cause_say_growth(text, " What stays live grows all the time", file, device, &growth);
-        text_add(text, " Find what is kept after each job: results in a list, a graph without "
-                       "torch.no_grad().");
-    }
+    if (!tally->highest)
+        return;
+    struct oom_growth growth = growth_of(tally->highest, tally->highest->floors.turns);
+    if (!growth.grows)
+        return;
+    cause_say_growth(text, " What stays live grows all the time", tally->highest_in->file,
+                     tally->highest, &growth);
+    text_format(text, " %s", CAUSE_FIND_KEPT);
 }
 
 static void judge_fine(struct verdict *verdict, const struct tally *tally, struct text *note) {

@@ -3,10 +3,6 @@
 #include "base/base.h"
 #include "base/text.h"
 
-static const char *or_null(const char *text) {
-    return *text ? text : NULL;
-}
-
 static void write_owners(struct emit *emit, const char *name, const char *help,
                          const struct vramgc_owners *owners) {
     emit_open(emit, name, help);
@@ -25,9 +21,7 @@ static void write_owners(struct emit *emit, const char *name, const char *help,
     emit_close(emit);
 }
 
-void who_fields(struct emit *emit, const struct vramgc_file *file,
-                const struct vramgc_device *device) {
-    (void)file;
+void who_fields(struct emit *emit, const struct vramgc_device *device) {
     write_owners(emit, "owners_at_peak", "whose live memory was at its peak",
                  &device->owners_at_peak);
     write_owners(emit, "owners_at_oom", "whose it was at the latest out-of-memory",

@@ -9,8 +9,7 @@
 #include "cli/units.h"
 
 /* Fields of one device, and the list of the process that they point into. */
-void who_fields(struct emit *emit, const struct vramgc_file *file,
-                const struct vramgc_device *device);
+void who_fields(struct emit *emit, const struct vramgc_device *device);
 void who_sites(struct emit *emit, const struct vramgc_file *file);
 
 /* A line of a table: what is theirs at the peak of live memory and, if there was one, at the

@@ -1,6 +1,8 @@
 /* phases.c: see phases.h. It must not know how functions are found. */
 #include "govern/phases.h"
 
+#include "base/base.h"
+
 #include <string.h>
 
 /* Of the user's own; the built-in ones are about as many. */
@@ -30,7 +32,7 @@ static bool is_of(const char *module, const char *package) {
 
 bool phases_is_machinery(const char *module) {
     static const char *const packages[] = {"torch", "importlib", "_frozen_importlib", "runpy"};
-    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
+    for (size_t i = 0; i < ARRAY_LENGTH(packages); i++)
         if (is_of(module, packages[i]))
             return true;
     return false;
@@ -60,7 +62,7 @@ const char *phases_find(const char *module, const char *function) {
     for (size_t i = 0; i < self.count; i++)
         if (fits(self.rows[i].module, module) && fits(self.rows[i].function, function))
             return self.rows[i].phase;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
         if (fits(table[i].module, module) && fits(table[i].function, function))
             return table[i].phase;
     return "";

@@ -16,11 +16,6 @@ RING_BEGINS_RIGHT(vramgc_refusal);
 RING_BEGINS_RIGHT(vramgc_mark);
 RING_BEGINS_RIGHT(vramgc_job);
 
-/* A ring of the file, by its name there. */
-#define RING(file, name)                                                                           \
-    ((struct ring){&(file)->name##_written, (file)->name,                                          \
-                   sizeof(file)->name / sizeof *(file)->name, sizeof *(file)->name})
-
 enum {
     SETTINGS = 0
 #define OPTION(type, name, variable, standard, low, high, words, help) +1
@@ -29,14 +24,6 @@ enum {
 };
 _Static_assert(SETTINGS <= VRAMGC_MAX_SETTINGS, "the file has room for every line of options.def");
 
-/* Counts what the entry overwrites. */
-static uint64_t put(struct ring ring, const void *entry) {
-    uint64_t sequence = ring_put(&ring, entry);
-    if (sequence > ring.capacity)
-        figure_add(&store_file()->process.lost_records, 1);
-    return sequence;
-}
-
 static uint64_t now_unless(uint64_t time_ns) {
     return time_ns ? time_ns : store_age_ns();
 }
@@ -44,38 +31,35 @@ static uint64_t now_unless(uint64_t time_ns) {
 uint64_t store_action(const struct vramgc_action *action) {
     struct vramgc_action entry = *action;
     entry.time_ns = now_unless(entry.time_ns);
-    return put(RING(store_file(), actions), &entry);
+    return ring_put(&RING(store_file(), actions), &entry);
 }
 
 void store_action_again(const struct vramgc_action *action) {
-    struct ring ring = RING(store_file(), actions);
-    ring_put_again(&ring, action);
+    ring_put_again(&RING(store_file(), actions), action);
 }
 
 bool store_action_at(uint64_t index, struct vramgc_action *out) {
-    struct ring ring = RING(store_file(), actions);
-    return ring_get(&ring, index, out);
+    return ring_get(&RING(store_file(), actions), index, out);
 }
 
 uint64_t store_refusal(const struct vramgc_refusal *refusal) {
     struct vramgc_refusal entry = *refusal;
     entry.time_ns = now_unless(entry.time_ns);
-    return put(RING(store_file(), refusals), &entry);
+    return ring_put(&RING(store_file(), refusals), &entry);
 }
 
 void store_refusal_again(const struct vramgc_refusal *refusal) {
-    struct ring ring = RING(store_file(), refusals);
-    ring_put_again(&ring, refusal);
+    ring_put_again(&RING(store_file(), refusals), refusal);
 }
 
 void store_mark(const char *label) {
     struct vramgc_mark mark = {.time_ns = now_unless(0)};
     text_copy(mark.label, sizeof mark.label, label);
-    put(RING(store_file(), marks), &mark);
+    ring_put(&RING(store_file(), marks), &mark);
 }
 
 void store_job(const struct vramgc_job *job) {
-    put(RING(store_file(), jobs), job);
+    ring_put(&RING(store_file(), jobs), job);
 }
 
 void store_settings(const struct options *options, const enum option_origin *origins) {

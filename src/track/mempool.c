@@ -43,12 +43,16 @@ static bool account(struct device *device, const struct mempool_idle *idle, bool
     return !old;
 }
 
-struct mempool_idle mempool_account(struct device *device) {
+/* An answer that is old is asked for again. */
+static struct mempool_idle settle(struct device *device, struct mempool_idle idle) {
     enum { TRIES = 3 };
-    struct mempool_idle idle = mempool_idle(device);
     for (int i = 1; !account(device, &idle, i == TRIES) && i < TRIES; i++)
         idle = mempool_idle(device);
     return idle;
+}
+
+struct mempool_idle mempool_account(struct device *device) {
+    return settle(device, mempool_idle(device));
 }
 
 uint64_t mempool_look(struct device *device) {
@@ -83,7 +87,7 @@ void mempool_trimmed(CUmemoryPool pool) {
         if (!idle.pool || idle.pool != pool)
             continue;
         bool less = idle.idle_bytes < __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
-        mempool_account(device);
+        settle(device, idle);
         if (less && device_current() == device)
             device_read_memory(device);
     }

@@ -248,12 +248,12 @@ static void writers_never_share_an_entry(void **state) {
 
 /* An entry that comes a whole round late does not take the place of the later one. */
 struct shared {
-    uint64_t written;
+    uint64_t written, lost;
     struct vramgc_mark slots[16];
 };
 
 static void put_marks(struct shared *shared, const char *label) {
-    struct ring ring = {&shared->written, shared->slots, 16, sizeof *shared->slots};
+    struct ring ring = {&shared->written, shared->slots, 16, sizeof *shared->slots, &shared->lost};
     struct vramgc_mark mark = {.time_ns = 1};
     memset(mark.label, *label, sizeof mark.label - 1);
     for (int i = 0; i < 100000; i++)
@@ -273,6 +273,7 @@ static void two_processes_never_share_an_entry(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(shared->written, 200000);
+    assert_int_equal(shared->lost, 200000 - 16);
     for (size_t i = 0; i < 16; i++) {
         const struct vramgc_mark *mark = &shared->slots[i];
         assert_int_equal((mark->sequence - 1) % 16, i);
