@@ -21,6 +21,8 @@
 enum { FORKS = 10, OTHERS = 2, ROUNDS = 100, ROUNDS_FOR_REPORT = 50, BLOCKS = 300, BUSY = 20 };
 enum { CHILD_HANGS_SECONDS = 120 };
 
+static bool is_child; /* forked by us */
+
 static bool role_is(const char *role) {
     const char *host = getenv("HOST");
     return host && strcmp(host, role) == 0;
@@ -56,6 +58,7 @@ static void *runtime(const char *name) {
 static void be_the_child(void) {
     int (*cuda_malloc)(void **, size_t) = NULL;
     void *p = NULL;
+    is_child = true;
     alarm(CHILD_HANGS_SECONDS);
     *(void **)&cuda_malloc = runtime("cudaMalloc");
     for (int i = 0; cuda_malloc && i < 10; i++)
@@ -123,13 +126,14 @@ static void *extend(void *unused) {
 }
 
 /* Runs after vramgc's own handler, and before PyTorch's allocator is destroyed: it does not survive
- * that while its threads work. */
+ * that while its threads work, nor in a child that was forked while one of them was in the middle
+ * of a change. */
 static void go_on_a_little(void) {
     for (int i = 0; role_is("exit") && i < ROUNDS; i++) {
         usleep(300);
         ask(0, NULL, 0);
     }
-    if (role_is("exit"))
+    if (role_is("exit") || is_child)
         _exit(0);
 }
 
