@@ -40,6 +40,7 @@ e2e-check: e2e proven c10drive sim
 
 e2e-deep: e2e proven
 	@scripts/fetch-promtool
+	@scripts/fetch-perfetto
 	@$(E2E_BATS) $(BATS) --filter-tags deep tests/e2e
 
 check-build: e2e

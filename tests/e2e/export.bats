@@ -120,14 +120,29 @@ assert [e["name"] for e in events if e["ph"] == "i" and "args" not in e] == [m["
 PYTHON
 }
 
-@test "export --perfetto: Perfetto's processor finds counters, slices and instants" {
-    processor=$(command -v trace_processor_shell || command -v trace_processor) ||
-        skip "SKIPPED: no trace_processor of Perfetto"
+# bats test_tags=deep
+@test "export --perfetto: Perfetto's own processor has nothing to say, and finds counters, slices, instants and names" {
+    for need in "$(PYTHONPATH=$BATS_TEST_DIRNAME python3 -B -c 'import browser; print(browser.find() or "")')" "$top/build/perfetto/engine_bundle.js"; do
+        [ -e "$need" ] || skip "SKIPPED: no Chromium (scripts/setup-system --for deep) or no processor; scripts/fetch-perfetto says why"
+    done
     files
+    ask() { python3 -B "$BATS_TEST_DIRNAME/perfetto.py" "$top/build/perfetto" trace.json "$1"; }
     "$vramgc" export --perfetto -o trace.json fragmented.vramgc
-    echo "select (select count(*) from counter c join counter_track t on c.track_id = t.id where t.name like 'GPU 0 held%') || ' ' ||
-        (select count(*) from slice where name like 'reclaim%') || ' ' || (select count(*) from slice where name like 'refused%') as n" >query.sql
-    contains "$("$processor" -q query.sql trace.json)" '128 12 3'
+    equal "$(ask "select name from stats where value > 0 and severity != 'info'")" ''
+    equal "$(ask "select t.name, count(*), cast(max(c.value) as int) from counter c join counter_track t on c.track_id = t.id
+        where t.name like 'GPU 0 held%' or t.name like 'GPU 0 live%' group by t.name order by t.name")" "$(python3 - <<'PYTHON'
+import json
+samples = json.load(open("report.json"))["processes"][0]["devices"][0]["samples"]
+for name in ("held", "live"):
+    values = samples["held_bytes" if name == "held" else "allocated_bytes"]
+    print(f"GPU 0 {name} bytes|{len(values)}|{max(values)}")
+PYTHON
+)"
+    equal "$(ask "select count(*) from slice where name like 'reclaim%' and dur > 0")" 12
+    equal "$(ask "select name, count(*) from slice where name like 'refused%' group by name order by name")" \
+        $'refused|2\nrefused, then granted|1'
+    contains "$(ask "select name from process")" 'python launch.py'
+    contains "$(ask "select name from thread")" 'GPU 0 NVIDIA GeForce RTX 3090: reclaims, refusals'
 }
 
 @test "export --markdown: tables and one folded page, whatever the program's texts are" {
