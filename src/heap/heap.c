@@ -301,24 +301,24 @@ bool heap_allocate(struct heap *heap, uint64_t address, uint64_t bytes) {
     return true;
 }
 
-/* Turns the whole run that begins at the address; bytes may be NULL. */
+/* Turns the whole run that begins at the address; block may be NULL. */
 static bool turn_block(struct heap *heap, uint64_t address, enum heap_state from,
-                       enum heap_state to, uint64_t *bytes) {
+                       enum heap_state to, struct heap_block *block) {
     struct run *run = table_find(&heap->table, address);
     if (!run || run->state != from)
         return false;
-    if (bytes)
-        *bytes = run->bytes;
+    if (block)
+        *block = (struct heap_block){.bytes = run->bytes, .tag = run->tag};
     turn(heap, run, address, run->bytes, to);
     return true;
 }
 
-bool heap_free(struct heap *heap, uint64_t address, uint64_t *bytes) {
-    return turn_block(heap, address, HEAP_ALLOCATED, HEAP_FREE, bytes);
+bool heap_free(struct heap *heap, uint64_t address, struct heap_block *block) {
+    return turn_block(heap, address, HEAP_ALLOCATED, HEAP_FREE, block);
 }
 
-bool heap_pend(struct heap *heap, uint64_t address, uint64_t *bytes) {
-    return turn_block(heap, address, HEAP_ALLOCATED, HEAP_PENDING, bytes);
+bool heap_pend(struct heap *heap, uint64_t address, struct heap_block *block) {
+    return turn_block(heap, address, HEAP_ALLOCATED, HEAP_PENDING, block);
 }
 
 bool heap_complete(struct heap *heap, uint64_t address) {

@@ -56,13 +56,19 @@ bool heap_unmap(struct heap *heap, uint64_t address, uint64_t bytes);
 /* A block is handed out: its bytes must be free. The rest of the free run stays free. */
 bool heap_allocate(struct heap *heap, uint64_t address, uint64_t bytes);
 
-/* A block is given back and is free at once, merged with its free neighbours. Its size is stored
- * in *bytes, which may be NULL. */
-bool heap_free(struct heap *heap, uint64_t address, uint64_t *bytes);
+/* A block as it was when it was given back: its size, and its tag (heap_set_tag). */
+struct heap_block {
+    uint64_t bytes;
+    uint32_t tag;
+};
 
-/* A block is given back but waits for another stream; heap_complete makes it free. bytes may be
- * NULL. */
-bool heap_pend(struct heap *heap, uint64_t address, uint64_t *bytes);
+/* A block is given back and is free at once, merged with its free neighbours. What it was is stored
+ * in *block, which may be NULL; nothing is stored where the answer is false. */
+bool heap_free(struct heap *heap, uint64_t address, struct heap_block *block);
+
+/* A block is given back but waits for another stream; heap_complete makes it free. block as above.
+ */
+bool heap_pend(struct heap *heap, uint64_t address, struct heap_block *block);
 bool heap_complete(struct heap *heap, uint64_t address);
 
 /* A number of the caller's that stays with a block until it is given back; 0 at first. heap_tag is

@@ -51,14 +51,6 @@ static void tag(const struct block_event *event) {
         owners_take(&device->owners, event->tag - 1, event->bytes, false);
 }
 
-/* Before it is given back; the lock is held. */
-static void untag(struct device *device, uint64_t address) {
-    uint64_t bytes = 0;
-    uint32_t of = heap_tag(device->heap, address, &bytes);
-    if (is_site(of))
-        owners_give(&device->owners, of - 1, bytes);
-}
-
 /* What was asked for on its behalf is his, unless it is free by now. */
 void block_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
                 uint64_t peaks) {
@@ -82,12 +74,14 @@ static bool hand_out(const struct block_event *event) {
 
 static bool take_back(struct device *device, uint64_t address, bool pending) {
     figure_bump(&device->out->stats.block_frees, 1);
-    if (device->owners.blocks > 0)
-        untag(device, address);
-    if (LIKELY(!pending))
-        return heap_free(device->heap, address, NULL);
-    figure_bump(&device->out->stats.pending_frees, 1);
-    return heap_pend(device->heap, address, NULL);
+    if (UNLIKELY(pending))
+        figure_bump(&device->out->stats.pending_frees, 1);
+    struct heap_block block = {0};
+    bool fits = pending ? heap_pend(device->heap, address, &block)
+                        : heap_free(device->heap, address, &block);
+    if (is_site(block.tag))
+        owners_give(&device->owners, block.tag - 1, block.bytes);
+    return fits;
 }
 
 /* Files the events that the block waits for. Of more than THREAD_MAX_EVENTS not all are filed, so

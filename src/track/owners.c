@@ -18,7 +18,6 @@ static uint64_t weight(uint64_t bytes) {
 void owners_take(struct owners *owners, uint32_t site, uint64_t bytes, bool was_there) {
     struct owner *owner = &owners->of[site];
     keep_peak(owners, owner);
-    owners->blocks++;
     owner->live_bytes += weight(bytes);
     owner->live_blocks++;
     if (was_there) {
@@ -31,7 +30,6 @@ void owners_take(struct owners *owners, uint32_t site, uint64_t bytes, bool was_
 void owners_give(struct owners *owners, uint32_t site, uint64_t bytes) {
     struct owner *owner = &owners->of[site];
     keep_peak(owners, owner);
-    owners->blocks--;
     owner->live_bytes -= weight(bytes);
     owner->live_blocks--;
     owner->low_bytes = min_u64(owner->low_bytes, owner->live_bytes);
@@ -103,5 +101,4 @@ void owners_reset(struct owners *owners) {
         keep_peak(owners, owner);
         owner->live_bytes = owner->live_blocks = owner->low_bytes = 0;
     }
-    owners->blocks = 0;
 }

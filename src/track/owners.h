@@ -22,7 +22,6 @@ struct owner {
 
 /* All zero at first. */
 struct owners {
-    uint64_t blocks;     /* that have an owner */
     uint64_t peak_bytes; /* the highest that all live memory ever was */
     uint64_t peaks;      /* how often it became that: the number of the latest */
     bool peak_changed;   /* since it was written into the file */

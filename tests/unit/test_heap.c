@@ -96,12 +96,12 @@ static void a_block_splits_a_segment(void **state) {
 }
 
 static void neighbours_join_when_freed(void **state) {
-    uint64_t bytes = 0;
+    struct heap_block block = {0};
     heap_segment_add(*state, BASE, SEGMENT, 0);
     for (uint64_t i = 0; i < 3; i++)
         assert_true(heap_allocate(*state, BASE + i * MIB, MIB));
-    assert_true(heap_free(*state, BASE, &bytes));
-    assert_int_equal(bytes, MIB);
+    assert_true(heap_free(*state, BASE, &block));
+    assert_int_equal(block.bytes, MIB);
     assert_true(heap_free(*state, BASE + 2 * MIB, NULL));
     assert_int_equal(figures_of(*state).free_runs, 2);
     assert_true(heap_free(*state, BASE + MIB, NULL));
@@ -110,11 +110,11 @@ static void neighbours_join_when_freed(void **state) {
 }
 
 static void a_pending_block_is_active_but_not_allocated(void **state) {
-    uint64_t bytes = 0;
+    struct heap_block block = {0};
     heap_segment_add(*state, BASE, SEGMENT, 0);
     heap_allocate(*state, BASE, MIB);
-    assert_true(heap_pend(*state, BASE, &bytes));
-    assert_int_equal(bytes, MIB);
+    assert_true(heap_pend(*state, BASE, &block));
+    assert_int_equal(block.bytes, MIB);
     struct heap_figures figures = figures_of(*state);
     assert_int_equal(figures.allocated_bytes, 0);
     assert_int_equal(figures.blocks, 0);
@@ -126,7 +126,7 @@ static void a_pending_block_is_active_but_not_allocated(void **state) {
 
 static void blocks_that_do_not_fit_are_refused(void **state) {
     struct heap *heap = *state;
-    uint64_t bytes = 77;
+    struct heap_block block = {.bytes = 77};
     heap_segment_add(heap, BASE, SEGMENT, 0);
     heap_segment_add(heap, BASE + SEGMENT, SEGMENT, 0);
     heap_allocate(heap, BASE + MIB, MIB);
@@ -138,15 +138,15 @@ static void blocks_that_do_not_fit_are_refused(void **state) {
     ASSERT_REFUSED(heap, heap_allocate(heap, BASE + 19 * MIB, 2 * MIB));
     ASSERT_REFUSED(heap, heap_allocate(heap, BASE - 512, 512));
     ASSERT_REFUSED(heap, heap_allocate(heap, BASE + 2 * SEGMENT, 512));
-    ASSERT_REFUSED(heap, heap_free(heap, BASE, &bytes));
-    ASSERT_REFUSED(heap, heap_free(heap, BASE + MIB + 512, &bytes));
-    ASSERT_REFUSED(heap, heap_pend(heap, BASE, &bytes));
+    ASSERT_REFUSED(heap, heap_free(heap, BASE, &block));
+    ASSERT_REFUSED(heap, heap_free(heap, BASE + MIB + 512, &block));
+    ASSERT_REFUSED(heap, heap_pend(heap, BASE, &block));
     ASSERT_REFUSED(heap, heap_complete(heap, BASE + MIB));
     heap_pend(heap, BASE + MIB, NULL);
-    ASSERT_REFUSED(heap, heap_free(heap, BASE + MIB, &bytes));
-    ASSERT_REFUSED(heap, heap_pend(heap, BASE + MIB, &bytes));
+    ASSERT_REFUSED(heap, heap_free(heap, BASE + MIB, &block));
+    ASSERT_REFUSED(heap, heap_pend(heap, BASE + MIB, &block));
     ASSERT_REFUSED(heap, heap_allocate(heap, BASE + MIB, MIB));
-    assert_int_equal(bytes, 77);
+    assert_int_equal(block.bytes, 77);
 }
 
 static void segments_that_do_not_fit_are_refused(void **state) {

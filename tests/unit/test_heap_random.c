@@ -133,13 +133,13 @@ static void give_back(struct pair *pair) {
     size_t first = cell_with(pair, HEAP_ALLOCATED);
     bool pends = one_in(pair, 4);
     size_t count = 0;
-    uint64_t bytes = 0;
+    struct heap_block block = {0};
     bool given = model_turn_block(pair->model, first, HEAP_ALLOCATED,
                                   pends ? HEAP_PENDING : HEAP_FREE, &count);
     uint64_t address = model_address(first);
-    assert_int_equal(given, pends ? heap_pend(pair->heap, address, &bytes)
-                                  : heap_free(pair->heap, address, &bytes));
-    assert_int_equal(bytes, count * MODEL_CELL_BYTES);
+    assert_int_equal(given, pends ? heap_pend(pair->heap, address, &block)
+                                  : heap_free(pair->heap, address, &block));
+    assert_int_equal(block.bytes, count * MODEL_CELL_BYTES);
 }
 
 static void complete(struct pair *pair) {

@@ -22,14 +22,18 @@ static void a_tag_stays_with_its_block(void **state) {
     assert_int_equal(heap_tag(heap, BASE + MIB, &bytes), 0); /* nothing begins there */
     assert_true(heap_is_valid(heap));
 
-    assert_true(heap_free(heap, BASE, NULL));
+    struct heap_block block = {0};
+    assert_true(heap_free(heap, BASE, &block));
+    assert_int_equal(block.tag, 7);
+    assert_int_equal(block.bytes, 4 * MIB);
     assert_int_equal(heap_tag(heap, BASE, &bytes), 0);
     assert_true(heap_is_valid(heap));
     assert_true(heap_allocate(heap, BASE, 2 * MIB)); /* another block, which is nobody's */
     assert_int_equal(heap_tag(heap, BASE, &bytes), 0);
 
     assert_true(heap_set_tag(heap, BASE, 9));
-    assert_true(heap_pend(heap, BASE, NULL));
+    assert_true(heap_pend(heap, BASE, &block));
+    assert_int_equal(block.tag, 9);
     assert_false(heap_set_tag(heap, BASE, 9));
     assert_int_equal(heap_tag(heap, BASE, &bytes), 0);
     assert_true(heap_complete(heap, BASE));
