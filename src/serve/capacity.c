@@ -10,10 +10,6 @@
 #include "track/thread.h"
 #include "vm/vm.h"
 
-/* As in vm/: other programs' memory comes and goes as well. An out of memory is answered by a new
- * reading. */
-#define MAX_AGE_NS (2 * MILLISECOND_NS)
-
 /* What is neither reserved nor free: pages of the pool of our own, and what this thread has made
  * for an expandable segment and not mapped yet. */
 static uint64_t elsewhere(const struct device *device) {
@@ -48,9 +44,10 @@ static bool cache_is_empty(const struct device *device) {
                   true);
 }
 
-/* During a capture PyTorch does not empty its cache. */
+/* An out of memory is answered by a new reading. During a capture PyTorch does not empty its cache.
+ */
 bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again) {
-    uint64_t max_age_ns = MUTANT(readings_last, MAX_AGE_NS, UINT64_MAX);
+    uint64_t max_age_ns = MUTANT(readings_last, VM_READING_MAX_AGE_NS, UINT64_MAX);
     if (LIKELY(card_has(device, vm, bytes, max_age_ns)) ||
         MUTANT(old_reading, card_has(device, vm, bytes, 0), false))
         return false;

@@ -220,7 +220,7 @@ static void note_move(struct vm *vm, uint64_t now_ns) {
  * physical than may be. (PyTorch alone waits for it in the cudaFree by which it gives memory up.)
  */
 static void use_idle(struct vm *vm, struct block *block) {
-    struct room room = vm_room(vm, ROOM_MAX_AGE_NS);
+    struct room room = vm_room(vm, VM_READING_MAX_AGE_NS);
     block->largest = largest_extent(&room);
     count_needed(vm, block);
     block->shared = block->in_row ? shared_extent(vm, &room, block->missing) : 1;
@@ -435,7 +435,7 @@ void vm_pin_live(struct vm *vm) {
  * only be asked. Waits where more is idle than is left below the threshold. */
 void vm_capture_prepare(struct vm *vm) {
     vm_fence_poll_in_turn(vm);
-    struct room room = vm_room(vm, ROOM_MAX_AGE_NS);
+    struct room room = vm_room(vm, VM_READING_MAX_AGE_NS);
     if (MUTANT(capture_not_waited, vm_newly_idle(vm), false) &&
         MUTANT(capture_always_waited, vm_idle_bytes(vm) > room_below_threshold(vm, &room), true))
         vm_fence_wait(vm);

@@ -176,6 +176,11 @@ struct decayed {
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
                         uint64_t budget_ns);
 
+/* Asking the driver what it has left is assumed to take 50 us (tests/sim/driver/latency.h): half a
+ * percent of the time at the most. Our own pages are counted meanwhile; where another program takes
+ * memory, the driver refuses a call. */
+#define VM_READING_MAX_AGE_NS (10 * MILLISECOND_NS)
+
 /* What the card has free for PyTorch as it sees it: all that is not in use by others and not
  * reserved by PyTorch, by a reading of the driver that is at most so old. UINT64_MAX: the driver
  * has not said. */

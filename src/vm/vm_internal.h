@@ -190,11 +190,6 @@ struct room {
 };
 struct room vm_room(struct vm *vm, uint64_t max_age_ns);
 
-/* Asking is assumed to take 50 us (tests/sim/driver/latency.h): half a percent of the time at the
- * most. Our own pages are counted meanwhile; where another program takes memory, the driver refuses
- * a call. */
-#define ROOM_MAX_AGE_NS (10 * MILLISECOND_NS)
-
 /* How much of that may be asked for before more of the device is in use than the threshold. */
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
 
