@@ -21,3 +21,17 @@ capture_finds() {
     SIMGPU_ASKED=1000 "$1" "$fill $capture" --mem 8GiB || return 1
     [ "$(fact page_waits)" = 0 ]
 }
+
+# python_says WORDS SCRIPT MEMORY [OPTION-OF-SIMGPU...]: under a whole PyTorch the script of tests/vm/python ends well and says just these
+# words; ARGUMENT is its own. Sets errors (but for out-of-memory lines) and facts as `drive` does.
+python_says() {
+    local ended=0 file=$BATS_TEST_TMPDIR/record.vramgc
+    PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD=$library VRAMGC_OUT=$file \
+        timeout 900 scripts/simgpu --mem "$3" "${@:4}" -- build/venv/bin/python "tests/vm/python/$2.py" ${ARGUMENT:+"$ARGUMENT"} \
+        >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || ended=$?
+    cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
+    errors=$(but_for_ooms <"$BATS_TEST_TMPDIR/err")
+    facts=$(build/govern/show "$file")
+    [ "$ended" = 0 ]
+    [ "$(cat "$BATS_TEST_TMPDIR/out")" = "$1" ]
+}

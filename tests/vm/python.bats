@@ -3,13 +3,9 @@
 # bats file_tags=python
 load common
 
-# python_passes SCRIPT MEMORY [OPTION-OF-SIMGPU...]: ARGUMENT is the script's.
 python_passes() {
-    run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" \
-        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 900 scripts/simgpu --mem "$2" "${@:3}" -- build/venv/bin/python "tests/vm/python/$1.py" ${ARGUMENT:+"$ARGUMENT"}
-    echo "$output"
-    [ "$status" = 0 ]
-    [ "$(but_for_ooms <<<"$output")" = "$1 ok" ]
+    python_says "$1 ok" "$@"
+    [ -z "$errors" ]
 }
 
 @test "graphs replay after everything was freed and given back" { python_passes graphs 1500MiB; }
@@ -35,7 +31,6 @@ python_passes() {
 # at_rest WORD: 768 MiB, of which 256 are the context's and 400 PyTorch's. Emptied addresses are no reclaim of memory.
 at_rest() {
     ARGUMENT=$1 python_passes at_rest 768MiB
-    facts=$(build/govern/show "$BATS_TEST_TMPDIR/record.vramgc")
     [ "$(actions flush)" = 0 ]
 }
 
@@ -63,10 +58,9 @@ at_rest() {
 @test "the default stream cannot be destroyed, and is asked as before" {
     local setting
     for setting in False True; do
-        PYTORCH_CUDA_ALLOC_CONF=expandable_segments:$setting python_passes default_stream 768MiB || true
-        [ "$status" = 0 ]
-        [ "${lines[-1]}" = "default_stream ok" ]
-        [ "$(grep -c 'simgpu: ERROR' <<<"$output")" = 3 ]
+        PYTORCH_CUDA_ALLOC_CONF=expandable_segments:$setting python_says 'default_stream ok' default_stream 768MiB
+        [ "$(grep -c '^simgpu: ERROR' <<<"$errors")" = 3 ]
+        [[ $errors != *"vramgc: "* ]]
     done
 }
 
@@ -84,13 +78,7 @@ at_rest() {
 @test "two devices that are no peers copy as they do without vramgc" { ARGUMENT=none python_passes peers 768MiB --devices 2 --no-peer; }
 
 @test "other processes: the driver refuses, and one line says which mode serves them" {
-    run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_OUT= \
-        scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/vm/python/share.py
-    echo "$output"
-    [ "$status" = 0 ]
-    [ "$(grep -c 'VRAMGC_MODE=flush serves them' <<<"$output")" = 1 ]
-    [[ ${lines[-1]} = "share refused" ]]
-    VRAMGC_MODE=flush run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_OUT= \
-        scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/vm/python/share.py
-    [ "$output" = "share ok" ]
+    python_says 'share refused' share 768MiB
+    [ "$(grep -c 'VRAMGC_MODE=flush serves them' <<<"$errors")" = 1 ]
+    VRAMGC_MODE=flush python_passes share 768MiB
 }

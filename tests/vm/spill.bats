@@ -69,11 +69,9 @@ full='alloc a 400MiB; fill a 1; alloc b 200MiB; fill b 2; verify a 1; verify b 2
 
 # bats test_tags=python
 @test "PyTorch: free memory is the device's alone, tensors are right, and the next job works" {
-    run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_SPILL=1GiB VRAMGC_OUT= \
-        SIMGPU_DATA_LIMIT=0 scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/vm/python/spilled.py
-    echo "$output"
-    [ "$output" = "spilled ok" ]
-    VRAMGC_SPILL=0 run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" VRAMGC_OUT= \
-        SIMGPU_DATA_LIMIT=0 scripts/simgpu --mem 768MiB -- build/venv/bin/python tests/vm/python/spilled.py
-    [ "$(but_for_ooms <<<"$output")" = "refused ok" ]
+    export SIMGPU_DATA_LIMIT=0
+    VRAMGC_SPILL=1GiB python_says 'spilled ok' spilled 768MiB
+    [ -z "$errors" ]
+    VRAMGC_SPILL=0 python_says 'refused ok' spilled 768MiB
+    [ -z "$errors" ]
 }

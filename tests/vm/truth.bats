@@ -72,7 +72,7 @@ cut='alloc w 300MiB; free w; alloc s 50MiB; fill s 7;'
 
 # The engine's reading of the card, a new one after 10 ms, is of just before x goes. With c in PyTorch's cache nothing is granted beyond the card.
 @test "what others have just freed is seen" {
-    passes 'alloc c 60MiB stream=1; free c; cuda_malloc x 400MiB; sleep 5; alloc a 30MiB; free x; alloc b 300MiB; fill b 1; verify b 1;
+    passes 'alloc c 60MiB stream=1; free c; cuda_malloc x 400MiB; sleep 20; alloc a 30MiB; free x; alloc b 300MiB; fill b 1; verify b 1;
         expect num_alloc_retries == 0; expect num_ooms == 0' "${small[@]}"
 }
 

@@ -158,15 +158,8 @@ calls() {
 
 python_passes() {
     expandable
-    run env PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache LD_PRELOAD="$library" \
-        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 900 scripts/simgpu --mem "$2" -- build/venv/bin/python "tests/vm/python/$1.py"
-    echo "$output"
-    [ "$status" = 0 ]
-    local said
-    said=$(but_for_ooms <<<"$output")
-    [[ $said == *"$1 ok" ]]
-    [[ $said != *"simgpu: ERROR"* && $said != *"vramgc: "* ]]
-    facts=$(build/govern/show "$BATS_TEST_TMPDIR/record.vramgc")
+    python_says "$1 ok" "$@"
+    [[ $errors != *"simgpu: ERROR"* && $errors != *"vramgc: "* ]]
     [ "$(fact page_maps)" -gt 0 ]
 }
 
