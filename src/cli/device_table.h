@@ -10,11 +10,4 @@
 
 void device_table_write(FILE *out, const struct stats_file *record, size_t index);
 
-/* The latest request for memory of the device that was not granted; NULL: there is none. */
-const struct vramgc_refusal *device_latest_refusal(const struct stats_file *record, size_t index);
-
-/* The head of the last column: the figures as they were before the program freed what it had, or
- * as they are. */
-const char *device_last_moment(const struct stats_file *record);
-
 #endif

@@ -2,8 +2,7 @@
  * folded up below. No text of the program may become markup. */
 #include "cli/export_formats.h"
 #include "cli/cli.h"
-#include "cli/derived.h"
-#include "cli/device_table.h"
+#include "cli/device_rows.h"
 #include "cli/summary.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
@@ -59,25 +58,29 @@ static void write_process(FILE *out, const struct stats_file *record) {
     write_row(out, "time", show_time(record->elapsed_ns).text);
 }
 
-static void write_sum(FILE *out, const char *name, uint64_t peak, uint64_t end, bool known) {
-    fprintf(out, "| %s | %s | %s |\n", name, known ? show_bytes(peak).text : "?",
-            known ? show_bytes(end).text : "?");
+static void write_cells(FILE *out, const struct device_table *table, const char *peak,
+                        const char *then, const char *last) {
+    fprintf(out, " | %s | ", peak);
+    if (table->has_refusal)
+        fprintf(out, "%s | ", then);
+    fprintf(out, "%s |\n", last);
 }
 
 static void write_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
     const struct vramgc_device_stats *s = &device->stats;
-    struct division peak = division_at_peak(device), end = division_at_end(device);
-    bool known = peak.known && end.known;
+    struct device_table table;
+    device_rows(record, index, &table);
     fprintf(out, "\n| GPU %zu, ", index);
     write_text(out, device->name);
-    fprintf(out, " | at the peak | %s |\n|---|---:|---:|\n", device_last_moment(record));
-    write_sum(out, "held by this program", peak.held_bytes, end.held_bytes, true);
-    write_sum(out, "others and the driver", peak.others_bytes, end.others_bytes, known);
-    write_sum(out, "free", peak.free_bytes, end.free_bytes, known);
-    write_sum(out, "live (each at its own peak)", s->allocated_bytes.peak,
-              s->allocated_bytes.current, true);
-    write_sum(out, "reserved", s->reserved_bytes.peak, s->reserved_bytes.current, true);
+    write_cells(out, &table, "peak", "at the out-of-memory", device_last_moment(record));
+    fprintf(out, "|---|---:|---:|%s\n", table.has_refusal ? "---:|" : "");
+    for (size_t i = 0; i < table.count; i++) {
+        const struct device_row *row = &table.rows[i];
+        fputs("| ", out);
+        write_text(out, row->label);
+        write_cells(out, &table, row->peak.text, row->then.text, row->last.text);
+    }
     fprintf(out, "\nrefused %s, out of memory %s, reclaims %s\n", show_count(s->refusals).text,
             show_count(s->ooms).text, show_count(s->reclaims).text);
 }

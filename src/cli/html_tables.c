@@ -1,8 +1,8 @@
-/* html_tables.c: see html_tables.h. It shows figures and computes none; those come from derived.h.
+/* html_tables.c: see html_tables.h. It shows figures and computes none; those come from
+ * device_rows.h.
  */
 #include "cli/html_tables.h"
-#include "cli/derived.h"
-#include "cli/device_table.h"
+#include "cli/device_rows.h"
 #include "cli/html_text.h"
 #include "cli/summary.h"
 #include "cli/units.h"
@@ -58,54 +58,31 @@ static void at(FILE *out, size_t process, long device, uint64_t time_ns) {
 
 /* ---- a device ---- */
 
-static void row(FILE *out, const char *name, const char *peak, const char *end) {
+static void device_row(FILE *out, const struct device_table *table, const struct device_row *row) {
     fputs("<tr>", out);
-    words(out, name);
-    cell(out, peak);
-    cell(out, end);
+    words(out, row->label);
+    cell(out, row->peak.text);
+    if (table->has_refusal)
+        cell(out, row->then.text);
+    cell(out, row->last.text);
     fputs("</tr>\n", out);
-}
-
-static void bytes_row(FILE *out, const char *name, bool known, uint64_t peak, uint64_t end) {
-    row(out, name, known ? show_bytes(peak).text : "?", known ? show_bytes(end).text : "?");
-}
-
-static void gauge_row(FILE *out, const char *name, enum unit unit, struct vramgc_gauge gauge) {
-    if (gauge.peak > 0)
-        row(out, name, show_unit(unit, gauge.peak).text, show_unit(unit, gauge.current).text);
-}
-
-static void division_rows(FILE *out, const struct vramgc_device *device) {
-    struct division peak = division_at_peak(device), end = division_at_end(device);
-    bool known = peak.known && end.known, sized = device->total_bytes > 0;
-    bytes_row(out, "held by this program", true, peak.held_bytes, end.held_bytes);
-    bytes_row(out, "+ others and the driver", known, peak.others_bytes, end.others_bytes);
-    bytes_row(out, "+ free", known, peak.free_bytes, end.free_bytes);
-    bytes_row(out, "= the card", sized, device->total_bytes, device->total_bytes);
-}
-
-static void gauge_rows(FILE *out, const struct vramgc_device_stats *s) {
-    bool paged = s->page_bytes.peak > 0;
-    gauge_row(out, "live", UNIT_BYTES, s->live_bytes);
-    gauge_row(out, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES, s->reserved_bytes);
-    gauge_row(out, "physical pages, used or cached", UNIT_BYTES, s->page_bytes);
-    if (!paged)
-        gauge_row(out, "idle pages", UNIT_BYTES, s->idle_bytes);
-    gauge_row(out, "held by other code", UNIT_BYTES, s->other_bytes);
-    gauge_row(out, "stream-ordered pools", UNIT_BYTES, s->pool_bytes);
-    gauge_row(out, "pinned host memory", UNIT_BYTES, s->pinned_bytes);
-    gauge_row(out, "segments", UNIT_COUNT, s->segments);
-    gauge_row(out, "blocks", UNIT_COUNT, s->blocks);
 }
 
 static void write_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
-    const char *const heads[] = {"|", "peak", device_last_moment(record)};
+    const char *last = device_last_moment(record);
+    const char *const heads[] = {"|", "peak", last}, *const more_heads[] = {
+                                                         "|", "peak", "at the out-of-memory", last};
     char title[160];
+    struct device_table table;
+    device_rows(record, index, &table);
     snprintf(title, sizeof title, "GPU %zu  %s  %s", index, device->name, device->bus_id);
-    open_table(out, title, heads, ARRAY_LENGTH(heads));
-    division_rows(out, device);
-    gauge_rows(out, &device->stats);
+    if (table.has_refusal)
+        open_table(out, title, more_heads, ARRAY_LENGTH(more_heads));
+    else
+        open_table(out, title, heads, ARRAY_LENGTH(heads));
+    for (size_t i = 0; i < table.count; i++)
+        device_row(out, &table, &table.rows[i]);
     close_table(out);
     html_format(out, "p class=\"quiet\"", "refused %s, out of memory %s, reclaims %s",
                 show_count(device->stats.refusals).text, show_count(device->stats.ooms).text,
@@ -262,6 +239,14 @@ static int more_calls(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+static void hook_row(FILE *out, const struct vramgc_hook *hook) {
+    fputs("<tr>", out);
+    words(out, hook->name);
+    cell(out, show_count(hook->calls).text);
+    cell(out, show_count(hook->failed).text);
+    fputs("</tr>\n", out);
+}
+
 static void write_hooks(FILE *out, const struct vramgc_file *file) {
     static const char *const heads[] = {"|function", "calls", "failed"};
     const struct vramgc_hook *most[VRAMGC_MAX_HOOKS];
@@ -271,7 +256,7 @@ static void write_hooks(FILE *out, const struct vramgc_file *file) {
     fputs("<details><summary>Functions of CUDA that were called most</summary>", out);
     open_table(out, "", heads, ARRAY_LENGTH(heads));
     for (size_t i = 0; i < file->hook_count && i < MOST_HOOKS && most[i]->calls > 0; i++)
-        row(out, most[i]->name, show_count(most[i]->calls).text, show_count(most[i]->failed).text);
+        hook_row(out, most[i]);
     close_table(out);
     fputs("</details>\n", out);
 }

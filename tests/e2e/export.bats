@@ -165,6 +165,32 @@ PYTHON
     contains "$(cat fragmented.md)" '**vramgc:** OUT OF MEMORY 1x, at 1:09:09: 1.5 GiB wanted, 700 MiB free'
 }
 
+@test "a card's rows are the same on the terminal, in Markdown and in HTML; with an out-of-memory there is a column of it" {
+    for scenario in fragmented compact; do
+        "$make_file" "$scenario" "$scenario.vramgc"
+        "$vramgc" report "$scenario.vramgc" >"$scenario.txt"
+        "$vramgc" export --markdown -o "$scenario.md" "$scenario.vramgc"
+        "$vramgc" report --html -o "$scenario.html" "$scenario.vramgc"
+    done
+    python - <<'PYTHON'
+import html, re
+for name, columns in ("fragmented", 4), ("compact", 3):
+    text, markdown, page = (open(f"{name}.{end}", encoding="utf-8").read() for end in ("txt", "md", "html"))
+    table = re.search(r"^GPU 0 .*\n[^\n]*before exit\n(.*?)^held / live", text, re.M | re.S)[1]
+    rows = [re.split(r"  +", line.strip()) for line in table.splitlines() if not line.startswith("PyTorch's allocator")]
+    assert len(rows) > 8 and {len(row) for row in rows} == {columns}, rows
+    last = markdown.index("before exit |\n")
+    lines = markdown[markdown.rindex("\n", 0, last):].split("\n\n")[0].splitlines()[1:]
+    assert ("at the out-of-memory" in lines[0]) == (columns == 4), lines[0]
+    cells = [[re.sub(r"\\(.)", r"\1", cell).strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+    assert cells == rows, (cells, rows)
+    table = re.search(r"<h3>GPU 0 .*?</table>", page, re.S)[0]
+    assert ("at the out-of-memory" in table) == (columns == 4)
+    cells = [[html.unescape(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)] for row in re.findall(r"<tr>(<td.*?)</tr>", table, re.S)]
+    assert cells == rows, (cells, rows)
+PYTHON
+}
+
 @test "export --torch: a pickle of the opcodes that memory_viz knows; without a map, the timeline" {
     files
     "$vramgc" export --torch -o live.pickle fragmented.vramgc
