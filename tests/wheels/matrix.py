@@ -35,6 +35,8 @@ SETTINGS = {
 # What PyTorch itself writes: refused requests (2.13, 2.14), NVML's fabric query, the old name of
 # the setting's variable (2.9).
 PYTORCHS_OWN = re.compile(r"CUDACachingAllocator\.cpp|GpuFabricInfo|is deprecated")
+# What vramgc writes when PyTorch reports out of memory, as it must here now and then.
+OUT_OF_MEMORY = re.compile(r"^vramgc: .* warn  gpu\d+: out of memory: ")
 
 
 def release(version):
@@ -96,14 +98,21 @@ def faults(args, mode, status, out, err, record):
             found.append(f"differences={words.get('differences')} checks={words.get('checks')}")
         if not record.exists():
             found.append("no statistics file")
-    found += [line for line in err.splitlines() if not PYTORCHS_OWN.search(line)][:5]
-    return found
+    lines = [line for line in err.splitlines() if not PYTORCHS_OWN.search(line)]
+    if counters(out).get("num_ooms", 0) > 0:
+        lines = [line for line in lines if not OUT_OF_MEMORY.search(line)]
+    return found + lines[:5]
+
+
+def counters(out):
+    """What `stats` printed last."""
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    return json.loads(lines[-1]) if lines else {}
 
 
 def figures(out):
     """What is worth a look in a line of the table."""
-    lines = [line for line in out.splitlines() if line.startswith("{")]
-    stats = json.loads(lines[-1]) if lines else {}
+    stats = counters(out)
     names = ["num_alloc_retries", "num_ooms", "vramgc.reclaims", "vramgc.soft_ooms"]
     return " ".join(f"{name.split('.')[-1]}={stats[name]}" for name in names if name in stats)
 
