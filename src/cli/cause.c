@@ -1,6 +1,7 @@
 /* cause.c: see cause.h. It must not guess: where the file does not tell, the cause is that memory
  * was lacking. */
 #include "cli/cause.h"
+#include "cli/growers.h"
 #include "base/base.h"
 
 #include <string.h>
@@ -56,13 +57,27 @@ struct oom_growth growth_in(const uint64_t *bytes, uint64_t count) {
     };
 }
 
-struct oom_growth growth_of(const struct vramgc_device *device, uint64_t turns) {
+/* Of a model that is loaded layer by layer more and more stays, as it should. */
+static bool is_loading(const struct stats_file *record, const struct vramgc_device *device,
+                       const struct oom_growth *growth) {
+    uint64_t left[VRAMGC_MAX_JOBS], count = 0;
+    for (size_t i = 0; i < record->job_count; i++)
+        if (record->jobs[i]->device == (uint64_t)(device - record->file->devices))
+            left[count++] = record->jobs[i]->live_bytes;
+    return growers_load(record->file, device,
+                        minus_u64(growth->latest_bytes, growth->first_bytes)) &&
+           !growth_in(left, count).grows;
+}
+
+struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
+                            uint64_t turns) {
     const struct vramgc_floors *floors = &device->floors;
     uint64_t merged = max_u64(floors->merged, 1);
     uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), turns / merged);
     struct oom_growth growth = growth_in(floors->bytes, count);
-    growth.grows =
-        growth.grows && (turns >= MANY_TURNS || rises_evenly(floors->bytes, count / 4, count));
+    growth.grows = growth.grows &&
+                   (turns >= MANY_TURNS || rises_evenly(floors->bytes, count / 4, count)) &&
+                   !is_loading(record, device, &growth);
     return growth;
 }
 
@@ -70,7 +85,8 @@ bool record_grows(const struct stats_file *record) {
     bool grows = false;
     for (size_t i = 0; i < record->file->device_count; i++)
         grows = grows ||
-                growth_of(&record->file->devices[i], record->file->devices[i].floors.turns).grows;
+                growth_of(record, &record->file->devices[i], record->file->devices[i].floors.turns)
+                    .grows;
     return grows;
 }
 
@@ -107,16 +123,24 @@ static void add_up(struct oom *oom) {
     add_neighbours(oom);
 }
 
-/* Who, if he had nothing, would have left enough. */
+uint64_t oom_others_bytes(const struct oom_sum *sum) {
+    uint64_t bytes = sum->neighbour_count ? 0 : sum->rest_bytes;
+    for (uint64_t i = 0; i < sum->neighbour_count; i++)
+        bytes += sum->neighbour_bytes[i];
+    return bytes;
+}
+
+/* Whether without other processes, and other code in this one, it would have fitted: then who of
+ * both has more. */
 static enum oom_cause cause_of_full(const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
     uint64_t least = max_u64(oom->lacking_bytes, sum->total_bytes / CAUSE_SHARE);
-    uint64_t process = sum->neighbour_count ? sum->neighbour_bytes[0] : 0;
-    if (!sum->neighbour_count && sum->rest_bytes >= max_u64(UNNAMED_BYTES, sum->total_bytes / 8))
-        process = sum->rest_bytes;
-    if (!sum->known || max_u64(process, sum->code_bytes) < least)
+    uint64_t processes = oom_others_bytes(sum);
+    if (!sum->neighbour_count && sum->rest_bytes < max_u64(UNNAMED_BYTES, sum->total_bytes / 8))
+        processes = 0;
+    if (!sum->known || processes + sum->code_bytes < least)
         return CAUSE_SMALL;
-    return process >= sum->code_bytes ? CAUSE_PROCESS : CAUSE_CODE;
+    return processes >= sum->code_bytes ? CAUSE_PROCESS : CAUSE_CODE;
 }
 
 static bool of_pool(const struct oom *oom) {
@@ -150,9 +174,11 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     struct oom oom = {
         .record = record, .refusal = refusal, .device = &record->file->devices[index]};
     add_up(&oom);
-    oom.growth = growth_of(oom.device, refusal->turns);
+    oom.growth = growth_of(record, oom.device, refusal->turns);
     oom.lacking_bytes =
         minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
     oom.cause = cause_of(&oom);
+    oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||
+                     oom.device->stats.block_allocs == 0;
     return oom;
 }

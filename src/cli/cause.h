@@ -48,16 +48,21 @@ struct oom {
     struct oom_sum sum;
     struct oom_growth growth;
     uint64_t lacking_bytes; /* beside what was free and idle */
+    bool of_pytorch;        /* or not known; else other code in the program asked */
 };
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
+
+/* Of other processes together; where none is known by name, with the driver's own. */
+uint64_t oom_others_bytes(const struct oom_sum *sum);
 
 /* Whether it does on any device. */
 bool record_grows(const struct stats_file *record);
 
 /* Of a device in its first so many turns, whether or not anything was refused. What a program that
  * was out of memory lets go is no part of why it was. */
-struct oom_growth growth_of(const struct vramgc_device *device, uint64_t turns);
+struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
+                            uint64_t turns);
 
 /* Of what was left after each job. */
 struct oom_growth growth_in(const uint64_t *bytes, uint64_t count);

@@ -3,7 +3,7 @@
 #include "cli/cause_words.h"
 #include "cli/units.h"
 #include "cli/webui.h"
-#include "cli/who.h"
+#include "cli/growers.h"
 #include "base/base.h"
 
 #include <string.h>
@@ -77,20 +77,22 @@ static struct figure show_name(const struct oom *oom) {
 void cause_say_growth(struct text *text, const char *what, const struct vramgc_file *file,
                       const struct vramgc_device *device, const struct oom_growth *growth) {
     uint64_t grown = minus_u64(growth->latest_bytes, growth->first_bytes);
-    const struct vramgc_site *site = who_grows(file, device, grown);
-    text_format(text, "%s: +%s by now, to %s", what, show_bytes(grown).text,
+    text_format(text, "%s: +%s, to %s", what, show_bytes(grown).text,
                 show_bytes(growth->latest_bytes).text);
-    if (site)
-        text_format(text, "; most of it comes from %s%s%s", who_name(site).text,
-                    *site->phase ? ", " : "", site->phase);
+    growers_say(text, file, device, grown);
     text_add(text, ".");
 }
 
 static void say_process(struct text *text, const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
-    text_format(text, "Another process holds %s of the card (%s).",
-                show_bytes(sum->neighbour_count ? sum->neighbour_bytes[0] : sum->rest_bytes).text,
-                show_name(oom).text);
+    if (sum->neighbour_count > 1 && sum->neighbour_bytes[0] < oom->lacking_bytes)
+        text_format(text, "Other processes hold %s of the card (the largest: %s).",
+                    show_bytes(oom_others_bytes(sum)).text, show_name(oom).text);
+    else
+        text_format(
+            text, "Another process holds %s of the card (%s).",
+            show_bytes(sum->neighbour_count ? sum->neighbour_bytes[0] : sum->rest_bytes).text,
+            show_name(oom).text);
 }
 
 static void say_host(struct text *text, const struct vramgc_refusal *r) {
@@ -141,8 +143,8 @@ static void say_plain(struct text *text, const struct oom *oom) {
 
 void cause_say(struct text *text, const struct oom *oom) {
     if (oom->cause == CAUSE_GROWTH)
-        cause_say_growth(text, "Tensors fill the card, and grow all the time", oom->record->file,
-                         oom->device, &oom->growth);
+        cause_say_growth(text, "Tensors fill the card, and grow", oom->record->file, oom->device,
+                         &oom->growth);
     else if (oom->cause == CAUSE_PROCESS)
         say_process(text, oom);
     else if (oom->cause == CAUSE_HOST)
@@ -180,7 +182,9 @@ static void say_spill(struct text *text, const struct oom *oom) {
 }
 
 static const char *todo_for_process(const struct oom *oom) {
-    return oom->sum.neighbour_count && strstr(oom->device->neighbours.list[0].name, "ollama")
+    bool several = oom->sum.neighbour_count > 1 && oom->sum.neighbour_bytes[0] < oom->lacking_bytes;
+    return several ? "Stop some of them, or have them give their memory back."
+           : oom->sum.neighbour_count && strstr(oom->device->neighbours.list[0].name, "ollama")
                ? "Have it unload its model (ollama stop MODEL), or stop it."
                : "Stop it, or have it give its memory back.";
 }
@@ -193,7 +197,6 @@ static void say_todo_for_small(struct text *text, const struct oom *oom) {
 void cause_say_todo(struct text *text, const struct oom *oom) {
     static const char *const plain[CAUSES] = {
         [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
-        [CAUSE_POOL] = "Run with --async pages: a pool of vramgc, which keeps only what is live.",
         [CAUSE_ROUNDED] = "Make the image or the batch a little smaller.",
         [CAUSE_GROWTH] = CAUSE_FIND_KEPT " Until then start the program anew now and then.",
         [CAUSE_CODE] = "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it "
@@ -207,14 +210,21 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
                        "`ulimit -l` and the container's limit.",
     };
     bool waits = strstr(oom->record->file->mode_why, PROVE);
-    if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits))
+    if (!oom->of_pytorch && oom->cause != CAUSE_PROCESS)
+        text_add(text, "Other code in this program asked for it, not PyTorch: --backtrace 8 tells "
+                       "who.");
+    else if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits))
         text_add(text, todo_for_pieces(oom));
+    else if (oom->cause == CAUSE_POOL)
+        text_format(text,
+                    "Run with %s--async pages: a pool of vramgc, which keeps only what is live.",
+                    oom->record->file->driver_pool ? "" : "--mode compact ");
     else if (oom->cause == CAUSE_PROCESS)
         text_add(text, todo_for_process(oom));
     else if (oom->cause == CAUSE_SMALL)
         say_todo_for_small(text, oom);
     else
         text_add(text, plain[oom->cause]);
-    if (oom->cause == CAUSE_SMALL || oom->cause == CAUSE_ROUNDED)
+    if ((oom->cause == CAUSE_SMALL || oom->cause == CAUSE_ROUNDED) && oom->of_pytorch)
         say_spill(text, oom);
 }

@@ -19,8 +19,9 @@ struct tally {
     size_t failed, failed_hosts; /* entries in the files' lists that were not granted later */
     size_t granted;
     uint64_t most_net_bytes;                     /* of one reclaim */
-    const struct stats_file *failed_in;          /* the latest of them, or NULL */
-    const struct vramgc_refusal *failed_refusal; /* and its record */
+    const struct stats_file *failed_in;          /* the latest of them, or NULL: */
+    const struct vramgc_refusal *failed_refusal; /* of those that became an error of PyTorch's,
+                                                    where there are any; others may do no harm */
     bool blocks_seen;
     bool pool_idle; /* the driver's, where one of our own would have stood in */
     const struct vramgc_device *highest; /* most held where blocks were seen, or NULL */
@@ -70,6 +71,8 @@ static void count_refusals(struct tally *tally, const struct stats_file *record)
             continue;
         tally->failed++;
         tally->failed_hosts += refusal->cause == VRAMGC_REFUSAL_HOST;
+        if (tally->failed_refusal && tally->failed_refusal->reported && !refusal->reported)
+            continue;
         tally->failed_in = record;
         tally->failed_refusal = refusal;
     }
@@ -153,7 +156,7 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
 
 /* Where PyTorch has told of none, each request that stayed refused is one. */
 static uint64_t ooms_of(const struct tally *tally) {
-    return tally->ooms > 0 ? to_u64(tally->ooms) + tally->failed_hosts : tally->failed;
+    return tally->ooms > 0 ? to_u64(tally->ooms) : tally->failed;
 }
 
 /* Known where it runs still, ended well, or did so long after. */
@@ -169,14 +172,17 @@ static void say_oom(struct text *text, const struct tally *tally, const struct o
                 count > 1 ? "last " : "", show_clock(r->time_ns).text,
                 show_bytes(r->request_bytes).text);
     if (r->total_bytes)
-        text_format(text, ", %s free.", show_bytes(r->free_bytes).text);
-    else
-        text_add(text, ".");
+        text_format(text, ", %s free", show_bytes(r->free_bytes).text);
+    if (oom->record->file->device_count > 1 && oom->cause != CAUSE_HOST)
+        text_format(text, " on GPU %lu", (unsigned long)r->device);
+    text_add(text, ".");
 }
 
 static void say_after(struct text *text, const struct tally *tally, const struct oom *oom) {
     if (went_on(oom))
         text_add(text, " The program went on.");
+    if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
+        text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
     if (tally->unseen_ooms > 0)
         text_format(text, " PyTorch itself counts %s of them: the others were raised by vramgc.",
                     show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
@@ -246,7 +252,7 @@ static bool waits_for_proof(const struct tally *tally) {
 /* What compact needs at its peak is live memory, and what shares a page with it. Each is known at
  * its own peak, so it may be a little less than that. */
 static void say_unproven(struct text *text, const struct tally *tally) {
-    if (!waits_for_proof(tally))
+    if (!waits_for_proof(tally) || !much_idle(&tally->highest->stats))
         return;
     const struct vramgc_device_stats *stats = &tally->highest->stats;
     uint64_t held = held_by_pytorch(stats);
@@ -337,11 +343,12 @@ static void say_short_peak(struct text *text, const struct tally *tally) {
 static void say_growth(struct text *text, const struct tally *tally) {
     if (!tally->highest)
         return;
-    struct oom_growth growth = growth_of(tally->highest, tally->highest->floors.turns);
+    struct oom_growth growth =
+        growth_of(tally->highest_in, tally->highest, tally->highest->floors.turns);
     if (!growth.grows)
         return;
-    cause_say_growth(text, " What stays live grows all the time", tally->highest_in->file,
-                     tally->highest, &growth);
+    cause_say_growth(text, " What stays live grows", tally->highest_in->file, tally->highest,
+                     &growth);
     text_format(text, " %s", CAUSE_FIND_KEPT);
 }
 
@@ -370,7 +377,8 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     else
         judge_fine(&verdict, &tally, &note);
     say_reclaims(&note, &tally);
-    say_short_peak(&note, &tally);
+    if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
+        say_short_peak(&note, &tally);
     say_held(&note, &tally, verdict.code);
     host_growth_say(&note, records, count);
     needless_say(&note, records, count);

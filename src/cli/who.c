@@ -91,18 +91,6 @@ const struct vramgc_site *who_asked(const struct vramgc_file *file,
     return known ? &file->sites[refusal->site - 1] : NULL;
 }
 
-/* More than half of what is known, or nobody is blamed. The list is of an eighth to a quarter of
- * the run (owners.h), grown_bytes of three quarters: with whom all of it stays has a sixth of it
- * there at least; below half of that others, who are not known, have more. */
-const struct vramgc_site *who_grows(const struct vramgc_file *file,
-                                    const struct vramgc_device *device, uint64_t grown_bytes) {
-    enum { SHARE = 12 };
-    const struct vramgc_owners *grown = &device->owners_grown;
-    bool most = grown->count > 0 && grown->list[0].bytes > grown->live_bytes / 2 &&
-                grown->list[0].bytes >= grown_bytes / SHARE;
-    return most ? &file->sites[grown->list[0].site] : NULL;
-}
-
 struct who_name who_name(const struct vramgc_site *site) {
     struct who_name name;
     struct text text = TEXT_IN(name.text);

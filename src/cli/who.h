@@ -30,10 +30,6 @@ bool who_has_oom(const struct vramgc_device *device);
 const struct vramgc_site *who_asked(const struct vramgc_file *file,
                                     const struct vramgc_refusal *refusal);
 
-/* With whom most of it stays where so much was added in the run; NULL: with nobody who is known. */
-const struct vramgc_site *who_grows(const struct vramgc_file *file,
-                                    const struct vramgc_device *device, uint64_t grown_bytes);
-
 /* "encode_prompt (pipeline.py:212)". */
 struct who_name {
     char text[160];

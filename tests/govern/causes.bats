@@ -66,7 +66,7 @@ for wanted in sys.argv[1:]:
     for mode in observe flush compact; do
         for version in $versions; do
             VRAMGC_MODE=$mode drive "$version" "$script _exit 0" --mem 1GiB
-            tells growth 'Tensors fill the card, and grow all the time: +' 'Find what is kept after each job'
+            tells growth 'Tensors fill the card, and grow: +' 'Find what is kept after each job'
         done
     done
 }
@@ -101,6 +101,20 @@ for wanted in sys.argv[1:]:
     done
 }
 
+@test "several processes, of which none alone was too much" {
+    sleep 600 &
+    local one=$!
+    sleep 600 &
+    local other=$!
+    for version in $versions; do
+        SIMGPU_OTHERS=$one:200MiB,$other:180MiB VRAMGC_MODE=flush drive "$version" \
+            "alloc a 50MiB; alloc b 600MiB; $(until_yes 'build/vramgc report --json $1 | grep -q "\"name\": \"sleep\""'); _exit 0" --mem 1GiB
+        tells other_process "Other processes hold 380 MiB of the card (the largest: sleep, pid $one)" 'Stop some of them'
+    done
+    kill "$one" "$other"
+    wait "$one" "$other" || true
+}
+
 @test "nothing is free and nothing is idle: a full card, not one that says nothing" {
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" 'alloc a 768MiB; alloc b 300MiB; _exit 0' --mem 1GiB
@@ -114,6 +128,30 @@ for wanted in sys.argv[1:]:
         VRAMGC_MODE=flush drive "$version" 'cuda_malloc e 500MiB; alloc a 100MiB; alloc b 300MiB; _exit 0' --mem 1GiB
         tells other_code 'Other code in this program holds 500 MiB' 'Find the extension'
         sums live=100 'other code here=500' free=168
+    done
+}
+
+@test "other code asks, and does without: PyTorch is not told to take less" {
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" 'alloc a 100MiB; cuda_malloc e 3GiB; _exit 0' --mem 1GiB
+        tells too_large 'The request alone, 3.0 GiB' 'Other code in this program asked for it, not PyTorch'
+    done
+}
+
+@test "what became an error of PyTorch is told, though others were refused memory after it" {
+    for version in $versions; do
+        SIMGPU_HOST_MEM=1GiB VRAMGC_MODE=flush drive "$version" \
+            'alloc a 600MiB; alloc b 200MiB; free a; cuda_malloc e 3GiB; pin p 1200MiB; _exit 0' --mem 1GiB
+        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'OUT OF MEMORY 1x, at '*'The host refused page-locked memory, too: 1x.'* ]]
+    done
+}
+
+@test "of several cards the one is named" {
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" 'alloc a 100MiB; device 1; alloc b 600MiB; alloc c 200MiB; _exit 0' --mem 1GiB --devices 2
+        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'200 MiB wanted, 168 MiB free on GPU 1.'* ]]
     done
 }
 
@@ -150,12 +188,18 @@ for wanted in sys.argv[1:]:
     done
 }
 
-@test "the pool behind cudaMallocAsync: ours is named" {
-    export VRAMGC_MODE=observe
+@test "the pool behind cudaMallocAsync: ours is named, and the mode that has it; with both memory suffices" {
+    local script='alloc a 40MiB count=18; free a.0 a.2 a.4 a.6 a.8 a.10; alloc x 200MiB; _exit 0' mode
+    export PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_ALLOC_CONF=backend:cudaMallocAsync
     for version in $versions; do
-        PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_ALLOC_CONF=backend:cudaMallocAsync \
-            drive "$version" 'alloc a 40MiB count=18; free a.0 a.2 a.4 a.6 a.8 a.10; alloc x 200MiB; _exit 0' --mem 1GiB
+        for mode in observe flush; do
+            VRAMGC_MODE=$mode drive "$version" "$script" --mem 1GiB
+            tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Run with --mode compact --async pages'
+        done
+        VRAMGC_MODE=compact drive "$version" "$script" --mem 1GiB
         tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Run with --async pages'
+        VRAMGC_MODE=compact VRAMGC_ASYNC=pages drive "$version" "$script" --mem 1GiB
+        [ -z "$output" ]
     done
 }
 

@@ -3,29 +3,34 @@
 #include "unit.h"
 
 #include "cli/cause.h"
+#include "cli/growers.h"
 #include "track/growth.h"
 
 #include <string.h>
 
 static struct {
     struct growth growth;
-    struct vramgc_device device;
+    struct vramgc_file file;
+    struct stats_file record;
     uint64_t live_bytes;
 } self;
 
+static struct vramgc_device *const device = &self.file.devices[0];
+
 static void start(uint64_t card_bytes) {
     memset(&self, 0, sizeof self);
-    self.device.total_bytes = card_bytes;
+    self.record.file = &self.file;
+    device->total_bytes = card_bytes;
 }
 
 static void take(uint64_t bytes) {
     self.live_bytes += bytes;
-    growth_note(&self.growth, &self.device.floors, self.live_bytes, self.device.total_bytes);
+    growth_note(&self.growth, &device->floors, self.live_bytes, device->total_bytes);
 }
 
 static void give(uint64_t bytes) {
     self.live_bytes -= bytes;
-    growth_note(&self.growth, &self.device.floors, self.live_bytes, self.device.total_bytes);
+    growth_note(&self.growth, &device->floors, self.live_bytes, device->total_bytes);
 }
 
 /* Parameters of a model, and none of them goes. */
@@ -46,7 +51,7 @@ static void job(uint64_t kept) {
 }
 
 static bool grows(void) {
-    return growth_of(&self.device, self.device.floors.turns).grows;
+    return growth_of(&self.record, device, device->floors.turns).grows;
 }
 
 static void what_each_job_keeps_is_growth(void **state) {
@@ -56,7 +61,7 @@ static void what_each_job_keeps_is_growth(void **state) {
     for (int i = 0; i < 40; i++)
         job(32 * MIB);
     assert_true(grows());
-    assert_in_range(growth_of(&self.device, self.device.floors.turns).latest_bytes, 3100 * MIB,
+    assert_in_range(growth_of(&self.record, device, device->floors.turns).latest_bytes, 3100 * MIB,
                     3400 * MIB);
 }
 
@@ -75,7 +80,7 @@ static void a_model_that_is_loaded_is_none(void **state) {
     for (int i = 0; i < 20; i++)
         load(GIB);
     assert_false(grows());
-    assert_int_equal(self.device.floors.turns, 0);
+    assert_int_equal(device->floors.turns, 0);
 }
 
 static void models_that_come_one_by_one_are_none(void **state) {
@@ -127,8 +132,86 @@ static void the_rise_within_one_job_is_none(void **state) {
         give(self.live_bytes - of_sd15[i] * MIB);
     }
     take(320 * MIB);
-    assert_int_equal(self.device.floors.turns, 24);
+    assert_int_equal(device->floors.turns, 24);
     assert_false(grows());
+}
+
+static void site(uint32_t index, const char *function, const char *file, const char *phase,
+                 uint64_t grown_bytes) {
+    struct vramgc_site *site = &self.file.sites[index];
+    struct vramgc_owners *grown = &device->owners_grown;
+    strcpy(site->function, function);
+    strcpy(site->file, file);
+    strcpy(site->phase, phase);
+    site->line = 7;
+    grown->live_bytes += grown_bytes;
+    grown->list[grown->count++] = (struct vramgc_owner){.site = index, .bytes = grown_bytes};
+}
+
+/* A whole weight comes, and what it becomes in eight bits stays. */
+static void load_in_8_bits(const char *phase) {
+    start(8 * GIB);
+    for (int i = 0; i < 40; i++) {
+        take(200 * MIB);
+        take(100 * MIB);
+        give(200 * MIB);
+    }
+    site(0, "quantize", "nn/modules.py", phase, 600 * MIB);
+    site(1, "to", "models/modeling.py", phase, 500 * MIB);
+}
+
+static void a_model_that_is_loaded_layer_by_layer_is_none(void **state) {
+    (void)state;
+    load_in_8_bits("text encode");
+    assert_true(grows());
+    load_in_8_bits("model move");
+    assert_false(grows());
+    load_in_8_bits("LoRA");
+    assert_false(grows());
+}
+
+static void models_that_stay_after_each_job_are_growth(void **state) {
+    (void)state;
+    static struct vramgc_job jobs[24];
+    load_in_8_bits("model move");
+    for (size_t i = 0; i < ARRAY_LENGTH(jobs); i++) {
+        jobs[i] = (struct vramgc_job){.live_bytes = i * 64 * MIB};
+        self.record.jobs[i] = &jobs[i];
+    }
+    self.record.job_count = ARRAY_LENGTH(jobs);
+    assert_true(grows());
+    jobs[23].device = jobs[22].device = UINT64_MAX; /* a damaged file */
+    assert_true(grows());
+    for (size_t i = 0; i < ARRAY_LENGTH(jobs); i++)
+        jobs[i].live_bytes = 4 * GIB;
+    assert_false(grows());
+}
+
+static const char *said(void) {
+    static char words[200];
+    struct text text = TEXT_IN(words);
+    growers_say(&text, &self.file, device, 6 * GIB);
+    return words;
+}
+
+/* The function, else what several have in common, else nobody. */
+static void most_of_what_grows_has_a_name(void **state) {
+    (void)state;
+    start(8 * GIB);
+    assert_string_equal(said(), "");
+    site(0, "encode_prompt", "sd/pipeline.py", "text encode", GIB);
+    assert_string_equal(said(), "; most comes from encode_prompt (pipeline.py:7), text encode");
+    site(1, "forward", "clip/modeling.py", "text encode", GIB);
+    assert_string_equal(said(), "; most comes from text encode");
+    site(2, "mlp", "clip/modeling.py", "", GIB);
+    site(3, "norm", "clip/modeling.py", "", GIB);
+    assert_string_equal(said(), "; most comes from modeling.py");
+    site(4, "decode", "sd/vae.py", "VAE", 4 * GIB);
+    assert_string_equal(said(), "");
+    memset(&device->owners_grown, 0, sizeof device->owners_grown);
+    device->owners_grown.live_bytes = 9 * GIB;
+    site(5, "loss", "train.py", "", GIB / 4);
+    assert_string_equal(said(), "");
 }
 
 /* A program that was out of memory goes on, or ends: what grew before is what filled the card. */
@@ -138,11 +221,11 @@ static void what_goes_after_is_no_part_of_it(void **state) {
     load(2 * GIB);
     for (int i = 0; i < 40; i++)
         job(32 * MIB);
-    uint64_t turns = self.device.floors.turns;
+    uint64_t turns = device->floors.turns;
     give(self.live_bytes);
     for (int i = 0; i < 40; i++)
         job(0);
-    assert_true(growth_of(&self.device, turns).grows);
+    assert_true(growth_of(&self.record, device, turns).grows);
     assert_false(grows());
 }
 
@@ -154,9 +237,9 @@ static void a_long_run_fits(void **state) {
     for (int i = 0; i < 5000; i++)
         job(MIB / 2);
     assert_true(grows());
-    assert_in_range(self.device.floors.count, VRAMGC_MAX_FLOORS / 2, VRAMGC_MAX_FLOORS);
-    assert_in_range(self.device.floors.merged * self.device.floors.count, self.device.floors.turns,
-                    self.device.floors.turns + self.device.floors.merged);
+    assert_in_range(device->floors.count, VRAMGC_MAX_FLOORS / 2, VRAMGC_MAX_FLOORS);
+    assert_in_range(device->floors.merged * device->floors.count, device->floors.turns,
+                    device->floors.turns + device->floors.merged);
 }
 
 int main(void) {
@@ -165,6 +248,9 @@ int main(void) {
         cmocka_unit_test(jobs_that_keep_nothing_are_none),
         cmocka_unit_test(a_model_that_is_loaded_is_none),
         cmocka_unit_test(models_that_come_one_by_one_are_none),
+        cmocka_unit_test(a_model_that_is_loaded_layer_by_layer_is_none),
+        cmocka_unit_test(models_that_stay_after_each_job_are_growth),
+        cmocka_unit_test(most_of_what_grows_has_a_name),
         cmocka_unit_test(graphs_that_stay_are_growth),
         cmocka_unit_test(the_rise_within_one_job_is_none),
         cmocka_unit_test(what_goes_after_is_no_part_of_it),

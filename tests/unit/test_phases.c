@@ -14,6 +14,7 @@ static void the_table_knows_web_uis(void **state) {
         {"diffusers.models.controlnets.controlnet", "forward", "ControlNet"},
         {"diffusers.loaders.ip_adapter", "load_ip_adapter", "IP-Adapter"},
         {"diffusers.loaders.lora_base", "fuse_lora", "LoRA"},
+        {"transformers.core_model_loading", "_materialize_copy", "model move"},
         {"accelerate.hooks", "pre_forward", "model move"},
         {"accelerate.hooks", "new_forward", ""},
         {"modules.sd_models", "move_model", "model move"},

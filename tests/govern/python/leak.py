@@ -44,7 +44,7 @@ def jobs(count, keep):
 
 
 def grows():
-    return "encode_prompt (python/leak.py:" in report()["verdict"]["note"]
+    return "encode_prompt (leak.py:" in report()["verdict"]["note"]
 
 
 def fills_the_card():
@@ -53,7 +53,7 @@ def fills_the_card():
     except torch.OutOfMemoryError:
         pass
     verdict = report()["verdict"]
-    return verdict["code"] == "growth" and "most of it comes from encode_prompt" in verdict["cause"]
+    return verdict["code"] == "growth" and "most comes from encode_prompt" in verdict["cause"]
 
 
 def main():
