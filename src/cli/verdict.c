@@ -7,6 +7,7 @@
 #include "cli/needless.h"
 #include "cli/peak.h"
 #include "cli/units.h"
+#include "cli/who.h"
 #include "base/base.h"
 #include "base/text.h"
 
@@ -334,9 +335,15 @@ static void say_short_peak(struct text *text, const struct tally *tally) {
     struct short_peak peak = short_peak_of(tally->highest, tally->highest_in->elapsed_ns);
     if (!peak.stands_alone || !used.known || used.value < nearly_full_percent)
         return;
-    text_format(text, " The peak was short: %s were live around %s, %s at most in all other time.",
+    const struct vramgc_site *site = who_works_at_peak(tally->highest_in->file, tally->highest,
+                                                       peak.live_bytes - peak.else_bytes);
+    text_format(text, " The peak was short: %s were live around %s, %s at most in all other time",
                 show_bytes(peak.live_bytes).text, show_clock(peak.time_ns).text,
                 show_bytes(peak.else_bytes).text);
+    if (site)
+        text_format(text, "; the largest part beside models was of %s%s%s", who_name(site).text,
+                    *site->phase ? ", " : "", site->phase);
+    text_add(text, ".");
 }
 
 /* Before memory runs out, too. */

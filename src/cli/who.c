@@ -3,6 +3,8 @@
 #include "base/base.h"
 #include "base/text.h"
 
+#include <string.h>
+
 static void write_owners(struct emit *emit, const char *name, const char *help,
                          const struct vramgc_owners *owners) {
     emit_open(emit, name, help);
@@ -89,6 +91,18 @@ const struct vramgc_site *who_asked(const struct vramgc_file *file,
                                     const struct vramgc_refusal *refusal) {
     bool known = refusal->site > 0 && refusal->site <= file->site_count;
     return known ? &file->sites[refusal->site - 1] : NULL;
+}
+
+const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
+                                            const struct vramgc_device *device,
+                                            uint64_t more_bytes) {
+    const struct vramgc_owners *peak = &device->owners_at_peak;
+    for (uint64_t i = 0; i < peak->count && peak->list[i].bytes >= more_bytes / 2; i++) {
+        const struct vramgc_site *site = &file->sites[peak->list[i].site];
+        if (strcmp(site->phase, "model move") != 0)
+            return site;
+    }
+    return NULL;
 }
 
 struct who_name who_name(const struct vramgc_site *site) {

@@ -30,6 +30,12 @@ bool who_has_oom(const struct vramgc_device *device);
 const struct vramgc_site *who_asked(const struct vramgc_file *file,
                                     const struct vramgc_refusal *refusal);
 
+/* The largest at the peak but for models, which were there before: it may be what made the peak if
+ * it has about as much as that was higher than all else. NULL: not known. */
+const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
+                                            const struct vramgc_device *device,
+                                            uint64_t more_bytes);
+
 /* "encode_prompt (pipeline.py:212)". */
 struct who_name {
     char text[160];

@@ -415,6 +415,8 @@ static void short_peak(struct vramgc_file *file) {
     device->total_bytes = 9 * GIB;
     for (uint64_t i = 0; i < device->sample_count; i++)
         device->samples[i].allocated_bytes = i == 50 ? 7168 * MIB : 6 * GIB;
+    add_owners(file);
+    strcpy(file->sites[0].phase, "model move");
 }
 
 /* The second device is there and not counted, and says that it has more samples than there are. */
