@@ -4,14 +4,18 @@
 #include "cli/derived.h"
 #include "base/base.h"
 
-/* The latest request for memory of the device that was not granted; NULL: there is none. */
+/* The latest request for memory of the device that was not granted, of those that became an error
+ * of PyTorch's, where there are any (verdict.c); NULL: there is none. */
 static const struct vramgc_refusal *latest_refusal(const struct stats_file *record, size_t index) {
-    for (size_t i = record->refusal_count; i-- > 0;) {
+    const struct vramgc_refusal *latest = NULL;
+    for (size_t i = 0; i < record->refusal_count; i++) {
         const struct vramgc_refusal *refusal = record->refusals[i];
-        if (refusal->device == index && !refusal->granted && refusal->cause != VRAMGC_REFUSAL_HOST)
-            return refusal;
+        if (refusal->device == index && !refusal->granted &&
+            refusal->cause != VRAMGC_REFUSAL_HOST &&
+            (!latest || refusal->reported || !latest->reported))
+            latest = refusal;
     }
-    return NULL;
+    return latest;
 }
 
 const char *device_last_moment(const struct stats_file *record) {

@@ -255,6 +255,13 @@ void synchronize() {
     c10::cuda::device_synchronize();
 }
 
+// What is in use by the books of the simulated device; 0 on a card.
+static uint64_t used_bytes(int device) {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    void *books = driver ? dlsym(driver, "simgpu_used_bytes") : nullptr;
+    return books ? reinterpret_cast<size_t (*)(int)>(books)(device) : 0;
+}
+
 std::map<std::string, uint64_t> statistics(int device) {
     const auto stats = caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
     const auto calls = releases::calls(stats);
@@ -267,12 +274,14 @@ std::map<std::string, uint64_t> statistics(int device) {
         {"active_bytes", number(stats.active_bytes[0].current)},
         {"inactive_split_bytes", number(stats.inactive_split_bytes[0].current)},
         {"segments", number(stats.segment[0].current)},
+        {"segments_peak", number(stats.segment[0].peak)},
         {"allocations", number(stats.allocation[0].current)},
         {"num_alloc_retries", number(stats.num_alloc_retries)},
         {"num_ooms", number(stats.num_ooms)},
         {"num_sync_all_streams", number(calls.sync_all_streams)},
         {"num_device_alloc", number(calls.device_allocations)},
         {"num_device_free", number(calls.device_frees)},
+        {"device.used_bytes", used_bytes(device)},
     };
 }
 

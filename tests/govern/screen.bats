@@ -107,6 +107,34 @@ PYTHON
     done
 }
 
+# Sizes are whole MiB below 1 GiB: the report shows each exactly.
+@test "the table of the card is that of PyTorch's own count and of the device's books" {
+    local mode conf now=$BATS_TEST_TMPDIR/now.vramgc
+    export SIMGPU_OTHERS=4194305:100MiB VRAMGC_REST=60s SIMGPU_CALLS=$BATS_TEST_TMPDIR/calls
+    for version in $versions; do
+        for mode in flush observe compact; do
+            for conf in expandable_segments:False expandable_segments:True; do
+                [ "$mode" = compact ] || [ "$conf" = expandable_segments:False ] || continue # a refusal fills the card for a moment
+                rm -f "$now" "$SIMGPU_CALLS"
+                VRAMGC_MODE=$mode PYTORCH_CUDA_ALLOC_CONF=$conf drive "$version" \
+                    "alloc m 200MiB; alloc a 300MiB; alloc s 4MiB count=10; stats; expect_oom 600MiB; stats; free a s.1 s.2 s.3; stats; write_report $now" --mem 1GiB
+                build/vramgc report "$now" >"$BATS_TEST_TMPDIR/report"
+                python3 tests/govern/first_screen.py "$BATS_TEST_TMPDIR/report" "$BATS_TEST_TMPDIR/out" "$SIMGPU_CALLS" 356
+            done
+        done
+    done
+}
+
+@test "what the report calls releasable is what empty_cache gives back" {
+    local now=$BATS_TEST_TMPDIR/now.vramgc
+    for version in $versions; do
+        rm -f "$now"
+        VRAMGC_MODE=observe drive "$version" "alloc m 200MiB; alloc a 300MiB; alloc s 4MiB count=10; free a s.1 s.2; stats; write_report $now; empty_cache; stats" --mem 1GiB
+        said=$(build/vramgc report "$now" | tr -s ' ' | sed -n 's/^ releasable by empty_cache .* \([0-9.]*\) MiB$/\1/p')
+        [ "$said" = "$(grep '^{' <<<"$output" | python3 -c 'import json, sys; a, b = (json.loads(line)["device.used_bytes"] for line in sys.stdin); print((a - b) >> 20)')" ]
+    done
+}
+
 @test "the moment of the out-of-memory has a column, of which what is not known is a dash" {
     for version in $versions; do
         VRAMGC_MODE=flush SIMGPU_OTHERS=4194305:100MiB drive "$version" \
