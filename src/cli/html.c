@@ -21,7 +21,7 @@ struct page {
     FILE *out;
     struct stats_file *const *records;
     size_t count;
-    const struct stats_file *largest;
+    const struct stats_file *told;
     struct verdict verdict;
     char nonce[40];
 };
@@ -46,16 +46,16 @@ static void write_script(const struct page *page) {
 }
 
 static void write_title(const struct page *page) {
-    const char *command = page->largest->file->command_line;
-    html_text(page->out, *command ? command : page->largest->path);
+    const char *command = page->told->file->command_line;
+    html_text(page->out, *command ? command : page->told->path);
     if (page->count > 1)
         fprintf(page->out, ", and %zu more", page->count - 1);
 }
 
 static void write_from(const struct page *page) {
-    fprintf(page->out, "vramgc %s, %s", VRAMGC_VERSION, show_time(page->largest->elapsed_ns).text);
+    fprintf(page->out, "vramgc %s, %s", VRAMGC_VERSION, show_time(page->told->elapsed_ns).text);
     html_text(page->out, ", ");
-    html_text(page->out, summary_end(page->largest).text);
+    html_text(page->out, summary_end(page->told).text);
 }
 
 static const char *colour_of(enum verdict_code code) {
@@ -135,11 +135,9 @@ static void write_mark(const struct page *page, const char *name, size_t length)
 }
 
 void html_write(FILE *out, struct stats_file *const *records, size_t count) {
-    struct page page = {.out = out,
-                        .records = records,
-                        .count = count,
-                        .largest = records[largest_record(records, count)],
-                        .verdict = verdict_of(records, count)};
+    struct page page = {
+        .out = out, .records = records, .count = count, .verdict = verdict_of(records, count)};
+    page.told = records[page.verdict.record];
     const char *at = page_template, *mark;
     draw_nonce(&page);
     while ((mark = strstr(at, "{{"))) {

@@ -303,30 +303,30 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
         summary_wrapped_at(out, sizeof "vramgc:", "vramgc:", line);
         return;
     }
-    size_t number = largest_record(records, count);
-    const struct stats_file *largest = records[number];
-    write_title(out, show_duration(launch, largest));
+    const struct stats_file *told = records[verdict.record];
+    write_title(out, show_duration(launch, told));
     write_verdict(out, &verdict);
     if (count == 1)
-        write_only_process(out, largest, launch);
+        write_only_process(out, told, launch);
     for (size_t i = 0; count > 1 && i < count; i++)
         write_process_row(out, records[i]);
-    write_mode(out, largest->file);
+    write_mode(out, told->file);
     if (count > 1)
-        summary_line(out, "\nWhat follows is number %zu of these, pid %llu, which held most.",
-                     number + 1, (unsigned long long)largest->file->pid);
-    for (size_t i = 0; i < largest->file->device_count; i++)
-        if (largest->file->devices[i].present)
-            device_table_write(out, largest, i);
-    summary_who(out, largest, style->most_rows);
-    write_actions(out, largest, style);
-    write_refusals(out, largest, style);
-    write_marks(out, largest, style);
-    if (style->most_rows == SIZE_MAX || record_grows(largest) || host_memory_grows(largest))
-        jobs_table(out, largest, style->most_rows);
-    write_doubts(out, &largest->file->process);
+        summary_line(out, "\nWhat follows is number %zu of these, pid %llu, %s.",
+                     verdict.record + 1, (unsigned long long)told->file->pid,
+                     verdict.ran_out ? "where memory ran out" : "which held most");
+    for (size_t i = 0; i < told->file->device_count; i++)
+        if (told->file->devices[i].present)
+            device_table_write(out, told, i);
+    summary_who(out, told, style->most_rows);
+    write_actions(out, told, style);
+    write_refusals(out, told, style);
+    write_marks(out, told, style);
+    if (style->most_rows == SIZE_MAX || record_grows(told) || host_memory_grows(told))
+        jobs_table(out, told, style->most_rows);
+    write_doubts(out, &told->file->process);
     if (style->next_commands)
-        write_next(out, records, count, strcmp(largest->file->mode, "observe") == 0);
+        write_next(out, records, count, strcmp(told->file->mode, "observe") == 0);
 }
 
 char *summary_text(struct stats_file *const *records, size_t count) {

@@ -56,14 +56,6 @@ double stats_file_held_peak(const struct stats_file *record) {
     return held;
 }
 
-size_t largest_record(struct stats_file *const *records, size_t count) {
-    size_t largest = 0;
-    for (size_t i = 1; i < count; i++)
-        if (stats_file_held_peak(records[i]) > stats_file_held_peak(records[largest]))
-            largest = i;
-    return largest;
-}
-
 static void count_refusals(struct tally *tally, const struct stats_file *record) {
     for (size_t i = 0; i < record->refusal_count; i++) {
         const struct vramgc_refusal *refusal = record->refusals[i];
@@ -370,9 +362,23 @@ static void judge_fine(struct verdict *verdict, const struct tally *tally, struc
     }
 }
 
+static size_t record_of(const struct tally *tally, struct stats_file *const *records,
+                        size_t count) {
+    size_t largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (records[i] == tally->failed_in)
+            return i;
+        if (stats_file_held_peak(records[i]) > stats_file_held_peak(records[largest]))
+            largest = i;
+    }
+    return largest;
+}
+
 struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     struct tally tally = tally_of(records, count);
-    struct verdict verdict = {.code = judge(&tally, count)};
+    struct verdict verdict = {.code = judge(&tally, count),
+                              .record = record_of(&tally, records, count),
+                              .ran_out = tally.failed_in};
     struct text note = TEXT_IN(verdict.note);
     if (verdict.code == VERDICT_NONE)
         text_copy(verdict.what, sizeof verdict.what, "No process used CUDA.");

@@ -30,6 +30,8 @@ enum verdict_code {
  * card then, why, what to do, and what else there is to know. */
 struct verdict {
     enum verdict_code code;
+    size_t record; /* the one in which memory ran out, else whose devices together held most */
+    bool ran_out;
     char what[320];
     char sum[320];
     char cause[320];
@@ -49,9 +51,6 @@ void verdict_write(struct text *text, const struct verdict *verdict);
 
 /* "ok", ... */
 const char *verdict_name(enum verdict_code code);
-
-/* The record whose devices together held most; records may not be empty. */
-size_t largest_record(struct stats_file *const *records, size_t count);
 
 /* Highest held bytes of all devices of the record, added up. */
 double stats_file_held_peak(const struct stats_file *record);

@@ -45,6 +45,16 @@ make() {
     contains_not "$("$vramgc" report plain.vramgc)" 'peak was short'
 }
 
+# Of several processes the largest is not always the one that ran out of memory: full's devices hold as much as plain's.
+@test "report: of several processes the page shows the one where memory ran out, else the one that held most" {
+    make plain first.vramgc pid 11
+    make plain second.vramgc pid 12
+    make full third.vramgc pid 13
+    contains "$("$vramgc" report first.vramgc second.vramgc)" 'What follows is number 1 of these, pid 11, which held most.'
+    contains "$("$vramgc" report first.vramgc second.vramgc third.vramgc)" 'What follows is number 3 of these, pid 13, where memory ran out.'
+    contains "$("$vramgc" report first.vramgc second.vramgc third.vramgc)" 'REFUSED'
+}
+
 @test "report: the JSON of each kind of file is as it should be" {
     for scenario in fragmented unknown; do
         make "$scenario" "$scenario.vramgc"
