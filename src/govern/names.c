@@ -3,6 +3,7 @@
 #include "govern/names.h"
 
 #include "base/cancel.h"
+#include "base/mutant.h"
 #include "base/text.h"
 #include "govern/own_thread.h"
 #include "govern/phases_file.h"
@@ -125,7 +126,8 @@ static uint32_t wait_for(struct request *request, const struct block_event *even
 static uint32_t take_answer(const struct request *request, uint64_t answered_ns) {
     struct thread_name *name = &thread_state.name;
     uint32_t site = atomic_load(&request->site);
-    name->site = atomic_load(&request->number) == my_number ? site : 0;
+    bool is_mine = MUTANT(name_of_another, atomic_load(&request->number) == my_number, true);
+    name->site = is_mine ? site : 0;
     name->until_ns = answered_ns + NAMES_FRESH_NS;
     return name->site;
 }
@@ -230,7 +232,8 @@ static void answer(const struct pending *pending, uint64_t looked_ns) {
     uint64_t expected = pending->number;
     if (!atomic_compare_exchange_strong(&request->number, &expected, BEING_WRITTEN))
         return;
-    bool late = looked_ns - atomic_load(&request->asked_ns) > NAMES_FRESH_NS;
+    bool late =
+        MUTANT(late_name, looked_ns - atomic_load(&request->asked_ns) > NAMES_FRESH_NS, false);
     uint32_t site = late ? 0 : site_of(&pending->place);
     if (site)
         name_blocks(request, pending->number, site);

@@ -36,6 +36,7 @@ not_caught() {
 # second until a check does not hold, or a segmentation fault.
 caught_alone() { ends_early "$1" build/vm/threads-mutants 1 "$2"; }
 caught_pool() { ends_early "$1" build/vm/pool_threads-mutants 1; }
+caught_names() { ends_early "$1" build/sanitize/mutants/names; }
 
 ends_early() {
     local status=0 n
@@ -52,6 +53,7 @@ ends_early() {
     not_caught '' govern/refuse_not '^uncached: the path'
     for name in blocks streams captures attachments replaced; do build/vm/threads-mutants 1 "$name"; done
     build/vm/pool_threads-mutants 1
+    build/sanitize/mutants/names
 }
 
 # --- the GPU: vm/fence.c ---
@@ -203,6 +205,14 @@ prove_finds() {
 @test "a request in vain fills the card" { caught pool_fills_card vm/async 'in vain'; }
 @test "what PyTorch asks the pool twice are two refusals" { caught pool_retry_is_new govern/causes 'one error'; }
 @test "a thread without a context stays without" { caught pool_without_context vm/async 'calls that programs'; }
+
+# --- names and jobs ---
+
+@test "what a thread does long after it took a block gives the block its name" { caught_names late_name; }
+@test "an answer to another thread's question is taken for one's own" { caught_names name_of_another; }
+@test "a model that is loaded is a job" { caught load_is_job govern/while_running 'a model that is loaded'; }
+@test "of a job only what a look finds is known" { caught job_peak_of_look govern/while_running 'on request each job'; }
+@test "what the program is at when it ends is no job" { caught last_job_lost govern/while_running 'when it ends'; }
 
 # --- soft out-of-memory: where two checks cover a case both are taken out ---
 

@@ -25,10 +25,12 @@ static struct device device = {.out = &out};
 static struct options options = {.functions = "auto"};
 static struct block {
     atomic_uint tag;
-    _Atomic uint64_t thread; /* which took it */
+    _Atomic uint64_t thread;   /* which took it */
+    _Atomic uint64_t taken_ns; /* no earlier than it asked; 0: a moment later */
 } blocks[BLOCKS];
 static atomic_uint next_block;
 static atomic_uint named_blocks, wrong, ended;
+static _Atomic uint64_t look_ns; /* when the latest look began */
 
 /* ---- what names.c needs ---- */
 
@@ -48,7 +50,8 @@ unsigned device_index(const struct device *d) {
     return (unsigned)(d - &device);
 }
 
-/* As block.c: what does not wait for this answer is not named. The address is a place in blocks. */
+/* As block.c: what does not wait for this answer is not named. The address is a place in blocks. A
+ * look that began so much later is of something else. */
 void block_name(struct device *d, uint64_t address, uint32_t asked, uint32_t site, uint64_t peaks) {
     char expected[32];
     struct block *block = &blocks[address % BLOCKS];
@@ -57,7 +60,9 @@ void block_name(struct device *d, uint64_t address, uint32_t asked, uint32_t sit
     if (atomic_load(&block->tag) != asked)
         return;
     snprintf(expected, sizeof expected, "t%llx", (unsigned long long)atomic_load(&block->thread));
-    if (strcmp(file.sites[site].function, expected) != 0)
+    uint64_t taken_ns = atomic_load(&block->taken_ns);
+    if (strcmp(file.sites[site].function, expected) != 0 ||
+        (taken_ns && atomic_load(&look_ns) > taken_ns + NAMES_FRESH_NS))
         atomic_fetch_add(&wrong, 1);
     atomic_fetch_add(&named_blocks, 1);
 }
@@ -65,6 +70,7 @@ void block_name(struct device *d, uint64_t address, uint32_t asked, uint32_t sit
 /* Now and then it takes a while: the place of the request is another's when the answer comes. */
 bool python_look(struct python_look *looks, size_t count) {
     static unsigned looked;
+    atomic_store(&look_ns, clock_ns());
     if (looked++ % 4 == 0)
         usleep(250);
     for (size_t i = 0; i < count; i++)
@@ -103,7 +109,9 @@ static void take_block(struct block_event *event) {
     event->address = atomic_fetch_add(&next_block, 1) % BLOCKS;
     atomic_store(&blocks[event->address].tag, 0);
     atomic_store(&blocks[event->address].thread, (uint64_t)pthread_self());
+    atomic_store(&blocks[event->address].taken_ns, 0);
     atomic_store(&blocks[event->address].tag, names_tag(event));
+    atomic_store(&blocks[event->address].taken_ns, clock_ns());
 }
 
 static void *take_blocks(void *unused) {

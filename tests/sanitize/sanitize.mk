@@ -5,6 +5,7 @@ SANITIZE := build/sanitize
 # gcc copies little in place, and then no sanitizer sees it.
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-builtin
 SANITIZE_tsan := -fsanitize=thread -fno-builtin -include tests/hook/unlucky.h
+SANITIZE_mutants := -DMUTANTS
 SANITIZE_NAMES := asan tsan
 SANITIZE_CFLAGS := -std=c11 -D_GNU_SOURCE -g -fPIC $(WARNINGS) -Iinclude
 
