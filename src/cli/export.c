@@ -21,8 +21,10 @@ enum {
     FLAG_HELP
 };
 
+#define CSV_TABLES "timeline|figures|reclaims|refusals|jobs"
+
 const struct flag export_flags[] = {
-    [FLAG_CSV] = {"csv", 0, "[=timeline|figures|reclaims|refusals|jobs]",
+    [FLAG_CSV] = {"csv", 0, "[=" CSV_TABLES "]",
                   "a table for a spreadsheet; the timeline, if nothing else is named"},
     [FLAG_MARKDOWN] = {"markdown", 0, NULL, "for a bug thread, with the page of text folded up"},
     [FLAG_PROMETHEUS] = {"prometheus", 0, NULL,
@@ -78,7 +80,7 @@ static bool take_format(struct request *request, int flag, const char *table) {
         request->write = formats[i].write;
         return true;
     }
-    complain("--csv=%s: there are timeline, figures, reclaims, refusals, jobs", table);
+    complain("--csv %s is not one of " CSV_TABLES, table);
     return false;
 }
 
