@@ -119,7 +119,7 @@ static void say_plain(struct text *text, const struct oom *oom) {
                     show_bytes(oom->lacking_bytes).text);
         break;
     case CAUSE_ROUNDED:
-        text_format(text, "The card is full: PyTorch asks in steps of 20 MiB, and the last did not fit.");
+        text_format(text, "The card is full: the last of PyTorch's steps of 20 MiB did not fit.");
         break;
     case CAUSE_CODE:
         text_format(text, "Other code in this program holds %s; PyTorch does not know it.",
