@@ -48,7 +48,7 @@ struct oom {
     struct oom_sum sum;
     struct oom_growth growth;
     uint64_t lacking_bytes; /* beside what was free and idle */
-    bool of_pytorch;        /* or not known; else other code in the program asked */
+    bool of_pytorch;        /* or not known; else others than PyTorch's cache asked */
 };
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);

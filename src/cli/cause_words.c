@@ -211,8 +211,7 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
     };
     bool waits = strstr(oom->record->file->mode_why, PROVE);
     if (!oom->of_pytorch && oom->cause != CAUSE_PROCESS)
-        text_add(text, "Other code in this program asked for it, not PyTorch: --backtrace 8 tells "
-                       "who.");
+        text_add(text, "Other code than PyTorch's cache asked for it: --backtrace 8 tells who.");
     else if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits))
         text_add(text, todo_for_pieces(oom));
     else if (oom->cause == CAUSE_POOL)

@@ -177,7 +177,8 @@ static void say_after(struct text *text, const struct tally *tally, const struct
     if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
         text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
     if (tally->unseen_ooms > 0)
-        text_format(text, " PyTorch itself counts %s of them: the others were raised by vramgc.",
+        text_format(text,
+                    " PyTorch itself counts %s of them: vramgc raised the others in its place.",
                     show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
 }
 
