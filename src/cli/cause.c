@@ -160,7 +160,10 @@ static enum oom_cause cause_of(const struct oom *oom) {
         return CAUSE_LIMIT;
     if (r->cause == VRAMGC_REFUSAL_DRIVER)
         return CAUSE_DRIVER;
-    if (oom->growth.grows && grown >= oom->lacking_bytes)
+    uint64_t needed = r->cause == VRAMGC_REFUSAL_FRAGMENTED /* idle pieces are of no use */
+                          ? minus_u64(r->request_bytes, r->free_bytes)
+                          : oom->lacking_bytes;
+    if (oom->growth.grows && grown >= needed)
         return CAUSE_GROWTH;
     if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
         return of_pool(oom) ? CAUSE_POOL : CAUSE_FRAGMENTATION;

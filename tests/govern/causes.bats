@@ -71,6 +71,16 @@ for wanted in sys.argv[1:]:
     done
 }
 
+@test "little growth beside much that lies in pieces: fragmentation" {
+    local script='alloc a 8MiB count=250; ' i
+    for ((i = 0; i < 250; i += 2)); do script+="free a.$i; "; done
+    for ((i = 0; i < 30; i++)); do script+="alloc kept.$i 6MiB; alloc t 200MiB; free t; "; done
+    for version in $versions; do
+        VRAMGC_MODE=observe drive "$version" "$script alloc x 900MiB; _exit 0" --mem 3GiB
+        tells fragmentation 'Fragmentation: ' 'Run without --mode observe'
+    done
+}
+
 @test "no growth: a model is loaded, then each job leaves what was there" {
     local job='alloc t 200MiB; free t; alloc u 300MiB; free u;'
     for version in $versions; do
