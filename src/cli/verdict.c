@@ -17,7 +17,8 @@
 /* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
 struct tally {
     double refusals, ooms, unseen_ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
-    size_t failed, failed_hosts; /* entries in the files' lists that were not granted later */
+    size_t failed; /* entries in the files' lists that were not granted later; of these are */
+    size_t failed_hosts, failed_others; /* page-locked memory; what was no error of PyTorch's */
     size_t granted;
     uint64_t most_net_bytes;                     /* of one reclaim */
     const struct stats_file *failed_in;          /* the latest of them, or NULL: */
@@ -64,6 +65,7 @@ static void count_refusals(struct tally *tally, const struct stats_file *record)
             continue;
         tally->failed++;
         tally->failed_hosts += refusal->cause == VRAMGC_REFUSAL_HOST;
+        tally->failed_others += refusal->cause != VRAMGC_REFUSAL_HOST && !refusal->reported;
         if (tally->failed_refusal && tally->failed_refusal->reported && !refusal->reported)
             continue;
         tally->failed_in = record;
@@ -174,6 +176,8 @@ static void say_oom(struct text *text, const struct tally *tally, const struct o
 static void say_after(struct text *text, const struct tally *tally, const struct oom *oom) {
     if (went_on(oom))
         text_add(text, " The program went on.");
+    if (tally->failed_others > 0 && oom->refusal->reported)
+        text_format(text, " Other code was refused memory, too: %zux.", tally->failed_others);
     if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
         text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
     if (tally->unseen_ooms > 0)
