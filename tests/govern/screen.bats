@@ -135,6 +135,17 @@ PYTHON
     done
 }
 
+@test "what a proof would bring is told where that is much" {
+    local words='Mode compact would have needed 2.0 GiB at most where PyTorch held 3.0 GiB'
+    export VRAMGC_MODE=auto
+    for version in $versions; do
+        drive "$version" 'alloc a 2GiB; free a; alloc b 1GiB stream=1; _exit 0' --mem 8GiB
+        [[ $(report | tr -s ' \n' ' ') == *"$words"* ]]
+        drive "$version" 'alloc a 2GiB; alloc b 20MiB; free b; alloc c 200MiB stream=1; _exit 0' --mem 8GiB
+        [[ $(report) != *'would have needed'* ]]
+    done
+}
+
 @test "the moment of the out-of-memory has a column, of which what is not known is a dash" {
     for version in $versions; do
         VRAMGC_MODE=flush SIMGPU_OTHERS=4194305:100MiB drive "$version" \
