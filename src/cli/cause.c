@@ -54,30 +54,38 @@ struct oom_growth growth_in(const uint64_t *bytes, uint64_t count) {
                  third + fourth >= GROWTH_BYTES,
         .first_bytes = low[1],
         .latest_bytes = bytes[count - 1],
+        .steps = count - 1 - quarter,
     };
 }
 
-/* Of a model that is loaded layer by layer more and more stays, as it should. */
-static bool is_loading(const struct stats_file *record, const struct vramgc_device *device,
-                       const struct oom_growth *growth) {
+static uint64_t grown(const struct oom_growth *growth) {
+    return minus_u64(growth->latest_bytes, growth->first_bytes);
+}
+
+/* Of what was live when the program rested. */
+static struct oom_growth growth_of_jobs(const struct stats_file *record,
+                                        const struct vramgc_device *device) {
     uint64_t left[VRAMGC_MAX_JOBS], count = 0;
     for (size_t i = 0; i < record->job_count; i++)
         if (record->jobs[i]->device == (uint64_t)(device - record->file->devices))
             left[count++] = record->jobs[i]->live_bytes;
-    return growers_load(record->file, device,
-                        minus_u64(growth->latest_bytes, growth->first_bytes)) &&
-           !growth_in(left, count).grows;
+    return growth_in(left, count);
 }
 
+/* A model that is loaded layer by layer leaves more and more, as it should: then only what stays
+ * from job to job is growth. */
 struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
                             uint64_t turns) {
     const struct vramgc_floors *floors = &device->floors;
     uint64_t merged = max_u64(floors->merged, 1);
     uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), turns / merged);
     struct oom_growth growth = growth_in(floors->bytes, count);
+    struct oom_growth jobs = growth_of_jobs(record, device);
     growth.grows = growth.grows &&
                    (turns >= MANY_TURNS || rises_evenly(floors->bytes, count / 4, count)) &&
-                   !is_loading(record, device, &growth);
+                   (jobs.grows || !growers_load(record->file, device, grown(&growth)));
+    growth.jobs = jobs.grows ? jobs.steps : 0;
+    growth.job_bytes = jobs.grows ? grown(&jobs) / jobs.steps : 0;
     return growth;
 }
 
@@ -151,7 +159,6 @@ static bool of_pool(const struct oom *oom) {
 
 static enum oom_cause cause_of(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
-    uint64_t grown = minus_u64(oom->growth.latest_bytes, oom->growth.first_bytes);
     if (r->cause == VRAMGC_REFUSAL_HOST)
         return CAUSE_HOST;
     if (r->total_bytes > 0 && r->request_bytes > r->total_bytes)
@@ -163,7 +170,7 @@ static enum oom_cause cause_of(const struct oom *oom) {
     uint64_t needed = r->cause == VRAMGC_REFUSAL_FRAGMENTED /* idle pieces are of no use */
                           ? minus_u64(r->request_bytes, r->free_bytes)
                           : oom->lacking_bytes;
-    if (oom->growth.grows && grown >= needed)
+    if (oom->growth.grows && grown(&oom->growth) >= needed)
         return CAUSE_GROWTH;
     if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
         return of_pool(oom) ? CAUSE_POOL : CAUSE_FRAGMENTATION;

@@ -38,6 +38,9 @@ struct oom_sum {
 struct oom_growth {
     bool grows;
     uint64_t first_bytes, latest_bytes;
+    uint64_t steps;     /* from the first to the latest */
+    uint64_t job_bytes; /* from job to job, 0: not known */
+    uint64_t jobs;
 };
 
 struct oom {

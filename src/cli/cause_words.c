@@ -77,8 +77,12 @@ static struct figure show_name(const struct oom *oom) {
 void cause_say_growth(struct text *text, const char *what, const struct vramgc_file *file,
                       const struct vramgc_device *device, const struct oom_growth *growth) {
     uint64_t grown = minus_u64(growth->latest_bytes, growth->first_bytes);
-    text_format(text, "%s: +%s, to %s", what, show_bytes(grown).text,
-                show_bytes(growth->latest_bytes).text);
+    if (growth->jobs)
+        text_format(text, "%s: +%s a job, %s jobs", what, show_bytes(growth->job_bytes).text,
+                    show_count(growth->jobs).text);
+    else
+        text_format(text, "%s: +%s, to %s", what, show_bytes(grown).text,
+                    show_bytes(growth->latest_bytes).text);
     growers_say(text, file, device, grown);
     text_add(text, ".");
 }

@@ -10,7 +10,7 @@ void cause_say_sum(struct text *text, const struct oom *oom);
 
 void cause_say(struct text *text, const struct oom *oom);
 
-/* "WHAT: +4.0 GiB, to 7.7 GiB; most comes from encode_prompt (pipeline.py:212)." */
+/* "WHAT: +160 MiB a job, 26 jobs; most comes from encode_prompt (pipeline.py:212)." */
 void cause_say_growth(struct text *text, const char *what, const struct vramgc_file *file,
                       const struct vramgc_device *device, const struct oom_growth *growth);
 /* What to do about growth. */

@@ -12,7 +12,6 @@
 /* Of page-locked memory, which lies beside what is resident or in it, and of the rest. */
 struct host_growth {
     struct oom_growth growth;
-    uint64_t jobs; /* in which it grew */
     bool pinned;
 };
 
@@ -34,7 +33,7 @@ static struct host_growth growth_of_jobs(const struct stats_file *record, bool p
     }
     struct oom_growth growth = growth_in(bytes, count);
     growth.grows = growth.grows && goes_on(bytes, count, &growth);
-    return (struct host_growth){growth, growth.grows ? count - 1 - count / 4 : 0, pinned};
+    return (struct host_growth){growth, pinned};
 }
 
 static struct host_growth find(const struct stats_file *record) {
@@ -54,7 +53,7 @@ void host_growth_say(struct text *text, struct stats_file *const *records, size_
         if (!growth->grows)
             continue;
         text_format(text, " Host memory grows: +%s a job, %s jobs.",
-                    show_bytes(grown / found.jobs).text, show_count(found.jobs).text);
+                    show_bytes(grown / growth->steps).text, show_count(growth->steps).text);
         text_add(text, found.pinned ? " It is page-locked: pin less (ComfyUI: "
                                       "--disable-pinned-memory), or find what keeps it."
                                     : " Find what is kept after each job: results or previews in "

@@ -111,6 +111,20 @@ assert all(a["time_ns"] + a["took_ns"] <= b["time_ns"] + b["took_ns"] for a, b i
     done
 }
 
+# From the fifth to the sixteenth.
+@test "what grows from job to job is told by the job when memory runs out" {
+    local script= i
+    for ((i = 1; i <= 16; i++)); do
+        script+="alloc k$i 64MiB; alloc t 300MiB; free t; $(until_said "job $i  "); "
+    done
+    export VRAMGC_LOG=info VRAMGC_REST=5ms VRAMGC_MODE=flush
+    for version in $versions; do
+        drive "$version" "$script expect_oom 1200MiB; _exit 0" --mem 2GiB
+        [ "$status" = 0 ]
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'CAUSE    Tensors fill the card, and grow: +64.0 MiB a job, 11 jobs.'* ]]
+    done
+}
+
 # Our own thread has looked on for seconds, in which the program rested.
 @test "a model that is loaded, and a little that comes and goes, are no jobs" {
     local seconds='build/vramgc report --json $1 | grep -qE "\"elapsed_ns\": [3-9][0-9]{9}"'
