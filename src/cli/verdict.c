@@ -173,9 +173,18 @@ static void say_oom(struct text *text, const struct tally *tally, const struct o
     text_add(text, ".");
 }
 
+/* How much of what is idle is theirs is not known. */
+static void say_graphs(struct text *text, const struct oom *oom) {
+    uint64_t wanted = minus_u64(oom->refusal->request_bytes, oom->sum.free_bytes);
+    if (oom->record->file->process.captures > 0 && oom->sum.idle_bytes >= max_u64(wanted, 1))
+        text_add(text, " CUDA graphs were captured: what they keep counts as idle, and goes back "
+                       "in no mode before they do.");
+}
+
 static void say_after(struct text *text, const struct tally *tally, const struct oom *oom) {
     if (went_on(oom))
         text_add(text, " The program went on.");
+    say_graphs(text, oom);
     if (tally->failed_others > 0 && oom->refusal->reported)
         text_format(text, " Other code was refused memory, too: %zux.", tally->failed_others);
     if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)

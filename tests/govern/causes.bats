@@ -157,6 +157,19 @@ for wanted in sys.argv[1:]:
     done
 }
 
+@test "where CUDA graphs may keep what is idle, that is said" {
+    local begin='alloc m 100MiB; stream 1; capture_begin;' mode words='CUDA graphs were captured: what they keep counts as idle'
+    for version in $versions; do
+        for mode in flush compact; do
+            VRAMGC_MODE=$mode drive "$version" "$begin alloc g 500MiB; free g; capture_end; stream 0; alloc x 300MiB; _exit 0" --mem 1GiB
+            [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"$words"* ]]
+            VRAMGC_MODE=$mode drive "$version" "$begin alloc g 8MiB; capture_end; stream 0; alloc x 800MiB; _exit 0" --mem 1GiB
+            [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"OUT OF MEMORY"* ]]
+            [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *"CUDA graphs"* ]]
+        done
+    done
+}
+
 @test "of several cards the one is named" {
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" 'alloc a 100MiB; device 1; alloc b 600MiB; alloc c 200MiB; _exit 0' --mem 1GiB --devices 2
