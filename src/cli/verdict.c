@@ -234,13 +234,19 @@ static void say_fine(struct text *text, const struct tally *tally) {
     text_add(text, ".");
 }
 
+/* What went back in turn had come back meanwhile. */
 static void say_reclaims(struct text *text, const struct tally *tally) {
-    if (tally->reclaims > 0)
-        text_format(
-            text, " %s %s gave back up to %s at a time (%s in turn) in %s.",
-            show_count(to_u64(tally->reclaims)).text, tally->reclaims < 2 ? "reclaim" : "reclaims",
-            show_bytes(tally->most_net_bytes).text, show_bytes(to_u64(tally->reclaimed_bytes)).text,
-            show_time(to_u64(tally->reclaim_ns)).text);
+    struct figure once = show_bytes(tally->most_net_bytes),
+                  in_turn = show_bytes(to_u64(tally->reclaimed_bytes));
+    if (tally->reclaims > 0) {
+        text_format(text, " %s %s gave back ", show_count(to_u64(tally->reclaims)).text,
+                    tally->reclaims < 2 ? "reclaim" : "reclaims");
+        if (strcmp(once.text, in_turn.text) != 0)
+            text_format(text, "up to %s at a time (%s in turn)", once.text, in_turn.text);
+        else
+            text_add(text, once.text);
+        text_format(text, " in %s.", show_time(to_u64(tally->reclaim_ns)).text);
+    }
     if (tally->would_reclaims > 0)
         text_format(text, " Mode observe: flush would have made %s %s.",
                     show_count(to_u64(tally->would_reclaims)).text,

@@ -322,6 +322,8 @@ static void compact(struct vramgc_file *file) {
     s->allocated_bytes = s->live_bytes = gauge(2000 * MIB, 7300 * MIB);
     s->used_bytes = gauge(2500 * MIB, 5000 * MIB);
     file->devices[0].total_bytes = 8 * GIB;
+    add_action(file, 3000 * SECOND, VRAMGC_ACTION_PAGES, 0);
+    file->actions[0].net_bytes = 5 * GIB; /* and nothing of it was taken anew */
     s->page_maps = 412345;
     s->page_unmaps = 408595;
     s->page_waits = 3;
