@@ -147,9 +147,18 @@ static bool replace(const char *name, const char *value, const char *kept) {
     return !(before && setenv(kept, before, 1)) && !setenv(name, value, 1);
 }
 
+static atomic_bool added;
+
+bool alloc_conf_chose_expandable(void) {
+    return atomic_load_explicit(&added, memory_order_relaxed);
+}
+
 /* The old name counts in all versions, and first. */
-static bool set(const char *value) {
-    return replace(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
+static bool set(const char *given, const char *value) {
+    bool done = replace(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
+    atomic_store_explicit(&added, done && !names(given, "expandable_segments"),
+                          memory_order_relaxed);
+    return done;
 }
 
 static void put_back(const char *name, const char *kept) {
@@ -176,7 +185,7 @@ static void undo_choice(void) {
 
 static void choose(struct alloc_conf *conf, bool mappable) {
     const char *against = objection(conf, mappable);
-    if (!against && !set(CHOICE))
+    if (!against && !set("", CHOICE))
         against = "the environment is full";
     struct text why = TEXT_IN(conf->why);
     if (against)
@@ -207,7 +216,7 @@ static void add_choice(struct alloc_conf *conf, const char *given, bool mappable
     const char *why = explain(given);
     say(conf, given, "the program's choice");
     if (!*given || objection(conf, mappable) ||
-        !alloc_conf_with_choice(given, value, sizeof value) || !set(value))
+        !alloc_conf_with_choice(given, value, sizeof value) || !set(given, value))
         return;
     say(conf, value, why);
     add_under_new_name();

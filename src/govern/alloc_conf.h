@@ -18,6 +18,9 @@ struct alloc_conf {
  * count here. */
 void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out);
 
+/* Whether this process has expandable segments because alloc_conf_apply added them. */
+bool alloc_conf_chose_expandable(void);
+
 /* Whether expandable segments are known to be sound in a version such as "2.5.1+cu124". From shared
  * experience with 2.1 ... 2.15: they exist from 2.1 on; 2.13 refuses to work on cards whose driver
  * does not answer the fabric query, so it is left out. In a newer one mode compact does better

@@ -3,6 +3,7 @@
  * first, always; then the pointer it gave is replaced by our wrapper if it is that of a hooked
  * function. So version suffixes, flags and status stay the driver's business. A look-up has no
  * other effect. */
+#include "hook/fabric.h"
 #include "hook/hook.h"
 #include "hook/lookup.h"
 
@@ -94,7 +95,9 @@ void *hook_dlsym(void *handle, const char *name, const void *caller, const char 
     if (handle == RTLD_NEXT || !name)
         return NULL; /* scope order skips us on purpose */
     enum real_id id = real_of_symbol(name);
-    if (LIKELY(id == REAL_COUNT) || is_driver(caller))
+    if (LIKELY(id == REAL_COUNT))
+        return fabric_lookup(handle, name, caller);
+    if (is_driver(caller))
         return NULL;
     forget_closed(); /* what did not come through our dlclose */
     real_get(id); /* first: a look-up in vain leaves an error behind, which is not the caller's */

@@ -63,7 +63,9 @@ PYTHON
     done
 }
 
+# PYTHONWARNINGS=error: a warning that PyTorch has because of what vramgc chose ends the program.
 @test "auto: flush, and a word of \`vramgc prove\`, where the card is not proven; then compact" {
+    export PYTHONWARNINGS=error
     XDG_STATE_HOME=$BATS_TEST_TMPDIR job
     holds 'p["mode"] == "flush" and "vramgc prove" in p["mode_why"] and d["page_maps"] == 0'
     [[ $output == *"run \`vramgc prove\`"* ]]
