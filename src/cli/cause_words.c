@@ -107,6 +107,21 @@ static void say_host(struct text *text, const struct vramgc_refusal *r) {
                     show_bytes(r->total_bytes).text, show_bytes(r->free_bytes).text);
 }
 
+/* Not a PyTorch program, or one without its cache: there is no extension to find. */
+static bool is_foreign(const struct oom *oom) {
+    return oom->cause == CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
+}
+
+static void say_code(struct text *text, const struct oom *oom) {
+    struct figure held = show_bytes(oom->sum.code_bytes);
+    if (is_foreign(oom))
+        text_format(text, "The program holds %s, none of it by PyTorch's caching allocator.",
+                    held.text);
+    else
+        text_format(text, "Other code in this program holds %s; PyTorch does not know it.",
+                    held.text);
+}
+
 static void say_plain(struct text *text, const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     switch (oom->cause) {
@@ -126,8 +141,7 @@ static void say_plain(struct text *text, const struct oom *oom) {
         text_format(text, "The card is full: the last of PyTorch's steps of 20 MiB did not fit.");
         break;
     case CAUSE_CODE:
-        text_format(text, "Other code in this program holds %s; PyTorch does not know it.",
-                    show_bytes(oom->sum.code_bytes).text);
+        say_code(text, oom);
         break;
     case CAUSE_TOO_LARGE:
         text_format(text, "The request alone, %s, is larger than the card, %s.",
@@ -214,7 +228,7 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
                        "`ulimit -l` and the container's limit.",
     };
     bool waits = strstr(oom->record->file->mode_why, PROVE);
-    if (!oom->of_pytorch && oom->cause != CAUSE_PROCESS)
+    if ((!oom->of_pytorch && oom->cause != CAUSE_PROCESS) || is_foreign(oom))
         text_add(text, "Other code than PyTorch's cache asked for it: --backtrace 8 tells who.");
     else if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits))
         text_add(text, todo_for_pieces(oom));

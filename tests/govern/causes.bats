@@ -178,6 +178,14 @@ for wanted in sys.argv[1:]:
     done
 }
 
+@test "a program that does not use PyTorch's allocator" {
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" 'cuda_malloc e 500MiB; cuda_malloc f 500MiB; _exit 0' --mem 1GiB
+        tells other_code 'The program holds 500 MiB, none of it by PyTorch' "Other code than PyTorch's cache asked for it"
+        sums live=0 'other code here=500' free=268
+    done
+}
+
 @test "a request larger than the card" {
     for mode in flush compact; do
         for version in $versions; do
