@@ -20,6 +20,7 @@ struct tally {
     size_t failed; /* entries in the files' lists that were not granted later; of these are */
     size_t failed_hosts, failed_others; /* page-locked memory; what was no error of PyTorch's */
     size_t granted;
+    size_t impossible;                           /* processes that asked for what compact refuses */
     uint64_t most_net_bytes;                     /* of one reclaim */
     const struct stats_file *failed_in;          /* the latest of them, or NULL: */
     const struct vramgc_refusal *failed_refusal; /* of those that became an error of PyTorch's,
@@ -121,6 +122,7 @@ static struct tally tally_of(struct stats_file *const *records, size_t count) {
     for (size_t i = 0; i < count; i++) {
         count_refusals(&tally, records[i]);
         count_actions(&tally, records[i]);
+        tally.impossible += records[i]->file->process.impossible_calls > 0;
         for (size_t j = 0; j < records[i]->file->device_count; j++)
             count_device(&tally, records[i], j);
     }
@@ -409,6 +411,9 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
         explain(&verdict, &tally, &note);
     else
         judge_fine(&verdict, &tally, &note);
+    if (tally.impossible)
+        text_add(&note, " The program asked to share PyTorch's memory with another process, or to "
+                        "map it at a second place: mode compact cannot, --mode flush can.");
     say_reclaims(&note, &tally);
     if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
         say_short_peak(&note, &tally);

@@ -229,6 +229,7 @@ CUresult vhandle_properties(CUmemAllocationProp *properties, CUmemGenericAllocat
 
 static CUresult not_possible(const char *what) {
     static atomic_bool said;
+    figure_add(&store_file()->process.impossible_calls, 1);
     if (!atomic_exchange(&said, true))
         LOG(LOG_WARN,
             "%s is not possible with PyTorch's memory in mode compact; VRAMGC_MODE=flush leaves "

@@ -10,10 +10,12 @@ static struct { atomic_bool told_ipc; } self;
 
 void sharing_ipc_failed(uint64_t address) {
     struct address_info place;
-    if (!address_lookup(address, &place) || atomic_exchange(&self.told_ipc, true))
+    if (!address_lookup(address, &place))
         return;
-    LOG(LOG_WARN, "memory of PyTorch's allocator cannot be opened by other processes in mode "
-                  "compact; VRAMGC_MODE=flush serves them");
+    figure_add(&store_file()->process.impossible_calls, 1);
+    if (!atomic_exchange(&self.told_ipc, true))
+        LOG(LOG_WARN, "memory of PyTorch's allocator cannot be opened by other processes in mode "
+                      "compact; VRAMGC_MODE=flush serves them");
 }
 
 static bool several_devices(void) {

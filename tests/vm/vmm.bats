@@ -149,6 +149,7 @@ calls() {
     calls one
     [ "$(grep -c 'simgpu: ERROR' <<<"$output")" = 1 ] # access to what is not mapped is asked for once
     [ "$(grep -c 'sharing with another process or device is not possible' <<<"$output")" = 1 ]
+    [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *"NOTE     The program asked to share PyTorch's memory"* ]]
     SIMGPU_FABRIC=1 calls one
 }
 
