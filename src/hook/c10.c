@@ -7,6 +7,7 @@
 #include "govern/induce_oom.h"
 #include "govern/names.h"
 #include "hook/hook.h"
+#include "hook/room.h"
 #include "serve/device_vm.h"
 #include "track/block.h"
 #include "track/recording.h"
@@ -50,7 +51,7 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
     if (UNLIKELY(!recording_is_on()) || !is_cuda(device) ||
         UNLIKELY(!block_begin(index_of(device), (uint64_t)(uintptr_t)p, bytes, &event)))
         return;
-    bool possible = device_vm_block_changed(&event);
+    bool possible = device_vm_block_changed(&event, room_make);
     if (event.allocated)
         event.tag = names_tag(&event);
     block_end(&event);

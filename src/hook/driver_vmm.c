@@ -6,6 +6,7 @@
 #include "govern/induce_oom.h"
 #include "govern/retry.h"
 #include "hook/hook.h"
+#include "hook/room.h"
 #include "serve/address.h"
 #include "serve/expandable.h"
 #include "track/alloc.h"
@@ -86,6 +87,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     CUresult result = served ? vhandle_create(h, n, d) : real ? real(h, n, d, f) : MISSING_CUDA;
     if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
         result = real(h, n, d, f);
+    uint64_t unmapped_bytes = served ? thread_state.unmapped_handle_bytes : 0; /* will need pages */
+    if (outermost && allocator && result == CUDA_ERROR_OUT_OF_MEMORY &&
+        room_make(n + unmapped_bytes))
+        result = served ? vhandle_create(h, n, d) : real(h, n, d, f);
     if (outermost)
         note_created(result, h, n, d, allocator);
     hook_leave_vmm();

@@ -3,6 +3,7 @@
  * answered with out of memory on purpose (see govern/induce_oom.c). */
 #include "govern/induce_oom.h"
 #include "hook/calls.h"
+#include "hook/room.h"
 #include "serve/answer.h"
 #include "track/thread.h"
 
@@ -15,6 +16,8 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     bool segment = allocator && thread_state.stream.asked;
     cudaError_t result = MISSING_CUDART;
     enum serve_answer paged = ready && segment && p ? serve_malloc(n, p) : SERVE_PASS;
+    if (UNLIKELY(paged == SERVE_OOM) && room_make(n))
+        paged = serve_malloc(n, p);
     if (paged != SERVE_PASS) {
         result = paged == SERVE_DONE ? cudaSuccess : cudaErrorMemoryAllocation;
     } else if (ready && induce_oom_at_malloc(allocator, n)) {

@@ -58,8 +58,11 @@ static void out_of_memory(const struct block_event *event) {
 }
 
 /* Where that fails PyTorch gets an error, and counts the block as allocated for ever. */
-static bool block_came(const struct block_event *event, struct vm *vm) {
-    if (LIKELY(vm_commit(vm, event->address, event->bytes, capture_active()))) {
+static bool block_came(const struct block_event *event, struct vm *vm, make_room_t *make_room) {
+    bool pin = capture_active();
+    if (LIKELY(vm_commit(vm, event->address, event->bytes, pin)) ||
+        (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY && make_room(event->bytes) &&
+         vm_commit(vm, event->address, event->bytes, pin))) {
         device_account_pages(event->device);
         return true;
     }
@@ -72,12 +75,12 @@ static bool block_came(const struct block_event *event, struct vm *vm) {
 
 /* A block that other streams still use is as idle as one that its own stream does: all of them are
  * asked before its pages go. When PyTorch hands it out again is PyTorch's. */
-bool device_vm_block_changed(const struct block_event *event) {
+bool device_vm_block_changed(const struct block_event *event, make_room_t *make_room) {
     struct vm *vm = device_vm(event->device);
     if (LIKELY(!vm))
         return true;
     if (event->allocated)
-        return block_came(event, vm);
+        return block_came(event, vm, make_room);
     vm_mark_idle(vm, event->address, event->bytes);
     decay_note_idle(event->device);
     return true;

@@ -221,6 +221,30 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
     done
 }
 
+@test "the weights of comfy-aimdo make room for expandable segments and in mode compact, too" {
+    [ "$(uname -m)" = x86_64 ] || skip "it rewrites instructions of x86-64"
+    for version in $versions; do
+        lay_out "$version" "$version"
+        for mode in flush compact; do
+            for setting in expandable_segments:True max_split_size_mb:512; do
+                FRONT=build/govern/aimdo.so VRAMGC_MODE=$mode VRAMGC_ALLOC_CONF=$setting drive "$version" "$weights_make_room" --mem 1GiB
+                [ "$status" = 0 ]
+                held=$(sed -n 's/.*"vramgc.held_bytes": \([0-9]*\).*/\1/p' <<<"$output")
+                [ "$held" -gt 500000000 ]
+                [ "$held" -le 805306368 ]
+            done
+        done
+        export VRAMGC_MODE=compact VRAMGC_ALLOC_CONF=expandable_segments:True
+        # The weights took the pages behind a segment that PyTorch keeps.
+        FRONT=build/govern/aimdo.so drive "$version" 'cuda_malloc x 1MiB; alloc a 300MiB; free a; synchronize; alloc b 300MiB; fill b 1;
+                                                      verify b 1; expect num_ooms == 0' --mem 1GiB
+        [ "$status" = 0 ]
+        FRONT=build/govern/aimdo.so drive "$version" 'cuda_malloc x 1MiB; alloc k 1MiB; synchronize; stream 2; capture_begin; alloc a 300MiB;
+                                                      capture_end; expect num_ooms == 0' --mem 1GiB
+        [ "$status" = 0 ]
+    done
+}
+
 @test "VRAMGC_MODE overrides" {
     for version in $versions; do
         lay_out "$version" "$version"
