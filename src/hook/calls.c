@@ -37,11 +37,13 @@ bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t 
     return rescued;
 }
 
-bool hook_serve(const struct async_request *call, void **out, int *answer) {
+bool hook_serve(const struct async_request *call, make_room_t *make_room, void **out, int *answer) {
     if (hook_state.depth > 0 || !out)
         return false;
     hook_state.depth++;
     enum serve_answer paged = start_recording_in_context() ? async_alloc(call, out) : SERVE_PASS;
+    if (UNLIKELY(paged == SERVE_OOM) && make_room(call->bytes))
+        paged = async_alloc(call, out);
     hook_leave();
     if (LIKELY(paged == SERVE_PASS))
         return false;

@@ -10,6 +10,7 @@
 #include "hook/hook.h"
 #include "serve/async.h"
 #include "serve/capacity.h"
+#include "serve/device_vm.h"
 #include "serve/native.h"
 #include "track/alloc.h"
 #include "track/capture.h"
@@ -33,7 +34,12 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
 bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget);
 
 /* Whether a stream-ordered allocation was answered without the driver; then with what. */
-bool hook_serve(const struct async_request *call, void **out, int *answer);
+/* comfy-aimdo, which fills the card with weights, gives some up for a cuMemAlloc and for nothing
+ * else. So a request of PyTorch's that was refused becomes one for a moment. Whether it was
+ * granted: asking again may help. Not for a wrapper of cuMemAlloc, which it calls. */
+bool room_make(uint64_t bytes);
+
+bool hook_serve(const struct async_request *call, make_room_t *make_room, void **out, int *answer);
 
 /* A capture is about to begin: whether it was not known before, and is to be ended should the call
  * fail. A stream is about to be destroyed. */
@@ -95,7 +101,7 @@ cudaError_t hook_nothing_to_forget(void);
 #define ALLOCATE_ORDERED(api, symbol, stream, named, ...)                                          \
     const struct async_request call = {ID_##symbol, n, stream, named, ALLOCATOR_##api};            \
     int answer;                                                                                    \
-    if (hook_serve(&call, (void **)p, &answer))                                                    \
+    if (hook_serve(&call, room_make, (void **)p, &answer))                                         \
         return (RESULT_##api)answer;                                                               \
     ALLOCATE(api, symbol, capture_includes(stream) ? CLASS_GRAPH : CLASS_POOL, n, __VA_ARGS__)
 

@@ -1,6 +1,8 @@
 /* driver.c: wrappers of the driver's memory functions. Here come the callers without a runtime of
  * their own name: statically linked runtimes, JIT compilers, and libraries that use the driver
  * directly. What a runtime hook of the same thread records is not recorded again. */
+#include "cuda/capture_mode.h"
+#include "govern/torch.h"
 #include "hook/calls.h"
 #include "process/start.h"
 
@@ -91,4 +93,18 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr p) {
     RELEASE(CUDA, cuIpcCloseMemHandle, p);
+}
+
+/* By the wrapper, whose first bytes are what comfy-aimdo has rewritten. */
+bool room_make(uint64_t bytes) {
+    CUdeviceptr p = 0;
+    if (!torch_has_aimdo())
+        return false;
+    CUstreamCaptureMode mode = capture_mode_relax();
+    struct hook_state before = hook_state;
+    hook_state = (struct hook_state){.depth = 1}; /* what the weights release counts, this not */
+    bool made = cuMemAlloc_v2(&p, bytes) == CUDA_SUCCESS && cuMemFree_v2(p) == CUDA_SUCCESS;
+    hook_state = before;
+    capture_mode_set(mode);
+    return made;
 }

@@ -5,8 +5,7 @@
  * whoever brings it. */
 #include "govern/induce_oom.h"
 #include "govern/retry.h"
-#include "hook/hook.h"
-#include "hook/room.h"
+#include "hook/calls.h"
 #include "serve/address.h"
 #include "serve/expandable.h"
 #include "track/alloc.h"

@@ -3,7 +3,6 @@
  * answered with out of memory on purpose (see govern/induce_oom.c). */
 #include "govern/induce_oom.h"
 #include "hook/calls.h"
-#include "hook/room.h"
 #include "serve/answer.h"
 #include "track/thread.h"
 

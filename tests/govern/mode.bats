@@ -234,7 +234,11 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
                 [ "$held" -le 805306368 ]
             done
         done
-        export VRAMGC_MODE=compact VRAMGC_ALLOC_CONF=expandable_segments:True
+        export VRAMGC_MODE=compact
+        FRONT=build/govern/aimdo.so VRAMGC_ASYNC=pages VRAMGC_ALLOC_CONF=keep PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync drive "$version" "$weights_make_room" --mem 1GiB
+        [ "$status" = 0 ]
+        [ "$(fact page_maps)" != 0 ]
+        export VRAMGC_ALLOC_CONF=expandable_segments:True
         # The weights took the pages behind a segment that PyTorch keeps.
         FRONT=build/govern/aimdo.so drive "$version" 'cuda_malloc x 1MiB; alloc a 300MiB; free a; synchronize; alloc b 300MiB; fill b 1;
                                                       verify b 1; expect num_ooms == 0' --mem 1GiB
