@@ -18,7 +18,7 @@ passes() {
 }
 
 # counters: PyTorch's own, of the `stats` at the end of the script.
-counters() { tail -n 1 <<<"$output" | tr ',' '\n' | grep -v vramgc; }
+counters() { tail -n 1 <<<"$output" | tr ',' '\n' | grep -vE 'vramgc|device\.used'; }
 
 # as_without SETTING [WORD-OF-full_card.py...]: PyTorch's counters are as they are without the mode, and no more is held at any time, on
 # a card that is full again and again, and on one that never is. A page is rounded up at each end of a block.
