@@ -147,16 +147,16 @@ static bool replace(const char *name, const char *value, const char *kept) {
     return !(before && setenv(kept, before, 1)) && !setenv(name, value, 1);
 }
 
-static atomic_bool added;
+static struct { atomic_bool added; } self;
 
 bool alloc_conf_chose_expandable(void) {
-    return atomic_load_explicit(&added, memory_order_relaxed);
+    return atomic_load_explicit(&self.added, memory_order_relaxed);
 }
 
 /* The old name counts in all versions, and first. */
 static bool set(const char *given, const char *value) {
     bool done = replace(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
-    atomic_store_explicit(&added, done && !names(given, "expandable_segments"),
+    atomic_store_explicit(&self.added, done && !names(given, "expandable_segments"),
                           memory_order_relaxed);
     return done;
 }

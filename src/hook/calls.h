@@ -33,12 +33,12 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
  * runtime remembers a refusal for whoever asks for its latest error: `forget` takes that away. */
 bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget);
 
-/* Whether a stream-ordered allocation was answered without the driver; then with what. */
 /* comfy-aimdo, which fills the card with weights, gives some up for a cuMemAlloc and for nothing
  * else. So a request of PyTorch's that was refused becomes one for a moment. Whether it was
  * granted: asking again may help. Not for a wrapper of cuMemAlloc, which it calls. */
 bool room_make(uint64_t bytes);
 
+/* Whether a stream-ordered allocation was answered without the driver; then with what. */
 bool hook_serve(const struct async_request *call, make_room_t *make_room, void **out, int *answer);
 
 /* A capture is about to begin: whether it was not known before, and is to be ended should the call

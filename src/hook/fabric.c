@@ -23,10 +23,10 @@ struct info {
 };
 
 typedef int (*ask_t)(void *device, struct info *info);
-static _Atomic(ask_t) real_ask;
+static struct { _Atomic(ask_t) ask; } real;
 
 static int ask(void *device, struct info *info) {
-    int result = atomic_load_explicit(&real_ask, memory_order_acquire)(device, info);
+    int result = atomic_load_explicit(&real.ask, memory_order_acquire)(device, info);
     if (result != NVML_ERROR_NOT_SUPPORTED || !info || !alloc_conf_chose_expandable())
         return result;
     info->state = NO_FABRIC;
@@ -39,6 +39,6 @@ void *fabric_lookup(void *handle, const char *name, const void *caller) {
     ask_t found = (ask_t)(uintptr_t)real_ask_next(handle, name);
     if (!found)
         return NULL;
-    atomic_store_explicit(&real_ask, found, memory_order_release);
+    atomic_store_explicit(&real.ask, found, memory_order_release);
     return (void *)(uintptr_t)ask;
 }
