@@ -3,24 +3,23 @@
  * everything as it was; and it must never touch a page that is BUSY in another thread.
  *
  * The pages that are a block's alone come in extents that are the block's alone. A page that it may
- * share with its neighbours comes alone. While small blocks come one behind the other, as when a
- * model is loaded, it comes below the threshold in an extent of up to 16 MiB that serves the next
- * ones, too: PyTorch's own expandable segments take memory in handles of 20 MiB. What such extents
- * keep on the device for a block that survives its neighbours is bounded: while it is more than
- * KEPT_PART of the device there are no new ones. Large blocks have none, for they come and go
- * between small ones that stay. Above the threshold there are none: what they keep would be idle
- * there (sd15 on 8 GiB: 32 MiB for two seconds). An idle extent that a smaller block comes to is
- * replaced if the GPU has finished with it. */
+ * share with its neighbours comes alone. While blocks come one right behind the other and none
+ * goes, as when a model is loaded, it comes below the threshold in an extent that serves the next
+ * ones, too. What such extents keep on the device for a block that survives its neighbours is
+ * bounded: while it is more than KEPT_PART of the device there are no new ones. There are none
+ * where large blocks outweigh the small ones, for large ones come and go between small ones that
+ * stay; and none above the threshold: what they keep would be idle there (sd15 on 8 GiB: 32 MiB for
+ * two seconds). Where there are none an idle extent that a smaller block comes to is replaced if
+ * the GPU has finished with it. */
 #include "vm/vm_internal.h"
 
-/* The largest extent is at most this part of the device: 16 MiB of 8 GiB, about the 20 MiB in which
- * PyTorch's own expandable segments take memory. To fill a whole device takes some 512 to 1024
- * extents: 0.2 s with the dearest cuMemCreate that was published (193 us, A100). */
-enum { DEVICE_PART = 512 };
+/* Parts of the device. The largest extent is one at most: while the GPU is not past it a smaller
+ * block keeps all of it. KEPT_PART: see above. */
+enum { DEVICE_PART = 256, KEPT_PART = 256 };
 
-/* In pages: see above. Without them sdxl_offload, which moves 2,500 tensors of 3 MiB in the mean
- * with each job, takes 1.2 times as long as without us. */
-enum { SHARED_EXTENT = 8, KEPT_PART = 256 };
+/* A block of less is small. Without shared extents sdxl_offload, which moves 2,500 tensors of 3 MiB
+ * in the mean with each job, takes 1.2 times as long as without us. */
+#define SMALL_BYTES (16 * MEBIBYTE)
 
 /* A block on its way to its user. */
 struct block {
@@ -33,8 +32,7 @@ struct block {
     size_t missing;                /* pages that it lacks still */
     size_t needed;                 /* pages that live blocks need at once, this one included */
     size_t largest;                /* pages of the largest extent that it may get */
-    size_t shared;                 /* the same of one that it may share */
-    bool in_row;                   /* a small one, right behind the small one before it */
+    bool in_row, shares;           /* it may share extents if memory is plentiful; it may */
 };
 
 /* Empty pages on their way to physical memory. */
@@ -52,6 +50,17 @@ static struct block pages_of(struct page_segment *segment, uint64_t address, uin
     return block;
 }
 
+/* Whether small blocks outweigh the others in the row that this one belongs to: those before a
+ * small one, all up to a large one. */
+static bool is_in_row(struct page_segment *segment, uint64_t address, uint64_t bytes) {
+    uint64_t before = segment->row_end == address ? segment->row_bytes : 0;
+    uint64_t after = bytes < SMALL_BYTES ? before + bytes
+                                         : MUTANT(large_outweigh, minus_u64(before, bytes), before);
+    segment->row_end = address + bytes;
+    segment->row_bytes = after;
+    return min_u64(before, after) > 0;
+}
+
 static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     struct block block = pages_of(segment, address, bytes);
     block.next = block.first;
@@ -61,9 +70,7 @@ static struct block block_at(struct page_segment *segment, uint64_t address, uin
     /* The block before it may keep that page, and must not keep an extent of this one. */
     if (block.inner_first < block.inner_end)
         block.inner_first += segment->pages[block.inner_first].behind > 0;
-    bool small = bytes < SHARED_EXTENT * PAGE_BYTES;
-    block.in_row = small && segment->small_end == address;
-    segment->small_end = small ? address + bytes : 0;
+    block.in_row = is_in_row(segment, address, bytes);
     return block;
 }
 
@@ -90,10 +97,10 @@ static size_t extent_for(const struct vm *vm, const struct block *block) {
     bool inner = block->next >= block->inner_first;
     size_t end = MUTANT(extent_beyond_block, block->inner_end, block->segment->page_count);
     size_t own = inner ? missing_run(block, block->largest, end) : 0;
-    size_t shared =
-        missing_run(block, min_u64(block->shared, block->largest), block->segment->page_count);
+    size_t most = block->shares ? block->largest : 1;
+    size_t shared = missing_run(block, most, block->segment->page_count);
     bool fits = vm->cache.physical_pages + shared <= vm->table.attached_pages;
-    return extent_npages[extent_size_index(shared > own && fits ? shared : own)];
+    return max_u64(shared > own && fits ? shared : own, 1);
 }
 
 /* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */
@@ -171,15 +178,14 @@ static size_t largest_extent(const struct room *room) {
 }
 
 /* lowvram: the threshold is 0, so there are none. */
-static size_t shared_extent(struct vm *vm, const struct room *room, size_t missing) {
+static bool may_share(struct vm *vm, const struct room *room, size_t missing) {
     lock_take(&vm->lock);
     uint64_t kept_bytes = vm->table.kept_pages * PAGE_BYTES;
     bool few = MUTANT(shared_without_bound, kept_bytes <= room->total_bytes / KEPT_PART, true);
     lock_give(&vm->lock);
-    uint64_t wanted = (missing + SHARED_EXTENT) * PAGE_BYTES;
-    bool below =
-        MUTANT(shared_above_threshold, room_below_threshold(vm, room) > wanted, vm->lowvram == 0);
-    return few && below ? SHARED_EXTENT : 1;
+    uint64_t wanted = (missing + LARGEST_EXTENT) * PAGE_BYTES;
+    return few && MUTANT(shared_above_threshold, room_below_threshold(vm, room) > wanted,
+                         vm->lowvram == 0);
 }
 
 /* lowvram: as much as live blocks have needed at most at once, and a 64th more, so that a small
@@ -223,7 +229,7 @@ static void use_idle(struct vm *vm, struct block *block) {
     struct room room = vm_room(vm, VM_READING_MAX_AGE_NS);
     block->largest = largest_extent(&room);
     count_needed(vm, block);
-    block->shared = block->in_row ? shared_extent(vm, &room, block->missing) : 1;
+    block->shares = block->in_row && may_share(vm, &room, block->missing);
     lock_take(&vm->lock);
     size_t wanted =
         minus_u64(block->missing, MUTANT(cached_not_counted, vm->cache.cached_pages, 0));
@@ -294,9 +300,8 @@ static bool map_missing(struct vm *vm, struct block *block) {
 
 /* --- idle extents of which the block would use a part --- */
 
-/* Only those at the block's first and last page can be such; an extent that the block may share
- * stays. Takes those that may go; whether there are more, with which the GPU is not known to have
- * finished. The lock is held. */
+/* Only those at the block's first and last page can be such. Takes those that may go; whether there
+ * are more, with which the GPU is not known to have finished. The lock is held. */
 static bool take_partly_used(struct vm *vm, const struct block *block, struct page **list,
                              size_t *count) {
     const size_t ends[] = {block->first, block->live_end - 1};
@@ -306,7 +311,7 @@ static bool take_partly_used(struct vm *vm, const struct block *block, struct pa
         struct page *page = page_lead(&block->segment->pages[ends[i]]);
         size_t first = (size_t)(page - block->segment->pages);
         bool partly = first < block->first || first + page_npages(page) > block->live_end;
-        if (!partly || page->idle == IDLE_NOT || page->npages <= block->shared)
+        if (!partly || page->idle == IDLE_NOT)
             continue;
         if (page_table_try_victim(&vm->table, page))
             list[(*count)++] = page;
@@ -317,12 +322,13 @@ static bool take_partly_used(struct vm *vm, const struct block *block, struct pa
     return more;
 }
 
-/* They lose their memory, and the block gets pages. */
+/* They lose their memory, and the block gets pages, but where extents may be shared. */
 static void replace_partly_used(struct vm *vm, struct block *block) {
     struct page *list[4];
     size_t count = 0;
     struct room room = vm_room(vm, UINT64_MAX); /* the latest reading will do */
-    block->shared = shared_extent(vm, &room, 0);
+    if (may_share(vm, &room, 0))
+        return;
     lock_take(&vm->lock);
     bool more = take_partly_used(vm, block, list, &count);
     lock_give(&vm->lock);
@@ -421,6 +427,7 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
     if (segment && !segment->ended) {
         struct block block = pages_of(segment, address, bytes);
         mark_idle(vm, &block);
+        segment->row_bytes = MUTANT(row_goes_on, 0, segment->row_bytes);
     }
     lock_give(&vm->lock);
 }

@@ -30,16 +30,16 @@ bool vm_cache_open(struct vm *vm) {
 /* The one cached last. */
 static uint64_t take(struct vm *vm, size_t size) {
     struct handles *handles = &vm->cache.sizes[size];
-    vm->cache.cached_pages -= extent_npages[size];
+    vm->cache.cached_pages -= extent_npages(size);
     return handles->list[--handles->count].handle;
 }
 
 uint64_t vm_cache_take(struct vm *vm, size_t least, size_t most, size_t *npages) {
     for (size_t size = EXTENT_SIZES; size-- > 0;) {
-        if (!vm->cache.sizes[size].count || extent_npages[size] > most ||
-            extent_npages[size] < least)
+        if (!vm->cache.sizes[size].count || extent_npages(size) > most ||
+            extent_npages(size) < least)
             continue;
-        *npages = extent_npages[size];
+        *npages = extent_npages(size);
         return take(vm, size);
     }
     return 0;
@@ -70,7 +70,7 @@ size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns) {
         size_t count = 0;
         while (count < handles->count && handles->list[count].since_ns <= since_ns)
             count++;
-        pages += count * extent_npages[size];
+        pages += count * extent_npages(size);
     }
     return pages;
 }
@@ -118,10 +118,10 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
 static size_t to_release(const struct vm *vm, size_t want, size_t larger) {
     size_t best = EXTENT_SIZES;
     for (size_t size = EXTENT_SIZES; size-- > 0;) {
-        if (!vm->cache.sizes[size].count || extent_npages[size] <= larger)
+        if (!vm->cache.sizes[size].count || extent_npages(size) <= larger)
             continue;
         best = size;
-        if (extent_npages[size] <= want)
+        if (extent_npages(size) <= want)
             break;
     }
     return best;
@@ -131,7 +131,7 @@ static size_t to_release(const struct vm *vm, size_t want, size_t larger) {
 static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     lock_take(&vm->lock);
     size_t size = to_release(vm, want, larger);
-    size_t npages = size < EXTENT_SIZES ? extent_npages[size] : 0;
+    size_t npages = size < EXTENT_SIZES ? extent_npages(size) : 0;
     uint64_t handle = npages ? take(vm, size) : 0;
     vm->in_flight += npages;
     if (npages)

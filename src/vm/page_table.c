@@ -150,17 +150,6 @@ uint64_t page_address(const struct page *page) {
     return page->segment->address + (uint64_t)(page - page->segment->pages) * PAGE_BYTES;
 }
 
-const size_t extent_npages[EXTENT_SIZES] = {1,  2,  3,  4,  5,  6,  7,  8,  10, 12,
-                                            14, 16, 20, 24, 28, 32, 40, 48, 56, LARGEST_EXTENT};
-
-/* Above 8, the two bits behind the first tell which of the four it is. */
-size_t extent_size_index(size_t npages) {
-    size_t first = npages ? (size_t)(63 - __builtin_clzll(npages)) : 0;
-    if (npages < 8)
-        return npages ? npages - 1 : 0;
-    return min_u64(7 + 4 * (first - 3) + (npages >> (first - 2) & 3), EXTENT_SIZES - 1);
-}
-
 /* --- idle extents --- */
 
 static void unlist(struct page_table *table, struct page *page) {

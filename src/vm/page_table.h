@@ -8,11 +8,16 @@
 
 #include "base/base.h"
 
-/* An extent is physical memory in one piece. Sizes are spaced as jemalloc's: four in each doubling.
- * The largest of them that is not more than npages is at the index that is told. */
-enum { EXTENT_SIZES = 20, LARGEST_EXTENT = 64 };
-extern const size_t extent_npages[EXTENT_SIZES];
-size_t extent_size_index(size_t npages);
+/* An extent is physical memory in one piece: of at most 20 MiB, as PyTorch's own expandable
+ * segments take it. With larger ones a model that is moved where large blocks have been meets idle
+ * extents that are larger than it may share, and all of these are replaced. */
+enum { LARGEST_EXTENT = 10, EXTENT_SIZES = LARGEST_EXTENT };
+static inline size_t extent_npages(size_t size) {
+    return size + 1;
+}
+static inline size_t extent_size_index(size_t npages) {
+    return npages - 1;
+}
 
 /* BUSY: some thread is mapping or unmapping it outside the lock; nobody else may touch it. */
 enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_BUSY };
@@ -48,7 +53,8 @@ struct page_segment {
     uint64_t end_epoch;
     struct page_segment *older, *newer; /* among the retained */
     size_t filled_count;                /* pages that are not empty */
-    uint64_t small_end;                 /* where the latest block ends, if it was a small one */
+    uint64_t row_end;   /* blocks came right behind each other up to there, and none went: */
+    uint64_t row_bytes; /* small ones of them outweigh the others by so much */
     bool range;   /* somebody else reserved the addresses: blocks live only where it is attached */
     bool counted; /* what is attached counts as reserved; of our own segments all does */
     size_t page_count;

@@ -61,7 +61,7 @@ static bool list_is_valid(const struct page_table *table, enum page_idle idle, s
     for (const struct page *page = list->oldest; page; page = page->newer) {
         bool given_up = !is_attached(page) || (page->segment->range && !page->segment->counted);
         if (page->idle != idle || page->idle_epoch < epoch || page->idle_ns < idle_ns ||
-            page->npages != extent_npages[size] || (page->newer && page->newer->older != page) ||
+            page->npages != extent_npages(size) || (page->newer && page->newer->older != page) ||
             (idle == IDLE_RETAINED ? !given_up : !is_attached(page)))
             return false;
         epoch = page->idle_epoch;

@@ -63,8 +63,8 @@ static void exceed(struct choice *choice) {
     size_t excess = choice->next[size]->npages - choice->left;
     take(choice, size);
     while (size-- > 0)
-        while (extent_npages[size] <= excess && drop(choice, extent_npages[size]))
-            excess -= extent_npages[size];
+        while (extent_npages(size) <= excess && drop(choice, extent_npages(size)))
+            excess -= extent_npages(size);
 }
 
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
@@ -77,7 +77,7 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
     for (size_t i = 0; i < EXTENT_SIZES; i++)
         choice.next[i] = ready(&choice, table->idle[victims->list][i].oldest);
     while (choice.left && choice.count < room && (size = longest_idle(&choice)) < EXTENT_SIZES) {
-        choice.left -= extent_npages[size];
+        choice.left -= extent_npages(size);
         take(&choice, size);
     }
     if (choice.left && choice.count < room)

@@ -138,6 +138,8 @@ prove_finds() {
 @test "extents reach beyond the pages that are their block's alone" { caught_alone extent_beyond_block inner-pages; }
 @test "what shared extents keep for nobody has no bound" { caught_alone shared_without_bound shared; }
 @test "blocks share extents above the threshold" { caught_alone shared_above_threshold shared-above; }
+@test "a row of blocks shares extents though large ones outweigh" { caught_alone large_outweigh row; }
+@test "a row of blocks goes on though one of them has gone" { caught_alone row_goes_on row; }
 @test "an extent is as large as its block" { caught_alone extent_of_any_size largest-extent; }
 @test "after an extent that was refused all are single" { caught_alone single_after_refusal halved; }
 @test "a small block keeps the whole of an idle extent" { caught_alone never_replaced replaced; }

@@ -122,11 +122,11 @@ static void a_large_extent_is_live_while_any_of_it_is(void **state) {
     struct page_table table = {0};
     struct page *out[4];
     (void)state;
-    struct page_segment *segment = extents(&table, (size_t[]){4, 16}, 2);
-    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 20);
+    struct page_segment *segment = extents(&table, (size_t[]){4, 10}, 2);
+    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 14);
     page_table_mark_live(&table, segment, 3, 2); /* the end of one, the begin of the other */
     assert_int_equal(table.idle_pages[IDLE_ATTACHED], 0);
-    page_table_mark_live(&table, segment, 10, 30);
+    page_table_mark_live(&table, segment, 10, 24);
     page_table_mark_idle(&table, segment, 3, 2);
     assert_int_equal(table.idle_pages[IDLE_ATTACHED], 4);
     table.fenced_epoch = table.epoch;
@@ -141,8 +141,8 @@ static void a_large_extent_is_live_while_any_of_it_is(void **state) {
     assert_int_equal(segment->pages[0].used, 2);
     assert_true(page_table_is_valid(&table));
     page_table_mark_idle(&table, segment, 1, 2);
-    page_table_mark_idle(&table, segment, 10, 30);
-    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 20);
+    page_table_mark_idle(&table, segment, 10, 24);
+    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 14);
     assert_true(page_table_is_valid(&table));
 }
 
@@ -150,12 +150,12 @@ static void no_more_is_taken_than_must_be(void **state) {
     static const struct {
         size_t npages[4], count, want, expected[4], picked;
     } cases[] = {
-        {{1, 16, 1, 1}, 4, 2, {0, 2}, 2},        /* the large one stays */
-        {{16, 1}, 2, 1, {1}, 1},                 /* though it was idle for longer */
-        {{4, 1, 16}, 3, 20, {0, 2}, 2},          /* longest idle first, then what fits */
+        {{1, 10, 1, 1}, 4, 2, {0, 2}, 2},        /* the large one stays */
+        {{10, 1}, 2, 1, {1}, 1},                 /* though it was idle for longer */
+        {{4, 1, 10}, 3, 14, {0, 2}, 2},          /* longest idle first, then what fits */
         {{1, 4, 4}, 3, 4, {1}, 1},               /* one too many is needed: the small one stays */
-        {{16, 4, 4}, 3, 2, {1}, 1},              /* the smallest that does */
-        {{1, 1, 16}, 3, 3, {2}, 1},              /* nothing smaller makes up for it */
+        {{10, 4, 4}, 3, 2, {1}, 1},              /* the smallest that does */
+        {{1, 1, 10}, 3, 3, {2}, 1},              /* nothing smaller makes up for it */
         {{1, 4, 1, 1}, 4, 100, {0, 1, 2, 3}, 4}, /* all there is */
     };
     (void)state;

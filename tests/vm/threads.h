@@ -5,7 +5,7 @@
 
 #include "fake_driver.h"
 
-enum { SEGMENT_PAGES = 8, LARGE_SEGMENT_PAGES = 160, LARGE_CAPACITY = 800 };
+enum { SEGMENT_PAGES = 8, LARGE_SEGMENT_PAGES = 160, LARGE_CAPACITY = 510 };
 
 /* The GPU is at work until somebody waits for it. */
 enum { ALWAYS = 1000000 };
@@ -47,6 +47,7 @@ void extents_runs(void);
 void extents_inner_pages(void);
 void extents_shared(void);
 void extents_shared_above(void);
+void extents_row(void);
 void extents_behind(void);
 void extents_largest(void);
 void extents_halved(void);
