@@ -159,13 +159,13 @@ small=(--mem 768MiB)
     VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes >= 200MiB"
 }
 
-# The device works on the first block for some 50 ms.
+# The device works on the first block for some 50 ms. Our thread may just be giving some of it back, which is then made anew.
 @test "lowvram: a large block waits for what another one has just left" {
     local script='alloc a 400MiB;' i
     for ((i = 0; i < 180; i++)); do script+=' fill a 1;'; done
     SIMGPU_LATENCY=card VRAMGC_LOWVRAM=1 VRAMGC_REST=10s passes "$script free a; alloc b 400MiB stream=1; fill b 2 stream=1; stream 1; verify b 2;
-        expect vramgc.held_bytes <= 410MiB"
-    [ "$(fact held_bytes_peak)" -le $((410 << 20)) ]
+        expect vramgc.held_bytes <= 500MiB"
+    [ "$(fact held_bytes_peak)" -le $((500 << 20)) ]
 }
 
 # The program allocates and frees all the time, so it never rests; our thread has had its first look before anything is idle.
