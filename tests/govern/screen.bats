@@ -126,6 +126,27 @@ PYTHON
     done
 }
 
+# counted SCRIPT: the calls for pages and addresses that vramgc made, by the device; then by the report.
+counted() {
+    SIMGPU_CALLS=$BATS_TEST_TMPDIR/calls VRAMGC_MODE=compact drive "$version" "$1" --mem 1GiB
+    awk '$2 ~ /^cuMem(AddressReserve|AddressFree|Create|Map|SetAccess|Unmap|Release)$/ && $3 ~ /^libvramgc/ { sum += $4 } END { print sum }' "$BATS_TEST_TMPDIR/calls"
+    report | tr -s ' ' | sed -n 's/^driver calls by vramgc for pages: //p' | tr -d ,
+}
+
+# Those of the self-test, which is no page of PyTorch's, are in both runs.
+@test "driver calls by vramgc for pages: as many more in the report as the device got" {
+    local few many
+    for version in $versions; do
+        rm -f "$BATS_TEST_TMPDIR/calls"
+        mapfile -t few < <(counted 'alloc a 20MiB; synchronize;' | tail -n 2)
+        rm -f "$BATS_TEST_TMPDIR/calls"
+        mapfile -t many < <(counted 'alloc a 20MiB; alloc b 300MiB; free b; empty_cache; synchronize; await vramgc.page_bytes <= 20MiB; alloc c 3MiB count=9;' | tail -n 2)
+        echo "device, report: ${few[*]}; ${many[*]}"
+        [ "${many[1]}" -gt $((few[1] + 50)) ]
+        [ $((many[0] - few[0])) = $((many[1] - few[1])) ]
+    done
+}
+
 @test "what the report calls releasable is what empty_cache gives back" {
     local now=$BATS_TEST_TMPDIR/now.vramgc
     for version in $versions; do
