@@ -143,6 +143,11 @@ void text_add_pattern(struct text *text, const char *pattern) {
     }
 }
 
+const char *text_after_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 void text_copy(char *to, size_t capacity, const char *from) {
     size_t length = strnlen(from, capacity - 1);
     memcpy(to, from, length);

@@ -34,6 +34,9 @@ void text_add_decimal(struct text *text, double value, unsigned decimals);
  * any other letter is kept as it stands. */
 void text_add_pattern(struct text *text, const char *pattern);
 
+/* A path without its folder. */
+const char *text_after_folder(const char *path);
+
 /* Copies a string into an array of fixed size and fills the rest with zero bytes. */
 void text_copy(char *to, size_t capacity, const char *from);
 

@@ -58,7 +58,7 @@ struct oom_growth growth_in(const uint64_t *bytes, uint64_t count) {
     };
 }
 
-static uint64_t grown(const struct oom_growth *growth) {
+uint64_t growth_bytes(const struct oom_growth *growth) {
     return minus_u64(growth->latest_bytes, growth->first_bytes);
 }
 
@@ -83,9 +83,9 @@ struct oom_growth growth_of(const struct stats_file *record, const struct vramgc
     struct oom_growth jobs = growth_of_jobs(record, device);
     growth.grows = growth.grows &&
                    (turns >= MANY_TURNS || rises_evenly(floors->bytes, count / 4, count)) &&
-                   (jobs.grows || !growers_load(record->file, device, grown(&growth)));
+                   (jobs.grows || !growers_load(record->file, device, growth_bytes(&growth)));
     growth.jobs = jobs.grows ? jobs.steps : 0;
-    growth.job_bytes = jobs.grows ? grown(&jobs) / jobs.steps : 0;
+    growth.job_bytes = jobs.grows ? growth_bytes(&jobs) / jobs.steps : 0;
     return growth;
 }
 
@@ -170,7 +170,7 @@ static enum oom_cause cause_of(const struct oom *oom) {
     uint64_t needed = r->cause == VRAMGC_REFUSAL_FRAGMENTED /* idle pieces are of no use */
                           ? minus_u64(r->request_bytes, r->free_bytes)
                           : oom->lacking_bytes;
-    if (oom->growth.grows && grown(&oom->growth) >= needed)
+    if (oom->growth.grows && growth_bytes(&oom->growth) >= needed)
         return CAUSE_GROWTH;
     if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
         return of_pool(oom) ? CAUSE_POOL : CAUSE_FRAGMENTATION;

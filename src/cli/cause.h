@@ -67,6 +67,9 @@ bool record_grows(const struct stats_file *record);
 struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
                             uint64_t turns);
 
+/* By how much more is live than at first. */
+uint64_t growth_bytes(const struct oom_growth *growth);
+
 /* Of what was left after each job. */
 struct oom_growth growth_in(const uint64_t *bytes, uint64_t count);
 

@@ -1,9 +1,9 @@
 /* cause_words.c: see cause_words.h. The first line of each text must do for somebody who has never
  * heard of fragmentation. */
 #include "cli/cause_words.h"
+#include "cli/growers.h"
 #include "cli/units.h"
 #include "cli/webui.h"
-#include "cli/growers.h"
 #include "base/base.h"
 
 #include <string.h>
@@ -76,7 +76,7 @@ static struct figure show_name(const struct oom *oom) {
 
 void cause_say_growth(struct text *text, const char *what, const struct vramgc_file *file,
                       const struct vramgc_device *device, const struct oom_growth *growth) {
-    uint64_t grown = minus_u64(growth->latest_bytes, growth->first_bytes);
+    uint64_t grown = growth_bytes(growth);
     if (growth->jobs)
         text_format(text, "%s: +%s a job, %s jobs", what, show_bytes(growth->job_bytes).text,
                     show_count(growth->jobs).text);
@@ -87,9 +87,14 @@ void cause_say_growth(struct text *text, const char *what, const struct vramgc_f
     text_add(text, ".");
 }
 
+/* What the largest other process has would not have been enough. */
+static bool of_several(const struct oom *oom) {
+    return oom->sum.neighbour_count > 1 && oom->sum.neighbour_bytes[0] < oom->lacking_bytes;
+}
+
 static void say_process(struct text *text, const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
-    if (sum->neighbour_count > 1 && sum->neighbour_bytes[0] < oom->lacking_bytes)
+    if (of_several(oom))
         text_format(text, "Other processes hold %s of the card (the largest: %s).",
                     show_bytes(oom_others_bytes(sum)).text, show_name(oom).text);
     else
@@ -200,8 +205,7 @@ static void say_spill(struct text *text, const struct oom *oom) {
 }
 
 static const char *todo_for_process(const struct oom *oom) {
-    bool several = oom->sum.neighbour_count > 1 && oom->sum.neighbour_bytes[0] < oom->lacking_bytes;
-    return several ? "Stop some of them, or have them give their memory back."
+    return of_several(oom) ? "Stop some of them, or have them give their memory back."
            : oom->sum.neighbour_count && strstr(oom->device->neighbours.list[0].name, "ollama")
                ? "Have it unload its model (ollama stop MODEL), or stop it."
                : "Stop it, or have it give its memory back.";

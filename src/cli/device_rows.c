@@ -4,16 +4,13 @@
 #include "cli/derived.h"
 #include "base/base.h"
 
-/* The latest request for memory of the device that was not granted, of those that became an error
- * of PyTorch's, where there are any (verdict.c); NULL: there is none. */
+/* Of the requests for memory of the device that were not granted; NULL: there is none. */
 static const struct vramgc_refusal *latest_refusal(const struct stats_file *record, size_t index) {
     const struct vramgc_refusal *latest = NULL;
     for (size_t i = 0; i < record->refusal_count; i++) {
         const struct vramgc_refusal *refusal = record->refusals[i];
-        if (refusal->device == index && !refusal->granted &&
-            refusal->cause != VRAMGC_REFUSAL_HOST &&
-            (!latest || refusal->reported || !latest->reported))
-            latest = refusal;
+        if (refusal->device == index && !refusal->granted && refusal->cause != VRAMGC_REFUSAL_HOST)
+            latest = refusal_to_tell(latest, refusal);
     }
     return latest;
 }
@@ -21,8 +18,6 @@ static const struct vramgc_refusal *latest_refusal(const struct stats_file *reco
 const char *device_last_moment(const struct stats_file *record) {
     return record->state == PROCESS_RUNNING ? "now" : "before exit";
 }
-
-static const struct figure unknown = {"-"};
 
 static void add(struct device_table *table, enum row_group group, const char *label,
                 struct figure peak, struct figure then, struct figure last) {
@@ -63,6 +58,7 @@ static void add_gauge(struct device_table *table, const char *label, enum unit u
 static void add_allocator(struct device_table *table, const struct vramgc_device_stats *s,
                           const struct vramgc_refusal *r) {
     bool paged = s->page_bytes.peak > 0;
+    const struct figure unknown = show_known(false, 0);
     add_gauge(table, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
               s->reserved_bytes, show_known(r, r ? r->reserved_bytes : 0));
     if (paged)
@@ -90,6 +86,7 @@ void device_rows(const struct stats_file *record, size_t index, struct device_ta
     const struct vramgc_device *device = &record->file->devices[index];
     const struct vramgc_device_stats *s = &device->stats;
     const struct vramgc_refusal *r = latest_refusal(record, index);
+    const struct figure unknown = show_known(false, 0);
     *table = (struct device_table){.has_refusal = r != NULL};
     add_division(table, device, r);
     add_allocator(table, s, r);

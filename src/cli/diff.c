@@ -176,11 +176,6 @@ static bool in_word(char c) {
     return isalnum((unsigned char)c) || (c & 0x80);
 }
 
-static const char *after_folder(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Of two paths: from the beginning of the first word that differs to the end of the last; of a path
  * that is too long for a column, the part that differs first. */
 static void name_side(const char *path, const char *other, char *name) {
@@ -199,7 +194,7 @@ static void name_side(const char *path, const char *other, char *name) {
     struct text text = text_in(name, TITLE_COLUMNS + 1);
     text_add_n(&text, path + start, end - start);
     if (!*name)
-        text_add(&text, after_folder(path));
+        text_add(&text, text_after_folder(path));
 }
 
 static void write_titles(const struct sides *sides) {

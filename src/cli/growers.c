@@ -46,11 +46,6 @@ static const struct vramgc_site *most(const struct vramgc_file *file,
     return NULL;
 }
 
-static const char *without_folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 void growers_say(struct text *text, const struct vramgc_file *file,
                  const struct vramgc_device *device, uint64_t grown_bytes) {
     const struct vramgc_owners *grown = &device->owners_grown;
@@ -59,11 +54,11 @@ void growers_say(struct text *text, const struct vramgc_file *file,
     const struct vramgc_site *of_file = most(file, grown, grown_bytes, same_file);
     if (site)
         text_format(text, "; most comes from %s (%s:%lu)%s%s", site->function,
-                    without_folder_of(site->file), (unsigned long)site->line,
+                    text_after_folder(site->file), (unsigned long)site->line,
                     *site->phase ? ", " : "", site->phase);
     else if (of_phase || of_file)
         text_format(text, "; most comes from %s",
-                    of_phase ? of_phase->phase : without_folder_of(of_file->file));
+                    of_phase ? of_phase->phase : text_after_folder(of_file->file));
 }
 
 bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,

@@ -17,7 +17,7 @@ struct host_growth {
 
 /* What has stayed the same since the last quarter began is a cache that is full by now. */
 static bool goes_on(const uint64_t *bytes, size_t count, const struct oom_growth *growth) {
-    uint64_t grown = minus_u64(growth->latest_bytes, growth->first_bytes);
+    uint64_t grown = growth_bytes(growth);
     uint64_t before = bytes[count - count / 4];
     return grown >= LEAST_BYTES && growth->latest_bytes > before &&
            growth->latest_bytes - before >= grown / 3 / 4; /* its share would be a third */
@@ -49,11 +49,11 @@ void host_growth_say(struct text *text, struct stats_file *const *records, size_
     for (size_t i = 0; i < count; i++) {
         struct host_growth found = find(records[i]);
         const struct oom_growth *growth = &found.growth;
-        uint64_t grown = minus_u64(growth->latest_bytes, growth->first_bytes);
         if (!growth->grows)
             continue;
         text_format(text, " Host memory grows: +%s a job, %s jobs.",
-                    show_bytes(grown / growth->steps).text, show_count(growth->steps).text);
+                    show_bytes(growth_bytes(growth) / growth->steps).text,
+                    show_count(growth->steps).text);
         text_add(text, found.pinned ? " It is page-locked: pin less (ComfyUI: "
                                       "--disable-pinned-memory), or find what keeps it."
                                     : " Find what is kept after each job: results or previews in "

@@ -1,6 +1,5 @@
 /* html_tables.c: see html_tables.h. It shows figures and computes none; those come from
- * device_rows.h.
- */
+ * device_rows.h. */
 #include "cli/html_tables.h"
 #include "cli/device_rows.h"
 #include "cli/html_text.h"
@@ -70,17 +69,16 @@ static void device_row(FILE *out, const struct device_table *table, const struct
 
 static void write_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
-    const char *last = device_last_moment(record);
-    const char *const heads[] = {"|", "peak", last}, *const more_heads[] = {
-                                                         "|", "peak", "at the out-of-memory", last};
+    const char *heads[4] = {"|", "peak"};
+    size_t columns = 2;
     char title[160];
     struct device_table table;
     device_rows(record, index, &table);
     snprintf(title, sizeof title, "GPU %zu  %s  %s", index, device->name, device->bus_id);
     if (table.has_refusal)
-        open_table(out, title, more_heads, ARRAY_LENGTH(more_heads));
-    else
-        open_table(out, title, heads, ARRAY_LENGTH(heads));
+        heads[columns++] = "at the out-of-memory";
+    heads[columns++] = device_last_moment(record);
+    open_table(out, title, heads, columns);
     for (size_t i = 0; i < table.count; i++)
         device_row(out, &table, &table.rows[i]);
     close_table(out);

@@ -1,6 +1,7 @@
 /* preload.c: see preload.h. */
 #include "cli/preload.h"
 #include "base/base.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -110,11 +111,6 @@ bool preload_allocator(const char *name, char *path, size_t capacity) {
     return false;
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool is_shell(const char *name) {
     return strcmp(name, "sh") == 0 || strcmp(name, "bash") == 0 || strcmp(name, "dash") == 0;
 }
@@ -122,7 +118,7 @@ static bool is_shell(const char *name) {
 /* The script a command runs: itself, or what a shell is given. NULL: neither. */
 static const char *script_of(char *const *command) {
     const char *script = command[0];
-    if (is_shell(base_name(script))) {
+    if (is_shell(text_after_folder(script))) {
         size_t i = 1;
         while (command[i] && command[i][0] == '-' && strchr(command[i], 'c') == NULL)
             i++;
@@ -130,7 +126,7 @@ static const char *script_of(char *const *command) {
     }
     if (!script)
         return NULL;
-    const char *name = base_name(script);
+    const char *name = text_after_folder(script);
     size_t length = strlen(name);
     bool fits = strstr(name, "webui") && length > 3 && strcmp(name + length - 3, ".sh") == 0;
     return fits ? script : NULL;

@@ -276,3 +276,8 @@ void stats_file_free(struct stats_file *record) {
     free(record->file);
     free(record);
 }
+
+const struct vramgc_refusal *refusal_to_tell(const struct vramgc_refusal *before,
+                                             const struct vramgc_refusal *refusal) {
+    return !before || refusal->reported || !before->reported ? refusal : before;
+}

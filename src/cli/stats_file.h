@@ -83,4 +83,9 @@ static inline bool process_lives(uint64_t pid, uint64_t start_ticks) {
     return start_ticks != 0 && process_start_ticks(pid) == start_ticks;
 }
 
+/* Of two requests that were refused, the one that is told: the latest that became an error of
+ * PyTorch's, where there is any; others may do no harm. before may be NULL. */
+const struct vramgc_refusal *refusal_to_tell(const struct vramgc_refusal *before,
+                                             const struct vramgc_refusal *refusal);
+
 #endif

@@ -22,9 +22,8 @@ struct tally {
     size_t granted;
     size_t impossible;                           /* processes that asked for what compact refuses */
     uint64_t most_net_bytes;                     /* of one reclaim */
-    const struct stats_file *failed_in;          /* the latest of them, or NULL: */
-    const struct vramgc_refusal *failed_refusal; /* of those that became an error of PyTorch's,
-                                                    where there are any; others may do no harm */
+    const struct stats_file *failed_in;          /* the one of them that is told, or NULL */
+    const struct vramgc_refusal *failed_refusal; /* and its record */
     bool blocks_seen;
     bool pool_idle; /* the driver's, where one of our own would have stood in */
     const struct vramgc_device *highest; /* most held where blocks were seen, or NULL */
@@ -67,10 +66,9 @@ static void count_refusals(struct tally *tally, const struct stats_file *record)
         tally->failed++;
         tally->failed_hosts += refusal->cause == VRAMGC_REFUSAL_HOST;
         tally->failed_others += refusal->cause != VRAMGC_REFUSAL_HOST && !refusal->reported;
-        if (tally->failed_refusal && tally->failed_refusal->reported && !refusal->reported)
-            continue;
-        tally->failed_in = record;
-        tally->failed_refusal = refusal;
+        tally->failed_refusal = refusal_to_tell(tally->failed_refusal, refusal);
+        if (tally->failed_refusal == refusal)
+            tally->failed_in = record;
     }
 }
 

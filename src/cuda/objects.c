@@ -40,8 +40,7 @@ static struct object_range range_of(const struct dl_phdr_info *info) {
 }
 
 static bool has_stem(const char *path, const char *stem) {
-    const char *slash = strrchr(path, '/');
-    return strncmp(slash ? slash + 1 : path, stem, strlen(stem)) == 0;
+    return strncmp(text_after_folder(path), stem, strlen(stem)) == 0;
 }
 
 static int visit(struct dl_phdr_info *info, size_t size, void *context) {
@@ -267,8 +266,7 @@ void objects_describe(const void *address, char *out, size_t capacity) {
         text_format(&text, "%p", address);
         return;
     }
-    const char *slash = strrchr(info.dli_fname, '/');
-    const char *file = slash ? slash + 1 : info.dli_fname;
+    const char *file = text_after_folder(info.dli_fname);
     uintptr_t p = (uintptr_t)address;
     if (info.dli_sname)
         text_format(&text, "%.48s+0x%lx (%.24s)", info.dli_sname,
