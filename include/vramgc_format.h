@@ -199,6 +199,7 @@ struct vramgc_refusal {
     uint64_t reserved_bytes;
     uint64_t held_bytes;  /* by this process; the card is free, held, and what others have */
     uint64_t other_bytes; /* of held_bytes: not PyTorch's allocator's */
+    uint64_t kept_bytes;  /* segments and mapped pages without an active block */
     uint64_t total_bytes; /* of the device; of the host for cause HOST, as free_bytes */
     uint64_t turns;       /* the device's floors then: what came later was after it */
     uint32_t device;

@@ -157,6 +157,15 @@ static bool of_pool(const struct oom *oom) {
     return hook < file->hook_count && strstr(file->hooks[hook].name, "Async");
 }
 
+/* PyTorch empties its cache before it reports out of memory. What no block is in and yet stays is
+ * in a pool of its own: of a captured graph, or of a torch.cuda.MemPool. Under compact that may be
+ * addresses alone. */
+static bool of_private_pool(const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    return r->reported && oom->kept_bytes > 0 &&
+           oom->kept_bytes + r->free_bytes >= r->request_bytes;
+}
+
 static enum oom_cause cause_of(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     if (r->cause == VRAMGC_REFUSAL_HOST)
@@ -172,6 +181,8 @@ static enum oom_cause cause_of(const struct oom *oom) {
                           : oom->lacking_bytes;
     if (oom->growth.grows && growth_bytes(&oom->growth) >= needed)
         return CAUSE_GROWTH;
+    if (of_private_pool(oom))
+        return CAUSE_PRIVATE;
     if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
         return of_pool(oom) ? CAUSE_POOL : CAUSE_FRAGMENTATION;
     if (r->cause == VRAMGC_REFUSAL_ROUNDED)
@@ -184,6 +195,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     struct oom oom = {
         .record = record, .refusal = refusal, .device = &record->file->devices[index]};
     add_up(&oom);
+    oom.kept_bytes = min_u64(refusal->kept_bytes, oom.sum.idle_bytes);
     oom.growth = growth_of(record, oom.device, refusal->turns);
     oom.lacking_bytes =
         minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);

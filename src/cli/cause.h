@@ -12,15 +12,16 @@ enum oom_cause {
     CAUSE_UNKNOWN,
     CAUSE_FRAGMENTATION, /* free and idle memory would have sufficed */
     CAUSE_POOL,          /* the same, and the driver's pool kept it */
-    CAUSE_SMALL,         /* live memory fills the card */
-    CAUSE_ROUNDED,       /* only the last step of an expandable segment did not fit */
-    CAUSE_GROWTH,        /* what stays live grows, time after time */
-    CAUSE_PROCESS,       /* without another process it would have fitted */
-    CAUSE_CODE,          /* without other code in this process */
-    CAUSE_TOO_LARGE,     /* the request is larger than the card */
-    CAUSE_DRIVER,        /* refused although free */
-    CAUSE_LIMIT,         /* PyTorch asked nobody */
-    CAUSE_HOST,          /* of the host's memory */
+    CAUSE_PRIVATE,   /* what a private pool keeps, as of a captured graph, would have sufficed */
+    CAUSE_SMALL,     /* live memory fills the card */
+    CAUSE_ROUNDED,   /* only the last step of an expandable segment did not fit */
+    CAUSE_GROWTH,    /* what stays live grows, time after time */
+    CAUSE_PROCESS,   /* without another process it would have fitted */
+    CAUSE_CODE,      /* without other code in this process */
+    CAUSE_TOO_LARGE, /* the request is larger than the card */
+    CAUSE_DRIVER,    /* refused although free */
+    CAUSE_LIMIT,     /* PyTorch asked nobody */
+    CAUSE_HOST,      /* of the host's memory */
     CAUSES
 };
 
@@ -51,6 +52,7 @@ struct oom {
     struct oom_sum sum;
     struct oom_growth growth;
     uint64_t lacking_bytes; /* beside what was free and idle */
+    uint64_t kept_bytes;    /* by private pools of PyTorch's, without a block in it */
     bool of_pytorch;        /* or not known; else others than PyTorch's cache asked */
 };
 

@@ -127,6 +127,10 @@ static void say_code(struct text *text, const struct oom *oom) {
                     held.text);
 }
 
+static bool has_graphs(const struct oom *oom) {
+    return oom->record->file->process.captures > 0;
+}
+
 static void say_plain(struct text *text, const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     switch (oom->cause) {
@@ -137,6 +141,11 @@ static void say_plain(struct text *text, const struct oom *oom) {
     case CAUSE_POOL:
         text_format(text, "The driver's pool (cudaMallocAsync) keeps %s, in pieces.",
                     show_bytes(r->idle_bytes).text);
+        break;
+    case CAUSE_PRIVATE:
+        text_format(text, "%s %s that nothing else can use.",
+                    has_graphs(oom) ? "CUDA graphs keep" : "A torch.cuda.MemPool keeps",
+                    show_bytes(oom->kept_bytes).text);
         break;
     case CAUSE_SMALL:
         text_format(text, "The card is too small for this: %s were lacking.",
@@ -198,6 +207,16 @@ static const char *todo_for_pieces(const struct oom *oom) {
     return "Run with --lowvram: idle memory then goes back at once; no model is moved to RAM.";
 }
 
+/* Compact gives back what a MemPool keeps, and not what a graph does. */
+static const char *todo_for_private(const struct oom *oom) {
+    if (has_graphs(oom))
+        return "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode "
+               "reduce-overhead or max-autotune).";
+    return strstr(oom->record->file->mode_why, PROVE)
+               ? todo_for_pieces(oom)
+               : "Delete the pool when its work is done, or run with --mode compact.";
+}
+
 static void say_spill(struct text *text, const struct oom *oom) {
     if (strcmp(oom->record->file->mode, "compact") == 0 && oom->lacking_bytes)
         text_format(text, " --spill %lluMiB lets it end, slowly.",
@@ -240,6 +259,8 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         text_format(text,
                     "Run with %s--async pages: a pool of vramgc, which keeps only what is live.",
                     oom->record->file->driver_pool ? "" : "--mode compact ");
+    else if (oom->cause == CAUSE_PRIVATE)
+        text_add(text, todo_for_private(oom));
     else if (oom->cause == CAUSE_PROCESS)
         text_add(text, todo_for_process(oom));
     else if (oom->cause == CAUSE_SMALL)

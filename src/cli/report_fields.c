@@ -224,6 +224,9 @@ static void write_refusals(struct emit *emit, const struct stats_file *record) {
                     "by this process then; host: page-locked memory", r->held_bytes);
         emit_number(emit, "other_bytes", UNIT_BYTES, "of held_bytes: not of PyTorch's allocator",
                     r->other_bytes);
+        emit_number(emit, "kept_bytes", UNIT_BYTES,
+                    "segments and mapped pages without an active block (compact: addresses)",
+                    r->kept_bytes);
         emit_number(emit, "total_bytes", UNIT_BYTES, "of the device; host: of the host",
                     r->total_bytes);
         emit_number(emit, "turns", UNIT_COUNT, "the device's floors until then", r->turns);
@@ -382,7 +385,7 @@ static void write_verdict(struct emit *emit, const struct verdict *verdict) {
     verdict_write(&text, verdict);
     emit_text(emit, "code",
               "none, unknown, ok, idle; of an out-of-memory: fragmentation, full, limit, pool, "
-              "growth, other_process, other_code, too_large, driver, host_memory",
+              "private_pool, growth, other_process, other_code, too_large, driver, host_memory",
               verdict_name(verdict->code));
     emit_text(emit, "text", "in words", words);
     emit_text(emit, "what", "what happened", or_null(verdict->what));

@@ -40,6 +40,7 @@ const char *verdict_name(enum verdict_code code) {
         [VERDICT_FULL] = "full",
         [VERDICT_LIMIT] = "limit",
         [VERDICT_POOL] = "pool",
+        [VERDICT_PRIVATE] = "private_pool",
         [VERDICT_GROWTH] = "growth",
         [VERDICT_PROCESS] = "other_process",
         [VERDICT_CODE] = "other_code",
@@ -129,12 +130,13 @@ static struct tally tally_of(struct stats_file *const *records, size_t count) {
 
 static enum verdict_code code_of(enum oom_cause cause) {
     static const enum verdict_code codes[CAUSES] = {
-        [CAUSE_UNKNOWN] = VERDICT_FULL,        [CAUSE_FRAGMENTATION] = VERDICT_FRAGMENTATION,
-        [CAUSE_POOL] = VERDICT_POOL,           [CAUSE_SMALL] = VERDICT_FULL,
-        [CAUSE_ROUNDED] = VERDICT_FULL,        [CAUSE_GROWTH] = VERDICT_GROWTH,
-        [CAUSE_PROCESS] = VERDICT_PROCESS,     [CAUSE_CODE] = VERDICT_CODE,
-        [CAUSE_TOO_LARGE] = VERDICT_TOO_LARGE, [CAUSE_DRIVER] = VERDICT_DRIVER,
-        [CAUSE_LIMIT] = VERDICT_LIMIT,         [CAUSE_HOST] = VERDICT_HOST,
+        [CAUSE_UNKNOWN] = VERDICT_FULL,  [CAUSE_FRAGMENTATION] = VERDICT_FRAGMENTATION,
+        [CAUSE_POOL] = VERDICT_POOL,     [CAUSE_PRIVATE] = VERDICT_PRIVATE,
+        [CAUSE_SMALL] = VERDICT_FULL,    [CAUSE_ROUNDED] = VERDICT_FULL,
+        [CAUSE_GROWTH] = VERDICT_GROWTH, [CAUSE_PROCESS] = VERDICT_PROCESS,
+        [CAUSE_CODE] = VERDICT_CODE,     [CAUSE_TOO_LARGE] = VERDICT_TOO_LARGE,
+        [CAUSE_DRIVER] = VERDICT_DRIVER, [CAUSE_LIMIT] = VERDICT_LIMIT,
+        [CAUSE_HOST] = VERDICT_HOST,
     };
     return codes[cause];
 }
@@ -176,7 +178,8 @@ static void say_oom(struct text *text, const struct tally *tally, const struct o
 /* How much of what is idle is theirs is not known. */
 static void say_graphs(struct text *text, const struct oom *oom) {
     uint64_t wanted = minus_u64(oom->refusal->request_bytes, oom->sum.free_bytes);
-    if (oom->record->file->process.captures > 0 && oom->sum.idle_bytes >= max_u64(wanted, 1))
+    if (oom->cause != CAUSE_PRIVATE && oom->record->file->process.captures > 0 &&
+        oom->sum.idle_bytes >= max_u64(wanted, 1))
         text_add(text, " CUDA graphs were captured: what they keep counts as idle, and goes back "
                        "in no mode before they do.");
 }

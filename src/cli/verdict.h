@@ -17,6 +17,7 @@ enum verdict_code {
     VERDICT_FULL,          /* refused because memory was lacking */
     VERDICT_LIMIT,         /* PyTorch was out of memory without asking for any */
     VERDICT_POOL,          /* and so on as enum oom_cause */
+    VERDICT_PRIVATE,
     VERDICT_GROWTH,
     VERDICT_PROCESS,
     VERDICT_CODE,

@@ -65,14 +65,15 @@ class Run:
             )
             self.status, self.errors, self.output = done.returncode, done.stderr, done.stdout
             self.facts = self.read(record)
+            self.report = self.read(record, "build/vramgc", "report")
         self.lines = [json.loads(line) for line in self.output.splitlines() if line.startswith("{")]
 
     @staticmethod
-    def read(record):
+    def read(record, program="build/govern/show", *arguments):
         if not os.path.exists(record):
             return []
         show = subprocess.run(
-            [str(ROOT / "build/govern/show"), record], capture_output=True, text=True, check=True
+            [str(ROOT / program), *arguments, record], capture_output=True, text=True, check=True
         )
         return show.stdout.splitlines()
 
@@ -181,6 +182,15 @@ class WholePyTorch(unittest.TestCase):
         leak = Run("leak.py", sim=("--mem", "12GiB"), **settings)
         self.check(leak, ["grows", "fills the card"])
         self.check(Run("leak.py", "--sound", **settings), ["nothing grows"])
+
+    def test_what_private_pools_keep(self):
+        keepers = {"graph": "CUDA graphs keep", "pool": "A torch.cuda.MemPool keeps"}
+        for keeper, words in keepers.items():
+            for setting in "keep", "auto":
+                with self.subTest(keeper, setting=setting):
+                    run = Run("keeping.py", keeper, sim=("--mem", "1GiB"), VRAMGC_ALLOC_CONF=setting)
+                    self.check(run, [])
+                    self.assertIn(f"CAUSE    {words} 500 MiB that nothing else can use.", run.report)
 
     def test_two_devices(self):
         run = Run("two_devices.py", sim=("--devices", "2"))
