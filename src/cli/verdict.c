@@ -172,7 +172,7 @@ static void say_oom(struct text *text, const struct tally *tally, const struct o
         text_format(text, ", %s free", show_bytes(r->free_bytes).text);
     if (oom->record->file->device_count > 1 && oom->cause != CAUSE_HOST)
         text_format(text, " on GPU %lu", (unsigned long)r->device);
-    text_add(text, ".");
+    text_add(text, went_on(oom) ? ". The program went on." : ".");
 }
 
 /* How much of what is idle is theirs is not known. */
@@ -185,8 +185,6 @@ static void say_graphs(struct text *text, const struct oom *oom) {
 }
 
 static void say_after(struct text *text, const struct tally *tally, const struct oom *oom) {
-    if (went_on(oom))
-        text_add(text, " The program went on.");
     say_graphs(text, oom);
     if (tally->failed_others > 0 && oom->refusal->reported)
         text_format(text, " Other code was refused memory, too: %zux.", tally->failed_others);

@@ -82,7 +82,7 @@ class Told(unittest.TestCase):
             verdict = found["report"]["verdict"]
             self.assertIn(verdict["code"], causes, verdict["text"])
             self.assertRegex(verdict["what"], r"^OUT OF MEMORY \dx, (last )?at ")
-            self.assertIn("The program went on.", verdict["note"])
+            self.assertIn(" free. The program went on.", verdict["what"])
 
     def test_three_loras_fit_24_gib_and_their_peak_is_told(self):
         found = TOLD["auto", "lora_loader 24GiB"]
