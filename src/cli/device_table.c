@@ -61,8 +61,26 @@ static void write_ratios(FILE *out, const struct vramgc_file *file,
     }
 }
 
+/* A request that the second call served is not among those refused: the program saw no refusal. The
+ * reclaims below say "refused" all the same, so say what became of it. Of those that the file kept.
+ */
+static uint64_t reclaims_for_refused(const struct stats_file *record, size_t index) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < record->action_count; i++) {
+        const struct vramgc_action *action = record->actions[i];
+        count +=
+            action->device == index && action->reason == VRAMGC_REASON_REFUSED && !action->observed;
+    }
+    return count;
+}
+
 /* Where it was never used nothing is said. */
-static void write_rare(FILE *out, const struct vramgc_device_stats *s) {
+static void write_rare(FILE *out, const struct stats_file *record, size_t index) {
+    const struct vramgc_device_stats *s = &record->file->devices[index].stats;
+    uint64_t reclaims = reclaims_for_refused(record, index);
+    if (reclaims > 0)
+        summary_line(out, "vramgc gave memory back and asked the driver again: %s",
+                     show_count(reclaims).text);
     if (s->refused_block_bytes > 0)
         summary_line(out, "PyTorch counts %s as allocated that never got memory",
                      show_bytes(s->refused_block_bytes).text);
@@ -81,6 +99,6 @@ void device_table_write(FILE *out, const struct stats_file *record, size_t index
     write_row(out, &table, "", "peak", "at the out-of-memory", device_last_moment(record));
     write_rows(out, &table);
     write_ratios(out, record->file, device);
-    write_rare(out, &device->stats);
+    write_rare(out, record, index);
     graph_write(out, record, device, index);
 }
