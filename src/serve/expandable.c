@@ -12,6 +12,7 @@
 #include "govern/retry.h"
 #include "serve/capacity.h"
 #include "serve/device_vm.h"
+#include "serve/sharing.h"
 #include "track/oom.h"
 #include "track/capture.h"
 #include "track/context.h"
@@ -228,13 +229,7 @@ CUresult vhandle_properties(CUmemAllocationProp *properties, CUmemGenericAllocat
 }
 
 static CUresult not_possible(const char *what) {
-    static atomic_bool said;
-    figure_add(&store_file()->process.impossible_calls, 1);
-    if (!atomic_exchange(&said, true))
-        LOG(LOG_WARN,
-            "%s is not possible with PyTorch's memory in mode compact; VRAMGC_MODE=flush leaves "
-            "that memory to the driver",
-            what);
+    sharing_not_possible(what);
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 

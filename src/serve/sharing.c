@@ -6,16 +6,21 @@
 #include "track/device.h"
 #include "track/recording.h"
 
-static struct { atomic_bool told_ipc; } self;
+static struct { atomic_bool told; } self;
+
+void sharing_not_possible(const char *what) {
+    figure_add(&store_file()->process.impossible_calls, 1);
+    if (!atomic_exchange(&self.told, true))
+        LOG(LOG_WARN,
+            "%s is not possible with PyTorch's memory in mode compact; VRAMGC_MODE=flush leaves "
+            "that memory to the driver",
+            what);
+}
 
 void sharing_ipc_failed(uint64_t address) {
     struct address_info place;
-    if (!address_lookup(address, &place))
-        return;
-    figure_add(&store_file()->process.impossible_calls, 1);
-    if (!atomic_exchange(&self.told_ipc, true))
-        LOG(LOG_WARN, "memory of PyTorch's allocator cannot be opened by other processes in mode "
-                      "compact; VRAMGC_MODE=flush serves them");
+    if (address_lookup(address, &place))
+        sharing_not_possible("sharing with another process or device");
 }
 
 static bool several_devices(void) {
