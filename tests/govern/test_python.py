@@ -183,6 +183,13 @@ class WholePyTorch(unittest.TestCase):
         self.check(leak, ["grows", "fills the card"])
         self.check(Run("leak.py", "--sound", **settings), ["nothing grows"])
 
+    def test_a_text_encoder_that_stays_is_named(self):
+        settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}
+        for case in "stays", "moved", "of_no_use":
+            with self.subTest(case):
+                run = Run("encoder.py", case, sim=("--mem", "1GiB"), **settings)
+                self.check(run, [case])
+
     def test_what_private_pools_keep(self):
         keepers = {"graph": "CUDA graphs keep", "pool": "A torch.cuda.MemPool keeps"}
         for keeper, words in keepers.items():
