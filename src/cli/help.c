@@ -100,18 +100,20 @@ static const char *shown_default(const struct option_info *info) {
     return *info->standard ? info->standard : "(empty)";
 }
 
+static void write_setting(const struct option_info *info) {
+    printf("  %s=%s   (default %s)\n", info->variable,
+           info->type == BOOL ? "0|1" : settings_argument(info), shown_default(info));
+    help_wrapped(stdout, 8, info->help);
+}
+
 static void write_settings(void) {
     write_paragraphs(
         "Settings, as variables of the environment. `vramgc run` has each as an option: "
         "--threshold 70 is VRAMGC_THRESHOLD=70. A wrong value or an unknown VRAMGC_ name is told "
         "in one line, and the default is used.\n");
     puts("");
-    for (size_t i = 0; i < option_count; i++) {
-        printf("  %s=%s   (default %s)\n", option_table[i].variable,
-               option_table[i].type == BOOL ? "0|1" : settings_argument(&option_table[i]),
-               shown_default(&option_table[i]));
-        help_wrapped(stdout, 8, option_table[i].help);
-    }
+    for (size_t i = 0; i < option_count; i++)
+        write_setting(&option_table[i]);
     puts("\nIn plain words, as options only:");
     size_t count;
     const struct flag *words = settings_words(&count);
@@ -146,11 +148,15 @@ static void write_figure(const char *name, const char *unit, const char *help) {
     help_wrapped(stdout, 8, help);
 }
 
+static void write_stat(const struct stat_info *info) {
+    write_figure(info->name, unit_name(info->unit), info->help);
+}
+
 static void write_group(const char *title, enum stat_group group) {
     puts(title);
     for (size_t i = 0; i < stat_count; i++)
         if (stat_table[i].group == group)
-            write_figure(stat_table[i].name, unit_name(stat_table[i].unit), stat_table[i].help);
+            write_stat(&stat_table[i]);
 }
 
 static void write_metrics(void) {
@@ -212,13 +218,26 @@ static const struct {
               {"completion-zsh", write_zsh},
               {"completion-fish", write_fish}};
 
+/* --- one thing by its name --- */
+
+/* The command `env` has its own help by `vramgc env --help`; here the settings are meant. */
 static const char *topic_name(size_t index) {
-    return index < ARRAY_LENGTH(topics) ? topics[index].name
-                                        : self.commands[index - ARRAY_LENGTH(topics)].name;
+    if (index < ARRAY_LENGTH(topics))
+        return topics[index].name;
+    index -= ARRAY_LENGTH(topics);
+    if (index < self.command_count)
+        return self.commands[index].name;
+    index -= self.command_count;
+    return index < option_count ? option_table[index].variable
+                                : stat_table[index - option_count].name;
+}
+
+static size_t topic_count(void) {
+    return ARRAY_LENGTH(topics) + self.command_count + option_count + stat_count;
 }
 
 static int unknown_topic(const char *name) {
-    const char *nearest = nearest_word(name, ARRAY_LENGTH(topics) + self.command_count, topic_name);
+    const char *nearest = nearest_word(name, topic_count(), topic_name);
     if (nearest)
         complain("there is no help on %s; did you mean `vramgc help %s`?", name, nearest);
     else
@@ -226,19 +245,28 @@ static int unknown_topic(const char *name) {
     return STATUS_USAGE;
 }
 
+static int write_page(size_t index) {
+    if (!topics[index].write)
+        return write_schema();
+    topics[index].write();
+    return STATUS_FINE;
+}
+
 static int write_topic(const char *name) {
-    /* The command `env` has its own help by `vramgc env --help`; here the settings are meant. */
-    for (size_t i = 0; i < ARRAY_LENGTH(topics); i++)
-        if (strcmp(name, topics[i].name) == 0) {
-            if (!topics[i].write)
-                return write_schema();
-            topics[i].write();
-            return STATUS_FINE;
-        }
-    const struct command *command = command_find(name);
-    if (!command)
+    size_t index = 0;
+    while (index < topic_count() && strcmp(name, topic_name(index)) != 0)
+        index++;
+    if (index == topic_count())
         return unknown_topic(name);
-    write_command(command);
+    if (index < ARRAY_LENGTH(topics))
+        return write_page(index);
+    index -= ARRAY_LENGTH(topics);
+    if (index < self.command_count)
+        write_command(&self.commands[index]);
+    else if (index - self.command_count < option_count)
+        write_setting(&option_table[index - self.command_count]);
+    else
+        write_stat(&stat_table[index - self.command_count - option_count]);
     return STATUS_FINE;
 }
 

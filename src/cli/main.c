@@ -69,7 +69,7 @@ static const struct command command_table[] = {
     {"env", "", "lines for webui-user.sh, which load the library without `vramgc run`",
      "Options are settings to be put into the lines.\n", true, env_flags, &env_flag_count,
      env_main},
-    {"help", "[COMMAND|env|metrics|schema|man|completion-SHELL|...]",
+    {"help", "[COMMAND|SETTING|env|metrics|schema|man|...]",
      "this list, a command, the settings, the figures",
      "env: the settings. metrics: the figures. schema: the JSON schema of `report --json`. "
      "markdown-settings: the table of the README. man: the manual page, as troff. "

@@ -459,7 +459,12 @@ heads() {
     while read -r variable; do
         contains "$env_help" "$variable="
         contains "$table" "| \`$variable="
+        contains "$("$vramgc" help "$variable")" "$variable="
     done < <(grep -o 'VRAMGC_[A-Z_]*' "$top/src/options.def" | sort -u | grep -v 'VRAMGC_$')
+    equal "$("$vramgc" help VRAMGC_KEEP_FOR | wc -l)" 2
+    contains "$("$vramgc" help held_bytes)" 'held_bytes (bytes)'
+    run "$vramgc" help VRAMGC_LINGR
+    contains "$output" 'did you mean `vramgc help VRAMGC_LINGER`?'
     contains "$run_help" '-t, --threshold PERCENT'
     contains "$run_help" '--min-gain SIZE'
     metrics=$("$vramgc" help metrics)
