@@ -68,8 +68,8 @@ struct policy_idle {
     uint64_t live_bytes;
 };
 
-/* At most. With half a second serve, loop and sdxl_offload hold and take as much, within 0.3 %: the
- * fifth of quiet_ns ends nearly all waits. */
+/* At most. With half a second serve, loop and sdxl_offload hold as much within 0.3 %: the fifth of
+ * quiet_ns ends nearly all waits. */
 #define POLICY_RETAINED_MOST_NS 2000000000ull
 
 struct policy_decay {
