@@ -179,6 +179,23 @@ assert process["totals"]["lost_records"] == 0'
     done
 }
 
+@test "marks from outside: a label is cut after 47 bytes, and nothing in it steers the terminal" {
+    local begin
+    begin=$(in_file begin <<TEXT
+cd '$PWD'
+pid=\$(build/vramgc report --json '$BATS_TEST_TMPDIR/record.vramgc' | grep -m1 -o '"pid": [0-9]*' | grep -o '[0-9]*') || exit
+build/vramgc mark "\$pid" \$'red \e[31m and\nbelow' && build/vramgc mark "\$pid" $(printf 'x%.0s' {1..46})yz
+TEXT
+)
+    for version in ${versions%% *}; do
+        VRAMGC_MODE=flush drive "$version" "alloc a 8MiB; $begin; _exit 0" --mem 1GiB
+        [ "$status" = 0 ]
+        build/vramgc report --all "$BATS_TEST_TMPDIR/record.vramgc" >"$BATS_TEST_TMPDIR/text"
+        grep -qE '^ +0:[0-9:.]+ +red \?\[31m and below$' "$BATS_TEST_TMPDIR/text"
+        grep -qE '^ +0:[0-9:.]+ +x{46}y$' "$BATS_TEST_TMPDIR/text"
+    done
+}
+
 @test "marks from outside: only of a program that runs under vramgc" {
     run build/vramgc mark $$ here
     [ "$status" = 1 ]
