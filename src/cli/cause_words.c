@@ -5,7 +5,6 @@
 #include "cli/text_encoder.h"
 #include "cli/units.h"
 #include "cli/webui.h"
-#include "cli/who.h"
 #include "base/base.h"
 
 #include <string.h>
@@ -233,20 +232,15 @@ static const char *todo_for_process(const struct oom *oom) {
 }
 
 static void say_todo_for_small(struct text *text, const struct oom *oom) {
-    uint64_t encoder_bytes = text_encoder_bytes(oom);
-    if (encoder_bytes) {
+    struct text_encoder encoder = text_encoder_of(oom);
+    const char *offload = webui_of(oom->record->file)->offload;
+    if (encoder.bytes)
         text_format(text,
                     "A model of the transformers library, a text encoder as a rule, has %s "
                     "while %s runs: move it to host memory first (%s).",
-                    show_bytes(encoder_bytes).text,
-                    strcmp(who_asked(oom->record->file, oom->refusal)->phase, "VAE") == 0
-                        ? "the VAE"
-                        : "denoising",
-                    webui_of(oom->record->file)->offload);
-        return;
-    }
-    text_format(text, "Make image or batch smaller, or offload models (%s).",
-                webui_of(oom->record->file)->offload);
+                    show_bytes(encoder.bytes).text, encoder.work, offload);
+    else
+        text_format(text, "Make image or batch smaller, or offload models (%s).", offload);
 }
 
 void cause_say_todo(struct text *text, const struct oom *oom) {

@@ -17,8 +17,17 @@ static bool moves_encoder(const struct vramgc_site *site) {
     return moves && strcmp(site->phase, "model move") == 0;
 }
 
-static bool is_later_work(const struct vramgc_site *site) {
-    return site && (strcmp(site->phase, "denoise") == 0 || strcmp(site->phase, "VAE") == 0);
+/* By their phase. */
+static const struct {
+    const char *phase, *work;
+} later_work[] = {{"denoise", "denoising"}, {"VAE", "the VAE"}};
+
+/* NULL: it was asked for by other work, or that is not known. */
+static const char *work_of(const struct vramgc_site *site) {
+    for (size_t i = 0; site && i < ARRAY_LENGTH(later_work); i++)
+        if (strcmp(site->phase, later_work[i].phase) == 0)
+            return later_work[i].work;
+    return NULL;
 }
 
 /* The owners are of the latest out-of-memory; of an earlier one it is not known who had what. */
@@ -26,19 +35,21 @@ static bool owners_known(const struct oom *oom) {
     const struct stats_file *record = oom->record;
     const struct vramgc_refusal *latest = NULL;
     for (size_t i = 0; i < record->refusal_count; i++)
-        if (record->refusals[i]->reported && record->refusals[i]->device == oom->refusal->device)
-            latest = record->refusals[i];
-    return latest == oom->refusal;
+        if (record->refusals[i]->device == oom->refusal->device)
+            latest = refusal_to_tell(latest, record->refusals[i]);
+    return latest == oom->refusal && latest->reported;
 }
 
-uint64_t text_encoder_bytes(const struct oom *oom) {
+struct text_encoder text_encoder_of(const struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
     const struct vramgc_owners *owners = &oom->device->owners_at_oom;
-    uint64_t bytes = 0;
-    if (!owners_known(oom) || !is_later_work(who_asked(file, oom->refusal)))
-        return 0;
+    struct text_encoder encoder = {.work = work_of(who_asked(file, oom->refusal))};
+    if (!encoder.work || !owners_known(oom))
+        return encoder;
     for (uint64_t i = 0; i < owners->count; i++)
         if (moves_encoder(&file->sites[owners->list[i].site]))
-            bytes += owners->list[i].bytes;
-    return bytes >= max_u64(oom->lacking_bytes, 1) ? bytes : 0;
+            encoder.bytes += owners->list[i].bytes;
+    if (encoder.bytes < oom->lacking_bytes)
+        encoder.bytes = 0;
+    return encoder;
 }

@@ -6,8 +6,13 @@
 
 #include "cli/cause.h"
 
-/* Live memory of models of the transformers library, where the refused request was of denoising or
- * of the VAE and would have fitted without them; 0: not so, or not known. */
-uint64_t text_encoder_bytes(const struct oom *oom);
+/* bytes: live memory of models of the transformers library, where the refused request was of
+ * denoising or of the VAE and would have fitted without them; 0: not so, or not known. work: which
+ * of both asked, in words. */
+struct text_encoder {
+    uint64_t bytes;
+    const char *work;
+};
+struct text_encoder text_encoder_of(const struct oom *oom);
 
 #endif
