@@ -152,6 +152,10 @@ static void write_stat(const struct stat_info *info) {
     write_figure(info->name, unit_name(info->unit), info->help);
 }
 
+static void write_derived(const struct derived_info *info) {
+    write_figure(info->name, "derived", info->help);
+}
+
 static void write_group(const char *title, enum stat_group group) {
     puts(title);
     for (size_t i = 0; i < stat_count; i++)
@@ -165,7 +169,7 @@ static void write_metrics(void) {
     write_group("\nFor the process, only ever growing:", STAT_PROCESS_TOTAL);
     puts("\nFor each device, computed from the others:");
     for (size_t i = 0; i < DERIVED_COUNT; i++)
-        write_figure(derived_table[i].name, "derived", derived_table[i].help);
+        write_derived(&derived_table[i]);
     puts("");
     write_paragraphs(
         "The table of the summary adds up: held + others and driver + free = card. At the peak, "
@@ -220,24 +224,28 @@ static const struct {
 
 /* --- one thing by its name --- */
 
-/* The command `env` has its own help by `vramgc env --help`; here the settings are meant. */
-static const char *topic_name(size_t index) {
+/* All names that there is help on, one after the other; NULL behind the last. */
+static const char *name_of(size_t index) {
     if (index < ARRAY_LENGTH(topics))
         return topics[index].name;
     index -= ARRAY_LENGTH(topics);
     if (index < self.command_count)
         return self.commands[index].name;
     index -= self.command_count;
-    return index < option_count ? option_table[index].variable
-                                : stat_table[index - option_count].name;
+    if (index < option_count)
+        return option_table[index].variable;
+    index -= option_count;
+    if (index < stat_count)
+        return stat_table[index].name;
+    index -= stat_count;
+    return index < DERIVED_COUNT ? derived_table[index].name : NULL;
 }
 
-static size_t topic_count(void) {
-    return ARRAY_LENGTH(topics) + self.command_count + option_count + stat_count;
-}
-
-static int unknown_topic(const char *name) {
-    const char *nearest = nearest_word(name, topic_count(), topic_name);
+static int unknown_name(const char *name) {
+    size_t count = 0;
+    while (name_of(count))
+        count++;
+    const char *nearest = nearest_word(name, count, name_of);
     if (nearest)
         complain("there is no help on %s; did you mean `vramgc help %s`?", name, nearest);
     else
@@ -245,29 +253,55 @@ static int unknown_topic(const char *name) {
     return STATUS_USAGE;
 }
 
-static int write_page(size_t index) {
-    if (!topics[index].write)
-        return write_schema();
-    topics[index].write();
-    return STATUS_FINE;
+/* Each writes what has that name; false: nothing has it. */
+static bool wrote_topic(const char *name, int *status) {
+    size_t i = 0;
+    while (i < ARRAY_LENGTH(topics) && strcmp(name, topics[i].name) != 0)
+        i++;
+    if (i == ARRAY_LENGTH(topics))
+        return false;
+    if (topics[i].write)
+        topics[i].write();
+    else
+        *status = write_schema();
+    return true;
 }
 
-static int write_topic(const char *name) {
-    size_t index = 0;
-    while (index < topic_count() && strcmp(name, topic_name(index)) != 0)
-        index++;
-    if (index == topic_count())
-        return unknown_topic(name);
-    if (index < ARRAY_LENGTH(topics))
-        return write_page(index);
-    index -= ARRAY_LENGTH(topics);
-    if (index < self.command_count)
-        write_command(&self.commands[index]);
-    else if (index - self.command_count < option_count)
-        write_setting(&option_table[index - self.command_count]);
-    else
-        write_stat(&stat_table[index - self.command_count - option_count]);
-    return STATUS_FINE;
+static bool wrote_command(const char *name) {
+    const struct command *command = command_find(name);
+    if (command)
+        write_command(command);
+    return command;
+}
+
+static bool wrote_setting(const char *name) {
+    for (size_t i = 0; i < option_count; i++)
+        if (strcmp(name, option_table[i].variable) == 0) {
+            write_setting(&option_table[i]);
+            return true;
+        }
+    return false;
+}
+
+static bool wrote_figure(const char *name) {
+    for (size_t i = 0; i < stat_count; i++)
+        if (strcmp(name, stat_table[i].name) == 0) {
+            write_stat(&stat_table[i]);
+            return true;
+        }
+    for (size_t i = 0; i < DERIVED_COUNT; i++)
+        if (strcmp(name, derived_table[i].name) == 0) {
+            write_derived(&derived_table[i]);
+            return true;
+        }
+    return false;
+}
+
+static int write_named(const char *name) {
+    int status = STATUS_FINE;
+    bool found = wrote_topic(name, &status) || wrote_command(name) || wrote_setting(name) ||
+                 wrote_figure(name);
+    return found ? status : unknown_name(name);
 }
 
 static int flushed(int status) {
@@ -284,7 +318,7 @@ int command_help(const char *name) {
 
 int help_main(int argc, char **argv) {
     if (argc > 1)
-        return flushed(write_topic(argv[1]));
+        return flushed(write_named(argv[1]));
     write_overview();
     return flushed(STATUS_FINE);
 }

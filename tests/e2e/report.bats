@@ -467,9 +467,12 @@ heads() {
     contains "$output" 'did you mean `vramgc help VRAMGC_LINGER`?'
     contains "$run_help" '-t, --threshold PERCENT'
     contains "$run_help" '--min-gain SIZE'
+    run "$vramgc" help held_over_live_mea
+    contains "$output" 'did you mean `vramgc help held_over_live_mean`?'
     metrics=$("$vramgc" help metrics)
     while read -r name; do
         contains "$metrics" "  $name ("
+        [[ $("$vramgc" help "$name") == "  $name ("* ]]
     done < <(sed -nE 's/^(DEVICE_GAUGE|DEVICE_TOTAL|PROCESS_TOTAL|DERIVED)\(([a-z_]+),.*/\2/p' \
         "$top/src/stats.def" "$top/src/cli/derived.def")
     contains "$("$vramgc" --version)" 'vramgc 0.'
