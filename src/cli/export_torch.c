@@ -260,8 +260,7 @@ static void write_segments(struct pickle *pickle, const struct stats_file *recor
 }
 
 void export_torch(FILE *out, const struct records *records) {
-    struct verdict verdict = verdict_of(records->list, records->count);
-    const struct stats_file *record = records->list[verdict.record];
+    const struct stats_file *record = records->list[verdict_record(records->list, records->count)];
     struct pile *piles = calloc(VRAMGC_MAX_DEVICES, sizeof *piles);
     if (!piles) {
         complain("no memory");

@@ -395,6 +395,11 @@ static size_t record_of(const struct tally *tally, struct stats_file *const *rec
     return largest;
 }
 
+size_t verdict_record(struct stats_file *const *records, size_t count) {
+    struct tally tally = tally_of(records, count);
+    return record_of(&tally, records, count);
+}
+
 struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     struct tally tally = tally_of(records, count);
     struct verdict verdict = {.code = judge(&tally, count),

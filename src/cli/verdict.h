@@ -45,6 +45,9 @@ struct verdict {
 #define VERDICT_IDLE_SHARE 0.25
 #define VERDICT_IDLE_BYTES ((uint64_t)512 << 20)
 
+/* The record that the verdict is of, alone. */
+size_t verdict_record(struct stats_file *const *records, size_t count);
+
 struct verdict verdict_of(struct stats_file *const *records, size_t count);
 
 /* All of it in one paragraph. */
