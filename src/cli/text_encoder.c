@@ -37,7 +37,7 @@ static bool owners_known(const struct oom *oom) {
     for (size_t i = 0; i < record->refusal_count; i++)
         if (record->refusals[i]->device == oom->refusal->device)
             latest = refusal_to_tell(latest, record->refusals[i]);
-    return latest == oom->refusal && latest->reported;
+    return latest == oom->refusal && oom->of_pytorch;
 }
 
 struct text_encoder text_encoder_of(const struct oom *oom) {

@@ -106,7 +106,7 @@ static struct request *ask(_Atomic uint64_t *next_ns, uint64_t now) {
 }
 
 static uint32_t tag_asked(uint64_t number) {
-    return BLOCK_TAG_ASKED | (uint32_t)(number % BLOCK_TAG_ASKED);
+    return TAG_ASKED | (uint32_t)(number % TAG_ASKED);
 }
 
 /* The block waits for the answer, too. */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "govern/decay.h"
 #include "govern/mode.h"
+#include "govern/names.h"
 #include "serve/answer.h"
 #include "serve/device_vm.h"
 #include "track/alloc.h"
@@ -111,6 +112,22 @@ static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
     return device_current();
 }
 
+bool async_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
+    const struct block_event block = {
+        .device = device_current(), .address = address, .bytes = bytes, .allocated = true};
+    if (!allocator || !block.device)
+        return alloc_succeeded(class, address, bytes, allocator);
+    return alloc_block_succeeded(class, address, bytes, names_tag(&block));
+}
+
+/* Nobody tells of the error that PyTorch raises for it. */
+void async_refused(enum real_id id, uint64_t bytes, bool allocator) {
+    struct device *device = allocator && recording_is_on() ? device_current() : NULL;
+    if (device)
+        names_at_oom(device);
+    oom_at_call(id, bytes);
+}
+
 enum serve_answer async_alloc(const struct async_request *call, void **out) {
     uint64_t address;
     struct device *device = device_to_serve(call->bytes, call->stream);
@@ -123,10 +140,10 @@ enum serve_answer async_alloc(const struct async_request *call, void **out) {
         return SERVE_PASS;
     note_figures(device, pool);
     if (answer == POOL_FULL) {
-        oom_at_call(call->id, call->bytes);
+        async_refused(call->id, call->bytes, call->allocator);
         return SERVE_OOM;
     }
-    if (!alloc_succeeded(CLASS_VM_POOL, address, call->bytes, call->allocator)) {
+    if (!async_succeeded(CLASS_VM_POOL, address, call->bytes, call->allocator)) {
         pool_give(pool, address, call->stream); /* nobody could free it */
         return SERVE_PASS;
     }

@@ -81,9 +81,14 @@ static void count(struct device *device, uint32_t class, uint64_t bytes, bool se
 }
 
 /* PyTorch's allocator on a stream-ordered pool reports no blocks: each allocation is one. */
-static void pool_block(struct device *device, uint64_t bytes, bool more) {
+static void pool_block(struct device *device, const struct alloc_freed *block, bool more) {
     struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t bytes = block->bytes;
     lock_take(&device->lock);
+    if (tag_is_site(block->tag) && more)
+        owners_take(&device->owners, block->tag - 1, bytes, false);
+    else if (tag_is_site(block->tag))
+        owners_give(&device->owners, block->tag - 1, bytes);
     if (more) {
         device->pool.live_bytes += bytes;
         device->pool.blocks++;
@@ -124,6 +129,7 @@ static uint64_t context_of(enum alloc_class class) {
 static struct hashmap_entry entry_of(const struct alloc_freed *taken) {
     return (struct hashmap_entry){.key = taken->address,
                                   .bytes = taken->bytes,
+                                  .link = taken->tag,
                                   .context = taken->context,
                                   .class = taken->class,
                                   .device = (uint16_t)taken->device,
@@ -139,9 +145,10 @@ static struct alloc_freed taken_of(const struct hashmap_entry *entry) {
                                 .context = entry->context,
                                 .class = entry->class,
                                 .device = entry->device,
-                                .shared = entry->link > 0,
+                                .shared = entry->class == CLASS_IMPORTED && entry->link > 0,
                                 .segment = entry->flags & FLAG_SEGMENT,
-                                .block = entry->flags & FLAG_BLOCK};
+                                .block = entry->flags & FLAG_BLOCK,
+                                .tag = entry->flags & FLAG_BLOCK ? (uint32_t)entry->link : 0};
 }
 
 static void take_from_heap(const struct alloc_freed *taken) {
@@ -186,15 +193,15 @@ static void count_lost(struct alloc_freed *lost) {
 }
 
 static void count_allocated(struct device *device, const struct alloc_freed *made) {
-    if (UNLIKELY(thread_state.oom.refusal.sequence))
-        oom_granted(made->bytes);
+    if (UNLIKELY(thread_state.oom.refusal.sequence) && oom_granted(made->bytes) && made->block)
+        device_forget_oom_owners(device);
     count(device, made->class, made->bytes, made->segment, true);
     if (made->class == CLASS_DEVICE)
         stack_note(made->bytes);
     if (made->segment)
         add_segment(device, made->address, made->bytes);
     if (made->block)
-        pool_block(device, made->bytes, true);
+        pool_block(device, made, true);
 }
 
 /* What a pool of our own serves does not reach the driver. */
@@ -203,7 +210,8 @@ static void count_call(struct device *device, uint32_t class) {
         figure_add(&device->out->stats.driver_calls, 1);
 }
 
-bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
+static bool succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator,
+                      uint32_t tag) {
     struct device *device;
     if (!recording_is_on() || !address || !(device = device_current()))
         return false;
@@ -216,6 +224,7 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
         .device = device_index(device),
         .segment = allocator && (class == CLASS_DEVICE || class == CLASS_VM),
         .block = allocator && (class == CLASS_POOL || class == CLASS_VM_POOL),
+        .tag = tag,
     };
     struct hashmap_entry entry = entry_of(&made);
     enum placed placed = place(&entry, &lost);
@@ -228,6 +237,28 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
     if (placed == PLACED)
         count_allocated(device, &made);
     return true;
+}
+
+bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
+    return succeeded(class, address, bytes, allocator, 0);
+}
+
+bool alloc_block_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, uint32_t tag) {
+    return succeeded(class, address, bytes, true, tag);
+}
+
+/* Both locks: nobody may free it before its owner has it. */
+void alloc_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
+                uint64_t peaks) {
+    lock_take(&self.lock);
+    struct hashmap_entry *found = hashmap_find(&self.addresses, address);
+    if (found && found->flags & FLAG_BLOCK && found->link == asked) {
+        found->link = site + 1;
+        lock_take(&device->lock);
+        owners_take(&device->owners, site, found->bytes, peaks < device->owners.peaks);
+        lock_give(&device->lock);
+    }
+    lock_give(&self.lock);
 }
 
 void alloc_free_begin(uint64_t address, struct alloc_freed *taken) {
@@ -296,7 +327,7 @@ void alloc_free_commit(const struct alloc_freed *taken) {
     if (taken->shared)
         return;
     if (taken->block) /* first: what is kept is not live any more */
-        pool_block(device, taken->bytes, false);
+        pool_block(device, taken, false);
     count(device, taken->class, taken->bytes, taken->segment, false);
     if (!taken->segment)
         return;

@@ -7,6 +7,8 @@
 #include "base/base.h"
 #include "cuda/real.h"
 
+struct device;
+
 enum alloc_class {
     CLASS_DEVICE,     /* cudaMalloc and its like */
     CLASS_POOL,       /* stream-ordered */
@@ -25,6 +27,12 @@ enum alloc_class {
  * the books now. */
 bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator);
 
+/* The same of PyTorch's allocator on a stream-ordered pool, where each allocation is a block: with
+ * its tag (owners.h). block_name calls the other. */
+bool alloc_block_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, uint32_t tag);
+void alloc_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
+                uint64_t peaks);
+
 /* What a free took out of the books, to be put back should the driver refuse. */
 struct alloc_freed {
     bool known;
@@ -34,6 +42,7 @@ struct alloc_freed {
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;
+    uint32_t tag;     /* of a block */
     uint64_t context; /* in which it was made, if it goes with it; else 0 */
 };
 

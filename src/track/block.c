@@ -11,6 +11,7 @@
 
 #include "base/hashmap.h"
 #include "base/lock.h"
+#include "track/alloc.h"
 #include "track/device.h"
 #include "track/oom.h"
 #include "track/thread.h"
@@ -39,15 +40,11 @@ static bool complete_unseen(const struct block_event *event) {
     return heap_complete(event->device->heap, event->address);
 }
 
-static bool is_site(uint32_t tag) {
-    return tag > 0 && !(tag & BLOCK_TAG_ASKED);
-}
-
 /* The lock is held. */
 static void tag(const struct block_event *event) {
     struct device *device = event->device;
     heap_set_tag(device->heap, event->address, event->tag);
-    if (is_site(event->tag))
+    if (tag_is_site(event->tag))
         owners_take(&device->owners, event->tag - 1, event->bytes, false);
 }
 
@@ -61,6 +58,8 @@ void block_name(struct device *device, uint64_t address, uint32_t asked, uint32_
         owners_take(&device->owners, site, bytes, peaks < device->owners.peaks);
     }
     lock_give(&device->lock);
+    if (!bytes)
+        alloc_name(device, address, asked, site, peaks);
 }
 
 static bool hand_out(const struct block_event *event) {
@@ -79,7 +78,7 @@ static bool take_back(struct device *device, uint64_t address, bool pending) {
     struct heap_block block = {0};
     bool fits = pending ? heap_pend(device->heap, address, &block)
                         : heap_free(device->heap, address, &block);
-    if (is_site(block.tag))
+    if (tag_is_site(block.tag))
         owners_give(&device->owners, block.tag - 1, block.bytes);
     return fits;
 }
@@ -140,8 +139,6 @@ void block_end(const struct block_event *event) {
     if (UNLIKELY(event->tag > 0) && fits)
         tag(event);
     device_publish_blocks(device);
-    owners_note_peak(&device->owners, figure_get(&device->out->stats.live_bytes.current));
-    owners_note_turns(&device->owners, device->out->floors.turns, &device->out->owners_grown);
     device_add_to_mean(device);
     lock_give(&device->lock);
     if (UNLIKELY(!fits))

@@ -19,9 +19,8 @@ struct block_event {
 bool block_begin(unsigned device, uint64_t address, int64_t bytes, struct block_event *event);
 void block_end(const struct block_event *event);
 
-/* The tag of a block: 1 + index of a site of the file, or with this bit the number of a request for
- * one, which block_name replaces. peaks: of live memory, before the block came. */
-enum { BLOCK_TAG_ASKED = 1 << 30 };
+/* The block whose tag is the number of that request is the site's; also one of a stream-ordered
+ * pool. peaks: of live memory, before the block came. */
 void block_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
                 uint64_t peaks);
 

@@ -122,6 +122,8 @@ void device_publish_blocks(struct device *device) {
     gauge_set(&stats->allocated_bytes, allocated);
     gauge_set(&stats->live_bytes, live);
     growth_note(&device->growth, &device->out->floors, live, figure_get(&device->out->total_bytes));
+    owners_note_peak(&device->owners, live);
+    owners_note_turns(&device->owners, device->out->floors.turns, &device->out->owners_grown);
     gauge_set(&stats->active_bytes, figures->active_bytes + device->pool.live_bytes);
     gauge_set(&stats->inactive_split_bytes, figures->inactive_split_bytes);
     gauge_set(&stats->releasable_bytes, figures->releasable_bytes);
@@ -181,6 +183,10 @@ void device_list_owners(struct device *device) {
     if (owners->peak_changed)
         owners_list_peak(owners, &device->out->owners_at_peak);
     lock_give(&device->lock);
+}
+
+void device_forget_oom_owners(struct device *device) {
+    __atomic_store_n(&device->out->owners_at_oom.count, 0, __ATOMIC_RELEASE);
 }
 
 /* Whole numbers: two conversions and a division of doubles would take twice as long. */

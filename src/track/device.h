@@ -97,6 +97,9 @@ void device_add_to_mean(struct device *device);
 /* Writes down whose live memory was at its peak, if that is a new one. */
 void device_list_owners(struct device *device);
 
+/* What was taken for an out-of-memory was none: who had what then is of no use. */
+void device_forget_oom_owners(struct device *device);
+
 /* Asks the driver for free and total; the figures of pages are those of the same moment. False when
  * that failed. */
 bool device_read_memory(struct device *device);

@@ -177,14 +177,15 @@ void oom_at_host(enum real_id id, uint64_t bytes) {
     call_failed(id);
 }
 
-void oom_granted(uint64_t bytes) {
+bool oom_granted(uint64_t bytes) {
     struct thread_state *thread = &thread_state;
     if (!thread->oom.refusal.sequence || thread->oom.of_page)
-        return;
+        return false;
     thread->oom.refusal.granted = thread->oom.refusal.request_bytes == bytes;
     if (thread->oom.refusal.granted)
         store_refusal_again(&thread->oom.refusal);
     thread->oom.refusal.sequence = 0;
+    return thread->oom.refusal.granted;
 }
 
 static bool oom_segment_asked_again(uint64_t bytes) {

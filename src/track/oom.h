@@ -9,9 +9,9 @@
 
 struct device;
 
-/* The driver refused; and the caller asked again and got it. */
+/* The driver refused; and the caller got so much. Whether that was what it had been refused. */
 void oom_at_call(enum real_id id, uint64_t bytes);
-void oom_granted(uint64_t bytes);
+bool oom_granted(uint64_t bytes);
 
 /* This thread has read what is free on the card; or has trimmed a driver's pool. PyTorch from 2.14
  * on does that when cudaMallocAsync fails, and asks once more; it reads the card for its error. */

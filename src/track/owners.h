@@ -12,6 +12,13 @@
  * (kSmallSize in CUDACachingAllocator.cpp). */
 #define OWNERS_STEP_BYTES MEBIBYTE
 
+/* Whose a block is, as the number that is kept with it: 1 + index of a site of the file, or with
+ * this bit the number of a request for one; 0: nobody knows. */
+enum { TAG_ASKED = 1 << 30 };
+static inline bool tag_is_site(uint32_t tag) {
+    return tag > 0 && !(tag & TAG_ASKED);
+}
+
 struct owner {
     uint64_t live_bytes, live_blocks;
     uint64_t peak_bytes, peak_blocks; /* at peak number peak_seen; else what is live */

@@ -148,13 +148,19 @@ class WholePyTorch(unittest.TestCase):
         self.check(run, ["holes"])
 
     def test_names(self):
-        for mode in "flush", "compact":
-            with self.subTest(mode):
+        pool = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "VRAMGC_ALLOC_CONF": "keep"}
+        for settings in (
+            {"VRAMGC_MODE": "flush"},
+            {"VRAMGC_MODE": "compact"},
+            {"VRAMGC_MODE": "flush", "VRAMGC_ASYNC": "driver"} | pool,
+            {"VRAMGC_MODE": "compact", "VRAMGC_ASYNC": "pages"} | pool,
+        ):
+            with self.subTest(settings):
                 run = Run(
                     "names.py",
-                    VRAMGC_MODE=mode,
                     VRAMGC_FUNCTIONS=str(SCRIPTS / "phases.txt"),
                     REPORT_COMMAND=str(ROOT / "build/vramgc"),
+                    **settings,
                 )
                 warned = [line for line in run.errors.splitlines() if "VRAMGC_FUNCTIONS" in line]
                 self.assertEqual(len(warned), 1, run.errors[-2000:])
@@ -171,6 +177,19 @@ class WholePyTorch(unittest.TestCase):
                         "nothing lives longer",
                     ],
                 )
+
+    def test_a_request_that_was_granted_later_is_no_out_of_memory(self):
+        run = Run(
+            "granted.py",
+            sim=("--mem", "1GiB"),
+            PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync",
+            VRAMGC_ALLOC_CONF="keep",
+            VRAMGC_ASYNC="driver",
+            VRAMGC_MODE="observe",
+            VRAMGC_THRESHOLD="100",
+            REPORT_COMMAND=str(ROOT / "build/vramgc"),
+        )
+        self.check(run, ["granted"])
 
     def test_names_off(self):
         run = Run("leak.py", "--sound", VRAMGC_FUNCTIONS="off", REPORT_COMMAND=str(ROOT / "build/vramgc"))

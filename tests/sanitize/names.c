@@ -55,7 +55,7 @@ unsigned device_index(const struct device *d) {
 void block_name(struct device *d, uint64_t address, uint32_t asked, uint32_t site, uint64_t peaks) {
     char expected[32];
     struct block *block = &blocks[address % BLOCKS];
-    if (d != &device || peaks || !(asked & BLOCK_TAG_ASKED))
+    if (d != &device || peaks || !(asked & TAG_ASKED))
         atomic_fetch_add(&wrong, 1);
     if (atomic_load(&block->tag) != asked)
         return;
