@@ -204,7 +204,7 @@ class WholePyTorch(unittest.TestCase):
 
     def test_a_text_encoder_that_stays_is_named(self):
         settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}
-        for case in "stays", "moved", "of_no_use":
+        for case in "stays", "denoises", "moved", "of_no_use":
             with self.subTest(case):
                 run = Run("encoder.py", case, sim=("--mem", "1GiB"), **settings)
                 self.check(run, [case])

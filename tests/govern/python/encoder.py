@@ -1,5 +1,5 @@
-"""The VAE of diffusers runs out of memory: while a text encoder of transformers lies on the card, after it was moved away and other
-tensors lie there, or for so much that without it nothing would have fitted, either. A name may be missed on a busy machine, so it is
+"""The VAE or a UNet of diffusers runs out of memory: while a text encoder of transformers lies on the card, after it was moved away and
+other tensors lie there, or for so much that without it nothing would have fitted, either. A name may be missed on a busy machine, so it is
 asked for again until both are known. Prints one line of JSON."""
 
 import re
@@ -7,14 +7,25 @@ import sys
 import time
 
 import torch
-from diffusers import AutoencoderKL
+from diffusers import AutoencoderKL, UNet2DModel
 from transformers import CLIPTextConfig, CLIPTextModel
 
 from names import MIB, PATIENCE, record, report, say
 
 WORDS = re.compile(
-    r"A model of the transformers library, a text encoder as a rule, has (\d+) MiB while the VAE runs: move it to host memory first"
+    r"A model of the transformers library, a text encoder as a rule, has (\d+) MiB while (the VAE|denoising) runs: move it to host memory first"
 )
+
+
+def unet():
+    return UNet2DModel(
+        in_channels=4,
+        out_channels=4,
+        layers_per_block=1,
+        block_out_channels=(32,),
+        down_block_types=("DownBlock2D",),
+        up_block_types=("UpBlock2D",),
+    )
 
 
 def text_encoder():
@@ -28,12 +39,12 @@ def text_encoder():
     return encoder
 
 
-def decode(vae, mib):
+def work(model, mib):
     """So much is needed twice, and eight times as much by the first layer, of 32 channels."""
     side = int((mib * MIB / 16) ** 0.5)
     latents = torch.empty(1, 4, side, side, device="cuda")
     try:
-        vae.decode(latents)
+        model.decode(latents) if isinstance(model, AutoencoderKL) else model(latents, 1)
     except torch.OutOfMemoryError:
         pass
 
@@ -46,13 +57,14 @@ def encoder_bytes(now):
 def names_known(encoder):
     now = record()
     site = now["refusals"][-1]["site"] if now["refusals"] else None
-    asked = site is not None and now["sites"][site]["phase"] == "VAE"
+    asked = site is not None and now["sites"][site]["phase"] == ("denoise" if sys.argv[1] == "denoises" else "VAE")
     return asked and (not encoder or encoder_bytes(now) >= 256 * MIB)
 
 
 def main():
     case = sys.argv[1]
-    vae = AutoencoderKL(block_out_channels=(32,), latent_channels=4).to("cuda").eval()
+    model = unet() if case == "denoises" else AutoencoderKL(block_out_channels=(32,), latent_channels=4)
+    model = model.to("cuda").eval()
     other = None
     with torch.no_grad():
         for _ in range(PATIENCE):
@@ -60,13 +72,14 @@ def main():
             if case == "moved":
                 encoder.to("cpu")
                 other = other if other is not None else torch.empty(273 * MIB, dtype=torch.uint8, device="cuda")
-            decode(vae, 60 if case != "of_no_use" else 90)
+            work(model, 60 if case != "of_no_use" else 90)
             if names_known(case != "moved"):
                 break
             del encoder
     verdict = report()["verdict"]
     said = WORDS.match(verdict["do"])
-    right = said and 256 <= int(said[1]) <= 290 if case == "stays" else not said
+    at_work = {"stays": "the VAE", "denoises": "denoising"}.get(case)
+    right = said and 256 <= int(said[1]) <= 290 and said[2] == at_work if at_work else not said
     say(case, verdict["code"] == "full" and names_known(case != "moved") and right, verdict=verdict, encoder_bytes=encoder_bytes(record()))
 
 
