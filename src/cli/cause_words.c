@@ -69,7 +69,8 @@ static struct figure show_name(const struct oom *oom) {
     if (!oom->sum.neighbour_count)
         text_add(&text, "not known by name");
     else if (!*neighbour->name)
-        text_format(&text, "pid %llu outside", (unsigned long long)neighbour->pid);
+        text_format(&text, "pid %llu, name unknown",
+                    (unsigned long long)neighbour->pid);
     else
         text_format(&text, "%s, pid %llu", neighbour->name, (unsigned long long)neighbour->pid);
     return figure;
@@ -106,7 +107,7 @@ static void say_process(struct text *text, const struct oom *oom) {
 }
 
 static void say_host(struct text *text, const struct vramgc_refusal *r) {
-    text_format(text, "Not the card: the host refused page-locked memory. %s are pinned.",
+    text_format(text, "Not the card, but RAM: the host refused page-locked memory. %s are pinned.",
                 show_bytes(r->held_bytes).text);
     if (r->total_bytes)
         text_format(text, " The host has %s, of which %s were available.",
@@ -176,8 +177,11 @@ static void say_plain(struct text *text, const struct oom *oom) {
 
 void cause_say(struct text *text, const struct oom *oom) {
     if (oom->cause == CAUSE_GROWTH)
-        cause_say_growth(text, "Tensors fill the card, and grow", oom->record->file, oom->device,
-                         &oom->growth);
+        cause_say_growth(text,
+                         oom->refusal->cause == VRAMGC_REFUSAL_FRAGMENTED
+                             ? "Tensors leave the card in pieces, and grow"
+                             : "Tensors fill the card, and grow",
+                         oom->record->file, oom->device, &oom->growth);
     else if (oom->cause == CAUSE_PROCESS)
         say_process(text, oom);
     else if (oom->cause == CAUSE_HOST)
@@ -220,7 +224,7 @@ static const char *todo_for_private(const struct oom *oom) {
 
 static void say_spill(struct text *text, const struct oom *oom) {
     if (strcmp(oom->record->file->mode, "compact") == 0 && oom->lacking_bytes)
-        text_format(text, " --spill %lluMiB lets it end, slowly.",
+        text_format(text, " --spill %lluMiB lets it finish, slowly.",
                     (unsigned long long)(oom->lacking_bytes / MEBIBYTE + 1 + 64));
 }
 

@@ -59,7 +59,7 @@ class Told(unittest.TestCase):
     def test_a_loop_that_keeps_each_graph_is_growth(self):
         for mode in RUNS:
             verdict = self.told("encode_loop_leak 48GiB", "growth", mode)
-            self.assertIn("Tensors fill the card, and grow: +", verdict["cause"])
+            self.assertRegex(verdict["cause"], r"^Tensors (fill the card|leave the card in pieces), and grow: \+")
             self.assertIn("torch.no_grad()", verdict["do"])
 
     def test_three_prompts_are_enough(self):
