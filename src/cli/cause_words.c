@@ -69,8 +69,7 @@ static struct figure show_name(const struct oom *oom) {
     if (!oom->sum.neighbour_count)
         text_add(&text, "not known by name");
     else if (!*neighbour->name)
-        text_format(&text, "pid %llu, name unknown",
-                    (unsigned long long)neighbour->pid);
+        text_format(&text, "pid %llu, name unknown", (unsigned long long)neighbour->pid);
     else
         text_format(&text, "%s, pid %llu", neighbour->name, (unsigned long long)neighbour->pid);
     return figure;
