@@ -161,7 +161,7 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
 /* Of one that was only observed nothing went back. */
 static void write_reclaims(FILE *out, const struct stats_file *record, size_t number) {
     static const char *const heads[] = {"|at",     "GPU",   "|by",  "|why",        "gave back",
-                                        "in turn", "holds", "took", "|Python ran", "|phase"};
+                                        "in all", "holds", "took", "|Python ran", "|phase"};
     if (record->action_count == 0)
         return;
     open_table(out, "Reclaims", heads, ARRAY_LENGTH(heads));

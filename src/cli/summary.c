@@ -153,7 +153,7 @@ static void write_actions(FILE *out, const struct stats_file *record,
     if (record->action_count == 0)
         return;
     summary_line(out, "\nRECLAIMS %-10s %-3s %-8s %-9s %9s %8s %8s %8s", "at", "gpu", "by", "why",
-                 "gave back", "in turn", "holds", "took");
+                 "gave back", "in all", "holds", "took");
     write_omitted(out, first);
     if (small > 0)
         summary_line(out, "         %zu smaller than VRAMGC_MIN_GAIN are left out here", small);

@@ -312,7 +312,7 @@ static void write_totals(struct page *page, const struct stats_file *record) {
         ooms += s->ooms;
         reclaimed += s->reclaimed_bytes;
     }
-    add(page, PAGE_PLAIN, "%9s %s %s gave back %s in turn; refused: %s; out of memory: %s", "",
+    add(page, PAGE_PLAIN, "%9s %s %s gave back %s in all; refused: %s; out of memory: %s", "",
         show_count(reclaims).text, reclaims == 1 ? "reclaim" : "reclaims",
         show_bytes(reclaimed).text, show_count(refusals).text, show_count(ooms).text);
 }

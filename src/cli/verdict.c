@@ -191,9 +191,9 @@ static void say_after(struct text *text, const struct tally *tally, const struct
     if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
         text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
     if (tally->unseen_ooms > 0)
-        text_format(text,
-                    " PyTorch itself counts %s of them: vramgc raised the others in its place.",
-                    show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
+        text_format(
+            text, " PyTorch's own counter says %s: it leaves out those that vramgc raised for it.",
+            show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
 }
 
 /* The file has no entry for it: an older one, or more than its list holds. */
@@ -235,15 +235,15 @@ static void say_fine(struct text *text, const struct tally *tally) {
     text_add(text, ".");
 }
 
-/* What went back in turn had come back meanwhile. */
+/* More than ever was there can go back in all: some had come back meanwhile. */
 static void say_reclaims(struct text *text, const struct tally *tally) {
     struct figure once = show_bytes(tally->most_net_bytes),
-                  in_turn = show_bytes(to_u64(tally->reclaimed_bytes));
+                  in_all = show_bytes(to_u64(tally->reclaimed_bytes));
     if (tally->reclaims > 0) {
         text_format(text, " %s %s gave back ", show_count(to_u64(tally->reclaims)).text,
                     tally->reclaims < 2 ? "reclaim" : "reclaims");
-        if (strcmp(once.text, in_turn.text) != 0)
-            text_format(text, "up to %s at a time (%s in turn)", once.text, in_turn.text);
+        if (strcmp(once.text, in_all.text) != 0)
+            text_format(text, "up to %s at a time (%s in all)", once.text, in_all.text);
         else
             text_add(text, once.text);
         text_format(text, " in %s.", show_time(to_u64(tally->reclaim_ns)).text);

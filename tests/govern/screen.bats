@@ -29,7 +29,7 @@ assert $1, {n: d[n] for n in ('held_bytes', 'live_bytes', 'allocated_bytes', 'ot
         [ "$(fact live_bytes)" = $((50 << 20)) ]
         [ "$(fact allocated_bytes)" = $((350 << 20)) ]
         says 'd["derived"]["held_over_live_peak"] >= 1 and d["live_bytes"]["peak"] <= d["total_bytes"]'
-        [[ $(report | tr -s ' \n' ' ') == *'PyTorch itself counts 0 of them'* ]]
+        [[ $(report | tr -s ' \n' ' ') == *"PyTorch's own counter says 0"* ]]
     done
 }
 
@@ -55,7 +55,7 @@ rows = [dict(re.findall(r"(\w+)=(\d+)", line)) for line in sys.argv[1].splitline
 assert sum(int(row["before"]) - int(row["after"]) for row in rows) == 5 * 500 << 20, rows
 assert all(int(row["net"]) <= 500 << 20 for row in rows), rows
 PYTHON
-        [[ $(report | tr -s ' \n' ' ') == *' gave back up to '*' at a time (2.4 GiB in turn)'* ]]
+        [[ $(report | tr -s ' \n' ' ') == *' gave back up to '*' at a time (2.4 GiB in all)'* ]]
     done
 }
 
