@@ -136,8 +136,7 @@ prove_finds() {
 @test "what is used in part is idle" { caught_alone idle_in_part shared; }
 @test "what lies side by side is unmapped extent by extent" { caught_alone unmapped_one_by_one extents; }
 @test "extents reach beyond the pages that are their block's alone" { caught_alone extent_beyond_block inner-pages; }
-@test "what shared extents keep for nobody has no bound" { caught_alone shared_without_bound shared; }
-@test "blocks share extents above the threshold" { caught_alone shared_above_threshold shared-above; }
+@test "what extents keep beyond their blocks has no bound" { caught_alone kept_without_bound shared; }
 @test "a row of blocks shares extents though large ones outweigh" { caught_alone large_outweigh row; }
 @test "a row of blocks goes on though one of them has gone" { caught_alone row_goes_on row; }
 @test "an extent is as large as its block" { caught_alone extent_of_any_size largest-extent; }
