@@ -259,6 +259,7 @@ static void look_at(unsigned index, uint64_t now) {
     if (device_vm(device)) {
         vm_spill_decay(device_vm(device));
         device_account_pages(device); /* else the figures wait for the next block event */
+        decay_note_used(device);
     }
     gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
     store_sample(device->out, settings_options()->sample, top_bytes);

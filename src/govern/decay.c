@@ -204,6 +204,19 @@ void decay_note_given_up(struct device *device) {
         note(device, vm, settings_options()->lowvram);
 }
 
+/* It does not look again by itself before: RETRY_NS. */
+void decay_note_used(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (!vm)
+        return;
+    struct decay_limits limits = limits_of(device, vm);
+    uint64_t due_ns = vm_decay_due_ns(vm, &limits), now_ns = clock_ns();
+    uint64_t next_ns = atomic_load(&self.next_ns);
+    if (MUTANT(used_not_noted, due_ns != UINT64_MAX, false) &&
+        max_u64(due_ns, now_ns) < minus_u64(next_ns, RETRY_NS))
+        wake(next_ns, now_ns);
+}
+
 /* --- our own thread --- */
 
 /* 0: nothing gets too old. */

@@ -13,6 +13,10 @@
 void decay_note_idle(struct device *device);
 void decay_note_given_up(struct device *device);
 
+/* In our first thread, which looks at the device: more of it may be in use by now, by whomever, so
+ * that what was idle before is to go. Wakes our second thread where it would look later. */
+void decay_note_used(struct device *device);
+
 /* For our own thread: one step on all devices. Returns how long to sleep until the next one; 0:
  * nothing gets too old. */
 uint64_t decay_step(uint64_t now_ns);

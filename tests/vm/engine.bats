@@ -244,6 +244,12 @@ without_our_thread() {
     [ "$(fact page_unmaps)" = 0 ]
 }
 
+# Else our thread would look half a second after its last look. The context takes 256 of 1024 MiB.
+@test "threshold: what has been idle for long goes at once where other code takes memory" {
+    VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=50ms passes 'alloc a 400MiB; fill a 1; free a; synchronize; sleep 100; expect vramgc.held_bytes == 400MiB;
+        cuda_malloc x 300MiB; await vramgc.held_bytes <= 512MiB; expect vramgc.held_bytes >= 490MiB' --mem 1GiB
+}
+
 @test "without the mode nothing is paged" {
     VRAMGC_MODE=flush passes 'alloc a 300MiB; fill a 1; verify a 1; free a' "${small[@]}"
     [ "$(fact page_maps)" = 0 ]
