@@ -160,7 +160,7 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
 
 /* Of one that was only observed nothing went back. */
 static void write_reclaims(FILE *out, const struct stats_file *record, size_t number) {
-    static const char *const heads[] = {"|at",     "GPU",   "|by",  "|why",        "gave back",
+    static const char *const heads[] = {"|at",    "GPU",   "|by",  "|why",        "gave back",
                                         "in all", "holds", "took", "|Python ran", "|phase"};
     if (record->action_count == 0)
         return;
