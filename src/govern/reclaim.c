@@ -1,6 +1,8 @@
 /* reclaim.c: see reclaim.h. It must decide nothing: policy/policy.h does. */
 #include "govern/reclaim.h"
 
+#include "track/settings.h"
+
 static struct { struct reclaim devices[VRAMGC_MAX_DEVICES]; } self;
 
 struct reclaim *reclaim_of(const struct device *device) {
@@ -9,8 +11,9 @@ struct reclaim *reclaim_of(const struct device *device) {
 
 void reclaim_acted(struct device *device) {
     struct reclaim *reclaim = reclaim_of(device);
+    struct policy_settings settings = settings_policy();
     lock_take(&reclaim->lock);
-    policy_acted(&reclaim->policy, clock_ns(), atomic_load(&device->memory.total_bytes),
+    policy_acted(&settings, &reclaim->policy, clock_ns(), atomic_load(&device->memory.total_bytes),
                  device_free_bytes(device));
     lock_give(&reclaim->lock);
 }

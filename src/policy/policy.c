@@ -25,10 +25,21 @@ static void update_arming(const struct policy_settings *settings, struct policy_
         state->disarmed = false;
 }
 
+static uint64_t cooldown(const struct policy_settings *settings, const struct policy_state *state) {
+    return settings->cooldown_ns << state->doublings;
+}
+
+/* How long it is to the next reclaim. Lowvram waits for rests anyhow. */
+static uint64_t wait_for(const struct policy_settings *settings, const struct policy_state *state,
+                         const struct policy_reading *reading) {
+    bool rests = has_passed(reading->latest_event_ns, reading->now_ns, settings->cooldown_ns);
+    return settings->lowvram || rests ? settings->cooldown_ns : cooldown(settings, state);
+}
+
 static bool is_worth_it(const struct policy_settings *settings, const struct policy_state *state,
                         const struct policy_reading *reading) {
     if (state->acted &&
-        !has_passed(state->latest_action_ns, reading->now_ns, settings->cooldown_ns))
+        !has_passed(state->latest_action_ns, reading->now_ns, wait_for(settings, state, reading)))
         return false;
     return reading->releasable_bytes + reading->pool_idle_bytes >= settings->min_gain_bytes;
 }
@@ -129,8 +140,18 @@ struct policy_decay policy_decay(const struct policy_settings *settings,
     };
 }
 
-void policy_acted(struct policy_state *state, uint64_t now_ns, uint64_t total_bytes,
-                  uint64_t free_bytes) {
+static unsigned doublings(const struct policy_settings *settings, const struct policy_state *state,
+                          uint64_t now_ns) {
+    if (!state->acted || has_passed(state->latest_action_ns, now_ns, 2 * cooldown(settings, state)))
+        return 0;
+    bool same = !has_passed(state->latest_action_ns, now_ns, settings->cooldown_ns);
+    return same || state->doublings == POLICY_MOST_DOUBLINGS ? state->doublings
+                                                             : state->doublings + 1;
+}
+
+void policy_acted(const struct policy_settings *settings, struct policy_state *state,
+                  uint64_t now_ns, uint64_t total_bytes, uint64_t free_bytes) {
+    state->doublings = doublings(settings, state, now_ns);
     state->disarmed = true;
     state->acted = true;
     state->latest_action_ns = now_ns;

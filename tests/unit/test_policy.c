@@ -120,7 +120,7 @@ static bool would_flush(struct policy_state *state, uint64_t now_ns, uint64_t us
 }
 
 static void act(struct policy_state *state, uint64_t now_ns, uint64_t used) {
-    policy_acted(state, now_ns, TOTAL, TOTAL - used * GIB);
+    policy_acted(&standard, state, now_ns, TOTAL, TOTAL - used * GIB);
 }
 
 static void the_cool_down_is_kept(void **unused) {
@@ -142,6 +142,54 @@ static void a_clock_that_runs_back_is_no_time(void **unused) {
     (void)unused;
     act(&state, 10 * SECOND, 60);
     assert_false(would_flush(&state, 2 * SECOND, 81));
+}
+
+/* A second, two, four, eight, sixteen, and no longer. */
+static void the_cool_down_doubles_where_reclaims_do_not_last(void **unused) {
+    struct policy_state state = {0};
+    uint64_t now_ns = 10 * SECOND, wait_ns = SECOND;
+    (void)unused;
+    act(&state, now_ns, 60);
+    for (int i = 0; i < 10; i++) {
+        assert_false(would_flush(&state, now_ns + wait_ns - 1, 81));
+        now_ns += wait_ns;
+        assert_true(would_flush(&state, now_ns, 81));
+        act(&state, now_ns, 60);
+        wait_ns = wait_ns < 16 * SECOND ? 2 * wait_ns : wait_ns;
+    }
+}
+
+static void one_that_lasted_makes_the_cool_down_as_set(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 60);
+    act(&state, 11 * SECOND, 60);     /* from now on two seconds */
+    act(&state, 15 * SECOND - 1, 60); /* four */
+    assert_false(would_flush(&state, 19 * SECOND - 2, 81));
+    act(&state, 23 * SECOND - 1, 60);
+    assert_true(would_flush(&state, 24 * SECOND - 1, 81));
+}
+
+/* An induced out of memory gave back a part, our own thread the rest. */
+static void the_rest_of_a_reclaim_is_no_second_one(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 60);
+    act(&state, 10 * SECOND + 1, 60);
+    assert_true(would_flush(&state, 11 * SECOND + 1, 81));
+}
+
+static void at_rest_the_cool_down_is_as_set(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 60);
+    act(&state, 11 * SECOND, 60);
+    struct policy_reading reading = reading_at(12 * SECOND, 81, 1);
+    assert_false(policy_decide(&standard, &state, &reading).flush);
+    reading.latest_event_ns = 11 * SECOND + 1;
+    assert_false(policy_decide(&standard, &state, &reading).flush);
+    reading.latest_event_ns = 11 * SECOND;
+    assert_true(policy_decide(&standard, &state, &reading).flush);
 }
 
 static void disarmed_until_it_falls_below(void **unused) {
@@ -216,75 +264,6 @@ static void more_free_than_there_is_counts_as_unused(void **unused) {
     assert_false(policy_decide(&standard, &state, &reading).flush);
 }
 
-/* ---- mode compact: how old idle memory may get ---- */
-
-/* Nothing else lives on the device, of which so many GiB are used; 0: its size is not known. */
-static struct policy_decay decay_at(const struct policy_settings *settings, uint64_t used,
-                                    uint64_t attached, uint64_t retained) {
-    struct policy_idle idle = {
-        .total_bytes = used ? TOTAL : 0,
-        .used_bytes = used * GIB,
-        .attached_bytes = attached * GIB,
-        .retained_bytes = retained * GIB,
-        .live_bytes = used > attached + retained ? (used - attached - retained) * GIB : 0,
-    };
-    return policy_decay(settings, &idle);
-}
-
-/* Wherever the device stands. */
-static void what_was_given_up_goes_after_two_seconds_or_a_fifth_of_a_rest(void **unused) {
-    (void)unused;
-    for (uint64_t used = 0; used <= 100; used += 20) {
-        struct policy_decay decay = decay_at(&standard, used, 20, 10);
-        assert_int_equal(decay.retained_ns, 2 * SECOND);
-        assert_int_equal(decay.retained_quiet_ns, standard.quiet_ns / 5);
-    }
-}
-
-static void below_the_threshold_the_cache_stays(void **unused) {
-    (void)unused;
-    for (uint64_t used = 0; used <= 80; used += 40) /* not known; half; just at it */
-        assert_int_equal(decay_at(&standard, used, 20, 10).attached_bytes, 0);
-}
-
-static void above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down(void **unused) {
-    struct policy_settings settings = standard;
-    (void)unused;
-    settings.cooldown_ns = 3 * SECOND;
-    struct policy_decay decay = decay_at(&settings, 81, 20, 0);
-    assert_int_equal(decay.attached_ns, 3 * SECOND);
-    assert_int_equal(decay.attached_bytes, 1 * GIB);
-    /* What was given up goes first, and may be enough. */
-    assert_int_equal(decay_at(&settings, 90, 20, 4).attached_bytes, 6 * GIB);
-    assert_int_equal(decay_at(&settings, 90, 20, 10).attached_bytes, 0);
-    assert_int_equal(decay_at(&settings, 90, 20, 15).attached_bytes, 0);
-}
-
-static void lowvram_the_more_is_idle_the_sooner_it_goes(void **unused) {
-    static const struct {
-        uint64_t used, attached, retained;
-        uint64_t linger; /* in percent of linger_ns */
-    } rows[] = {
-        {20, 10, 0, 100}, {20, 0, 10, 100}, {20, 4, 6, 100}, {15, 5, 0, 200},
-        {30, 20, 0, 50},  {50, 40, 0, 0},   {50, 20, 20, 0}, {100, 1, 0, 9900},
-    };
-    struct policy_settings settings = standard;
-    (void)unused;
-    settings.lowvram = true;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct policy_decay decay =
-            decay_at(&settings, rows[i].used, rows[i].attached, rows[i].retained);
-        assert_int_equal(decay.attached_ns, rows[i].linger * settings.linger_ns / 100);
-        assert_int_equal(decay.retained_ns, decay.attached_ns);
-        assert_int_equal(decay.retained_quiet_ns, UINT64_MAX);
-        assert_int_equal(decay.attached_bytes, rows[i].attached * GIB);
-    }
-    settings.linger_ns = settings.quiet_ns; /* never longer than a rest */
-    assert_int_equal(decay_at(&settings, 15, 5, 0).attached_ns, settings.quiet_ns);
-    assert_int_equal(decay_at(&settings, 15, 0, 0).attached_ns, settings.quiet_ns);
-    assert_int_equal(decay_at(&settings, 0, 0, 0).attached_ns, 0);
-}
-
 /* ---- lowvram ---- */
 
 static bool lowvram_flushes(struct policy_state *state, uint64_t event_ns, uint64_t now_ns) {
@@ -339,7 +318,7 @@ static void record_flush(struct program *program, bool observed) {
     program->flushes++;
     if (!observed)
         program->cache = 0;
-    policy_acted(&program->state, program->now_ns, TOTAL,
+    policy_acted(&program->settings, &program->state, program->now_ns, TOTAL,
                  TOTAL - (program->live + program->cache) * MIB);
 }
 
@@ -389,13 +368,19 @@ static void a_program_above_the_threshold_is_not_flushed_for_ever(void **unused)
     assert_int_equal(program.flushes, 2);
 }
 
-/* It caches 30 % within half a second, whenever it can: each time, but never within a second. */
-static void a_greedy_program_is_flushed_no_faster_than_the_cool_down(void **unused) {
+/* It caches 30 % within half a second, whenever it can: what is given back is taken anew, so that
+ * it is done ever more rarely, until the program rests. */
+static void a_greedy_program_is_flushed_ever_more_rarely_and_when_it_rests(void **unused) {
     struct program program = program_with(standard, 60 * 1024);
     (void)unused;
     work(&program, 100 * SECOND, 30 * 1024);
-    assert_true(program.flushes > 50 && program.flushes <= 100);
+    assert_in_range(program.flushes, 5, 10);
     assert_true(program.shortest_pause_ns >= SECOND);
+    work(&program, SECOND, 30 * 1024);
+    unsigned flushes = program.flushes;
+    rest(&program, SECOND + SECOND / 10);
+    assert_int_equal(program.cache, 0);
+    assert_in_range(program.flushes, flushes, flushes + 1);
 }
 
 static void a_small_program_is_left_alone(void **unused) {
@@ -403,6 +388,14 @@ static void a_small_program_is_left_alone(void **unused) {
     (void)unused;
     work(&program, 100 * SECOND, 39 * 1024);
     assert_int_equal(program.flushes, 0);
+}
+
+static void lowvram_knows_no_back_off(void **unused) {
+    struct policy_state state = {0};
+    (void)unused;
+    act(&state, 10 * SECOND, 20);
+    act(&state, 11 * SECOND, 20);
+    assert_true(lowvram_flushes(&state, 12 * SECOND - standard.quiet_ns, 12 * SECOND));
 }
 
 static void lowvram_gives_back_at_each_rest_and_not_during_work(void **unused) {
@@ -441,6 +434,10 @@ int main(void) {
         cmocka_unit_test(the_cool_down_is_kept),
         cmocka_unit_test(the_first_action_needs_no_cool_down),
         cmocka_unit_test(a_clock_that_runs_back_is_no_time),
+        cmocka_unit_test(the_cool_down_doubles_where_reclaims_do_not_last),
+        cmocka_unit_test(one_that_lasted_makes_the_cool_down_as_set),
+        cmocka_unit_test(the_rest_of_a_reclaim_is_no_second_one),
+        cmocka_unit_test(at_rest_the_cool_down_is_as_set),
         cmocka_unit_test(disarmed_until_it_falls_below),
         cmocka_unit_test(disarmed_until_it_rises_above_what_was_left),
         cmocka_unit_test(a_request_counts_as_rising_but_not_against_falling),
@@ -448,15 +445,12 @@ int main(void) {
         cmocka_unit_test(a_full_device_does_not_arm),
         cmocka_unit_test(what_is_asked_knows_no_cool_down_and_no_hysteresis),
         cmocka_unit_test(more_free_than_there_is_counts_as_unused),
-        cmocka_unit_test(what_was_given_up_goes_after_two_seconds_or_a_fifth_of_a_rest),
-        cmocka_unit_test(below_the_threshold_the_cache_stays),
-        cmocka_unit_test(above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down),
-        cmocka_unit_test(lowvram_the_more_is_idle_the_sooner_it_goes),
         cmocka_unit_test(lowvram_waits_for_rest),
         cmocka_unit_test(lowvram_acts_once_per_rest_and_after_the_cool_down),
         cmocka_unit_test(a_program_above_the_threshold_is_not_flushed_for_ever),
-        cmocka_unit_test(a_greedy_program_is_flushed_no_faster_than_the_cool_down),
+        cmocka_unit_test(a_greedy_program_is_flushed_ever_more_rarely_and_when_it_rests),
         cmocka_unit_test(a_small_program_is_left_alone),
+        cmocka_unit_test(lowvram_knows_no_back_off),
         cmocka_unit_test(lowvram_gives_back_at_each_rest_and_not_during_work),
         cmocka_unit_test(observe_records_one_crossing_once),
     };

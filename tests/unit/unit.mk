@@ -15,6 +15,7 @@ UNIT_webui = src/cli/webui.c
 UNIT_owners = src/track/owners.c
 UNIT_phases = src/govern/phases.c
 UNIT_policy = src/policy/policy.c
+UNIT_policy_decay = src/policy/policy.c
 UNIT_page_table = tests/unit/page_model.c src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
 UNIT_page_rules = src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
 UNIT_arena = src/vm/arena.c src/vm/tree.c

@@ -1,0 +1,95 @@
+/* test_policy_decay.c: mode compact: the rule of policy.h that says how old idle memory may get.
+ * The device has 100 GiB, so that one GiB is one percent. */
+#include "unit.h"
+
+#include "policy/policy.h"
+
+#define SECOND UINT64_C(1000000000)
+#define TOTAL  (100 * GIB)
+
+static const struct policy_settings standard = {
+    .mode = POLICY_FLUSH,
+    .threshold_percent = 80,
+    .hysteresis_percent = 5,
+    .cooldown_ns = SECOND,
+    .min_gain_bytes = 32 * MIB,
+    .quiet_ns = SECOND / 20,
+    .linger_ns = SECOND / 2000,
+};
+
+/* Nothing else lives on the device, of which so many GiB are used; 0: its size is not known. */
+static struct policy_decay decay_at(const struct policy_settings *settings, uint64_t used,
+                                    uint64_t attached, uint64_t retained) {
+    struct policy_idle idle = {
+        .total_bytes = used ? TOTAL : 0,
+        .used_bytes = used * GIB,
+        .attached_bytes = attached * GIB,
+        .retained_bytes = retained * GIB,
+        .live_bytes = used > attached + retained ? (used - attached - retained) * GIB : 0,
+    };
+    return policy_decay(settings, &idle);
+}
+
+/* Wherever the device stands. */
+static void what_was_given_up_goes_after_two_seconds_or_a_fifth_of_a_rest(void **unused) {
+    (void)unused;
+    for (uint64_t used = 0; used <= 100; used += 20) {
+        struct policy_decay decay = decay_at(&standard, used, 20, 10);
+        assert_int_equal(decay.retained_ns, 2 * SECOND);
+        assert_int_equal(decay.retained_quiet_ns, standard.quiet_ns / 5);
+    }
+}
+
+static void below_the_threshold_the_cache_stays(void **unused) {
+    (void)unused;
+    for (uint64_t used = 0; used <= 80; used += 40) /* not known; half; just at it */
+        assert_int_equal(decay_at(&standard, used, 20, 10).attached_bytes, 0);
+}
+
+static void above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down(void **unused) {
+    struct policy_settings settings = standard;
+    (void)unused;
+    settings.cooldown_ns = 3 * SECOND;
+    struct policy_decay decay = decay_at(&settings, 81, 20, 0);
+    assert_int_equal(decay.attached_ns, 3 * SECOND);
+    assert_int_equal(decay.attached_bytes, 1 * GIB);
+    /* What was given up goes first, and may be enough. */
+    assert_int_equal(decay_at(&settings, 90, 20, 4).attached_bytes, 6 * GIB);
+    assert_int_equal(decay_at(&settings, 90, 20, 10).attached_bytes, 0);
+    assert_int_equal(decay_at(&settings, 90, 20, 15).attached_bytes, 0);
+}
+
+static void lowvram_the_more_is_idle_the_sooner_it_goes(void **unused) {
+    static const struct {
+        uint64_t used, attached, retained;
+        uint64_t linger; /* in percent of linger_ns */
+    } rows[] = {
+        {20, 10, 0, 100}, {20, 0, 10, 100}, {20, 4, 6, 100}, {15, 5, 0, 200},
+        {30, 20, 0, 50},  {50, 40, 0, 0},   {50, 20, 20, 0}, {100, 1, 0, 9900},
+    };
+    struct policy_settings settings = standard;
+    (void)unused;
+    settings.lowvram = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct policy_decay decay =
+            decay_at(&settings, rows[i].used, rows[i].attached, rows[i].retained);
+        assert_int_equal(decay.attached_ns, rows[i].linger * settings.linger_ns / 100);
+        assert_int_equal(decay.retained_ns, decay.attached_ns);
+        assert_int_equal(decay.retained_quiet_ns, UINT64_MAX);
+        assert_int_equal(decay.attached_bytes, rows[i].attached * GIB);
+    }
+    settings.linger_ns = settings.quiet_ns; /* never longer than a rest */
+    assert_int_equal(decay_at(&settings, 15, 5, 0).attached_ns, settings.quiet_ns);
+    assert_int_equal(decay_at(&settings, 15, 0, 0).attached_ns, settings.quiet_ns);
+    assert_int_equal(decay_at(&settings, 0, 0, 0).attached_ns, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_given_up_goes_after_two_seconds_or_a_fifth_of_a_rest),
+        cmocka_unit_test(below_the_threshold_the_cache_stays),
+        cmocka_unit_test(above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down),
+        cmocka_unit_test(lowvram_the_more_is_idle_the_sooner_it_goes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
