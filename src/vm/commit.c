@@ -6,10 +6,11 @@
  * share with its neighbours comes alone. While blocks come one right behind the other and none
  * goes, as when a model is loaded, it comes in an extent that serves the next ones, too; but not
  * where large blocks outweigh the small ones, for large ones come and go between small ones that
- * stay. And a block takes an idle extent as it lies, though it needs only a part. What extents keep
- * on the device beyond the blocks that live in them has one bound, KEPT_PART of the device: where
- * it would be more, nothing new is shared, and an idle extent that a smaller block comes to is
- * replaced by pages if the GPU has finished with it. */
+ * stay. And a block takes an idle extent as it lies, though it needs only a part; above
+ * the threshold only one in such a row: behind the end of a large one come small ones that stay.
+ * What extents keep on the device beyond the blocks that live in them has one bound, KEPT_PART of
+ * the device: where it would be more, nothing new is shared, and an idle extent that a smaller
+ * block comes to is replaced by pages if the GPU has finished with it. */
 #include "vm/vm_internal.h"
 
 /* Parts of the device. The largest extent is one at most: while the GPU is not past it a smaller
@@ -380,10 +381,16 @@ static size_t pages_beyond(const struct block *block) {
     return before + (longer ? (size_t)(last + page_npages(last) - end) : 0);
 }
 
+/* lowvram, where the threshold is 0: to replace them costs more than to keep them. */
+static bool may_take_part(const struct vm *vm, const struct block *block) {
+    return block->in_row || vm->lowvram ||
+           MUTANT(part_above_threshold, vm_is_below_threshold(vm), true);
+}
+
 /* Whether it would keep too much of them. The lock is held. */
 static bool keeps_too_much(const struct vm *vm, const struct block *block) {
     size_t beyond = pages_beyond(block);
-    return UNLIKELY(beyond) && !may_keep(vm, beyond);
+    return UNLIKELY(beyond) && !(may_keep(vm, beyond) && may_take_part(vm, block));
 }
 
 /* For the few blocks that lack something. */

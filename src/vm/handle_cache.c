@@ -227,6 +227,11 @@ uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
     return minus_u64(room->free_bytes, (uint64_t)above);
 }
 
+bool vm_is_below_threshold(const struct vm *vm) {
+    struct room room = room_now(vm);
+    return room_below_threshold(vm, &room) > 0;
+}
+
 uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns) {
     struct room room = vm_room(vm, max_age_ns);
     if (!room.total_bytes)

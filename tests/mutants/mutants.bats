@@ -141,6 +141,7 @@ prove_finds() {
 @test "a row of blocks goes on though one of them has gone" { caught_alone row_goes_on row; }
 @test "an extent is as large as its block" { caught_alone extent_of_any_size largest-extent; }
 @test "after an extent that was refused all are single" { caught_alone single_after_refusal halved; }
+@test "above the threshold any block takes a part of an idle extent" { caught_alone part_above_threshold kept-above; }
 @test "a small block keeps the whole of an idle extent" { caught_alone never_replaced replaced; }
 @test "an extent of which PyTorch has given up a part is as what it has in its cache" { caught_alone part_not_given_up attach-storm; }
 @test "what PyTorch has given up is not used before the driver is asked" { caught_alone given_up_not_used order; }

@@ -300,6 +300,7 @@ static const struct alone cases[] = {
     {"largest-extent", extents_largest, LARGE, 100},
     {"halved", extents_halved, BOASTING, 100},
     {"kept", extents_kept, BOASTING, 0},
+    {"kept-above", extents_kept_above, LARGE, 50},
     {"replaced", extents_replaced, BOASTING, 0},
     {"not-replaced", extents_not_replaced, BOASTING, 0},
     {"order", order, BOASTING, 80},

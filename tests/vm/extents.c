@@ -237,6 +237,24 @@ void extents_kept(void) {
     fake.boast = 1;
 }
 
+/* Above the threshold, where others have so much, only blocks in a row do. */
+void extents_kept_above(void) {
+    enum { EXTENT = 10, PAGES = 2 * EXTENT };
+    fake.boast = 16;
+    uint64_t range = range_of(PAGES);
+    use(range, PAGES);
+    fake.pages_elsewhere = 3 * fake.capacity;
+    vm_room(test.vm, 0);
+    MUST(vm_commit(test.vm, range, PAGE_BYTES, false));
+    MUST(handle_at(range, EXTENT - 1) < FIRST_HANDLE);
+    MUST(vm_commit(test.vm, range + PAGE_BYTES, (EXTENT - 1) * PAGE_BYTES, false));
+    MUST(vm_commit(test.vm, range + EXTENT * PAGE_BYTES, PAGE_BYTES, false));
+    MUST(handle_at(range, EXTENT) == handle_at(range, PAGES - 1));
+    fake.pages_elsewhere = 0;
+    MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
+    fake.boast = 1;
+}
+
 /* Beyond the bound the block gets pages of its own, and the extent goes back, for nobody else can
  * use it. */
 void extents_replaced(void) {

@@ -42,6 +42,7 @@ holds() {
 @test "where an extent is refused the next is half as large" { holds halved; }
 
 @test "a smaller block takes an idle extent as it lies, within a bound on what these keep" { holds kept; }
+@test "above the threshold only a block in a row does" { holds kept-above; }
 @test "beyond it the idle extent is replaced by pages" { holds replaced; }
 @test "where the GPU is not past it, it is used as it lies" { holds not-replaced; }
 

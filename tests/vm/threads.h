@@ -52,6 +52,7 @@ void extents_behind(void);
 void extents_largest(void);
 void extents_halved(void);
 void extents_kept(void);
+void extents_kept_above(void);
 void extents_replaced(void);
 void extents_not_replaced(void);
 
