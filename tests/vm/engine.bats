@@ -204,13 +204,13 @@ without_our_thread() {
         expect vramgc.held_bytes <= 362MiB; expect vramgc.reclaims == 1'
 }
 
-# The first block event after so long does, and those after it go on. What was used meanwhile is no longer idle; c takes the place of
-# an extent of 20 MiB.
+# The first block event after so long does, and those after it go on. What was used meanwhile is no longer idle; c takes an extent of
+# 20 MiB as it lies, and makes it young.
 @test "lowvram: where our thread does not run, block events do its work" {
     local script='alloc a 400MiB; fill a 1; alloc b 300MiB; fill b 2; synchronize; free a; expect vramgc.held_bytes == 700MiB; sleep 20; alloc c 2MiB; free c;
         expect vramgc.held_bytes <= 668MiB;' i
     for ((i = 0; i < 20; i++)); do script+=" alloc c$i 2MiB; free c$i;"; done
-    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=5ms VRAMGC_REST=10s without_our_thread "$script expect vramgc.held_bytes <= 304MiB; verify b 2"
+    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=5ms VRAMGC_REST=10s without_our_thread "$script expect vramgc.held_bytes <= 324MiB; verify b 2"
     VRAMGC_LOWVRAM=1 VRAMGC_LINGER=10s VRAMGC_REST=10s without_our_thread "${script/<= 668MiB/>= 682MiB} expect vramgc.held_bytes >= 682MiB; verify b 2"
 }
 
@@ -247,7 +247,7 @@ without_our_thread() {
 # Else our thread would look half a second after its last look. The context takes 256 of 1024 MiB.
 @test "threshold: what has been idle for long goes at once where other code takes memory" {
     VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=50ms passes 'alloc a 400MiB; fill a 1; free a; synchronize; sleep 100; expect vramgc.held_bytes == 400MiB;
-        cuda_malloc x 300MiB; await vramgc.held_bytes <= 512MiB; expect vramgc.held_bytes >= 490MiB' --mem 1GiB
+        cuda_malloc x 300MiB; await vramgc.held_bytes <= 512MiB' --mem 1GiB
 }
 
 @test "without the mode nothing is paged" {
