@@ -206,7 +206,7 @@ void decay_note_given_up(struct device *device) {
         note(device, vm, settings_options()->lowvram);
 }
 
-/* It does not look again by itself before: RETRY_NS. */
+/* Where our thread looks within RETRY_NS anyhow it is left alone. */
 void decay_note_used(struct device *device) {
     struct vm *vm = device_vm(device);
     if (!vm)

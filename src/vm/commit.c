@@ -6,16 +6,16 @@
  * share with its neighbours comes alone. While blocks come one right behind the other and none
  * goes, as when a model is loaded, it comes in an extent that serves the next ones, too; but not
  * where large blocks outweigh the small ones, for large ones come and go between small ones that
- * stay. And a block takes an idle extent as it lies, though it needs only a part; above
- * the threshold only one in such a row: behind the end of a large one come small ones that stay.
- * What extents keep on the device beyond the blocks that live in them has one bound, KEPT_PART of
- * the device: where it would be more, nothing new is shared, and an idle extent that a smaller
- * block comes to is replaced by pages if the GPU has finished with it. */
+ * stay. And a block takes an idle extent as it lies, though it needs only a part; above the
+ * threshold only one in such a row: behind the end of a large one come small ones that stay. What
+ * extents keep on the device beyond the blocks that live in them has one bound, KEPT_PART of the
+ * device: where it would be more, nothing new is shared, and an idle extent that a smaller block
+ * comes to is replaced by pages if the GPU has finished with it. */
 #include "vm/vm_internal.h"
 
 /* Parts of the device. The largest extent is one at most: while the GPU is not past it a smaller
- * block keeps all of it. KEPT_PART: see above. Where each such extent was replaced, flux on 26 GiB
- * made 14,600 handles instead of 6,200. */
+ * block keeps all of it. KEPT_PART: see above. Where each such extent was replaced, sdxl_offload
+ * under lowvram made 66,700 calls of the driver instead of 38,700. */
 enum { DEVICE_PART = 256, KEPT_PART = 256 };
 
 /* A block of less is small. Without shared extents sdxl_offload, which moves 2,500 tensors of 3 MiB
