@@ -1,22 +1,7 @@
 /* test_policy.c: each rule of policy.h as a row of a table, and then whole programs in a closed
  * loop, in which a flush changes what the policy reads next. The device has 100 GiB, so that one
  * GiB is one percent. */
-#include "unit.h"
-
-#include "policy/policy.h"
-
-#define SECOND UINT64_C(1000000000)
-#define TOTAL  (100 * GIB)
-
-static const struct policy_settings standard = {
-    .mode = POLICY_FLUSH,
-    .threshold_percent = 80,
-    .hysteresis_percent = 5,
-    .cooldown_ns = SECOND,
-    .min_gain_bytes = 32 * MIB,
-    .quiet_ns = SECOND / 20,
-    .linger_ns = SECOND / 2000,
-};
+#include "standard_policy.h"
 
 /* ---- single decisions ---- */
 

@@ -1,21 +1,6 @@
 /* test_policy_decay.c: mode compact: the rule of policy.h that says how old idle memory may get.
  * The device has 100 GiB, so that one GiB is one percent. */
-#include "unit.h"
-
-#include "policy/policy.h"
-
-#define SECOND UINT64_C(1000000000)
-#define TOTAL  (100 * GIB)
-
-static const struct policy_settings standard = {
-    .mode = POLICY_FLUSH,
-    .threshold_percent = 80,
-    .hysteresis_percent = 5,
-    .cooldown_ns = SECOND,
-    .min_gain_bytes = 32 * MIB,
-    .quiet_ns = SECOND / 20,
-    .linger_ns = SECOND / 2000,
-};
+#include "standard_policy.h"
 
 /* Nothing else lives on the device, of which so many GiB are used; 0: its size is not known. */
 static struct policy_decay decay_at(const struct policy_settings *settings, uint64_t used,
