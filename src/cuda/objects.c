@@ -2,6 +2,8 @@
  * the loader's lock, whose holder may be waiting for PyTorch's allocator. */
 #include "cuda/objects.h"
 #include "base/base.h"
+#include "base/lock.h"
+#include "base/mutant.h"
 #include "base/text.h"
 
 #include <dlfcn.h>
@@ -21,10 +23,43 @@ struct search {
 };
 
 static struct {
-    _Atomic uintptr_t own_start, own_end;
+    /* Whoever is in the loader's list. glibc's own lock of that list stays taken in a forked child
+     * where another thread had it, so no thread of ours may have it while one forks. */
+    struct lock in_list;
+    atomic_bool frozen;
     _Atomic uintptr_t allocator_start, allocator_end;
     _Atomic unsigned long long changes;
+    _Atomic unsigned long long loaded, unloaded; /* as last read */
 } self;
+
+/* The first byte of libvramgc.so and the one after its last, by the linker. */
+extern const char own_start[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+extern const char own_end[] __asm__("_end") __attribute__((visibility("hidden")));
+
+typedef int visitor(struct dl_phdr_info *, size_t, void *);
+
+/* False: the list may not be read any more. */
+static bool iterate(visitor *visit, void *context) {
+    if (atomic_load(&self.frozen))
+        return false;
+    lock_take(&self.in_list);
+    dl_iterate_phdr(visit, context);
+    lock_give(&self.in_list);
+    return true;
+}
+
+void objects_before_fork(void) {
+    if (MUTANT(forked_in_list, true, false))
+        lock_take(&self.in_list);
+}
+
+void objects_after_fork(void) {
+    lock_give(&self.in_list);
+}
+
+void objects_freeze(void) {
+    atomic_store(&self.frozen, MUTANT(child_reads_list, true, false));
+}
 
 static struct object_range range_of(const struct dl_phdr_info *info) {
     struct object_range range = {UINTPTR_MAX, 0};
@@ -65,38 +100,30 @@ static int visit(struct dl_phdr_info *info, size_t size, void *context) {
 
 bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity) {
     struct search search = {.stem = stem, .nth = nth, .path = path, .capacity = capacity};
-    dl_iterate_phdr(visit, &search);
+    iterate(visit, &search);
     return search.found;
 }
 
-struct counts {
-    unsigned long long loaded, unloaded;
-};
-
 static int read_counts(struct dl_phdr_info *info, size_t size, void *context) {
-    (void)size;
-    *(struct counts *)context = (struct counts){info->dlpi_adds, info->dlpi_subs};
+    (void)size, (void)context;
+    atomic_store_explicit(&self.loaded, info->dlpi_adds, memory_order_relaxed);
+    atomic_store_explicit(&self.unloaded, info->dlpi_subs, memory_order_relaxed);
     return 1;
 }
 
-static struct counts counts_now(void) {
-    struct counts counts = {0};
-    dl_iterate_phdr(read_counts, &counts);
-    return counts;
-}
-
 unsigned long long objects_changes(void) {
-    return counts_now().loaded;
+    iterate(read_counts, NULL);
+    return atomic_load_explicit(&self.loaded, memory_order_relaxed);
 }
 
 unsigned long long objects_unloads(void) {
-    return counts_now().unloaded;
+    iterate(read_counts, NULL);
+    return atomic_load_explicit(&self.unloaded, memory_order_relaxed);
 }
 
 bool objects_loaded(uintptr_t address) {
     struct search search = {.address = (const void *)address};
-    dl_iterate_phdr(visit, &search);
-    return search.found;
+    return !iterate(visit, &search) || search.found;
 }
 
 enum { MOST_POINTERS = 256 };
@@ -121,9 +148,8 @@ bool objects_drop_unloaded(_Atomic(void *) *pointers, size_t count) {
     struct pointers list = {.count = count};
     for (size_t i = 0; i < count; i++)
         list.known[i] = (uintptr_t)atomic_load_explicit(&pointers[i], memory_order_acquire);
-    dl_iterate_phdr(visit_known, &list);
-    bool dropped = false;
-    for (size_t i = 0; i < count; i++) {
+    bool read = iterate(visit_known, &list), dropped = false;
+    for (size_t i = 0; read && i < count; i++) {
         void *gone = (void *)list.known[i];
         if (gone && atomic_compare_exchange_strong(&pointers[i], &gone, NULL))
             dropped = true;
@@ -135,14 +161,14 @@ void objects_pin(const void *address) {
     char path[512];
     struct search search = {.address = address, .path = path, .capacity = sizeof path};
     if (address)
-        dl_iterate_phdr(visit, &search);
+        iterate(visit, &search);
     if (search.found && *path)
         dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 struct object_range objects_range(const char *stem) {
     struct search search = {.stem = stem};
-    dl_iterate_phdr(visit, &search);
+    iterate(visit, &search);
     return search.range;
 }
 
@@ -159,7 +185,7 @@ static int visit_inside(struct dl_phdr_info *info, size_t size, void *context) {
 
 bool objects_inside(const void *address, const char *stem) {
     struct search search = {.stem = stem, .address = address};
-    dl_iterate_phdr(visit_inside, &search);
+    iterate(visit_inside, &search);
     return search.found;
 }
 
@@ -220,28 +246,20 @@ static int visit_needed(struct dl_phdr_info *info, size_t size, void *context) {
 
 bool objects_link(const void *address, const char *stem, struct object_link *link) {
     struct linking linking = {.address = (uintptr_t)address, .stem = stem, .link = link};
-    dl_iterate_phdr(visit_caller, &linking);
+    iterate(visit_caller, &linking);
     if (linking.needed)
-        dl_iterate_phdr(visit_needed, &linking);
+        iterate(visit_needed, &linking);
     return linking.found;
 }
 
 bool objects_own(const void *address) {
-    if (!atomic_load_explicit(&self.own_end, memory_order_acquire)) {
-        struct search search = {.address = (const void *)(uintptr_t)objects_own};
-        dl_iterate_phdr(visit, &search);
-        atomic_store_explicit(&self.own_start, search.range.start, memory_order_relaxed);
-        atomic_store_explicit(&self.own_end, search.range.end, memory_order_release);
-    }
-    uintptr_t p = (uintptr_t)address;
-    return p >= atomic_load_explicit(&self.own_start, memory_order_relaxed) &&
-           p < atomic_load_explicit(&self.own_end, memory_order_relaxed);
+    return (const char *)address >= own_start && (const char *)address < own_end;
 }
 
 /* Programs without PyTorch ask again and again: then only the loader's counter is read. */
 static uintptr_t find_allocator(void) {
     struct search search = {.stem = "libc10_cuda.so", .changes = atomic_load(&self.changes)};
-    dl_iterate_phdr(visit, &search);
+    iterate(visit, &search);
     if (search.found) {
         atomic_store_explicit(&self.allocator_start, search.range.start, memory_order_relaxed);
         atomic_store_explicit(&self.allocator_end, search.range.end, memory_order_release);

@@ -1,5 +1,6 @@
 /* objects.h: which shared objects are loaded and where. Reads the loader's list only; takes no lock
- * that is held while constructors run, so it may be called inside a hook. */
+ * that is held while constructors run, so it may be called inside a hook. Any thread may call each,
+ * but none from inside dl_iterate_phdr. */
 #ifndef OBJECTS_H
 #define OBJECTS_H
 
@@ -20,6 +21,15 @@ unsigned long long objects_changes(void);
 
 /* How many objects were ever unloaded: while it stays the same, nothing known has gone. */
 unsigned long long objects_unloads(void);
+
+/* Around a fork, so that no thread of ours leaves the loader's list locked in the child. */
+void objects_before_fork(void);
+void objects_after_fork(void);
+
+/* For a forked child in which CUDA does not work: from now on the list is not read any more, for
+ * another thread of the parent may have left it locked. What was found stays, nothing new is found,
+ * and nothing counts as unloaded. */
+void objects_freeze(void);
 
 /* Whether the address lies in a loaded object. */
 bool objects_loaded(uintptr_t address);

@@ -10,6 +10,7 @@
 #include "base/secrets.h"
 #include "base/state_folder.h"
 #include "base/text.h"
+#include "cuda/objects.h"
 #include "govern/alloc_conf.h"
 #include "govern/background_thread.h"
 #include "govern/mode.h"
@@ -139,10 +140,12 @@ static void describe_choices(struct vramgc_file *file) {
 
 /* Also where another thread was just beginning: the file may be there already. */
 static void forked_child(void) {
+    objects_after_fork();
     lock_force_open(&self.lock);
     if (!atomic_load(&self.begun) ||
         atomic_exchange(&recording_state, RECORDING_INERT) == RECORDING_INERT)
         return;
+    objects_freeze();
     log_silence();
     store_abandon();
     python_forget();
@@ -164,7 +167,7 @@ static void forked_child(void) {
  * nothing; and what standard error is, the program may change. */
 __attribute__((constructor)) static void watch(void) {
     log_remember_standard_error();
-    pthread_atfork(NULL, NULL, forked_child);
+    pthread_atfork(objects_before_fork, objects_after_fork, forked_child);
 }
 
 bool start_is_ending(void) {

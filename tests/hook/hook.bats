@@ -5,6 +5,7 @@ load ../c10/drive # but_for_ooms
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     hook=$root/build/hook
+    library=${VRAMGC_LIBRARY:-$root/build/libvramgc.so}
     scratch=$BATS_TEST_TMPDIR
     export VRAMGC_OUT=$scratch/run.vramgc
     unset "${!SIMGPU_@}" 2>/dev/null || true
@@ -19,7 +20,7 @@ on() {
         shift
     done
     shift
-    LD_LIBRARY_PATH=$path LD_PRELOAD="${PRELOAD:-$root/build/libvramgc.so} $hook/libno_thread.so" run "$@"
+    LD_LIBRARY_PATH=$path LD_PRELOAD="${PRELOAD:-$library} $hook/libno_thread.so" run "$@"
     printf '%s\n' "$output"
     [ "$status" -eq 0 ]
     [[ $output == *" checks, 0 failed"* ]]
@@ -106,9 +107,9 @@ device() {
 @test "another interposer of cudaMalloc in front and behind: each call passes once, counted once" {
     local o
     for o in O0 O2; do
-        PRELOAD="$root/build/libvramgc.so $hook/libinterposer-$o.so" device "$hook/chain"
+        PRELOAD="$library $hook/libinterposer-$o.so" device "$hook/chain"
         rm "$VRAMGC_OUT"
-        PRELOAD="$hook/libinterposer-$o.so $root/build/libvramgc.so" device "$hook/chain"
+        PRELOAD="$hook/libinterposer-$o.so $library" device "$hook/chain"
         rm "$VRAMGC_OUT"
     done
 }
@@ -141,7 +142,7 @@ device() {
 
 # passes PRELOAD COMMAND...: the same with PRELOAD behind vramgc, and a libc10 at hand.
 passes() {
-    PRELOAD="$root/build/libvramgc.so $1" on sim/driver sim/rt11 sim/rt12 sim/rt13 hook/c10 -- "${@:2}"
+    PRELOAD="$library $1" on sim/driver sim/rt11 sim/rt12 sim/rt13 hook/c10 -- "${@:2}"
 }
 
 @test "a block is reported while a constructor holds the loader's lock and waits for the allocator" {
@@ -154,6 +155,10 @@ passes() {
 
 @test "a driver that another thread loads while a function is looked for" {
     passes "" "$hook/late_driver"
+}
+
+@test "children that are forked while other threads are in the loader's list do not hang" {
+    device "$hook/forked"
 }
 
 @test "an interposer of the driver behind vramgc is called once where the driver is linked" {

@@ -138,7 +138,7 @@ $(HOOK)/driver_interposer-linked: tests/hook/driver_interposer.c $(HOOK)/check.o
 $(HOOK)/driver_interposer-opened: tests/hook/driver_interposer.c $(HOOK)/check.o
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -o $@ $^ -ldl
 
-$(HOOK)/unmap_race: $(HOOK)/unmap_race.o $(HOOK)/check.o $(HOOK_DRIVER)
+$(HOOK)/unmap_race $(HOOK)/forked: $(HOOK)/%: $(HOOK)/%.o $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) -o $@ $^ -ldl -lpthread
 
 $(HOOK)/hook_dlsym: $(HOOK)/hook_dlsym.o $(HOOK)/check.o
@@ -154,7 +154,7 @@ $(HOOK)/libruntimes_client-%.so: tests/hook/runtimes.c tests/hook/hook.mk | $(CU
 	@mkdir -p $(@D)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DCLIENT -shared -o $@ $(filter-out %.mk,$^)
 
-HOOK_OTHERS := $(HOOK_BESIDE) $(addprefix $(HOOK)/,loader_lock no_cuda late_driver snapshot_size runtimes unmap_race hook_dlsym \
+HOOK_OTHERS := $(HOOK_BESIDE) $(addprefix $(HOOK)/,loader_lock no_cuda late_driver snapshot_size runtimes unmap_race forked hook_dlsym \
     $(foreach how,linked opened,driver_interposer-$(how)) $(foreach m,11 12 13,libruntimes_client-$(m).so))
 
 # --- for tests/e2e/lifetime.bats and store.bats ---

@@ -115,6 +115,8 @@ prove_finds() {
 @test "the addresses of a range go while something is mapped there" { caught_alone mapped_range_goes attach-storm; }
 
 @test "a page on its way is spun for" { caught_alone page_spun_for sleeps; }
+@test "a thread is in the loader's list while another forks" { caught forked_in_list hook/hook 'children that are forked'; }
+@test "a forked child reads the loader's list" { caught child_reads_list hook/hook 'children that are forked'; }
 
 # --- the driver refuses, or the machine ---
 

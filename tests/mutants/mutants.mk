@@ -4,5 +4,5 @@
 mutants-library:
 	@$(MAKE) --no-print-directory BUILD=build/mutants CPPFLAGS=-DMUTANTS build/mutants/libvramgc.so build/mutants/vramgc
 
-mutants-check: mutants-library build/vm/threads-mutants build/vm/pool_threads-mutants build/sanitize/mutants/names vm-tools govern-tools c10drive-deep
+mutants-check: mutants-library hook build/vm/threads-mutants build/vm/pool_threads-mutants build/sanitize/mutants/names vm-tools govern-tools c10drive-deep
 	$(BATS) tests/mutants

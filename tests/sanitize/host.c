@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@
 enum { FORKS = 10, OTHERS = 2, ROUNDS = 100, ROUNDS_FOR_REPORT = 50, BLOCKS = 300, BUSY = 20 };
 enum { CHILD_HANGS_SECONDS = 120 };
 
-static bool is_child; /* forked by us */
+static bool is_child;         /* forked by us */
+static atomic_bool has_child; /* that nobody has waited for yet */
 
 static bool role_is(const char *role) {
     const char *host = getenv("HOST");
@@ -70,11 +72,13 @@ static void be_the_child(void) {
 
 static void fork_and_wait(void) {
     int status = -1;
+    atomic_store(&has_child, true);
     pid_t child = fork();
     if (child == 0)
         be_the_child();
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
         fprintf(stderr, "host.c: the child's status is %#x\n", (unsigned)status);
+    atomic_store(&has_child, false);
 }
 
 /* What is asked for lies beyond its end. */
@@ -135,6 +139,8 @@ static void go_on_a_little(void) {
     }
     if (role_is("exit") || is_child)
         _exit(0);
+    while (atomic_load(&has_child))
+        usleep(300);
 }
 
 static void start_thread(void *(*function)(void *)) {
