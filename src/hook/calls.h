@@ -60,7 +60,7 @@ cudaError_t hook_nothing_to_forget(void);
  * only on success: on an error it may be anything. */
 #define ALLOCATE_AS(api, symbol, class, asked, got, ...)                                           \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
-    bool outermost = hook_enter(ID_##symbol);                                                      \
+    bool outermost = hook_enter_memory(ID_##symbol);                                               \
     RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_NO_MEMORY &&                                              \
         hook_retry_after_oom(class, asked, FORGET_##api))                                          \
@@ -77,7 +77,7 @@ cudaError_t hook_nothing_to_forget(void);
 /* done: a call that may release it without the driver. */
 #define RELEASE_UNLESS(done, api, symbol, ...)                                                     \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
-    bool outermost = hook_enter(ID_##symbol);                                                      \
+    bool outermost = hook_enter_memory(ID_##symbol);                                               \
     struct alloc_freed taken = {0};                                                                \
     if (outermost)                                                                                 \
         alloc_free_begin((uint64_t)p, &taken);                                                     \
@@ -152,10 +152,11 @@ cudaError_t hook_nothing_to_forget(void);
 #define MEMORY_INFO(api, symbol)                                                                   \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
+    uint64_t moves = moves_now();                                                                  \
     RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_SUCCESS && free && total) {                               \
         oom_card_read();                                                                           \
-        device_memory_info(*free, *total);                                                         \
+        device_memory_info(*free, *total, moves);                                                  \
         *free = capacity_free_as_seen(*free);                                                      \
     }                                                                                              \
     hook_leave();                                                                                  \

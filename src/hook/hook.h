@@ -9,6 +9,7 @@
 #include "cuda/runtimes.h"
 #include "process/start.h"
 #include "track/call.h"
+#include "track/moves.h"
 #include "track/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -44,6 +45,7 @@
 struct hook_state {
     unsigned depth;
     unsigned vmm_depth; /* of them of virtual memory management */
+    unsigned moving;    /* the depth of the outermost that may take or give memory; 0: none */
     bool context_seen;  /* a context was made inside the current hook */
 };
 extern THREAD_LOCAL struct hook_state hook_state;
@@ -55,9 +57,23 @@ static inline bool hook_enter(enum real_id id) {
     return hook_state.depth++ == 0;
 }
 
+/* The same in a wrapper of a function that may take or give memory. */
+static inline bool hook_enter_memory(enum real_id id) {
+    bool outermost = hook_enter(id);
+    if (!hook_state.moving) {
+        hook_state.moving = hook_state.depth;
+        moves_begin();
+    }
+    return outermost;
+}
+
 /* Recording begins here if a context was made inside, so that a process that only has a context is
  * seen too. */
 static inline void hook_leave(void) {
+    if (hook_state.moving == hook_state.depth) {
+        hook_state.moving = 0;
+        moves_end();
+    }
     if (--hook_state.depth == 0 && UNLIKELY(hook_state.context_seen)) {
         hook_state.context_seen = false;
         start_recording();
@@ -68,7 +84,7 @@ static inline void hook_leave(void) {
  * another hook it is made by an interposer, such as comfy-aimdo, which makes room for what is being
  * asked for, and counts. */
 static inline bool hook_enter_vmm(enum real_id id) {
-    hook_enter(id);
+    hook_enter_memory(id);
     return hook_state.vmm_depth++ == 0;
 }
 

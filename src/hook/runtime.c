@@ -8,7 +8,7 @@
 
 cudaError_t cudaMalloc(void **p, size_t n) {
     real_cudaMalloc_t real = RUNTIME(cudaMalloc);
-    bool outermost = hook_enter(ID_cudaMalloc);
+    bool outermost = hook_enter_memory(ID_cudaMalloc);
     bool allocator = outermost && FROM_ALLOCATOR();
     bool ready = outermost && start_recording_in_context();
     /* Without its cache PyTorch does not ask first, and makes no blocks. */

@@ -21,6 +21,7 @@
 #include "track/block.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/moves.h"
 #include "track/oom_log.h"
 #include "track/recording.h"
 #include "track/settings.h"
@@ -141,6 +142,7 @@ static void describe_choices(struct vramgc_file *file) {
 /* Also where another thread was just beginning: the file may be there already. */
 static void forked_child(void) {
     objects_after_fork();
+    moves_forget();
     lock_force_open(&self.lock);
     if (!atomic_load(&self.begun) ||
         atomic_exchange(&recording_state, RECORDING_INERT) == RECORDING_INERT)

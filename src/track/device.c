@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cuda/capture_mode.h"
+#include "track/moves.h"
 #include "track/recording.h"
 
 static struct {
@@ -238,11 +239,13 @@ static void note_memory(struct device *device, uint64_t free_bytes, uint64_t tot
     gauge_set(&device->out->stats.used_bytes, minus_u64(total_bytes, free_bytes));
 }
 
+/* Another number after each call that takes or gives memory, and each page; 0: one is under way. */
 static uint64_t moves(struct device *device) {
-    return device_vm(device) ? vm_moves(device_vm(device)) : 1;
+    uint64_t calls = moves_now(), pages = device_vm(device) ? vm_moves(device_vm(device)) : 1;
+    return calls && pages ? calls + pages : 0;
 }
 
-/* Pages may come or go between the question and the answer: then it is asked again. */
+/* Memory may come or go between the question and the answer: then it is asked again. */
 bool device_read_memory(struct device *device) {
     enum { PATIENCE = 3 };
     size_t free_bytes = 0, total_bytes = 0;
@@ -278,11 +281,11 @@ uint64_t device_used_bytes(const struct device *device) {
     return minus_u64(atomic_load(&device->memory.total_bytes), device_free_bytes(device));
 }
 
-void device_memory_info(uint64_t free_bytes, uint64_t total_bytes) {
+void device_memory_info(uint64_t free_bytes, uint64_t total_bytes, uint64_t moves) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
-    if (!device_vm(device)) /* else pages may have come meanwhile */
+    if (!device_vm(device) && moves && moves == moves_now()) /* else pages may have come */
         note_others(device, minus_u64(total_bytes, free_bytes));
     note_memory(device, free_bytes, total_bytes);
 }

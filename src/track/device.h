@@ -104,8 +104,8 @@ void device_forget_oom_owners(struct device *device);
  * that failed. */
 bool device_read_memory(struct device *device);
 
-/* Somebody asked the driver for free and total; of the current device. */
-void device_memory_info(uint64_t free_bytes, uint64_t total_bytes);
+/* Somebody asked the driver for free and total of the current device. moves: moves_now() before. */
+void device_memory_info(uint64_t free_bytes, uint64_t total_bytes, uint64_t moves);
 
 /* Free bytes of the device: the latest reading, and what this process took or gave since. */
 uint64_t device_free_bytes(const struct device *device);

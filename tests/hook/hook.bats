@@ -181,6 +181,10 @@ passes() {
     passes "" "$hook/runtimes" "$hook"/libruntimes_client-{12,11,13}.so
 }
 
+@test "another thread asks what is free before the one that got memory has told of it" {
+    passes "$hook/libreading_race.so" "$hook/reading_race"
+}
+
 @test "another thread maps addresses anew before the one that unmapped them has heard of it" {
     passes "$hook/libunmap_race.so" "$hook/unmap_race"
 }

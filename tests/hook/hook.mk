@@ -117,8 +117,8 @@ $(HOOK)/c10_blocks: $(HOOK)/c10_blocks.o $(HOOK)/check.o $(HOOK_C10) $(HOOK_RUNT
 # --- the loader, other interposers of the driver, races: each source is the program and what is preloaded or opened ---
 
 $(HOOK)/libloader_lock.so: HOOK_ROLE := -DCONSTRUCTOR
-$(HOOK)/libdriver_interposer.so $(HOOK)/libunmap_race.so $(HOOK)/libhook_dlsym.so: HOOK_ROLE := -DINTERPOSER
-HOOK_BESIDE := $(addprefix $(HOOK)/lib,loader_lock.so driver_interposer.so unmap_race.so hook_dlsym.so)
+$(HOOK)/libdriver_interposer.so $(HOOK)/libunmap_race.so $(HOOK)/libreading_race.so $(HOOK)/libhook_dlsym.so: HOOK_ROLE := -DINTERPOSER
+HOOK_BESIDE := $(addprefix $(HOOK)/lib,loader_lock.so driver_interposer.so unmap_race.so reading_race.so hook_dlsym.so)
 $(HOOK_BESIDE): $(HOOK)/lib%.so: tests/hook/%.c tests/hook/hook.mk | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) $(HOOK_ROLE) -shared -o $@ $< -ldl
@@ -138,7 +138,7 @@ $(HOOK)/driver_interposer-linked: tests/hook/driver_interposer.c $(HOOK)/check.o
 $(HOOK)/driver_interposer-opened: tests/hook/driver_interposer.c $(HOOK)/check.o
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -o $@ $^ -ldl
 
-$(HOOK)/unmap_race $(HOOK)/forked: $(HOOK)/%: $(HOOK)/%.o $(HOOK)/check.o $(HOOK_DRIVER)
+$(HOOK)/unmap_race $(HOOK)/reading_race $(HOOK)/forked: $(HOOK)/%: $(HOOK)/%.o $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) -o $@ $^ -ldl -lpthread
 
 $(HOOK)/hook_dlsym: $(HOOK)/hook_dlsym.o $(HOOK)/check.o
@@ -154,7 +154,7 @@ $(HOOK)/libruntimes_client-%.so: tests/hook/runtimes.c tests/hook/hook.mk | $(CU
 	@mkdir -p $(@D)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DCLIENT -shared -o $@ $(filter-out %.mk,$^)
 
-HOOK_OTHERS := $(HOOK_BESIDE) $(addprefix $(HOOK)/,loader_lock no_cuda late_driver snapshot_size runtimes unmap_race forked hook_dlsym \
+HOOK_OTHERS := $(HOOK_BESIDE) $(addprefix $(HOOK)/,loader_lock no_cuda late_driver snapshot_size runtimes unmap_race reading_race forked hook_dlsym \
     $(foreach how,linked opened,driver_interposer-$(how)) $(foreach m,11 12 13,libruntimes_client-$(m).so))
 
 # --- for tests/e2e/lifetime.bats and store.bats ---
