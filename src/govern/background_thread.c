@@ -62,8 +62,10 @@ static struct {
 static void read_memory(struct device *device) {
     real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
     CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
-    if (context && set_current && set_current(context) == CUDA_SUCCESS)
-        device_read_memory(device);
+    if (!context || !set_current || set_current(context) != CUDA_SUCCESS)
+        return;
+    mempool_look(device); /* first: what a pool keeps is not others' */
+    device_read_memory(device);
 }
 
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {

@@ -2,6 +2,7 @@
  * device comes up at its first event and never goes away. */
 #include "track/device.h"
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "cuda/capture_mode.h"
 #include "track/moves.h"
@@ -221,12 +222,20 @@ static bool ask_driver(size_t *free_bytes, size_t *total_bytes) {
     return read;
 }
 
+/* Where the program has called for some of a pool since the driver was asked what the pool keeps,
+ * it may keep more. */
+static bool pool_is_known(const struct device *device) {
+    return __atomic_load_n(&device->pool.changes, __ATOMIC_ACQUIRE) ==
+           MUTANT(grown_pool_is_others, __atomic_load_n(&device->pool.seen, __ATOMIC_RELAXED),
+                  __atomic_load_n(&device->pool.changes, __ATOMIC_ACQUIRE));
+}
+
 /* Where another thread takes or gives memory meanwhile the reading says nothing of others. */
 static void note_others(struct device *device, uint64_t used_bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t held = figure_get(&stats->held_bytes.current);
     bool first = !figure_get(&stats->others_bytes.peak);
-    if (first || used_bytes >= held)
+    if (first || (used_bytes >= held && pool_is_known(device)))
         gauge_set(&stats->others_bytes, minus_u64(used_bytes, held));
 }
 

@@ -21,6 +21,7 @@ struct device_pool {
     bool of_pytorch;     /* it has had any: then the pool is its cache */
     uint64_t idle_bytes; /* reserved by pools beside what is allocated from them */
     uint64_t changes;    /* how often a call of the program has changed that */
+    uint64_t seen;       /* of them those that the driver was asked after */
     uint64_t used_bytes; /* what the program has from the driver's pools */
 };
 

@@ -36,6 +36,7 @@ static bool account(struct device *device, const struct mempool_idle *idle, bool
                           : last ? min_u64(idle->idle_bytes, before)
                                  : before;
     __atomic_store_n(&device->pool.idle_bytes, idle_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->pool.seen, idle->changes, __ATOMIC_RELAXED);
     device_publish(device);
     gauge_add(&stats->held_bytes, minus_u64(idle_bytes, before)); /* inside, for resets */
     gauge_subtract(&stats->held_bytes, minus_u64(before, idle_bytes));

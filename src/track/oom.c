@@ -30,22 +30,28 @@ static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_b
     return there_bytes < steps * step_bytes ? VRAMGC_REFUSAL_ROUNDED : VRAMGC_REFUSAL_FRAGMENTED;
 }
 
-/* What is held without need. During a capture the pool is not asked. */
+/* What is held without need. */
 static uint64_t idle_bytes(struct device *device) {
     uint64_t idle = device_vm(device) ? device_idle_page_bytes(device)
                                       : figure_get(&device->out->stats.idle_bytes.current);
-    return idle + (capture_active() ? __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED)
-                                    : mempool_look(device));
+    return idle + __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
+}
+
+/* The pool first: what it keeps is held. During a capture nobody is asked. */
+static void ask_driver(struct device *device) {
+    if (capture_active()) {
+        device_account_pages(device);
+    } else {
+        mempool_look(device);
+        device_read_memory(device);
+    }
 }
 
 static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
     struct frag_figures figures = device_measure_holes(device, false); /* some programs probe */
-    if (capture_active())
-        device_account_pages(device);
-    else
-        device_read_memory(device);
-    uint64_t idle = idle_bytes(device); /* first: what a pool keeps is held */
+    ask_driver(device);
+    uint64_t idle = idle_bytes(device);
     neighbours_wanted(device);
     return (struct vramgc_refusal){
         .time_ns = store_age_ns(),

@@ -181,7 +181,7 @@ passes() {
     passes "" "$hook/runtimes" "$hook"/libruntimes_client-{12,11,13}.so
 }
 
-@test "another thread asks what is free before the one that got memory has told of it" {
+@test "what vramgc has not heard of yet is not taken for the memory of others" {
     passes "$hook/libreading_race.so" "$hook/reading_race"
 }
 

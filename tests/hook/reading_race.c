@@ -1,6 +1,7 @@
 /* reading_race.c: another thread asks what is free while the one that has just got memory has not
- * told of it: the memory is not taken for that of another process. With INTERPOSER: what stands
- * behind vramgc in front of the driver, and lets the other thread in at that moment. */
+ * told of it: the memory is not taken for that of others; nor is what a pool has grown by. With
+ * INTERPOSER: what stands behind vramgc in front of the driver, and lets the other thread in at
+ * that moment. */
 #include "cuda/cuda_api.h"
 
 #include <dlfcn.h>
@@ -49,7 +50,7 @@ static uint64_t others(void) {
 
 int main(void) {
     CUcontext primary = NULL;
-    CUdeviceptr first, second;
+    CUdeviceptr first, second, pooled;
     void (**hear)(void) = (void (**)(void))dlsym(RTLD_DEFAULT, "reading_raced");
     OK(cuInit(0));
     OK(cuDevicePrimaryCtxRetain(&primary, 0));
@@ -65,6 +66,10 @@ int main(void) {
     CHECK(others() == before);
     ask();
     CHECK(others() == before);
+    OK(cuMemAllocAsync(&pooled, MIB, NULL)); /* the pool grows by more, and nobody has looked */
+    ask();
+    CHECK(others() == before);
+    OK(cuMemFreeAsync(pooled, NULL));
     OK(cuMemFree_v2(first));
     OK(cuMemFree_v2(second));
     return check_result("reading_race");

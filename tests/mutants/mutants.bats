@@ -125,7 +125,8 @@ prove_finds() {
 @test "the host is asked once" { caught host_asked_once vm/spill '^one refused call'; }
 @test "idle memory stays when a mapping is refused" { caught idle_kept vm/refusals '^idle memory goes back'; }
 @test "a reading of the card may be off by the pages that go meanwhile" { caught_alone reading_beside_moves reading-beside; }
-@test "a reading may be off by what other threads are just allocating" { caught reading_beside_calls hook/hook 'another thread asks what is free'; }
+@test "a reading may be off by what other threads are just allocating" { caught reading_beside_calls hook/hook 'what vramgc has not heard'; }
+@test "what a pool has grown by is taken for that of others" { caught grown_pool_is_others hook/hook 'what vramgc has not heard'; }
 @test "a full card is taken for one that says nothing" { caught full_as_unknown govern/causes '^nothing is free'; }
 @test "an illegal address is told as a lack of memory" { caught refused_as_full vm/refusals '^an illegal address'; }
 @test "what cannot be opened stays as it is" { caught closed_pages_stay vm/refusals '^cuMemSetAccess is refused twice'; }
