@@ -1,6 +1,7 @@
 /* launch.c: see launch.h. */
 #include "cli/launch.h"
 #include "base/base.h"
+#include "cli/witness.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,13 +68,18 @@ static bool reap(struct launch *launch) {
     return false;
 }
 
-static void wait_for(struct launch *launch, const sigset_t *held) {
+/* Whether the program has got the signal without us. */
+static bool has_it(const siginfo_t *info, const struct witness *witness) {
+    return from_terminal(info) || witness_heard(witness, info->si_signo);
+}
+
+static void wait_for(struct launch *launch, const sigset_t *held, const struct witness *witness) {
     for (;;) {
         siginfo_t info;
         int number = sigwaitinfo(held, &info);
         if (number == SIGINT)
             launch->interrupted = true;
-        if (number > 0 && number != SIGCHLD && !from_terminal(&info))
+        if (number > 0 && number != SIGCHLD && !has_it(&info, witness))
             kill(launch->child, number);
         if (number == SIGCHLD && reap(launch))
             return;
@@ -82,13 +88,15 @@ static void wait_for(struct launch *launch, const sigset_t *held) {
 
 bool launch_run(char *const *command, struct launch *launch) {
     struct inherited inherited;
+    struct witness witness;
     sigset_t held;
     int pipe_ends[2];
     uint64_t start_ns = clock_ns();
     *launch = (struct launch){0};
+    hold_signals(&inherited, &held);
+    witness_start(&witness, &held, command); /* before there is a pipe that it would hold open */
     if (pipe2(pipe_ends, O_CLOEXEC) != 0)
         return false;
-    hold_signals(&inherited, &held);
     launch->child = fork();
     if (launch->child == 0)
         become(command, &inherited, pipe_ends[1]);
@@ -96,9 +104,10 @@ bool launch_run(char *const *command, struct launch *launch) {
     close(pipe_ends[1]);
     if (launch->child > 0) {
         launch->exec_error = read_report(pipe_ends[0]);
-        wait_for(launch, &held);
+        wait_for(launch, &held, &witness);
         launch->elapsed_ns = clock_ns() - start_ns;
     }
+    witness_end(&witness);
     close(pipe_ends[0]);
     errno = error;
     return launch->child > 0;

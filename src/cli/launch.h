@@ -19,9 +19,9 @@ struct launch {
  * False, with errno, when there is no process to be had.
  *
  * Signals: SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 do not end this process. One that
- * a process sent (kill) is passed on; one from the terminal is not, since the program, being in the
- * same process group, has it already. The program starts with the signal mask and dispositions that
- * this process was started with, in the same process group and terminal. */
+ * a process sent (kill) is passed on; one from the terminal, or that was sent to the program, too,
+ * is not, since the program has it already. The program starts with the signal mask and
+ * dispositions that this process was started with, in the same process group and terminal. */
 bool launch_run(char *const *command, struct launch *launch);
 
 /* Ends this process as the program ended: same exit status, or by the same signal, without a second

@@ -22,8 +22,8 @@ static const struct command command_table[] = {
      "The exit status is COMMAND's; when a signal ended it, vramgc ends itself by the same signal, "
      "which a shell shows as 128+N. 127: COMMAND is missing, 126: it cannot be executed, 125: "
      "vramgc itself failed, an option is wrong, or a setting is and --strict was given.\n"
-     "Signals sent to vramgc are passed on to COMMAND; Ctrl-C reaches it as it does without "
-     "vramgc. Programs that are set-uid or linked statically cannot be watched.\n",
+     "A signal sent to vramgc alone is passed on to COMMAND; one that both get, as by Ctrl-C, is "
+     "not. Programs that are set-uid or linked statically cannot be watched.\n",
      true, run_flags, &run_flag_count, run_main},
     {"report", "[FILE...]", "statistics of a finished, crashed, killed or running process",
      "Without FILE, of the newest run that is kept (see `vramgc list`). "

@@ -92,6 +92,43 @@ PYTHON
     done
 }
 
+@test "run: a signal reaches the program once, whoever else it was sent to" {
+    # Each signal writes a byte. A second one would come at once, or after the tenth of a second in which vramgc listens.
+    cat >counter.py <<'PYTHON'
+import os, signal, time
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+signal.set_wakeup_fd(writer)
+signal.signal(signal.SIGTERM, lambda number, frame: None)
+open("ready", "w")
+first = os.read(reader, 1)
+time.sleep(0.5)
+os.set_blocking(reader, False)
+try:
+    first += os.read(reader, 100)
+except BlockingIOError:
+    pass
+open("got", "w").write(str(len(first)))
+PYTHON
+    sent() {
+        rm -f ready got
+        setsid "$vramgc" run --no-summary --out "$work/of-launcher" python3 counter.py "$work/of-program" &
+        launcher=$!
+        await ready
+        "$@"
+        wait "$launcher"
+        equal "$(cat got)" 1
+    }
+    to_group() { kill -TERM -- "-$launcher"; }
+    to_launcher() { kill -TERM "$launcher"; }
+    # As pkill -f; grep finds itself, too.
+    to_all_with() { kill -TERM $(grep -lzsF "$1" /proc/[0-9]*/cmdline | cut -d / -f 3) || true; }
+    sent to_group
+    sent to_launcher
+    sent to_all_with "$work/of-program"
+    sent to_all_with "$work/of-launcher"
+}
+
 @test "run: the summary says that Ctrl-C was pressed even when the status is 0" {
     script polite <<'TEXT'
 trap 'exit 0' INT
