@@ -211,9 +211,10 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         .total_bytes = atomic_load(&device->memory.total_bytes),
         .free_bytes = device_free_bytes(device),
         .releasable_bytes = device_releasable_bytes(device),
-        .pool_idle_bytes = mempool_look(device),
         .asked = atomic_exchange(&reclaim->asked, false),
     };
+    reading.pool_idle_bytes =
+        reading.asked || settings.lowvram ? mempool_look(device) : trim_idle_bytes(device, now);
     struct vm *vm = device_vm(device);
     if (vm) { /* pages go back step by step: see decay.h */
         reading.free_bytes = free_as_seen(device, vm);

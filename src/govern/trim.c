@@ -2,6 +2,7 @@
  * the capture, nor in a thread of the program unless that was refused memory. */
 #include "govern/trim.h"
 
+#include "base/mutant.h"
 #include "govern/reclaim.h"
 #include "track/capture.h"
 #include "track/device.h"
@@ -9,11 +10,25 @@
 #include "track/settings.h"
 
 /* Waiting holds up the calling thread only. */
-static bool trim(CUmemoryPool pool) {
+static bool trim(CUmemoryPool pool, uint64_t keep_bytes) {
     real_cuMemPoolTrimTo_t trim_to = REAL(cuMemPoolTrimTo);
     real_cuCtxSynchronize_t synchronize = REAL(cuCtxSynchronize);
     return !capture_active() && trim_to && synchronize && synchronize() == CUDA_SUCCESS &&
-           trim_to(pool, 0) == CUDA_SUCCESS;
+           trim_to(pool, keep_bytes) == CUDA_SUCCESS;
+}
+
+/* By PyTorch's own use a job comes back to what it needed a moment ago: a pool that was trimmed to
+ * less would grow again, by pieces of its own, so that it held more than without us. */
+static uint64_t needed(struct device *device, uint64_t now_ns) {
+    return MUTANT(pool_trimmed_to_use,
+                  mempool_needed(device, now_ns, settings_policy().cooldown_ns), 0);
+}
+
+uint64_t trim_idle_bytes(struct device *device, uint64_t now_ns) {
+    if (!mempool_in_use(device))
+        return 0;
+    uint64_t idle_bytes = mempool_look(device), used_bytes = mempool_used(device);
+    return minus_u64(idle_bytes, minus_u64(needed(device, now_ns), used_bytes));
 }
 
 static bool enter(const struct device *device) {
@@ -27,10 +42,11 @@ static bool enter(const struct device *device) {
 static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
     struct mempool_idle idle = mempool_idle(device);
     uint64_t start = clock_ns();
+    uint64_t keep_bytes = action->reason == VRAMGC_REASON_THRESHOLD ? needed(device, start) : 0;
     action->kind = VRAMGC_ACTION_TRIM;
     reclaim_credit(action, 0, idle.idle_bytes);
     if (!action->observed) {
-        if (!trim(idle.pool))
+        if (!trim(idle.pool, keep_bytes))
             return false;
         struct mempool_idle left = mempool_account(device);
         uint64_t returned = left.pool ? minus_u64(idle.reserved_bytes, left.reserved_bytes) : 0;

@@ -5,8 +5,12 @@
 
 #include "track/device.h"
 
-/* For our own thread: waits for the GPU and trims the pool; the action, with its reason, is told.
- * Whether anything was done. */
+/* What the pool keeps and the program has not needed for a cool-down: what goes back above the
+ * threshold. Asks the driver. For our own thread. */
+uint64_t trim_idle_bytes(struct device *device, uint64_t now_ns);
+
+/* For our own thread: waits for the GPU and trims the pool, with all above the threshold only of
+ * what trim_idle_bytes tells; the action, with its reason, is told. Whether anything was done. */
 bool trim_mempool(struct device *device, struct vramgc_action action);
 
 /* The driver has refused a thread of the program so many bytes: where the pool's idle ones would

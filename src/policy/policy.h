@@ -49,7 +49,7 @@ struct policy_reading {
     uint64_t total_bytes;      /* of the device; 0: unknown, only what is asked for is decided */
     uint64_t free_bytes;       /* of the device */
     uint64_t releasable_bytes; /* what emptying PyTorch's cache would give back */
-    uint64_t pool_idle_bytes;  /* reserved by stream-ordered pools and not used */
+    uint64_t pool_idle_bytes;  /* reserved by stream-ordered pools and not needed */
     uint64_t request_bytes;    /* the cudaMalloc about to be made; 0 at a tick */
     bool asked;                /* through the C API */
 };

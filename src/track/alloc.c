@@ -48,10 +48,11 @@ static void count_pool(struct device *device, uint64_t bytes, bool more) {
     lock_take(&device->lock);
     uint64_t kept = device->pool.idle_bytes;
     uint64_t reused = more ? min_u64(kept, bytes) : 0;
-    uint64_t used = device->pool.used_bytes;
+    uint64_t before = device->pool.used_bytes;
+    uint64_t used = more ? before + bytes : minus_u64(before, bytes);
     __atomic_fetch_add(&device->pool.changes, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&device->pool.used_bytes, more ? used + bytes : minus_u64(used, bytes),
-                     __ATOMIC_RELAXED);
+    __atomic_store_n(&device->pool.used_bytes, used, __ATOMIC_RELAXED);
+    device->pool.most_bytes = max_u64(device->pool.most_bytes, used);
     mempool_note_together(device);
     __atomic_store_n(&device->pool.idle_bytes, more ? kept - reused : kept + bytes,
                      __ATOMIC_RELAXED);

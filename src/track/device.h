@@ -23,6 +23,8 @@ struct device_pool {
     uint64_t changes;    /* how often a call of the program has changed that */
     uint64_t seen;       /* of them those that the driver was asked after */
     uint64_t used_bytes; /* what the program has from the driver's pools */
+    uint64_t most_bytes; /* the most of that since since_ns; and, for mempool.c, in the time */
+    uint64_t most_before_bytes, since_ns; /* before it */
 };
 
 /* A pool of our own: pages that its blocks reach into, and what is in them. */

@@ -62,9 +62,25 @@ uint64_t mempool_look(struct device *device) {
     return mempool_account(device).idle_bytes;
 }
 
+uint64_t mempool_used(const struct device *device) {
+    return __atomic_load_n(&device->pool.used_bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t mempool_needed(struct device *device, uint64_t now_ns, uint64_t within_ns) {
+    struct device_pool *pool = &device->pool;
+    lock_take(&device->lock);
+    if (minus_u64(now_ns, pool->since_ns) >= within_ns) {
+        pool->most_before_bytes = within_ns ? pool->most_bytes : 0;
+        pool->most_bytes = pool->used_bytes;
+        pool->since_ns = now_ns;
+    }
+    uint64_t needed = max_u64(pool->most_bytes, pool->most_before_bytes);
+    lock_give(&device->lock);
+    return needed;
+}
+
 static uint64_t used_together(const struct device *device) {
-    return __atomic_load_n(&device->pool.used_bytes, __ATOMIC_RELAXED) +
-           __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED);
+    return mempool_used(device) + __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED);
 }
 
 void mempool_note_together(struct device *device) {

@@ -23,6 +23,11 @@ struct mempool_idle mempool_account(struct device *device);
  * or no pool is in use. Asks the driver. */
 uint64_t mempool_look(struct device *device);
 
+/* How much of the driver's pools the program has; and has needed at most at once within so many
+ * nanoseconds, or up to twice as many. The latter is for one thread, which asks again and again. */
+uint64_t mempool_used(const struct device *device);
+uint64_t mempool_needed(struct device *device, uint64_t now_ns, uint64_t within_ns);
+
 /* After either has changed: how much was used at most of the driver's pools and of our own at one
  * moment. */
 void mempool_note_together(struct device *device);

@@ -55,6 +55,15 @@ drive_async() {
     done
 }
 
+@test "threshold: what the program comes back to within the cool-down stays, and goes once it does not" {
+    local breath='alloc c 20GiB; free c; synchronize; sleep 300;'
+    for version in $versions; do
+        drive_async "$version" "alloc a 1GiB; $(printf "$breath%.0s" {1..10}) expect vramgc.reclaims == 0; await vramgc.reclaims == 1;
+            sleep 200; expect vramgc.held_bytes == 1GiB"
+        [ "$(actions 'trim threshold')" = 1 ]
+    done
+}
+
 @test "work under way in the pool is waited for, not cut off" {
     for version in $versions; do
         VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms VRAMGC_COOLDOWN=0 drive_async "$version" 'alloc a 2GiB stream=1; fill a 1 stream=1; free a;

@@ -177,6 +177,8 @@ prove_finds() {
 }
 @test "at rest PyTorch keeps its addresses" { caught addresses_kept_at_rest vm/python 'at rest, above'; }
 
+@test "a pool is trimmed of what the program comes back to" { caught pool_trimmed_to_use govern/pools '^threshold: what the program comes'; }
+
 # --- what PyTorch is told ---
 
 @test "cudaMemGetInfo says what the driver says" { caught free_as_driver_says vm/vmm 'virtual handles answer'; }
