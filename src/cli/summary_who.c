@@ -9,16 +9,30 @@
 /* The page is for people: five of them are most of the memory. */
 enum { SHOWN = 5 };
 
-/* Without the folder of its file where there is no room for it. */
+enum { ROOM = SUMMARY_WIDTH - 43 };
+
+static bool fits(struct who_name name) {
+    return !name.text[bytes_of_columns(name.text, ROOM)];
+}
+
+/* Where there is no room for it, without the folder of its file, then without the function's end: a
+ * line number of which the end is missing would be taken for another one. */
 static struct who_name short_name(const struct vramgc_site *site) {
-    enum { BEFORE = 43 };
     struct who_name name = who_name(site);
-    const char *slash = site ? strrchr(site->file, '/') : NULL;
-    if (!slash || bytes_of_columns(name.text, SUMMARY_WIDTH - BEFORE) == strlen(name.text))
+    if (!site || fits(name))
         return name;
-    struct vramgc_site without = *site;
-    text_copy(without.file, sizeof without.file, slash + 1);
-    return who_name(&without);
+    struct vramgc_site shorter = *site;
+    const char *slash = strrchr(site->file, '/');
+    if (slash)
+        text_copy(shorter.file, sizeof shorter.file, slash + 1);
+    name = who_name(&shorter);
+    for (size_t kept = ROOM; !fits(name) && kept > 0; kept--) {
+        struct text text = TEXT_IN(shorter.function);
+        text_add_n(&text, site->function, bytes_of_columns(site->function, kept));
+        text_add(&text, "..");
+        name = who_name(&shorter);
+    }
+    return name;
 }
 
 static void write_row(FILE *out, const struct who_row *row, bool oom) {

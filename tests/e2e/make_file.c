@@ -419,6 +419,8 @@ static void short_peak(struct vramgc_file *file) {
         device->samples[i].allocated_bytes = i == 50 ? 7168 * MIB : 6 * GIB;
     add_owners(file);
     strcpy(file->sites[0].phase, "model move");
+    strcpy(file->sites[0].function, "forward_comfy_cast_weights");
+    strcpy(file->sites[0].file, "comfy/ops.py");
 }
 
 /* The second device is there and not counted, and says that it has more samples than there are. */

@@ -45,6 +45,12 @@ make() {
     contains_not "$("$vramgc" report plain.vramgc)" 'peak was short'
 }
 
+@test "report: of a function with a long name the file and the whole line number are shown" {
+    make short-peak short.vramgc
+    contains "$("$vramgc" report short.vramgc)" 'model move   forward_comfy_cast_weig.. (ops.py:310)
+'
+}
+
 # Of several processes the largest is not always the one that ran out of memory: full's devices hold as much as plain's.
 @test "report: of several processes the page shows the one where memory ran out, else the one that held most" {
     make plain first.vramgc pid 11
