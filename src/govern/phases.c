@@ -30,14 +30,6 @@ static bool is_of(const char *module, const char *package) {
     return strncmp(module, package, length) == 0 && (!module[length] || module[length] == '.');
 }
 
-bool phases_is_machinery(const char *module) {
-    static const char *const packages[] = {"torch", "importlib", "_frozen_importlib", "runpy"};
-    for (size_t i = 0; i < ARRAY_LENGTH(packages); i++)
-        if (is_of(module, packages[i]))
-            return true;
-    return false;
-}
-
 /* A star may take more each time that the rest does not fit; only the latest one needs to. */
 static bool fits(const char *pattern, const char *text) {
     const char *star = NULL, *taken = NULL;
@@ -56,6 +48,20 @@ static bool fits(const char *pattern, const char *text) {
         }
     }
     return pattern[strspn(pattern, "*")] == 0;
+}
+
+/* What stands around every layer's own function, in use or not: A1111's LoRA extension. */
+static bool is_around_layers(const char *module, const char *function) {
+    return strcmp(module, "networks") == 0 &&
+           (fits("network_*_forward", function) || fits("network_*_load_state_dict", function));
+}
+
+bool phases_is_machinery(const char *module, const char *function) {
+    static const char *const packages[] = {"torch", "importlib", "_frozen_importlib", "runpy"};
+    for (size_t i = 0; i < ARRAY_LENGTH(packages); i++)
+        if (is_of(module, packages[i]))
+            return true;
+    return is_around_layers(module, function);
 }
 
 const char *phases_find(const char *module, const char *function) {

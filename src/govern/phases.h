@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* PyTorch's own modules, and those that run programs: a function of theirs says nothing. */
-bool phases_is_machinery(const char *module);
+/* PyTorch's own modules, those that run programs, and what a web UI puts around each layer: such a
+ * function says nothing. */
+bool phases_is_machinery(const char *module, const char *function);
 
 /* The phase of a function, "" for none. */
 const char *phases_find(const char *module, const char *function);

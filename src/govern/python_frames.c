@@ -56,7 +56,7 @@ static bool read_frame(object *frame, struct python_place *place) {
     object *code = attribute(frame, "f_code");
     read_module(frame, module, sizeof module);
     read_text(code, "co_name", function, sizeof function);
-    bool machinery = phases_is_machinery(module);
+    bool machinery = phases_is_machinery(module, function);
     if (!*place->function && !machinery) {
         text_copy(place->function, sizeof place->function, function);
         read_file(code, place->file, sizeof place->file);

@@ -41,12 +41,23 @@ static void the_table_knows_web_uis(void **state) {
 
 static void machinery_is_known_by_the_whole_package(void **state) {
     (void)state;
-    assert_true(phases_is_machinery("torch"));
-    assert_true(phases_is_machinery("torch.nn.modules.module"));
-    assert_true(phases_is_machinery("importlib._bootstrap"));
-    assert_false(phases_is_machinery("torchvision.ops"));
-    assert_false(phases_is_machinery("__main__"));
-    assert_false(phases_is_machinery(""));
+    assert_true(phases_is_machinery("torch", "forward"));
+    assert_true(phases_is_machinery("torch.nn.modules.module", "forward"));
+    assert_true(phases_is_machinery("importlib._bootstrap", "forward"));
+    assert_false(phases_is_machinery("torchvision.ops", "forward"));
+    assert_false(phases_is_machinery("__main__", "forward"));
+    assert_false(phases_is_machinery("", "forward"));
+}
+
+/* A1111's LoRA extension is around each layer, in use or not; what applies a LoRA is its own. */
+static void what_is_around_every_layer_is_machinery(void **state) {
+    (void)state;
+    assert_true(phases_is_machinery("networks", "network_Conv2d_forward"));
+    assert_true(phases_is_machinery("networks", "network_Linear_load_state_dict"));
+    assert_false(phases_is_machinery("networks", "network_forward"));
+    assert_false(phases_is_machinery("networks", "network_apply_weights"));
+    assert_string_equal(phases_find("networks", "network_apply_weights"), "LoRA");
+    assert_false(phases_is_machinery("my.networks", "network_Conv2d_forward"));
 }
 
 /* One that is too long or has too few words says its number, and loses nothing of the others. */
@@ -80,6 +91,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_knows_web_uis),
         cmocka_unit_test(machinery_is_known_by_the_whole_package),
+        cmocka_unit_test(what_is_around_every_layer_is_machinery),
         cmocka_unit_test(lines_of_the_user_come_first),
         cmocka_unit_test(no_more_than_there_is_room_for),
     };
