@@ -176,9 +176,13 @@ const char *summary_cause(uint32_t cause) {
 }
 
 static void write_asker(FILE *out, const struct vramgc_site *site) {
-    if (site)
-        summary_line(out, "           in %s%s%s", who_name(site).text, *site->phase ? ", " : "",
-                     site->phase);
+    enum { BEFORE = 14 };
+    if (!site)
+        return;
+    const char *comma = *site->phase ? ", " : "";
+    size_t behind = strlen(comma) + strlen(site->phase);
+    summary_line(out, "           in %s%s%s",
+                 summary_who_name(site, SUMMARY_WIDTH - BEFORE - behind).text, comma, site->phase);
 }
 
 static void write_refusals(FILE *out, const struct stats_file *record,

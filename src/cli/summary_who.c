@@ -9,37 +9,46 @@
 /* The page is for people: five of them are most of the memory. */
 enum { SHOWN = 5 };
 
-enum { ROOM = SUMMARY_WIDTH - 43 };
-
-static bool fits(struct who_name name) {
-    return !name.text[bytes_of_columns(name.text, ROOM)];
+static bool fits(struct who_name name, size_t columns) {
+    return !name.text[bytes_of_columns(name.text, columns)];
 }
 
-/* Where there is no room for it, without the folder of its file, then without the function's end: a
- * line number of which the end is missing would be taken for another one. */
-static struct who_name short_name(const struct vramgc_site *site) {
+/* Of the site's `part` as much of its beginning stays as makes the name fit, but `least` columns.
+ */
+static struct who_name shorten(struct vramgc_site *site, char part[64], size_t least,
+                               size_t columns) {
+    char whole[64];
+    text_copy(whole, sizeof whole, part);
     struct who_name name = who_name(site);
-    if (!site || fits(name))
+    for (size_t kept = columns; !fits(name, columns) && kept >= least; kept--) {
+        struct text text = text_in(part, sizeof whole);
+        text_add_n(&text, whole, bytes_of_columns(whole, kept));
+        text_add(&text, "..");
+        name = who_name(site);
+    }
+    return name;
+}
+
+/* The line number stays: one of which the end is missing would be taken for another. */
+struct who_name summary_who_name(const struct vramgc_site *site, size_t columns) {
+    enum { LEAST = 12 };
+    struct who_name name = who_name(site);
+    if (!site || fits(name, columns))
         return name;
     struct vramgc_site shorter = *site;
     const char *slash = strrchr(site->file, '/');
     if (slash)
         text_copy(shorter.file, sizeof shorter.file, slash + 1);
-    name = who_name(&shorter);
-    for (size_t kept = ROOM; !fits(name) && kept > 0; kept--) {
-        struct text text = TEXT_IN(shorter.function);
-        text_add_n(&text, site->function, bytes_of_columns(site->function, kept));
-        text_add(&text, "..");
-        name = who_name(&shorter);
-    }
-    return name;
+    shorten(&shorter, shorter.function, LEAST, columns);
+    return shorten(&shorter, shorter.file, 1, columns);
 }
 
 static void write_row(FILE *out, const struct who_row *row, bool oom) {
     struct figure peak = show_known(row->peak_bytes > 0, row->peak_bytes);
     struct figure then = show_known(row->oom_bytes > 0, row->oom_bytes);
     summary_line(out, "         %9s %9s  %-12s %s", peak.text, oom ? then.text : "",
-                 row->site ? row->site->phase : "", short_name(row->site).text);
+                 row->site ? row->site->phase : "",
+                 summary_who_name(row->site, SUMMARY_WIDTH - 43).text);
 }
 
 /* What is not shown is part of the last row. */

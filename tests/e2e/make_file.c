@@ -420,7 +420,11 @@ static void short_peak(struct vramgc_file *file) {
     add_owners(file);
     strcpy(file->sites[0].phase, "model move");
     strcpy(file->sites[0].function, "forward_comfy_cast_weights");
-    strcpy(file->sites[0].file, "comfy/ops.py");
+    strcpy(file->sites[1].function, "load_from_state_dict");
+    strcpy(file->sites[1].file, "modules/sd_disable_initialization.py");
+    add_owner(&device->owners_at_peak, 1, 100 * MIB);
+    add_refusal(file, 200 * SECOND, VRAMGC_REFUSAL_FULL, 0);
+    file->refusals[0].site = 2;
 }
 
 /* The second device is there and not counted, and says that it has more samples than there are. */
