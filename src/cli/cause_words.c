@@ -5,6 +5,7 @@
 #include "cli/text_encoder.h"
 #include "cli/units.h"
 #include "cli/webui.h"
+#include "cli/who.h"
 #include "base/base.h"
 
 #include <string.h>
@@ -246,10 +247,23 @@ static void say_todo_for_small(struct text *text, const struct oom *oom) {
         text_format(text, "Make image or batch smaller, or offload models (%s).", offload);
 }
 
+/* No image is at work then. */
+static bool loads_model(const struct oom *oom) {
+    const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
+    return site && strcmp(site->phase, "model move") == 0;
+}
+
+static void say_todo_for_rounded(struct text *text, const struct oom *oom) {
+    if (loads_model(oom))
+        text_format(text, "A model was being loaded: keep fewer on the card (%s).",
+                    webui_of(oom->record->file)->offload);
+    else
+        text_add(text, "Make the image or the batch a little smaller.");
+}
+
 void cause_say_todo(struct text *text, const struct oom *oom) {
     static const char *const plain[CAUSES] = {
         [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
-        [CAUSE_ROUNDED] = "Make the image or the batch a little smaller.",
         [CAUSE_GROWTH] = CAUSE_FIND_KEPT " Until then start the program anew now and then.",
         [CAUSE_CODE] = "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it "
                        "less.",
@@ -276,6 +290,8 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         text_add(text, todo_for_process(oom));
     else if (oom->cause == CAUSE_SMALL)
         say_todo_for_small(text, oom);
+    else if (oom->cause == CAUSE_ROUNDED)
+        say_todo_for_rounded(text, oom);
     else
         text_add(text, plain[oom->cause]);
     if ((oom->cause == CAUSE_SMALL || oom->cause == CAUSE_ROUNDED) && oom->of_pytorch)

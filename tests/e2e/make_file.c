@@ -422,8 +422,8 @@ static void short_peak(struct vramgc_file *file) {
     strcpy(file->sites[0].function, "forward_comfy_cast_weights");
     strcpy(file->sites[1].function, "load_from_state_dict");
     strcpy(file->sites[1].file, "modules/sd_disable_initialization.py");
-    add_owner(&device->owners_at_peak, 1, 100 * MIB);
-    add_refusal(file, 200 * SECOND, VRAMGC_REFUSAL_FULL, 0);
+    strcpy(file->sites[1].phase, "model move");
+    add_refusal(file, 200 * SECOND, VRAMGC_REFUSAL_ROUNDED, 0);
     file->refusals[0].site = 2;
 }
 

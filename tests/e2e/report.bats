@@ -49,8 +49,15 @@ make() {
     make short-peak short.vramgc
     run "$vramgc" report short.vramgc
     contains "$output" 'model move   forward_comfy_ca.. (sd_models.py:310)'
-    contains "$output" 'text encode  load_from_st.. (sd_disable_ini..:212)'
-    contains "$output" ' in load_from_state_.. (sd_disable_initialization.py:212), text encode'
+    contains "$output" 'model move   load_from_st.. (sd_disable_ini..:212)'
+    contains "$output" ' in load_from_state_d.. (sd_disable_initialization.py:212), model move'
+}
+
+@test "report: where a model was being loaded as the card became full, a smaller image is no advice" {
+    make short-peak short.vramgc
+    run "$vramgc" report short.vramgc
+    contains "$output" 'CAUSE    The card is full'
+    contains "$output" 'DO       A model was being loaded: keep fewer on the card (--medvram).'
 }
 
 # Of several processes the largest is not always the one that ran out of memory: full's devices hold as much as plain's.
