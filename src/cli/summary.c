@@ -199,7 +199,7 @@ static void write_refusals(FILE *out, const struct stats_file *record,
                      (unsigned long)r->device, show_bytes(r->request_bytes).text,
                      show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
                      summary_cause(r->cause) ? summary_cause(r->cause) : "?",
-                     r->granted ? "; granted later" : "");
+                     r->granted ? "; got later" : "");
         write_asker(out, who_asked(record->file, r));
     }
 }

@@ -417,14 +417,14 @@ static void short_peak(struct vramgc_file *file) {
     device->total_bytes = 9 * GIB;
     for (uint64_t i = 0; i < device->sample_count; i++)
         device->samples[i].allocated_bytes = i == 50 ? 7168 * MIB : 6 * GIB;
+    for (uint32_t i = 0; i < 3; i++)
+        add_refusal(file, SECOND, i < 2 ? VRAMGC_REFUSAL_FULL : VRAMGC_REFUSAL_ROUNDED, i < 2);
     add_owners(file);
     strcpy(file->sites[0].phase, "model move");
     strcpy(file->sites[0].function, "forward_comfy_cast_weights");
     strcpy(file->sites[1].function, "load_from_state_dict");
     strcpy(file->sites[1].file, "modules/sd_disable_initialization.py");
     strcpy(file->sites[1].phase, "model move");
-    add_refusal(file, 200 * SECOND, VRAMGC_REFUSAL_ROUNDED, 0);
-    file->refusals[0].site = 2;
 }
 
 /* The second device is there and not counted, and says that it has more samples than there are. */

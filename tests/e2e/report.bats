@@ -60,6 +60,12 @@ make() {
     contains "$output" 'DO       A model was being loaded: keep fewer on the card (--medvram).'
 }
 
+@test "report: that a request was granted later has room behind each cause" {
+    make short-peak short.vramgc
+    contains "$("$vramgc" report short.vramgc)" 'not enough memory; got later
+'
+}
+
 # Of several processes the largest is not always the one that ran out of memory: full's devices hold as much as plain's.
 @test "report: of several processes the page shows the one where memory ran out, else the one that held most" {
     make plain first.vramgc pid 11
