@@ -3,6 +3,7 @@
  * unless all went well. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ typedef int take(void **, size_t);
 static void be_the_child(void) {
     void *runtime = dlopen("libcudart.so.13", RTLD_LAZY | RTLD_NOLOAD), *p = NULL;
     take *cuda_malloc = NULL;
+    signal(SIGALRM, SIG_DFL); /* whoever runs the tests may ignore it */
     alarm(10);
     if (runtime)
         *(void **)&cuda_malloc = dlsym(runtime, "cudaMalloc");
