@@ -21,14 +21,21 @@ static const struct {
     const char *phase, *module, *function;
 } table[] = {
 #define PHASE(phase, module, function) {phase, module, function},
+#define MACHINERY(module, function)
 #include "phases.def"
 #undef PHASE
+#undef MACHINERY
 };
 
-static bool is_of(const char *module, const char *package) {
-    size_t length = strlen(package);
-    return strncmp(module, package, length) == 0 && (!module[length] || module[length] == '.');
-}
+static const struct {
+    const char *module, *function;
+} machinery[] = {
+#define PHASE(phase, module, function)
+#define MACHINERY(module, function) {module, function},
+#include "phases.def"
+#undef PHASE
+#undef MACHINERY
+};
 
 /* A star may take more each time that the rest does not fit; only the latest one needs to. */
 static bool fits(const char *pattern, const char *text) {
@@ -50,18 +57,11 @@ static bool fits(const char *pattern, const char *text) {
     return pattern[strspn(pattern, "*")] == 0;
 }
 
-/* What stands around every layer's own function, in use or not: A1111's LoRA extension. */
-static bool is_around_layers(const char *module, const char *function) {
-    return strcmp(module, "networks") == 0 &&
-           (fits("network_*_forward", function) || fits("network_*_load_state_dict", function));
-}
-
 bool phases_is_machinery(const char *module, const char *function) {
-    static const char *const packages[] = {"torch", "importlib", "_frozen_importlib", "runpy"};
-    for (size_t i = 0; i < ARRAY_LENGTH(packages); i++)
-        if (is_of(module, packages[i]))
+    for (size_t i = 0; i < ARRAY_LENGTH(machinery); i++)
+        if (fits(machinery[i].module, module) && fits(machinery[i].function, function))
             return true;
-    return is_around_layers(module, function);
+    return false;
 }
 
 const char *phases_find(const char *module, const char *function) {
