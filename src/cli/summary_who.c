@@ -44,11 +44,12 @@ struct who_name summary_who_name(const struct vramgc_site *site, size_t columns)
 }
 
 static void write_row(FILE *out, const struct who_row *row, bool oom) {
+    enum { BEFORE = 43 };
     struct figure peak = show_known(row->peak_bytes > 0, row->peak_bytes);
     struct figure then = show_known(row->oom_bytes > 0, row->oom_bytes);
     summary_line(out, "         %9s %9s  %-12s %s", peak.text, oom ? then.text : "",
                  row->site ? row->site->phase : "",
-                 summary_who_name(row->site, SUMMARY_WIDTH - 43).text);
+                 summary_who_name(row->site, SUMMARY_WIDTH - BEFORE).text);
 }
 
 /* What is not shown is part of the last row. */

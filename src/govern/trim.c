@@ -17,8 +17,8 @@ static bool trim(CUmemoryPool pool, uint64_t keep_bytes) {
            trim_to(pool, keep_bytes) == CUDA_SUCCESS;
 }
 
-/* By PyTorch's own use a job comes back to what it needed a moment ago: a pool that was trimmed to
- * less would grow again, by pieces of its own, so that it held more than without us. */
+/* A job comes back to what it needed a moment ago: a pool that was trimmed to less would grow
+ * again, by pieces of its own, and hold more than without us. */
 static uint64_t needed(struct device *device, uint64_t now_ns) {
     return MUTANT(pool_trimmed_to_use,
                   mempool_needed(device, now_ns, settings_policy().cooldown_ns), 0);

@@ -225,9 +225,9 @@ static bool ask_driver(size_t *free_bytes, size_t *total_bytes) {
 /* Where the program has called for some of a pool since the driver was asked what the pool keeps,
  * it may keep more. */
 static bool pool_is_known(const struct device *device) {
-    return __atomic_load_n(&device->pool.changes, __ATOMIC_ACQUIRE) ==
-           MUTANT(grown_pool_is_others, __atomic_load_n(&device->pool.seen, __ATOMIC_RELAXED),
-                  __atomic_load_n(&device->pool.changes, __ATOMIC_ACQUIRE));
+    uint64_t changes = __atomic_load_n(&device->pool.changes, __ATOMIC_ACQUIRE);
+    uint64_t seen = __atomic_load_n(&device->pool.seen, __ATOMIC_RELAXED);
+    return MUTANT(grown_pool_is_others, changes == seen, true);
 }
 
 /* Where another thread takes or gives memory meanwhile the reading says nothing of others. */
@@ -290,11 +290,11 @@ uint64_t device_used_bytes(const struct device *device) {
     return minus_u64(atomic_load(&device->memory.total_bytes), device_free_bytes(device));
 }
 
-void device_memory_info(uint64_t free_bytes, uint64_t total_bytes, uint64_t moves) {
+void device_memory_info(uint64_t free_bytes, uint64_t total_bytes, uint64_t before) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
-    if (!device_vm(device) && moves && moves == moves_now()) /* else pages may have come */
+    if (!device_vm(device) && before && before == moves_now()) /* else pages may have come */
         note_others(device, minus_u64(total_bytes, free_bytes));
     note_memory(device, free_bytes, total_bytes);
 }

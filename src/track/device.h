@@ -16,15 +16,16 @@
 
 /* Stream-ordered pools: alloc.c and mempool.c. */
 struct device_pool {
-    uint64_t live_bytes; /* what PyTorch's allocator has from them */
-    uint64_t blocks;     /* how many blocks that are */
-    bool of_pytorch;     /* it has had any: then the pool is its cache */
-    uint64_t idle_bytes; /* reserved by pools beside what is allocated from them */
-    uint64_t changes;    /* how often a call of the program has changed that */
-    uint64_t seen;       /* of them those that the driver was asked after */
-    uint64_t used_bytes; /* what the program has from the driver's pools */
-    uint64_t most_bytes; /* the most of that since since_ns; and, for mempool.c, in the time */
-    uint64_t most_before_bytes, since_ns; /* before it */
+    uint64_t live_bytes;        /* what PyTorch's allocator has from them */
+    uint64_t blocks;            /* how many blocks that are */
+    bool of_pytorch;            /* it has had any: then the pool is its cache */
+    uint64_t idle_bytes;        /* reserved by pools beside what is allocated from them */
+    uint64_t changes;           /* how often a call of the program has changed that */
+    uint64_t seen;              /* of them those that the driver was asked after */
+    uint64_t used_bytes;        /* what the program has from the driver's pools */
+    uint64_t since_ns;          /* when the time began of which mempool.c knows: */
+    uint64_t most_bytes;        /* the most that was used at once since then */
+    uint64_t most_before_bytes; /* and in the time before that one */
 };
 
 /* A pool of our own: pages that its blocks reach into, and what is in them. */
@@ -107,8 +108,8 @@ void device_forget_oom_owners(struct device *device);
  * that failed. */
 bool device_read_memory(struct device *device);
 
-/* Somebody asked the driver for free and total of the current device. moves: moves_now() before. */
-void device_memory_info(uint64_t free_bytes, uint64_t total_bytes, uint64_t moves);
+/* Somebody asked the driver for free and total of the current device. before: moves_now() then. */
+void device_memory_info(uint64_t free_bytes, uint64_t total_bytes, uint64_t before);
 
 /* Free bytes of the device: the latest reading, and what this process took or gave since. */
 uint64_t device_free_bytes(const struct device *device);
