@@ -38,20 +38,31 @@ static void *ask_all_the_time(void *unused) {
     return unused;
 }
 
+typedef void role(void *function);
+
 /* dlopen and dlclose of what is loaded: of what is not, the C library itself would hang. */
 static void be_the_child(void *function) {
-    signal(SIGALRM, SIG_DFL); /* whoever runs the tests may ignore it */
-    alarm(CHILD_HANGS_SECONDS);
     bool same = dlsym(RTLD_DEFAULT, "cuMemGetInfo_v2") == function;
     void *other = dlopen("libc.so.6", RTLD_LAZY);
     _exit(same && other && dlclose(other) == 0 ? 0 : CHILD_DIFFERS);
 }
 
-static bool child_ends_well(void *function) {
+/* CUDA does not work in this one, and says so. */
+static void be_the_child_of_cuda(void *function) {
+    size_t free = 0, total = 0;
+    if (cuMemGetInfo(&free, &total) == CUDA_SUCCESS)
+        _exit(CHILD_DIFFERS);
+    be_the_child(function);
+}
+
+static bool child_ends_well(role *be, void *function) {
     int status = -1;
     pid_t child = fork();
-    if (child == 0)
-        be_the_child(function);
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL); /* whoever runs the tests may ignore it */
+        alarm(CHILD_HANGS_SECONDS);
+        be(function);
+    }
     return waitpid(child, &status, 0) == child && status == 0;
 }
 
@@ -61,33 +72,19 @@ static void while_others_ask(void *function) {
     bool well = true;
     CHECK(pthread_create(&thread, NULL, ask_all_the_time, NULL) == 0);
     for (int i = 0; i < FORKS && well; i++)
-        well = child_ends_well(function);
+        well = child_ends_well(be_the_child, function);
     CHECK(well);
     atomic_store(&held.done, true);
     pthread_join(thread, NULL);
 }
 
-/* CUDA does not work in the child, and says so. */
-static void be_the_child_of_cuda(void *function) {
-    size_t free = 0, total = 0;
-    signal(SIGALRM, SIG_DFL); /* whoever runs the tests may ignore it */
-    alarm(CHILD_HANGS_SECONDS);
-    if (cuMemGetInfo(&free, &total) == CUDA_SUCCESS)
-        _exit(CHILD_DIFFERS);
-    be_the_child(function);
-}
-
 static void while_one_stays(void *function) {
-    int status = -1;
     pthread_t thread;
     sem_init(&held.inside, 0, 0);
     sem_init(&held.leave, 0, 0);
     CHECK(pthread_create(&thread, NULL, stay_in_list, NULL) == 0);
     sem_wait(&held.inside);
-    pid_t child = fork();
-    if (child == 0)
-        be_the_child_of_cuda(function);
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(child_ends_well(be_the_child_of_cuda, function));
     sem_post(&held.leave);
     pthread_join(thread, NULL);
 }
