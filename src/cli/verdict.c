@@ -90,11 +90,13 @@ static void count_highest(struct tally *tally, const struct stats_file *record,
 }
 
 /* Each at its own peak: the timeline has a point every tenth of a second or less often, and what
- * lives shorter (a VAE's decoding) is what the memory was needed for. */
+ * lives shorter (a VAE's decoding) is what the memory was needed for. It is measured by all that
+ * the process holds: beside the weights of comfy-aimdo, which vramgc cannot give back, PyTorch's
+ * idle memory is little. */
 static bool much_idle(const struct vramgc_device_stats *stats) {
-    double held = (double)held_by_pytorch(stats);
-    double idle = held - (double)stats->live_bytes.peak;
-    return idle >= (double)VERDICT_IDLE_BYTES && idle >= VERDICT_IDLE_SHARE * held;
+    double idle = (double)held_by_pytorch(stats) - (double)stats->live_bytes.peak;
+    return idle >= (double)VERDICT_IDLE_BYTES &&
+           idle >= VERDICT_IDLE_SHARE * (double)stats->held_bytes.peak;
 }
 
 /* The driver's pool, and nothing else, is why no pages follow live blocks (govern/mode_table.c). */

@@ -40,8 +40,8 @@ struct verdict {
     char note[900];
 };
 
-/* VERDICT_IDLE: of what PyTorch held at most, at least this part, and at least this much, is more
- * than what was live at most. */
+/* VERDICT_IDLE: PyTorch held at most more than was live at most, by at least this part of what the
+ * process held at most, and at least this much. */
 #define VERDICT_IDLE_SHARE 0.25
 #define VERDICT_IDLE_BYTES ((uint64_t)512 << 20)
 

@@ -3,13 +3,13 @@
 # mode (modes.bats). Needs no GPU.
 
 E2E := $(BUILD)/e2e
-E2E_FILE := tests/e2e/make_file.c tests/e2e/make_file.h include/vramgc_format.h src/stats.def
+E2E_FILE := $(wildcard tests/e2e/make_file*.[ch]) include/vramgc_format.h src/stats.def
 
-$(E2E)/make_file: tests/e2e/make_file_main.c $(E2E_FILE)
+$(E2E)/make_file: $(E2E_FILE)
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Wall -Wextra -Werror $(filter %.c,$^) -o $@
 
-$(E2E)/libfake.so: tests/e2e/fake_library.c src/base/text.c $(E2E_FILE)
+$(E2E)/libfake.so: tests/e2e/fake_library.c src/base/text.c $(filter-out %_main.c,$(E2E_FILE))
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
 

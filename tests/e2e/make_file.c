@@ -1,215 +1,15 @@
 /* make_file.c: see make_file.h. */
 #include "make_file.h"
+#include "make_file_parts.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define MIB    ((uint64_t)1 << 20)
-#define GIB    ((uint64_t)1 << 30)
-#define SECOND ((uint64_t)1000000000)
-
-static struct vramgc_gauge gauge(uint64_t current, uint64_t peak) {
-    return (struct vramgc_gauge){current, peak};
-}
-
-static void set_setting(struct vramgc_file *file, const char *name, const char *value,
-                        const char *origin) {
-    struct vramgc_setting *setting = &file->settings[file->setting_count++];
-    strcpy(setting->name, name);
-    strcpy(setting->value, value);
-    strcpy(setting->origin, origin);
-}
-
-static void set_hook(struct vramgc_file *file, const char *name, uint64_t calls, uint64_t failed) {
-    struct vramgc_hook *hook = &file->hooks[file->hook_count++];
-    strcpy(hook->name, name);
-    hook->calls = calls;
-    hook->failed = failed;
-}
-
-static void set_head(struct vramgc_file *file) {
-    memcpy(file->magic, VRAMGC_MAGIC, sizeof file->magic);
-    file->format_version = VRAMGC_FORMAT_VERSION;
-    file->file_bytes = sizeof *file;
-    file->pid = 4194305; /* larger than a pid can be: this process has never lived */
-    file->parent_pid = 4194304;
-    file->process_start = 123456;
-    file->started_unix_ns = 1735732800 * SECOND;
-    file->started_ns = 1000 * SECOND;
-    file->latest_ns = file->started_ns + 4328 * SECOND;
-    file->cuda_driver = 13000;
-    strcpy(file->version, "0.1.0");
-    strcpy(file->executable, "/usr/bin/python3.11");
-    strcpy(file->command_line, "python launch.py --xformers --api");
-    strcpy(file->torch_version, "2.15.0");
-    strcpy(file->alloc_conf, "expandable_segments:True");
-    strcpy(file->alloc_conf_why, "chosen by vramgc");
-    strcpy(file->mode, "flush");
-    strcpy(file->mode_why, "a device cannot map memory page by page");
-    file->end = VRAMGC_END_STATUS;
-    file->end_status = 0;
-    set_setting(file, "mode", "auto", "default");
-    set_setting(file, "threshold", "70.0", "environment");
-    set_setting(file, "lowvram", "0", "default");
-    set_hook(file, "cudaMalloc", 12480, 3);
-    set_hook(file, "cudaFree", 12401, 0);
-    set_hook(file, "cuEventRecord", 0, 0); /* which only vramgc calls: nothing to tell */
-}
-
-/* A saw tooth: grows and falls, so that the graph shows something. */
-static void set_samples(struct vramgc_device *device, uint64_t held_peak, uint64_t live_peak,
-                        uint64_t others) {
-    device->sample_step_ns = 34 * SECOND;
-    device->sample_count = 128;
-    for (uint64_t i = 0; i < device->sample_count; i++) {
-        uint64_t part = i % 32;
-        struct vramgc_sample *sample = &device->samples[i];
-        sample->time_ns = i * device->sample_step_ns;
-        sample->held_bytes = held_peak / 32 * (part + 1);
-        sample->allocated_bytes = live_peak / 32 * (part + 1);
-        sample->reserved_bytes = sample->held_bytes;
-        sample->used_bytes = sample->held_bytes + others;
-        sample->others_bytes = others;
-    }
-}
-
-static void set_device(struct vramgc_file *file, size_t index, const char *name) {
-    struct vramgc_device *device = &file->devices[index];
-    struct vramgc_device_stats *s = &device->stats;
-    file->device_count = (uint32_t)index + 1;
-    device->present = 1;
-    device->total_bytes = 24 * GIB;
-    device->compute_major = 8;
-    device->compute_minor = 6;
-    strcpy(device->name, name);
-    strcpy(device->bus_id, "0000:01:00.0");
-    s->held_bytes = gauge(2 * GIB, 8 * GIB);
-    s->reserved_bytes = gauge(1900 * MIB, 7900 * MIB);
-    s->allocated_bytes = s->live_bytes = gauge(1800 * MIB, 7168 * MIB);
-    s->active_bytes = gauge(1800 * MIB, 7200 * MIB);
-    s->idle_bytes = gauge(64 * MIB, 640 * MIB);
-    s->releasable_bytes = gauge(60 * MIB, 700 * MIB);
-    s->inactive_split_bytes = gauge(40 * MIB, 300 * MIB);
-    s->other_bytes = gauge(72 * MIB, 72 * MIB);
-    s->pinned_bytes = gauge(1, 1); /* as PyTorch does */
-    s->used_bytes = gauge(2 * GIB + 600 * MIB, 8 * GIB + 600 * MIB);
-    s->others_bytes = gauge(600 * MIB, 600 * MIB);
-    s->segments = gauge(97, 214);
-    s->blocks = gauge(1200, 4400);
-    s->largest_hole_bytes = gauge(50 * MIB, 200 * MIB);
-    s->page_waste_bytes = gauge(30 * MIB, 250 * MIB);
-    s->block_allocs = 480123;
-    s->block_frees = 478923;
-    s->block_alloc_bytes = 900 * GIB;
-    s->driver_calls = 25000;
-    s->held_over_live_events = 900000;
-    s->held_over_live_sum = 1045000000;
-    s->held_sum_kib = 5400000000000;
-    s->live_sum_kib = 5000000000000;
-    set_samples(device, 8 * GIB, 7168 * MIB, 600 * MIB);
-}
-
-static void add_action(struct vramgc_file *file, uint64_t time_ns, uint32_t kind,
-                       uint32_t observed) {
-    uint64_t number = file->actions_written++;
-    struct vramgc_action *action = &file->actions[number % VRAMGC_MAX_ACTIONS];
-    *action = (struct vramgc_action){.sequence = number + 1,
-                                     .time_ns = time_ns,
-                                     .took_ns = observed ? 0 : 38 * 1000000,
-                                     .before_bytes = 6 * GIB,
-                                     .after_bytes = 1 * GIB,
-                                     .net_bytes = observed ? 0 : 4 * GIB,
-                                     .held_bytes = 2 * GIB,
-                                     .used_bytes = 20 * GIB,
-                                     .request_bytes = 512 * MIB,
-                                     .kind = kind,
-                                     .reason = VRAMGC_REASON_THRESHOLD,
-                                     .observed = observed};
-    strcpy(action->function, "vae_decode");
-    struct vramgc_device_stats *s = &file->devices[0].stats;
-    if (observed) {
-        s->would_reclaims++;
-        return;
-    }
-    s->reclaims++;
-    s->reclaimed_bytes += 5 * GIB;
-    s->reclaim_ns += 38 * 1000000;
-}
-
-static void add_refusal(struct vramgc_file *file, uint64_t time_ns, uint32_t cause,
-                        uint32_t granted) {
-    uint64_t number = file->refusals_written++;
-    file->refusals[number % VRAMGC_MAX_REFUSALS] =
-        (struct vramgc_refusal){.sequence = number + 1,
-                                .time_ns = time_ns,
-                                .request_bytes = 1536 * MIB,
-                                .free_bytes = (cause == VRAMGC_REFUSAL_ROUNDED ? 1538 : 700) * MIB,
-                                .idle_bytes = cause == VRAMGC_REFUSAL_FRAGMENTED ? 4 * GIB : 0,
-                                .holes = 5,
-                                .hole_bytes = 2200 * MIB,
-                                .largest_hole_bytes = 1100 * MIB,
-                                .allocated_bytes = 17 * GIB,
-                                .reserved_bytes = 8 * GIB,
-                                .held_bytes = 22 * GIB,
-                                .other_bytes = 200 * MIB,
-                                .total_bytes = 24 * GIB,
-                                .reported = !granted,
-                                .cause = cause,
-                                .granted = granted,
-                                .stack = file->stack_count > 0};
-    file->devices[0].stats.refusals += cause != VRAMGC_REFUSAL_LIMIT;
-}
-
-static void add_mark(struct vramgc_file *file, uint64_t time_ns, const char *label) {
-    uint64_t number = file->marks_written++;
-    struct vramgc_mark *mark = &file->marks[number % VRAMGC_MAX_MARKS];
-    mark->sequence = number + 1;
-    mark->time_ns = time_ns;
-    strcpy(mark->label, label);
-}
-
-static void add_job(struct vramgc_file *file, uint64_t time_ns, uint64_t host_bytes) {
-    uint64_t number = ++file->jobs_written;
-    file->jobs[number - 1] = (struct vramgc_job){.sequence = number,
-                                                 .time_ns = time_ns,
-                                                 .took_ns = 14 * SECOND,
-                                                 .number = number,
-                                                 .peak_live_bytes = 17 * GIB,
-                                                 .peak_held_bytes = 18 * GIB,
-                                                 .live_bytes = (2000 + 96 * number) * MIB,
-                                                 .host_bytes = host_bytes,
-                                                 .pinned_bytes = 64 * MIB};
-}
-
-static void add_stack(struct vramgc_file *file) {
-    struct vramgc_stack *stack = &file->stacks[file->stack_count++];
-    stack->count = 17;
-    stack->bytes = 3 * GIB;
-    stack->frame_count = 2;
-    stack->frames[0].address = 0x7f0000001234;
-    strcpy(stack->frames[0].text, "cudaMalloc+0x14 (libcudart.so.12)");
-    stack->frames[1].address = 0x7f0000005678;
-}
 
 static void plain(struct vramgc_file *file) {
     set_head(file);
     set_device(file, 0, "NVIDIA GeForce RTX 3090");
     for (uint64_t i = 0; i < 12; i++)
         add_action(file, (300 + 290 * i) * SECOND, 1 + (uint32_t)(i % 3), 0);
-}
-
-static void add_site(struct vramgc_file *file, const char *function, const char *name,
-                     uint32_t line, const char *phase) {
-    struct vramgc_site *site = &file->sites[file->site_count++];
-    strcpy(site->function, function);
-    strcpy(site->file, name);
-    strcpy(site->phase, phase);
-    site->line = line;
-}
-
-static void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes) {
-    owners->list[owners->count++] =
-        (struct vramgc_owner){.site = site, .bytes = bytes, .blocks = 12};
 }
 
 static void add_owners(struct vramgc_file *file) {
@@ -376,6 +176,12 @@ static void others_idle(struct vramgc_file *file) {
     strcpy(file->mode_why, "no proof yet that gpu0 bears compact: run `vramgc prove`, a minute");
     file->needs_proof = 1;
     file->devices[0].stats.page_waste_bytes = gauge(10 * MIB, 128 * MIB);
+    file->devices[0].stats.reserved_bytes = gauge(100 * MIB, 5 * GIB);
+}
+
+/* The same, but what is idle is little beside what the others hold. */
+static void others_mostly(struct vramgc_file *file) {
+    others_idle(file);
     file->devices[0].stats.reserved_bytes = gauge(100 * MIB, 4 * GIB);
 }
 
@@ -479,6 +285,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"others", others},
                      {"pool", pool},
                      {"others-idle", others_idle},
+                     {"others-mostly", others_mostly},
                      {"pool-idle", pool_idle},
                      {"limit", limit},
                      {"limit-and-full", limit_and_full},

@@ -37,6 +37,16 @@ make() {
     equal "$("$vramgc" report lowvram.vramgc | grep -c 'reclaims idle memory')" 0
 }
 
+@test "report: where what PyTorch keeps idle is little beside what other libraries hold, nothing is advised against it" {
+    make others-idle much.vramgc
+    make others-mostly little.vramgc
+    contains "$("$vramgc" report much.vramgc)" 'DO       Run with --lowvram'
+    run "$vramgc" report little.vramgc
+    contains "$output" 'VERDICT  No allocation failed'
+    contains_not "$output" 'lowvram'
+    contains_not "$output" 'vramgc prove` finds out'
+}
+
 @test "report: a peak of a short time is told where it nearly filled the card" {
     local words='The peak was short: 7.0 GiB were live around 28:20.000, 6.0 GiB at most in all other time; the largest part beside models was of _decode (models/vae_'
     make short-peak short.vramgc

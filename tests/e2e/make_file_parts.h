@@ -1,0 +1,33 @@
+/* make_file_parts.h: what the scenarios of make_file.c are made of. */
+#ifndef MAKE_FILE_PARTS_H
+#define MAKE_FILE_PARTS_H
+
+#include <stddef.h>
+
+#include "vramgc_format.h"
+
+#define MIB    ((uint64_t)1 << 20)
+#define GIB    ((uint64_t)1 << 30)
+#define SECOND ((uint64_t)1000000000)
+
+static inline struct vramgc_gauge gauge(uint64_t current, uint64_t peak) {
+    return (struct vramgc_gauge){current, peak};
+}
+
+/* An ended process with its settings; then its devices. */
+void set_head(struct vramgc_file *file);
+void set_device(struct vramgc_file *file, size_t index, const char *name);
+void set_samples(struct vramgc_device *device, uint64_t held_peak, uint64_t live_peak,
+                 uint64_t others);
+
+/* Of the first device. */
+void add_action(struct vramgc_file *file, uint64_t time_ns, uint32_t kind, uint32_t observed);
+void add_refusal(struct vramgc_file *file, uint64_t time_ns, uint32_t cause, uint32_t granted);
+void add_mark(struct vramgc_file *file, uint64_t time_ns, const char *label);
+void add_job(struct vramgc_file *file, uint64_t time_ns, uint64_t host_bytes);
+void add_stack(struct vramgc_file *file);
+void add_site(struct vramgc_file *file, const char *function, const char *name, uint32_t line,
+              const char *phase);
+void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes);
+
+#endif
