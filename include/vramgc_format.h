@@ -33,6 +33,7 @@
 #define VRAMGC_MAX_NEIGHBOURS 8
 #define VRAMGC_MAX_SITES      512
 #define VRAMGC_MAX_OWNERS     10
+#define VRAMGC_MAX_LIBRARIES  16
 
 struct vramgc_gauge {
     uint64_t current;
@@ -123,6 +124,7 @@ struct vramgc_device {
     struct vramgc_owners owners_at_peak; /* of live memory */
     struct vramgc_owners owners_at_oom;  /* the latest; nothing is said where there was none */
     struct vramgc_owners owners_grown;   /* by how much more stays with each than earlier */
+    struct vramgc_gauge of_libraries[VRAMGC_MAX_LIBRARIES]; /* of other_bytes, by file.libraries */
     uint64_t sample_count;
     uint64_t sample_step_ns;
     struct vramgc_sample samples[VRAMGC_MAX_SAMPLES];
@@ -208,9 +210,9 @@ struct vramgc_refusal {
     uint32_t hook;    /* index into hooks[] */
     uint32_t stack;   /* 1 + index into stacks[], 0: none */
     uint32_t
-        reported;  /* 1: an out-of-memory error of PyTorch's, or ours in its place, came of it */
-    uint32_t site; /* 1 + index into sites[], 0: not known */
-    uint32_t unused;
+        reported;     /* 1: an out-of-memory error of PyTorch's, or ours in its place, came of it */
+    uint32_t site;    /* 1 + index into sites[], 0: not known */
+    uint32_t library; /* index into libraries[]: whose most of other_bytes is, 0: nobody's */
 };
 
 struct vramgc_mark {
@@ -269,6 +271,11 @@ struct vramgc_site {
     uint32_t unused;
 };
 
+/* A library, other than PyTorch's allocator, that has called for device memory. */
+struct vramgc_library {
+    char name[48]; /* of its file */
+};
+
 enum vramgc_end {
     VRAMGC_END_UNKNOWN, /* runs still, or ended without any handler: killed, os._exit, crash */
     VRAMGC_END_EXIT,    /* the program's exit handlers ran */
@@ -318,6 +325,8 @@ struct vramgc_file {
     struct vramgc_stack stacks[VRAMGC_MAX_STACKS];
     uint64_t site_count;
     struct vramgc_site sites[VRAMGC_MAX_SITES];
+    uint64_t library_count; /* with the first, which is not named: all that are not known */
+    struct vramgc_library libraries[VRAMGC_MAX_LIBRARIES];
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 

@@ -2,6 +2,7 @@
  * heard of fragmentation. */
 #include "cli/cause_words.h"
 #include "cli/growers.h"
+#include "cli/other_libraries.h"
 #include "cli/text_encoder.h"
 #include "cli/units.h"
 #include "cli/webui.h"
@@ -121,9 +122,14 @@ static bool is_foreign(const struct oom *oom) {
 
 static void say_code(struct text *text, const struct oom *oom) {
     struct figure held = show_bytes(oom->sum.code_bytes);
+    const char *library = library_name(oom->record->file, oom->refusal->library);
     if (is_foreign(oom))
         text_format(text, "The program holds %s, none of it by PyTorch's caching allocator.",
                     held.text);
+    else if (library)
+        text_format(text,
+                    "Other code in this program, mostly %s, holds %s; PyTorch does not know it.",
+                    library, held.text);
     else
         text_format(text, "Other code in this program holds %s; PyTorch does not know it.",
                     held.text);
@@ -261,12 +267,19 @@ static void say_todo_for_rounded(struct text *text, const struct oom *oom) {
         text_add(text, "Make the image or the batch a little smaller.");
 }
 
+static void say_todo_for_code(struct text *text, const struct oom *oom) {
+    const char *library = library_name(oom->record->file, oom->refusal->library);
+    if (library)
+        text_format(text, "Turn off the extension that uses %s, or give it less.", library);
+    else
+        text_add(text, "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it "
+                       "less.");
+}
+
 void cause_say_todo(struct text *text, const struct oom *oom) {
     static const char *const plain[CAUSES] = {
         [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
         [CAUSE_GROWTH] = CAUSE_FIND_KEPT " Until then start the program anew now and then.",
-        [CAUSE_CODE] = "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it "
-                       "less.",
         [CAUSE_TOO_LARGE] = "Make image or batch smaller; tile the VAE; use attention in slices "
                             "(SDPA, xformers).",
         [CAUSE_DRIVER] = "Try again. If it stays so, look for errors of the driver (dmesg, Xid).",
@@ -288,6 +301,8 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         text_add(text, todo_for_private(oom));
     else if (oom->cause == CAUSE_PROCESS)
         text_add(text, todo_for_process(oom));
+    else if (oom->cause == CAUSE_CODE)
+        say_todo_for_code(text, oom);
     else if (oom->cause == CAUSE_SMALL)
         say_todo_for_small(text, oom);
     else if (oom->cause == CAUSE_ROUNDED)

@@ -42,6 +42,12 @@ static void clean_sites(struct vramgc_file *file) {
     }
 }
 
+static void clean_libraries(struct vramgc_file *file) {
+    file->library_count = min_u64(file->library_count, VRAMGC_MAX_LIBRARIES);
+    for (size_t i = 0; i < file->library_count; i++)
+        CLEAN(file->libraries[i].name);
+}
+
 /* Of somebody who has no name nothing is kept. */
 static void clean_owners(const struct vramgc_file *file, struct vramgc_owners *owners) {
     uint64_t count = min_u64(owners->count, VRAMGC_MAX_OWNERS);
@@ -84,5 +90,6 @@ void clean_file(struct vramgc_file *file) {
         CLEAN(file->marks[i].label);
     clean_stacks(file);
     clean_sites(file);
+    clean_libraries(file);
     clean_devices(file);
 }

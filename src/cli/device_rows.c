@@ -2,7 +2,10 @@
  * Of the moment of an out-of-memory it shows what the refusal tells. */
 #include "cli/device_rows.h"
 #include "cli/derived.h"
+#include "cli/other_libraries.h"
+#include "cli/summary_lines.h"
 #include "base/base.h"
+#include "base/text.h"
 
 /* Of the requests for memory of the device that were not granted; NULL: there is none. */
 static const struct vramgc_refusal *latest_refusal(const struct stats_file *record, size_t index) {
@@ -21,8 +24,11 @@ const char *device_last_moment(const struct stats_file *record) {
 
 static void add(struct device_table *table, enum row_group group, const char *label,
                 struct figure peak, struct figure then, struct figure last) {
-    if (table->count < DEVICE_ROWS)
-        table->rows[table->count++] = (struct device_row){group, label, peak, then, last};
+    if (table->count == DEVICE_ROWS)
+        return;
+    struct device_row *row = &table->rows[table->count++];
+    *row = (struct device_row){.group = group, .peak = peak, .then = then, .last = last};
+    text_copy(row->label, sizeof row->label, label);
 }
 
 static struct division division_of(const struct vramgc_refusal *r) {
@@ -82,6 +88,23 @@ static void add_beside(struct device_table *table, const char *label, struct vra
         add(table, ROWS_BESIDE, label, show_bytes(gauge.peak), then, show_bytes(gauge.current));
 }
 
+/* What each had at the out-of-memory is not known. A long name is cut. */
+static void add_libraries(struct device_table *table, const struct vramgc_file *file,
+                          const struct vramgc_device *device) {
+    enum { COLUMNS = 24 };
+    for (uint64_t i = 1; i < file->library_count; i++) {
+        const char *name = library_name(file, i);
+        char label[sizeof table->rows[0].label];
+        struct text text = TEXT_IN(label);
+        if (!name || !library_shows(device, i))
+            continue;
+        text_add(&text, "of it: ");
+        text_add_n(&text, name, bytes_of_columns(name, COLUMNS));
+        add(table, ROWS_BESIDE, label, show_bytes(device->of_libraries[i].peak),
+            show_known(false, 0), show_bytes(device->of_libraries[i].current));
+    }
+}
+
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table) {
     const struct vramgc_device *device = &record->file->devices[index];
     const struct vramgc_device_stats *s = &device->stats;
@@ -92,6 +115,7 @@ void device_rows(const struct stats_file *record, size_t index, struct device_ta
     add_allocator(table, s, r);
     add_beside(table, "held by other libraries", s->other_bytes,
                show_known(r, r ? r->other_bytes : 0));
+    add_libraries(table, record->file, device);
     add_beside(table, "stream-ordered pools", s->pool_bytes, unknown);
     add_beside(table, "managed", s->managed_bytes, unknown);
     add_beside(table, "pinned host memory", s->pinned_bytes, unknown);

@@ -8,7 +8,7 @@
 #include "cli/stats_file.h"
 #include "cli/units.h"
 
-enum { DEVICE_ROWS = 20 };
+enum { DEVICE_ROWS = 32 };
 
 enum row_group {
     ROWS_OF_CARD,      /* they add up to the card */
@@ -18,7 +18,7 @@ enum row_group {
 
 struct device_row {
     enum row_group group;
-    const char *label;
+    char label[48];
     struct figure peak, then, last;
 };
 

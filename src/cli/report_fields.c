@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/derived.h"
 #include "cli/jobs.h"
+#include "cli/other_libraries.h"
 #include "cli/verdict.h"
 #include "cli/who.h"
 #include "base/base.h"
@@ -103,7 +104,8 @@ static void write_floors(struct emit *emit, const struct vramgc_floors *floors) 
     emit_close(emit);
 }
 
-static void write_device(struct emit *emit, const struct vramgc_device *device, size_t index) {
+static void write_device(struct emit *emit, const struct vramgc_file *file, size_t index) {
+    const struct vramgc_device *device = &file->devices[index];
     char capability[32];
     snprintf(capability, sizeof capability, "%lu.%lu", (unsigned long)device->compute_major,
              (unsigned long)device->compute_minor);
@@ -122,6 +124,7 @@ static void write_device(struct emit *emit, const struct vramgc_device *device, 
                    division_at_peak(device));
     write_division(emit, "division_at_end", "the card at the end; adds up to total_bytes",
                    division_at_end(device));
+    libraries_fields(emit, file, device);
     write_neighbours(emit, &device->neighbours);
     write_floors(emit, &device->floors);
     who_fields(emit, device);
@@ -136,7 +139,7 @@ static void write_devices(struct emit *emit, const struct vramgc_file *file) {
             used[count++] = i;
     count = emit_list(emit, "devices", "those that the process used", count);
     for (size_t i = 0; i < count; i++)
-        write_device(emit, &file->devices[used[i]], used[i]);
+        write_device(emit, file, used[i]);
     emit_close(emit);
 }
 
@@ -224,6 +227,8 @@ static void write_refusals(struct emit *emit, const struct stats_file *record) {
                     "by this process then; host: page-locked memory", r->held_bytes);
         emit_number(emit, "other_bytes", UNIT_BYTES, "of held_bytes: not of PyTorch's allocator",
                     r->other_bytes);
+        emit_text(emit, "library", "that held most of other_bytes, by its file; null: none did",
+                  library_name(file, r->library));
         emit_number(emit, "kept_bytes", UNIT_BYTES,
                     "segments and mapped pages without an active block (compact: addresses)",
                     r->kept_bytes);

@@ -5,6 +5,7 @@
 #include "cli/derived.h"
 #include "cli/host_growth.h"
 #include "cli/needless.h"
+#include "cli/other_libraries.h"
 #include "cli/peak.h"
 #include "cli/units.h"
 #include "cli/who.h"
@@ -220,20 +221,26 @@ static void explain(struct verdict *verdict, const struct tally *tally, struct t
     say_after(note, tally, &oom);
 }
 
+static void say_highest(struct text *text, const struct tally *tally) {
+    const struct vramgc_device_stats *highest = &tally->highest->stats;
+    const char *most = library_of_most(tally->highest_in->file, tally->highest);
+    struct figure live = show_bytes(highest->live_bytes.peak);
+    text_format(text, ": %s at the peak", show_bytes(highest->held_bytes.peak).text);
+    if (highest->other_bytes.peak < VERDICT_IDLE_BYTES) {
+        text_format(text, " for %s of live memory", live.text);
+        return;
+    }
+    text_format(text, "; PyTorch held up to %s for %s of live memory, other libraries up to %s",
+                show_bytes(held_by_pytorch(highest)).text, live.text,
+                show_bytes(highest->other_bytes.peak).text);
+    if (most)
+        text_format(text, ", most of it %s", most);
+}
+
 static void say_fine(struct text *text, const struct tally *tally) {
     text_add(text, "No allocation failed");
-    const struct vramgc_device_stats *highest = tally->highest ? &tally->highest->stats : NULL;
-    if (highest && highest->other_bytes.peak >= VERDICT_IDLE_BYTES)
-        text_format(
-            text,
-            ": %s at the peak; PyTorch held up to %s for %s of live memory, other "
-            "libraries up to %s",
-            show_bytes(highest->held_bytes.peak).text, show_bytes(held_by_pytorch(highest)).text,
-            show_bytes(highest->live_bytes.peak).text, show_bytes(highest->other_bytes.peak).text);
-    else if (highest)
-        text_format(text, ": %s at the peak for %s of live memory",
-                    show_bytes(highest->held_bytes.peak).text,
-                    show_bytes(highest->live_bytes.peak).text);
+    if (tally->highest)
+        say_highest(text, tally);
     text_add(text, ".");
 }
 

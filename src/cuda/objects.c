@@ -159,10 +159,8 @@ bool objects_drop_unloaded(_Atomic(void *) *pointers, size_t count) {
 
 void objects_pin(const void *address) {
     char path[512];
-    struct search search = {.address = address, .path = path, .capacity = sizeof path};
-    if (address)
-        iterate(visit, &search);
-    if (search.found && *path)
+    struct object_range range;
+    if (objects_at(address, &range, path, sizeof path) && *path)
         dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
@@ -170,6 +168,14 @@ struct object_range objects_range(const char *stem) {
     struct search search = {.stem = stem};
     iterate(visit, &search);
     return search.range;
+}
+
+bool objects_at(const void *address, struct object_range *range, char *path, size_t capacity) {
+    struct search search = {.address = address, .path = path, .capacity = capacity};
+    if (address)
+        iterate(visit, &search);
+    *range = search.range;
+    return search.found;
 }
 
 static int visit_inside(struct dl_phdr_info *info, size_t size, void *context) {

@@ -58,6 +58,10 @@ struct object_link {
  * it needs. False, with *link unchanged: the address belongs to no object. */
 bool objects_link(const void *address, const char *stem, struct object_link *link);
 
+/* Where the loaded object that holds the address lies, and its path: empty for the program itself.
+ * False: there is none. */
+bool objects_at(const void *address, struct object_range *range, char *path, size_t capacity);
+
 /* Whether the address lies in libvramgc.so itself. */
 bool objects_own(const void *address);
 

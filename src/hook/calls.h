@@ -14,6 +14,7 @@
 #include "serve/native.h"
 #include "track/alloc.h"
 #include "track/capture.h"
+#include "track/libraries.h"
 #include "track/oom.h"
 #include "track/stream.h"
 
@@ -28,6 +29,9 @@ typedef cudaError_t (*hook_forget_t)(void);
 /* Tells the record how an allocation ended. allocator: PyTorch's caching allocator asked. */
 void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t address,
                uint64_t bytes, bool allocator);
+
+/* In a wrapper, with whose code called it. */
+#define HOOK_NOTE(...) (library_calls(__builtin_return_address(0)), hook_note(__VA_ARGS__))
 
 /* Whether memory that was only kept for PyTorch has gone back, so that asking again may help. The
  * runtime remembers a refusal for whoever asks for its latest error: `forget` takes that away. */
@@ -66,7 +70,7 @@ cudaError_t hook_nothing_to_forget(void);
         hook_retry_after_oom(class, asked, FORGET_##api))                                          \
         result = real(__VA_ARGS__);                                                                \
     if (outermost)                                                                                 \
-        hook_note(ID_##symbol, class, (int)result, (int)result == CALL_SUCCESS ? (uint64_t)*p : 0, \
+        HOOK_NOTE(ID_##symbol, class, (int)result, (int)result == CALL_SUCCESS ? (uint64_t)*p : 0, \
                   (int)result == CALL_SUCCESS ? (got) : (asked), ALLOCATOR_##api);                 \
     hook_leave();                                                                                  \
     return result

@@ -9,6 +9,7 @@
 #include "serve/address.h"
 #include "serve/expandable.h"
 #include "track/alloc.h"
+#include "track/libraries.h"
 #include "track/oom.h"
 #include "track/recording.h"
 #include "track/vmm.h"
@@ -90,6 +91,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     if (outermost && allocator && result == CUDA_ERROR_OUT_OF_MEMORY &&
         room_make(n + unmapped_bytes))
         result = served ? vhandle_create(h, n, d) : real(h, n, d, f);
+    library_calls(__builtin_return_address(0));
     if (outermost)
         note_created(result, h, n, d, allocator);
     hook_leave_vmm();

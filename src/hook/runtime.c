@@ -27,7 +27,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
             hook_retry_after_oom(CLASS_DEVICE, n, FORGET_CUDART))
             result = real(p, n);
         if (outermost)
-            hook_note(ID_cudaMalloc, CLASS_DEVICE, (int)result,
+            HOOK_NOTE(ID_cudaMalloc, CLASS_DEVICE, (int)result,
                       result == cudaSuccess ? (uint64_t)*p : 0, n, segment);
     }
     if (allocator)

@@ -8,6 +8,7 @@
 #include "track/block.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/libraries.h"
 #include "track/recording.h"
 #include "track/stream.h"
 #include "track/vmm.h"
@@ -40,6 +41,7 @@ void reset_device(unsigned index) {
     struct vramgc_device_stats *stats = &device->out->stats;
     gauge_clear(&stats->held_bytes);
     gauge_clear(&stats->other_bytes);
+    libraries_reset(device);
     gauge_clear(&stats->pool_bytes);
     gauge_clear(&stats->managed_bytes);
     gauge_clear(&stats->pinned_bytes);

@@ -6,13 +6,15 @@
 #include "base/hashmap.h"
 #include "base/lock.h"
 #include "track/device.h"
+#include "track/libraries.h"
 #include "track/mempool.h"
 #include "track/oom.h"
 #include "track/recording.h"
 #include "track/stack.h"
 #include "track/thread.h"
 
-enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2 };
+/* The library has the bits from LIBRARY_SHIFT on. */
+enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2, LIBRARY_SHIFT = 8 };
 
 static struct hashmap_entry first_addresses[1024];
 
@@ -63,7 +65,9 @@ static void count_pool(struct device *device, uint64_t bytes, bool more) {
     lock_give(&device->lock);
 }
 
-static void count(struct device *device, uint32_t class, uint64_t bytes, bool segment, bool more) {
+static void count(struct device *device, const struct alloc_freed *of, bool more) {
+    uint32_t class = of->class;
+    uint64_t bytes = of->bytes;
     if (class == CLASS_POOL) {
         count_pool(device, bytes, more);
         return;
@@ -77,8 +81,10 @@ static void count(struct device *device, uint32_t class, uint64_t bytes, bool se
         change(&stats->held_bytes, bytes);
     if (class == CLASS_DEVICE && !more)
         thread_state.returned_bytes[device_index(device)] += bytes;
-    if (class == CLASS_DEVICE && !segment)
+    if (class == CLASS_DEVICE && !of->segment) {
         change(&stats->other_bytes, bytes);
+        library_count(device, of->library, bytes, more);
+    }
 }
 
 /* PyTorch's allocator on a stream-ordered pool reports no blocks: each allocation is one. */
@@ -127,6 +133,11 @@ static uint64_t context_of(enum alloc_class class) {
     return (uint64_t)(uintptr_t)context;
 }
 
+static uint16_t flags_of(const struct alloc_freed *taken) {
+    unsigned kind = taken->segment ? FLAG_SEGMENT : taken->block ? FLAG_BLOCK : 0;
+    return (uint16_t)(kind | taken->library << LIBRARY_SHIFT);
+}
+
 static struct hashmap_entry entry_of(const struct alloc_freed *taken) {
     return (struct hashmap_entry){.key = taken->address,
                                   .bytes = taken->bytes,
@@ -134,9 +145,7 @@ static struct hashmap_entry entry_of(const struct alloc_freed *taken) {
                                   .context = taken->context,
                                   .class = taken->class,
                                   .device = (uint16_t)taken->device,
-                                  .flags = taken->segment ? FLAG_SEGMENT
-                                           : taken->block ? FLAG_BLOCK
-                                                          : 0};
+                                  .flags = flags_of(taken)};
 }
 
 static struct alloc_freed taken_of(const struct hashmap_entry *entry) {
@@ -149,6 +158,7 @@ static struct alloc_freed taken_of(const struct hashmap_entry *entry) {
                                 .shared = entry->class == CLASS_IMPORTED && entry->link > 0,
                                 .segment = entry->flags & FLAG_SEGMENT,
                                 .block = entry->flags & FLAG_BLOCK,
+                                .library = entry->flags >> LIBRARY_SHIFT,
                                 .tag = entry->flags & FLAG_BLOCK ? (uint32_t)entry->link : 0};
 }
 
@@ -196,7 +206,7 @@ static void count_lost(struct alloc_freed *lost) {
 static void count_allocated(struct device *device, const struct alloc_freed *made) {
     if (UNLIKELY(thread_state.oom.refusal.sequence) && oom_granted(made->bytes) && made->block)
         device_forget_oom_owners(device);
-    count(device, made->class, made->bytes, made->segment, true);
+    count(device, made, true);
     if (made->class == CLASS_DEVICE)
         stack_note(made->bytes);
     if (made->segment)
@@ -225,6 +235,7 @@ static bool succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, 
         .device = device_index(device),
         .segment = allocator && (class == CLASS_DEVICE || class == CLASS_VM),
         .block = allocator && (class == CLASS_POOL || class == CLASS_VM_POOL),
+        .library = class == CLASS_DEVICE && !allocator ? library_calling() : 0,
         .tag = tag,
     };
     struct hashmap_entry entry = entry_of(&made);
@@ -289,8 +300,9 @@ static void put_back_imported(struct device *device, const struct hashmap_entry 
     else
         hashmap_put(&self.addresses, entry, NULL);
     lock_give(&self.lock);
+    struct alloc_freed of = taken_of(entry);
     if (shared != there)
-        count(device, entry->class, entry->bytes, false, shared);
+        count(device, &of, shared);
 }
 
 void alloc_free_abort(const struct alloc_freed *taken) {
@@ -329,7 +341,7 @@ void alloc_free_commit(const struct alloc_freed *taken) {
         return;
     if (taken->block) /* first: what is kept is not live any more */
         pool_block(device, taken, false);
-    count(device, taken->class, taken->bytes, taken->segment, false);
+    count(device, taken, false);
     if (!taken->segment)
         return;
     thread_state.since_block.frees++;

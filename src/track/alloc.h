@@ -42,6 +42,7 @@ struct alloc_freed {
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;
+    unsigned library; /* of other code's (libraries.h) */
     uint32_t tag;     /* of a block */
     uint64_t context; /* in which it was made, if it goes with it; else 0 */
 };

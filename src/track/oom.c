@@ -8,6 +8,7 @@
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/host_memory.h"
+#include "track/libraries.h"
 #include "track/mempool.h"
 #include "track/neighbours.h"
 #include "track/oom_log.h"
@@ -72,6 +73,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
         .hook = (uint32_t)id,
         .stack = stack_note(0),
         .site = thread_site(),
+        .library = library_with_most(device),
     };
 }
 
@@ -98,6 +100,7 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     refusal->reserved_bytes = now->reserved_bytes;
     refusal->held_bytes = now->held_bytes;
     refusal->other_bytes = now->other_bytes;
+    refusal->library = now->library;
     refusal->kept_bytes = now->kept_bytes;
     refusal->total_bytes = now->total_bytes;
     refusal->cause = now->cause;

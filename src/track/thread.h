@@ -56,6 +56,7 @@ struct thread_state {
     struct thread_pending pending;
     struct thread_oom oom;
     struct thread_name name;
+    const void *caller; /* of a call that may get memory: where it returns to (libraries.h) */
     uint64_t unmapped_handle_bytes; /* made for an expandable segment and not mapped yet */
     uint64_t returned_bytes[VRAMGC_MAX_DEVICES]; /* what its calls gave back to the device so far */
 };

@@ -8,12 +8,14 @@
 #include "track/alloc.h"
 #include "track/call.h"
 #include "track/device.h"
+#include "track/libraries.h"
 #include "track/oom.h"
 #include "track/recording.h"
 #include "track/stack.h"
 #include "track/thread.h"
 
-enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2 };
+/* The library has the bits from LIBRARY_SHIFT on. */
+enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2, LIBRARY_SHIFT = 8 };
 
 /* The link of a handle counts its references in the upper half, its mappings in the lower. */
 #define ONE_REFERENCE ((uint64_t)1 << 32)
@@ -48,8 +50,10 @@ static void count(const struct hashmap_entry *physical, bool more) {
     change(&stats->held_bytes, physical->bytes);
     if (!more)
         thread_state.returned_bytes[physical->device] += physical->bytes;
-    if (!(physical->flags & FLAG_ALLOCATOR))
+    if (!(physical->flags & FLAG_ALLOCATOR)) {
         change(&stats->other_bytes, physical->bytes);
+        library_count(device, physical->flags >> LIBRARY_SHIFT, physical->bytes, more);
+    }
 }
 
 /* PyTorch makes all pages that a block needs before it maps the first, on one thread. */
@@ -90,7 +94,8 @@ void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *pro
             oom_granted(bytes);
     }
     stack_note(bytes);
-    add_handle(handle, bytes, device_index(device), allocator ? FLAG_ALLOCATOR : 0);
+    unsigned flags = allocator ? FLAG_ALLOCATOR : library_calling() << LIBRARY_SHIFT;
+    add_handle(handle, bytes, device_index(device), (uint16_t)flags);
 }
 
 /* One more reference to a handle that this process has made or imported before. False: it has not.

@@ -166,6 +166,8 @@ static void others(struct vramgc_file *file) {
     s->reserved_bytes = gauge(100 * MIB, 3 * GIB);
     s->allocated_bytes = s->live_bytes = gauge(90 * MIB, 2560 * MIB);
     s->other_bytes = gauge(1900 * MIB, 6 * GIB);
+    add_library(file, "weights\xc3\xa9-of-a-manager-with-a-long-name.so", gauge(GIB, 5 * GIB));
+    add_library(file, "libnccl.so.2", gauge(100 * MIB, 100 * MIB));
     set_samples(&file->devices[0], 8 * GIB, 2560 * MIB, 600 * MIB);
 }
 

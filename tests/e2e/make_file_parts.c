@@ -193,3 +193,9 @@ void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes) {
     owners->list[owners->count++] =
         (struct vramgc_owner){.site = site, .bytes = bytes, .blocks = 12};
 }
+
+void add_library(struct vramgc_file *file, const char *name, struct vramgc_gauge held) {
+    file->library_count += file->library_count == 0; /* the first is nobody's */
+    file->devices[0].of_libraries[file->library_count] = held;
+    strcpy(file->libraries[file->library_count++].name, name);
+}

@@ -218,6 +218,8 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
         held=$(sed -n 's/.*"vramgc.held_bytes": \([0-9]*\).*/\1/p' <<<"$output")
         [ "$held" -gt 500000000 ]
         [ "$held" -le 805306368 ] # what the device has without its context
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' ') == *'
+ of it: aimdo.so 7'?*' MiB '* ]]
     done
 }
 

@@ -31,6 +31,14 @@ static int64_t gauge(const struct vramgc_gauge *gauge) {
     return (int64_t)__atomic_load_n(&gauge->current, __ATOMIC_RELAXED);
 }
 
+/* What libraries hold that are known. */
+static int64_t held_by_libraries(const struct vramgc_device *device) {
+    int64_t sum = 0;
+    for (size_t i = 1; i < VRAMGC_MAX_LIBRARIES; i++)
+        sum += gauge(&device->of_libraries[i]);
+    return sum;
+}
+
 static struct change now(void) {
     const struct vramgc_file *file = check_file();
     if (!file)
@@ -39,6 +47,7 @@ static struct change now(void) {
     return (struct change){
         .held = gauge(&stats->held_bytes),
         .other = gauge(&stats->other_bytes),
+        .libraries = held_by_libraries(&file->devices[self.device]),
         .pool = gauge(&stats->pool_bytes),
         .managed = gauge(&stats->managed_bytes),
         .pinned = gauge(&stats->pinned_bytes),
@@ -76,6 +85,8 @@ void check_change(const char *file, int line, struct change expected) {
 #define COMPARE(name) compare(file, line, #name, self.before.name, is.name, expected.name)
     COMPARE(held);
     COMPARE(other);
+    expected.libraries = expected.other; /* all of it has a name */
+    COMPARE(libraries);
     COMPARE(pool);
     COMPARE(managed);
     COMPARE(pinned);

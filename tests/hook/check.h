@@ -13,9 +13,10 @@
 #define MIB ((size_t)1 << 20)
 
 /* Changes in bytes of the gauges of one device since the latest watch(). Every gauge not named in
- * an EXPECT must be unchanged: that is how a byte counted twice, or in a wrong class, shows. */
+ * an EXPECT must be unchanged: that is how a byte counted twice, or in a wrong class, shows. What
+ * known libraries hold changes by as much as `other`. */
 struct change {
-    int64_t held, other, pool, managed, pinned, imported, graph, address;
+    int64_t held, other, libraries, pool, managed, pinned, imported, graph, address;
 };
 
 /* The statistics file of this process, mapped read-only; NULL while there is none. The path is

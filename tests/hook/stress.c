@@ -284,13 +284,22 @@ static void equal(const char *what, int device, uint64_t got, uint64_t expected)
     check_that(__FILE__, __LINE__, got == expected, text);
 }
 
-static void check_device(int device, const struct vramgc_device_stats *stats) {
+static uint64_t held_by_libraries(const struct vramgc_device *device) {
+    uint64_t sum = 0;
+    for (size_t i = 1; i < VRAMGC_MAX_LIBRARIES; i++)
+        sum += device->of_libraries[i].current;
+    return sum;
+}
+
+static void check_device(int device, const struct vramgc_device *of) {
+    const struct vramgc_device_stats *stats = &of->stats;
     struct fake_sums truth = fake_sums(device);
     struct allocator_sums blocks = allocator_sums(device);
     uint64_t reserved = blocks.segments * ALLOCATOR_SEGMENT_BYTES;
 #define EQUAL(name, expected) equal(#name, device, stats->name.current, expected)
     EQUAL(held_bytes, truth.device + truth.pool + truth.physical);
     EQUAL(other_bytes, truth.device + truth.physical - reserved);
+    equal("held by libraries", device, held_by_libraries(of), stats->other_bytes.current);
     EQUAL(pool_bytes, truth.pool);
     EQUAL(managed_bytes, truth.managed);
     EQUAL(pinned_bytes, truth.pinned);
@@ -322,7 +331,7 @@ static void check_all(void) {
         return;
     for (int device = 0; device < FAKE_DEVICES; device++) {
         await_look(device, &file->devices[device].stats);
-        check_device(device, &file->devices[device].stats);
+        check_device(device, &file->devices[device]);
     }
     equal("lost_frees", -1, file->process.lost_frees, 0);
     equal("unknown_frees", -1, file->process.unknown_frees, 0);
