@@ -2,6 +2,7 @@
 #include "cli/summary_who.h"
 #include "cli/summary_lines.h"
 #include "cli/who.h"
+#include "base/base.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -43,13 +44,25 @@ struct who_name summary_who_name(const struct vramgc_site *site, size_t columns)
     return shorten(&shorter, shorter.file, 1, columns);
 }
 
+/* Without an out-of-memory there is no column for it. */
+enum { OOM_COLUMNS = 10, PHASE_COLUMNS = 12 };
+
+static void write_cells(FILE *out, const char *heading, const char *peak, bool oom,
+                        const char *then, const char *phase, const char *name) {
+    summary_line(out, "%-9s%9s%*s  %-*s %s", heading, peak, oom ? OOM_COLUMNS : 0, oom ? then : "",
+                 PHASE_COLUMNS, phase, name);
+}
+
+/* A phase of the user's own may be wider. */
 static void write_row(FILE *out, const struct who_row *row, bool oom) {
-    enum { BEFORE = 43 };
+    enum { BEFORE = 21 };
     struct figure peak = show_known(row->peak_bytes > 0, row->peak_bytes);
     struct figure then = show_known(row->oom_bytes > 0, row->oom_bytes);
-    summary_line(out, "         %9s %9s  %-12s %s", peak.text, oom ? then.text : "",
-                 row->site ? row->site->phase : "",
-                 summary_who_name(row->site, SUMMARY_WIDTH - BEFORE).text);
+    const char *phase = row->site ? row->site->phase : "";
+    size_t before =
+        BEFORE + max_u64(strlen(phase), PHASE_COLUMNS) + (oom ? (size_t)OOM_COLUMNS : 0);
+    write_cells(out, "", peak.text, oom, then.text, phase,
+                summary_who_name(row->site, SUMMARY_WIDTH - before).text);
 }
 
 /* What is not shown is part of the last row. */
@@ -60,8 +73,8 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     bool oom = who_has_oom(device);
     if (count == 0)
         return;
-    summary_line(out, "\nWHO      %9s %9s  %-12s Python function", "live peak", oom ? "at OOM" : "",
-                 "phase");
+    fputc('\n', out);
+    write_cells(out, "WHO", "live peak", oom, "at OOM", "phase", "Python function");
     for (size_t i = 0; i < count; i++) {
         bool shown = i < most && rows[i].site;
         rest.peak_bytes += shown ? 0 : rows[i].peak_bytes;
