@@ -88,16 +88,17 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
 static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
     struct who_row rows[WHO_ROWS];
     size_t count = who_rows(file, &file->devices[index], rows);
+    bool oom = who_has_oom(&file->devices[index]);
     if (count > 0)
-        fprintf(out,
-                "\n| GPU %zu, live memory of | at the peak | at the out-of-memory |\n"
-                "|---|---:|---:|\n",
-                index);
+        fprintf(out, "\n| GPU %zu, live memory of | at the peak |%s\n|---|---:|%s\n", index,
+                oom ? " at the out-of-memory |" : "", oom ? "---:|" : "");
     for (size_t i = 0; i < count; i++) {
         fputs("| ", out);
         write_text(out, who_name(rows[i].site).text);
-        fprintf(out, " | %s | %s |\n", show_known(rows[i].peak_bytes > 0, rows[i].peak_bytes).text,
-                show_known(rows[i].oom_bytes > 0, rows[i].oom_bytes).text);
+        fprintf(out, " | %s |", show_known(rows[i].peak_bytes > 0, rows[i].peak_bytes).text);
+        if (oom)
+            fprintf(out, " %s |", show_known(rows[i].oom_bytes > 0, rows[i].oom_bytes).text);
+        fputc('\n', out);
     }
 }
 

@@ -89,14 +89,15 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
 
 /* ---- whose it was ---- */
 
-static void write_who_rows(FILE *out, const struct who_row *rows, size_t count) {
+static void write_who_rows(FILE *out, const struct who_row *rows, size_t count, bool oom) {
     for (size_t i = 0; i < count; i++) {
         const struct who_row *who = &rows[i];
         fputs("<tr>", out);
         words(out, who_name(who->site).text);
         words(out, who->site ? who->site->phase : "");
         cell(out, show_known(who->peak_bytes > 0, who->peak_bytes).text);
-        cell(out, show_known(who->oom_bytes > 0, who->oom_bytes).text);
+        if (oom)
+            cell(out, show_known(who->oom_bytes > 0, who->oom_bytes).text);
         fputs("</tr>\n", out);
     }
 }
@@ -110,8 +111,9 @@ static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
     snprintf(title, sizeof title, "Whose live memory was, GPU %zu", index);
     if (count == 0)
         return;
-    open_table(out, title, heads, ARRAY_LENGTH(heads));
-    write_who_rows(out, rows, count);
+    bool oom = who_has_oom(&file->devices[index]);
+    open_table(out, title, heads, ARRAY_LENGTH(heads) - !oom);
+    write_who_rows(out, rows, count, oom);
     close_table(out);
 }
 

@@ -191,6 +191,17 @@ for name, columns in ("fragmented", 4), ("compact", 3):
 PYTHON
 }
 
+@test "whose live memory was has a column of the out-of-memory only where there was one" {
+    for scenario in fragmented observe; do
+        "$make_file" "$scenario" "$scenario.vramgc"
+        columns=$([ "$scenario" = observe ] && echo 0 || echo 1)
+        equal "$("$vramgc" export --markdown "$scenario.vramgc" | sed -n '/live memory of/,/^$/p' | grep -c 'out-of-memory')" "$columns"
+        equal "$("$vramgc" report --html "$scenario.vramgc" | grep -o 'Whose live.*' | grep -c 'out-of-memory')" "$columns"
+        widths=$("$vramgc" export --markdown "$scenario.vramgc" | sed -n '/live memory of/,/^$/p' | grep . | tr -cd '|\n' | sort -u)
+        equal "${#widths}" $((3 + columns)) # a bar for each cell
+    done
+}
+
 @test "export --torch: a pickle of the opcodes that memory_viz knows; without a map, the timeline" {
     files
     "$vramgc" export --torch -o live.pickle fragmented.vramgc
