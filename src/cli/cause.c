@@ -98,10 +98,18 @@ bool record_grows(const struct stats_file *record) {
     return grows;
 }
 
-/* Asked for after the refusal, so it may be told; else it is of an earlier one. */
+/* Asked for after the refusal, so it may be told; else it is of an earlier one. Where there was
+ * another error since then, it is of that. */
 static bool neighbours_known(const struct oom *oom) {
     const struct vramgc_neighbours *neighbours = &oom->device->neighbours;
-    return neighbours->time_ns > 0 && neighbours->time_ns >= oom->refusal->time_ns;
+    const struct vramgc_refusal *then = oom->refusal;
+    for (size_t i = 0; i < oom->record->refusal_count; i++) {
+        const struct vramgc_refusal *later = oom->record->refusals[i];
+        if (later->reported && later->device == then->device && later->time_ns > then->time_ns &&
+            later->time_ns <= neighbours->time_ns)
+            return false;
+    }
+    return neighbours->time_ns > 0 && neighbours->time_ns >= then->time_ns;
 }
 
 /* What the reading calls used and is not ours. */

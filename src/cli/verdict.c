@@ -6,6 +6,7 @@
 #include "cli/host_growth.h"
 #include "cli/needless.h"
 #include "cli/other_libraries.h"
+#include "cli/other_ooms.h"
 #include "cli/peak.h"
 #include "cli/units.h"
 #include "cli/who.h"
@@ -205,7 +206,8 @@ static void say_oom_alone(struct text *text, const struct tally *tally) {
                 show_count(ooms_of(tally)).text);
 }
 
-static void explain(struct verdict *verdict, const struct tally *tally, struct text *note) {
+static void explain(struct verdict *verdict, const struct tally *tally,
+                    struct stats_file *const *records, size_t count, struct text *note) {
     struct text what = TEXT_IN(verdict->what), sum = TEXT_IN(verdict->sum),
                 cause = TEXT_IN(verdict->cause), todo = TEXT_IN(verdict->todo);
     if (!tally->failed_refusal) {
@@ -217,6 +219,7 @@ static void explain(struct verdict *verdict, const struct tally *tally, struct t
     say_oom(&what, tally, &oom);
     cause_say_sum(&sum, &oom);
     cause_say(&cause, &oom);
+    other_ooms_say(&cause, records, count, &oom, ooms_of(tally));
     cause_say_todo(&todo, &oom);
     say_after(note, tally, &oom);
 }
@@ -421,7 +424,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
         text_copy(verdict.what, sizeof verdict.what,
                   "The program used CUDA, but vramgc saw no memory of PyTorch's allocator.");
     else if (verdict.code == VERDICT_FULL)
-        explain(&verdict, &tally, &note);
+        explain(&verdict, &tally, records, count, &note);
     else
         judge_fine(&verdict, &tally, &note);
     if (tally.impossible)

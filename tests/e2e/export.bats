@@ -162,7 +162,7 @@ for name, tables in ("fragmented", 3), ("two-devices", 3), ("hostile", None):
     inner = {c.type for t in tokens for c in t.children or []}
     assert inner <= {"text", "strong_open", "strong_close", "softbreak", "text_special"}, inner
 PYTHON
-    contains "$(cat fragmented.md)" '**vramgc:** OUT OF MEMORY 1x, at 1:09:09: 1.5 GiB wanted, 700 MiB free'
+    contains "$(cat fragmented.md)" '**vramgc:** OUT OF MEMORY 2x, last at 1:09:09: 1.5 GiB wanted, 700 MiB free'
 }
 
 @test "a card's rows are the same on the terminal, in Markdown and in HTML; with an out-of-memory there is a column of it" {

@@ -38,7 +38,7 @@ static void fragmented(struct vramgc_file *file) {
     add_job(file, 200 * SECOND, 6 * GIB);
     add_job(file, 300 * SECOND, 6 * GIB);
     add_owners(file);
-    file->devices[0].stats.ooms = 1;
+    file->devices[0].stats.ooms = 2;
     file->end_status = 9;
 }
 
@@ -55,6 +55,18 @@ static void limit(struct vramgc_file *file) {
     plain(file);
     add_refusal(file, 4100 * SECOND, VRAMGC_REFUSAL_LIMIT, 0);
     file->devices[0].stats.ooms = 3;
+}
+
+/* Another process came after the first of two errors. */
+static void process_later(struct vramgc_file *file) {
+    plain(file);
+    add_refusal(file, 4100 * SECOND, VRAMGC_REFUSAL_FULL, 0);
+    add_refusal(file, 4149 * SECOND, VRAMGC_REFUSAL_FULL, 0);
+    struct vramgc_device *device = &file->devices[0];
+    device->stats.ooms = 2;
+    device->neighbours.time_ns = 4150 * SECOND;
+    device->neighbours.list[device->neighbours.count++] =
+        (struct vramgc_neighbour){.pid = 812, .bytes = 4 * GIB, .name = "ollama"};
 }
 
 /* Some of it, and one refusal beside it. */
@@ -295,6 +307,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"pool-idle", pool_idle},
                      {"limit", limit},
                      {"limit-and-full", limit_and_full},
+                     {"process-later", process_later},
                      {"short-peak", short_peak},
                      {"uncounted", uncounted},
                      {"host-growth", host_growth},

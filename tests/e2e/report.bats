@@ -26,6 +26,13 @@ make() {
     run "$vramgc" report both.vramgc
     contains "$output" 'OUT OF MEMORY 3x, last at'
     contains "$output" 'CAUSE    The card is too small for this'
+    contains "$(tr -s ' \n' ' ' <<<"$output")" "Of the latest 2 this was the cause 1x, a limit of PyTorch's 1x."
+}
+
+@test "report: of several errors a process that was asked for after the latest is not the cause of an earlier one" {
+    make process-later later.vramgc
+    contains "$("$vramgc" report later.vramgc | tr -s ' \n' ' ')" \
+        'Another process holds 1.3 GiB of the card (ollama, pid 812). This was the cause 1x, a card that is too small 1x. DO'
 }
 
 # In the texts of observe and pool-idle, too, nothing is said of it.

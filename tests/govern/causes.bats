@@ -159,6 +159,14 @@ for wanted in sys.argv[1:]:
     done
 }
 
+@test "several errors: the latest is told, and how many had another cause; what other code was refused is none of them" {
+    for version in $versions; do
+        VRAMGC_MODE=observe drive "$version" 'alloc a 8MiB count=70; free a.0 a.2 a.4 a.6 a.8 a.10 a.12 a.14 a.16 a.18 a.20 a.22 a.24 a.26;
+                          alloc x 150MiB; alloc x 150MiB; cuda_malloc e 3GiB; alloc y 600MiB; _exit 0' --mem 1GiB
+        tells full 'The card is too small for this: 280 MiB were lacking. This was the cause 1x, fragmentation 2x. DO' 'Make image or batch smaller'
+    done
+}
+
 @test "what CUDA graphs keep is the cause where it would have sufficed" {
     local begin='alloc m 100MiB; stream 1; capture_begin;' mode
     for version in $versions; do
