@@ -40,25 +40,17 @@ static struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms) {
 
 static void write_ratios(FILE *out, const struct vramgc_file *file,
                          const struct vramgc_device *device) {
-    struct derived mean = derived_figure(DERIVED_held_over_live_mean, device);
     struct derived weighted = derived_figure(DERIVED_held_over_live_weighted, device);
     struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
     struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
-    summary_line(out, "held / live: %s at the peaks, %s on average, %s mean of block events",
+    summary_line(out, "held / live: %s at the peaks, %s on average",
                  show_real(peak.known, peak.value, 2).text,
-                 show_real(weighted.known, weighted.value, 2).text,
-                 show_real(mean.known, mean.value, 2).text);
+                 show_real(weighted.known, weighted.value, 2).text);
     summary_line(out, "at most %s %% of the card used", show_real(used.known, used.value, 0).text);
     const struct vramgc_device_stats *s = &device->stats;
     summary_line(out, "driver calls: %s; requests refused: %s; out of memory in PyTorch: %s",
                  show_count(s->driver_calls).text, show_count(s->refusals).text,
                  show_ooms(file, s->ooms).text);
-    if (s->page_bytes.peak > 0) {
-        summary_line(out, "2 MiB pages: %s mapped, %s unmapped; waits for the GPU: %s",
-                     show_count(s->page_maps).text, show_count(s->page_unmaps).text,
-                     show_count(s->page_waits).text);
-        summary_line(out, "driver calls by vramgc for pages: %s", show_count(s->page_calls).text);
-    }
 }
 
 /* A request that the second call served is not among those refused: the program saw no refusal. The

@@ -282,7 +282,6 @@ static void write_next(FILE *out, struct stats_file *const *records, size_t coun
     fputc('\n', out);
     write_command(out, "Details  vramgc report --all", records, count);
     write_command(out, "Picture  vramgc report --open", records, count);
-    write_command(out, "As JSON  vramgc report --json", records, count);
     fprintf(out, "Compare  run again with --mode %s, then: vramgc diff A B\n",
             observed ? "auto" : "observe");
 }

@@ -252,13 +252,12 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
     struct figure once = show_bytes(tally->most_net_bytes),
                   in_all = show_bytes(to_u64(tally->reclaimed_bytes));
     if (tally->reclaims > 0) {
-        text_format(text, " %s %s gave back ", show_count(to_u64(tally->reclaims)).text,
-                    tally->reclaims < 2 ? "reclaim" : "reclaims");
+        text_add(text, " vramgc gave back ");
         if (strcmp(once.text, in_all.text) != 0)
-            text_format(text, "up to %s at a time (%s in all)", once.text, in_all.text);
+            text_format(text, "up to %s at a time, %s in all", once.text, in_all.text);
         else
             text_add(text, once.text);
-        text_format(text, " in %s.", show_time(to_u64(tally->reclaim_ns)).text);
+        text_format(text, ". That took %s.", show_time(to_u64(tally->reclaim_ns)).text);
     }
     if (tally->would_reclaims > 0)
         text_format(text, " Mode observe: flush would have made %s %s.",

@@ -82,7 +82,7 @@ follow() {
 # Numbers, sizes and times are those of a run; so are the graph, the rows of the lists, and what the verdict says. The rest is the
 # same in each report.
 shape() {
-    sed -E '/^VERDICT/,/^$/d; /^WHO/,/^$/{/^WHO/!d; s/ at OOM//}; /^(-- vramgc|python|mode|PyTorch  |GPU|Details|Picture|As JSON)|^ {9}[0-9(]|^ +[0-9.]+ .?i?B [|+]|^ +[|0]/d
+    sed -E '/^VERDICT/,/^$/d; /^WHO/,/^$/{/^WHO/!d; s/ at OOM//}; /^(-- vramgc|python|mode|PyTorch  |GPU|Details|Picture)|^ {9}[0-9(]|^ +[0-9.]+ .?i?B [|+]|^ +[|0]/d
         s/[0-9][0-9,.]* ?([KMGTP]iB|B)?/N/g; s/ +/ /g; s/^ //; /^$/d'
 }
 

@@ -137,7 +137,7 @@ PYTHON
 @test "report: pages are at most 80 columns wide, but for commands to paste" {
     for scenario in $scenarios hostile; do
         make "$scenario" "$scenario.vramgc"
-        widest=$("$vramgc" report "$scenario.vramgc" | grep -v '^Details\|^Picture\|^As JSON\|^Compare' |
+        widest=$("$vramgc" report "$scenario.vramgc" | grep -v '^Details\|^Picture\|^Compare' |
             LC_ALL=C.UTF-8 awk '{ if (length($0) > n) n = length($0) } END { print n }')
         [ "$widest" -le 80 ]
     done
@@ -414,7 +414,7 @@ PYTHON
     golden diff.txt "$output"
     make fragmented c.vramgc
     "$vramgc" diff a.vramgc c.vramgc >out
-    sed -n 4,5p out | tr '\n' ' ' | grep -q 'OUT OF MEMORY 1x, .* were lacking'
+    sed -n 4,5p out | tr '\n' ' ' | grep -q 'OUT OF MEMORY 2x, .* were lacking'
     equal "$(sed '1,/change$/d; /^$/d; /^GPU/d; /^All/d' out | wc -l)" 10
     equal "$(grep -cE 'pages? |mean of block events' out)" 0
     run "$vramgc" diff --all a.vramgc a.vramgc

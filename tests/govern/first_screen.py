@@ -72,7 +72,7 @@ def line_of(report, label):
 
 def after(report, label):
     """The number behind this label."""
-    return int(re.search(label + r":? ([\d,]+)", " ".join(report)).group(1).replace(",", ""))
+    return int(re.search(label + r":? +([\d,]+)", " ".join(report)).group(1).replace(",", ""))
 
 
 def calls_made(lines):
@@ -99,7 +99,7 @@ def main():
     if not paged:
         assert after(report, "driver calls") == calls_made(calls), calls
     else:
-        pages = after(report, "2 MiB pages"), after(report, "2 MiB pages: [0-9,]+ mapped,")
+        pages = after(report, "page_maps"), after(report, "page_unmaps")
         assert 2 * (pages[0] - pages[1]) == held(last, others), pages
 
 

@@ -45,6 +45,9 @@ def arguments(words=None):
         help="pause after some jobs, and measure over time what is held by the device's own books",
     )
     parser.add_argument(
+        "--no-marks", action="store_true", help="set no marks on vramgc's timeline"
+    )
+    parser.add_argument(
         "--same", action="store_true", help="add what must not depend on libvramgc.so"
     )
     parser.add_argument("--json", required=True, metavar="FILE", help="where the figures go")
@@ -95,7 +98,7 @@ def work(args):
         measure.record_events()
     ruler = rulers.Ruler(result["context_bytes"]) if args.pauses else None
     every = getattr(workload, "PAUSE_AFTER_EVERY", sessions.PAUSE_AFTER_EVERY)
-    session = sessions.Session(args.collect, args.verbose, ruler, every)
+    session = sessions.Session(args.collect, args.verbose, ruler, every, not args.no_marks)
     loaded, times = timed(workload.run, session)
     result |= times
     time.sleep(sessions.PAUSE_SECONDS if ruler else REST_SECONDS)

@@ -21,11 +21,12 @@ class Session:
     """ruler: measures over time; where there is one, workloads that do not pause themselves pause
     after some jobs (every: after how many; 0: they do)."""
 
-    def __init__(self, collect=None, verbose=False, ruler=None, every=PAUSE_AFTER_EVERY):
+    def __init__(self, collect=None, verbose=False, ruler=None, every=PAUSE_AFTER_EVERY, marks=True):
         self.collect = collect
         self.verbose = verbose
         self.ruler = ruler
         self.every = every if ruler else 0
+        self.marks = marks
         self.simulated = measure.device_errors() is not None
         self.collections = 0
         self.collection_ns = 0
@@ -70,7 +71,7 @@ class Session:
         """The end of a job, or of loading a model: a mark on vramgc's timeline, and a line where
         wanted."""
         mark = getattr(ctypes.CDLL(None), "vramgc_mark", None)
-        if mark is not None:
+        if self.marks and mark is not None:
             mark(name.encode())
         if self.verbose:
             live, held = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
