@@ -129,7 +129,7 @@ PYTHON
     until grep -q 'no program under vramgc' log; do sleep 0.05; done
     kill -INT $!
     wait $! || equal $? 130
-    grep -qE "^[0-9-]+ [0-9:]+ gpu0 pid $held live 1800 idle 176 other 72 held 2048 MiB reclaims 12 refused 3 ooms 1  python launch.py" log
+    grep -qE "^[0-9-]+ [0-9:]+ gpu0 pid $held live 1800 idle 176 other 72 held 2048 MiB reclaims 12 refused 3 ooms 2  python launch.py" log
     grep -qE '^[0-9-]+ [0-9:]+ gpu0 card 24576 = held 2048 \+ others and driver 600 \+ free 21928 MiB$' log
 }
 
@@ -161,7 +161,7 @@ PYTHON
         unseen used by no tensor
         type \\x1bOB
         see ^ +$first python launch.py --xformers --api\$
-        see out of memory: 1
+        see out of memory: 2
         type \\x1bOB
         see mode compact; .* 7.4 GiB held
         type \\x1bOA
