@@ -174,7 +174,7 @@ static void say_plain(struct text *text, const struct oom *oom) {
                     show_bytes(r->free_bytes).text);
         break;
     case CAUSE_LIMIT:
-        text_add(text, "A limit of PyTorch's own: it did not ask the driver.");
+        text_add(text, "Not the card, but a memory limit that was set for PyTorch.");
         break;
     default:
         text_add(text, "Not known: what was free then could not be read.");
@@ -212,10 +212,12 @@ static const char *todo_for_pieces(const struct oom *oom) {
     if (asked && strcmp(asked, "auto") != 0)
         return "Run with --mode compact: memory then lies only behind live tensors.";
     if (!strstr(file->alloc_conf, "expandable_segments:True"))
-        return "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or run with --lowvram, which "
+        return "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run --lowvram`, "
+               "which "
                "moves "
                "no model to RAM.";
-    return "Run with --lowvram: idle memory then goes back at once; no model is moved to RAM.";
+    return "Use `vramgc run --lowvram`: idle memory then goes back at once; no model is moved to "
+           "RAM.";
 }
 
 /* Compact gives back what a MemPool keeps, and not what a graph does. */
@@ -283,8 +285,8 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         [CAUSE_TOO_LARGE] = "Make image or batch smaller; tile the VAE; use attention in slices "
                             "(SDPA, xformers).",
         [CAUSE_DRIVER] = "Try again. If it stays so, look for errors of the driver (dmesg, Xid).",
-        [CAUSE_LIMIT] = "Raise the memory fraction that the program has set "
-                        "(torch.cuda.set_per_process_memory_fraction).",
+        [CAUSE_LIMIT] = "Take that limit out (SD.Next: Memory limit; scripts: "
+                        "torch.cuda.set_per_process_memory_fraction).",
         [CAUSE_HOST] = "Pin less (ComfyUI: --disable-pinned-memory), end other programs, or raise "
                        "`ulimit -l` and the container's limit.",
     };

@@ -5,6 +5,7 @@
 #include "cli/finding.h"
 #include "cli/preload.h"
 #include "cli/records.h"
+#include "cli/units.h"
 #include "base/base.h"
 
 #include <limits.h>
@@ -108,7 +109,7 @@ static void tell_end(int status) {
     else if (WIFEXITED(status))
         finding(MARK_NOTE, "command", "ended with exit status %d", WEXITSTATUS(status));
     else
-        finding(MARK_NOTE, "command", "ended by signal %d", WTERMSIG(status));
+        finding(MARK_NOTE, "command", "killed by %s", show_signal(WTERMSIG(status)).text);
 }
 
 static void try_command(char *const *command, const char *mode) {

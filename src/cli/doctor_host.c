@@ -4,6 +4,7 @@
 #include "cli/finding.h"
 #include "cli/preload.h"
 #include "cli/settings.h"
+#include "cli/units.h"
 #include "base/base.h"
 #include "base/state_folder.h"
 
@@ -95,7 +96,8 @@ static void check_surroundings(void) {
     read_word("/sys/fs/cgroup/memory.max", limit, sizeof limit);
     if (*limit && strcmp(limit, "max") != 0)
         finding(MARK_NOTE, "limit",
-                "host memory is limited to %s bytes here: loading a model needs some of it", limit);
+                "host memory is limited to %s here: loading a model needs some of it",
+                show_bytes(strtoull(limit, NULL, 10)).text);
     if (container)
         finding(MARK_NOTE, "container",
                 "statistics are lost with it unless their folder is mounted");

@@ -13,7 +13,7 @@ static const char *const names[CAUSES] = {
     [CAUSE_CODE] = "other code in the program",
     [CAUSE_TOO_LARGE] = "a request larger than the card",
     [CAUSE_DRIVER] = "the driver",
-    [CAUSE_LIMIT] = "a limit of PyTorch's",
+    [CAUSE_LIMIT] = "a limit set for PyTorch",
     [CAUSE_HOST] = "RAM",
 };
 

@@ -325,8 +325,9 @@ static void say_idle_todo(struct text *text, const struct tally *tally) {
     else if (tally->pool_idle)
         text_add(text, "Run with --async pages: a pool of vramgc, which keeps only what is live.");
     else if (threshold_of(tally->highest_in) > 0)
-        text_add(text, "Run with --lowvram if other programs need it: idle memory goes back at "
-                       "once; no model is moved to RAM.");
+        text_add(text,
+                 "Use `vramgc run --lowvram` if other programs need it: idle memory goes back at "
+                 "once; no model is moved to RAM.");
     else if (strcmp(tally->highest_in->file->mode, "observe") == 0)
         text_add(text, "Run without --mode observe: vramgc then gives idle memory back.");
 }
@@ -339,14 +340,14 @@ static void say_held(struct text *text, const struct tally *tally, enum verdict_
         text_add(text, " The driver's pool keeps much idle memory; one of vramgc (--async pages) "
                        "does not.");
     else if (!tally->pool_idle && threshold_of(tally->highest_in) > 0)
-        text_format(
-            text,
-            " Up to %s were held for %s of tensors: below %.4g %% of the card "
-            "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; --lowvram does not, and moves no "
-            "model to RAM.",
-            show_bytes(held_by_pytorch(&tally->highest->stats)).text,
-            show_bytes(tally->highest->stats.live_bytes.peak).text,
-            threshold_of(tally->highest_in));
+        text_format(text,
+                    " Up to %s were held for %s of tensors: below %.4g %% of the card "
+                    "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; `vramgc run --lowvram` "
+                    "does not, and moves no "
+                    "model to RAM.",
+                    show_bytes(held_by_pytorch(&tally->highest->stats)).text,
+                    show_bytes(tally->highest->stats.live_bytes.peak).text,
+                    threshold_of(tally->highest_in));
 }
 
 /* Where the card was nearly full, or too small: there what one short time needed beyond all else is
@@ -451,5 +452,6 @@ void verdict_write(struct text *text, const struct verdict *verdict) {
     add_sentence(text, "Cause: ", verdict->cause);
     add_sentence(text, "Do: ", verdict->todo);
     add_sentence(text, "Card: ", verdict->sum);
+    text_add(text, *verdict->sum ? "." : "");
     add_sentence(text, "", verdict->note);
 }

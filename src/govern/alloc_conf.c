@@ -126,7 +126,7 @@ static const char *objection(const struct alloc_conf *conf, bool mappable) {
     if (torch_on_wsl())
         return "under WSL mapping memory fails with many drivers";
     if (torch_has_aimdo())
-        return "comfy-aimdo frees memory only for cudaMalloc";
+        return "ComfyUI's DynamicVRAM frees memory only for cudaMalloc";
     if (!mappable)
         return "a device cannot map memory page by page";
     if (!conf->torch[0])

@@ -54,7 +54,7 @@ static const struct row {
     {AUTO, TORCH, MODE_FLUSH, "PyTorch's version is not known"},
     {AUTO | OLDER, 0, MODE_FLUSH, "PyTorch %t is older than what was tried"},
     {AUTO | AIMDO, 0, MODE_FLUSH,
-     "comfy-aimdo frees memory only for requests that reach the driver"},
+     "ComfyUI's DynamicVRAM (comfy-aimdo) frees memory only for requests that reach the driver"},
     {AUTO | REFUTED, 0, MODE_FLUSH, "`vramgc prove` found that %u does not bear compact"},
     {AUTO | OUTDATED, 0, MODE_FLUSH,
      "the proof of %u is of another driver or vramgc: run `vramgc prove` again"},

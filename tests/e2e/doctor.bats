@@ -89,6 +89,8 @@ says() {
     says 'note command ended with exit status 7'
     says 'WRONG hooked no process with the library used CUDA'
     equal "$status" 1
+    run "$vramgc" doctor -- sh -c 'kill -KILL $$'
+    says 'note command killed by SIGKILL'
     equal "$(find "$TMPDIR" -name 'vramgc-doctor-*')" ""
 }
 

@@ -26,7 +26,7 @@ make() {
     run "$vramgc" report both.vramgc
     contains "$output" 'OUT OF MEMORY 3x, last at'
     contains "$output" 'CAUSE    The card is too small for this'
-    contains "$(tr -s ' \n' ' ' <<<"$output")" "Of the latest 2 this was the cause 1x, a limit of PyTorch's 1x."
+    contains "$(tr -s ' \n' ' ' <<<"$output")" "Of the latest 2 this was the cause 1x, a limit set for PyTorch 1x."
 }
 
 @test "report: of several errors a process that was asked for after the latest is not the cause of an earlier one" {
@@ -47,7 +47,7 @@ make() {
 @test "report: where what PyTorch keeps idle is little beside what other libraries hold, nothing is advised against it" {
     make others-idle much.vramgc
     make others-mostly little.vramgc
-    contains "$("$vramgc" report much.vramgc)" 'DO       Run with --lowvram'
+    contains "$("$vramgc" report much.vramgc)" 'DO       Use `vramgc run --lowvram`'
     run "$vramgc" report little.vramgc
     contains "$output" 'VERDICT  No allocation failed'
     contains_not "$output" 'lowvram'

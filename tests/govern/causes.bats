@@ -215,7 +215,7 @@ for wanted in sys.argv[1:]:
 @test "a limit of PyTorch's own" {
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" 'fraction 0.2; alloc a 100MiB; alloc b 300MiB; _exit 0' --mem 1GiB
-        tells limit "A limit of PyTorch's own: it did not ask the driver." 'Raise the memory fraction'
+        tells limit "Not the card, but a memory limit that was set for PyTorch." 'Take that limit out'
         [ "$(fact refusals)" = 0 ]
         sums live=100 free=668
     done

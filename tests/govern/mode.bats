@@ -212,7 +212,7 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
         FRONT=build/govern/aimdo.so VRAMGC_MODE=off drive "$version" "$weights_make_room" --mem 1GiB
         [ "$status" = 0 ] # so it is without vramgc
         FRONT=build/govern/aimdo.so VRAMGC_LOG=info drive "$version" "$weights_make_room" --mem 1GiB --proven
-        says 1 flush "comfy-aimdo frees memory only for requests that reach the driver"
+        says 1 flush "ComfyUI's DynamicVRAM (comfy-aimdo) frees memory only for requests that reach the driver"
         [ "$(fact conf)" = '' ]
         not_paged
         held=$(sed -n 's/.*"vramgc.held_bytes": \([0-9]*\).*/\1/p' <<<"$output")

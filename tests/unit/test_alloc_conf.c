@@ -283,7 +283,7 @@ static void left_alone_where_not_known_to_be_sound(void **state) {
     struct alloc_conf conf;
     (void)state;
     self.aimdo = true;
-    left_alone("comfy-aimdo");
+    left_alone("DynamicVRAM");
     self.aimdo = false;
     write_version("__version__ = '2.13.0+cu130'\n");
     left_alone("known to be sound");

@@ -102,11 +102,15 @@ static void automatic_where_something_is_not(void **state) {
     own_pool.alloc_conf = "backend:cudaMallocAsync";
     own_pool.own_pool = true;
     assert_int_equal(mode_choose(&own_pool).mode, MODE_COMPACT);
-    FLUSH(aimdo = true, "comfy-aimdo frees memory only for requests that reach the driver");
+    FLUSH(
+        aimdo = true,
+        "ComfyUI's DynamicVRAM (comfy-aimdo) frees memory only for requests that reach the driver");
     struct mode_facts both = good(MODE_AUTO); /* a pool of our own would change nothing */
     both.alloc_conf = "backend:cudaMallocAsync";
     both.aimdo = true;
-    expect(&both, MODE_FLUSH, "comfy-aimdo frees memory only for requests that reach the driver");
+    expect(
+        &both, MODE_FLUSH,
+        "ComfyUI's DynamicVRAM (comfy-aimdo) frees memory only for requests that reach the driver");
     FLUSH(failed = 1 << 5, "the self-test of mapping pages failed on gpu5");
 #undef FLUSH
 }
