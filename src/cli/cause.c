@@ -103,13 +103,15 @@ bool record_grows(const struct stats_file *record) {
 static bool neighbours_known(const struct oom *oom) {
     const struct vramgc_neighbours *neighbours = &oom->device->neighbours;
     const struct vramgc_refusal *then = oom->refusal;
+    if (!neighbours->time_ns || neighbours->time_ns < then->time_ns)
+        return false;
     for (size_t i = 0; i < oom->record->refusal_count; i++) {
         const struct vramgc_refusal *later = oom->record->refusals[i];
         if (later->reported && later->device == then->device && later->time_ns > then->time_ns &&
             later->time_ns <= neighbours->time_ns)
             return false;
     }
-    return neighbours->time_ns > 0 && neighbours->time_ns >= then->time_ns;
+    return true;
 }
 
 /* What the reading calls used and is not ours. */

@@ -213,9 +213,7 @@ static const char *todo_for_pieces(const struct oom *oom) {
         return "Run with --mode compact: memory then lies only behind live tensors.";
     if (!strstr(file->alloc_conf, "expandable_segments:True"))
         return "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run --lowvram`, "
-               "which "
-               "moves "
-               "no model to RAM.";
+               "which moves no model to RAM.";
     return "Use `vramgc run --lowvram`: idle memory then goes back at once; no model is moved to "
            "RAM.";
 }

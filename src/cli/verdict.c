@@ -343,8 +343,7 @@ static void say_held(struct text *text, const struct tally *tally, enum verdict_
         text_format(text,
                     " Up to %s were held for %s of tensors: below %.4g %% of the card "
                     "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; `vramgc run --lowvram` "
-                    "does not, and moves no "
-                    "model to RAM.",
+                    "does not, and moves no model to RAM.",
                     show_bytes(held_by_pytorch(&tally->highest->stats)).text,
                     show_bytes(tally->highest->stats.live_bytes.peak).text,
                     threshold_of(tally->highest_in));

@@ -91,9 +91,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     if (outermost && allocator && result == CUDA_ERROR_OUT_OF_MEMORY &&
         room_make(n + unmapped_bytes))
         result = served ? vhandle_create(h, n, d) : real(h, n, d, f);
-    library_calls(__builtin_return_address(0));
-    if (outermost)
+    if (outermost) {
+        library_calls(__builtin_return_address(0));
         note_created(result, h, n, d, allocator);
+    }
     hook_leave_vmm();
     return result;
 }

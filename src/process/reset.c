@@ -8,7 +8,6 @@
 #include "track/block.h"
 #include "track/capture.h"
 #include "track/device.h"
-#include "track/libraries.h"
 #include "track/recording.h"
 #include "track/stream.h"
 #include "track/vmm.h"
@@ -41,7 +40,8 @@ void reset_device(unsigned index) {
     struct vramgc_device_stats *stats = &device->out->stats;
     gauge_clear(&stats->held_bytes);
     gauge_clear(&stats->other_bytes);
-    libraries_reset(device);
+    for (size_t i = 0; i < VRAMGC_MAX_LIBRARIES; i++)
+        gauge_clear(&device->out->of_libraries[i]);
     gauge_clear(&stats->pool_bytes);
     gauge_clear(&stats->managed_bytes);
     gauge_clear(&stats->pinned_bytes);

@@ -13,8 +13,7 @@
 #include "track/stack.h"
 #include "track/thread.h"
 
-/* The library has the bits from LIBRARY_SHIFT on. */
-enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2, LIBRARY_SHIFT = 8 };
+enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2 };
 
 static struct hashmap_entry first_addresses[1024];
 

@@ -60,8 +60,3 @@ unsigned library_with_most(const struct device *device) {
             return i;
     return 0;
 }
-
-void libraries_reset(struct device *device) {
-    for (unsigned i = 0; i < VRAMGC_MAX_LIBRARIES; i++)
-        figure_set(&device->out->of_libraries[i].current, 0);
-}

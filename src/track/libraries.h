@@ -7,6 +7,9 @@
 #include "track/device.h"
 #include "track/thread.h"
 
+/* In the flags of what a library has: its index, from this bit on. */
+enum { LIBRARY_SHIFT = 8 };
+
 /* In a wrapper whose call may have got memory: who called it. Nobody is looked for here. */
 static inline void library_calls(const void *return_address) {
     thread_state.caller = return_address;
@@ -21,8 +24,5 @@ void library_count(struct device *device, unsigned library, uint64_t bytes, bool
 
 /* The one that holds most of what such libraries hold now; 0: none of them does. */
 unsigned library_with_most(const struct device *device);
-
-/* The device was reset. */
-void libraries_reset(struct device *device);
 
 #endif

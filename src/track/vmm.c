@@ -14,8 +14,7 @@
 #include "track/stack.h"
 #include "track/thread.h"
 
-/* The library has the bits from LIBRARY_SHIFT on. */
-enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2, LIBRARY_SHIFT = 8 };
+enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2 };
 
 /* The link of a handle counts its references in the upper half, its mappings in the lower. */
 #define ONE_REFERENCE ((uint64_t)1 << 32)
