@@ -21,6 +21,8 @@ SMALL = {
     "serve": "8GiB",
     "loop": "8GiB",
     "survivors": "8GiB",
+    "sequential_offload": "2GiB",
+    "group_offload": "5GiB",
 }
 LARGE = {"survivors": "24GiB"}  # it fills whatever there is
 DEVICES = ("plenty", "small")

@@ -197,7 +197,7 @@ class Default(unittest.TestCase):
     def test_every_workload_has_its_devices(self):
         for name in workloads.ALL:
             for _, size in default.devices(name, default.DEVICES):
-                self.assertGreater(sizes.parse(size), 6 << 30)
+                self.assertGreater(sizes.parse(size), 1 << 30)
 
 
 def moment(name="now", **changed):

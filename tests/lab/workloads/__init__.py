@@ -2,7 +2,8 @@
 after its last job."""
 
 NAMES = ("sd15", "sdxl", "sdxl_offload", "flux")
-TIMED = ("serve", "loop", "survivors")  # what counts in them is time, and what fits: --default
+OFFLOADED = ("sequential_offload", "group_offload")  # layer by layer
+TIMED = ("serve", "loop", "survivors") + OFFLOADED  # what counts is time, and what fits: --default
 TOLD = ("encode_loop", "encode_loop_leak", "encode_loop_list", "controlnet_switch", "lora_loader")
 ALL = NAMES + TIMED
 KNOWN = ALL + TOLD + ("full_card",)  # the last: --formulas
