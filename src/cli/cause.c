@@ -200,6 +200,10 @@ static enum oom_cause cause_of(const struct oom *oom) {
     return r->cause == VRAMGC_REFUSAL_FULL ? cause_of_full(oom) : CAUSE_UNKNOWN;
 }
 
+uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
+    return minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
+}
+
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal) {
     uint32_t index = refusal->device < VRAMGC_MAX_DEVICES ? refusal->device : 0;
     struct oom oom = {
@@ -207,8 +211,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     add_up(&oom);
     oom.kept_bytes = min_u64(refusal->kept_bytes, oom.sum.idle_bytes);
     oom.growth = growth_of(record, oom.device, refusal->turns);
-    oom.lacking_bytes =
-        minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
+    oom.lacking_bytes = lacking_bytes_of(refusal);
     oom.cause = cause_of(&oom);
     oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||
                      oom.device->stats.block_allocs == 0;

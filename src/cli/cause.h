@@ -51,12 +51,15 @@ struct oom {
     enum oom_cause cause;
     struct oom_sum sum;
     struct oom_growth growth;
-    uint64_t lacking_bytes; /* beside what was free and idle */
+    uint64_t lacking_bytes; /* see lacking_bytes_of */
     uint64_t kept_bytes;    /* by private pools of PyTorch's, without a block in it */
     bool of_pytorch;        /* or not known; else others than PyTorch's cache asked */
 };
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
+
+/* What of the request was not there beside what was free and idle. */
+uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal);
 
 /* Of other processes together; where none is known by name, with the driver's own. */
 uint64_t oom_others_bytes(const struct oom_sum *sum);

@@ -228,10 +228,22 @@ static const char *todo_for_private(const struct oom *oom) {
                : "Delete the pool when its work is done, or run with --mode compact.";
 }
 
+/* What the error lacked that lacked most: with less it would still end there. */
+static uint64_t most_lacking(const struct oom *told) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < told->record->refusal_count; i++) {
+        const struct vramgc_refusal *refusal = told->record->refusals[i];
+        if (!refusal->granted && refusal->reported == told->refusal->reported)
+            most = max_u64(most, lacking_bytes_of(refusal));
+    }
+    return most;
+}
+
 static void say_spill(struct text *text, const struct oom *oom) {
-    if (strcmp(oom->record->file->mode, "compact") == 0 && oom->lacking_bytes)
-        text_format(text, " --spill %lluMiB lets it finish, slowly.",
-                    (unsigned long long)(oom->lacking_bytes / MEBIBYTE + 1 + 64));
+    uint64_t bytes = most_lacking(oom);
+    if (strcmp(oom->record->file->mode, "compact") == 0 && bytes)
+        text_format(text, " --spill %lluMiB or more lets it go on, slowly.",
+                    (unsigned long long)(bytes / MEBIBYTE + 1 + 64));
 }
 
 static const char *todo_for_process(const struct oom *oom) {

@@ -58,6 +58,17 @@ for wanted in sys.argv[1:]:
     done
 }
 
+@test "several errors: with the host memory that the advice names none of them comes" {
+    export VRAMGC_MODE=compact
+    for version in $versions; do
+        drive "$version" 'alloc a 600MiB; alloc b 400MiB; alloc c 200MiB; _exit 0' --mem 1GiB
+        tells full 'The card is too small for this: 32.0 MiB were lacking.' \
+            "Make image or batch smaller, or offload models (a web UI's --medvram, diffusers' enable_model_cpu_offload()). --spill 297MiB or more lets it"
+        VRAMGC_SPILL=297MiB drive "$version" 'alloc a 600MiB; alloc b 400MiB; free b; alloc c 200MiB; _exit 0' --mem 1GiB
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *"OUT OF MEMORY"* ]]
+    done
+}
+
 @test "growth: what stays after each job" {
     local job='alloc t 200MiB; free t' script= i
     for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21; do
