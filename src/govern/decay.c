@@ -63,7 +63,6 @@ static struct decay_limits limits_of(const struct device *device, struct vm *vm)
         .attached_ns = decay.attached_ns,
         .attached_bytes = decay.attached_bytes,
         .retained_ns = decay.retained_ns,
-        .retained_quiet_ns = decay.retained_quiet_ns,
     };
 }
 

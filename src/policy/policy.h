@@ -56,10 +56,11 @@ struct policy_reading {
 
 /* Mode compact: how old idle memory may get before it goes back. It needs no rest and no
  * hysteresis.
- *  - what PyTorch has given up itself (empty_cache, a freed segment) goes as soon as PyTorch has
- *    neither taken nor given up memory for a fifth of quiet_ns, and in any case after 0.25 s. (A
- *    web UI that moves one model to the host and loads the next needs it again at once: without
- *    that each move costs as many calls of the driver as the model has extents.)
+ *  - of what PyTorch has given up itself (empty_cache, a freed segment) as much goes as it has not
+ *    needed for a fifth of quiet_ns; so all of it where PyTorch has neither taken nor given up
+ *    memory for so long. (A web UI that moves one model to the host and loads the next needs it
+ *    again at once: without that each move costs as many calls of the driver as the model has
+ *    extents.)
  *  - what it keeps in its cache stays below the threshold, as it would without us. Above it, it
  *    goes once it has been idle for the cool-down, down to the threshold.
  *  - lowvram: all goes once it has been idle for linger_ns, if as much is idle as is live; longer
@@ -72,17 +73,9 @@ struct policy_idle {
     uint64_t live_bytes;
 };
 
-/* At most. The fifth of quiet_ns ends most waits; but diffusers' sequential offload gives memory up
- * and takes it without a pause: with 2 s it held 1,506 MiB on average, with this 820, in the same
- * time (alone 392, in 1.3 times the time). serve, loop and sdxl_offload hold as much with 0.5 s as
- * with 2 s, within 0.3 %. Were it 0, serve and loop would hold 1 % less, and sdxl_offload and flux
- * take 5 to 10 % longer: our thread unmaps while the next model is loaded. */
-#define POLICY_RETAINED_MOST_NS 250000000ull
-
 struct policy_decay {
     uint64_t attached_ns, attached_bytes; /* how old, and how much of it goes */
-    uint64_t retained_ns;                 /* how old, */
-    uint64_t retained_quiet_ns;           /* or that PyTorch took or gave up none for so long */
+    uint64_t retained_ns;                 /* for how long it was not needed */
 };
 struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle);

@@ -43,22 +43,36 @@ uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
     lock_take(&vm->lock);
     const struct page_table *table = &vm->table;
     uint64_t attached = page_table_idle_since_ns(table, IDLE_ATTACHED);
-    uint64_t retained =
-        min_u64(page_table_idle_since_ns(table, IDLE_RETAINED), vm_cache_since_ns(vm));
-    uint64_t quiet_ns = after(vm->moved_ns, limits->retained_quiet_ns);
+    uint64_t retained = page_table_idle_since_ns(table, IDLE_RETAINED);
+    uint64_t since_ns = min_u64(max_u64(retained, vm->looked_ns), vm_cache_since_ns(vm));
+    if (min_u64(retained, vm_cache_since_ns(vm)) != UINT64_MAX)
+        since_ns = min_u64(since_ns, vm->moved_ns);
     lock_give(&vm->lock);
-    uint64_t due_ns = after(retained, limits->retained_ns);
-    if (retained != UINT64_MAX)
-        due_ns = min_u64(due_ns, quiet_ns);
+    uint64_t due_ns = after(since_ns, limits->retained_ns);
     return limits->attached_bytes ? min_u64(due_ns, after(attached, limits->attached_ns)) : due_ns;
 }
 
-/* What is cached, and has been for long enough. Returns the pages. */
-static size_t trim(struct vm *vm, uint64_t since_ns) {
+/* How many pages are too much. */
+struct excess {
+    size_t retained, cached;
+};
+
+/* The longest idle serves first, so how old it is does not tell whether it is needed: while PyTorch
+ * takes as much as it gives up, none gets old, and what was once too much would stay. */
+static struct excess excess(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
+    struct excess excess = {0};
     lock_take(&vm->lock);
-    size_t want = vm_cache_pages_since(vm, since_ns);
+    bool quiet = MUTANT(never_at_rest, after(vm->moved_ns, limits->retained_ns) <= now_ns, false);
+    excess.cached =
+        vm_cache_pages_since(vm, quiet ? now_ns : minus_u64(now_ns, limits->retained_ns));
+    if (quiet || after(vm->looked_ns, limits->retained_ns) <= now_ns) {
+        excess.retained = page_table_unneeded(&vm->table);
+        vm->looked_ns = now_ns;
+    }
+    if (quiet)
+        excess.retained = SIZE_MAX;
     lock_give(&vm->lock);
-    return vm_cache_trim(vm, want, 0);
+    return excess;
 }
 
 /* One batch of that list, of what is too old; what loses its place goes to the driver. Returns the
@@ -70,28 +84,20 @@ static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns,
     return vm_cache_trim(vm, unmapped, 0);
 }
 
-/* What has been retained, or cached, since then or before is too old. */
-static uint64_t retained_until_ns(struct vm *vm, const struct decay_limits *limits,
-                                  uint64_t now_ns) {
-    lock_take(&vm->lock);
-    bool quiet = after(vm->moved_ns, limits->retained_quiet_ns) <= now_ns;
-    lock_give(&vm->lock);
-    return MUTANT(never_at_rest, quiet, false) ? now_ns : minus_u64(now_ns, limits->retained_ns);
-}
-
 /* What PyTorch has given up goes first. */
 static struct decayed decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
                             uint64_t budget_ns) {
-    uint64_t retained_since = retained_until_ns(vm, limits, now_ns);
+    struct excess much = excess(vm, limits, now_ns);
     uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);
     size_t most = limits->attached_bytes / PAGE_BYTES + (limits->attached_bytes % PAGE_BYTES > 0);
-    size_t retained, attached = 0, batch;
-    retained = trim(vm, retained_since);
+    size_t cached = vm_cache_trim(vm, much.cached, 0), retained = 0, attached = 0, batch;
     if (!budget_ns || !vm_asking_is_dear(vm))
         vm_fence_poll(vm, !budget_ns);
     struct batches batches = batches_in(budget_ns);
     do {
-        batch = decay_batch(vm, IDLE_RETAINED, retained_since, SIZE_MAX, batches.extents);
+        batch = decay_batch(vm, IDLE_RETAINED, now_ns,
+                            MUTANT(needed_too, minus_u64(much.retained, retained), SIZE_MAX),
+                            batches.extents);
         retained += batch;
         if (batch)
             continue;
@@ -101,7 +107,7 @@ static struct decayed decay(struct vm *vm, const struct decay_limits *limits, ui
         attached += batch;
     } while (batch && next_batch(&batches));
     vm_sweep(vm);
-    return (struct decayed){attached * PAGE_BYTES, retained * PAGE_BYTES};
+    return (struct decayed){attached * PAGE_BYTES, (cached + retained) * PAGE_BYTES};
 }
 
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,

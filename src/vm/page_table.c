@@ -159,6 +159,7 @@ static void unlist(struct page_table *table, struct page *page) {
     *(page->older ? &page->older->newer : &list->oldest) = page->newer;
     *(page->newer ? &page->newer->older : &list->newest) = page->older;
     table->idle_pages[page->idle] -= page->npages;
+    table->unneeded_pages = min_u64(table->unneeded_pages, table->idle_pages[IDLE_RETAINED]);
     page->older = page->newer = NULL;
     page->idle = IDLE_NOT;
 }

@@ -80,6 +80,7 @@ struct page_table {
     uint64_t reserved_pages; /* of segments that have not ended, and attached ones that count */
     uint64_t attached_pages; /* the same, and those that do not count */
     uint64_t mapped_pages, idle_pages[IDLE_LISTS];
+    uint64_t unneeded_pages; /* retained, of which so many were idle ever since the latest look */
     uint64_t kept_pages; /* neither live nor pinned, and mapped because of another page that is */
 };
 
@@ -213,6 +214,10 @@ bool page_table_try_victim(struct page_table *table, struct page *page);
 /* When the extent of that list that has been idle for longest became so; UINT64_MAX: it is empty.
  */
 uint64_t page_table_idle_since_ns(const struct page_table *table, enum page_idle list);
+
+/* Looks at what is retained: returns how many pages of it nobody has needed since the latest look,
+ * whichever they are. */
+size_t page_table_unneeded(struct page_table *table);
 
 /* All invariants, counted anew; for tests. */
 bool page_table_is_valid(const struct page_table *table);

@@ -100,5 +100,6 @@ bool page_table_is_valid(const struct page_table *table) {
     return retained_are_valid(table, &sums) && sums.mapped == table->mapped_pages &&
            sums.idle == table->idle_pages[IDLE_ATTACHED] + table->idle_pages[IDLE_RETAINED] &&
            sums.attached == table->attached_pages && sums.kept == table->kept_pages &&
-           sums.listed == sums.idle && sums.reserved == table->reserved_pages;
+           sums.listed == sums.idle && table->unneeded_pages <= table->idle_pages[IDLE_RETAINED] &&
+           sums.reserved == table->reserved_pages;
 }

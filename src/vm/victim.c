@@ -103,3 +103,9 @@ uint64_t page_table_idle_since_ns(const struct page_table *table, enum page_idle
             since_ns = min_u64(since_ns, table->idle[list][size].oldest->idle_ns);
     return since_ns;
 }
+
+size_t page_table_unneeded(struct page_table *table) {
+    size_t pages = table->unneeded_pages;
+    table->unneeded_pages = table->idle_pages[IDLE_RETAINED];
+    return pages;
+}

@@ -156,10 +156,11 @@ void vm_trim(struct vm *vm);
 
 /* How old idle memory may get. */
 struct decay_limits {
-    uint64_t attached_ns;       /* what PyTorch's allocator keeps in its cache: idle for so long, */
-    uint64_t attached_bytes;    /* and at most so much of it goes */
-    uint64_t retained_ns;       /* what PyTorch has given up, and cached handles: so old, */
-    uint64_t retained_quiet_ns; /* or PyTorch has neither taken nor given up memory for so long */
+    uint64_t attached_ns;    /* what PyTorch's allocator keeps in its cache: idle for so long, */
+    uint64_t attached_bytes; /* and at most so much of it goes */
+    uint64_t retained_ns;    /* what PyTorch has given up: as much as it has not needed for so long;
+                                and handles cached for so long. All of it, where PyTorch has neither
+                                taken nor given up memory for so long */
 };
 
 /* When the next memory gets too old; UINT64_MAX: none does. Calls no driver. */

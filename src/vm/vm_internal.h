@@ -97,6 +97,7 @@ struct vm {
     struct streams streams;
     struct peers peers;
     struct vm_figures figures;
+    uint64_t looked_ns;       /* when what is retained was last looked at: page_table_unneeded */
     uint64_t moved_ns;        /* when PyTorch last gave memory up, or took such memory again */
     size_t most_needed;       /* pages that live blocks have needed at most at once */
     size_t in_flight;         /* pages losing their place, or on their way to the driver */

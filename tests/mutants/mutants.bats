@@ -160,6 +160,7 @@ prove_finds() {
 # --- when memory goes back ---
 
 @test "what PyTorch has given up stays though PyTorch moves no memory any more" { caught_alone never_at_rest decay-at-rest; }
+@test "what PyTorch has given up goes though it needs it" { caught_alone needed_too decay-of-unneeded; }
 @test "more of what PyTorch has cached goes back than is above the threshold" { caught_alone decay_without_bound decay-amount; }
 @test "a trim takes what others than the pool have in their cache" { caught_alone trim_takes_all decay-of-pool; }
 @test "what was trimmed is kept for ever" { caught_alone trimmed_is_kept decay-of-pool; }

@@ -316,6 +316,7 @@ static const struct alone cases[] = {
     {"context-refused", context_refused, LARGE, 100},
     {"decay-by-age", decay_by_age, BOASTING, 100},
     {"decay-at-rest", decay_at_rest, LARGE, 100},
+    {"decay-of-unneeded", decay_of_unneeded, LARGE, 100},
     {"decay-order", decay_order, LARGE, 100},
     {"decay-amount", decay_amount, LARGE, 100},
     {"decay-of-pool", decay_of_pool, BOASTING, 100},

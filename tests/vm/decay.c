@@ -28,37 +28,6 @@ static void nothing_decays_at(const struct decay_limits *limits, uint64_t ns) {
     MUST(!gone.attached_bytes && !gone.retained_bytes);
 }
 
-/* Each kind at its time, and not before: in PyTorch's cache since 0, given up at 10, cached at 20.
- */
-void decay_by_age(void) {
-    const struct decay_limits limits = {50, UINT64_MAX, 35, UINT64_MAX};
-    uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES),
-             third = segment_in_use(PAGES);
-    MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
-    clock_stands_at(0);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
-    MUST(is_due_at(&limits, 50));
-    end_used(third, PAGES);
-    clock_stands_at(10);
-    end_used(second, PAGES);
-    clock_stands_at(20);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETAINED, PAGES) == PAGES);
-    MUST(cached() == PAGES && idle(IDLE_RETAINED) == PAGES && idle(IDLE_ATTACHED) == PAGES);
-    MUST(is_due_at(&limits, 45));
-    nothing_decays_at(&limits, 44);
-    struct decayed gone = decay_at(&limits, 45, 0);
-    MUST(gone.retained_bytes == PAGES && !gone.attached_bytes && cached() == PAGES);
-    MUST(is_due_at(&limits, 50));
-    nothing_decays_at(&limits, 49);
-    gone = decay_at(&limits, 50, 0);
-    MUST(gone.attached_bytes == PAGES && !gone.retained_bytes && cached() == PAGES);
-    nothing_decays_at(&limits, 54);
-    gone = decay_at(&limits, 55, 0);
-    MUST(gone.retained_bytes == PAGES && physical() == 0 && waits() == 1);
-    MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
-    MUST(vm_unreserve(test.vm, first));
-}
-
 /* PyTorch takes memory, or gives it up. */
 static void attach_and_detach(void) {
     CUdeviceptr range;
@@ -82,11 +51,39 @@ static void take_again(void) {
     end_used(segment_in_use(4), 4);
 }
 
-/* What PyTorch has given up, and what is cached, goes once PyTorch moves no more memory, and goes
- * though it does when it is too old. What it has in its cache hangs on neither. */
+/* Each kind at its time, and not before: in PyTorch's cache since 0, cached at 20, while PyTorch
+ * takes memory until 30. */
+void decay_by_age(void) {
+    const struct decay_limits limits = {50, UINT64_MAX, 35};
+    uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
+    MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
+    clock_stands_at(0);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
+    MUST(is_due_at(&limits, 50));
+    clock_stands_at(10);
+    end_used(second, PAGES);
+    clock_stands_at(20);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETAINED, PAGES) == PAGES);
+    MUST(cached() == PAGES && idle(IDLE_ATTACHED) == PAGES);
+    clock_stands_at(30);
+    reserve();
+    MUST(is_due_at(&limits, 50));
+    nothing_decays_at(&limits, 49);
+    struct decayed gone = decay_at(&limits, 50, 0);
+    MUST(gone.attached_bytes == PAGES && !gone.retained_bytes && cached() == PAGES);
+    MUST(is_due_at(&limits, 55));
+    nothing_decays_at(&limits, 54);
+    gone = decay_at(&limits, 55, 0);
+    MUST(gone.retained_bytes == PAGES && physical() == 0 && waits() == 1);
+    MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
+    MUST(vm_unreserve(test.vm, first));
+}
+
+/* What PyTorch has given up goes once PyTorch moves no more memory. What it has in its cache does
+ * not hang on that. */
 void decay_at_rest(void) {
     static void (*const moves[])(void) = {attach_and_detach, reserve, trim, take_again};
-    const struct decay_limits limits = {100, UINT64_MAX, 200, 35};
+    const struct decay_limits limits = {100, UINT64_MAX, 35};
     for (size_t i = 0; i < ARRAY_LENGTH(moves); i++) {
         const uint64_t start = 1000 * i;
         uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
@@ -96,8 +93,9 @@ void decay_at_rest(void) {
         MUST(is_due_at(&limits, start + 35) && vm_fence_wait(test.vm));
         clock_stands_at(start + 30);
         moves[i]();
-        MUST(is_due_at(&limits, start + 65));
+        nothing_decays_at(&limits, start + 35);
         nothing_decays_at(&limits, start + 64);
+        MUST(is_due_at(&limits, start + 65));
         struct decayed gone = decay_at(&limits, start + 65, 0);
         MUST(gone.retained_bytes == PAGES && !gone.attached_bytes &&
              is_due_at(&limits, start + 100));
@@ -106,9 +104,34 @@ void decay_at_rest(void) {
     }
 }
 
+/* While PyTorch moves memory all the time, what it did not need from one look to the next goes,
+ * however lately each page served; what it needed stays. */
+void decay_of_unneeded(void) {
+    enum { NEEDED = 4 };
+    const struct decay_limits limits = {0, 0, 35};
+    clock_stands_at(0);
+    uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
+    end_used(first, PAGES);
+    end_used(second, PAGES);
+    MUST(is_due_at(&limits, 35) && vm_fence_wait(test.vm));
+    clock_stands_at(30);
+    take_again();
+    nothing_decays_at(&limits, 34);
+    nothing_decays_at(&limits, 35);
+    for (uint64_t ns = 40; ns <= 60; ns += 5) {
+        clock_stands_at(ns);
+        take_again();
+    }
+    MUST(is_due_at(&limits, 70) && vm_fence_wait(test.vm));
+    nothing_decays_at(&limits, 69);
+    MUST(decay_at(&limits, 70, 0).retained_bytes == 2 * PAGES - NEEDED);
+    MUST(idle(IDLE_RETAINED) == NEEDED && is_due_at(&limits, 95));
+    MUST(decay_at(&limits, 95, 0).retained_bytes == NEEDED && physical() == 0);
+}
+
 /* Both are too old, and there is time for a little only: what PyTorch has given up goes first. */
 void decay_order(void) {
-    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
+    const struct decay_limits limits = {0, UINT64_MAX, 0};
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
     clock_stands_at(0);
     vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
@@ -131,7 +154,7 @@ void decay_amount(void) {
     vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     clock_stands_at(10);
     vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES);
-    struct decay_limits limits = {0, 0, 0, UINT64_MAX};
+    struct decay_limits limits = {0, 0, 0};
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     nothing_decays_at(&limits, 20);
     limits.attached_bytes = 1;
@@ -144,7 +167,7 @@ void decay_amount(void) {
 
 /* What is idle in a stream-ordered pool is given up when the pool is trimmed. */
 void decay_of_pool(void) {
-    const struct decay_limits limits = {0, 0, 35, UINT64_MAX};
+    const struct decay_limits limits = {0, 0, 35};
     CUdeviceptr range;
     fake_reserve(&range, PAGES * PAGE_BYTES, 0, 0, 0);
     MUST(vm_range_add(test.vm, range, PAGES * PAGE_BYTES, false));
@@ -168,7 +191,7 @@ void decay_of_pool(void) {
  * goes on where it is not. */
 void decay_in_time(void) {
     enum { MANY = 160, FIRST = 2 };
-    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
+    const struct decay_limits limits = {0, UINT64_MAX, 0};
     const uint64_t short_ns = 200000;
     uint64_t segment = segment_in_use(MANY);
     clock_stands_at(0);
@@ -184,7 +207,7 @@ void decay_in_time(void) {
 
 /* What the GPU has not finished with stays, and nobody waits for it. */
 void decay_unfinished(void) {
-    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
+    const struct decay_limits limits = {0, UINT64_MAX, 0};
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
     clock_stands_at(0);
     vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
@@ -210,7 +233,7 @@ static void sees_it_leave(void) {
 /* What is just unmapped or released is idle until the driver has it: or a sum that is taken
  * meanwhile finds memory that nobody has. */
 void decay_leaving(void) {
-    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
+    const struct decay_limits limits = {0, UINT64_MAX, 0};
     uint64_t segment = segment_in_use(PAGES);
     clock_stands_at(0);
     end_used(segment, PAGES);
@@ -227,7 +250,7 @@ static void counts_leaving(void) {
 }
 
 static size_t most_leaving_of(size_t npages) {
-    const struct decay_limits limits = {0, UINT64_MAX, 0, UINT64_MAX};
+    const struct decay_limits limits = {0, UINT64_MAX, 0};
     uint64_t segment = segment_in_use(npages);
     clock_stands_at(0);
     vm_mark_idle(test.vm, segment, npages * PAGE_BYTES);

@@ -58,6 +58,7 @@ holds() {
 
 @test "each kind of idle memory goes at its time and not before, cached handles too" { holds decay-by-age; }
 @test "what PyTorch has given up goes when it moves no more memory" { holds decay-at-rest; }
+@test "of what PyTorch has given up as much goes as it does not need, while it moves memory" { holds decay-of-unneeded; }
 @test "what PyTorch has given up goes before what it has cached" { holds decay-order; }
 @test "of what PyTorch has cached no more goes than is above the threshold" { holds decay-amount; }
 @test "a trimmed pool's idle memory goes as what PyTorch has given up" { holds decay-of-pool; }

@@ -72,7 +72,6 @@ static struct decay_limits any_limits(void) {
         .attached_ns = below(2) ? 0 : below(2000000),
         .attached_bytes = below(2) ? UINT64_MAX : below(20) * PAGE_BYTES,
         .retained_ns = below(2) ? 0 : below(2000000),
-        .retained_quiet_ns = below(2) ? UINT64_MAX : below(2000000),
     };
 }
 

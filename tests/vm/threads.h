@@ -69,6 +69,7 @@ void sleeps_before_capture(void);
 /* decay.c */
 void decay_by_age(void);
 void decay_at_rest(void);
+void decay_of_unneeded(void);
 void decay_order(void);
 void decay_amount(void);
 void decay_of_pool(void);
