@@ -27,6 +27,9 @@
 #define PAUSE_NS   SECOND_NS
 #define LONGEST_NS (60 * SECOND_NS)
 
+/* How often the pace is looked at: a phase of an image, as sampling or decoding, lasts longer. */
+#define PACE_NS (100 * MILLISECOND_NS)
+
 /* What is told as one action. */
 struct burst {
     struct vramgc_action action; /* not over yet; kind 0: none */
@@ -39,7 +42,9 @@ struct burst {
 struct decaying {
     struct lock lock; /* the bursts */
     struct burst bursts[VRAMGC_REASONS];
-    _Atomic uint64_t ask_ns; /* the program's threads do not ask the GPU before */
+    _Atomic uint64_t ask_ns;  /* the program's threads do not ask the GPU before */
+    _Atomic uint64_t pace_ns; /* lowvram: see policy_pace; looked at when, and the work till then */
+    uint64_t paced_ns, work_ns;
 };
 
 static struct {
@@ -57,6 +62,8 @@ static struct decay_limits limits_of(const struct device *device, struct vm *vm)
         .attached_bytes = figures.idle_bytes - figures.retained_bytes,
         .retained_bytes = figures.retained_bytes + figures.cached_bytes,
         .live_bytes = minus_u64(figures.mapped_bytes, figures.idle_bytes),
+        .pace_ns =
+            atomic_load_explicit(&self.devices[device_index(device)].pace_ns, memory_order_relaxed),
     };
     struct policy_decay decay = policy_decay(&settings, &idle);
     return (struct decay_limits){
@@ -220,8 +227,22 @@ void decay_note_used(struct device *device) {
 
 /* --- our own thread --- */
 
+static void set_pace(struct device *device, struct vm *vm, uint64_t now_ns) {
+    struct decaying *decaying = &self.devices[device_index(device)];
+    uint64_t time_ns = now_ns - decaying->paced_ns;
+    if (time_ns < PACE_NS)
+        return;
+    struct policy_settings settings = settings_policy();
+    uint64_t work_ns = vm_figures(vm).work_ns, pace_ns = atomic_load(&decaying->pace_ns);
+    pace_ns = policy_pace(&settings, pace_ns, work_ns - decaying->work_ns, time_ns);
+    atomic_store(&decaying->pace_ns, pace_ns);
+    decaying->paced_ns = now_ns;
+    decaying->work_ns = work_ns;
+}
+
 /* 0: nothing gets too old. */
 static uint64_t step_one(struct device *device, struct vm *vm, uint64_t now_ns) {
+    set_pace(device, vm, now_ns);
     struct decay_limits limits = limits_of(device, vm);
     if (vm_decay_due_ns(vm, &limits) <= now_ns) {
         decay(device, vm, &limits, now_ns, 0);

@@ -1,7 +1,7 @@
 /* decay.h: mode compact: idle pages go back to the driver when they get too old; how old they may
  * get is said in policy/policy.h (policy_decay). vramgc's own thread does it. In lowvram the
  * threads of the program do some of it where nearly all memory is idle, or our thread does not get
- * to run. */
+ * to run; where all that takes too much of the time, memory may be idle for longer. */
 #ifndef DECAY_H
 #define DECAY_H
 

@@ -120,6 +120,23 @@ static uint64_t minus(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
+static uint64_t longer(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static uint64_t shorter(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+uint64_t policy_pace(const struct policy_settings *settings, uint64_t pace_ns, uint64_t work_ns,
+                     uint64_t time_ns) {
+    if (MUTANT(never_slower, work_ns > time_ns / POLICY_MOST_WORK_PART, false))
+        return shorter(longer(2 * pace_ns, settings->linger_ns), settings->quiet_ns);
+    if (work_ns >= time_ns / POLICY_MOST_WORK_PART / 2)
+        return pace_ns;
+    return pace_ns > settings->linger_ns ? pace_ns / 2 : 0;
+}
+
 /* 10 of 50 ms. The lab's loop, which empties PyTorch's cache all the time, holds as much as without
  * us, and 1.12 times as much with 50 ms; diffusers' sequential offload 1.11 times, and 1.3 times
  * with 50 ms. serve and sdxl_offload hold less than without us. Were it 0, sdxl_offload and flux
@@ -128,15 +145,19 @@ enum { RETAINED_PART = 5 };
 
 struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle) {
-    uint64_t linger_ns = linger(settings, idle);
+    uint64_t given_up_ns = settings->quiet_ns / RETAINED_PART, linger_ns = linger(settings, idle);
     if (settings->lowvram)
-        return (struct policy_decay){linger_ns, idle->attached_bytes, linger_ns};
+        return (struct policy_decay){
+            .attached_ns = longer(linger_ns, idle->pace_ns),
+            .attached_bytes = idle->attached_bytes,
+            .retained_ns = longer(linger_ns, shorter(idle->pace_ns, given_up_ns)),
+        };
     return (struct policy_decay){
         .attached_ns = settings->cooldown_ns,
         .attached_bytes =
             MUTANT(below_threshold_too, minus(excess(settings, idle), idle->retained_bytes),
                    idle->attached_bytes),
-        .retained_ns = settings->quiet_ns / RETAINED_PART,
+        .retained_ns = given_up_ns,
     };
 }
 

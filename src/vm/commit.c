@@ -395,6 +395,7 @@ static bool keeps_too_much(const struct vm *vm, const struct block *block) {
 
 /* For the few blocks that lack something. */
 static bool complete(struct vm *vm, struct block *block, bool partly, bool there, bool pin) {
+    uint64_t start_ns = clock_ns();
     CUstreamCaptureMode before = capture_mode_relax();
     if (partly) {
         replace_partly_used(vm, block);
@@ -406,6 +407,7 @@ static bool complete(struct vm *vm, struct block *block, bool partly, bool there
     if (!done || pin)
         end_use(vm, block, done, pin);
     capture_mode_set(before);
+    vm_worked(vm, start_ns);
     return done;
 }
 

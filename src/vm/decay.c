@@ -114,8 +114,10 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
                         uint64_t budget_ns) {
     if (vm_decay_due_ns(vm, limits) > now_ns)
         return (struct decayed){0};
+    uint64_t start_ns = clock_ns();
     CUstreamCaptureMode before = capture_mode_relax();
     struct decayed gone = decay(vm, limits, now_ns, budget_ns);
     capture_mode_set(before);
+    vm_worked(vm, start_ns);
     return gone;
 }

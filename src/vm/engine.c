@@ -82,6 +82,7 @@ struct vm_figures vm_figures(struct vm *vm) {
     figures.spilled_bytes = vm->host.count * PAGE_BYTES;
     figures.may_spill_bytes = vm->host.room * PAGE_BYTES;
     figures.spilled_ns = vm_spilled_ns(vm);
+    figures.work_ns = atomic_load_explicit(&vm->work_ns, memory_order_relaxed);
     figures.calls = atomic_load_explicit(&vm->calls, memory_order_relaxed);
     lock_give(&vm->lock);
     return figures;

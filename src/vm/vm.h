@@ -29,6 +29,7 @@ struct vm_figures {
                                   for ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
     uint64_t calls;   /* of the driver for all that, for addresses and for access */
+    uint64_t work_ns; /* how long threads had to find what blocks lacked, and to give back */
     uint64_t waits;   /* fences that had to wait */
     uint64_t revived; /* segments that came back without the driver */
     uint64_t spilled_bytes, may_spill_bytes; /* of mapped_bytes: in host memory; and at most */

@@ -105,6 +105,7 @@ struct vm {
     struct bell arrived;      /* a page is BUSY no more, or memory has come back */
     size_t opening;           /* pages that must stay because another device is being let in */
     _Atomic uint64_t changes; /* see vm_changes */
+    _Atomic uint64_t work_ns; /* what blocks lacked was found, and what was idle given back */
     _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */
     struct fence fence;
 };
@@ -125,6 +126,10 @@ static inline size_t vm_idle_pages(const struct vm *vm) {
 
 static inline void vm_called(struct vm *vm) {
     atomic_fetch_add_explicit(&vm->calls, 1, memory_order_relaxed);
+}
+
+static inline void vm_worked(struct vm *vm, uint64_t since_ns) {
+    atomic_fetch_add_explicit(&vm->work_ns, clock_ns() - since_ns, memory_order_relaxed);
 }
 
 /* The figures are as they are to be told. */

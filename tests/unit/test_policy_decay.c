@@ -67,12 +67,47 @@ static void lowvram_the_more_is_idle_the_sooner_it_goes(void **unused) {
     assert_int_equal(decay_at(&settings, 0, 0, 0).attached_ns, 0);
 }
 
+/* However much is idle; what PyTorch has given up waits no longer than without lowvram. */
+static void lowvram_waits_for_the_pace(void **unused) {
+    struct policy_settings settings = standard;
+    struct policy_idle idle = {.total_bytes = TOTAL, .attached_bytes = 40 * GIB};
+    (void)unused;
+    settings.lowvram = true;
+    idle.pace_ns = settings.quiet_ns / 10;
+    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.quiet_ns / 10);
+    assert_int_equal(policy_decay(&settings, &idle).retained_ns, settings.quiet_ns / 10);
+    idle.pace_ns = settings.quiet_ns;
+    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.quiet_ns);
+    assert_int_equal(policy_decay(&settings, &idle).retained_ns, settings.quiet_ns / 5);
+    settings.lowvram = false;
+    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.cooldown_ns);
+}
+
+/* Work of a third of the time is not too much, of a sixth not little. */
+static void the_pace_follows_the_share_of_time(void **unused) {
+    const struct policy_settings *s = &standard;
+    uint64_t pace = 0, linger = standard.linger_ns;
+    (void)unused;
+    assert_int_equal(policy_pace(s, 0, 20, 60), 0);
+    assert_int_equal(policy_pace(s, 0, 21, 60), linger);
+    assert_int_equal(policy_pace(s, linger, 21, 60), 2 * linger);
+    assert_int_equal(policy_pace(s, 2 * linger, 20, 60), 2 * linger);
+    assert_int_equal(policy_pace(s, 2 * linger, 10, 60), 2 * linger);
+    assert_int_equal(policy_pace(s, 2 * linger, 9, 60), linger);
+    assert_int_equal(policy_pace(s, linger, 9, 60), 0);
+    for (int i = 0; i < 64; i++)
+        pace = policy_pace(s, pace, 60, 60);
+    assert_int_equal(pace, standard.quiet_ns);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_given_up_goes_once_not_needed_for_a_fifth_of_a_rest),
         cmocka_unit_test(below_the_threshold_the_cache_stays),
         cmocka_unit_test(above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down),
         cmocka_unit_test(lowvram_the_more_is_idle_the_sooner_it_goes),
+        cmocka_unit_test(lowvram_waits_for_the_pace),
+        cmocka_unit_test(the_pace_follows_the_share_of_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
