@@ -200,6 +200,10 @@ static enum oom_cause cause_of(const struct oom *oom) {
     return r->cause == VRAMGC_REFUSAL_FULL ? cause_of_full(oom) : CAUSE_UNKNOWN;
 }
 
+bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal) {
+    return !refusal->granted && refusal->reported == told->refusal->reported;
+}
+
 uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
     return minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
 }

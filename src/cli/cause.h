@@ -58,6 +58,10 @@ struct oom {
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
 
+/* Whether the report counts the refusal among the errors of the one that it tells of: where PyTorch
+ * has told of errors, a refusal to other code is none. */
+bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal);
+
 /* What of the request was not there beside what was free and idle. */
 uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal);
 

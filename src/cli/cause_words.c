@@ -233,7 +233,7 @@ static uint64_t most_lacking(const struct oom *told) {
     uint64_t most = 0;
     for (size_t i = 0; i < told->record->refusal_count; i++) {
         const struct vramgc_refusal *refusal = told->record->refusals[i];
-        if (!refusal->granted && refusal->reported == told->refusal->reported)
+        if (is_told_with(told, refusal))
             most = max_u64(most, lacking_bytes_of(refusal));
     }
     return most;

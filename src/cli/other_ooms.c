@@ -30,7 +30,7 @@ struct causes {
 static void count(struct causes *causes, const struct stats_file *record, const struct oom *told) {
     for (size_t i = 0; i < record->refusal_count; i++) {
         const struct vramgc_refusal *refusal = record->refusals[i];
-        if (refusal->granted || refusal->reported != told->refusal->reported)
+        if (!is_told_with(told, refusal))
             continue;
         causes->counts[told_as(oom_of(record, refusal).cause)]++;
         causes->sum++;

@@ -230,7 +230,7 @@ void decay_note_used(struct device *device) {
 static void set_pace(struct device *device, struct vm *vm, uint64_t now_ns) {
     struct decaying *decaying = &self.devices[device_index(device)];
     uint64_t time_ns = now_ns - decaying->paced_ns;
-    if (time_ns < PACE_NS)
+    if (!settings_options()->lowvram || time_ns < PACE_NS)
         return;
     struct policy_settings settings = settings_policy();
     uint64_t work_ns = vm_figures(vm).work_ns, pace_ns = atomic_load(&decaying->pace_ns);

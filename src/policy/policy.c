@@ -1,6 +1,7 @@
 /* policy.c: see policy.h for the rules. Must not call anything. */
 #include "policy/policy.h"
 
+#include "base/base.h"
 #include "base/mutant.h"
 
 static double used_percent(uint64_t total_bytes, uint64_t free_bytes, uint64_t request_bytes) {
@@ -116,22 +117,10 @@ static uint64_t linger(const struct policy_settings *settings, const struct poli
     return MUTANT(no_linger, linger_ns, 0);
 }
 
-static uint64_t minus(uint64_t a, uint64_t b) {
-    return a > b ? a - b : 0;
-}
-
-static uint64_t longer(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
-static uint64_t shorter(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 uint64_t policy_pace(const struct policy_settings *settings, uint64_t pace_ns, uint64_t work_ns,
                      uint64_t time_ns) {
     if (MUTANT(never_slower, work_ns > time_ns / POLICY_MOST_WORK_PART, false))
-        return shorter(longer(2 * pace_ns, settings->linger_ns), settings->quiet_ns);
+        return min_u64(max_u64(2 * pace_ns, settings->linger_ns), settings->quiet_ns);
     if (work_ns >= time_ns / POLICY_MOST_WORK_PART / 2)
         return pace_ns;
     return pace_ns > settings->linger_ns ? pace_ns / 2 : 0;
@@ -148,14 +137,14 @@ struct policy_decay policy_decay(const struct policy_settings *settings,
     uint64_t given_up_ns = settings->quiet_ns / RETAINED_PART, linger_ns = linger(settings, idle);
     if (settings->lowvram)
         return (struct policy_decay){
-            .attached_ns = longer(linger_ns, idle->pace_ns),
+            .attached_ns = max_u64(linger_ns, idle->pace_ns),
             .attached_bytes = idle->attached_bytes,
-            .retained_ns = longer(linger_ns, shorter(idle->pace_ns, given_up_ns)),
+            .retained_ns = max_u64(linger_ns, min_u64(idle->pace_ns, given_up_ns)),
         };
     return (struct policy_decay){
         .attached_ns = settings->cooldown_ns,
         .attached_bytes =
-            MUTANT(below_threshold_too, minus(excess(settings, idle), idle->retained_bytes),
+            MUTANT(below_threshold_too, minus_u64(excess(settings, idle), idle->retained_bytes),
                    idle->attached_bytes),
         .retained_ns = given_up_ns,
     };

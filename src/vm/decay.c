@@ -44,8 +44,9 @@ uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
     const struct page_table *table = &vm->table;
     uint64_t attached = page_table_idle_since_ns(table, IDLE_ATTACHED);
     uint64_t retained = page_table_idle_since_ns(table, IDLE_RETAINED);
-    uint64_t since_ns = min_u64(max_u64(retained, vm->looked_ns), vm_cache_since_ns(vm));
-    if (min_u64(retained, vm_cache_since_ns(vm)) != UINT64_MAX)
+    uint64_t cached = vm_cache_since_ns(vm);
+    uint64_t since_ns = min_u64(max_u64(retained, vm->looked_ns), cached);
+    if (since_ns != UINT64_MAX)
         since_ns = min_u64(since_ns, vm->moved_ns);
     lock_give(&vm->lock);
     uint64_t due_ns = after(since_ns, limits->retained_ns);

@@ -1,5 +1,5 @@
 """Stable Diffusion 1.5 with diffusers' enable_sequential_cpu_offload: each layer comes to the device
-for its own call and leaves it again, and PyTorch's cache is emptied after each call of a model."""
+for its own call and leaves it again, and PyTorch's cache is emptied all the time."""
 
 import models
 import torch
