@@ -126,11 +126,11 @@ uint64_t policy_pace(const struct policy_settings *settings, uint64_t pace_ns, u
     return pace_ns > settings->linger_ns ? pace_ns / 2 : 0;
 }
 
-/* 10 of 50 ms. The lab's loop, which empties PyTorch's cache all the time, holds as much as without
- * us, and 1.12 times as much with 50 ms; diffusers' sequential offload 1.11 times, and 1.3 times
- * with 50 ms. serve and sdxl_offload hold less than without us. Were it 0, sdxl_offload and flux
+/* 3 of 50 ms. With that the lab's loop and diffusers' sequential offload, which empty PyTorch's
+ * cache all the time, hold no more than without us. With 10 ms sequential offload holds 1.12 times
+ * as much, with 50 ms 1.3 times; with 2 ms it takes 5 % longer. Were it 0, sdxl_offload and flux
  * would take 5 to 10 % longer: our thread would unmap what the next model takes. */
-enum { RETAINED_PART = 5 };
+enum { RETAINED_PART = 16 };
 
 struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle) {

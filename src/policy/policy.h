@@ -57,7 +57,7 @@ struct policy_reading {
 /* Mode compact: how old idle memory may get before it goes back. It needs no rest and no
  * hysteresis.
  *  - of what PyTorch has given up itself (empty_cache, a freed segment) as much goes as it has not
- *    needed for a fifth of quiet_ns; so all of it where PyTorch has neither taken nor given up
+ *    needed for a sixteenth of quiet_ns; so all of it where PyTorch has neither taken nor given up
  *    memory for so long. (A web UI that moves one model to the host and loads the next needs it
  *    again at once: without that each move costs as many calls of the driver as the model has
  *    extents.)

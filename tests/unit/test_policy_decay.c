@@ -20,7 +20,7 @@ static void what_was_given_up_goes_once_not_needed_for_a_fifth_of_a_rest(void **
     (void)unused;
     for (uint64_t used = 0; used <= 100; used += 20) {
         struct policy_decay decay = decay_at(&standard, used, 20, 10);
-        assert_int_equal(decay.retained_ns, standard.quiet_ns / 5);
+        assert_int_equal(decay.retained_ns, standard.quiet_ns / 16);
     }
 }
 
@@ -73,12 +73,12 @@ static void lowvram_waits_for_the_pace(void **unused) {
     struct policy_idle idle = {.total_bytes = TOTAL, .attached_bytes = 40 * GIB};
     (void)unused;
     settings.lowvram = true;
-    idle.pace_ns = settings.quiet_ns / 10;
-    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.quiet_ns / 10);
-    assert_int_equal(policy_decay(&settings, &idle).retained_ns, settings.quiet_ns / 10);
+    idle.pace_ns = settings.quiet_ns / 20;
+    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.quiet_ns / 20);
+    assert_int_equal(policy_decay(&settings, &idle).retained_ns, settings.quiet_ns / 20);
     idle.pace_ns = settings.quiet_ns;
     assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.quiet_ns);
-    assert_int_equal(policy_decay(&settings, &idle).retained_ns, settings.quiet_ns / 5);
+    assert_int_equal(policy_decay(&settings, &idle).retained_ns, settings.quiet_ns / 16);
     settings.lowvram = false;
     assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.cooldown_ns);
 }
