@@ -13,8 +13,7 @@ void reclaim_acted(struct device *device) {
     struct reclaim *reclaim = reclaim_of(device);
     struct policy_settings settings = settings_policy();
     lock_take(&reclaim->lock);
-    policy_acted(&settings, &reclaim->policy, clock_ns(), atomic_load(&device->memory.total_bytes),
-                 device_free_bytes(device));
+    policy_acted(&settings, &reclaim->policy, clock_ns());
     lock_give(&reclaim->lock);
 }
 

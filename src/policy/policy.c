@@ -15,14 +15,19 @@ static bool has_passed(uint64_t since_ns, uint64_t now_ns, uint64_t duration_ns)
     return now_ns >= since_ns && now_ns - since_ns >= duration_ns;
 }
 
+static uint64_t idle_bytes(const struct policy_reading *reading) {
+    return reading->releasable_bytes + reading->pool_idle_bytes;
+}
+
 static void update_arming(const struct policy_settings *settings, struct policy_state *state,
                           const struct policy_reading *reading) {
-    uint64_t total = reading->total_bytes;
-    double now = used_percent(total, reading->free_bytes, 0);
-    double with_request = used_percent(total, reading->free_bytes, reading->request_bytes);
-    if (now <= settings->threshold_percent - settings->hysteresis_percent)
+    uint64_t total = reading->total_bytes, idle = idle_bytes(reading);
+    state->least_idle_bytes = min_u64(state->least_idle_bytes, idle);
+    double grown = 100 * (double)(idle - state->least_idle_bytes) / (double)total;
+    double used = used_percent(total, reading->free_bytes, 0);
+    if (used <= settings->threshold_percent - settings->hysteresis_percent)
         state->disarmed = false;
-    if (with_request >= state->left_percent + settings->hysteresis_percent)
+    if (MUTANT(idle_never_arms, grown >= settings->hysteresis_percent, false))
         state->disarmed = false;
 }
 
@@ -42,7 +47,7 @@ static bool is_worth_it(const struct policy_settings *settings, const struct pol
     if (state->acted &&
         !has_passed(state->latest_action_ns, reading->now_ns, wait_for(settings, state, reading)))
         return false;
-    return reading->releasable_bytes + reading->pool_idle_bytes >= settings->min_gain_bytes;
+    return idle_bytes(reading) >= settings->min_gain_bytes;
 }
 
 static bool is_over_threshold(const struct policy_settings *settings,
@@ -160,10 +165,10 @@ static unsigned doublings(const struct policy_settings *settings, const struct p
 }
 
 void policy_acted(const struct policy_settings *settings, struct policy_state *state,
-                  uint64_t now_ns, uint64_t total_bytes, uint64_t free_bytes) {
+                  uint64_t now_ns) {
     state->doublings = doublings(settings, state, now_ns);
     state->disarmed = true;
     state->acted = true;
     state->latest_action_ns = now_ns;
-    state->left_percent = used_percent(total_bytes, free_bytes, 0);
+    state->least_idle_bytes = UINT64_MAX;
 }

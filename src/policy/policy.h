@@ -8,9 +8,8 @@
  *  - threshold: at a cudaMalloc that would carry utilisation over the threshold, or at a tick that
  *    finds it there, if at least min_gain_bytes can be had and the cool-down has passed.
  *  - hysteresis: after a reclaim the policy is disarmed until utilisation has fallen
- *    hysteresis_percent below the threshold, or has risen (with the request) as much above where
- *    the reclaim left it. (Else a program that really needs more than the threshold would be
- *    flushed for ever.)
+ *    hysteresis_percent below the threshold, or what can be had has grown by as much of the device.
+ *    (Else a program that really needs more than the threshold would be flushed for ever.)
  *  - back-off: a reclaim that is due again soon gave back what the program needs: what it takes
  *    anew, and waits for, is all that came of it. The cool-down doubles each time, to sixteen times
  *    its length, and is as set again once a reclaim has lasted for twice as long as it was. A
@@ -102,7 +101,7 @@ struct policy_state {
     bool acted;
     unsigned doublings; /* of the cool-down */
     uint64_t latest_action_ns;
-    double left_percent; /* utilisation where the latest reclaim left it */
+    uint64_t least_idle_bytes; /* that could be had since the latest reclaim; before one: 0 */
 };
 
 enum policy_reason { POLICY_NO_REASON, POLICY_THRESHOLD, POLICY_LOWVRAM, POLICY_ASKED };
@@ -120,11 +119,10 @@ struct policy_decision policy_decide(const struct policy_settings *settings,
                                      struct policy_state *state,
                                      const struct policy_reading *reading);
 
-/* To be called when a decision was carried out (observe: recorded), whatever its reason, with the
- * state of the device it left (observe: as it is). It starts the cool-down and disarms. Within the
- * cool-down as set it was the rest of the latest one.
+/* To be called when a decision was carried out (observe: recorded), whatever its reason. It starts
+ * the cool-down and disarms. Within the cool-down as set it was the rest of the latest one.
  * Block events after now_ns begin a new rest for lowvram. */
 void policy_acted(const struct policy_settings *settings, struct policy_state *state,
-                  uint64_t now_ns, uint64_t total_bytes, uint64_t free_bytes);
+                  uint64_t now_ns);
 
 #endif

@@ -118,8 +118,10 @@ again='free c; alloc e 6GiB stream=2'
     VRAMGC_HYSTERESIS=0 VRAMGC_COOLDOWN=0 passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 2; expect num_ooms == 0"
 }
 
-@test "hysteresis" {
+@test "hysteresis: the next one once so much more is idle" {
     VRAMGC_HYSTERESIS=80 VRAMGC_COOLDOWN=0 passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 1; expect num_ooms == 0"
+    VRAMGC_HYSTERESIS=40 VRAMGC_COOLDOWN=0 passes "alloc b 11GiB; alloc a 6GiB; free a; $cross; free b; alloc e 4GiB stream=2;
+        expect vramgc.soft_ooms == 2; expect num_ooms == 0"
 }
 
 @test "the driver itself refuses, and PyTorch's own retry gets it: fragmented" {

@@ -166,6 +166,7 @@ prove_finds() {
 @test "what was trimmed is kept for ever" { caught_alone trimmed_is_kept decay-of-pool; }
 @test "pages go back below the threshold too" { caught below_threshold_too vm/engine 'threshold: idle pages'; }
 @test "what has just become idle goes at once" { caught no_linger vm/engine 'our thread does not run'; }
+@test "what is idle since the latest reclaim never arms the threshold" { caught idle_never_arms govern/refuse_not 'hysteresis'; }
 @test "lowvram: giving back takes as much of the time as it will" { caught never_slower vm/engine 'again and again'; }
 @test "each batch of idle pages is an action of its own" { caught each_batch_told vm/engine 'a burst is one action'; }
 @test "only our own thread gives pages back" { caught event_never_helps vm/engine 'nearly all is idle'; }

@@ -104,14 +104,26 @@ static bool would_flush(struct policy_state *state, uint64_t now_ns, uint64_t us
     return policy_decide(&standard, state, &reading).flush;
 }
 
-static void act(struct policy_state *state, uint64_t now_ns, uint64_t used) {
-    policy_acted(&standard, state, now_ns, TOTAL, TOTAL - used * GIB);
+static void act(struct policy_state *state, uint64_t now_ns) {
+    policy_acted(&standard, state, now_ns);
+}
+
+/* Utilisation falls, so that the policy is armed. */
+static void act_below(struct policy_state *state, uint64_t now_ns) {
+    act(state, now_ns);
+    assert_false(would_flush(state, now_ns, 60));
+}
+
+static bool would_flush_idle(struct policy_state *state, uint64_t now_ns, uint64_t used,
+                             uint64_t idle) {
+    struct policy_reading reading = reading_at(now_ns, used, idle);
+    return policy_decide(&standard, state, &reading).flush;
 }
 
 static void the_cool_down_is_kept(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 60);
+    act_below(&state, 10 * SECOND);
     assert_false(would_flush(&state, 11 * SECOND - 1, 81));
     assert_true(would_flush(&state, 11 * SECOND, 81));
 }
@@ -125,7 +137,7 @@ static void the_first_action_needs_no_cool_down(void **unused) {
 static void a_clock_that_runs_back_is_no_time(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 60);
+    act_below(&state, 10 * SECOND);
     assert_false(would_flush(&state, 2 * SECOND, 81));
 }
 
@@ -134,12 +146,12 @@ static void the_cool_down_doubles_where_reclaims_do_not_last(void **unused) {
     struct policy_state state = {0};
     uint64_t now_ns = 10 * SECOND, wait_ns = SECOND;
     (void)unused;
-    act(&state, now_ns, 60);
+    act_below(&state, now_ns);
     for (int i = 0; i < 10; i++) {
         assert_false(would_flush(&state, now_ns + wait_ns - 1, 81));
         now_ns += wait_ns;
         assert_true(would_flush(&state, now_ns, 81));
-        act(&state, now_ns, 60);
+        act_below(&state, now_ns);
         wait_ns = wait_ns < 16 * SECOND ? 2 * wait_ns : wait_ns;
     }
 }
@@ -147,11 +159,11 @@ static void the_cool_down_doubles_where_reclaims_do_not_last(void **unused) {
 static void one_that_lasted_makes_the_cool_down_as_set(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 60);
-    act(&state, 11 * SECOND, 60);     /* from now on two seconds */
-    act(&state, 15 * SECOND - 1, 60); /* four */
+    act_below(&state, 10 * SECOND);
+    act_below(&state, 11 * SECOND);     /* from now on two seconds */
+    act_below(&state, 15 * SECOND - 1); /* four */
     assert_false(would_flush(&state, 19 * SECOND - 2, 81));
-    act(&state, 23 * SECOND - 1, 60);
+    act_below(&state, 23 * SECOND - 1);
     assert_true(would_flush(&state, 24 * SECOND - 1, 81));
 }
 
@@ -159,16 +171,16 @@ static void one_that_lasted_makes_the_cool_down_as_set(void **unused) {
 static void the_rest_of_a_reclaim_is_no_second_one(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 60);
-    act(&state, 10 * SECOND + 1, 60);
+    act_below(&state, 10 * SECOND);
+    act_below(&state, 10 * SECOND + 1);
     assert_true(would_flush(&state, 11 * SECOND + 1, 81));
 }
 
 static void at_rest_the_cool_down_is_as_set(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 60);
-    act(&state, 11 * SECOND, 60);
+    act_below(&state, 10 * SECOND);
+    act_below(&state, 11 * SECOND);
     struct policy_reading reading = reading_at(12 * SECOND, 81, 1);
     assert_false(policy_decide(&standard, &state, &reading).flush);
     reading.latest_event_ns = 11 * SECOND + 1;
@@ -180,7 +192,7 @@ static void at_rest_the_cool_down_is_as_set(void **unused) {
 static void disarmed_until_it_falls_below(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 0, 79);
+    act(&state, 0);
     assert_false(would_flush(&state, 10 * SECOND, 83));
     assert_false(would_flush(&state, 11 * SECOND, 76));
     assert_false(would_flush(&state, 12 * SECOND, 83));
@@ -188,44 +200,48 @@ static void disarmed_until_it_falls_below(void **unused) {
     assert_true(would_flush(&state, 14 * SECOND, 81));
 }
 
-static void disarmed_until_it_rises_above_what_was_left(void **unused) {
+/* By the least since the reclaim; however much is used. */
+static void disarmed_until_more_is_idle(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 0, 85);
-    assert_false(would_flush(&state, 10 * SECOND, 89));
-    assert_true(would_flush(&state, 11 * SECOND, 90));
+    act(&state, 0);
+    assert_false(would_flush_idle(&state, 10 * SECOND, 85, 20));
+    assert_false(would_flush_idle(&state, 11 * SECOND, 95, 10));
+    assert_false(would_flush_idle(&state, 12 * SECOND, 95, 14));
+    assert_true(would_flush_idle(&state, 13 * SECOND, 85, 15));
+    act(&state, 20 * SECOND);
+    assert_false(would_flush_idle(&state, 30 * SECOND, 85, 15));
 }
 
-static void a_request_counts_as_rising_but_not_against_falling(void **unused) {
+/* Trimming pools counts as well. */
+static void what_pools_keep_is_idle_too(void **unused) {
     struct policy_state state = {0};
-    (void)unused;
-    act(&state, 0, 85);
     struct policy_reading reading = reading_at(10 * SECOND, 85, 1);
-    reading.request_bytes = 4 * GIB;
+    (void)unused;
+    act(&state, 0);
     assert_false(policy_decide(&standard, &state, &reading).flush);
-    reading.request_bytes = 5 * GIB;
-    assert_true(policy_decide(&standard, &state, &reading).flush);
-    act(&state, 20 * SECOND, 79);
-    reading = reading_at(30 * SECOND, 75, 1);
-    reading.request_bytes = 6 * GIB; /* 81 with it: less than 84, but 75 is low enough */
-    assert_true(policy_decide(&standard, &state, &reading).flush);
+    reading.pool_idle_bytes = 5 * GIB;
+    assert_true(policy_decide(&standard, &state, &reading).trim);
 }
 
-/* Falling is noticed even when the cool-down forbids to act, and while there is nothing to gain. */
+/* Both are noticed even when the cool-down forbids to act, and while there is nothing to gain. */
 static void arming_is_seen_during_the_cool_down(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 79);
-    struct policy_reading low = reading_at(10 * SECOND + 1, 60, 0);
-    assert_false(policy_decide(&standard, &state, &low).flush);
+    act(&state, 10 * SECOND);
+    assert_false(would_flush_idle(&state, 10 * SECOND + 1, 60, 0));
     assert_true(would_flush(&state, 12 * SECOND, 81));
+    act(&state, 20 * SECOND);
+    assert_false(would_flush_idle(&state, 20 * SECOND + 1, 85, 0));
+    assert_true(would_flush_idle(&state, 22 * SECOND, 85, 5));
 }
 
 static void a_full_device_does_not_arm(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 85);
-    struct policy_reading full = reading_at(10 * SECOND + 1, 85, 1);
+    act(&state, 10 * SECOND);
+    assert_false(would_flush(&state, 11 * SECOND, 85));
+    struct policy_reading full = reading_at(11 * SECOND + 1, 85, 9);
     full.request_bytes = 16 * GIB;
     full.pool_idle_bytes = 1;
     assert_int_equal(policy_decide(&standard, &state, &full).reason, POLICY_NO_REASON);
@@ -235,7 +251,7 @@ static void a_full_device_does_not_arm(void **unused) {
 static void what_is_asked_knows_no_cool_down_and_no_hysteresis(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 85);
+    act(&state, 10 * SECOND);
     struct policy_reading reading = reading_at(10 * SECOND, 85, 1);
     reading.asked = true;
     assert_int_equal(policy_decide(&standard, &state, &reading).reason, POLICY_ASKED);
@@ -271,7 +287,7 @@ static void lowvram_waits_for_rest(void **unused) {
 static void lowvram_acts_once_per_rest_and_after_the_cool_down(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 20);
+    act(&state, 10 * SECOND);
     assert_false(lowvram_flushes(&state, 9 * SECOND, 20 * SECOND));
     assert_false(lowvram_flushes(&state, 9 * SECOND, 200 * SECOND));
     assert_false(lowvram_flushes(&state, 10 * SECOND + 1, 11 * SECOND - 1));
@@ -303,8 +319,7 @@ static void record_flush(struct program *program, bool observed) {
     program->flushes++;
     if (!observed)
         program->cache = 0;
-    policy_acted(&program->settings, &program->state, program->now_ns, TOTAL,
-                 TOTAL - (program->live + program->cache) * MIB);
+    policy_acted(&program->settings, &program->state, program->now_ns);
 }
 
 static void tick(struct program *program) {
@@ -353,6 +368,19 @@ static void a_program_above_the_threshold_is_not_flushed_for_ever(void **unused)
     assert_int_equal(program.flushes, 2);
 }
 
+/* Flux with a text encoder, models moved to host memory after use: what was needed while the first
+ * reclaim came, above the threshold, is idle later. */
+static void what_a_model_leaves_behind_is_given_back(void **unused) {
+    struct program program = program_with(standard, 86 * 1024);
+    (void)unused;
+    work(&program, 5 * SECOND, 1024);
+    assert_int_equal(program.flushes, 1);
+    program.live = 0;
+    program.cache = 87 * 1024;
+    rest(&program, SECOND);
+    assert_int_equal(program.flushes, 2);
+}
+
 /* It caches 30 % within half a second, whenever it can: what is given back is taken anew, so that
  * it is done ever more rarely, until the program rests. */
 static void a_greedy_program_is_flushed_ever_more_rarely_and_when_it_rests(void **unused) {
@@ -378,8 +406,8 @@ static void a_small_program_is_left_alone(void **unused) {
 static void lowvram_knows_no_back_off(void **unused) {
     struct policy_state state = {0};
     (void)unused;
-    act(&state, 10 * SECOND, 20);
-    act(&state, 11 * SECOND, 20);
+    act(&state, 10 * SECOND);
+    act(&state, 11 * SECOND);
     assert_true(lowvram_flushes(&state, 12 * SECOND - standard.quiet_ns, 12 * SECOND));
 }
 
@@ -424,8 +452,8 @@ int main(void) {
         cmocka_unit_test(the_rest_of_a_reclaim_is_no_second_one),
         cmocka_unit_test(at_rest_the_cool_down_is_as_set),
         cmocka_unit_test(disarmed_until_it_falls_below),
-        cmocka_unit_test(disarmed_until_it_rises_above_what_was_left),
-        cmocka_unit_test(a_request_counts_as_rising_but_not_against_falling),
+        cmocka_unit_test(disarmed_until_more_is_idle),
+        cmocka_unit_test(what_pools_keep_is_idle_too),
         cmocka_unit_test(arming_is_seen_during_the_cool_down),
         cmocka_unit_test(a_full_device_does_not_arm),
         cmocka_unit_test(what_is_asked_knows_no_cool_down_and_no_hysteresis),
@@ -433,6 +461,7 @@ int main(void) {
         cmocka_unit_test(lowvram_waits_for_rest),
         cmocka_unit_test(lowvram_acts_once_per_rest_and_after_the_cool_down),
         cmocka_unit_test(a_program_above_the_threshold_is_not_flushed_for_ever),
+        cmocka_unit_test(what_a_model_leaves_behind_is_given_back),
         cmocka_unit_test(a_greedy_program_is_flushed_ever_more_rarely_and_when_it_rests),
         cmocka_unit_test(a_small_program_is_left_alone),
         cmocka_unit_test(lowvram_knows_no_back_off),
