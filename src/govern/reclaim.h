@@ -40,7 +40,7 @@ void reclaim_note_held(struct device *device, struct vramgc_action *action,
 /* Counts a reclaim and writes it down. */
 void reclaim_conclude(struct device *device, const struct vramgc_action *action);
 
-/* Tells the policy of a reclaim, done or (observe) recorded, as the device is now. */
+/* Tells the policy of a reclaim, done or (observe) recorded. */
 void reclaim_acted(struct device *device);
 
 /* For a forked child. */
