@@ -99,9 +99,14 @@ static struct policy_reading reading_at(uint64_t now_ns, uint64_t used, uint64_t
     };
 }
 
-static bool would_flush(struct policy_state *state, uint64_t now_ns, uint64_t used) {
-    struct policy_reading reading = reading_at(now_ns, used, 1);
+static bool would_flush_idle(struct policy_state *state, uint64_t now_ns, uint64_t used,
+                             uint64_t idle) {
+    struct policy_reading reading = reading_at(now_ns, used, idle);
     return policy_decide(&standard, state, &reading).flush;
+}
+
+static bool would_flush(struct policy_state *state, uint64_t now_ns, uint64_t used) {
+    return would_flush_idle(state, now_ns, used, 1);
 }
 
 static void act(struct policy_state *state, uint64_t now_ns) {
@@ -112,12 +117,6 @@ static void act(struct policy_state *state, uint64_t now_ns) {
 static void act_below(struct policy_state *state, uint64_t now_ns) {
     act(state, now_ns);
     assert_false(would_flush(state, now_ns, 60));
-}
-
-static bool would_flush_idle(struct policy_state *state, uint64_t now_ns, uint64_t used,
-                             uint64_t idle) {
-    struct policy_reading reading = reading_at(now_ns, used, idle);
-    return policy_decide(&standard, state, &reading).flush;
 }
 
 static void the_cool_down_is_kept(void **unused) {

@@ -16,7 +16,7 @@ static struct policy_decay decay_at(const struct policy_settings *settings, uint
 }
 
 /* Wherever the device stands. */
-static void what_was_given_up_goes_once_not_needed_for_a_fifth_of_a_rest(void **unused) {
+static void what_was_given_up_goes_once_not_needed_for_a_sixteenth_of_a_rest(void **unused) {
     (void)unused;
     for (uint64_t used = 0; used <= 100; used += 20) {
         struct policy_decay decay = decay_at(&standard, used, 20, 10);
@@ -102,7 +102,7 @@ static void the_pace_follows_the_share_of_time(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_given_up_goes_once_not_needed_for_a_fifth_of_a_rest),
+        cmocka_unit_test(what_was_given_up_goes_once_not_needed_for_a_sixteenth_of_a_rest),
         cmocka_unit_test(below_the_threshold_the_cache_stays),
         cmocka_unit_test(above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down),
         cmocka_unit_test(lowvram_the_more_is_idle_the_sooner_it_goes),
