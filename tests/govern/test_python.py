@@ -197,7 +197,11 @@ class WholePyTorch(unittest.TestCase):
         self.assertEqual(run.fact("sites"), "0")
 
     def test_growth_is_named(self):
-        settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}
+        settings = {
+            "VRAMGC_THRESHOLD": "100",
+            "VRAMGC_SAMPLE": "10ms",
+            "REPORT_COMMAND": str(ROOT / "build/vramgc"),
+        }
         leak = Run("leak.py", sim=("--mem", "12GiB"), **settings)
         self.check(leak, ["grows", "fills the card"])
         self.check(Run("leak.py", "--sound", **settings), ["nothing grows"])
