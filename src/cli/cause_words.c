@@ -239,11 +239,14 @@ static uint64_t most_lacking(const struct oom *told) {
     return most;
 }
 
+/* More than was lacking by three of the steps in which PyTorch asks (kLargeBuffer, 20 MiB): what it
+ * asks for next needs room, too. */
 static void say_spill(struct text *text, const struct oom *oom) {
+    enum { MORE_MIB = 64 };
     uint64_t bytes = most_lacking(oom);
     if (strcmp(oom->record->file->mode, "compact") == 0 && bytes)
         text_format(text, " --spill %lluMiB or more lets it go on, slowly.",
-                    (unsigned long long)(bytes / MEBIBYTE + 1 + 64));
+                    (unsigned long long)(bytes / MEBIBYTE + 1 + MORE_MIB));
 }
 
 static const char *todo_for_process(const struct oom *oom) {
@@ -288,6 +291,16 @@ static void say_todo_for_code(struct text *text, const struct oom *oom) {
                        "less.");
 }
 
+static void say_todo_for_other_code(struct text *text, const struct oom *oom) {
+    const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
+    text_add(text, "Other code than PyTorch's cache asked for it");
+    if (site)
+        text_format(text, ", in %s (%s:%lu).", site->function, text_after_folder(site->file),
+                    (unsigned long)site->line);
+    else
+        text_add(text, ": --backtrace 8 tells who.");
+}
+
 void cause_say_todo(struct text *text, const struct oom *oom) {
     static const char *const plain[CAUSES] = {
         [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
@@ -302,7 +315,7 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
     };
     bool waits = strstr(oom->record->file->mode_why, PROVE);
     if ((!oom->of_pytorch && oom->cause != CAUSE_PROCESS) || is_foreign(oom))
-        text_add(text, "Other code than PyTorch's cache asked for it: --backtrace 8 tells who.");
+        say_todo_for_other_code(text, oom);
     else if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits))
         text_add(text, todo_for_pieces(oom));
     else if (oom->cause == CAUSE_POOL)

@@ -169,7 +169,7 @@ const char *summary_cause(uint32_t cause) {
         [VRAMGC_REFUSAL_FRAGMENTED] = "fragmentation",
         [VRAMGC_REFUSAL_ROUNDED] = "rounded up",
         [VRAMGC_REFUSAL_DRIVER] = "free, and refused",
-        [VRAMGC_REFUSAL_LIMIT] = "limit of PyTorch's",
+        [VRAMGC_REFUSAL_LIMIT] = "PyTorch's own limit",
         [VRAMGC_REFUSAL_HOST] = "the host's memory",
     };
     return cause < ARRAY_LENGTH(why) ? why[cause] : NULL;

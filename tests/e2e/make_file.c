@@ -251,6 +251,13 @@ static void short_peak(struct vramgc_file *file) {
     strcpy(file->sites[1].phase, "model move");
 }
 
+/* Other code than PyTorch's cache asks, and who it was is known. */
+static void other_code(struct vramgc_file *file) {
+    short_peak(file);
+    for (uint64_t i = 0; i < file->refusals_written; i++)
+        file->refusals[i].reported = 0;
+}
+
 /* The second device is there and not counted, and says that it has more samples than there are. */
 static void uncounted(struct vramgc_file *file) {
     two_devices(file);
@@ -309,6 +316,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"limit-and-full", limit_and_full},
                      {"process-later", process_later},
                      {"short-peak", short_peak},
+                     {"other-code", other_code},
                      {"uncounted", uncounted},
                      {"host-growth", host_growth},
                      {"host-loaded", host_loaded},

@@ -77,6 +77,12 @@ make() {
     contains "$output" 'DO       A model was being loaded: keep fewer on the card (--medvram).'
 }
 
+@test "report: who asked is told where it was other code than PyTorch's cache" {
+    local words="DO Other code than PyTorch's cache asked for it, in load_from_state_dict (sd_disable_initialization.py:212)."
+    make other-code known.vramgc
+    contains "$("$vramgc" report known.vramgc | tr -s ' \n' ' ')" "$words"
+}
+
 @test "report: that a request was granted later has room behind each cause" {
     make short-peak short.vramgc
     contains "$("$vramgc" report short.vramgc)" 'not enough memory; got later

@@ -11,7 +11,7 @@ const PARTS = [
 
 const WHY = {
     unknown: "cause unknown", full: "not enough memory", fragmented: "fragmentation",
-    rounded: "rounded up", driver: "free, and refused", limit: "limit of PyTorch's",
+    rounded: "rounded up", driver: "free, and refused", limit: "PyTorch's own limit",
     host: "the host's memory",
 };
 
