@@ -8,11 +8,12 @@
 static const char *const sdnext =
     "SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off.";
 
-/* The first that fits. SD.Next and A1111 have a folder of the same name, and the same option. */
+/* The first that fits. SD.Next and A1111 have a folder of the same name, and the same option; only
+ * SD.Next's has these files. */
 static const struct webui table[] = {
-    {"sdnext", NULL, "--medvram", sdnext},
-    {"SD.Next", NULL, "--medvram", sdnext},
-    {"/automatic/", NULL, "--medvram", sdnext},
+    {"sdnext", "modules/prompt_parser_diffusers", "--medvram", sdnext},
+    {"SD.Next", "modules/processing_callbacks", "--medvram", sdnext},
+    {"/automatic/", "modules/sd_offload", "--medvram", sdnext},
     {"--disable-smart-memory", NULL, "ComfyUI: --novram",
      "Without --disable-smart-memory ComfyUI does so less often."},
     {"ComfyUI", "comfy/", "ComfyUI: --novram", NULL},
@@ -28,10 +29,10 @@ static bool has_word(const struct vramgc_file *file, const char *word) {
     return strstr(file->executable, word) || strstr(file->command_line, word);
 }
 
-static bool has_folder(const struct vramgc_file *file, const char *folder) {
+static bool has_files(const struct vramgc_file *file, const char *path) {
     uint64_t count = min_u64(file->site_count, VRAMGC_MAX_SITES);
     for (uint64_t i = 0; i < count; i++)
-        if (strncmp(file->sites[i].file, folder, strlen(folder)) == 0)
+        if (strncmp(file->sites[i].file, path, strlen(path)) == 0)
             return true;
     return false;
 }
@@ -42,7 +43,7 @@ const struct webui *webui_of(const struct vramgc_file *file) {
         if (table[i].word && has_word(file, table[i].word))
             return &table[i];
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
-        if (table[i].folder && has_folder(file, table[i].folder))
+        if (table[i].files && has_files(file, table[i].files))
             return &table[i];
     return &script;
 }

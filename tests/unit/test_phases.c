@@ -47,6 +47,8 @@ static void machinery_is_known_by_the_whole_package(void **state) {
     assert_false(phases_is_machinery("torchvision.ops", "forward"));
     assert_false(phases_is_machinery("__main__", "forward"));
     assert_false(phases_is_machinery("", "forward"));
+    assert_true(phases_is_machinery("accelerate.utils.memory", "clear_device_cache"));
+    assert_false(phases_is_machinery("accelerate.utils.memory", "find_executable_batch_size"));
 }
 
 /* A1111's LoRA extension is around each layer, in use or not; what applies a LoRA is its own. */

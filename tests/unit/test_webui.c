@@ -41,6 +41,16 @@ static void how_it_was_started(void **state) {
     assert_string_equal(webui_of(file)->offload, "Forge: --always-low-vram");
 }
 
+/* As SD.Next's own webui.sh starts it. */
+static void sdnext_by_its_files(void **state) {
+    (void)state;
+    started_as("venv/bin/python3 launch.py");
+    has_loaded("modules/sd_models.py");
+    assert_null(webui_of(file)->collects);
+    has_loaded("modules/prompt_parser_diffusers.py");
+    assert_non_null(strstr(webui_of(file)->collects, "torch_gc_threshold"));
+}
+
 static void what_it_has_loaded(void **state) {
     (void)state;
     started_as("python main.py");
@@ -55,6 +65,7 @@ static void what_it_has_loaded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(how_it_was_started, make, drop),
+        cmocka_unit_test_setup_teardown(sdnext_by_its_files, make, drop),
         cmocka_unit_test_setup_teardown(what_it_has_loaded, make, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
