@@ -188,6 +188,11 @@ enum vramgc_refusal_cause {
  * expandable segment PyTorch asks page by page: then the request is one page and the cause unknown
  * until the block it was for has come, or an error of PyTorch's; from then on the request is the
  * block. */
+/* Whether an out-of-memory error of PyTorch's, or ours in its place, came of a refusal. The work
+ * went on where the thread asked for its next block at once, with the one before still live:
+ * whoever caught the error did without, as PyTorch does without a convolution's workspace. */
+enum vramgc_reported { VRAMGC_NOT_REPORTED, VRAMGC_REPORTED, VRAMGC_WENT_ON };
+
 struct vramgc_refusal {
     uint64_t sequence;
     uint64_t time_ns;
@@ -205,14 +210,13 @@ struct vramgc_refusal {
     uint64_t total_bytes; /* of the device; of the host for cause HOST, as free_bytes */
     uint64_t turns;       /* the device's floors then: what came later was after it */
     uint32_t device;
-    uint32_t cause;   /* enum vramgc_refusal_cause */
-    uint32_t granted; /* 1: the caller asked again and got it */
-    uint32_t hook;    /* index into hooks[] */
-    uint32_t stack;   /* 1 + index into stacks[], 0: none */
-    uint32_t
-        reported;     /* 1: an out-of-memory error of PyTorch's, or ours in its place, came of it */
-    uint32_t site;    /* 1 + index into sites[], 0: not known */
-    uint32_t library; /* index into libraries[]: whose most of other_bytes is, 0: nobody's */
+    uint32_t cause;    /* enum vramgc_refusal_cause */
+    uint32_t granted;  /* 1: the caller asked again and got it */
+    uint32_t hook;     /* index into hooks[] */
+    uint32_t stack;    /* 1 + index into stacks[], 0: none */
+    uint32_t reported; /* enum vramgc_reported */
+    uint32_t site;     /* 1 + index into sites[], 0: not known */
+    uint32_t library;  /* index into libraries[]: whose most of other_bytes is, 0: nobody's */
 };
 
 struct vramgc_mark {

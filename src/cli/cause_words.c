@@ -314,6 +314,11 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
                        "`ulimit -l` and the container's limit.",
     };
     bool waits = strstr(oom->record->file->mode_why, PROVE);
+    if (oom->refusal->reported == VRAMGC_WENT_ON) {
+        text_add(text, "Nothing has to be done. A smaller image or batch leaves room for faster "
+                       "ways.");
+        return;
+    }
     if ((!oom->of_pytorch && oom->cause != CAUSE_PROCESS) || is_foreign(oom))
         say_todo_for_other_code(text, oom);
     else if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits))

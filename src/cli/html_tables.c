@@ -150,7 +150,10 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
         cell(out, show_bytes(r->allocated_bytes).text);
         cell(out, show_bytes(r->largest_hole_bytes).text);
         words(out, known(summary_cause(r->cause)));
-        words(out, r->granted ? "later" : r->reported ? "no: out of memory" : "no");
+        words(out, r->granted                       ? "later"
+                   : r->reported == VRAMGC_WENT_ON  ? "no: the work went on"
+                   : r->reported == VRAMGC_REPORTED ? "no: out of memory"
+                                                    : "no");
         words(out, r->hook < file->hook_count ? file->hooks[r->hook].name : "");
         const struct vramgc_site *site = who_asked(file, r);
         words(out, site ? who_name(site).text : "");

@@ -235,7 +235,10 @@ static void write_refusals(struct emit *emit, const struct stats_file *record) {
         emit_number(emit, "total_bytes", UNIT_BYTES, "of the device; host: of the host",
                     r->total_bytes);
         emit_number(emit, "turns", UNIT_COUNT, "the device's floors until then", r->turns);
-        emit_bool(emit, "reported", "PyTorch raised an out-of-memory error", r->reported == 1);
+        emit_bool(emit, "reported", "PyTorch raised an out-of-memory error",
+                  r->reported == VRAMGC_REPORTED || r->reported == VRAMGC_WENT_ON);
+        emit_bool(emit, "went_on", "the work went on at once without the memory",
+                  r->reported == VRAMGC_WENT_ON);
         emit_text(emit, "function", "driver or runtime function that was called",
                   r->hook < file->hook_count ? or_null(file->hooks[r->hook].name) : NULL);
         emit_number_if(emit, "stack", UNIT_ID, "index in stacks",

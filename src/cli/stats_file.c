@@ -277,7 +277,11 @@ void stats_file_free(struct stats_file *record) {
     free(record);
 }
 
+static int weight_of(const struct vramgc_refusal *refusal) {
+    return refusal->reported == VRAMGC_REPORTED ? 2 : refusal->reported != VRAMGC_NOT_REPORTED;
+}
+
 const struct vramgc_refusal *refusal_to_tell(const struct vramgc_refusal *before,
                                              const struct vramgc_refusal *refusal) {
-    return !before || refusal->reported || !before->reported ? refusal : before;
+    return !before || weight_of(refusal) >= weight_of(before) ? refusal : before;
 }

@@ -278,7 +278,8 @@ static void write_action(struct text *text, const struct vramgc_action *action) 
 }
 
 static void write_refusal(struct text *text, const struct vramgc_refusal *refusal) {
-    text_format(text, "%-18s %s wanted, %s free%s", refusal->reported ? "OUT OF MEMORY" : "refused",
+    text_format(text, "%-18s %s wanted, %s free%s",
+                refusal->reported == VRAMGC_REPORTED ? "OUT OF MEMORY" : "refused",
                 show_bytes(refusal->request_bytes).text, show_bytes(refusal->free_bytes).text,
                 refusal->granted ? "; granted later" : "");
 }

@@ -19,7 +19,8 @@
 /* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
 struct tally {
     double refusals, ooms, unseen_ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
-    size_t failed; /* entries in the files' lists that were not granted later; of these are */
+    size_t failed;  /* entries in the files' lists that were not granted later; of these are */
+    size_t went_on; /* the work, at once, without the memory */
     size_t failed_hosts, failed_others; /* page-locked memory; what was no error of PyTorch's */
     size_t granted;
     size_t impossible;                           /* processes that asked for what compact refuses */
@@ -67,6 +68,7 @@ static void count_refusals(struct tally *tally, const struct stats_file *record)
         if (refusal->granted)
             continue;
         tally->failed++;
+        tally->went_on += refusal->reported == VRAMGC_WENT_ON;
         tally->failed_hosts += refusal->cause == VRAMGC_REFUSAL_HOST;
         tally->failed_others += refusal->cause != VRAMGC_REFUSAL_HOST && !refusal->reported;
         tally->failed_refusal = refusal_to_tell(tally->failed_refusal, refusal);
@@ -155,9 +157,15 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
     return tally->highest && much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
 }
 
+static bool all_went_on(const struct tally *tally) {
+    return tally->failed_refusal && tally->failed_refusal->reported == VRAMGC_WENT_ON;
+}
+
 /* Where PyTorch has told of none, each request that stayed refused is one. */
 static uint64_t ooms_of(const struct tally *tally) {
-    return tally->ooms > 0 ? to_u64(tally->ooms) : tally->failed;
+    if (tally->ooms <= 0)
+        return tally->failed;
+    return minus_u64(to_u64(tally->ooms), all_went_on(tally) ? 0 : tally->went_on);
 }
 
 /* Known where it runs still, ended well, or did so long after. */
@@ -169,14 +177,18 @@ static bool went_on(const struct oom *oom) {
 static void say_oom(struct text *text, const struct tally *tally, const struct oom *oom) {
     uint64_t count = ooms_of(tally);
     const struct vramgc_refusal *r = oom->refusal;
-    text_format(text, "OUT OF MEMORY %sx, %sat %s: %s wanted", show_count(count).text,
+    text_format(text, "%s %sx, %sat %s: %s wanted",
+                all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY", show_count(count).text,
                 count > 1 ? "last " : "", show_clock(r->time_ns).text,
                 show_bytes(r->request_bytes).text);
     if (r->total_bytes)
         text_format(text, ", %s free", show_bytes(r->free_bytes).text);
     if (oom->record->file->device_count > 1 && oom->cause != CAUSE_HOST)
         text_format(text, " on GPU %lu", (unsigned long)r->device);
-    text_add(text, went_on(oom) ? ". The program went on." : ".");
+    text_add(text, all_went_on(tally) ? ". The work went on at once without it, as PyTorch does "
+                                        "without a convolution's workspace."
+                   : went_on(oom)     ? ". The program went on."
+                                      : ".");
 }
 
 /* How much of what is idle is theirs is not known. */
@@ -192,6 +204,9 @@ static void say_after(struct text *text, const struct tally *tally, const struct
     say_graphs(text, oom);
     if (tally->failed_others > 0 && oom->refusal->reported)
         text_format(text, " Other code was refused memory, too: %zux.", tally->failed_others);
+    if (tally->went_on > 0 && !all_went_on(tally))
+        text_format(text, " The work went on at once without what was refused: %zux.",
+                    tally->went_on);
     if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
         text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
     if (tally->unseen_ooms > 0)

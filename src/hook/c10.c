@@ -58,6 +58,8 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
         induce_oom_block_came(event.device);
     if (UNLIKELY(!possible))
         throw_refusal(bytes);
+    if (event.allocated)
+        thread_state.block = event.address;
 }
 
 void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t bytes, size_t allocated,

@@ -150,12 +150,45 @@ void oom_at_call(enum real_id id, uint64_t bytes) {
         thread_state.oom.refusal.sequence = 0;
 }
 
+/* PyTorch, which catches the error for want of a workspace, asks for the next in microseconds. An
+ * error that Python raises frees the blocks of the functions that it ends, unless it is kept, as by
+ * a notebook: then somebody sees it first, which takes more than a tenth of a second. */
+#define AT_ONCE_NS (100 * MILLISECOND_NS)
+
+static void became_error(struct device *device, const struct vramgc_refusal *refusal,
+                         uint64_t sequence) {
+    struct thread_oom *oom = &thread_state.oom;
+    oom->told = *refusal;
+    oom->told.sequence = sequence;
+    oom->told_device = device;
+    oom->told_ns = clock_ns();
+    oom->told_block = thread_state.block;
+}
+
+static bool is_live(struct device *device, uint64_t address) {
+    uint64_t bytes = 0;
+    lock_take(&device->lock);
+    heap_tag(device->heap, address, &bytes);
+    lock_give(&device->lock);
+    return bytes > 0;
+}
+
+void oom_asked_anew(void) {
+    struct thread_oom *oom = &thread_state.oom;
+    if (oom->told.sequence && clock_ns() - oom->told_ns < AT_ONCE_NS &&
+        MUTANT(unwound_goes_on, is_live(oom->told_device, oom->told_block), true)) {
+        oom->told.reported = VRAMGC_WENT_ON;
+        store_refusal_again(&oom->told);
+    }
+    oom->told.sequence = 0;
+}
+
 /* PyTorch takes the error for none of its own. */
 void oom_at_block(struct device *device, uint64_t bytes) {
     struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
     refusal.cause = cause_of(&refusal, bytes, 1);
-    refusal.reported = 1;
-    store_refusal(&refusal);
+    refusal.reported = VRAMGC_REPORTED;
+    became_error(device, &refusal, store_refusal(&refusal));
     oom_log_note(&refusal);
     figure_add(&device->out->stats.refusals, 1);
     figure_add(&device->out->stats.ooms, 1);
@@ -240,21 +273,24 @@ static bool is_of_refusal(uint64_t bytes) {
 void oom_reported(struct device *device, uint64_t bytes) {
     struct vramgc_refusal *refusal = &thread_state.oom.refusal;
     bool asked = is_of_refusal(bytes);
+    oom_asked_anew();
     figure_add(&device->out->stats.ooms, 1);
     if (asked) {
-        refusal->reported = 1;
+        refusal->reported = VRAMGC_REPORTED;
         refusal->site = thread_site();
         store_refusal_again(refusal);
     }
+    uint64_t sequence = refusal->sequence;
     oom_ends(bytes, false);
     if (asked) {
+        became_error(device, refusal, sequence);
         oom_log_note(refusal);
         return;
     }
     struct vramgc_refusal of_pytorch = describe(device, REAL_COUNT, bytes);
     of_pytorch.cause = VRAMGC_REFUSAL_LIMIT;
-    of_pytorch.reported = 1;
-    store_refusal(&of_pytorch);
+    of_pytorch.reported = VRAMGC_REPORTED;
+    became_error(device, &of_pytorch, store_refusal(&of_pytorch));
     oom_log_note(&of_pytorch);
 }
 

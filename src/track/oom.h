@@ -32,6 +32,10 @@ void oom_at_host(enum real_id id, uint64_t bytes);
  * own. */
 void oom_reported(struct device *device, uint64_t bytes);
 
+/* After an error of PyTorch's the thread is given its next block, or is refused it: whether the
+ * work went on (enum vramgc_reported). */
+void oom_asked_anew(void);
+
 /* PyTorch's allocator asks for a segment, or for a page of an expandable one. Whether this thread's
  * latest refusal was of that request, and nothing has come of it yet: then PyTorch has emptied its
  * cache since. */

@@ -39,6 +39,10 @@ struct thread_oom {
     bool asked_again;              /* since it was refused last */
     bool card_read;                /* the thread has read what is free since then */
     bool pool_trimmed;             /* it had not, and has trimmed a driver's pool since then */
+    struct vramgc_refusal told;    /* the latest that became an error; its sequence 0: none, or
+                                      what came of it is known */
+    struct device *told_device;
+    uint64_t told_ns, told_block; /* when, and the thread's latest block then */
 };
 
 /* The Python function that it runs, as far as is known. */
@@ -56,6 +60,7 @@ struct thread_state {
     struct thread_pending pending;
     struct thread_oom oom;
     struct thread_name name;
+    uint64_t block;     /* address of the latest that it was given */
     const void *caller; /* of a call that may get memory: where it returns to (libraries.h) */
     uint64_t unmapped_handle_bytes; /* made for an expandable segment and not mapped yet */
     uint64_t returned_bytes[VRAMGC_MAX_DEVICES]; /* what its calls gave back to the device so far */

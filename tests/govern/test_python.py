@@ -191,6 +191,17 @@ class WholePyTorch(unittest.TestCase):
         )
         self.check(run, ["granted"])
 
+    def test_work_that_goes_on_without_memory_is_no_out_of_memory(self):
+        for mode in "flush", "compact":
+            with self.subTest(mode):
+                run = Run(
+                    "workspace.py",
+                    sim=("--mem", "1GiB"),
+                    VRAMGC_MODE=mode,
+                    REPORT_COMMAND=str(ROOT / "build/vramgc"),
+                )
+                self.check(run, ["workspace", "error"])
+
     def test_names_off(self):
         run = Run("leak.py", "--sound", VRAMGC_FUNCTIONS="off", REPORT_COMMAND=str(ROOT / "build/vramgc"))
         self.check(run, ["nothing grows"])

@@ -223,6 +223,7 @@ prove_finds() {
 
 # --- names and jobs ---
 
+@test "an error after which blocks went counts as work that went on" { caught unwound_goes_on govern/causes '^work that goes on'; }
 @test "what a thread does long after it took a block gives the block its name" { caught_names late_name; }
 @test "an answer to another thread's question is taken for one's own" { caught_names name_of_another; }
 @test "a model that is loaded is a job" { caught load_is_job govern/while_running 'a model that is loaded'; }

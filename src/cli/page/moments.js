@@ -36,7 +36,8 @@ function eventsOf(process, index) {
         list.push({
             kind: "refused", ns: r.time_ns, hollow: r.granted, refusal: r,
             text: bytes(r.request_bytes) + " refused: " + (WHY[r.cause] || r.cause || "?") +
-                (r.granted ? "; granted later" : r.reported ? "; out of memory" : "") +
+                (r.granted ? "; granted later" : r.went_on ? "; the work went on" :
+                r.reported ? "; out of memory" : "") +
                 (r.site !== null ? ", in " + process.sites[r.site].function : ""),
         });
     return list;

@@ -1,0 +1,53 @@
+"""A convolution whose workspace does not fit goes on without it: that is no out-of-memory of the program, and an error that Python
+raises is one. On a busy machine the work may go on too late to be told from one, so it is done again. Prints one line of JSON for
+each check."""
+
+import torch
+import torch.nn.functional as F
+
+from names import MIB, report, say
+
+
+def take(mib):
+    return torch.empty(mib * MIB, dtype=torch.uint8, device="cuda")
+
+
+def takes_too_much():
+    step = take(64)
+    return step, take(1024)
+
+
+def latest_went_on():
+    return [r["went_on"] for r in report()["processes"][0]["refusals"] if r["reported"]][-1]
+
+
+def convolves(image):
+    """Its workspace is refused, and the next block is not. Each is another convolution, for which PyTorch has no plan yet."""
+    for filters in range(128, 0, -1):
+        weights = torch.empty(filters, 128, 3, 3, device="cuda", dtype=torch.half)
+        made = F.conv2d(image, weights, padding=1)
+        take(1)
+        del made
+        if latest_went_on():
+            return True
+    return False
+
+
+def main():
+    image = torch.empty(1, 128, 1024, 1024, device="cuda", dtype=torch.half)
+    rest = take(200)
+    went_on, said = convolves(image), report()["verdict"]["what"]
+    say("workspace", went_on and " 512 MiB wanted" in said, said=said)
+    del image, rest
+    try:
+        takes_too_much()
+    except torch.OutOfMemoryError:
+        pass
+    take(64)
+    verdict = report()["verdict"]
+    known = "The work went on at once without what was refused: 1x." in (verdict["note"] or "")
+    say("error", known and not latest_went_on() and "OUT OF MEMORY" in verdict["what"], verdict=verdict)
+
+
+if __name__ == "__main__":
+    main()
