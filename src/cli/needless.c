@@ -13,13 +13,6 @@
 enum { LEAST_TIMES = 8 };
 #define MOST_HELD_OVER_LIVE 1.1
 
-static const char *advice_for(const struct vramgc_file *file) {
-    const char *known = webui_of(file)->collects;
-    return known ? known
-                 : "A script's own torch.cuda.empty_cache() can go; a web UI may have a setting "
-                   "for it.";
-}
-
 /* PyTorch itself frees segments where one of these is set; neither touches expandable ones. */
 static bool by_pytorch(const struct vramgc_file *file) {
     const char *conf = file->alloc_conf;
@@ -27,8 +20,12 @@ static bool by_pytorch(const struct vramgc_file *file) {
            (strstr(conf, "garbage_collection_threshold") || strstr(conf, "max_split_size_mb"));
 }
 
-static bool held_little(const struct vramgc_file *file) {
-    bool little = strcmp(file->mode, "compact") == 0;
+/* Below the threshold PyTorch's cache stays as it is, and a program that empties it does so for
+ * something. */
+static bool held_little(const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    const char *lowvram = stats_file_setting(record, "lowvram");
+    bool little = strcmp(file->mode, "compact") == 0 && lowvram && strcmp(lowvram, "1") == 0;
     for (size_t i = 0; i < file->device_count; i++) {
         struct derived ratio = derived_figure(DERIVED_held_over_live_weighted, &file->devices[i]);
         little = little && (!ratio.known || ratio.value <= MOST_HELD_OVER_LIVE);
@@ -39,12 +36,14 @@ static bool held_little(const struct vramgc_file *file) {
 void needless_say(struct text *text, struct stats_file *const *records, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const struct vramgc_file *file = records[i]->file;
-        if (file->process.cache_empties < LEAST_TIMES || by_pytorch(file) || !held_little(file))
+        const char *advice = webui_of(file)->collects;
+        if (!advice || file->process.cache_empties < LEAST_TIMES || by_pytorch(file) ||
+            !held_little(records[i]))
             continue;
         text_format(text,
                     " The program itself emptied PyTorch's cache %s times, for next to nothing: "
                     "compact leaves no memory in it. %s",
-                    show_count(file->process.cache_empties).text, advice_for(file));
+                    show_count(file->process.cache_empties).text, advice);
         return;
     }
 }

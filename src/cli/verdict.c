@@ -266,7 +266,7 @@ static void say_fine(struct text *text, const struct tally *tally) {
 static void say_reclaims(struct text *text, const struct tally *tally) {
     struct figure once = show_bytes(tally->most_net_bytes),
                   in_all = show_bytes(to_u64(tally->reclaimed_bytes));
-    if (tally->reclaims > 0) {
+    if (tally->reclaimed_bytes > 0) {
         text_add(text, " vramgc gave back ");
         if (strcmp(once.text, in_all.text) != 0)
             text_format(text, "up to %s at a time, %s in all", once.text, in_all.text);

@@ -5,15 +5,13 @@
 
 #include <string.h>
 
-static const char *const sdnext =
-    "SD.Next's GC threshold (torch_gc_threshold) at 99 turns most of that off.";
-
-/* The first that fits. SD.Next and A1111 have a folder of the same name, and the same option; only
- * SD.Next's has these files. */
+/* The first that fits. SD.Next and A1111 have a folder of the same name, and the same option. No
+ * setting of SD.Next's has it empty the cache less often where it moves models (seen with its GC
+ * threshold at 99 and at 70: 82 and 84 times). */
 static const struct webui table[] = {
-    {"sdnext", "modules/prompt_parser_diffusers", "--medvram", sdnext},
-    {"SD.Next", "modules/processing_callbacks", "--medvram", sdnext},
-    {"/automatic/", "modules/sd_offload", "--medvram", sdnext},
+    {"sdnext", NULL, "--medvram", NULL},
+    {"SD.Next", NULL, "--medvram", NULL},
+    {"/automatic/", NULL, "--medvram", NULL},
     {"--disable-smart-memory", NULL, "ComfyUI: --novram",
      "Without --disable-smart-memory ComfyUI does so less often."},
     {"ComfyUI", "comfy/", "ComfyUI: --novram", NULL},
@@ -23,7 +21,9 @@ static const struct webui table[] = {
 };
 
 static const struct webui script = {
-    .offload = "a web UI's --medvram, diffusers' enable_model_cpu_offload()"};
+    .offload = "a web UI's --medvram, diffusers' enable_model_cpu_offload()",
+    .collects = "A script's own torch.cuda.empty_cache() can go; a web UI may have a setting for "
+                "it."};
 
 static bool has_word(const struct vramgc_file *file, const char *word) {
     return strstr(file->executable, word) || strstr(file->command_line, word);

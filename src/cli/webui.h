@@ -10,7 +10,7 @@ struct webui {
                             tell */
     const char *offload; /* what has it move models to the host's memory */
     const char
-        *collects; /* a sentence: what has it empty PyTorch's cache less often; may be NULL */
+        *collects; /* a sentence: what has it empty PyTorch's cache less often; NULL: nothing */
 };
 
 /* Never NULL: of a program that is none of them, what holds for scripts. */

@@ -146,9 +146,28 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
     }
 }
 
+struct flushing {
+    const struct device *device;
+    bool asked;
+    uint64_t begun_ns; /* when we had the GIL: while we wait for it the program works */
+};
+
+/* We have waited for the GIL: meanwhile what was idle may have come into use. */
+static bool must_not_flush(void *context) {
+    struct flushing *flushing = context;
+    flushing->begun_ns = clock_ns();
+    return capture_active() ||
+           MUTANT(stale_gain,
+                  !flushing->asked &&
+                      device_releasable_bytes(flushing->device) < settings_options()->min_gain,
+                  false);
+}
+
 /* Has PyTorch empty its cache, through Python. Whether anything was done. */
 static bool flush(struct device *device, struct vramgc_action action) {
-    uint64_t returned[VRAMGC_MAX_DEVICES] = {0}, start = clock_ns();
+    uint64_t returned[VRAMGC_MAX_DEVICES] = {0};
+    struct flushing flushing = {.device = device,
+                                .asked = action.reason == reclaim_log_reason(POLICY_ASKED)};
     struct python_place place;
     action.kind = VRAMGC_ACTION_FLUSH;
     if (action.observed) {
@@ -160,11 +179,11 @@ static bool flush(struct device *device, struct vramgc_action action) {
     }
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         returned[i] = device_if_ready(i) ? reclaim_returned_bytes(device_if_ready(i)) : 0;
-    if (!python_empty_cache(names_thread(), &place, capture_active))
+    if (!python_empty_cache(names_thread(), &place, must_not_flush, &flushing))
         return false;
     text_copy(action.function, sizeof action.function, place.function);
     text_copy(action.phase, sizeof action.phase, place.phase);
-    action.took_ns = clock_ns() - start;
+    action.took_ns = clock_ns() - flushing.begun_ns;
     conclude_flush(device, action, returned);
     return true;
 }

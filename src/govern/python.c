@@ -153,13 +153,14 @@ static bool may_enter(void) {
     return atomic_load(&self.registered) && python_is_there();
 }
 
-bool python_empty_cache(uint64_t thread, struct python_place *place, bool (*must_not)(void)) {
+bool python_empty_cache(uint64_t thread, struct python_place *place, bool (*must_not)(void *),
+                        void *context) {
     bool emptied = false;
     int state;
     *place = (struct python_place){0};
     if (!may_enter() || !enter(&state))
         return false;
-    if (!must_not()) {
+    if (!must_not(context)) {
         python_frames_look(&(struct python_look){.thread = thread, .or_main = true, .place = place},
                            1);
         object *result = python_call("torch._C", "_cuda_emptyCache");

@@ -16,7 +16,8 @@ void python_prepare(void);
 /* Calls torch._C._cuda_emptyCache(), which empties the cache of all devices. False: no Python, no
  * torch, Python is ending or forking, must_not said so, or it raised. Waits for the GIL; must_not
  * is asked when it is there. *place: where that thread was (pthread_self), or the main one. */
-bool python_empty_cache(uint64_t thread, struct python_place *place, bool (*must_not)(void));
+bool python_empty_cache(uint64_t thread, struct python_place *place, bool (*must_not)(void *),
+                        void *context);
 
 /* Looks where threads are. False: it could not. Waits for the GIL. */
 bool python_look(struct python_look *looks, size_t count);

@@ -187,3 +187,17 @@ drive_with() {
         [ "$(fact reclaimed_bytes)" = 0 ]
     done
 }
+
+# The same; nobody asked for it, so VRAMGC_MIN_GAIN holds.
+@test "what has become too little while our thread waited for Python's lock is left alone" {
+    export FAKE_PYTHON_WAITS=$BATS_TEST_TMPDIR/waits VRAMGC_THRESHOLD=30
+    printf '#!/usr/bin/env bash\ntest -e "%s"\n' "$FAKE_PYTHON_WAITS" >"$BATS_TEST_TMPDIR/yes"
+    chmod +x "$BATS_TEST_TMPDIR/yes"
+    for version in $versions; do
+        rm -f "$FAKE_PYTHON_WAITS"
+        BEHIND=$PWD/build/govern/libfake_python.so drive "$version" "alloc a 1000MiB; free a; until $BATS_TEST_TMPDIR/yes;
+            empty_cache; sleep 200; _exit 0" --mem 2GiB
+        [ "$status" = 0 ]
+        [ "$(fact flushes)" = 0 ]
+    done
+}

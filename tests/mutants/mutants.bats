@@ -223,6 +223,7 @@ prove_finds() {
 
 # --- names and jobs ---
 
+@test "what was idle before our thread had the GIL is emptied" { caught stale_gain govern/figures "^what has become too little"; }
 @test "an error after which blocks went counts as work that went on" { caught unwound_goes_on govern/causes '^work that goes on'; }
 @test "what a thread does long after it took a block gives the block its name" { caught_names late_name; }
 @test "an answer to another thread's question is taken for one's own" { caught_names name_of_another; }

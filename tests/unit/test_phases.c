@@ -24,6 +24,8 @@ static void the_table_knows_web_uis(void **state) {
         {"modules.sd_models", "move_model", "model move"},
         {"modules.processing_vae", "full_vae_decode", "VAE"},
         {"modules.lora.lora_load", "network_load", "LoRA"},
+        {"diffusers.models.unets.unet_2d_condition", "forward", "denoise"},
+        {"diffusers.models.unets.unet_2d_blocks", "forward", ""},
         {"comfy.sd", "decode_tiled_", "VAE"},
         {"comfy.sd", "encode_from_tokens_scheduled", "text encode"},
         {"comfy.sd", "load_checkpoint", ""},

@@ -32,23 +32,15 @@ static void has_loaded(const char *path) {
 
 static void how_it_was_started(void **state) {
     (void)state;
+    started_as("python /opt/ComfyUI/main.py --disable-smart-memory");
+    assert_non_null(strstr(webui_of(file)->collects, "--disable-smart-memory"));
     started_as("python /opt/ComfyUI/main.py --listen");
     assert_string_equal(webui_of(file)->offload, "ComfyUI: --novram");
     started_as("/home/ann/sdnext/venv/bin/python launch.py");
     assert_string_equal(webui_of(file)->offload, "--medvram");
-    assert_non_null(strstr(webui_of(file)->collects, "torch_gc_threshold"));
+    assert_null(webui_of(file)->collects);
     started_as("python /opt/stable-diffusion-webui-forge/launch.py");
     assert_string_equal(webui_of(file)->offload, "Forge: --always-low-vram");
-}
-
-/* As SD.Next's own webui.sh starts it. */
-static void sdnext_by_its_files(void **state) {
-    (void)state;
-    started_as("venv/bin/python3 launch.py");
-    has_loaded("modules/sd_models.py");
-    assert_null(webui_of(file)->collects);
-    has_loaded("modules/prompt_parser_diffusers.py");
-    assert_non_null(strstr(webui_of(file)->collects, "torch_gc_threshold"));
 }
 
 static void what_it_has_loaded(void **state) {
@@ -56,6 +48,7 @@ static void what_it_has_loaded(void **state) {
     started_as("python main.py");
     has_loaded("pipelines/wan.py");
     assert_non_null(strstr(webui_of(file)->offload, "enable_model_cpu_offload()"));
+    assert_non_null(strstr(webui_of(file)->collects, "empty_cache()"));
     has_loaded("comfy/ops.py");
     assert_string_equal(webui_of(file)->offload, "ComfyUI: --novram");
     started_as("/home/ann/sdnext/venv/bin/python launch.py"); /* says more */
@@ -65,7 +58,6 @@ static void what_it_has_loaded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(how_it_was_started, make, drop),
-        cmocka_unit_test_setup_teardown(sdnext_by_its_files, make, drop),
         cmocka_unit_test_setup_teardown(what_it_has_loaded, make, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
