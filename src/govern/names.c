@@ -55,6 +55,7 @@ static struct {
 
 atomic_bool names_on;
 THREAD_LOCAL int64_t names_left_bytes;
+THREAD_LOCAL bool names_to_wake;
 static THREAD_LOCAL uint64_t my_number; /* of the thread's latest request */
 
 static struct request *place_of(uint64_t number) {
@@ -86,7 +87,8 @@ static bool is_due(_Atomic uint64_t *next_ns, uint64_t now) {
     return now >= due && atomic_compare_exchange_strong(next_ns, &due, now + NAMES_FRESH_NS);
 }
 
-static struct request *ask(_Atomic uint64_t *next_ns, uint64_t now) {
+/* A new request of this thread, which nobody sees before it is published. */
+static struct request *begin(_Atomic uint64_t *next_ns, uint64_t now) {
     if (!is_due(next_ns, now))
         return NULL;
     uint64_t number = atomic_fetch_add(&self.asked, 1) + 1;
@@ -100,9 +102,11 @@ static struct request *ask(_Atomic uint64_t *next_ns, uint64_t now) {
     atomic_store(&request->block_count, 0);
     atomic_store(&self.thread, (uint64_t)pthread_self());
     my_number = number;
-    atomic_store_explicit(&request->number, number, memory_order_release);
-    wakeup(WAKEUP_NAMES);
     return request;
+}
+
+static void publish(struct request *request) {
+    atomic_store_explicit(&request->number, my_number, memory_order_release);
 }
 
 static uint32_t tag_asked(uint64_t number) {
@@ -138,9 +142,20 @@ uint32_t names_of_block(const struct block_event *event) {
     uint64_t answered_ns = request ? atomic_load(&request->answered_ns) : 0;
     if (answered_ns && now - answered_ns < NAMES_FRESH_NS)
         return take_answer(request, answered_ns);
-    if (!request || answered_ns || now - atomic_load(&request->asked_ns) >= NAMES_FRESH_NS)
-        request = ask(&self.next_ns, now);
-    return request ? wait_for(request, event) : 0;
+    if (request && !answered_ns && now - atomic_load(&request->asked_ns) < NAMES_FRESH_NS)
+        return wait_for(request, event);
+    request = begin(&self.next_ns, now);
+    if (!request)
+        return 0;
+    uint32_t tag = wait_for(request, event);
+    publish(request);
+    names_to_wake = true;
+    return tag;
+}
+
+void names_wake(void) {
+    names_to_wake = false;
+    wakeup(WAKEUP_NAMES);
 }
 
 uint64_t names_thread(void) {
@@ -169,7 +184,11 @@ void names_at_oom(struct device *device) {
         return;
     int cancel = cancel_disable();
     uint64_t now = clock_ns();
-    struct request *request = ask(&self.next_oom_ns, now);
+    struct request *request = begin(&self.next_oom_ns, now);
+    if (request) {
+        publish(request);
+        wakeup(WAKEUP_NAMES);
+    }
     if (request && !python_thread_has_gil())
         await_answer(request, now + PATIENCE_NS);
     list_owners(device);
@@ -226,7 +245,8 @@ static void name_blocks(struct request *request, uint64_t number, uint32_t site)
     }
 }
 
-/* The place is held meanwhile, so that nobody takes the answer for another request's. */
+/* The place is held meanwhile, so that nobody takes the answer for another request's. One that
+ * comes too late for the blocks that wait is as true as any for those to come. */
 static void answer(const struct pending *pending, uint64_t looked_ns) {
     struct request *request = place_of(pending->number);
     uint64_t expected = pending->number;
@@ -234,8 +254,8 @@ static void answer(const struct pending *pending, uint64_t looked_ns) {
         return;
     bool late =
         MUTANT(late_name, looked_ns - atomic_load(&request->asked_ns) > NAMES_FRESH_NS, false);
-    uint32_t site = late ? 0 : site_of(&pending->place);
-    if (site)
+    uint32_t site = site_of(&pending->place);
+    if (site && !late)
         name_blocks(request, pending->number, site);
     atomic_store(&request->site, site);
     atomic_store(&request->answered_ns, looked_ns);

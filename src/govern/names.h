@@ -33,6 +33,8 @@ void names_end(void);
 
 /* On the way of every block that is handed out. */
 extern THREAD_LOCAL int64_t names_left_bytes; /* until a small block is looked at */
+extern THREAD_LOCAL bool names_to_wake;
+void names_wake(void);
 
 static inline uint32_t names_tag(const struct block_event *event) {
     if (!atomic_load_explicit(&names_on, memory_order_relaxed))
@@ -44,6 +46,12 @@ static inline uint32_t names_tag(const struct block_event *event) {
         names_left_bytes += (int64_t)OWNERS_STEP_BYTES;
     }
     return names_of_block(event);
+}
+
+/* The block has its tag in the books. Who answers before finds nobody to give the name to. */
+static inline void names_block_came(void) {
+    if (UNLIKELY(names_to_wake))
+        names_wake();
 }
 
 #endif

@@ -54,6 +54,7 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
     if (event.allocated)
         event.tag = names_tag(&event);
     block_end(&event);
+    names_block_came();
     if (UNLIKELY(thread_state.pending.bytes > 0) && event.allocated)
         induce_oom_block_came(event.device);
     if (UNLIKELY(!possible))

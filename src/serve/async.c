@@ -117,7 +117,9 @@ bool async_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
         .device = device_current(), .address = address, .bytes = bytes, .allocated = true};
     if (!allocator || !block.device)
         return alloc_succeeded(class, address, bytes, allocator);
-    return alloc_block_succeeded(class, address, bytes, names_tag(&block));
+    bool recorded = alloc_block_succeeded(class, address, bytes, names_tag(&block));
+    names_block_came();
+    return recorded;
 }
 
 /* Nobody tells of the error that PyTorch raises for it. */

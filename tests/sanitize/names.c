@@ -112,6 +112,7 @@ static void take_block(struct block_event *event) {
     atomic_store(&blocks[event->address].taken_ns, 0);
     atomic_store(&blocks[event->address].tag, names_tag(event));
     atomic_store(&blocks[event->address].taken_ns, clock_ns());
+    names_block_came();
 }
 
 static void *take_blocks(void *unused) {
