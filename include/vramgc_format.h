@@ -182,17 +182,17 @@ enum vramgc_refusal_cause {
     VRAMGC_REFUSAL_CAUSES
 };
 
+/* Whether an out-of-memory error of PyTorch's, or ours in its place, came of a refusal. The work
+ * went on where the thread asked for its next block at once, with the one before still live:
+ * whoever caught the error did without, as PyTorch does without a convolution's workspace. */
+enum vramgc_reported { VRAMGC_NOT_REPORTED, VRAMGC_REPORTED, VRAMGC_WENT_ON };
+
 /* One allocation that the driver refused, or for which PyTorch was out of memory without asking
  * (cause LIMIT). PyTorch asks again when it has emptied its cache: that is
  * the same request, and what was free, idle, ... is how it was when it was refused last. In an
  * expandable segment PyTorch asks page by page: then the request is one page and the cause unknown
  * until the block it was for has come, or an error of PyTorch's; from then on the request is the
  * block. */
-/* Whether an out-of-memory error of PyTorch's, or ours in its place, came of a refusal. The work
- * went on where the thread asked for its next block at once, with the one before still live:
- * whoever caught the error did without, as PyTorch does without a convolution's workspace. */
-enum vramgc_reported { VRAMGC_NOT_REPORTED, VRAMGC_REPORTED, VRAMGC_WENT_ON };
-
 struct vramgc_refusal {
     uint64_t sequence;
     uint64_t time_ns;

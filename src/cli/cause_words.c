@@ -295,8 +295,7 @@ static void say_todo_for_other_code(struct text *text, const struct oom *oom) {
     const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
     text_add(text, "Other code than PyTorch's cache asked for it");
     if (site)
-        text_format(text, ", in %s (%s:%lu).", site->function, text_after_folder(site->file),
-                    (unsigned long)site->line);
+        text_format(text, ", in %s.", who_short_name(site).text);
     else
         text_add(text, ": --backtrace 8 tells who.");
 }

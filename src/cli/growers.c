@@ -1,6 +1,7 @@
 /* growers.c: see growers.h. It must not blame anybody for a part: more than half, or nobody is
  * named. */
 #include "cli/growers.h"
+#include "cli/who.h"
 #include "base/base.h"
 
 #include <string.h>
@@ -53,8 +54,7 @@ void growers_say(struct text *text, const struct vramgc_file *file,
     const struct vramgc_site *of_phase = most(file, grown, grown_bytes, same_phase);
     const struct vramgc_site *of_file = most(file, grown, grown_bytes, same_file);
     if (site)
-        text_format(text, "; most comes from %s (%s:%lu)%s%s", site->function,
-                    text_after_folder(site->file), (unsigned long)site->line,
+        text_format(text, "; most comes from %s%s%s", who_short_name(site).text,
                     *site->phase ? ", " : "", site->phase);
     else if (of_phase || of_file)
         text_format(text, "; most comes from %s",

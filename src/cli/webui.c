@@ -29,10 +29,10 @@ static bool has_word(const struct vramgc_file *file, const char *word) {
     return strstr(file->executable, word) || strstr(file->command_line, word);
 }
 
-static bool has_files(const struct vramgc_file *file, const char *path) {
+static bool has_folder(const struct vramgc_file *file, const char *folder) {
     uint64_t count = min_u64(file->site_count, VRAMGC_MAX_SITES);
     for (uint64_t i = 0; i < count; i++)
-        if (strncmp(file->sites[i].file, path, strlen(path)) == 0)
+        if (strncmp(file->sites[i].file, folder, strlen(folder)) == 0)
             return true;
     return false;
 }
@@ -43,7 +43,7 @@ const struct webui *webui_of(const struct vramgc_file *file) {
         if (table[i].word && has_word(file, table[i].word))
             return &table[i];
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
-        if (table[i].files && has_files(file, table[i].files))
+        if (table[i].folder && has_folder(file, table[i].folder))
             return &table[i];
     return &script;
 }

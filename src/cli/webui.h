@@ -6,8 +6,7 @@
 
 struct webui {
     const char *word;    /* in the program's path or its arguments; NULL: does not tell */
-    const char *files;   /* whose functions take memory: how their paths begin; NULL: does not
-                            tell */
+    const char *folder;  /* of files whose functions take memory; NULL: does not tell */
     const char *offload; /* what has it move models to the host's memory */
     const char
         *collects; /* a sentence: what has it empty PyTorch's cache less often; NULL: nothing */

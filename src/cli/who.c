@@ -105,12 +105,18 @@ const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
     return NULL;
 }
 
-struct who_name who_name(const struct vramgc_site *site) {
+static struct who_name name_with(const struct vramgc_site *site, const char *file) {
     struct who_name name;
     struct text text = TEXT_IN(name.text);
-    if (site)
-        text_format(&text, "%s (%s:%lu)", site->function, site->file, (unsigned long)site->line);
-    else
-        text_add(&text, "others, and not asked for by name");
+    text_format(&text, "%s (%s:%lu)", site->function, file, (unsigned long)site->line);
     return name;
+}
+
+struct who_name who_name(const struct vramgc_site *site) {
+    return site ? name_with(site, site->file)
+                : (struct who_name){.text = "others, and not asked for by name"};
+}
+
+struct who_name who_short_name(const struct vramgc_site *site) {
+    return name_with(site, text_after_folder(site->file));
 }

@@ -36,10 +36,12 @@ const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
                                             const struct vramgc_device *device,
                                             uint64_t more_bytes);
 
-/* "encode_prompt (pipeline.py:212)". */
+/* "encode_prompt (pipelines/pipeline.py:212)"; short, of a site that is
+ * known: "encode_prompt (pipeline.py:212)". */
 struct who_name {
     char text[160];
 };
 struct who_name who_name(const struct vramgc_site *site);
+struct who_name who_short_name(const struct vramgc_site *site);
 
 #endif

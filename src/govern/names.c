@@ -149,7 +149,7 @@ uint32_t names_of_block(const struct block_event *event) {
         return 0;
     uint32_t tag = wait_for(request, event);
     publish(request);
-    names_to_wake = true;
+    MUTANT(named_too_early, (void)(names_to_wake = true), wakeup(WAKEUP_NAMES));
     return tag;
 }
 
@@ -188,9 +188,9 @@ void names_at_oom(struct device *device) {
     if (request) {
         publish(request);
         wakeup(WAKEUP_NAMES);
+        if (!python_thread_has_gil())
+            await_answer(request, now + PATIENCE_NS);
     }
-    if (request && !python_thread_has_gil())
-        await_answer(request, now + PATIENCE_NS);
     list_owners(device);
     cancel_restore(cancel);
 }

@@ -226,6 +226,7 @@ prove_finds() {
 @test "what was idle before our thread had the GIL is emptied" { caught stale_gain govern/figures "^what has become too little"; }
 @test "an error after which blocks went counts as work that went on" { caught unwound_goes_on govern/causes '^work that goes on'; }
 @test "what a thread does long after it took a block gives the block its name" { caught_names late_name; }
+@test "the thread that looks is woken before the block is in the books" { caught_names named_too_early; }
 @test "an answer to another thread's question is taken for one's own" { caught_names name_of_another; }
 @test "a model that is loaded is a job" { caught load_is_job govern/while_running 'a model that is loaded'; }
 @test "of a job only what a look finds is known" { caught job_peak_of_look govern/while_running 'on request each job'; }

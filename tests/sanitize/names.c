@@ -8,6 +8,7 @@
 #include "govern/own_thread.h"
 #include "govern/phases_file.h"
 #include "govern/python.h"
+#include "govern/wakeup.h"
 #include "track/settings.h"
 #include "track/thread.h"
 
@@ -139,11 +140,23 @@ static void *begin_and_end(void *unused) {
     return unused;
 }
 
+/* It would answer before the block's tag is there. */
+static bool is_woken_behind_the_block(void) {
+    struct block_event event = {.device = &device, .bytes = 3 * MEBIBYTE};
+    unsigned before = wakeup_count(WAKEUP_NAMES);
+    names_tag(&event);
+    bool early = wakeup_count(WAKEUP_NAMES) != before;
+    names_block_came();
+    return !early && wakeup_count(WAKEUP_NAMES) != before;
+}
+
 int main(void) {
     pthread_t threads[THREADS];
     names_begin();
     while (!atomic_load(&names_on))
         usleep(100);
+    if (!is_woken_behind_the_block())
+        return 1;
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, begin_and_end, NULL) != 0)
             return 2;
