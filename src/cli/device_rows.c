@@ -60,13 +60,15 @@ static void add_gauge(struct device_table *table, const char *label, enum unit u
 }
 
 /* In mode compact what PyTorch has reserved is not memory: that is only behind what is live. What
- * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block. */
+ * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block. Our
+ * own pool beneath cudaMallocAsync reserves nothing for PyTorch. */
 static void add_allocator(struct device_table *table, const struct vramgc_device_stats *s,
                           const struct vramgc_refusal *r) {
     bool paged = s->page_bytes.peak > 0;
     const struct figure unknown = show_known(false, 0);
-    add_gauge(table, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
-              s->reserved_bytes, show_known(r, r ? r->reserved_bytes : 0));
+    if (!paged || s->segments.peak > 0)
+        add_gauge(table, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
+                  s->reserved_bytes, show_known(r, r ? r->reserved_bytes : 0));
     if (paged)
         add_gauge(table, "physical pages, used or cached", UNIT_BYTES, s->page_bytes, unknown);
     add_gauge(table, "allocated (live)", UNIT_BYTES, s->live_bytes,

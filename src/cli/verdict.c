@@ -163,9 +163,8 @@ static bool all_went_on(const struct tally *tally) {
 
 /* Where PyTorch has told of none, each request that stayed refused is one. */
 static uint64_t ooms_of(const struct tally *tally) {
-    if (tally->ooms <= 0)
-        return tally->failed;
-    return minus_u64(to_u64(tally->ooms), all_went_on(tally) ? 0 : tally->went_on);
+    uint64_t told = tally->ooms > 0 ? to_u64(tally->ooms) : tally->failed;
+    return minus_u64(told, all_went_on(tally) ? 0 : tally->went_on);
 }
 
 /* Known where it runs still, ended well, or did so long after. */

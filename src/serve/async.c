@@ -122,12 +122,11 @@ bool async_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
     return recorded;
 }
 
-/* Nobody tells of the error that PyTorch raises for it. */
 void async_refused(enum real_id id, uint64_t bytes, bool allocator) {
     struct device *device = allocator && recording_is_on() ? device_current() : NULL;
     if (device)
         names_at_oom(device);
-    oom_at_call(id, bytes);
+    (allocator ? oom_at_pool : oom_at_call)(id, bytes);
 }
 
 enum serve_answer async_alloc(const struct async_request *call, void **out) {

@@ -90,6 +90,10 @@ static void count(struct device *device, const struct alloc_freed *of, bool more
 static void pool_block(struct device *device, const struct alloc_freed *block, bool more) {
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t bytes = block->bytes;
+    if (UNLIKELY(thread_state.oom.told.sequence > 0))
+        more ? oom_asked_anew() : oom_block_freed(block->address);
+    if (more)
+        thread_state.block = block->address;
     lock_take(&device->lock);
     if (tag_is_site(block->tag) && more)
         owners_take(&device->owners, block->tag - 1, bytes, false);

@@ -137,50 +137,63 @@ static bool pool_asked_again(enum real_id id, uint64_t bytes) {
            oom->refusal.request_bytes == bytes;
 }
 
-void oom_at_call(enum real_id id, uint64_t bytes) {
-    struct device *device = recording_is_on() ? device_current() : NULL;
-    if (!device)
-        return;
-    struct vramgc_refusal refusal = describe(device, id, bytes);
-    refusal.cause = cause_of(&refusal, bytes, 1);
-    bool last = MUTANT(pool_retry_is_new, pool_asked_again(id, bytes), false);
-    thread_state.oom.asked_again = thread_state.oom.asked_again || last;
-    file(device, &refusal, false);
-    if (last) /* an error follows: whoever asks for as much now begins anew */
-        thread_state.oom.refusal.sequence = 0;
-}
-
 /* PyTorch, which catches the error for want of a workspace, asks for the next in microseconds. An
  * error that Python raises frees the blocks of the functions that it ends, unless it is kept, as by
  * a notebook: then somebody sees it first, which takes more than a tenth of a second. */
 #define AT_ONCE_NS (100 * MILLISECOND_NS)
 
-static void became_error(struct device *device, const struct vramgc_refusal *refusal,
-                         uint64_t sequence) {
+static void became_error(const struct vramgc_refusal *refusal, uint64_t sequence) {
     struct thread_oom *oom = &thread_state.oom;
     oom->told = *refusal;
     oom->told.sequence = sequence;
-    oom->told_device = device;
     oom->told_ns = clock_ns();
     oom->told_block = thread_state.block;
 }
 
-static bool is_live(struct device *device, uint64_t address) {
-    uint64_t bytes = 0;
-    lock_take(&device->lock);
-    heap_tag(device->heap, address, &bytes);
-    lock_give(&device->lock);
-    return bytes > 0;
+/* So does an error that ends the function that had it: nothing went on then. */
+void oom_block_freed(uint64_t address) {
+    struct thread_oom *oom = &thread_state.oom;
+    if (MUTANT(unwound_goes_on, oom->told_block == address, false))
+        oom->told.sequence = 0;
 }
 
 void oom_asked_anew(void) {
     struct thread_oom *oom = &thread_state.oom;
-    if (oom->told.sequence && clock_ns() - oom->told_ns < AT_ONCE_NS &&
-        MUTANT(unwound_goes_on, is_live(oom->told_device, oom->told_block), true)) {
+    if (oom->told.sequence && clock_ns() - oom->told_ns < AT_ONCE_NS) {
         oom->told.reported = VRAMGC_WENT_ON;
         store_refusal_again(&oom->told);
     }
     oom->told.sequence = 0;
+}
+
+static void file_call(struct device *device, enum real_id id, uint64_t bytes,
+                      enum vramgc_reported reported) {
+    struct thread_oom *oom = &thread_state.oom;
+    struct vramgc_refusal refusal = describe(device, id, bytes);
+    refusal.cause = cause_of(&refusal, bytes, 1);
+    refusal.reported = reported;
+    bool last = MUTANT(pool_retry_is_new, pool_asked_again(id, bytes), false);
+    oom->asked_again = oom->asked_again || last;
+    file(device, &refusal, false);
+    if (reported)
+        became_error(&oom->refusal, oom->refusal.sequence);
+    if (last) /* an error follows: whoever asks for as much now begins anew */
+        oom->refusal.sequence = 0;
+}
+
+void oom_at_call(enum real_id id, uint64_t bytes) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    if (device)
+        file_call(device, id, bytes, VRAMGC_NOT_REPORTED);
+}
+
+void oom_at_pool(enum real_id id, uint64_t bytes) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    if (!device)
+        return;
+    if (!pool_asked_again(id, bytes))
+        oom_asked_anew();
+    file_call(device, id, bytes, VRAMGC_REPORTED);
 }
 
 /* PyTorch takes the error for none of its own. */
@@ -188,7 +201,7 @@ void oom_at_block(struct device *device, uint64_t bytes) {
     struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
     refusal.cause = cause_of(&refusal, bytes, 1);
     refusal.reported = VRAMGC_REPORTED;
-    became_error(device, &refusal, store_refusal(&refusal));
+    became_error(&refusal, store_refusal(&refusal));
     oom_log_note(&refusal);
     figure_add(&device->out->stats.refusals, 1);
     figure_add(&device->out->stats.ooms, 1);
@@ -224,8 +237,11 @@ bool oom_granted(uint64_t bytes) {
     if (!thread->oom.refusal.sequence || thread->oom.of_page)
         return false;
     thread->oom.refusal.granted = thread->oom.refusal.request_bytes == bytes;
-    if (thread->oom.refusal.granted)
+    if (thread->oom.refusal.granted) {
+        thread->oom.refusal.reported = VRAMGC_NOT_REPORTED;
+        thread->oom.told.sequence = 0;
         store_refusal_again(&thread->oom.refusal);
+    }
     thread->oom.refusal.sequence = 0;
     return thread->oom.refusal.granted;
 }
@@ -283,14 +299,14 @@ void oom_reported(struct device *device, uint64_t bytes) {
     uint64_t sequence = refusal->sequence;
     oom_ends(bytes, false);
     if (asked) {
-        became_error(device, refusal, sequence);
+        became_error(refusal, sequence);
         oom_log_note(refusal);
         return;
     }
     struct vramgc_refusal of_pytorch = describe(device, REAL_COUNT, bytes);
     of_pytorch.cause = VRAMGC_REFUSAL_LIMIT;
     of_pytorch.reported = VRAMGC_REPORTED;
-    became_error(device, &of_pytorch, store_refusal(&of_pytorch));
+    became_error(&of_pytorch, store_refusal(&of_pytorch));
     oom_log_note(&of_pytorch);
 }
 

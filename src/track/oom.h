@@ -13,6 +13,10 @@ struct device;
 void oom_at_call(enum real_id id, uint64_t bytes);
 bool oom_granted(uint64_t bytes);
 
+/* cudaMallocAsync was refused to PyTorch's allocator. Nobody tells of the error that PyTorch raises
+ * for it, unless it asks once more and has it then. */
+void oom_at_pool(enum real_id id, uint64_t bytes);
+
 /* This thread has read what is free on the card; or has trimmed a driver's pool. PyTorch from 2.14
  * on does that when cudaMallocAsync fails, and asks once more; it reads the card for its error. */
 void oom_card_read(void);
@@ -35,6 +39,7 @@ void oom_reported(struct device *device, uint64_t bytes);
 /* After an error of PyTorch's the thread is given its next block, or is refused it: whether the
  * work went on (enum vramgc_reported). */
 void oom_asked_anew(void);
+void oom_block_freed(uint64_t address); /* by this thread */
 
 /* PyTorch's allocator asks for a segment, or for a page of an expandable one. Whether this thread's
  * latest refusal was of that request, and nothing has come of it yet: then PyTorch has emptied its

@@ -287,7 +287,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
 }
 
 @test "the pool behind cudaMallocAsync: ours is named, and the mode that has it; with both memory suffices" {
-    local script='alloc a 40MiB count=18; free a.0 a.2 a.4 a.6 a.8 a.10; alloc x 200MiB; _exit 0' mode
+    local script='alloc a 40MiB count=18; sleep 120; free a.0 a.2 a.4 a.6 a.8 a.10; alloc x 200MiB; _exit 0' mode
     export PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_ALLOC_CONF=backend:cudaMallocAsync
     for version in $versions; do
         for mode in observe flush; do
@@ -307,7 +307,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     for version in $versions; do
         for mode in observe flush compact; do
             VRAMGC_MODE=$mode VRAMGC_ASYNC=pages PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync \
-                drive "$version" 'alloc a 512MiB; expect_oom 600MiB; empty_cache; expect_oom 600MiB; empty_cache; _exit 0' --mem 1GiB
+                drive "$version" 'alloc a 512MiB; expect_oom 600MiB; empty_cache; sleep 120; expect_oom 600MiB; empty_cache; _exit 0' --mem 1GiB
             ooms=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -m1 -o 'OUT OF MEMORY [0-9]*x')
             [ "$ooms" = 'OUT OF MEMORY 2x' ]
             [ "$(fact refusals)" = 2 ]

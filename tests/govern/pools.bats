@@ -47,6 +47,16 @@ drive_async() {
     done
 }
 
+@test "the report tells of vramgc's own pool by its pages: nothing is reserved there" {
+    local report
+    for version in $versions; do
+        VRAMGC_MODE=compact VRAMGC_ASYNC=pages drive_async "$version" 'alloc a 100MiB'
+        report=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' ')
+        [[ $report == *' physical pages, used or cached 102 MiB '* ]]
+        [[ $report != *reserved* ]]
+    done
+}
+
 @test "threshold: only above it" {
     for version in $versions; do
         drive_async "$version" 'alloc a 10GiB; free a; synchronize; sleep 400; expect vramgc.reclaims == 0; alloc c 20GiB; free c;

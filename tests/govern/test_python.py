@@ -192,13 +192,19 @@ class WholePyTorch(unittest.TestCase):
         self.check(run, ["granted"])
 
     def test_work_that_goes_on_without_memory_is_no_out_of_memory(self):
-        for mode in "flush", "compact":
-            with self.subTest(mode):
+        pool = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "VRAMGC_ALLOC_CONF": "keep"}
+        for settings in (
+            {"VRAMGC_MODE": "flush"},
+            {"VRAMGC_MODE": "compact"},
+            {"VRAMGC_MODE": "flush", "VRAMGC_ASYNC": "driver"} | pool,
+            {"VRAMGC_MODE": "compact", "VRAMGC_ASYNC": "pages"} | pool,
+        ):
+            with self.subTest(settings):
                 run = Run(
                     "workspace.py",
                     sim=("--mem", "1GiB"),
-                    VRAMGC_MODE=mode,
                     REPORT_COMMAND=str(ROOT / "build/vramgc"),
+                    **settings,
                 )
                 self.check(run, ["workspace", "error"])
 
