@@ -41,7 +41,7 @@ struct thread_oom {
     bool pool_trimmed;             /* it had not, and has trimmed a driver's pool since then */
     struct vramgc_refusal told;    /* the latest that became an error; its sequence 0: none, or
                                       what came of it is known */
-    uint64_t told_ns, told_block; /* when, and the thread's latest block then */
+    uint64_t told_ns, told_block;  /* when, and the thread's latest block then */
 };
 
 /* The Python function that it runs, as far as is known. */

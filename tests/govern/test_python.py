@@ -28,6 +28,13 @@ SDNEXT = re.compile(
     r"GC: utilization=\{'gpu': \d+\.\d\} gc=\{'gpu': \d+\.\d\d\} before=\{'gpu': \d+\.\d\d\} "
     r"after=\{'gpu': \d+\.\d\d\} device=cuda fn=(\S+) time=\d+\.\d+$"
 )
+POOL = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "VRAMGC_ALLOC_CONF": "keep"}
+EACH_ALLOCATOR = (
+    {"VRAMGC_MODE": "flush"},
+    {"VRAMGC_MODE": "compact"},
+    {"VRAMGC_MODE": "flush", "VRAMGC_ASYNC": "driver"} | POOL,
+    {"VRAMGC_MODE": "compact", "VRAMGC_ASYNC": "pages"} | POOL,
+)
 
 
 class Run:
@@ -148,13 +155,7 @@ class WholePyTorch(unittest.TestCase):
         self.check(run, ["holes"])
 
     def test_names(self):
-        pool = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "VRAMGC_ALLOC_CONF": "keep"}
-        for settings in (
-            {"VRAMGC_MODE": "flush"},
-            {"VRAMGC_MODE": "compact"},
-            {"VRAMGC_MODE": "flush", "VRAMGC_ASYNC": "driver"} | pool,
-            {"VRAMGC_MODE": "compact", "VRAMGC_ASYNC": "pages"} | pool,
-        ):
+        for settings in EACH_ALLOCATOR:
             with self.subTest(settings):
                 run = Run(
                     "names.py",
@@ -192,13 +193,7 @@ class WholePyTorch(unittest.TestCase):
         self.check(run, ["granted"])
 
     def test_work_that_goes_on_without_memory_is_no_out_of_memory(self):
-        pool = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "VRAMGC_ALLOC_CONF": "keep"}
-        for settings in (
-            {"VRAMGC_MODE": "flush"},
-            {"VRAMGC_MODE": "compact"},
-            {"VRAMGC_MODE": "flush", "VRAMGC_ASYNC": "driver"} | pool,
-            {"VRAMGC_MODE": "compact", "VRAMGC_ASYNC": "pages"} | pool,
-        ):
+        for settings in EACH_ALLOCATOR:
             with self.subTest(settings):
                 run = Run(
                     "workspace.py",
