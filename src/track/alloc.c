@@ -90,8 +90,7 @@ static void count(struct device *device, const struct alloc_freed *of, bool more
 static void pool_block(struct device *device, const struct alloc_freed *block, bool more) {
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t bytes = block->bytes;
-    if (UNLIKELY(thread_state.oom.told.sequence > 0))
-        more ? oom_asked_anew() : oom_block_freed(block->address);
+    oom_block_changed(block->address, more);
     if (more)
         thread_state.block = block->address;
     lock_take(&device->lock);

@@ -126,8 +126,7 @@ bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_e
     thread->since_block.frees = 0;
     thread->since_block.emptied = false;
     thread->since_block.segments = 0;
-    if (UNLIKELY(thread->oom.told.sequence > 0))
-        bytes > 0 ? oom_asked_anew() : oom_block_freed(address);
+    oom_block_changed(address, bytes > 0);
     if (UNLIKELY(thread->oom.of_page) && bytes > 0)
         oom_ends(size, true);
     return true;

@@ -150,7 +150,7 @@ static void became_error(const struct vramgc_refusal *refusal, uint64_t sequence
     oom->told_block = thread_state.block;
 }
 
-/* So does an error that ends the function that had it: nothing went on then. */
+/* The error has ended the function that had the latest block: nothing went on. */
 void oom_block_freed(uint64_t address) {
     struct thread_oom *oom = &thread_state.oom;
     if (MUTANT(unwound_goes_on, oom->told_block == address, false))

@@ -39,7 +39,13 @@ void oom_reported(struct device *device, uint64_t bytes);
 /* After an error of PyTorch's the thread is given its next block, or is refused it: whether the
  * work went on (enum vramgc_reported). */
 void oom_asked_anew(void);
-void oom_block_freed(uint64_t address); /* by this thread */
+void oom_block_freed(uint64_t address);
+
+/* A block of this thread's, on either allocator. */
+static inline void oom_block_changed(uint64_t address, bool allocated) {
+    if (UNLIKELY(thread_state.oom.told.sequence > 0))
+        allocated ? oom_asked_anew() : oom_block_freed(address);
+}
 
 /* PyTorch's allocator asks for a segment, or for a page of an expandable one. Whether this thread's
  * latest refusal was of that request, and nothing has come of it yet: then PyTorch has emptied its
