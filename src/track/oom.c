@@ -128,6 +128,8 @@ void oom_card_read(void) {
 void oom_pool_trimmed(void) {
     struct thread_oom *oom = &thread_state.oom;
     oom->pool_trimmed = oom->refusal.sequence && !oom->of_page && !oom->card_read;
+    if (MUTANT(trimmed_goes_on, !oom->pool_trimmed, false)) /* the program did, not PyTorch */
+        oom->told.sequence = 0;
 }
 
 /* PyTorch's books know no retry here. */

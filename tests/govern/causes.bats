@@ -60,7 +60,7 @@ for wanted in sys.argv[1:]:
 
 # after_error WORK: the beginning of the report when this follows an error.
 after_error() {
-    drive "$version" "alloc a 600MiB; alloc b 200MiB; $1; _exit 0" --mem 1GiB
+    drive "$version" "alloc z 24MiB; alloc a 576MiB; alloc b 200MiB; $1; _exit 0" --mem 1GiB
     verdict=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | head -8 | tr -s ' \n' ' ')
     echo "$verdict"
 }
@@ -92,6 +92,8 @@ goes_on() {
             after_error 'sleep 120; alloc c 8MiB'
             [[ $verdict == *'VERDICT OUT OF MEMORY 1x, '* ]]
         done
+        after_error 'free z; empty_cache; alloc c 8MiB' # in mode compact
+        [[ $verdict == *'VERDICT OUT OF MEMORY 1x, '* ]]
     done
 }
 
@@ -307,7 +309,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     for version in $versions; do
         for mode in observe flush compact; do
             VRAMGC_MODE=$mode VRAMGC_ASYNC=pages PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync \
-                drive "$version" 'alloc a 512MiB; expect_oom 600MiB; empty_cache; sleep 120; expect_oom 600MiB; empty_cache; _exit 0' --mem 1GiB
+                drive "$version" 'alloc a 512MiB; expect_oom 600MiB; empty_cache; expect_oom 600MiB; empty_cache; _exit 0' --mem 1GiB
             ooms=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -m1 -o 'OUT OF MEMORY [0-9]*x')
             [ "$ooms" = 'OUT OF MEMORY 2x' ]
             [ "$(fact refusals)" = 2 ]
