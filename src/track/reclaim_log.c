@@ -34,25 +34,35 @@ static void add_function(struct text *text, const struct vramgc_action *action) 
                 *action->function ? action->function : "?");
 }
 
-/* One line in the form SD.Next writes for its own collections. */
+static void add_gib(struct text *text, const char *name, uint64_t bytes) {
+    text_format(text, " %s={'gpu': ", name);
+    text_add_decimal(text, (double)bytes / 0x1p30, 2);
+    text_add(text, "}");
+}
+
+/* One line in the form that SD.Next has written since 2025 for its own collections: GiB, and
+ * percent of the card. It names no device. */
 static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_bytes) {
+    static const char *const reasons[VRAMGC_REASONS] = {
+        [VRAMGC_REASON_NONE] = "?",          [VRAMGC_REASON_THRESHOLD] = "threshold",
+        [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
+        [VRAMGC_REASON_REFUSED] = "refused", [VRAMGC_REASON_UNUSED] = "unused",
+    };
     char line[400];
     struct text text = TEXT_IN(line);
+    text_add(&text, "GC:");
+    add_gib(&text, "current", action->after_bytes);
+    add_gib(&text, "prev", before(action));
+    text_add(&text, " load={'gpu': ");
     double used = total_bytes ? 100.0 * (double)action->used_bytes / (double)total_bytes : 0;
-    text_add(&text, "GC: utilization={'gpu': ");
     text_add_decimal(&text, used, 1);
-    text_add(&text, "} gc={'gpu': ");
-    text_add_decimal(&text, (double)minus_u64(before(action), action->after_bytes) / 0x1p30, 2);
-    text_add(&text, "} before={'gpu': ");
-    text_add_decimal(&text, (double)before(action) / 0x1p30, 2);
-    text_add(&text, "} after={'gpu': ");
-    text_add_decimal(&text, (double)action->after_bytes / 0x1p30, 2);
-    text_add(&text, "} device=cuda");
+    text_add(&text, "}");
+    add_gib(&text, "gc", minus_u64(before(action), action->after_bytes));
     if (action->device > 0)
-        text_format(&text, ":%u", action->device);
+        text_format(&text, " device=cuda:%u", action->device);
     text_add(&text, " fn=");
     add_function(&text, action);
-    text_add(&text, " time=");
+    text_format(&text, " why=%s time=", reasons[action->reason]);
     text_add_decimal(&text, (double)action->took_ns / 1e9, 3);
     LOG(LOG_DEBUG, "%s", line);
 }

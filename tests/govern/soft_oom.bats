@@ -37,7 +37,7 @@ load common
     for version in $versions; do
         VRAMGC_LOG=debug drive "$version" "$prepare; $cross; sleep 300"
         [ "$(grep -c 'gpu0 made one soft out-of-memory: 17.0 GiB -> 3.0 GiB in .* (utilisation above the threshold)$' <<<"$errors")" = 1 ]
-        [ "$(grep -cE "GC: utilization=\{'gpu': 71\.9\} gc=\{'gpu': 14\.00\} before=\{'gpu': 17\.00\} after=\{'gpu': 3\.00\} device=cuda fn=[^ ]+ time=[0-9.]+$" <<<"$errors")" = 1 ]
+        [ "$(grep -cE "GC: current=\{'gpu': 3\.00\} prev=\{'gpu': 17\.00\} load=\{'gpu': 71\.9\} gc=\{'gpu': 14\.00\} fn=[^ ]+ why=threshold time=[0-9.]+$" <<<"$errors")" = 1 ]
     done
 }
 

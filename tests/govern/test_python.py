@@ -25,8 +25,8 @@ EAGER = {
     "VRAMGC_MIN_GAIN": "0",
 }
 SDNEXT = re.compile(
-    r"GC: utilization=\{'gpu': \d+\.\d\} gc=\{'gpu': \d+\.\d\d\} before=\{'gpu': \d+\.\d\d\} "
-    r"after=\{'gpu': \d+\.\d\d\} device=cuda fn=(\S+) time=\d+\.\d+$"
+    r"GC: current=\{'gpu': \d+\.\d\d\} prev=\{'gpu': \d+\.\d\d\} load=\{'gpu': \d+\.\d\} "
+    r"gc=\{'gpu': \d+\.\d\d\} fn=(\S+) why=lowvram time=\d+\.\d+$"
 )
 POOL = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "VRAMGC_ALLOC_CONF": "keep"}
 EACH_ALLOCATOR = (
