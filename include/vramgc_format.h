@@ -183,8 +183,9 @@ enum vramgc_refusal_cause {
 };
 
 /* Whether an out-of-memory error of PyTorch's, or ours in its place, came of a refusal. The work
- * went on where the thread asked for its next block at once, with the one before still live:
- * whoever caught the error did without, as PyTorch does without a convolution's workspace. */
+ * went on where the thread asked for its next block at once, with the one before still live and
+ * no cache emptied: whoever caught the error did without, as PyTorch does without a convolution's
+ * workspace. */
 enum vramgc_reported { VRAMGC_NOT_REPORTED, VRAMGC_REPORTED, VRAMGC_WENT_ON };
 
 /* One allocation that the driver refused, or for which PyTorch was out of memory without asking
@@ -304,7 +305,7 @@ struct vramgc_file {
     char version[32];         /* of vramgc */
     char run_id[48];          /* of `vramgc run`, empty without it */
     char executable[256];
-    char command_line[1024]; /* arguments separated by one space */
+    char command_line[1024]; /* arguments, and what is in COMMANDLINE_ARGS, separated by a space */
     char torch_version[32];
     char alloc_conf[256];     /* what PyTorch reads, empty: nothing set */
     char alloc_conf_why[128]; /* who chose it */
