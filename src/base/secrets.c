@@ -132,8 +132,7 @@ static size_t word_length(const char *text) {
     return length;
 }
 
-/* The argument is a command itself, as `sh -c` takes one. */
-static void add_command(struct text *text, const char *argument) {
+void secrets_add_command(struct text *text, const char *argument) {
     struct secrets inner = {false};
     while (*argument) {
         size_t length = word_length(argument);
@@ -153,7 +152,7 @@ void secrets_add(struct secrets *secrets, struct text *text, const char *argumen
     if (!spaces || secrets->expected || has_value(whole, name_length(whole)))
         add_word(secrets, text, whole);
     else
-        add_command(text, argument);
+        secrets_add_command(text, argument);
 }
 
 void secrets_add_all(struct text *text, const char *arguments, size_t length) {

@@ -15,6 +15,9 @@ struct secrets {
 /* Adds one argument, masked where it must be. */
 void secrets_add(struct secrets *secrets, struct text *text, const char *argument);
 
+/* A command in one text, as `sh -c` takes it. */
+void secrets_add_command(struct text *text, const char *command);
+
 /* The `length` bytes of /proc/PID/cmdline, with a space between any two arguments. */
 void secrets_add_all(struct text *text, const char *arguments, size_t length);
 

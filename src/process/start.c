@@ -92,11 +92,18 @@ void start_at_cuda_init(void) {
     cancel_restore(cancel);
 }
 
+/* What webui-user.sh sets is no argument: A1111, Forge and SD.Next read it when they have begun. */
 static void describe_command(struct vramgc_file *file) {
+    const char *of_webui = getenv("COMMANDLINE_ARGS");
     char arguments[sizeof file->command_line];
     struct text text = TEXT_IN(file->command_line);
     secrets_add_all(&text, arguments,
                     file_read_start("/proc/self/cmdline", arguments, sizeof arguments));
+    if (!of_webui || !*of_webui)
+        return;
+    text_add(&text, " (COMMANDLINE_ARGS: ");
+    secrets_add_command(&text, of_webui);
+    text_add(&text, ")");
 }
 
 /* Field 22 of /proc/self/stat: tells two processes with the same id apart. */
