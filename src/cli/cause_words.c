@@ -256,29 +256,46 @@ static const char *todo_for_process(const struct oom *oom) {
                : "Stop it, or have it give its memory back.";
 }
 
+static bool is_part_of(const struct oom *oom, const char *phase) {
+    const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
+    return site && strcmp(site->phase, phase) == 0;
+}
+
+static void say_what_offloads(struct text *text, const struct oom *oom) {
+    const char *offload = webui_offload(oom->record->file);
+    if (offload)
+        text_format(text, " (%s)", offload);
+    text_add(text, ".");
+}
+
+/* With its options for that in use already a web UI is not told to offload. */
 static void say_todo_for_small(struct text *text, const struct oom *oom) {
     struct text_encoder encoder = text_encoder_of(oom);
-    const char *offload = webui_of(oom->record->file)->offload;
-    if (encoder.bytes)
+    if (encoder.bytes) {
         text_format(text,
                     "A model of the transformers library, a text encoder as a rule, has %s "
-                    "while %s runs: move it to host memory first (%s).",
-                    show_bytes(encoder.bytes).text, encoder.work, offload);
-    else
-        text_format(text, "Make image or batch smaller, or offload models (%s).", offload);
+                    "while %s runs: move it to host memory first",
+                    show_bytes(encoder.bytes).text, encoder.work);
+        say_what_offloads(text, oom);
+        return;
+    }
+    text_add(text, "Make image or batch smaller");
+    if (is_part_of(oom, "VAE"))
+        text_format(text, ", or have the VAE work in tiles (%s).",
+                    webui_of(oom->record->file)->tiles);
+    else if (webui_offload(oom->record->file)) {
+        text_add(text, ", or offload models");
+        say_what_offloads(text, oom);
+    } else
+        text_add(text, ".");
 }
 
-/* No image is at work then. */
-static bool loads_model(const struct oom *oom) {
-    const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
-    return site && strcmp(site->phase, "model move") == 0;
-}
-
+/* While a model is loaded no image is at work. */
 static void say_todo_for_rounded(struct text *text, const struct oom *oom) {
-    if (loads_model(oom))
-        text_format(text, "A model was being loaded: keep fewer on the card (%s).",
-                    webui_of(oom->record->file)->offload);
-    else
+    if (is_part_of(oom, "model move")) {
+        text_add(text, "A model was being loaded: keep fewer on the card");
+        say_what_offloads(text, oom);
+    } else
         text_add(text, "Make the image or the batch a little smaller.");
 }
 

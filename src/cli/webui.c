@@ -5,23 +5,35 @@
 
 #include <string.h>
 
-/* The first that fits. SD.Next and A1111 have a folder of the same name, and the same option. No
+#define A1111_OFFLOAD                                                                              \
+    { "--medvram", "--lowvram" }
+#define COMFYUI_OFFLOAD                                                                            \
+    { "ComfyUI: --novram", NULL }
+#define SDNEXT_TILES  "Settings > Variational Auto Encoder > VAE tiling"
+#define COMFYUI_TILES "node VAE Decode (Tiled)"
+
+/* The first that fits. SD.Next and A1111 have a folder of the same name, and the same options. No
  * setting of SD.Next's has it empty the cache less often where it moves models (seen with its GC
  * threshold at 99 and at 70: 82 and 84 times). */
 static const struct webui table[] = {
-    {"sdnext", NULL, "--medvram", NULL},
-    {"SD.Next", NULL, "--medvram", NULL},
-    {"/automatic/", NULL, "--medvram", NULL},
-    {"--disable-smart-memory", NULL, "ComfyUI: --novram",
+    {"sdnext", NULL, A1111_OFFLOAD, SDNEXT_TILES, NULL},
+    {"SD.Next", NULL, A1111_OFFLOAD, SDNEXT_TILES, NULL},
+    {"/automatic/", NULL, A1111_OFFLOAD, SDNEXT_TILES, NULL},
+    {"--disable-smart-memory", NULL, COMFYUI_OFFLOAD, COMFYUI_TILES,
      "Without --disable-smart-memory ComfyUI does so less often."},
-    {"ComfyUI", "comfy/", "ComfyUI: --novram", NULL},
-    {"invokeai", NULL, "enable_partial_loading in invokeai.yaml", NULL},
-    {"forge", "backend/", "Forge: --always-low-vram", NULL},
-    {"stable-diffusion-webui", "modules/", "--medvram", NULL},
+    {"ComfyUI", "comfy/", COMFYUI_OFFLOAD, COMFYUI_TILES, NULL},
+    {"invokeai",
+     NULL,
+     {"enable_partial_loading in invokeai.yaml", NULL},
+     "force_tiled_decode in invokeai.yaml",
+     NULL},
+    {"forge", "backend/", {"Forge: --always-low-vram", NULL}, "Forge: Never OOM, for VAE", NULL},
+    {"stable-diffusion-webui", "modules/", A1111_OFFLOAD, "the extension Tiled VAE", NULL},
 };
 
 static const struct webui script = {
-    .offload = "a web UI's --medvram, diffusers' enable_model_cpu_offload()",
+    .offload = {"a web UI's --medvram, diffusers' enable_model_cpu_offload()", NULL},
+    .tiles = "diffusers: vae.enable_tiling()",
     .collects = "A script's own torch.cuda.empty_cache() can go; a web UI may have a setting for "
                 "it."};
 
@@ -46,4 +58,18 @@ const struct webui *webui_of(const struct vramgc_file *file) {
         if (table[i].folder && has_folder(file, table[i].folder))
             return &table[i];
     return &script;
+}
+
+/* An option is the last word of what names it. */
+static bool is_given(const struct vramgc_file *file, const char *offload) {
+    const char *blank = strrchr(offload, ' ');
+    return strstr(file->command_line, blank ? blank + 1 : offload);
+}
+
+const char *webui_offload(const struct vramgc_file *file) {
+    const struct webui *webui = webui_of(file);
+    for (size_t i = 0; i < ARRAY_LENGTH(webui->offload); i++)
+        if (webui->offload[i] && !is_given(file, webui->offload[i]))
+            return webui->offload[i];
+    return NULL;
 }

@@ -5,14 +5,20 @@
 #include "vramgc_format.h"
 
 struct webui {
-    const char *word;    /* in the program's path or its arguments; NULL: does not tell */
-    const char *folder;  /* of files whose functions take memory; NULL: does not tell */
-    const char *offload; /* what has it move models to the host's memory */
+    const char *word;       /* in the program's path or its arguments; NULL: does not tell */
+    const char *folder;     /* of files whose functions take memory; NULL: does not tell */
+    const char *offload[2]; /* what has it move models to the host's memory, and then more of them;
+                               NULL: nothing */
+    const char *tiles;      /* what has its VAE work in tiles */
     const char
         *collects; /* a sentence: what has it empty PyTorch's cache less often; NULL: nothing */
 };
 
 /* Never NULL: of a program that is none of them, what holds for scripts. */
 const struct webui *webui_of(const struct vramgc_file *file);
+
+/* What has it move models, or more of them, to the host's memory, and is not among its options yet;
+ * NULL: nothing. */
+const char *webui_offload(const struct vramgc_file *file);
 
 #endif

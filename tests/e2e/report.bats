@@ -77,6 +77,12 @@ make() {
     contains "$output" 'DO       A model was being loaded: keep fewer on the card (--medvram).'
 }
 
+@test "report: where the VAE asked, its tiles are named" {
+    make vae vae.vramgc
+    contains "$("$vramgc" report vae.vramgc | tr -s ' \n' ' ')" \
+        'DO Make image or batch smaller, or have the VAE work in tiles (the extension Tiled VAE).'
+}
+
 @test "report: who asked is told where it was other code than PyTorch's cache" {
     local words="DO Other code than PyTorch's cache asked for it, in load_from_state_dict (sd_disable_initialization.py:212)."
     make other-code known.vramgc

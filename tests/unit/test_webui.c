@@ -35,30 +35,44 @@ static void how_it_was_started(void **state) {
     started_as("python /opt/ComfyUI/main.py --disable-smart-memory");
     assert_non_null(strstr(webui_of(file)->collects, "--disable-smart-memory"));
     started_as("python /opt/ComfyUI/main.py --listen");
-    assert_string_equal(webui_of(file)->offload, "ComfyUI: --novram");
+    assert_string_equal(webui_offload(file), "ComfyUI: --novram");
     started_as("/home/ann/sdnext/venv/bin/python launch.py");
-    assert_string_equal(webui_of(file)->offload, "--medvram");
+    assert_string_equal(webui_offload(file), "--medvram");
     assert_null(webui_of(file)->collects);
     started_as("python /opt/stable-diffusion-webui-forge/launch.py");
-    assert_string_equal(webui_of(file)->offload, "Forge: --always-low-vram");
+    assert_string_equal(webui_offload(file), "Forge: --always-low-vram");
 }
 
 static void what_it_has_loaded(void **state) {
     (void)state;
     started_as("python main.py");
     has_loaded("pipelines/wan.py");
-    assert_non_null(strstr(webui_of(file)->offload, "enable_model_cpu_offload()"));
+    assert_non_null(strstr(webui_offload(file), "enable_model_cpu_offload()"));
     assert_non_null(strstr(webui_of(file)->collects, "empty_cache()"));
     has_loaded("comfy/ops.py");
-    assert_string_equal(webui_of(file)->offload, "ComfyUI: --novram");
+    assert_string_equal(webui_offload(file), "ComfyUI: --novram");
     started_as("/home/ann/sdnext/venv/bin/python launch.py"); /* says more */
-    assert_string_equal(webui_of(file)->offload, "--medvram");
+    assert_string_equal(webui_offload(file), "--medvram");
+}
+
+static void what_is_given_already(void **state) {
+    (void)state;
+    started_as("/home/ann/sdnext/venv/bin/python launch.py --medvram --api");
+    assert_string_equal(webui_offload(file), "--lowvram");
+    started_as(
+        "/home/ann/sdnext/venv/bin/python launch.py (COMMANDLINE_ARGS: --medvram --lowvram)");
+    assert_null(webui_offload(file));
+    started_as("python /opt/ComfyUI/main.py --novram");
+    assert_null(webui_offload(file));
+    started_as("python /opt/ComfyUI/main.py --lowvram");
+    assert_string_equal(webui_offload(file), "ComfyUI: --novram");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(how_it_was_started, make, drop),
         cmocka_unit_test_setup_teardown(what_it_has_loaded, make, drop),
+        cmocka_unit_test_setup_teardown(what_is_given_already, make, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
