@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 
 import torch
 
@@ -155,6 +156,7 @@ def terminated(number):
 
 def fork_children(_):
     """Children that inherit tensors, and the lock of PyTorch's allocator as it is, and end in good order."""
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python from 3.12 on: the process has several threads, as with any driver
     for _ in range(2):
         begin_flush()
         child = os.fork()
