@@ -16,7 +16,6 @@ static void the_table_knows_web_uis(void **state) {
         {"diffusers.loaders.lora_base", "fuse_lora", "LoRA"},
         {"transformers.core_model_loading", "_materialize_copy", "model move"},
         {"accelerate.hooks", "pre_forward", "model move"},
-        {"accelerate.hooks", "new_forward", ""},
         {"bitsandbytes.nn.modules", "_quantize", "model move"},
         {"bitsandbytes.nn.modules", "forward", ""},
         {"torchao.quantization.quant_api", "quantize_", "model move"},
@@ -49,6 +48,8 @@ static void machinery_is_known_by_the_whole_package(void **state) {
     assert_false(phases_is_machinery("torchvision.ops", "forward"));
     assert_false(phases_is_machinery("__main__", "forward"));
     assert_false(phases_is_machinery("", "forward"));
+    assert_true(phases_is_machinery("tqdm.std", "refresh"));
+    assert_true(phases_is_machinery("rich.progress", "update"));
     assert_true(phases_is_machinery("accelerate.utils.memory", "clear_device_cache"));
     assert_false(phases_is_machinery("accelerate.utils.memory", "find_executable_batch_size"));
 }
@@ -58,6 +59,8 @@ static void what_is_around_every_layer_is_machinery(void **state) {
     (void)state;
     assert_true(phases_is_machinery("networks", "network_Conv2d_forward"));
     assert_true(phases_is_machinery("networks", "network_Linear_load_state_dict"));
+    assert_true(phases_is_machinery("accelerate.hooks", "new_forward"));
+    assert_false(phases_is_machinery("accelerate.hooks", "pre_forward"));
     assert_false(phases_is_machinery("networks", "network_forward"));
     assert_false(phases_is_machinery("networks", "network_apply_weights"));
     assert_string_equal(phases_find("networks", "network_apply_weights"), "LoRA");
