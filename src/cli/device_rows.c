@@ -60,8 +60,8 @@ static void add_gauge(struct device_table *table, const char *label, enum unit u
 }
 
 /* In mode compact what PyTorch has reserved is not memory: that is only behind what is live. What
- * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block. Our
- * own pool beneath cudaMallocAsync reserves nothing for PyTorch. */
+ * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block.
+ * Under cudaMallocAsync there are no segments, and our own pool reserves nothing for PyTorch. */
 static void add_allocator(struct device_table *table, const struct vramgc_device_stats *s,
                           const struct vramgc_refusal *r) {
     bool paged = s->page_bytes.peak > 0;
@@ -78,7 +78,8 @@ static void add_allocator(struct device_table *table, const struct vramgc_device
                   show_known(r, r ? r->idle_bytes : 0));
         add_gauge(table, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes, unknown);
     }
-    add_gauge(table, "segments", UNIT_COUNT, s->segments, unknown);
+    if (s->segments.peak > 0)
+        add_gauge(table, "segments", UNIT_COUNT, s->segments, unknown);
 }
 
 /* What beside PyTorch's blocks has a line only where it amounts to something: PyTorch itself pins a
