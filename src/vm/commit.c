@@ -51,9 +51,9 @@ static struct block pages_of(struct page_segment *segment, uint64_t address, uin
     return block;
 }
 
-/* Whether small blocks outweigh the others in the row that this one belongs to: those before a
- * small one, all up to a large one. */
-static bool is_in_row(struct page_segment *segment, uint64_t address, uint64_t bytes) {
+/* Puts the block at the end of the row that it belongs to, or at the beginning of another, and says
+ * whether small blocks outweigh the others there: those before a small one, up to a large one. */
+static bool join_row(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     uint64_t before = segment->row_end == address ? segment->row_bytes : 0;
     uint64_t after = bytes < SMALL_BYTES ? before + bytes
                                          : MUTANT(large_outweigh, minus_u64(before, bytes), before);
@@ -71,7 +71,7 @@ static struct block block_at(struct page_segment *segment, uint64_t address, uin
     /* The block before it may keep that page, and must not keep an extent of this one. */
     if (block.inner_first < block.inner_end)
         block.inner_first += segment->pages[block.inner_first].behind > 0;
-    block.in_row = is_in_row(segment, address, bytes);
+    block.in_row = join_row(segment, address, bytes);
     return block;
 }
 
