@@ -65,7 +65,7 @@ PYTHON
     export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms VRAMGC_LOG=debug
     for version in $versions; do
         drive "$version" "$again $again $again $again $again" --mem 2GiB
-        grep -oE "before={'gpu': [0-9.]+" <<<"$errors" | awk '$2 > 0.49 { wrong = 1 } END { exit wrong || NR == 0 }'
+        grep -oE "prev={'gpu': [0-9.]+" <<<"$errors" | awk '$2 > 0.49 { wrong = 1 } END { exit wrong || NR == 0 }'
         [ "$(grep -c 'gave idle pages back: [0-9.]* GiB' <<<"$errors")" = 0 ]
     done
 }
