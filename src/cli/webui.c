@@ -5,30 +5,29 @@
 
 #include <string.h>
 
-#define A1111_OFFLOAD                                                                              \
-    { "--medvram", "--lowvram" }
-#define COMFYUI_OFFLOAD                                                                            \
-    { "ComfyUI: --novram", NULL }
-#define SDNEXT_TILES  "Settings > Variational Auto Encoder > VAE tiling"
-#define COMFYUI_TILES "node VAE Decode (Tiled)"
+#define A1111_OFFLOAD   "--medvram", "--lowvram"
+#define FORGE_OFFLOAD   "Forge: --always-low-vram", "Forge: --always-no-vram"
+#define COMFYUI_OFFLOAD "ComfyUI: --novram", NULL
+#define INVOKE_OFFLOAD  "invokeai.yaml: enable_partial_loading, more device_working_mem_gb", NULL
+#define SDNEXT_TILES    "Settings > Variational Auto Encoder > VAE tiling"
+#define COMFYUI_TILES   "node VAE Decode (Tiled)"
 
 /* The first that fits. SD.Next and A1111 have a folder of the same name, and the same options. No
  * setting of SD.Next's has it empty the cache less often where it moves models (seen with its GC
  * threshold at 99 and at 70: 82 and 84 times). */
 static const struct webui table[] = {
-    {"sdnext", NULL, A1111_OFFLOAD, SDNEXT_TILES, NULL},
-    {"SD.Next", NULL, A1111_OFFLOAD, SDNEXT_TILES, NULL},
-    {"/automatic/", NULL, A1111_OFFLOAD, SDNEXT_TILES, NULL},
-    {"--disable-smart-memory", NULL, COMFYUI_OFFLOAD, COMFYUI_TILES,
-     "Without --disable-smart-memory ComfyUI does so less often."},
-    {"ComfyUI", "comfy/", COMFYUI_OFFLOAD, COMFYUI_TILES, NULL},
-    {"invokeai",
+    {"sdnext", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
+    {"sd.next", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
+    {"/automatic/", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
+    {"--disable-smart-memory",
      NULL,
-     {"enable_partial_loading in invokeai.yaml", NULL},
-     "force_tiled_decode in invokeai.yaml",
-     NULL},
-    {"forge", "backend/", {"Forge: --always-low-vram", NULL}, "Forge: Never OOM, for VAE", NULL},
-    {"stable-diffusion-webui", "modules/", A1111_OFFLOAD, "the extension Tiled VAE", NULL},
+     {COMFYUI_OFFLOAD},
+     COMFYUI_TILES,
+     "Without --disable-smart-memory ComfyUI does so less often."},
+    {"comfyui", "comfy/", {COMFYUI_OFFLOAD}, COMFYUI_TILES, NULL},
+    {"invokeai", NULL, {INVOKE_OFFLOAD}, "force_tiled_decode in invokeai.yaml", NULL},
+    {"forge", "backend/", {FORGE_OFFLOAD}, "Forge: Never OOM, for VAE", NULL},
+    {"stable-diffusion-webui", "modules/", {A1111_OFFLOAD}, "the extension Tiled VAE", NULL},
 };
 
 static const struct webui script = {
@@ -38,7 +37,7 @@ static const struct webui script = {
                 "it."};
 
 static bool has_word(const struct vramgc_file *file, const char *word) {
-    return strstr(file->executable, word) || strstr(file->command_line, word);
+    return strcasestr(file->executable, word) || strcasestr(file->command_line, word);
 }
 
 static bool has_folder(const struct vramgc_file *file, const char *folder) {

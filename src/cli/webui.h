@@ -5,7 +5,8 @@
 #include "vramgc_format.h"
 
 struct webui {
-    const char *word;       /* in the program's path or its arguments; NULL: does not tell */
+    const char *word;       /* in the program's path or its arguments, in whatever case; NULL: does
+                               not tell */
     const char *folder;     /* of files whose functions take memory; NULL: does not tell */
     const char *offload[2]; /* what has it move models to the host's memory, and then more of them;
                                NULL: nothing */

@@ -33,6 +33,13 @@ static void the_table_knows_web_uis(void **state) {
         {"/ui/custom_nodes/ComfyUI_IPAdapter_plus.IPAdapterPlus", "apply", "IP-Adapter"},
         {"backend.diffusion_engine.sdxl", "get_learned_conditioning", "text encode"},
         {"backend.diffusion_engine.sdxl", "decode_first_stage", "VAE"},
+        {"ldm_patched.modules.sd", "decode_tiled", "VAE"},
+        {"ldm_patched.modules.model_management", "load_models_gpu", "model move"},
+        {"invokeai.app.invocations.latents_to_image", "invoke", "VAE"},
+        {"invokeai.app.invocations.flux_vae_decode", "invoke", "VAE"},
+        {"invokeai.app.invocations.sd3_text_encoder", "invoke", "text encode"},
+        {"invokeai.app.invocations.tiled_multi_diffusion_denoise_latents", "invoke", "denoise"},
+        {"invokeai.backend.model_manager.load.model_cache.model_cache", "lock", "model move"},
         {"__main__", "main", ""},
         {"", "", ""},
     };
@@ -61,6 +68,9 @@ static void what_is_around_every_layer_is_machinery(void **state) {
     assert_true(phases_is_machinery("networks", "network_Linear_load_state_dict"));
     assert_true(phases_is_machinery("accelerate.hooks", "new_forward"));
     assert_false(phases_is_machinery("accelerate.hooks", "pre_forward"));
+    assert_true(phases_is_machinery("invokeai.backend.model_manager.load.model_cache."
+                                    "torch_module_autocast.custom_modules.custom_linear",
+                                    "forward"));
     assert_false(phases_is_machinery("networks", "network_forward"));
     assert_false(phases_is_machinery("networks", "network_apply_weights"));
     assert_string_equal(phases_find("networks", "network_apply_weights"), "LoRA");
