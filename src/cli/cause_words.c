@@ -261,6 +261,10 @@ static bool is_part_of(const struct oom *oom, const char *phase) {
     return site && strcmp(site->phase, phase) == 0;
 }
 
+static void say_tiles(struct text *text, const struct oom *oom) {
+    text_format(text, ", or have the VAE work in tiles (%s).", webui_of(oom->record->file)->tiles);
+}
+
 static void say_what_offloads(struct text *text, const struct oom *oom) {
     const char *offload = webui_offload(oom->record->file);
     if (offload)
@@ -281,8 +285,7 @@ static void say_todo_for_small(struct text *text, const struct oom *oom) {
     }
     text_add(text, "Make image or batch smaller");
     if (is_part_of(oom, "VAE"))
-        text_format(text, ", or have the VAE work in tiles (%s).",
-                    webui_of(oom->record->file)->tiles);
+        say_tiles(text, oom);
     else if (webui_offload(oom->record->file)) {
         text_add(text, ", or offload models");
         say_what_offloads(text, oom);
@@ -295,8 +298,13 @@ static void say_todo_for_rounded(struct text *text, const struct oom *oom) {
     if (is_part_of(oom, "model move")) {
         text_add(text, "A model was being loaded: keep fewer on the card");
         say_what_offloads(text, oom);
-    } else
-        text_add(text, "Make the image or the batch a little smaller.");
+        return;
+    }
+    text_add(text, "Make the image or the batch a little smaller");
+    if (is_part_of(oom, "VAE"))
+        say_tiles(text, oom);
+    else
+        text_add(text, ".");
 }
 
 static void say_todo_for_code(struct text *text, const struct oom *oom) {

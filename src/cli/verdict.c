@@ -185,7 +185,8 @@ static void say_oom(struct text *text, const struct tally *tally, const struct o
     if (oom->record->file->device_count > 1 && oom->cause != CAUSE_HOST)
         text_format(text, " on GPU %lu", (unsigned long)r->device);
     text_add(text, all_went_on(tally) ? ". The work went on at once without it, as PyTorch does "
-                                        "without a convolution's workspace."
+                                        "without a convolution's workspace, or a web UI that then "
+                                        "decodes in tiles."
                    : went_on(oom)     ? ". The program went on."
                                       : ".");
 }

@@ -251,14 +251,18 @@ static void short_peak(struct vramgc_file *file) {
     strcpy(file->sites[1].phase, "model move");
 }
 
-/* The VAE asks, of a web UI with all its options for little memory. */
-static void vae(struct vramgc_file *file) {
+/* The VAE asks, of a web UI with an option for little memory. */
+static void vae_rounded(struct vramgc_file *file) {
     short_peak(file);
     strcpy(file->command_line, "/home/a/stable-diffusion-webui/python launch.py --lowvram");
-    for (uint64_t i = 0; i < file->refusals_written; i++)
-        file->refusals[i].cause = VRAMGC_REFUSAL_FULL;
     strcpy(file->sites[0].phase, "VAE");
     strcpy(file->sites[1].phase, "VAE");
+}
+
+static void vae(struct vramgc_file *file) {
+    vae_rounded(file);
+    for (uint64_t i = 0; i < file->refusals_written; i++)
+        file->refusals[i].cause = VRAMGC_REFUSAL_FULL;
 }
 
 /* Other code than PyTorch's cache asks, and who it was is known. */
@@ -327,6 +331,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"process-later", process_later},
                      {"short-peak", short_peak},
                      {"vae", vae},
+                     {"vae-rounded", vae_rounded},
                      {"other-code", other_code},
                      {"uncounted", uncounted},
                      {"host-growth", host_growth},

@@ -81,6 +81,9 @@ make() {
     make vae vae.vramgc
     contains "$("$vramgc" report vae.vramgc | tr -s ' \n' ' ')" \
         'DO Make image or batch smaller, or have the VAE work in tiles (the extension Tiled VAE).'
+    make vae-rounded vae.vramgc
+    contains "$("$vramgc" report vae.vramgc | tr -s ' \n' ' ')" \
+        'DO Make the image or the batch a little smaller, or have the VAE work in tiles (the extension Tiled VAE).'
 }
 
 @test "report: who asked is told where it was other code than PyTorch's cache" {

@@ -34,6 +34,7 @@ static void the_table_knows_web_uis(void **state) {
         {"backend.diffusion_engine.sdxl", "get_learned_conditioning", "text encode"},
         {"backend.diffusion_engine.sdxl", "decode_first_stage", "VAE"},
         {"ldm_patched.modules.sd", "decode_tiled", "VAE"},
+        {"modules_forge.forge_loader", "patched_decode_first_stage", "VAE"},
         {"ldm_patched.modules.model_management", "load_models_gpu", "model move"},
         {"ldm_patched.modules.model_patcher", "load", "model move"},
         {"invokeai.app.invocations.latents_to_image", "invoke", "VAE"},
