@@ -305,7 +305,8 @@ struct vramgc_file {
     char version[32];         /* of vramgc */
     char run_id[48];          /* of `vramgc run`, empty without it */
     char executable[256];
-    char command_line[1024]; /* arguments, and what is in COMMANDLINE_ARGS, separated by a space */
+    char working_folder[256]; /* as the record began, with a / at its end; empty: not known */
+    char command_line[1024];  /* arguments, and what is in COMMANDLINE_ARGS, separated by a space */
     char torch_version[32];
     char alloc_conf[256];     /* what PyTorch reads, empty: nothing set */
     char alloc_conf_why[128]; /* who chose it */

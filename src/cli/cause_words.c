@@ -261,8 +261,11 @@ static bool is_part_of(const struct oom *oom, const char *phase) {
     return site && strcmp(site->phase, phase) == 0;
 }
 
-static void say_tiles(struct text *text, const struct oom *oom) {
-    text_format(text, ", or have the VAE work in tiles (%s).", webui_of(oom->record->file)->tiles);
+static void end_with_tiles(struct text *text, const struct oom *oom) {
+    if (is_part_of(oom, "VAE"))
+        text_format(text, ", or have the VAE work in tiles (%s)",
+                    webui_of(oom->record->file)->tiles);
+    text_add(text, ".");
 }
 
 static void say_what_offloads(struct text *text, const struct oom *oom) {
@@ -284,13 +287,10 @@ static void say_todo_for_small(struct text *text, const struct oom *oom) {
         return;
     }
     text_add(text, "Make image or batch smaller");
-    if (is_part_of(oom, "VAE"))
-        say_tiles(text, oom);
-    else if (webui_offload(oom->record->file)) {
-        text_add(text, ", or offload models");
-        say_what_offloads(text, oom);
-    } else
-        text_add(text, ".");
+    const char *offload = webui_offload(oom->record->file);
+    if (offload)
+        text_format(text, ", %soffload models (%s)", is_part_of(oom, "VAE") ? "" : "or ", offload);
+    end_with_tiles(text, oom);
 }
 
 /* While a model is loaded no image is at work. */
@@ -301,10 +301,7 @@ static void say_todo_for_rounded(struct text *text, const struct oom *oom) {
         return;
     }
     text_add(text, "Make the image or the batch a little smaller");
-    if (is_part_of(oom, "VAE"))
-        say_tiles(text, oom);
-    else
-        text_add(text, ".");
+    end_with_tiles(text, oom);
 }
 
 static void say_todo_for_code(struct text *text, const struct oom *oom) {

@@ -8,13 +8,13 @@
 #define A1111_OFFLOAD   "--medvram", "--lowvram"
 #define FORGE_OFFLOAD   "Forge: --always-low-vram", "Forge: --always-no-vram"
 #define COMFYUI_OFFLOAD "ComfyUI: --novram", NULL
-#define INVOKE_OFFLOAD  "invokeai.yaml: enable_partial_loading, more device_working_mem_gb", NULL
+#define INVOKE_OFFLOAD  "invokeai.yaml: a higher device_working_mem_gb", NULL
 #define SDNEXT_TILES    "Settings > Variational Auto Encoder > VAE tiling"
 #define COMFYUI_TILES   "node VAE Decode (Tiled)"
 
 /* The first that fits. SD.Next and A1111 have a folder of the same name, and the same options. No
  * setting of SD.Next's has it empty the cache less often where it moves models (seen with its GC
- * threshold at 99 and at 70: 82 and 84 times). */
+ * threshold at 99 and at 70: 82 and 84 times). InvokeAI loads models in part by default. */
 static const struct webui table[] = {
     {"sdnext", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
     {"sd.next", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
@@ -25,7 +25,7 @@ static const struct webui table[] = {
      COMFYUI_TILES,
      "Without --disable-smart-memory ComfyUI does so less often."},
     {"comfyui", "comfy/", {COMFYUI_OFFLOAD}, COMFYUI_TILES, NULL},
-    {"invokeai", NULL, {INVOKE_OFFLOAD}, "force_tiled_decode in invokeai.yaml", NULL},
+    {"invokeai", NULL, {INVOKE_OFFLOAD}, "invokeai.yaml: force_tiled_decode", NULL},
     {"forge", "backend/", {FORGE_OFFLOAD}, "Forge: Never OOM, for VAE", NULL},
     {"stable-diffusion-webui", "modules/", {A1111_OFFLOAD}, "the extension Tiled VAE", NULL},
 };
@@ -37,7 +37,8 @@ static const struct webui script = {
                 "it."};
 
 static bool has_word(const struct vramgc_file *file, const char *word) {
-    return strcasestr(file->executable, word) || strcasestr(file->command_line, word);
+    return strcasestr(file->executable, word) || strcasestr(file->command_line, word) ||
+           strcasestr(file->working_folder, word);
 }
 
 static bool has_folder(const struct vramgc_file *file, const char *folder) {
@@ -67,8 +68,9 @@ static bool is_given(const struct vramgc_file *file, const char *offload) {
 
 const char *webui_offload(const struct vramgc_file *file) {
     const struct webui *webui = webui_of(file);
+    size_t next = 0;
     for (size_t i = 0; i < ARRAY_LENGTH(webui->offload); i++)
-        if (webui->offload[i] && !is_given(file, webui->offload[i]))
-            return webui->offload[i];
-    return NULL;
+        if (webui->offload[i] && is_given(file, webui->offload[i]))
+            next = i + 1;
+    return next < ARRAY_LENGTH(webui->offload) ? webui->offload[next] : NULL;
 }

@@ -5,8 +5,8 @@
 #include "vramgc_format.h"
 
 struct webui {
-    const char *word;       /* in the program's path or its arguments, in whatever case; NULL: does
-                               not tell */
+    const char *word;       /* in the program's path, its arguments or its folder, in whatever case;
+                               NULL: does not tell */
     const char *folder;     /* of files whose functions take memory; NULL: does not tell */
     const char *offload[2]; /* what has it move models to the host's memory, and then more of them;
                                NULL: nothing */
@@ -18,8 +18,8 @@ struct webui {
 /* Never NULL: of a program that is none of them, what holds for scripts. */
 const struct webui *webui_of(const struct vramgc_file *file);
 
-/* What has it move models, or more of them, to the host's memory, and is not among its options yet;
- * NULL: nothing. */
+/* What has it move more models to the host's memory than the options that it was given; NULL:
+ * nothing. */
 const char *webui_offload(const struct vramgc_file *file);
 
 #endif

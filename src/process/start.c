@@ -116,6 +116,15 @@ static uint64_t process_start(void) {
     return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
+/* A web UI is started in its own folder, whose name often is the only one that tells which it is.
+ */
+static void describe_folder(struct vramgc_file *file) {
+    if (!getcwd(file->working_folder, sizeof file->working_folder - 1))
+        *file->working_folder = 0;
+    else
+        strcat(file->working_folder, "/");
+}
+
 static void describe_process(struct vramgc_file *file) {
     struct timespec now;
     memcpy(file->magic, VRAMGC_MAGIC, sizeof file->magic);
@@ -131,6 +140,7 @@ static void describe_process(struct vramgc_file *file) {
     const char *run = getenv("VRAMGC_RUN_ID");
     text_copy(file->run_id, sizeof file->run_id, run ? run : "");
     describe_command(file);
+    describe_folder(file);
     ssize_t n = readlink("/proc/self/exe", file->executable, sizeof file->executable - 1);
     file->executable[n > 0 ? n : 0] = 0;
 }

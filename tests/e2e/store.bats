@@ -89,6 +89,7 @@ holds() {
     VRAMGC_OUT=file use end:0 --gradio-auth me:geheim --hf-token=geheim --proxy http://me:geheim@host x
     grep -qF -e '--gradio-auth *** --hf-token=*** --proxy http://***@host x' file
     ! grep -q geheim file
+    grep -qF "$PWD/" file
     COMMANDLINE_ARGS='--medvram --gradio-auth me:geheim --api' VRAMGC_OUT=of_webui use end:0
     grep -qF -e ' end:0 (COMMANDLINE_ARGS: --medvram --gradio-auth *** --api)' of_webui
     ! grep -q geheim of_webui

@@ -45,6 +45,18 @@ static void how_it_was_started(void **state) {
     assert_string_equal(webui_offload(file), "Forge: --always-low-vram");
 }
 
+/* As webui.sh does: the name of the folder is nowhere else. */
+static void where_it_was_started(void **state) {
+    (void)state;
+    started_as("venv/bin/python -u launch.py");
+    has_loaded("modules/ops.py");
+    assert_string_equal(webui_offload(file), "--medvram");
+    strcpy(file->working_folder, "/home/ann/stable-diffusion-webui-reForge/");
+    assert_string_equal(webui_offload(file), "Forge: --always-low-vram");
+    strcpy(file->working_folder, "/home/ann/automatic/");
+    assert_string_equal(webui_of(file)->tiles, "Settings > Variational Auto Encoder > VAE tiling");
+}
+
 static void what_it_has_loaded(void **state) {
     (void)state;
     started_as("python main.py");
@@ -64,6 +76,8 @@ static void what_is_given_already(void **state) {
     started_as(
         "/home/ann/sdnext/venv/bin/python launch.py (COMMANDLINE_ARGS: --medvram --lowvram)");
     assert_null(webui_offload(file));
+    started_as("/home/ann/sdnext/venv/bin/python launch.py --lowvram"); /* does more */
+    assert_null(webui_offload(file));
     started_as("python /opt/ComfyUI/main.py --novram");
     assert_null(webui_offload(file));
     started_as("python /opt/ComfyUI/main.py --lowvram");
@@ -73,6 +87,7 @@ static void what_is_given_already(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(how_it_was_started, make, drop),
+        cmocka_unit_test_setup_teardown(where_it_was_started, make, drop),
         cmocka_unit_test_setup_teardown(what_it_has_loaded, make, drop),
         cmocka_unit_test_setup_teardown(what_is_given_already, make, drop),
     };
