@@ -58,8 +58,11 @@ static void machinery_is_known_by_the_whole_package(void **state) {
     assert_false(phases_is_machinery("__main__", "forward"));
     assert_false(phases_is_machinery("", "forward"));
     assert_true(phases_is_machinery("tqdm.std", "refresh"));
+    assert_true(phases_is_machinery("posixpath", "_joinrealpath"));
     assert_true(phases_is_machinery("rich.progress", "update"));
     assert_true(phases_is_machinery("accelerate.utils.memory", "clear_device_cache"));
+    assert_true(phases_is_machinery("ldm_patched.modules.model_management", "soft_empty_cache"));
+    assert_false(phases_is_machinery("ldm_patched.modules.model_management", "load_models_gpu"));
     assert_false(phases_is_machinery("accelerate.utils.memory", "find_executable_batch_size"));
 }
 
@@ -71,8 +74,8 @@ static void what_is_around_every_layer_is_machinery(void **state) {
     assert_true(phases_is_machinery("accelerate.hooks", "new_forward"));
     assert_false(phases_is_machinery("accelerate.hooks", "pre_forward"));
     assert_true(phases_is_machinery("invokeai.backend.model_manager.load.model_cache."
-                                    "torch_module_autocast.custom_modules.custom_linear",
-                                    "forward"));
+                                    "torch_module_autocast.cast_to_device",
+                                    "cast_to_device"));
     assert_false(phases_is_machinery("networks", "network_forward"));
     assert_false(phases_is_machinery("networks", "network_apply_weights"));
     assert_string_equal(phases_find("networks", "network_apply_weights"), "LoRA");
