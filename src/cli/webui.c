@@ -12,13 +12,15 @@
 #define SDNEXT_TILES    "Settings > Variational Auto Encoder > VAE tiling"
 #define COMFYUI_TILES   "node VAE Decode (Tiled)"
 
-/* The first that fits. SD.Next and A1111 have a folder of the same name, and the same options. No
- * setting of SD.Next's has it empty the cache less often where it moves models (seen with its GC
- * threshold at 99 and at 70: 82 and 84 times). InvokeAI loads models in part by default. */
+/* The first that fits. Forge has --disable-smart-memory, too. SD.Next and A1111 have a folder of
+ * the same name, and the same options. No setting of SD.Next's has it empty the cache less often
+ * where it moves models (seen with its GC threshold at 99 and at 70: 82 and 84 times). InvokeAI
+ * loads models in part by default. */
 static const struct webui table[] = {
     {"sdnext", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
     {"sd.next", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
     {"/automatic/", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
+    {"forge", "backend/", {FORGE_OFFLOAD}, "Forge: Never OOM, for VAE", NULL},
     {"--disable-smart-memory",
      NULL,
      {COMFYUI_OFFLOAD},
@@ -26,7 +28,6 @@ static const struct webui table[] = {
      "Without --disable-smart-memory ComfyUI does so less often."},
     {"comfyui", "comfy/", {COMFYUI_OFFLOAD}, COMFYUI_TILES, NULL},
     {"invokeai", NULL, {INVOKE_OFFLOAD}, "invokeai.yaml: force_tiled_decode", NULL},
-    {"forge", "backend/", {FORGE_OFFLOAD}, "Forge: Never OOM, for VAE", NULL},
     {"stable-diffusion-webui", "modules/", {A1111_OFFLOAD}, "the extension Tiled VAE", NULL},
 };
 

@@ -48,12 +48,38 @@ static void ask_driver(struct device *device) {
     }
 }
 
+/* Mode compact answers as the card would have without us: there PyTorch's cache holds memory, for
+ * which nothing is idle here (serve/capacity.h). */
+static void note_as_seen(struct device *device, uint64_t free_bytes) {
+    struct vm *vm = device_vm(device);
+    if (!vm)
+        return;
+    struct vm_figures figures = vm_figures(vm);
+    thread_state.oom.seen_free_bytes = minus_u64(
+        free_bytes + figures.physical_bytes + figures.failed_bytes, figures.reserved_bytes);
+    thread_state.oom.seen_idle_bytes = figure_get(&device->out->stats.idle_bytes.current);
+}
+
+/* PyTorch has emptied its cache and got what it wanted: where the card had room all the time, the
+ * answer was ours. What it had made for the same block went back. */
+static void tell_as_seen(struct vramgc_refusal *refusal) {
+    const struct thread_oom *oom = &thread_state.oom;
+    struct device *device = device_if_ready(refusal->device);
+    if (MUTANT(own_as_drivers, refusal->cause != VRAMGC_REFUSAL_DRIVER, true) || !device ||
+        !device_vm(device))
+        return;
+    refusal->free_bytes = oom->seen_free_bytes;
+    refusal->idle_bytes = oom->seen_idle_bytes;
+    refusal->cause = cause_of(refusal, refusal->request_bytes, 1);
+}
+
 static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
     struct frag_figures figures = device_measure_holes(device, false); /* some programs probe */
     ask_driver(device);
     uint64_t idle = idle_bytes(device);
     neighbours_wanted(device);
+    note_as_seen(device, atomic_load(&device->memory.free_bytes));
     return (struct vramgc_refusal){
         .time_ns = store_age_ns(),
         .request_bytes = bytes,
@@ -242,6 +268,7 @@ bool oom_granted(uint64_t bytes) {
     if (thread->oom.refusal.granted) {
         thread->oom.refusal.reported = VRAMGC_NOT_REPORTED;
         thread->oom.told.sequence = 0;
+        tell_as_seen(&thread->oom.refusal);
         store_refusal_again(&thread->oom.refusal);
     }
     thread->oom.refusal.sequence = 0;
@@ -320,6 +347,8 @@ void oom_ends(uint64_t bytes, bool granted) {
         refusal->request_bytes = bytes;
         refusal->granted = granted;
         refusal->cause = cause_of(refusal, bytes, page_bytes);
+        if (granted)
+            tell_as_seen(refusal);
         store_refusal_again(refusal);
     }
     refusal->sequence = 0;

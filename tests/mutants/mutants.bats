@@ -225,6 +225,7 @@ prove_finds() {
 
 @test "what was idle before our thread had the GIL is emptied" { caught stale_gain govern/figures "^what has become too little"; }
 @test "an error after which blocks went counts as work that went on" { caught unwound_goes_on govern/causes '^work that goes on'; }
+@test "what PyTorch's cache would have kept without us is told as the driver's refusal" { caught own_as_drivers govern/causes '^a request that'; }
 @test "an error after which the cache was emptied counts as work that went on" { caught emptied_goes_on govern/causes '^work that goes on'; }
 @test "an error after which the program trimmed the pool counts as work that went on" { caught trimmed_goes_on govern/causes '^cudaMallocAsync: one error'; }
 @test "what a thread does long after it took a block gives the block its name" { caught_names late_name; }

@@ -41,7 +41,8 @@ static void how_it_was_started(void **state) {
     assert_null(webui_of(file)->collects);
     started_as("python /opt/stable-diffusion-webui-forge/launch.py");
     assert_string_equal(webui_offload(file), "Forge: --always-low-vram");
-    started_as("/home/ann/stable-diffusion-webui-reForge/venv/bin/python launch.py");
+    started_as("/home/ann/stable-diffusion-webui-reForge/venv/bin/python launch.py "
+               "--disable-smart-memory");
     assert_string_equal(webui_offload(file), "Forge: --always-low-vram");
 }
 
