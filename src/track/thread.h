@@ -39,7 +39,7 @@ struct thread_oom {
     bool asked_again;              /* since it was refused last */
     bool card_read;                /* the thread has read what is free since then */
     bool pool_trimmed;             /* it had not, and has trimmed a driver's pool since then */
-    uint64_t seen_free_bytes, seen_idle_bytes; /* mode compact: what it was told by, then */
+    uint64_t seen_free_bytes, seen_idle_bytes; /* mode compact: as without us, then */
     struct vramgc_refusal told;   /* the latest that became an error; its sequence 0: none, or
                                      what came of it is known */
     uint64_t told_ns, told_block; /* when, and the thread's latest block then */
