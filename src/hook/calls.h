@@ -156,12 +156,12 @@ cudaError_t hook_nothing_to_forget(void);
 #define MEMORY_INFO(api, symbol)                                                                   \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
-    uint64_t before = moves_now();                                                                 \
+    uint64_t before = moves_now(), pages = capacity_moves();                                       \
     RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_SUCCESS && free && total) {                               \
         oom_card_read();                                                                           \
         device_memory_info(*free, *total, before);                                                 \
-        *free = capacity_free_as_seen(*free);                                                      \
+        *free = capacity_free_as_seen(*free, pages);                                               \
     }                                                                                              \
     hook_leave();                                                                                  \
     return result

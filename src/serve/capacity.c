@@ -17,17 +17,25 @@ static uint64_t elsewhere(const struct device *device) {
            MUTANT(pool_is_free, __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED), 0);
 }
 
+static struct vm *current_vm(struct device **device) {
+    *device = recording_is_on() ? device_current() : NULL;
+    return *device ? device_vm(*device) : NULL;
+}
+
+uint64_t capacity_moves(void) {
+    struct device *device;
+    struct vm *vm = current_vm(&device);
+    return vm ? vm_moves(vm) : 0;
+}
+
 /* PyTorch will ask for pages for what it holds without any, what it has made and not mapped yet
- * included, but for the blocks that were refused: those it never hands out again. */
-uint64_t capacity_free_as_seen(uint64_t free_bytes) {
-    struct device *device = recording_is_on() ? device_current() : NULL;
-    struct vm *vm = device ? device_vm(device) : NULL;
+ * included. */
+uint64_t capacity_free_as_seen(uint64_t free_bytes, uint64_t before) {
+    struct device *device;
+    struct vm *vm = current_vm(&device);
     if (!vm || MUTANT(free_as_driver_says, false, true))
         return free_bytes;
-    struct vm_figures figures = vm_figures(vm);
-    uint64_t failed_bytes = MUTANT(failed_forgotten, figures.failed_bytes, 0);
-    return minus_u64(free_bytes + figures.physical_bytes + failed_bytes,
-                     figures.reserved_bytes + elsewhere(device));
+    return minus_u64(vm_free_as_told(vm, free_bytes, before), elsewhere(device));
 }
 
 static bool card_has(struct device *device, struct vm *vm, uint64_t bytes, uint64_t max_age_ns) {

@@ -5,8 +5,12 @@
 #include "track/device.h"
 
 /* What the card would have free for PyTorch without us, of so many bytes that the driver says are
- * free on the current device: that is what cudaMemGetInfo is to tell. */
-uint64_t capacity_free_as_seen(uint64_t free_bytes);
+ * free on the current device: that is what cudaMemGetInfo is to tell. before: capacity_moves() when
+ * the driver was asked. */
+uint64_t capacity_free_as_seen(uint64_t free_bytes, uint64_t before);
+
+/* vm_moves() of the current device; 0 without mode compact. */
+uint64_t capacity_moves(void);
 
 /* Whether a request for so many bytes is to be answered with out of memory. asked_again: PyTorch
  * has emptied its cache since it was answered so before, or will not do so: this answer is the

@@ -50,13 +50,11 @@ static void ask_driver(struct device *device) {
 
 /* Mode compact answers as the card would have without us: there PyTorch's cache holds memory, for
  * which nothing is idle here (serve/capacity.h). */
-static void note_as_seen(struct device *device, uint64_t free_bytes) {
+static void note_as_seen(struct device *device) {
     struct vm *vm = device_vm(device);
     if (!vm)
         return;
-    struct vm_figures figures = vm_figures(vm);
-    thread_state.oom.seen_free_bytes = minus_u64(
-        free_bytes + figures.physical_bytes + figures.failed_bytes, figures.reserved_bytes);
+    thread_state.oom.seen_free_bytes = vm_free_as_reserved(vm, VM_READING_MAX_AGE_NS);
     thread_state.oom.seen_idle_bytes = figure_get(&device->out->stats.idle_bytes.current);
 }
 
@@ -79,7 +77,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
     ask_driver(device);
     uint64_t idle = idle_bytes(device);
     neighbours_wanted(device);
-    note_as_seen(device, atomic_load(&device->memory.free_bytes));
+    note_as_seen(device);
     return (struct vramgc_refusal){
         .time_ns = store_age_ns(),
         .request_bytes = bytes,

@@ -81,11 +81,15 @@ static void move_begins(struct vm *vm) {
     vm->cache.moves++;
 }
 
+static uint64_t moves(const struct vm *vm) {
+    return vm->cache.moving ? 0 : vm->cache.moves + 1;
+}
+
 uint64_t vm_moves(struct vm *vm) {
     lock_take(&vm->lock);
-    uint64_t moves = vm->cache.moving ? 0 : vm->cache.moves + 1;
+    uint64_t now = moves(vm);
     lock_give(&vm->lock);
-    return moves;
+    return now;
 }
 
 uint64_t vm_handle_create(struct vm *vm, size_t npages) {
@@ -232,14 +236,27 @@ bool vm_is_below_threshold(const struct vm *vm) {
     return room_below_threshold(vm, &room) > 0;
 }
 
+/* Each address that PyTorch has reserved is memory without us; but it never hands those of refused
+ * blocks out again. */
+static uint64_t free_as_reserved(const struct vm *vm, uint64_t free_bytes) {
+    uint64_t failed_bytes = MUTANT(failed_forgotten, vm->figures.failed_bytes, 0);
+    return minus_u64(free_bytes + vm->cache.physical_pages * PAGE_BYTES + failed_bytes,
+                     vm->table.reserved_pages * PAGE_BYTES);
+}
+
 uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns) {
-    struct room room = vm_room(vm, max_age_ns);
-    if (!room.total_bytes)
-        return MUTANT(unknown_as_none, UINT64_MAX, 0);
+    vm_room(vm, max_age_ns);
     lock_take(&vm->lock);
-    uint64_t physical = vm->cache.physical_pages * PAGE_BYTES;
-    uint64_t reserved = vm->table.reserved_pages * PAGE_BYTES;
-    uint64_t failed = vm->figures.failed_bytes;
+    struct room room = room_now(vm); /* of the pages that are counted here */
+    uint64_t bytes = free_as_reserved(vm, room.free_bytes);
     lock_give(&vm->lock);
-    return minus_u64(room.free_bytes + physical + failed, reserved);
+    return room.total_bytes ? bytes : MUTANT(unknown_as_none, UINT64_MAX, 0);
+}
+
+uint64_t vm_free_as_told(struct vm *vm, uint64_t free_bytes, uint64_t before) {
+    lock_take(&vm->lock);
+    bool fits = before == MUTANT(told_beside_moves, moves(vm), before);
+    uint64_t bytes = free_as_reserved(vm, free_bytes);
+    lock_give(&vm->lock);
+    return fits && before ? bytes : vm_free_as_reserved(vm, 0);
 }

@@ -188,6 +188,10 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
  * has not said. */
 uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns);
 
+/* The same of what somebody has just been told by the driver. before: vm_moves() when he asked.
+ * Where pages have come or gone meanwhile it is asked again. */
+uint64_t vm_free_as_told(struct vm *vm, uint64_t free_bytes, uint64_t before);
+
 /* A stream is about to be destroyed: it is not asked any more after this. */
 void vm_stream_gone(struct vm *vm, uint64_t stream);
 

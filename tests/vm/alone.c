@@ -272,18 +272,35 @@ static CUresult info_beside_a_release(size_t *free_bytes, size_t *total_bytes) {
     return plain_info(free_bytes, total_bytes);
 }
 
-static void reading_beside(void) {
-    enum { PAGES = 4 };
-    uint64_t segment = segment_in_use(PAGES);
-    vm_mark_idle(test.vm, segment, PAGES * PAGE_BYTES);
+enum { BESIDE_PAGES = 4 };
+
+static void cache_pages(void) {
+    uint64_t segment = segment_in_use(BESIDE_PAGES);
+    vm_mark_idle(test.vm, segment, BESIDE_PAGES * PAGE_BYTES);
     MUST(vm_unreserve(test.vm, segment));
     vm_fence_wait(test.vm);
-    MUST(vm_decommit(test.vm, IDLE_RETAINED, PAGES) >= PAGES);
+    MUST(vm_decommit(test.vm, IDLE_RETAINED, BESIDE_PAGES) >= BESIDE_PAGES);
+}
+
+static void reading_beside(void) {
+    cache_pages();
     plain_info = (CUresult(*)(size_t *, size_t *))atomic_load(&real_pointers[ID_cuMemGetInfo_v2]);
     atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)info_beside_a_release);
     struct room room = vm_room(test.vm, 0);
     atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)plain_info);
     MUST(room.free_bytes == (LARGE_CAPACITY - physical()) * PAGE_BYTES);
+}
+
+/* Pages go between what a program is told by the driver and what we make of it. */
+static void told_beside(void) {
+    size_t free_bytes, total_bytes;
+    cache_pages();
+    uint64_t before = vm_moves(test.vm);
+    MUST(vm_read(&free_bytes, &total_bytes));
+    uint64_t told = vm_free_as_told(test.vm, free_bytes, before);
+    MUST(told == LARGE_CAPACITY * PAGE_BYTES);
+    MUST(vm_cache_trim(test.vm, BESIDE_PAGES, 0) == BESIDE_PAGES);
+    MUST(vm_free_as_told(test.vm, free_bytes, before) == told);
 }
 
 static const struct alone cases[] = {
@@ -310,6 +327,7 @@ static const struct alone cases[] = {
     {"needed", lowvram, BOASTING, 0},
     {"as-the-card", as_the_card, LARGE, 100},
     {"reading-beside", reading_beside, LARGE, 100},
+    {"told-beside", told_beside, LARGE, 100},
     {"capture-nears", capture_nears, LARGE, 100},
     {"many-streams", many_streams, LARGE, 100},
     {"context-event", context_event, LARGE, 100},
