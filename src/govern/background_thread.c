@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cuda/capture_mode.h"
 #include "govern/decay.h"
+#include "govern/cached_handles.h"
 #include "govern/mode.h"
 #include "govern/names.h"
 #include "govern/own_thread.h"
@@ -214,13 +215,6 @@ static uint64_t releasable_at_rest(const struct device *device, const struct loo
     return MUTANT(addresses_kept_at_rest, rests, false) ? device_releasable_bytes(device) : 0;
 }
 
-/* What the program sees as free: policy counts what PyTorch has reserved as used. */
-static uint64_t free_as_seen(struct device *device, struct vm *vm) {
-    struct vm_figures figures = vm_figures(vm);
-    return minus_u64(device_free_bytes(device) + figures.physical_bytes + figures.failed_bytes,
-                     figures.reserved_bytes);
-}
-
 static void consider(struct device *device, struct look *look, uint64_t now) {
     struct reclaim *reclaim = reclaim_of(device);
     struct policy_settings settings = settings_policy();
@@ -235,8 +229,9 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
     reading.pool_idle_bytes =
         reading.asked || settings.lowvram ? mempool_look(device) : trim_idle_bytes(device, now);
     struct vm *vm = device_vm(device);
-    if (vm) { /* pages go back step by step: see decay.h */
-        reading.free_bytes = free_as_seen(device, vm);
+    if (vm) { /* pages go back step by step: see decay.h; what PyTorch has reserved counts as used
+               */
+        reading.free_bytes = vm_free_as_seen(vm, reading.free_bytes);
         reading.releasable_bytes =
             reading.asked ? device_idle_page_bytes(device) : releasable_at_rest(device, look, now);
     }
@@ -366,11 +361,17 @@ static void *decay_thread(void *unused) {
     return unused;
 }
 
+static void start_decay(void) {
+    self.decays = own_thread_start(decay_thread);
+    if (!self.decays)
+        cached_handles_stop();
+}
+
 static void look_at_all(uint64_t now) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++) {
         struct device *device = device_if_ready(i);
-        if (device && device_vm(device) && !self.decays)
-            self.decays = own_thread_start(decay_thread);
+        if (device && !self.decays && (device_vm(device) || cached_handles_bytes(device)))
+            start_decay();
         look_at(i, now);
     }
 }
@@ -412,7 +413,10 @@ static void *background_thread(void *unused) {
 
 bool background_thread_start(void) {
     self.changed_ns = clock_ns();
-    return own_thread_start(background_thread);
+    bool started = own_thread_start(background_thread);
+    if (!started)
+        cached_handles_stop();
+    return started;
 }
 
 static bool at_work(void) {

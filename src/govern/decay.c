@@ -1,6 +1,7 @@
 /* decay.c: see decay.h. The threads of the program must never wait here. */
 #include "govern/decay.h"
 
+#include "govern/cached_handles.h"
 #include "govern/reclaim.h"
 #include "govern/wakeup.h"
 #include "track/capture.h"
@@ -212,6 +213,12 @@ void decay_note_given_up(struct device *device) {
         note(device, vm, settings_options()->lowvram);
 }
 
+void decay_note_cached(void) {
+    uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
+    if (now_ns + cached_handles_age_ns() + STEP_NS < next_ns)
+        wake(next_ns, now_ns);
+}
+
 /* Where our thread looks within RETRY_NS anyhow it is left alone. */
 void decay_note_used(struct device *device) {
     struct vm *vm = device_vm(device);
@@ -256,18 +263,23 @@ static uint64_t step_one(struct device *device, struct vm *vm, uint64_t now_ns) 
     return settings_options()->lowvram ? max_u64(limits.attached_ns, STEP_NS) : RETRY_NS;
 }
 
+/* 0: never. */
+static uint64_t sooner(uint64_t a_ns, uint64_t b_ns) {
+    return a_ns && b_ns ? min_u64(a_ns, b_ns) : max_u64(a_ns, b_ns);
+}
+
 uint64_t decay_step(uint64_t now_ns) {
     uint64_t next_ns = 0;
     atomic_store(&self.looked_ns, now_ns);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
         struct vm *vm = device ? device_vm(device) : NULL;
-        if (!vm)
+        if (!device)
             continue;
-        uint64_t step_ns = capture_active() ? NAP_NS : step_one(device, vm, now_ns);
+        uint64_t step_ns = !vm ? 0 : capture_active() ? NAP_NS : step_one(device, vm, now_ns);
+        next_ns = sooner(next_ns, cached_handles_decay(device));
         conclude(&self.devices[i], minus_u64(now_ns, PAUSE_NS), minus_u64(now_ns, LONGEST_NS));
-        if (step_ns)
-            next_ns = next_ns ? min_u64(next_ns, step_ns) : step_ns;
+        next_ns = sooner(next_ns, step_ns);
     }
     return next_ns;
 }

@@ -13,6 +13,9 @@
 void decay_note_idle(struct device *device);
 void decay_note_given_up(struct device *device);
 
+/* Mode flush: some is kept that PyTorch has given up. */
+void decay_note_cached(void);
+
 /* In our first thread, which looks at the device: more of it may be in use by now, by whomever, so
  * that what was idle before is to go. Wakes our second thread where it would look later. */
 void decay_note_used(struct device *device);

@@ -2,6 +2,7 @@
 #include "govern/retry.h"
 
 #include "govern/decay.h"
+#include "govern/cached_handles.h"
 #include "govern/trim.h"
 #include "track/device.h"
 #include "track/recording.h"
@@ -10,6 +11,8 @@
 bool retry_after_oom(uint64_t bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     struct vm *vm = device ? device_vm(device) : NULL;
-    uint64_t given = vm ? decay_after_oom(device, vm, bytes) : 0;
+    uint64_t given = vm       ? decay_after_oom(device, vm, bytes)
+                     : device ? cached_handles_release(device, bytes)
+                              : 0;
     return given > 0 || (device && trim_after_oom(device, bytes));
 }

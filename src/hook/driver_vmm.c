@@ -3,7 +3,9 @@
  * must be wrapped when they are handed out. In mode compact PyTorch's allocator gets virtual
  * handles (serve/expandable.h) in the place of physical memory; none of them may reach the driver,
  * whoever brings it. */
+#include "govern/decay.h"
 #include "govern/induce_oom.h"
+#include "govern/cached_handles.h"
 #include "govern/retry.h"
 #include "hook/calls.h"
 #include "serve/address.h"
@@ -84,7 +86,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemCreate);
     bool served = outermost && allocator && h && !f && start_recording() && vhandle_serves(n, d);
-    CUresult result = served ? vhandle_create(h, n, d) : real ? real(h, n, d, f) : MISSING_CUDA;
+    bool again = outermost && allocator && !served && h && !f && cached_handles_take(n, d, h);
+    CUresult result = served  ? vhandle_create(h, n, d)
+                      : again ? CUDA_SUCCESS
+                      : real  ? real(h, n, d, f)
+                              : MISSING_CUDA;
     if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
         result = real(h, n, d, f);
     uint64_t unmapped_bytes = served ? thread_state.unmapped_handle_bytes : 0; /* will need pages */
@@ -93,7 +99,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
         result = served ? vhandle_create(h, n, d) : real(h, n, d, f);
     if (outermost) {
         library_calls(__builtin_return_address(0));
-        note_created(result, h, n, d, allocator);
+        if (!again)
+            note_created(result, h, n, d, allocator);
     }
     hook_leave_vmm();
     return result;
@@ -113,10 +120,13 @@ static CUresult release(CUmemGenericAllocationHandle h) {
 CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
     real_cuMemRelease_t real = REAL(cuMemRelease);
     bool outermost = hook_enter_vmm(ID_cuMemRelease);
-    CUresult result = vhandle_is(h) ? vhandle_release(h)
-                      : outermost   ? release(h)
-                      : real        ? real(h)
-                                    : MISSING_CUDA;
+    CUresult result = MISSING_CUDA;
+    if (vhandle_is(h))
+        result = vhandle_release(h);
+    else if (!outermost || !cached_handles_put(h, &result))
+        result = outermost ? release(h) : real ? real(h) : MISSING_CUDA;
+    else
+        decay_note_cached();
     hook_leave_vmm();
     return result;
 }
@@ -201,6 +211,8 @@ CUresult cuMemExportToShareableHandle(void *os, CUmemGenericAllocationHandle h,
     real_cuMemExportToShareableHandle_t real = REAL(cuMemExportToShareableHandle);
     hook_enter(ID_cuMemExportToShareableHandle);
     bool ours = MUTANT(handle_reaches_driver, vhandle_is(h), false);
+    if (!ours)
+        vmm_shared(h);
     CUresult result = ours ? vhandle_export() : real ? real(os, h, t, f) : MISSING_CUDA;
     hook_leave();
     return result;
@@ -233,12 +245,14 @@ static bool is_paged(CUdeviceptr p) {
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle m, size_t at,
                             CUmemGenericAllocationHandle h, size_t offset, size_t n,
                             unsigned long long f) {
+    vmm_shared(h);
     BIND(cuMulticastBindMem, vhandle_is(h), m, at, h, offset, n, f);
 }
 
 CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle m, CUdevice d, size_t at,
                                CUmemGenericAllocationHandle h, size_t offset, size_t n,
                                unsigned long long f) {
+    vmm_shared(h);
     BIND(cuMulticastBindMem_v2, vhandle_is(h), m, d, at, h, offset, n, f);
 }
 

@@ -5,7 +5,9 @@
  * PyTorch's allocator is held. */
 #include "serve/capacity.h"
 
+#include "govern/cached_handles.h"
 #include "track/capture.h"
+#include "track/moves.h"
 #include "track/recording.h"
 #include "track/thread.h"
 #include "vm/vm.h"
@@ -25,7 +27,7 @@ static struct vm *current_vm(struct device **device) {
 uint64_t capacity_moves(void) {
     struct device *device;
     struct vm *vm = current_vm(&device);
-    return vm ? vm_moves(vm) : 0;
+    return vm ? vm_moves(vm) : moves_now();
 }
 
 /* PyTorch will ask for pages for what it holds without any, what it has made and not mapped yet
@@ -33,8 +35,10 @@ uint64_t capacity_moves(void) {
 uint64_t capacity_free_as_seen(uint64_t free_bytes, uint64_t before) {
     struct device *device;
     struct vm *vm = current_vm(&device);
-    if (!vm || MUTANT(free_as_driver_says, false, true))
+    if (!device || MUTANT(free_as_driver_says, false, true))
         return free_bytes;
+    if (!vm)
+        return cached_handles_free_as_told(device, free_bytes, before);
     return minus_u64(vm_free_as_told(vm, free_bytes, before), elsewhere(device));
 }
 

@@ -9,7 +9,7 @@
  * the driver was asked. */
 uint64_t capacity_free_as_seen(uint64_t free_bytes, uint64_t before);
 
-/* vm_moves() of the current device; 0 without mode compact. */
+/* Another number after each change of what is held; 0: one is under way. */
 uint64_t capacity_moves(void);
 
 /* Whether a request for so many bytes is to be answered with out of memory. asked_again: PyTorch

@@ -2,6 +2,7 @@
 #include "serve/serve.h"
 
 #include "govern/decay.h"
+#include "govern/cached_handles.h"
 #include "serve/async.h"
 #include "serve/expandable.h"
 #include "serve/peer_access.h"
@@ -50,12 +51,14 @@ void serve_reset(struct device *device) {
     gauge_set(&device->out->stats.spilled_bytes, 0);
     atomic_store(&device->paging.tried, false);
     peer_access_reset(device_index(device));
+    cached_handles_reset(device);
 }
 
 void serve_forget(void) {
     async_forget();
     vhandle_unlock();
     decay_forget();
+    cached_handles_forget();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
         vm_forget(device ? device_vm(device) : NULL);

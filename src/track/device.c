@@ -214,7 +214,7 @@ static uint64_t held_outside_pools(const struct device *device) {
     return minus_u64(figure_get(&stats->held_bytes.current), of_driver + idle);
 }
 
-static bool ask_driver(size_t *free_bytes, size_t *total_bytes) {
+bool device_ask_driver(size_t *free_bytes, size_t *total_bytes) {
     real_cuMemGetInfo_v2_t get_info = REAL(cuMemGetInfo_v2);
     CUstreamCaptureMode before = capture_mode_relax();
     bool read = get_info && get_info(free_bytes, total_bytes) == CUDA_SUCCESS;
@@ -262,7 +262,7 @@ bool device_read_memory(struct device *device) {
     for (int i = 0; i < PATIENCE && !fits; i++) {
         uint64_t before = moves(device);
         device_account_pages(device);
-        if (!ask_driver(&free_bytes, &total_bytes))
+        if (!device_ask_driver(&free_bytes, &total_bytes))
             return false;
         fits = before && before == moves(device);
     }

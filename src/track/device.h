@@ -108,6 +108,9 @@ void device_forget_oom_owners(struct device *device);
  * that failed. */
 bool device_read_memory(struct device *device);
 
+/* What the driver says of the current device. False: nothing. */
+bool device_ask_driver(size_t *free_bytes, size_t *total_bytes);
+
 /* Somebody asked the driver for free and total of the current device. before: moves_now() then. */
 void device_memory_info(uint64_t free_bytes, uint64_t total_bytes, uint64_t before);
 

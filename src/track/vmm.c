@@ -13,8 +13,14 @@
 #include "track/recording.h"
 #include "track/stack.h"
 #include "track/thread.h"
+#include "track/vmm_pages.h"
 
-enum { FLAG_ALLOCATOR = 1, FLAG_IMPORTED = 2 };
+enum {
+    FLAG_ALLOCATOR = 1,
+    FLAG_IMPORTED = 2,
+    FLAG_SHARED = 4, /* others may have it, too */
+    FLAG_CACHED = 8, /* PyTorch has released it */
+};
 
 /* The link of a handle counts its references in the upper half, its mappings in the lower. */
 #define ONE_REFERENCE ((uint64_t)1 << 32)
@@ -76,6 +82,13 @@ static void add_handle(uint64_t handle, uint64_t bytes, unsigned device, uint16_
         figure_add(&store_file()->process.internal_errors, 1);
 }
 
+/* PyTorch's allocator got one. */
+static void note_page(struct device *device, uint64_t bytes) {
+    if (UNLIKELY(thread_state.oom.of_page))
+        oom_page_asked(device);
+    thread_state.unmapped_handle_bytes += bytes;
+}
+
 void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
                  bool allocator) {
     if (!recording_is_on() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -84,14 +97,10 @@ void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *pro
     if (!device)
         return;
     figure_add(&device->out->stats.driver_calls, !vhandle_is(handle));
-    if (allocator) {
-        if (UNLIKELY(thread_state.oom.of_page))
-            oom_page_asked(device);
-        thread_state.unmapped_handle_bytes += bytes;
-    } else {
-        if (UNLIKELY(thread_state.oom.refusal.sequence))
-            oom_granted(bytes);
-    }
+    if (allocator)
+        note_page(device, bytes);
+    else if (UNLIKELY(thread_state.oom.refusal.sequence))
+        oom_granted(bytes);
     stack_note(bytes);
     unsigned flags = allocator ? FLAG_ALLOCATOR : library_calling() << LIBRARY_SHIFT;
     add_handle(handle, bytes, device_index(device), (uint16_t)flags);
@@ -202,7 +211,7 @@ struct vmm_release vmm_release_begin(uint64_t handle) {
         }
     }
     lock_give(&self.lock);
-    if (release.gone && release.flags & FLAG_ALLOCATOR)
+    if (release.gone && (release.flags & (FLAG_ALLOCATOR | FLAG_CACHED)) == FLAG_ALLOCATOR)
         take_from_ahead(release.bytes);
     if (release.gone)
         count(&entry, false);
@@ -225,41 +234,46 @@ void vmm_release_abort(const struct vmm_release *release) {
     lock_give(&self.lock);
 }
 
-static struct device *range_device(uint64_t address) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        if (!device)
-            continue;
-        enum heap_kind kind = HEAP_NATIVE;
-        lock_take(&device->lock);
-        bool inside = heap_contains(device->heap, address, &kind);
-        lock_give(&device->lock);
-        if (inside && kind == HEAP_EXPANDABLE)
-            return device;
+/* --- released by PyTorch, and cached --- */
+
+enum vmm_cache vmm_cache(uint64_t handle, struct vmm_handle *out) {
+    enum vmm_cache answer = VMM_CACHE_NOT;
+    lock_take(&self.lock);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
+    if (entry && entry->flags & FLAG_CACHED) {
+        answer = VMM_CACHE_TWICE;
+    } else if (entry && entry->flags == FLAG_ALLOCATOR && entry->link == ONE_REFERENCE) {
+        *out = (struct vmm_handle){.device = entry->device, .bytes = entry->bytes, .held = true};
+        entry->flags |= FLAG_CACHED;
+        answer = VMM_CACHE_DONE;
+        take_from_ahead(MUTANT(cached_still_ahead, out->bytes, 0));
     }
-    return NULL;
+    lock_give(&self.lock);
+    return answer;
 }
 
-static void change_pages(uint64_t address, uint64_t bytes, bool map) {
-    struct device *device = range_device(address);
-    if (!device)
-        return;
-    lock_take(&device->lock);
-    bool fits =
-        map ? heap_map(device->heap, address, bytes) : heap_unmap(device->heap, address, bytes);
-    struct vramgc_device_stats *stats = &device->out->stats;
-    figure_bump(map ? &stats->segment_allocs : &stats->segment_frees, 1);
-    device_publish(device);
-    lock_give(&device->lock);
-    if (map) {
-        thread_block_pending(device, bytes);
-    } else {
-        thread_block_unpending(bytes);
-        thread_segment_freed(device);
-    }
-    atomic_store_explicit(&device->expandable, true, memory_order_relaxed);
-    if (!fits)
-        figure_add(&store_file()->process.unmatched_blocks, 1);
+static void change_flags(uint64_t handle, unsigned set, unsigned clear) {
+    lock_take(&self.lock);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
+    if (entry)
+        entry->flags = (uint16_t)((entry->flags | set) & ~clear);
+    lock_give(&self.lock);
+}
+
+void vmm_uncache(const struct vmm_handle *known, uint64_t handle) {
+    change_flags(handle, 0, FLAG_CACHED);
+    thread_state.unmapped_handle_bytes += known->bytes; /* the release takes it off */
+}
+
+void vmm_taken_again(uint64_t handle, uint64_t bytes, struct device *device) {
+    change_flags(handle, 0, FLAG_CACHED);
+    figure_add(&device->out->stats.handle_reuses, 1);
+    note_page(device, bytes);
+    stack_note(bytes);
+}
+
+void vmm_shared(uint64_t handle) {
+    change_flags(handle, MUTANT(shared_forgotten, FLAG_SHARED, 0), 0);
 }
 
 bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
@@ -289,7 +303,7 @@ bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
     take_from_ahead(bytes);
     if (!vhandle_is(handle))
         call_reached_driver();
-    change_pages(address, bytes, true);
+    vmm_pages_changed(address, bytes, true);
     return true;
 }
 
@@ -321,7 +335,7 @@ struct vmm_unmapping vmm_unmap_begin(uint64_t address, uint64_t bytes) {
         at = next;
     }
     lock_give(&self.lock);
-    change_pages(address, bytes, false);
+    vmm_pages_changed(address, bytes, false);
     return unmapping;
 }
 
@@ -335,7 +349,7 @@ void vmm_unmap_abort(const struct vmm_unmapping *unmapping) {
             move(&self.leaving, leaving->key, &self.mappings, leaving->context);
     }
     lock_give(&self.lock);
-    change_pages(unmapping->address, unmapping->bytes, true);
+    vmm_pages_changed(unmapping->address, unmapping->bytes, true);
 }
 
 /* Takes one mapping off its handle; the memory goes with the last one of a released handle. */

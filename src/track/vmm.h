@@ -34,6 +34,26 @@ struct vmm_release {
 struct vmm_release vmm_release_begin(uint64_t handle);
 void vmm_release_abort(const struct vmm_release *release);
 
+/* What the books say of a handle. */
+struct vmm_handle {
+    unsigned device;
+    uint64_t bytes;
+    bool held, mapped; /* it has a reference; a mapping */
+};
+
+/* In the place of a release: the handle is cached for PyTorch, whose allocator made it, if this is
+ * the last reference, nothing is mapped, and nobody else may have it. For the books it is held on.
+ * *out: device and bytes of it. TWICE: it is cached already. */
+enum vmm_cache { VMM_CACHE_NOT, VMM_CACHE_DONE, VMM_CACHE_TWICE };
+enum vmm_cache vmm_cache(uint64_t handle, struct vmm_handle *out);
+
+/* It is not cached after all, and released now; PyTorch's allocator got it for a new one. */
+void vmm_uncache(const struct vmm_handle *known, uint64_t handle);
+void vmm_taken_again(uint64_t handle, uint64_t bytes, struct device *device);
+
+/* Others may have it from now on: another process, a multicast object. */
+void vmm_shared(uint64_t handle);
+
 /* The mappings that an unmap took out of the books: so many tickets from the first on. */
 struct vmm_unmapping {
     uint64_t address, bytes;
@@ -46,12 +66,7 @@ struct vmm_unmapping vmm_unmap_begin(uint64_t address, uint64_t bytes);
 void vmm_unmap_abort(const struct vmm_unmapping *unmapping);
 void vmm_unmap_commit(const struct vmm_unmapping *unmapping);
 
-/* What the books say of a virtual handle. False: nothing. */
-struct vmm_handle {
-    unsigned device;
-    uint64_t bytes;
-    bool held, mapped; /* it has a reference; a mapping */
-};
+/* Of a virtual handle. False: the books know none. */
 bool vmm_handle_lookup(uint64_t handle, struct vmm_handle *out);
 
 /* The mapping of a virtual handle that holds the address. False: there is none. */

@@ -253,6 +253,13 @@ uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns) {
     return room.total_bytes ? bytes : MUTANT(unknown_as_none, UINT64_MAX, 0);
 }
 
+uint64_t vm_free_as_seen(struct vm *vm, uint64_t free_bytes) {
+    lock_take(&vm->lock);
+    uint64_t bytes = free_as_reserved(vm, free_bytes);
+    lock_give(&vm->lock);
+    return bytes;
+}
+
 uint64_t vm_free_as_told(struct vm *vm, uint64_t free_bytes, uint64_t before) {
     lock_take(&vm->lock);
     bool fits = before == MUTANT(told_beside_moves, moves(vm), before);

@@ -188,8 +188,9 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
  * has not said. */
 uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns);
 
-/* The same of what somebody has just been told by the driver. before: vm_moves() when he asked.
- * Where pages have come or gone meanwhile it is asked again. */
+/* The same of what the driver has free by our own reckoning; and of what it has just told somebody.
+ * before: vm_moves() when he asked: where pages have come or gone meanwhile it is asked again. */
+uint64_t vm_free_as_seen(struct vm *vm, uint64_t free_bytes);
 uint64_t vm_free_as_told(struct vm *vm, uint64_t free_bytes, uint64_t before);
 
 /* A stream is about to be destroyed: it is not asked any more after this. */

@@ -186,6 +186,7 @@ prove_finds() {
 # --- what PyTorch is told ---
 
 @test "cudaMemGetInfo says what the driver says" { caught free_as_driver_says vm/vmm 'virtual handles answer'; }
+@test "what is cached is not free for those who ask" { caught cached_not_free vm/cached_handles 'each call'; }
 @test "blocks that were refused are forgotten in the sum" { caught failed_forgotten vm/python 'applications'; }
 @test "what PyTorch made and has not mapped yet is told to be free" { caught made_is_free vm/vmm 'virtual handles answer'; }
 @test "more is granted than the card has, though PyTorch has not emptied its cache" { caught granted_early vm/truth 'not before PyTorch'; }
@@ -245,3 +246,15 @@ prove_finds() {
 @test "induced" { caught soft_oom_induced govern/refuse_not '^refused: the same request'; }
 @test "expandable" { caught soft_oom_expandable govern/refuse_not '^expandable: a native segment'; }
 @test "broken" { C10_VERSIONS=$OLDER_RELEASE caught soft_oom_broken govern/refuse_not '^broken: a refusal became'; }
+
+# --- released handles that are cached: govern/cached_handles.c ---
+
+@test "handles of any kind serve a request" { caught properties_ignored vm/cached_handles 'each call'; }
+@test "handles of any size serve a request" { caught size_ignored vm/cached_handles 'each call'; }
+@test "a handle that another process has is cached" { caught shared_forgotten vm/cached_handles 'each call'; }
+@test "handles stay cached though the device was reset" { caught cached_after_reset vm/cached_handles 'each call'; }
+@test "cached handles that do not fit stay" { caught more_than_pytorch_had vm/cached_handles 'each call'; }
+@test "handles are cached above the threshold" { caught cached_above_threshold vm/cached_handles 'not above'; }
+@test "handles stay cached though PyTorch does not want them" { C10DRIVE_PATIENCE_MS=3000 caught cached_stays vm/cached_handles 'does not want'; }
+@test "what a reclaim gives back is cached" { caught reclaim_cached vm/cached_handles 'asked for'; }
+@test "what is cached counts for the block that is being made" { caught cached_still_ahead govern/figures 'a refused page is judged'; }

@@ -110,6 +110,10 @@ small=(--mem 1600MiB)
 @test "flush: expandable segments, forks" {
     eager && VRAMGC_MODE=flush HOST=fork PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True clean "$(four_threads 14)"
 }
+@test "flush: expandable segments, retries and released handles that are cached" {
+    VRAMGC_MODE=flush VRAMGC_THRESHOLD=100 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True clean "$(four_threads 18)" "${small[@]}"
+    [ "$(fact handle_reuses)" -gt 0 ]
+}
 @test "flush: the driver's pool is trimmed" {
     eager && VRAMGC_MODE=flush PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync clean "$(four_threads 15)"
 }

@@ -26,6 +26,9 @@ $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so: tests/vm/vmm_calls.c tests/v
 $(VMM_CALLS)/vmm_calls: tests/vm/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
+$(VMM_CALLS)/cached_handles: tests/vm/cached_handles.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
+	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
+
 # The engine alone, under the sanitizers, and with the mutants (src/base/mutant.h).
 VM_THREADS := $(VM_CALLERS) $(wildcard src/vm/*.c) src/base/lock.c
 VM_POOL_THREADS := tests/vm/pool_threads.c $(addprefix src/,vm/pool.c vm/arena.c vm/tree.c base/lock.c)
@@ -43,7 +46,7 @@ endef
 $(foreach s,tsan asan plain mutants,$(eval $(call VM_RULE,$(s))))
 
 .PHONY: vm-tools vm-check vm-deep vm-python soak
-vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so sim c10drive
+vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(VMM_CALLS)/cached_handles $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so sim c10drive
 
 check-build: vm-tools
 

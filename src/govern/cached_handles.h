@@ -1,0 +1,44 @@
+/* cached_handles.h: mode flush: physical memory that PyTorch's expandable segments release in an
+ * empty_cache is cached for as long as PyTorch may want it back at once, as a program does that
+ * moves one layer after the other. Making and releasing it is most of what an expandable segment
+ * costs; without vramgc PyTorch would have had the cheaper cudaMalloc. Below the threshold only and
+ * not under lowvram; never is more held than PyTorch had within that time. PyTorch is told that it
+ * is free. Any thread may call each. */
+#ifndef CACHED_HANDLES_H
+#define CACHED_HANDLES_H
+
+#include "track/device.h"
+
+/* In the place of cuMemRelease. False: the driver is to be asked. */
+bool cached_handles_put(CUmemGenericAllocationHandle handle, CUresult *answer);
+
+/* In the place of cuMemCreate by PyTorch's allocator, without flags. False: the driver is to be
+ * asked; it has as many bytes back as are wanted, if so many were cached. */
+bool cached_handles_take(uint64_t bytes, const CUmemAllocationProp *properties,
+                         CUmemGenericAllocationHandle *handle);
+
+/* Gives back the longest cached, at least so many bytes if there are. Returns the bytes. */
+uint64_t cached_handles_release(const struct device *device, uint64_t bytes);
+
+/* In our own thread: gives back what has been cached for too long. Returns in how many ns the next
+ * will have been; 0: there is none. */
+uint64_t cached_handles_decay(struct device *device);
+uint64_t cached_handles_age_ns(void);
+
+uint64_t cached_handles_bytes(const struct device *device);
+
+/* Of the current device, where the driver has told somebody that free_bytes are free: what is
+ * without us. before: moves_now() when it was asked. Where memory has come or gone meanwhile it is
+ * asked again. */
+uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_bytes,
+                                     uint64_t before);
+
+/* There is no thread of ours to give anything back: all goes now, and nothing is cached any more.
+ */
+void cached_handles_stop(void);
+
+/* The device was reset; and for a forked child. */
+void cached_handles_reset(const struct device *device);
+void cached_handles_forget(void);
+
+#endif

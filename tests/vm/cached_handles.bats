@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# Mode flush: memory that PyTorch's expandable segments have just released serves them again (govern/cached_handles.c).
+load common
+
+# Of 768 MiB the context takes 256. VRAMGC_REST=60s caches for seconds.
+flushes() {
+    export VRAMGC_MODE=flush PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+    local version
+    for version in $versions; do
+        drive "$version" "alloc w 1MiB; $1" --mem 768MiB
+        [ "$status" = 0 ] || return 1
+        errors=$(grep -vE 'mapping failed with OOM on device|nvmlDeviceGetGpuFabricInfoV failed|PYTORCH_CUDA_ALLOC_CONF is deprecated' <<<"$errors" || true)
+        [ -z "$errors" ] || return 1
+        [ "$(fact internal_errors)" = 0 ] && [ "$(fact unmatched_blocks)" = 0 ] || return 1
+    done
+}
+
+@test "each call: what is cached serves again, alike only, and nobody notices" {
+    rm -f "$BATS_TEST_TMPDIR"/record.vramgc*
+    VRAMGC_MODE=flush VRAMGC_REST=60s LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc \
+        run scripts/simgpu --cuda 13 --mem 768MiB -- build/vm/vmm_calls/cached_handles
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ $output == *" checks, 0 failed"* ]]
+    [[ $output != *"simgpu: ERROR"* ]]
+}
+
+# 90 MiB are five pieces of 20 MiB; w keeps one of 2 MiB.
+storm() {
+    local i script=
+    for ((i = 0; i < 20; i++)); do script+="alloc a 90MiB; fill a $i; verify a $i; free a; empty_cache;"; done
+    flushes "$script expect num_alloc_retries == 0; _exit 0"
+}
+
+@test "without a thread of vramgc's own, which would give it back, nothing is cached" {
+    BEHIND=$PWD/build/hook/libno_thread.so VRAMGC_LOG=error storm
+    [ "$(fact handle_reuses)" = 0 ]
+}
+
+@test "a storm of empty_cache makes its memory once" {
+    VRAMGC_REST=60s storm
+    [ "$(fact handle_reuses)" = $((19 * 5)) ]
+    [ "$(fact held_bytes_peak)" = $((102 << 20)) ]
+}
+
+@test "not above the threshold, and not under lowvram: there it goes at once" {
+    VRAMGC_REST=60s VRAMGC_THRESHOLD=10 storm
+    [ "$(fact handle_reuses)" = 0 ]
+    VRAMGC_REST=60s VRAMGC_LOWVRAM=1 storm
+    [ "$(fact handle_reuses)" = 0 ]
+}
+
+@test "what PyTorch does not want again goes back" {
+    flushes 'alloc a 90MiB; free a; empty_cache; await vramgc.held_bytes == 2MiB; _exit 0'
+}
+
+@test "PyTorch's own retry finds what it has just given up" {
+    VRAMGC_REST=60s VRAMGC_THRESHOLD=100 flushes 'alloc a 300MiB; free a; alloc b 300MiB stream=1; fill b 2; verify b 2;
+        expect num_alloc_retries == 1; expect num_ooms == 0; _exit 0'
+    [ "$(fact held_bytes_peak)" -le $((512 << 20)) ]
+}
+
+# bats test_tags=python
+@test "a reclaim that is asked for gives it to the driver, and says so" {
+    VRAMGC_MODE=flush PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True VRAMGC_REST=60s python_says 'asked ok' asked 768MiB
+    [[ $(grep '^action flush asked' <<<"$facts") == *" before=$((100 << 20)) after=0 "* ]]
+}
