@@ -1,8 +1,8 @@
 /* retry.c: see retry.h. It must not wait for the GPU but where that can give the caller memory. */
 #include "govern/retry.h"
 
-#include "govern/decay.h"
 #include "govern/cached_handles.h"
+#include "govern/decay.h"
 #include "govern/trim.h"
 #include "track/device.h"
 #include "track/recording.h"

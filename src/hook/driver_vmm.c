@@ -3,9 +3,9 @@
  * must be wrapped when they are handed out. In mode compact PyTorch's allocator gets virtual
  * handles (serve/expandable.h) in the place of physical memory; none of them may reach the driver,
  * whoever brings it. */
+#include "govern/cached_handles.h"
 #include "govern/decay.h"
 #include "govern/induce_oom.h"
-#include "govern/cached_handles.h"
 #include "govern/retry.h"
 #include "hook/calls.h"
 #include "serve/address.h"

@@ -1,8 +1,8 @@
 /* serve.c: see serve.h. It must tell every file of this room, and every page engine. */
 #include "serve/serve.h"
 
-#include "govern/decay.h"
 #include "govern/cached_handles.h"
+#include "govern/decay.h"
 #include "serve/async.h"
 #include "serve/expandable.h"
 #include "serve/peer_access.h"

@@ -4,8 +4,6 @@
 #include "check.h"
 #include "vmm_calls.h"
 
-#include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { SMALL_BYTES = 2 << 20, BYTES = 10 * SMALL_BYTES, RANGE_BYTES = 8 * BYTES };
@@ -13,18 +11,8 @@ enum { SMALL_BYTES = 2 << 20, BYTES = 10 * SMALL_BYTES, RANGE_BYTES = 8 * BYTES 
 static const struct allocator *torch;
 static CUcontext primary;
 
-/* As PyTorch's are. */
-static CUmemAllocationProp properties(CUmemAllocationHandleType type) {
-    CUmemAllocationProp properties;
-    memset(&properties, 0, sizeof properties);
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties.requestedHandleTypes = type;
-    return properties;
-}
-
 static CUmemGenericAllocationHandle create(size_t bytes) {
-    CUmemAllocationProp wanted = properties(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUmemAllocationProp wanted = properties_of(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     CUmemGenericAllocationHandle handle = 0;
     OK(torch->create(&handle, bytes, &wanted));
     return handle;
@@ -44,7 +32,7 @@ static size_t free_bytes(void) {
 /* Takes what is cached and has the driver have it: what is larger than all is wanted, and one that
  * nobody caches. */
 static void drop(void) {
-    CUmemAllocationProp wanted = properties(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUmemAllocationProp wanted = properties_of(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     CUmemGenericAllocationHandle handle = 0;
     CHECK(torch->create(&handle, (size_t)1 << 50, &wanted) == CUDA_ERROR_OUT_OF_MEMORY);
 }
@@ -110,7 +98,7 @@ static void not_alone(void) {
 
 /* What somebody else has made is his. */
 static void of_others(void) {
-    CUmemAllocationProp wanted = properties(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUmemAllocationProp wanted = properties_of(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     CUmemGenericAllocationHandle handle = 0, cached = create(BYTES);
     OK(torch->release(cached));
     watch(0);
@@ -141,12 +129,7 @@ static void full(void) {
 
 static void child(void) {
     CUmemGenericAllocationHandle handle = create(BYTES);
-    int status = 1;
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(torch->release(handle) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
-    waitpid(pid, &status, 0);
-    CHECK(status == 0);
+    CHECK(child_is_without(handle));
     OK(torch->release(handle));
 }
 
@@ -163,7 +146,7 @@ static void reset(void) {
 
 /* A PyTorch that makes its memory now so, now otherwise: nothing is cached any more. */
 static void not_alike(void) {
-    CUmemAllocationProp other = properties(CU_MEM_HANDLE_TYPE_NONE);
+    CUmemAllocationProp other = properties_of(CU_MEM_HANDLE_TYPE_NONE);
     CUmemGenericAllocationHandle handle = create(BYTES), plain = 0;
     uint64_t before = reuses();
     OK(torch->release(handle));

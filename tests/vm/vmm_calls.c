@@ -69,7 +69,6 @@ const struct allocator *fake_allocator(void) {
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PAGE_BYTES = 2 << 20, BIG_BYTES = 10 * PAGE_BYTES, RANGE_BYTES = 8 * BIG_BYTES };
@@ -85,15 +84,6 @@ CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle m, CUdevice d, size
                                 CUdeviceptr p, size_t n, unsigned long long f)
     __attribute__((weak));
 
-static CUmemAllocationProp properties(CUmemAllocationHandleType type) {
-    CUmemAllocationProp properties;
-    memset(&properties, 0, sizeof properties);
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties.requestedHandleTypes = type;
-    return properties;
-}
-
 static const CUmemAccessDesc all_access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
                                            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
@@ -102,7 +92,7 @@ static bool is_virtual(CUmemGenericAllocationHandle handle) {
 }
 
 static CUmemGenericAllocationHandle create(void) {
-    CUmemAllocationProp wanted = properties(CU_MEM_HANDLE_TYPE_NONE);
+    CUmemAllocationProp wanted = properties_of(CU_MEM_HANDLE_TYPE_NONE);
     CUmemGenericAllocationHandle handle = 0;
     OK(torch->create(&handle, BIG_BYTES, &wanted));
     CHECK(is_virtual(handle));
@@ -123,8 +113,8 @@ static CUdeviceptr reserve(void) {
 
 /* What the driver refuses PyTorch is refused; what somebody else asks for is the driver's. */
 static void kinds(void) {
-    CUmemAllocationProp fabric = properties(CU_MEM_HANDLE_TYPE_FABRIC);
-    CUmemAllocationProp shared = properties(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), back;
+    CUmemAllocationProp fabric = properties_of(CU_MEM_HANDLE_TYPE_FABRIC);
+    CUmemAllocationProp shared = properties_of(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), back;
     CUmemGenericAllocationHandle handle = 0;
     watch(0);
     for (int i = 0; i < 2; i++) {
@@ -251,7 +241,7 @@ static void free_memory(void) {
 
 /* Several mappings in one call; between them memory of the driver's own, as PyTorch imports it. */
 static void rows(void) {
-    CUmemAllocationProp plain = properties(CU_MEM_HANDLE_TYPE_NONE);
+    CUmemAllocationProp plain = properties_of(CU_MEM_HANDLE_TYPE_NONE);
     CUmemGenericAllocationHandle handles[3], real = 0;
     CUdeviceptr at = reserve();
     watch(0);
@@ -289,12 +279,7 @@ static void thread(void) {
 
 static void child(void) {
     CUmemGenericAllocationHandle handle = create();
-    int status = 1;
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(torch->release(handle) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
-    waitpid(pid, &status, 0);
-    CHECK(status == 0);
+    CHECK(child_is_without(handle));
     OK(torch->release(handle));
 }
 

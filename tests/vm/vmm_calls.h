@@ -5,7 +5,11 @@
 
 #include "cuda/cuda_api.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct allocator {
     CUresult (*reserve)(CUdeviceptr *p, size_t n);
@@ -18,5 +22,25 @@ struct allocator {
 };
 
 const struct allocator *fake_allocator(void);
+
+/* Of what PyTorch makes on device 0. */
+static inline CUmemAllocationProp properties_of(CUmemAllocationHandleType type) {
+    CUmemAllocationProp properties;
+    memset(&properties, 0, sizeof properties);
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.requestedHandleTypes = type;
+    return properties;
+}
+
+/* Whether a forked child hears of the driver that there is no CUDA. */
+static inline bool child_is_without(CUmemGenericAllocationHandle handle) {
+    int status = 1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(fake_allocator()->release(handle) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    waitpid(pid, &status, 0);
+    return status == 0;
+}
 
 #endif
