@@ -223,6 +223,7 @@ void induce_oom_reported(unsigned index, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_at(index) : NULL;
     if (!device)
         return;
+    names_before_request();
     names_at_oom(device);
     oom_reported(device, bytes);
     block_map_at_oom(device, bytes);

@@ -9,6 +9,7 @@
 #include "govern/phases_file.h"
 #include "govern/python.h"
 #include "govern/wakeup.h"
+#include "track/oom.h"
 #include "track/settings.h"
 #include "track/thread.h"
 
@@ -38,16 +39,19 @@ struct request {
     _Atomic uint64_t number; /* 0: none */
     _Atomic uint64_t thread, asked_ns;
     _Atomic uint64_t answered_ns; /* 0: not yet */
-    atomic_uint site;             /* the answer: 1 + site, 0: none */
+    atomic_bool asks_error;
+    atomic_uint site;       /* the answer: 1 + site, 0: none */
+    _Atomic uint64_t error; /* as in struct python_look */
     atomic_uint block_count;
     struct asking_block blocks[BLOCKS];
 };
 
 static struct {
     struct request requests[REQUESTS];
-    _Atomic uint64_t asked;                /* the latest number */
-    _Atomic uint64_t answered;             /* all up to this number */
-    _Atomic uint64_t next_ns, next_oom_ns; /* no request before: for a block, at an out-of-memory */
+    _Atomic uint64_t asked;    /* the latest number */
+    _Atomic uint64_t answered; /* all up to this number */
+    /* no request before: for a block, at an out-of-memory, after one */
+    _Atomic uint64_t next_ns, next_oom_ns, next_after_ns;
     _Atomic uint64_t thread;
     atomic_bool stopping;
     bool begun;
@@ -57,6 +61,10 @@ atomic_bool names_on;
 THREAD_LOCAL int64_t names_left_bytes;
 THREAD_LOCAL bool names_to_wake;
 static THREAD_LOCAL uint64_t my_number; /* of the thread's latest request */
+
+/* The Python exception that the thread handled when it was known last, by address, 0: none; when
+ * that was. */
+static THREAD_LOCAL uint64_t my_error, my_error_ns;
 
 static struct request *place_of(uint64_t number) {
     return &self.requests[number % REQUESTS];
@@ -99,6 +107,7 @@ static struct request *begin(_Atomic uint64_t *next_ns, uint64_t now) {
     atomic_store(&request->asked_ns, now);
     atomic_store(&request->answered_ns, 0);
     atomic_store(&request->site, 0);
+    atomic_store(&request->asks_error, false);
     atomic_store(&request->block_count, 0);
     atomic_store(&self.thread, (uint64_t)pthread_self());
     my_number = number;
@@ -168,8 +177,26 @@ static void await_answer(const struct request *request, uint64_t until_ns) {
     uint64_t answered_ns;
     while (!(answered_ns = atomic_load(&request->answered_ns)) && clock_ns() < until_ns)
         nanosleep(&step, NULL);
-    if (answered_ns)
-        take_answer(request, answered_ns);
+    if (!answered_ns)
+        return;
+    my_error = atomic_load(&request->error);
+    my_error_ns = answered_ns;
+    take_answer(request, answered_ns);
+}
+
+/* Where the thread is, and which exception it handles. */
+static void ask_now(_Atomic uint64_t *next_ns) {
+    int cancel = cancel_disable();
+    uint64_t now = clock_ns();
+    struct request *request = begin(next_ns, now);
+    if (request) {
+        atomic_store(&request->asks_error, true);
+        publish(request);
+        wakeup(WAKEUP_NAMES);
+        if (!python_thread_has_gil())
+            await_answer(request, now + PATIENCE_NS);
+    }
+    cancel_restore(cancel);
 }
 
 static void list_owners(struct device *device) {
@@ -182,17 +209,18 @@ static void list_owners(struct device *device) {
 void names_at_oom(struct device *device) {
     if (!atomic_load(&names_on))
         return;
-    int cancel = cancel_disable();
-    uint64_t now = clock_ns();
-    struct request *request = begin(&self.next_oom_ns, now);
-    if (request) {
-        publish(request);
-        wakeup(WAKEUP_NAMES);
-        if (!python_thread_has_gil())
-            await_answer(request, now + PATIENCE_NS);
-    }
+    ask_now(&self.next_oom_ns);
     list_owners(device);
-    cancel_restore(cancel);
+}
+
+/* Where PyTorch has caught the error, Python handles what it handled before. */
+void names_after_oom(void) {
+    uint64_t before = my_error, before_ns = my_error_ns, told_ns = oom_told_ns();
+    if (!told_ns || minus_u64(told_ns, before_ns) > NAMES_FRESH_NS || !atomic_load(&names_on))
+        return;
+    ask_now(&self.next_after_ns);
+    if (MUTANT(handled_goes_on, my_error_ns != before_ns && my_error && my_error != before, false))
+        oom_is_handled();
 }
 
 void names_describe(struct vramgc_action *action) {
@@ -209,6 +237,7 @@ void names_describe(struct vramgc_action *action) {
 struct pending {
     uint64_t number;
     struct python_place place;
+    uint64_t error;
 };
 
 /* 1 + the site of a place, old or new; 0: none, or the table is full. For one thread. */
@@ -258,6 +287,7 @@ static void answer(const struct pending *pending, uint64_t looked_ns) {
     if (site && !late)
         name_blocks(request, pending->number, site);
     atomic_store(&request->site, site);
+    atomic_store(&request->error, pending->error);
     atomic_store(&request->answered_ns, looked_ns);
     atomic_store_explicit(&request->number, pending->number, memory_order_release);
 }
@@ -272,6 +302,7 @@ static size_t take_pending(struct pending *pending, struct python_look *looks) {
             continue;
         pending[count] = (struct pending){.number = number};
         looks[count] = (struct python_look){.thread = atomic_load(&request->thread),
+                                            .asks_error = atomic_load(&request->asks_error),
                                             .place = &pending[count].place};
         count++;
     }
@@ -286,8 +317,10 @@ static void answer_all(void) {
     if (count == 0 || !python_look(looks, count))
         return;
     uint64_t looked_ns = clock_ns();
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        pending[i].error = looks[i].error;
         answer(&pending[i], looked_ns);
+    }
 }
 
 /* Python may end the thread where it waits for the GIL. */

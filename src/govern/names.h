@@ -6,6 +6,7 @@
 
 #include "track/block.h"
 #include "track/owners.h"
+#include "track/thread.h"
 
 /* How long what was found is true of a thread, and how old a request may be when it is answered.
  * Between two requests so much passes, too: the GIL is asked for 100 times a second at most. */
@@ -20,6 +21,15 @@ uint32_t names_of_block(const struct block_event *event); /* its tag */
 /* The thread is about to raise an out-of-memory error: its name is asked for, and waited for a
  * moment, unless the thread has the GIL, so that nobody could look. */
 void names_at_oom(struct device *device);
+
+/* Before a request after such an error: whether the program's Python has caught it and is at work
+ * in its `except`. If so nothing went on without the memory. Waits as the one above. */
+void names_after_oom(void);
+
+static inline void names_before_request(void) {
+    if (UNLIKELY(thread_state.oom.told.sequence > 0))
+        names_after_oom();
+}
 
 /* What is known of the calling thread now: the function, and what it is part of. */
 void names_describe(struct vramgc_action *action);

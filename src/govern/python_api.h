@@ -45,7 +45,8 @@ struct method_definition {
     X(int, PyGC_Disable, (void))                                                                   \
     X(int, PyGC_Enable, (void))                                                                    \
     X(object *, PyLong_FromUnsignedLong, (unsigned long))                                          \
-    X(long, PyLong_AsLong, (object *))
+    X(long, PyLong_AsLong, (object *))                                                             \
+    X(object *, PyTuple_GetItem, (object *, ptrdiff_t))
 
 struct python_api {
 #define X(result, name, parameters) result(*name) parameters;

@@ -79,28 +79,47 @@ static void walk(object *frame, struct python_place *place) {
     python_drop(frame);
 }
 
-static object *frame_of(object *frames, object *thread) {
-    object *frame = thread ? py()->PyObject_GetItem(frames, thread) : NULL;
+static object *entry_of(object *by_thread, object *thread) {
+    object *entry = thread ? py()->PyObject_GetItem(by_thread, thread) : NULL;
     py()->PyErr_Clear();
     python_drop(thread);
-    return frame;
+    return entry;
 }
 
 static object *main_frame(object *frames) {
     object *thread = python_call("threading", "main_thread");
-    object *frame = frame_of(frames, attribute(thread, "ident"));
+    object *frame = entry_of(frames, attribute(thread, "ident"));
     python_drop(thread);
     return frame;
 }
 
-static void look_at(object *frames, const struct python_look *look) {
-    object *frame = frame_of(frames, py()->PyLong_FromUnsignedLong(look->thread));
+/* Until 3.11 the type, the exception and its traceback are told. */
+static uint64_t error_in(object *errors, uint64_t thread) {
+    object *told = entry_of(errors, py()->PyLong_FromUnsignedLong(thread));
+    object *second = told ? py()->PyTuple_GetItem(told, 1) : NULL; /* borrowed */
+    py()->PyErr_Clear();
+    object *error = second ? second : told;
+    python_drop(told);
+    return error != py()->none ? (uint64_t)(uintptr_t)error : 0;
+}
+
+static void look_for_error(struct python_look *look) {
+    object *errors = python_call("sys", "_current_exceptions");
+    look->error = errors ? error_in(errors, look->thread) : 0;
+    python_drop(errors);
+    py()->PyErr_Clear();
+}
+
+static void look_at(object *frames, struct python_look *look) {
+    object *frame = entry_of(frames, py()->PyLong_FromUnsignedLong(look->thread));
     if (!frame && look->or_main)
         frame = main_frame(frames);
     if (frame)
         walk(frame, look->place);
     python_drop(frame);
     py()->PyErr_Clear();
+    if (look->asks_error)
+        look_for_error(look);
 }
 
 /* Without a GIL frames move while one looks. */

@@ -18,7 +18,9 @@ struct python_place {
 struct python_look {
     uint64_t thread; /* pthread_self */
     bool or_main;    /* if that is nowhere in Python: the main thread */
+    bool asks_error; /* whether it handles an exception, too */
     struct python_place *place;
+    uint64_t error; /* the one, by address; 0: none, or this Python does not tell */
 };
 
 /* False: this Python does not tell. Leaves a Python error behind. */

@@ -47,8 +47,11 @@ static void throw_refusal(int64_t bytes) {
 /* The pages of the block first, then the books. */
 static inline void block_changed(uint64_t device, const void *p, int64_t bytes) {
     struct block_event event;
-    if (UNLIKELY(!recording_is_on()) || !is_cuda(device) ||
-        UNLIKELY(!block_begin(index_of(device), (uint64_t)(uintptr_t)p, bytes, &event)))
+    if (UNLIKELY(!recording_is_on()) || !is_cuda(device))
+        return;
+    if (bytes > 0)
+        names_before_request();
+    if (UNLIKELY(!block_begin(index_of(device), (uint64_t)(uintptr_t)p, bytes, &event)))
         return;
     bool possible = device_vm_block_changed(&event, room_make);
     if (event.allocated)

@@ -117,6 +117,7 @@ bool async_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
         .device = device_current(), .address = address, .bytes = bytes, .allocated = true};
     if (!allocator || !block.device)
         return alloc_succeeded(class, address, bytes, allocator);
+    names_before_request();
     bool recorded = alloc_block_succeeded(class, address, bytes, names_tag(&block));
     names_block_came();
     return recorded;
@@ -124,6 +125,8 @@ bool async_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
 
 void async_refused(enum real_id id, uint64_t bytes, bool allocator) {
     struct device *device = allocator && recording_is_on() ? device_current() : NULL;
+    if (device && !oom_pool_asked_again(id, bytes))
+        names_before_request();
     if (device)
         names_at_oom(device);
     (allocator ? oom_at_pool : oom_at_call)(id, bytes);

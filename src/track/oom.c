@@ -157,7 +157,7 @@ void oom_pool_trimmed(void) {
 }
 
 /* PyTorch's books know no retry here. */
-static bool pool_asked_again(enum real_id id, uint64_t bytes) {
+bool oom_pool_asked_again(enum real_id id, uint64_t bytes) {
     const struct thread_oom *oom = &thread_state.oom;
     return oom->pool_trimmed && oom->refusal.sequence && oom->refusal.hook == (uint32_t)id &&
            oom->refusal.request_bytes == bytes;
@@ -183,9 +183,19 @@ void oom_block_freed(uint64_t address) {
         oom->told.sequence = 0;
 }
 
+uint64_t oom_told_ns(void) {
+    const struct thread_oom *oom = &thread_state.oom;
+    bool is_new = oom->told.sequence && clock_ns() - oom->told_ns < AT_ONCE_NS;
+    return is_new ? oom->told_ns : 0;
+}
+
+void oom_is_handled(void) {
+    thread_state.oom.told.sequence = 0;
+}
+
 void oom_asked_anew(void) {
     struct thread_oom *oom = &thread_state.oom;
-    if (oom->told.sequence && clock_ns() - oom->told_ns < AT_ONCE_NS) {
+    if (oom_told_ns()) {
         oom->told.reported = VRAMGC_WENT_ON;
         store_refusal_again(&oom->told);
     }
@@ -198,7 +208,7 @@ static void file_call(struct device *device, enum real_id id, uint64_t bytes,
     struct vramgc_refusal refusal = describe(device, id, bytes);
     refusal.cause = cause_of(&refusal, bytes, 1);
     refusal.reported = reported;
-    bool last = MUTANT(pool_retry_is_new, pool_asked_again(id, bytes), false);
+    bool last = MUTANT(pool_retry_is_new, oom_pool_asked_again(id, bytes), false);
     oom->asked_again = oom->asked_again || last;
     file(device, &refusal, false);
     if (reported)
@@ -217,7 +227,7 @@ void oom_at_pool(enum real_id id, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
-    if (!pool_asked_again(id, bytes))
+    if (!oom_pool_asked_again(id, bytes))
         oom_asked_anew();
     file_call(device, id, bytes, VRAMGC_REPORTED);
 }

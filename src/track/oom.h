@@ -16,6 +16,7 @@ bool oom_granted(uint64_t bytes);
 /* cudaMallocAsync was refused to PyTorch's allocator. Nobody tells of the error that PyTorch raises
  * for it, unless it asks once more and has it then. */
 void oom_at_pool(enum real_id id, uint64_t bytes);
+bool oom_pool_asked_again(enum real_id id, uint64_t bytes);
 
 /* This thread has read what is free on the card; or has trimmed a driver's pool. PyTorch from 2.14
  * on does that when cudaMallocAsync fails, and asks once more; it reads the card for its error. */
@@ -39,7 +40,12 @@ void oom_reported(struct device *device, uint64_t bytes);
 /* After an error of PyTorch's the thread is given its next block, or is refused it: whether the
  * work went on (enum vramgc_reported). */
 void oom_asked_anew(void);
+void oom_is_handled(void); /* by the program's Python: nothing went on */
 void oom_block_freed(uint64_t address);
+
+/* When the thread's latest error was, if that was just now and nobody knows yet what came of it; or
+ * 0. */
+uint64_t oom_told_ns(void);
 
 /* A block of this thread's, on either allocator. */
 static inline void oom_block_changed(uint64_t address, bool allocated) {

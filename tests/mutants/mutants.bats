@@ -232,6 +232,7 @@ prove_finds() {
 @test "an error after which the program trimmed the pool counts as work that went on" { caught trimmed_goes_on govern/causes '^cudaMallocAsync: one error'; }
 @test "what a thread does long after it took a block gives the block its name" { caught_names late_name; }
 @test "the thread that looks is woken before the block is in the books" { caught_names named_too_early; }
+@test "an error that Python handles counts as work that went on" { caught_names handled_goes_on; }
 @test "an answer to another thread's question is taken for one's own" { caught_names name_of_another; }
 @test "a model that is loaded is a job" { caught load_is_job govern/while_running 'a model that is loaded'; }
 @test "of a job only what a look finds is known" { caught job_peak_of_look govern/while_running 'on request each job'; }

@@ -9,6 +9,7 @@
 #include "govern/phases_file.h"
 #include "govern/python.h"
 #include "govern/wakeup.h"
+#include "track/oom.h"
 #include "track/settings.h"
 #include "track/thread.h"
 
@@ -32,6 +33,7 @@ static struct block {
 static atomic_uint next_block;
 static atomic_uint named_blocks, wrong, ended;
 static _Atomic uint64_t look_ns; /* when the latest look began */
+static _Atomic uint64_t error;   /* that every thread handles; 0: none */
 
 /* ---- what names.c needs ---- */
 
@@ -74,10 +76,20 @@ bool python_look(struct python_look *looks, size_t count) {
     atomic_store(&look_ns, clock_ns());
     if (looked++ % 4 == 0)
         usleep(250);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        looks[i].error = looks[i].asks_error ? atomic_load(&error) : 0;
         snprintf(looks[i].place->function, sizeof looks[i].place->function, "t%llx",
                  (unsigned long long)looks[i].thread);
+    }
     return true;
+}
+
+uint64_t oom_told_ns(void) {
+    return thread_state.oom.told.sequence ? thread_state.oom.told_ns : 0;
+}
+
+void oom_is_handled(void) {
+    thread_state.oom.told.sequence = 0;
 }
 
 bool python_can_look(void) {
@@ -150,12 +162,33 @@ static bool is_woken_behind_the_block(void) {
     return !early && wakeup_count(WAKEUP_NAMES) != before;
 }
 
+/* Whether an out-of-memory error is taken for caught by Python, which handled `then` when it was
+ * raised and handles `now` at the next request. */
+static bool is_caught(uint64_t then, uint64_t now) {
+    atomic_store(&error, then);
+    names_at_oom(&device);
+    thread_state.oom.told.sequence = 1;
+    thread_state.oom.told_ns = clock_ns();
+    atomic_store(&error, now);
+    names_before_request();
+    usleep(NAMES_FRESH_NS / 1000); /* the next is due */
+    return !thread_state.oom.told.sequence;
+}
+
+/* The answer may come too late, and then nothing is known. */
+static bool errors_are_told_apart(void) {
+    bool caught = false;
+    for (int i = 0; i < 2000 && !caught; i++)
+        caught = is_caught(0, 7);
+    return caught && !is_caught(7, 7) && !is_caught(7, 0) && !is_caught(0, 0);
+}
+
 int main(void) {
     pthread_t threads[THREADS];
     names_begin();
     while (!atomic_load(&names_on))
         usleep(100);
-    if (!is_woken_behind_the_block())
+    if (!is_woken_behind_the_block() || !errors_are_told_apart())
         return 1;
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, begin_and_end, NULL) != 0)

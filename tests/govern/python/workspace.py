@@ -2,6 +2,8 @@
 raises is one. On a busy machine the work may go on too late to be told from one, so it is done again. Prints one line of JSON for
 each check."""
 
+import sys
+
 import torch
 import torch.nn.functional as F
 
@@ -47,6 +49,14 @@ def main():
     verdict = report()["verdict"]
     known = "The work went on at once without what was refused: 1x." in (verdict["note"] or "")
     say("error", known and not latest_went_on() and "OUT OF MEMORY" in verdict["what"], verdict=verdict)
+    image = torch.empty(1, 128, 1024, 1024, device="cuda", dtype=torch.half)
+    rest = take(100)
+    try:
+        takes_too_much()
+    except torch.OutOfMemoryError:  # its step lives as long as it is handled
+        take(1)
+        say("handled", not latest_went_on() or not hasattr(sys, "_current_exceptions"))  # before Python 3.10
+        say("workspace while one is handled", convolves(image))
 
 
 if __name__ == "__main__":
