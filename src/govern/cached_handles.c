@@ -38,6 +38,7 @@ struct cache {
 
 static struct {
     struct cache of_device[VRAMGC_MAX_DEVICES];
+    atomic_uint readers; /* of the card: meanwhile our thread gives nothing back */
     atomic_bool stopped;
 } self;
 
@@ -200,15 +201,17 @@ static uint64_t release_one(const struct device *device, uint64_t since_ns) {
     return cached.bytes;
 }
 
-static uint64_t release(const struct device *device, uint64_t bytes, uint64_t since_ns) {
+uint64_t cached_handles_release(const struct device *device, uint64_t bytes) {
     uint64_t given = 0, last = 1;
     while (given < bytes && last && cached_handles_bytes(device))
-        given += last = release_one(device, since_ns);
+        given += last = release_one(device, UINT64_MAX);
     return given;
 }
 
-uint64_t cached_handles_release(const struct device *device, uint64_t bytes) {
-    return release(device, bytes, UINT64_MAX);
+static void release_old(const struct device *device, uint64_t since_ns) {
+    uint64_t last = 1;
+    while (last && !atomic_load(&self.readers))
+        last = release_one(device, since_ns);
 }
 
 static uint64_t due_ns(struct cache *cache) {
@@ -226,18 +229,16 @@ uint64_t cached_handles_decay(struct device *device) {
     if (capture_active()) /* nobody calls the driver then who need not */
         return NAP_NS;
     if (due_ns(cache) <= now_ns)
-        release(device, UINT64_MAX, now_ns - cached_handles_age_ns());
+        release_old(device, now_ns - cached_handles_age_ns());
     uint64_t next_ns = due_ns(cache);
     return next_ns == UINT64_MAX ? 0 : max_u64(minus_u64(next_ns, clock_ns()), STEP_NS);
 }
 
 /* --- what programs are told --- */
 
-uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_bytes,
-                                     uint64_t before) {
+/* Without a release beside it one reading does, but for other threads of the program. */
+static uint64_t read_again(const struct device *device, uint64_t free_bytes, uint64_t before) {
     enum { PATIENCE = 3 };
-    if (!is_on() || !is_known(cache_of(device)))
-        return free_bytes;
     uint64_t cached_bytes = cached_handles_bytes(device);
     for (int i = 0; i < PATIENCE && (!before || before != moves_now()); i++) {
         size_t again_bytes, total_bytes;
@@ -247,6 +248,16 @@ uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_
         cached_bytes = cached_handles_bytes(device);
     }
     return free_bytes + MUTANT(cached_not_free, cached_bytes, 0);
+}
+
+uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_bytes,
+                                     uint64_t before) {
+    if (!is_on() || !is_known(cache_of(device)))
+        return free_bytes;
+    atomic_fetch_add(&self.readers, 1);
+    free_bytes = read_again(device, free_bytes, before);
+    atomic_fetch_sub(&self.readers, 1);
+    return free_bytes;
 }
 
 /* --- the end --- */
@@ -267,6 +278,7 @@ void cached_handles_reset(const struct device *device) {
 }
 
 void cached_handles_forget(void) {
+    atomic_store(&self.readers, 0);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         lock_force_open(&self.of_device[i].lock);
 }

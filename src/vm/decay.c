@@ -82,7 +82,7 @@ static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns,
                           size_t extents) {
     struct victims victims = {.list = list, .want = want, .idle_since_ns = since_ns};
     size_t unmapped = want ? vm_decommit_batch(vm, &victims, extents) : 0;
-    return vm_cache_trim(vm, unmapped, 0);
+    return vm_cache_decay(vm, unmapped);
 }
 
 /* What PyTorch has given up goes first. */
@@ -91,7 +91,7 @@ static struct decayed decay(struct vm *vm, const struct decay_limits *limits, ui
     struct excess much = excess(vm, limits, now_ns);
     uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);
     size_t most = limits->attached_bytes / PAGE_BYTES + (limits->attached_bytes % PAGE_BYTES > 0);
-    size_t cached = vm_cache_trim(vm, much.cached, 0), retained = 0, attached = 0, batch;
+    size_t cached = vm_cache_decay(vm, much.cached), retained = 0, attached = 0, batch;
     if (!budget_ns || !vm_asking_is_dear(vm))
         vm_fence_poll(vm, !budget_ns);
     struct batches batches = batches_in(budget_ns);

@@ -171,6 +171,16 @@ size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger) {
     return released;
 }
 
+size_t vm_cache_decay(struct vm *vm, size_t want) {
+    size_t released = 0, npages = 1;
+    while (released < want && npages &&
+           MUTANT(decay_beside_readers, !atomic_load(&vm->cache.readers), true)) {
+        npages = release_one(vm, want - released, 0);
+        released += npages;
+    }
+    return released;
+}
+
 /* --- what the driver has left --- */
 
 static struct room room_now(const struct vm *vm) {
@@ -190,20 +200,34 @@ bool vm_read(size_t *free_bytes, size_t *total_bytes) {
     return result == CUDA_SUCCESS;
 }
 
-/* Beside pages that come or go it may be off by these: then it is made again, a few times. */
-static bool make_reading(struct vm *vm, struct reading *reading) {
+static size_t physical_pages(struct vm *vm) {
+    lock_take(&vm->lock);
+    size_t pages = vm->cache.physical_pages;
+    lock_give(&vm->lock);
+    return pages;
+}
+
+/* Beside pages that come or go it may be off by these: then it is made again, a few times, and
+ * rather less is free than more. */
+static bool read_card(struct vm *vm, struct reading *reading) {
     enum { PATIENCE = 3 };
     bool fits = false;
     for (int i = 0; i < PATIENCE && !fits; i++) {
         uint64_t before = vm_moves(vm);
-        lock_take(&vm->lock);
-        reading->physical_pages = vm->cache.physical_pages;
-        lock_give(&vm->lock);
+        reading->physical_pages = physical_pages(vm);
         if (!vm_read(&reading->free_bytes, &reading->total_bytes))
             return false;
+        reading->physical_pages = min_u64(reading->physical_pages, physical_pages(vm));
         fits = MUTANT(reading_beside_moves, before && before == vm_moves(vm), true);
     }
     return true;
+}
+
+static bool make_reading(struct vm *vm, struct reading *reading) {
+    atomic_fetch_add(&vm->cache.readers, 1);
+    bool made = read_card(vm, reading);
+    atomic_fetch_sub(&vm->cache.readers, 1);
+    return made;
 }
 
 struct room vm_room(struct vm *vm, uint64_t max_age_ns) {

@@ -63,6 +63,7 @@ struct handle_cache {
     size_t physical_pages; /* all that the driver has given us, cached or mapped */
     size_t moving;         /* calls that change that, just now */
     uint64_t moves;        /* of them so far */
+    atomic_uint readers;   /* of the card: nothing decays meanwhile */
     struct reading reading;
 };
 
@@ -219,6 +220,9 @@ size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns);
 /* Releases cached memory worth so many pages, more only if there is nothing smaller; `larger` than
  * so many pages each. Returns how many. */
 size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger);
+
+/* The same for what nobody waits for: it stops where somebody reads the card, and goes later. */
+size_t vm_cache_decay(struct vm *vm, size_t want);
 
 /* fence.c. Waits until the GPU has finished with all pages that are idle now. False: it cannot be
  * waited for. */

@@ -291,6 +291,24 @@ static void reading_beside(void) {
     MUST(room.free_bytes == (LARGE_CAPACITY - physical()) * PAGE_BYTES);
 }
 
+static size_t decayed_beside;
+
+static CUresult info_beside_decay(size_t *free_bytes, size_t *total_bytes) {
+    decayed_beside += vm_cache_decay(test.vm, BESIDE_PAGES);
+    return plain_info(free_bytes, total_bytes);
+}
+
+/* What goes back because it is old waits for who reads the card. */
+static void decay_beside(void) {
+    cache_pages();
+    plain_info = (CUresult(*)(size_t *, size_t *))atomic_load(&real_pointers[ID_cuMemGetInfo_v2]);
+    atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)info_beside_decay);
+    vm_room(test.vm, 0);
+    atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)plain_info);
+    MUST(decayed_beside == 0);
+    MUST(vm_cache_decay(test.vm, BESIDE_PAGES) == BESIDE_PAGES);
+}
+
 /* Pages go between what a program is told by the driver and what we make of it. */
 static void told_beside(void) {
     size_t free_bytes, total_bytes;
@@ -328,6 +346,7 @@ static const struct alone cases[] = {
     {"as-the-card", as_the_card, LARGE, 100},
     {"reading-beside", reading_beside, LARGE, 100},
     {"told-beside", told_beside, LARGE, 100},
+    {"decay-beside", decay_beside, LARGE, 100},
     {"capture-nears", capture_nears, LARGE, 100},
     {"many-streams", many_streams, LARGE, 100},
     {"context-event", context_event, LARGE, 100},

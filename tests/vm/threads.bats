@@ -53,6 +53,7 @@ holds() {
 @test "lowvram: no more is physical than live blocks have needed" { holds needed; }
 @test "what the card itself would have free, and what can be had" { holds as-the-card; }
 @test "a reading of the card beside pages that go is made again" { holds reading-beside; }
+@test "what goes back because it is old waits for who reads the card" { holds decay-beside; }
 @test "where pages go beside it the driver is asked again for what a program is told" { holds told-beside; }
 
 @test "before a capture the GPU is asked once more, and waited for where memory is short" { holds capture-nears; }
