@@ -215,7 +215,9 @@ void decay_note_given_up(struct device *device) {
 
 void decay_note_cached(void) {
     uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
-    if (now_ns + cached_handles_age_ns() + STEP_NS < next_ns)
+    if (!atomic_load(&self.looked_ns))
+        wakeup(WAKEUP_LOOK); /* it starts our thread */
+    else if (now_ns + cached_handles_age_ns() + STEP_NS < next_ns)
         wake(next_ns, now_ns);
 }
 
