@@ -3,6 +3,7 @@
  * called. */
 #include "govern/cached_handles.h"
 
+#include "base/cancel.h"
 #include "base/lock.h"
 #include "base/mutant.h"
 #include "track/capture.h"
@@ -13,6 +14,7 @@
 #include "track/vmm.h"
 
 #include <string.h>
+#include <time.h>
 
 /* PyTorch's pieces are of 2 and of 20 MiB: 20 GiB of the larger, for at most the moment below. What
  * there is no place for is released as without us. */
@@ -236,13 +238,17 @@ uint64_t cached_handles_decay(struct device *device) {
 
 /* --- what programs are told --- */
 
-/* Without a release beside it one reading does, but for other threads of the program. */
+/* A release that is under way may wait for a processor; no other begins. At most 1 ms. */
 static uint64_t read_again(const struct device *device, uint64_t free_bytes, uint64_t before) {
-    enum { PATIENCE = 3 };
+    enum { PATIENCE = 20 };
+    const struct timespec step = {.tv_nsec = (long)MILLISECOND_NS / PATIENCE};
     uint64_t cached_bytes = cached_handles_bytes(device);
     for (int i = 0; i < PATIENCE && (!before || before != moves_now()); i++) {
         size_t again_bytes, total_bytes;
-        before = moves_now();
+        if (!(before = moves_now())) {
+            nanosleep(&step, NULL);
+            before = moves_now();
+        }
         if (device_ask_driver(&again_bytes, &total_bytes))
             free_bytes = again_bytes;
         cached_bytes = cached_handles_bytes(device);
@@ -254,9 +260,11 @@ uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_
                                      uint64_t before) {
     if (!is_on() || !is_known(cache_of(device)))
         return free_bytes;
+    int cancel = cancel_disable(); /* else it would be a reader for ever */
     atomic_fetch_add(&self.readers, 1);
     free_bytes = read_again(device, free_bytes, before);
     atomic_fetch_sub(&self.readers, 1);
+    cancel_restore(cancel);
     return free_bytes;
 }
 
