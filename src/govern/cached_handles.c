@@ -6,7 +6,7 @@
 #include "base/cancel.h"
 #include "base/lock.h"
 #include "base/mutant.h"
-#include "track/capture.h"
+#include "govern/reclaim.h"
 #include "track/moves.h"
 #include "track/recording.h"
 #include "track/settings.h"
@@ -19,10 +19,6 @@
 /* PyTorch's pieces are of 2 and of 20 MiB: 20 GiB of the larger, for at most the moment below. What
  * there is no place for is released as without us. */
 enum { MOST = 1024 };
-
-/* Shortest sleep of our thread, which mode compact has, too. */
-#define STEP_NS (MILLISECOND_NS / 5)
-#define NAP_NS  MILLISECOND_NS
 
 struct cached {
     CUmemGenericAllocationHandle handle;
@@ -75,12 +71,6 @@ static bool is_known(struct cache *cache) {
 
 /* --- in --- */
 
-static bool is_below_threshold(const struct device *device) {
-    uint64_t total = atomic_load_explicit(&device->memory.total_bytes, memory_order_relaxed);
-    return total &&
-           (double)device_used_bytes(device) * 100 <= settings_options()->threshold * (double)total;
-}
-
 /* Before anybody has asked the driver. */
 static bool know_memory(struct device *device) {
     return atomic_load_explicit(&device->memory.read_ns, memory_order_relaxed) ||
@@ -115,7 +105,7 @@ bool cached_handles_put(CUmemGenericAllocationHandle handle, CUresult *answer) {
         return cached == VMM_CACHE_TWICE;
     struct device *device = device_if_ready(known.device);
     if (device && !device_vm(device) && know_memory(device) &&
-        MUTANT(cached_above_threshold, is_below_threshold(device), true) &&
+        MUTANT(cached_above_threshold, reclaim_is_below_threshold(device), true) &&
         add(cache_of(device), handle, known.bytes))
         return true;
     vmm_uncache(&known, handle);
@@ -158,10 +148,7 @@ static CUmemGenericAllocationHandle take(struct cache *cache, uint64_t bytes,
 
 bool cached_handles_take(uint64_t bytes, const CUmemAllocationProp *properties,
                          CUmemGenericAllocationHandle *handle) {
-    bool of_device = properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    struct device *device = recording_is_on() && is_on() && of_device
-                                ? device_if_ready((unsigned)properties->location.id)
-                                : NULL;
+    struct device *device = recording_is_on() && is_on() ? device_of_memory(properties) : NULL;
     CUmemGenericAllocationHandle taken = device ? take(cache_of(device), bytes, properties) : 0;
     if (taken) {
         *handle = taken;
@@ -182,11 +169,6 @@ static void give_back(const struct device *device, CUmemGenericAllocationHandle 
         vmm_release_abort(&release);
 }
 
-/* When the longest cached was put; UINT64_MAX: there is none. The lock is held. */
-static uint64_t first_since_ns(const struct cache *cache) {
-    return cache->count ? cache->list[0].since_ns : UINT64_MAX;
-}
-
 /* The longest cached, if it was before since_ns. Returns its bytes; 0: there is none. Who reads the
  * card meanwhile is to know of it. */
 static uint64_t release_one(const struct device *device, uint64_t since_ns) {
@@ -194,7 +176,7 @@ static uint64_t release_one(const struct device *device, uint64_t since_ns) {
     struct cached cached = {0};
     moves_begin();
     lock_take(&cache->lock);
-    if (cache->count && first_since_ns(cache) <= since_ns)
+    if (cache->count && cache->list[0].since_ns <= since_ns)
         cached = remove_at(cache, 0);
     lock_give(&cache->lock);
     if (cached.bytes)
@@ -210,30 +192,19 @@ uint64_t cached_handles_release(const struct device *device, uint64_t bytes) {
     return given;
 }
 
-static void release_old(const struct device *device, uint64_t since_ns) {
+uint64_t cached_handles_due_ns(const struct device *device) {
+    struct cache *cache = cache_of(device);
+    lock_take(&cache->lock);
+    bool any = MUTANT(cached_stays, cache->count > 0, false);
+    uint64_t since_ns = cache->list[0].since_ns;
+    lock_give(&cache->lock);
+    return any ? since_ns + cached_handles_age_ns() : UINT64_MAX;
+}
+
+void cached_handles_decay(const struct device *device, uint64_t now_ns) {
     uint64_t last = 1;
     while (last && !atomic_load(&self.readers))
-        last = release_one(device, since_ns);
-}
-
-static uint64_t due_ns(struct cache *cache) {
-    lock_take(&cache->lock);
-    uint64_t since_ns = first_since_ns(cache);
-    lock_give(&cache->lock);
-    return since_ns == UINT64_MAX ? UINT64_MAX : since_ns + cached_handles_age_ns();
-}
-
-uint64_t cached_handles_decay(struct device *device) {
-    struct cache *cache = cache_of(device);
-    uint64_t now_ns = clock_ns();
-    if (MUTANT(cached_stays, due_ns(cache) == UINT64_MAX, true))
-        return 0;
-    if (capture_active()) /* nobody calls the driver then who need not */
-        return NAP_NS;
-    if (due_ns(cache) <= now_ns)
-        release_old(device, now_ns - cached_handles_age_ns());
-    uint64_t next_ns = due_ns(cache);
-    return next_ns == UINT64_MAX ? 0 : max_u64(minus_u64(next_ns, clock_ns()), STEP_NS);
+        last = release_one(device, now_ns - cached_handles_age_ns());
 }
 
 /* --- what programs are told --- */

@@ -20,10 +20,11 @@ bool cached_handles_take(uint64_t bytes, const CUmemAllocationProp *properties,
 /* Gives back the longest cached, at least so many bytes if there are. Returns the bytes. */
 uint64_t cached_handles_release(const struct device *device, uint64_t bytes);
 
-/* In our own thread: gives back what has been cached for too long. Returns in how many ns the next
- * will have been; 0: there is none. */
-uint64_t cached_handles_decay(struct device *device);
+/* How long each is cached; when the first will have been for so long, UINT64_MAX: there is none;
+ * and, for our own thread, gives back what has been. */
 uint64_t cached_handles_age_ns(void);
+uint64_t cached_handles_due_ns(const struct device *device);
+void cached_handles_decay(const struct device *device, uint64_t now_ns);
 
 uint64_t cached_handles_bytes(const struct device *device);
 

@@ -270,6 +270,24 @@ static uint64_t sooner(uint64_t a_ns, uint64_t b_ns) {
     return a_ns && b_ns ? min_u64(a_ns, b_ns) : max_u64(a_ns, b_ns);
 }
 
+/* As step_one, of handles that are cached (mode flush). */
+static uint64_t step_cached(const struct device *device, uint64_t now_ns) {
+    if (cached_handles_due_ns(device) <= now_ns)
+        cached_handles_decay(device, now_ns);
+    uint64_t due_ns = cached_handles_due_ns(device);
+    return due_ns == UINT64_MAX ? 0 : max_u64(minus_u64(due_ns, clock_ns()), STEP_NS);
+}
+
+static uint64_t step(struct device *device, struct vm *vm, uint64_t now_ns) {
+    bool cached = cached_handles_due_ns(device) != UINT64_MAX;
+    if (!vm && !cached)
+        return 0;
+    if (capture_active())
+        return NAP_NS;
+    uint64_t pages_ns = vm ? step_one(device, vm, now_ns) : 0;
+    return cached ? sooner(pages_ns, step_cached(device, now_ns)) : pages_ns;
+}
+
 uint64_t decay_step(uint64_t now_ns) {
     uint64_t next_ns = 0;
     atomic_store(&self.looked_ns, now_ns);
@@ -278,10 +296,8 @@ uint64_t decay_step(uint64_t now_ns) {
         struct vm *vm = device ? device_vm(device) : NULL;
         if (!device)
             continue;
-        uint64_t step_ns = !vm ? 0 : capture_active() ? NAP_NS : step_one(device, vm, now_ns);
-        next_ns = sooner(next_ns, cached_handles_decay(device));
+        next_ns = sooner(next_ns, step(device, vm, now_ns));
         conclude(&self.devices[i], minus_u64(now_ns, PAUSE_NS), minus_u64(now_ns, LONGEST_NS));
-        next_ns = sooner(next_ns, step_ns);
     }
     return next_ns;
 }

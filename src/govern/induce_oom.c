@@ -204,14 +204,8 @@ bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
 }
 
 void induce_oom_page_created(const CUmemAllocationProp *properties) {
-    struct device *device = properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE
-                                ? device_if_ready((unsigned)properties->location.id)
-                                : NULL;
-    if (!device)
-        return;
-    uint64_t total = atomic_load_explicit(&device->memory.total_bytes, memory_order_relaxed);
-    uint64_t used = device_used_bytes(device);
-    if ((double)used * 100 <= settings_options()->threshold * (double)total)
+    struct device *device = device_of_memory(properties);
+    if (!device || reclaim_is_below_threshold(device))
         return;
     uint64_t gain =
         device_vm(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);

@@ -237,7 +237,6 @@ void names_describe(struct vramgc_action *action) {
 struct pending {
     uint64_t number;
     struct python_place place;
-    uint64_t error;
 };
 
 /* 1 + the site of a place, old or new; 0: none, or the table is full. For one thread. */
@@ -276,7 +275,7 @@ static void name_blocks(struct request *request, uint64_t number, uint32_t site)
 
 /* The place is held meanwhile, so that nobody takes the answer for another request's. One that
  * comes too late for the blocks that wait is as true as any for those to come. */
-static void answer(const struct pending *pending, uint64_t looked_ns) {
+static void answer(const struct pending *pending, uint64_t error, uint64_t looked_ns) {
     struct request *request = place_of(pending->number);
     uint64_t expected = pending->number;
     if (!atomic_compare_exchange_strong(&request->number, &expected, BEING_WRITTEN))
@@ -287,7 +286,7 @@ static void answer(const struct pending *pending, uint64_t looked_ns) {
     if (site && !late)
         name_blocks(request, pending->number, site);
     atomic_store(&request->site, site);
-    atomic_store(&request->error, pending->error);
+    atomic_store(&request->error, error);
     atomic_store(&request->answered_ns, looked_ns);
     atomic_store_explicit(&request->number, pending->number, memory_order_release);
 }
@@ -317,10 +316,8 @@ static void answer_all(void) {
     if (count == 0 || !python_look(looks, count))
         return;
     uint64_t looked_ns = clock_ns();
-    for (size_t i = 0; i < count; i++) {
-        pending[i].error = looks[i].error;
-        answer(&pending[i], looked_ns);
-    }
+    for (size_t i = 0; i < count; i++)
+        answer(&pending[i], looks[i].error, looked_ns);
 }
 
 /* Python may end the thread where it waits for the GIL. */

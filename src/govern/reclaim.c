@@ -9,6 +9,11 @@ struct reclaim *reclaim_of(const struct device *device) {
     return &self.devices[device_index(device)];
 }
 
+bool reclaim_is_below_threshold(const struct device *device) {
+    uint64_t total = atomic_load_explicit(&device->memory.total_bytes, memory_order_relaxed);
+    return (double)device_used_bytes(device) * 100 <= settings_options()->threshold * (double)total;
+}
+
 void reclaim_acted(struct device *device) {
     struct reclaim *reclaim = reclaim_of(device);
     struct policy_settings settings = settings_policy();

@@ -18,6 +18,9 @@ struct reclaim {
 
 struct reclaim *reclaim_of(const struct device *device);
 
+/* By the latest reading of the card. Before there is one, it is. */
+bool reclaim_is_below_threshold(const struct device *device);
+
 /* What a reclaim is credited with, whoever carried it out: what it returned to the device, no
  * addresses, and nothing that others took or gave back meanwhile. left_bytes: what there is of the
  * kind still. */

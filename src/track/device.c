@@ -214,6 +214,11 @@ static uint64_t held_outside_pools(const struct device *device) {
     return minus_u64(figure_get(&stats->held_bytes.current), of_driver + idle);
 }
 
+struct device *device_of_memory(const CUmemAllocationProp *properties) {
+    bool of_device = properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    return of_device ? device_if_ready((unsigned)properties->location.id) : NULL;
+}
+
 bool device_ask_driver(size_t *free_bytes, size_t *total_bytes) {
     real_cuMemGetInfo_v2_t get_info = REAL(cuMemGetInfo_v2);
     CUstreamCaptureMode before = capture_mode_relax();

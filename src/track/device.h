@@ -108,6 +108,9 @@ void device_forget_oom_owners(struct device *device);
  * that failed. */
 bool device_read_memory(struct device *device);
 
+/* Where such memory lies; NULL: not on a device that is recorded. */
+struct device *device_of_memory(const CUmemAllocationProp *properties);
+
 /* What the driver says of the current device. False: nothing. */
 bool device_ask_driver(size_t *free_bytes, size_t *total_bytes);
 
