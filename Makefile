@@ -21,6 +21,10 @@ CUDA_HEADERS :=
 CUDA_CPPFLAGS := -isystem $(TOOLKIT_INCLUDE) -isystem tests/sim/compat
 endif
 BUILD ?= build
+# Each command as it is run, those of the tests, too.
+ifeq ($(V),1)
+.SHELLFLAGS := -xc
+endif
 
 .DEFAULT_GOAL := all
 .PHONY: all demo check check-deep bench lint clean help install check-python
@@ -96,6 +100,17 @@ check-deep:
 	@scripts/setup-system --for deep
 	@scripts/check --deep
 
+# What must be true is looked at (src/base/check.h), and nothing is optimised away: for gdb.
+.PHONY: debug
+debug:
+	@$(MAKE) --no-print-directory BUILD=build/debug OPTIMISE="-O0 -g3 -fno-omit-frame-pointer -DDEBUG" all
+
+# For editors and clang-tidy: how each file of src/ is compiled.
+.PHONY: compile_commands
+compile_commands: $(CUDA_HEADERS)
+	@$(MAKE) -nB all | scripts/compile-commands > $(BUILD)/compile_commands.json
+	@echo "$(BUILD)/compile_commands.json"
+
 lint: all
 	@scripts/check-layers $(BUILD)
 	@scripts/check-style
@@ -108,9 +123,15 @@ clean:
 help:
 	@echo "make          build/libvramgc.so and build/vramgc"
 	@echo "make demo     the main job on a real PyTorch, without and with reclaim"
-	@echo "make check    the tests, ten minutes; make check-deep: the rest of them"
-	@echo "make bench    ratios of cost, A/B interleaved"
+	@echo "make check    the tests, some minutes; make check-deep: the rest of them"
+	@echo "make NAME-check   one part of these: unit hook vm govern e2e prove sim lab gpu sanitize mutants fuzz c10"
+	@echo "                  scripts/check does the same, and what it needs before"
+	@echo "make lint     layers, style, exports; make schema: src/cli/schema.json; make proven: a proof of the simulated card"
+	@echo "make debug    both without optimisation, with their checks, in build/debug/; V=1 shows commands"
+	@echo "make compile_commands   for editors and clang-tidy"
+	@echo "make bench    ratios of cost, A/B interleaved; make wheels: the allocators of many PyTorch releases; make soak: long runs"
 	@echo "make install  prefix=$(prefix), DESTDIR, bindir, libdir, includedir, mandir, datadir"
+	@echo "make uninstall  takes the same variables; make clean leaves downloads and the Python environment"
 	@echo "make deb, make wheel, make dist: a Debian package, a Python wheel, a release's source; in $(PACKAGES)/"
 	@echo "Without network: TOOLKIT_INCLUDE=/usr/local/cuda/include, with the headers of CUDA 13"
 

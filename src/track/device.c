@@ -2,6 +2,7 @@
  * device comes up at its first event and never goes away. */
 #include "track/device.h"
 
+#include "base/check.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "cuda/capture_mode.h"
@@ -131,6 +132,7 @@ void device_publish_blocks(struct device *device) {
     gauge_set(&stats->releasable_bytes, figures->releasable_bytes);
     gauge_set(&stats->idle_bytes, figures->idle_bytes);
     gauge_set(&stats->blocks, figures->blocks + device->pool.blocks);
+    CHECK_NOW_AND_THEN(heap_is_valid(device->heap));
 }
 
 void device_publish(struct device *device) {

@@ -3,6 +3,7 @@
  * the engine has found the GPU to be past the moment at which it was given back. */
 #include "vm/pool.h"
 
+#include "base/check.h"
 #include "base/lock.h"
 #include "vm/vm_internal.h"
 
@@ -101,6 +102,7 @@ void pool_stream_gone(struct pool *pool, uint64_t stream) {
 static struct arena_block claim(struct pool *pool, uint64_t address) {
     lock_take(&pool->lock);
     struct arena_block block = arena_claim(pool->arena, address);
+    CHECK_NOW_AND_THEN(arena_is_valid(pool->arena));
     lock_give(&pool->lock);
     return block;
 }
@@ -110,6 +112,7 @@ static void give(struct pool *pool, const struct arena_block *block, uint64_t ow
     uint64_t epoch = vm_epoch(pool->vm);
     lock_take(&pool->lock);
     arena_give(pool->arena, block, owner, epoch);
+    CHECK_NOW_AND_THEN(arena_is_valid(pool->arena));
     lock_give(&pool->lock);
 }
 

@@ -2,8 +2,8 @@
 #   sanitize-check   on two releases, with the address and undefined-behaviour sanitizers and with the thread sanitizer
 
 SANITIZE := build/sanitize
-# gcc copies little in place, and then no sanitizer sees it.
-SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-builtin
+# gcc copies little in place, and then no sanitizer sees it. DEBUG: base/check.h looks, too.
+SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-builtin -DDEBUG
 SANITIZE_tsan := -fsanitize=thread -fno-builtin -include tests/hook/unlucky.h
 SANITIZE_mutants := -DMUTANTS
 SANITIZE_NAMES := asan tsan
