@@ -100,7 +100,7 @@ check-deep:
 	@scripts/setup-system --for deep
 	@scripts/check --deep
 
-# What must be true is looked at (src/base/check.h), and nothing is optimised away: for gdb.
+# What must be true is looked at (src/base/debug.h), and nothing is optimised away: for gdb.
 .PHONY: debug
 debug:
 	@$(MAKE) --no-print-directory BUILD=build/debug OPTIMISE="-O0 -g3 -fno-omit-frame-pointer -DDEBUG" all

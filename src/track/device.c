@@ -2,7 +2,7 @@
  * device comes up at its first event and never goes away. */
 #include "track/device.h"
 
-#include "base/check.h"
+#include "base/debug.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "cuda/capture_mode.h"

@@ -3,7 +3,7 @@
  * the engine has found the GPU to be past the moment at which it was given back. */
 #include "vm/pool.h"
 
-#include "base/check.h"
+#include "base/debug.h"
 #include "base/lock.h"
 #include "vm/vm_internal.h"
 

@@ -2,7 +2,7 @@
 #   sanitize-check   on two releases, with the address and undefined-behaviour sanitizers and with the thread sanitizer
 
 SANITIZE := build/sanitize
-# gcc copies little in place, and then no sanitizer sees it. DEBUG: base/check.h looks, too.
+# gcc copies little in place, and then no sanitizer sees it. DEBUG: base/debug.h looks, too.
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-builtin -DDEBUG
 SANITIZE_tsan := -fsanitize=thread -fno-builtin -include tests/hook/unlucky.h
 SANITIZE_mutants := -DMUTANTS

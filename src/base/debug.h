@@ -1,8 +1,8 @@
-/* check.h: CHECK(condition) says what must be true. A debug build (make debug) looks, and stops
+/* debug.h: CHECK(condition) says what must be true. A debug build (make debug) looks, and stops
  * there with a core file; the library that people use never does: a fault of ours ends no program.
  * CHECK_NOW_AND_THEN is for what takes long: its first looks, then each 64th of the place. */
-#ifndef CHECK_H
-#define CHECK_H
+#ifndef DEBUG_H
+#define DEBUG_H
 
 #ifdef DEBUG
 
