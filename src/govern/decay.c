@@ -16,13 +16,6 @@
 #define NAP_NS   MILLISECOND_NS
 #define RETRY_NS (10 * MILLISECOND_NS)
 
-/* How late our thread must be for the program's own to do its work, how long that may take each
- * time, and how soon after the GPU had not finished it is asked again. If they did nothing of it
- * sd15 would hold 1 % more under lowvram, and sdxl_offload 2 %. */
-#define LATE_NS (MILLISECOND_NS / 5)
-#define HELP_NS (MILLISECOND_NS * 3 / 20) /* 0.2 ms with all that is around it */
-#define ASK_NS  (MILLISECOND_NS / 10)
-
 /* What goes back in one go is told as one action: until nothing has gone for so long, or it has
  * lasted for so long. */
 #define PAUSE_NS   SECOND_NS
@@ -43,7 +36,6 @@ struct burst {
 struct decaying {
     struct lock lock; /* the bursts */
     struct burst bursts[VRAMGC_REASONS];
-    _Atomic uint64_t ask_ns;  /* the program's threads do not ask the GPU before */
     _Atomic uint64_t pace_ns; /* lowvram: see policy_pace; looked at when, and the work till then */
     uint64_t paced_ns, work_ns;
 };
@@ -144,19 +136,18 @@ void decay_conclude(void) {
         conclude(&self.devices[i], UINT64_MAX, UINT64_MAX);
 }
 
-/* --- what is done, by whomever --- */
+/* --- what is done --- */
 
-/* Returns the bytes. budget_ns: as in vm_decay. What PyTorch has given up itself is no reclaim of
- * ours, but for lowvram, where it goes sooner than anybody else would have it go. */
-static uint64_t decay(struct device *device, struct vm *vm, const struct decay_limits *limits,
-                      uint64_t now_ns, uint64_t budget_ns) {
+/* What PyTorch has given up itself is no reclaim of ours, but for lowvram, where it goes sooner
+ * than PyTorch would have it go. */
+static void decay(struct device *device, struct vm *vm, const struct decay_limits *limits,
+                  uint64_t now_ns) {
     bool lowvram = settings_options()->lowvram;
     struct vramgc_action action =
         action_of(device, lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
     uint64_t start_ns = clock_ns();
-    struct decayed gone = vm_decay(vm, limits, now_ns, budget_ns);
+    struct decayed gone = vm_decay(vm, limits, now_ns);
     account(device, &action, gone.attached_bytes + (lowvram ? gone.retained_bytes : 0), start_ns);
-    return gone.attached_bytes + gone.retained_bytes;
 }
 
 uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
@@ -174,43 +165,28 @@ static void wake(uint64_t next_ns, uint64_t now_ns) {
         wakeup(WAKEUP_DECAY);
 }
 
-/* Where there are too few processors for our thread. What is left, the next block event does. Where
- * the GPU has not finished it is not asked at every block event. */
-static void help(struct device *device, struct vm *vm, const struct decay_limits *limits,
-                 uint64_t now_ns) {
-    struct decaying *decaying = &self.devices[device_index(device)];
-    if (now_ns < atomic_load_explicit(&decaying->ask_ns, memory_order_relaxed))
-        return;
-    if (!decay(device, vm, limits, now_ns, HELP_NS))
-        atomic_store_explicit(&decaying->ask_ns, now_ns + ASK_NS, memory_order_relaxed);
-}
-
 /* What our thread has seen and could not give back yet it does not hear of again. */
-static void note(struct device *device, struct vm *vm, bool lowvram) {
+static void note(struct device *device, struct vm *vm) {
     struct decay_limits limits = limits_of(device, vm);
     uint64_t due_ns = vm_decay_due_ns(vm, &limits);
     if (due_ns == UINT64_MAX)
         return;
     uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
-    if (MUTANT(event_never_helps, lowvram && !limits.attached_ns, false))
-        help(device, vm, &limits, now_ns);
     if (due_ns >= atomic_load(&self.looked_ns) && max_u64(due_ns, now_ns) + STEP_NS < next_ns)
         wake(next_ns, now_ns);
-    else if (MUTANT(late_not_helped, lowvram && now_ns > due_ns + LATE_NS, false))
-        help(device, vm, &limits, now_ns);
 }
 
 /* Else it is in PyTorch's cache, and our thread's next look is soon enough. */
 void decay_note_idle(struct device *device) {
     struct vm *vm = device_vm(device);
     if (vm && MUTANT(idle_not_noted, settings_options()->lowvram, false))
-        note(device, vm, true);
+        note(device, vm);
 }
 
 void decay_note_given_up(struct device *device) {
     struct vm *vm = device_vm(device);
     if (MUTANT(given_up_not_noted, vm, NULL))
-        note(device, vm, settings_options()->lowvram);
+        note(device, vm);
 }
 
 void decay_note_cached(void) {
@@ -254,7 +230,7 @@ static uint64_t step_one(struct device *device, struct vm *vm, uint64_t now_ns) 
     set_pace(device, vm, now_ns);
     struct decay_limits limits = limits_of(device, vm);
     if (vm_decay_due_ns(vm, &limits) <= now_ns) {
-        decay(device, vm, &limits, now_ns, 0);
+        decay(device, vm, &limits, now_ns);
         limits = limits_of(device, vm);
     }
     uint64_t due_ns = vm_decay_due_ns(vm, &limits), then_ns = clock_ns();

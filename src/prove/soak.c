@@ -144,7 +144,7 @@ static void *move(void *lowvram) {
     driver_bind();
     while (!atomic_load(&soak.over)) {
         if (lowvram)
-            vm_decay(soak.vm, &limits, clock_ns(), 0);
+            vm_decay(soak.vm, &limits, clock_ns());
         else
             vm_reclaim(soak.vm, 32 * MEBIBYTE);
         nanosleep(&(struct timespec){.tv_nsec = 100 * 1000}, NULL);

@@ -10,29 +10,20 @@
 enum { FIRST = 2 };
 #define HOLDUP_NS (200 * MILLISECOND_NS / 1000)
 
-/* One batch after another; end_ns 0: as long as it takes. */
+/* One batch after another. */
 struct batches {
-    uint64_t begun_ns, end_ns;
+    uint64_t begun_ns;
     size_t extents;
 };
 
-static struct batches batches_in(uint64_t budget_ns) {
-    uint64_t now = clock_ns();
-    return (struct batches){now, budget_ns ? now + budget_ns : 0, FIRST};
-}
-
-/* Whether there is time for another one like the latest; its size follows from how long that took.
- */
-static bool next_batch(struct batches *batches) {
+/* The size of the next one follows from how long the latest took. */
+static void next_batch(struct batches *batches) {
     uint64_t now = clock_ns(), took_ns = now - batches->begun_ns;
-    uint64_t left_ns = batches->end_ns ? minus_u64(batches->end_ns, now) : UINT64_MAX;
-    uint64_t most_ns = min_u64(left_ns, HOLDUP_NS);
     batches->begun_ns = now;
-    if (2 * took_ns <= most_ns && 2 * batches->extents <= BATCH)
+    if (2 * took_ns <= HOLDUP_NS && 2 * batches->extents <= BATCH)
         batches->extents *= 2;
-    else if (took_ns > most_ns)
+    else if (took_ns > HOLDUP_NS)
         batches->extents = max_u64(1, batches->extents / 2);
-    return took_ns < left_ns;
 }
 
 static uint64_t after(uint64_t since_ns, uint64_t idle_ns) {
@@ -86,38 +77,36 @@ static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns,
 }
 
 /* What PyTorch has given up goes first. */
-static struct decayed decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
-                            uint64_t budget_ns) {
+static struct decayed decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     struct excess much = excess(vm, limits, now_ns);
     uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);
     size_t most = limits->attached_bytes / PAGE_BYTES + (limits->attached_bytes % PAGE_BYTES > 0);
     size_t cached = vm_cache_decay(vm, much.cached), retained = 0, attached = 0, batch;
-    if (!budget_ns || !vm_asking_is_dear(vm))
-        vm_fence_poll(vm, !budget_ns);
-    struct batches batches = batches_in(budget_ns);
+    vm_fence_poll(vm, true);
+    struct batches batches = {clock_ns(), FIRST};
     do {
         batch = decay_batch(vm, IDLE_RETAINED, now_ns,
                             MUTANT(needed_too, minus_u64(much.retained, retained), SIZE_MAX),
                             batches.extents);
         retained += batch;
-        if (batch)
-            continue;
-        batch = decay_batch(vm, IDLE_ATTACHED, attached_since,
-                            MUTANT(decay_without_bound, minus_u64(most, attached), SIZE_MAX),
-                            batches.extents);
-        attached += batch;
-    } while (batch && next_batch(&batches));
+        if (!batch) {
+            batch = decay_batch(vm, IDLE_ATTACHED, attached_since,
+                                MUTANT(decay_without_bound, minus_u64(most, attached), SIZE_MAX),
+                                batches.extents);
+            attached += batch;
+        }
+        next_batch(&batches);
+    } while (batch);
     vm_sweep(vm);
     return (struct decayed){attached * PAGE_BYTES, (cached + retained) * PAGE_BYTES};
 }
 
-struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
-                        uint64_t budget_ns) {
+struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     if (vm_decay_due_ns(vm, limits) > now_ns)
         return (struct decayed){0};
     uint64_t start_ns = clock_ns();
     CUstreamCaptureMode before = capture_mode_relax();
-    struct decayed gone = decay(vm, limits, now_ns, budget_ns);
+    struct decayed gone = decay(vm, limits, now_ns);
     capture_mode_set(before);
     vm_worked(vm, start_ns);
     return gone;

@@ -305,15 +305,6 @@ static bool look(struct vm *vm) {
     return true;
 }
 
-/* The first torch.cuda.Stream() makes 128. */
-bool vm_asking_is_dear(struct vm *vm) {
-    enum { FEW = 16 };
-    lock_take(&vm->lock);
-    bool many = vm->streams.count > FEW;
-    lock_give(&vm->lock);
-    return many && !atomic_load(&vm->fence.whole);
-}
-
 /* Another thread that looks may have begun before what is idle now was. */
 void vm_fence_poll_in_turn(struct vm *vm) {
     if (MUTANT(poll_out_of_turn, true, false))

@@ -173,10 +173,8 @@ struct decayed {
 };
 
 /* Memory that is too old by now goes back to the driver, as far as the GPU has finished with it.
- * Never during a capture. budget_ns 0: for our own thread. Else for any thread: it does not wait,
- * and begins nothing that, by what it took so far, would last longer than that. */
-struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns,
-                        uint64_t budget_ns);
+ * Never during a capture. For our own thread: it may wait for the GPU. */
+struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns);
 
 /* Asking the driver what it has left is assumed to take 50 us (tests/sim/driver/latency.h): half a
  * percent of the time at the most. Our own pages are counted meanwhile; where another program takes

@@ -232,9 +232,6 @@ bool vm_fence_wait(struct vm *vm);
  * events can tell, it waits if it may, else it finds out nothing. */
 void vm_fence_poll(struct vm *vm, bool may_wait);
 
-/* Whether to ask takes so many calls that no thread of the program does so but for memory. */
-bool vm_asking_is_dear(struct vm *vm);
-
 /* The same without waiting for the GPU, though another thread is asking just now. */
 void vm_fence_poll_in_turn(struct vm *vm);
 

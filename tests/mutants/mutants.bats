@@ -171,8 +171,6 @@ prove_finds() {
 @test "what is idle since the latest reclaim never arms the threshold" { caught idle_never_arms govern/refuse_not 'hysteresis'; }
 @test "lowvram: giving back takes as much of the time as it will" { caught never_slower vm/engine 'again and again'; }
 @test "each batch of idle pages is an action of its own" { caught each_batch_told vm/engine 'a burst is one action'; }
-@test "only our own thread gives pages back" { caught event_never_helps vm/engine 'nearly all is idle'; }
-@test "where our thread does not run nobody does its work" { caught late_not_helped vm/engine 'our thread does not run'; }
 @test "our thread is not told of what becomes idle" { caught asleep,used_not_noted,idle_not_noted vm/engine 'our own thread hears'; }
 @test "our thread is not told of what PyTorch gives up" { caught asleep,used_not_noted,given_up_not_noted vm/engine 'our own thread hears'; }
 @test "our thread is not told that more is in use" { caught asleep,used_not_noted vm/engine 'other code takes memory'; }

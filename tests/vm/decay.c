@@ -14,8 +14,8 @@ static void clock_stands_at(uint64_t ns) {
 }
 
 /* Pages of each kind. */
-static struct decayed decay_at(const struct decay_limits *limits, uint64_t ns, uint64_t budget_ns) {
-    struct decayed gone = vm_decay(test.vm, limits, start_ns + ns, budget_ns);
+static struct decayed decay_at(const struct decay_limits *limits, uint64_t ns) {
+    struct decayed gone = vm_decay(test.vm, limits, start_ns + ns);
     return (struct decayed){gone.attached_bytes / PAGE_BYTES, gone.retained_bytes / PAGE_BYTES};
 }
 
@@ -24,7 +24,7 @@ static bool is_due_at(const struct decay_limits *limits, uint64_t ns) {
 }
 
 static void nothing_decays_at(const struct decay_limits *limits, uint64_t ns) {
-    struct decayed gone = decay_at(limits, ns, 0);
+    struct decayed gone = decay_at(limits, ns);
     MUST(!gone.attached_bytes && !gone.retained_bytes);
 }
 
@@ -69,11 +69,11 @@ void decay_by_age(void) {
     reserve();
     MUST(is_due_at(&limits, 50));
     nothing_decays_at(&limits, 49);
-    struct decayed gone = decay_at(&limits, 50, 0);
+    struct decayed gone = decay_at(&limits, 50);
     MUST(gone.attached_bytes == PAGES && !gone.retained_bytes && cached() == PAGES);
     MUST(is_due_at(&limits, 55));
     nothing_decays_at(&limits, 54);
-    gone = decay_at(&limits, 55, 0);
+    gone = decay_at(&limits, 55);
     MUST(gone.retained_bytes == PAGES && physical() == 0 && waits() == 1);
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     MUST(vm_unreserve(test.vm, first));
@@ -96,10 +96,10 @@ void decay_at_rest(void) {
         nothing_decays_at(&limits, start + 35);
         nothing_decays_at(&limits, start + 64);
         MUST(is_due_at(&limits, start + 65));
-        struct decayed gone = decay_at(&limits, start + 65, 0);
+        struct decayed gone = decay_at(&limits, start + 65);
         MUST(gone.retained_bytes == PAGES && !gone.attached_bytes &&
              is_due_at(&limits, start + 100));
-        MUST(decay_at(&limits, start + 100, 0).attached_bytes == PAGES && physical() == 0);
+        MUST(decay_at(&limits, start + 100).attached_bytes == PAGES && physical() == 0);
         MUST(vm_unreserve(test.vm, first));
     }
 }
@@ -124,26 +124,9 @@ void decay_of_unneeded(void) {
     }
     MUST(is_due_at(&limits, 70) && vm_fence_wait(test.vm));
     nothing_decays_at(&limits, 69);
-    MUST(decay_at(&limits, 70, 0).retained_bytes == 2 * PAGES - NEEDED);
+    MUST(decay_at(&limits, 70).retained_bytes == 2 * PAGES - NEEDED);
     MUST(idle(IDLE_RETAINED) == NEEDED && is_due_at(&limits, 95));
-    MUST(decay_at(&limits, 95, 0).retained_bytes == NEEDED && physical() == 0);
-}
-
-/* Both are too old, and there is time for a little only: what PyTorch has given up goes first. */
-void decay_order(void) {
-    const struct decay_limits limits = {0, UINT64_MAX, 0};
-    uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
-    clock_stands_at(0);
-    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
-    clock_stands_at(10);
-    end_used(second, PAGES);
-    fake.slow_us = 1000;
-    struct decayed gone = decay_at(&limits, 20, 1);
-    MUST(gone.retained_bytes > 0 && !gone.attached_bytes);
-    fake.slow_us = 0;
-    gone = decay_at(&limits, 20, 0);
-    MUST(gone.attached_bytes == PAGES && physical() == 0);
-    MUST(vm_unreserve(test.vm, first));
+    MUST(decay_at(&limits, 95).retained_bytes == NEEDED && physical() == 0);
 }
 
 /* Of what is in PyTorch's cache no more than is asked for, in whole pages, the longest idle first.
@@ -158,9 +141,9 @@ void decay_amount(void) {
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     nothing_decays_at(&limits, 20);
     limits.attached_bytes = 1;
-    MUST(is_due_at(&limits, 0) && decay_at(&limits, 20, 0).attached_bytes == 1);
+    MUST(is_due_at(&limits, 0) && decay_at(&limits, 20).attached_bytes == 1);
     limits.attached_bytes = (PAGES + 5) * PAGE_BYTES;
-    MUST(decay_at(&limits, 20, 0).attached_bytes == PAGES + 5);
+    MUST(decay_at(&limits, 20).attached_bytes == PAGES + 5);
     MUST(fake.place[place_of(first)] == RESERVED && idle(IDLE_ATTACHED) == PAGES - 6);
     MUST(vm_unreserve(test.vm, first) && vm_unreserve(test.vm, second));
 }
@@ -181,27 +164,9 @@ void decay_of_pool(void) {
     clock_stands_at(10);
     vm_trim(test.vm);
     MUST(is_due_at(&limits, 45));
-    struct decayed gone = decay_at(&limits, 45, 0);
+    struct decayed gone = decay_at(&limits, 45);
     MUST(gone.retained_bytes == PAGES && idle(IDLE_ATTACHED) == PAGES);
     end_range(range, PAGES);
-    MUST(vm_unreserve(test.vm, segment));
-}
-
-/* Whoever may spend only so much time stops after the first two pages where the driver is slow, and
- * goes on where it is not. */
-void decay_in_time(void) {
-    enum { MANY = 160, FIRST = 2 };
-    const struct decay_limits limits = {0, UINT64_MAX, 0};
-    const uint64_t short_ns = 200000;
-    uint64_t segment = segment_in_use(MANY);
-    clock_stands_at(0);
-    vm_mark_idle(test.vm, segment, MANY * PAGE_BYTES);
-    MUST(vm_fence_wait(test.vm));
-    fake.slow_us = 1000;
-    for (unsigned i = 0; i < 3; i++)
-        MUST(decay_at(&limits, 0, short_ns).attached_bytes == FIRST);
-    fake.slow_us = 0;
-    MUST(decay_at(&limits, 0, 60 * SECOND_NS).attached_bytes == MANY - 3 * FIRST);
     MUST(vm_unreserve(test.vm, segment));
 }
 
@@ -214,10 +179,9 @@ void decay_unfinished(void) {
     end_used(second, PAGES);
     fake.answers = ALWAYS;
     nothing_decays_at(&limits, 10);
-    MUST(vm_decay(test.vm, &limits, start_ns + 10, 200000).attached_bytes == 0);
     MUST(fake.answers > 0 && fake.answers < ALWAYS && physical() == 2 * PAGES);
     fake.answers = 0;
-    decay_at(&limits, 10, 0);
+    decay_at(&limits, 10);
     MUST(physical() == 0 && waits() == 0);
     MUST(vm_unreserve(test.vm, first));
 }
@@ -238,7 +202,7 @@ void decay_leaving(void) {
     clock_stands_at(0);
     end_used(segment, PAGES);
     fake.meanwhile = sees_it_leave;
-    decay_at(&limits, 10, 0);
+    decay_at(&limits, 10);
     MUST(physical() == 0 && seen_leaving >= 2);
     fake.meanwhile = NULL;
 }
@@ -256,7 +220,7 @@ static size_t most_leaving_of(size_t npages) {
     vm_mark_idle(test.vm, segment, npages * PAGE_BYTES);
     MUST(vm_fence_wait(test.vm));
     most_leaving = 0;
-    decay_at(&limits, 10, 0);
+    decay_at(&limits, 10);
     MUST(physical() == 0 && vm_unreserve(test.vm, segment));
     return most_leaving;
 }

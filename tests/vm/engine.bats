@@ -188,32 +188,6 @@ small=(--mem 768MiB)
     VRAMGC_REST=1ms VRAMGC_SAMPLE=10s passes "$given_up"
 }
 
-# without_our_thread SCRIPT: it passes where vramgc could not start a thread, and says so.
-without_our_thread() {
-    local version
-    for version in $versions; do
-        BEHIND=$PWD/build/hook/libno_thread.so drive "$version" "$1" --mem 8GiB
-        [ "$status" = 0 ] || return 1
-        [[ $errors == *"no thread could be started"* && $(wc -l <<<"$errors") = 1 ]] || return 1
-    done
-}
-
-# Two extents of 20 MiB at least, whatever they take, of 400 MiB, b's page and the one behind it.
-@test "lowvram: where nearly all is idle, the block event that made it so gives some of it back" {
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s without_our_thread 'alloc a 400MiB; fill a 1; alloc b 2MiB; synchronize; free a;
-        expect vramgc.held_bytes <= 364MiB; expect vramgc.reclaims == 1'
-}
-
-# The first block event after so long does, and those after it go on. What was used meanwhile is no longer idle; c takes an extent of
-# 20 MiB as it lies, and makes it young.
-@test "lowvram: where our thread does not run, block events do its work" {
-    local script='alloc a 400MiB; fill a 1; alloc b 300MiB; fill b 2; synchronize; free a; expect vramgc.held_bytes == 700MiB; sleep 20; alloc c 2MiB; free c;
-        expect vramgc.held_bytes <= 668MiB;' i
-    for ((i = 0; i < 20; i++)); do script+=" alloc c$i 2MiB; free c$i;"; done
-    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=5ms VRAMGC_REST=10s without_our_thread "$script expect vramgc.held_bytes <= 324MiB; verify b 2"
-    VRAMGC_LOWVRAM=1 VRAMGC_LINGER=10s VRAMGC_REST=10s without_our_thread "${script/<= 668MiB/>= 682MiB} expect vramgc.held_bytes >= 682MiB; verify b 2"
-}
-
 # Without a bound it would be made anew each time, in five milliseconds.
 @test "lowvram: what blocks need again and again stays, where to give it back takes most of the time" {
     local script= i

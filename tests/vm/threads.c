@@ -75,14 +75,14 @@ static struct decay_limits any_limits(void) {
     };
 }
 
-/* As vramgc's own thread does, and now and then the program's, at all moments; and as a rescue. */
+/* As vramgc's own thread does, at all moments; and as a rescue. */
 static void *giver(void *argument) {
     seed = (unsigned)(uintptr_t)argument;
     while (!atomic_load(&test.stop)) {
         struct decay_limits limits = any_limits();
         unsigned how = below(4);
         if (how < 2)
-            vm_decay(test.vm, &limits, clock_ns(), below(2) ? 200000 : 0);
+            vm_decay(test.vm, &limits, clock_ns());
         else if (how < 3)
             vm_reclaim(test.vm, UINT64_MAX);
         else
