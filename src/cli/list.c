@@ -1,15 +1,20 @@
-/* list.c: the command `vramgc list`: a line for each statistics file that is kept. It says what is
- * there, and judges no more than the report does. */
+/* list.c: the command `vramgc list`: what became of each run that is kept, what it was, and its
+ * file. It judges no more than the report does. Whoever can write to the folder names the files: no
+ * name may steer the terminal. */
 #include "cli/cli.h"
 #include "cli/kept.h"
 #include "cli/summary_lines.h"
+#include "cli/terminal.h"
 #include "cli/units.h"
 #include "cli/verdict.h"
 #include "base/base.h"
+#include "base/clean_text.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { FLAG_PATHS, FLAG_HELP };
 
@@ -33,7 +38,70 @@ static double peak_of(const struct stats_file *record) {
     return peak < 18446744073709549568.0 ? peak : 18446744073709549568.0;
 }
 
-static void write_line(const struct kept_file *file) {
+/* "exited 1", "SIGKILL", "running": of a status that nobody saw, what became of the process. */
+static struct figure show_end(const struct stats_file *record) {
+    struct figure figure = {""};
+    struct text text = TEXT_IN(figure.text);
+    if (record->state == PROCESS_KILLED)
+        return show_signal(record->signal);
+    text_add(&text, stats_file_state_name(record->state));
+    if (record->state == PROCESS_EXITED)
+        text_format(&text, " %d", record->code);
+    return figure;
+}
+
+/* ---- what it was ---- */
+
+static const char *next_word(const char *words) {
+    words += strcspn(words, " ");
+    return words + strspn(words, " ");
+}
+
+/* All web UIs are "python launch.py" or alike: the interpreter and its options tell nothing, but
+ * for -m and -c, which stand where a script would. */
+static const char *without_interpreter(const char *command) {
+    size_t length = strcspn(command, " ");
+    const char *slash = memrchr(command, '/', length);
+    const char *word = next_word(command);
+    if (strncmp(slash ? slash + 1 : command, "python", 6) != 0)
+        return command;
+    while (*word == '-' && !strchr("mc", word[1]))
+        word = next_word(strchr("WX", word[1]) && word[2] == ' ' ? next_word(word) : word);
+    return *word ? word : command;
+}
+
+/* "ComfyUI: main.py --listen": the folder of the script, as a rule the only word that tells one web
+ * UI from another. */
+static void describe(const struct vramgc_file *file, struct text *out) {
+    const char *command = without_interpreter(file->command_line);
+    size_t length = strcspn(command, " ");
+    const char *slash = memrchr(command, '/', length);
+    char folder[sizeof file->working_folder + sizeof file->command_line];
+    struct text text = TEXT_IN(folder);
+    if (*command != '/')
+        text_add(&text, file->working_folder);
+    if (slash && strncmp(command, "./", (size_t)(slash - command) + 1) != 0)
+        text_add_n(&text, command, (size_t)(slash - command));
+    for (size_t end = strlen(folder); end > 0 && folder[end - 1] == '/';)
+        folder[--end] = 0;
+    const char *name = strrchr(folder, '/');
+    name = name ? name + 1 : folder;
+    text_format(out, "%s%s%s", name, *name ? ": " : "", slash ? slash + 1 : command);
+}
+
+/* ---- lines ---- */
+
+/* As wide as the terminal. */
+static void write_command(const struct vramgc_file *file) {
+    enum { INDENT = 4 };
+    char line[sizeof file->command_line + sizeof file->working_folder + 8];
+    struct text text = TEXT_IN(line);
+    describe(file, &text);
+    size_t columns = (size_t)terminal_of(stdout).columns - INDENT;
+    printf("%*s%.*s\n", INDENT, "", (int)bytes_of_columns(line, columns), line);
+}
+
+static void write_figures(const struct kept_file *file) {
     char error[256];
     struct stats_file *record = stats_file_load(file->path, error, sizeof error);
     if (!record) {
@@ -41,22 +109,34 @@ static void write_line(const struct kept_file *file) {
         return;
     }
     struct verdict verdict = verdict_of(&record, 1);
-    const char *command = record->file->command_line;
-    summary_line(stdout, "%-16s  %8s  %8s  %-13s %-8s %s",
-                 show_date(file->peek.started_unix_ns).text, show_time(record->elapsed_ns).text,
-                 show_bytes((uint64_t)peak_of(record)).text, verdict_name(verdict.code),
-                 stats_file_state_name(record->state), command);
+    printf("%-16s  %8s  %8s  %-13s  %s\n", show_date(file->peek.started_unix_ns).text,
+           show_time(record->elapsed_ns).text, show_bytes((uint64_t)peak_of(record)).text,
+           verdict_name(verdict.code), show_end(record).text);
+    write_command(record->file);
     stats_file_free(record);
 }
 
+/* Scripts get the bytes of a name. */
+static void write_path(const char *path, bool as_it_is) {
+    char *shown = strdup(path);
+    if (!shown)
+        return;
+    if (!as_it_is)
+        clean_text(shown, strlen(shown) + 1);
+    printf("%s\n", shown);
+    free(shown);
+}
+
 static void write_list(const struct kept *kept, bool only_paths) {
+    bool for_script = only_paths && !isatty(STDOUT_FILENO);
     if (!only_paths && kept->count > 0)
-        printf("%-16s  %8s  %8s  %-13s %-8s %s\n", "started", "ran", "held", "verdict", "ended",
-               "command");
+        printf("%-16s  %8s  %8s  %-13s  %s\n", "started", "ran", "held", "verdict", "ended");
     for (size_t i = 0; i < kept->count; i++) {
-        if (!only_paths)
-            write_line(&kept->files[i]);
-        printf("%s%s\n", only_paths ? "" : "    ", kept->files[i].path);
+        if (!only_paths) {
+            write_figures(&kept->files[i]);
+            fputs("    ", stdout);
+        }
+        write_path(kept->files[i].path, for_script);
     }
 }
 

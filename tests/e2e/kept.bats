@@ -43,11 +43,54 @@ names() {
     equal "$("$vramgc" list --paths | names)" 'vramgc-b.2.vramgc vramgc-c.3.vramgc vramgc-a.1.vramgc vramgc-d.4.vramgc '
     run "$vramgc" list
     contains "$output" ' full '
-    contains "$output" 'python launch'
-    equal "$(awk 'length > 80 && !/^    /' <<<"$output")" ""
+    contains "$output" '    launch.py --xformers'
+    contains "$output" '  SIGKILL'
+    equal "$(awk 'length > 80 && !/^    .*[.]vramgc$/' <<<"$output")" ""
     XDG_STATE_HOME=$work/none run_apart "$vramgc" list
     equal "$status:$output" 0:
     one_line "$errors"
+}
+
+# was NAME FOLDER COMMAND: what the run in that file was, and where.
+was() {
+    python3 - "$XDG_STATE_HOME/vramgc/$1" "$2" "$3" <<'PYTHON'
+import sys
+path, folder, command = sys.argv[1:]
+with open(path, "r+b") as file:
+    file.seek(440)
+    file.write(folder.encode().ljust(256, b"\0") + command.encode().ljust(1024, b"\0"))
+PYTHON
+}
+
+@test "list: each row says which web UI it was, whatever it was started with" {
+    unset VRAMGC_OUT
+    while IFS='|' read -r folder command shown; do
+        kept vramgc-a.1.vramgc 1700000000
+        was vramgc-a.1.vramgc "$folder" "$command"
+        equal "$("$vramgc" list | sed -n 's/^    //; 3p')" "$shown"
+    done <<'TABLE'
+/opt/ComfyUI/|python main.py --listen|ComfyUI: main.py --listen
+/opt/sd/|python3.10 -u -X dev ./launch.py --api|sd: launch.py --api
+/root/|/opt/venv/bin/python3 /opt/forge/launch.py|forge: launch.py
+/opt/|python -W ignore automatic/launch.py|automatic: launch.py
+/opt/my ui/|python -m invokeai --x|my ui: -m invokeai --x
+/opt/my ui/|python -c import torch|my ui: -c import torch
+/opt/x/|/usr/bin/blender -b|bin: blender -b
+/opt/x/|invokeai-web|x: invokeai-web
+/|sh|sh
+|python|python
+TABLE
+}
+
+@test "list: names from outside do not steer the terminal; scripts get a file's name as it is" {
+    unset VRAMGC_OUT
+    bad=$(printf 'vramgc-a\033[2J\342\200\256.1.vramgc')
+    kept "$bad" 1700000000
+    LC_ALL=C equal "$("$vramgc" list | LC_ALL=C grep -c '[^[:print:]]')" 0
+    contains "$("$vramgc" list)" 'vramgc-a?[2J?.1.vramgc'
+    contains "$("$vramgc" list --paths)" "$bad"
+    RAW=seen "$top/tests/e2e/screen.py" 'end 0' "$vramgc" list --paths
+    contains "$(cat seen)" 'vramgc-a?[2J?.1.vramgc'
 }
 
 @test "report and export without a file: the newest run, with all of its processes" {
