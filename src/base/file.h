@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,6 +43,14 @@ static inline bool file_is_planted(const char *path) {
     struct stat status;
     return lstat(path, &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != geteuid() &&
            status.st_uid != 0;
+}
+
+/* Whether something is there that is no plain file: a device, a pipe, a folder, and whatever
+ * /dev/stderr may lead to. */
+static inline bool file_is_special(const char *path) {
+    struct stat status;
+    bool device = strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0;
+    return device || (stat(path, &status) == 0 && !S_ISREG(status.st_mode));
 }
 
 struct file_id {

@@ -75,6 +75,8 @@ enum state_place state_pattern(const char *setting, char *pattern, size_t capaci
     enum state_place place = STATE_AS_SET;
     if (strcmp(setting, "auto") == 0)
         place = find_folder(pattern, capacity);
+    else if (strcmp(setting, "/dev/null") == 0)
+        *pattern = 0;
     else if (strlen(setting) < capacity)
         text_copy(pattern, capacity, setting);
     else

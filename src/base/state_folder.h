@@ -26,7 +26,7 @@ enum state_place {
 };
 
 /* What VRAMGC_OUT stands for: for "auto", a pattern in a folder that is there then and that only
- * the user can write to; else the setting itself. */
+ * the user can write to; for /dev/null none; else the setting itself. */
 enum state_place state_pattern(const char *setting, char *pattern, size_t capacity);
 
 /* What the user is told of it, the pattern or file being `where`; empty: nothing. */

@@ -12,6 +12,7 @@
 #include "cli/summary.h"
 #include "base/base.h"
 #include "base/clean_text.h"
+#include "base/file.h"
 #include "base/secrets.h"
 #include "base/state_folder.h"
 #include "base/text.h"
@@ -159,6 +160,12 @@ static bool choose_patterns(struct run *run) {
     state_place_note(state_pattern(run->options.out, out, sizeof out), out, note, sizeof note);
     if (*note)
         complain("%s", note);
+    if (*out && !strchr(out, '%') && file_is_special(out)) {
+        complain("%s is no plain file; this run leaves no statistics (see --out)", out);
+        if (run->options.strict)
+            return false;
+        *out = 0;
+    }
     run->pattern = absolute("VRAMGC_OUT", out);
     run->log_pattern = run->pattern ? absolute("VRAMGC_LOG_FILE", run->options.log_file) : NULL;
     if (!run->log_pattern)
@@ -247,8 +254,8 @@ static void say_nothing_seen(const struct run *run) {
     int trouble = *run->pattern ? folder_trouble(run->pattern, folder, sizeof folder) : 0;
     if (trouble)
         complain("no statistics: %s cannot be written: %s", folder, strerror(trouble));
-    else if (!*run->options.out)
-        complain("no statistics: VRAMGC_OUT is empty");
+    else if (!*run->options.out || strcmp(run->options.out, "/dev/null") == 0)
+        complain("no statistics: VRAMGC_OUT is %s", *run->options.out ? run->options.out : "empty");
     else if (!*run->pattern)
         return; /* said when the program began */
     else if (run->options.mode == MODE_OFF)

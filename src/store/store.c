@@ -37,6 +37,10 @@ static int create_new(const char *pattern) {
     struct text text = TEXT_IN(self.path);
     text_add_pattern(&text, pattern);
     size_t length = text.length;
+    if (file_is_special(self.path)) { /* .1 beside a device, a pipe or a folder is nobody's wish */
+        errno = EEXIST;
+        return -1;
+    }
     for (int i = 0; i < NAME_TRIES; i++) {
         text.length = length;
         if (i > 0)
@@ -66,12 +70,13 @@ static void move_in(struct vramgc_file *file) {
 
 static bool give_up(int fd) {
     int error = errno;
+    bool special = fd < 0 && file_is_special(self.path);
     if (fd >= 0) {
         close(fd);
         unlink(self.path);
     }
     LOG(LOG_WARN, "cannot keep statistics in %s: %s; this run leaves no file", self.path,
-        strerrordesc_np(error));
+        special ? "it is no plain file" : strerrordesc_np(error));
     self.path[0] = 0;
     return false;
 }

@@ -361,6 +361,21 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     equal "$output" ""
 }
 
+@test "run: VRAMGC_OUT that is no plain file is told at once, and no file is made beside it; /dev/null means none" {
+    mkdir dir
+    for out in dir /dev/stderr /dev/null; do
+        run_apart "$vramgc" run -o "$out" sh -c 'echo "<$VRAMGC_OUT>"'
+        equal "$status:$output" '0:<>'
+        one_line "$errors"
+        equal "$(ls)" dir
+    done
+    equal "$errors" 'vramgc: no statistics: VRAMGC_OUT is /dev/null'
+    run_apart "$vramgc" run -o dir true
+    equal "$errors" 'vramgc: dir is no plain file; this run leaves no statistics (see --out)'
+    run_apart "$vramgc" run --strict -o dir echo ran
+    equal "$status:$output" 125:
+}
+
 @test "run: a path too long for VRAMGC_OUT is refused before anything runs" {
     long=$(printf 'x%.0s' $(seq 200))
     mkdir -p "$long/$long/$long/$long/$long/$long" && cd "$long/$long/$long/$long/$long/$long"

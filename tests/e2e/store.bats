@@ -133,6 +133,21 @@ holds() {
     no_file
 }
 
+@test "what is no plain file gets no neighbour with .1: /dev/null means none, of others one line tells" {
+    mkdir dir
+    mkfifo pipe
+    ln -s /dev/null null
+    VRAMGC_OUT=/dev/null use
+    [ "$status" -eq 0 ]
+    [ -z "$errors" ]
+    for name in dir pipe null /dev/stderr; do
+        VRAMGC_OUT=$name use
+        one_warning "cannot keep statistics in $name: it is no plain file"
+    done
+    [ "$(echo *)" = 'dir null pipe' ]
+    [ ! -e /dev/null.1 ]
+}
+
 @test "a folder that is missing: one warning, and the program goes on" {
     VRAMGC_OUT=missing/folder/file use
     one_warning missing/folder/file
