@@ -53,6 +53,12 @@ static inline bool file_is_special(const char *path) {
     return device || (stat(path, &status) == 0 && !S_ISREG(status.st_mode));
 }
 
+/* Whether only we, or root, can have written what the status is of. */
+static inline bool file_is_trusted(const struct stat *status) {
+    return (status->st_uid == geteuid() || status->st_uid == 0) &&
+           !(status->st_mode & (S_IWGRP | S_IWOTH));
+}
+
 struct file_id {
     dev_t device;
     ino_t inode;

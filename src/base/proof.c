@@ -46,18 +46,26 @@ bool proof_path(const char *card, char *path, size_t capacity) {
 }
 
 /* Whoever may change it could switch the engine on. */
-static bool is_trusted(int fd) {
+static bool is_trusted_folder(void) {
+    char folder[512];
+    return state_folder(folder, sizeof folder) && state_folder_is_trusted(folder);
+}
+
+/* Written to its end, and by us or root. */
+static bool is_whole_and_trusted(int fd) {
+    char end[sizeof PROOF_END] = "";
+    const off_t length = sizeof end - 1;
     struct stat status;
-    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-           (status.st_uid == geteuid() || status.st_uid == 0) &&
-           !(status.st_mode & (S_IWGRP | S_IWOTH));
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && file_is_trusted(&status) &&
+           pread(fd, end, (size_t)length, status.st_size - length) == (ssize_t)length &&
+           strcmp(end, PROOF_END) == 0;
 }
 
 static bool read_head(const char *path, char *head, size_t capacity) {
     int fd = file_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0)
         return false;
-    ssize_t n = is_trusted(fd) ? read(fd, head, capacity - 1) : -1;
+    ssize_t n = is_whole_and_trusted(fd) ? read(fd, head, capacity - 1) : -1;
     close(fd);
     head[n > 0 ? n : 0] = 0;
     return n > 0;
@@ -75,8 +83,8 @@ enum proof_state proof_look(const struct proof_key *key) {
     char path[512], head[PROOF_HEAD_BYTES], engine[16];
     struct text text = TEXT_IN(engine);
     text_format(&text, "%u", key->engine);
-    if (!proof_path(key->card, path, sizeof path) || !read_head(path, head, sizeof head) ||
-        !says(head, "card", key->card))
+    if (!is_trusted_folder() || !proof_path(key->card, path, sizeof path) ||
+        !read_head(path, head, sizeof head) || !says(head, "card", key->card))
         return PROOF_NONE;
     if (!says(head, "driver", key->driver) || !says(head, "engine", engine))
         return PROOF_OTHER;

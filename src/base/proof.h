@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Its last line: a file that was cut short is no proof. */
+#define PROOF_END "\nend\n"
+
 enum { PROOF_CARD_BYTES = 48, PROOF_DRIVER_BYTES = 64, PROOF_HEAD_BYTES = 1024 };
 
 /* What a proof is for. */

@@ -1,5 +1,6 @@
 /* state_folder.c: see state_folder.h. It must not trust a folder that others may write to. */
 #include "base/state_folder.h"
+#include "base/file.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -43,11 +44,14 @@ bool state_folder_make(char *path) {
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* Nobody else can put a file, or a link, there. */
-static bool is_ours(const char *path) {
+bool state_folder_is_trusted(const char *path) {
     struct stat status;
-    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-           !(status.st_mode & (S_IWGRP | S_IWOTH)) && access(path, W_OK | X_OK) == 0;
+    return !file_is_planted(path) && stat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
+           file_is_trusted(&status);
+}
+
+static bool is_ours(const char *path) {
+    return state_folder_is_trusted(path) && access(path, W_OK | X_OK) == 0;
 }
 
 bool state_files(const char *folder, char *pattern, size_t capacity) {

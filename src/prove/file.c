@@ -84,6 +84,7 @@ static bool write_all(int fd, const struct findings *findings, const char *versi
     write_head(out, findings, version);
     write_results(out, findings);
     write_costs(out, &findings->costs);
+    fputs(PROOF_END + 1, out);
     bool written = fflush(out) == 0 && fsync(fd) == 0 && !ferror(out);
     return fclose(out) == 0 && written;
 }
@@ -99,6 +100,10 @@ bool proof_write(const struct findings *findings, const char *version, char *pat
     snprintf(beside, sizeof beside, "%s.XXXXXX", path);
     if (!state_folder_make(folder))
         return false;
+    if (!state_folder_is_trusted(folder)) {
+        snprintf(path, capacity, "%s: others can write there; try: chmod go-w %s", folder, folder);
+        return false;
+    }
     int fd = mkostemp(beside, O_CLOEXEC); /* readable by us only */
     if (fd < 0)
         return false;

@@ -189,6 +189,17 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
     ln -s "$PWD"/build/proven/vramgc/*30.proof "$proof"
     unproven "$state" max_split_size_mb:512
     says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    rm "$proof"
+    head -c -1 build/proven/vramgc/*30.proof >"$proof" # cut short
+    unproven "$state" max_split_size_mb:512
+    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    cp build/proven/vramgc/*30.proof "$proof"
+    chmod 777 "$state/vramgc"
+    unproven "$state" max_split_size_mb:512
+    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    chmod 700 "$state/vramgc"
+    unproven "$state" max_split_size_mb:512
+    says 1 compact "PyTorch $NEWEST_RELEASE, driver 13.0, self-test passed on gpu0"
 }
 
 @test "two cards, one of them proven: flush" {

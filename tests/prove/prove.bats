@@ -37,6 +37,15 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     [ "$(find "$XDG_STATE_HOME/vramgc" -type f | wc -l)" = 1 ] # nothing lies beside it
 }
 
+@test "a folder that others can write to takes no proof, and that is told" {
+    mkdir -p "$XDG_STATE_HOME/vramgc"
+    chmod 777 "$XDG_STATE_HOME/vramgc"
+    prove --mem 1GiB -- --quick
+    [ "$status" = 3 ]
+    [[ $errors == *"others can write there; try: chmod go-w "* ]]
+    [ -z "$(ls -A "$XDG_STATE_HOME/vramgc")" ]
+}
+
 @test "the usual form, on hard devices" {
     SIMGPU_LATENCY=card prove --mem 2GiB --no-host-vmm --no-peer -- --quick
     passes
