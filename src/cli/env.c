@@ -1,5 +1,5 @@
-/* env.c: the command `vramgc env`: lines for webui-user.sh or any other shell script. It changes
- * nothing itself. */
+/* env.c: the command `vramgc env`: lines for webui-user.sh or any other shell script, which may be
+ * added twice, or stay when vramgc goes. It changes nothing itself. */
 #include "cli/cli.h"
 #include "cli/preload.h"
 #include "cli/settings.h"
@@ -25,8 +25,17 @@ static void write_quoted(const char *value) {
     putchar('\'');
 }
 
+/* Where another one is, as below `vramgc run`, or the file is gone, nothing is put in front. */
+static void write_preload(const char *library, const char *colon, const char *allocator) {
+    printf("[ ! -e \"%s\" ] || case ${LD_PRELOAD-} in *libvramgc.so*) ;; "
+           "*) export LD_PRELOAD=\"%s${LD_PRELOAD:+:$LD_PRELOAD}%s%s\" ;; esac\n",
+           library, library, colon, allocator);
+}
+
+/* The empty line: that of a file may lack its end. */
 static void write_lines(const char *library, const char *const *values) {
     char allocator[PATH_MAX];
+    puts("\n# vramgc begin. To undo: sed -i '/^# vramgc begin/,/^# vramgc end/d' FILE");
     for (size_t i = 0; i < option_count; i++) {
         if (!values[i])
             continue;
@@ -36,10 +45,11 @@ static void write_lines(const char *library, const char *const *values) {
     }
     if (preload_allocator("tcmalloc", allocator, sizeof allocator)) {
         puts("# webui.sh adds TCMalloc only while LD_PRELOAD is empty, so it is added here.");
-        printf("export LD_PRELOAD=\"%s${LD_PRELOAD:+:$LD_PRELOAD}:%s\"\n", library, allocator);
+        write_preload(library, ":", allocator);
     } else {
-        printf("export LD_PRELOAD=\"%s${LD_PRELOAD:+:$LD_PRELOAD}\"\n", library);
+        write_preload(library, "", "");
     }
+    puts("# vramgc end");
 }
 
 int env_main(int argc, char **argv) {

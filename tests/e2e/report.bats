@@ -493,6 +493,23 @@ heads() {
     equal "$status" 2
 }
 
+@test "env: behind a line without its end, twice, and undone as its first line says" {
+    printf '#!/bin/sh\nexport COMMANDLINE_ARGS=--api' >webui-user.sh
+    "$vramgc" env >>webui-user.sh
+    "$vramgc" env -t 70 >>webui-user.sh
+    # shellcheck disable=SC2016
+    ask='set -eu; . ./webui-user.sh; echo "$COMMANDLINE_ARGS $VRAMGC_THRESHOLD"; printenv LD_PRELOAD | cut -d: -f1; printenv LD_PRELOAD | grep -o libvramgc.so | wc -l'
+    equal "$(sh -c "$ask")" "--api 70
+$library
+1"
+    equal "$(LD_PRELOAD=/other/libvramgc.so sh -c "$ask" 2>/dev/null | tail -n 1)" 1
+    mv "$library" gone # nothing that is not there is named
+    equal "$(sh -c '. ./webui-user.sh; printenv LD_PRELOAD' 2>&1)" ""
+    eval "$(sed -n 's/^# vramgc begin. To undo: \(.*\) FILE$/\1 webui-user.sh/p; /vramgc begin/q' webui-user.sh)"
+    equal "$(grep -v '^$' webui-user.sh)" '#!/bin/sh
+export COMMANDLINE_ARGS=--api'
+}
+
 @test "help: every command, every topic, every setting and figure" {
     for topic in '' run report top diff help version env metrics json schema markdown-settings man; do
         # shellcheck disable=SC2086
