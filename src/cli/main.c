@@ -44,8 +44,8 @@ static const struct command command_table[] = {
      "(sort), arrows (details of one program), ? (help). Without a terminal it is one screen of "
      "text, as with --once.\n",
      false, top_flags, &top_flag_count, top_main},
-    {"mark", "PID LABEL", "put a name on the timeline of a program that runs",
-     "As the program itself does with vramgc_mark(): the report has a row for it, and an M in the "
+    {"mark", "PID|NAME LABEL", "put a label on the timeline of a program that runs",
+     "NAME: a word of its name, folder or arguments that no other program under vramgc has. As the program itself does with vramgc_mark(): the report has a row for it, and an M in the "
      "graph. `vramgc top` shows the numbers. Of LABEL 47 bytes are kept. Exit status 1 when there "
      "is no such program under vramgc, 2 for a wrong call.\n",
      false, mark_flags, &mark_flag_count, mark_main},

@@ -80,6 +80,34 @@ static int mark(uint64_t pid, const char *label) {
     return fine ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
+static bool has_name(const struct vramgc_file *file, const char *name) {
+    return strcasestr(file->executable, name) || strcasestr(file->command_line, name) ||
+           strcasestr(file->working_folder, name);
+}
+
+/* The only program that the name fits; 0 after a complaint that says which there are. */
+static uint64_t find_by_name(const char *name) {
+    char numbers[256];
+    struct text text = TEXT_IN(numbers);
+    struct running running = running_find();
+    uint64_t found = 0, count = 0;
+    for (size_t i = 0; i < running.count; i++) {
+        if (!has_name(running.list[i].record->file, name))
+            continue;
+        found = running.list[i].pid;
+        text_format(&text, "%s%llu", count++ ? ", " : "", (unsigned long long)found);
+    }
+    running_free(&running);
+    if (count > 1)
+        complain("%s is the name of %llu programs that run under vramgc: %s; give the number", name,
+                 (unsigned long long)count, numbers);
+    else if (count == 0)
+        complain("no program that runs under vramgc has %s in its name, folder or arguments; "
+                 "`vramgc top` shows them",
+                 name);
+    return count == 1 ? found : 0;
+}
+
 int mark_main(int argc, char **argv) {
     struct args args = {.argc = argc,
                         .argv = argv,
@@ -91,12 +119,14 @@ int mark_main(int argc, char **argv) {
     for (int index; (index = args_next(&args)) != ARGS_END;)
         return index == FLAG_HELP ? STATUS_HELP : STATUS_USAGE;
     if (args.operand_count != 2 || !*argv[1]) {
-        complain("`vramgc mark PID LABEL` takes the number of a process and a name");
+        complain("which program, and which label? vramgc mark PID|NAME LABEL");
         return STATUS_USAGE;
     }
-    if (!parse_count(argv[0], &pid)) {
-        complain("%s is no process; `vramgc mark PID LABEL`", argv[0]);
+    if (!*argv[0]) {
+        complain("the name of the program is empty; vramgc mark PID|NAME LABEL");
         return STATUS_USAGE;
     }
-    return mark(pid, argv[1]);
+    if (!parse_count(argv[0], &pid))
+        pid = find_by_name(argv[0]);
+    return pid ? mark(pid, argv[1]) : STATUS_BAD_INPUT;
 }

@@ -176,7 +176,7 @@ all_compact() {
     # What the guide marks from outside runs already.
     script "$work/started" <<<"echo >'$work/runs'"
     script "$work/marked" <<<"LD_PRELOAD= '$vramgc' report '$HOME'/.local/state/vramgc/*.\$(cat '$work/pid').vramgc | grep -q ' upscaling\$'"
-    script "$STAND_INS/pgrep" <<<"cat '$work/pid'"
+    here+="; s|mark generate.py|mark $work/started|" # others may run on the same machine
     "$vramgc" run --no-summary sh -c 'echo $$ >"$1/pid"; exec "$2" -c "alloc a 8MiB; until $1/started; until $1/marked"' - "$work" "$allocator" 2>/dev/null &
     await "$work/runs"
     follow scripts.md 15

@@ -67,6 +67,31 @@ PYTHON
     equal "$("$vramgc" top "$first" | wc -l)" "$("$vramgc" top --once "$first" | wc -l)" # a pipe is no terminal
 }
 
+# called FILE COMMAND: what the program that holds that file was started as.
+called() {
+    python3 - "$@" <<'PYTHON'
+import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(696)
+    file.write(sys.argv[2].encode().ljust(1024, b"\0"))
+PYTHON
+}
+
+@test "mark: a program by a word that only it has; where several have it their numbers are told" {
+    hold plain a
+    first=$held
+    hold plain b
+    called a 'python Unique-Main.py --left-only'
+    called b 'python Unique-Main.py'
+    "$vramgc" mark left-only here
+    "$vramgc" report --all a | grep -qE '[0-9] +here$'
+    run "$vramgc" mark unique-main.py there
+    equal "$status" 1
+    contains "$output" "2 programs that run under vramgc: $(printf '%s\n' "$first" "$held" | sort -n | paste -sd, | sed 's/,/, /'); give the number"
+    "$vramgc" mark "$held" 'by number'
+    "$vramgc" report --all b | grep -qE '[0-9] +by number$'
+}
+
 @test "top --once: a program that ends goes away, and a child that keeps its mapping is not taken for it" {
     hold plain a
     "$vramgc" top --once "$held" | grep -q "$held python"

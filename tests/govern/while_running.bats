@@ -200,13 +200,17 @@ TEXT
     run build/vramgc mark $$ here
     [ "$status" = 1 ]
     [[ $output == *"process $$ does not run under vramgc"* ]]
-    for wrong in '' '1' 'x here' '1 here there' '--loud 1 here'; do
+    for wrong in '' '1' '1 here there' '--loud 1 here'; do
         # shellcheck disable=SC2086
         run build/vramgc mark $wrong
         [ "$status" = 2 ]
     done
     run build/vramgc mark 1 ''
     [ "$status" = 2 ]
+    run build/vramgc mark '' here
+    [ "$status" = 2 ]
+    run build/vramgc mark nobody-is-called-so here
+    [[ $status = 1 && $output == *"no program that runs under vramgc has nobody-is-called-so in its name"* ]]
 }
 
 @test "page-locked memory that grows from job to job is told, and that of the first jobs is not" {
