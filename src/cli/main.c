@@ -1,8 +1,12 @@
-/* main.c: finds the command that was typed. It must do nothing else. */
+/* main.c: finds the command that was typed, or what was meant. It must do nothing else. */
 #include "base/base.h"
+#include "base/text.h"
 #include "cli/help.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct flag no_flags[] = {{"help", 'h', NULL, "this text"}};
 static const size_t no_flag_count = ARRAY_LENGTH(no_flags);
@@ -45,7 +49,8 @@ static const struct command command_table[] = {
      "text, as with --once.\n",
      false, top_flags, &top_flag_count, top_main},
     {"mark", "PID|NAME LABEL", "put a label on the timeline of a program that runs",
-     "NAME: a word of its name, folder or arguments that no other program under vramgc has. As the program itself does with vramgc_mark(): the report has a row for it, and an M in the "
+     "NAME: a word of its name, folder or arguments that no other program under vramgc has. As the "
+     "program itself does with vramgc_mark(): the report has a row for it, and an M in the "
      "graph. `vramgc top` shows the numbers. Of LABEL 47 bytes are kept. Exit status 1 when there "
      "is no such program under vramgc, 2 for a wrong call.\n",
      false, mark_flags, &mark_flag_count, mark_main},
@@ -83,12 +88,47 @@ static const char *command_name(size_t index) {
     return command_table[index].name;
 }
 
-static int unknown_command(const char *name) {
-    const char *nearest = nearest_word(name, command_count, command_name);
-    if (nearest)
-        complain("%s is not a command; did you mean `vramgc %s`?", name, nearest);
+/* Whether the shell would have run it, or it is a script. */
+static bool is_program(const char *name) {
+    char path[PATH_MAX];
+    const char *folders = getenv("PATH");
+    if (access(name, R_OK) == 0)
+        return true;
+    for (; folders && *folders && !strchr(name, '/'); folders += *folders == ':') {
+        size_t length = strcspn(folders, ":");
+        struct text text = TEXT_IN(path);
+        text_add_n(&text, folders, length);
+        text_format(&text, "/%s", name);
+        if (access(path, X_OK) == 0)
+            return true;
+        folders += length;
+    }
+    return false;
+}
+
+/* "vramgc run COMMAND...", where run was forgotten. */
+static void suggest_run(char **words) {
+    char command[256];
+    struct text text = TEXT_IN(command);
+    for (size_t i = 0; words[i]; i++)
+        text_format(&text, " %s", words[i]);
+    bool is_script = access(words[0], R_OK) == 0 && access(words[0], X_OK) != 0;
+    complain("%s is no command of vramgc; did you mean: vramgc run%s%s", words[0],
+             is_script ? " python" : "", command);
+}
+
+static int unknown_command(char **words) {
+    const char *nearest = nearest_word(words[0], command_count, command_name);
+    if (*words[0] == '-')
+        complain(
+            "%s stands before the command of vramgc; see `vramgc help`, or: vramgc run %s COMMAND",
+            words[0], words[0]);
+    else if (nearest)
+        complain("%s is not a command; did you mean `vramgc %s`?", words[0], nearest);
+    else if (is_program(words[0]))
+        suggest_run(words);
     else
-        complain("%s is not a command; see `vramgc help`", name);
+        complain("%s is not a command; see `vramgc help`", words[0]);
     return STATUS_USAGE;
 }
 
@@ -108,7 +148,7 @@ int main(int argc, char **argv) {
         return version_main(1, argv + 1);
     const struct command *command = command_find(argv[1]);
     if (!command)
-        return unknown_command(argv[1]);
+        return unknown_command(argv + 1);
     if (argc > 2 && asks_for_help(argv[2]))
         return command_help(command->name);
     int status = command->main(argc - 1, argv + 1);

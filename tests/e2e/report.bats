@@ -361,11 +361,24 @@ plant() {
 }
 
 @test "report: wrong calls are 2" {
+    touch launch.py
+    script webui.sh <<<:
     run "$vramgc"
     equal "$status" 2
     run_apart "$vramgc" reprot x
     equal "$status" 2
     equal "$errors" 'vramgc: reprot is not a command; did you mean `vramgc report`?'
+    while IFS='|' read -r typed told; do
+        # shellcheck disable=SC2086
+        run_apart "$vramgc" $typed
+        equal "$status:$errors" "2:vramgc: $told"
+    done <<'TABLE'
+bash launch.py --api|bash is no command of vramgc; did you mean: vramgc run bash launch.py --api
+./webui.sh --api|./webui.sh is no command of vramgc; did you mean: vramgc run ./webui.sh --api
+launch.py|launch.py is no command of vramgc; did you mean: vramgc run python launch.py
+no-such-program x|no-such-program is not a command; see `vramgc help`
+--lowvram sh|--lowvram stands before the command of vramgc; see `vramgc help`, or: vramgc run --lowvram COMMAND
+TABLE
     run_apart "$vramgc" report --jsno x
     equal "$status" 2
     contains "$errors" 'did you mean --json?'
@@ -389,7 +402,7 @@ plant() {
 @test "a size without its unit, and a value without its =, are told" {
     run "$vramgc" run --spill 3 true
     equal "$status" 125
-    contains "$output" 'VRAMGC_SPILL=3 is not a size with its unit'
+    contains "$output" '--spill 3 lacks a unit, such as 3MiB or 3GiB'
     run "$vramgc" run --lowvram 1 true
     equal "$status" 125
     contains "$output" 'a value goes with its option: --lowvram=1'
