@@ -70,21 +70,26 @@ static bool set_text(const char *value, void *field) {
     return true;
 }
 
-/* So few bytes are nobody's wish: a unit was forgotten. */
-static bool lacks_unit(const char *value) {
-    uint64_t bytes;
-    return parse_count(value, &bytes) && bytes > 0 && bytes < 4096;
+/* A unit was forgotten, and none is guessed: so few bytes are nobody's wish, and one setting is a
+ * matter of microseconds, another of days. */
+static bool lacks_unit(const struct option_info *info, const char *value) {
+    uint64_t number;
+    bool needed = info->type == SIZE || info->type == DURATION;
+    return needed && parse_count(value, &number) && number > 0 &&
+           (info->type == DURATION || number < 4096);
 }
 
 bool option_set(const struct option_info *info, const char *value, struct options *options) {
     void *field = (char *)options + info->offset;
+    if (lacks_unit(info, value))
+        return false;
     switch (info->type) {
     case BOOL:
         return parse_bool(value, field);
     case PERCENT:
         return set_percent(info, value, field);
     case SIZE:
-        return !lacks_unit(value) && set_number(info, value, field, parse_size);
+        return set_number(info, value, field, parse_size);
     case DURATION:
         return set_number(info, value, field, parse_duration);
     case COUNT:
@@ -117,10 +122,15 @@ static void add_accepted(struct text *text, const struct option_info *info) {
         text_add_bytes(text, (uint64_t)info->high);
         break;
     case DURATION:
-        text_add(text, "a duration such as 100ms, 5s or 2m, from ");
-        text_add_duration(text, (uint64_t)info->low);
-        text_add(text, " to ");
+        text_add(text, "a duration ");
+        if (info->low > 0) {
+            text_add(text, "from ");
+            text_add_duration(text, (uint64_t)info->low);
+            text_add(text, " ");
+        }
+        text_add(text, info->low > 0 ? "to " : "up to ");
         text_add_duration(text, (uint64_t)info->high);
+        text_add(text, ", such as 100ms or 5s");
         break;
     case COUNT:
         text_format(text, "a whole number from %d to %d", (int)info->low, (int)info->high);
@@ -134,11 +144,17 @@ static void add_accepted(struct text *text, const struct option_info *info) {
     }
 }
 
-void option_refusal(const struct option_info *info, const char *value, char *out, size_t capacity) {
+void option_refusal(const struct option_info *info, const char *typed, const char *value, char *out,
+                    size_t capacity) {
     struct text text = text_in(out, capacity);
-    text_format(&text, "%s=%.60s is not ", info->variable, value);
+    bool size = info->type == SIZE;
+    if (lacks_unit(info, value)) {
+        text_format(&text, "%.80s lacks a unit, such as %.20s%s or %.20s%s", typed, value,
+                    size ? "MiB" : "ms", value, size ? "GiB" : "s");
+        return;
+    }
+    text_format(&text, "%.80s is not ", typed);
     add_accepted(&text, info);
-    text_format(&text, "; using %s", *info->standard ? info->standard : "nothing");
 }
 
 const struct option_info *option_nearest(const char *variable) {
@@ -195,23 +211,40 @@ static size_t complain_about_unknown(option_complain *complain, void *context) {
     return complaints;
 }
 
+static enum option_origin read_one(const struct option_info *info, struct options *options) {
+    const char *value = getenv(info->variable);
+    if (!value)
+        return ORIGIN_DEFAULT;
+    return option_set(info, value, options) ? ORIGIN_ENVIRONMENT : ORIGIN_INVALID;
+}
+
+/* With strict nothing is used: whoever reads the settings does nothing. */
+static void complain_about(const struct option_info *info, bool strict, option_complain *complain,
+                           void *context) {
+    char typed[96], sentence[512];
+    const char *value = getenv(info->variable);
+    struct text text = TEXT_IN(typed);
+    text_format(&text, "%s=%.60s", info->variable, value);
+    option_refusal(info, typed, value, sentence, sizeof sentence);
+    text = (struct text){sentence, sizeof sentence, strlen(sentence)};
+    if (!strict)
+        text_format(&text, "; using %s", *info->standard ? info->standard : "nothing");
+    complain(sentence, context);
+}
+
 size_t options_read(struct options *options, enum option_origin *origins, option_complain *complain,
                     void *context) {
+    enum option_origin origin[ARRAY_LENGTH(option_table)];
     size_t complaints = 0;
     options_defaults(options);
+    for (size_t i = 0; i < option_count; i++)
+        origin[i] = read_one(&option_table[i], options);
     for (size_t i = 0; i < option_count; i++) {
-        const char *value = getenv(option_table[i].variable);
-        enum option_origin origin = value ? ORIGIN_ENVIRONMENT : ORIGIN_DEFAULT;
-        if (value && !option_set(&option_table[i], value, options)) {
-            char sentence[512];
-            option_refusal(&option_table[i], value, sentence, sizeof sentence);
-            if (complain)
-                complain(sentence, context);
-            origin = ORIGIN_INVALID;
-            complaints++;
-        }
+        if (origin[i] == ORIGIN_INVALID && complain)
+            complain_about(&option_table[i], options->strict, complain, context);
+        complaints += origin[i] == ORIGIN_INVALID;
         if (origins)
-            origins[i] = origin;
+            origins[i] = origin[i];
     }
     return complaints + complain_about_unknown(complain, context);
 }

@@ -63,8 +63,9 @@ void options_defaults(struct options *options);
  * changed. */
 bool option_set(const struct option_info *info, const char *value, struct options *options);
 
-/* The sentence about a refused value: variable, value, what is accepted, what is used. */
-void option_refusal(const struct option_info *info, const char *value, char *out, size_t capacity);
+/* The sentence about a refused value: setting and value as they were typed, what is accepted. */
+void option_refusal(const struct option_info *info, const char *typed, const char *value, char *out,
+                    size_t capacity);
 
 /* Reads all settings from the environment. origins may be NULL, else it has option_count entries;
  * complain may be NULL. Returns how many complaints there were. */

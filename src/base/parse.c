@@ -56,7 +56,8 @@ bool parse_size(const char *text, uint64_t *out) {
 
 bool parse_duration(const char *text, uint64_t *out) {
     static const struct unit units[] = {
-        {"", 1e9}, {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9},
+        {"", 1e9},  {"ns", 1},   {"us", 1e3},   {"ms", 1e6},
+        {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9},
     };
     return parse_unit(text, units, ARRAY_LENGTH(units), out);
 }

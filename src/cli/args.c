@@ -82,6 +82,7 @@ static int with_value(struct args *args, int index, const char *shown) {
         return ARGS_BAD;
     }
     args->value = args->argv[args->next++];
+    args->value_apart = true;
     return index;
 }
 
@@ -125,6 +126,7 @@ static int rest_are_operands(struct args *args) {
 }
 
 int args_next(struct args *args) {
+    args->value_apart = false;
     if (args->cluster)
         return short_option(args);
     while (args->next < args->argc) {
@@ -135,6 +137,7 @@ int args_next(struct args *args) {
         }
         if (argument[0] == '-' && argument[1]) {
             args->next++;
+            args->typed = argument;
             if (argument[1] == '-')
                 return long_option(args, argument);
             args->cluster = argument + 1;

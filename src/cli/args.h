@@ -29,6 +29,8 @@ struct args {
     int operand_count;   /* operands found so far, in argv[0 ..] */
     const char *cluster; /* rest of -abc */
     const char *value;   /* of the option just returned; NULL: none */
+    const char *typed;   /* the argument that it is, which may hold the value */
+    bool value_apart;    /* the value is an argument of its own */
 };
 
 /* The index of the next option in flags; ARGS_END when there is none; ARGS_BAD after a complaint.

@@ -62,7 +62,7 @@ int env_main(int argc, char **argv) {
         if (index == FLAG_HELP)
             return STATUS_HELP;
         const struct option_info *taken =
-            index == ARGS_BAD ? NULL : settings_take((size_t)index - env_flag_count, args.value);
+            index == ARGS_BAD ? NULL : settings_take((size_t)index - env_flag_count, &args);
         if (!taken)
             return STATUS_USAGE;
         values[taken - option_table] = getenv(taken->variable);

@@ -88,7 +88,7 @@ static bool take_flag(struct run *run, const struct args *args, int index) {
         run->help = true;
         return true;
     default:
-        return settings_take((size_t)index - run_flag_count, args->value) != NULL;
+        return settings_take((size_t)index - run_flag_count, args) != NULL;
     }
 }
 
@@ -179,8 +179,10 @@ static bool choose_patterns(struct run *run) {
 
 static bool prepare(struct run *run) {
     char error[PATH_MAX + 256];
-    if (settings_read(&run->options) > 0 && run->options.strict)
+    if (settings_read(&run->options) > 0 && run->options.strict) {
+        complain("nothing is started: VRAMGC_STRICT is set");
         return false;
+    }
     if (!preload_library(run->library, sizeof run->library, error, sizeof error)) {
         complain("%s", error);
         return false;

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "base/base.h"
 #include "base/parse.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,8 +79,9 @@ static const struct option_info *take_words(const char *value) {
     return choice >= 0 ? info : NULL;
 }
 
-const struct option_info *settings_take(size_t number, const char *value) {
+const struct option_info *settings_take(size_t number, const struct args *args) {
     struct options ignored;
+    const char *value = args->value;
     if (number >= option_count)
         return take_words(value);
     const struct option_info *info = &option_table[number];
@@ -90,11 +92,11 @@ const struct option_info *settings_take(size_t number, const char *value) {
         setenv(info->variable, value, 1);
         return info;
     }
-    char sentence[512];
-    option_refusal(info, value, sentence, sizeof sentence);
-    char *used = strstr(sentence, "; using "); /* nothing is used: the command ends */
-    if (used)
-        *used = 0;
+    char typed[96], sentence[512];
+    struct text text = TEXT_IN(typed);
+    text_format(&text, "%.60s%s%s", args->typed, args->value_apart ? " " : "",
+                args->value_apart ? value : "");
+    option_refusal(info, typed, value, sentence, sizeof sentence);
     complain("%s", sentence);
     return NULL;
 }

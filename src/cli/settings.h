@@ -21,8 +21,8 @@ size_t settings_flags(struct flag *flags, const struct flag *own, size_t own_cou
 const struct flag *settings_words(size_t *count);
 
 /* Puts a setting from the command line into the environment: the flag of that number behind the
- * command's own ones. value NULL: a BOOL without one. What was set, or NULL after a complaint. */
-const struct option_info *settings_take(size_t number, const char *value);
+ * command's own ones. Without a value: a BOOL. What was set, or NULL after a complaint. */
+const struct option_info *settings_take(size_t number, const struct args *args);
 
 /* Reads the environment, complains about each bad setting, and removes those from it.
  * How many there were. */

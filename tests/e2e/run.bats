@@ -301,7 +301,7 @@ os.execvp(sys.argv[1], sys.argv[1:])'
 @test "run: a wrong value of an option is 125, and nothing is run" {
     run_apart "$vramgc" run --threshold 170 touch ran
     equal "$status" 125
-    equal "$errors" 'vramgc: VRAMGC_THRESHOLD=170 is not a percentage from 0 to 100, such as 80'
+    equal "$errors" 'vramgc: --threshold 170 is not a percentage from 0 to 100, such as 80'
     [ ! -e ran ]
 }
 
@@ -326,11 +326,31 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     contains_not "$errors" ALLOC_CONF
 }
 
-@test "run: --strict makes a wrong variable fatal: 125, one line, nothing run" {
+@test "run, env: a wrong setting is told as it was typed" {
+    while IFS='|' read -r typed told; do
+        # shellcheck disable=SC2086
+        run_apart "$vramgc" run $typed true
+        equal "$status:$errors" "125:vramgc: $typed $told"
+        # shellcheck disable=SC2086
+        run_apart "$vramgc" env $typed
+        equal "$status:$errors" "2:vramgc: $typed $told"
+    done <<'TABLE'
+--mode fast|is not one of off|observe|flush|compact|auto
+--mode=fast|is not one of off|observe|flush|compact|auto
+-t0.8|is not a percentage from 0 to 100, such as 80
+-t 0.8|is not a percentage from 0 to 100, such as 80
+--cooldown 5|lacks a unit, such as 5ms or 5s
+--min_gain=64|lacks a unit, such as 64MiB or 64GiB
+--lowvram=maybe|is not 1, 0, true, false, yes, no, on, or off
+TABLE
+}
+
+@test "run: --strict makes a wrong variable fatal: 125, nothing run, and nothing is said to be used instead" {
     export VRAMGC_THRESHOLD=lots
     run_apart "$vramgc" run --strict touch ran
     equal "$status" 125
-    one_line "$errors"
+    equal "$errors" 'vramgc: VRAMGC_THRESHOLD=lots is not a percentage from 0 to 100, such as 80
+vramgc: nothing is started: VRAMGC_STRICT is set'
     [ ! -e ran ]
     VRAMGC_STRICT=1 run_apart "$vramgc" run touch ran
     equal "$status" 125

@@ -84,7 +84,11 @@ static void refusals(void **state) {
         {"VRAMGC_THRESHOLD", "0.8", "a percentage from 0 to 100"},
         {"VRAMGC_THRESHOLD", "", "a percentage from 0 to 100"},
         {"VRAMGC_LOWVRAM", "maybe", "1, 0, true, false"},
-        {"VRAMGC_COOLDOWN", "2h", "a duration such as 100ms, 5s or 2m"},
+        {"VRAMGC_COOLDOWN", "2h", "a duration up to 1 h 00 m, such as 100ms or 5s"},
+        {"VRAMGC_REST", "2m", "a duration from 1.0 ms to 1 m 00 s, such as 100ms or 5s"},
+        {"VRAMGC_REST", "5", "lacks a unit, such as 5ms or 5s; using 50ms"},
+        {"VRAMGC_KEEP_FOR", "30", "lacks a unit, such as 30ms or 30s"},
+        {"VRAMGC_MIN_GAIN", "64", "lacks a unit, such as 64MiB or 64GiB"},
         {"VRAMGC_MIN_GAIN", "lots", "a size with its unit, such as 512MiB"},
         {"VRAMGC_MIN_GAIN", "2000T", "up to 909 TiB"},
         {"VRAMGC_BACKTRACE", "33", "a whole number from 0 to 32"},
@@ -109,6 +113,16 @@ static void ratios(void **state) {
     assert_true(read_with("VRAMGC_THRESHOLD", "0.8%", 0).threshold == 0.8);
     assert_true(read_with("VRAMGC_THRESHOLD", "0", 0).threshold == 0);
     assert_true(read_with("VRAMGC_THRESHOLD", "1", 0).threshold == 1);
+}
+
+/* Nothing is used where the caller does nothing, wherever strict stands. */
+static void strict(void **state) {
+    (void)state;
+    setenv("VRAMGC_STRICT", "1", 1);
+    read_with("VRAMGC_MODE", "fast", 1);
+    assert_string_equal(sentences[0],
+                        "VRAMGC_MODE=fast is not one of off|observe|flush|compact|auto");
+    unsetenv("VRAMGC_STRICT");
 }
 
 static void long_texts(void **state) {
@@ -177,10 +191,11 @@ static void shown_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(defaults, clean),   cmocka_unit_test_setup(values, clean),
-        cmocka_unit_test_setup(refusals, clean),   cmocka_unit_test_setup(ratios, clean),
-        cmocka_unit_test_setup(long_texts, clean), cmocka_unit_test_setup(unknown_names, clean),
-        cmocka_unit_test_setup(origins, clean),    cmocka_unit_test_setup(shown_values, clean),
+        cmocka_unit_test_setup(defaults, clean),     cmocka_unit_test_setup(values, clean),
+        cmocka_unit_test_setup(refusals, clean),     cmocka_unit_test_setup(ratios, clean),
+        cmocka_unit_test_setup(long_texts, clean),   cmocka_unit_test_setup(unknown_names, clean),
+        cmocka_unit_test_setup(strict, clean),       cmocka_unit_test_setup(origins, clean),
+        cmocka_unit_test_setup(shown_values, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

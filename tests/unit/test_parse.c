@@ -76,11 +76,12 @@ static void durations(void **state) {
         {"5s", UINT64_C(5000000000)},
         {"2m", UINT64_C(120000000000)},
         {"1h", UINT64_C(3600000000000)},
+        {"30d", UINT64_C(2592000000000000)},
         {"0.5H", UINT64_C(1800000000000)},
     };
     (void)state;
     CHECK(parse_duration, rows);
-    refuse(parse_duration, "1d");
+    refuse(parse_duration, "1w");
     refuse(parse_duration, "1GiB");
     refuse(parse_duration, "99999999999h");
 }
