@@ -138,9 +138,10 @@ void kept_prune(const struct options *options) {
     struct kept kept = find_in_folders();
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t now_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+    size_t counts[2] = {0}; /* an out-of-memory is not pushed out by runs that went well */
     for (size_t i = 0; i < kept.count; i++) {
         const struct kept_file *file = &kept.files[i];
-        bool surplus = options->keep > 0 && i >= options->keep;
+        bool surplus = counts[file->peek.went_wrong]++ >= options->keep && options->keep > 0;
         if ((surplus || is_old(&file->peek, now_ns, options->keep_for)) &&
             may_go(&file->peek, now_ns) && is_mine(file->path))
             remove_with_all(file->path);

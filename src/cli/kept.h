@@ -28,7 +28,7 @@ void kept_free(struct kept *kept);
 size_t kept_newest_run(struct kept *kept);
 
 /* Removes from the state folder what is too old or too much by the settings, and no process's that
- * runs. */
+ * runs. Runs that went wrong are counted apart. */
 void kept_prune(const struct options *options);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,6 +247,24 @@ struct stats_file *stats_file_load(const char *path, char *error, size_t capacit
     return NULL;
 }
 
+/* Not Ctrl-C, kill and a terminal that was closed. */
+static bool crashed(const struct vramgc_file *head) {
+    int status = (int)head->end_status;
+    return head->end == VRAMGC_END_STATUS && WIFSIGNALED(status) && WTERMSIG(status) != SIGINT &&
+           WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGHUP;
+}
+
+/* Without the rest of the file. */
+static bool ran_out(int descriptor, const struct vramgc_file *head) {
+    bool found = false;
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES && head->file_bytes == sizeof *head; i++) {
+        uint64_t ooms = 0;
+        off_t at = (off_t)offsetof(struct vramgc_file, devices[i].stats.ooms);
+        found = found || (pread(descriptor, &ooms, sizeof ooms, at) == sizeof ooms && ooms > 0);
+    }
+    return found;
+}
+
 bool stats_file_peek(const char *path, struct stats_peek *peek) {
     enum { HEAD_BYTES = offsetof(struct vramgc_file, executable) };
     struct vramgc_file *head = calloc(1, sizeof *head);
@@ -253,8 +272,6 @@ bool stats_file_peek(const char *path, struct stats_peek *peek) {
     int descriptor = head ? open_regular(path, ignored, sizeof ignored) : -1;
     ssize_t length = descriptor < 0 ? -1 : read_all(descriptor, head, HEAD_BYTES);
     bool fine = length == HEAD_BYTES && memcmp(head->magic, VRAMGC_MAGIC, sizeof head->magic) == 0;
-    if (descriptor >= 0)
-        close(descriptor);
     if (fine)
         *peek = (struct stats_peek){head->pid,
                                     head->process_start,
@@ -262,7 +279,10 @@ bool stats_file_peek(const char *path, struct stats_peek *peek) {
                                     head->started_ns,
                                     head->latest_ns,
                                     head->end,
+                                    crashed(head) || ran_out(descriptor, head),
                                     ""};
+    if (descriptor >= 0)
+        close(descriptor);
     if (fine)
         memcpy(peek->run_id, head->run_id, sizeof peek->run_id - 1);
     free(head);

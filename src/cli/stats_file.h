@@ -47,6 +47,7 @@ struct stats_file *stats_file_from_memory(const void *bytes, size_t length, cons
 /* What the beginning of a file says. */
 struct stats_peek {
     uint64_t pid, process_start, started_unix_ns, started_ns, latest_ns, end;
+    bool went_wrong; /* PyTorch ran out of memory, or a signal that nobody sends by hand ended it */
     char run_id[sizeof((struct vramgc_file *)0)->run_id]; /* ends with a zero byte */
 };
 

@@ -25,6 +25,14 @@ with open(path, "r+b") as file:
 PYTHON
 }
 
+# The program `python3 - FILE SIGNAL`: the process of that file was ended so.
+ended_by='
+import struct, sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(72)
+    file.write(struct.pack("<Qq", 2, int(sys.argv[2])))
+'
+
 setup_kept() {
     unset VRAMGC_OUT
     kept vramgc-a.1.vramgc 1700000000
@@ -130,13 +138,29 @@ TABLE
     kept vramgc-f.6.vramgc $((now - 6000))
     VRAMGC_KEEP=0 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
     equal "$("$vramgc" list --paths | wc -l)" 5
-    VRAMGC_KEEP=4 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
+    VRAMGC_KEEP=3 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
     equal "$(ls "$XDG_STATE_HOME/vramgc" | names)" \
         'GPU-1.proof vramgc-a.1.vramgc vramgc-b.2.vramgc vramgc-c.3.vramgc vramgc-e.5.vramgc vramgc-f.6.vramgc '
     VRAMGC_KEEP_FOR=1h "$vramgc" run --no-summary true # it ran for 72 minutes
     equal "$("$vramgc" list --paths | names)" 'vramgc-f.6.vramgc '
     FAKE_CUDA=sh "$vramgc" run --no-summary sh -c "VRAMGC_KEEP=1 VRAMGC_OUT=auto '$vramgc' run --no-summary true; '$vramgc' list --paths >during"
     contains "$(cat during)" vramgc-sh.
+}
+
+@test "run: good runs do not push out one that ran out of memory or crashed; those are counted apart" {
+    unset VRAMGC_OUT
+    for i in 1 2 3 4; do kept "vramgc-good.$i.vramgc" $((1700000010 + i)); done
+    for i in 1 2 3; do kept "vramgc-oom.$i.vramgc" $((1700000000 + i)) limit; done
+    kept vramgc-crash.1.vramgc 1700000000
+    python3 - "$XDG_STATE_HOME/vramgc/vramgc-crash.1.vramgc" 11 <<<"$ended_by"
+    kept vramgc-stopped.1.vramgc 1700000009
+    python3 - "$XDG_STATE_HOME/vramgc/vramgc-stopped.1.vramgc" 15 <<<"$ended_by"
+    VRAMGC_KEEP=4 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths | names)" "$(printf 'vramgc-%s.vramgc ' good.4 good.3 good.2 good.1 oom.3 oom.2 oom.1 crash.1)"
+    VRAMGC_KEEP=2 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths | names)" "$(printf 'vramgc-%s.vramgc ' good.4 good.3 oom.3 oom.2)"
+    VRAMGC_KEEP=2 VRAMGC_KEEP_FOR=1h "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths 2>&1)" 'vramgc: no statistics file is kept'
 }
 
 # Nothing tells that it has ended: it may run in another container, or on another machine with the same home.
