@@ -3,6 +3,7 @@
  * name may steer the terminal. */
 #include "cli/cli.h"
 #include "cli/kept.h"
+#include "cli/summary.h"
 #include "cli/summary_lines.h"
 #include "cli/terminal.h"
 #include "cli/units.h"
@@ -36,18 +37,6 @@ static struct figure show_date(uint64_t unix_ns) {
 static double peak_of(const struct stats_file *record) {
     double peak = stats_file_held_peak(record);
     return peak < 18446744073709549568.0 ? peak : 18446744073709549568.0;
-}
-
-/* "exited 1", "SIGKILL", "running": of a status that nobody saw, what became of the process. */
-static struct figure show_end(const struct stats_file *record) {
-    struct figure figure = {""};
-    struct text text = TEXT_IN(figure.text);
-    if (record->state == PROCESS_KILLED)
-        return show_signal(record->signal);
-    text_add(&text, stats_file_state_name(record->state));
-    if (record->state == PROCESS_EXITED)
-        text_format(&text, " %d", record->code);
-    return figure;
 }
 
 /* ---- what it was ---- */
@@ -111,7 +100,7 @@ static void write_figures(const struct kept_file *file) {
     struct verdict verdict = verdict_of(&record, 1);
     printf("%-16s  %8s  %8s  %-13s  %s\n", show_date(file->peek.started_unix_ns).text,
            show_time(record->elapsed_ns).text, show_bytes((uint64_t)peak_of(record)).text,
-           verdict_name(verdict.code), show_end(record).text);
+           verdict_name(verdict.code), summary_end(record).text);
     write_command(record->file);
     stats_file_free(record);
 }

@@ -23,7 +23,7 @@ struct figure summary_end(const struct stats_file *record) {
     struct text text = TEXT_IN(figure.text);
     static const char *const words[PROCESS_STATES] = {
         [PROCESS_RUNNING] = "still running",
-        [PROCESS_LEFT] = "ended by itself",
+        [PROCESS_LEFT] = "ended, status unknown",
         [PROCESS_REPLACED] = "replaced by exec",
         [PROCESS_VANISHED] = "ended without exit handlers",
     };

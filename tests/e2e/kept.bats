@@ -52,7 +52,7 @@ names() {
     run "$vramgc" list
     contains "$output" ' full '
     contains "$output" '    launch.py --xformers'
-    contains "$output" '  SIGKILL'
+    contains "$output" '  killed by SIGKILL'
     equal "$(awk 'length > 80 && !/^    .*[.]vramgc$/' <<<"$output")" ""
     XDG_STATE_HOME=$work/none run_apart "$vramgc" list
     equal "$status:$output" 0:
