@@ -10,7 +10,9 @@
 #include "base/base.h"
 #include "base/text.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 static struct {
     const struct command *commands;
@@ -274,10 +276,28 @@ static bool wrote_command(const char *name) {
     return command;
 }
 
+static bool same_word(const char *typed, const char *name) {
+    size_t i = 0;
+    for (; typed[i] && name[i]; i++)
+        if (tolower((unsigned char)typed[i]) != name[i] && !(typed[i] == '-' && name[i] == '_'))
+            return false;
+    return !typed[i] && !name[i];
+}
+
+/* VRAMGC_MIN_GAIN, --min-gain, min_gain. */
 static bool wrote_setting(const char *name) {
+    size_t variable = strncasecmp(name, "VRAMGC_", 7) == 0 ? 7 : 0;
+    const char *bare = name + (variable ? variable : strspn(name, "-"));
+    size_t count;
+    const struct flag *words = settings_words(&count);
     for (size_t i = 0; i < option_count; i++)
-        if (strcmp(name, option_table[i].variable) == 0) {
+        if (same_word(bare, option_table[i].name)) {
             write_setting(&option_table[i]);
+            return true;
+        }
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(bare, words[i].name) == 0) {
+            write_flag(&words[i]);
             return true;
         }
     return false;

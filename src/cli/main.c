@@ -1,12 +1,9 @@
 /* main.c: finds the command that was typed, or what was meant. It must do nothing else. */
 #include "base/base.h"
-#include "base/text.h"
 #include "cli/help.h"
+#include "cli/hint.h"
 
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct flag no_flags[] = {{"help", 'h', NULL, "this text"}};
 static const size_t no_flag_count = ARRAY_LENGTH(no_flags);
@@ -88,45 +85,18 @@ static const char *command_name(size_t index) {
     return command_table[index].name;
 }
 
-/* Whether the shell would have run it, or it is a script. */
-static bool is_program(const char *name) {
-    char path[PATH_MAX];
-    const char *folders = getenv("PATH");
-    if (access(name, R_OK) == 0)
-        return true;
-    for (; folders && *folders && !strchr(name, '/'); folders += *folders == ':') {
-        size_t length = strcspn(folders, ":");
-        struct text text = TEXT_IN(path);
-        text_add_n(&text, folders, length);
-        text_format(&text, "/%s", name);
-        if (access(path, X_OK) == 0)
-            return true;
-        folders += length;
-    }
-    return false;
-}
-
-/* "vramgc run COMMAND...", where run was forgotten. */
-static void suggest_run(char **words) {
-    char command[256];
-    struct text text = TEXT_IN(command);
-    for (size_t i = 0; words[i]; i++)
-        text_format(&text, " %s", words[i]);
-    bool is_script = access(words[0], R_OK) == 0 && access(words[0], X_OK) != 0;
-    complain("%s is no command of vramgc; did you mean: vramgc run%s%s", words[0],
-             is_script ? " python" : "", command);
-}
-
 static int unknown_command(char **words) {
     const char *nearest = nearest_word(words[0], command_count, command_name);
+    char run[256];
+    hint_run(words, run, sizeof run);
     if (*words[0] == '-')
         complain(
             "%s stands before the command of vramgc; see `vramgc help`, or: vramgc run %s COMMAND",
             words[0], words[0]);
     else if (nearest)
         complain("%s is not a command; did you mean `vramgc %s`?", words[0], nearest);
-    else if (is_program(words[0]))
-        suggest_run(words);
+    else if (hint_is_program(words[0]))
+        complain("%s is no command of vramgc; did you mean: %s", words[0], run);
     else
         complain("%s is not a command; see `vramgc help`", words[0]);
     return STATUS_USAGE;

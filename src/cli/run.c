@@ -2,6 +2,7 @@
  * happened. The program must not be able to notice it but by the library. */
 #include "cli/cli.h"
 #include "cli/export_formats.h"
+#include "cli/hint.h"
 #include "cli/kept.h"
 #include "cli/launch.h"
 #include "cli/outfile.h"
@@ -106,9 +107,12 @@ static bool read_command_line(struct run *run, int argc, char **argv) {
                         .command = "run",
                         .next = 1};
     args.flag_count = settings_flags(flags, run_flags, run_flag_count);
-    for (int index; (index = args_next(&args)) != ARGS_END;)
+    const char *taken = NULL; /* the last word, when an option has it */
+    for (int index; (index = args_next(&args)) != ARGS_END;) {
         if (index == ARGS_BAD || !take_flag(run, &args, index))
             return false;
+        taken = args.value_apart ? args.value : NULL;
+    }
     run->command = argv + args.next;
     if (*run->command && args.next > 1 && !run->help && is_value(*run->command)) {
         complain("%s is no command; a value goes with its option: %s=%s", *run->command,
@@ -116,7 +120,8 @@ static bool read_command_line(struct run *run, int argc, char **argv) {
         return false;
     }
     if (!*run->command && !run->help) {
-        complain("which command? vramgc run [OPTIONS] [--] COMMAND...; see `vramgc help run`");
+        complain("which command?%s%s%s vramgc run [OPTIONS] [--] COMMAND...; see `vramgc help run`",
+                 taken ? " " : "", taken ? taken : "", taken ? " is the value of an option;" : "");
         return false;
     }
     return true;
@@ -315,7 +320,9 @@ static void tell(struct run *run) {
 
 static int not_started(const struct run *run) {
     int error = run->launch.exec_error;
-    complain("%s cannot be run: %s", run->command[0], strerror(error));
+    char hint[512];
+    hint_not_started(run->command, hint, sizeof hint);
+    complain("%s cannot be run: %s%s", run->command[0], strerror(error), hint);
     return error == ENOENT || error == ENOTDIR ? STATUS_MISSING : STATUS_NOT_EXECUTABLE;
 }
 

@@ -361,7 +361,9 @@ plant() {
 }
 
 @test "report: wrong calls are 2" {
-    touch launch.py
+    touch launch.py start.sh
+    ln -s "$(command -v python3)" "$work/bin/python"
+    export PATH=$work/bin:$PATH
     script webui.sh <<<:
     run "$vramgc"
     equal "$status" 2
@@ -373,6 +375,8 @@ plant() {
         run_apart "$vramgc" $typed
         equal "$status:$errors" "2:vramgc: $told"
     done <<'TABLE'
+start.sh x|start.sh is no command of vramgc; did you mean: vramgc run bash start.sh x
+webui.sh x|webui.sh is no command of vramgc; did you mean: vramgc run ./webui.sh x
 bash launch.py --api|bash is no command of vramgc; did you mean: vramgc run bash launch.py --api
 ./webui.sh --api|./webui.sh is no command of vramgc; did you mean: vramgc run ./webui.sh --api
 launch.py|launch.py is no command of vramgc; did you mean: vramgc run python launch.py
@@ -545,6 +549,10 @@ export COMMANDLINE_ARGS=--api'
         contains "$("$vramgc" help "$variable")" "$variable="
     done < <(grep -o 'VRAMGC_[A-Z_]*' "$top/src/options.def" | sort -u | grep -v 'VRAMGC_$')
     equal "$("$vramgc" help VRAMGC_KEEP_FOR | wc -l)" 2
+    for name in KEEP_FOR keep-for --keep_for vramgc_keep_for; do
+        equal "$("$vramgc" help "$name")" "$("$vramgc" help VRAMGC_KEEP_FOR)"
+    done
+    contains "$("$vramgc" help give-back)" at-once
     contains "$("$vramgc" help held_bytes)" 'held_bytes (bytes)'
     run "$vramgc" help VRAMGC_LINGR
     contains "$output" 'did you mean `vramgc help VRAMGC_LINGER`?'

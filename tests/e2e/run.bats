@@ -326,6 +326,30 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     contains_not "$errors" ALLOC_CONF
 }
 
+@test "run: a command that cannot be started is told with what was probably meant" {
+    script webui.sh <<<:
+    touch launch.py start.sh
+    mkdir "$work/only3"
+    ln -s "$(command -v python3)" "$work/only3/python3"
+    while IFS='|' read -r words told; do
+        # shellcheck disable=SC2086
+        run_apart "$vramgc" run $words
+        contains "$errors" "$told"
+        one_line "$errors"
+    done <<'TABLE'
+no-such-program x|vramgc: no-such-program cannot be run: No such file or directory
+webui.sh --api|No such file or directory; did you mean: vramgc run ./webui.sh --api
+./start.sh|Permission denied; did you mean: vramgc run bash ./start.sh
+./launch.py --api|Permission denied; did you mean: vramgc run python
+lowvram python x.py|No such file or directory; did you mean --lowvram?
+VRAMGC_MODE=flush python x.py|; a variable stands before vramgc: VRAMGC_MODE=flush vramgc run
+-t 80|which command? 80 is the value of an option; vramgc run
+--json true|which command? true is the value of an option; vramgc run
+TABLE
+    run_apart env PATH="$work/only3" "$vramgc" run python launch.py
+    equal "$errors" 'vramgc: python cannot be run: No such file or directory; did you mean: vramgc run python3 launch.py'
+}
+
 @test "run, env: a wrong setting is told as it was typed" {
     while IFS='|' read -r typed told; do
         # shellcheck disable=SC2086

@@ -1,0 +1,79 @@
+/* hint.c: see hint.h. It looks for files and must run none. */
+#include "cli/hint.h"
+#include "base/options.h"
+#include "base/text.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool on_path(const char *word) {
+    char path[PATH_MAX];
+    const char *folders = getenv("PATH");
+    while (folders && *folders) {
+        size_t length = strcspn(folders, ":");
+        struct text text = TEXT_IN(path);
+        text_add_n(&text, folders, length);
+        text_format(&text, "/%s", word);
+        if (access(path, X_OK) == 0)
+            return true;
+        folders += length;
+        folders += *folders == ':';
+    }
+    return false;
+}
+
+bool hint_is_program(const char *word) {
+    return access(word, F_OK) == 0 || (!strchr(word, '/') && on_path(word));
+}
+
+static const char *interpreter_of(const char *word) {
+    size_t length = strlen(word);
+    const char *ending = word + (length > 3 ? length - 3 : 0);
+    if (strcmp(ending, ".py") == 0)
+        return on_path("python") ? "python " : "python3 ";
+    return strcmp(ending, ".sh") == 0 ? "bash " : "";
+}
+
+/* A shell, and execvp(), look for a word without a slash in PATH only. */
+static void add_program(struct text *text, const char *word) {
+    bool here = access(word, F_OK) == 0 && (strchr(word, '/') || !on_path(word));
+    if (here && access(word, X_OK) != 0)
+        text_format(text, "%s%s", interpreter_of(word), word);
+    else if (here && !strchr(word, '/'))
+        text_format(text, "./%s", word);
+    else if (strcmp(word, "python") == 0 && !on_path(word) && on_path("python3"))
+        text_add(text, "python3");
+    else
+        text_add(text, word);
+}
+
+void hint_run(char *const *words, char *out, size_t capacity) {
+    struct text text = text_in(out, capacity);
+    text_add(&text, "vramgc run ");
+    add_program(&text, words[0]);
+    for (size_t i = 1; words[i]; i++)
+        text_format(&text, " %s", words[i]);
+}
+
+static const struct option_info *setting_called(const char *word) {
+    for (size_t i = 0; i < option_count; i++)
+        if (strcmp(word, option_table[i].name) == 0)
+            return &option_table[i];
+    return NULL;
+}
+
+void hint_not_started(char *const *words, char *out, size_t capacity) {
+    char program[PATH_MAX];
+    struct text text = text_in(out, capacity), as_run = TEXT_IN(program);
+    add_program(&as_run, words[0]);
+    if (strcmp(program, words[0]) != 0) {
+        text_add(&text, "; did you mean: ");
+        hint_run(words, out + text.length, capacity - text.length);
+    } else if (setting_called(words[0])) {
+        text_format(&text, "; did you mean --%s?", words[0]);
+    } else if (strchr(words[0], '=')) {
+        text_format(&text, "; a variable stands before vramgc: %s vramgc run", words[0]);
+    }
+}

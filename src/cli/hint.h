@@ -1,0 +1,17 @@
+/* hint.h: what whoever typed a word where a program was expected has probably meant. */
+#ifndef HINT_H
+#define HINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether the word is a program that a shell would find, or a file here. */
+bool hint_is_program(const char *word);
+
+/* "vramgc run WORDS...", the first one as it can be run: ./webui.sh, python launch.py. */
+void hint_run(char *const *words, char *out, size_t capacity);
+
+/* What to do about a command that could not be started; "": nothing is known. */
+void hint_not_started(char *const *words, char *out, size_t capacity);
+
+#endif
