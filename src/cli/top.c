@@ -193,7 +193,7 @@ static bool take_pids(struct request *request, char *const *operands, int count)
     for (int i = 0; i < count; i++) {
         if (request->pid_count == MOST_PIDS ||
             !parse_count(operands[i], &request->pids[request->pid_count++])) {
-            complain("%s is no process; `vramgc top [PID...]`", operands[i]);
+            complain("%s is not the number of a process; `vramgc top` shows all", operands[i]);
             return false;
         }
     }

@@ -351,7 +351,9 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     add_edges(page, PAGE_TITLE, columns, left, right);
     add(page, PAGE_PLAIN, "%s", "");
     if (view->running.count == 0) {
-        add(page, PAGE_PLAIN, "None runs now. `vramgc run COMMAND` starts one.");
+        add(page, PAGE_PLAIN, "%s",
+            view->some_only ? "None of these processes runs under vramgc now."
+                            : "None runs now. `vramgc run COMMAND` starts one.");
         add(page, PAGE_PLAIN, "%s", "");
     }
     write_chosen(page, view);
@@ -397,6 +399,7 @@ static bool is_wanted(uint64_t pid, const uint64_t *pids, size_t pid_count) {
 }
 
 void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) {
+    view->some_only = pid_count > 0;
     struct running *running = &view->running;
     cards_free(&view->cards);
     running_free(running);

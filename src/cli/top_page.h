@@ -34,6 +34,7 @@ struct top_view {
     struct cards cards;
     enum top_sort sort;
     uint64_t chosen_pid; /* its details are shown; 0: none */
+    bool some_only;      /* others may run */
     size_t most_events;
 };
 

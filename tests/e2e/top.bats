@@ -98,17 +98,17 @@ PYTHON
     gone "$held"
     run "$vramgc" top --once "$held"
     equal "$status" 0
-    contains "$output" 'None runs now'
+    contains "$output" 'None of these processes runs under vramgc now.'
     hold plain b parent
     child=$(cat b.child)
     echo "$child" >>"$work/pids"
-    contains "$("$vramgc" top --once "$child")" 'None runs now'
+    contains "$("$vramgc" top --once "$child")" 'None of these'
 }
 
 @test "top --once: a program whose file is not mapped is found where files are kept" {
     mkdir -p "$XDG_STATE_HOME/vramgc"
     hold plain "$XDG_STATE_HOME/vramgc/vramgc-a.1.vramgc" unmapped
-    contains "$("$vramgc" top --once "$held")" 'None runs now' # VRAMGC_OUT says where they are
+    contains "$("$vramgc" top --once "$held")" 'None of these' # VRAMGC_OUT says where they are
     unset VRAMGC_OUT
     contains "$("$vramgc" top --once "$held")" "$held python"
 }
@@ -233,7 +233,7 @@ PYTHON
             see --once and --plain
             end 1" "$command" top 3>&-
     done
-    "$built/vramgc-without-ncurses" top --once 1 | grep -q 'None runs now'
+    "$built/vramgc-without-ncurses" top --once 1 | grep -q 'None of these'
     for wrong in '--every 1ms' '--every x' '--sort size' --frobnicate one; do
         # shellcheck disable=SC2086
         run_apart "$vramgc" top --once $wrong
@@ -264,7 +264,7 @@ PYTHON
         see ^ q quit
         keep $work/both
         do touch $work/enough
-        see None runs now
+        see None of these
         type q
         end 0" "${pids[@]}"
     adds_up "$work/both"
