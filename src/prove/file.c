@@ -101,7 +101,10 @@ bool proof_write(const struct findings *findings, const char *version, char *pat
     if (!state_folder_make(folder))
         return false;
     if (!state_folder_is_trusted(folder)) {
-        snprintf(path, capacity, "%s: others can write there; try: chmod go-w %s", folder, folder);
+        snprintf(path, capacity,
+                 "%s: others can write there, or it is another user's; chmod go-w it, or set "
+                 "XDG_STATE_HOME",
+                 folder);
         return false;
     }
     int fd = mkostemp(beside, O_CLOEXEC); /* readable by us only */

@@ -42,7 +42,7 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     chmod 777 "$XDG_STATE_HOME/vramgc"
     prove --mem 1GiB -- --quick
     [ "$status" = 3 ]
-    [[ $errors == *"others can write there; try: chmod go-w "* ]]
+    [[ $errors == *"/vramgc: others can write there, or it is another user's; chmod go-w it"* ]]
     [ -z "$(ls -A "$XDG_STATE_HOME/vramgc")" ]
 }
 
