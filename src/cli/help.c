@@ -111,7 +111,8 @@ static void write_setting(const struct option_info *info) {
 static void write_settings(void) {
     write_paragraphs(
         "Settings, as variables of the environment. `vramgc run` has each as an option: "
-        "--threshold 70 is VRAMGC_THRESHOLD=70. A wrong value or an unknown VRAMGC_ name is told "
+        "--threshold 70 is VRAMGC_THRESHOLD=70. Sizes and durations have a unit: 512MiB, 1.5G, "
+        "100ms, 5s, 2m, 30d. A wrong value or an unknown VRAMGC_ name is told "
         "in one line, and the default is used.\n");
     puts("");
     for (size_t i = 0; i < option_count; i++)

@@ -485,10 +485,10 @@ vramgc: nothing is started: VRAMGC_STRICT is set'
 
 @test "run: an allocator that is not installed is 125" {
     # TCMalloc is looked for in LD_LIBRARY_PATH and in the system's folders; a machine that has it cannot show this.
-    if ls /usr/lib/*/libtcmalloc*.so.4 /usr/lib/libtcmalloc*.so.4 /usr/lib64/libtcmalloc*.so.4 \
-        /usr/local/lib/libtcmalloc*.so.4 >/dev/null 2>&1; then
-        skip "SKIPPED: TCMalloc is installed here"
-    fi
+    for found in /usr/lib/*/libtcmalloc*.so.4 /usr/lib/libtcmalloc*.so.4 /usr/lib64/libtcmalloc*.so.4 \
+        /usr/local/lib/libtcmalloc*.so.4; do
+        [ ! -e "$found" ] || skip "SKIPPED: TCMalloc is installed here"
+    done
     run_apart "$vramgc" run --malloc tcmalloc touch ran
     equal "$status" 125
     one_line "$errors"
