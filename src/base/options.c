@@ -70,13 +70,16 @@ static bool set_text(const char *value, void *field) {
     return true;
 }
 
-/* A unit was forgotten, and none is guessed: so few bytes are nobody's wish, and one setting is a
- * matter of microseconds, another of days. */
+enum { LEAST_BARE_BYTES = 1 << 20 };
+
+/* A unit was forgotten, and none is guessed: less than 1 MiB is nobody's wish, and one setting is a
+ * matter of microseconds, another of days. 0 needs none. */
 static bool lacks_unit(const struct option_info *info, const char *value) {
-    uint64_t number;
-    bool needed = info->type == SIZE || info->type == DURATION;
-    return needed && parse_count(value, &number) && number > 0 &&
-           (info->type == DURATION || number < 4096);
+    uint64_t bytes;
+    bool bare = value[strspn(value, "0123456789.")] == 0 && strpbrk(value, "123456789");
+    if (info->type == SIZE)
+        return bare && parse_size(value, &bytes) && bytes < LEAST_BARE_BYTES;
+    return info->type == DURATION && bare;
 }
 
 bool option_set(const struct option_info *info, const char *value, struct options *options) {
@@ -147,10 +150,9 @@ static void add_accepted(struct text *text, const struct option_info *info) {
 void option_refusal(const struct option_info *info, const char *typed, const char *value, char *out,
                     size_t capacity) {
     struct text text = text_in(out, capacity);
-    bool size = info->type == SIZE;
     if (lacks_unit(info, value)) {
-        text_format(&text, "%.80s lacks a unit, such as %.20s%s or %.20s%s", typed, value,
-                    size ? "MiB" : "ms", value, size ? "GiB" : "s");
+        text_format(&text, "%.80s lacks its unit: %s", typed,
+                    info->type == SIZE ? "KiB, MiB or GiB" : "us, ms, s, m, h or d");
         return;
     }
     text_format(&text, "%.80s is not ", typed);
@@ -276,9 +278,12 @@ void option_show(const struct option_info *info, const struct options *options, 
         text_add_decimal(&text, *(const option_percent_t *)field, 1);
         break;
     case SIZE:
-    case COUNT:
-        text_format(&text, "%llu", (unsigned long long)*(const option_number_t *)field);
+    case COUNT: {
+        uint64_t number = *(const option_number_t *)field;
+        bool small = info->type == SIZE && number > 0 && number < LEAST_BARE_BYTES;
+        text_format(&text, "%llu%s", (unsigned long long)number, small ? "B" : "");
         break;
+    }
     case DURATION:
         add_seconds(&text, *(const option_number_t *)field);
         break;

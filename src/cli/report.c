@@ -132,7 +132,7 @@ static int report(const struct records *records, const struct request *request) 
 static bool is_possible(const struct request *request) {
     bool to_stdout = !request->output || strcmp(request->output, "-") == 0;
     if (request->html && (request->json || request->all))
-        complain("--html is for a browser, --json and --all are not; one at a time");
+        complain("--html and --open make a page for a browser: without --json and --all");
     else if (request->open && request->output && to_stdout)
         complain("--open needs a file: -o FILE, or none");
     else if (request->html && !request->open && to_stdout && isatty(STDOUT_FILENO))

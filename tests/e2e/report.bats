@@ -406,7 +406,7 @@ TABLE
 @test "a size without its unit, and a value without its =, are told" {
     run "$vramgc" run --spill 3 true
     equal "$status" 125
-    contains "$output" '--spill 3 lacks a unit, such as 3MiB or 3GiB'
+    contains "$output" '--spill 3 lacks its unit: KiB, MiB or GiB'
     run "$vramgc" run --lowvram 1 true
     equal "$status" 125
     contains "$output" 'a value goes with its option: --lowvram=1'

@@ -363,8 +363,8 @@ TABLE
 --mode=fast|is not one of off|observe|flush|compact|auto
 -t0.8|is not a percentage from 0 to 100, such as 80
 -t 0.8|is not a percentage from 0 to 100, such as 80
---cooldown 5|lacks a unit, such as 5ms or 5s
---min_gain=64|lacks a unit, such as 64MiB or 64GiB
+--cooldown 5|lacks its unit: us, ms, s, m, h or d
+--min_gain=64|lacks its unit: KiB, MiB or GiB
 --lowvram=maybe|is not 1, 0, true, false, yes, no, on, or off
 TABLE
 }

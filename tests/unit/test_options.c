@@ -86,9 +86,12 @@ static void refusals(void **state) {
         {"VRAMGC_LOWVRAM", "maybe", "1, 0, true, false"},
         {"VRAMGC_COOLDOWN", "2h", "a duration up to 1 h 00 m, such as 100ms or 5s"},
         {"VRAMGC_REST", "2m", "a duration from 1.0 ms to 1 m 00 s, such as 100ms or 5s"},
-        {"VRAMGC_REST", "5", "lacks a unit, such as 5ms or 5s; using 50ms"},
-        {"VRAMGC_KEEP_FOR", "30", "lacks a unit, such as 30ms or 30s"},
-        {"VRAMGC_MIN_GAIN", "64", "lacks a unit, such as 64MiB or 64GiB"},
+        {"VRAMGC_REST", "5", "lacks its unit: us, ms, s, m, h or d; using 50ms"},
+        {"VRAMGC_COOLDOWN", "0.5", "lacks its unit: us"},
+        {"VRAMGC_SPILL", "1.5", "lacks its unit: KiB"},
+        {"VRAMGC_SPILL", "16000", "lacks its unit: KiB"},
+        {"VRAMGC_KEEP_FOR", "30", "lacks its unit: us, ms, s, m, h or d"},
+        {"VRAMGC_MIN_GAIN", "64", "lacks its unit: KiB, MiB or GiB"},
         {"VRAMGC_MIN_GAIN", "lots", "a size with its unit, such as 512MiB"},
         {"VRAMGC_MIN_GAIN", "2000T", "up to 909 TiB"},
         {"VRAMGC_BACKTRACE", "33", "a whole number from 0 to 32"},
@@ -171,9 +174,10 @@ static void shown_values(void **state) {
     static const struct {
         const char *variable, *value;
     } rows[] = {
-        {"VRAMGC_THRESHOLD", "37.5"}, {"VRAMGC_LOWVRAM", "on"},  {"VRAMGC_COOLDOWN", "250ms"},
-        {"VRAMGC_COOLDOWN", "90s"},   {"VRAMGC_MIN_GAIN", "3M"}, {"VRAMGC_BACKTRACE", "7"},
-        {"VRAMGC_LOG", "error"},      {"VRAMGC_OUT", "a b"},     {"VRAMGC_MODE", "observe"},
+        {"VRAMGC_THRESHOLD", "37.5"}, {"VRAMGC_SPILL", "512KiB"}, {"VRAMGC_LOWVRAM", "on"},
+        {"VRAMGC_COOLDOWN", "250ms"}, {"VRAMGC_COOLDOWN", "90s"}, {"VRAMGC_MIN_GAIN", "3M"},
+        {"VRAMGC_BACKTRACE", "7"},    {"VRAMGC_LOG", "error"},    {"VRAMGC_OUT", "a b"},
+        {"VRAMGC_MODE", "observe"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
