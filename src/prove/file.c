@@ -89,24 +89,30 @@ static bool write_all(int fd, const struct findings *findings, const char *versi
     return fclose(out) == 0 && written;
 }
 
-bool proof_write(const struct findings *findings, const char *version, char *path,
-                 size_t capacity) {
-    char folder[512], beside[600];
-    if (!state_folder(folder, sizeof folder) ||
-        !proof_path(findings->card.key.card, path, capacity)) {
-        text_copy(path, capacity, "the state folder: neither HOME nor XDG_STATE_HOME names one");
-        return false;
-    }
-    snprintf(beside, sizeof beside, "%s.XXXXXX", path);
-    if (!state_folder_make(folder))
-        return false;
-    if (!state_folder_is_trusted(folder)) {
-        snprintf(path, capacity,
+bool proof_place(char *why, size_t capacity) {
+    char folder[512];
+    if (!state_folder(folder, sizeof folder))
+        snprintf(why, capacity, "neither HOME nor XDG_STATE_HOME names a folder");
+    else if (access(folder, F_OK) == 0 && !state_folder_is_trusted(folder))
+        snprintf(why, capacity,
                  "%s: others can write there, or it is another user's; chmod go-w it, or set "
                  "XDG_STATE_HOME",
                  folder);
+    else
+        return true;
+    return false;
+}
+
+bool proof_write(const struct findings *findings, const char *version, char *path,
+                 size_t capacity) {
+    char folder[512], beside[600];
+    *path = 0;
+    if (!state_folder(folder, sizeof folder) ||
+        !proof_path(findings->card.key.card, path, capacity))
         return false;
-    }
+    snprintf(beside, sizeof beside, "%s.XXXXXX", path);
+    if (!state_folder_make(folder))
+        return false;
     int fd = mkostemp(beside, O_CLOEXEC); /* readable by us only */
     if (fd < 0)
         return false;

@@ -5,6 +5,9 @@
 
 #include "prove/child.h"
 
+/* False, and why: no proof that counts can be put where they lie. */
+bool proof_place(char *why, size_t capacity);
+
 /* False with errno; path is where it was to be. */
 bool proof_write(const struct findings *findings, const char *version, char *path, size_t capacity);
 

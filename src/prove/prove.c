@@ -89,7 +89,12 @@ int prove_run(int device, enum form form, const char *version, const struct pyth
     struct findings *findings = findings_new();
     const char *missing = driver_load();
     int status = PROVE_PASSED;
+    char why[768];
     check_form = form;
+    if (!proof_place(why, sizeof why)) { /* before the minute, not behind it */
+        fprintf(stderr, "vramgc: no proof can be kept: %s\n", why);
+        return PROVE_NOT_RUN;
+    }
     if (missing || !findings) {
         fprintf(stderr, "vramgc: %s\n", missing ? missing : "no memory");
         return PROVE_NOT_RUN;
