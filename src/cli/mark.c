@@ -126,7 +126,8 @@ int mark_main(int argc, char **argv) {
         complain("the name of the program is empty; vramgc mark PID|NAME LABEL");
         return STATUS_USAGE;
     }
-    if (!parse_count(argv[0], &pid))
-        pid = find_by_name(argv[0]);
+    if (parse_count(argv[0], &pid))
+        return mark(pid, argv[1]);
+    pid = find_by_name(argv[0]);
     return pid ? mark(pid, argv[1]) : STATUS_BAD_INPUT;
 }

@@ -207,6 +207,8 @@ TEXT
     done
     run build/vramgc mark 1 ''
     [ "$status" = 2 ]
+    run build/vramgc mark 0 here
+    [[ $status = 1 && $output == *"process 0 does not run under vramgc"* ]]
     run build/vramgc mark '' here
     [ "$status" = 2 ]
     run build/vramgc mark nobody-is-called-so here
