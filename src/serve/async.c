@@ -256,10 +256,11 @@ bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, si
 
 /* --- the rest of the room --- */
 
+/* The capture's memory comes from the driver's pool: what may go there goes. */
 void async_capture_prepare(unsigned device) {
     struct pool *pool = device < VRAMGC_MAX_DEVICES ? atomic_load(&self.pools[device]) : NULL;
     if (pool)
-        vm_reclaim_now(pool_engine(pool), UINT64_MAX);
+        vm_reclaim_fenced(pool_engine(pool), UINT64_MAX);
 }
 
 void async_stream_gone(uint64_t stream) {

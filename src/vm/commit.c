@@ -31,7 +31,6 @@ struct block {
     size_t inner_first, inner_end; /* of them those that are its alone */
     size_t next;                   /* the page that is looked at next */
     size_t missing;                /* pages that it lacks still */
-    size_t needed;                 /* pages that live blocks need at once, this one included */
     size_t largest;                /* pages of the largest extent that it may get */
     bool in_row, shares;           /* it may share extents if memory is plentiful; it may */
 };
@@ -184,31 +183,14 @@ static bool may_keep(const struct vm *vm, size_t more) {
     return MUTANT(kept_without_bound, vm->table.kept_pages + more <= most, true);
 }
 
-/* lowvram: as much as live blocks have needed at most at once, and a 64th more, so that a small
- * block need not wait for the GPU. Else what PyTorch has reserved: beyond that only what it has
- * given up is still there. The lock is held. */
-static size_t most_physical(const struct vm *vm, const struct block *block) {
-    enum { LITTLE_PART = 64 };
-    size_t most = max_u64(vm->most_needed, block->needed);
-    return vm->lowvram ? most + MUTANT(little_waits, most / LITTLE_PART, 0)
-                       : vm->table.attached_pages;
-}
-
-static void count_needed(struct vm *vm, struct block *block) {
+/* Whether more would be physical than PyTorch has reserved though it has given some up. */
+static bool would_exceed(struct vm *vm, size_t wanted) {
     lock_take(&vm->lock);
-    size_t elsewhere = vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight;
-    block->needed = minus_u64(vm->cache.physical_pages, elsewhere) + block->missing;
-    lock_give(&vm->lock);
-}
-
-static bool would_exceed(struct vm *vm, const struct block *block, size_t wanted) {
-    lock_take(&vm->lock);
-    const uint64_t *idle = vm->table.idle_pages;
-    bool some_idle = idle[IDLE_RETAINED] || (vm->lowvram && idle[IDLE_ATTACHED]);
     bool exceeds =
-        MUTANT(exceeds_always, vm->cache.physical_pages + wanted > most_physical(vm, block), true);
+        MUTANT(exceeds_always, vm->cache.physical_pages + wanted > vm->table.attached_pages, true);
+    bool given_up = vm->table.idle_pages[IDLE_RETAINED] > 0;
     lock_give(&vm->lock);
-    return MUTANT(exceeds_never, wanted && some_idle && exceeds, false);
+    return MUTANT(exceeds_never, wanted && given_up && exceeds, false);
 }
 
 static void note_move(struct vm *vm, uint64_t now_ns) {
@@ -218,13 +200,12 @@ static void note_move(struct vm *vm, uint64_t now_ns) {
 }
 
 /* Before new memory is asked for: what PyTorch has given up is used; above the threshold, what is
- * idle. The GPU is asked whether it has finished; it is waited for only where more would be
- * physical than may be. (PyTorch alone waits for it in the cudaFree by which it gives memory up.)
- */
+ * idle. The GPU is asked whether it has finished. It is waited for only for what PyTorch alone has
+ * waited for already, in the cudaFree by which it gave memory up: what came later may wait for this
+ * very thread. */
 static void use_idle(struct vm *vm, struct block *block) {
     struct room room = vm_room(vm, VM_READING_MAX_AGE_NS);
     block->largest = largest_extent(&room);
-    count_needed(vm, block);
     lock_take(&vm->lock);
     block->shares = block->in_row && may_keep(vm, 0);
     size_t wanted =
@@ -237,18 +218,8 @@ static void use_idle(struct vm *vm, struct block *block) {
     wanted = minus_u64(wanted, retained);
     size_t above = minus_u64(wanted, room_below_threshold(vm, &room) / PAGE_BYTES);
     wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_ATTACHED, above));
-    if (!would_exceed(vm, block, wanted) || !vm_fence_wait(vm))
-        return;
-    wanted = minus_u64(wanted, vm_decommit(vm, IDLE_RETAINED, wanted));
-    if (vm->lowvram)
-        vm_decommit(vm, IDLE_ATTACHED, wanted);
-}
-
-static void note_needed(struct vm *vm, const struct block *block) {
-    lock_take(&vm->lock);
-    vm->most_needed =
-        MUTANT(need_forgotten, max_u64(vm->most_needed, block->needed), vm->most_needed);
-    lock_give(&vm->lock);
+    if (would_exceed(vm, wanted) && vm_fence_wait_given_up(vm))
+        vm_decommit(vm, IDLE_RETAINED, wanted);
 }
 
 /* Where a large extent cannot be had, smaller ones. A block can do without the page behind it. */
@@ -290,7 +261,6 @@ static bool map_missing(struct vm *vm, struct block *block) {
         block->missing = count_missing(vm, block);
         block->largest = attempts > 1 ? 1 : block->largest;
     }
-    note_needed(vm, block);
     return true;
 }
 
@@ -448,11 +418,11 @@ void vm_pin_live(struct vm *vm) {
 }
 
 /* PyTorch has waited for the GPU by then (torch.cuda.graph does), so that most of the time it needs
- * only be asked. Waits where more is idle than is left below the threshold. */
+ * only be asked. Waits a moment where more is idle than is left. */
 void vm_capture_prepare(struct vm *vm) {
     vm_fence_poll_in_turn(vm);
     struct room room = vm_room(vm, VM_READING_MAX_AGE_NS);
     if (MUTANT(capture_not_waited, vm_newly_idle(vm), false) &&
-        MUTANT(capture_always_waited, vm_idle_bytes(vm) > room_below_threshold(vm, &room), true))
-        vm_fence_wait(vm);
+        MUTANT(capture_always_waited, vm_idle_bytes(vm) > room.free_bytes, true))
+        vm_fence_wait_briefly(vm);
 }

@@ -68,6 +68,13 @@ static uint64_t reclaim(struct vm *vm, uint64_t bytes) {
     return released * PAGE_BYTES;
 }
 
+uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes) {
+    CUstreamCaptureMode before = capture_mode_relax();
+    uint64_t given = reclaim(vm, bytes);
+    capture_mode_set(before);
+    return given;
+}
+
 uint64_t vm_reclaim(struct vm *vm, uint64_t bytes) {
     CUstreamCaptureMode before = capture_mode_relax();
     vm_fence_poll(vm, true);

@@ -7,12 +7,19 @@
  * is waited for. It must never ask while anything is captured: that would end the capture. */
 #include "vm/vm_internal.h"
 
+#include <time.h>
+
 /* Threads that are asking the driver now, of all devices: a capture, or the end of a stream, waits
- * for them. One may be waiting for the GPU: that takes as long as its work. */
+ * for them. Those that wait for the GPU name no stream; that takes as long as its work, which may
+ * wait for the thread that would wait for them. */
 static struct {
-    atomic_uint asking;
+    atomic_uint asking, waiting;
     struct bell answered;
 } self;
+
+/* How often somebody looks again who waits for the GPU only for a moment: a tenth of a second. */
+enum { PATIENCE = 1000 };
+static const struct timespec step = {.tv_nsec = MILLISECOND_NS / 10};
 
 /* Being the current context matters: the default stream's handle is the same in all of them. */
 struct question {
@@ -20,22 +27,33 @@ struct question {
     CUcontext before;
 };
 
+static bool captures(const struct vm *vm) {
+    return MUTANT(asks_in_capture, vm->capturing && vm->capturing(), false);
+}
+
 static struct question begin_asking(const struct vm *vm) {
     struct question question = {0};
     atomic_fetch_add(&self.asking, 1);
     question.possible =
-        !MUTANT(asks_in_capture, vm->capturing && vm->capturing(), false) &&
-        real_current_context(&question.before) &&
+        !captures(vm) && real_current_context(&question.before) &&
         (question.before == vm->context ||
          MUTANT(other_context, REAL(cuCtxSetCurrent)(vm->context) == CUDA_SUCCESS, true));
     return question;
 }
 
-static void end_asking(const struct vm *vm, const struct question *question) {
+static void count_off(atomic_uint *count) {
+    atomic_fetch_sub(count, 1);
+    bell_ring(&self.answered);
+}
+
+static void restore_context(const struct vm *vm, const struct question *question) {
     if (question->possible && question->before != vm->context)
         REAL(cuCtxSetCurrent)(question->before);
-    atomic_fetch_sub(&self.asking, 1);
-    bell_ring(&self.answered);
+}
+
+static void end_asking(const struct vm *vm, const struct question *question) {
+    restore_context(vm, question);
+    count_off(&self.asking);
 }
 
 /* Sleeps until nobody of those that are counted is asking. */
@@ -48,13 +66,17 @@ static void wait_for_answers(atomic_uint *count) {
     }
 }
 
+/* Whoever waits for longer than a moment is inside the driver, and began before the capture. */
 void vm_capture_begin(void) {
     if (MUTANT(capture_while_asking, true, false))
         wait_for_answers(&self.asking);
+    for (int i = 0; MUTANT(capture_while_waiting, i < PATIENCE, false) && self.waiting; i++)
+        nanosleep(&step, NULL);
 }
 
 void vm_forget(struct vm *vm) {
     atomic_store(&self.asking, 0);
+    atomic_store(&self.waiting, 0);
     if (!vm)
         return;
     atomic_store(&vm->fence.taken, 0);
@@ -124,7 +146,12 @@ static bool record(struct vm *vm, size_t i) {
 /* --- the whole context --- */
 
 void vm_ask_context(struct vm *vm) {
-    atomic_store(&vm->fence.whole, REAL(cuCtxRecordEvent) != NULL);
+    unsigned flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
+    CUevent *given_up = &vm->given_up.event;
+    bool possible = REAL(cuCtxRecordEvent) != NULL;
+    if (possible && REAL(cuEventCreate)(given_up, flags) != CUDA_SUCCESS)
+        *given_up = NULL;
+    atomic_store(&vm->fence.whole, possible);
 }
 
 /* Behind all work of the context so far. A driver that refuses is not asked again in this way: it
@@ -203,19 +230,58 @@ static bool needs_sync_context(const struct vm *vm) {
     return vm->streams.sync_context || MUTANT(gone_stream_asked, vm->streams.going, 0);
 }
 
-bool vm_fence_wait(struct vm *vm) {
-    struct question question = begin_asking(vm);
+static void count_wait(struct vm *vm) {
     lock_take(&vm->lock);
-    uint64_t epoch = vm->table.epoch;
-    vm->figures.waits += question.possible;
+    vm->figures.waits++;
     vm_changed(vm);
     lock_give(&vm->lock);
-    bool over =
-        question.possible && MUTANT(gpu_not_waited, REAL(cuCtxSynchronize)() == CUDA_SUCCESS, true);
-    end_asking(vm, &question);
+}
+
+/* How, and what is over then. While it lasts a stream may go: it is not named. */
+static bool wait_for(struct vm *vm, CUresult (*wait)(const struct vm *), uint64_t epoch) {
+    struct question question = begin_asking(vm);
+    if (question.possible)
+        count_wait(vm);
+    atomic_uint *waiting = MUTANT(stream_waits_for_gpu, &self.waiting, &self.asking);
+    atomic_fetch_add(waiting, 1);
+    count_off(&self.asking);
+    bool over = question.possible && wait(vm) == CUDA_SUCCESS;
+    restore_context(vm, &question);
+    count_off(waiting);
     if (over)
         fenced(vm, epoch);
     return over;
+}
+
+static CUresult all(const struct vm *vm) {
+    (void)vm;
+    return MUTANT(gpu_not_waited, REAL(cuCtxSynchronize)(), CUDA_SUCCESS);
+}
+
+bool vm_fence_wait(struct vm *vm) {
+    return wait_for(vm, all, vm_epoch(vm));
+}
+
+/* --- until PyTorch gave memory up --- */
+
+/* The event comes after all work on what was idle at that epoch; a later one comes after it, too.
+ */
+void vm_fence_given_up(struct vm *vm) {
+    struct question question = begin_asking(vm);
+    uint64_t epoch = vm_epoch(vm);
+    if (question.possible && vm->given_up.event &&
+        REAL(cuCtxRecordEvent)(vm->context, vm->given_up.event) == CUDA_SUCCESS)
+        atomic_store(&vm->given_up.epoch, epoch);
+    end_asking(vm, &question);
+}
+
+static CUresult given_up(const struct vm *vm) {
+    return REAL(cuEventSynchronize)(vm->given_up.event);
+}
+
+bool vm_fence_wait_given_up(struct vm *vm) {
+    uint64_t epoch = atomic_load(&vm->given_up.epoch);
+    return epoch > vm_fenced_epoch(vm) && wait_for(vm, given_up, epoch);
 }
 
 /* Most streams have nothing to do; only behind the work of the others an event is recorded. Where
@@ -279,6 +345,7 @@ static void end_if_passed(struct vm *vm) {
     struct fence *fence = &vm->fence;
     if (MUTANT(events_not_asked, all_passed(vm), true)) {
         fence->pending = false;
+        atomic_store(&fence->vain, false);
         fenced(vm, fence->epoch);
     }
 }
@@ -322,4 +389,22 @@ void vm_fence_poll(struct vm *vm, bool may_wait) {
     bell_ring(&self.answered);
     if (!looked && may_wait)
         vm_fence_wait(vm);
+}
+
+/* What was once waited for in vain is not waited for again: a stream that is held up costs one
+ * patience. */
+bool vm_fence_wait_briefly(struct vm *vm) {
+    uint64_t epoch = vm_epoch(vm);
+    bool over = false;
+    for (int i = 0; !over && MUTANT(waits_without_end, i < PATIENCE, true); i++) {
+        vm_fence_poll(vm, false);
+        over = vm_fenced_epoch(vm) >= epoch;
+        if (over || atomic_load(&vm->fence.vain) || captures(vm))
+            return over;
+        if (i == 0)
+            count_wait(vm);
+        nanosleep(&step, NULL);
+    }
+    atomic_store(&vm->fence.vain, true);
+    return false;
 }

@@ -122,5 +122,7 @@ bool vm_unreserve(struct vm *vm, uint64_t address) {
     if (ours)
         page_table_end(&vm->table, segment);
     lock_give(&vm->lock);
+    if (ours)
+        vm_fence_given_up(vm);
     return ours;
 }

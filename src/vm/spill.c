@@ -92,7 +92,7 @@ static void replace(struct vm *vm, uint64_t address, uint64_t bytes) {
     lock_take(&vm->lock);
     struct stretch stretch = look_at(vm, address, bytes);
     lock_give(&vm->lock);
-    if (!stretch.spilled || !device_has_room(vm, &stretch) || !vm_fence_wait(vm))
+    if (!stretch.spilled || !device_has_room(vm, &stretch) || !vm_fence_wait_briefly(vm))
         return;
     for (size_t i = stretch.first, count = 1; count > 0;) {
         count = 0;

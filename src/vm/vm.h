@@ -149,7 +149,9 @@ bool vm_owns(struct vm *vm, uint64_t address);
  * given back. */
 uint64_t vm_reclaim(struct vm *vm, uint64_t bytes);
 
-/* The same, but waits for the GPU where that is needed to give enough. */
+/* The same without asking the GPU; and waiting for it where that is needed to give enough, for a
+ * thread that was refused memory. */
+uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes);
 uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes);
 
 /* A stream-ordered pool was trimmed: PyTorch has given up what is idle there. */
@@ -196,7 +198,7 @@ void vm_stream_gone(struct vm *vm, uint64_t stream);
 
 /* A capture is about to begin, and `capturing` does not say so yet. Of what becomes idle from now
  * on nothing can be had before it ends, so the GPU is asked once more; where memory is short it is
- * waited for. The device's context is current. */
+ * waited for, for a tenth of a second at most. The device's context is current. */
 void vm_capture_prepare(struct vm *vm);
 
 /* A capture is about to begin, and `capturing` says so already: nobody asks the GPU any more after

@@ -27,6 +27,7 @@ struct known_stream {
 struct fence {
     atomic_uint taken; /* 1: a thread looks */
     atomic_bool whole; /* the driver tells of the whole context */
+    atomic_bool vain;  /* it was waited for too long: nobody waits before it has passed */
     bool pending, context_pending;
     CUevent event; /* of the context */
     size_t streams;
@@ -100,7 +101,6 @@ struct vm {
     struct vm_figures figures;
     uint64_t looked_ns;       /* when what is retained was last looked at: page_table_unneeded */
     uint64_t moved_ns;        /* when PyTorch last gave memory up, or took such memory again */
-    size_t most_needed;       /* pages that live blocks have needed at most at once */
     size_t in_flight;         /* pages losing their place, or on their way to the driver */
     uint64_t landed;          /* how often one has arrived */
     struct bell arrived;      /* a page is BUSY no more, or memory has come back */
@@ -109,6 +109,10 @@ struct vm {
     _Atomic uint64_t work_ns; /* what blocks lacked was found, and what was idle given back */
     _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */
     struct fence fence;
+    struct {
+        CUevent event; /* NULL: the driver does not tell of a whole context */
+        _Atomic uint64_t epoch;
+    } given_up; /* when PyTorch last did so by a cudaFree */
 };
 
 /* The clock goes on; and PyTorch takes memory or gives it up. The lock is held. */
@@ -227,6 +231,15 @@ size_t vm_cache_decay(struct vm *vm, size_t want);
 /* fence.c. Waits until the GPU has finished with all pages that are idle now. False: it cannot be
  * waited for. */
 bool vm_fence_wait(struct vm *vm);
+
+/* PyTorch gives memory up by a cudaFree, which alone would wait for all that the GPU was given so
+ * far. Waits for just that, not for what came since. False: it cannot be waited for. */
+void vm_fence_given_up(struct vm *vm);
+bool vm_fence_wait_given_up(struct vm *vm);
+
+/* As vm_fence_wait, for a tenth of a second at most, and only where events tell: where there is
+ * memory still, and the GPU's work may be waiting for this thread. */
+bool vm_fence_wait_briefly(struct vm *vm);
 
 /* The same without waiting: begins to find out, or finds that what was begun is over. Where no
  * events can tell, it waits if it may, else it finds out nothing. */

@@ -3,9 +3,11 @@
 #include "releases.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <mutex>
 #include <thread>
+#include <unistd.h>
 
 namespace caching = releases::caching;
 using releases::CaptureId_t;
@@ -255,10 +257,37 @@ void synchronize() {
     c10::cuda::device_synchronize();
 }
 
+// A function that only the simulated device has; nullptr on a card.
+static void *of_simulation(const char *name) {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return driver ? dlsym(driver, name) : nullptr;
+}
+
+// Whoever waits for it meanwhile waits for ever: then SIGALRM ends the program.
+void hold(int stream, bool held) {
+    const char *patience_ms = std::getenv("C10DRIVE_PATIENCE_MS");
+    alarm(held ? (patience_ms ? std::atoi(patience_ms) / 1000u + 1 : 60) : 0);
+    void *found = of_simulation(held ? "simgpu_hold" : "simgpu_release");
+    TORCH_CHECK(found, "only the simulated device can hold a stream");
+    TORCH_CHECK(reinterpret_cast<int (*)(cudaStream_t)>(found)(stream_of(here(), stream)) == 0,
+                "it could not be held");
+}
+
+void memory_info() {
+    size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+}
+
+void short_stream(const Tensor &tensor) {
+    cudaStream_t stream = nullptr;
+    C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    C10_CUDA_CHECK(cudaMemsetAsync(tensor.data.get(), 1, 1, stream));
+    C10_CUDA_CHECK(cudaStreamDestroy(stream));
+}
+
 // What is in use by the books of the simulated device; 0 on a card.
 static uint64_t used_bytes(int device) {
-    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    void *books = driver ? dlsym(driver, "simgpu_used_bytes") : nullptr;
+    void *books = of_simulation("simgpu_used_bytes");
     return books ? reinterpret_cast<size_t (*)(int)>(books)(device) : 0;
 }
 

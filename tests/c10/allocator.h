@@ -76,6 +76,12 @@ void fill(const Tensor &tensor, int byte);
 bool verify(const Tensor &tensor, int byte);
 void synchronize();
 
+// On the simulated device: a stream's work waits, as for a word of the host's, or goes on.
+void hold(int stream, bool held);
+// What the device says is free; makes a stream, has it work on the tensor, and destroys it.
+void memory_info();
+void short_stream(const Tensor &tensor);
+
 // Reads a little past the end of each live block, as kernels do, as far as its segment goes.
 void overread(int device);
 

@@ -78,6 +78,9 @@ ends_early() {
 
 # --- captures ---
 
+@test "a stream goes, and a capture begins, only when the GPU was waited for" { caught_alone stream_waits_for_gpu sleeps-for-nobody; }
+@test "a capture begins just when the GPU is waited for" { caught_alone capture_while_waiting sleeps-before-capture; }
+@test "the GPU is waited for without end where there is memory still" { caught waits_without_end vm/held 'capture'; }
 @test "a capture begins while the GPU is asked" { caught_alone capture_while_asking captures; }
 @test "the GPU is asked during a capture" { caught_alone asks_in_capture captures; }
 @test "the GPU is not waited for before a capture" { caught_alone capture_not_waited capture-nears; }
@@ -153,10 +156,7 @@ prove_finds() {
 @test "what PyTorch has given up is not used before the driver is asked" { caught_alone given_up_not_used order; }
 @test "more is unmapped though what is cached will do" { caught_alone cached_not_counted order; }
 @test "more is physical than PyTorch has reserved" { caught_alone exceeds_never above-reserved; }
-@test "the GPU is waited for though no more would be physical than may be" { caught_alone exceeds_always above-reserved; }
-@test "lowvram: more is physical than live blocks have needed" { caught_alone exceeds_never needed; }
-@test "lowvram: little blocks wait as well" { caught_alone little_waits needed; }
-@test "lowvram: what was needed once is forgotten" { caught_alone need_forgotten needed; }
+@test "the GPU is waited for though no more would be physical than PyTorch has reserved" { caught_alone exceeds_always above-reserved; }
 @test "the threshold is not looked at" { caught_alone no_threshold above-threshold; }
 
 # --- when memory goes back ---

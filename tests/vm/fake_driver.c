@@ -245,6 +245,12 @@ static CUresult fake_record_context(CUcontext context, CUevent event) {
     return ask();
 }
 
+static CUresult fake_event_synchronize(CUevent event) {
+    MUST(event != NULL);
+    finish();
+    return ask();
+}
+
 static CUresult fake_synchronize_all(void) {
     finish();
     return ask();
@@ -294,6 +300,7 @@ void fake_install(unsigned capacity) {
         {ID_cuEventCreate, (void *)fake_event},
         {ID_cuEventRecord, (void *)fake_record},
         {ID_cuEventQuery, (void *)fake_query},
+        {ID_cuEventSynchronize, (void *)fake_event_synchronize},
         {ID_cuCtxGetCurrent, (void *)fake_current},
         {ID_cuCtxSetCurrent, (void *)fake_set_current},
     };

@@ -83,6 +83,20 @@ static void *end_asking_soon(void *unused) {
     return unused;
 }
 
+/* Its work waits for this very thread: that costs a moment, and once. */
+static void held_up(void) {
+    fake.answers = ALWAYS;
+    uint64_t before_ns = clock_ns();
+    vm_capture_prepare(test.vm);
+    MUST(!is_fenced() && waits() == 2 && clock_ns() - before_ns >= 100 * MILLISECOND_NS);
+    unsigned asked = atomic_load(&fake.asked);
+    vm_capture_prepare(test.vm);
+    MUST(!is_fenced() && waits() == 2 && atomic_load(&fake.asked) < asked + 20);
+    fake.answers = 0;
+    vm_capture_prepare(test.vm);
+    MUST(is_fenced() && waits() == 2);
+}
+
 /* Before a capture the GPU is asked once more, though another thread is asking it just now and may
  * have begun too early; and waited for where memory is short, only there. */
 void capture_nears(void) {
@@ -100,9 +114,13 @@ void capture_nears(void) {
     MUST(!is_fenced() && waits() == 0);
     uint64_t second = segment_in_use(MORE);
     vm_mark_idle(test.vm, second, MORE * PAGE_BYTES);
-    fake.answers = ALWAYS;
+    fake.answers = 100;
     vm_capture_prepare(test.vm);
     MUST(is_fenced() && waits() == 1);
+    uint64_t third = segment_in_use(1);
+    vm_mark_idle(test.vm, third, PAGE_BYTES);
+    held_up();
+    MUST(vm_unreserve(test.vm, third));
     atomic_store(&test.vm->fence.taken, true); /* in the parent of a forked child */
     vm_forget(test.vm);
     vm_capture_prepare(test.vm);

@@ -1,6 +1,6 @@
 /* sleeps.c: a thread that needs a page which another one is just unmapping sleeps until it is
  * there, and costs no processor: PyTorch's allocator is locked meanwhile. So does one that begins a
- * capture while another one waits for the GPU. */
+ * capture while another one waits for the GPU, for a moment. */
 #include "threads.h"
 
 #include <fcntl.h>
@@ -15,6 +15,7 @@ static struct {
     real_cuCtxSynchronize_t synchronize;
     atomic_bool calling;
     atomic_int waiter; /* the thread that waits */
+    atomic_bool went_on;
 } self;
 
 /* As the kernel says it: S is asleep. */
@@ -94,6 +95,35 @@ void sleeps_before_capture(void) {
     self.synchronize = REAL(cuCtxSynchronize);
     pthread_t thread = start(captures);
     atomic_store(&real_pointers[ID_cuCtxSynchronize], (void *)slow_synchronize);
+    MUST(vm_fence_wait(test.vm));
+    atomic_store(&real_pointers[ID_cuCtxSynchronize], (void *)self.synchronize);
+    pthread_join(thread, NULL);
+}
+
+/* --- work of the GPU that waits for the program --- */
+
+/* As long as the program's thread has not gone on. */
+static CUresult held_synchronize(void) {
+    atomic_store(&self.calling, true);
+    for (int i = 0; i < LONGEST_MS && !atomic_load(&self.went_on); i++)
+        usleep(1000);
+    MUST(atomic_load(&self.went_on));
+    return self.synchronize();
+}
+
+static void *goes_on(void *unused) {
+    called();
+    vm_stream_gone(test.vm, 5);
+    vm_capture_begin();
+    atomic_store(&self.went_on, true);
+    return unused;
+}
+
+void sleeps_for_nobody(void) {
+    vm_stream_add(test.vm, 5);
+    self.synchronize = REAL(cuCtxSynchronize);
+    pthread_t thread = start(goes_on);
+    atomic_store(&real_pointers[ID_cuCtxSynchronize], (void *)held_synchronize);
     MUST(vm_fence_wait(test.vm));
     atomic_store(&real_pointers[ID_cuCtxSynchronize], (void *)self.synchronize);
     pthread_join(thread, NULL);

@@ -65,6 +65,7 @@ void capture_nears(void);
 /* sleeps.c */
 void sleeps(void);
 void sleeps_before_capture(void);
+void sleeps_for_nobody(void);
 
 /* decay.c */
 void decay_by_age(void);
