@@ -6,6 +6,7 @@
 #include "base/cancel.h"
 #include "base/lock.h"
 #include "base/mutant.h"
+#include "cuda/capture_mode.h"
 #include "govern/reclaim.h"
 #include "track/moves.h"
 #include "track/recording.h"
@@ -225,6 +226,12 @@ static uint64_t read_again(const struct device *device, uint64_t free_bytes, uin
         cached_bytes = cached_handles_bytes(device);
     }
     return free_bytes + MUTANT(cached_not_free, cached_bytes, 0);
+}
+
+void cached_handles_before_refusal(const struct device *device) {
+    CUstreamCaptureMode before = capture_mode_relax();
+    cached_handles_release(device, UINT64_MAX);
+    capture_mode_set(before);
 }
 
 uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_bytes,

@@ -34,6 +34,9 @@ uint64_t cached_handles_bytes(const struct device *device);
 uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_bytes,
                                      uint64_t before);
 
+/* PyTorch is about to report an out of memory, for which it reads the card. */
+void cached_handles_before_refusal(const struct device *device);
+
 /* There is no thread of ours to give anything back: all goes now, and nothing is cached any more.
  */
 void cached_handles_stop(void);

@@ -156,6 +156,8 @@ cudaError_t hook_nothing_to_forget(void);
 #define MEMORY_INFO(api, symbol)                                                                   \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
+    if (outermost && ALLOCATOR_##api)                                                              \
+        capacity_before_refusal();                                                                 \
     uint64_t before = moves_now(), pages = capacity_moves();                                       \
     RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_SUCCESS && free && total) {                               \

@@ -42,6 +42,17 @@ uint64_t capacity_free_as_seen(uint64_t free_bytes, uint64_t before) {
     return minus_u64(vm_free_as_told(vm, free_bytes, before), elsewhere(device));
 }
 
+void capacity_before_refusal(void) {
+    struct device *device;
+    struct vm *vm = current_vm(&device);
+    if (MUTANT(given_up_beside_refusal, !device, true))
+        return;
+    if (vm)
+        vm_reclaim_given_up(vm);
+    else
+        cached_handles_before_refusal(device);
+}
+
 static bool card_has(struct device *device, struct vm *vm, uint64_t bytes, uint64_t max_age_ns) {
     return minus_u64(vm_free_as_reserved(vm, max_age_ns), elsewhere(device)) >= bytes;
 }

@@ -9,6 +9,10 @@
  * the driver was asked. */
 uint64_t capacity_free_as_seen(uint64_t free_bytes, uint64_t before);
 
+/* PyTorch's allocator asks the driver what is free, and NVML next what this process has: so it does
+ * for the error that it reports, in which both stand. What it has given up goes back first. */
+void capacity_before_refusal(void);
+
 /* Another number after each change of what is held; 0: one is under way. */
 uint64_t capacity_moves(void);
 

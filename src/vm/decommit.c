@@ -92,6 +92,16 @@ uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
     return given;
 }
 
+void vm_reclaim_given_up(struct vm *vm) {
+    CUstreamCaptureMode before = capture_mode_relax();
+    if (any_idle(vm, IDLE_RETAINED))
+        vm_fence_wait_briefly(vm);
+    vm_decommit(vm, IDLE_RETAINED, SIZE_MAX);
+    vm_cache_trim(vm, SIZE_MAX, 0);
+    vm_sweep(vm);
+    capture_mode_set(before);
+}
+
 /* After so many refused attempts at one block it is refused. */
 enum { ATTEMPTS = 3 };
 

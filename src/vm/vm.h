@@ -154,6 +154,10 @@ uint64_t vm_reclaim(struct vm *vm, uint64_t bytes);
 uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes);
 uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes);
 
+/* All goes that PyTorch has given up, and what is cached. Waits for the GPU for a tenth of a second
+ * at most. */
+void vm_reclaim_given_up(struct vm *vm);
+
 /* A stream-ordered pool was trimmed: PyTorch has given up what is idle there. */
 void vm_trim(struct vm *vm);
 

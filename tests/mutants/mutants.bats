@@ -186,6 +186,7 @@ prove_finds() {
 
 @test "cudaMemGetInfo says what the driver says" { caught free_as_driver_says vm/vmm 'virtual handles answer'; }
 @test "what is cached is not free for those who ask" { caught cached_not_free vm/cached_handles 'each call'; }
+@test "what is cached or given up stays where PyTorch tells of a refusal" { caught given_up_beside_refusal vm/python 'says of a refusal'; }
 @test "blocks that were refused are forgotten in the sum" { caught failed_forgotten vm/python 'applications'; }
 @test "what PyTorch made and has not mapped yet is told to be free" { caught made_is_free vm/vmm 'virtual handles answer'; }
 @test "more is granted than the card has, though PyTorch has not emptied its cache" { caught granted_early vm/truth 'not before PyTorch'; }

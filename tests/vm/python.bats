@@ -14,6 +14,16 @@ python_passes() {
 
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
+# VRAMGC_REST=60s: what is cached, or given up, stays for seconds.
+@test "what PyTorch says of a refusal is no more than the card has" {
+    local setting mode
+    for setting in expandable_segments:False expandable_segments:True; do
+        for mode in flush compact; do
+            PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=$mode VRAMGC_REST=60s python_says 'refused_text ok' refused_text 8GiB || return 1
+        done
+    done
+}
+
 @test "what cudaMemGetInfo and PyTorch's counters say is what they say without the mode, on a full card" {
     local setting mode
     for setting in expandable_segments:False expandable_segments:True; do
