@@ -25,7 +25,7 @@ static struct {
     char torch[32], alloc_conf[256];
     struct mode_facts facts;
     struct mode_choice choice;
-    bool unsaid, asked;
+    bool unsaid, asked, spill_said;
     _Atomic(enum option_mode) mode; /* that of the choice */
     atomic_bool own_pool;
     atomic_bool settled; /* nothing but a self-test can change it any more */
@@ -136,9 +136,15 @@ void mode_say(bool last) {
     bool tested = self.facts.passed || self.facts.failed;
     bool say = self.unsaid && (last || tested || choice.mode != MODE_COMPACT);
     self.unsaid = self.unsaid && !say;
+    bool no_spill = settings_options()->spill && choice.mode != MODE_COMPACT && !self.spill_said &&
+                    (last || atomic_load(&self.settled));
+    self.spill_said = self.spill_said || no_spill;
     lock_give(&self.lock);
     if (say)
         LOG(LOG_INFO, "mode %s: %s", mode_name(choice.mode), choice.why);
+    if (MUTANT(spill_unsaid, no_spill, false))
+        LOG(LOG_WARN, "nothing will be put in host memory (VRAMGC_SPILL) in mode %s: %s",
+            mode_name(choice.mode), choice.why);
 }
 
 void mode_unlock(void) {

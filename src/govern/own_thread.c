@@ -2,11 +2,25 @@
 #include "govern/own_thread.h"
 
 #include "base/base.h"
+#include "base/mutant.h"
+#include "cuda/real.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 
-enum { STACK_BYTES = 512 << 10 };
+/* What our threads need. The C library takes what all loaded objects declare as thread-local from
+ * the same stack, and says how much that is; where it does not, 8 MiB, as ulimit -s has it for
+ * other threads, are address space only. */
+enum { STACK_BYTES = 512 << 10, UNTOLD_BYTES = 8 << 20 };
+typedef size_t minimal_stack(const pthread_attr_t *);
+
+static size_t stack_bytes(const pthread_attr_t *attributes) {
+    static const char name[] = "__pthread_get_minstack"; /* private, and what OpenJDK asks */
+    minimal_stack *minimal = (minimal_stack *)real_dlsym(RTLD_DEFAULT, name);
+    size_t rest_bytes = minimal ? minimal(attributes) : UNTOLD_BYTES;
+    return STACK_BYTES + MUTANT(small_stack, rest_bytes, 0);
+}
 
 static struct {
     atomic_uint count;
@@ -21,7 +35,7 @@ static bool start(void *(*function)(void *)) {
     if (pthread_attr_init(&attributes))
         return false;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setstacksize(&attributes, stack_bytes(&attributes));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (!atomic_exchange(&self.begun, true))

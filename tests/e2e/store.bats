@@ -355,3 +355,13 @@ holds() {
     [ "$status" -eq 0 ]
     [ -z "$errors" ]
 }
+
+@test "threads run beside libraries with much thread-local memory" {
+    local kib
+    for kib in 504 4096; do
+        BEHIND=$hook/libstatic_tls-$kib.so use sleep:300 threads
+        [ "$status" -eq 0 ]
+        [ -z "$errors" ]
+        [ "${output##*threads=}" -gt 1 ]
+    done
+}

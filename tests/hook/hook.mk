@@ -166,6 +166,10 @@ $(HOOK)/libno_thread.so $(HOOK)/libfail.so $(HOOK)/libfork.so: $(HOOK)/lib%.so: 
 	@mkdir -p $(@D)
 	@$(CC) -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $< -ldl
 
+$(HOOK)/libstatic_tls-504.so $(HOOK)/libstatic_tls-4096.so: $(HOOK)/libstatic_tls-%.so: tests/hook/static_tls.c tests/hook/hook.mk
+	@mkdir -p $(@D)
+	@$(CC) -DKIB=$* -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $<
+
 # --- stress: all objects of the library but the override of dlsym, with a fake device, under the sanitizers ---
 
 HOOK_SOURCES := $(filter %.c,$(LIB_SOURCES)) $(addprefix tests/hook/,stress.c fake_cuda.c fake_runtime.c check.c)
@@ -200,7 +204,7 @@ hook-asan: build/asan/stress
 	$(call HOOK_RUN,asan,60000)
 
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel closed own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so) $(HOOK_OTHERS)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel closed own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so libstatic_tls-504.so libstatic_tls-4096.so) $(HOOK_OTHERS)
 
 e2e-check: hook build/libvramgc.so sim
 

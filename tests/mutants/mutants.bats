@@ -248,6 +248,11 @@ prove_finds() {
 @test "expandable" { caught soft_oom_expandable govern/refuse_not '^expandable: a native segment'; }
 @test "broken" { C10_VERSIONS=$OLDER_RELEASE caught soft_oom_broken govern/refuse_not '^broken: a refusal became'; }
 
+# --- what is started, and said ---
+
+@test "our threads get no stack for what others declare as thread-local" { caught small_stack e2e/store 'thread-local memory'; }
+@test "that nothing is put in host memory is not said" { caught spill_unsaid vm/spill 'not proven'; }
+
 # --- released handles that are cached: govern/cached_handles.c ---
 
 @test "handles of any kind serve a request" { caught properties_ignored vm/cached_handles 'each call'; }

@@ -67,6 +67,18 @@ full='alloc a 400MiB; fill a 1; alloc b 200MiB; fill b 2; verify a 1; verify b 2
     done
 }
 
+@test "where the card is not proven nothing is put in the host: one line says so, and why" {
+    local version setting
+    for version in $versions; do
+        for setting in expandable_segments:False expandable_segments:True; do
+            PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=auto VRAMGC_SPILL=256MiB drive "$version" 'alloc a 400MiB; expect_oom 200MiB' "${small[@]}"
+            [ "$status" = 0 ]
+            [ "$(grep -c '^vramgc: ' <<<"$errors")" = 1 ]
+            [[ $errors == *" warn  nothing will be put in host memory (VRAMGC_SPILL) in mode flush: "*"run \`vramgc prove\`"* ]]
+        done
+    done
+}
+
 # bats test_tags=python
 @test "PyTorch: free memory is the device's alone, tensors are right, and the next job works" {
     export SIMGPU_DATA_LIMIT=0
