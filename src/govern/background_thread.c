@@ -153,11 +153,19 @@ struct flushing {
     uint64_t begun_ns; /* when we had the GIL: while we wait for it the program works */
 };
 
+/* PyTorch empties the cache of all devices. */
+static bool would_wait(void) {
+    bool waits = false;
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        waits = waits || (device_if_ready(i) && !reclaim_need_not_wait(device_if_ready(i)));
+    return waits;
+}
+
 /* We have waited for the GIL: meanwhile what was idle may have come into use. */
 static bool must_not_flush(void *context) {
     struct flushing *flushing = context;
     flushing->begun_ns = clock_ns();
-    return capture_active() ||
+    return capture_active() || (!flushing->asked && would_wait()) ||
            MUTANT(stale_gain,
                   !flushing->asked &&
                       device_releasable_bytes(flushing->device) < settings_options()->min_gain,

@@ -182,6 +182,8 @@ static bool induce(struct device *device, bool allocator, uint64_t bytes) {
     if (!decision.flush)
         return false;
     enum soft_oom verdict = soft_oom_check(&facts);
+    if (verdict == SOFT_OOM_SAFE && !decision.observed && !reclaim_need_not_wait(device))
+        verdict = SOFT_OOM_AT_WORK;
     if (verdict != SOFT_OOM_SAFE) {
         leave_to_background(device, verdict);
         return false;

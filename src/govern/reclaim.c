@@ -1,6 +1,8 @@
 /* reclaim.c: see reclaim.h. It must decide nothing: policy/policy.h does. */
 #include "govern/reclaim.h"
 
+#include "base/mutant.h"
+#include "track/capture.h"
 #include "track/settings.h"
 
 static struct { struct reclaim devices[VRAMGC_MAX_DEVICES]; } self;
@@ -12,6 +14,17 @@ struct reclaim *reclaim_of(const struct device *device) {
 bool reclaim_is_below_threshold(const struct device *device) {
     uint64_t total = atomic_load_explicit(&device->memory.total_bytes, memory_order_relaxed);
     return (double)device_used_bytes(device) * 100 <= settings_options()->threshold * (double)total;
+}
+
+bool reclaim_need_not_wait(struct device *device) {
+    CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
+    return MUTANT(flush_waits, !context, true) ||
+           vm_is_past(&reclaim_of(device)->past, context, capture_active);
+}
+
+/* Its events are gone with the context. */
+void reclaim_reset(const struct device *device) {
+    reclaim_of(device)->past = (struct vm_past){0};
 }
 
 void reclaim_acted(struct device *device) {
@@ -54,6 +67,8 @@ void reclaim_conclude(struct device *device, const struct vramgc_action *finishe
 }
 
 void reclaim_unlock(void) {
-    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         lock_force_open(&self.devices[i].lock);
+        atomic_store(&self.devices[i].past.taken, 0);
+    }
 }

@@ -6,6 +6,7 @@
 #include "policy/policy.h"
 #include "track/device.h"
 #include "track/thread.h"
+#include "vm/vm.h"
 
 struct reclaim {
     struct lock lock;
@@ -14,12 +15,18 @@ struct reclaim {
     _Atomic bool unfinished;    /* an induced out of memory gave back only a part */
     _Atomic bool wanted;        /* one was due where it could not be done */
     atomic_int verdict;         /* why it could not: enum soft_oom */
+    struct vm_past past;        /* the work that PyTorch would wait for to empty its cache */
 };
 
 struct reclaim *reclaim_of(const struct device *device);
 
 /* By the latest reading of the card. Before there is one, it is. */
 bool reclaim_is_below_threshold(const struct device *device);
+
+/* Whether PyTorch may empty its cache without being asked to by the program: for that it waits for
+ * the GPU with its lock held, and what the GPU does may wait for a thread that wants the lock. So
+ * the GPU must be past what it had to do when that was first wanted. Not in a capture. */
+bool reclaim_need_not_wait(struct device *device);
 
 /* What a reclaim is credited with, whoever carried it out: what it returned to the device, no
  * addresses, and nothing that others took or gave back meanwhile. left_bytes: what there is of the
@@ -46,7 +53,8 @@ void reclaim_conclude(struct device *device, const struct vramgc_action *action)
 /* Tells the policy of a reclaim, done or (observe) recorded. */
 void reclaim_acted(struct device *device);
 
-/* For a forked child. */
+/* The device was reset; and for a forked child. */
+void reclaim_reset(const struct device *device);
 void reclaim_unlock(void);
 
 #endif

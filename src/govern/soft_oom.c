@@ -34,6 +34,7 @@ const char *soft_oom_name(enum soft_oom verdict) {
         [SOFT_OOM_EXPANDABLE] = "segments are expandable",
         [SOFT_OOM_BROKEN] = "an earlier one became a real error",
         [SOFT_OOM_NO_GAIN] = "nothing would come back",
+        [SOFT_OOM_AT_WORK] = "the GPU is at work",
     };
     return verdict < SOFT_OOM_VERDICTS ? names[verdict] : "?";
 }

@@ -21,6 +21,7 @@ enum soft_oom {
                             time, and 2.8 ... 2.12 may never map again */
     SOFT_OOM_BROKEN,     /* an earlier one became a real error: never again in this process */
     SOFT_OOM_NO_GAIN,    /* nothing would come back */
+    SOFT_OOM_AT_WORK,    /* PyTorch would wait for the GPU: found out last, by reclaim.h */
     SOFT_OOM_VERDICTS
 };
 

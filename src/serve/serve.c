@@ -3,6 +3,7 @@
 
 #include "govern/cached_handles.h"
 #include "govern/decay.h"
+#include "govern/reclaim.h"
 #include "serve/async.h"
 #include "serve/expandable.h"
 #include "serve/peer_access.h"
@@ -52,6 +53,7 @@ void serve_reset(struct device *device) {
     atomic_store(&device->paging.tried, false);
     peer_access_reset(device_index(device));
     cached_handles_reset(device);
+    reclaim_reset(device);
 }
 
 void serve_forget(void) {

@@ -24,20 +24,20 @@ static const struct timespec step = {.tv_nsec = MILLISECOND_NS / 10};
 /* Being the current context matters: the default stream's handle is the same in all of them. */
 struct question {
     bool possible;
-    CUcontext before;
+    CUcontext context, before;
 };
 
-static bool captures(const struct vm *vm) {
-    return MUTANT(asks_in_capture, vm->capturing && vm->capturing(), false);
+static bool captures(bool (*capturing)(void)) {
+    return MUTANT(asks_in_capture, capturing && capturing(), false);
 }
 
-static struct question begin_asking(const struct vm *vm) {
-    struct question question = {0};
+static struct question begin_asking(CUcontext context, bool (*capturing)(void)) {
+    struct question question = {.context = context};
     atomic_fetch_add(&self.asking, 1);
     question.possible =
-        !captures(vm) && real_current_context(&question.before) &&
-        (question.before == vm->context ||
-         MUTANT(other_context, REAL(cuCtxSetCurrent)(vm->context) == CUDA_SUCCESS, true));
+        !captures(capturing) && real_current_context(&question.before) &&
+        (question.before == context ||
+         MUTANT(other_context, REAL(cuCtxSetCurrent)(context) == CUDA_SUCCESS, true));
     return question;
 }
 
@@ -46,13 +46,13 @@ static void count_off(atomic_uint *count) {
     bell_ring(&self.answered);
 }
 
-static void restore_context(const struct vm *vm, const struct question *question) {
-    if (question->possible && question->before != vm->context)
+static void restore_context(const struct question *question) {
+    if (question->possible && question->before != question->context)
         REAL(cuCtxSetCurrent)(question->before);
 }
 
-static void end_asking(const struct vm *vm, const struct question *question) {
-    restore_context(vm, question);
+static void end_asking(const struct question *question) {
+    restore_context(question);
     count_off(&self.asking);
 }
 
@@ -168,11 +168,11 @@ static bool record_context(struct vm *vm) {
 }
 
 /* An event in an idle context is reached within some microseconds: it is asked a few times. */
-static bool context_passed(const struct fence *fence) {
+static bool event_passed(CUevent event) {
     enum { TIMES = 3 };
     bool passed = false;
     for (int i = 0; !passed && i < TIMES; i++)
-        passed = REAL(cuEventQuery)(fence->event) == CUDA_SUCCESS;
+        passed = REAL(cuEventQuery)(event) == CUDA_SUCCESS;
     return passed;
 }
 
@@ -192,9 +192,9 @@ void vm_stream_gone(struct vm *vm, uint64_t stream) {
         return;
     if (MUTANT(asked_stream_goes, true, false))
         wait_for_answers(&self.asking);
-    struct question question = begin_asking(vm);
+    struct question question = begin_asking(vm->context, vm->capturing);
     bool recorded = question.possible && record(vm, slot);
-    end_asking(vm, &question);
+    end_asking(&question);
     lock_take(&vm->lock);
     vm->streams.slots[slot].state =
         MUTANT(last_work_forgotten, recorded, false) ? SLOT_GONE : SLOT_FREE;
@@ -239,14 +239,14 @@ static void count_wait(struct vm *vm) {
 
 /* How, and what is over then. While it lasts a stream may go: it is not named. */
 static bool wait_for(struct vm *vm, CUresult (*wait)(const struct vm *), uint64_t epoch) {
-    struct question question = begin_asking(vm);
+    struct question question = begin_asking(vm->context, vm->capturing);
     if (question.possible)
         count_wait(vm);
     atomic_uint *waiting = MUTANT(stream_waits_for_gpu, &self.waiting, &self.asking);
     atomic_fetch_add(waiting, 1);
     count_off(&self.asking);
     bool over = question.possible && wait(vm) == CUDA_SUCCESS;
-    restore_context(vm, &question);
+    restore_context(&question);
     count_off(waiting);
     if (over)
         fenced(vm, epoch);
@@ -267,12 +267,12 @@ bool vm_fence_wait(struct vm *vm) {
 /* The event comes after all work on what was idle at that epoch; a later one comes after it, too.
  */
 void vm_fence_given_up(struct vm *vm) {
-    struct question question = begin_asking(vm);
+    struct question question = begin_asking(vm->context, vm->capturing);
     uint64_t epoch = vm_epoch(vm);
     if (question.possible && vm->given_up.event &&
         REAL(cuCtxRecordEvent)(vm->context, vm->given_up.event) == CUDA_SUCCESS)
         atomic_store(&vm->given_up.epoch, epoch);
-    end_asking(vm, &question);
+    end_asking(&question);
 }
 
 static CUresult given_up(const struct vm *vm) {
@@ -328,7 +328,7 @@ static void passed(struct vm *vm, size_t i) {
 }
 
 static bool all_passed(struct vm *vm) {
-    if (vm->fence.context_pending && !context_passed(&vm->fence))
+    if (vm->fence.context_pending && !event_passed(vm->fence.event))
         return false;
     vm->fence.context_pending = false;
     for (size_t i = 0; i < vm->fence.streams; i++) {
@@ -382,9 +382,9 @@ void vm_fence_poll_in_turn(struct vm *vm) {
 void vm_fence_poll(struct vm *vm, bool may_wait) {
     if (atomic_exchange(&vm->fence.taken, 1))
         return; /* another thread looks */
-    struct question question = begin_asking(vm);
+    struct question question = begin_asking(vm->context, vm->capturing);
     bool looked = !question.possible || look(vm);
-    end_asking(vm, &question);
+    end_asking(&question);
     atomic_store(&vm->fence.taken, 0);
     bell_ring(&self.answered);
     if (!looked && may_wait)
@@ -399,7 +399,7 @@ bool vm_fence_wait_briefly(struct vm *vm) {
     for (int i = 0; !over && MUTANT(waits_without_end, i < PATIENCE, true); i++) {
         vm_fence_poll(vm, false);
         over = vm_fenced_epoch(vm) >= epoch;
-        if (over || atomic_load(&vm->fence.vain) || captures(vm))
+        if (over || atomic_load(&vm->fence.vain) || captures(vm->capturing))
             return over;
         if (i == 0)
             count_wait(vm);
@@ -407,4 +407,28 @@ bool vm_fence_wait_briefly(struct vm *vm) {
     }
     atomic_store(&vm->fence.vain, true);
     return false;
+}
+
+/* --- without an engine --- */
+
+/* An event in an idle context is reached at once. */
+static bool is_past(struct vm_past *past, CUcontext context) {
+    if (!past->event && REAL(cuEventCreate)(&past->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return true;
+    if (!past->pending && REAL(cuCtxRecordEvent)(context, past->event) != CUDA_SUCCESS)
+        return true;
+    past->pending = !event_passed(past->event);
+    return !past->pending;
+}
+
+bool vm_is_past(struct vm_past *past, CUcontext context, bool (*capturing)(void)) {
+    if (!REAL(cuCtxRecordEvent))
+        return true;
+    if (atomic_exchange(&past->taken, 1))
+        return false;
+    struct question question = begin_asking(context, capturing);
+    bool over = question.possible && is_past(past, context);
+    end_asking(&question);
+    atomic_store(&past->taken, 0);
+    return over;
 }

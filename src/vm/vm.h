@@ -10,6 +10,9 @@
 #ifndef VM_H
 #define VM_H
 
+#include "cuda/cuda_api.h"
+
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -231,6 +234,16 @@ uint64_t vm_changes(const struct vm *vm);
 
 /* What is idle, in either list; for a judgement, not a sum. */
 uint64_t vm_idle_bytes(struct vm *vm);
+
+/* Where there is no engine (mode flush): whether the GPU is past what it had to do when this was
+ * first asked since it was last so; to be zeroed at first. True where the driver cannot tell
+ * (before CUDA 12.5). Waits for nobody. */
+struct vm_past {
+    atomic_uint taken; /* 1: a thread asks; to be zeroed in a forked child */
+    bool pending;
+    CUevent event;
+};
+bool vm_is_past(struct vm_past *past, CUcontext context, bool (*capturing)(void));
 
 /* For a forked child, without a driver call: locks are open, nobody is asking or making anything.
  * pages may be NULL. */

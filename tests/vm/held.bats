@@ -22,6 +22,14 @@ goes_on() {
     done
 }
 
+# flushes_on SCRIPT: the same in mode flush, on drivers that can tell of a whole context.
+flushes_on() {
+    local setting
+    for setting in expandable_segments:False expandable_segments:True backend:cudaMallocAsync; do
+        PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=flush passes "$1 $end" "${small[@]}" || return 1
+    done
+}
+
 passes() {
     local version
     for version in $versions; do
@@ -45,9 +53,23 @@ passes() {
         free a; alloc b 64MiB stream=2; free b; sleep 20; alloc c 96MiB stream=2;"
 }
 
-@test "above the threshold" {
-    goes_on "alloc k 600MiB stream=2; $held alloc b 64MiB stream=2; free b; free a; alloc c 96MiB stream=2; free c; sleep 20;
-        alloc d 100MiB stream=2;"
+above="alloc k 600MiB stream=2; alloc b 64MiB stream=2; $held free b; free a; alloc c 96MiB stream=2; free c; sleep 20;
+    alloc d 100MiB stream=2;"
+
+@test "above the threshold" { goes_on "$above"; }
+
+# There PyTorch would empty its cache, and wait for the GPU with its lock held.
+@test "mode flush: above the threshold" {
+    flushes_on "$above"
+    [ "$(fact soft_ooms)" = 0 ]
+}
+
+# bats test_tags=python
+@test "mode flush: at rest" {
+    for setting in expandable_segments:False expandable_segments:True; do
+        PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=flush VRAMGC_LOWVRAM=1 python_says 'held ok' held 1280MiB || return 1
+        [ "$(fact flushes)" -gt 0 ]
+    done
 }
 
 @test "cudaMemGetInfo, a stream's end" {
