@@ -6,7 +6,9 @@ setup() {
     top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     hook=$top/build/hook
     library=${VRAMGC_LIBRARY:-$top/build/libvramgc.so}
+    local mutant=${VRAMGC_MUTANT:-}
     unset "${!VRAMGC_@}" "${!SIMGPU_@}" 2>/dev/null || true
+    [ -z "$mutant" ] || export VRAMGC_MUTANT=$mutant
     export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state VRAMGC_OUT=vramgc-%e.%p.vramgc
     unset LD_PRELOAD
     export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13

@@ -1,6 +1,6 @@
 /* sleeps.c: a thread that needs a page which another one is just unmapping sleeps until it is
- * there, and costs no processor: PyTorch's allocator is locked meanwhile. So does one that begins a
- * capture while another one waits for the GPU, for a moment. */
+ * there, and costs no processor: PyTorch's allocator is locked meanwhile. One that begins a capture
+ * while another one waits for the GPU sleeps for a moment only. */
 #include "threads.h"
 
 #include <fcntl.h>
@@ -46,12 +46,6 @@ static CUresult slow_unmap(CUdeviceptr address, size_t bytes) {
     return self.unmap(address, bytes);
 }
 
-static CUresult slow_synchronize(void) {
-    atomic_store(&self.calling, true);
-    MUST(falls_asleep());
-    return self.synchronize();
-}
-
 static void called(void) {
     while (!atomic_load(&self.calling))
         usleep(1000);
@@ -61,12 +55,6 @@ static void called(void) {
 static void *needs_pages(void *unused) {
     called();
     MUST(vm_commit(test.vm, self.segment, PAGES * PAGE_BYTES, false));
-    return unused;
-}
-
-static void *captures(void *unused) {
-    called();
-    vm_capture_begin();
     return unused;
 }
 
@@ -91,15 +79,6 @@ void sleeps(void) {
     end_used(self.segment, PAGES);
 }
 
-void sleeps_before_capture(void) {
-    self.synchronize = REAL(cuCtxSynchronize);
-    pthread_t thread = start(captures);
-    atomic_store(&real_pointers[ID_cuCtxSynchronize], (void *)slow_synchronize);
-    MUST(vm_fence_wait(test.vm));
-    atomic_store(&real_pointers[ID_cuCtxSynchronize], (void *)self.synchronize);
-    pthread_join(thread, NULL);
-}
-
 /* --- work of the GPU that waits for the program --- */
 
 /* As long as the program's thread has not gone on. */
@@ -114,7 +93,9 @@ static CUresult held_synchronize(void) {
 static void *goes_on(void *unused) {
     called();
     vm_stream_gone(test.vm, 5);
+    uint64_t before_ns = clock_ns();
     vm_capture_begin();
+    MUST(clock_ns() - before_ns >= 100 * MILLISECOND_NS);
     atomic_store(&self.went_on, true);
     return unused;
 }

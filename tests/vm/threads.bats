@@ -27,7 +27,7 @@ holds() {
 @test "a driver that refuses that event is asked once" { holds context-refused; }
 
 @test "who needs a page that another thread is unmapping sleeps" { holds sleeps; }
-@test "a capture that begins while another thread waits for the GPU sleeps" { holds sleeps-before-capture; }
+@test "a stream ends, and a capture begins, while another thread waits for the GPU, whose work waits for them" { holds sleeps-for-nobody; }
 
 @test "an empty_cache storm costs no call into the driver" { holds storm; }
 @test "expandable segments: an empty_cache storm costs no call either; the addresses go last" { holds attach-storm; }
@@ -50,7 +50,7 @@ holds() {
 @test "above the threshold what is idle is used, down to it" { holds above-threshold; }
 @test "cached handles that do not fit go back before new ones are made" { holds unfitting; }
 @test "no more is physical than PyTorch has reserved: the GPU is waited for" { holds above-reserved; }
-@test "lowvram: no more is physical than live blocks have needed" { holds needed; }
+@test "lowvram: the GPU is asked, and not waited for while there is memory" { holds not-waited; }
 @test "what the card itself would have free, and what can be had" { holds as-the-card; }
 @test "a reading of the card beside pages that go is made again" { holds reading-beside; }
 @test "what goes back because it is old waits for who reads the card" { holds decay-beside; }

@@ -64,7 +64,6 @@ void capture_nears(void);
 
 /* sleeps.c */
 void sleeps(void);
-void sleeps_before_capture(void);
 void sleeps_for_nobody(void);
 
 /* decay.c */
