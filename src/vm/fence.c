@@ -411,8 +411,12 @@ bool vm_fence_wait_briefly(struct vm *vm) {
 
 /* --- without an engine --- */
 
-/* An event in an idle context is reached at once. */
+/* An event in an idle context is reached at once. One that nobody has asked for since more than a
+ * second says nothing of what has come since. */
 static bool is_past(struct vm_past *past, CUcontext context) {
+    uint64_t now_ns = clock_ns();
+    past->pending = past->pending && now_ns - past->asked_ns < SECOND_NS;
+    past->asked_ns = now_ns;
     if (!past->event && REAL(cuEventCreate)(&past->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return true;
     if (!past->pending && REAL(cuCtxRecordEvent)(context, past->event) != CUDA_SUCCESS)

@@ -236,11 +236,12 @@ uint64_t vm_changes(const struct vm *vm);
 uint64_t vm_idle_bytes(struct vm *vm);
 
 /* Where there is no engine (mode flush): whether the GPU is past what it had to do when this was
- * first asked since it was last so; to be zeroed at first. True where the driver cannot tell
- * (before CUDA 12.5). Waits for nobody. */
+ * first asked, of late, since it was last so; to be zeroed at first. True where the driver cannot
+ * tell (before CUDA 12.5). Waits for nobody. */
 struct vm_past {
     atomic_uint taken; /* 1: a thread asks; to be zeroed in a forked child */
     bool pending;
+    uint64_t asked_ns;
     CUevent event;
 };
 bool vm_is_past(struct vm_past *past, CUcontext context, bool (*capturing)(void));
