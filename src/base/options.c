@@ -28,6 +28,11 @@ const struct option_info option_table[] = {
 
 const size_t option_count = ARRAY_LENGTH(option_table);
 
+const char *mode_name(enum option_mode mode) {
+    static const char *const names[] = {"off", "observe", "flush", "compact", "auto"};
+    return (size_t)mode < ARRAY_LENGTH(names) ? names[mode] : "?";
+}
+
 static bool within(const struct option_info *info, double value) {
     return value >= info->low && value <= info->high;
 }

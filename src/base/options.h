@@ -14,6 +14,9 @@ enum option_type { BOOL, PERCENT, SIZE, DURATION, COUNT, CHOICE, TEXT };
 
 /* The words of the CHOICE settings, in the order of options.def. */
 enum option_mode { MODE_OFF, MODE_OBSERVE, MODE_FLUSH, MODE_COMPACT, MODE_AUTO };
+
+/* "off", ... */
+const char *mode_name(enum option_mode mode);
 enum option_async { ASYNC_AUTO, ASYNC_DRIVER, ASYNC_PAGES };
 enum option_log { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 

@@ -196,19 +196,21 @@ void cause_say(struct text *text, const struct oom *oom) {
         say_plain(text, oom);
 }
 
-/* What mode auto may be waiting for (govern/mode_table.c). */
-#define PROVE "`vramgc prove`"
+static bool waits_for_proof(const struct oom *oom) {
+    return oom->record->file->needs_proof == 1;
+}
 
 /* What gives idle memory back here, and does not yet. */
 static const char *todo_for_pieces(const struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
     const char *asked = stats_file_setting(oom->record, "mode");
-    if (strcmp(file->mode, "observe") == 0)
+    enum option_mode mode = stats_file_mode(file);
+    if (mode == MODE_OBSERVE)
         return "Run without --mode observe: vramgc then gives idle memory back.";
-    if (strcmp(file->mode, "compact") == 0)
+    if (mode == MODE_COMPACT)
         return "Try again: the GPU had not finished with idle memory. Else make the batch smaller.";
-    if (strstr(file->mode_why, PROVE))
-        return "Run " PROVE ", a minute: then memory lies only behind live tensors.";
+    if (waits_for_proof(oom))
+        return "Run `vramgc prove`, a minute: then memory lies only behind live tensors.";
     if (asked && strcmp(asked, "auto") != 0)
         return "Run with --mode compact: memory then lies only behind live tensors.";
     if (!strstr(file->alloc_conf, "expandable_segments:True"))
@@ -218,13 +220,26 @@ static const char *todo_for_pieces(const struct oom *oom) {
            "RAM.";
 }
 
+/* The driver's pool stands in the way of nothing where compact cannot be. */
+static const char *todo_for_pool(const struct oom *oom) {
+    if (stats_file_bears_no_pages(oom->record))
+        return "Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF (ComfyUI: "
+               "--disable-cuda-malloc): vramgc then has PyTorch empty its cache.";
+    return oom->record->file->driver_pool
+               ? "Run with --async pages: a pool of vramgc, which keeps only what is live."
+               : "Run with --mode compact --async pages: a pool of vramgc, which keeps only what "
+                 "is live.";
+}
+
 /* Compact gives back what a MemPool keeps, and not what a graph does. */
 static const char *todo_for_private(const struct oom *oom) {
     if (has_graphs(oom))
         return "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode "
                "reduce-overhead or max-autotune).";
-    return strstr(oom->record->file->mode_why, PROVE)
-               ? todo_for_pieces(oom)
+    if (waits_for_proof(oom))
+        return todo_for_pieces(oom);
+    return stats_file_bears_no_pages(oom->record)
+               ? "Delete the pool when its work is done."
                : "Delete the pool when its work is done, or run with --mode compact.";
 }
 
@@ -244,7 +259,7 @@ static uint64_t most_lacking(const struct oom *told) {
 static void say_spill(struct text *text, const struct oom *oom) {
     enum { MORE_MIB = 64 };
     uint64_t bytes = most_lacking(oom);
-    if (strcmp(oom->record->file->mode, "compact") == 0 && bytes)
+    if (stats_file_mode(oom->record->file) == MODE_COMPACT && bytes)
         text_format(text, " --spill %lluMiB or more lets it go on, slowly.",
                     (unsigned long long)(bytes / MEBIBYTE + 1 + MORE_MIB));
 }
@@ -334,7 +349,6 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         [CAUSE_HOST] = "Pin less (ComfyUI: --disable-pinned-memory), end other programs, or raise "
                        "`ulimit -l` and the container's limit.",
     };
-    bool waits = strstr(oom->record->file->mode_why, PROVE);
     if (oom->refusal->reported == VRAMGC_WENT_ON) {
         text_add(text, "Nothing has to be done. A smaller image or batch leaves room for faster "
                        "ways.");
@@ -342,12 +356,10 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
     }
     if ((!oom->of_pytorch && oom->cause != CAUSE_PROCESS) || is_foreign(oom))
         say_todo_for_other_code(text, oom);
-    else if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits))
+    else if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits_for_proof(oom)))
         text_add(text, todo_for_pieces(oom));
     else if (oom->cause == CAUSE_POOL)
-        text_format(text,
-                    "Run with %s--async pages: a pool of vramgc, which keeps only what is live.",
-                    oom->record->file->driver_pool ? "" : "--mode compact ");
+        text_add(text, todo_for_pool(oom));
     else if (oom->cause == CAUSE_PRIVATE)
         text_add(text, todo_for_private(oom));
     else if (oom->cause == CAUSE_PROCESS)

@@ -95,6 +95,22 @@ const char *stats_file_setting(const struct stats_file *record, const char *name
     return NULL;
 }
 
+enum option_mode stats_file_mode(const struct vramgc_file *file) {
+    enum option_mode mode = MODE_OFF;
+    while (mode < MODE_AUTO && strcmp(file->mode, mode_name(mode)) != 0)
+        mode++;
+    return mode;
+}
+
+/* It chose another mode, and lacks no proof; nor is it a pool, where one of ours can stand in
+ * (govern/mode_table.c). */
+bool stats_file_bears_no_pages(const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    const char *asked = stats_file_setting(record, "mode");
+    return asked && strcmp(asked, "auto") == 0 && stats_file_mode(file) == MODE_FLUSH &&
+           file->needs_proof != 1 && file->driver_pool != 1;
+}
+
 /* Lists the complete entries of a ring of the file, oldest first. */
 #define LIST_RING(record, ring, count)                                                             \
     do {                                                                                           \

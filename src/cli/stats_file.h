@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/options.h"
 #include "vramgc_format.h"
 
 /* What is known about how the process ended. */
@@ -74,6 +75,13 @@ const char *stats_file_cause_name(uint32_t cause);
 /* The value in force of the setting of that name (without VRAMGC_, in lower case); NULL: the file
  * does not name it. */
 const char *stats_file_setting(const struct stats_file *record, const char *name);
+
+/* What the mode became; MODE_AUTO: the file does not tell. */
+enum option_mode stats_file_mode(const struct vramgc_file *file);
+
+/* Mode auto has found that this machine or program does not bear the page engine: neither a proof
+ * nor asking for compact by name helps. */
+bool stats_file_bears_no_pages(const struct stats_file *record);
 
 /* Clock ticks since boot at which process pid started, or 0 when there is none or it has
  * ended and nobody has waited for it yet. */

@@ -329,7 +329,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
         jobs_table(out, told, style->most_rows);
     write_doubts(out, &told->file->process);
     if (style->next_commands)
-        write_next(out, records, count, strcmp(told->file->mode, "observe") == 0);
+        write_next(out, records, count, stats_file_mode(told->file) == MODE_OBSERVE);
 }
 
 char *summary_text(struct stats_file *const *records, size_t count) {

@@ -306,7 +306,8 @@ static void say_unproven(struct text *text, const struct tally *tally) {
 
 /* Whether the mode is one that gives memory back. */
 static bool gives_back(const struct stats_file *record) {
-    return strcmp(record->file->mode, "flush") == 0 || strcmp(record->file->mode, "compact") == 0;
+    enum option_mode mode = stats_file_mode(record->file);
+    return mode == MODE_FLUSH || mode == MODE_COMPACT;
 }
 
 /* By the user's own setting, or its default. 0: not so. */
@@ -343,7 +344,7 @@ static void say_idle_todo(struct text *text, const struct tally *tally) {
         text_add(text,
                  "Use `vramgc run --lowvram` if other programs need it: idle memory goes back at "
                  "once; no model is moved to RAM.");
-    else if (strcmp(tally->highest_in->file->mode, "observe") == 0)
+    else if (stats_file_mode(tally->highest_in->file) == MODE_OBSERVE)
         text_add(text, "Run without --mode observe: vramgc then gives idle memory back.");
 }
 

@@ -79,11 +79,6 @@ static const struct row {
     {AUTO, 0, MODE_COMPACT, "PyTorch %t, driver %d, not self-tested yet"},
 };
 
-const char *mode_name(enum option_mode mode) {
-    static const char *const names[] = {"off", "observe", "flush", "compact", "auto"};
-    return (size_t)mode < ARRAY_LENGTH(names) ? names[mode] : "?";
-}
-
 static unsigned facts_of_torch(const struct mode_facts *facts) {
     struct torch_version version;
     if (!torch_parse(facts->torch, &version))

@@ -37,6 +37,4 @@ struct mode_choice {
 /* facts may not be NULL. */
 struct mode_choice mode_choose(const struct mode_facts *facts);
 
-const char *mode_name(enum option_mode mode);
-
 #endif
