@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "base/text.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,10 +168,30 @@ static uint64_t ooms_of(const struct tally *tally) {
     return minus_u64(told, all_went_on(tally) ? 0 : tally->went_on);
 }
 
-/* Known where it runs still, ended well, or did so long after. */
+/* It took memory again after what the error let go, was refused some, or began a job. */
+static bool worked_after(const struct oom *oom) {
+    const struct stats_file *record = oom->record;
+    uint64_t then_ns = oom->refusal->time_ns;
+    bool worked = oom->device->floors.turns > oom->refusal->turns;
+    if (record->refusal_count > 0)
+        worked = worked || record->refusals[record->refusal_count - 1]->time_ns > then_ns;
+    if (record->job_count > 0)
+        worked = worked || record->jobs[record->job_count - 1]->time_ns > then_ns;
+    return worked;
+}
+
+/* As by Ctrl-C: with Python's own status, or a shell's. */
+static bool stopped_by_user(const struct stats_file *record) {
+    int by = record->state == PROCESS_KILLED ? record->signal : record->code - 128;
+    return by == SIGINT || by == SIGTERM || by == SIGHUP;
+}
+
+/* A program that ends by its error may take long to exit. */
 static bool went_on(const struct oom *oom) {
-    return oom->record->state == PROCESS_RUNNING || oom->record->code == 0 ||
-           oom->record->elapsed_ns > oom->refusal->time_ns + SECOND_NS;
+    const struct stats_file *record = oom->record;
+    return record->state == PROCESS_RUNNING || record->code == 0 || worked_after(oom) ||
+           (stopped_by_user(record) &&
+            record->elapsed_ns > oom->refusal->time_ns + SECOND_NS);
 }
 
 static void say_oom(struct text *text, const struct tally *tally, const struct oom *oom) {

@@ -41,7 +41,8 @@ static inline void growth_note(struct growth *growth, struct vramgc_floors *out,
         growth->lowest_bytes =
             growth->freed_bytes ? min_u64(growth->lowest_bytes, live_bytes) : live_bytes;
         growth->freed_bytes += before - live_bytes;
-    } else if (UNLIKELY(growth->freed_bytes >= growth_least_bytes(total_bytes))) {
+    } else if (UNLIKELY(growth->freed_bytes >= growth_least_bytes(total_bytes)) &&
+               live_bytes > before) { /* figures are published where nothing came, too */
         growth_floor(growth, out);
     }
 }
