@@ -185,8 +185,9 @@ enum vramgc_refusal_cause {
 /* Whether an out-of-memory error of PyTorch's, or ours in its place, came of a refusal. The work
  * went on where the thread asked for its next block at once, with the one before still live, no
  * cache emptied, and not in an `except` of Python's for this error: whoever caught it did without,
- * as PyTorch does without a convolution's workspace. */
-enum vramgc_reported { VRAMGC_NOT_REPORTED, VRAMGC_REPORTED, VRAMGC_WENT_ON };
+ * as PyTorch does without a convolution's workspace. SEEMS_ON: the same, but Python could not be
+ * asked. Then it was as with others of the same kind, where one of them is known. */
+enum vramgc_reported { VRAMGC_NOT_REPORTED, VRAMGC_REPORTED, VRAMGC_WENT_ON, VRAMGC_SEEMS_ON };
 
 /* One allocation that the driver refused, or for which PyTorch was out of memory without asking
  * (cause LIMIT). PyTorch asks again when it has emptied its cache: that is

@@ -128,6 +128,33 @@ static void list_rings(struct stats_file *record) {
     LIST_RING(record, jobs, job_count);
 }
 
+static bool of_one_kind(const struct vramgc_refusal *a, const struct vramgc_refusal *b) {
+    return a->device == b->device && a->hook == b->hook && a->request_bytes == b->request_bytes;
+}
+
+/* Python is asked now and then. What an error was that it was not asked of is not left to chance:
+ * what others of its kind were, and nothing happened where no other is known. */
+static uint32_t as_others(const struct stats_file *record, const struct vramgc_refusal *unsure) {
+    uint32_t as = VRAMGC_WENT_ON;
+    for (size_t i = 0; i < record->refusal_count; i++) {
+        const struct vramgc_refusal *other = record->refusals[i];
+        if (!of_one_kind(unsure, other) || other->granted)
+            continue;
+        if (other->reported == VRAMGC_WENT_ON)
+            return VRAMGC_WENT_ON;
+        as = other->reported == VRAMGC_REPORTED ? VRAMGC_REPORTED : as;
+    }
+    return as;
+}
+
+static void settle_unsure(struct stats_file *record) {
+    for (size_t i = 0; i < record->refusal_count; i++)
+        if (record->refusals[i]->reported == VRAMGC_SEEMS_ON) {
+            size_t slot = (size_t)(record->refusals[i] - record->file->refusals);
+            record->file->refusals[slot].reported = as_others(record, record->refusals[i]);
+        }
+}
+
 bool stats_file_process_lives(const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     return process_lives(file->pid, file->process_start);
@@ -201,6 +228,7 @@ static struct stats_file *adopt(struct vramgc_file *file, size_t length, const c
     record->path = name;
     record->file = file;
     list_rings(record);
+    settle_unsure(record);
     find_state(record);
     return record;
 }

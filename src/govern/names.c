@@ -65,6 +65,7 @@ static THREAD_LOCAL uint64_t my_number; /* of the thread's latest request */
 /* The Python exception that the thread handled when it was known last, by address, 0: none; when
  * that was. */
 static THREAD_LOCAL uint64_t my_error, my_error_ns;
+static THREAD_LOCAL bool my_error_is_new; /* it was asked for at the thread's latest error */
 
 static struct request *place_of(uint64_t number) {
     return &self.requests[number % REQUESTS];
@@ -209,18 +210,22 @@ static void list_owners(struct device *device) {
 void names_at_oom(struct device *device) {
     if (!atomic_load(&names_on))
         return;
+    uint64_t before_ns = my_error_ns;
     ask_now(&self.next_oom_ns);
+    my_error_is_new = my_error_ns != before_ns;
     list_owners(device);
 }
 
-/* Where PyTorch has caught the error, Python handles what it handled before. */
+/* Where PyTorch has caught the error, Python handles what it handled before. An answer of before
+ * the error is none: the exception of this one may lie where that of another did. */
 void names_after_oom(void) {
     uint64_t before = my_error, before_ns = my_error_ns, told_ns = oom_told_ns();
-    if (!told_ns || minus_u64(told_ns, before_ns) > NAMES_FRESH_NS || !atomic_load(&names_on))
+    if (!told_ns || !my_error_is_new || minus_u64(told_ns, before_ns) > NAMES_FRESH_NS ||
+        !atomic_load(&names_on))
         return;
     ask_now(&self.next_after_ns);
-    if (MUTANT(handled_goes_on, my_error_ns != before_ns && my_error && my_error != before, false))
-        oom_is_handled();
+    if (my_error_ns != before_ns)
+        oom_is_handled(MUTANT(handled_goes_on, my_error && my_error != before, false));
 }
 
 void names_describe(struct vramgc_action *action) {

@@ -163,16 +163,12 @@ bool oom_pool_asked_again(enum real_id id, uint64_t bytes) {
            oom->refusal.request_bytes == bytes;
 }
 
-/* PyTorch, which catches the error for want of a workspace, asks for the next in microseconds. An
- * error that Python raises frees the blocks of the functions that it ends, unless it is kept, as by
- * a notebook: then somebody sees it first, which takes more than a tenth of a second. */
-#define AT_ONCE_NS (100 * MILLISECOND_NS)
-
 static void became_error(const struct vramgc_refusal *refusal, uint64_t sequence) {
     struct thread_oom *oom = &thread_state.oom;
     oom->told = *refusal;
     oom->told.sequence = sequence;
     oom->told_ns = clock_ns();
+    oom->told_known = false;
     oom->told_block = thread_state.block;
 }
 
@@ -185,19 +181,24 @@ void oom_block_freed(uint64_t address) {
 
 uint64_t oom_told_ns(void) {
     const struct thread_oom *oom = &thread_state.oom;
-    bool is_new = oom->told.sequence && clock_ns() - oom->told_ns < AT_ONCE_NS;
+    bool is_new = oom->told.sequence && clock_ns() - oom->told_ns < OOM_AT_ONCE_NS;
     return is_new ? oom->told_ns : 0;
 }
 
-void oom_is_handled(void) {
-    thread_state.oom.told.sequence = 0;
+void oom_is_handled(bool handled) {
+    if (handled)
+        thread_state.oom.told.sequence = 0;
+    else
+        thread_state.oom.told_known = true;
 }
 
 void oom_asked_anew(void) {
     struct thread_oom *oom = &thread_state.oom;
     if (oom_told_ns()) {
-        oom->told.reported = VRAMGC_WENT_ON;
+        oom->told.reported = oom->told_known ? VRAMGC_WENT_ON : VRAMGC_SEEMS_ON;
         store_refusal_again(&oom->told);
+        if (oom->told_known)
+            oom_log_went_on(&oom->told);
     }
     oom->told.sequence = 0;
 }

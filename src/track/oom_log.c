@@ -9,17 +9,40 @@
 /* One line a second can be read. */
 #define PAUSE_NS SECOND_NS
 
+/* Of one kind, since the last line. */
+struct noted {
+    struct vramgc_refusal latest, before;
+    uint64_t count;
+};
+
 static struct {
-    struct lock lock; /* latest and count */
-    struct vramgc_refusal latest;
-    uint64_t count; /* since the last line */
+    struct lock lock; /* what was noted */
+    struct noted errors, went_on;
+    uint64_t noted_ns;
     uint64_t written_ns;
 } self;
 
+static void note(struct noted *noted, const struct vramgc_refusal *refusal) {
+    noted->before = noted->latest;
+    noted->latest = *refusal;
+    noted->count++;
+}
+
 void oom_log_note(const struct vramgc_refusal *refusal) {
     lock_take(&self.lock);
-    self.latest = *refusal;
-    self.count++;
+    note(&self.errors, refusal);
+    self.noted_ns = clock_ns();
+    lock_give(&self.lock);
+}
+
+void oom_log_went_on(const struct vramgc_refusal *refusal) {
+    lock_take(&self.lock);
+    bool latest = self.errors.latest.time_ns == refusal->time_ns;
+    if (self.errors.count > 0 && latest) { /* else it took so long that it was told */
+        self.errors.latest = self.errors.before;
+        self.errors.count--;
+        note(&self.went_on, refusal);
+    }
     lock_give(&self.lock);
 }
 
@@ -37,7 +60,9 @@ static void add_part(struct text *text, const char *before, uint64_t bytes, cons
 static void add_device(struct text *text, const struct vramgc_refusal *r) {
     uint64_t of_pytorch = minus_u64(r->held_bytes, r->other_bytes);
     uint64_t others = minus_u64(r->total_bytes, r->held_bytes + r->free_bytes);
-    text_format(text, "gpu%u: out of memory: ", r->device);
+    text_format(text, "gpu%u: %s: ", r->device,
+                r->reported == VRAMGC_WENT_ON ? "refused, and the work went on without it"
+                                              : "out of memory");
     add_part(text, "", r->request_bytes, " wanted; ");
     add_part(text, "live ", r->allocated_bytes, ", ");
     add_part(text, "idle ", minus_u64(of_pytorch, r->allocated_bytes), "");
@@ -56,25 +81,34 @@ static void add_host(struct text *text, const struct vramgc_refusal *r) {
         add_part(text, ", ", r->free_bytes, " available");
 }
 
-void oom_log_write(bool at_end) {
-    char line[300];
+static void write(enum option_log level, const struct noted *noted) {
+    char line[320];
     struct text text = TEXT_IN(line);
+    if (noted->count == 0)
+        return;
+    if (noted->latest.cause == VRAMGC_REFUSAL_HOST)
+        add_host(&text, &noted->latest);
+    else
+        add_device(&text, &noted->latest);
+    if (noted->count > 1)
+        text_format(&text, " (and %llu more since the last such line)",
+                    (unsigned long long)(noted->count - 1));
+    LOG(level, "%s", line);
+    self.written_ns = clock_ns();
+}
+
+/* What became of the latest may not be known yet. */
+void oom_log_write(bool at_end) {
     if (!at_end && self.written_ns && clock_ns() - self.written_ns < PAUSE_NS)
         return;
     lock_take(&self.lock);
-    struct vramgc_refusal refusal = self.latest;
-    uint64_t count = self.count;
-    self.count = 0;
+    bool known = at_end || clock_ns() - self.noted_ns >= OOM_AT_ONCE_NS;
+    struct noted errors = self.errors, went_on = self.went_on;
+    if (known)
+        self.errors.count = self.went_on.count = 0;
     lock_give(&self.lock);
-    if (count == 0)
+    if (!known)
         return;
-    if (refusal.cause == VRAMGC_REFUSAL_HOST)
-        add_host(&text, &refusal);
-    else
-        add_device(&text, &refusal);
-    if (count > 1)
-        text_format(&text, " (and %llu more since the last such line)",
-                    (unsigned long long)(count - 1));
-    LOG(LOG_WARN, "%s", line);
-    self.written_ns = clock_ns();
+    write(LOG_WARN, &errors);
+    write(LOG_INFO, &went_on);
 }

@@ -5,10 +5,19 @@
 
 #include <stdbool.h>
 
+#include "base/base.h"
 #include "vramgc_format.h"
+
+/* PyTorch, which catches the error for want of a workspace, asks for the next in microseconds. An
+ * error that Python raises frees the blocks of the functions that it ends, unless it is kept, as by
+ * a notebook: then somebody sees it first, which takes more than a tenth of a second. */
+#define OOM_AT_ONCE_NS (100 * MILLISECOND_NS)
 
 /* An out-of-memory of which the program is told. From any thread. */
 void oom_log_note(const struct vramgc_refusal *refusal);
+
+/* The latest that was noted was no error: the work went on without it, as the report says, too. */
+void oom_log_went_on(const struct vramgc_refusal *refusal);
 
 /* Writes one line for what was noted since the last, unless that was less than a second ago, or
  * `at_end`. For vramgc's own thread, or when that has ended. */

@@ -43,6 +43,7 @@ struct thread_oom {
     struct vramgc_refusal told;   /* the latest that became an error; its sequence 0: none, or
                                      what came of it is known */
     uint64_t told_ns, told_block; /* when, and the thread's latest block then */
+    bool told_known;              /* Python was asked, and does not handle it */
 };
 
 /* The Python function that it runs, as far as is known. */

@@ -36,7 +36,7 @@ UNIT_python = src/govern/python.c src/govern/python_api.c src/govern/python_fram
 UNIT_CUDA_python = y
 UNIT_LINK_python = -pthread
 UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c
-UNIT_mode = src/govern/mode_table.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c
+UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)
