@@ -4,6 +4,7 @@
 #include "cli/growers.h"
 #include "base/base.h"
 
+#include <signal.h>
 #include <string.h>
 
 /* The least of the card that is worth being named as the cause; and the least that, where no
@@ -176,6 +177,18 @@ static bool of_private_pool(const struct oom *oom) {
            oom->kept_bytes + r->free_bytes >= r->request_bytes;
 }
 
+/* Without it the request would have fitted. Where what is idle would have sufficed, too, it is
+ * whichever is more: a video that is put together on the card grows beside a pool full of pieces.
+ */
+static bool growth_explains(const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    uint64_t grown = growth_bytes(&oom->growth);
+    if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
+        return oom->growth.grows && grown >= r->idle_bytes &&
+               grown >= minus_u64(r->request_bytes, r->free_bytes);
+    return oom->growth.grows && grown >= oom->lacking_bytes;
+}
+
 static enum oom_cause cause_of(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     if (r->cause == VRAMGC_REFUSAL_HOST)
@@ -186,10 +199,7 @@ static enum oom_cause cause_of(const struct oom *oom) {
         return CAUSE_LIMIT;
     if (r->cause == VRAMGC_REFUSAL_DRIVER)
         return CAUSE_DRIVER;
-    uint64_t needed = r->cause == VRAMGC_REFUSAL_FRAGMENTED /* idle pieces are of no use */
-                          ? minus_u64(r->request_bytes, r->free_bytes)
-                          : oom->lacking_bytes;
-    if (oom->growth.grows && growth_bytes(&oom->growth) >= needed)
+    if (growth_explains(oom))
         return CAUSE_GROWTH;
     if (of_private_pool(oom))
         return CAUSE_PRIVATE;
@@ -220,4 +230,29 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||
                      oom.device->stats.block_allocs == 0;
     return oom;
+}
+
+/* It took memory again after what the error let go, was refused some, or began a job. */
+static bool worked_after(const struct oom *oom) {
+    const struct stats_file *record = oom->record;
+    uint64_t then_ns = oom->refusal->time_ns;
+    bool worked = oom->device->floors.turns > oom->refusal->turns;
+    if (record->refusal_count > 0)
+        worked = worked || record->refusals[record->refusal_count - 1]->time_ns > then_ns;
+    if (record->job_count > 0)
+        worked = worked || record->jobs[record->job_count - 1]->time_ns > then_ns;
+    return worked;
+}
+
+/* As by Ctrl-C: with Python's own status, or a shell's. */
+static bool stopped_by_user(const struct stats_file *record) {
+    int by = record->state == PROCESS_KILLED ? record->signal : record->code - 128;
+    return by == SIGINT || by == SIGTERM || by == SIGHUP;
+}
+
+/* A program that ends by its error may take long to exit. */
+bool oom_program_went_on(const struct oom *oom) {
+    const struct stats_file *record = oom->record;
+    return record->state == PROCESS_RUNNING || record->code == 0 || worked_after(oom) ||
+           (stopped_by_user(record) && record->elapsed_ns > oom->refusal->time_ns + SECOND_NS);
 }

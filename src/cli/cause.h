@@ -58,6 +58,9 @@ struct oom {
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
 
+/* Whether the program did anything after the error. */
+bool oom_program_went_on(const struct oom *oom);
+
 /* Whether the report counts the refusal among the errors of the one that it tells of: where PyTorch
  * has told of errors, a refusal to other code is none. */
 bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal);

@@ -8,6 +8,7 @@
 #include "cli/webui.h"
 #include "cli/who.h"
 #include "base/base.h"
+#include "base/parse.h"
 
 #include <string.h>
 
@@ -156,7 +157,11 @@ static void say_plain(struct text *text, const struct oom *oom) {
                     show_bytes(oom->kept_bytes).text);
         break;
     case CAUSE_SMALL:
-        text_format(text, "The card is too small for this: %s were lacking.",
+        text_format(text,
+                    r->reported == VRAMGC_WENT_ON
+                        ? "For this the card had no room: %s were lacking."
+                        : "The card is too small for this: %s were "
+                          "lacking.",
                     show_bytes(oom->lacking_bytes).text);
         break;
     case CAUSE_ROUNDED:
@@ -196,6 +201,10 @@ void cause_say(struct text *text, const struct oom *oom) {
         say_plain(text, oom);
 }
 
+#define TODO_FOR_GRAPHS                                                                            \
+    "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode reduce-overhead or " \
+    "max-autotune)."
+
 static bool waits_for_proof(const struct oom *oom) {
     return oom->record->file->needs_proof == 1;
 }
@@ -213,6 +222,8 @@ static const char *todo_for_pieces(const struct oom *oom) {
         return "Run `vramgc prove`, a minute: then memory lies only behind live tensors.";
     if (asked && strcmp(asked, "auto") != 0)
         return "Run with --mode compact: memory then lies only behind live tensors.";
+    if (has_graphs(oom)) /* what they keep goes back in no mode */
+        return TODO_FOR_GRAPHS;
     if (!strstr(file->alloc_conf, "expandable_segments:True"))
         return "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run --lowvram`, "
                "which moves no model to RAM.";
@@ -234,8 +245,7 @@ static const char *todo_for_pool(const struct oom *oom) {
 /* Compact gives back what a MemPool keeps, and not what a graph does. */
 static const char *todo_for_private(const struct oom *oom) {
     if (has_graphs(oom))
-        return "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode "
-               "reduce-overhead or max-autotune).";
+        return TODO_FOR_GRAPHS;
     if (waits_for_proof(oom))
         return todo_for_pieces(oom);
     return stats_file_bears_no_pages(oom->record)
@@ -254,14 +264,20 @@ static uint64_t most_lacking(const struct oom *told) {
     return most;
 }
 
-/* More than was lacking by three of the steps in which PyTorch asks (kLargeBuffer, 20 MiB): what it
- * asks for next needs room, too. */
+/* Beyond what may lie with the host already, more than was lacking by three of the steps in which
+ * PyTorch asks (kLargeBuffer, 20 MiB): what it asks for next needs room, too. Where the host did
+ * not give what it may, to allow more is of no use. */
 static void say_spill(struct text *text, const struct oom *oom) {
     enum { MORE_MIB = 64 };
-    uint64_t bytes = most_lacking(oom);
-    if (stats_file_mode(oom->record->file) == MODE_COMPACT && bytes)
-        text_format(text, " --spill %lluMiB or more lets it go on, slowly.",
-                    (unsigned long long)(bytes / MEBIBYTE + 1 + MORE_MIB));
+    uint64_t bytes = most_lacking(oom), allowed = 0;
+    const char *setting = stats_file_setting(oom->record, "spill");
+    if (setting)
+        parse_size(setting, &allowed);
+    if (stats_file_mode(oom->record->file) != MODE_COMPACT || !bytes ||
+        (allowed && oom->device->stats.spilled_bytes.peak + bytes <= allowed))
+        return;
+    text_format(text, " --spill %lluMiB at least, for this request, lets it go on, slowly.",
+                (unsigned long long)(allowed / MEBIBYTE + bytes / MEBIBYTE + 1 + MORE_MIB));
 }
 
 static const char *todo_for_process(const struct oom *oom) {
@@ -356,7 +372,8 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
     }
     if ((!oom->of_pytorch && oom->cause != CAUSE_PROCESS) || is_foreign(oom))
         say_todo_for_other_code(text, oom);
-    else if (oom->cause == CAUSE_FRAGMENTATION || (oom->cause == CAUSE_POOL && waits_for_proof(oom)))
+    else if (oom->cause == CAUSE_FRAGMENTATION ||
+             (oom->cause == CAUSE_POOL && waits_for_proof(oom)))
         text_add(text, todo_for_pieces(oom));
     else if (oom->cause == CAUSE_POOL)
         text_add(text, todo_for_pool(oom));

@@ -13,7 +13,6 @@
 #include "base/base.h"
 #include "base/text.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,32 +167,6 @@ static uint64_t ooms_of(const struct tally *tally) {
     return minus_u64(told, all_went_on(tally) ? 0 : tally->went_on);
 }
 
-/* It took memory again after what the error let go, was refused some, or began a job. */
-static bool worked_after(const struct oom *oom) {
-    const struct stats_file *record = oom->record;
-    uint64_t then_ns = oom->refusal->time_ns;
-    bool worked = oom->device->floors.turns > oom->refusal->turns;
-    if (record->refusal_count > 0)
-        worked = worked || record->refusals[record->refusal_count - 1]->time_ns > then_ns;
-    if (record->job_count > 0)
-        worked = worked || record->jobs[record->job_count - 1]->time_ns > then_ns;
-    return worked;
-}
-
-/* As by Ctrl-C: with Python's own status, or a shell's. */
-static bool stopped_by_user(const struct stats_file *record) {
-    int by = record->state == PROCESS_KILLED ? record->signal : record->code - 128;
-    return by == SIGINT || by == SIGTERM || by == SIGHUP;
-}
-
-/* A program that ends by its error may take long to exit. */
-static bool went_on(const struct oom *oom) {
-    const struct stats_file *record = oom->record;
-    return record->state == PROCESS_RUNNING || record->code == 0 || worked_after(oom) ||
-           (stopped_by_user(record) &&
-            record->elapsed_ns > oom->refusal->time_ns + SECOND_NS);
-}
-
 static void say_oom(struct text *text, const struct tally *tally, const struct oom *oom) {
     uint64_t count = ooms_of(tally);
     const struct vramgc_refusal *r = oom->refusal;
@@ -208,17 +181,20 @@ static void say_oom(struct text *text, const struct tally *tally, const struct o
     text_add(text, all_went_on(tally) ? ". The work went on at once without it, as PyTorch does "
                                         "without a convolution's workspace, or a web UI that then "
                                         "decodes in tiles."
-                   : went_on(oom)     ? ". The program went on."
-                                      : ".");
+                   : oom_program_went_on(oom) ? ". The program went on."
+                                              : ".");
 }
 
 /* How much of what is idle is theirs is not known. */
+#define GRAPHS_KEEP                                                                                \
+    " CUDA graphs were captured: what they keep counts as idle, and goes back in no mode before "  \
+    "they do."
+
 static void say_graphs(struct text *text, const struct oom *oom) {
     uint64_t wanted = minus_u64(oom->refusal->request_bytes, oom->sum.free_bytes);
     if (oom->cause != CAUSE_PRIVATE && oom->record->file->process.captures > 0 &&
         oom->sum.idle_bytes >= max_u64(wanted, 1))
-        text_add(text, " CUDA graphs were captured: what they keep counts as idle, and goes back "
-                       "in no mode before they do.");
+        text_add(text, GRAPHS_KEEP);
 }
 
 static void say_after(struct text *text, const struct tally *tally, const struct oom *oom) {
@@ -251,7 +227,7 @@ static void explain(struct verdict *verdict, const struct tally *tally,
         return;
     }
     struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
-    verdict->code = code_of(oom.cause);
+    verdict->code = all_went_on(tally) ? VERDICT_OK : code_of(oom.cause);
     say_oom(&what, tally, &oom);
     cause_say_sum(&sum, &oom);
     cause_say(&cause, &oom);
@@ -305,30 +281,14 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
                     tally->granted < 2 ? "request was" : "requests were");
 }
 
-/* Mode auto waits for nothing but a proof (govern/mode_table.c). */
-static bool waits_for_proof(const struct tally *tally) {
-    return tally->highest && tally->highest_in->file->needs_proof == 1;
-}
-
-/* What compact needs at its peak is live memory, and what shares a page with it. Each is known at
- * its own peak, so it may be a little less than that. */
-static void say_unproven(struct text *text, const struct tally *tally) {
-    if (!waits_for_proof(tally) || !much_idle(&tally->highest->stats))
-        return;
-    const struct vramgc_device_stats *stats = &tally->highest->stats;
-    uint64_t held = held_by_pytorch(stats);
-    uint64_t live = min_u64(held, stats->live_bytes.peak);
-    uint64_t needed = live + min_u64(held - live, stats->page_waste_bytes.peak);
-    text_format(text, " Mode compact would have needed %s at most where PyTorch held %s; ",
-                show_bytes(needed).text, show_bytes(held).text);
-    text_add(text, "`vramgc prove` finds out in a minute whether this card bears it, and turns it "
-                   "on.");
-}
-
 /* Whether the mode is one that gives memory back. */
 static bool gives_back(const struct stats_file *record) {
     enum option_mode mode = stats_file_mode(record->file);
     return mode == MODE_FLUSH || mode == MODE_COMPACT;
+}
+
+static bool has_graphs(const struct tally *tally) {
+    return tally->highest_in->file->process.captures > 0;
 }
 
 /* By the user's own setting, or its default. 0: not so. */
@@ -341,6 +301,34 @@ static double threshold_of(const struct stats_file *record) {
     return holds ? percent : 0;
 }
 
+/* There idle memory goes back in no mode. */
+static bool below_threshold(const struct tally *tally) {
+    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, tally->highest);
+    double threshold = threshold_of(tally->highest_in);
+    return threshold > 0 && used.known && used.value < threshold;
+}
+
+/* Mode auto waits for nothing but a proof (govern/mode_table.c). */
+static bool waits_for_proof(const struct tally *tally) {
+    return tally->highest && tally->highest_in->file->needs_proof == 1;
+}
+
+/* What compact needs at its peak is live memory, and what shares a page with it. Each is known at
+ * its own peak, so it may be a little less than that. */
+static void say_unproven(struct text *text, const struct tally *tally) {
+    if (!waits_for_proof(tally) || has_graphs(tally) || !much_idle(&tally->highest->stats))
+        return;
+    const struct vramgc_device_stats *stats = &tally->highest->stats;
+    uint64_t held = held_by_pytorch(stats);
+    uint64_t live = min_u64(held, stats->live_bytes.peak);
+    uint64_t needed = live + min_u64(held - live, stats->page_waste_bytes.peak);
+    text_format(text, " Mode compact%s would have needed %s at most where PyTorch held %s; ",
+                below_threshold(tally) ? " with --lowvram" : "", show_bytes(needed).text,
+                show_bytes(held).text);
+    text_add(text, "`vramgc prove` finds out in a minute whether this card bears it, and turns it "
+                   "on.");
+}
+
 static void say_idle(struct text *text, const struct tally *tally) {
     const struct vramgc_device_stats *highest = &tally->highest->stats;
     text_format(text, "PyTorch kept much idle memory: %s for %s of tensors.",
@@ -348,6 +336,8 @@ static void say_idle(struct text *text, const struct tally *tally) {
                 show_bytes(highest->live_bytes.peak).text);
     if (tally->pool_idle)
         text_add(text, " The driver's pool behind cudaMallocAsync keeps what is freed.");
+    else if (has_graphs(tally))
+        text_add(text, GRAPHS_KEEP);
     else if (threshold_of(tally->highest_in) > 0)
         text_format(text,
                     " vramgc takes it back only while more than %.4g %% of the card is in "
@@ -361,6 +351,8 @@ static void say_idle_todo(struct text *text, const struct tally *tally) {
                        "live.");
     else if (tally->pool_idle)
         text_add(text, "Run with --async pages: a pool of vramgc, which keeps only what is live.");
+    else if (has_graphs(tally))
+        ; /* nothing is known to help */
     else if (threshold_of(tally->highest_in) > 0)
         text_add(text,
                  "Use `vramgc run --lowvram` if other programs need it: idle memory goes back at "
@@ -376,7 +368,7 @@ static void say_held(struct text *text, const struct tally *tally, enum verdict_
     if (tally->pool_idle && code != VERDICT_POOL)
         text_add(text, " The driver's pool keeps much idle memory; one of vramgc (--async pages) "
                        "does not.");
-    else if (!tally->pool_idle && threshold_of(tally->highest_in) > 0)
+    else if (!tally->pool_idle && !has_graphs(tally) && threshold_of(tally->highest_in) > 0)
         text_format(text,
                     " Up to %s were held for %s of tensors: below %.4g %% of the card "
                     "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; `vramgc run --lowvram` "
@@ -452,7 +444,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     struct tally tally = tally_of(records, count);
     struct verdict verdict = {.code = judge(&tally, count),
                               .record = record_of(&tally, records, count),
-                              .ran_out = tally.failed_in};
+                              .ran_out = tally.failed_in && !all_went_on(&tally)};
     struct text note = TEXT_IN(verdict.note);
     if (verdict.code == VERDICT_NONE)
         text_copy(verdict.what, sizeof verdict.what, "No process used CUDA.");

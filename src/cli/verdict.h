@@ -11,7 +11,7 @@
 enum verdict_code {
     VERDICT_NONE,          /* no process used CUDA */
     VERDICT_UNKNOWN,       /* memory was held, but no allocator of PyTorch was seen */
-    VERDICT_OK,            /* nothing was refused, PyTorch held little idle memory */
+    VERDICT_OK,            /* nothing that mattered was refused, PyTorch held little idle memory */
     VERDICT_IDLE,          /* nothing was refused, but PyTorch held much */
     VERDICT_FRAGMENTATION, /* refused although free and idle memory would have sufficed */
     VERDICT_FULL,          /* refused because memory was lacking */

@@ -337,3 +337,23 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *'below 90 % of the card (VRAMGC_THRESHOLD) vramgc leaves idle memory alone'* ]]
     done
 }
+
+# A program that ends by its error may take long to exit.
+@test "whether the program went on is seen by what it did, not by how long it lived" {
+    local error='alloc a 600MiB; alloc b 200MiB; sleep 1200;'
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" "$error free a; _exit 1" --mem 1GiB
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *'The program went on.'* ]]
+        VRAMGC_MODE=flush drive "$version" "$error free a; alloc c 100MiB; _exit 1" --mem 1GiB
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *'The program went on.'* ]]
+    done
+}
+
+@test "growth beside more that is idle in pieces: these are the cause, for with them it would have fitted" {
+    local script='alloc m 350MiB; alloc n 350MiB; free m; alloc p 12MiB; alloc q 338MiB; free n; alloc r 12MiB; free q;' i
+    for ((i = 0; i < 20; i++)); do script+="alloc kept.$i 12MiB; alloc t 40MiB; free t; "; done
+    for version in $versions; do
+        VRAMGC_MODE=observe drive "$version" "$script alloc x 360MiB; _exit 0" --mem 1280MiB
+        tells fragmentation 'Fragmentation: ' 'Run without --mode observe'
+    done
+}
