@@ -63,31 +63,50 @@ uint64_t growth_bytes(const struct oom_growth *growth) {
     return minus_u64(growth->latest_bytes, growth->first_bytes);
 }
 
-/* Of what was live when the program rested. */
+/* What was live when the program rested, after each job that was over by then. */
+static uint64_t left_by_jobs(const struct stats_file *record, const struct vramgc_device *device,
+                             uint64_t until_ns, uint64_t left[VRAMGC_MAX_JOBS]) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < record->job_count; i++) {
+        const struct vramgc_job *job = record->jobs[i];
+        if (job->device == (uint64_t)(device - record->file->devices) &&
+            job->time_ns + job->took_ns < until_ns)
+            left[count++] = job->live_bytes;
+    }
+    return count;
+}
+
 static struct oom_growth growth_of_jobs(const struct stats_file *record,
-                                        const struct vramgc_device *device) {
-    uint64_t left[VRAMGC_MAX_JOBS], count = 0;
-    for (size_t i = 0; i < record->job_count; i++)
-        if (record->jobs[i]->device == (uint64_t)(device - record->file->devices))
-            left[count++] = record->jobs[i]->live_bytes;
-    return growth_in(left, count);
+                                        const struct vramgc_device *device, uint64_t until_ns) {
+    uint64_t left[VRAMGC_MAX_JOBS];
+    return growth_in(left, left_by_jobs(record, device, until_ns, left));
 }
 
 /* A model that is loaded layer by layer leaves more and more, as it should: then only what stays
  * from job to job is growth. */
-struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
-                            uint64_t turns) {
+static struct oom_growth growth_until(const struct stats_file *record,
+                                      const struct vramgc_device *device, uint64_t turns,
+                                      uint64_t until_ns) {
     const struct vramgc_floors *floors = &device->floors;
     uint64_t merged = max_u64(floors->merged, 1);
     uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), turns / merged);
     struct oom_growth growth = growth_in(floors->bytes, count);
-    struct oom_growth jobs = growth_of_jobs(record, device);
-    growth.grows = growth.grows &&
-                   (turns >= MANY_TURNS || rises_evenly(floors->bytes, count / 4, count)) &&
-                   (jobs.grows || !growers_load(record->file, device, growth_bytes(&growth)));
+    struct oom_growth jobs = growth_of_jobs(record, device, until_ns);
+    bool of_one = turns < MANY_TURNS && !rises_evenly(floors->bytes, count / 4, count);
+    growth.grows =
+        growth.grows &&
+        (jobs.grows || (!of_one && !growers_load(record->file, device, growth_bytes(&growth))));
     growth.jobs = jobs.grows ? jobs.steps : 0;
     growth.job_bytes = jobs.grows ? growth_bytes(&jobs) / jobs.steps : 0;
     return growth;
+}
+
+/* What a program that ends leaves is no rest between two jobs. */
+struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
+                            uint64_t turns) {
+    bool runs = record->state == PROCESS_RUNNING;
+    return growth_until(record, device, turns,
+                        runs ? UINT64_MAX : minus_u64(record->elapsed_ns, SECOND_NS));
 }
 
 bool record_grows(const struct stats_file *record) {
@@ -162,10 +181,14 @@ static enum oom_cause cause_of_full(const struct oom *oom) {
     return processes >= sum->code_bytes ? CAUSE_PROCESS : CAUSE_CODE;
 }
 
-static bool of_pool(const struct oom *oom) {
+static bool of_hook(const struct oom *oom, const char *part) {
     const struct vramgc_file *file = oom->record->file;
     uint32_t hook = oom->refusal->hook;
-    return hook < file->hook_count && strstr(file->hooks[hook].name, "Async");
+    return hook < file->hook_count && strstr(file->hooks[hook].name, part);
+}
+
+static bool of_pool(const struct oom *oom) {
+    return of_hook(oom, "Async");
 }
 
 /* PyTorch empties its cache before it reports out of memory. What no block is in and yet stays is
@@ -218,14 +241,26 @@ uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
     return minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
 }
 
+/* Models that are still there though their work is done rise from job to job, too few for growth.
+ */
+static uint64_t stayed_bytes(const struct oom *oom) {
+    uint64_t left[VRAMGC_MAX_JOBS];
+    uint64_t count = left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
+    uint64_t bytes = count ? minus_u64(left[count - 1], left[0]) : 0;
+    bool matters = bytes >= max_u64(oom->lacking_bytes, oom->sum.total_bytes / CAUSE_SHARE);
+    return matters ? bytes : 0;
+}
+
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal) {
     uint32_t index = refusal->device < VRAMGC_MAX_DEVICES ? refusal->device : 0;
     struct oom oom = {
         .record = record, .refusal = refusal, .device = &record->file->devices[index]};
     add_up(&oom);
     oom.kept_bytes = min_u64(refusal->kept_bytes, oom.sum.idle_bytes);
-    oom.growth = growth_of(record, oom.device, refusal->turns);
+    oom.growth = growth_until(record, oom.device, refusal->turns, refusal->time_ns);
+    oom.stayed_bytes = stayed_bytes(&oom);
     oom.lacking_bytes = lacking_bytes_of(refusal);
+    oom.of_context = of_hook(&oom, "PrimaryCtx");
     oom.cause = cause_of(&oom);
     oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||
                      oom.device->stats.block_allocs == 0;

@@ -52,7 +52,9 @@ struct oom {
     struct oom_sum sum;
     struct oom_growth growth;
     uint64_t lacking_bytes; /* see lacking_bytes_of */
+    uint64_t stayed_bytes;  /* more is live at rest than after the first job, enough; or 0 */
     uint64_t kept_bytes;    /* by private pools of PyTorch's, without a block in it */
+    bool of_context;        /* there was no room for the device's context */
     bool of_pytorch;        /* or not known; else others than PyTorch's cache asked */
 };
 

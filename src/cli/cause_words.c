@@ -49,7 +49,7 @@ void cause_say_sum(struct text *text, const struct oom *oom) {
     bool small = sum->total_bytes < (uint64_t)4 << 30;
     struct adding adding = {
         .text = text, .unit_bytes = small ? 0x1p20 : 0x1p30, .decimals = small ? 0 : 2};
-    if (!sum->known)
+    if (!sum->known || oom->of_context) /* nobody told what was free */
         return;
     add_part(&adding, "live", sum->live_bytes);
     add_part(&adding, "idle", sum->idle_bytes);
@@ -98,7 +98,9 @@ static bool of_several(const struct oom *oom) {
 
 static void say_process(struct text *text, const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
-    if (of_several(oom))
+    if (oom->of_context && !sum->neighbour_count)
+        text_add(text, "Other processes have the card; which, is not known here.");
+    else if (of_several(oom))
         text_format(text, "Other processes hold %s of the card (the largest: %s).",
                     show_bytes(oom_others_bytes(sum)).text, show_name(oom).text);
     else
@@ -140,6 +142,19 @@ static bool has_graphs(const struct oom *oom) {
     return oom->record->file->process.captures > 0;
 }
 
+static void say_small(struct text *text, const struct oom *oom) {
+    struct figure lacking = show_bytes(oom->lacking_bytes);
+    if (oom->refusal->reported == VRAMGC_WENT_ON)
+        text_format(text, "For this the card had no room: %s were lacking.", lacking.text);
+    else if (oom->stayed_bytes)
+        text_format(text,
+                    "The card is full: %s were lacking, and %s more stay live than after the first "
+                    "job.",
+                    lacking.text, show_bytes(oom->stayed_bytes).text);
+    else
+        text_format(text, "The card is too small for this: %s were lacking.", lacking.text);
+}
+
 static void say_plain(struct text *text, const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     switch (oom->cause) {
@@ -157,12 +172,7 @@ static void say_plain(struct text *text, const struct oom *oom) {
                     show_bytes(oom->kept_bytes).text);
         break;
     case CAUSE_SMALL:
-        text_format(text,
-                    r->reported == VRAMGC_WENT_ON
-                        ? "For this the card had no room: %s were lacking."
-                        : "The card is too small for this: %s were "
-                          "lacking.",
-                    show_bytes(oom->lacking_bytes).text);
+        say_small(text, oom);
         break;
     case CAUSE_ROUNDED:
         text_format(text, "The card is full: the last of PyTorch's steps of 20 MiB did not fit.");
@@ -186,6 +196,10 @@ static void say_plain(struct text *text, const struct oom *oom) {
     }
 }
 
+static bool is_full(const struct oom *oom) {
+    return oom->cause == CAUSE_SMALL || oom->cause == CAUSE_ROUNDED;
+}
+
 void cause_say(struct text *text, const struct oom *oom) {
     if (oom->cause == CAUSE_GROWTH)
         cause_say_growth(text,
@@ -199,6 +213,9 @@ void cause_say(struct text *text, const struct oom *oom) {
         say_host(text, oom->refusal);
     else
         say_plain(text, oom);
+    if (oom->cause == CAUSE_ROUNDED && oom->stayed_bytes)
+        text_format(text, " %s more stay live than after the first job.",
+                    show_bytes(oom->stayed_bytes).text);
 }
 
 #define TODO_FOR_GRAPHS                                                                            \
@@ -306,9 +323,21 @@ static void say_what_offloads(struct text *text, const struct oom *oom) {
     text_add(text, ".");
 }
 
+/* While a model is loaded no image is at work. */
+static bool say_todo_for_load(struct text *text, const struct oom *oom) {
+    bool loads = is_part_of(oom, "model move");
+    if (loads) {
+        text_add(text, "A model was being loaded: keep fewer on the card");
+        say_what_offloads(text, oom);
+    }
+    return loads;
+}
+
 /* With its options for that in use already a web UI is not told to offload. */
 static void say_todo_for_small(struct text *text, const struct oom *oom) {
     struct text_encoder encoder = text_encoder_of(oom);
+    if (say_todo_for_load(text, oom))
+        return;
     if (encoder.bytes) {
         text_format(text,
                     "A model of the transformers library, a text encoder as a rule, has %s "
@@ -324,13 +353,9 @@ static void say_todo_for_small(struct text *text, const struct oom *oom) {
     end_with_tiles(text, oom);
 }
 
-/* While a model is loaded no image is at work. */
 static void say_todo_for_rounded(struct text *text, const struct oom *oom) {
-    if (is_part_of(oom, "model move")) {
-        text_add(text, "A model was being loaded: keep fewer on the card");
-        say_what_offloads(text, oom);
+    if (say_todo_for_load(text, oom))
         return;
-    }
     text_add(text, "Make the image or the batch a little smaller");
     end_with_tiles(text, oom);
 }
@@ -383,12 +408,14 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         text_add(text, todo_for_process(oom));
     else if (oom->cause == CAUSE_CODE)
         say_todo_for_code(text, oom);
+    else if (is_full(oom) && oom->stayed_bytes)
+        text_add(text, "Unload the models that earlier jobs used, or find what else they left.");
     else if (oom->cause == CAUSE_SMALL)
         say_todo_for_small(text, oom);
     else if (oom->cause == CAUSE_ROUNDED)
         say_todo_for_rounded(text, oom);
     else
         text_add(text, plain[oom->cause]);
-    if ((oom->cause == CAUSE_SMALL || oom->cause == CAUSE_ROUNDED) && oom->of_pytorch)
+    if (is_full(oom) && oom->of_pytorch)
         say_spill(text, oom);
 }

@@ -1,5 +1,6 @@
 /* doctor.c: the command `vramgc doctor`: what stands in the way of vramgc on this machine, or for
  * one command. It starts nothing but that command, and repairs nothing. */
+#include "cli/cause_words.h"
 #include "cli/cli.h"
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
@@ -89,6 +90,21 @@ static void tell_record(const struct stats_file *record) {
                     (unsigned long long)file->pid);
 }
 
+/* It could not begin. */
+static void tell_context(const struct stats_file *record) {
+    for (size_t i = 0; i < record->refusal_count; i++) {
+        char words[320];
+        struct text text = TEXT_IN(words);
+        struct oom oom = oom_of(record, record->refusals[i]);
+        if (!oom.of_context)
+            continue;
+        cause_say(&text, &oom);
+        finding(MARK_WRONG, "memory", "no room for a CUDA context on gpu%lu. %s",
+                (unsigned long)oom.refusal->device, words);
+        return;
+    }
+}
+
 static void tell_records(const char *folder) {
     char pattern[PATH_MAX + 4];
     snprintf(pattern, sizeof pattern, "%s/%%p", folder);
@@ -96,6 +112,7 @@ static void tell_records(const char *folder) {
     struct records records = records_load(NULL, 0);
     for (size_t i = 0; i < records.count; i++) {
         tell_record(records.list[i]);
+        tell_context(records.list[i]);
         unlink(records.list[i]->path);
     }
     if (records.count == 0)

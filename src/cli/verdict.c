@@ -170,11 +170,14 @@ static uint64_t ooms_of(const struct tally *tally) {
 static void say_oom(struct text *text, const struct tally *tally, const struct oom *oom) {
     uint64_t count = ooms_of(tally);
     const struct vramgc_refusal *r = oom->refusal;
-    text_format(text, "%s %sx, %sat %s: %s wanted",
-                all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY", show_count(count).text,
-                count > 1 ? "last " : "", show_clock(r->time_ns).text,
-                show_bytes(r->request_bytes).text);
-    if (r->total_bytes)
+    text_format(text,
+                "%s %sx, %sat %s: ", all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
+                show_count(count).text, count > 1 ? "last " : "", show_clock(r->time_ns).text);
+    if (oom->of_context)
+        text_add(text, "no room to begin with, for a CUDA context");
+    else
+        text_format(text, "%s wanted", show_bytes(r->request_bytes).text);
+    if (r->total_bytes && !oom->of_context)
         text_format(text, ", %s free", show_bytes(r->free_bytes).text);
     if (oom->record->file->device_count > 1 && oom->cause != CAUSE_HOST)
         text_format(text, " on GPU %lu", (unsigned long)r->device);

@@ -3,6 +3,7 @@
 #include "hook/calls.h"
 #include "process/reset.h"
 #include "track/context.h"
+#include "track/oom.h"
 #include "track/thread.h"
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
@@ -12,6 +13,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
     if (result == CUDA_SUCCESS) {
         hook_state.context_seen = true;
         context_primary_made((unsigned)d, *c);
+    } else if (result == CUDA_ERROR_OUT_OF_MEMORY && start_recording()) {
+        oom_at_context((unsigned)d);
     }
     hook_leave();
     return result;

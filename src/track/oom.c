@@ -247,6 +247,24 @@ void oom_at_block(struct device *device, uint64_t bytes) {
     block_map_at_oom(device, bytes);
 }
 
+/* How much it takes, and what is free, nobody tells without a context. Who has the card NVML does.
+ */
+void oom_at_context(unsigned index) {
+    struct device *device = device_at(index);
+    if (!device)
+        return;
+    neighbours_wanted(device);
+    store_refusal(&(struct vramgc_refusal){
+        .time_ns = store_age_ns(),
+        .total_bytes = atomic_load(&device->memory.total_bytes),
+        .device = index,
+        .cause = VRAMGC_REFUSAL_FULL,
+        .hook = ID_cuDevicePrimaryCtxRetain,
+        .reported = VRAMGC_REPORTED,
+    });
+    call_failed(ID_cuDevicePrimaryCtxRetain);
+}
+
 /* The figures of the host, whose memory it is. It is no refusal of the device's. */
 void oom_at_host(enum real_id id, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;

@@ -30,6 +30,9 @@ void oom_at_page(uint64_t bytes);
 /* Mode compact: a block has no pages. */
 void oom_at_block(struct device *device, uint64_t bytes);
 
+/* There was no room for the device's context: the program has no memory of it, others have. */
+void oom_at_context(unsigned index);
+
 /* Page-locked or managed memory was refused, which lies with the host. */
 void oom_at_host(enum real_id id, uint64_t bytes);
 

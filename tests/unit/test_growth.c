@@ -187,6 +187,26 @@ static void models_that_stay_after_each_job_are_growth(void **state) {
     assert_false(grows());
 }
 
+/* Each second job brings a model that stays: uneven floors, of few turns. */
+static void models_that_come_now_and_then_are_growth(void **state) {
+    (void)state;
+    static struct vramgc_job jobs[10];
+    start(8 * GIB);
+    load(2 * GIB);
+    for (size_t i = 0; i < ARRAY_LENGTH(jobs); i++) {
+        job(i % 2 ? 700 * MIB : 0);
+        jobs[i] = (struct vramgc_job){.live_bytes = self.live_bytes};
+        self.record.jobs[i] = &jobs[i];
+    }
+    assert_false(grows());
+    self.record.job_count = ARRAY_LENGTH(jobs);
+    assert_true(grows());
+    self.record.state = PROCESS_EXITED; /* the last ends with the program: nothing is left */
+    self.record.elapsed_ns = 10 * SECOND_NS;
+    jobs[9] = (struct vramgc_job){.live_bytes = 0, .time_ns = 10 * SECOND_NS};
+    assert_true(grows());
+}
+
 static const char *said(void) {
     static char words[200];
     struct text text = TEXT_IN(words);
@@ -250,6 +270,7 @@ int main(void) {
         cmocka_unit_test(models_that_come_one_by_one_are_none),
         cmocka_unit_test(a_model_that_is_loaded_layer_by_layer_is_none),
         cmocka_unit_test(models_that_stay_after_each_job_are_growth),
+        cmocka_unit_test(models_that_come_now_and_then_are_growth),
         cmocka_unit_test(most_of_what_grows_has_a_name),
         cmocka_unit_test(graphs_that_stay_are_growth),
         cmocka_unit_test(the_rise_within_one_job_is_none),
