@@ -88,8 +88,11 @@ uint64_t oom_told_ns(void) {
     return thread_state.oom.told.sequence ? thread_state.oom.told_ns : 0;
 }
 
-void oom_is_handled(void) {
-    thread_state.oom.told.sequence = 0;
+void oom_is_handled(bool handled) {
+    if (handled)
+        thread_state.oom.told.sequence = 0;
+    else
+        thread_state.oom.told_known = true;
 }
 
 bool python_can_look(void) {
