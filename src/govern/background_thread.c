@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cuda/capture_mode.h"
+#include "govern/at_rest.h"
 #include "govern/cached_handles.h"
 #include "govern/decay.h"
 #include "govern/mode.h"
@@ -400,6 +401,7 @@ static void *background_thread(void *unused) {
         look_at_all(now);
         stack_name();
         neighbours_look();
+        at_rest_look(now);
         mode_say(false);
         oom_log_write(false);
         reclaim_log_write();

@@ -171,6 +171,20 @@ bool python_empty_cache(uint64_t thread, struct python_place *place, bool (*must
     return emptied;
 }
 
+bool python_empty_host_cache(bool (*must_not)(void *), void *context) {
+    bool emptied = false;
+    int state;
+    if (!may_enter() || !enter(&state))
+        return false;
+    if (!must_not(context)) {
+        object *result = python_call("torch._C", "_host_emptyCache");
+        emptied = result != NULL;
+        python_drop(result);
+    }
+    leave(state);
+    return emptied;
+}
+
 bool python_look(struct python_look *looks, size_t count) {
     int state;
     if (!may_enter() || !enter(&state))

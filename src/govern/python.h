@@ -19,6 +19,10 @@ void python_prepare(void);
 bool python_empty_cache(uint64_t thread, struct python_place *place, bool (*must_not)(void *),
                         void *context);
 
+/* The same for PyTorch's cache of page-locked host memory: torch._C._host_emptyCache(), which is
+ * there from 2.5 on. */
+bool python_empty_host_cache(bool (*must_not)(void *), void *context);
+
 /* Looks where threads are. False: it could not. Waits for the GIL. */
 bool python_look(struct python_look *looks, size_t count);
 

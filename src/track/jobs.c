@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/text.h"
-#include "track/host_memory.h"
+#include "host/memory.h"
 #include "track/settings.h"
 
 /* A job is over when no block came or went for so many times VRAMGC_REST, a second: on a slow card

@@ -324,6 +324,60 @@ class Setting(unittest.TestCase):
         )
 
 
+class Host(unittest.TestCase):
+    """Memory of the host, by the one call of the allocator that is there."""
+
+    ALLOCATORS = {
+        "tcmalloc": "libtcmalloc_minimal.so.4",
+        "jemalloc": "libjemalloc.so.2",
+        "mimalloc": "libmimalloc.so.2",
+    }
+
+    def host(self, way, allocator=None, **settings):
+        preload = LIBRARY + (f":{self.ALLOCATORS[allocator]}" if allocator else "")
+        size = "1536" if allocator == "jemalloc" else "512"  # it gives back by itself, after a while
+        run = Run("host.py", way, size, LD_PRELOAD=preload, **settings)
+        self.assertEqual(run.status, 0, run.errors)
+        return run, run.lines[0]
+
+    def test_what_is_unused_goes(self):
+        for way, allocator in (
+            ("offload", None),
+            ("lora", None),
+            ("load", "tcmalloc"),
+            ("offload", "tcmalloc"),
+            ("lora", "jemalloc"),
+            ("load", "mimalloc"),
+        ):
+            with self.subTest(way=way, allocator=allocator):
+                if allocator and not self.installed(allocator):
+                    self.skipTest(f"{allocator} is not installed")
+                run, told = self.host(way, allocator)
+                self.assertGreater(told["unused"], 32)
+                self.assertLess(told["stays"], told["unused"] / 4 + 1)
+                self.assertGreater(int(run.fact("host_released_bytes")) >> 20, told["unused"] / 2)
+
+    def test_page_locked(self):
+        run, told = self.host("pinned", None)
+        self.assertGreater(told["unused"], 5 + 20 + 33 + 64)
+        self.assertLess(told["stays"], told["unused"] / 4)
+        self.assertGreater(int(run.fact("pinned_released_bytes")) >> 20, 5 + 20 + 33 + 64)
+
+    def test_what_python_refers_to_stays_and_off_is_off(self):
+        run, told = self.host("referenced")
+        self.assertLess(told["unused"], 32)
+        run, told = self.host("load", None, VRAMGC_HOST="off")
+        self.assertEqual(run.fact("host_releases"), "0")
+
+    @staticmethod
+    def installed(allocator):
+        """Whether the loader finds it."""
+        found = subprocess.run(
+            ["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False
+        )
+        return Host.ALLOCATORS[allocator] in found.stdout
+
+
 class Endings(unittest.TestCase):
     """Nothing that a program does to end is disturbed: same status, no abort, no hang, nothing said."""
 

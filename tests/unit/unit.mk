@@ -10,6 +10,7 @@ UNIT_tags = $(wildcard src/heap/*.c)
 UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/cli/derived.c
 UNIT_growth = src/track/growth.c src/cli/cause.c src/cli/growers.c src/base/text.c src/cli/who.c src/cli/emit.c src/cli/units.c
+UNIT_host_rule = src/host/rule.c
 UNIT_peak = src/cli/peak.c
 UNIT_webui = src/cli/webui.c
 UNIT_owners = src/track/owners.c

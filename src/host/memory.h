@@ -1,4 +1,4 @@
-/* host_memory.h: how much memory the host has, for the moment when it refuses some; and how much of
+/* memory.h: how much memory the host has, for the moment when it refuses some; and how much of
  * it this process has taken. */
 #ifndef HOST_MEMORY_H
 #define HOST_MEMORY_H

@@ -1,6 +1,6 @@
-/* host_memory.c: see host_memory.h. It must read one small file, when memory was refused or the
+/* memory.c: see memory.h. It must read one small file, when memory was refused or the
  * program rests. */
-#include "track/host_memory.h"
+#include "host/memory.h"
 
 #include "base/base.h"
 #include "base/file.h"

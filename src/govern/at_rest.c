@@ -1,0 +1,95 @@
+/* at_rest.c: see at_rest.h. It must not hold the allocator's locks, or the GIL, for longer than a
+ * user would notice in a click. When it acts, and how often, is host/rule.h's. */
+#include "govern/at_rest.h"
+
+#include "base/log.h"
+#include "govern/python.h"
+#include "host/allocator.h"
+#include "host/memory.h"
+#include "host/rule.h"
+#include "track/capture.h"
+#include "track/device.h"
+#include "track/settings.h"
+
+/* To read the process's processor time takes 0.3 us. */
+#define LOOK_NS (50 * MILLISECOND_NS)
+
+/* What one release may take; what is left the next look does. (glibc's cannot be stopped.) */
+#define BUDGET_NS (50 * MILLISECOND_NS)
+
+/* One release, in as many pieces as it takes. */
+struct releasing {
+    struct host_rule rule;
+    uint64_t before_bytes, took_ns; /* before_bytes 0: none is under way */
+};
+
+static struct {
+    struct host_pace pace;
+    struct releasing heap, pinned;
+} self;
+
+static uint64_t processor_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t pinned_bytes(void) {
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        if (device_if_ready(i))
+            bytes += figure_get(&device_if_ready(i)->out->stats.pinned_bytes.current);
+    return bytes;
+}
+
+static bool must_not(void *context) {
+    (void)context;
+    return capture_active();
+}
+
+static bool release_heap(void) {
+    return host_allocator_release(BUDGET_NS);
+}
+
+static bool release_pinned(void) {
+    python_empty_host_cache(must_not, NULL);
+    return true;
+}
+
+/* of: how much there is; release: false while it has not finished. */
+static void look(struct releasing *releasing, uint64_t now_ns, uint64_t (*of)(void),
+                 bool (*release)(void), uint64_t *released_bytes) {
+    uint64_t bytes = of();
+    if (!bytes ||
+        (!releasing->before_bytes && !host_release_is_due(&releasing->rule, now_ns, bytes)))
+        return;
+    if (!releasing->before_bytes)
+        releasing->before_bytes = bytes;
+    bool over = release();
+    uint64_t then_ns = clock_ns(), after_bytes = of();
+    releasing->took_ns += then_ns - now_ns;
+    figure_add(&store_file()->process.host_release_ns, then_ns - now_ns);
+    figure_add(released_bytes, minus_u64(bytes, after_bytes));
+    if (!over)
+        return;
+    figure_add(&store_file()->process.host_releases, 1);
+    host_released(&releasing->rule, then_ns, releasing->took_ns, releasing->before_bytes,
+                  after_bytes);
+    LOG(LOG_DEBUG, "host: %s gave back %llu MiB in %llu ms",
+        release == release_heap ? host_allocator_name() : "PyTorch's page-locked cache",
+        (unsigned long long)(minus_u64(releasing->before_bytes, after_bytes) / MEBIBYTE),
+        (unsigned long long)(releasing->took_ns / MILLISECOND_NS));
+    releasing->before_bytes = releasing->took_ns = 0;
+}
+
+void at_rest_look(uint64_t now_ns) {
+    const struct options *options = settings_options();
+    if (options->host != HOST_AUTO || options->mode == MODE_OBSERVE ||
+        now_ns - self.pace.time_ns < LOOK_NS || !host_rests(&self.pace, now_ns, processor_ns()))
+        return;
+    struct vramgc_process_stats *process = &store_file()->process;
+    look(&self.pinned, now_ns, pinned_bytes, release_pinned, &process->pinned_released_bytes);
+    if (host_allocator_name())
+        look(&self.heap, clock_ns(), host_memory_own_bytes, release_heap,
+             &process->host_released_bytes);
+}

@@ -1,0 +1,108 @@
+/* allocator.c: see allocator.h. It must never call a function of another allocator than the one
+ * that has the program's memory: a process may have several, of which the others serve a library
+ * only. */
+#include "host/allocator.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "cuda/objects.h"
+#include "cuda/real.h"
+
+#include <dlfcn.h>
+
+/* Public interfaces: malloc.h of glibc, gperftools' malloc_extension_c.h, jemalloc(3),
+ * mimalloc.h. */
+typedef int (*malloc_trim_t)(size_t);
+typedef void (*release_to_system_t)(size_t);
+typedef int (*get_property_t)(const char *, size_t *);
+typedef int (*mallctl_t)(const char *, void *, size_t *, void *, size_t);
+typedef void (*mi_collect_t)(bool);
+
+#define AT_ONCE_BYTES (64 * MEBIBYTE)
+
+static struct {
+    bool looked;
+    const struct kind *kind;
+    void *call;
+    get_property_t get_property;
+} self;
+
+static bool trim_glibc(uint64_t until_ns) {
+    (void)until_ns;
+    ((malloc_trim_t)self.call)(0);
+    return true;
+}
+
+/* Its one lock is held while it releases: so much at a time. A call does nothing where an earlier
+ * one released more than it was asked for. */
+static bool release_tcmalloc(uint64_t until_ns) {
+    size_t left = 1;
+    while (left && clock_ns() < until_ns) {
+        ((release_to_system_t)self.call)(AT_ONCE_BYTES);
+        if (!self.get_property || !self.get_property("tcmalloc.pageheap_free_bytes", &left))
+            return true;
+    }
+    return !left;
+}
+
+static bool purge_jemalloc(uint64_t until_ns) {
+    mallctl_t mallctl = (mallctl_t)self.call;
+    unsigned count = 0;
+    size_t bytes = sizeof count;
+    if (mallctl("arenas.narenas", &count, &bytes, NULL, 0) != 0)
+        return true;
+    for (unsigned i = 0; i < count; i++) {
+        char name[32];
+        struct text text = TEXT_IN(name);
+        text_format(&text, "arena.%u.purge", i);
+        mallctl(name, NULL, NULL, NULL, 0);
+        if (clock_ns() > until_ns && i + 1 < count)
+            return false;
+    }
+    return true;
+}
+
+static bool collect_mimalloc(uint64_t until_ns) {
+    (void)until_ns;
+    ((mi_collect_t)self.call)(true);
+    return true;
+}
+
+static const struct kind {
+    const char *name, *symbol;
+    bool (*release)(uint64_t until_ns);
+} kinds[] = {
+    {"tcmalloc", "MallocExtension_ReleaseToSystem", release_tcmalloc},
+    {"mimalloc", "mi_collect", collect_mimalloc},
+    {"jemalloc", "mallctl", purge_jemalloc},
+    {"jemalloc", "je_mallctl", purge_jemalloc},
+    {"glibc", "malloc_trim", trim_glibc}, /* tcmalloc has one, too, which does nothing */
+};
+
+/* The symbol's address if it lies in that object. */
+static void *inside(struct object_range range, const char *symbol) {
+    void *p = real_dlsym(RTLD_DEFAULT, symbol);
+    return (uintptr_t)p >= range.start && (uintptr_t)p < range.end ? p : NULL;
+}
+
+static void find(void) {
+    struct object_range range;
+    char path[256];
+    if (!objects_at(real_dlsym(RTLD_DEFAULT, "malloc"), &range, path, sizeof path))
+        return;
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds) && !self.kind; i++)
+        if ((self.call = inside(range, kinds[i].symbol)))
+            self.kind = &kinds[i];
+    self.get_property = (get_property_t)inside(range, "MallocExtension_GetNumericProperty");
+}
+
+const char *host_allocator_name(void) {
+    if (!self.looked)
+        find();
+    self.looked = true;
+    return self.kind ? self.kind->name : NULL;
+}
+
+bool host_allocator_release(uint64_t budget_ns) {
+    return !host_allocator_name() || self.kind->release(clock_ns() + budget_ns);
+}

@@ -1,0 +1,18 @@
+/* allocator.h: the allocator that answers this process's malloc, and its one call that gives free
+ * memory back to the system. It is found among the functions of the object that malloc belongs to,
+ * never assumed. For a thread of our own: the call may hold the allocator's locks for as long as it
+ * takes, and what finds it may wait for the loader. */
+#ifndef HOST_ALLOCATOR_H
+#define HOST_ALLOCATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* "glibc", "tcmalloc", "jemalloc", "mimalloc"; NULL: none that is known. Looks once. */
+const char *host_allocator_name(void);
+
+/* Has it give back what it can within so long; glibc's and mimalloc's cannot be stopped and may
+ * take longer. False: there is more. */
+bool host_allocator_release(uint64_t budget_ns);
+
+#endif

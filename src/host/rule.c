@@ -1,0 +1,44 @@
+/* rule.c: see rule.h. It must not release again and again what the program takes again at once. */
+#include "host/rule.h"
+
+#include "base/base.h"
+
+/* Half of the second within which a user may expect it. */
+#define REST_NS (500 * MILLISECOND_NS)
+
+/* A tenth of the least that a process with PyTorch has (165 to 185 MiB, measured). */
+#define STEP_BYTES (16 * MEBIBYTE)
+
+/* To have a GiB mapped anew took 0.2 to 0.4 s, in pages of 4 KiB (measured on two machines). */
+#define BYTES_PER_NS 3
+
+enum { BUSY_PART = 10, TIME_PART = 100, LITTLE_PART = 8, MOST_STEPS = 64 };
+
+bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns) {
+    uint64_t time_ns = now_ns - pace->time_ns, used_ns = processor_ns - pace->processor_ns;
+    bool busy = !pace->time_ns || used_ns > time_ns / BUSY_PART;
+    if (busy)
+        pace->rests_since_ns = 0;
+    else if (!pace->rests_since_ns)
+        pace->rests_since_ns = pace->time_ns;
+    pace->time_ns = now_ns;
+    pace->processor_ns = processor_ns;
+    return !busy && now_ns - pace->rests_since_ns >= REST_NS;
+}
+
+bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, uint64_t bytes) {
+    if (!rule->step_bytes)
+        rule->step_bytes = STEP_BYTES;
+    rule->base_bytes = min_u64(rule->base_bytes, bytes);
+    return bytes - rule->base_bytes >= rule->step_bytes && now_ns >= rule->not_before_ns;
+}
+
+/* Where little came of it most of what the process has is in use. */
+void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns, uint64_t before_bytes,
+                   uint64_t after_bytes) {
+    uint64_t gained = minus_u64(before_bytes, after_bytes);
+    bool little = gained < minus_u64(before_bytes, rule->base_bytes) / LITTLE_PART;
+    rule->step_bytes = little ? min_u64(2 * rule->step_bytes, MOST_STEPS * STEP_BYTES) : STEP_BYTES;
+    rule->base_bytes = after_bytes;
+    rule->not_before_ns = now_ns + TIME_PART * (took_ns + gained / BYTES_PER_NS);
+}

@@ -1,0 +1,86 @@
+/* test_host_rule.c: when host memory goes back: at rest only, where there is something to gain, and
+ * for a hundredth of the time at most. */
+#include "unit.h"
+
+#include "host/rule.h"
+
+#define MIB ((uint64_t)1 << 20)
+#define MS  ((uint64_t)1000000)
+
+/* A process that uses so much of a processor, from then on, looked at each 50 ms. Since when it
+ * counts as resting, in ms; 0: it does not after five seconds. */
+static uint64_t rests_after_ms(double processors) {
+    struct host_pace pace = {0};
+    uint64_t start_ms = 1000, used_ns = 0;
+    for (uint64_t ms = start_ms; ms < start_ms + 5000; ms += 50) {
+        if (host_rests(&pace, ms * MS, used_ns))
+            return ms - start_ms;
+        used_ns += (uint64_t)(processors * 50 * (double)MS);
+    }
+    return 0;
+}
+
+static void at_rest_after_half_a_second(void **state) {
+    (void)state;
+    assert_int_equal(rests_after_ms(0), 500);
+    assert_int_equal(rests_after_ms(0.05), 500);
+    assert_int_equal(rests_after_ms(0.2), 0);
+    assert_int_equal(rests_after_ms(3), 0);
+}
+
+/* A moment of work begins the rest anew. */
+static void work_ends_a_rest(void **state) {
+    (void)state;
+    struct host_pace pace = {0};
+    uint64_t used_ns = 0;
+    for (uint64_t ms = 1000; ms < 1450; ms += 50)
+        assert_false(host_rests(&pace, ms * MS, used_ns));
+    used_ns += 20 * MS;
+    assert_false(host_rests(&pace, 1450 * MS, used_ns));
+    for (uint64_t ms = 1500; ms < 1950; ms += 50)
+        assert_false(host_rests(&pace, ms * MS, used_ns));
+    assert_true(host_rests(&pace, 1950 * MS, used_ns));
+}
+
+static void only_what_is_more_than_before(void **state) {
+    (void)state;
+    struct host_rule rule = {0};
+    assert_true(host_release_is_due(&rule, 1000 * MS, 180 * MIB));
+    host_released(&rule, 1000 * MS, 0, 180 * MIB, 180 * MIB); /* all of it is in use */
+    assert_false(host_release_is_due(&rule, 9000 * MS, 190 * MIB));
+    assert_true(host_release_is_due(&rule, 9000 * MS, 1800 * MIB));
+}
+
+/* 1.5 GiB take half a second to be mapped anew: the next one comes 50 s later at the soonest. */
+static void a_hundredth_of_the_time(void **state) {
+    (void)state;
+    struct host_rule rule = {.base_bytes = 180 * MIB};
+    uint64_t gained = 1536 * MIB, took_ns = 30 * MS;
+    assert_true(host_release_is_due(&rule, 1000 * MS, 180 * MIB + gained));
+    host_released(&rule, 1000 * MS, took_ns, 180 * MIB + gained, 180 * MIB);
+    assert_false(host_release_is_due(&rule, 40000 * MS, 180 * MIB + gained));
+    assert_true(host_release_is_due(&rule, 70000 * MS, 180 * MIB + gained));
+}
+
+/* A model that stays is no reason to try for each 16 MiB. */
+static void little_gained_waits_for_more(void **state) {
+    (void)state;
+    struct host_rule rule = {.base_bytes = 180 * MIB};
+    uint64_t bytes = 180 * MIB;
+    unsigned releases = 0;
+    for (uint64_t ms = 0; ms < 1000; ms++, bytes += 16 * MIB)
+        if (host_release_is_due(&rule, ms * 1000 * MS, bytes)) {
+            host_released(&rule, ms * 1000 * MS, 0, bytes, bytes);
+            releases++;
+        }
+    assert_in_range(releases, 16, 26);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(at_rest_after_half_a_second),   cmocka_unit_test(work_ends_a_rest),
+        cmocka_unit_test(only_what_is_more_than_before), cmocka_unit_test(a_hundredth_of_the_time),
+        cmocka_unit_test(little_gained_waits_for_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
