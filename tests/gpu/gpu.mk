@@ -9,3 +9,4 @@ gpu-unit:
 
 gpu-check: gpu sim gpu-unit
 	scripts/simgpu --mem 8GiB -- tests/gpu/run --short
+	bats --timing tests/gpu/carried.bats

@@ -94,8 +94,8 @@ def check_packages():
 
 
 def sees_gpu(python):
-    """Whether this interpreter's PyTorch can use a GPU of this machine."""
-    if not os.path.exists("/dev/nvidiactl"):
+    """Whether this interpreter's PyTorch can use a GPU of this machine, or is in a simulated one."""
+    if not os.path.exists("/dev/nvidiactl") and "SIMGPU_MEM" not in os.environ:
         return False
     check = "import sys, torch; sys.exit(not torch.cuda.is_available())"
     return (
@@ -105,7 +105,7 @@ def sees_gpu(python):
 
 
 def simulated_size(args, python):
-    """The size of the device to simulate, or None to use the machine's GPU."""
+    """The size of the device to simulate, or None to use the one that is there."""
     if args.mem or args.smallest or not sees_gpu(python):
         return args.mem or sizes.parse("80GiB")
     return None

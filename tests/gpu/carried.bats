@@ -1,0 +1,77 @@
+#!/usr/bin/env bats
+# What runs on a borrowed machine, from a folder that has only what travels (tracked files without .git, and what was put beside
+# them), without a network, on the simulated device. It makes nothing and fetches nothing.
+
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit
+    top=$PWD carried=$BATS_FILE_TMPDIR/carried PYTHON=$PWD/build/venv/bin/python
+    unset "${!VRAMGC_@}" "${!SIMGPU_@}" LD_PRELOAD
+    alone=()
+    ! unshare -rn true 2>/dev/null || alone=(unshare -rn) # else a proxy that nobody answers stands for it
+    export top carried PYTHON alone="${alone[*]}" http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9
+    mkdir -p "$carried/.gpu/whl"
+    git ls-files -z | tar cf - --null -T - | tar xf - -C "$carried"
+    cp build/vramgc build/libvramgc.so "$carried/.gpu"
+    "$PYTHON" tests/gpu/wheel.py diffusers "$carried/.gpu/whl"
+}
+
+# in_the_folder COMMAND...: there, on the simulated device. A `make` that is called is an error.
+in_the_folder() {
+    mkdir -p "$BATS_TEST_TMPDIR/bin"
+    printf '#!/bin/sh\necho "make was called" >&2; exit 99\n' >"$BATS_TEST_TMPDIR/bin/make"
+    chmod +x "$BATS_TEST_TMPDIR/bin/make"
+    cd "$carried" && PATH=$BATS_TEST_TMPDIR/bin:$PATH run $alone "$top/scripts/simgpu" --mem 24GiB -- "$@"
+    echo "$output"
+}
+
+# ended STEP STATUS: what steps.tsv says of it.
+ended() { grep -qP "^$1\t$2\t[0-9.]+ s$" "$OUT/steps.tsv"; }
+
+@test "first-minutes.sh: steps in their order, the proof, and a line of figures for each run" {
+    export OUT=$BATS_TEST_TMPDIR/out ONLY='machine doctor quick wheels hooked sd15-1-off sd15-2-lowvram'
+    in_the_folder tests/gpu/first-minutes.sh
+    [ "$status" = 0 ]
+    [ "$(cut -f1 "$OUT/steps.tsv" | tr '\n' ' ')" = "$ONLY " ]
+    for step in $ONLY; do ended "$step" 0; done
+    grep '^result passed' "$OUT/proof-quick.txt"
+    "$PYTHON" -c 'import json, sys
+off, lowvram = map(json.loads, open(sys.argv[1]))
+assert off["ok"] and off["label"] == "sd15-1-off" and off["rc"] == 0, off
+assert lowvram["mode"] == "compact" and lowvram["page_moves"] > 0, lowvram
+assert lowvram["outputs"] == off["outputs"] and off["outputs"], (off, lowvram)' "$OUT/lab.jsonl"
+    tar tzf "$OUT/records.tgz" sd15-2-lowvram.vramgc
+}
+
+@test "first-minutes.sh: a step that fails, one that hangs, and one for which no time is left" {
+    export OUT=$BATS_TEST_TMPDIR/out
+    SIMGPU_CHEAT=early_event ONLY='quick usual' in_the_folder tests/gpu/first-minutes.sh
+    [ "$status" = 1 ]
+    ended quick 1
+    ! grep usual "$OUT/steps.tsv"                       # a fault is made only where FAULT=1 asks for it
+    grep '^check event: failed' "$OUT/proof-quick.txt"
+    printf '#!/bin/sh\nexec sleep 1000\n' >"$BATS_TEST_TMPDIR/hangs"
+    chmod +x "$BATS_TEST_TMPDIR/hangs"
+    VRAMGC=$BATS_TEST_TMPDIR/hangs BUDGET_S=12 ONLY='doctor micro' in_the_folder tests/gpu/first-minutes.sh
+    [ "$status" = 1 ]
+    ended doctor 124
+    grep -P '^micro\tno time left' "$OUT/steps.tsv"
+}
+
+@test "first-micro.py: each group tells" {
+    in_the_folder "$PYTHON" tests/gpu/first-micro.py
+    [ "$status" = 0 ]
+    [[ $output != *error* ]]
+    for group in names cuMemGetInfo free_lag context_event beside_work launch beside_handles unmap_of_all; do
+        [[ $output == *"{\"micro\": \"$group\", "* ]]
+    done
+}
+
+@test "scripts/lab and tests/gpu/run" {
+    mkdir -p "$carried/build"
+    cp "$carried"/.gpu/*vramgc* "$carried/build"
+    in_the_folder scripts/lab sd15 --quiet --json -
+    [ "$status" = 0 ]
+    in_the_folder tests/gpu/run --short
+    [ "$status" = 0 ]
+    [[ $output == *'lab  compact  sd15         passed'* ]]
+}
