@@ -79,14 +79,15 @@ static bool says(const char *head, const char *name, const char *value) {
     return strstr(head, line) != NULL;
 }
 
-enum proof_state proof_look(const struct proof_key *key) {
+struct proof proof_look(const struct proof_key *key) {
     char path[512], head[PROOF_HEAD_BYTES], engine[16];
     struct text text = TEXT_IN(engine);
     text_format(&text, "%u", key->engine);
     if (!is_trusted_folder() || !proof_path(key->card, path, sizeof path) ||
         !read_head(path, head, sizeof head) || !says(head, "card", key->card))
-        return PROOF_NONE;
+        return (struct proof){PROOF_NONE, false};
     if (!says(head, "driver", key->driver) || !says(head, "engine", engine))
-        return PROOF_OTHER;
-    return says(head, "result", "passed") ? PROOF_PASSED : PROOF_FAILED;
+        return (struct proof){PROOF_OTHER, false};
+    return (struct proof){says(head, "result", "passed") ? PROOF_PASSED : PROOF_FAILED,
+                          says(head, "unmap", PROOF_UNMAP_WAITS)};
 }

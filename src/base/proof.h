@@ -32,6 +32,14 @@ enum proof_state {
     PROOF_PASSED,
 };
 
-enum proof_state proof_look(const struct proof_key *key);
+/* What stands behind "unmap" where cuMemUnmap comes back only when running kernels are over. */
+#define PROOF_UNMAP_WAITS "waits for kernels"
+
+struct proof {
+    enum proof_state state;
+    bool unmap_waits; /* with this driver; false where that is not known */
+};
+
+struct proof proof_look(const struct proof_key *key);
 
 #endif

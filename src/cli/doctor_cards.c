@@ -13,7 +13,7 @@ static void tell_card(int device, const struct card *card) {
     char about[16];
     snprintf(about, sizeof about, "gpu%d", device);
     const char *simulated = card->simulated ? ", simulated" : "";
-    switch (proof_look(&card->key)) {
+    switch (proof_look(&card->key).state) {
     case PROOF_PASSED:
         finding(MARK_OK, about, "%s%s, driver %s; proven: mode auto is compact", card->name,
                 simulated, card->key.driver);

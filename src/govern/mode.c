@@ -28,7 +28,8 @@ static struct {
     bool unsaid, asked, spill_said;
     _Atomic(enum option_mode) mode; /* that of the choice */
     atomic_bool own_pool;
-    atomic_bool settled; /* nothing but a self-test can change it any more */
+    atomic_uint unmap_waits; /* devices: proven.h */
+    atomic_bool settled;     /* nothing but a self-test can change it any more */
 } self;
 
 /* The lock is held. Whoever reads the file just now sees a part of both reasons at worst. */
@@ -62,9 +63,14 @@ bool mode_wants_own_pool(void) {
     return atomic_load_explicit(&self.own_pool, memory_order_relaxed);
 }
 
+bool mode_unmaps_at_rest(unsigned device) {
+    return device < 32 && atomic_load(&self.unmap_waits) >> device & 1;
+}
+
 void mode_begin(const struct mode_machine *machine) {
     struct vramgc_file *file = store_file();
     atomic_store(&self.own_pool, wants_own_pool(machine->proven.state));
+    atomic_store(&self.unmap_waits, machine->proven.unmap_waits);
     lock_take(&self.lock);
     text_copy(self.torch, sizeof self.torch, file->torch_version);
     text_copy(self.alloc_conf, sizeof self.alloc_conf, file->alloc_conf);

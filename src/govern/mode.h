@@ -18,6 +18,9 @@ void mode_begin(const struct mode_machine *machine);
 /* Whether cudaMallocAsync is to be served by a pool of ours where the mode is compact. */
 bool mode_wants_own_pool(void);
 
+/* Whether its proof says that unmapping waits for kernels: vm_unmap_at_rest. */
+bool mode_unmaps_at_rest(unsigned device);
+
 /* Before PyTorch's allocator gets a segment: whether it may get its memory page by page. */
 bool mode_is_compact(const struct device *device);
 

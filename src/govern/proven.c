@@ -7,12 +7,12 @@
 
 enum { MOST_DEVICES = 32 };
 
-static enum proof_state look_at(int driver_version, int device) {
+static struct proof look_at(int driver_version, int device) {
     real_cuDeviceGetUuid_t get_uuid = REAL(cuDeviceGetUuid);
     struct proof_key key;
     CUuuid uuid;
     if (!get_uuid || get_uuid(&uuid, device) != CUDA_SUCCESS)
-        return PROOF_NONE;
+        return (struct proof){PROOF_NONE, false};
     proof_key(uuid.bytes, driver_version, VM_VERSION, &key);
     return proof_look(&key);
 }
@@ -24,11 +24,13 @@ struct proven proven_look(int driver_version) {
     if (!driver_version || !get_count || get_count(&count) != CUDA_SUCCESS)
         return proven;
     for (int i = 0; i < count && i < MOST_DEVICES; i++) {
-        enum proof_state state = look_at(driver_version, i);
-        if (i == 0 || state < proven.state)
-            proven = (struct proven){.state = state};
-        if (state == proven.state)
+        struct proof proof = look_at(driver_version, i);
+        if (i == 0 || proof.state < proven.state)
+            proven = (struct proven){.state = proof.state, .unmap_waits = proven.unmap_waits};
+        if (proof.state == proven.state)
             proven.devices |= 1u << i;
+        if (proof.unmap_waits)
+            proven.unmap_waits |= 1u << i;
     }
     return proven;
 }

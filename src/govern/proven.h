@@ -7,6 +7,7 @@
 struct proven {
     enum proof_state state; /* of all devices, the least that is known of one */
     unsigned devices;       /* those of that state, a bit each */
+    unsigned unmap_waits;   /* those where unmapping waits for kernels: vm_unmap_at_rest */
 };
 
 /* Looks at the devices that the driver shows. It reads files and calls the driver: to be asked

@@ -26,6 +26,10 @@ static struct vm *open_engine(struct device *device) {
         return NULL;
     if (vm_context(vm) == (uint64_t)(uintptr_t)context_primary(index))
         vm_ask_context(vm);
+    if (mode_unmaps_at_rest(index)) {
+        vm_unmap_at_rest(vm);
+        LOG(LOG_INFO, "gpu%u: unmapping waits for kernels: idle memory goes back at rest", index);
+    }
     MUTANT(streams_unknown, stream_follow(index, vm), (void)0);
     return vm;
 }

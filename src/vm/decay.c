@@ -72,7 +72,7 @@ static struct excess excess(struct vm *vm, const struct decay_limits *limits, ui
 static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns, size_t want,
                           size_t extents) {
     struct victims victims = {.list = list, .want = want, .idle_since_ns = since_ns};
-    size_t unmapped = want ? vm_decommit_batch(vm, &victims, extents) : 0;
+    size_t unmapped = want && vm_may_unmap(vm) ? vm_decommit_batch(vm, &victims, extents) : 0;
     return vm_cache_decay(vm, unmapped);
 }
 

@@ -39,7 +39,7 @@ static bool any_idle(struct vm *vm, enum page_idle list) {
 }
 
 size_t vm_decommit_fenced(struct vm *vm, enum page_idle list, size_t want) {
-    if (!want || !any_idle(vm, list))
+    if (!want || !any_idle(vm, list) || !vm_may_unmap(vm))
         return 0;
     size_t done = vm_decommit(vm, list, want);
     if (done < want && any_idle(vm, list)) {
@@ -60,9 +60,11 @@ size_t vm_decommit_for_block(struct vm *vm, size_t want) {
 
 /* --- giving back --- */
 
-static uint64_t reclaim(struct vm *vm, uint64_t bytes) {
+/* now: though unmapping may wait for the GPU. */
+static uint64_t reclaim(struct vm *vm, uint64_t bytes, bool now) {
     size_t want = bytes / PAGE_BYTES, released = vm_cache_trim(vm, want, 0);
-    while (released < want && decommit_any(vm, min_u64(want - released, BATCH)))
+    while (released < want && (now || vm_may_unmap(vm)) &&
+           decommit_any(vm, min_u64(want - released, BATCH)))
         released += vm_cache_trim(vm, min_u64(want - released, BATCH), 0);
     vm_sweep(vm);
     return released * PAGE_BYTES;
@@ -78,16 +80,16 @@ uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes) {
 uint64_t vm_reclaim(struct vm *vm, uint64_t bytes) {
     CUstreamCaptureMode before = capture_mode_relax();
     vm_fence_poll(vm, true);
-    uint64_t given = reclaim(vm, bytes);
+    uint64_t given = reclaim(vm, bytes, false);
     capture_mode_set(before);
     return given;
 }
 
 uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
     CUstreamCaptureMode before = capture_mode_relax();
-    uint64_t given = reclaim(vm, bytes);
+    uint64_t given = reclaim(vm, bytes, true);
     if (given < bytes && vm_fence_wait(vm))
-        given += reclaim(vm, bytes - given);
+        given += reclaim(vm, bytes - given, true);
     capture_mode_set(before);
     return given;
 }

@@ -372,6 +372,34 @@ static bool look(struct vm *vm) {
     return true;
 }
 
+void vm_unmap_at_rest(struct vm *vm) {
+    vm->at_rest = true;
+}
+
+/* What was fenced says nothing of work that has come since: it is asked anew. */
+static bool has_nothing_to_do(struct vm *vm) {
+    struct fence *fence = &vm->fence;
+    if (fence->pending)
+        end_if_passed(vm);
+    if (fence->pending || !begin(vm))
+        return false;
+    end_if_passed(vm);
+    return !fence->pending;
+}
+
+bool vm_may_unmap(struct vm *vm) {
+    if (MUTANT(unmaps_beside_work, LIKELY(!vm->at_rest), true))
+        return true;
+    if (atomic_exchange(&vm->fence.taken, 1))
+        return false; /* another thread looks */
+    struct question question = begin_asking(vm);
+    bool may = question.possible && has_nothing_to_do(vm);
+    end_asking(vm, &question);
+    atomic_store(&vm->fence.taken, 0);
+    bell_ring(&self.answered);
+    return may;
+}
+
 /* Another thread that looks may have begun before what is idle now was. */
 void vm_fence_poll_in_turn(struct vm *vm) {
     if (MUTANT(poll_out_of_turn, true, false))

@@ -46,6 +46,10 @@ struct vm_figures {
  * pages are used before new memory is asked of the driver; 0: always, and sparingly. */
 struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent);
 
+/* Right after vm_open: this driver's cuMemUnmap comes back only when running kernels are over. What
+ * is idle goes then only while the GPU has nothing to do, or where memory is short. */
+void vm_unmap_at_rest(struct vm *vm);
+
 /* Right after vm_open: where the device is really full, up to so many bytes of blocks live in
  * host memory, mapped at the same addresses. False: this driver cannot do that (it is tried once).
  */

@@ -92,6 +92,7 @@ struct vm {
     bool (*capturing)(void);
     double threshold_percent;
     bool lowvram;     /* it is 0 */
+    bool at_rest;     /* see vm_unmap_at_rest */
     struct lock lock; /* what follows, up to the fence */
     struct page_table table;
     struct handle_cache cache;
@@ -247,6 +248,9 @@ void vm_fence_poll(struct vm *vm, bool may_wait);
 
 /* The same without waiting for the GPU, though another thread is asking just now. */
 void vm_fence_poll_in_turn(struct vm *vm);
+
+/* Whether unmapping would hold nobody up: it never does, or the GPU has nothing to do just now. */
+bool vm_may_unmap(struct vm *vm);
 
 /* host_memory.c. Handles of host memory carry a mark; the real one is what the driver knows. */
 bool vm_is_spilled(uint64_t handle);

@@ -62,6 +62,7 @@ ends_early() {
 @test "only one stream is asked" { caught one_stream_asked vm/in_flight 'cannot tell'; }
 @test "events are not asked" { caught_alone events_not_asked not-replaced; }
 @test "victims are picked whether the GPU has finished or not" { caught_alone unfenced_victim decay-unfinished; }
+@test "what is idle is unmapped beside work, where that waits for kernels" { caught_alone unmaps_beside_work decay-unmaps-at-rest; }
 @test "an idle extent is replaced though the GPU has not finished with it" { caught_alone replaced_early not-replaced; }
 @test "the default stream of whichever context is current is asked" { caught other_context vm/engine 'work in flight on one'; }
 @test "an ended segment is another stream's before the GPU has finished with it" { caught revived_early vm/engine 'an ended segment'; }

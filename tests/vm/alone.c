@@ -355,6 +355,7 @@ static const struct alone cases[] = {
     {"decay-amount", decay_amount, LARGE, 100},
     {"decay-of-pool", decay_of_pool, BOASTING, 100},
     {"decay-unfinished", decay_unfinished, LARGE, 100},
+    {"decay-unmaps-at-rest", decay_unmaps_at_rest, LARGE, 100},
     {"decay-leaving", decay_leaving, LARGE, 100},
     {"decay-batches", decay_batches, LARGE, 100},
 };

@@ -186,6 +186,28 @@ void decay_unfinished(void) {
     MUST(vm_unreserve(test.vm, first));
 }
 
+/* Where unmapping waits for kernels nothing goes beside new work, though the GPU is past all that
+ * is idle; where memory is short it goes all the same. */
+void decay_unmaps_at_rest(void) {
+    const struct decay_limits limits = {0, UINT64_MAX, 0};
+    uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
+    clock_stands_at(0);
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
+    end_used(second, PAGES);
+    MUST(vm_fence_wait(test.vm) && waits() == 1);
+    vm_unmap_at_rest(test.vm);
+    fake.answers = ALWAYS;
+    nothing_decays_at(&limits, 10);
+    MUST(vm_reclaim(test.vm, UINT64_MAX) == 0 && physical() == 2 * PAGES);
+    fake.answers = 0;
+    MUST(decay_at(&limits, 10).attached_bytes == PAGES && physical() == 0 && waits() == 1);
+    MUST(vm_commit(test.vm, first, PAGES * PAGE_BYTES, false));
+    vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
+    fake.answers = ALWAYS;
+    MUST(vm_reclaim_now(test.vm, UINT64_MAX) == PAGES * PAGE_BYTES);
+    MUST(vm_unreserve(test.vm, first));
+}
+
 static size_t seen_leaving;
 
 static void sees_it_leave(void) {

@@ -73,6 +73,7 @@ void decay_of_unneeded(void);
 void decay_amount(void);
 void decay_of_pool(void);
 void decay_unfinished(void);
+void decay_unmaps_at_rest(void);
 void decay_leaving(void);
 void decay_batches(void);
 
