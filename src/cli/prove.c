@@ -12,6 +12,7 @@
 enum {
     FLAG_QUICK,
     FLAG_FULL,
+    FLAG_FAULT,
     FLAG_DEVICE,
     FLAG_PYTHON,
     FLAG_SHOW,
@@ -23,6 +24,9 @@ enum {
 const struct flag prove_flags[] = {
     {"quick", 0, NULL, "ten seconds at most: what the page engine relies on, and a short soak"},
     {"full", 0, NULL, "some minutes: a long soak, and costs of many samples"},
+    {"fault", 0, NULL,
+     "besides, touch a page that is not open: the kernel logs an Xid 31, for which some data "
+     "centres take a machine out of service"},
     {"device", 0, "N", "only this one, as the driver numbers them (default: all)"},
     {"python", 0, "PYTHON",
      "besides, soak the PyTorch of this interpreter (your web UI's) by each of its allocators"},
@@ -34,7 +38,7 @@ const struct flag prove_flags[] = {
 const size_t prove_flag_count = ARRAY_LENGTH(prove_flags);
 
 struct wish {
-    enum form form;
+    struct prove_wish how;
     int device;
     const char *python;
     int instead; /* FLAG_SHOW, FLAG_SHARE, FLAG_FORGET; or FLAG_HELP: to prove */
@@ -52,9 +56,11 @@ static bool read_device(const char *value, int *device) {
 
 static bool take(struct wish *wish, int flag, const char *value) {
     if (flag == FLAG_QUICK)
-        wish->form = FORM_QUICK;
+        wish->how.form = FORM_QUICK;
     else if (flag == FLAG_FULL)
-        wish->form = FORM_FULL;
+        wish->how.form = FORM_FULL;
+    else if (flag == FLAG_FAULT)
+        wish->how.faults = true;
     else if (flag == FLAG_DEVICE)
         return read_device(value, &wish->device);
     else if (flag == FLAG_PYTHON)
@@ -91,7 +97,7 @@ static int prove(const struct wish *wish) {
     if (wish->python && !preload)
         return STATUS_NOT_RUN;
     setenv("VRAMGC_MODE", "off", 1);
-    int proven = prove_run(wish->device, wish->form, VRAMGC_VERSION, &python);
+    int proven = prove_run(wish->device, &wish->how, VRAMGC_VERSION, &python);
     free(preload);
     return statuses[proven];
 }
@@ -103,7 +109,7 @@ int prove_main(int argc, char **argv) {
                         .flag_count = prove_flag_count,
                         .command = "prove",
                         .next = 1};
-    struct wish wish = {.form = FORM_USUAL, .device = -1, .instead = FLAG_HELP};
+    struct wish wish = {.how.form = FORM_USUAL, .device = -1, .instead = FLAG_HELP};
     int flag;
     while ((flag = args_next(&args)) >= 0)
         if (flag == FLAG_HELP)

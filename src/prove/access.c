@@ -199,7 +199,8 @@ enum outcome check_names(struct text *said) {
     return CHECK_PASSED;
 }
 
-/* --- faults --- */
+/* --- faults: the kernel's log gets an Xid 31 of each, for which some data centres take a machine
+ * out of service --- */
 
 /* The simulated device complains of what is meant here. */
 static void be_silent(void) {

@@ -5,11 +5,18 @@
 #include "base/proof.h"
 #include "prove/driver.h"
 
+/* What a desktop is left to work with. One that got none died:
+ * https://github.com/NVIDIA/egl-wayland/issues/185 */
+enum { CARD_SPARE_MIB = 512 };
+
 struct card {
     char name[96], bus[32];
     struct proof_key key;
     size_t free_bytes, total_bytes; /* while our own context is there */
     bool simulated;
+    bool display;   /* a desktop may live on it */
+    bool full;      /* busy, for want of memory */
+    char user[64];  /* the process that has most of it, and how much; "": none is known */
     char busy[160]; /* why it cannot be tried now; "": it can */
 };
 

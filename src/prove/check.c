@@ -7,6 +7,8 @@
 #include <stdio.h>
 
 enum form check_form;
+bool check_faults;
+size_t check_spare_bytes;
 
 enum outcome check_refused(struct text *said, const char *call, CUresult result) {
     text_format(said, "%s answered %s", call, driver_error_name(result));

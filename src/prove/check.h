@@ -14,6 +14,11 @@ enum form { FORM_QUICK, FORM_USUAL, FORM_FULL };
 
 extern enum form check_form;
 
+/* Set before the first child starts. Faults: rows that make the memory unit fault on purpose may
+ * run. Spare: so much of the card is left to a desktop that hangs on it; 0: there is none. */
+extern bool check_faults;
+extern size_t check_spare_bytes;
+
 /* For a check: gives up with the reason. */
 enum outcome check_refused(struct text *said, const char *call, CUresult result);
 enum outcome check_failed(struct text *said, const char *format, ...)

@@ -81,6 +81,7 @@ bool child_run(const struct job *job, unsigned limit_s, struct result *result) {
 /* --- the card --- */
 
 static void count_devices(const struct job *job) {
+    cu.cuDriverGetVersion(&job->findings->driver_version);
     CUresult result = cu.cuInit(0);
     if (result == CUDA_SUCCESS)
         result = cu.cuDeviceGetCount(&job->findings->devices);
@@ -114,7 +115,17 @@ bool child_look(int device, struct findings *findings) {
 /* --- checks --- */
 
 static bool is_of_form(size_t index) {
-    return check_table[index].from <= check_form;
+    bool faults = check_table[index].way == ROW_FAULTS;
+    return faults ? check_faults : check_table[index].from <= check_form;
+}
+
+/* Nothing of its neighbours' is left where it begins, nor anything of its own for them. */
+static bool has_own_process(size_t index) {
+    return index < check_count && check_table[index].way != ROW_TOGETHER;
+}
+
+static bool decides(size_t index) {
+    return check_table[index].way < ROW_TELLS;
 }
 
 static size_t next_of(size_t index) {
@@ -141,7 +152,7 @@ static void run_one(const struct check *check, struct result *result) {
     uint64_t begin_ns = clock_ns();
     atomic_store(&result->state, STATE_RUNNING);
     enum outcome outcome = check->run(&said);
-    if (outcome == CHECK_PASSED && driver_errors() != errors && !check->alone)
+    if (outcome == CHECK_PASSED && driver_errors() != errors && check->way == ROW_TOGETHER)
         outcome = check_failed(&said, "; the simulated device reported a wrong use");
     result->ns = clock_ns() - begin_ns;
     child_end(result, outcome);
@@ -152,11 +163,13 @@ static void run_checks(const struct job *job) {
     struct result *results = job->findings->results;
     if (!open_device(job, &results[job->from]))
         return;
-    for (size_t i = job->from; i < check_count; i = next_of(i + 1)) {
+    size_t i = job->from;
+    do {
         run_one(&check_table[i], &results[i]);
-        if (results[i].outcome == CHECK_FAILED || check_table[i].alone)
+        if (results[i].outcome == CHECK_FAILED || has_own_process(i))
             return;
-    }
+        i = next_of(i + 1);
+    } while (i < check_count && !has_own_process(i));
 }
 
 /* The row that a child works on, or would begin with. */
@@ -178,21 +191,22 @@ static size_t await_row(pid_t child, struct findings *findings, size_t index) {
     }
     if (atomic_load(&result->state) != STATE_DONE)
         end_for(result, late, check_table[index].limit_s, status);
+    if (result->outcome == CHECK_FAILED && !decides(index))
+        result->outcome = CHECK_SKIPPED;
     findings->failed += result->outcome == CHECK_FAILED;
     return next_of(index + 1);
 }
 
-static void reap(pid_t child, bool at_once) {
+static void reap(pid_t child) {
     int status;
-    if (at_once)
-        kill(child, SIGKILL);
     await(child, 10, &status);
 }
 
-void child_run_checks(int device, struct findings *findings,
+bool child_run_checks(int device, struct findings *findings,
                       void (*tell)(const struct findings *findings, size_t index, bool done)) {
     size_t index = next_of(0);
-    while (index < check_count) {
+    const struct result *first = &findings->results[index];
+    while (index < check_count && first->outcome != CHECK_FAILED) {
         struct job job = {.device = device, .findings = findings, .from = index, .run = run_checks};
         bool more = true;
         pid_t child = start(&job);
@@ -201,33 +215,47 @@ void child_run_checks(int device, struct findings *findings,
             tell(findings, now, false);
             index = await_row(child, findings, now);
             tell(findings, now, true);
-            more = findings->results[now].outcome != CHECK_FAILED && !check_table[now].alone;
+            more = findings->results[now].outcome != CHECK_FAILED && !has_own_process(now) &&
+                   !has_own_process(index);
         }
-        reap(child, false);
+        reap(child);
     }
+    return first->outcome != CHECK_FAILED;
 }
 
 /* --- costs --- */
 
 static void measure(const struct job *job) {
     static const size_t samples[] = {[FORM_QUICK] = 5, [FORM_USUAL] = 40, [FORM_FULL] = 200};
-    struct result *result = &job->findings->costs_result;
+    struct result *result = &job->findings->costs_results[job->from];
     struct text said = TEXT_IN(result->said);
     if (!open_device(job, result))
         return;
-    CUresult measured = costs_measure(samples[check_form], &job->findings->costs);
+    CUresult measured = costs_measure(job->from, samples[check_form], &job->findings->costs);
     if (measured != CUDA_SUCCESS)
         text_format(&said, "a call answered %s", driver_error_name(measured));
     child_end(result, measured == CUDA_SUCCESS ? CHECK_PASSED : CHECK_FAILED);
 }
 
-void child_run_costs(int device, struct findings *findings) {
-    struct job job = {.device = device, .findings = findings, .run = measure};
-    struct result *result = &findings->costs_result;
-    uint64_t begin_ns = clock_ns();
+static void measure_group(int device, struct findings *findings, size_t group) {
+    struct job job = {.device = device, .findings = findings, .from = group, .run = measure};
+    struct result *result = &findings->costs_results[group], *all = &findings->costs_result;
+    struct text said = {all->said, sizeof all->said, strlen(all->said)};
     child_run(&job, COSTS_S, result);
     if (atomic_load(&result->state) != STATE_DONE)
         end_for(result, false, COSTS_S, 0);
-    result->ns = clock_ns() - begin_ns;
-    findings->failed += result->outcome == CHECK_FAILED;
+    if (result->outcome != CHECK_FAILED)
+        return;
+    all->outcome = CHECK_SKIPPED;
+    text_format(&said, "%s%s: ", *all->said ? "; " : "", costs_groups[group]);
+    text_add(&said, result->said);
+}
+
+void child_run_costs(int device, struct findings *findings) {
+    struct result *all = &findings->costs_result;
+    uint64_t begin_ns = clock_ns();
+    for (size_t group = 0; group < COSTS_GROUPS; group++)
+        measure_group(device, findings, group);
+    all->ns = clock_ns() - begin_ns;
+    child_end(all, all->outcome);
 }

@@ -21,10 +21,11 @@ struct result {
 
 struct findings {
     int devices;
+    int driver_version; /* the newest CUDA that it knows, 1000 * major + 10 * minor; 0: not known */
     struct card card;
     struct result results[MOST_CHECKS];
-    struct result python[PYTHON_DOORS]; /* python.h */
-    struct result costs_result;
+    struct result python[PYTHON_DOORS];                      /* python.h */
+    struct result costs_results[COSTS_GROUPS], costs_result; /* of all together */
     struct costs costs;
     size_t failed;
 };
@@ -52,11 +53,13 @@ int child_count_devices(struct findings *findings);
 /* Fills in the card. False: it cannot be tried, for the reason in card.busy. */
 bool child_look(int device, struct findings *findings);
 
-/* Runs the table's rows of the form; tell is called before each, and when it is done. */
-void child_run_checks(int device, struct findings *findings,
+/* Runs the table's rows of the form; tell is called before each, and when it is done. False: after
+ * the first has failed nothing else is tried. */
+bool child_run_checks(int device, struct findings *findings,
                       void (*tell)(const struct findings *findings, size_t index, bool done));
 
-/* Measures the costs. */
+/* Measures the costs, each group in a child of its own. What cannot be measured is said in
+ * costs_result, and fails nothing. */
 void child_run_costs(int device, struct findings *findings);
 
 #endif

@@ -7,7 +7,7 @@
 struct cost {
     char call[24];
     unsigned mib, handles;       /* of one call */
-    bool busy;                   /* beside running work */
+    char beside[24];             /* what went on at the same time; "": nothing */
     uint64_t median_ns, high_ns; /* the 99th percentile */
 };
 
@@ -25,9 +25,14 @@ struct costs {
     size_t count;
     struct cost list[COSTS_MOST];
     struct speed speeds[SPEEDS];
+    bool unmap_waits; /* cuMemUnmap comes back only when running kernels are over */
 };
 
-/* In a thread that has the context. samples: of each figure. */
-CUresult costs_measure(size_t samples, struct costs *out);
+/* What is measured together: what a driver may crash in is apart. */
+enum { COSTS_GROUPS = 3 };
+extern const char *const costs_groups[COSTS_GROUPS];
+
+/* Adds a group's figures, in a process of its own that has the context. samples: of each. */
+CUresult costs_measure(size_t group, size_t samples, struct costs *out);
 
 #endif

@@ -38,8 +38,9 @@ static void write_head(FILE *out, const struct findings *findings, const char *v
             findings->failed ? "failed" : "passed", card->key.card, card->key.driver,
             card->key.engine);
     write_clean(out, card->name);
-    fprintf(out, "\nbus %s\nmemory %zu MiB\nform %s\nmade %s by vramgc %s%s\n", card->bus,
-            card->total_bytes >> 20, form_names[check_form], date, version,
+    fprintf(out, "\nbus %s\nmemory %zu MiB\nunmap %s\nform %s\nmade %s by vramgc %s%s\n", card->bus,
+            card->total_bytes >> 20, findings->costs.unmap_waits ? PROOF_UNMAP_WAITS : "at once",
+            form_names[check_form], date, version,
             card->simulated ? ", on a simulated device" : "");
 }
 
@@ -65,9 +66,9 @@ static void write_results(FILE *out, const struct findings *findings) {
 static void write_costs(FILE *out, const struct costs *costs) {
     for (size_t i = 0; i < costs->count; i++) {
         const struct cost *cost = &costs->list[i];
-        fprintf(out, "cost %s %u MiB x %u%s: %.2f us, p99 %.2f\n", cost->call, cost->mib,
-                cost->handles, cost->busy ? " beside work" : "", (double)cost->median_ns / 1e3,
-                (double)cost->high_ns / 1e3);
+        fprintf(out, "cost %s %u MiB x %u%s%s: %.2f us, p99 %.2f\n", cost->call, cost->mib,
+                cost->handles, *cost->beside ? " beside " : "", cost->beside,
+                (double)cost->median_ns / 1e3, (double)cost->high_ns / 1e3);
     }
     for (size_t i = 0; i < SPEEDS && costs->speeds[i].what[0]; i++)
         fprintf(out, "speed %s: %llu MB/s in pages of 2 MiB, %llu in memory of cuMemAlloc\n",

@@ -18,12 +18,13 @@ struct work {
     CUevent event;
 };
 
-static enum outcome begin_work(struct text *said, struct work *work, bool held) {
+static enum outcome begin_work(struct text *said, struct work *work,
+                               CUresult (*hold)(CUstream, unsigned)) {
     EXPECT(place_make(&work->place, 4) == CUDA_SUCCESS, "pages could not be mapped");
     CALL(cuStreamCreate, &work->stream, CU_STREAM_NON_BLOCKING);
     CALL(cuStreamCreate, &work->other, CU_STREAM_NON_BLOCKING);
     CALL(cuEventCreate, &work->event, CU_EVENT_DISABLE_TIMING);
-    EXPECT((!held || work_begin(work->stream, WORK_MS) == CUDA_SUCCESS) &&
+    EXPECT((!hold || hold(work->stream, WORK_MS) == CUDA_SUCCESS) &&
                pattern_write(work->stream, work->place.at, 4 * PAGE_BYTES, 31) == CUDA_SUCCESS,
            "no kernel could run");
     CALL(cuEventRecord, work->event, work->stream);
@@ -50,7 +51,7 @@ static enum outcome await_work(struct text *said, struct work *work) {
 
 enum outcome check_event(struct text *said) {
     struct work work;
-    if (begin_work(said, &work, true) != CHECK_PASSED)
+    if (begin_work(said, &work, work_begin) != CHECK_PASSED)
         return CHECK_FAILED;
     EXPECT(cu.cuEventQuery(work.event) == CUDA_ERROR_NOT_READY,
            "an event was over before the work in front of it");
@@ -70,7 +71,7 @@ enum outcome check_context_event(struct text *said) {
         text_add(said, "the driver has none: each stream is asked");
         return CHECK_SKIPPED;
     }
-    if (begin_work(said, &work, true) != CHECK_PASSED)
+    if (begin_work(said, &work, work_begin) != CHECK_PASSED)
         return CHECK_FAILED;
     CUresult recorded = cu.cuCtxRecordEvent(driver_context(), work.event);
     if (recorded == CUDA_SUCCESS)
@@ -88,7 +89,7 @@ enum outcome check_context_event(struct text *said) {
 /* The simulated device cannot let go of a stream that is gone: it holds none here. */
 enum outcome check_stream_gone(struct text *said) {
     struct work work;
-    if (begin_work(said, &work, !driver_is_simulated()) != CHECK_PASSED)
+    if (begin_work(said, &work, driver_is_simulated() ? NULL : work_begin) != CHECK_PASSED)
         return CHECK_FAILED;
     CALL(cuStreamDestroy_v2, work.stream);
     return await_work(said, &work);
@@ -107,7 +108,7 @@ enum outcome check_unmap_beside(struct text *said) {
     struct place idle;
     struct work work;
     EXPECT(place_make(&idle, 1) == CUDA_SUCCESS, "a page could not be mapped");
-    if (begin_work(said, &work, true) != CHECK_PASSED)
+    if (begin_work(said, &work, work_for) != CHECK_PASSED)
         return CHECK_FAILED;
     uint64_t begin_ns = clock_ns();
     CALL(cuMemUnmap, idle.at, PAGE_BYTES);
@@ -126,7 +127,7 @@ enum outcome check_unmap_beside(struct text *said) {
 enum outcome check_map_beside(struct text *said) {
     struct place fresh;
     struct work work;
-    if (begin_work(said, &work, true) != CHECK_PASSED)
+    if (begin_work(said, &work, work_begin) != CHECK_PASSED)
         return CHECK_FAILED;
     uint64_t begin_ns = clock_ns();
     EXPECT(place_make(&fresh, 1) == CUDA_SUCCESS, "a page could not be mapped");

@@ -4,10 +4,22 @@
 
 #include "prove/pattern.h"
 
+/* Compute capabilities 7.0 and 7.2; 7.5 is Turing.
+ * https://github.com/ovg-project/kvcached/issues/465
+ */
+enum { VOLTA = 7, TURING_MINOR = 5 };
+
 enum outcome check_grain(struct text *said) {
     CUmemAllocationProp properties = place_properties();
     size_t grain = 0;
-    int supported = 0;
+    int supported = 0, major = 0, minor = 0;
+    CALL(cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+         driver_device());
+    CALL(cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+         driver_device());
+    EXPECT(major != VOLTA || minor >= TURING_MINOR,
+           "Volta (sm_%d%d): pages that are mapped beside running kernels make it fault", major,
+           minor);
     CALL(cuDeviceGetAttribute, &supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
          driver_device());
     EXPECT(supported, "the device says that it cannot map memory");

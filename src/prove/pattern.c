@@ -3,6 +3,8 @@
 
 #include "prove/kernels.h"
 
+#include <pthread.h>
+
 enum { BLOCK = 256, GRID = 256 };
 
 static struct {
@@ -15,6 +17,9 @@ static struct {
     int (*use)(CUstream, unsigned long long, size_t, int);
     int (*hold)(CUstream);
     int (*release)(CUstream);
+    pthread_t ender; /* of work_for, on the simulated device */
+    unsigned end_ms;
+    bool ending;
 } self;
 
 static CUresult find_simulated(void) {
@@ -126,7 +131,32 @@ CUresult work_begin(CUstream stream, unsigned milliseconds) {
 }
 
 CUresult work_end(CUstream stream) {
-    return self.release ? (CUresult)self.release(stream) : CUDA_SUCCESS;
+    if (!self.ending)
+        return self.release ? (CUresult)self.release(stream) : CUDA_SUCCESS;
+    self.ending = false;
+    pthread_join(self.ender, NULL);
+    return CUDA_SUCCESS;
+}
+
+static void *end_it(void *stream) {
+    nanosleep(&(struct timespec){.tv_nsec = self.end_ms * MILLISECOND_NS}, NULL);
+    driver_bind();
+    self.release(stream);
+    return NULL;
+}
+
+CUresult work_for(CUstream stream, unsigned milliseconds) {
+    CUresult result = work_begin(stream, milliseconds);
+    if (result != CUDA_SUCCESS || !self.hold)
+        return result;
+    self.end_ms = milliseconds;
+    self.ending = pthread_create(&self.ender, NULL, end_it, stream) == 0;
+    return self.ending ? CUDA_SUCCESS : work_end(stream);
+}
+
+CUresult work_nothing(CUstream stream) {
+    uint64_t cycles = 0;
+    return cu.cuLaunchKernel(self.spin, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&cycles}, NULL);
 }
 
 CUresult pattern_gather(CUstream stream, CUdeviceptr at, size_t words, CUdeviceptr out) {

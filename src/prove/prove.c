@@ -46,7 +46,19 @@ static void tell_card(int device, const struct card *card) {
     fflush(stdout);
 }
 
+/* Before anything is taken. */
+static void spare_the_desktop(const struct card *card) {
+    check_spare_bytes = card->display ? CARD_SPARE_MIB * MEBIBYTE : 0;
+    if (card->display)
+        printf("a display hangs on this card: %d MiB are left to it, and what it shows may "
+               "stutter\n",
+               CARD_SPARE_MIB);
+}
+
 static void tell_end(const struct findings *findings, const char *path) {
+    if (findings->costs.unmap_waits)
+        printf("unmapping waits for running kernels here: compact gives memory back while the GPU "
+               "has nothing to do\n");
     if (findings->failed)
         printf("%zu FAILED: mode auto stays flush on this card. `vramgc prove --share` prints the "
                "proof for a bug tracker: %s\n",
@@ -63,11 +75,13 @@ static int prove_one(int device, const char *version, const struct python *pytho
         return PROVE_NOT_RUN;
     }
     tell_card(device, &findings->card);
-    child_run_checks(device, findings, tell_row);
-    python_run(python, device, findings, tell_door);
-    tell_begin("costs", "what the driver's calls cost, by size, idle and beside running work");
-    child_run_costs(device, findings);
-    tell_done(&findings->costs_result);
+    spare_the_desktop(&findings->card);
+    if (child_run_checks(device, findings, tell_row)) {
+        python_run(python, device, findings, tell_door);
+        tell_begin("costs", "what the driver's calls cost, by size, idle and beside running work");
+        child_run_costs(device, findings);
+        tell_done(&findings->costs_result);
+    }
     if (!proof_write(findings, version, path, sizeof path)) {
         fprintf(stderr, "vramgc: the proof cannot be written to %s\n", path);
         return PROVE_NOT_RUN;
@@ -85,12 +99,14 @@ static int prove_each(int device, const char *version, const struct python *pyth
     return status;
 }
 
-int prove_run(int device, enum form form, const char *version, const struct python *python) {
+int prove_run(int device, const struct prove_wish *wish, const char *version,
+              const struct python *python) {
     struct findings *findings = findings_new();
     const char *missing = driver_load();
     int status = PROVE_PASSED;
     char why[768];
-    check_form = form;
+    check_form = wish->form;
+    check_faults = wish->faults;
     if (!proof_place(why, sizeof why)) { /* before the minute, not behind it */
         fprintf(stderr, "vramgc: no proof can be kept: %s\n", why);
         return PROVE_NOT_RUN;

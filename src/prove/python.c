@@ -42,12 +42,15 @@ static void set_environment(const struct run *run) {
 static void interpret(const struct job *job) {
     static const char *const seconds[] = {"3", "15", "60"};
     const struct run *run = job->with;
+    char spare[16];
+    snprintf(spare, sizeof spare, "%zu", check_spare_bytes >> 20);
     int out = open(run->said, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
     if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
         _exit(125);
     set_environment(run);
     execlp(run->python->interpreter, run->python->interpreter, "-c", python_script, "--seconds",
-           seconds[check_form], "--operations", "200", "--leave-mib", "2048", (char *)NULL);
+           seconds[check_form], "--operations", "200", "--leave-mib", "2048", "--spare-mib", spare,
+           (char *)NULL);
     dprintf(STDERR_FILENO, "%s cannot be started\n", run->python->interpreter);
     _exit(127);
 }

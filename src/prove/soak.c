@@ -36,6 +36,8 @@ struct worker {
 
 static struct {
     struct vm *vm;
+    size_t
+        room; /* where a desktop is spared, that much is all that there is; 0: the card's own end */
     uint64_t end_ns;
     atomic_bool over;
     struct worker workers[WORKERS];
@@ -97,10 +99,16 @@ static bool new_segment(struct worker *worker, struct segment *segment) {
     return segment->at != 0;
 }
 
+/* Before the card is. */
+static bool is_full(size_t bytes) {
+    return soak.room && vm_figures(soak.vm).physical_bytes + bytes > soak.room;
+}
+
 static bool new_block(struct worker *worker, struct segment *segment, size_t index) {
     uint64_t at = segment->at + index * segment->block_bytes;
     uint32_t seed = worker->seed += 2;
-    if (!vm_commit(soak.vm, at, segment->block_bytes, graphs_capturing())) {
+    if (is_full(segment->block_bytes) ||
+        !vm_commit(soak.vm, at, segment->block_bytes, graphs_capturing())) {
         worker->full++;
         return false;
     }
@@ -210,7 +218,10 @@ static enum outcome judge(struct text *said) {
 static enum outcome run_soak(struct text *said, enum kind kind) {
     static const size_t rooms_mib[] = {[FORM_QUICK] = 256, [FORM_USUAL] = 512, [FORM_FULL] = 2048};
     size_t room = rooms_mib[driver_is_simulated() ? FORM_QUICK : check_form] * MEBIBYTE;
-    CUresult result = leave_free(room);
+    enum { AT_ONCE_MIB = 64 }; /* more than what all workers may have passed is_full with */
+    soak.room = check_spare_bytes ? room : 0;
+    CUresult result =
+        leave_free(check_spare_bytes ? room + check_spare_bytes + AT_ONCE_MIB * MEBIBYTE : room);
     for (unsigned i = 0; i < WORKERS && result == CUDA_SUCCESS; i++)
         result = open_worker(&soak.workers[i], i);
     if (result != CUDA_SUCCESS)

@@ -32,6 +32,7 @@ def arguments():
     parser.add_argument("--max-mib", type=int, default=256, help="largest tensor")
     parser.add_argument("--limit-mib", type=int, default=6144, help="most live memory, at most")
     parser.add_argument("--leave-mib", type=int, default=0, help="a ballast leaves so much; 0: none")
+    parser.add_argument("--spare-mib", type=int, default=0, help="PyTorch never takes so much")
     parser.add_argument("--graphs", type=int, default=3, help="graphs kept and replayed")
     return parser.parse_args()
 
@@ -94,18 +95,26 @@ class Soak:
         self.live = []  # (tensor, value, stream)
         self.live_bytes = 0
         self.graphs = []  # (graph, source, target)
+        self.spare(args.spare_mib << 20)
         self.ballast = self.fill_but(args.leave_mib << 20)
         free, _ = torch.cuda.mem_get_info()
-        self.limit = min(args.limit_mib << 20, int(free * 0.85))
+        self.limit = min(args.limit_mib << 20, int((free - (args.spare_mib << 20)) * 0.85))
         self.counts = dict.fromkeys(
             "operations allocated freed checked recorded replayed emptied ooms wrong".split(),
             0,
         )
 
+    def spare(self, spared):
+        """What others have, as a desktop, grows by so much and more."""
+        free, total = torch.cuda.mem_get_info()
+        if spared:
+            torch.cuda.set_per_process_memory_fraction(max(free - spared, 1) / total)
+
     def fill_but(self, leave):
         """On a card made small pages are short, and have to move."""
         free, _ = torch.cuda.mem_get_info()
-        if not leave or free <= leave:
+        leave += self.args.spare_mib << 20
+        if not self.args.leave_mib or free <= leave:
             return None
         return torch.empty(free - leave, dtype=torch.uint8, device="cuda")
 

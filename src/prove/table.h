@@ -4,13 +4,20 @@
 
 #include "prove/check.h"
 
+enum row_way {
+    ROW_TOGETHER, /* with its neighbours, in one process */
+    ROW_ALONE,    /* in a process of its own: it leaves the context broken */
+    ROW_TELLS,    /* so, too, and the proof does not depend on it: where it fails, it is left out */
+    ROW_FAULTS,   /* so, too, and only where faults were asked for: it makes one on purpose */
+};
+
 struct check {
     const char *name;
     const char *asked; /* of the driver, and what is expected */
     enum outcome (*run)(struct text *said);
     unsigned limit_s;
     enum form from; /* the shortest form that has it */
-    bool alone;     /* it leaves the context broken */
+    enum row_way way;
 };
 
 extern const struct check check_table[];

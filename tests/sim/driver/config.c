@@ -128,13 +128,16 @@ static void read_hardness(struct config *config) {
     config->local_mem_bytes = read_size("SIMGPU_LOCAL_MEM", 0);
     config->module_mem_bytes = read_size("SIMGPU_MODULE_MEM", 0);
     config->free_lag_ms = read_number("SIMGPU_FREE_LAG_MS", 0, 0, 10000);
+    config->unmap_waits = read_number("SIMGPU_UNMAP_WAITS", 0, 0, 1) != 0;
     config->max_handles = read_number("SIMGPU_MAX_HANDLES", 0, 0, LONG_MAX);
     config->max_address_bytes = read_size("SIMGPU_MAX_ADDRESSES", 0);
 }
 
 void config_read(struct config *config) {
     static const char *const latencies[] = {"none", "card", NULL};
-    static const char *const cheats[] = {"none", "stale_page", "lost_access", "early_event", NULL};
+    static const char *const cheats[] = {"none",        "stale_page", "lost_access",
+                                         "early_event", "host_crash", NULL};
+    static const char *const displays[] = {"none", "nvml", "timeout", NULL};
     static const char *const strictness[] = {"report", "abort", NULL};
     config->mem_bytes = read_size("SIMGPU_MEM", (size_t)24 << 30);
     config->context_mem_bytes = read_size("SIMGPU_CONTEXT_MEM", (size_t)256 << 20);
@@ -158,7 +161,9 @@ void config_read(struct config *config) {
     read_hardness(config);
     config->peer = read_number("SIMGPU_PEER", 1, 0, 1) != 0;
     config->cheat = (enum cheat)read_word("SIMGPU_CHEAT", cheats,
-                                          "none, stale_page, lost_access or early_event");
+                                          "none, stale_page, lost_access, early_event or "
+                                          "host_crash");
+    config->display = (enum display)read_word("SIMGPU_DISPLAY", displays, "none, nvml or timeout");
     config->strict_abort = read_word("SIMGPU_STRICT", strictness, "report or abort") == 1;
     read_others(config);
     config->log_level = (int)read_number("SIMGPU_LOG", 0, 0, 2);

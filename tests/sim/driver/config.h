@@ -16,6 +16,15 @@ enum cheat {
     CHEAT_STALE_PAGE,  /* an address goes on to show the page that was mapped there before */
     CHEAT_LOST_ACCESS, /* cuMemSetAccess over several mappings does not open the last */
     CHEAT_EARLY_EVENT, /* cuEventQuery says that all is over while it is not */
+    CHEAT_HOST_CRASH,  /* cuMemCreate of memory that lies with the host ends the process: drivers
+                          before 595 on some machines, https://github.com/NVIDIA/nccl/issues/2106 */
+};
+
+/* Who says that a screen hangs on the device. */
+enum display {
+    DISPLAY_NONE,
+    DISPLAY_NVML,    /* NVML alone, as beside a Wayland desktop */
+    DISPLAY_TIMEOUT, /* the limit for a kernel's time alone, as under Windows */
 };
 
 /* Another process that holds memory of each device, whatever it is. */
@@ -57,8 +66,10 @@ struct config {
     long free_lag_ms;         /* FREE_LAG_MS: cuMemGetInfo hears so much later of what is freed. */
     long max_handles;         /* MAX_HANDLES: of cuMemCreate; 0 = no limit. */
     size_t max_address_bytes; /* MAX_ADDRESSES: in reservations; 0 = no limit. */
+    bool unmap_waits;         /* UNMAP_WAITS: cuMemUnmap waits for all work of the device. */
+    enum display display;     /* DISPLAY: none, nvml or timeout. */
     bool peer;                /* PEER: the devices can access each other's memory. */
-    enum cheat cheat;         /* CHEAT: none, stale_page, lost_access or early_event. */
+    enum cheat cheat;         /* CHEAT: none, stale_page, lost_access, early_event, host_crash. */
     bool strict_abort;        /* STRICT=abort: abort on the first error the program makes. */
     int log_level;            /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
     struct other others[MAX_OTHERS]; /* OTHERS: PID:SIZE[,PID:SIZE...]. */

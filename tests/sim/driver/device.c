@@ -102,6 +102,8 @@ static int attribute_of(const struct device *device, CUdevice_attribute attribut
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
         return sim.config.cc_major >= 9;
+    case CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT:
+        return sim.config.display == DISPLAY_TIMEOUT;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
         return device->ordinal + 1;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:

@@ -5,6 +5,7 @@
 #include "latency.h"
 #include "memory.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 struct reservation {
@@ -167,6 +168,8 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes,
         return result;
     bool host = location_is_host(&prop->location);
     latency_pass(host ? COST_HOST_ALLOC : COST_CREATE, bytes);
+    if (host && sim.config.cheat == CHEAT_HOST_CRASH)
+        raise(SIGSEGV);
     struct phys *phys = host ? phys_take_host(bytes) : take(device_of(prop->location.id), bytes);
     if (phys == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -174,7 +177,8 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes,
     phys->prop = *prop;
     phys->handle = handle_make(HANDLE_PHYSICAL, phys);
     *out = phys->handle;
-    sim_log(1, "create %zu as %#zx", bytes, (size_t)phys->handle);
+    sim_log(1, "create %zu as %#zx, %zu free", bytes, (size_t)phys->handle,
+            host ? 0 : device_free_bytes(phys->device));
     return CUDA_SUCCESS;
 }
 
@@ -311,10 +315,17 @@ static void unmap(struct block *block) {
     phys_give_back(phys);
 }
 
+static void wait_for_kernels(uintptr_t base) {
+    struct block *block = block_find(base);
+    if (sim.config.unmap_waits && block != NULL && block->device != NULL)
+        queue_wait_device(block->device);
+}
+
 CUresult cuMemUnmap(CUdeviceptr base, size_t bytes) {
     BEGIN(NEED_MEMORY);
     FORBIDDEN_IN_CAPTURE();
     latency_pass(COST_UNMAP, bytes);
+    wait_for_kernels(base);
     if (bytes == 0 || !whole_mappings(base, bytes))
         END(refuse("cuMemUnmap", base, bytes, "not exactly what was mapped"));
     check_idle("cuMemUnmap", base, bytes);

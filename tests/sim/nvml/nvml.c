@@ -422,6 +422,14 @@ EXPORT int nvmlDeviceGetComputeMode(struct device *device, unsigned *mode) {
     return answer(device, mode, 0);
 }
 
+EXPORT int nvmlDeviceGetDisplayActive(struct device *device, unsigned *active) {
+    return answer(device, active, nvml.config.display == DISPLAY_NVML);
+}
+
+EXPORT int nvmlDeviceGetDisplayMode(struct device *device, unsigned *connected) {
+    return answer(device, connected, 0);
+}
+
 EXPORT int nvmlDeviceGetPersistenceMode(struct device *device, unsigned *mode) {
     return answer(device, mode, 0);
 }
