@@ -28,26 +28,46 @@ static const char *python_of(char *const *command) {
     return name && strncmp(name, "python", strlen("python")) == 0 ? *command : NULL;
 }
 
-/* PyTorch as that Python, or else the shell's, finds it; asked of its metadata, so that nothing is
- * loaded. */
-static void check_pytorch(const char *named) {
+/* Its version, and in a second line the CUDA that it is made for: of its metadata and of the text
+ * of its version.py, so that nothing is loaded. */
+static const char question[] =
+    "import importlib.metadata as m\n"
+    "print(m.version('torch'))\n"
+    "import importlib.util as u, pathlib, re\n"
+    "t = (pathlib.Path(u.find_spec('torch').origin).parent / 'version.py').read_text()\n"
+    "print(re.search(r'^cuda\\b.*= *(.*)', t, re.M)[1].strip('\\'\"'))\n";
+
+static void tell_pytorch(const char *version, const char *cuda, const char *where) {
+    if (strcmp(cuda, "None") == 0)
+        finding(MARK_WRONG, "PyTorch", "%s, of %s: made without CUDA, it uses no NVIDIA GPU",
+                version, where);
+    else
+        finding(MARK_OK, "PyTorch", "%s%s%s, of %s", version, *cuda ? " for CUDA " : "", cuda,
+                where);
+}
+
+/* PyTorch as that Python, or else the shell's, finds it; cuda: see doctor_cards. */
+static void check_pytorch(const char *named, char *cuda, size_t capacity) {
+    const char *where = named ? named : "the python3 that is first in PATH";
     char version[128] = "";
+    *cuda = 0;
     setenv("INTERPRETER", named ? named : "python3", 1);
-    FILE *python = popen("\"$INTERPRETER\" -c 'import importlib.metadata as m; "
-                         "print(m.version(\"torch\"))' 2>/dev/null",
-                         "re");
+    setenv("QUESTION", question, 1);
+    FILE *python = popen("\"$INTERPRETER\" -c \"$QUESTION\" 2>/dev/null", "re");
     unsetenv("INTERPRETER");
+    unsetenv("QUESTION");
     if (python && !fgets(version, sizeof version, python))
         *version = 0;
+    if (python && *version && !fgets(cuda, (int)capacity, python))
+        *cuda = 0;
     if (python)
         pclose(python);
     version[strcspn(version, "\n")] = 0;
+    cuda[strcspn(cuda, "\n")] = 0;
     if (*version)
-        finding(MARK_OK, "PyTorch", "%s, of %s", version,
-                named ? named : "the python3 that is first in PATH");
+        tell_pytorch(version, cuda, where);
     else
-        finding(MARK_NOTE, "PyTorch", "%s has none%s",
-                named ? named : "the python3 that is first in PATH",
+        finding(MARK_NOTE, "PyTorch", "%s has none%s", where,
                 named ? "" : "; a web UI's own Python may");
 }
 
@@ -158,10 +178,11 @@ static void try_command(char *const *command, const char *mode) {
 }
 
 static void check_machine(char *const *command) {
+    char cuda[32];
     doctor_host();
     doctor_allocator();
-    check_pytorch(python_of(command));
-    doctor_cards();
+    check_pytorch(python_of(command), cuda, sizeof cuda);
+    doctor_cards(cuda);
 }
 
 int doctor_main(int argc, char **argv) {

@@ -37,38 +37,80 @@ static void tell_card(int device, const struct card *card) {
     }
 }
 
-/* What keeps a card from being tried now, as much of it in use, is nothing wrong. */
+/* One that is full is told as such; where it is too full for a context, nothing can begin there.
+ * What else keeps it from being tried now, as much of it in use, is nothing wrong. */
 static void look(struct findings *findings, int count) {
     for (int i = 0; i < count; i++) {
+        struct card *card = &findings->card;
+        char about[16];
+        snprintf(about, sizeof about, "gpu%d", i);
+        *card = (struct card){0};
         child_look(i, findings);
-        if (*findings->card.name)
-            tell_card(i, &findings->card);
-        else
-            finding(MARK_WRONG, "gpu", "gpu%d: %s", i, findings->card.busy);
+        if (*card->name)
+            tell_card(i, card);
+        if (card->full)
+            finding(card->total_bytes ? MARK_NOTE : MARK_WRONG, about, "the card is full: %s%s%s",
+                    card->busy, *card->user ? "; " : "", card->user);
+        else if (!*card->name)
+            finding(MARK_WRONG, "gpu", "gpu%d: %s", i, card->busy);
     }
 }
 
-static void no_device(const char *why) {
-    if (access("/dev/nvidiactl", F_OK) && access("/dev/dxg", F_OK))
+/* ---- the driver ---- */
+
+/* What stands there before the driver's library is loaded: that makes /dev/nvidiactl itself where
+ * root starts it, also without a driver. */
+struct traces {
+    bool module; /* the kernel's part of the driver is loaded */
+    bool device; /* and may be reached from here; WSL has its own */
+};
+
+static struct traces find_traces(void) {
+    return (struct traces){
+        .module = access("/proc/driver/nvidia/version", F_OK) == 0,
+        .device = access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0,
+    };
+}
+
+static void no_device(const struct traces *traces, const char *why) {
+    if (traces->module && !traces->device)
         finding(MARK_WRONG, "driver",
-                "%s; there is no /dev/nvidiactl: the NVIDIA driver is not loaded, or the container "
+                "%s; the NVIDIA driver is loaded, but there is no /dev/nvidiactl: the container "
                 "was started without --gpus all",
+                why);
+    else if (!traces->module && access("/dev/dxg", F_OK))
+        finding(MARK_WRONG, "driver",
+                "%s; there is no /proc/driver/nvidia/version: the NVIDIA driver is not loaded on "
+                "this machine",
                 why);
     else
         finding(MARK_WRONG, "driver", "%s", why);
 }
 
-void doctor_cards(void) {
+/* Within one major version PyTorch runs on older drivers, too. */
+static void compare(const char *torch_cuda, int driver_version) {
+    int needed = 0, driver = driver_version / 1000;
+    if (sscanf(torch_cuda, "%d", &needed) == 1 && driver > 0 && needed > driver)
+        finding(MARK_WRONG, "PyTorch",
+                "it is made for CUDA %s, the driver knows %d.%d at most: PyTorch will find no GPU; "
+                "update the driver, or install the PyTorch for CUDA %d",
+                torch_cuda, driver, driver_version % 1000 / 10, driver);
+}
+
+void doctor_cards(const char *torch_cuda) {
     setenv("VRAMGC_MODE", "off", 1); /* for our children: a library of ours stays out of it */
+    struct traces traces = find_traces();
     struct findings *findings = findings_new();
     const char *missing = driver_load();
     if (missing || !findings) {
-        no_device(missing ? missing : "no memory");
+        no_device(&traces, missing ? missing : "no memory");
         return;
     }
     int count = child_count_devices(findings);
     if (count == 0)
-        no_device(*findings->card.busy ? findings->card.busy : "the driver sees no device");
+        no_device(&traces,
+                  *findings->card.busy ? findings->card.busy : "the driver sees no device");
+    compare(torch_cuda, findings->driver_version);
     look(findings, count);
     memory_unmap(findings, sizeof *findings);
 }

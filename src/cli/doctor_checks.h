@@ -7,8 +7,9 @@
 /* The library, LD_PRELOAD, settings, the state folder, container, WSL. */
 void doctor_host(void);
 
-/* The driver, the cards, and whether they are proven. */
-void doctor_cards(void);
+/* The driver, the cards, and whether they are proven; and whether the driver is new enough for a
+ * PyTorch that is made for this CUDA ("": not known). */
+void doctor_cards(const char *torch_cuda);
 
 /* PyTorch's setting for its allocator. */
 void doctor_allocator(void);

@@ -116,3 +116,48 @@ TEXT
     equal "$status" 1
     says 'uses CUDA without the library: LD_PRELOAD was cleared on the way'
 }
+
+# What a driver's library does that root starts: it makes the node itself. Then there is nothing behind it.
+@test "doctor: what the driver's library makes itself is no driver; a machine with the driver but without the node is a container" {
+    setup_device
+    SEEN_MODULE=no run env LD_PRELOAD="$E2E_BUILD/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
+    equal "$status" 1
+    says 'there is no /proc/driver/nvidia/version: the NVIDIA driver is not loaded on this machine'
+    SEEN_MODULE=yes run env LD_PRELOAD="$E2E_BUILD/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
+    says 'the NVIDIA driver is loaded, but there is no /dev/nvidiactl: the container was started without --gpus all'
+}
+
+# torch VERSION [LINE]: a python3 whose PyTorch is that, with that line in its version.py.
+torch() {
+    mkdir -p torch "torch-$1.dist-info"
+    : >torch/__init__.py
+    echo "$2" >torch/version.py
+    printf 'Metadata-Version: 2.1\nName: torch\nVersion: %s\n' "$1" >"torch-$1.dist-info/METADATA"
+    export PYTHONPATH=$PWD
+}
+
+@test "doctor: the CUDA that PyTorch is made for against the driver's" {
+    setup_device
+    torch 2.15.9 "cuda: Optional[str] = '13.2'"
+    run "$vramgc" doctor
+    equal "$status" 0
+    says 'PyTorch 2.15.9 for CUDA 13.2'
+    SIMGPU_DRIVER=12080 run "$vramgc" doctor
+    equal "$status" 1
+    says 'WRONG PyTorch it is made for CUDA 13.2, the driver knows 12.8 at most'
+    torch 2.15.9 'cuda: Optional[str] = None'
+    run "$vramgc" doctor
+    equal "$status" 1
+    says 'WRONG PyTorch 2.15.9, of the python3 that is first in PATH: made without CUDA'
+}
+
+@test "doctor: a full card is named, and who has it" {
+    setup_device
+    LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$top/build/sim/nvml
+    SIMGPU_MEM=24GiB SIMGPU_OTHERS=812:23900MiB run "$vramgc" doctor
+    equal "$status" 0
+    says 'note gpu0 the card is full: 420 MiB of the card are free; 600 are needed; process 812 uses 23900 MiB of the card'
+    SIMGPU_MEM=24GiB SIMGPU_OTHERS=812:24500MiB run "$vramgc" doctor
+    equal "$status" 1
+    says 'WRONG gpu0 the card is full: the card cannot be used: CUDA_ERROR_OUT_OF_MEMORY; process 812 uses 24500 MiB of the card'
+}
