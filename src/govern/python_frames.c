@@ -50,13 +50,24 @@ static void read_line(object *code, uint32_t *out) {
     python_drop(line);
 }
 
+/* What has no name of its own belongs to the function around it, which is the frame outside. A
+ * generator may be run from elsewhere; who runs it takes the memory. */
+static bool is_nameless(const char *function) {
+    static const char *const names[] = {"<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>",
+                                        "<genexpr>"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+        if (strcmp(function, names[i]) == 0)
+            return true;
+    return false;
+}
+
 /* One frame. Whether the place is complete. */
 static bool read_frame(object *frame, struct python_place *place) {
     char module[128], function[64];
     object *code = attribute(frame, "f_code");
     read_module(frame, module, sizeof module);
     read_text(code, "co_name", function, sizeof function);
-    bool machinery = phases_is_machinery(module, function);
+    bool machinery = is_nameless(function) || phases_is_machinery(module, function);
     if (!*place->function && !machinery) {
         text_copy(place->function, sizeof place->function, function);
         read_file(code, place->file, sizeof place->file);

@@ -171,6 +171,7 @@ class WholePyTorch(unittest.TestCase):
                     [
                         "kept",
                         "small ones",
+                        "nameless",
                         "peak",
                         "refused",
                         "another thread",

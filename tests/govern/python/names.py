@@ -57,6 +57,12 @@ def keeps_small_ones():
     time.sleep(0.02)
 
 
+def keeps_by_a_lambda():
+    """What has no name of its own belongs to the function around it."""
+    step = lambda: (kept.append(torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")), time.sleep(0.02))
+    [step() for _ in range(1)]
+
+
 def decodes():
     image = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda")
     time.sleep(0.02)
@@ -70,6 +76,11 @@ def until(work, owners, least_mib):
         if named(owners, work.__name__) >= least_mib * MIB:
             return True
     return False
+
+
+def no_site_is_nameless():
+    nameless = {"<lambda>", "<listcomp>", "<genexpr>"}
+    return not nameless & {site["function"] for site in record()["sites"]}
 
 
 def grows():
@@ -146,6 +157,8 @@ def nothing_lives_longer():
 def main():
     say("kept", until(keeps_embeddings, "owners_at_peak", 64))
     say("small ones", until(keeps_small_ones, "owners_at_peak", 8))
+    kept.clear()
+    say("nameless", until(keeps_by_a_lambda, "owners_at_peak", 64) and no_site_is_nameless())
     kept.clear()
     say("peak", grows())
     kept.clear()
