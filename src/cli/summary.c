@@ -292,6 +292,7 @@ static void write_verdict(FILE *out, const struct verdict *verdict) {
     summary_wrapped(out, "CAUSE", verdict->cause);
     summary_wrapped(out, "DO", verdict->todo);
     summary_wrapped(out, "SUM", verdict->sum);
+    summary_wrapped(out, "MOST", verdict->most);
     summary_wrapped(out, "NOTE", verdict->note);
     fputc('\n', out);
 }

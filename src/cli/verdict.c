@@ -2,6 +2,7 @@
 #include "cli/verdict.h"
 #include "cli/cause.h"
 #include "cli/cause_words.h"
+#include "cli/crash.h"
 #include "cli/derived.h"
 #include "cli/host_growth.h"
 #include "cli/needless.h"
@@ -27,6 +28,7 @@ struct tally {
     uint64_t most_net_bytes;                     /* of one reclaim */
     const struct stats_file *failed_in;          /* the one of them that is told, or NULL */
     const struct vramgc_refusal *failed_refusal; /* and its record */
+    const struct stats_file *crashed; /* the last that a signal of a fault, or SIGKILL, ended */
     bool blocks_seen;
     bool pool_idle; /* the driver's, where one of our own would have stood in */
     const struct vramgc_device *highest; /* most held where blocks were seen, or NULL */
@@ -128,6 +130,7 @@ static struct tally tally_of(struct stats_file *const *records, size_t count) {
         count_refusals(&tally, records[i]);
         count_actions(&tally, records[i]);
         tally.impossible += records[i]->file->process.impossible_calls > 0;
+        tally.crashed = is_crash(records[i]) ? records[i] : tally.crashed;
         for (size_t j = 0; j < records[i]->file->device_count; j++)
             count_device(&tally, records[i], j);
     }
@@ -237,6 +240,8 @@ static void explain(struct verdict *verdict, const struct tally *tally,
     other_ooms_say(&cause, records, count, &oom, ooms_of(tally));
     cause_say_todo(&todo, &oom);
     say_after(note, tally, &oom);
+    text_add(note, " ");
+    crash_say(note, tally->crashed);
 }
 
 static void say_highest(struct text *text, const struct tally *tally) {
@@ -256,7 +261,8 @@ static void say_highest(struct text *text, const struct tally *tally) {
 }
 
 static void say_fine(struct text *text, const struct tally *tally) {
-    text_add(text, "No allocation failed");
+    crash_say(text, tally->crashed);
+    text_add(text, tally->crashed ? "No allocation had failed" : "No allocation failed");
     if (tally->highest)
         say_highest(text, tally);
     text_add(text, ".");
@@ -269,7 +275,9 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
     if (tally->reclaimed_bytes > 0) {
         text_add(text, " vramgc gave back ");
         if (strcmp(once.text, in_all.text) != 0)
-            text_format(text, "up to %s at a time, %s in all", once.text, in_all.text);
+            text_format(text, "up to %s at a time, %s over %s %s", once.text, in_all.text,
+                        show_count(to_u64(tally->reclaims)).text,
+                        tally->reclaims < 2 ? "reclaim" : "reclaims");
         else
             text_add(text, once.text);
         text_format(text, ". That took %s.", show_time(to_u64(tally->reclaim_ns)).text);
@@ -415,15 +423,33 @@ static void say_growth(struct text *text, const struct tally *tally) {
     text_format(text, " %s", CAUSE_FIND_KEPT);
 }
 
+/* Where memory ran out who had it then, where it did not who had it at the peak. */
+static void say_most(struct text *text, const struct tally *tally) {
+    if (!tally->failed_in)
+        who_say_most(text, tally->highest_in, tally->highest, false);
+    else if (tally->failed_refusal->cause != VRAMGC_REFUSAL_HOST)
+        who_say_most(text, tally->failed_in, oom_of(tally->failed_in, tally->failed_refusal).device,
+                     true);
+}
+
 static void judge_fine(struct verdict *verdict, const struct tally *tally, struct text *note) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
                 todo = TEXT_IN(verdict->todo);
     say_fine(&what, tally);
     say_growth(note, tally);
-    if (verdict->code == VERDICT_IDLE) {
+    if (tally->crashed)
+        crash_say_cause(&cause, tally->crashed);
+    else if (verdict->code == VERDICT_IDLE) {
         say_idle(&cause, tally);
         say_idle_todo(&todo, tally);
     }
+}
+
+static void say_unknown(struct verdict *verdict, const struct tally *tally) {
+    struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause);
+    crash_say(&what, tally->crashed);
+    text_add(&what, "The program used CUDA, but vramgc saw no memory of PyTorch's allocator.");
+    crash_say_cause(&cause, tally->crashed);
 }
 
 static size_t record_of(const struct tally *tally, struct stats_file *const *records,
@@ -452,8 +478,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     if (verdict.code == VERDICT_NONE)
         text_copy(verdict.what, sizeof verdict.what, "No process used CUDA.");
     else if (verdict.code == VERDICT_UNKNOWN)
-        text_copy(verdict.what, sizeof verdict.what,
-                  "The program used CUDA, but vramgc saw no memory of PyTorch's allocator.");
+        say_unknown(&verdict, &tally);
     else if (verdict.code == VERDICT_FULL)
         explain(&verdict, &tally, records, count, &note);
     else
@@ -461,6 +486,8 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     if (tally.impossible)
         text_add(&note, " The program asked to share PyTorch's memory with another process, or to "
                         "map it at a second place: mode compact cannot, --mode flush can.");
+    struct text most = TEXT_IN(verdict.most);
+    say_most(&most, &tally);
     say_reclaims(&note, &tally);
     if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
         say_short_peak(&note, &tally);
@@ -484,5 +511,7 @@ void verdict_write(struct text *text, const struct verdict *verdict) {
     add_sentence(text, "Do: ", verdict->todo);
     add_sentence(text, "Card: ", verdict->sum);
     text_add(text, *verdict->sum ? "." : "");
+    add_sentence(text, "Most: ", verdict->most);
+    text_add(text, *verdict->most ? "." : "");
     add_sentence(text, "", verdict->note);
 }

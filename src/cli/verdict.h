@@ -37,6 +37,7 @@ struct verdict {
     char sum[320];
     char cause[320];
     char todo[400];
+    char most[240]; /* who had most of what was live, where it is known by name */
     char note[900];
 };
 

@@ -120,3 +120,15 @@ struct who_name who_name(const struct vramgc_site *site) {
 struct who_name who_short_name(const struct vramgc_site *site) {
     return name_with(site, text_after_folder(site->file));
 }
+
+void who_say_most(struct text *text, const struct stats_file *record,
+                  const struct vramgc_device *device, bool at_oom) {
+    bool then = at_oom && device && who_has_oom(device);
+    if (!device || !(then || device->owners_at_peak.count))
+        return;
+    const struct vramgc_owners *owners = then ? &device->owners_at_oom : &device->owners_at_peak;
+    const struct vramgc_site *site = &record->file->sites[owners->list[0].site];
+    text_format(text, "%s of %s live %s: %s%s%s", show_bytes(owners->list[0].bytes).text,
+                show_bytes(owners->live_bytes).text, then ? "then" : "at the peak",
+                who_name(site).text, *site->phase ? ", " : "", site->phase);
+}

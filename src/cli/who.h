@@ -7,6 +7,7 @@
 #include "cli/emit.h"
 #include "cli/stats_file.h"
 #include "cli/units.h"
+#include "base/text.h"
 
 /* Fields of one device, and the list of the process that they point into. */
 void who_fields(struct emit *emit, const struct vramgc_device *device);
@@ -43,5 +44,11 @@ struct who_name {
 };
 struct who_name who_name(const struct vramgc_site *site);
 struct who_name who_short_name(const struct vramgc_site *site);
+
+/* "5.0 GiB of 7.0 GiB live at the peak: load_model (modules/sd_models.py:310), model move": of the
+ * latest out-of-memory, where asked for and known, else of the peak. Nothing where nobody is known;
+ * device may be NULL. */
+void who_say_most(struct text *text, const struct stats_file *record,
+                  const struct vramgc_device *device, bool at_oom);
 
 #endif

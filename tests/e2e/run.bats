@@ -612,6 +612,18 @@ TEXT
     equal "$status" 137
     run "$vramgc" report vramgc-sh.*.vramgc
     contains "$output" 'killed by SIGKILL'
+    contains "$output" 'VERDICT  CRASHED at '
+    contains "$(tr -s ' \n' ' ' <<<"$output")" ': SIGKILL. No allocation had failed'
+    contains "$(tr -s ' \n' ' ' <<<"$output")" 'CAUSE SIGKILL often comes from the kernel, for lack of RAM'
+    rm ./*.vramgc
+    FAKE_CUDA=sh run "$vramgc" run --no-summary -- sh -c 'kill -SEGV $$'
+    run "$vramgc" report vramgc-sh.*.vramgc
+    contains "$output" ': SIGSEGV. No allocation'
+    equal "$(grep -c '^CAUSE' <<<"$output")" 0
+    rm ./*.vramgc
+    FAKE_CUDA=sh run "$vramgc" run --no-summary -- sh -c 'kill -TERM $$'
+    run "$vramgc" report vramgc-sh.*.vramgc
+    contains "$output" 'VERDICT  No allocation failed'
 }
 
 @test "run: of several processes each has a line, and the largest a block" {
