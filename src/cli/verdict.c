@@ -275,9 +275,8 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
     if (tally->reclaimed_bytes > 0) {
         text_add(text, " vramgc gave back ");
         if (strcmp(once.text, in_all.text) != 0)
-            text_format(text, "up to %s at a time, %s over %s %s", once.text, in_all.text,
-                        show_count(to_u64(tally->reclaims)).text,
-                        tally->reclaims < 2 ? "reclaim" : "reclaims");
+            text_format(text, "up to %s at a time, %s with what came back in between", once.text,
+                        in_all.text);
         else
             text_add(text, once.text);
         text_format(text, ". That took %s.", show_time(to_u64(tally->reclaim_ns)).text);
