@@ -1,7 +1,7 @@
 # cli.mk: the command `vramgc`. It shares base/ with the library as source, not as running code.
 
 # With the page engine itself: `vramgc prove` tries the very code that the library runs.
-CLI_SOURCES := $(wildcard src/cli/*.[cS] src/prove/*.[cS] src/vm/*.c) $(addprefix src/base/,text.c clean_text.c secrets.c parse.c options.c proof.c state_folder.c lock.c ring.c)
+CLI_SOURCES := $(wildcard src/cli/*.[cS] src/prove/*.[cS] src/vm/*.c src/cuda/meminfo.c) $(addprefix src/base/,text.c clean_text.c secrets.c parse.c options.c proof.c state_folder.c lock.c ring.c)
 CLI_OBJECTS := $(CLI_SOURCES:src/%=$(BUILD)/obj/%.o)
 
 $(BUILD)/obj/prove/script.S.o: src/prove/soak.py

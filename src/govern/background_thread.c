@@ -72,7 +72,8 @@ static void read_memory(struct device *device) {
 
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
     uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->memory.read_ns));
-    return look->changed_ns > read_ns && now - read_ns >= READ_MEMORY_NS;
+    return look->changed_ns > read_ns && now - read_ns >= READ_MEMORY_NS &&
+           !device_memory_will_do(device, MEMINFO_KNOWN);
 }
 
 /* Changes whenever something happens to the device, a pending block becoming free included. */

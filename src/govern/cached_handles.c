@@ -3,7 +3,6 @@
  * called. */
 #include "govern/cached_handles.h"
 
-#include "base/cancel.h"
 #include "base/lock.h"
 #include "base/mutant.h"
 #include "cuda/capture_mode.h"
@@ -72,12 +71,6 @@ static bool is_known(struct cache *cache) {
 
 /* --- in --- */
 
-/* Before anybody has asked the driver. */
-static bool know_memory(struct device *device) {
-    return atomic_load_explicit(&device->memory.read_ns, memory_order_relaxed) ||
-           (device == device_current() && device_read_memory(device));
-}
-
 static bool is_on(void) {
     return !atomic_load_explicit(&self.stopped, memory_order_relaxed) &&
            settings_policy().mode == POLICY_FLUSH && !settings_options()->lowvram;
@@ -105,7 +98,7 @@ bool cached_handles_put(CUmemGenericAllocationHandle handle, CUresult *answer) {
     if (cached != VMM_CACHE_DONE)
         return cached == VMM_CACHE_TWICE;
     struct device *device = device_if_ready(known.device);
-    if (device && !device_vm(device) && know_memory(device) &&
+    if (device && !device_vm(device) && device_know_memory(device, MEMINFO_KNOWN) &&
         MUTANT(cached_above_threshold, reclaim_is_below_threshold(device), true) &&
         add(cache_of(device), handle, known.bytes))
         return true;
@@ -211,21 +204,23 @@ void cached_handles_decay(const struct device *device, uint64_t now_ns) {
 /* --- what programs are told --- */
 
 /* A release that is under way may wait for a processor; no other begins. At most 1 ms. */
-static uint64_t read_again(const struct device *device, uint64_t free_bytes, uint64_t before) {
-    enum { PATIENCE = 20 };
-    const struct timespec step = {.tv_nsec = (long)MILLISECOND_NS / PATIENCE};
-    uint64_t cached_bytes = cached_handles_bytes(device);
-    for (int i = 0; i < PATIENCE && (!before || before != moves_now()); i++) {
-        size_t again_bytes, total_bytes;
-        if (!(before = moves_now())) {
-            nanosleep(&step, NULL);
-            before = moves_now();
-        }
-        if (device_ask_driver(&again_bytes, &total_bytes))
-            free_bytes = again_bytes;
-        cached_bytes = cached_handles_bytes(device);
+static uint64_t settled_moves(void) {
+    enum { STEPS = 20 };
+    const struct timespec step = {.tv_nsec = (long)MILLISECOND_NS / STEPS};
+    uint64_t moves = moves_now();
+    for (int i = 0; i < STEPS && !moves; i++) {
+        nanosleep(&step, NULL);
+        moves = moves_now();
     }
-    return free_bytes + MUTANT(cached_not_free, cached_bytes, 0);
+    return moves;
+}
+
+bool cached_handles_reading_begins(const struct device *device, uint64_t *before) {
+    bool known = is_on() && is_known(cache_of(device));
+    if (known)
+        atomic_fetch_add(&self.readers, 1);
+    *before = known ? settled_moves() : moves_now();
+    return known;
 }
 
 void cached_handles_before_refusal(const struct device *device) {
@@ -236,14 +231,15 @@ void cached_handles_before_refusal(const struct device *device) {
 
 uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_bytes,
                                      uint64_t before) {
-    if (!is_on() || !is_known(cache_of(device)))
-        return free_bytes;
-    int cancel = cancel_disable(); /* else it would be a reader for ever */
-    atomic_fetch_add(&self.readers, 1);
-    free_bytes = read_again(device, free_bytes, before);
+    struct meminfo again;
+    bool moved = !before || before != moves_now();
+    if (moved && settled_moves() && meminfo_read(&again) == CUDA_SUCCESS)
+        free_bytes = again.free_bytes;
+    return free_bytes + MUTANT(cached_not_free, cached_handles_bytes(device), 0);
+}
+
+void cached_handles_reading_ends(void) {
     atomic_fetch_sub(&self.readers, 1);
-    cancel_restore(cancel);
-    return free_bytes;
 }
 
 /* --- the end --- */

@@ -28,9 +28,13 @@ void cached_handles_decay(const struct device *device, uint64_t now_ns);
 
 uint64_t cached_handles_bytes(const struct device *device);
 
-/* Of the current device, where the driver has told somebody that free_bytes are free: what is
- * without us. before: moves_now() when it was asked. Where memory has come or gone meanwhile it is
- * asked again. */
+/* Before the driver tells the program what is free on the device. True: handles may be cached there,
+ * of which none goes back by itself before the end. *before: moves_now() by then. */
+bool cached_handles_reading_begins(const struct device *device, uint64_t *before);
+void cached_handles_reading_ends(void);
+
+/* In between: what is free without us, where the driver says that free_bytes are. Where memory has
+ * come or gone meanwhile it is asked again, once. */
 uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_bytes,
                                      uint64_t before);
 

@@ -164,19 +164,12 @@ static void leave_to_background(struct device *device, enum soft_oom verdict) {
     wakeup(WAKEUP_LOOK);
 }
 
-/* A storm of segments is decided by one reading and what this process took since. */
-static bool know_memory(struct device *device) {
-    uint64_t age_ns = clock_ns() - atomic_load(&device->memory.read_ns);
-    return (atomic_load(&device->memory.total_bytes) && age_ns < 50 * MILLISECOND_NS) ||
-           device_read_memory(device);
-}
-
-/* The facts are taken before a pending one is concluded: its retry is never answered so. */
+/* A storm of segments is decided by one reading and what this process took since. The facts are taken before a pending one is concluded: its retry is never answered so. */
 static bool induce(struct device *device, bool allocator, uint64_t bytes) {
     struct soft_oom_facts facts = facts_of(device, allocator);
     if (allocator)
         induce_oom_ended(device, bytes);
-    if (!facts.capturing && !know_memory(device))
+    if (!facts.capturing && !device_know_memory(device, MEMINFO_KNOWN))
         return false;
     struct policy_decision decision = decide(device, bytes);
     if (!decision.flush)

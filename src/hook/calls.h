@@ -153,18 +153,25 @@ cudaError_t hook_nothing_to_forget(void);
     hook_leave();                                                                                  \
     return result
 
+/* The inner of two is part of the outer. */
 #define MEMORY_INFO(api, symbol)                                                                   \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     if (outermost && ALLOCATOR_##api)                                                              \
         capacity_before_refusal();                                                                 \
-    uint64_t before = moves_now(), pages = capacity_moves();                                       \
+    struct capacity_reading reading = {0};                                                         \
+    if (outermost)                                                                                 \
+        reading = capacity_reading_begins();                                                       \
+    uint64_t before = moves_now(), start_ns = clock_ns();                                          \
     RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
     if (outermost && (int)result == CALL_SUCCESS && free && total) {                               \
+        struct meminfo told = {*free, *total, meminfo_age(start_ns)};                              \
         oom_card_read();                                                                           \
-        device_memory_info(*free, *total, before);                                                 \
-        *free = capacity_free_as_seen(*free, pages);                                               \
+        device_memory_info(&told, before);                                                         \
+        *free = capacity_free_as_seen(&reading, *free);                                            \
     }                                                                                              \
+    if (outermost)                                                                                 \
+        capacity_reading_ends(&reading);                                                           \
     hook_leave();                                                                                  \
     return result
 

@@ -5,9 +5,9 @@
  * PyTorch's allocator is held. */
 #include "serve/capacity.h"
 
+#include "base/cancel.h"
 #include "govern/cached_handles.h"
 #include "track/capture.h"
-#include "track/moves.h"
 #include "track/recording.h"
 #include "track/thread.h"
 #include "vm/vm.h"
@@ -19,27 +19,32 @@ static uint64_t elsewhere(const struct device *device) {
            MUTANT(pool_is_free, __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED), 0);
 }
 
-static struct vm *current_vm(struct device **device) {
-    *device = recording_is_on() ? device_current() : NULL;
-    return *device ? device_vm(*device) : NULL;
-}
-
-uint64_t capacity_moves(void) {
-    struct device *device;
-    struct vm *vm = current_vm(&device);
-    return vm ? vm_moves(vm) : moves_now();
+struct capacity_reading capacity_reading_begins(void) {
+    struct capacity_reading reading = {.device = recording_is_on() ? device_current() : NULL};
+    if (!reading.device)
+        return reading;
+    reading.cancel = cancel_disable();
+    reading.vm = device_vm(reading.device);
+    if (reading.vm) {
+        vm_reading_begins(reading.vm);
+        reading.before = vm_moves(reading.vm);
+    } else {
+        reading.cached = cached_handles_reading_begins(reading.device, &reading.before);
+    }
+    return reading;
 }
 
 /* PyTorch will ask for pages for what it holds without any, what it has made and not mapped yet
  * included. */
-uint64_t capacity_free_as_seen(uint64_t free_bytes, uint64_t before) {
-    struct device *device;
-    struct vm *vm = current_vm(&device);
-    if (!device || MUTANT(free_as_driver_says, false, true))
+uint64_t capacity_free_as_seen(const struct capacity_reading *reading, uint64_t free_bytes) {
+    if (MUTANT(free_as_driver_says, false, true))
         return free_bytes;
-    if (!vm)
-        return cached_handles_free_as_told(device, free_bytes, before);
-    return minus_u64(vm_free_as_told(vm, free_bytes, before), elsewhere(device));
+    if (reading->vm)
+        return minus_u64(vm_free_as_told(reading->vm, free_bytes, reading->before),
+                         elsewhere(reading->device));
+    return reading->cached
+               ? cached_handles_free_as_told(reading->device, free_bytes, reading->before)
+               : free_bytes;
 }
 
 void capacity_before_refusal(void) {
@@ -53,8 +58,18 @@ void capacity_before_refusal(void) {
         cached_handles_before_refusal(device);
 }
 
-static bool card_has(struct device *device, struct vm *vm, uint64_t bytes, uint64_t max_age_ns) {
-    return minus_u64(vm_free_as_reserved(vm, max_age_ns), elsewhere(device)) >= bytes;
+void capacity_reading_ends(const struct capacity_reading *reading) {
+    if (!reading->device)
+        return;
+    if (reading->vm)
+        vm_reading_ends(reading->vm);
+    if (reading->cached)
+        cached_handles_reading_ends();
+    cancel_restore(reading->cancel);
+}
+
+static bool card_has(struct device *device, struct vm *vm, uint64_t bytes, enum meminfo_need need) {
+    return minus_u64(vm_free_as_reserved(vm, need), elsewhere(device)) >= bytes;
 }
 
 /* Nothing that PyTorch could give up, and no block that only waits for another stream. */
@@ -70,9 +85,8 @@ static bool cache_is_empty(const struct device *device) {
 /* An out of memory is answered by a new reading. During a capture PyTorch does not empty its cache.
  */
 bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again) {
-    uint64_t max_age_ns = MUTANT(readings_last, VM_READING_MAX_AGE_NS, UINT64_MAX);
-    if (LIKELY(card_has(device, vm, bytes, max_age_ns)) ||
-        MUTANT(old_reading, card_has(device, vm, bytes, 0), false))
+    if (LIKELY(card_has(device, vm, bytes, MEMINFO_KNOWN)) ||
+        MUTANT(old_reading, card_has(device, vm, bytes, MEMINFO_ANSWER), false))
         return false;
     bool retried = MUTANT(retry_not_known, asked_again, false);
     bool last = MUTANT(granted_early, retried || capture_active() || cache_is_empty(device), true);

@@ -4,17 +4,26 @@
 
 #include "track/device.h"
 
-/* What the card would have free for PyTorch without us, of so many bytes that the driver says are
- * free on the current device: that is what cudaMemGetInfo is to tell. before: capacity_moves() when
- * the driver was asked. */
-uint64_t capacity_free_as_seen(uint64_t free_bytes, uint64_t before);
+/* The program asks the driver what is free on the current device. */
+struct capacity_reading {
+    struct device *device; /* NULL: it is told what the driver says */
+    struct vm *vm;
+    uint64_t before; /* another number after each change of what is held; 0: one is under way */
+    bool cached;     /* handles are cached there */
+    int cancel;      /* its thread is not cancelled before the end: it would read for ever */
+};
 
 /* PyTorch's allocator asks the driver what is free, and NVML next what this process has: so it does
  * for the error that it reports, in which both stand. What it has given up goes back first. */
 void capacity_before_refusal(void);
 
-/* Another number after each change of what is held; 0: one is under way. */
-uint64_t capacity_moves(void);
+/* From now on nothing goes back by itself that would make the answer be of another moment. */
+struct capacity_reading capacity_reading_begins(void);
+
+/* What the card would have free for PyTorch without us, where the driver says that it has so much:
+ * that is what cudaMemGetInfo is to tell. */
+uint64_t capacity_free_as_seen(const struct capacity_reading *reading, uint64_t free_bytes);
+void capacity_reading_ends(const struct capacity_reading *reading);
 
 /* Whether a request for so many bytes is to be answered with out of memory. asked_again: PyTorch
  * has emptied its cache since it was answered so before, or will not do so: this answer is the

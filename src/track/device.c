@@ -5,7 +5,6 @@
 #include "base/debug.h"
 #include "base/mutant.h"
 #include "base/text.h"
-#include "cuda/capture_mode.h"
 #include "track/moves.h"
 #include "track/recording.h"
 
@@ -221,14 +220,6 @@ struct device *device_of_memory(const CUmemAllocationProp *properties) {
     return of_device ? device_if_ready((unsigned)properties->location.id) : NULL;
 }
 
-bool device_ask_driver(size_t *free_bytes, size_t *total_bytes) {
-    real_cuMemGetInfo_v2_t get_info = REAL(cuMemGetInfo_v2);
-    CUstreamCaptureMode before = capture_mode_relax();
-    bool read = get_info && get_info(free_bytes, total_bytes) == CUDA_SUCCESS;
-    capture_mode_set(before);
-    return read;
-}
-
 /* Where the program has called for some of a pool since the driver was asked what the pool keeps,
  * it may keep more. */
 static bool pool_is_known(const struct device *device) {
@@ -246,13 +237,14 @@ static void note_others(struct device *device, uint64_t used_bytes) {
         gauge_set(&stats->others_bytes, minus_u64(used_bytes, held));
 }
 
-static void note_memory(struct device *device, uint64_t free_bytes, uint64_t total_bytes) {
+static void note_memory(struct device *device, const struct meminfo *read) {
     atomic_store(&device->memory.held_then_bytes, held_outside_pools(device));
-    atomic_store(&device->memory.free_bytes, free_bytes);
-    atomic_store(&device->memory.total_bytes, total_bytes);
-    atomic_store(&device->memory.read_ns, clock_ns());
-    figure_set(&device->out->total_bytes, total_bytes);
-    gauge_set(&device->out->stats.used_bytes, minus_u64(total_bytes, free_bytes));
+    atomic_store(&device->memory.free_bytes, read->free_bytes);
+    atomic_store(&device->memory.total_bytes, read->total_bytes);
+    atomic_store(&device->memory.cost_ns, read->age.cost_ns);
+    atomic_store(&device->memory.read_ns, read->age.end_ns);
+    figure_set(&device->out->total_bytes, read->total_bytes);
+    gauge_set(&device->out->stats.used_bytes, minus_u64(read->total_bytes, read->free_bytes));
 }
 
 /* Another number after each call that takes or gives memory, and each page; 0: one is under way. */
@@ -261,22 +253,33 @@ static uint64_t moves(struct device *device) {
     return calls && pages ? calls + pages : 0;
 }
 
-/* Memory may come or go between the question and the answer: then it is asked again. */
+/* Memory may come or go between the question and the answer: then it is asked again, once. */
 bool device_read_memory(struct device *device) {
-    enum { PATIENCE = 3 };
-    size_t free_bytes = 0, total_bytes = 0;
+    enum { READINGS = 2 };
+    struct meminfo read = {0};
     bool fits = false;
-    for (int i = 0; i < PATIENCE && !fits; i++) {
+    for (int i = 0; i < READINGS && !fits; i++) {
         uint64_t before = moves(device);
         device_account_pages(device);
-        if (!device_ask_driver(&free_bytes, &total_bytes))
+        if (meminfo_read(&read) != CUDA_SUCCESS)
             return false;
         fits = before && before == moves(device);
     }
     if (fits)
-        note_others(device, minus_u64(total_bytes, free_bytes));
-    note_memory(device, free_bytes, total_bytes);
+        note_others(device, minus_u64(read.total_bytes, read.free_bytes));
+    note_memory(device, &read);
     return true;
+}
+
+bool device_memory_will_do(const struct device *device, enum meminfo_need need) {
+    struct meminfo_age age = {atomic_load(&device->memory.read_ns),
+                              atomic_load(&device->memory.cost_ns)};
+    return meminfo_will_do(age, need);
+}
+
+bool device_know_memory(struct device *device, enum meminfo_need need) {
+    return device_memory_will_do(device, need) ||
+           (device == device_current() && device_read_memory(device));
 }
 
 uint64_t device_free_bytes(const struct device *device) {
@@ -297,13 +300,13 @@ uint64_t device_used_bytes(const struct device *device) {
     return minus_u64(atomic_load(&device->memory.total_bytes), device_free_bytes(device));
 }
 
-void device_memory_info(uint64_t free_bytes, uint64_t total_bytes, uint64_t before) {
+void device_memory_info(const struct meminfo *told, uint64_t before) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
     if (!device_vm(device) && before && before == moves_now()) /* else pages may have come */
-        note_others(device, minus_u64(total_bytes, free_bytes));
-    note_memory(device, free_bytes, total_bytes);
+        note_others(device, minus_u64(told->total_bytes, told->free_bytes));
+    note_memory(device, told);
 }
 
 /* --- mode compact --- */

@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "heap/frag.h"
 #include "heap/heap.h"
+#include "cuda/meminfo.h"
 #include "cuda/real.h"
 #include "store/store.h"
 #include "track/growth.h"
@@ -39,6 +40,7 @@ struct device_memory {
     _Atomic uint64_t total_bytes;     /* of the device; 0: not known yet */
     _Atomic uint64_t free_bytes;      /* at the latest reading */
     _Atomic uint64_t read_ns;         /* when that was */
+    _Atomic uint64_t cost_ns;         /* and what readings cost */
     _Atomic uint64_t held_then_bytes; /* held outside pools at that moment */
 };
 
@@ -104,18 +106,19 @@ void device_list_owners(struct device *device);
 /* What was taken for an out-of-memory was none: who had what then is of no use. */
 void device_forget_oom_owners(struct device *device);
 
-/* Asks the driver for free and total; the figures of pages are those of the same moment. False when
- * that failed. */
+/* Asks the driver for free and total of the device, which is the current one; the figures of pages
+ * are those of the same moment. False when that failed. The second: where the latest reading will
+ * not do for that; False: there is none that does. */
 bool device_read_memory(struct device *device);
+bool device_know_memory(struct device *device, enum meminfo_need need);
+bool device_memory_will_do(const struct device *device, enum meminfo_need need);
 
 /* Where such memory lies; NULL: not on a device that is recorded. */
 struct device *device_of_memory(const CUmemAllocationProp *properties);
 
-/* What the driver says of the current device. False: nothing. */
-bool device_ask_driver(size_t *free_bytes, size_t *total_bytes);
-
-/* Somebody asked the driver for free and total of the current device. before: moves_now() then. */
-void device_memory_info(uint64_t free_bytes, uint64_t total_bytes, uint64_t before);
+/* The program asked the driver for free and total of the current device. before: moves_now() then.
+ */
+void device_memory_info(const struct meminfo *told, uint64_t before);
 
 /* Free bytes of the device: the latest reading, and what this process took or gave since. */
 uint64_t device_free_bytes(const struct device *device);

@@ -40,11 +40,10 @@ static uint64_t idle_bytes(struct device *device) {
 
 /* The pool first: what it keeps is held. During a capture nobody is asked. */
 static void ask_driver(struct device *device) {
-    if (capture_active()) {
-        device_account_pages(device);
-    } else {
+    device_account_pages(device);
+    if (!capture_active()) {
         mempool_look(device);
-        device_read_memory(device);
+        device_know_memory(device, MEMINFO_ANSWER);
     }
 }
 
@@ -54,7 +53,7 @@ static void note_as_seen(struct device *device) {
     struct vm *vm = device_vm(device);
     if (!vm)
         return;
-    thread_state.oom.seen_free_bytes = vm_free_as_reserved(vm, VM_READING_MAX_AGE_NS);
+    thread_state.oom.seen_free_bytes = vm_free_as_reserved(vm, MEMINFO_KNOWN);
     thread_state.oom.seen_idle_bytes = figure_get(&device->out->stats.idle_bytes.current);
 }
 
@@ -81,7 +80,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
     return (struct vramgc_refusal){
         .time_ns = store_age_ns(),
         .request_bytes = bytes,
-        .free_bytes = atomic_load(&device->memory.free_bytes),
+        .free_bytes = device_free_bytes(device),
         .idle_bytes = idle,
         .holes = figures.free_runs,
         .hole_bytes = figures.free_bytes,

@@ -179,7 +179,7 @@ static size_t largest_extent(const struct room *room) {
 
 /* Whether what extents keep, and so many pages more, is within the bound. The lock is held. */
 static bool may_keep(const struct vm *vm, size_t more) {
-    uint64_t most = vm->cache.reading.total_bytes / KEPT_PART / PAGE_BYTES;
+    uint64_t most = vm->cache.reading.card.total_bytes / KEPT_PART / PAGE_BYTES;
     return MUTANT(kept_without_bound, vm->table.kept_pages + more <= most, true);
 }
 
@@ -204,7 +204,7 @@ static void note_move(struct vm *vm, uint64_t now_ns) {
  * waited for already, in the cudaFree by which it gave memory up: what came later may wait for this
  * very thread. */
 static void use_idle(struct vm *vm, struct block *block) {
-    struct room room = vm_room(vm, VM_READING_MAX_AGE_NS);
+    struct room room = vm_room(vm, MEMINFO_KNOWN);
     block->largest = largest_extent(&room);
     lock_take(&vm->lock);
     block->shares = block->in_row && may_keep(vm, 0);
@@ -421,7 +421,7 @@ void vm_pin_live(struct vm *vm) {
  * only be asked. Waits a moment where more is idle than is left. */
 void vm_capture_prepare(struct vm *vm) {
     vm_fence_poll_in_turn(vm);
-    struct room room = vm_room(vm, VM_READING_MAX_AGE_NS);
+    struct room room = vm_room(vm, MEMINFO_KNOWN);
     if (MUTANT(capture_not_waited, vm_newly_idle(vm), false) &&
         MUTANT(capture_always_waited, vm_idle_bytes(vm) > room.free_bytes, true))
         vm_fence_wait_briefly(vm);

@@ -113,7 +113,7 @@ bool vm_ask_again(struct vm *vm, unsigned *attempts) {
     if (!vm_lacks_memory() || MUTANT(never_again, ++*attempts >= ATTEMPTS, true))
         return false;
     MUTANT(idle_kept, vm_reclaim_now(vm, UINT64_MAX), 0);
-    struct room room = vm_room(vm, 0);
+    struct room room = vm_room(vm, MEMINFO_ANEW);
     return vm_lacks_memory() && (!room.total_bytes || room.free_bytes >= PAGE_BYTES ||
                                  MUTANT(host_asked_once, vm_may_spill(vm), false));
 }

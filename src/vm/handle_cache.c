@@ -185,19 +185,11 @@ size_t vm_cache_decay(struct vm *vm, size_t want) {
 
 static struct room room_now(const struct vm *vm) {
     const struct reading *reading = &vm->cache.reading;
-    uint64_t free_bytes = reading->free_bytes + reading->physical_pages * PAGE_BYTES;
+    uint64_t free_bytes = reading->card.free_bytes + reading->physical_pages * PAGE_BYTES;
     return (struct room){
         .free_bytes = minus_u64(free_bytes, vm->cache.physical_pages * PAGE_BYTES),
-        .total_bytes = reading->total_bytes,
+        .total_bytes = reading->card.total_bytes,
     };
-}
-
-bool vm_read(size_t *free_bytes, size_t *total_bytes) {
-    CUstreamCaptureMode before = capture_mode_relax();
-    CUresult result = REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
-    capture_mode_set(before);
-    vm_note_fault(result);
-    return result == CUDA_SUCCESS;
 }
 
 static size_t physical_pages(struct vm *vm) {
@@ -207,15 +199,16 @@ static size_t physical_pages(struct vm *vm) {
     return pages;
 }
 
-/* Beside pages that come or go it may be off by these: then it is made again, a few times, and
- * rather less is free than more. */
-static bool read_card(struct vm *vm, struct reading *reading) {
-    enum { PATIENCE = 3 };
+/* Beside pages that come or go it may be off by these: then it is made again, once, and rather less
+ * is free than more. */
+static bool make_reading(struct vm *vm, struct reading *reading, unsigned readings) {
     bool fits = false;
-    for (int i = 0; i < PATIENCE && !fits; i++) {
+    for (unsigned i = 0; i < readings && !fits; i++) {
         uint64_t before = vm_moves(vm);
         reading->physical_pages = physical_pages(vm);
-        if (!vm_read(&reading->free_bytes, &reading->total_bytes))
+        CUresult result = meminfo_read(&reading->card);
+        vm_note_fault(result);
+        if (result != CUDA_SUCCESS)
             return false;
         reading->physical_pages = min_u64(reading->physical_pages, physical_pages(vm));
         fits = MUTANT(reading_beside_moves, before && before == vm_moves(vm), true);
@@ -223,28 +216,36 @@ static bool read_card(struct vm *vm, struct reading *reading) {
     return true;
 }
 
-static bool make_reading(struct vm *vm, struct reading *reading) {
+void vm_reading_begins(struct vm *vm) {
     atomic_fetch_add(&vm->cache.readers, 1);
-    bool made = read_card(vm, reading);
-    atomic_fetch_sub(&vm->cache.readers, 1);
-    return made;
 }
 
-struct room vm_room(struct vm *vm, uint64_t max_age_ns) {
-    uint64_t now_ns = clock_ns();
-    struct reading reading = {.time_ns = now_ns};
+void vm_reading_ends(struct vm *vm) {
+    atomic_fetch_sub(&vm->cache.readers, 1);
+}
+
+static struct room read_room(struct vm *vm, enum meminfo_need need, unsigned readings) {
+    struct reading reading;
     lock_take(&vm->lock);
-    bool fresh =
-        vm->cache.reading.total_bytes && minus_u64(now_ns, vm->cache.reading.time_ns) <= max_age_ns;
+    struct meminfo_age age = vm->cache.reading.card.age;
     struct room room = room_now(vm);
     lock_give(&vm->lock);
-    if (fresh || !make_reading(vm, &reading))
-        return room; /* a reading that failed leaves the old one */
+    if (meminfo_will_do(age, need))
+        return room;
+    vm_reading_begins(vm);
+    bool made = make_reading(vm, &reading, readings);
+    vm_reading_ends(vm);
+    if (!made)
+        return room; /* the old one stays */
     lock_take(&vm->lock);
     vm->cache.reading = reading;
     room = room_now(vm);
     lock_give(&vm->lock);
     return room;
+}
+
+struct room vm_room(struct vm *vm, enum meminfo_need need) {
+    return read_room(vm, need, 2);
 }
 
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
@@ -268,13 +269,17 @@ static uint64_t free_as_reserved(const struct vm *vm, uint64_t free_bytes) {
                      vm->table.reserved_pages * PAGE_BYTES);
 }
 
-uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns) {
-    vm_room(vm, max_age_ns);
+static uint64_t free_as_read(struct vm *vm) {
     lock_take(&vm->lock);
     struct room room = room_now(vm); /* of the pages that are counted here */
     uint64_t bytes = free_as_reserved(vm, room.free_bytes);
     lock_give(&vm->lock);
     return room.total_bytes ? bytes : MUTANT(unknown_as_none, UINT64_MAX, 0);
+}
+
+uint64_t vm_free_as_reserved(struct vm *vm, enum meminfo_need need) {
+    vm_room(vm, need);
+    return free_as_read(vm);
 }
 
 uint64_t vm_free_as_seen(struct vm *vm, uint64_t free_bytes) {
@@ -289,5 +294,8 @@ uint64_t vm_free_as_told(struct vm *vm, uint64_t free_bytes, uint64_t before) {
     bool fits = before == MUTANT(told_beside_moves, moves(vm), before);
     uint64_t bytes = free_as_reserved(vm, free_bytes);
     lock_give(&vm->lock);
-    return fits && before ? bytes : vm_free_as_reserved(vm, 0);
+    if (fits && before)
+        return bytes;
+    read_room(vm, MEMINFO_ANEW, 1); /* the program has made one */
+    return free_as_read(vm);
 }

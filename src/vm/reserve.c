@@ -18,14 +18,13 @@ static bool driver_has(const struct vm *vm, uint64_t bytes) {
 }
 
 bool vm_could_back(struct vm *vm, uint64_t bytes) {
-    size_t free_bytes = 0, total_bytes = 0;
+    struct room room = vm_room(vm, MEMINFO_ANSWER);
     lock_take(&vm->lock);
     uint64_t at_hand = (vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight + vm->host.room -
                         vm->host.count) *
                        PAGE_BYTES;
     lock_give(&vm->lock);
-    return at_hand >= bytes || !vm_read(&free_bytes, &total_bytes) ||
-           at_hand + free_bytes >= bytes ||
+    return at_hand >= bytes || !room.total_bytes || at_hand + room.free_bytes >= bytes ||
            MUTANT(reading_believed, driver_has(vm, bytes - at_hand), false);
 }
 

@@ -74,15 +74,13 @@ static struct stretch look_at(struct vm *vm, uint64_t address, uint64_t bytes) {
 
 /* Whether the device has memory for them: free, cached, or idle elsewhere. */
 static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
-    size_t free_bytes = 0, total_bytes = 0, idle = 0;
-    if (!vm_read(&free_bytes, &total_bytes))
-        return false;
+    struct room card = vm_room(vm, MEMINFO_KNOWN);
     lock_take(&vm->lock);
-    idle = vm_idle_pages(vm);
+    size_t idle = vm_idle_pages(vm);
     for (size_t list = 0; list < IDLE_LISTS; list++)
         for (const struct page *page = vm->table.idle[list][0].oldest; page; page = page->newer)
             idle -= vm_is_spilled(page->handle);
-    size_t room = free_bytes / PAGE_BYTES + vm->cache.cached_pages + minus_u64(idle, stretch->own);
+    size_t room = card.free_bytes / PAGE_BYTES + vm->cache.cached_pages + minus_u64(idle, stretch->own);
     lock_give(&vm->lock);
     return room >= stretch->spilled;
 }

@@ -13,6 +13,8 @@
 #include "cuda/cuda_api.h"
 
 #include <stdatomic.h>
+#include "cuda/meminfo.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -189,15 +191,14 @@ struct decayed {
  * Never during a capture. For our own thread: it may wait for the GPU. */
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns);
 
-/* Asking the driver what it has left is assumed to take 50 us (tests/sim/driver/latency.h): half a
- * percent of the time at the most. Our own pages are counted meanwhile; where another program takes
- * memory, the driver refuses a call. */
-#define VM_READING_MAX_AGE_NS (10 * MILLISECOND_NS)
+/* Somebody reads the card: meanwhile nothing goes back to the driver because it is old. They nest. */
+void vm_reading_begins(struct vm *vm);
+void vm_reading_ends(struct vm *vm);
 
 /* What the card has free for PyTorch as it sees it: all that is not in use by others and not
- * reserved by PyTorch, by a reading of the driver that is at most so old. UINT64_MAX: the driver
- * has not said. */
-uint64_t vm_free_as_reserved(struct vm *vm, uint64_t max_age_ns);
+ * reserved by PyTorch, by a reading that will do for that; our own pages are counted since.
+ * UINT64_MAX: the driver has not said. */
+uint64_t vm_free_as_reserved(struct vm *vm, enum meminfo_need need);
 
 /* The same of what the driver has free by our own reckoning; and of what it has just told somebody.
  * before: vm_moves() when he asked: where pages have come or gone meanwhile it is asked again. */

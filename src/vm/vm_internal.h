@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "cuda/capture_mode.h"
+#include "cuda/meminfo.h"
 #include "cuda/real.h"
 #include "vm/page_table.h"
 #include "vm/vm.h"
@@ -54,8 +55,8 @@ struct handles {
 
 /* What the driver had left when it was last asked, and how many pages it had given us then. */
 struct reading {
-    uint64_t time_ns;
-    size_t free_bytes, total_bytes, physical_pages;
+    struct meminfo card;
+    size_t physical_pages;
 };
 
 struct handle_cache {
@@ -192,15 +193,12 @@ void vm_refusal_forget(void);
 /* reserve.c. The addresses of segments that have ended go back once nothing is mapped there. */
 void vm_sweep(struct vm *vm);
 
-/* handle_cache.c: asks the driver what it has left. False: it did not say. */
-bool vm_read(size_t *free_bytes, size_t *total_bytes);
-
-/* What the driver has left, by a reading that is at most so old. All zero: it could
+/* handle_cache.c: what the driver has left, by a reading that will do for that. All zero: it could
  * not be asked yet. */
 struct room {
     uint64_t free_bytes, total_bytes;
 };
-struct room vm_room(struct vm *vm, uint64_t max_age_ns);
+struct room vm_room(struct vm *vm, enum meminfo_need need);
 
 /* How much of that may be asked for before more of the device is in use than the threshold. */
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room);

@@ -130,6 +130,7 @@ prove_finds() {
 @test "the host is asked once" { caught host_asked_once vm/spill '^one refused call'; }
 @test "idle memory stays when a mapping is refused" { caught idle_kept vm/refusals '^idle memory goes back'; }
 @test "a reading of the card may be off by the pages that go meanwhile" { caught_alone reading_beside_moves reading-beside; }
+@test "a reading is made as often as if it cost nothing" { caught_alone readings_are_cheap readings-cost; }
 @test "pages decay while somebody reads the card" { caught_alone decay_beside_readers decay-beside; }
 @test "so may what a program is told" { caught_alone told_beside_moves told-beside; }
 @test "a reading may be off by what other threads are just allocating" { caught reading_beside_calls hook/hook 'what vramgc has not heard'; }

@@ -151,8 +151,21 @@ static int questions_last(void) {
     return 0;
 }
 
+/* Passes unless such a call lasts as long as was set, and others do not. */
+static int slow_readings(void) {
+    size_t free_now, total;
+    CHECK(start() == 0);
+    unsigned long long before = simgpu_latency_ns();
+    CHECK(cuStreamQuery(NULL) == CUDA_SUCCESS);
+    CHECK(simgpu_latency_ns() == before);
+    CHECK(cuMemGetInfo(&free_now, &total) == CUDA_SUCCESS);
+    CHECK(simgpu_latency_ns() - before == 8000000);
+    return 0;
+}
+
 static void questions_take_time(void **state) {
     (void)state;
+    RUNS("SIMGPU_GET_INFO_US", "8000", slow_readings);
     RUNS("SIMGPU_LOG", "0", questions_last);
 }
 

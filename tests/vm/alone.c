@@ -6,7 +6,7 @@
 #include <string.h>
 
 void forget_reading(void) {
-    test.vm->cache.reading.time_ns = 0;
+    test.vm->cache.reading.card.age.end_ns = 0;
 }
 
 uint64_t range_of(size_t npages) {
@@ -251,14 +251,14 @@ static void as_the_card(void) {
     enum { PAGES = 160, PART = 60, USED = PART + BEHIND, LEFT = LARGE_CAPACITY - PAGES };
     uint64_t segment = vm_reserve(test.vm, PAGES * PAGE_BYTES, 5);
     MUST(vm_commit(test.vm, segment, PART * PAGE_BYTES, false));
-    MUST(vm_free_as_reserved(test.vm, 0) == LEFT * PAGE_BYTES);
+    MUST(vm_free_as_reserved(test.vm, MEMINFO_ANEW) == LEFT * PAGE_BYTES);
     MUST(vm_could_back(test.vm, (LARGE_CAPACITY - USED) * PAGE_BYTES));
     MUST(!vm_could_back(test.vm, (LARGE_CAPACITY - USED + 1) * PAGE_BYTES));
     vm_mark_idle(test.vm, segment, PART * PAGE_BYTES);
-    MUST(vm_free_as_reserved(test.vm, 0) == LEFT * PAGE_BYTES);
+    MUST(vm_free_as_reserved(test.vm, MEMINFO_ANEW) == LEFT * PAGE_BYTES);
     MUST(vm_could_back(test.vm, LARGE_CAPACITY * PAGE_BYTES));
     MUST(vm_unreserve(test.vm, segment));
-    MUST(vm_free_as_reserved(test.vm, 0) == LARGE_CAPACITY * PAGE_BYTES);
+    MUST(vm_free_as_reserved(test.vm, MEMINFO_ANEW) == LARGE_CAPACITY * PAGE_BYTES);
 }
 
 /* Pages go between what we count and what the driver says: what is free is not taken for more. */
@@ -284,7 +284,7 @@ static void reading_beside(void) {
     cache_pages();
     plain_info = (CUresult(*)(size_t *, size_t *))atomic_load(&real_pointers[ID_cuMemGetInfo_v2]);
     atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)info_beside_a_release);
-    struct room room = vm_room(test.vm, 0);
+    struct room room = vm_room(test.vm, MEMINFO_ANEW);
     atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)plain_info);
     MUST(room.free_bytes == (LARGE_CAPACITY - physical()) * PAGE_BYTES);
 }
@@ -301,7 +301,7 @@ static void decay_beside(void) {
     cache_pages();
     plain_info = (CUresult(*)(size_t *, size_t *))atomic_load(&real_pointers[ID_cuMemGetInfo_v2]);
     atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)info_beside_decay);
-    vm_room(test.vm, 0);
+    vm_room(test.vm, MEMINFO_ANEW);
     atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)plain_info);
     MUST(decayed_beside == 0);
     MUST(vm_cache_decay(test.vm, BESIDE_PAGES) == BESIDE_PAGES);
@@ -309,14 +309,57 @@ static void decay_beside(void) {
 
 /* Pages go between what a program is told by the driver and what we make of it. */
 static void told_beside(void) {
-    size_t free_bytes, total_bytes;
+    struct meminfo reading;
     cache_pages();
     uint64_t before = vm_moves(test.vm);
-    MUST(vm_read(&free_bytes, &total_bytes));
-    uint64_t told = vm_free_as_told(test.vm, free_bytes, before);
+    MUST(meminfo_read(&reading) == CUDA_SUCCESS);
+    uint64_t told = vm_free_as_told(test.vm, reading.free_bytes, before);
     MUST(told == LARGE_CAPACITY * PAGE_BYTES);
     MUST(vm_cache_trim(test.vm, BESIDE_PAGES, 0) == BESIDE_PAGES);
-    MUST(vm_free_as_told(test.vm, free_bytes, before) == told);
+    MUST(vm_free_as_told(test.vm, reading.free_bytes, before) == told);
+}
+
+static unsigned infos;
+
+/* On such a driver none is like the one before. */
+static CUresult info_beside_releases(size_t *free_bytes, size_t *total_bytes) {
+    const struct timespec slow = {.tv_nsec = MILLISECOND_NS};
+    infos++;
+    nanosleep(&slow, NULL);
+    CUresult result = plain_info(free_bytes, total_bytes);
+    MUST(vm_cache_trim(test.vm, 1, 0) == 1);
+    return result;
+}
+
+static unsigned infos_since(void) {
+    unsigned count = infos;
+    infos = 0;
+    return count;
+}
+
+/* Each reading costs: beside others' work it is made twice, and once where the program has made one
+ * itself; the longer it takes the longer it will do, from its end on. */
+static void readings_cost(void) {
+    struct meminfo reading;
+    for (int i = 0; i < 2; i++)
+        cache_pages();
+    plain_info = (CUresult(*)(size_t *, size_t *))atomic_load(&real_pointers[ID_cuMemGetInfo_v2]);
+    atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)info_beside_releases);
+    vm_room(test.vm, MEMINFO_ANEW);
+    MUST(infos_since() == 2);
+    vm_free_as_told(test.vm, 0, 0);
+    MUST(infos_since() == 1);
+    uint64_t start_ns = clock_ns();
+    MUST(meminfo_read(&reading) == CUDA_SUCCESS);
+    MUST(reading.age.cost_ns >= MILLISECOND_NS && reading.age.end_ns >= start_ns + MILLISECOND_NS);
+    atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)plain_info);
+    uint64_t now_ns = clock_ns(), then_ns = now_ns - SECOND_NS;
+    MUST(!meminfo_will_do((struct meminfo_age){then_ns, 50000}, MEMINFO_KNOWN));
+    MUST(meminfo_will_do((struct meminfo_age){then_ns, SECOND_NS}, MEMINFO_KNOWN));
+    MUST(meminfo_will_do((struct meminfo_age){then_ns, SECOND_NS}, MEMINFO_ANSWER));
+    MUST(!meminfo_will_do((struct meminfo_age){then_ns, 10 * MILLISECOND_NS}, MEMINFO_ANSWER));
+    MUST(!meminfo_will_do((struct meminfo_age){then_ns, SECOND_NS}, MEMINFO_ANEW));
+    MUST(!meminfo_will_do((struct meminfo_age){0}, MEMINFO_KNOWN));
 }
 
 static const struct alone cases[] = {
@@ -343,6 +386,7 @@ static const struct alone cases[] = {
     {"not-waited", lowvram, BOASTING, 0},
     {"as-the-card", as_the_card, LARGE, 100},
     {"reading-beside", reading_beside, LARGE, 100},
+    {"readings-cost", readings_cost, LARGE, 100},
     {"told-beside", told_beside, LARGE, 100},
     {"decay-beside", decay_beside, LARGE, 100},
     {"capture-nears", capture_nears, LARGE, 100},

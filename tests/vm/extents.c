@@ -244,7 +244,7 @@ void extents_kept_above(void) {
     uint64_t range = range_of(PAGES);
     use(range, PAGES);
     fake.pages_elsewhere = 3 * fake.capacity;
-    vm_room(test.vm, 0);
+    vm_room(test.vm, MEMINFO_ANEW);
     MUST(vm_commit(test.vm, range, PAGE_BYTES, false));
     MUST(handle_at(range, EXTENT - 1) < FIRST_HANDLE);
     MUST(vm_commit(test.vm, range + PAGE_BYTES, (EXTENT - 1) * PAGE_BYTES, false));

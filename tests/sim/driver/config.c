@@ -121,6 +121,7 @@ static int read_word(const char *name, const char *const words[], const char *ac
 static void read_hardness(struct config *config) {
     config->overread_bytes = read_size("SIMGPU_OVERREAD", 0);
     config->kernel_us = read_number("SIMGPU_KERNEL_US", 0, 0, 10000000);
+    config->get_info_us = read_number("SIMGPU_GET_INFO_US", 0, 0, 1000000);
     config->slow = read_number("SIMGPU_SLOW", 1, 1, 1000);
     config->context_lock = read_number("SIMGPU_CONTEXT_LOCK", 0, 0, 1) != 0;
     config->capture_strict = read_number("SIMGPU_CAPTURE_STRICT", 0, 0, 1) != 0;

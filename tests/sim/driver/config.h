@@ -57,6 +57,7 @@ struct config {
     size_t host_mem_bytes; /* HOST_MEM: as much of it as the host has; 0 = no limit. */
     size_t overread_bytes; /* OVERREAD: what reads goes on so far, where its allocation does. */
     long kernel_us;        /* KERNEL_US: a kernel takes from 1 us to this; 0 = a card's mean. */
+    long get_info_us;      /* GET_INFO_US: cuMemGetInfo takes so long; 0 = as latency.h has it. */
     long slow;             /* SLOW: work on the device takes so many times as long. */
     bool context_lock;     /* CONTEXT_LOCK: launches wait for calls that last, and load kernels. */
     bool capture_strict;   /* CAPTURE_STRICT: to ask or wait is as unsafe in a capture, too. */
