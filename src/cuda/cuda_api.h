@@ -9,4 +9,13 @@
 #undef __CUDA_API_VERSION_INTERNAL
 #include <cuda_runtime_api.h>
 
+/* Of newer releases, by NVIDIA's documentation. What only goes through needs no more. */
+#if CUDA_VERSION < 13020
+typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
+#endif
+#if CUDA_VERSION < 13030
+typedef void *CUgraphRecaptureCallback; /* a function */
+typedef cuuint32_t CUlogicalEndpointId;
+#endif
+
 #endif

@@ -1,5 +1,5 @@
-/* meminfo.c: see meminfo.h. cuMemGetInfo takes 5 to 12 us on most cards, and 8 ms were seen (driver 580 in
- * a container, sglang #25225): so how long a reading will do goes by what it costs. */
+/* meminfo.c: see meminfo.h. cuMemGetInfo takes 5 to 12 us on most cards, and 8 ms were seen (sglang
+ * #25225: driver 580 in a container): so how long a reading will do goes by what it costs. */
 #include "cuda/meminfo.h"
 
 #include "base/mutant.h"
@@ -41,6 +41,6 @@ bool meminfo_will_do(struct meminfo_age age, enum meminfo_need need) {
     uint64_t now_ns = clock_ns(), cost_ns = MUTANT(readings_are_cheap, age.cost_ns, 0);
     uint64_t known_ns = max_u64(YOUNG_NS, KNOWN_COSTS * cost_ns);
     uint64_t oldest_ns = need == MEMINFO_KNOWN ? MUTANT(readings_last, known_ns, UINT64_MAX)
-                                            : ANSWER_COSTS * cost_ns;
+                                               : ANSWER_COSTS * cost_ns;
     return minus_u64(now_ns, age.end_ns) <= oldest_ns;
 }

@@ -1,5 +1,5 @@
-/* meminfo.h: what the driver says that the current device has left, and how long that will do. All of
- * this library that reads the card does it by this file. */
+/* meminfo.h: what the driver says that the current device has left, and how long that will do. All
+ * of this library that reads the card does it by this file. */
 #ifndef MEMINFO_H
 #define MEMINFO_H
 

@@ -28,8 +28,8 @@ void cached_handles_decay(const struct device *device, uint64_t now_ns);
 
 uint64_t cached_handles_bytes(const struct device *device);
 
-/* Before the driver tells the program what is free on the device. True: handles may be cached there,
- * of which none goes back by itself before the end. *before: moves_now() by then. */
+/* Before the driver tells the program what is free on the device. True: handles may be cached
+ * there, of which none goes back by itself before the end. *before: moves_now() by then. */
 bool cached_handles_reading_begins(const struct device *device, uint64_t *before);
 void cached_handles_reading_ends(void);
 

@@ -164,7 +164,8 @@ static void leave_to_background(struct device *device, enum soft_oom verdict) {
     wakeup(WAKEUP_LOOK);
 }
 
-/* A storm of segments is decided by one reading and what this process took since. The facts are taken before a pending one is concluded: its retry is never answered so. */
+/* A storm of segments is decided by one reading and what this process took since. The facts are
+ * taken before a pending one is concluded: its retry is never answered so. */
 static bool induce(struct device *device, bool allocator, uint64_t bytes) {
     struct soft_oom_facts facts = facts_of(device, allocator);
     if (allocator)

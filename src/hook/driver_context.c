@@ -141,3 +141,30 @@ CUresult cuStreamEndCapture(CUstream s, CUgraph *g) {
 CUresult cuStreamEndCapture_ptsz(CUstream s, CUgraph *g) {
     END_CAPTURE(CUDA, cuStreamEndCapture_ptsz, STREAM_PTSZ(s), s, g);
 }
+
+/* CUDA 13.3; and 13.2, which captures into a command list of another API (CUDA in graphics). */
+CUresult cuStreamBeginRecaptureToGraph(CUstream s, CUstreamCaptureMode m, CUgraph g,
+                                       CUgraphRecaptureCallback f, void *data) {
+    BEGIN_CAPTURE(CUDA, cuStreamBeginRecaptureToGraph, STREAM(s), s, m, g, f, data);
+}
+
+CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream s, CUstreamCaptureMode m, CUgraph g,
+                                            CUgraphRecaptureCallback f, void *data) {
+    BEGIN_CAPTURE(CUDA, cuStreamBeginRecaptureToGraph_ptsz, STREAM_PTSZ(s), s, m, g, f, data);
+}
+
+CUresult cuStreamBeginCaptureToCig(CUstream s, CUstreamCigCaptureParams *d) {
+    BEGIN_CAPTURE(CUDA, cuStreamBeginCaptureToCig, STREAM(s), s, d);
+}
+
+CUresult cuStreamBeginCaptureToCig_ptsz(CUstream s, CUstreamCigCaptureParams *d) {
+    BEGIN_CAPTURE(CUDA, cuStreamBeginCaptureToCig_ptsz, STREAM_PTSZ(s), s, d);
+}
+
+CUresult cuStreamEndCaptureToCig(CUstream s) {
+    END_CAPTURE(CUDA, cuStreamEndCaptureToCig, STREAM(s), s);
+}
+
+CUresult cuStreamEndCaptureToCig_ptsz(CUstream s) {
+    END_CAPTURE(CUDA, cuStreamEndCaptureToCig_ptsz, STREAM_PTSZ(s), s);
+}

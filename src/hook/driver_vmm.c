@@ -11,6 +11,7 @@
 #include "serve/address.h"
 #include "serve/expandable.h"
 #include "track/alloc.h"
+#include "track/device.h"
 #include "track/libraries.h"
 #include "track/oom.h"
 #include "track/recording.h"
@@ -200,6 +201,10 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_
     bool ours = vhandle_set_access(p, n, d, count, &result);
     if (!ours && real)
         result = real(p, n, d, count);
+    /* Page tables take memory, too; PyTorch does not come out of this refusal (#188008). Once. */
+    if (outermost && !ours && result == CUDA_ERROR_OUT_OF_MEMORY &&
+        MUTANT(access_asked_once, retry_after_oom(n), false))
+        result = real(p, n, d, count);
     if (outermost && !ours && result == CUDA_SUCCESS)
         call_reached_driver();
     hook_leave_vmm();
@@ -264,4 +269,51 @@ CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle m, size_t at, CUdevice
 CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle m, CUdevice d, size_t at,
                                 CUdeviceptr p, size_t n, unsigned long long f) {
     BIND(cuMulticastBindAddr_v2, is_paged(p), m, d, at, p, n, f);
+}
+
+/* CUDA 13.3. */
+CUresult cuLogicalEndpointBindMem(CUlogicalEndpointId e, CUdevice d, cuuint64_t at,
+                                  CUmemGenericAllocationHandle h, cuuint64_t offset, cuuint64_t n,
+                                  unsigned long long f) {
+    vmm_shared(h);
+    BIND(cuLogicalEndpointBindMem, vhandle_is(h), e, d, at, h, offset, n, f);
+}
+
+CUresult cuLogicalEndpointBindAddr(CUlogicalEndpointId e, CUdevice d, cuuint64_t at, void *p,
+                                   cuuint64_t n, unsigned long long f) {
+    BIND(cuLogicalEndpointBindAddr, is_paged((CUdeviceptr)p), e, d, at, p, n, f);
+}
+
+static bool engine_serves(void) {
+    bool serves = false;
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !serves; i++)
+        serves = device_vm_at(i) != NULL;
+    return serves;
+}
+
+/* Tiles of an array are mapped to the handles in the list, which may be anything where the driver
+ * refuses the call. */
+static CUresult map_tiles(real_cuMemMapArrayAsync_t real, CUarrayMapInfo *list, unsigned count,
+                          CUstream s) {
+    for (unsigned i = 0; engine_serves() && list && i < count; i++)
+        if (MUTANT(tiles_reach_driver, vhandle_is(list[i].memHandle.memHandle), false))
+            return vhandle_export();
+    CUresult result = real ? real(list, count, s) : MISSING_CUDA;
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)
+        vmm_shared(list[i].memHandle.memHandle);
+    return result;
+}
+
+CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned count, CUstream s) {
+    hook_enter(ID_cuMemMapArrayAsync);
+    CUresult result = map_tiles(REAL(cuMemMapArrayAsync), list, count, s);
+    hook_leave();
+    return result;
+}
+
+CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *list, unsigned count, CUstream s) {
+    hook_enter(ID_cuMemMapArrayAsync_ptsz);
+    CUresult result = map_tiles(REAL(cuMemMapArrayAsync_ptsz), list, count, s);
+    hook_leave();
+    return result;
 }

@@ -80,7 +80,8 @@ static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
     for (size_t list = 0; list < IDLE_LISTS; list++)
         for (const struct page *page = vm->table.idle[list][0].oldest; page; page = page->newer)
             idle -= vm_is_spilled(page->handle);
-    size_t room = card.free_bytes / PAGE_BYTES + vm->cache.cached_pages + minus_u64(idle, stretch->own);
+    size_t room =
+        card.free_bytes / PAGE_BYTES + vm->cache.cached_pages + minus_u64(idle, stretch->own);
     lock_give(&vm->lock);
     return room >= stretch->spilled;
 }

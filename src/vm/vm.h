@@ -191,7 +191,7 @@ struct decayed {
  * Never during a capture. For our own thread: it may wait for the GPU. */
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns);
 
-/* Somebody reads the card: meanwhile nothing goes back to the driver because it is old. They nest. */
+/* While anybody reads the card nothing goes back to the driver because it is old. They nest. */
 void vm_reading_begins(struct vm *vm);
 void vm_reading_ends(struct vm *vm);
 

@@ -250,6 +250,8 @@ static void unmap_many(void) {
     UNCHANGED();
 }
 
+#include "fragments_newer.h"
+
 /* What may be asked of a handle, and a multicast object that there is none of. */
 static void questions(void) {
     CUmemAllocationProp properties;
@@ -260,6 +262,7 @@ static void questions(void) {
     CALL(cuMulticastBindAddr)(0, 0, PAGE_BYTES, PAGE_BYTES, 0);
     CALL_IF_THERE(cuMulticastBindMem_v2, 0, 0, 0, made, 0, PAGE_BYTES, 0); /* CUDA 13.1 */
     CALL_IF_THERE(cuMulticastBindAddr_v2, 0, 0, 0, PAGE_BYTES, PAGE_BYTES, 0);
+    newer_bindings(made);
     OK(CALL(cuMemRelease)(made));
 }
 
@@ -363,15 +366,6 @@ static void capture(CUresult (*begin)(CUstream, CUstreamCaptureMode),
 TO_GRAPH(cuStreamBeginCaptureToGraph)
 TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
 
-static void streams(void) {
-    CUstream stream = NULL;
-    watch(0);
-    OK(CALL(cuStreamCreateWithPriority)(&stream, CU_STREAM_NON_BLOCKING, 0));
-    OK(CALL(cuStreamDestroy_v2)(stream));
-    CALL(cuGreenCtxStreamCreate)(&stream, NULL, CU_STREAM_NON_BLOCKING, 0);
-    UNCHANGED();
-}
-
 static void unaccounted(void) {
     const struct vramgc_file *file = check_file();
     uint64_t before = file ? file->process.unaccounted_calls : 0;
@@ -389,6 +383,7 @@ static void unaccounted(void) {
     CALL(cuImportExternalMemory)(&memory, &description);
     CALL(cuMulticastCreate)(&handle, &multicast);
     CHECK(file && file->process.unaccounted_calls == before + 5);
+    newer_unaccounted();
     OK(array ? MORE(cuArrayDestroy)(array) : CUDA_SUCCESS);
     OK(array3 ? MORE(cuArrayDestroy)(array3) : CUDA_SUCCESS);
 }

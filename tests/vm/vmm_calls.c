@@ -76,7 +76,13 @@ enum { PAGE_BYTES = 2 << 20, BIG_BYTES = 10 * PAGE_BYTES, RANGE_BYTES = 8 * BIG_
 static const struct allocator *torch;
 static CUcontext primary;
 
-/* CUDA 13.1 has them; here nobody but vramgc. */
+/* CUDA 13.1 and 13.3 have them; here nobody but vramgc. */
+CUresult cuLogicalEndpointBindMem(cuuint32_t e, CUdevice d, cuuint64_t at,
+                                  CUmemGenericAllocationHandle h, cuuint64_t offset, cuuint64_t n,
+                                  unsigned long long f) __attribute__((weak));
+CUresult cuLogicalEndpointBindAddr(cuuint32_t e, CUdevice d, cuuint64_t at, void *p, cuuint64_t n,
+                                   unsigned long long f) __attribute__((weak));
+CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned count, CUstream s) __attribute__((weak));
 CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle m, CUdevice d, size_t at,
                                CUmemGenericAllocationHandle h, size_t offset, size_t n,
                                unsigned long long f) __attribute__((weak));
@@ -138,6 +144,9 @@ static void kinds(void) {
           CUDA_ERROR_NOT_SUPPORTED);
     CHECK(cuMulticastBindMem(0, 0, handle, 0, BIG_BYTES, 0) == CUDA_ERROR_NOT_SUPPORTED);
     CHECK(cuMulticastBindMem_v2(0, 0, 0, handle, 0, BIG_BYTES, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(cuLogicalEndpointBindMem(0, 0, 0, handle, 0, BIG_BYTES, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    CUarrayMapInfo tile = {.memHandle.memHandle = handle};
+    CHECK(cuMemMapArrayAsync(&tile, 1, NULL) == CUDA_ERROR_NOT_SUPPORTED);
     OK(torch->release(handle));
     CHECK(torch->release(handle) == CUDA_ERROR_INVALID_VALUE);
     CHECK(cuMemGetAllocationPropertiesFromHandle(&back, handle) == CUDA_ERROR_INVALID_VALUE);
@@ -171,6 +180,8 @@ static void mapped_twice(CUdeviceptr at, CUmemGenericAllocationHandle handle) {
 static void bound(CUdeviceptr at) {
     CHECK(cuMulticastBindAddr(0, 0, at, BIG_BYTES, 0) == CUDA_ERROR_NOT_SUPPORTED);
     CHECK(cuMulticastBindAddr_v2(0, 0, 0, at, BIG_BYTES, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(cuLogicalEndpointBindAddr(0, 0, 0, (void *)(uintptr_t)at, BIG_BYTES, 0) ==
+          CUDA_ERROR_NOT_SUPPORTED);
     CHECK(cuMulticastBindAddr_v2(0, 0, 0, BIG_BYTES, BIG_BYTES, 0) == CUDA_ERROR_NOT_FOUND);
     CHECK(cuMulticastBindMem_v2(0, 0, 0, BIG_BYTES, 0, BIG_BYTES, 0) == CUDA_ERROR_NOT_FOUND);
 }
