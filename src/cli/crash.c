@@ -19,8 +19,8 @@ bool is_crash(const struct stats_file *record) {
 
 void crash_say(struct text *text, const struct stats_file *crashed) {
     if (crashed)
-        text_format(text, "CRASHED at %s: %s. ", show_clock(crashed->elapsed_ns).text,
-                    show_signal(crashed->signal).text);
+        text_format(text, "%sCRASHED at %s: %s.", text->length ? " " : "",
+                    show_clock(crashed->elapsed_ns).text, show_signal(crashed->signal).text);
 }
 
 /* Who sent it nobody tells. The kernel does so by itself where RAM runs out. */

@@ -10,7 +10,7 @@
 /* By a fault's signal, or by SIGKILL. Other signals end a program because somebody wants it so. */
 bool is_crash(const struct stats_file *record);
 
-/* "CRASHED at 0:03.200: SIGSEGV. ", before what else there is to say; NULL: nothing. */
+/* "CRASHED at 0:03.200: SIGSEGV.", behind what is said already; NULL: nothing. */
 void crash_say(struct text *text, const struct stats_file *crashed);
 
 /* What may have been why, where the signal tells; else, and of NULL, nothing. */

@@ -9,6 +9,7 @@
 #include "cli/other_libraries.h"
 #include "cli/other_ooms.h"
 #include "cli/peak.h"
+#include "cli/tally.h"
 #include "cli/units.h"
 #include "cli/who.h"
 #include "base/base.h"
@@ -16,24 +17,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* What all records say together. Sums are double: the figures of a damaged file must not wrap. */
-struct tally {
-    double refusals, ooms, unseen_ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
-    size_t failed;  /* entries in the files' lists that were not granted later; of these are */
-    size_t went_on; /* the work, at once, without the memory */
-    size_t failed_hosts, failed_others; /* page-locked memory; what was no error of PyTorch's */
-    size_t granted;
-    size_t impossible;                           /* processes that asked for what compact refuses */
-    uint64_t most_net_bytes;                     /* of one reclaim */
-    const struct stats_file *failed_in;          /* the one of them that is told, or NULL */
-    const struct vramgc_refusal *failed_refusal; /* and its record */
-    const struct stats_file *crashed; /* the last that a signal of a fault, or SIGKILL, ended */
-    bool blocks_seen;
-    bool pool_idle; /* the driver's, where one of our own would have stood in */
-    const struct vramgc_device *highest; /* most held where blocks were seen, or NULL */
-    const struct stats_file *highest_in; /* the record it is from */
-};
 
 const char *verdict_name(enum verdict_code code) {
     static const char *const names[VERDICT_CODES] = {
@@ -63,80 +46,6 @@ double stats_file_held_peak(const struct stats_file *record) {
     return held;
 }
 
-static void count_refusals(struct tally *tally, const struct stats_file *record) {
-    for (size_t i = 0; i < record->refusal_count; i++) {
-        const struct vramgc_refusal *refusal = record->refusals[i];
-        tally->granted += refusal->granted == 1;
-        if (refusal->granted)
-            continue;
-        tally->failed++;
-        tally->went_on += refusal->reported == VRAMGC_WENT_ON;
-        tally->failed_hosts += refusal->cause == VRAMGC_REFUSAL_HOST;
-        tally->failed_others += refusal->cause != VRAMGC_REFUSAL_HOST && !refusal->reported;
-        tally->failed_refusal = refusal_to_tell(tally->failed_refusal, refusal);
-        if (tally->failed_refusal == refusal)
-            tally->failed_in = record;
-    }
-}
-
-static void count_actions(struct tally *tally, const struct stats_file *record) {
-    for (size_t i = 0; i < record->action_count; i++)
-        if (!record->actions[i]->observed)
-            tally->most_net_bytes = max_u64(tally->most_net_bytes, record->actions[i]->net_bytes);
-}
-
-static void count_highest(struct tally *tally, const struct stats_file *record,
-                          const struct vramgc_device *device) {
-    const struct vramgc_device_stats *stats = &device->stats;
-    if (stats->block_allocs == 0 ||
-        (tally->highest && stats->held_bytes.peak <= tally->highest->stats.held_bytes.peak))
-        return;
-    tally->highest = device;
-    tally->highest_in = record;
-}
-
-/* Each at its own peak: the timeline has a point every tenth of a second or less often, and what
- * lives shorter (a VAE's decoding) is what the memory was needed for. It is measured by all that
- * the process holds: beside the weights of comfy-aimdo, which vramgc cannot give back, PyTorch's
- * idle memory is little. */
-static bool much_idle(const struct vramgc_device_stats *stats) {
-    double idle = (double)held_by_pytorch(stats) - (double)stats->live_bytes.peak;
-    return idle >= (double)VERDICT_IDLE_BYTES &&
-           idle >= VERDICT_IDLE_SHARE * (double)stats->held_bytes.peak;
-}
-
-/* The driver's pool, and nothing else, is why no pages follow live blocks (govern/mode_table.c). */
-static bool pool_idle(const struct stats_file *record, const struct vramgc_device_stats *stats) {
-    return record->file->driver_pool && stats->block_allocs > 0 && much_idle(stats);
-}
-
-static void count_device(struct tally *tally, const struct stats_file *record, size_t index) {
-    const struct vramgc_device_stats *s = &record->file->devices[index].stats;
-    tally->refusals += (double)s->refusals;
-    tally->ooms += (double)s->ooms;
-    tally->unseen_ooms += (double)s->refused_blocks;
-    tally->reclaims += (double)s->reclaims;
-    tally->would_reclaims += (double)s->would_reclaims;
-    tally->reclaimed_bytes += (double)s->reclaimed_bytes;
-    tally->reclaim_ns += (double)s->reclaim_ns;
-    tally->blocks_seen = tally->blocks_seen || s->block_allocs > 0 || s->reserved_bytes.peak > 0;
-    tally->pool_idle = tally->pool_idle || pool_idle(record, s);
-    count_highest(tally, record, &record->file->devices[index]);
-}
-
-static struct tally tally_of(struct stats_file *const *records, size_t count) {
-    struct tally tally = {0};
-    for (size_t i = 0; i < count; i++) {
-        count_refusals(&tally, records[i]);
-        count_actions(&tally, records[i]);
-        tally.impossible += records[i]->file->process.impossible_calls > 0;
-        tally.crashed = is_crash(records[i]) ? records[i] : tally.crashed;
-        for (size_t j = 0; j < records[i]->file->device_count; j++)
-            count_device(&tally, records[i], j);
-    }
-    return tally;
-}
-
 static enum verdict_code code_of(enum oom_cause cause) {
     static const enum verdict_code codes[CAUSES] = {
         [CAUSE_UNKNOWN] = VERDICT_FULL,  [CAUSE_FRAGMENTATION] = VERDICT_FRAGMENTATION,
@@ -157,7 +66,7 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
         return VERDICT_FULL; /* until more is known */
     if (!tally->blocks_seen)
         return VERDICT_UNKNOWN;
-    return tally->highest && much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
+    return tally->highest && tally_much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
 }
 
 static bool all_went_on(const struct tally *tally) {
@@ -240,7 +149,6 @@ static void explain(struct verdict *verdict, const struct tally *tally,
     other_ooms_say(&cause, records, count, &oom, ooms_of(tally));
     cause_say_todo(&todo, &oom);
     say_after(note, tally, &oom);
-    text_add(note, " ");
     crash_say(note, tally->crashed);
 }
 
@@ -262,7 +170,7 @@ static void say_highest(struct text *text, const struct tally *tally) {
 
 static void say_fine(struct text *text, const struct tally *tally) {
     crash_say(text, tally->crashed);
-    text_add(text, tally->crashed ? "No allocation had failed" : "No allocation failed");
+    text_add(text, tally->crashed ? " No allocation had failed" : "No allocation failed");
     if (tally->highest)
         say_highest(text, tally);
     text_add(text, ".");
@@ -326,7 +234,7 @@ static bool waits_for_proof(const struct tally *tally) {
 /* What compact needs at its peak is live memory, and what shares a page with it. Each is known at
  * its own peak, so it may be a little less than that. */
 static void say_unproven(struct text *text, const struct tally *tally) {
-    if (!waits_for_proof(tally) || has_graphs(tally) || !much_idle(&tally->highest->stats))
+    if (!waits_for_proof(tally) || has_graphs(tally) || !tally_much_idle(&tally->highest->stats))
         return;
     const struct vramgc_device_stats *stats = &tally->highest->stats;
     uint64_t held = held_by_pytorch(stats);
@@ -373,7 +281,7 @@ static void say_idle_todo(struct text *text, const struct tally *tally) {
 
 /* Said of an out-of-memory, too: more was held than was needed, by a setting. */
 static void say_held(struct text *text, const struct tally *tally, enum verdict_code code) {
-    if (code == VERDICT_IDLE || !tally->highest || !much_idle(&tally->highest->stats))
+    if (code == VERDICT_IDLE || !tally->highest || !tally_much_idle(&tally->highest->stats))
         return;
     if (tally->pool_idle && code != VERDICT_POOL)
         text_add(text, " The driver's pool keeps much idle memory; one of vramgc (--async pages) "

@@ -41,11 +41,6 @@ struct verdict {
     char note[900];
 };
 
-/* VERDICT_IDLE: PyTorch held at most more than was live at most, by at least this part of what the
- * process held at most, and at least this much. */
-#define VERDICT_IDLE_SHARE 0.25
-#define VERDICT_IDLE_BYTES ((uint64_t)512 << 20)
-
 /* The record that the verdict is of, alone. */
 size_t verdict_record(struct stats_file *const *records, size_t count);
 

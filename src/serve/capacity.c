@@ -48,10 +48,10 @@ uint64_t capacity_free_as_seen(const struct capacity_reading *reading, uint64_t 
 }
 
 void capacity_before_refusal(void) {
-    struct device *device;
-    struct vm *vm = current_vm(&device);
+    struct device *device = recording_is_on() ? device_current() : NULL;
     if (MUTANT(given_up_beside_refusal, !device, true))
         return;
+    struct vm *vm = device_vm(device);
     if (vm)
         vm_reclaim_given_up(vm);
     else

@@ -72,7 +72,7 @@ static uint64_t reclaim(struct vm *vm, uint64_t bytes, bool now) {
 
 uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes) {
     CUstreamCaptureMode before = capture_mode_relax();
-    uint64_t given = reclaim(vm, bytes);
+    uint64_t given = reclaim(vm, bytes, true);
     capture_mode_set(before);
     return given;
 }

@@ -392,9 +392,9 @@ bool vm_may_unmap(struct vm *vm) {
         return true;
     if (atomic_exchange(&vm->fence.taken, 1))
         return false; /* another thread looks */
-    struct question question = begin_asking(vm);
+    struct question question = begin_asking(vm->context, vm->capturing);
     bool may = question.possible && has_nothing_to_do(vm);
-    end_asking(vm, &question);
+    end_asking(&question);
     atomic_store(&vm->fence.taken, 0);
     bell_ring(&self.answered);
     return may;
