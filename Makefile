@@ -44,7 +44,7 @@ $(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
 	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec -MMD -MP -c $< -o $@
 
 # Who tells the version is compiled again after a commit.
-SAYS_VERSION := process/start.c cli/report_fields.c cli/man.c cli/summary.c cli/main.c cli/stats_file.c cli/prove.c cli/html.c
+SAYS_VERSION := process/start.c show/report_fields.c cli/man.c show/summary.c cli/main.c read/stats_file.c cli/prove.c show/html.c
 $(SAYS_VERSION:%=$(BUILD)/obj/%.o): $(BUILD)/version
 $(BUILD)/version: always
 	@mkdir -p $(@D)
@@ -126,7 +126,7 @@ help:
 	@echo "make check    the tests, some minutes; make check-deep: the rest of them"
 	@echo "make NAME-check   one part of these: unit hook vm govern e2e prove sim lab gpu sanitize mutants fuzz c10"
 	@echo "                  scripts/check does the same, and what it needs before"
-	@echo "make lint     layers, style, exports; make schema: src/cli/schema.json; make proven: a proof of the simulated card"
+	@echo "make lint     layers, style, exports; make schema: src/show/schema.json; make proven: a proof of the simulated card"
 	@echo "make debug    both without optimisation, with their checks, in build/debug/; V=1 shows commands"
 	@echo "make compile_commands   for editors and clang-tidy"
 	@echo "make bench    ratios of cost, A/B interleaved; make wheels: the allocators of many PyTorch releases; make soak: long runs"

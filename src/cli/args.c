@@ -1,6 +1,6 @@
 /* args.c: see args.h. */
 #include "cli/args.h"
-#include "cli/complain.h"
+#include "read/complain.h"
 #include "base/text.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* browser.c: see browser.h. What opens a page is asked, never guessed: xdg-open knows the user's
  * choice, wslview the one outside of WSL. */
 #include "cli/browser.h"
-#include "cli/complain.h"
+#include "read/complain.h"
 #include "base/base.h"
 
 #include <errno.h>

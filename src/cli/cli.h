@@ -8,12 +8,7 @@
 #include <stdio.h>
 
 #include "cli/args.h"
-#include "cli/complain.h"
-
-/* The Makefile gives the version of vramgc, which vramgc.h knows as a number. */
-#ifndef VRAMGC_VERSION
-#error "VRAMGC_VERSION has to be defined, such as \"0.1.0\""
-#endif
+#include "read/complain.h"
 
 /* Exit statuses. `run` uses the last three as env(1) and timeout(1) do, because the small numbers
  * belong to the program it starts; all other commands use the first three. */

@@ -1,11 +1,12 @@
 # cli.mk: the command `vramgc`. It shares base/ with the library as source, not as running code.
 
 # With the page engine itself: `vramgc prove` tries the very code that the library runs.
-CLI_SOURCES := $(wildcard src/cli/*.[cS] src/prove/*.[cS] src/vm/*.c src/cuda/meminfo.c) $(addprefix src/base/,text.c clean_text.c secrets.c parse.c options.c proof.c state_folder.c lock.c ring.c)
+CLI_ROOMS := cli show judge read prove vm
+CLI_SOURCES := $(wildcard $(CLI_ROOMS:%=src/%/*.[cS]) src/cuda/meminfo.c) $(addprefix src/base/,text.c clean_text.c secrets.c parse.c options.c proof.c state_folder.c lock.c ring.c)
 CLI_OBJECTS := $(CLI_SOURCES:src/%=$(BUILD)/obj/%.o)
 
 $(BUILD)/obj/prove/script.S.o: src/prove/soak.py
-$(BUILD)/obj/cli/page.S.o: $(wildcard src/cli/page/*)
+$(BUILD)/obj/show/page.S.o: $(wildcard src/show/page/*)
 
 # The live view of `vramgc top` needs ncurses, found by pkg-config; without it --once and --plain remain. Its archives are
 # preferred, so that the command starts where ncurses is not installed. CURSES=archive, shared or no chooses.
@@ -25,6 +26,6 @@ $(BUILD)/vramgc: $(CLI_OBJECTS)
 # The schema of the JSON report, written by the program itself; a test compares them.
 .PHONY: schema
 schema: $(BUILD)/vramgc
-	$(BUILD)/vramgc help schema > src/cli/schema.json
+	$(BUILD)/vramgc help schema > src/show/schema.json
 
 -include $(CLI_OBJECTS:.o=.d)

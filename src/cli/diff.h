@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "cli/stats_file.h"
+#include "read/stats_file.h"
 
 /* titles: "A,B" for the heads of the columns, NULL: where the files' names differ. all: every
  * figure. */

@@ -1,12 +1,12 @@
 /* doctor.c: the command `vramgc doctor`: what stands in the way of vramgc on this machine, or for
  * one command. It starts nothing but that command, and repairs nothing. */
-#include "cli/cause_words.h"
+#include "judge/cause_words.h"
 #include "cli/cli.h"
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
 #include "cli/preload.h"
-#include "cli/records.h"
-#include "cli/units.h"
+#include "read/records.h"
+#include "read/units.h"
 #include "base/base.h"
 
 #include <limits.h>

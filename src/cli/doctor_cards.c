@@ -2,7 +2,7 @@
  */
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
-#include "cli/units.h"
+#include "read/units.h"
 #include "prove/child.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "cli/finding.h"
 #include "cli/preload.h"
 #include "cli/settings.h"
-#include "cli/units.h"
+#include "read/units.h"
 #include "base/base.h"
 #include "base/state_folder.h"
 

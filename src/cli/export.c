@@ -1,8 +1,8 @@
 /* export.c: the command `vramgc export`: reads statistics files and writes them for other tools. It
  * knows the formats by name only. */
-#include "cli/export_formats.h"
+#include "show/export_formats.h"
 #include "cli/cli.h"
-#include "cli/outfile.h"
+#include "read/outfile.h"
 #include "base/base.h"
 #include "base/parse.h"
 

@@ -2,11 +2,11 @@
  * repeated here. */
 #include "cli/help.h"
 #include "cli/completion.h"
-#include "cli/derived.h"
+#include "read/derived.h"
 #include "cli/man.h"
 #include "cli/settings.h"
-#include "cli/units.h"
-#include "cli/report_fields.h"
+#include "read/units.h"
+#include "show/report_fields.h"
 #include "base/base.h"
 #include "base/text.h"
 

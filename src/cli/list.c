@@ -2,12 +2,12 @@
  * file. It judges no more than the report does. Whoever can write to the folder names the files: no
  * name may steer the terminal. */
 #include "cli/cli.h"
-#include "cli/kept.h"
-#include "cli/summary.h"
-#include "cli/summary_lines.h"
-#include "cli/terminal.h"
-#include "cli/units.h"
-#include "cli/verdict.h"
+#include "read/kept.h"
+#include "show/summary.h"
+#include "show/summary_lines.h"
+#include "show/terminal.h"
+#include "read/units.h"
+#include "judge/verdict.h"
 #include "base/base.h"
 #include "base/clean_text.h"
 #include "base/text.h"

@@ -1,8 +1,8 @@
 /* man.c: the manual page, written from the same tables as the help. */
 #include "cli/man.h"
-#include "cli/derived.h"
+#include "read/derived.h"
 #include "cli/settings.h"
-#include "cli/units.h"
+#include "read/units.h"
 #include "base/base.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * made for several writers (base/ring.h). It must not write into any other file, nor into that of a
  * program that has ended. */
 #include "cli/cli.h"
-#include "cli/running.h"
+#include "read/running.h"
 #include "base/base.h"
 #include "base/parse.h"
 #include "base/ring.h"

@@ -3,8 +3,8 @@
 #include "cli/cli.h"
 #include "cli/preload.h"
 #include "base/base.h"
-#include "prove/file.h"
-#include "prove/prove.h"
+#include "prove/proof_file.h"
+#include "prove/prove_card.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* report.c: the command `vramgc report`. It reads files, and writes nothing but the report. */
 #include "cli/browser.h"
 #include "cli/cli.h"
-#include "cli/html.h"
-#include "cli/outfile.h"
-#include "cli/records.h"
-#include "cli/summary.h"
+#include "show/html.h"
+#include "read/outfile.h"
+#include "read/records.h"
+#include "show/summary.h"
 #include "base/base.h"
 
 #include <stdlib.h>

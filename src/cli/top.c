@@ -1,11 +1,11 @@
 /* top.c: the command `vramgc top`: who has the memory of the cards now. It reads what the programs
  * write down anyway, and sends them nothing. */
 #include "cli/cli.h"
-#include "cli/summary.h"
-#include "cli/terminal.h"
-#include "cli/top_page.h"
+#include "show/summary.h"
+#include "show/terminal.h"
+#include "show/top_page.h"
 #include "cli/top_screen.h"
-#include "cli/units.h"
+#include "read/units.h"
 #include "base/base.h"
 #include "base/parse.h"
 

@@ -3,8 +3,8 @@
 
 #ifdef VRAMGC_CURSES
 
-#include "cli/summary_lines.h"
-#include "cli/terminal.h"
+#include "show/summary_lines.h"
+#include "show/terminal.h"
 #include "base/base.h"
 
 #include <curses.h>

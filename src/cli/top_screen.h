@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/top_page.h"
+#include "show/top_page.h"
 
 /* Why there is no live view; NULL: there is one. */
 const char *top_screen_missing(void);

@@ -9,7 +9,7 @@
 #include "host/rule.h"
 #include "track/capture.h"
 #include "track/device.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 
 /* To read the process's processor time takes 0.3 us. */
 #define LOOK_NS (50 * MILLISECOND_NS)

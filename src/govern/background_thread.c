@@ -11,7 +11,7 @@
 #include "cuda/capture_mode.h"
 #include "govern/at_rest.h"
 #include "govern/cached_handles.h"
-#include "govern/decay.h"
+#include "govern/decay_thread.h"
 #include "govern/mode.h"
 #include "govern/names.h"
 #include "govern/own_thread.h"
@@ -28,7 +28,7 @@
 #include "track/oom_log.h"
 #include "track/reclaim_log.h"
 #include "track/recording.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 #include "track/stack.h"
 #include "track/thread.h"
 
@@ -239,7 +239,8 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
     reading.pool_idle_bytes =
         reading.asked || settings.lowvram ? mempool_look(device) : trim_idle_bytes(device, now);
     struct vm *vm = device_vm(device);
-    if (vm) { /* pages go back step by step (decay.h); what PyTorch has reserved counts as used */
+    if (vm) { /* pages go back step by step (decay_thread.h); what PyTorch has reserved counts as
+                 used */
         reading.free_bytes = vm_free_as_seen(vm, reading.free_bytes);
         reading.releasable_bytes =
             reading.asked ? device_idle_page_bytes(device) : releasable_at_rest(device, look, now);

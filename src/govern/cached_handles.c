@@ -9,7 +9,7 @@
 #include "govern/reclaim.h"
 #include "track/moves.h"
 #include "track/recording.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 #include "track/thread.h"
 #include "track/vmm.h"
 

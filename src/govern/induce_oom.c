@@ -15,7 +15,7 @@
 #include "track/oom.h"
 #include "track/reclaim_log.h"
 #include "track/recording.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 #include "track/thread.h"
 
 static struct { atomic_bool broken; /* one once became a real error */ } self;

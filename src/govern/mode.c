@@ -11,7 +11,7 @@
 #include "govern/mode_table.h"
 #include "govern/torch.h"
 #include "track/device.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 #include "track/thread.h"
 
 #include <string.h>

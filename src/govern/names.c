@@ -10,7 +10,7 @@
 #include "govern/python.h"
 #include "govern/wakeup.h"
 #include "track/oom.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 #include "track/thread.h"
 
 #include <pthread.h>

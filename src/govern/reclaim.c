@@ -3,7 +3,7 @@
 
 #include "base/mutant.h"
 #include "track/capture.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 
 static struct { struct reclaim devices[VRAMGC_MAX_DEVICES]; } self;
 

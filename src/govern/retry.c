@@ -2,7 +2,7 @@
 #include "govern/retry.h"
 
 #include "govern/cached_handles.h"
-#include "govern/decay.h"
+#include "govern/decay_thread.h"
 #include "govern/trim.h"
 #include "track/device.h"
 #include "track/recording.h"

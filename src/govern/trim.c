@@ -7,7 +7,7 @@
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/mempool.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 
 /* Waiting holds up the calling thread only. */
 static bool trim(CUmemoryPool pool, uint64_t keep_bytes) {

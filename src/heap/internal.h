@@ -5,7 +5,7 @@
 #include "heap/directory.h"
 #include "heap/nodes.h"
 #include "heap/run.h"
-#include "heap/table.h"
+#include "heap/run_table.h"
 
 struct segment {
     uint64_t address, bytes;

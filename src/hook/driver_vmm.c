@@ -4,7 +4,7 @@
  * handles (serve/expandable.h) in the place of physical memory; none of them may reach the driver,
  * whoever brings it. */
 #include "govern/cached_handles.h"
-#include "govern/decay.h"
+#include "govern/decay_thread.h"
 #include "govern/induce_oom.h"
 #include "govern/retry.h"
 #include "hook/calls.h"

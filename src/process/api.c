@@ -6,7 +6,7 @@
 #include "track/block_map.h"
 #include "track/device.h"
 #include "track/recording.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 #include "vramgc.h"
 
 #include <errno.h>

@@ -24,7 +24,7 @@
 #include "track/moves.h"
 #include "track/oom_log.h"
 #include "track/recording.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 #include "track/stack.h"
 #include "track/stream.h"
 #include "track/vmm.h"

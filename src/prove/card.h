@@ -3,7 +3,7 @@
 #define PROVE_CARD_H
 
 #include "base/proof.h"
-#include "prove/driver.h"
+#include "prove/driver_calls.h"
 
 /* What a desktop is left to work with. One that got none died:
  * https://github.com/NVIDIA/egl-wayland/issues/185 */

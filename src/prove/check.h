@@ -5,7 +5,7 @@
 #define PROVE_CHECK_H
 
 #include "base/text.h"
-#include "prove/driver.h"
+#include "prove/driver_calls.h"
 
 enum outcome { CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED };
 

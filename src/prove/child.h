@@ -6,7 +6,7 @@
 
 #include "prove/card.h"
 #include "prove/costs.h"
-#include "prove/table.h"
+#include "prove/check_table.h"
 
 enum { MOST_CHECKS = 48, SAID_BYTES = 512, PYTHON_DOORS = 3 };
 
@@ -24,7 +24,7 @@ struct findings {
     int driver_version; /* the newest CUDA that it knows, 1000 * major + 10 * minor; 0: not known */
     struct card card;
     struct result results[MOST_CHECKS];
-    struct result python[PYTHON_DOORS];                      /* python.h */
+    struct result python[PYTHON_DOORS];                      /* with_torch.h */
     struct result costs_results[COSTS_GROUPS], costs_result; /* of all together */
     struct costs costs;
     size_t failed;

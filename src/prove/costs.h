@@ -2,7 +2,7 @@
 #ifndef PROVE_COSTS_H
 #define PROVE_COSTS_H
 
-#include "prove/driver.h"
+#include "prove/driver_calls.h"
 
 struct cost {
     char call[24];

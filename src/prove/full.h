@@ -1,4 +1,4 @@
-/* full.h: checks: released memory, and a card without any. Rows of table.c. */
+/* full.h: checks: released memory, and a card without any. Rows of check_table.c. */
 #ifndef PROVE_FULL_H
 #define PROVE_FULL_H
 

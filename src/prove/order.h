@@ -1,4 +1,4 @@
-/* order.h: checks: when work is over, page calls beside it, and captures. Rows of table.c. */
+/* order.h: checks: when work is over, page calls beside it, and captures. Rows of check_table.c. */
 #ifndef PROVE_ORDER_H
 #define PROVE_ORDER_H
 

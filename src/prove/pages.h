@@ -1,4 +1,5 @@
-/* pages.h: checks: what the driver does with handles, mappings and addresses. Rows of table.c. */
+/* pages.h: checks: what the driver does with handles, mappings and addresses. Rows of
+ * check_table.c. */
 #ifndef PROVE_PAGES_H
 #define PROVE_PAGES_H
 

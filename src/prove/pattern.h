@@ -4,7 +4,7 @@
 #ifndef PROVE_PATTERN_H
 #define PROVE_PATTERN_H
 
-#include "prove/driver.h"
+#include "prove/driver_calls.h"
 
 /* Compiles the kernels, and makes a counter. */
 CUresult pattern_open(void);

@@ -1,4 +1,4 @@
-/* peers.h: a check: copies to another device. A row of table.c. */
+/* peers.h: a check: copies to another device. A row of check_table.c. */
 #ifndef PROVE_PEERS_H
 #define PROVE_PEERS_H
 

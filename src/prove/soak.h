@@ -1,4 +1,4 @@
-/* soak.h: checks: the page engine under pressure. Rows of table.c. */
+/* soak.h: checks: the page engine under pressure. Rows of check_table.c. */
 #ifndef PROVE_SOAK_H
 #define PROVE_SOAK_H
 

@@ -4,7 +4,7 @@
 #include "serve/async.h"
 
 #include "base/log.h"
-#include "govern/decay.h"
+#include "govern/decay_thread.h"
 #include "govern/mode.h"
 #include "govern/names.h"
 #include "serve/answer.h"

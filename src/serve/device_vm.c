@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "cuda/errors.h"
-#include "govern/decay.h"
+#include "govern/decay_thread.h"
 #include "govern/mode.h"
 #include "govern/names.h"
 #include "govern/wakeup.h"
@@ -12,7 +12,7 @@
 #include "track/capture.h"
 #include "track/context.h"
 #include "track/oom.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 #include "track/stream.h"
 
 /* Before anybody can see it: from its first page on it asks every stream. */

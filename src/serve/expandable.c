@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "cuda/capture_mode.h"
 #include "cuda/vmm_entries.h"
-#include "govern/decay.h"
+#include "govern/decay_thread.h"
 #include "govern/mode.h"
 #include "govern/retry.h"
 #include "serve/capacity.h"

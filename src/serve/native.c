@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "cuda/errors.h"
-#include "govern/decay.h"
+#include "govern/decay_thread.h"
 #include "serve/answer.h"
 #include "serve/async.h"
 #include "serve/capacity.h"

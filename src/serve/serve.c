@@ -2,7 +2,7 @@
 #include "serve/serve.h"
 
 #include "govern/cached_handles.h"
-#include "govern/decay.h"
+#include "govern/decay_thread.h"
 #include "govern/reclaim.h"
 #include "serve/async.h"
 #include "serve/expandable.h"

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "store/store.h"
 #include "track/device.h"
-#include "track/settings.h"
+#include "track/process_settings.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -224,7 +224,7 @@ all_compact() {
 import json, pathlib, re, sys
 top = pathlib.Path(sys.argv[1])
 guide = (top / "src/guides/report.md").read_text()
-codes = re.search(r'"code": .*?"description": "([^"]*)"', (top / "src/cli/schema.json").read_text())[1]
+codes = re.search(r'"code": .*?"description": "([^"]*)"', (top / "src/show/schema.json").read_text())[1]
 for code in re.findall(r"[a-z_]+(?=[,;]|$)", codes):
     if f"\n| `{code}` |" not in guide:
         print("no row for the verdict", code)

@@ -127,7 +127,7 @@ make() {
     "$vramgc" report --json ./*.vramgc >all.json
     FAKE_CUDA=true "$vramgc" run --no-summary --json run.json true
     "$vramgc" run --no-summary --json none.json true
-    "$python" - "$top/src/cli/schema.json" all.json run.json none.json <<'PYTHON'
+    "$python" - "$top/src/show/schema.json" all.json run.json none.json <<'PYTHON'
 import copy, json, sys, jsonschema
 schema = json.load(open(sys.argv[1]))
 jsonschema.Draft202012Validator.check_schema(schema)
@@ -146,7 +146,7 @@ PYTHON
 
 @test "help schema: the checked-in schema is what the program writes (else: make schema)" {
     "$vramgc" help schema >schema.json
-    diff -u "$top/src/cli/schema.json" schema.json
+    diff -u "$top/src/show/schema.json" schema.json
 }
 
 @test "report: pages are at most 80 columns wide, but for commands to paste" {
@@ -565,7 +565,7 @@ export COMMANDLINE_ARGS=--api'
         contains "$metrics" "  $name ("
         [[ $("$vramgc" help "$name") == "  $name ("* ]]
     done < <(sed -nE 's/^(DEVICE_GAUGE|DEVICE_TOTAL|PROCESS_TOTAL|DERIVED)\(([a-z_]+),.*/\2/p' \
-        "$top/src/stats.def" "$top/src/cli/derived.def")
+        "$top/src/stats.def" "$top/src/read/derived.def")
     contains "$("$vramgc" --version)" 'vramgc 0.'
 }
 

@@ -8,7 +8,7 @@ FUZZ_CHECK_SECONDS ?= 10
 FUZZ_SOURCES := tests/fuzz/fuzz_report.c tests/e2e/make_file.c tests/e2e/make_file_parts.c $(filter-out src/cli/main.c,$(CLI_SOURCES))
 FUZZ_FLAGS := -std=c11 -O1 -g -Wall -Wextra -Itests -Itests/e2e -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all
-FUZZ_HEADERS := $(wildcard src/cli/*.h src/cli/*.def src/base/*.h src/*.def include/*.h tests/e2e/*.h)
+FUZZ_HEADERS := $(wildcard $(foreach room,$(CLI_ROOMS) base,src/$(room)/*.h src/$(room)/*.def) src/*.def include/*.h tests/e2e/*.h)
 
 # main.c has the table of commands, which the fuzzers do not run; its main() would be one too many.
 $(FUZZ)/main.o: src/cli/main.c $(FUZZ_HEADERS) | $(CUDA_HEADERS)

@@ -7,13 +7,13 @@
  * the file to start from, one how much of its end is cut off; then patches, each of four bytes of
  * offset, one of length, and the bytes themselves. */
 #include "cli/diff.h"
-#include "cli/export_formats.h"
-#include "cli/html.h"
-#include "cli/stats_file.h"
-#include "cli/summary.h"
-#include "cli/summary_lines.h"
-#include "cli/top_page.h"
-#include "cli/report_fields.h"
+#include "show/export_formats.h"
+#include "show/html.h"
+#include "read/stats_file.h"
+#include "show/summary.h"
+#include "show/summary_lines.h"
+#include "show/top_page.h"
+#include "show/report_fields.h"
 #include "e2e/make_file.h"
 
 #include <jansson.h>

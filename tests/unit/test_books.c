@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "heap/nodes.h"
-#include "heap/table.h"
+#include "heap/run_table.h"
 
 #include <stdlib.h>
 #include <string.h>

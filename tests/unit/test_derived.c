@@ -1,7 +1,7 @@
 /* test_derived.c: what is computed from a refusal, against values worked out by hand. */
 #include "unit.h"
 
-#include "cli/derived.h"
+#include "read/derived.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
  * events to the judgement. */
 #include "unit.h"
 
-#include "cli/cause.h"
-#include "cli/growers.h"
+#include "judge/cause.h"
+#include "judge/growers.h"
 #include "track/growth.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  * loaded. */
 #include "unit.h"
 
-#include "cli/webui.h"
+#include "judge/webui.h"
 
 #include <stdlib.h>
 #include <string.h>

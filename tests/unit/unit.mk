@@ -4,15 +4,15 @@
 
 UNIT_heap = $(wildcard src/heap/*.c)
 UNIT_LINK_heap = -Wl,--wrap=mmap,--wrap=munmap
-UNIT_books = src/heap/table.c src/heap/nodes.c
+UNIT_books = src/heap/run_table.c src/heap/nodes.c
 UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_tags = $(wildcard src/heap/*.c)
 UNIT_frag = $(wildcard src/heap/*.c)
-UNIT_derived = src/cli/derived.c
-UNIT_growth = src/track/growth.c src/cli/cause.c src/cli/growers.c src/base/text.c src/cli/who.c src/cli/emit.c src/cli/units.c
+UNIT_derived = src/read/derived.c
+UNIT_growth = src/track/growth.c src/judge/cause.c src/judge/growers.c src/base/text.c src/judge/who.c src/read/emit.c src/read/units.c
 UNIT_host_rule = src/host/rule.c
-UNIT_peak = src/cli/peak.c
-UNIT_webui = src/cli/webui.c
+UNIT_peak = src/judge/peak.c
+UNIT_webui = src/judge/webui.c
 UNIT_owners = src/track/owners.c
 UNIT_phases = src/govern/phases.c
 UNIT_policy = src/policy/policy.c

@@ -1,0 +1,288 @@
+/* decay_thread.c: see decay_thread.h. The threads of the program must never wait here. */
+#include "govern/decay_thread.h"
+
+#include "govern/cached_handles.h"
+#include "govern/reclaim.h"
+#include "govern/wakeup.h"
+#include "track/capture.h"
+#include "track/device.h"
+#include "track/reclaim_log.h"
+#include "track/process_settings.h"
+
+/* Shortest step of our thread, and the pause while anything is captured. How soon the GPU is asked
+ * again where it has not finished: a hundredth of the cool-down. With twice or half of STEP_NS, or
+ * twice LATE_NS, sd15 and sdxl_offload hold the same under lowvram, within 1 %. */
+#define STEP_NS  (MILLISECOND_NS / 5)
+#define NAP_NS   MILLISECOND_NS
+#define RETRY_NS (10 * MILLISECOND_NS)
+
+/* What goes back in one go is told as one action: until nothing has gone for so long, or it has
+ * lasted for so long. */
+#define PAUSE_NS   SECOND_NS
+#define LONGEST_NS (60 * SECOND_NS)
+
+/* How often the pace is looked at: a phase of an image, as sampling or decoding, lasts longer. */
+#define PACE_NS (100 * MILLISECOND_NS)
+
+/* What is told as one action. */
+struct burst {
+    struct vramgc_action action; /* not over yet; kind 0: none */
+    uint64_t given_bytes;        /* by the action */
+    uint64_t held_bytes;         /* before it, by this process */
+    uint64_t begun_ns, latest_ns;
+};
+
+/* What is known of one device. */
+struct decaying {
+    struct lock lock; /* the bursts */
+    struct burst bursts[VRAMGC_REASONS];
+    _Atomic uint64_t pace_ns; /* lowvram: see policy_pace; looked at when, and the work till then */
+    uint64_t paced_ns, work_ns;
+};
+
+static struct {
+    _Atomic uint64_t looked_ns; /* when our thread last did */
+    _Atomic uint64_t next_ns;   /* when it will; 0: it is at work */
+    struct decaying devices[VRAMGC_MAX_DEVICES];
+} self;
+
+static struct decay_limits limits_of(const struct device *device, struct vm *vm) {
+    struct policy_settings settings = settings_policy();
+    struct vm_figures figures = vm_figures(vm);
+    struct policy_idle idle = {
+        .total_bytes = atomic_load(&device->memory.total_bytes),
+        .used_bytes = device_used_bytes(device),
+        .attached_bytes = figures.idle_bytes - figures.retained_bytes,
+        .retained_bytes = figures.retained_bytes + figures.cached_bytes,
+        .live_bytes = minus_u64(figures.mapped_bytes, figures.idle_bytes),
+        .pace_ns =
+            atomic_load_explicit(&self.devices[device_index(device)].pace_ns, memory_order_relaxed),
+    };
+    struct policy_decay decay = policy_decay(&settings, &idle);
+    return (struct decay_limits){
+        .attached_ns = decay.attached_ns,
+        .attached_bytes = decay.attached_bytes,
+        .retained_ns = decay.retained_ns,
+    };
+}
+
+/* --- what is told --- */
+
+static struct vramgc_action action_of(struct device *device, uint32_t reason) {
+    return (struct vramgc_action){
+        .kind = VRAMGC_ACTION_PAGES,
+        .reason = reason,
+        .device = device_index(device),
+        .time_ns = store_age_ns(),
+        .used_bytes = device_used_bytes(device),
+    };
+}
+
+/* The figures and what is written down are true at once. */
+static void count(struct device *device, const struct vramgc_action *action, uint64_t given,
+                  uint64_t start_ns) {
+    struct decaying *decaying = &self.devices[device_index(device)];
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t took_ns = clock_ns() - start_ns;
+    figure_add(&stats->reclaimed_bytes, given);
+    figure_add(&stats->reclaim_ns, took_ns);
+    lock_take(&decaying->lock);
+    struct burst *burst = &decaying->bursts[action->reason];
+    bool first = !burst->action.kind;
+    if (first)
+        *burst = (struct burst){.action = *action,
+                                .begun_ns = start_ns,
+                                .held_bytes = figure_get(&stats->held_bytes.current) + given};
+    burst->latest_ns = start_ns;
+    burst->action.took_ns += took_ns;
+    burst->given_bytes += given;
+    reclaim_credit(&burst->action, figure_get(&stats->page_bytes.current), burst->given_bytes);
+    reclaim_note_held(device, &burst->action, burst->held_bytes);
+    reclaim_log_update(&burst->action);
+    lock_give(&decaying->lock);
+    figure_add(&stats->reclaims, first);
+}
+
+/* What an action gave back; returned. 0: there was nothing, or the GPU has not finished. */
+static uint64_t account(struct device *device, const struct vramgc_action *action, uint64_t given,
+                        uint64_t start_ns) {
+    device_account_pages(device);
+    if (given)
+        count(device, action, given, start_ns);
+    return given;
+}
+
+/* Tells of what nothing was added to since then, or that began that long ago. */
+static void conclude_one(struct decaying *decaying, struct burst *burst, uint64_t latest_ns,
+                         uint64_t begun_ns) {
+    lock_take(&decaying->lock);
+    struct vramgc_action action = burst->action;
+    bool over = action.kind && (MUTANT(each_batch_told, burst->latest_ns <= latest_ns, true) ||
+                                burst->begun_ns <= begun_ns);
+    if (over)
+        burst->action.kind = VRAMGC_ACTION_NONE;
+    lock_give(&decaying->lock);
+    if (over)
+        reclaim_log_end(&action);
+}
+
+static void conclude(struct decaying *decaying, uint64_t latest_ns, uint64_t begun_ns) {
+    for (size_t i = 0; i < VRAMGC_REASONS; i++)
+        conclude_one(decaying, &decaying->bursts[i], latest_ns, begun_ns);
+}
+
+void decay_conclude(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        conclude(&self.devices[i], UINT64_MAX, UINT64_MAX);
+}
+
+/* --- what is done --- */
+
+/* What PyTorch has given up itself is no reclaim of ours, but for lowvram, where it goes sooner
+ * than PyTorch would have it go. */
+static void decay(struct device *device, struct vm *vm, const struct decay_limits *limits,
+                  uint64_t now_ns) {
+    bool lowvram = settings_options()->lowvram;
+    struct vramgc_action action =
+        action_of(device, lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
+    uint64_t start_ns = clock_ns();
+    struct decayed gone = vm_decay(vm, limits, now_ns);
+    account(device, &action, gone.attached_bytes + (lowvram ? gone.retained_bytes : 0), start_ns);
+}
+
+uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
+    struct vramgc_action action = action_of(device, VRAMGC_REASON_REFUSED);
+    uint64_t start_ns = clock_ns();
+    action.request_bytes = bytes;
+    uint64_t given = vm_reclaim_now(vm, bytes + PAGE_BYTES);
+    return account(device, &action, given, start_ns);
+}
+
+/* --- the threads of the program --- */
+
+static void wake(uint64_t next_ns, uint64_t now_ns) {
+    if (atomic_compare_exchange_strong(&self.next_ns, &next_ns, now_ns))
+        wakeup(WAKEUP_DECAY);
+}
+
+/* What our thread has seen and could not give back yet it does not hear of again. */
+static void note(struct device *device, struct vm *vm) {
+    struct decay_limits limits = limits_of(device, vm);
+    uint64_t due_ns = vm_decay_due_ns(vm, &limits);
+    if (due_ns == UINT64_MAX)
+        return;
+    uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
+    if (due_ns >= atomic_load(&self.looked_ns) && max_u64(due_ns, now_ns) + STEP_NS < next_ns)
+        wake(next_ns, now_ns);
+}
+
+/* Else it is in PyTorch's cache, and our thread's next look is soon enough. */
+void decay_note_idle(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (vm && MUTANT(idle_not_noted, settings_options()->lowvram, false))
+        note(device, vm);
+}
+
+void decay_note_given_up(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (MUTANT(given_up_not_noted, vm, NULL))
+        note(device, vm);
+}
+
+void decay_note_cached(void) {
+    uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
+    if (!atomic_load(&self.looked_ns))
+        wakeup(WAKEUP_LOOK); /* it starts our thread */
+    else if (now_ns + cached_handles_age_ns() + STEP_NS < next_ns)
+        wake(next_ns, now_ns);
+}
+
+/* Where our thread looks within RETRY_NS anyhow it is left alone. */
+void decay_note_used(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (!vm)
+        return;
+    struct decay_limits limits = limits_of(device, vm);
+    uint64_t due_ns = vm_decay_due_ns(vm, &limits), now_ns = clock_ns();
+    uint64_t next_ns = atomic_load(&self.next_ns);
+    if (MUTANT(used_not_noted, due_ns != UINT64_MAX, false) &&
+        max_u64(due_ns, now_ns) < minus_u64(next_ns, RETRY_NS))
+        wake(next_ns, now_ns);
+}
+
+/* --- our own thread --- */
+
+static void set_pace(struct device *device, struct vm *vm, uint64_t now_ns) {
+    struct decaying *decaying = &self.devices[device_index(device)];
+    uint64_t time_ns = now_ns - decaying->paced_ns;
+    if (!settings_options()->lowvram || time_ns < PACE_NS)
+        return;
+    struct policy_settings settings = settings_policy();
+    uint64_t work_ns = vm_figures(vm).work_ns, pace_ns = atomic_load(&decaying->pace_ns);
+    pace_ns = policy_pace(&settings, pace_ns, work_ns - decaying->work_ns, time_ns);
+    atomic_store(&decaying->pace_ns, pace_ns);
+    decaying->paced_ns = now_ns;
+    decaying->work_ns = work_ns;
+}
+
+/* 0: nothing gets too old. */
+static uint64_t step_one(struct device *device, struct vm *vm, uint64_t now_ns) {
+    set_pace(device, vm, now_ns);
+    struct decay_limits limits = limits_of(device, vm);
+    if (vm_decay_due_ns(vm, &limits) <= now_ns) {
+        decay(device, vm, &limits, now_ns);
+        limits = limits_of(device, vm);
+    }
+    uint64_t due_ns = vm_decay_due_ns(vm, &limits), then_ns = clock_ns();
+    if (due_ns == UINT64_MAX)
+        return 0;
+    if (due_ns > then_ns)
+        return max_u64(due_ns - then_ns, STEP_NS);
+    return settings_options()->lowvram ? max_u64(limits.attached_ns, STEP_NS) : RETRY_NS;
+}
+
+/* 0: never. */
+static uint64_t sooner(uint64_t a_ns, uint64_t b_ns) {
+    return a_ns && b_ns ? min_u64(a_ns, b_ns) : max_u64(a_ns, b_ns);
+}
+
+/* As step_one, of handles that are cached (mode flush). */
+static uint64_t step_cached(const struct device *device, uint64_t now_ns) {
+    if (cached_handles_due_ns(device) <= now_ns)
+        cached_handles_decay(device, now_ns);
+    uint64_t due_ns = cached_handles_due_ns(device);
+    return due_ns == UINT64_MAX ? 0 : max_u64(minus_u64(due_ns, clock_ns()), STEP_NS);
+}
+
+static uint64_t step(struct device *device, struct vm *vm, uint64_t now_ns) {
+    bool cached = cached_handles_due_ns(device) != UINT64_MAX;
+    if (!vm && !cached)
+        return 0;
+    if (capture_active())
+        return NAP_NS;
+    uint64_t pages_ns = vm ? step_one(device, vm, now_ns) : 0;
+    return cached ? sooner(pages_ns, step_cached(device, now_ns)) : pages_ns;
+}
+
+uint64_t decay_step(uint64_t now_ns) {
+    uint64_t next_ns = 0;
+    atomic_store(&self.looked_ns, now_ns);
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct device *device = device_if_ready(i);
+        struct vm *vm = device ? device_vm(device) : NULL;
+        if (!device)
+            continue;
+        next_ns = sooner(next_ns, step(device, vm, now_ns));
+        conclude(&self.devices[i], minus_u64(now_ns, PAUSE_NS), minus_u64(now_ns, LONGEST_NS));
+    }
+    return next_ns;
+}
+
+void decay_sleep(uint64_t until_ns) {
+    atomic_store(&self.next_ns, until_ns);
+}
+
+void decay_forget(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        lock_force_open(&self.devices[i].lock);
+}

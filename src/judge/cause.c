@@ -1,0 +1,293 @@
+/* cause.c: see cause.h. It must not guess: where the file does not tell, the cause is that memory
+ * was lacking. */
+#include "judge/cause.h"
+#include "judge/growers.h"
+#include "base/base.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* The least of the card that is worth being named as the cause; and the least that, where no
+ * process is known by name, is more than the driver's own. */
+enum { CAUSE_SHARE = 32 };
+#define UNNAMED_BYTES ((uint64_t)1 << 30)
+
+/* Growth shows in this many floors at the least, by this much. Of fewer than MANY_TURNS all may be
+ * of one large job, whose live memory rises as it goes: they must rise in each part, and evenly, as
+ * a loop does. Of eight runs of Stable Diffusion 1.5, SDXL and Flux, each cut off where it would
+ * run out of memory on cards of 60 sizes, 40 would else be growth: up to 25 turns with SD 1.5 at
+ * 1024x1024, batch 16, up to 778 with SDXL at 2560x2560, batch 2. Jobs of mixed sizes, each of
+ * which keeps 8 to 300 MiB, rise unevenly and make 4,000 and more. */
+enum { LEAST_TURNS = 8, MANY_TURNS = 1024, PARTS = 6, EVEN = 3 };
+#define GROWTH_BYTES ((uint64_t)64 << 20)
+
+static uint64_t lowest(const uint64_t *bytes, uint64_t from, uint64_t end) {
+    uint64_t least = UINT64_MAX;
+    for (uint64_t i = from; i < end; i++)
+        least = min_u64(least, bytes[i]);
+    return least;
+}
+
+/* In each part after the first about as much. */
+static bool rises_evenly(const uint64_t *bytes, uint64_t from, uint64_t end) {
+    uint64_t count = end - from, before = lowest(bytes, from, from + count / PARTS);
+    uint64_t least = UINT64_MAX, most = 0;
+    for (uint64_t i = 1; i < PARTS; i++) {
+        uint64_t low = lowest(bytes, from + i * count / PARTS, from + (i + 1) * count / PARTS);
+        least = min_u64(least, minus_u64(low, before));
+        most = max_u64(most, minus_u64(low, before));
+        before = low;
+    }
+    return least > 0 && most / EVEN <= least;
+}
+
+/* Models are loaded in the first quarter. In each of the others the floor must be higher than in
+ * the one before, and no quarter may bring nearly all of it: that is one model more, no leak. */
+struct oom_growth growth_in(const uint64_t *bytes, uint64_t count) {
+    uint64_t quarter = count / 4, low[4];
+    if (count < LEAST_TURNS)
+        return (struct oom_growth){0};
+    for (uint64_t i = 0; i < 4; i++)
+        low[i] = lowest(bytes, i * quarter, i < 3 ? (i + 1) * quarter : count);
+    uint64_t third = minus_u64(low[2], low[1]), fourth = minus_u64(low[3], low[2]);
+    return (struct oom_growth){
+        .grows = low[0] < low[1] && third >= fourth / 4 && fourth >= third / 4 &&
+                 third + fourth >= GROWTH_BYTES,
+        .first_bytes = low[1],
+        .latest_bytes = bytes[count - 1],
+        .steps = count - 1 - quarter,
+    };
+}
+
+uint64_t growth_bytes(const struct oom_growth *growth) {
+    return minus_u64(growth->latest_bytes, growth->first_bytes);
+}
+
+/* What was live when the program rested, after each job that was over by then. */
+static uint64_t left_by_jobs(const struct stats_file *record, const struct vramgc_device *device,
+                             uint64_t until_ns, uint64_t left[VRAMGC_MAX_JOBS]) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < record->job_count; i++) {
+        const struct vramgc_job *job = record->jobs[i];
+        if (job->device == (uint64_t)(device - record->file->devices) &&
+            job->time_ns + job->took_ns < until_ns)
+            left[count++] = job->live_bytes;
+    }
+    return count;
+}
+
+static struct oom_growth growth_of_jobs(const struct stats_file *record,
+                                        const struct vramgc_device *device, uint64_t until_ns) {
+    uint64_t left[VRAMGC_MAX_JOBS];
+    return growth_in(left, left_by_jobs(record, device, until_ns, left));
+}
+
+/* A model that is loaded layer by layer leaves more and more, as it should: then only what stays
+ * from job to job is growth. */
+static struct oom_growth growth_until(const struct stats_file *record,
+                                      const struct vramgc_device *device, uint64_t turns,
+                                      uint64_t until_ns) {
+    const struct vramgc_floors *floors = &device->floors;
+    uint64_t merged = max_u64(floors->merged, 1);
+    uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), turns / merged);
+    struct oom_growth growth = growth_in(floors->bytes, count);
+    struct oom_growth jobs = growth_of_jobs(record, device, until_ns);
+    bool of_one = turns < MANY_TURNS && !rises_evenly(floors->bytes, count / 4, count);
+    growth.grows =
+        growth.grows &&
+        (jobs.grows || (!of_one && !growers_load(record->file, device, growth_bytes(&growth))));
+    growth.jobs = jobs.grows ? jobs.steps : 0;
+    growth.job_bytes = jobs.grows ? growth_bytes(&jobs) / jobs.steps : 0;
+    return growth;
+}
+
+/* What a program that ends leaves is no rest between two jobs. */
+struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
+                            uint64_t turns) {
+    bool runs = record->state == PROCESS_RUNNING;
+    return growth_until(record, device, turns,
+                        runs ? UINT64_MAX : minus_u64(record->elapsed_ns, SECOND_NS));
+}
+
+bool record_grows(const struct stats_file *record) {
+    bool grows = false;
+    for (size_t i = 0; i < record->file->device_count; i++)
+        grows = grows ||
+                growth_of(record, &record->file->devices[i], record->file->devices[i].floors.turns)
+                    .grows;
+    return grows;
+}
+
+/* Asked for after the refusal, so it may be told; else it is of an earlier one. Where there was
+ * another error since then, it is of that. */
+static bool neighbours_known(const struct oom *oom) {
+    const struct vramgc_neighbours *neighbours = &oom->device->neighbours;
+    const struct vramgc_refusal *then = oom->refusal;
+    if (!neighbours->time_ns || neighbours->time_ns < then->time_ns)
+        return false;
+    for (size_t i = 0; i < oom->record->refusal_count; i++) {
+        const struct vramgc_refusal *later = oom->record->refusals[i];
+        if (later->reported && later->device == then->device && later->time_ns > then->time_ns &&
+            later->time_ns <= neighbours->time_ns)
+            return false;
+    }
+    return true;
+}
+
+/* What the reading calls used and is not ours. */
+static void add_neighbours(struct oom *oom) {
+    struct oom_sum *sum = &oom->sum;
+    const struct vramgc_neighbours *neighbours = &oom->device->neighbours;
+    for (uint64_t i = 0; neighbours_known(oom) && i < neighbours->count; i++) {
+        uint64_t bytes = min_u64(neighbours->list[i].bytes, sum->rest_bytes);
+        sum->neighbour_bytes[sum->neighbour_count++] = bytes;
+        sum->rest_bytes -= bytes;
+    }
+}
+
+static void add_up(struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    struct oom_sum *sum = &oom->sum;
+    if (r->cause == VRAMGC_REFUSAL_HOST || r->held_bytes > r->total_bytes)
+        return;
+    uint64_t of_pytorch = minus_u64(r->held_bytes, r->other_bytes);
+    sum->known = r->total_bytes > 0;
+    sum->total_bytes = r->total_bytes;
+    sum->code_bytes = r->held_bytes - of_pytorch;
+    sum->live_bytes = min_u64(r->allocated_bytes, of_pytorch);
+    sum->idle_bytes = of_pytorch - sum->live_bytes;
+    sum->free_bytes = min_u64(r->free_bytes, r->total_bytes - r->held_bytes);
+    sum->rest_bytes = r->total_bytes - r->held_bytes - sum->free_bytes;
+    add_neighbours(oom);
+}
+
+uint64_t oom_others_bytes(const struct oom_sum *sum) {
+    uint64_t bytes = sum->neighbour_count ? 0 : sum->rest_bytes;
+    for (uint64_t i = 0; i < sum->neighbour_count; i++)
+        bytes += sum->neighbour_bytes[i];
+    return bytes;
+}
+
+/* Whether without other processes, and other code in this one, it would have fitted: then who of
+ * both has more. */
+static enum oom_cause cause_of_full(const struct oom *oom) {
+    const struct oom_sum *sum = &oom->sum;
+    uint64_t least = max_u64(oom->lacking_bytes, sum->total_bytes / CAUSE_SHARE);
+    uint64_t processes = oom_others_bytes(sum);
+    if (!sum->neighbour_count && sum->rest_bytes < max_u64(UNNAMED_BYTES, sum->total_bytes / 8))
+        processes = 0;
+    if (!sum->known || processes + sum->code_bytes < least)
+        return CAUSE_SMALL;
+    return processes >= sum->code_bytes ? CAUSE_PROCESS : CAUSE_CODE;
+}
+
+static bool of_hook(const struct oom *oom, const char *part) {
+    const struct vramgc_file *file = oom->record->file;
+    uint32_t hook = oom->refusal->hook;
+    return hook < file->hook_count && strstr(file->hooks[hook].name, part);
+}
+
+static bool of_pool(const struct oom *oom) {
+    return of_hook(oom, "Async");
+}
+
+/* PyTorch empties its cache before it reports out of memory. What no block is in and yet stays is
+ * in a pool of its own: of a captured graph, or of a torch.cuda.MemPool. Under compact that may be
+ * addresses alone. */
+static bool of_private_pool(const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    return r->reported && oom->kept_bytes > 0 &&
+           oom->kept_bytes + r->free_bytes >= r->request_bytes;
+}
+
+/* Without it the request would have fitted. Where what is idle would have sufficed, too, it is
+ * whichever is more: a video that is put together on the card grows beside a pool full of pieces.
+ */
+static bool growth_explains(const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    uint64_t grown = growth_bytes(&oom->growth);
+    if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
+        return oom->growth.grows && grown >= r->idle_bytes &&
+               grown >= minus_u64(r->request_bytes, r->free_bytes);
+    return oom->growth.grows && grown >= oom->lacking_bytes;
+}
+
+static enum oom_cause cause_of(const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    if (r->cause == VRAMGC_REFUSAL_HOST)
+        return CAUSE_HOST;
+    if (r->total_bytes > 0 && r->request_bytes > r->total_bytes)
+        return CAUSE_TOO_LARGE;
+    if (r->cause == VRAMGC_REFUSAL_LIMIT)
+        return CAUSE_LIMIT;
+    if (r->cause == VRAMGC_REFUSAL_DRIVER)
+        return CAUSE_DRIVER;
+    if (growth_explains(oom))
+        return CAUSE_GROWTH;
+    if (of_private_pool(oom))
+        return CAUSE_PRIVATE;
+    if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
+        return of_pool(oom) ? CAUSE_POOL : CAUSE_FRAGMENTATION;
+    if (r->cause == VRAMGC_REFUSAL_ROUNDED)
+        return CAUSE_ROUNDED;
+    return r->cause == VRAMGC_REFUSAL_FULL ? cause_of_full(oom) : CAUSE_UNKNOWN;
+}
+
+bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal) {
+    return !refusal->granted && refusal->reported == told->refusal->reported;
+}
+
+uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
+    return minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
+}
+
+/* Models that are still there though their work is done rise from job to job, too few for growth.
+ */
+static uint64_t stayed_bytes(const struct oom *oom) {
+    uint64_t left[VRAMGC_MAX_JOBS];
+    uint64_t count = left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
+    uint64_t bytes = count ? minus_u64(left[count - 1], left[0]) : 0;
+    bool matters = bytes >= max_u64(oom->lacking_bytes, oom->sum.total_bytes / CAUSE_SHARE);
+    return matters ? bytes : 0;
+}
+
+struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal) {
+    uint32_t index = refusal->device < VRAMGC_MAX_DEVICES ? refusal->device : 0;
+    struct oom oom = {
+        .record = record, .refusal = refusal, .device = &record->file->devices[index]};
+    add_up(&oom);
+    oom.kept_bytes = min_u64(refusal->kept_bytes, oom.sum.idle_bytes);
+    oom.growth = growth_until(record, oom.device, refusal->turns, refusal->time_ns);
+    oom.stayed_bytes = stayed_bytes(&oom);
+    oom.lacking_bytes = lacking_bytes_of(refusal);
+    oom.of_context = of_hook(&oom, "PrimaryCtx");
+    oom.cause = cause_of(&oom);
+    oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||
+                     oom.device->stats.block_allocs == 0;
+    return oom;
+}
+
+/* It took memory again after what the error let go, was refused some, or began a job. */
+static bool worked_after(const struct oom *oom) {
+    const struct stats_file *record = oom->record;
+    uint64_t then_ns = oom->refusal->time_ns;
+    bool worked = oom->device->floors.turns > oom->refusal->turns;
+    if (record->refusal_count > 0)
+        worked = worked || record->refusals[record->refusal_count - 1]->time_ns > then_ns;
+    if (record->job_count > 0)
+        worked = worked || record->jobs[record->job_count - 1]->time_ns > then_ns;
+    return worked;
+}
+
+/* As by Ctrl-C: with Python's own status, or a shell's. */
+static bool stopped_by_user(const struct stats_file *record) {
+    int by = record->state == PROCESS_KILLED ? record->signal : record->code - 128;
+    return by == SIGINT || by == SIGTERM || by == SIGHUP;
+}
+
+/* A program that ends by its error may take long to exit. */
+bool oom_program_went_on(const struct oom *oom) {
+    const struct stats_file *record = oom->record;
+    return record->state == PROCESS_RUNNING || record->code == 0 || worked_after(oom) ||
+           (stopped_by_user(record) && record->elapsed_ns > oom->refusal->time_ns + SECOND_NS);
+}

@@ -1,0 +1,421 @@
+/* cause_words.c: see cause_words.h. The first line of each text must do for somebody who has never
+ * heard of fragmentation. */
+#include "judge/cause_words.h"
+#include "judge/growers.h"
+#include "judge/other_libraries.h"
+#include "judge/text_encoder.h"
+#include "read/units.h"
+#include "judge/webui.h"
+#include "judge/who.h"
+#include "base/base.h"
+#include "base/parse.h"
+
+#include <string.h>
+
+/* Rounded so that the shown figures add up, too. */
+struct adding {
+    struct text *text;
+    double unit_bytes;
+    unsigned decimals;
+    uint64_t so_far_bytes;
+    bool begun;
+};
+
+static double rounded(const struct adding *adding, uint64_t bytes) {
+    double scale = adding->decimals ? 100 : 1;
+    return (double)(uint64_t)((double)bytes / adding->unit_bytes * scale + 0.5) / scale;
+}
+
+static void add_part(struct adding *adding, const char *name, uint64_t bytes) {
+    double before = rounded(adding, adding->so_far_bytes);
+    adding->so_far_bytes += bytes;
+    text_format(adding->text, "%s%s ", adding->begun ? " + " : "", name);
+    text_add_decimal(adding->text, rounded(adding, adding->so_far_bytes) - before,
+                     bytes ? adding->decimals : 0);
+    adding->begun = true;
+}
+
+static void add_neighbours(struct adding *adding, const struct oom *oom) {
+    for (uint64_t i = 0; i < oom->sum.neighbour_count; i++) {
+        const struct vramgc_neighbour *neighbour = &oom->device->neighbours.list[i];
+        add_part(adding, *neighbour->name ? neighbour->name : "another process",
+                 oom->sum.neighbour_bytes[i]);
+    }
+}
+
+/* What the driver needs beside processes is known only where these are told one by one. */
+void cause_say_sum(struct text *text, const struct oom *oom) {
+    const struct oom_sum *sum = &oom->sum;
+    bool small = sum->total_bytes < (uint64_t)4 << 30;
+    struct adding adding = {
+        .text = text, .unit_bytes = small ? 0x1p20 : 0x1p30, .decimals = small ? 0 : 2};
+    if (!sum->known || oom->of_context) /* nobody told what was free */
+        return;
+    add_part(&adding, "live", sum->live_bytes);
+    add_part(&adding, "idle", sum->idle_bytes);
+    if (sum->code_bytes)
+        add_part(&adding, "other code here", sum->code_bytes);
+    add_neighbours(&adding, oom);
+    bool told = oom->device->neighbours.own_bytes > 0 &&
+                oom->device->neighbours.time_ns >= oom->refusal->time_ns;
+    add_part(&adding, told ? "driver" : "others and driver", sum->rest_bytes);
+    add_part(&adding, "free", sum->free_bytes);
+    text_add(text, " = ");
+    text_add_decimal(text, rounded(&adding, sum->total_bytes), adding.decimals);
+    text_add(text, small ? " MiB" : " GiB");
+}
+
+static struct figure show_name(const struct oom *oom) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    const struct vramgc_neighbour *neighbour = &oom->device->neighbours.list[0];
+    if (!oom->sum.neighbour_count)
+        text_add(&text, "not known by name");
+    else if (!*neighbour->name)
+        text_format(&text, "pid %llu, name unknown", (unsigned long long)neighbour->pid);
+    else
+        text_format(&text, "%s, pid %llu", neighbour->name, (unsigned long long)neighbour->pid);
+    return figure;
+}
+
+void cause_say_growth(struct text *text, const char *what, const struct vramgc_file *file,
+                      const struct vramgc_device *device, const struct oom_growth *growth) {
+    uint64_t grown = growth_bytes(growth);
+    if (growth->jobs)
+        text_format(text, "%s: +%s a job, %s jobs", what, show_bytes(growth->job_bytes).text,
+                    show_count(growth->jobs).text);
+    else
+        text_format(text, "%s: +%s, to %s", what, show_bytes(grown).text,
+                    show_bytes(growth->latest_bytes).text);
+    growers_say(text, file, device, grown);
+    text_add(text, ".");
+}
+
+/* What the largest other process has would not have been enough. */
+static bool of_several(const struct oom *oom) {
+    return oom->sum.neighbour_count > 1 && oom->sum.neighbour_bytes[0] < oom->lacking_bytes;
+}
+
+static void say_process(struct text *text, const struct oom *oom) {
+    const struct oom_sum *sum = &oom->sum;
+    if (oom->of_context && !sum->neighbour_count)
+        text_add(text, "Other processes have the card; which, is not known here.");
+    else if (of_several(oom))
+        text_format(text, "Other processes hold %s of the card (the largest: %s).",
+                    show_bytes(oom_others_bytes(sum)).text, show_name(oom).text);
+    else
+        text_format(
+            text, "Another process holds %s of the card (%s).",
+            show_bytes(sum->neighbour_count ? sum->neighbour_bytes[0] : sum->rest_bytes).text,
+            show_name(oom).text);
+}
+
+static void say_host(struct text *text, const struct vramgc_refusal *r) {
+    text_format(text, "Not the card, but RAM: the host refused page-locked memory. %s are pinned.",
+                show_bytes(r->held_bytes).text);
+    if (r->total_bytes)
+        text_format(text, " The host has %s, of which %s were available.",
+                    show_bytes(r->total_bytes).text, show_bytes(r->free_bytes).text);
+}
+
+/* Not a PyTorch program, or one without its cache: there is no extension to find. */
+static bool is_foreign(const struct oom *oom) {
+    return oom->cause == CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
+}
+
+static void say_code(struct text *text, const struct oom *oom) {
+    struct figure held = show_bytes(oom->sum.code_bytes);
+    const char *library = library_name(oom->record->file, oom->refusal->library);
+    if (is_foreign(oom))
+        text_format(text, "The program holds %s, none of it by PyTorch's caching allocator.",
+                    held.text);
+    else if (library)
+        text_format(text,
+                    "Other code in this program, mostly %s, holds %s; PyTorch does not know it.",
+                    library, held.text);
+    else
+        text_format(text, "Other code in this program holds %s; PyTorch does not know it.",
+                    held.text);
+}
+
+static bool has_graphs(const struct oom *oom) {
+    return oom->record->file->process.captures > 0;
+}
+
+static void say_small(struct text *text, const struct oom *oom) {
+    struct figure lacking = show_bytes(oom->lacking_bytes);
+    if (oom->refusal->reported == VRAMGC_WENT_ON)
+        text_format(text, "For this the card had no room: %s were lacking.", lacking.text);
+    else if (oom->stayed_bytes)
+        text_format(text,
+                    "The card is full: %s were lacking, and %s more stay live than after the first "
+                    "job.",
+                    lacking.text, show_bytes(oom->stayed_bytes).text);
+    else
+        text_format(text, "The card is too small for this: %s were lacking.", lacking.text);
+}
+
+static void say_plain(struct text *text, const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    switch (oom->cause) {
+    case CAUSE_FRAGMENTATION:
+        text_format(text, "Fragmentation: %s were free or idle, but in pieces.",
+                    show_bytes(r->free_bytes + r->idle_bytes).text);
+        break;
+    case CAUSE_POOL:
+        text_format(text, "The driver's pool (cudaMallocAsync) keeps %s, in pieces.",
+                    show_bytes(r->idle_bytes).text);
+        break;
+    case CAUSE_PRIVATE:
+        text_format(text, "%s %s that nothing else can use.",
+                    has_graphs(oom) ? "CUDA graphs keep" : "A torch.cuda.MemPool keeps",
+                    show_bytes(oom->kept_bytes).text);
+        break;
+    case CAUSE_SMALL:
+        say_small(text, oom);
+        break;
+    case CAUSE_ROUNDED:
+        text_format(text, "The card is full: the last of PyTorch's steps of 20 MiB did not fit.");
+        break;
+    case CAUSE_CODE:
+        say_code(text, oom);
+        break;
+    case CAUSE_TOO_LARGE:
+        text_format(text, "The request alone, %s, is larger than the card, %s.",
+                    show_bytes(r->request_bytes).text, show_bytes(r->total_bytes).text);
+        break;
+    case CAUSE_DRIVER:
+        text_format(text, "The driver refused, although %s were free.",
+                    show_bytes(r->free_bytes).text);
+        break;
+    case CAUSE_LIMIT:
+        text_add(text, "Not the card, but a memory limit that was set for PyTorch.");
+        break;
+    default:
+        text_add(text, "Not known: what was free then could not be read.");
+    }
+}
+
+static bool is_full(const struct oom *oom) {
+    return oom->cause == CAUSE_SMALL || oom->cause == CAUSE_ROUNDED;
+}
+
+void cause_say(struct text *text, const struct oom *oom) {
+    if (oom->cause == CAUSE_GROWTH)
+        cause_say_growth(text,
+                         oom->refusal->cause == VRAMGC_REFUSAL_FRAGMENTED
+                             ? "Tensors leave the card in pieces, and grow"
+                             : "Tensors fill the card, and grow",
+                         oom->record->file, oom->device, &oom->growth);
+    else if (oom->cause == CAUSE_PROCESS)
+        say_process(text, oom);
+    else if (oom->cause == CAUSE_HOST)
+        say_host(text, oom->refusal);
+    else
+        say_plain(text, oom);
+    if (oom->cause == CAUSE_ROUNDED && oom->stayed_bytes)
+        text_format(text, " %s more stay live than after the first job.",
+                    show_bytes(oom->stayed_bytes).text);
+}
+
+#define TODO_FOR_GRAPHS                                                                            \
+    "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode reduce-overhead or " \
+    "max-autotune)."
+
+static bool waits_for_proof(const struct oom *oom) {
+    return oom->record->file->needs_proof == 1;
+}
+
+/* What gives idle memory back here, and does not yet. */
+static const char *todo_for_pieces(const struct oom *oom) {
+    const struct vramgc_file *file = oom->record->file;
+    const char *asked = stats_file_setting(oom->record, "mode");
+    enum option_mode mode = stats_file_mode(file);
+    if (mode == MODE_OBSERVE)
+        return "Run without --mode observe: vramgc then gives idle memory back.";
+    if (mode == MODE_COMPACT)
+        return "Try again: the GPU had not finished with idle memory. Else make the batch smaller.";
+    if (waits_for_proof(oom))
+        return "Run `vramgc prove`, a minute: then memory lies only behind live tensors.";
+    if (asked && strcmp(asked, "auto") != 0)
+        return "Run with --mode compact: memory then lies only behind live tensors.";
+    if (has_graphs(oom)) /* what they keep goes back in no mode */
+        return TODO_FOR_GRAPHS;
+    if (!strstr(file->alloc_conf, "expandable_segments:True"))
+        return "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run --lowvram`, "
+               "which moves no model to RAM.";
+    return "Use `vramgc run --lowvram`: idle memory then goes back at once; no model is moved to "
+           "RAM.";
+}
+
+/* The driver's pool stands in the way of nothing where compact cannot be. */
+static const char *todo_for_pool(const struct oom *oom) {
+    if (stats_file_bears_no_pages(oom->record))
+        return "Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF (ComfyUI: "
+               "--disable-cuda-malloc): vramgc then has PyTorch empty its cache.";
+    return oom->record->file->driver_pool
+               ? "Run with --async pages: a pool of vramgc, which keeps only what is live."
+               : "Run with --mode compact --async pages: a pool of vramgc, which keeps only what "
+                 "is live.";
+}
+
+/* Compact gives back what a MemPool keeps, and not what a graph does. */
+static const char *todo_for_private(const struct oom *oom) {
+    if (has_graphs(oom))
+        return TODO_FOR_GRAPHS;
+    if (waits_for_proof(oom))
+        return todo_for_pieces(oom);
+    return stats_file_bears_no_pages(oom->record)
+               ? "Delete the pool when its work is done."
+               : "Delete the pool when its work is done, or run with --mode compact.";
+}
+
+/* What the error lacked that lacked most: with less it would still end there. */
+static uint64_t most_lacking(const struct oom *told) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < told->record->refusal_count; i++) {
+        const struct vramgc_refusal *refusal = told->record->refusals[i];
+        if (is_told_with(told, refusal))
+            most = max_u64(most, lacking_bytes_of(refusal));
+    }
+    return most;
+}
+
+/* Beyond what may lie with the host already, more than was lacking by three of the steps in which
+ * PyTorch asks (kLargeBuffer, 20 MiB): what it asks for next needs room, too. Where the host did
+ * not give what it may, to allow more is of no use. */
+static void say_spill(struct text *text, const struct oom *oom) {
+    enum { MORE_MIB = 64 };
+    uint64_t bytes = most_lacking(oom), allowed = 0;
+    const char *setting = stats_file_setting(oom->record, "spill");
+    if (setting)
+        parse_size(setting, &allowed);
+    if (stats_file_mode(oom->record->file) != MODE_COMPACT || !bytes ||
+        (allowed && oom->device->stats.spilled_bytes.peak + bytes <= allowed))
+        return;
+    text_format(text, " --spill %lluMiB at least, for this request, lets it go on, slowly.",
+                (unsigned long long)(allowed / MEBIBYTE + bytes / MEBIBYTE + 1 + MORE_MIB));
+}
+
+static const char *todo_for_process(const struct oom *oom) {
+    return of_several(oom) ? "Stop some of them, or have them give their memory back."
+           : oom->sum.neighbour_count && strstr(oom->device->neighbours.list[0].name, "ollama")
+               ? "Have it unload its model (ollama stop MODEL), or stop it."
+               : "Stop it, or have it give its memory back.";
+}
+
+static bool is_part_of(const struct oom *oom, const char *phase) {
+    const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
+    return site && strcmp(site->phase, phase) == 0;
+}
+
+static void end_with_tiles(struct text *text, const struct oom *oom) {
+    if (is_part_of(oom, "VAE"))
+        text_format(text, ", or have the VAE work in tiles (%s)",
+                    webui_of(oom->record->file)->tiles);
+    text_add(text, ".");
+}
+
+static void say_what_offloads(struct text *text, const struct oom *oom) {
+    const char *offload = webui_offload(oom->record->file);
+    if (offload)
+        text_format(text, " (%s)", offload);
+    text_add(text, ".");
+}
+
+/* While a model is loaded no image is at work. */
+static bool say_todo_for_load(struct text *text, const struct oom *oom) {
+    bool loads = is_part_of(oom, "model move");
+    if (loads) {
+        text_add(text, "A model was being loaded: keep fewer on the card");
+        say_what_offloads(text, oom);
+    }
+    return loads;
+}
+
+/* With its options for that in use already a web UI is not told to offload. */
+static void say_todo_for_small(struct text *text, const struct oom *oom) {
+    struct text_encoder encoder = text_encoder_of(oom);
+    if (say_todo_for_load(text, oom))
+        return;
+    if (encoder.bytes) {
+        text_format(text,
+                    "A model of the transformers library, a text encoder as a rule, has %s "
+                    "while %s runs: move it to host memory first",
+                    show_bytes(encoder.bytes).text, encoder.work);
+        say_what_offloads(text, oom);
+        return;
+    }
+    text_add(text, "Make image or batch smaller");
+    const char *offload = webui_offload(oom->record->file);
+    if (offload)
+        text_format(text, ", %soffload models (%s)", is_part_of(oom, "VAE") ? "" : "or ", offload);
+    end_with_tiles(text, oom);
+}
+
+static void say_todo_for_rounded(struct text *text, const struct oom *oom) {
+    if (say_todo_for_load(text, oom))
+        return;
+    text_add(text, "Make the image or the batch a little smaller");
+    end_with_tiles(text, oom);
+}
+
+static void say_todo_for_code(struct text *text, const struct oom *oom) {
+    const char *library = library_name(oom->record->file, oom->refusal->library);
+    if (library)
+        text_format(text, "Turn off the extension that uses %s, or give it less.", library);
+    else
+        text_add(text, "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it "
+                       "less.");
+}
+
+static void say_todo_for_other_code(struct text *text, const struct oom *oom) {
+    const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
+    text_add(text, "Other code than PyTorch's cache asked for it");
+    if (site)
+        text_format(text, ", in %s.", who_short_name(site).text);
+    else
+        text_add(text, ": --backtrace 8 tells who.");
+}
+
+void cause_say_todo(struct text *text, const struct oom *oom) {
+    static const char *const plain[CAUSES] = {
+        [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
+        [CAUSE_GROWTH] = CAUSE_FIND_KEPT " Until then start the program anew now and then.",
+        [CAUSE_TOO_LARGE] = "Make image or batch smaller; tile the VAE; use attention in slices "
+                            "(SDPA, xformers).",
+        [CAUSE_DRIVER] = "Try again. If it stays so, look for errors of the driver (dmesg, Xid).",
+        [CAUSE_LIMIT] = "Take that limit out (SD.Next: Memory limit; scripts: "
+                        "torch.cuda.set_per_process_memory_fraction).",
+        [CAUSE_HOST] = "Pin less (ComfyUI: --disable-pinned-memory), end other programs, or raise "
+                       "`ulimit -l` and the container's limit.",
+    };
+    if (oom->refusal->reported == VRAMGC_WENT_ON) {
+        text_add(text, "Nothing has to be done. A smaller image or batch leaves room for faster "
+                       "ways.");
+        return;
+    }
+    if ((!oom->of_pytorch && oom->cause != CAUSE_PROCESS) || is_foreign(oom))
+        say_todo_for_other_code(text, oom);
+    else if (oom->cause == CAUSE_FRAGMENTATION ||
+             (oom->cause == CAUSE_POOL && waits_for_proof(oom)))
+        text_add(text, todo_for_pieces(oom));
+    else if (oom->cause == CAUSE_POOL)
+        text_add(text, todo_for_pool(oom));
+    else if (oom->cause == CAUSE_PRIVATE)
+        text_add(text, todo_for_private(oom));
+    else if (oom->cause == CAUSE_PROCESS)
+        text_add(text, todo_for_process(oom));
+    else if (oom->cause == CAUSE_CODE)
+        say_todo_for_code(text, oom);
+    else if (is_full(oom) && oom->stayed_bytes)
+        text_add(text, "Unload the models that earlier jobs used, or find what else they left.");
+    else if (oom->cause == CAUSE_SMALL)
+        say_todo_for_small(text, oom);
+    else if (oom->cause == CAUSE_ROUNDED)
+        say_todo_for_rounded(text, oom);
+    else
+        text_add(text, plain[oom->cause]);
+    if (is_full(oom) && oom->of_pytorch)
+        say_spill(text, oom);
+}

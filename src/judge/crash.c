@@ -1,0 +1,37 @@
+/* crash.c: see crash.h. It must not say that memory was why: a signal does not tell. */
+#include "judge/crash.h"
+#include "read/units.h"
+#include "base/base.h"
+
+#include <signal.h>
+
+/* Of page-locked memory that is worth a word, as of idle memory (VERDICT_IDLE_BYTES). */
+#define LEAST_PINNED_BYTES (512 * MEBIBYTE)
+
+bool is_crash(const struct stats_file *record) {
+    static const int signals[] = {SIGKILL, SIGSEGV, SIGABRT, SIGBUS,
+                                  SIGILL,  SIGFPE,  SIGTRAP, SIGSYS};
+    for (size_t i = 0; record->state == PROCESS_KILLED && i < ARRAY_LENGTH(signals); i++)
+        if (record->signal == signals[i])
+            return true;
+    return false;
+}
+
+void crash_say(struct text *text, const struct stats_file *crashed) {
+    if (crashed)
+        text_format(text, "%sCRASHED at %s: %s.", text->length ? " " : "",
+                    show_clock(crashed->elapsed_ns).text, show_signal(crashed->signal).text);
+}
+
+/* Who sent it nobody tells. The kernel does so by itself where RAM runs out. */
+void crash_say_cause(struct text *text, const struct stats_file *crashed) {
+    double pinned = 0;
+    if (!crashed || crashed->signal != SIGKILL)
+        return;
+    for (size_t i = 0; i < crashed->file->device_count; i++)
+        pinned += (double)crashed->file->devices[i].stats.pinned_bytes.current;
+    text_add(text, "SIGKILL often comes from the kernel, for lack of RAM: `dmesg` tells.");
+    if (pinned >= (double)LEAST_PINNED_BYTES)
+        text_format(text, " The program had %s of RAM page-locked.",
+                    show_bytes(to_u64(pinned)).text);
+}

@@ -1,0 +1,19 @@
+/* crash.h: a program that was ended and did not mean to. */
+#ifndef CRASH_H
+#define CRASH_H
+
+#include <stdbool.h>
+
+#include "base/text.h"
+#include "read/stats_file.h"
+
+/* By a fault's signal, or by SIGKILL. Other signals end a program because somebody wants it so. */
+bool is_crash(const struct stats_file *record);
+
+/* "CRASHED at 0:03.200: SIGSEGV.", behind what is said already; NULL: nothing. */
+void crash_say(struct text *text, const struct stats_file *crashed);
+
+/* What may have been why, where the signal tells; else, and of NULL, nothing. */
+void crash_say_cause(struct text *text, const struct stats_file *crashed);
+
+#endif

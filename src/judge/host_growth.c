@@ -1,0 +1,63 @@
+/* host_growth.c: see host_growth.h. It must raise no false alarm: models are loaded in the first
+ * jobs, and a cache fills and stays. */
+#include "judge/host_growth.h"
+#include "base/base.h"
+#include "judge/cause.h"
+#include "read/units.h"
+
+/* A thread that begins to allocate brings an arena of its own, which is 64 MiB in glibc (malloc's
+ * HEAP_MAX_SIZE); four of these are no growth. */
+#define LEAST_BYTES (256 * MEBIBYTE)
+
+/* Of page-locked memory, which lies beside what is resident or in it, and of the rest. */
+struct host_growth {
+    struct oom_growth growth;
+    bool pinned;
+};
+
+/* What has stayed the same since the last quarter began is a cache that is full by now. */
+static bool goes_on(const uint64_t *bytes, size_t count, const struct oom_growth *growth) {
+    uint64_t grown = growth_bytes(growth);
+    uint64_t before = bytes[count - count / 4];
+    return grown >= LEAST_BYTES && growth->latest_bytes > before &&
+           growth->latest_bytes - before >= grown / 3 / 4; /* its share would be a third */
+}
+
+static struct host_growth growth_of_jobs(const struct stats_file *record, bool pinned) {
+    uint64_t bytes[VRAMGC_MAX_JOBS];
+    size_t count = 0;
+    for (size_t i = 0; i < record->job_count; i++) {
+        const struct vramgc_job *job = record->jobs[i];
+        if (pinned || job->host_bytes)
+            bytes[count++] = pinned ? job->pinned_bytes : job->host_bytes;
+    }
+    struct oom_growth growth = growth_in(bytes, count);
+    growth.grows = growth.grows && goes_on(bytes, count, &growth);
+    return (struct host_growth){growth, pinned};
+}
+
+static struct host_growth find(const struct stats_file *record) {
+    struct host_growth found = growth_of_jobs(record, true);
+    return found.growth.grows ? found : growth_of_jobs(record, false);
+}
+
+bool host_memory_grows(const struct stats_file *record) {
+    return find(record).growth.grows;
+}
+
+void host_growth_say(struct text *text, struct stats_file *const *records, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct host_growth found = find(records[i]);
+        const struct oom_growth *growth = &found.growth;
+        if (!growth->grows)
+            continue;
+        text_format(text, " Host memory grows: +%s a job, %s jobs.",
+                    show_bytes(growth_bytes(growth) / growth->steps).text,
+                    show_count(growth->steps).text);
+        text_add(text, found.pinned ? " It is page-locked: pin less (ComfyUI: "
+                                      "--disable-pinned-memory), or find what keeps it."
+                                    : " Find what is kept after each job: results or previews in "
+                                      "a list, copies of models.");
+        return;
+    }
+}

@@ -1,0 +1,22 @@
+/* other_libraries.h: libraries other than PyTorch's allocator that hold memory of a device, in
+ * every form in which they are told. */
+#ifndef OTHER_LIBRARIES_H
+#define OTHER_LIBRARIES_H
+
+#include "read/emit.h"
+#include "read/stats_file.h"
+
+/* The name of its file; NULL: not known. */
+const char *library_name(const struct vramgc_file *file, uint64_t index);
+
+/* The one that held, at its own peak, more than half of what all of them held at theirs; NULL: none
+ * did, or it is not known. */
+const char *library_of_most(const struct vramgc_file *file, const struct vramgc_device *device);
+
+/* Whether what the library held is worth a line beside what all of them did. */
+bool library_shows(const struct vramgc_device *device, uint64_t index);
+
+void libraries_fields(struct emit *emit, const struct vramgc_file *file,
+                      const struct vramgc_device *device);
+
+#endif

@@ -1,0 +1,38 @@
+/* tally.h: what the records of a run say together, counted: the verdict judges by it. */
+#ifndef TALLY_H
+#define TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "read/stats_file.h"
+
+/* Sums are double: the figures of a damaged file must not wrap. */
+struct tally {
+    double refusals, ooms, unseen_ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
+    size_t failed;  /* entries in the files' lists that were not granted later; of these are */
+    size_t went_on; /* the work, at once, without the memory */
+    size_t failed_hosts, failed_others; /* page-locked memory; what was no error of PyTorch's */
+    size_t granted;
+    size_t impossible;                           /* processes that asked for what compact refuses */
+    uint64_t most_net_bytes;                     /* of one reclaim */
+    const struct stats_file *failed_in;          /* the one of them that is told, or NULL */
+    const struct vramgc_refusal *failed_refusal; /* and its record */
+    const struct stats_file *crashed; /* the last that a signal of a fault, or SIGKILL, ended */
+    bool blocks_seen;
+    bool pool_idle; /* the driver's, where one of our own would have stood in */
+    const struct vramgc_device *highest; /* most held where blocks were seen, or NULL */
+    const struct stats_file *highest_in; /* the record it is from */
+};
+
+/* idle, as VERDICT_IDLE counts it: PyTorch held at most more than was live at most, by at least
+ * this part of what the process held at most, and at least this much. */
+#define VERDICT_IDLE_SHARE 0.25
+#define VERDICT_IDLE_BYTES ((uint64_t)512 << 20)
+
+struct tally tally_of(struct stats_file *const *records, size_t count);
+
+/* Whether it held much idle memory. */
+bool tally_much_idle(const struct vramgc_device_stats *stats);
+
+#endif

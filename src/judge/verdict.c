@@ -1,0 +1,424 @@
+/* verdict.c: see verdict.h. */
+#include "judge/verdict.h"
+#include "judge/cause.h"
+#include "judge/cause_words.h"
+#include "judge/crash.h"
+#include "read/derived.h"
+#include "judge/host_growth.h"
+#include "judge/needless.h"
+#include "judge/other_libraries.h"
+#include "judge/other_ooms.h"
+#include "judge/peak.h"
+#include "judge/tally.h"
+#include "read/units.h"
+#include "judge/who.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *verdict_name(enum verdict_code code) {
+    static const char *const names[VERDICT_CODES] = {
+        [VERDICT_NONE] = "none",
+        [VERDICT_UNKNOWN] = "unknown",
+        [VERDICT_OK] = "ok",
+        [VERDICT_IDLE] = "idle",
+        [VERDICT_FRAGMENTATION] = "fragmentation",
+        [VERDICT_FULL] = "full",
+        [VERDICT_LIMIT] = "limit",
+        [VERDICT_POOL] = "pool",
+        [VERDICT_PRIVATE] = "private_pool",
+        [VERDICT_GROWTH] = "growth",
+        [VERDICT_PROCESS] = "other_process",
+        [VERDICT_CODE] = "other_code",
+        [VERDICT_TOO_LARGE] = "too_large",
+        [VERDICT_DRIVER] = "driver",
+        [VERDICT_HOST] = "host_memory",
+    };
+    return names[code];
+}
+
+double stats_file_held_peak(const struct stats_file *record) {
+    double held = 0;
+    for (size_t i = 0; i < record->file->device_count; i++)
+        held += (double)record->file->devices[i].stats.held_bytes.peak;
+    return held;
+}
+
+static enum verdict_code code_of(enum oom_cause cause) {
+    static const enum verdict_code codes[CAUSES] = {
+        [CAUSE_UNKNOWN] = VERDICT_FULL,  [CAUSE_FRAGMENTATION] = VERDICT_FRAGMENTATION,
+        [CAUSE_POOL] = VERDICT_POOL,     [CAUSE_PRIVATE] = VERDICT_PRIVATE,
+        [CAUSE_SMALL] = VERDICT_FULL,    [CAUSE_ROUNDED] = VERDICT_FULL,
+        [CAUSE_GROWTH] = VERDICT_GROWTH, [CAUSE_PROCESS] = VERDICT_PROCESS,
+        [CAUSE_CODE] = VERDICT_CODE,     [CAUSE_TOO_LARGE] = VERDICT_TOO_LARGE,
+        [CAUSE_DRIVER] = VERDICT_DRIVER, [CAUSE_LIMIT] = VERDICT_LIMIT,
+        [CAUSE_HOST] = VERDICT_HOST,
+    };
+    return codes[cause];
+}
+
+static enum verdict_code judge(const struct tally *tally, size_t count) {
+    if (count == 0)
+        return VERDICT_NONE;
+    if (tally->failed || tally->ooms > 0)
+        return VERDICT_FULL; /* until more is known */
+    if (!tally->blocks_seen)
+        return VERDICT_UNKNOWN;
+    return tally->highest && tally_much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
+}
+
+static bool all_went_on(const struct tally *tally) {
+    return tally->failed_refusal && tally->failed_refusal->reported == VRAMGC_WENT_ON;
+}
+
+/* Where PyTorch has told of none, each request that stayed refused is one. */
+static uint64_t ooms_of(const struct tally *tally) {
+    uint64_t told = tally->ooms > 0 ? to_u64(tally->ooms) : tally->failed;
+    return minus_u64(told, all_went_on(tally) ? 0 : tally->went_on);
+}
+
+static void say_oom(struct text *text, const struct tally *tally, const struct oom *oom) {
+    uint64_t count = ooms_of(tally);
+    const struct vramgc_refusal *r = oom->refusal;
+    text_format(text,
+                "%s %sx, %sat %s: ", all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
+                show_count(count).text, count > 1 ? "last " : "", show_clock(r->time_ns).text);
+    if (oom->of_context)
+        text_add(text, "no room to begin with, for a CUDA context");
+    else
+        text_format(text, "%s wanted", show_bytes(r->request_bytes).text);
+    if (r->total_bytes && !oom->of_context)
+        text_format(text, ", %s free", show_bytes(r->free_bytes).text);
+    if (oom->record->file->device_count > 1 && oom->cause != CAUSE_HOST)
+        text_format(text, " on GPU %lu", (unsigned long)r->device);
+    text_add(text, all_went_on(tally) ? ". The work went on at once without it, as PyTorch does "
+                                        "without a convolution's workspace, or a web UI that then "
+                                        "decodes in tiles."
+                   : oom_program_went_on(oom) ? ". The program went on."
+                                              : ".");
+}
+
+/* How much of what is idle is theirs is not known. */
+#define GRAPHS_KEEP                                                                                \
+    " CUDA graphs were captured: what they keep counts as idle, and goes back in no mode before "  \
+    "they do."
+
+static void say_graphs(struct text *text, const struct oom *oom) {
+    uint64_t wanted = minus_u64(oom->refusal->request_bytes, oom->sum.free_bytes);
+    if (oom->cause != CAUSE_PRIVATE && oom->record->file->process.captures > 0 &&
+        oom->sum.idle_bytes >= max_u64(wanted, 1))
+        text_add(text, GRAPHS_KEEP);
+}
+
+static void say_after(struct text *text, const struct tally *tally, const struct oom *oom) {
+    say_graphs(text, oom);
+    if (tally->failed_others > 0 && oom->refusal->reported)
+        text_format(text, " Other code was refused memory, too: %zux.", tally->failed_others);
+    if (tally->went_on > 0 && !all_went_on(tally))
+        text_format(text, " The work went on at once without what was refused: %zux.",
+                    tally->went_on);
+    if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
+        text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
+    if (tally->unseen_ooms > 0)
+        text_format(
+            text, " PyTorch's own counter says %s: it leaves out those that vramgc raised for it.",
+            show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
+}
+
+/* The file has no entry for it: an older one, or more than its list holds. */
+static void say_oom_alone(struct text *text, const struct tally *tally) {
+    text_format(text, "OUT OF MEMORY %sx. Nothing more is known of it.",
+                show_count(ooms_of(tally)).text);
+}
+
+static void explain(struct verdict *verdict, const struct tally *tally,
+                    struct stats_file *const *records, size_t count, struct text *note) {
+    struct text what = TEXT_IN(verdict->what), sum = TEXT_IN(verdict->sum),
+                cause = TEXT_IN(verdict->cause), todo = TEXT_IN(verdict->todo);
+    if (!tally->failed_refusal) {
+        say_oom_alone(&what, tally);
+        return;
+    }
+    struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
+    verdict->code = all_went_on(tally) ? VERDICT_OK : code_of(oom.cause);
+    say_oom(&what, tally, &oom);
+    cause_say_sum(&sum, &oom);
+    cause_say(&cause, &oom);
+    other_ooms_say(&cause, records, count, &oom, ooms_of(tally));
+    cause_say_todo(&todo, &oom);
+    say_after(note, tally, &oom);
+    crash_say(note, tally->crashed);
+}
+
+static void say_highest(struct text *text, const struct tally *tally) {
+    const struct vramgc_device_stats *highest = &tally->highest->stats;
+    const char *most = library_of_most(tally->highest_in->file, tally->highest);
+    struct figure live = show_bytes(highest->live_bytes.peak);
+    text_format(text, ": %s at the peak", show_bytes(highest->held_bytes.peak).text);
+    if (highest->other_bytes.peak < VERDICT_IDLE_BYTES) {
+        text_format(text, " for %s of live memory", live.text);
+        return;
+    }
+    text_format(text, "; PyTorch held up to %s for %s of live memory, other libraries up to %s",
+                show_bytes(held_by_pytorch(highest)).text, live.text,
+                show_bytes(highest->other_bytes.peak).text);
+    if (most)
+        text_format(text, ", most of it %s", most);
+}
+
+static void say_fine(struct text *text, const struct tally *tally) {
+    crash_say(text, tally->crashed);
+    text_add(text, tally->crashed ? " No allocation had failed" : "No allocation failed");
+    if (tally->highest)
+        say_highest(text, tally);
+    text_add(text, ".");
+}
+
+/* More than ever was there can go back in all: some had come back meanwhile. */
+static void say_reclaims(struct text *text, const struct tally *tally) {
+    struct figure once = show_bytes(tally->most_net_bytes),
+                  in_all = show_bytes(to_u64(tally->reclaimed_bytes));
+    if (tally->reclaimed_bytes > 0) {
+        text_add(text, " vramgc gave back ");
+        if (strcmp(once.text, in_all.text) != 0)
+            text_format(text, "up to %s at a time, %s with what came back in between", once.text,
+                        in_all.text);
+        else
+            text_add(text, once.text);
+        text_format(text, ". That took %s.", show_time(to_u64(tally->reclaim_ns)).text);
+    }
+    if (tally->would_reclaims > 0)
+        text_format(text, " Mode observe: flush would have made %s %s.",
+                    show_count(to_u64(tally->would_reclaims)).text,
+                    tally->would_reclaims < 2 ? "reclaim" : "reclaims");
+    if (tally->granted > 0)
+        text_format(text, " %s refused %s granted when asked again.",
+                    show_count(tally->granted).text,
+                    tally->granted < 2 ? "request was" : "requests were");
+}
+
+/* Whether the mode is one that gives memory back. */
+static bool gives_back(const struct stats_file *record) {
+    enum option_mode mode = stats_file_mode(record->file);
+    return mode == MODE_FLUSH || mode == MODE_COMPACT;
+}
+
+static bool has_graphs(const struct tally *tally) {
+    return tally->highest_in->file->process.captures > 0;
+}
+
+/* By the user's own setting, or its default. 0: not so. */
+static double threshold_of(const struct stats_file *record) {
+    const char *threshold = stats_file_setting(record, "threshold");
+    const char *lowvram = stats_file_setting(record, "lowvram");
+    double percent = threshold ? strtod(threshold, NULL) : 0;
+    bool holds =
+        gives_back(record) && percent > 0 && percent <= 100 && lowvram && strcmp(lowvram, "0") == 0;
+    return holds ? percent : 0;
+}
+
+/* There idle memory goes back in no mode. */
+static bool below_threshold(const struct tally *tally) {
+    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, tally->highest);
+    double threshold = threshold_of(tally->highest_in);
+    return threshold > 0 && used.known && used.value < threshold;
+}
+
+/* Mode auto waits for nothing but a proof (govern/mode_table.c). */
+static bool waits_for_proof(const struct tally *tally) {
+    return tally->highest && tally->highest_in->file->needs_proof == 1;
+}
+
+/* What compact needs at its peak is live memory, and what shares a page with it. Each is known at
+ * its own peak, so it may be a little less than that. */
+static void say_unproven(struct text *text, const struct tally *tally) {
+    if (!waits_for_proof(tally) || has_graphs(tally) || !tally_much_idle(&tally->highest->stats))
+        return;
+    const struct vramgc_device_stats *stats = &tally->highest->stats;
+    uint64_t held = held_by_pytorch(stats);
+    uint64_t live = min_u64(held, stats->live_bytes.peak);
+    uint64_t needed = live + min_u64(held - live, stats->page_waste_bytes.peak);
+    text_format(text, " Mode compact%s would have needed %s at most where PyTorch held %s; ",
+                below_threshold(tally) ? " with --lowvram" : "", show_bytes(needed).text,
+                show_bytes(held).text);
+    text_add(text, "`vramgc prove` finds out in a minute whether this card bears it, and turns it "
+                   "on.");
+}
+
+static void say_idle(struct text *text, const struct tally *tally) {
+    const struct vramgc_device_stats *highest = &tally->highest->stats;
+    text_format(text, "PyTorch kept much idle memory: %s for %s of tensors.",
+                show_bytes(held_by_pytorch(highest)).text,
+                show_bytes(highest->live_bytes.peak).text);
+    if (tally->pool_idle)
+        text_add(text, " The driver's pool behind cudaMallocAsync keeps what is freed.");
+    else if (has_graphs(tally))
+        text_add(text, GRAPHS_KEEP);
+    else if (threshold_of(tally->highest_in) > 0)
+        text_format(text,
+                    " vramgc takes it back only while more than %.4g %% of the card is in "
+                    "use (VRAMGC_THRESHOLD).",
+                    threshold_of(tally->highest_in));
+}
+
+static void say_idle_todo(struct text *text, const struct tally *tally) {
+    if (tally->pool_idle && waits_for_proof(tally))
+        text_add(text, "Run `vramgc prove`, a minute: then a pool of vramgc keeps only what is "
+                       "live.");
+    else if (tally->pool_idle)
+        text_add(text, "Run with --async pages: a pool of vramgc, which keeps only what is live.");
+    else if (has_graphs(tally))
+        ; /* nothing is known to help */
+    else if (threshold_of(tally->highest_in) > 0)
+        text_add(text,
+                 "Use `vramgc run --lowvram` if other programs need it: idle memory goes back at "
+                 "once; no model is moved to RAM.");
+    else if (stats_file_mode(tally->highest_in->file) == MODE_OBSERVE)
+        text_add(text, "Run without --mode observe: vramgc then gives idle memory back.");
+}
+
+/* Said of an out-of-memory, too: more was held than was needed, by a setting. */
+static void say_held(struct text *text, const struct tally *tally, enum verdict_code code) {
+    if (code == VERDICT_IDLE || !tally->highest || !tally_much_idle(&tally->highest->stats))
+        return;
+    if (tally->pool_idle && code != VERDICT_POOL)
+        text_add(text, " The driver's pool keeps much idle memory; one of vramgc (--async pages) "
+                       "does not.");
+    else if (!tally->pool_idle && !has_graphs(tally) && threshold_of(tally->highest_in) > 0)
+        text_format(text,
+                    " Up to %s were held for %s of tensors: below %.4g %% of the card "
+                    "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; `vramgc run --lowvram` "
+                    "does not, and moves no model to RAM.",
+                    show_bytes(held_by_pytorch(&tally->highest->stats)).text,
+                    show_bytes(tally->highest->stats.live_bytes.peak).text,
+                    threshold_of(tally->highest_in));
+}
+
+/* Where the card was nearly full, or too small: there what one short time needed beyond all else is
+ * what mattered. */
+static void say_short_peak(struct text *text, const struct tally *tally) {
+    const double nearly_full_percent = 80; /* VRAMGC_THRESHOLD as it is by default */
+    if (!tally->highest)
+        return;
+    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, tally->highest);
+    struct short_peak peak = short_peak_of(tally->highest, tally->highest_in->elapsed_ns);
+    if (!peak.stands_alone || !used.known || used.value < nearly_full_percent)
+        return;
+    const struct vramgc_site *site = who_works_at_peak(tally->highest_in->file, tally->highest,
+                                                       peak.live_bytes - peak.else_bytes);
+    text_format(text, " The peak was short: %s were live around %s, %s at most in all other time",
+                show_bytes(peak.live_bytes).text, show_clock(peak.time_ns).text,
+                show_bytes(peak.else_bytes).text);
+    if (site)
+        text_format(text, "; the largest part beside models was of %s%s%s", who_name(site).text,
+                    *site->phase ? ", " : "", site->phase);
+    text_add(text, ".");
+}
+
+/* Before memory runs out, too. */
+static void say_growth(struct text *text, const struct tally *tally) {
+    if (!tally->highest)
+        return;
+    struct oom_growth growth =
+        growth_of(tally->highest_in, tally->highest, tally->highest->floors.turns);
+    if (!growth.grows)
+        return;
+    cause_say_growth(text, " What stays live grows", tally->highest_in->file, tally->highest,
+                     &growth);
+    text_format(text, " %s", CAUSE_FIND_KEPT);
+}
+
+/* Where memory ran out who had it then, where it did not who had it at the peak. */
+static void say_most(struct text *text, const struct tally *tally) {
+    if (!tally->failed_in)
+        who_say_most(text, tally->highest_in, tally->highest, false);
+    else if (tally->failed_refusal->cause != VRAMGC_REFUSAL_HOST)
+        who_say_most(text, tally->failed_in, oom_of(tally->failed_in, tally->failed_refusal).device,
+                     true);
+}
+
+static void judge_fine(struct verdict *verdict, const struct tally *tally, struct text *note) {
+    struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
+                todo = TEXT_IN(verdict->todo);
+    say_fine(&what, tally);
+    say_growth(note, tally);
+    if (tally->crashed)
+        crash_say_cause(&cause, tally->crashed);
+    else if (verdict->code == VERDICT_IDLE) {
+        say_idle(&cause, tally);
+        say_idle_todo(&todo, tally);
+    }
+}
+
+static void say_unknown(struct verdict *verdict, const struct tally *tally) {
+    struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause);
+    crash_say(&what, tally->crashed);
+    text_add(&what, "The program used CUDA, but vramgc saw no memory of PyTorch's allocator.");
+    crash_say_cause(&cause, tally->crashed);
+}
+
+static size_t record_of(const struct tally *tally, struct stats_file *const *records,
+                        size_t count) {
+    size_t largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (records[i] == tally->failed_in)
+            return i;
+        if (stats_file_held_peak(records[i]) > stats_file_held_peak(records[largest]))
+            largest = i;
+    }
+    return largest;
+}
+
+size_t verdict_record(struct stats_file *const *records, size_t count) {
+    struct tally tally = tally_of(records, count);
+    return record_of(&tally, records, count);
+}
+
+struct verdict verdict_of(struct stats_file *const *records, size_t count) {
+    struct tally tally = tally_of(records, count);
+    struct verdict verdict = {.code = judge(&tally, count),
+                              .record = record_of(&tally, records, count),
+                              .ran_out = tally.failed_in && !all_went_on(&tally)};
+    struct text note = TEXT_IN(verdict.note);
+    if (verdict.code == VERDICT_NONE)
+        text_copy(verdict.what, sizeof verdict.what, "No process used CUDA.");
+    else if (verdict.code == VERDICT_UNKNOWN)
+        say_unknown(&verdict, &tally);
+    else if (verdict.code == VERDICT_FULL)
+        explain(&verdict, &tally, records, count, &note);
+    else
+        judge_fine(&verdict, &tally, &note);
+    if (tally.impossible)
+        text_add(&note, " The program asked to share PyTorch's memory with another process, or to "
+                        "map it at a second place: mode compact cannot, --mode flush can.");
+    struct text most = TEXT_IN(verdict.most);
+    say_most(&most, &tally);
+    say_reclaims(&note, &tally);
+    if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
+        say_short_peak(&note, &tally);
+    say_held(&note, &tally, verdict.code);
+    host_growth_say(&note, records, count);
+    needless_say(&note, records, count);
+    say_unproven(&note, &tally);
+    memmove(verdict.note, verdict.note + strspn(verdict.note, " "),
+            strlen(verdict.note) + 1 - strspn(verdict.note, " "));
+    return verdict;
+}
+
+static void add_sentence(struct text *text, const char *heading, const char *sentence) {
+    if (*sentence)
+        text_format(text, "%s%s%s", text->length ? " " : "", heading, sentence);
+}
+
+void verdict_write(struct text *text, const struct verdict *verdict) {
+    add_sentence(text, "", verdict->what);
+    add_sentence(text, "Cause: ", verdict->cause);
+    add_sentence(text, "Do: ", verdict->todo);
+    add_sentence(text, "Card: ", verdict->sum);
+    text_add(text, *verdict->sum ? "." : "");
+    add_sentence(text, "Most: ", verdict->most);
+    text_add(text, *verdict->most ? "." : "");
+    add_sentence(text, "", verdict->note);
+}

@@ -1,0 +1,58 @@
+/* verdict.h: what the figures mean for the person in front of the screen: what happened, why, what
+ * to do, and who had the card; and one word for programs. */
+#ifndef VERDICT_H
+#define VERDICT_H
+
+#include <stddef.h>
+
+#include "base/text.h"
+#include "read/stats_file.h"
+
+enum verdict_code {
+    VERDICT_NONE,          /* no process used CUDA */
+    VERDICT_UNKNOWN,       /* memory was held, but no allocator of PyTorch was seen */
+    VERDICT_OK,            /* nothing that mattered was refused, PyTorch held little idle memory */
+    VERDICT_IDLE,          /* nothing was refused, but PyTorch held much */
+    VERDICT_FRAGMENTATION, /* refused although free and idle memory would have sufficed */
+    VERDICT_FULL,          /* refused because memory was lacking */
+    VERDICT_LIMIT,         /* PyTorch was out of memory without asking for any */
+    VERDICT_POOL,          /* and so on as enum oom_cause */
+    VERDICT_PRIVATE,
+    VERDICT_GROWTH,
+    VERDICT_PROCESS,
+    VERDICT_CODE,
+    VERDICT_TOO_LARGE,
+    VERDICT_DRIVER,
+    VERDICT_HOST,
+    VERDICT_CODES
+};
+
+/* Sentences, one space between them; "" where there is nothing to say. What happened, who had the
+ * card then, why, what to do, and what else there is to know. */
+struct verdict {
+    enum verdict_code code;
+    size_t record; /* the one in which memory ran out, else whose devices together held most */
+    bool ran_out;
+    char what[320];
+    char sum[320];
+    char cause[320];
+    char todo[400];
+    char most[240]; /* who had most of what was live, where it is known by name */
+    char note[900];
+};
+
+/* The record that the verdict is of, alone. */
+size_t verdict_record(struct stats_file *const *records, size_t count);
+
+struct verdict verdict_of(struct stats_file *const *records, size_t count);
+
+/* All of it in one paragraph. */
+void verdict_write(struct text *text, const struct verdict *verdict);
+
+/* "ok", ... */
+const char *verdict_name(enum verdict_code code);
+
+/* Highest held bytes of all devices of the record, added up. */
+double stats_file_held_peak(const struct stats_file *record);
+
+#endif

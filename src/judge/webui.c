@@ -1,0 +1,77 @@
+/* webui.c: see webui.h. The settings are those of src/guides/; it must name none that is not there.
+ */
+#include "judge/webui.h"
+#include "base/base.h"
+
+#include <string.h>
+
+#define A1111_OFFLOAD   "--medvram", "--lowvram"
+#define FORGE_OFFLOAD   "Forge: --always-low-vram", "Forge: --always-no-vram"
+#define COMFYUI_OFFLOAD "ComfyUI: --novram", NULL
+#define INVOKE_OFFLOAD  "invokeai.yaml: a higher device_working_mem_gb", NULL
+#define SDNEXT_TILES    "Settings > Variational Auto Encoder > VAE tiling"
+#define COMFYUI_TILES   "node VAE Decode (Tiled)"
+
+/* The first that fits. Forge has --disable-smart-memory, too. SD.Next and A1111 have a folder of
+ * the same name, and the same options. No setting of SD.Next's has it empty the cache less often
+ * where it moves models (seen with its GC threshold at 99 and at 70: 82 and 84 times). InvokeAI
+ * loads models in part by default. */
+static const struct webui table[] = {
+    {"sdnext", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
+    {"sd.next", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
+    {"/automatic/", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
+    {"forge", "backend/", {FORGE_OFFLOAD}, "Forge: Never OOM, for VAE", NULL},
+    {"--disable-smart-memory",
+     NULL,
+     {COMFYUI_OFFLOAD},
+     COMFYUI_TILES,
+     "Without --disable-smart-memory ComfyUI does so less often."},
+    {"comfyui", "comfy/", {COMFYUI_OFFLOAD}, COMFYUI_TILES, NULL},
+    {"invokeai", NULL, {INVOKE_OFFLOAD}, "invokeai.yaml: force_tiled_decode", NULL},
+    {"stable-diffusion-webui", "modules/", {A1111_OFFLOAD}, "the extension Tiled VAE", NULL},
+};
+
+static const struct webui script = {
+    .offload = {"a web UI's --medvram, diffusers' enable_model_cpu_offload()", NULL},
+    .tiles = "diffusers: vae.enable_tiling()",
+    .collects = "A script's own torch.cuda.empty_cache() can go; a web UI may have a setting for "
+                "it."};
+
+static bool has_word(const struct vramgc_file *file, const char *word) {
+    return strcasestr(file->executable, word) || strcasestr(file->command_line, word) ||
+           strcasestr(file->working_folder, word);
+}
+
+static bool has_folder(const struct vramgc_file *file, const char *folder) {
+    uint64_t count = min_u64(file->site_count, VRAMGC_MAX_SITES);
+    for (uint64_t i = 0; i < count; i++)
+        if (strncmp(file->sites[i].file, folder, strlen(folder)) == 0)
+            return true;
+    return false;
+}
+
+/* What the program was started with says more than what it has loaded. */
+const struct webui *webui_of(const struct vramgc_file *file) {
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
+        if (table[i].word && has_word(file, table[i].word))
+            return &table[i];
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
+        if (table[i].folder && has_folder(file, table[i].folder))
+            return &table[i];
+    return &script;
+}
+
+/* An option is the last word of what names it. */
+static bool is_given(const struct vramgc_file *file, const char *offload) {
+    const char *blank = strrchr(offload, ' ');
+    return strstr(file->command_line, blank ? blank + 1 : offload);
+}
+
+const char *webui_offload(const struct vramgc_file *file) {
+    const struct webui *webui = webui_of(file);
+    size_t next = 0;
+    for (size_t i = 0; i < ARRAY_LENGTH(webui->offload); i++)
+        if (webui->offload[i] && is_given(file, webui->offload[i]))
+            next = i + 1;
+    return next < ARRAY_LENGTH(webui->offload) ? webui->offload[next] : NULL;
+}

@@ -1,0 +1,54 @@
+/* who.h: whose live memory was, in every form in which it is told. */
+#ifndef CLI_WHO_H
+#define CLI_WHO_H
+
+#include <stdio.h>
+
+#include "read/emit.h"
+#include "read/stats_file.h"
+#include "read/units.h"
+#include "base/text.h"
+
+/* Fields of one device, and the list of the process that they point into. */
+void who_fields(struct emit *emit, const struct vramgc_device *device);
+void who_sites(struct emit *emit, const struct vramgc_file *file);
+
+/* A line of a table: what is theirs at the peak of live memory and, if there was one, at the
+ * out-of-memory. site NULL: what nobody is known by name for. */
+struct who_row {
+    const struct vramgc_site *site;
+    uint64_t peak_bytes, oom_bytes;
+};
+
+/* Of a device: the largest at the peak first, then who is so only at the out-of-memory, then the
+ * rest. 0: nobody is known. */
+enum { WHO_ROWS = 2 * VRAMGC_MAX_OWNERS + 1 };
+size_t who_rows(const struct vramgc_file *file, const struct vramgc_device *device,
+                struct who_row rows[WHO_ROWS]);
+bool who_has_oom(const struct vramgc_device *device);
+
+/* The place that asked for what was refused; NULL: not known. */
+const struct vramgc_site *who_asked(const struct vramgc_file *file,
+                                    const struct vramgc_refusal *refusal);
+
+/* The largest at the peak but for models, which were there before: it may be what made the peak if
+ * it has about as much as that was higher than all else. NULL: not known. */
+const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
+                                            const struct vramgc_device *device,
+                                            uint64_t more_bytes);
+
+/* "encode_prompt (pipelines/pipeline.py:212)"; short, of a site that is
+ * known: "encode_prompt (pipeline.py:212)". */
+struct who_name {
+    char text[160];
+};
+struct who_name who_name(const struct vramgc_site *site);
+struct who_name who_short_name(const struct vramgc_site *site);
+
+/* "5.0 GiB of 7.0 GiB live at the peak: load_model (modules/sd_models.py:310), model move": of the
+ * latest out-of-memory, where asked for and known, else of the peak. Nothing where nobody is known;
+ * device may be NULL. */
+void who_say_most(struct text *text, const struct stats_file *record,
+                  const struct vramgc_device *device, bool at_oom);
+
+#endif

@@ -1,0 +1,19 @@
+/* proof_file.h: the file of a proof (base/proof.h): written beside its name and renamed, readable
+ * by its owner only. */
+#ifndef PROVE_FILE_H
+#define PROVE_FILE_H
+
+#include "prove/child.h"
+
+/* False, and why: no proof that counts can be put where they lie. */
+bool proof_place(char *why, size_t capacity);
+
+/* False with errno; path is where it was to be. */
+bool proof_write(const struct findings *findings, const char *version, char *path, size_t capacity);
+
+/* What was proven before. share: for a bug tracker, without what tells cards apart. The number of
+ * proofs. */
+size_t proof_show(bool share);
+size_t proof_forget(void);
+
+#endif

@@ -1,0 +1,19 @@
+/* with_torch.h: the soak with a user's own PyTorch under the library, once for each door: native
+ * segments, expandable ones, cudaMallocAsync. */
+#ifndef PROVE_PYTHON_H
+#define PROVE_PYTHON_H
+
+#include "prove/child.h"
+
+struct python {
+    const char *interpreter; /* NULL: there is none to be tried */
+    const char *preload;     /* LD_PRELOAD with libvramgc.so */
+};
+
+extern const char *const python_doors[PYTHON_DOORS];
+
+/* tell is called before each door, and when it is done. */
+void python_run(const struct python *python, int device, struct findings *findings,
+                void (*tell)(const struct findings *findings, size_t door, bool done));
+
+#endif

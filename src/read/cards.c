@@ -1,0 +1,217 @@
+/* cards.c: see cards.h. Readings are of different moments: what a process says it holds counts,
+ * what others have gives way, and free is the rest. */
+#include "read/cards.h"
+#include "base/base.h"
+#include "base/clean_text.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct card_row row_of(const struct running_process *process, size_t index) {
+    const struct vramgc_device_stats *s = &process->record->file->devices[index].stats;
+    struct card_row row = {.process = process, .index = index};
+    row.held_bytes = s->held_bytes.current;
+    row.code_bytes = min_u64(s->other_bytes.current, row.held_bytes);
+    uint64_t live = minus_u64(s->live_bytes.current, s->spilled_bytes.current);
+    row.live_bytes = min_u64(live, row.held_bytes - row.code_bytes);
+    row.idle_bytes = row.held_bytes - row.code_bytes - row.live_bytes;
+    return row;
+}
+
+/* Parts of one card (MIG) have its number on the bus, and sizes of their own. */
+static bool is_same(const struct card *card, const struct vramgc_device *device, size_t index) {
+    return strcmp(card->label.bus_id, device->bus_id) == 0 &&
+           strcmp(card->label.name, device->name) == 0 &&
+           card->total_bytes == device->total_bytes && (*device->bus_id || card->number == index);
+}
+
+/* NULL without memory. */
+static struct card *append(struct cards *cards, struct card card) {
+    struct card *list = realloc(cards->list, (cards->count + 1) * sizeof *list);
+    if (!list)
+        return NULL;
+    cards->list = list;
+    list[cards->count] = card;
+    return &list[cards->count++];
+}
+
+static struct card *find(struct cards *cards, const struct vramgc_device *device, size_t index) {
+    for (size_t i = 0; i < cards->count; i++)
+        if (is_same(&cards->list[i], device, index))
+            return &cards->list[i];
+    struct card card = {.number = index, .total_bytes = device->total_bytes};
+    text_copy(card.label.name, sizeof card.label.name, device->name);
+    text_copy(card.label.bus_id, sizeof card.label.bus_id, device->bus_id);
+    return append(cards, card);
+}
+
+static void add(struct cards *cards, const struct running_process *process, size_t index) {
+    const struct vramgc_device *device = &process->record->file->devices[index];
+    struct card *card = device->present ? find(cards, device, index) : NULL;
+    struct card_row *rows = card ? realloc(card->rows, (card->row_count + 1) * sizeof *rows) : NULL;
+    if (!rows)
+        return;
+    card->rows = rows;
+    rows[card->row_count++] = row_of(process, index);
+    card->number = card->number < index ? card->number : index;
+}
+
+static bool fits(const struct card *card, uint64_t held) {
+    return held <= card->total_bytes && held < UINT64_MAX;
+}
+
+/* UINT64_MAX: more than any card has. */
+static uint64_t held_by_all(const struct card *card) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < card->row_count; i++)
+        bytes += min_u64(card->rows[i].held_bytes, UINT64_MAX - bytes);
+    return bytes;
+}
+
+/* ---- by what the processes have read themselves ---- */
+
+/* The latest word counts: what others had then was beside what that process held. */
+static void divide_by_files(struct card *card, uint64_t held) {
+    const struct card_row *latest = NULL;
+    for (size_t i = 0; i < card->row_count; i++) {
+        const struct card_row *row = &card->rows[i];
+        const struct vramgc_file *file = row->process->record->file;
+        if (file->devices[row->index].stats.used_bytes.peak > 0 &&
+            (!latest || file->latest_ns > latest->process->record->file->latest_ns))
+            latest = row;
+    }
+    card->known = latest && fits(card, held);
+    if (!card->known)
+        return;
+    const struct vramgc_device *device = &latest->process->record->file->devices[latest->index];
+    uint64_t others = minus_u64(device->stats.others_bytes.current, held - latest->held_bytes);
+    card->rest_bytes = min_u64(others, card->total_bytes - held);
+    card->free_bytes = card->total_bytes - held - card->rest_bytes;
+}
+
+/* ---- by NVML ---- */
+
+static void read_name(struct card_other *other) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%llu/comm", (unsigned long long)other->pid);
+    FILE *stream = fopen(path, "re");
+    if (!stream || !fgets(other->name, sizeof other->name, stream))
+        snprintf(other->name, sizeof other->name, "another program");
+    other->name[strcspn(other->name, "\n")] = 0;
+    clean_text(other->name, sizeof other->name);
+    if (stream)
+        fclose(stream);
+}
+
+/* The largest are told, the others together in the last place. */
+static void add_other(struct card *card, uint64_t pid, uint64_t bytes) {
+    struct card_other other = {.pid = pid, .bytes = bytes};
+    for (size_t i = 0; i < card->other_count; i++)
+        if (other.bytes > card->others[i].bytes && card->others[i].pid) {
+            struct card_other smaller = card->others[i];
+            card->others[i] = other;
+            other = smaller;
+        }
+    if (card->other_count < CARD_OTHERS - 1) {
+        card->others[card->other_count++] = other;
+        return;
+    }
+    struct card_other *last = &card->others[CARD_OTHERS - 1];
+    if (card->other_count < CARD_OTHERS)
+        *last = (struct card_other){0};
+    card->other_count = CARD_OTHERS;
+    last->bytes += other.bytes;
+}
+
+static bool is_row(const struct card *card, uint64_t pid) {
+    for (size_t i = 0; i < card->row_count; i++)
+        if (card->rows[i].process->pid == pid)
+            return true;
+    return false;
+}
+
+/* Whether NVML numbers processes as we do: in a container it does not. */
+static bool knows_all_rows(const struct card *card, const struct card_reading *reading) {
+    size_t known = 0;
+    for (size_t i = 0; i < reading->count; i++)
+        known += is_row(card, reading->processes[i].pid);
+    return known >= card->row_count;
+}
+
+static void name_others(struct card *card, const struct card_reading *reading) {
+    card->named = reading->complete && knows_all_rows(card, reading);
+    for (size_t i = 0; card->named && i < reading->count; i++) {
+        uint64_t bytes = min_u64(reading->processes[i].bytes, card->rest_bytes);
+        if (bytes == 0 || is_row(card, reading->processes[i].pid))
+            continue;
+        card->rest_bytes -= bytes;
+        add_other(card, reading->processes[i].pid, bytes);
+    }
+    for (size_t i = 0; i < card->other_count; i++)
+        if (card->others[i].pid)
+            read_name(&card->others[i]);
+        else
+            snprintf(card->others[i].name, sizeof card->others[i].name, "others");
+}
+
+/* What CUDA has of a card is a little less than what NVML has; of a part of it (MIG), much less. */
+static bool is_of(const struct card_reading *reading, const struct card *card) {
+    return reading->known && card->total_bytes >= reading->total_bytes / 8 * 7 &&
+           card->total_bytes <= reading->total_bytes;
+}
+
+/* False: it says less than what the processes hold, so it is of another device, or too old. */
+static bool divide_by_reading(struct card *card, uint64_t held) {
+    struct card_reading reading =
+        *card->label.bus_id ? card_read(card->label.bus_id) : (struct card_reading){0};
+    card->known = is_of(&reading, card) && reading.used_bytes >= held && fits(card, held);
+    if (!card->known)
+        return false;
+    card->free_bytes = min_u64(reading.free_bytes, card->total_bytes - held);
+    card->rest_bytes = card->total_bytes - held - card->free_bytes;
+    name_others(card, &reading);
+    return true;
+}
+
+static bool is_listed(const struct cards *cards, const struct card_label *label) {
+    for (size_t i = 0; i < cards->count; i++)
+        if (strcasecmp(cards->list[i].label.bus_id, label->bus_id) == 0)
+            return true;
+    return false;
+}
+
+/* Those of which no program has told. */
+static void add_unused(struct cards *cards) {
+    struct card_label labels[VRAMGC_MAX_DEVICES];
+    size_t count = card_labels(labels, VRAMGC_MAX_DEVICES);
+    for (size_t i = 0; i < count; i++) {
+        struct card_reading reading = card_read(labels[i].bus_id);
+        if (reading.known && !is_listed(cards, &labels[i]))
+            append(cards, (struct card){
+                              .label = labels[i], .number = i, .total_bytes = reading.total_bytes});
+    }
+}
+
+struct cards cards_of(const struct running *running, bool all) {
+    struct cards cards = {0};
+    for (size_t i = 0; i < running->count; i++)
+        for (size_t j = 0; j < running->list[i].record->file->device_count; j++)
+            add(&cards, &running->list[i], j);
+    if (all)
+        add_unused(&cards);
+    for (size_t i = 0; i < cards.count; i++) {
+        struct card *card = &cards.list[i];
+        if (!divide_by_reading(card, held_by_all(card)))
+            divide_by_files(card, held_by_all(card));
+    }
+    return cards;
+}
+
+void cards_free(struct cards *cards) {
+    for (size_t i = 0; i < cards->count; i++)
+        free(cards->list[i].rows);
+    free(cards->list);
+    *cards = (struct cards){0};
+}

@@ -1,0 +1,54 @@
+/* cards.h: who has the memory of each card, of all programs under vramgc and of the others: parts
+ * that add up to the card. */
+#ifndef CARDS_H
+#define CARDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "read/card_reading.h"
+#include "read/running.h"
+
+/* A process on a card: held is live, idle and code together. */
+struct card_row {
+    const struct running_process *process;
+    size_t index; /* of the card as the process numbers it */
+    uint64_t live_bytes, idle_bytes;
+    uint64_t code_bytes; /* of callers other than PyTorch's allocator */
+    uint64_t held_bytes;
+};
+
+struct card_other {
+    uint64_t pid; /* 0: several */
+    uint64_t bytes;
+    char name[32];
+};
+
+enum { CARD_OTHERS = 4 };
+
+struct card {
+    struct card_label label; /* as one of the processes knows it, or NVML */
+    size_t number;           /* lowest by which a process knows it */
+    struct card_row *rows;
+    size_t row_count;
+    bool known; /* false: how much is free was never read; then only the rows are valid */
+    bool named; /* other processes are told one by one, and the rest is the driver's */
+    struct card_other others[CARD_OTHERS];
+    size_t other_count;
+    uint64_t rest_bytes; /* the driver and contexts; not named: with other processes */
+    uint64_t free_bytes, total_bytes;
+};
+
+struct cards {
+    struct card *list;
+    size_t count;
+};
+
+/* running must outlive the result. all: those that no program of the list uses, too, where there is
+ * NVML. To be given back. */
+struct cards cards_of(const struct running *running, bool all);
+
+void cards_free(struct cards *cards);
+
+#endif

@@ -1,0 +1,96 @@
+/* clean.c: see clean.h. */
+#include "read/clean.h"
+#include "base/base.h"
+#include "base/clean_text.h"
+#include "vramgc_format.h"
+
+#include <string.h>
+
+#define CLEAN(array) clean_text((array), sizeof(array))
+
+static void clean_head(struct vramgc_file *file) {
+    CLEAN(file->version);
+    CLEAN(file->run_id);
+    CLEAN(file->executable);
+    CLEAN(file->working_folder);
+    CLEAN(file->command_line);
+    CLEAN(file->torch_version);
+    CLEAN(file->alloc_conf);
+    CLEAN(file->alloc_conf_why);
+    CLEAN(file->mode);
+    CLEAN(file->mode_why);
+    file->device_count = (uint32_t)min_u64(file->device_count, VRAMGC_MAX_DEVICES);
+    file->setting_count = min_u64(file->setting_count, VRAMGC_MAX_SETTINGS);
+    file->hook_count = min_u64(file->hook_count, VRAMGC_MAX_HOOKS);
+    file->stack_count = min_u64(file->stack_count, VRAMGC_MAX_STACKS);
+}
+
+static void clean_stacks(struct vramgc_file *file) {
+    for (size_t i = 0; i < file->stack_count; i++) {
+        struct vramgc_stack *stack = &file->stacks[i];
+        stack->frame_count = min_u64(stack->frame_count, VRAMGC_MAX_FRAMES);
+        for (size_t j = 0; j < stack->frame_count; j++)
+            CLEAN(stack->frames[j].text);
+    }
+}
+
+static void clean_sites(struct vramgc_file *file) {
+    file->site_count = min_u64(file->site_count, VRAMGC_MAX_SITES);
+    for (size_t i = 0; i < file->site_count; i++) {
+        CLEAN(file->sites[i].function);
+        CLEAN(file->sites[i].file);
+        CLEAN(file->sites[i].phase);
+    }
+}
+
+static void clean_libraries(struct vramgc_file *file) {
+    file->library_count = min_u64(file->library_count, VRAMGC_MAX_LIBRARIES);
+    for (size_t i = 0; i < file->library_count; i++)
+        CLEAN(file->libraries[i].name);
+}
+
+/* Of somebody who has no name nothing is kept. */
+static void clean_owners(const struct vramgc_file *file, struct vramgc_owners *owners) {
+    uint64_t count = min_u64(owners->count, VRAMGC_MAX_OWNERS);
+    owners->count = 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (owners->list[i].site < file->site_count)
+            owners->list[owners->count++] = owners->list[i];
+}
+
+static void clean_devices(struct vramgc_file *file) {
+    for (size_t i = file->device_count; i < VRAMGC_MAX_DEVICES; i++)
+        memset(&file->devices[i], 0, sizeof file->devices[i]); /* not counted: never recorded */
+    for (size_t i = 0; i < file->device_count; i++) {
+        struct vramgc_device *device = &file->devices[i];
+        CLEAN(device->name);
+        CLEAN(device->bus_id);
+        device->floors.count = min_u64(device->floors.count, VRAMGC_MAX_FLOORS);
+        device->neighbours.count = min_u64(device->neighbours.count, VRAMGC_MAX_NEIGHBOURS);
+        for (size_t j = 0; j < VRAMGC_MAX_NEIGHBOURS; j++)
+            CLEAN(device->neighbours.list[j].name);
+        clean_owners(file, &device->owners_at_peak);
+        clean_owners(file, &device->owners_at_oom);
+        clean_owners(file, &device->owners_grown);
+        device->sample_count = min_u64(device->sample_count, VRAMGC_MAX_SAMPLES);
+    }
+}
+
+void clean_file(struct vramgc_file *file) {
+    clean_head(file);
+    for (size_t i = 0; i < file->setting_count; i++) {
+        CLEAN(file->settings[i].name);
+        CLEAN(file->settings[i].value);
+        CLEAN(file->settings[i].origin);
+    }
+    for (size_t i = 0; i < file->hook_count; i++)
+        CLEAN(file->hooks[i].name);
+    for (size_t i = 0; i < VRAMGC_MAX_ACTIONS; i++)
+        CLEAN(file->actions[i].function), CLEAN(file->actions[i].phase);
+    for (size_t i = 0; i < VRAMGC_MAX_MARKS; i++)
+        CLEAN(file->marks[i].label);
+    clean_stacks(file);
+    clean_sites(file);
+    clean_libraries(file);
+    clean_devices(file);
+}

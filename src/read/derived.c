@@ -1,0 +1,99 @@
+/* derived.c: see derived.h. */
+#include "read/derived.h"
+#include "base/base.h"
+
+const struct stat_info stat_table[] = {
+#define DEVICE_GAUGE(name, unit, help)  {STAT_DEVICE_GAUGE, #name, UNIT_##unit, help},
+#define DEVICE_TOTAL(name, unit, help)  {STAT_DEVICE_TOTAL, #name, UNIT_##unit, help},
+#define PROCESS_TOTAL(name, unit, help) {STAT_PROCESS_TOTAL, #name, UNIT_##unit, help},
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+};
+const size_t stat_count = ARRAY_LENGTH(stat_table);
+
+const struct derived_info derived_table[DERIVED_COUNT] = {
+#define DERIVED(name, condition, value, help) {#name, help},
+#include "read/derived.def"
+#undef DERIVED
+};
+
+uint64_t held_by_pytorch(const struct vramgc_device_stats *stats) {
+    if (stats->page_bytes.peak > 0)
+        return min_u64(stats->page_bytes.peak, stats->held_bytes.peak);
+    uint64_t reserved = stats->reserved_bytes.peak, held = stats->held_bytes.peak;
+    return reserved > 0 ? min_u64(reserved, held) : held;
+}
+
+/* External fragmentation (Wilson et al. 1995). free_bytes may not be 0. */
+static double fragmentation(uint64_t largest_hole_bytes, uint64_t free_bytes) {
+    return 1 - (double)largest_hole_bytes / (double)free_bytes;
+}
+
+struct derived derived_figure(enum derived_id id, const struct vramgc_device *device) {
+    const struct vramgc_device_stats *s = &device->stats;
+    const uint64_t total = device->total_bytes;
+    switch (id) {
+#define DERIVED(name, condition, value, help)                                                      \
+    case DERIVED_##name:                                                                           \
+        return (condition) ? (struct derived){true, (value)} : (struct derived){false, 0};
+#include "read/derived.def"
+#undef DERIVED
+    case DERIVED_COUNT:
+        break;
+    }
+    return (struct derived){false, 0};
+}
+
+struct derived external_fragmentation(const struct vramgc_refusal *refusal) {
+    if (refusal->hole_bytes == 0 || refusal->largest_hole_bytes > refusal->hole_bytes)
+        return (struct derived){false, 0};
+    return (struct derived){true, fragmentation(refusal->largest_hole_bytes, refusal->hole_bytes)};
+}
+
+struct derived fragmentation_index(const struct vramgc_refusal *refusal) {
+    if (refusal->holes == 0 || refusal->request_bytes <= refusal->largest_hole_bytes)
+        return (struct derived){false, 0};
+    double requests = (double)refusal->hole_bytes / (double)refusal->request_bytes;
+    double index = 1 - (1 + requests) / (double)refusal->holes;
+    return (struct derived){true, index > 0 ? index : 0};
+}
+
+const struct vramgc_sample *highest_sample(const struct vramgc_device *device) {
+    const struct vramgc_sample *highest = NULL;
+    for (uint64_t i = 0; i < device->sample_count; i++)
+        if (!highest || device->samples[i].held_bytes > highest->held_bytes)
+            highest = &device->samples[i];
+    return highest;
+}
+
+/* What others have is of an older moment than what is held: it gives way where both together are
+ * more than the card. */
+static struct division divide(const struct vramgc_device *device, uint64_t held, uint64_t others) {
+    struct division division = {.held_bytes = held, .total_bytes = device->total_bytes};
+    division.known = device->total_bytes >= held && device->stats.used_bytes.peak > 0;
+    if (!division.known)
+        return division;
+    division.others_bytes = min_u64(others, device->total_bytes - held);
+    division.free_bytes = device->total_bytes - held - division.others_bytes;
+    return division;
+}
+
+/* A sample from before the first reading knows of no others, not even of the driver. */
+struct division division_at_peak(const struct vramgc_device *device) {
+    const struct vramgc_device_stats *s = &device->stats;
+    const struct vramgc_sample *sample = highest_sample(device);
+    return divide(device, s->held_bytes.peak,
+                  sample && sample->others_bytes ? sample->others_bytes : s->others_bytes.current);
+}
+
+struct division division_at_end(const struct vramgc_device *device) {
+    return divide(device, device->stats.held_bytes.current, device->stats.others_bytes.current);
+}
+
+uint64_t highest_used_bytes(const struct vramgc_device *device) {
+    struct division peak = division_at_peak(device);
+    uint64_t at_peak = peak.known ? peak.held_bytes + peak.others_bytes : 0;
+    return max_u64(device->stats.used_bytes.peak, at_peak);
+}

@@ -1,0 +1,84 @@
+/* derived.h: the figures of stats.def as a list, and those of derived.def, which are computed from
+ * them when a file is read. */
+#ifndef DERIVED_H
+#define DERIVED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "read/units.h"
+#include "vramgc_format.h"
+
+enum stat_group { STAT_DEVICE_GAUGE, STAT_DEVICE_TOTAL, STAT_PROCESS_TOTAL };
+
+/* One figure of stats.def. */
+struct stat_info {
+    enum stat_group group;
+    const char *name;
+    enum unit unit;
+    const char *help;
+};
+
+extern const struct stat_info stat_table[];
+extern const size_t stat_count;
+
+enum derived_id {
+#define DERIVED(name, condition, value, help) DERIVED_##name,
+#include "read/derived.def"
+#undef DERIVED
+    DERIVED_COUNT
+};
+
+struct derived {
+    bool known;
+    double value;
+};
+
+struct derived_info {
+    const char *name;
+    const char *help;
+};
+
+extern const struct derived_info derived_table[DERIVED_COUNT];
+
+/* The figure of a device, which may not be NULL. */
+struct derived derived_figure(enum derived_id id, const struct vramgc_device *device);
+
+/* External fragmentation inside PyTorch's segments when a request was refused: 1 - largest hole /
+ * free bytes, as in derived.def. Unknown without a hole. */
+struct derived external_fragmentation(const struct vramgc_refusal *refusal);
+
+/* Fragmentation index of a refused request: 0 means that memory was lacking inside PyTorch's
+ * segments, near 1 that it was there in pieces (Gorman and Whitcroft 2006; as in Linux'
+ * extfrag_index): 1 - (1 + free bytes / request) / holes, and 0 where that is negative. Unknown
+ * without a hole, and where the request would have fitted into one, as another stream's. */
+struct derived fragmentation_index(const struct vramgc_refusal *refusal);
+
+/* What PyTorch held, at most: what others had is not its to give back. In mode compact what is
+ * reserved is only addresses. */
+uint64_t held_by_pytorch(const struct vramgc_device_stats *stats);
+
+/* How the memory of a card was divided at one moment; the parts add up to total_bytes. */
+struct division {
+    bool known; /* false: total or use was never read; then only held_bytes is valid */
+    uint64_t held_bytes;
+    uint64_t others_bytes;
+    uint64_t free_bytes;
+    uint64_t total_bytes;
+};
+
+/* When the process held most: held_bytes is the exact peak, others_bytes that of the timeline's
+ * point with most held, or that of the end where the device was not read in time. */
+struct division division_at_peak(const struct vramgc_device *device);
+
+/* At the end, or now. */
+struct division division_at_end(const struct vramgc_device *device);
+
+/* The most that was in use of the device, read or known from the peak of what this process held. */
+uint64_t highest_used_bytes(const struct vramgc_device *device);
+
+/* The point of the timeline with most held bytes, NULL without any. */
+const struct vramgc_sample *highest_sample(const struct vramgc_device *device);
+
+#endif

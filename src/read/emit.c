@@ -1,0 +1,267 @@
+/* emit.c: see emit.h. */
+#include "read/emit.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static struct emit_level *level(struct emit *emit) {
+    return &emit->levels[emit->depth];
+}
+
+static void quote(FILE *out, const char *text) {
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', out);
+        if ((unsigned char)*text < 0x20)
+            fprintf(out, "\\u%04x", (unsigned)(unsigned char)*text);
+        else
+            fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+static void indent(const struct emit *emit, size_t depth) {
+    fprintf(emit->out, "\n%*s", (int)(2 * depth), "");
+}
+
+/* Inside a schema two levels of braces belong to one level of the report. */
+static size_t schema_depth(const struct emit *emit) {
+    return 2 * emit->depth;
+}
+
+static void separate(struct emit *emit) {
+    struct emit_level *here = level(emit);
+    if (here->count > 0)
+        fputs(here->inline_items ? ", " : ",", emit->out);
+    if (!here->inline_items)
+        indent(emit, emit->depth);
+}
+
+/* Starts a member: separator, name, colon; for the schema also type and description. `type` is NULL
+ * for objects and arrays, which follow with their own. */
+static void member(struct emit *emit, const char *name, const char *help, const char *type,
+                   bool nullable) {
+    struct emit_level *here = level(emit);
+    if (emit->format == EMIT_JSON) {
+        separate(emit);
+        if (name) {
+            quote(emit->out, name);
+            fputs(": ", emit->out);
+        }
+    } else if (emit->format == EMIT_SCHEMA) {
+        if (name) {
+            fputs(here->count > 0 ? "," : "", emit->out);
+            indent(emit, schema_depth(emit));
+            quote(emit->out, name);
+            fputs(": ", emit->out);
+        }
+        if (type) {
+            fprintf(emit->out, nullable ? "{\"type\": [\"%s\", \"null\"]" : "{\"type\": \"%s\"",
+                    type);
+            if (*help) {
+                fputs(", \"description\": ", emit->out);
+                quote(emit->out, help);
+            }
+            fputc('}', emit->out);
+        }
+    }
+    assert(!name || here->count < EMIT_NAMES);
+    if (name && here->count < EMIT_NAMES)
+        here->names[here->count] = name;
+    here->count++;
+}
+
+static void text_line(struct emit *emit, const char *name, const char *value) {
+    fprintf(emit->out, "%*s%-*s  %s\n", (int)(2 * emit->depth - 2), "", (int)(40 - 2 * emit->depth),
+            name ? name : "-", value);
+}
+
+static void deeper(struct emit *emit, bool is_array, bool inline_items) {
+    emit->depth++;
+    *level(emit) = (struct emit_level){.is_array = is_array, .inline_items = inline_items};
+}
+
+static void schema_object(struct emit *emit, const char *help) {
+    fputs("{\"type\": \"object\", \"description\": ", emit->out);
+    quote(emit->out, help);
+    fputs(", \"properties\": {", emit->out);
+}
+
+static void open_object(struct emit *emit, const char *name, const char *help, bool inline_items) {
+    inline_items = inline_items || level(emit)->inline_items;
+    member(emit, name, help, NULL, false);
+    if (emit->format == EMIT_JSON)
+        fputc('{', emit->out);
+    else if (emit->format == EMIT_SCHEMA)
+        schema_object(emit, help);
+    else if (name)
+        fprintf(emit->out, "%*s%s\n", (int)(2 * emit->depth - 2), "", name);
+    else
+        fprintf(emit->out, "%*s[%zu]\n", (int)(2 * emit->depth - 2), "", level(emit)->count - 1);
+    deeper(emit, false, inline_items);
+}
+
+void emit_open(struct emit *emit, const char *name, const char *help) {
+    open_object(emit, name, help, false);
+}
+
+void emit_open_line(struct emit *emit, const char *name, const char *help) {
+    open_object(emit, name, help, true);
+}
+
+static void close_schema(struct emit *emit) {
+    const struct emit_level *here = level(emit);
+    if (here->is_array) {
+        fputc('}', emit->out);
+        return;
+    }
+    indent(emit, schema_depth(emit) - 1);
+    fputs("}, \"required\": [", emit->out);
+    for (size_t i = 0; i < here->count && i < EMIT_NAMES; i++) {
+        fputs(i > 0 ? ", " : "", emit->out);
+        quote(emit->out, here->names[i]);
+    }
+    fputs("]}", emit->out);
+}
+
+void emit_close(struct emit *emit) {
+    const struct emit_level *here = level(emit);
+    if (emit->format == EMIT_SCHEMA) {
+        close_schema(emit);
+    } else if (emit->format == EMIT_JSON) {
+        if (here->count > 0 && !here->inline_items)
+            indent(emit, emit->depth - 1);
+        fputc(here->is_array ? ']' : '}', emit->out);
+    }
+    emit->depth--;
+}
+
+size_t emit_list(struct emit *emit, const char *name, const char *help, size_t count) {
+    member(emit, name, help, NULL, false);
+    if (emit->format == EMIT_JSON) {
+        fputc('[', emit->out);
+    } else if (emit->format == EMIT_SCHEMA) {
+        fputs("{\"type\": \"array\", \"description\": ", emit->out);
+        quote(emit->out, help);
+        fputs(", \"items\": ", emit->out);
+    } else if (count > 0) {
+        fprintf(emit->out, "%*s%s\n", (int)(2 * emit->depth - 2), "", name);
+    }
+    deeper(emit, true, false);
+    return emit->format == EMIT_SCHEMA ? 1 : count;
+}
+
+void emit_begin(struct emit *emit, FILE *out, enum emit_format format, const char *help) {
+    *emit = (struct emit){.out = out, .format = format};
+    if (format == EMIT_JSON) {
+        fputc('{', out);
+    } else if (format == EMIT_SCHEMA) {
+        fputs("{\"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n", out);
+        fputs("\"title\": \"vramgc report\", \"type\": \"object\", \"description\": ", out);
+        quote(out, help);
+        fputs(", \"properties\": {", out);
+    }
+    deeper(emit, false, false);
+}
+
+void emit_end(struct emit *emit) {
+    emit_close(emit);
+    if (emit->format != EMIT_TEXT)
+        fputc('\n', emit->out);
+}
+
+static void write_number(struct emit *emit, const char *name, enum unit unit, bool known,
+                         uint64_t value) {
+    if (emit->format == EMIT_JSON && known)
+        fprintf(emit->out, "%" PRIu64, value);
+    else if (emit->format == EMIT_JSON)
+        fputs("null", emit->out);
+    if (emit->format != EMIT_TEXT)
+        return;
+    char line[96];
+    if (unit == UNIT_COUNT || unit == UNIT_ID)
+        snprintf(line, sizeof line, "%s", show_unit(unit, value).text);
+    else
+        snprintf(line, sizeof line, "%s (%" PRIu64 ")", show_unit(unit, value).text, value);
+    text_line(emit, name, known ? line : "-");
+}
+
+void emit_number(struct emit *emit, const char *name, enum unit unit, const char *help,
+                 uint64_t value) {
+    member(emit, name, help, "integer", false);
+    write_number(emit, name, unit, true, value);
+}
+
+void emit_number_if(struct emit *emit, const char *name, enum unit unit, const char *help,
+                    bool known, uint64_t value) {
+    member(emit, name, help, "integer", true);
+    write_number(emit, name, unit, known, value);
+}
+
+void emit_integer_if(struct emit *emit, const char *name, const char *help, bool known,
+                     int64_t value) {
+    char line[32];
+    snprintf(line, sizeof line, "%" PRId64, value);
+    member(emit, name, help, "integer", true);
+    if (emit->format == EMIT_JSON)
+        fputs(known ? line : "null", emit->out);
+    else if (emit->format == EMIT_TEXT)
+        text_line(emit, name, known ? line : "-");
+}
+
+void emit_real_if(struct emit *emit, const char *name, const char *help, bool known, double value) {
+    char line[40];
+    known = known && isfinite(value);
+    snprintf(line, sizeof line, "%.10g", value);
+    member(emit, name, help, "number", true);
+    if (emit->format == EMIT_JSON)
+        fputs(known ? line : "null", emit->out);
+    else if (emit->format == EMIT_TEXT)
+        text_line(emit, name, show_real(known, value, 3).text);
+}
+
+void emit_bool(struct emit *emit, const char *name, const char *help, bool value) {
+    member(emit, name, help, "boolean", false);
+    if (emit->format == EMIT_JSON)
+        fputs(value ? "true" : "false", emit->out);
+    else if (emit->format == EMIT_TEXT)
+        text_line(emit, name, value ? "yes" : "no");
+}
+
+void emit_text(struct emit *emit, const char *name, const char *help, const char *text) {
+    member(emit, name, help, "string", true);
+    if (emit->format == EMIT_JSON) {
+        if (text)
+            quote(emit->out, text);
+        else
+            fputs("null", emit->out);
+    } else if (emit->format == EMIT_TEXT) {
+        text_line(emit, name, text ? text : "-");
+    }
+}
+
+void emit_numbers(struct emit *emit, const char *name, const char *help, const void *first,
+                  size_t stride, size_t count) {
+    member(emit, name, help, NULL, false);
+    if (emit->format == EMIT_SCHEMA) {
+        fputs("{\"type\": \"array\", \"items\": {\"type\": \"integer\"}, \"description\": ",
+              emit->out);
+        quote(emit->out, help);
+        fputc('}', emit->out);
+        return;
+    }
+    if (emit->format == EMIT_TEXT) {
+        text_line(emit, name, count > 0 ? "(in the JSON report)" : "-");
+        return;
+    }
+    fputc('[', emit->out);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)first + i * stride, sizeof value);
+        fprintf(emit->out, i > 0 ? ", %" PRIu64 : "%" PRIu64, value);
+    }
+    fputc(']', emit->out);
+}

@@ -1,0 +1,34 @@
+/* kept.h: the statistics files where they lie without anybody naming them: by the pattern of
+ * VRAMGC_OUT, else in the state folder. */
+#ifndef KEPT_H
+#define KEPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/options.h"
+#include "read/stats_file.h"
+
+struct kept_file {
+    char *path;
+    struct stats_peek peek;
+};
+
+/* Newest first. */
+struct kept {
+    struct kept_file *files;
+    size_t count;
+};
+
+struct kept kept_find(void);
+void kept_free(struct kept *kept);
+
+/* How many of them, from the first on, belong to the newest run: its processes, or one process
+ * without `vramgc run`. They are put first. */
+size_t kept_newest_run(struct kept *kept);
+
+/* Removes from the state folder what is too old or too much by the settings, and no process's that
+ * runs. Runs that went wrong are counted apart. */
+void kept_prune(const struct options *options);
+
+#endif

@@ -1,0 +1,68 @@
+/* records.c: see records.h. A file that cannot be read must not keep the others from being told. */
+#include "read/records.h"
+#include "read/complain.h"
+#include "read/kept.h"
+
+#include <stdlib.h>
+
+static struct records load(char *const *paths, size_t count) {
+    struct records records = {.list = calloc(count + 1, sizeof *records.list)};
+    if (!records.list) {
+        complain("no memory");
+        return records;
+    }
+    for (size_t i = 0; i < count; i++) {
+        char error[256];
+        struct stats_file *record = stats_file_load(paths[i], error, sizeof error);
+        if (record)
+            records.list[records.count++] = record;
+        else
+            complain("%s: %s", paths[i], error);
+    }
+    stats_files_relate(records.list, records.count);
+    records.complete = records.count == count;
+    return records;
+}
+
+static struct records load_kept(const struct kept *kept, size_t count) {
+    char **paths = calloc(count + 1, sizeof *paths);
+    for (size_t i = 0; paths && i < count; i++)
+        paths[i] = kept->files[i].path;
+    struct records records = load(paths, paths ? count : 0);
+    free(paths);
+    return records;
+}
+
+struct records records_load(char *const *paths, size_t count) {
+    if (count > 0)
+        return load(paths, count);
+    struct kept kept = kept_find();
+    struct records records = load_kept(&kept, kept_newest_run(&kept));
+    if (kept.count == 0) {
+        complain("no statistics file is kept; `vramgc run` makes one, or name one");
+        records.complete = false;
+    }
+    kept_free(&kept);
+    return records;
+}
+
+struct records records_load_running(char *const *paths, size_t count) {
+    if (count > 0)
+        return load(paths, count);
+    struct kept kept = kept_find();
+    struct kept running = {.files = calloc(kept.count + 1, sizeof *running.files)};
+    for (size_t i = 0; running.files && i < kept.count; i++)
+        if (process_lives(kept.files[i].peek.pid, kept.files[i].peek.process_start))
+            running.files[running.count++] = kept.files[i];
+    struct records records = load_kept(&running, running.count);
+    free(running.files);
+    kept_free(&kept);
+    return records;
+}
+
+void records_free(struct records *records) {
+    for (size_t i = 0; i < records->count; i++)
+        stats_file_free(records->list[i]);
+    free(records->list);
+    *records = (struct records){0};
+}

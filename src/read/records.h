@@ -1,0 +1,25 @@
+/* records.h: the statistics files that a command was given, or means when it was given none. */
+#ifndef RECORDS_H
+#define RECORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "read/stats_file.h"
+
+struct records {
+    struct stats_file **list;
+    size_t count;
+    bool complete; /* false: a file could not be read, which was complained about */
+};
+
+/* Loads what can be loaded and complains about the rest; without paths, the newest run that is kept
+ * (read/kept.h). To be given back. */
+struct records records_load(char *const *paths, size_t count);
+
+/* Without paths, all processes that run now. */
+struct records records_load_running(char *const *paths, size_t count);
+
+void records_free(struct records *records);
+
+#endif

@@ -1,0 +1,189 @@
+/* running.c: see running.h. It reads /proc of processes that it may read, and touches none. A file
+ * is believed to be a process's only when it carries that process's start time: a child keeps the
+ * mapping of a parent that is gone. */
+#include "read/running.h"
+#include "read/kept.h"
+#include "base/base.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A process and a file that may be its statistics. */
+struct candidate {
+    uint64_t pid;
+    char *path;
+};
+
+static struct {
+    struct candidate *list;
+    size_t count, room;
+    uint64_t look_again_ns;
+} self;
+
+enum { LOOKING_SHARE = 20 };
+#define LEAST_PAUSE_NS (SECOND_NS / 2)
+
+static void add(uint64_t pid, const char *path) {
+    for (size_t i = 0; i < self.count; i++)
+        if (self.list[i].pid == pid && strcmp(self.list[i].path, path) == 0)
+            return;
+    if (self.count == self.room) {
+        size_t room = 2 * self.room + 16;
+        struct candidate *list = realloc(self.list, room * sizeof *list);
+        if (!list)
+            return;
+        self.list = list;
+        self.room = room;
+    }
+    char *copy = strdup(path);
+    if (copy)
+        self.list[self.count++] = (struct candidate){pid, copy};
+}
+
+static bool is_that_file(const char *path, uint64_t inode) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == inode &&
+           (uint64_t)status.st_size == sizeof(struct vramgc_file);
+}
+
+/* A path is what it is to that process: in a container it leads elsewhere. */
+static void add_mapped(uint64_t pid, const char *path, uint64_t inode) {
+    char inside[4200];
+    snprintf(inside, sizeof inside, "/proc/%llu/root%s", (unsigned long long)pid, path);
+    if (is_that_file(path, inode))
+        add(pid, path);
+    else if (is_that_file(inside, inode))
+        add(pid, inside);
+}
+
+/* "7f00-7f10 rw-s 00000000 08:01 1234   /path": shared, writable, with a name. */
+static void look_at_line(uint64_t pid, char *line) {
+    char access[5] = "";
+    unsigned long long inode = 0;
+    int name = 0;
+    if (!strstr(line, " rw-s "))
+        return;
+    line[strcspn(line, "\n")] = 0;
+    if (sscanf(line, "%*s %4s %*s %*s %llu %n", access, &inode, &name) == 2 && name > 0 &&
+        strcmp(access, "rw-s") == 0 && line[name] == '/' && inode != 0)
+        add_mapped(pid, line + name, inode);
+}
+
+static void look_at_process(uint64_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%llu/maps", (unsigned long long)pid);
+    FILE *maps = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    while (maps && getline(&line, &room, maps) > 0)
+        look_at_line(pid, line);
+    free(line);
+    if (maps)
+        fclose(maps);
+}
+
+static void look_at_all(void) {
+    DIR *list = opendir("/proc");
+    for (struct dirent *entry; list && (entry = readdir(list));)
+        if (isdigit((unsigned char)*entry->d_name))
+            look_at_process(strtoull(entry->d_name, NULL, 10));
+    if (list)
+        closedir(list);
+}
+
+/* Where no mapping is possible a file is written all the same. */
+static void look_at_kept(void) {
+    struct kept kept = kept_find();
+    for (size_t i = 0; i < kept.count; i++) {
+        const struct stats_peek *peek = &kept.files[i].peek;
+        if (process_lives(peek->pid, peek->process_start))
+            add(peek->pid, kept.files[i].path);
+    }
+    kept_free(&kept);
+}
+
+static void look(void) {
+    uint64_t start_ns = clock_ns();
+    if (start_ns < self.look_again_ns)
+        return;
+    look_at_kept();
+    look_at_all();
+    uint64_t took_ns = clock_ns() - start_ns;
+    self.look_again_ns = start_ns + max_u64(LOOKING_SHARE * took_ns, LEAST_PAUSE_NS);
+}
+
+/* NULL: it is not that process's, or the process has ended. */
+static struct stats_file *load(const struct candidate *candidate) {
+    char ignored[256];
+    struct stats_file *record = stats_file_load(candidate->path, ignored, sizeof ignored);
+    uint64_t start = process_start_ticks(candidate->pid);
+    if (record && start != 0 && record->file->process_start == start &&
+        record->file->end == VRAMGC_END_UNKNOWN)
+        return record;
+    stats_file_free(record);
+    return NULL;
+}
+
+static void forget(size_t index) {
+    free(self.list[index].path);
+    self.list[index] = self.list[--self.count];
+}
+
+/* The same process, found in two ways, or once more after execv: the later record counts. */
+static bool replaces(struct running *running, struct running_process process) {
+    for (size_t i = 0; i < running->count; i++) {
+        struct running_process *known = &running->list[i];
+        if (known->record->file->pid != process.record->file->pid ||
+            known->record->file->process_start != process.record->file->process_start)
+            continue;
+        if (known->record->file->started_ns < process.record->file->started_ns) {
+            struct running_process older = *known;
+            *known = process;
+            process = older;
+        }
+        stats_file_free(process.record);
+        return true;
+    }
+    return false;
+}
+
+static int by_pid(const void *a, const void *b) {
+    const struct running_process *x = a, *y = b;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+struct running running_find(void) {
+    look();
+    struct running running = {.list = calloc(self.count + 1, sizeof *running.list)};
+    for (size_t i = self.count; running.list && i-- > 0;) {
+        struct running_process process = {self.list[i].pid, load(&self.list[i])};
+        if (!process.record)
+            forget(i);
+        else if (!replaces(&running, process))
+            running.list[running.count++] = process;
+    }
+    if (running.count > 0)
+        qsort(running.list, running.count, sizeof *running.list, by_pid);
+    return running;
+}
+
+struct stats_file *running_with_mapping(uint64_t pid) {
+    struct stats_file *record = NULL;
+    while (self.count > 0) /* what was found in another way */
+        forget(0);
+    look_at_process(pid);
+    for (size_t i = 0; i < self.count && !record; i++)
+        record = load(&self.list[i]);
+    return record;
+}
+
+void running_free(struct running *running) {
+    for (size_t i = 0; i < running->count; i++)
+        stats_file_free(running->list[i].record);
+    free(running->list);
+    *running = (struct running){0};
+}

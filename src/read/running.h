@@ -1,0 +1,31 @@
+/* running.h: the programs of this user that run under vramgc now, found by their statistics files:
+ * where they lie by themselves, and where a process has mapped one. */
+#ifndef RUNNING_H
+#define RUNNING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "read/stats_file.h"
+
+struct running_process {
+    uint64_t pid; /* as we number it: in a container it may have another number */
+    struct stats_file *record;
+};
+
+struct running {
+    struct running_process *list; /* by pid */
+    size_t count;
+};
+
+/* What was found before is read again at each call; new ones are looked for at most a twentieth of
+ * the time, since there may be many processes. To be given back; empty when memory is lacking. */
+struct running running_find(void);
+
+/* The record of one of them that has its file in its memory, so that all see what is written there;
+ * NULL: there is none. */
+struct stats_file *running_with_mapping(uint64_t pid);
+
+void running_free(struct running *running);
+
+#endif

@@ -1,0 +1,350 @@
+/* stats_file.c: see stats_file.h. The file is read, not mapped: a mapping would end the command
+ * with SIGBUS when somebody cuts the file meanwhile. */
+#include "read/stats_file.h"
+#include "read/clean.h"
+#include "base/base.h"
+#include "base/clean_text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a parent has not asked for yet has ended all the same, but for a main thread that went
+ * before the others. */
+static bool is_zombie(const char *state, const char *threads) {
+    return (state[1] == 'Z' || state[1] == 'X') && strtoull(threads, NULL, 10) <= 1;
+}
+
+/* The state is field 3, the number of threads 20, the start time 22; the name, field 2, may hold
+ * spaces. */
+uint64_t process_start_ticks(uint64_t pid) {
+    enum { THREADS_AFTER_NAME = 17, FIELDS_AFTER_NAME = 19 };
+    char path[64], line[1024];
+    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
+    FILE *stream = fopen(path, "re");
+    if (!stream)
+        return 0;
+    size_t length = fread(line, 1, sizeof line - 1, stream);
+    fclose(stream);
+    line[length] = 0;
+    char *field = strrchr(line, ')'), *state = NULL, *threads = NULL;
+    for (int i = 0; field && i <= FIELDS_AFTER_NAME; i++) {
+        field = strchr(field + 1, ' ');
+        state = i == 0 ? field : state;
+        threads = i == THREADS_AFTER_NAME ? field : threads;
+    }
+    return field && !is_zombie(state, threads) ? strtoull(field, NULL, 10) : 0;
+}
+
+const char *stats_file_state_name(enum process_state state) {
+    static const char *const names[PROCESS_STATES] = {
+        [PROCESS_RUNNING] = "running",   [PROCESS_EXITED] = "exited",
+        [PROCESS_KILLED] = "killed",     [PROCESS_LEFT] = "left",
+        [PROCESS_REPLACED] = "replaced", [PROCESS_VANISHED] = "vanished",
+    };
+    return names[state];
+}
+
+static const char *word(const char *const *names, size_t count, uint32_t number) {
+    return number < count ? names[number] : NULL;
+}
+
+const char *stats_file_action_name(uint32_t kind) {
+    static const char *const names[VRAMGC_ACTION_KINDS] = {
+        [VRAMGC_ACTION_NONE] = "none",   [VRAMGC_ACTION_SOFT_OOM] = "soft_oom",
+        [VRAMGC_ACTION_FLUSH] = "flush", [VRAMGC_ACTION_TRIM] = "trim",
+        [VRAMGC_ACTION_PAGES] = "pages",
+    };
+    return word(names, ARRAY_LENGTH(names), kind);
+}
+
+const char *stats_file_reason_name(uint32_t reason) {
+    static const char *const names[VRAMGC_REASONS] = {
+        [VRAMGC_REASON_NONE] = "none",       [VRAMGC_REASON_THRESHOLD] = "threshold",
+        [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
+        [VRAMGC_REASON_REFUSED] = "refused", [VRAMGC_REASON_UNUSED] = "unused",
+    };
+    return word(names, ARRAY_LENGTH(names), reason);
+}
+
+const char *stats_file_cause_name(uint32_t cause) {
+    static const char *const names[VRAMGC_REFUSAL_CAUSES] = {
+        [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
+        [VRAMGC_REFUSAL_FULL] = "full",
+        [VRAMGC_REFUSAL_FRAGMENTED] = "fragmented",
+        [VRAMGC_REFUSAL_ROUNDED] = "rounded",
+        [VRAMGC_REFUSAL_DRIVER] = "driver",
+        [VRAMGC_REFUSAL_LIMIT] = "limit",
+        [VRAMGC_REFUSAL_HOST] = "host",
+    };
+    return word(names, ARRAY_LENGTH(names), cause);
+}
+
+const char *stats_file_setting(const struct stats_file *record, const char *name) {
+    const struct vramgc_file *file = record->file;
+    for (size_t i = 0; i < file->setting_count; i++)
+        if (strcmp(file->settings[i].name, name) == 0)
+            return file->settings[i].value;
+    return NULL;
+}
+
+enum option_mode stats_file_mode(const struct vramgc_file *file) {
+    enum option_mode mode = MODE_OFF;
+    while (mode < MODE_AUTO && strcmp(file->mode, mode_name(mode)) != 0)
+        mode++;
+    return mode;
+}
+
+/* It chose another mode, and lacks no proof; nor is it a pool, where one of ours can stand in
+ * (govern/mode_table.c). */
+bool stats_file_bears_no_pages(const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    const char *asked = stats_file_setting(record, "mode");
+    return asked && strcmp(asked, "auto") == 0 && stats_file_mode(file) == MODE_FLUSH &&
+           file->needs_proof != 1 && file->driver_pool != 1;
+}
+
+/* Lists the complete entries of a ring of the file, oldest first. */
+#define LIST_RING(record, ring, count)                                                             \
+    do {                                                                                           \
+        const uint64_t capacity = ARRAY_LENGTH((record)->file->ring);                              \
+        const uint64_t written = (record)->file->ring##_written;                                   \
+        for (uint64_t i = minus_u64(written, capacity); i < written; i++)                          \
+            if ((record)->file->ring[i % capacity].sequence == i + 1)                              \
+                (record)->ring[(record)->count++] = &(record)->file->ring[i % capacity];           \
+    } while (0)
+
+static void list_rings(struct stats_file *record) {
+    LIST_RING(record, actions, action_count);
+    LIST_RING(record, refusals, refusal_count);
+    LIST_RING(record, marks, mark_count);
+    LIST_RING(record, jobs, job_count);
+}
+
+static bool of_one_kind(const struct vramgc_refusal *a, const struct vramgc_refusal *b) {
+    return a->device == b->device && a->hook == b->hook && a->request_bytes == b->request_bytes;
+}
+
+/* Python is asked now and then. What an error was that it was not asked of is not left to chance:
+ * what others of its kind were, and nothing happened where no other is known. */
+static uint32_t as_others(const struct stats_file *record, const struct vramgc_refusal *unsure) {
+    uint32_t as = VRAMGC_WENT_ON;
+    for (size_t i = 0; i < record->refusal_count; i++) {
+        const struct vramgc_refusal *other = record->refusals[i];
+        if (!of_one_kind(unsure, other) || other->granted)
+            continue;
+        if (other->reported == VRAMGC_WENT_ON)
+            return VRAMGC_WENT_ON;
+        as = other->reported == VRAMGC_REPORTED ? VRAMGC_REPORTED : as;
+    }
+    return as;
+}
+
+static void settle_unsure(struct stats_file *record) {
+    for (size_t i = 0; i < record->refusal_count; i++)
+        if (record->refusals[i]->reported == VRAMGC_SEEMS_ON) {
+            size_t slot = (size_t)(record->refusals[i] - record->file->refusals);
+            record->file->refusals[slot].reported = as_others(record, record->refusals[i]);
+        }
+}
+
+bool stats_file_process_lives(const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    return process_lives(file->pid, file->process_start);
+}
+
+static void find_state(struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    int status = (int)file->end_status;
+    record->code = -1;
+    if (file->end == VRAMGC_END_STATUS && WIFEXITED(status)) {
+        record->state = PROCESS_EXITED;
+        record->code = WEXITSTATUS(status);
+    } else if (file->end == VRAMGC_END_STATUS && WIFSIGNALED(status)) {
+        record->state = PROCESS_KILLED;
+        record->signal = WTERMSIG(status);
+    } else if (file->end == VRAMGC_END_EXIT) {
+        record->state = PROCESS_LEFT;
+    } else {
+        record->state = stats_file_process_lives(record) ? PROCESS_RUNNING : PROCESS_VANISHED;
+    }
+    record->elapsed_ns = minus_u64(file->latest_ns, file->started_ns);
+    for (size_t i = 0; i < record->refusal_count; i++) /* it may have been killed right after */
+        record->elapsed_ns = max_u64(record->elapsed_ns, record->refusals[i]->time_ns);
+}
+
+void stats_files_relate(struct stats_file **records, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count; j++) {
+            const struct vramgc_file *a = records[i]->file, *b = records[j]->file;
+            if (a->pid == b->pid && a->process_start == b->process_start &&
+                a->started_ns < b->started_ns)
+                records[i]->state = PROCESS_REPLACED;
+        }
+}
+
+/* Empty: fine. Else what is wrong with the file. */
+static void check(const struct vramgc_file *file, size_t length, char *error, size_t capacity) {
+    size_t head = offsetof(struct vramgc_file, device_count);
+    *error = 0;
+    if (length < head || memcmp(file->magic, VRAMGC_MAGIC, sizeof file->magic) != 0)
+        snprintf(error, capacity, "not a statistics file of vramgc");
+    else if (file->format_version == __builtin_bswap32(VRAMGC_FORMAT_VERSION))
+        snprintf(error, capacity, "written on a machine with another byte order");
+    else if (file->format_version != VRAMGC_FORMAT_VERSION)
+        snprintf(error, capacity, "written in format %lu; this vramgc (%s) reads format %d",
+                 (unsigned long)file->format_version, VRAMGC_VERSION, VRAMGC_FORMAT_VERSION);
+    else if (length < sizeof *file && length != file->file_bytes)
+        snprintf(error, capacity, "cut short: %zu of %zu bytes are there", length, sizeof *file);
+    else if (file->file_bytes != sizeof *file)
+        snprintf(error, capacity,
+                 "written by another build than this vramgc (%s), or damaged: it says that it has "
+                 "%llu bytes, not %zu",
+                 VRAMGC_VERSION, (unsigned long long)file->file_bytes, sizeof *file);
+}
+
+/* Takes over file, which has room for a whole file and `length` bytes read into it. */
+static struct stats_file *adopt(struct vramgc_file *file, size_t length, const char *path,
+                                char *error, size_t capacity) {
+    check(file, length, error, capacity);
+    struct stats_file *record = *error ? NULL : calloc(1, sizeof *record);
+    char *name = record ? strdup(path) : NULL;
+    if (!name) {
+        if (!*error)
+            snprintf(error, capacity, "no memory to read it");
+        free(record);
+        free(file);
+        return NULL;
+    }
+    clean_file(file);
+    clean_text(name, strlen(name) + 1);
+    record->path = name;
+    record->file = file;
+    list_rings(record);
+    settle_unsure(record);
+    find_state(record);
+    return record;
+}
+
+struct stats_file *stats_file_from_memory(const void *bytes, size_t length, const char *path,
+                                          char *error, size_t capacity) {
+    struct vramgc_file *file = calloc(1, sizeof *file);
+    if (!file) {
+        snprintf(error, capacity, "no memory to read it");
+        return NULL;
+    }
+    memcpy(file, bytes, min_u64(length, sizeof *file));
+    return adopt(file, length, path, error, capacity);
+}
+
+/* Reads up to `capacity` bytes; how many, or -1 with errno. */
+static ssize_t read_all(int descriptor, void *bytes, size_t capacity) {
+    size_t length = 0;
+    while (length < capacity) {
+        ssize_t got = read(descriptor, (char *)bytes + length, capacity - length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        length += (size_t)got;
+    }
+    return (ssize_t)length;
+}
+
+/* Opens a regular file. O_NONBLOCK: a pipe without a writer must not hold us. */
+static int open_regular(const char *path, char *error, size_t capacity) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
+        snprintf(error, capacity, "cannot be read: %s", strerror(errno));
+    } else if (S_ISREG(status.st_mode)) {
+        return descriptor;
+    } else {
+        snprintf(error, capacity, "not a regular file");
+    }
+    if (descriptor >= 0)
+        close(descriptor);
+    return -1;
+}
+
+struct stats_file *stats_file_load(const char *path, char *error, size_t capacity) {
+    int descriptor = open_regular(path, error, capacity);
+    if (descriptor < 0)
+        return NULL;
+    struct vramgc_file *file = calloc(1, sizeof *file);
+    ssize_t length = file ? read_all(descriptor, file, sizeof *file) : -1;
+    int why = errno;
+    close(descriptor);
+    if (length >= 0)
+        return adopt(file, (size_t)length, path, error, capacity);
+    snprintf(error, capacity, "cannot be read: %s", strerror(why));
+    free(file);
+    return NULL;
+}
+
+/* Not Ctrl-C, kill and a terminal that was closed. */
+static bool crashed(const struct vramgc_file *head) {
+    int status = (int)head->end_status;
+    return head->end == VRAMGC_END_STATUS && WIFSIGNALED(status) && WTERMSIG(status) != SIGINT &&
+           WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGHUP;
+}
+
+/* Without the rest of the file. */
+static bool ran_out(int descriptor, const struct vramgc_file *head) {
+    bool found = false;
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES && head->file_bytes == sizeof *head; i++) {
+        uint64_t ooms = 0;
+        off_t at = (off_t)offsetof(struct vramgc_file, devices[i].stats.ooms);
+        found = found || (pread(descriptor, &ooms, sizeof ooms, at) == sizeof ooms && ooms > 0);
+    }
+    return found;
+}
+
+bool stats_file_peek(const char *path, struct stats_peek *peek) {
+    enum { HEAD_BYTES = offsetof(struct vramgc_file, executable) };
+    struct vramgc_file *head = calloc(1, sizeof *head);
+    char ignored[128];
+    int descriptor = head ? open_regular(path, ignored, sizeof ignored) : -1;
+    ssize_t length = descriptor < 0 ? -1 : read_all(descriptor, head, HEAD_BYTES);
+    bool fine = length == HEAD_BYTES && memcmp(head->magic, VRAMGC_MAGIC, sizeof head->magic) == 0;
+    if (fine)
+        *peek = (struct stats_peek){head->pid,
+                                    head->process_start,
+                                    head->started_unix_ns,
+                                    head->started_ns,
+                                    head->latest_ns,
+                                    head->end,
+                                    crashed(head) || ran_out(descriptor, head),
+                                    ""};
+    if (descriptor >= 0)
+        close(descriptor);
+    if (fine)
+        memcpy(peek->run_id, head->run_id, sizeof peek->run_id - 1);
+    free(head);
+    return fine;
+}
+
+void stats_file_free(struct stats_file *record) {
+    if (!record)
+        return;
+    free(record->path);
+    free(record->file);
+    free(record);
+}
+
+static int weight_of(const struct vramgc_refusal *refusal) {
+    return refusal->reported == VRAMGC_REPORTED ? 2 : refusal->reported != VRAMGC_NOT_REPORTED;
+}
+
+const struct vramgc_refusal *refusal_to_tell(const struct vramgc_refusal *before,
+                                             const struct vramgc_refusal *refusal) {
+    return !before || weight_of(refusal) >= weight_of(before) ? refusal : before;
+}

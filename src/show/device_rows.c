@@ -1,0 +1,125 @@
+/* device_rows.c: see device_rows.h. It shows figures and computes none; those come from derived.h.
+ * Of the moment of an out-of-memory it shows what the refusal tells. */
+#include "show/device_rows.h"
+#include "read/derived.h"
+#include "judge/other_libraries.h"
+#include "show/summary_lines.h"
+#include "base/base.h"
+#include "base/text.h"
+
+/* Of the requests for memory of the device that were not granted; NULL: there is none. */
+static const struct vramgc_refusal *latest_refusal(const struct stats_file *record, size_t index) {
+    const struct vramgc_refusal *latest = NULL;
+    for (size_t i = 0; i < record->refusal_count; i++) {
+        const struct vramgc_refusal *refusal = record->refusals[i];
+        if (refusal->device == index && !refusal->granted && refusal->cause != VRAMGC_REFUSAL_HOST)
+            latest = refusal_to_tell(latest, refusal);
+    }
+    return latest;
+}
+
+const char *device_last_moment(const struct stats_file *record) {
+    return record->state == PROCESS_RUNNING ? "now" : "before exit";
+}
+
+static void add(struct device_table *table, enum row_group group, const char *label,
+                struct figure peak, struct figure then, struct figure last) {
+    if (table->count == DEVICE_ROWS)
+        return;
+    struct device_row *row = &table->rows[table->count++];
+    *row = (struct device_row){.group = group, .peak = peak, .then = then, .last = last};
+    text_copy(row->label, sizeof row->label, label);
+}
+
+static struct division division_of(const struct vramgc_refusal *r) {
+    uint64_t used = r->held_bytes + r->free_bytes;
+    return (struct division){r->total_bytes > 0, r->held_bytes, minus_u64(r->total_bytes, used),
+                             r->free_bytes, r->total_bytes};
+}
+
+static void add_division(struct device_table *table, const struct vramgc_device *device,
+                         const struct vramgc_refusal *refusal) {
+    struct division peak = division_at_peak(device), end = division_at_end(device),
+                    then = refusal ? division_of(refusal) : (struct division){0};
+    struct figure card = show_known(device->total_bytes > 0, device->total_bytes);
+    add(table, ROWS_OF_CARD, "held by this program", show_bytes(peak.held_bytes),
+        show_bytes(then.held_bytes), show_bytes(end.held_bytes));
+    add(table, ROWS_OF_CARD, "+ held by others and the driver",
+        show_known(peak.known, peak.others_bytes), show_known(then.known, then.others_bytes),
+        show_known(end.known, end.others_bytes));
+    add(table, ROWS_OF_CARD, "+ free", show_known(peak.known, peak.free_bytes),
+        show_known(then.known, then.free_bytes), show_known(end.known, end.free_bytes));
+    add(table, ROWS_OF_CARD, "= card", card, show_known(then.known, then.total_bytes), card);
+}
+
+/* A gauge of stats.def; each at its own highest moment. */
+static void add_gauge(struct device_table *table, const char *label, enum unit unit,
+                      struct vramgc_gauge gauge, struct figure then) {
+    add(table, ROWS_OF_ALLOCATOR, label, show_unit(unit, gauge.peak), then,
+        show_unit(unit, gauge.current));
+}
+
+/* In mode compact what PyTorch has reserved is not memory: that is only behind what is live. What
+ * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block.
+ * Under cudaMallocAsync there are no segments, and our own pool reserves nothing for PyTorch. */
+static void add_allocator(struct device_table *table, const struct vramgc_device_stats *s,
+                          const struct vramgc_refusal *r) {
+    bool paged = s->page_bytes.peak > 0;
+    const struct figure unknown = show_known(false, 0);
+    if (!paged || s->segments.peak > 0)
+        add_gauge(table, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
+                  s->reserved_bytes, show_known(r, r ? r->reserved_bytes : 0));
+    if (paged)
+        add_gauge(table, "physical pages, used or cached", UNIT_BYTES, s->page_bytes, unknown);
+    add_gauge(table, "allocated (live)", UNIT_BYTES, s->live_bytes,
+              show_known(r, r ? r->allocated_bytes : 0));
+    if (!paged && s->segments.peak > 0) { /* what lies in pools is not known block by block */
+        add_gauge(table, "idle pages", UNIT_BYTES, s->idle_bytes,
+                  show_known(r, r ? r->idle_bytes : 0));
+        add_gauge(table, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes, unknown);
+    }
+    if (s->segments.peak > 0)
+        add_gauge(table, "segments", UNIT_COUNT, s->segments, unknown);
+}
+
+/* What beside PyTorch's blocks has a line only where it amounts to something: PyTorch itself pins a
+ * byte here and there. */
+static void add_beside(struct device_table *table, const char *label, struct vramgc_gauge gauge,
+                       struct figure then) {
+    const uint64_t least_bytes = (uint64_t)1 << 20;
+    if (gauge.peak >= least_bytes)
+        add(table, ROWS_BESIDE, label, show_bytes(gauge.peak), then, show_bytes(gauge.current));
+}
+
+/* What each had at the out-of-memory is not known. A long name is cut. */
+static void add_libraries(struct device_table *table, const struct vramgc_file *file,
+                          const struct vramgc_device *device) {
+    enum { COLUMNS = 24 };
+    for (uint64_t i = 1; i < file->library_count; i++) {
+        const char *name = library_name(file, i);
+        char label[sizeof table->rows[0].label];
+        struct text text = TEXT_IN(label);
+        if (!name || !library_shows(device, i))
+            continue;
+        text_add(&text, "of it: ");
+        text_add_n(&text, name, bytes_of_columns(name, COLUMNS));
+        add(table, ROWS_BESIDE, label, show_bytes(device->of_libraries[i].peak),
+            show_known(false, 0), show_bytes(device->of_libraries[i].current));
+    }
+}
+
+void device_rows(const struct stats_file *record, size_t index, struct device_table *table) {
+    const struct vramgc_device *device = &record->file->devices[index];
+    const struct vramgc_device_stats *s = &device->stats;
+    const struct vramgc_refusal *r = latest_refusal(record, index);
+    const struct figure unknown = show_known(false, 0);
+    *table = (struct device_table){.has_refusal = r != NULL};
+    add_division(table, device, r);
+    add_allocator(table, s, r);
+    add_beside(table, "held by other libraries", s->other_bytes,
+               show_known(r, r ? r->other_bytes : 0));
+    add_libraries(table, record->file, device);
+    add_beside(table, "stream-ordered pools", s->pool_bytes, unknown);
+    add_beside(table, "managed", s->managed_bytes, unknown);
+    add_beside(table, "pinned host memory", s->pinned_bytes, unknown);
+}

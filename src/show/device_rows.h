@@ -1,0 +1,37 @@
+/* device_rows.h: the table of one card as rows: who had it, and the allocator's figures, at the
+ * peak, at the out-of-memory and at the end. Terminal, Markdown and HTML show the same rows. */
+#ifndef DEVICE_ROWS_H
+#define DEVICE_ROWS_H
+
+#include <stddef.h>
+
+#include "read/stats_file.h"
+#include "read/units.h"
+
+enum { DEVICE_ROWS = 32 };
+
+enum row_group {
+    ROWS_OF_CARD,      /* they add up to the card */
+    ROWS_OF_ALLOCATOR, /* PyTorch's, each figure at its own peak */
+    ROWS_BESIDE,       /* what other code has */
+};
+
+struct device_row {
+    enum row_group group;
+    char label[48];
+    struct figure peak, then, last;
+};
+
+struct device_table {
+    bool has_refusal; /* false: no column of figures at the out-of-memory */
+    size_t count;
+    struct device_row rows[DEVICE_ROWS];
+};
+
+void device_rows(const struct stats_file *record, size_t index, struct device_table *table);
+
+/* The head of the last column: the figures as they were before the program freed what it had, or
+ * as they are. */
+const char *device_last_moment(const struct stats_file *record);
+
+#endif

@@ -1,0 +1,96 @@
+/* device_table.c: see device_table.h. It shows figures and computes none; those come from
+ * derived.h and device_rows.h. */
+#include "show/device_table.h"
+#include "read/derived.h"
+#include "show/device_rows.h"
+#include "show/graph.h"
+#include "show/summary_lines.h"
+#include "read/units.h"
+#include "base/base.h"
+
+#include <string.h>
+
+static void write_row(FILE *out, const struct device_table *table, const char *label,
+                      const char *peak, const char *then, const char *last) {
+    if (table->has_refusal)
+        summary_line(out, "%-33s %9s %20s %14s", label, peak, then, last);
+    else
+        summary_line(out, "%-33s %16s %14s", label, peak, last);
+}
+
+/* What adds up to the card has its sign in front. */
+static void write_rows(FILE *out, const struct device_table *table) {
+    enum row_group group = ROWS_OF_CARD;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct device_row *row = &table->rows[i];
+        char label[48];
+        snprintf(label, sizeof label, "%s%s", strchr("+=", *row->label) ? "" : "  ", row->label);
+        if (row->group == ROWS_OF_ALLOCATOR && group == ROWS_OF_CARD)
+            summary_line(out, "PyTorch's allocator, each figure at its own peak");
+        group = row->group;
+        write_row(out, table, label, row->peak.text, row->then.text, row->last.text);
+    }
+}
+
+/* With cudaMallocAsync PyTorch itself counts none, and its hooks tell of none. */
+static struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms) {
+    bool is_known = ooms > 0 || !strstr(file->alloc_conf, "cudaMallocAsync");
+    return is_known ? show_count(ooms) : show_real(false, 0, 0);
+}
+
+static void write_ratios(FILE *out, const struct vramgc_file *file,
+                         const struct vramgc_device *device) {
+    struct derived weighted = derived_figure(DERIVED_held_over_live_weighted, device);
+    struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
+    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
+    summary_line(out, "held / live: %s at the peaks, %s on average",
+                 show_real(peak.known, peak.value, 2).text,
+                 show_real(weighted.known, weighted.value, 2).text);
+    summary_line(out, "at most %s %% of the card used", show_real(used.known, used.value, 0).text);
+    const struct vramgc_device_stats *s = &device->stats;
+    summary_line(out, "driver calls: %s; requests refused: %s; out of memory in PyTorch: %s",
+                 show_count(s->driver_calls).text, show_count(s->refusals).text,
+                 show_ooms(file, s->ooms).text);
+}
+
+/* A request that the second call served is not among those refused: the program saw no refusal. The
+ * reclaims below say "refused" all the same, so say what became of it. Of those that the file kept.
+ */
+static uint64_t reclaims_for_refused(const struct stats_file *record, size_t index) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < record->action_count; i++) {
+        const struct vramgc_action *action = record->actions[i];
+        count +=
+            action->device == index && action->reason == VRAMGC_REASON_REFUSED && !action->observed;
+    }
+    return count;
+}
+
+/* Where it was never used nothing is said. */
+static void write_rare(FILE *out, const struct stats_file *record, size_t index) {
+    const struct vramgc_device_stats *s = &record->file->devices[index].stats;
+    uint64_t reclaims = reclaims_for_refused(record, index);
+    if (reclaims > 0)
+        summary_line(out, "vramgc gave memory back and asked the driver again: %s",
+                     show_count(reclaims).text);
+    if (s->refused_block_bytes > 0)
+        summary_line(out, "PyTorch counts %s as allocated that never got memory",
+                     show_bytes(s->refused_block_bytes).text);
+    if (s->spilled_bytes.peak > 0)
+        summary_line(out, "up to %s of live memory lay in the host, for %s in all",
+                     show_bytes(s->spilled_bytes.peak).text, show_time(s->spilled_ns).text);
+}
+
+void device_table_write(FILE *out, const struct stats_file *record, size_t index) {
+    const struct vramgc_device *device = &record->file->devices[index];
+    struct device_table table;
+    device_rows(record, index, &table);
+    fputc('\n', out);
+    size_t cut = bytes_of_columns(device->name, 48);
+    summary_line(out, "GPU %zu  %.*s  %s", index, (int)cut, device->name, device->bus_id);
+    write_row(out, &table, "", "peak", "at the out-of-memory", device_last_moment(record));
+    write_rows(out, &table);
+    write_ratios(out, record->file, device);
+    write_rare(out, record, index);
+    graph_write(out, record, device, index);
+}

@@ -1,0 +1,13 @@
+/* device_table.h: the part of the report about one card: who had it, the allocator's figures, and
+ * the graph. */
+#ifndef DEVICE_TABLE_H
+#define DEVICE_TABLE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "read/stats_file.h"
+
+void device_table_write(FILE *out, const struct stats_file *record, size_t index);
+
+#endif

@@ -1,0 +1,34 @@
+/* export_formats.h: the statistics in the formats of other tools. Each function writes a whole
+ * document; none judges, and none reads more than the records. */
+#ifndef EXPORT_FORMATS_H
+#define EXPORT_FORMATS_H
+
+#include <stdio.h>
+
+#include "read/records.h"
+
+/* Tables with a head line, as spreadsheets read them (RFC 4180). */
+void export_timeline_csv(FILE *out, const struct records *records);
+void export_figures_csv(FILE *out, const struct records *records);
+void export_reclaims_csv(FILE *out, const struct records *records);
+void export_refusals_csv(FILE *out, const struct records *records);
+void export_jobs_csv(FILE *out, const struct records *records);
+
+/* For a bug thread: figures that are asked for first, and the page of text folded up. */
+void export_markdown(FILE *out, const struct records *records);
+
+/* The text format of Prometheus: what a node_exporter's textfile collector takes. */
+void export_prometheus(FILE *out, const struct records *records);
+
+/* Chrome's trace event format, which Perfetto opens: memory over time, reclaims, refusals, marks.
+ */
+void export_perfetto(FILE *out, const struct records *records);
+
+/* A snapshot for PyTorch's memory_viz, of the record that held most. */
+void export_torch(FILE *out, const struct records *records);
+
+/* Such a snapshot beside the statistics file, as FILE.pickle, if there is a map of an
+ * out-of-memory; says so in one line. */
+void export_torch_beside(struct stats_file *record);
+
+#endif

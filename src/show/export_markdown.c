@@ -1,0 +1,148 @@
+/* export_markdown.c: what a maintainer asks first, as a bug thread shows it, and the whole page
+ * folded up below. No text of the program may become markup. */
+#include "show/export_formats.h"
+#include "show/device_rows.h"
+#include "show/summary.h"
+#include "read/units.h"
+#include "judge/verdict.h"
+#include "judge/who.h"
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Letters, digits and blanks mean nothing; all else might. */
+static void write_text(FILE *out, const char *text) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '<' || c == '>' || c == '&')
+            fprintf(out, "&#%d;", c);
+        else if (c == '@')
+            fputs("@\xE2\x80\x8B", out); /* a name behind it would be called here */
+        else if (strchr("\\`*_{}[]()#+!|~", c))
+            fprintf(out, "\\%c", c);
+        else
+            fputc(c, out);
+    }
+}
+
+static void write_row(FILE *out, const char *name, const char *value) {
+    if (!*value)
+        return;
+    fprintf(out, "| %s | ", name);
+    write_text(out, value);
+    fputs(" |\n", out);
+}
+
+static void write_driver(FILE *out, uint64_t version) {
+    char text[32];
+    snprintf(text, sizeof text, "%u.%u", (unsigned)(version / 1000),
+             (unsigned)(version % 1000 / 10));
+    if (version > 0)
+        write_row(out, "CUDA driver", text);
+}
+
+static void write_process(FILE *out, const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    char text[512];
+    fputs("\n| | |\n|---|---|\n", out);
+    write_row(out, "command", file->command_line);
+    write_row(out, "vramgc", file->version);
+    write_row(out, "PyTorch", file->torch_version);
+    write_driver(out, file->cuda_driver);
+    snprintf(text, sizeof text, "%s: %s", file->mode, file->mode_why);
+    write_row(out, "mode", *file->mode ? text : "");
+    write_row(out, "allocator setting", file->alloc_conf);
+    write_row(out, "ended", stats_file_state_name(record->state));
+    write_row(out, "time", show_time(record->elapsed_ns).text);
+}
+
+static void write_cells(FILE *out, const struct device_table *table, const char *peak,
+                        const char *then, const char *last) {
+    fprintf(out, " | %s | ", peak);
+    if (table->has_refusal)
+        fprintf(out, "%s | ", then);
+    fprintf(out, "%s |\n", last);
+}
+
+static void write_device(FILE *out, const struct stats_file *record, size_t index) {
+    const struct vramgc_device *device = &record->file->devices[index];
+    const struct vramgc_device_stats *s = &device->stats;
+    struct device_table table;
+    device_rows(record, index, &table);
+    fprintf(out, "\n| GPU %zu, ", index);
+    write_text(out, device->name);
+    write_cells(out, &table, "peak", "at the out-of-memory", device_last_moment(record));
+    fprintf(out, "|---|---:|---:|%s\n", table.has_refusal ? "---:|" : "");
+    for (size_t i = 0; i < table.count; i++) {
+        const struct device_row *row = &table.rows[i];
+        fputs("| ", out);
+        write_text(out, row->label);
+        write_cells(out, &table, row->peak.text, row->then.text, row->last.text);
+    }
+    fprintf(out, "\nrefused %s, out of memory %s, reclaims %s\n", show_count(s->refusals).text,
+            show_count(s->ooms).text, show_count(s->reclaims).text);
+}
+
+static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
+    struct who_row rows[WHO_ROWS];
+    size_t count = who_rows(file, &file->devices[index], rows);
+    bool oom = who_has_oom(&file->devices[index]);
+    if (count > 0)
+        fprintf(out, "\n| GPU %zu, live memory of | at the peak |%s\n|---|---:|%s\n", index,
+                oom ? " at the out-of-memory |" : "", oom ? "---:|" : "");
+    for (size_t i = 0; i < count; i++) {
+        fputs("| ", out);
+        write_text(out, who_name(rows[i].site).text);
+        fprintf(out, " | %s |", show_known(rows[i].peak_bytes > 0, rows[i].peak_bytes).text);
+        if (oom)
+            fprintf(out, " %s |", show_known(rows[i].oom_bytes > 0, rows[i].oom_bytes).text);
+        fputc('\n', out);
+    }
+}
+
+static size_t longest_fence(const char *text) {
+    size_t longest = 2;
+    for (; *text; text++) {
+        size_t length = strspn(text, "`");
+        longest = length > longest ? length : longest;
+        text += length > 0 ? length - 1 : 0;
+    }
+    return longest + 1;
+}
+
+/* The fence is longer than any within. */
+static void write_folded(FILE *out, const char *page) {
+    char fence[128];
+    size_t length = min_u64(longest_fence(page), sizeof fence - 1);
+    memset(fence, '`', length);
+    fence[length] = 0;
+    fprintf(out, "\n<details><summary>The whole report</summary>\n\n%s\n%s%s\n\n</details>\n",
+            fence, page, fence);
+}
+
+static void write_page(FILE *out, const struct records *records) {
+    char *page = summary_text(records->list, records->count);
+    if (page)
+        write_folded(out, page);
+    free(page);
+}
+
+void export_markdown(FILE *out, const struct records *records) {
+    struct verdict verdict = verdict_of(records->list, records->count);
+    char words[sizeof verdict];
+    struct text text = TEXT_IN(words);
+    verdict_write(&text, &verdict);
+    fputs("**vramgc:** ", out);
+    write_text(out, words);
+    fputc('\n', out);
+    for (size_t i = 0; i < records->count; i++) {
+        write_process(out, records->list[i]);
+        for (size_t j = 0; j < records->list[i]->file->device_count; j++)
+            if (records->list[i]->file->devices[j].present) {
+                write_device(out, records->list[i], j);
+                write_who(out, records->list[i]->file, j);
+            }
+    }
+    write_page(out, records);
+}

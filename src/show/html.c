@@ -1,0 +1,149 @@
+/* html.c: see html.h. It fills the marks {{name}} of page/page.html. No browser runs a script that
+ * does not carry the number that is drawn for each page anew. */
+#include "show/html.h"
+#include "show/html_data.h"
+#include "show/html_tables.h"
+#include "show/html_text.h"
+#include "show/summary.h"
+#include "read/units.h"
+#include "judge/verdict.h"
+#include "base/base.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+extern const char page_template[], page_style[], page_script[];
+
+struct page {
+    FILE *out;
+    struct stats_file *const *records;
+    size_t count;
+    const struct stats_file *told;
+    struct verdict verdict;
+    char nonce[40];
+};
+
+static void draw_nonce(struct page *page) {
+    uint64_t random[2] = {0};
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        random[0] = clock_ns();
+    snprintf(page->nonce, sizeof page->nonce, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+}
+
+static void write_nonce(const struct page *page) {
+    fputs(page->nonce, page->out);
+}
+
+static void write_style(const struct page *page) {
+    fputs(page_style, page->out);
+}
+
+static void write_script(const struct page *page) {
+    fputs(page_script, page->out);
+}
+
+static void write_title(const struct page *page) {
+    const char *command = page->told->file->command_line;
+    html_text(page->out, *command ? command : page->told->path);
+    if (page->count > 1)
+        fprintf(page->out, ", and %zu more", page->count - 1);
+}
+
+static void write_from(const struct page *page) {
+    fprintf(page->out, "vramgc %s, %s", VRAMGC_VERSION, show_time(page->told->elapsed_ns).text);
+    html_text(page->out, ", ");
+    html_text(page->out, summary_end(page->told).text);
+}
+
+static const char *colour_of(enum verdict_code code) {
+    switch (code) {
+    case VERDICT_OK:
+        return "good";
+    case VERDICT_IDLE:
+        return "warn";
+    case VERDICT_NONE:
+    case VERDICT_UNKNOWN:
+        return "plain";
+    default:
+        return "bad";
+    }
+}
+
+static void write_part(FILE *out, const char *name, const char *class, const char *text) {
+    if (!*text)
+        return;
+    html_element(out, "dt", name);
+    html_element(out, class, text);
+    fputc('\n', out);
+}
+
+static void write_verdict(const struct page *page) {
+    const struct verdict *verdict = &page->verdict;
+    fprintf(page->out, "<div class=\"verdict %s\" id=\"verdict\">\n", colour_of(verdict->code));
+    html_element(page->out, "p class=\"what\"", verdict->what);
+    fputs("\n<dl>\n", page->out);
+    write_part(page->out, "Cause", "dd", verdict->cause);
+    write_part(page->out, "Do", "dd class=\"todo\"", verdict->todo);
+    write_part(page->out, "Card", "dd", verdict->sum);
+    write_part(page->out, "Note", "dd", verdict->note);
+    fputs("</dl>\n</div>\n", page->out);
+}
+
+static void write_processes(const struct page *page) {
+    for (size_t i = 0; i < page->count; i++)
+        html_tables_write(page->out, page->records[i], i);
+}
+
+static void write_report(const struct page *page) {
+    html_data_report(page->out, page->records, page->count);
+}
+
+static void write_maps(const struct page *page) {
+    html_data_maps(page->out, page->records, page->count);
+}
+
+/* The page of text, which an issue takes. */
+static void write_text(const struct page *page) {
+    char *text = summary_text(page->records, page->count);
+    if (text) {
+        fputs("<section><details><summary>As text, for an issue</summary>\n<button type=\"button\" "
+              "class=\"copy\" id=\"copy\" hidden>copy</button>\n",
+              page->out);
+        html_element(page->out, "pre id=\"text\"", text);
+        fputs("</details></section>", page->out);
+    }
+    free(text);
+}
+
+static const struct {
+    const char *name;
+    void (*write)(const struct page *page);
+} marks[] = {
+    {"nonce", write_nonce},   {"title", write_title},     {"style", write_style},
+    {"from", write_from},     {"verdict", write_verdict}, {"processes", write_processes},
+    {"text", write_text},     {"report", write_report},   {"maps", write_maps},
+    {"script", write_script},
+};
+
+static void write_mark(const struct page *page, const char *name, size_t length) {
+    for (size_t i = 0; i < ARRAY_LENGTH(marks); i++)
+        if (strlen(marks[i].name) == length && strncmp(marks[i].name, name, length) == 0)
+            marks[i].write(page);
+}
+
+void html_write(FILE *out, struct stats_file *const *records, size_t count) {
+    struct page page = {
+        .out = out, .records = records, .count = count, .verdict = verdict_of(records, count)};
+    page.told = records[page.verdict.record];
+    const char *at = page_template, *mark;
+    draw_nonce(&page);
+    while ((mark = strstr(at, "{{"))) {
+        const char *end = strstr(mark, "}}");
+        fwrite(at, 1, (size_t)(mark - at), out);
+        write_mark(&page, mark + 2, (size_t)(end - mark) - 2);
+        at = end + 2;
+    }
+    fputs(at, out);
+}

@@ -1,0 +1,347 @@
+/* summary.c: see summary.h. It shows figures and computes none; those come from derived.h. */
+#include "show/summary.h"
+#include "judge/cause.h"
+#include "show/device_table.h"
+#include "judge/host_growth.h"
+#include "show/jobs_table.h"
+#include "show/summary_lines.h"
+#include "read/units.h"
+#include "judge/verdict.h"
+#include "judge/who.h"
+#include "show/summary_who.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct figure summary_end(const struct stats_file *record) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    static const char *const words[PROCESS_STATES] = {
+        [PROCESS_RUNNING] = "still running",
+        [PROCESS_LEFT] = "ended, status unknown",
+        [PROCESS_REPLACED] = "replaced by exec",
+        [PROCESS_VANISHED] = "ended without exit handlers",
+    };
+    if (record->state == PROCESS_EXITED)
+        text_format(&text, "exit %d", record->code);
+    else if (record->state == PROCESS_KILLED)
+        text_format(&text, "killed by %s", show_signal(record->signal).text);
+    else
+        text_add(&text, words[record->state]);
+    return figure;
+}
+
+static struct figure show_command_end(const struct launch_facts *launch) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    text_add(&text, launch->interrupted ? "stopped by Ctrl-C, " : "");
+    if (WIFSIGNALED(launch->wait_status))
+        text_format(&text, "killed by %s", show_signal(WTERMSIG(launch->wait_status)).text);
+    else
+        text_format(&text, "exit %d", WEXITSTATUS(launch->wait_status));
+    return figure;
+}
+
+const char *without_folder(const char *command) {
+    const char *slash = memrchr(command, '/', strcspn(command, " "));
+    return slash ? slash + 1 : command;
+}
+
+/* The command, shortened where it must be, then right at the right edge. */
+static void write_edges(FILE *out, const char *left, const char *right) {
+    size_t room = SUMMARY_WIDTH - strlen(right) - 2;
+    size_t length = bytes_of_columns(left, room);
+    if (left[length]) {
+        left = without_folder(left);
+        length = bytes_of_columns(left, room);
+    }
+    size_t columns = 0;
+    for (size_t i = 0; i < length; i++)
+        columns += ((unsigned char)left[i] & 0xc0) != 0x80;
+    fprintf(out, "%.*s%*s  %s\n", (int)length, left, (int)(room - columns), "", right);
+}
+
+/* The program runs before its first use of CUDA, too, where the record begins. */
+static struct figure show_duration(const struct launch_facts *launch,
+                                   const struct stats_file *record) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    struct figure of_record = show_time(record->elapsed_ns);
+    struct figure all = launch ? show_time(launch->elapsed_ns) : of_record;
+    text_add(&text, all.text);
+    if (strcmp(all.text, of_record.text) != 0)
+        text_format(&text, ", %s since CUDA began", of_record.text);
+    return figure;
+}
+
+static void write_title(FILE *out, struct figure elapsed) {
+    char line[SUMMARY_WIDTH + 1];
+    struct text text = TEXT_IN(line);
+    text_format(&text, "-- vramgc %s ", VRAMGC_VERSION);
+    while (text.length + strlen(elapsed.text) + 1 < SUMMARY_WIDTH)
+        text_add(&text, "-");
+    text_format(&text, " %s", elapsed.text);
+    fprintf(out, "%s\n", line);
+}
+
+static void write_process(FILE *out, const struct stats_file *record, const char *end) {
+    char right[96];
+    struct text text = TEXT_IN(right);
+    text_format(&text, "pid %llu   %s", (unsigned long long)record->file->pid, end);
+    write_edges(out, record->file->command_line, right);
+}
+
+/* How the command ended is how its only process did, but for one that the command left behind, or
+ * that Ctrl-C has reached, too, and that takes longer to end. */
+static void write_only_process(FILE *out, const struct stats_file *record,
+                               const struct launch_facts *launch) {
+    struct figure of_record = summary_end(record);
+    struct figure of_command = launch ? show_command_end(launch) : of_record;
+    bool behind = launch && record->state == PROCESS_RUNNING;
+    write_process(out, record, behind ? of_record.text : of_command.text);
+    if (behind)
+        summary_line(out, "command  %s; the process above runs on", of_command.text);
+}
+
+static void write_process_row(FILE *out, const struct stats_file *record) {
+    char right[96];
+    struct text text = TEXT_IN(right);
+    struct figure held = show_bytes(to_u64(stats_file_held_peak(record)));
+    text_format(&text, "pid %llu   held %s   %s", (unsigned long long)record->file->pid, held.text,
+                summary_end(record).text);
+    write_edges(out, record->file->command_line, right);
+}
+
+static size_t first_row(size_t count, const struct summary_style *style) {
+    return count > style->most_rows ? count - style->most_rows : 0;
+}
+
+static void write_omitted(FILE *out, size_t omitted) {
+    if (omitted > 0)
+        summary_line(out, "         %zu earlier ones are in `vramgc report --all`", omitted);
+}
+
+bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action) {
+    const char *least = stats_file_setting(record, "min_gain");
+    uint64_t bytes = minus_u64(action->before_bytes, action->after_bytes);
+    return least && bytes < strtoull(least, NULL, 10);
+}
+
+/* Of one that was only observed nothing went back. */
+static void write_action(FILE *out, const struct vramgc_action *a) {
+    const char *kind = stats_file_action_name(a->kind), *reason = stats_file_reason_name(a->reason);
+    summary_line(out, "         %-10s %-3lu %-8s %-9s %9s %8s %8s %8s", show_clock(a->time_ns).text,
+                 (unsigned long)a->device, kind ? kind : "?", reason ? reason : "?",
+                 a->observed ? "-" : show_bytes(a->net_bytes).text,
+                 show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
+                 a->observed ? "-" : show_bytes(a->held_bytes).text,
+                 a->observed ? "observed" : show_time(a->took_ns).text);
+}
+
+static void write_actions(FILE *out, const struct stats_file *record,
+                          const struct summary_style *style) {
+    size_t shown = 0, small = 0;
+    bool all = style->most_rows == SIZE_MAX;
+    for (size_t i = 0; i < record->action_count; i++)
+        small += !all && is_small_reclaim(record, record->actions[i]);
+    size_t first = first_row(record->action_count - small, style);
+    if (record->action_count == 0)
+        return;
+    summary_line(out, "\nRECLAIMS %-10s %-3s %-8s %-9s %9s %8s %8s %8s", "at", "gpu", "by", "why",
+                 "gave back", "in all", "holds", "took");
+    write_omitted(out, first);
+    if (small > 0)
+        summary_line(out, "         %zu smaller than VRAMGC_MIN_GAIN are left out here", small);
+    for (size_t i = 0; i < record->action_count; i++)
+        if ((all || !is_small_reclaim(record, record->actions[i])) && shown++ >= first)
+            write_action(out, record->actions[i]);
+}
+
+const char *summary_cause(uint32_t cause) {
+    static const char *const why[VRAMGC_REFUSAL_CAUSES] = {
+        [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
+        [VRAMGC_REFUSAL_FULL] = "not enough memory",
+        [VRAMGC_REFUSAL_FRAGMENTED] = "fragmentation",
+        [VRAMGC_REFUSAL_ROUNDED] = "rounded up",
+        [VRAMGC_REFUSAL_DRIVER] = "free, and refused",
+        [VRAMGC_REFUSAL_LIMIT] = "PyTorch's own limit",
+        [VRAMGC_REFUSAL_HOST] = "the host's memory",
+    };
+    return cause < ARRAY_LENGTH(why) ? why[cause] : NULL;
+}
+
+static void write_asker(FILE *out, const struct vramgc_site *site) {
+    enum { BEFORE = 14 };
+    if (!site)
+        return;
+    const char *comma = *site->phase ? ", " : "";
+    size_t behind = strlen(comma) + strlen(site->phase);
+    summary_line(out, "           in %s%s%s",
+                 summary_who_name(site, SUMMARY_WIDTH - BEFORE - behind).text, comma, site->phase);
+}
+
+static void write_refusals(FILE *out, const struct stats_file *record,
+                           const struct summary_style *style) {
+    size_t first = first_row(record->refusal_count, style);
+    if (record->refusal_count == 0)
+        return;
+    summary_line(out, "\nREFUSED  %-10s %-3s %8s %8s %8s  %s", "at", "gpu", "asked", "free", "idle",
+                 "why");
+    write_omitted(out, first);
+    for (size_t i = first; i < record->refusal_count; i++) {
+        const struct vramgc_refusal *r = record->refusals[i];
+        summary_line(out, "         %-10s %-3lu %8s %8s %8s  %s%s", show_clock(r->time_ns).text,
+                     (unsigned long)r->device, show_bytes(r->request_bytes).text,
+                     show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
+                     summary_cause(r->cause) ? summary_cause(r->cause) : "?",
+                     r->granted ? "; got later" : "");
+        write_asker(out, who_asked(record->file, r));
+    }
+}
+
+static void write_marks(FILE *out, const struct stats_file *record,
+                        const struct summary_style *style) {
+    size_t first = first_row(record->mark_count, style);
+    if (record->mark_count == 0)
+        return;
+    summary_line(out, "\nMARKS    %-10s %s", "at", "label");
+    write_omitted(out, first);
+    for (size_t i = first; i < record->mark_count; i++)
+        summary_line(out, "         %-10s %s", show_clock(record->marks[i]->time_ns).text,
+                     record->marks[i]->label);
+}
+
+static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
+    if (p->internal_errors > 0)
+        summary_line(out, "note: %s failures inside vramgc; it passed the calls on",
+                     show_count(p->internal_errors).text);
+    if (p->lost_records > 0)
+        summary_line(out, "note: %s reclaims, refusals, marks or jobs did not fit the file",
+                     show_count(p->lost_records).text);
+    if (p->unmatched_blocks > 0)
+        summary_line(out, "note: %s block events contradicted what vramgc knew of the allocator",
+                     show_count(p->unmatched_blocks).text);
+    if (p->unaccounted_calls > 0)
+        summary_line(out, "note: %s calls may have taken memory that vramgc does not count",
+                     show_count(p->unaccounted_calls).text);
+}
+
+/* Both are often longer than a line. */
+static void write_alloc_conf(FILE *out, const struct vramgc_file *file) {
+    char line[sizeof file->alloc_conf + sizeof file->alloc_conf_why];
+    struct text text = TEXT_IN(line);
+    text_format(&text, "allocator: %s", file->alloc_conf);
+    summary_wrapped(out, "PyTorch", line);
+    text = TEXT_IN(line);
+    text_format(&text, "(%s)", file->alloc_conf_why);
+    summary_wrapped(out, "", line);
+}
+
+static void write_mode(FILE *out, const struct vramgc_file *file) {
+    char line[sizeof file->mode + sizeof file->mode_why + 2];
+    struct text text = TEXT_IN(line);
+    text_format(&text, "%s: %s", file->mode, file->mode_why);
+    if (*file->mode)
+        summary_wrapped(out, "mode", line);
+    if (*file->alloc_conf)
+        write_alloc_conf(out, file);
+}
+
+/* A path as a shell reads it, without the working directory, which the reader is in. */
+static void write_path(FILE *out, const char *path) {
+    char *folder = getcwd(NULL, 0);
+    size_t length = folder ? strlen(folder) : 0;
+    if (length > 1 && strncmp(path, folder, length) == 0 && path[length] == '/')
+        path += length + 1;
+    free(folder);
+    bool plain = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "_./+,:@%-") == strlen(path);
+    fputs(plain ? " " : " '", out);
+    for (; *path; path++)
+        if (*path == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*path, out);
+    fputs(plain ? "" : "'", out);
+}
+
+static void write_command(FILE *out, const char *command, struct stats_file *const *records,
+                          size_t count) {
+    fputs(command, out);
+    for (size_t i = 0; i < count; i++)
+        write_path(out, records[i]->path);
+    fputc('\n', out);
+}
+
+static void write_next(FILE *out, struct stats_file *const *records, size_t count, bool observed) {
+    fputc('\n', out);
+    write_command(out, "Details  vramgc report --all", records, count);
+    write_command(out, "Picture  vramgc report --open", records, count);
+    fprintf(out, "Compare  run again with --mode %s, then: vramgc diff A B\n",
+            observed ? "auto" : "observe");
+}
+
+/* First, for many read no more. */
+static void write_verdict(FILE *out, const struct verdict *verdict) {
+    summary_wrapped(out, "VERDICT", verdict->what);
+    summary_wrapped(out, "CAUSE", verdict->cause);
+    summary_wrapped(out, "DO", verdict->todo);
+    summary_wrapped(out, "SUM", verdict->sum);
+    summary_wrapped(out, "MOST", verdict->most);
+    summary_wrapped(out, "NOTE", verdict->note);
+    fputc('\n', out);
+}
+
+void summary_write(FILE *out, struct stats_file *const *records, size_t count,
+                   const struct launch_facts *launch, const struct summary_style *style) {
+    struct verdict verdict = verdict_of(records, count);
+    if (style->only_verdict || count == 0) {
+        char line[sizeof verdict];
+        struct text text = TEXT_IN(line);
+        verdict_write(&text, &verdict);
+        summary_wrapped_at(out, sizeof "vramgc:", "vramgc:", line);
+        return;
+    }
+    const struct stats_file *told = records[verdict.record];
+    write_title(out, show_duration(launch, told));
+    write_verdict(out, &verdict);
+    if (count == 1)
+        write_only_process(out, told, launch);
+    for (size_t i = 0; count > 1 && i < count; i++)
+        write_process_row(out, records[i]);
+    write_mode(out, told->file);
+    if (count > 1)
+        summary_line(out, "\nWhat follows is number %zu of these, pid %llu, %s.",
+                     verdict.record + 1, (unsigned long long)told->file->pid,
+                     verdict.ran_out ? "where memory ran out" : "which held most");
+    for (size_t i = 0; i < told->file->device_count; i++)
+        if (told->file->devices[i].present)
+            device_table_write(out, told, i);
+    summary_who(out, told, style->most_rows);
+    write_actions(out, told, style);
+    write_refusals(out, told, style);
+    write_marks(out, told, style);
+    if (style->most_rows == SIZE_MAX || record_grows(told) || host_memory_grows(told))
+        jobs_table(out, told, style->most_rows);
+    write_doubts(out, &told->file->process);
+    if (style->next_commands)
+        write_next(out, records, count, stats_file_mode(told->file) == MODE_OBSERVE);
+}
+
+char *summary_text(struct stats_file *const *records, size_t count) {
+    const struct summary_style style = {.most_rows = 20};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    if (!stream)
+        return NULL;
+    summary_write(stream, records, count, NULL, &style);
+    if (fclose(stream) == 0)
+        return text;
+    free(text);
+    return NULL;
+}

@@ -1,0 +1,40 @@
+/* summary.h: the statistics as a page of text, 80 columns wide, that survives being pasted into an
+ * issue: verdict first, a table that adds up, what was done, what was refused, what to type next.
+ */
+#ifndef SUMMARY_H
+#define SUMMARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "read/stats_file.h"
+#include "show/report_fields.h"
+#include "read/units.h"
+
+struct summary_style {
+    bool only_verdict;
+    size_t most_rows; /* of the lists of reclaims and of refusals; the newest are shown */
+    bool next_commands;
+};
+
+/* launch is NULL for `vramgc report`; count may be 0. */
+void summary_write(FILE *out, struct stats_file *const *records, size_t count,
+                   const struct launch_facts *launch, const struct summary_style *style);
+
+/* The page that goes into a bug thread, to be freed; NULL: there is no memory for it. */
+char *summary_text(struct stats_file *const *records, size_t count);
+
+/* How the process ended, in words: "exit 0". */
+struct figure summary_end(const struct stats_file *record);
+
+/* Why a request was refused, in words; NULL for a cause that this version does not know. */
+const char *summary_cause(uint32_t cause);
+
+/* What a command is known by comes after the folder of its program. */
+const char *without_folder(const char *command);
+
+/* Below what the user finds worth a reclaim there is nothing to read, either. */
+bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action);
+
+#endif

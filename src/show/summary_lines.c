@@ -1,0 +1,56 @@
+/* summary_lines.c: see summary_lines.h. It must not cut a character of several bytes. */
+#include "show/summary_lines.h"
+#include "show/terminal.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+size_t bytes_of_columns(const char *text, size_t columns) {
+    size_t i = 0;
+    while (text[i]) {
+        bool starts = ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (starts && columns-- == 0)
+            break;
+        i++;
+    }
+    return i;
+}
+
+void summary_line(FILE *out, const char *format, ...) {
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(out, "%.*s\n", (int)bytes_of_columns(line, SUMMARY_WIDTH), line);
+}
+
+/* At spaces, and between the members of a list that has none, but not within a number. */
+static bool may_break(const char *text, size_t at) {
+    bool word = (unsigned char)(text[at] - 'a') <= 'z' - 'a';
+    return text[at] == ' ' || (text[at - 1] == ',' && word);
+}
+
+void summary_wrapped_at(FILE *out, int indent, const char *heading, const char *text) {
+    struct terminal terminal = terminal_of(out);
+    while (*text) {
+        size_t length = bytes_of_columns(text, (size_t)(terminal.columns - indent));
+        if (text[length])
+            for (size_t i = length; i > 0; i--)
+                if (may_break(text, i)) {
+                    length = i;
+                    break;
+                }
+        bool bold = terminal.colours && *heading >= 'A' && *heading <= 'Z';
+        fprintf(out, "%s%-*s%s%.*s\n", bold ? "\033[1m" : "", indent, heading,
+                bold ? "\033[0m" : "", (int)length, text);
+        text += length;
+        text += strspn(text, " ");
+        heading = "";
+    }
+}
+
+void summary_wrapped(FILE *out, const char *heading, const char *text) {
+    summary_wrapped_at(out, 9, heading, text);
+}

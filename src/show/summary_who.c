@@ -1,0 +1,91 @@
+/* summary_who.c: see summary_who.h. It shows figures and computes none but what it leaves out. */
+#include "show/summary_who.h"
+#include "show/summary_lines.h"
+#include "judge/who.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* The page is for people: five of them are most of the memory. */
+enum { SHOWN = 5 };
+
+static bool fits(struct who_name name, size_t columns) {
+    return !name.text[bytes_of_columns(name.text, columns)];
+}
+
+/* Of the site's `part` as much of its beginning stays as makes the name fit, but `least` columns.
+ */
+static struct who_name shorten(struct vramgc_site *site, char part[64], size_t least,
+                               size_t columns) {
+    char whole[64];
+    text_copy(whole, sizeof whole, part);
+    struct who_name name = who_name(site);
+    for (size_t kept = columns; !fits(name, columns) && kept >= least; kept--) {
+        struct text text = text_in(part, sizeof whole);
+        text_add_n(&text, whole, bytes_of_columns(whole, kept));
+        text_add(&text, "..");
+        name = who_name(site);
+    }
+    return name;
+}
+
+/* The line number stays: one of which the end is missing would be taken for another. */
+struct who_name summary_who_name(const struct vramgc_site *site, size_t columns) {
+    enum { LEAST = 12 };
+    struct who_name name = who_name(site);
+    if (!site || fits(name, columns))
+        return name;
+    struct vramgc_site shorter = *site;
+    const char *slash = strrchr(site->file, '/');
+    if (slash)
+        text_copy(shorter.file, sizeof shorter.file, slash + 1);
+    shorten(&shorter, shorter.function, LEAST, columns);
+    return shorten(&shorter, shorter.file, 1, columns);
+}
+
+/* Without an out-of-memory there is no column for it. */
+enum { OOM_COLUMNS = 10, PHASE_COLUMNS = 12 };
+
+static void write_cells(FILE *out, const char *heading, const char *peak, bool oom,
+                        const char *then, const char *phase, const char *name) {
+    summary_line(out, "%-9s%9s%*s  %-*s %s", heading, peak, oom ? OOM_COLUMNS : 0, oom ? then : "",
+                 PHASE_COLUMNS, phase, name);
+}
+
+/* A phase of the user's own may be wider. */
+static void write_row(FILE *out, const struct who_row *row, bool oom) {
+    enum { BEFORE = 21 };
+    struct figure peak = show_known(row->peak_bytes > 0, row->peak_bytes);
+    struct figure then = show_known(row->oom_bytes > 0, row->oom_bytes);
+    const char *phase = row->site ? row->site->phase : "";
+    size_t before =
+        BEFORE + max_u64(strlen(phase), PHASE_COLUMNS) + (oom ? (size_t)OOM_COLUMNS : 0);
+    write_cells(out, "", peak.text, oom, then.text, phase,
+                summary_who_name(row->site, SUMMARY_WIDTH - before).text);
+}
+
+/* What is not shown is part of the last row. */
+static void write_device(FILE *out, const struct stats_file *record, size_t index, size_t most) {
+    const struct vramgc_device *device = &record->file->devices[index];
+    struct who_row rows[WHO_ROWS], rest = {0};
+    size_t count = who_rows(record->file, device, rows);
+    bool oom = who_has_oom(device);
+    if (count == 0)
+        return;
+    fputc('\n', out);
+    write_cells(out, "WHO", "live peak", oom, "at OOM", "phase", "Python function");
+    for (size_t i = 0; i < count; i++) {
+        bool shown = i < most && rows[i].site;
+        rest.peak_bytes += shown ? 0 : rows[i].peak_bytes;
+        rest.oom_bytes += shown ? 0 : rows[i].oom_bytes;
+        if (shown)
+            write_row(out, &rows[i], oom);
+    }
+    write_row(out, &rest, oom);
+}
+
+void summary_who(FILE *out, const struct stats_file *record, size_t most_rows) {
+    for (size_t i = 0; i < record->file->device_count; i++)
+        write_device(out, record, i, most_rows == SIZE_MAX ? SIZE_MAX : SHOWN);
+}

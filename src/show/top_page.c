@@ -1,0 +1,451 @@
+/* top_page.c: see top_page.h. Figures of a card are whole MiB that add up as they are shown. It
+ * must not print, and not ask the terminal anything. */
+#include "show/top_page.h"
+#include "show/summary.h"
+#include "show/summary_lines.h"
+#include "read/units.h"
+#include "judge/verdict.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIGURE_COLUMNS = 43, MOST_EVENTS = 32 };
+
+const char *top_sort_name(enum top_sort sort) {
+    static const char *const names[TOP_SORTS] = {"held", "live", "idle", "pid"};
+    return names[sort];
+}
+
+/* ---- lines ---- */
+
+static struct page_line *add_line(struct page *page, enum page_style style) {
+    static struct page_line lost; /* without memory a line is missing */
+    if (page->count == page->room) {
+        size_t room = 2 * page->room + 32;
+        struct page_line *lines = realloc(page->lines, room * sizeof *lines);
+        if (!lines)
+            return &lost;
+        page->lines = lines;
+        page->room = room;
+    }
+    struct page_line *line = &page->lines[page->count++];
+    line->text[0] = 0;
+    line->style = style;
+    line->bar_begin = 0;
+    return line;
+}
+
+__attribute__((format(printf, 3, 4))) static void add(struct page *page, enum page_style style,
+                                                      const char *format, ...) {
+    struct page_line *line = add_line(page, style);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line->text, sizeof line->text, format, arguments);
+    va_end(arguments);
+}
+
+/* Exactly so many columns of a text. */
+static void add_padded(struct text *text, const char *word, size_t columns) {
+    size_t length = bytes_of_columns(word, columns), shown = 0;
+    for (size_t i = 0; i < length; i++)
+        shown += ((unsigned char)word[i] & 0xc0) != 0x80;
+    text_add_n(text, word, length);
+    for (; shown < columns; shown++)
+        text_add(text, " ");
+}
+
+/* What fits between the left and the right edge. */
+static void add_edges(struct page *page, enum page_style style, int columns, const char *left,
+                      const char *right) {
+    struct page_line *line = add_line(page, style);
+    struct text text = TEXT_IN(line->text);
+    size_t room = (size_t)columns - strlen(right);
+    add_padded(&text, left, room - 1);
+    text_format(&text, " %s", right);
+}
+
+/* ---- sums that add up as they are shown ---- */
+
+struct adding {
+    uint64_t bytes, mib;
+};
+
+static uint64_t mib_of(struct adding *adding, uint64_t bytes) {
+    adding->bytes += bytes;
+    uint64_t mib = (adding->bytes + MEBIBYTE / 2) / MEBIBYTE - adding->mib;
+    adding->mib += mib;
+    return mib;
+}
+
+static uint64_t rounded(uint64_t bytes) {
+    struct adding adding = {0};
+    return mib_of(&adding, bytes);
+}
+
+/* ---- bars ---- */
+
+struct bar {
+    struct text text;
+    double columns_of_byte;
+    double bytes;
+    size_t columns, most;
+};
+
+static struct bar begin_bar(struct page_line *line, struct text text, uint64_t total_bytes,
+                            size_t columns) {
+    struct bar bar = {.text = text, .most = columns};
+    line->bar_begin = text.length;
+    bar.columns_of_byte = total_bytes ? (double)columns / (double)total_bytes : 0;
+    return bar;
+}
+
+static void add_part(struct bar *bar, char letter, uint64_t bytes) {
+    bar->bytes += (double)bytes;
+    double end = bar->bytes * bar->columns_of_byte;
+    for (; bar->columns < bar->most && (double)bar->columns + 0.5 <= end; bar->columns++)
+        text_add_n(&bar->text, &letter, 1);
+}
+
+/* Half of what a terminal has beyond 80 columns is the programs'. */
+static size_t program_columns(int columns) {
+    return columns < 80 ? 20 : 20 + (size_t)(columns - 80) / 2;
+}
+
+static size_t bar_columns(int columns) {
+    size_t others = FIGURE_COLUMNS + program_columns(columns);
+    return (size_t)columns > others ? (size_t)columns - others : 0;
+}
+
+static void write_card_bar(struct page *page, const struct card *card, int columns) {
+    struct page_line *line = add_line(page, PAGE_PLAIN);
+    struct text text = TEXT_IN(line->text);
+    text_add(&text, "  [");
+    struct bar bar = begin_bar(line, text, card->total_bytes, (size_t)columns - 4);
+    for (size_t i = 0; i < card->row_count; i++) {
+        add_part(&bar, '#', card->rows[i].live_bytes);
+        add_part(&bar, ':', card->rows[i].idle_bytes);
+        add_part(&bar, '+', card->rows[i].code_bytes);
+    }
+    for (size_t i = 0; i < card->other_count; i++)
+        add_part(&bar, 'o', card->others[i].bytes);
+    add_part(&bar, card->named ? '-' : 'o', card->known ? card->rest_bytes : 0);
+    while (bar.columns++ < (size_t)columns - 4)
+        text_add(&bar.text, " ");
+    text_add(&bar.text, "]");
+}
+
+/* ---- a card ---- */
+
+static void write_card_title(struct page *page, const struct card *card, int columns) {
+    char left[160], right[80];
+    struct text text = TEXT_IN(left);
+    text_format(&text, "GPU %zu  %s  %s", card->number, card->label.name, card->label.bus_id);
+    text = TEXT_IN(right);
+    uint64_t used = minus_u64(card->total_bytes, card->free_bytes);
+    if (card->known)
+        text_format(&text, "%.0f %% of %s MiB in use",
+                    100 * (double)used / (double)max_u64(card->total_bytes, 1),
+                    show_count(rounded(card->total_bytes)).text);
+    add_edges(page, PAGE_TITLE, columns, left, right);
+}
+
+static void write_row(struct page *page, const struct top_view *view, const struct card *card,
+                      const struct card_row *row, struct adding *adding, int columns) {
+    bool chosen = row->process->pid == view->chosen_pid;
+    struct page_line *line = add_line(page, chosen ? PAGE_CHOSEN : PAGE_PLAIN);
+    struct text text = TEXT_IN(line->text);
+    text_format(&text, "%c%8llu ", adding->bytes ? '+' : ' ',
+                (unsigned long long)row->process->pid);
+    add_padded(&text, without_folder(row->process->record->file->command_line),
+               program_columns(columns));
+    text_format(&text, " %7s %7s %6s %8s ", show_count(rounded(row->live_bytes)).text,
+                show_count(rounded(row->idle_bytes)).text,
+                show_count(rounded(row->code_bytes)).text,
+                show_count(mib_of(adding, row->held_bytes)).text);
+    struct bar bar = begin_bar(line, text, card->total_bytes, bar_columns(columns));
+    add_part(&bar, '#', row->live_bytes);
+    add_part(&bar, ':', row->idle_bytes);
+    add_part(&bar, '+', row->code_bytes);
+}
+
+static void write_part(struct page *page, const struct card *card, char sign, const char *name,
+                       uint64_t mib, char letter, uint64_t bytes, int columns) {
+    struct page_line *line = add_line(page, PAGE_PLAIN);
+    struct text text = TEXT_IN(line->text);
+    text_format(&text, "%c%8s ", sign, "");
+    add_padded(&text, name, program_columns(columns) + 23);
+    text_format(&text, " %8s ", show_count(mib).text);
+    if (!letter)
+        return;
+    struct bar bar = begin_bar(line, text, card->total_bytes, bar_columns(columns));
+    add_part(&bar, letter, bytes);
+}
+
+static void write_others(struct page *page, const struct card *card, struct adding *adding,
+                         int columns) {
+    for (size_t i = 0; i < card->other_count; i++) {
+        const struct card_other *other = &card->others[i];
+        char name[80];
+        struct text text = TEXT_IN(name);
+        text_add(&text, other->name);
+        if (other->pid)
+            text_format(&text, ", pid %llu", (unsigned long long)other->pid);
+        write_part(page, card, '+', name, mib_of(adding, other->bytes), 'o', other->bytes, columns);
+    }
+    write_part(page, card, '+', card->named ? "the driver and contexts" : "others and the driver",
+               mib_of(adding, card->rest_bytes), card->named ? '-' : 'o', card->rest_bytes,
+               columns);
+}
+
+static void write_card(struct page *page, const struct top_view *view, const struct card *card,
+                       int columns) {
+    struct adding adding = {0};
+    write_card_title(page, card, columns);
+    if (card->known)
+        write_card_bar(page, card, columns);
+    bool rows = card->row_count > 0;
+    add(page, PAGE_HEADING, "%9s %-*s %7s %7s %6s %8s %s", rows ? "PID" : "",
+        (int)program_columns(columns), rows ? "PROGRAM" : "", rows ? "LIVE" : "",
+        rows ? "IDLE" : "", rows ? "CODE" : "", "HELD MiB", rows ? "#live :idle +code" : "");
+    for (size_t i = 0; i < card->row_count; i++)
+        write_row(page, view, card, &card->rows[i], &adding, columns);
+    if (card->known) {
+        write_others(page, card, &adding, columns);
+        write_part(page, card, '+', "free", mib_of(&adding, card->free_bytes), 0, 0, columns);
+        write_part(page, card, '=', "card", adding.mib, 0, 0, columns);
+    }
+    add(page, PAGE_PLAIN, "%s", "");
+}
+
+/* ---- what happened last ---- */
+
+struct event {
+    uint64_t time_ns; /* of CLOCK_MONOTONIC */
+    const struct running_process *process;
+    const struct vramgc_action *action; /* or */
+    const struct vramgc_refusal *refusal;
+};
+
+/* Newest first; what is older than all of a full list is left out. */
+static size_t insert(struct event *events, size_t count, size_t most, struct event event) {
+    size_t place = count;
+    while (place > 0 && events[place - 1].time_ns < event.time_ns)
+        place--;
+    if (place >= most)
+        return count;
+    size_t kept = count < most ? count : most - 1;
+    memmove(&events[place + 1], &events[place], (kept - place) * sizeof event);
+    events[place] = event;
+    return kept + 1;
+}
+
+static size_t collect(const struct top_view *view, struct event *events, size_t most) {
+    size_t count = 0;
+    for (size_t i = 0; i < view->running.count; i++) {
+        const struct running_process *process = &view->running.list[i];
+        const struct stats_file *record = process->record;
+        struct event event = {.process = process};
+        for (size_t j = 0; j < record->action_count; j++) {
+            event.action = record->actions[j];
+            event.time_ns = record->file->started_ns + event.action->time_ns;
+            if (!is_small_reclaim(record, event.action))
+                count = insert(events, count, most, event);
+        }
+        event.action = NULL;
+        for (size_t j = 0; j < record->refusal_count; j++) {
+            event.refusal = record->refusals[j];
+            event.time_ns = record->file->started_ns + event.refusal->time_ns;
+            count = insert(events, count, most, event);
+        }
+    }
+    return count;
+}
+
+static void write_action(struct text *text, const struct vramgc_action *action) {
+    const char *kind = stats_file_action_name(action->kind);
+    const char *reason = stats_file_reason_name(action->reason);
+    text_format(text, "%-8s %-9s ", kind ? kind : "?", reason ? reason : "?");
+    if (action->observed)
+        text_format(text, "would give back %s",
+                    show_bytes(minus_u64(action->before_bytes, action->after_bytes)).text);
+    else
+        text_format(text, "gave back %s in %s", show_bytes(action->net_bytes).text,
+                    show_time(action->took_ns).text);
+}
+
+static void write_refusal(struct text *text, const struct vramgc_refusal *refusal) {
+    text_format(text, "%-18s %s wanted, %s free%s",
+                refusal->reported == VRAMGC_REPORTED ? "OUT OF MEMORY" : "refused",
+                show_bytes(refusal->request_bytes).text, show_bytes(refusal->free_bytes).text,
+                refusal->granted ? "; granted later" : "");
+}
+
+static void write_events(struct page *page, const struct top_view *view) {
+    struct event events[MOST_EVENTS];
+    uint64_t now_ns = clock_ns();
+    size_t count = collect(view, events, min_u64(view->most_events, MOST_EVENTS));
+    if (count > 0)
+        add(page, PAGE_HEADING, "%9s  %-8s  LAST RECLAIMS AND REFUSED REQUESTS", "PID", "AGO");
+    for (size_t i = 0; i < count; i++) {
+        char what[120];
+        struct text text = TEXT_IN(what);
+        if (events[i].action)
+            write_action(&text, events[i].action);
+        else
+            write_refusal(&text, events[i].refusal);
+        add(page, PAGE_PLAIN, "%9llu  %-8s  %s", (unsigned long long)events[i].process->pid,
+            show_time(minus_u64(now_ns, events[i].time_ns)).text, what);
+    }
+}
+
+/* ---- the chosen process ---- */
+
+static void write_totals(struct page *page, const struct stats_file *record) {
+    uint64_t reclaims = 0, refusals = 0, ooms = 0, reclaimed = 0;
+    for (size_t i = 0; i < record->file->device_count; i++) {
+        const struct vramgc_device_stats *s = &record->file->devices[i].stats;
+        reclaims += s->reclaims;
+        refusals += s->refusals;
+        ooms += s->ooms;
+        reclaimed += s->reclaimed_bytes;
+    }
+    add(page, PAGE_PLAIN, "%9s %s %s gave back %s in all; refused: %s; out of memory: %s", "",
+        show_count(reclaims).text, reclaims == 1 ? "reclaim" : "reclaims",
+        show_bytes(reclaimed).text, show_count(refusals).text, show_count(ooms).text);
+}
+
+static void write_chosen(struct page *page, const struct top_view *view) {
+    for (size_t i = 0; i < view->running.count; i++) {
+        const struct stats_file *record = view->running.list[i].record;
+        if (view->running.list[i].pid != view->chosen_pid)
+            continue;
+        uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
+        add(page, PAGE_TITLE, "%9llu %s", (unsigned long long)view->chosen_pid,
+            record->file->command_line);
+        add(page, PAGE_PLAIN, "%9s mode %s; uses CUDA for %s; %s held at the peak", "",
+            record->file->mode, show_time(age_ns).text,
+            show_bytes(to_u64(stats_file_held_peak(record))).text);
+        write_totals(page, record);
+        add(page, PAGE_PLAIN, "%9s vramgc report %s", "", record->path);
+        add(page, PAGE_PLAIN, "%s", "");
+    }
+}
+
+void top_page(struct page *page, const struct top_view *view, int columns) {
+    char left[80], right[16] = "";
+    struct text text = TEXT_IN(left);
+    time_t now = time(NULL);
+    struct tm tm;
+    columns = columns < PAGE_NARROWEST ? PAGE_NARROWEST
+              : columns > PAGE_WIDEST  ? PAGE_WIDEST
+                                       : columns;
+    page->count = 0;
+    text_format(&text, "vramgc top  %zu %s under vramgc, by %s", view->running.count,
+                view->running.count == 1 ? "program" : "programs", top_sort_name(view->sort));
+    if (localtime_r(&now, &tm))
+        strftime(right, sizeof right, "%H:%M:%S", &tm);
+    add_edges(page, PAGE_TITLE, columns, left, right);
+    add(page, PAGE_PLAIN, "%s", "");
+    if (view->running.count == 0) {
+        add(page, PAGE_PLAIN, "%s",
+            view->some_only ? "None of these processes runs under vramgc now."
+                            : "None runs now. `vramgc run COMMAND` starts one.");
+        add(page, PAGE_PLAIN, "%s", "");
+    }
+    write_chosen(page, view);
+    for (size_t i = 0; i < view->cards.count; i++)
+        write_card(page, view, &view->cards.list[i], columns);
+    write_events(page, view);
+    for (size_t i = 0; i < page->count; i++)
+        page->lines[i].text[bytes_of_columns(page->lines[i].text, (size_t)columns)] = 0;
+}
+
+/* ---- what is shown ---- */
+
+static enum top_sort sort_order; /* for qsort, which passes nothing on */
+
+static uint64_t weight(const struct card_row *row) {
+    return sort_order == TOP_BY_HELD   ? row->held_bytes
+           : sort_order == TOP_BY_LIVE ? row->live_bytes
+           : sort_order == TOP_BY_IDLE ? row->idle_bytes
+                                       : UINT64_MAX - row->process->pid;
+}
+
+static int heaviest_first(const void *a, const void *b) {
+    uint64_t x = weight(a), y = weight(b);
+    const struct card_row *row = a, *other = b;
+    if (x == y)
+        return (row->process->pid > other->process->pid) -
+               (row->process->pid < other->process->pid);
+    return x > y ? -1 : 1;
+}
+
+static int by_number(const void *a, const void *b) {
+    const struct card *x = a, *y = b;
+    return x->number == y->number  ? strcmp(x->label.bus_id, y->label.bus_id)
+           : x->number > y->number ? 1
+                                   : -1;
+}
+
+static bool is_wanted(uint64_t pid, const uint64_t *pids, size_t pid_count) {
+    for (size_t i = 0; i < pid_count; i++)
+        if (pids[i] == pid)
+            return true;
+    return pid_count == 0;
+}
+
+void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) {
+    view->some_only = pid_count > 0;
+    struct running *running = &view->running;
+    cards_free(&view->cards);
+    running_free(running);
+    *running = running_find();
+    size_t kept = 0;
+    for (size_t i = 0; i < running->count; i++)
+        if (is_wanted(running->list[i].pid, pids, pid_count))
+            running->list[kept++] = running->list[i];
+        else
+            stats_file_free(running->list[i].record);
+    running->count = kept;
+    view->cards = cards_of(running, pid_count == 0);
+    if (view->cards.count > 0)
+        qsort(view->cards.list, view->cards.count, sizeof *view->cards.list, by_number);
+    sort_order = view->sort;
+    for (size_t i = 0; i < view->cards.count; i++)
+        qsort(view->cards.list[i].rows, view->cards.list[i].row_count,
+              sizeof *view->cards.list[i].rows, heaviest_first);
+}
+
+void top_choose(struct top_view *view, int step) {
+    uint64_t before = 0, first = 0, last = 0;
+    bool next = false;
+    for (size_t i = 0; i < view->cards.count; i++)
+        for (size_t j = 0; j < view->cards.list[i].row_count; j++) {
+            uint64_t pid = view->cards.list[i].rows[j].process->pid;
+            if (pid == last)
+                continue; /* the same on its next card */
+            if (next) {
+                view->chosen_pid = pid;
+                return;
+            }
+            first = first ? first : pid;
+            before = pid == view->chosen_pid ? last : before;
+            next = step > 0 && pid == view->chosen_pid;
+            last = pid;
+        }
+    if (step > 0 && !next)
+        view->chosen_pid = first;
+    else if (step < 0)
+        view->chosen_pid = before ? before : view->chosen_pid ? view->chosen_pid : last;
+}
+
+void top_free(struct top_view *view, struct page *page) {
+    cards_free(&view->cards);
+    running_free(&view->running);
+    free(page->lines);
+    *page = (struct page){0};
+}
