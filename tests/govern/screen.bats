@@ -158,7 +158,7 @@ counted() {
 }
 
 @test "what a proof would bring is told where that is much" {
-    local words='Mode compact would have needed 2.0 GiB at most where PyTorch held 3.0 GiB'
+    local words='Mode compact with --lowvram would have needed 2.0 GiB at most where PyTorch held 3.0 GiB'
     export VRAMGC_MODE=auto
     for version in $versions; do
         drive "$version" 'alloc a 2GiB; free a; alloc b 1GiB stream=1; _exit 0' --mem 8GiB
