@@ -28,7 +28,7 @@ static void check_preloaded(const char *path) {
         finding(MARK_WRONG, "LD_PRELOAD", "%s is not there: the loader leaves it out", path);
     else if (strstr(path, "libvramgc.so"))
         finding(MARK_OK, "LD_PRELOAD", "%s: also without vramgc run", path);
-    else if (strstr(path, "tcmalloc") || strstr(path, "jemalloc"))
+    else if (strstr(path, "tcmalloc") || strstr(path, "jemalloc") || strstr(path, "mimalloc"))
         finding(MARK_OK, "LD_PRELOAD", "%s, for host memory; vramgc goes before it", path);
     else
         finding(MARK_NOTE, "LD_PRELOAD", "%s: vramgc goes before it", path);

@@ -104,7 +104,8 @@ bool preload_allocator(const char *name, char *path, size_t capacity) {
         const char *file;
     } files[] = {{"jemalloc", "libjemalloc.so.2"},
                  {"tcmalloc", "libtcmalloc_minimal.so.4"},
-                 {"tcmalloc", "libtcmalloc.so.4"}};
+                 {"tcmalloc", "libtcmalloc.so.4"},
+                 {"mimalloc", "libmimalloc.so.2"}};
     for (size_t i = 0; i < ARRAY_LENGTH(files); i++)
         if (strcmp(files[i].name, name) == 0 && find_library(files[i].file, path, capacity))
             return true;

@@ -12,7 +12,7 @@
  * could not take the path. */
 bool preload_library(char *path, size_t capacity, char *error, size_t error_capacity);
 
-/* The installed allocator of that name (jemalloc, tcmalloc). False: not found. */
+/* The installed allocator of that name (jemalloc, tcmalloc, mimalloc). False: not found. */
 bool preload_allocator(const char *name, char *path, size_t capacity);
 
 /* Whether the command is a start script that would add TCMalloc to an empty LD_PRELOAD: a

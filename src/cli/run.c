@@ -30,9 +30,9 @@ enum { FLAG_JSON, FLAG_MALLOC, FLAG_NO_SUMMARY, FLAG_QUIET, FLAG_VERBOSE, FLAG_H
 const struct flag run_flags[] = {
     [FLAG_JSON] = {"json", 0, "FILE", "write the statistics there as JSON; - is standard output"},
     [FLAG_MALLOC] =
-        {"malloc", 0, "jemalloc|tcmalloc|system",
+        {"malloc", 0, "jemalloc|tcmalloc|mimalloc|glibc",
          "preload this allocator for host memory. Default: the TCMalloc that webui.sh would "
-         "preload by itself, else none. system: none"},
+         "preload by itself, else none. glibc: none"},
     [FLAG_NO_SUMMARY] = {"no-summary", 0, NULL, "no statistics on standard error at the end"},
     [FLAG_QUIET] = {"quiet", 'q', NULL, "only the verdict at the end"},
     [FLAG_VERBOSE] = {"verbose", 'v', NULL,
@@ -57,13 +57,13 @@ struct run {
 };
 
 static bool take_allocator(struct run *run, const char *value) {
-    static const char *const names[] = {"jemalloc", "tcmalloc", "system"};
+    static const char *const names[] = {"jemalloc", "tcmalloc", "mimalloc", "glibc"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
         if (strcmp(value, names[i]) == 0) {
             run->allocator = names[i];
             return true;
         }
-    complain("--malloc %s is not one of jemalloc, tcmalloc, system", value);
+    complain("--malloc %s is not one of jemalloc, tcmalloc, mimalloc, glibc", value);
     return false;
 }
 
@@ -131,11 +131,13 @@ static bool read_command_line(struct run *run, int argc, char **argv) {
 static bool choose_allocator(struct run *run) {
     const char *existing = getenv("LD_PRELOAD");
     if (run->allocator) {
-        if (strcmp(run->allocator, "system") == 0 ||
+        if (strcmp(run->allocator, "glibc") == 0 ||
             preload_allocator(run->allocator, run->allocator_path, sizeof run->allocator_path))
             return true;
         complain("--malloc %s: the library is not installed (Debian: %s)", run->allocator,
-                 strcmp(run->allocator, "jemalloc") == 0 ? "libjemalloc2" : "libtcmalloc-minimal4");
+                 strcmp(run->allocator, "jemalloc") == 0   ? "libjemalloc2"
+                 : strcmp(run->allocator, "mimalloc") == 0 ? "libmimalloc2.0"
+                                                           : "libtcmalloc-minimal4");
         return false;
     }
     if ((!existing || !*existing) && preload_script_adds_tcmalloc(run->command) &&

@@ -215,8 +215,9 @@ all_compact() {
     [ -s "$STAND_INS/opened" ]
     contains "$said" 'held, peak'
     contains "$(cat report.md)" '**vramgc:**'
-    follow faq.md 8
+    follow faq.md 7
     contains "$said" 'vramgc proof'
+    follow ram.md 2
 }
 
 @test "guides: each verdict, and each kind of line of the README's sample, is explained" {

@@ -77,7 +77,7 @@ offered() {
     [ "$(offered run -- ba | grep -cx bash)" -ge 1 ]
     touch a.vramgc
     equal "$(offered report a.)" a.vramgc
-    equal "$(offered run --malloc '' | sort | tr '\n' ' ')" 'jemalloc system tcmalloc '
+    equal "$(offered run --malloc '' | sort | tr '\n' ' ')" 'glibc jemalloc mimalloc tcmalloc '
 }
 
 @test "completion, zsh and fish: the shell takes the file" {

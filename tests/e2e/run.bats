@@ -475,9 +475,9 @@ vramgc: nothing is started: VRAMGC_STRICT is set'
     equal "$output" "$library:$work/allocators/libjemalloc.so.2"
     LD_PRELOAD=$built/libempty.so run "$vramgc" run --no-summary --malloc tcmalloc printenv LD_PRELOAD
     equal "$output" "$library:$work/allocators/libtcmalloc_minimal.so.4:$built/libempty.so"
-    run "$vramgc" run --no-summary --malloc system printenv LD_PRELOAD
+    run "$vramgc" run --no-summary --malloc glibc printenv LD_PRELOAD
     equal "$output" "$library"
-    run_apart "$vramgc" run --malloc mimalloc touch ran
+    run_apart "$vramgc" run --malloc nedmalloc touch ran
     equal "$status" 125
     one_line "$errors"
     [ ! -e ran ]
@@ -515,7 +515,7 @@ TEXT
     equal "$output" "$library"
     LD_PRELOAD=$built/libempty.so run "$vramgc" run --no-summary ./webui.sh
     equal "$output" "$library:$built/libempty.so"
-    run "$vramgc" run --no-summary --malloc system ./webui.sh
+    run "$vramgc" run --no-summary --malloc glibc ./webui.sh
     equal "$output" "$library"
     sed -i /tcmalloc/d webui.sh
     run "$vramgc" run --no-summary ./webui.sh
