@@ -85,7 +85,7 @@ static bool write_all(int fd, const struct findings *findings, const char *versi
     write_head(out, findings, version);
     write_results(out, findings);
     write_costs(out, &findings->costs);
-    fputs(PROOF_END + 1, out);
+    fputs(&PROOF_END[1], out); /* the line before has ended */
     bool written = fflush(out) == 0 && fsync(fd) == 0 && !ferror(out);
     return fclose(out) == 0 && written;
 }
