@@ -29,7 +29,7 @@ def arguments(words=None):
         prog="scripts/lab",
         description="Runs a workload of real PyTorch and diffusers and says what memory it used.",
         epilog="All workloads under all settings, without and with the library, in one table: "
-        "scripts/lab --table (what memory they need), --speed, --same, --default, --formulas; each has "
+        "scripts/lab --table (what memory they need), --speed, --same, --default, --formulas, --survivors; each has "
         "a --help. "
         "Exit status: 0 completed, 1 out of memory, 2 could not be run.",
     )

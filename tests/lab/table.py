@@ -17,13 +17,15 @@ import formulas
 import same
 import sizes
 import speed
+import survivor_rows
 import workloads
 from runner import ROOT, SETTINGS, Failure, Kind, Warm
 from store import Store, source_hash
 
-MODES = ("--table", "--smallest", "--speed", "--same", "--default", "--formulas")
+MODES = ("--table", "--smallest", "--speed", "--same", "--default", "--formulas", "--survivors")
 PARTS = {"--table": ("smallest", "lowvram"), "--smallest": ("smallest",), "--speed": ("speed",)}
 PARTS |= {"--same": ("same",), "--default": ("default",), "--formulas": ("formulas",)}
+PARTS |= {"--survivors": ("survivors",)}
 KEPT = default.FIGURES + tuple(
     "ok error mode context_bytes live_peak_bytes live_rest_bytes held_peak_bytes held_rest_bytes "
     "held_over_live_mean held_over_live_weighted retries refused emptied device_errors seconds "
@@ -47,7 +49,7 @@ def jobs(mostly_waiting):
 
 
 def arguments(words):
-    of_default = words[0] in ("--default", "--formulas")  # of the mode that users get
+    of_default = words[0] in ("--default", "--formulas", "--survivors")  # of the mode that users get
     known = workloads.ALL if of_default else workloads.NAMES
     parser = argparse.ArgumentParser(
         prog=f"scripts/lab {words[0]}",
@@ -71,7 +73,8 @@ def arguments(words):
         metavar="NAME,…",
         help=f"some of {','.join(SETTINGS)}",
     )
-    parser.add_argument("--only", choices=["smallest", "lowvram", "speed", "same", "default", "formulas"])
+    parts = ["smallest", "lowvram", "speed", "same", "default", "formulas", "survivors"]
+    parser.add_argument("--only", choices=parts)
     parser.add_argument(
         "--vramgc",
         choices=["observe", "flush", "compact", "auto"],
@@ -353,6 +356,8 @@ def measure(args):
         return default.measure(args, runs)
     if "formulas" in args.parts:
         return formulas.measure(args, runs)
+    if "survivors" in args.parts:
+        return survivor_rows.measure(args, runs)
     return memory_part(args, store)
 
 

@@ -1,4 +1,4 @@
-"""Tests of what scripts/lab --default and --formulas compute, without PyTorch or a device; see
+"""Tests of what scripts/lab --default, --formulas and --survivors compute, without PyTorch or a device; see
 test_lab.py for the rest."""
 
 import contextlib
@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 import default
 import formulas
 import sizes
+import survivor_rows
 import table
 import timeline
 import workloads
@@ -265,6 +266,26 @@ class Formulas(unittest.TestCase):
         self.assertIn("out of memory", formulas.text(rows))
         both = formulas.judged([found("without", moment(), loader=dead), auto])
         self.assertEqual(formulas.missed(both), [])
+
+
+class Survivors(unittest.TestCase):
+    def row(self, side, blocks, fits=True):
+        notes = {"1.1 12": {"blocks": blocks, "fits": fits}, "19 random": {"blocks": 7, "fits": True}}
+        mode = "off" if side == "without" else "compact"
+        return {"setting": "default", "side": side, "mode": mode, "notes": notes}
+
+    def test_fewer_blocks_than_the_same_setting_alone_are_missed(self):
+        rows = [self.row("without", 6), self.row("auto", 5)]
+        words = ["default, auto, 1.1 MiB, 1 in 12: 5 blocks, alone 6"]
+        self.assertEqual(survivor_rows.missed(rows), words)
+        self.assertEqual(survivor_rows.missed([self.row("without", 6), self.row("auto", 6)]), [])
+        self.assertEqual(survivor_rows.missed([self.row("auto", 0)]), [])  # nothing to compare with
+
+    def test_a_row_that_does_not_fit_is_worse_than_none_beside_it(self):
+        rows = [self.row("without", 0), self.row("auto", 9, fits=False)]
+        self.assertEqual(len(survivor_rows.missed(rows)), 1)
+        self.assertIn("| 1.1 MiB | 1 in 12 | 0 | - |", survivor_rows.text(rows))
+        self.assertIn("| 19 MiB | at random, 1 in 8 | 7 | 7 |", survivor_rows.text(rows))
 
 
 class Words(unittest.TestCase):
