@@ -2,25 +2,15 @@
  * extents, from the driver. It must be transactional: a block that cannot have all its pages leaves
  * everything as it was; and it must never touch a page that is BUSY in another thread.
  *
- * The pages that are a block's alone come in extents that are the block's alone. A page that it may
- * share with its neighbours comes alone. While blocks come one right behind the other and none
- * goes, as when a model is loaded, it comes in an extent that serves the next ones, too; but not
- * where large blocks outweigh the small ones, for large ones come and go between small ones that
- * stay. And a block takes an idle extent as it lies, though it needs only a part; above the
- * threshold only one in such a row: behind the end of a large one come small ones that stay. What
- * extents keep on the device beyond the blocks that live in them has one bound, KEPT_PART of the
- * device: where it would be more, nothing new is shared, and an idle extent that a smaller block
- * comes to is replaced by pages if the GPU has finished with it. */
+ * An extent of several pages belongs to one block: it lies in pages that no other block can reach
+ * into, nor have behind it. All other pages are single. So whatever goes first, a block that stays
+ * keeps its own pages and nothing else. An idle extent that a block would use in part only is
+ * replaced by pages; where the GPU is not past it, it stays as it is, for nobody waits for that. */
 #include "vm/vm_internal.h"
 
-/* Parts of the device. The largest extent is one at most: while the GPU is not past it a smaller
- * block keeps all of it. KEPT_PART: see above. Where each such extent was replaced, sdxl_offload
- * under lowvram made 66,700 calls of the driver instead of 38,700. */
-enum { DEVICE_PART = 256, KEPT_PART = 256 };
-
-/* A block of less is small. Without shared extents sdxl_offload, which moves 2,500 tensors of 3 MiB
- * in the mean with each job, takes 1.2 times as long as without us. */
-#define SMALL_BYTES (16 * MEBIBYTE)
+/* The largest extent is one such part of the device at most: while the GPU is not past it a smaller
+ * block keeps all of it. */
+enum { DEVICE_PART = 256 };
 
 /* A block on its way to its user. */
 struct block {
@@ -28,11 +18,10 @@ struct block {
     size_t first, live_end; /* the pages that it reaches into */
     size_t end;             /* one more, if there is one `behind` it: see OVERREAD_BYTES */
     size_t behind;
-    size_t inner_first, inner_end; /* of them those that are its alone */
+    size_t inner_first, inner_end; /* of them those that are its alone: no block can come there */
     size_t next;                   /* the page that is looked at next */
     size_t missing;                /* pages that it lacks still */
     size_t largest;                /* pages of the largest extent that it may get */
-    bool in_row, shares;           /* it may share extents if memory is plentiful; it may */
 };
 
 /* Empty pages on their way to physical memory. */
@@ -50,27 +39,15 @@ static struct block pages_of(struct page_segment *segment, uint64_t address, uin
     return block;
 }
 
-/* Puts the block at the end of the row that it belongs to, or at the beginning of another, and says
- * whether small blocks outweigh the others there: those before a small one, up to a large one. */
-static bool join_row(struct page_segment *segment, uint64_t address, uint64_t bytes) {
-    uint64_t before = segment->row_end == address ? segment->row_bytes : 0;
-    uint64_t after = bytes < SMALL_BYTES ? before + bytes
-                                         : MUTANT(large_outweigh, minus_u64(before, bytes), before);
-    segment->row_end = address + bytes;
-    segment->row_bytes = after;
-    return min_u64(before, after) > 0;
-}
-
 static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     struct block block = pages_of(segment, address, bytes);
     block.next = block.first;
     block.end = block.live_end + (block.behind && segment->pages[block.behind].attached);
-    block.inner_first = block.first + (address % PAGE_BYTES != 0);
-    block.inner_end = block.live_end - ((address + bytes) % PAGE_BYTES != 0);
-    /* The block before it may keep that page, and must not keep an extent of this one. */
-    if (block.inner_first < block.inner_end)
-        block.inner_first += segment->pages[block.inner_first].behind > 0;
-    block.in_row = join_row(segment, address, bytes);
+    /* A block that ends where this one begins has its page behind it before them. */
+    uint64_t begin = address - segment->address;
+    uint64_t reach = MUTANT(behind_in_extent, OVERREAD_BYTES, 0);
+    block.inner_first = begin ? (begin - 1 + reach) / PAGE_BYTES + 1 : 0;
+    block.inner_end = (begin + bytes) / PAGE_BYTES;
     return block;
 }
 
@@ -91,16 +68,11 @@ static size_t missing_run(const struct block *block, size_t most, size_t end) {
     return run;
 }
 
-/* The pages of the extent that the next missing page gets: of its own, or one that it may share if
- * that is larger, and no more is physical then than PyTorch has reserved. */
-static size_t extent_for(const struct vm *vm, const struct block *block) {
+/* The pages of the extent that the next missing page gets. */
+static size_t extent_for(const struct block *block) {
     bool inner = block->next >= block->inner_first;
     size_t end = MUTANT(extent_beyond_block, block->inner_end, block->segment->page_count);
-    size_t own = inner ? missing_run(block, block->largest, end) : 0;
-    size_t most = block->shares ? block->largest : 1;
-    size_t shared = missing_run(block, most, block->segment->page_count);
-    bool fits = vm->cache.physical_pages + shared <= vm->table.attached_pages;
-    return max_u64(shared > own && fits ? shared : own, 1);
+    return max_u64(inner ? missing_run(block, block->largest, end) : 0, 1);
 }
 
 /* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */
@@ -119,7 +91,7 @@ static struct extent claim(struct vm *vm, struct block *block) {
         }
         if (is_missing(page)) {
             extent.page = page;
-            extent.npages = extent_for(vm, block);
+            extent.npages = extent_for(block);
             extent.handle = vm_cache_take(vm, extent.npages / 2, extent.npages, &extent.npages);
             page_table_claim(page, extent.npages);
         } else {
@@ -177,12 +149,6 @@ static size_t largest_extent(const struct room *room) {
     return MUTANT(extent_of_any_size, min_u64(LARGEST_EXTENT, part), LARGEST_EXTENT);
 }
 
-/* Whether what extents keep, and so many pages more, is within the bound. The lock is held. */
-static bool may_keep(const struct vm *vm, size_t more) {
-    uint64_t most = vm->cache.reading.card.total_bytes / KEPT_PART / PAGE_BYTES;
-    return MUTANT(kept_without_bound, vm->table.kept_pages + more <= most, true);
-}
-
 /* Whether more would be physical than PyTorch has reserved though it has given some up. */
 static bool would_exceed(struct vm *vm, size_t wanted) {
     lock_take(&vm->lock);
@@ -207,7 +173,6 @@ static void use_idle(struct vm *vm, struct block *block) {
     struct room room = vm_room(vm, MEMINFO_KNOWN);
     block->largest = largest_extent(&room);
     lock_take(&vm->lock);
-    block->shares = block->in_row && may_keep(vm, 0);
     size_t wanted =
         minus_u64(block->missing, MUTANT(cached_not_counted, vm->cache.cached_pages, 0));
     lock_give(&vm->lock);
@@ -232,7 +197,6 @@ static bool map_extents(struct vm *vm, struct block *block) {
         if ((extent.npages == 1 && !behind) || !vm_lacks_memory())
             return false;
         block->end = behind ? block->live_end : block->end;
-        /* and of a shared one */
         block->largest = MUTANT(single_after_refusal, extent.npages / 2, 1);
     }
     return true;
@@ -266,21 +230,33 @@ static bool map_missing(struct vm *vm, struct block *block) {
 
 /* --- idle extents of which the block would use a part --- */
 
-/* Only those at the block's first and last page can be such. Takes those that may go; whether there
- * are more, with which the GPU is not known to have finished. The lock is held. */
+/* The extent of the page is idle, and others than the block could come to a part of it. */
+static bool is_partly_used(const struct block *block, const struct page *lead) {
+    size_t first = (size_t)(lead - block->segment->pages), npages = page_npages(lead);
+    bool its_alone = first >= block->inner_first && first + npages <= block->inner_end;
+    return npages > 1 && lead->idle != IDLE_NOT && !its_alone;
+}
+
+/* Only those at the block's first and last page, and behind it, can be such. */
+enum { ENDS = 3 };
+static struct page *extent_at(const struct block *block, size_t end) {
+    const size_t pages[ENDS] = {block->first, block->live_end - 1,
+                                MUTANT(behind_keeps_extent, block->end, block->live_end) - 1};
+    return page_lead(&block->segment->pages[pages[end]]);
+}
+
+/* Takes those that may go; whether there are more, with which the GPU is not known to have
+ * finished. The lock is held. */
 static bool take_partly_used(struct vm *vm, const struct block *block, struct page **list,
                              size_t *count) {
-    const size_t ends[] = {block->first, block->live_end - 1};
     size_t before = *count;
     bool more = false;
-    for (size_t i = 0; i < ARRAY_LENGTH(ends); i++) {
-        struct page *page = page_lead(&block->segment->pages[ends[i]]);
-        size_t first = (size_t)(page - block->segment->pages);
-        bool partly = first < block->first || first + page_npages(page) > block->live_end;
-        if (!partly || page->idle == IDLE_NOT)
+    for (size_t i = 0; i < ENDS; i++) {
+        struct page *lead = extent_at(block, i);
+        if (!is_partly_used(block, lead))
             continue;
-        if (page_table_try_victim(&vm->table, page))
-            list[(*count)++] = page;
+        if (page_table_try_victim(&vm->table, lead))
+            list[(*count)++] = lead;
         else
             more = true;
     }
@@ -290,7 +266,7 @@ static bool take_partly_used(struct vm *vm, const struct block *block, struct pa
 
 /* They lose their memory, and the block gets pages. */
 static void replace_partly_used(struct vm *vm, struct block *block) {
-    struct page *list[4];
+    struct page *list[2 * ENDS];
     size_t count = 0;
     lock_take(&vm->lock);
     bool more = take_partly_used(vm, block, list, &count);
@@ -340,27 +316,12 @@ static bool mark_live(struct vm *vm, const struct block *block) {
     return is_there(vm, block);
 }
 
-/* The pages outside the block of idle extents that reach into it. The lock is held. */
-static size_t pages_beyond(const struct block *block) {
-    const struct page *first = page_lead(&block->segment->pages[block->first]);
-    const struct page *last = page_lead(&block->segment->pages[block->live_end - 1]);
-    const struct page *begin = block->segment->pages + block->first;
-    const struct page *end = block->segment->pages + block->live_end;
-    size_t before = first->idle != IDLE_NOT ? (size_t)(begin - first) : 0;
-    bool longer = last->idle != IDLE_NOT && last + page_npages(last) > end;
-    return before + (longer ? (size_t)(last + page_npages(last) - end) : 0);
-}
-
-/* lowvram, where the threshold is 0: to replace them costs more than to keep them. */
-static bool may_take_part(const struct vm *vm, const struct block *block) {
-    return block->in_row || vm->lowvram ||
-           MUTANT(part_above_threshold, vm_is_below_threshold(vm), true);
-}
-
-/* Whether it would keep too much of them. The lock is held. */
-static bool keeps_too_much(const struct vm *vm, const struct block *block) {
-    size_t beyond = pages_beyond(block);
-    return UNLIKELY(beyond) && !(may_keep(vm, beyond) && may_take_part(vm, block));
+/* The lock is held. */
+static bool uses_parts(const struct block *block) {
+    bool any = false;
+    for (size_t i = 0; i < ENDS; i++)
+        any = any || is_partly_used(block, extent_at(block, i));
+    return any;
 }
 
 /* For the few blocks that lack something. */
@@ -389,7 +350,7 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     bool partly = false, there = true;
     if (segment) {
         block = block_at(segment, address, bytes);
-        partly = MUTANT(never_replaced, keeps_too_much(vm, &block), false);
+        partly = MUTANT(never_replaced, uses_parts(&block), false);
         there = partly || mark_live(vm, &block);
     }
     lock_give(&vm->lock);
@@ -406,7 +367,6 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
     if (segment && !segment->ended) {
         struct block block = pages_of(segment, address, bytes);
         mark_idle(vm, &block);
-        segment->row_bytes = MUTANT(row_goes_on, 0, segment->row_bytes);
     }
     lock_give(&vm->lock);
 }

@@ -208,17 +208,6 @@ static bool in_use(const struct page *page) {
            MUTANT(behind_is_idle, page->behind && page->attached, false);
 }
 
-/* What an extent keeps on the device for those of its pages that are in use. */
-static uint64_t kept_by(const struct page *lead) {
-    return lead->used ? (uint64_t)(lead->npages - lead->used) : 0;
-}
-
-static void set_used(struct page_table *table, struct page *lead, size_t used) {
-    table->kept_pages -= kept_by(lead);
-    lead->used = (uint16_t)used;
-    table->kept_pages += kept_by(lead);
-}
-
 /* Of a mapped extent one page more, or one less, is in use. */
 static void comes_into_use(struct page_table *table, struct page *page) {
     struct page *lead = page_lead(page);
@@ -226,14 +215,14 @@ static void comes_into_use(struct page_table *table, struct page *page) {
         return;
     if (lead->used == 0)
         unlist(table, lead);
-    set_used(table, lead, lead->used + 1u);
+    lead->used++;
 }
 
 static void goes_out_of_use(struct page_table *table, struct page *page) {
     struct page *lead = page_lead(page);
     if (page->state != PAGE_MAPPED)
         return;
-    set_used(table, lead, lead->used - 1u);
+    lead->used--;
     if (MUTANT(idle_in_part, lead->used == 0, lead->idle == IDLE_NOT))
         append(table, lead, list_of(lead));
 }
@@ -450,7 +439,7 @@ void page_table_put_back(struct page_table *table, struct page *page) {
         page[i].state = PAGE_MAPPED;
         used += in_use(&page[i]);
     }
-    set_used(table, page, used);
+    page->used = (uint16_t)used;
     if (!used)
         append(table, page, list_of(page));
 }
@@ -474,7 +463,7 @@ void page_table_take_victim(struct page_table *table, struct page *page) {
 }
 
 void page_table_take_unused(struct page_table *table, struct page *page) {
-    set_used(table, page, 0);
+    page->used = 0;
     page_table_take_victim(table, page);
 }
 

@@ -53,8 +53,6 @@ struct page_segment {
     uint64_t end_epoch;
     struct page_segment *older, *newer; /* among the retained */
     size_t filled_count;                /* pages that are not empty */
-    uint64_t row_end;   /* blocks came right behind each other up to there, and none went: */
-    uint64_t row_bytes; /* small ones of them outweigh the others by so much */
     bool range;   /* somebody else reserved the addresses: blocks live only where it is attached */
     bool counted; /* what is attached counts as reserved; of our own segments all does */
     size_t page_count;
@@ -81,7 +79,6 @@ struct page_table {
     uint64_t attached_pages; /* the same, and those that do not count */
     uint64_t mapped_pages, idle_pages[IDLE_LISTS];
     uint64_t unneeded_pages; /* retained, of which so many were idle ever since the latest look */
-    uint64_t kept_pages; /* neither live nor pinned, and mapped because of another page that is */
 };
 
 /* Makes sure of the books for one more segment or range of so many bytes. False: no memory. */

@@ -2,7 +2,7 @@
 #include "vm/page_table.h"
 
 struct sums {
-    size_t mapped, idle, listed, attached, reserved, retained, gone, kept;
+    size_t mapped, idle, listed, attached, reserved, retained, gone;
 };
 
 static size_t used_in(const struct page *lead) {
@@ -16,7 +16,6 @@ static bool page_is_valid(const struct page *page, struct sums *sums) {
     const struct page *lead = page_lead(page);
     bool leads = page == lead && page->state == PAGE_MAPPED;
     sums->mapped += page->handle ? page->npages : 0;
-    sums->kept += leads && page->used ? (size_t)(page->npages - page->used) : 0;
     sums->idle += page->idle != IDLE_NOT ? page->npages : 0;
     if (page->state == PAGE_EMPTY ? page->npages || page->back
                                   : page->back >= lead->npages || page->state != lead->state)
@@ -99,7 +98,7 @@ bool page_table_is_valid(const struct page_table *table) {
                 return false;
     return retained_are_valid(table, &sums) && sums.mapped == table->mapped_pages &&
            sums.idle == table->idle_pages[IDLE_ATTACHED] + table->idle_pages[IDLE_RETAINED] &&
-           sums.attached == table->attached_pages && sums.kept == table->kept_pages &&
-           sums.listed == sums.idle && table->unneeded_pages <= table->idle_pages[IDLE_RETAINED] &&
+           sums.attached == table->attached_pages && sums.listed == sums.idle &&
+           table->unneeded_pages <= table->idle_pages[IDLE_RETAINED] &&
            sums.reserved == table->reserved_pages;
 }

@@ -145,15 +145,13 @@ prove_finds() {
 
 # --- which memory a block gets ---
 
-@test "what is used in part is idle" { caught_alone idle_in_part shared; }
+@test "what is used in part is idle" { caught_alone idle_in_part not-replaced; }
 @test "what lies side by side is unmapped extent by extent" { caught_alone unmapped_one_by_one extents; }
 @test "extents reach beyond the pages that are their block's alone" { caught_alone extent_beyond_block inner-pages; }
-@test "what extents keep beyond their blocks has no bound" { caught_alone kept_without_bound shared; }
-@test "a row of blocks shares extents though large ones outweigh" { caught_alone large_outweigh row; }
-@test "a row of blocks goes on though one of them has gone" { caught_alone row_goes_on row; }
+@test "an extent begins with the page behind another block" { caught_alone behind_in_extent survivors; }
+@test "the page behind a block keeps the extent of which it is" { caught_alone behind_keeps_extent survivors; }
 @test "an extent is as large as its block" { caught_alone extent_of_any_size largest-extent; }
 @test "after an extent that was refused all are single" { caught_alone single_after_refusal halved; }
-@test "above the threshold any block takes a part of an idle extent" { caught_alone part_above_threshold kept-above; }
 @test "a small block keeps the whole of an idle extent" { caught_alone never_replaced replaced; }
 @test "an extent of which PyTorch has given up a part is as what it has in its cache" { caught_alone part_not_given_up attach-storm; }
 @test "what PyTorch has given up is not used before the driver is asked" { caught_alone given_up_not_used order; }

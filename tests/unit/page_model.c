@@ -63,19 +63,11 @@ bool is_fenced(const struct model_segment *segment, size_t i) {
     return idle_since(segment, i).epoch <= self.fenced;
 }
 
-/* What the extent keeps for those of its pages that are in use. */
-static size_t kept_by(const struct model_segment *segment, size_t i) {
-    const struct model_page *page = &segment->pages[i];
-    size_t used = page->mapped && !page->working ? used_in_extent(segment, i) : 0;
-    return used ? page->npages - used : 0;
-}
-
 static void count_page(const struct model_segment *segment, size_t i, struct sums *sums) {
     bool attached = segment->pages[i].attached && !segment->ended;
     sums->attached += attached;
     sums->reserved += attached && (!segment->range || segment->counted);
     sums->mapped += segment->pages[i].mapped;
-    sums->kept += kept_by(segment, i);
     enum page_idle list = list_of(segment, i);
     sums->idle[list] += segment->pages[i].npages;
     sums->oldest_ns[list] = min_u64(sums->oldest_ns[list], idle_since(segment, i).ns);
@@ -118,7 +110,6 @@ void compare(void) {
     assert_int_equal(self.table.attached_pages, sums.attached);
     assert_int_equal(self.table.reserved_pages, sums.reserved);
     assert_int_equal(self.table.mapped_pages, sums.mapped);
-    assert_int_equal(self.table.kept_pages, sums.kept);
     for (enum page_idle list = IDLE_ATTACHED; list < IDLE_LISTS; list++) {
         assert_int_equal(self.table.idle_pages[list], sums.idle[list]);
         assert_int_equal(page_table_idle_since_ns(&self.table, list), sums.oldest_ns[list]);

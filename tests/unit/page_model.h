@@ -52,7 +52,7 @@ struct page_model {
 extern struct page_model self;
 
 struct sums {
-    uint64_t attached, reserved, mapped, kept, idle[IDLE_LISTS];
+    uint64_t attached, reserved, mapped, idle[IDLE_LISTS];
     uint64_t oldest_ns[IDLE_LISTS]; /* since when the extent is idle that is so for longest */
 };
 

@@ -4,6 +4,8 @@
 
 /* --- extents --- */
 
+enum { ROW_PAGES = 160, ROW_MOST = 2048 };
+
 /* A block that misses 160 pages costs as many extents as it has of 10 pages, and one call that
  * opens them all; one call unmaps them. How much there is is not asked for each of them. */
 void extents_runs(void) {
@@ -17,7 +19,6 @@ void extents_runs(void) {
     MUST(atomic_load(&fake.infos) - infos <= 1 + took_ns / (STALE_MS * MILLISECOND_NS));
     calls = atomic_load(&fake.calls);
     use(segment, PAGES);
-    use(segment + 60 * PAGE_BYTES, PAGES - 60); /* whole extents */
     MUST(atomic_load(&fake.calls) == calls);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES);
     MUST(atomic_load(&fake.calls) == calls + 1);
@@ -28,8 +29,8 @@ static uint64_t handle_at(uint64_t range, size_t page) {
     return fake.place[place_of(range) + page];
 }
 
-/* lowvram: a block gets extents by the pages that are its alone. The pages at its ends, which it
- * may share, are single: a neighbour keeps no more than its own. */
+/* A block gets extents by the pages that are its alone. The pages at its ends, which it may share,
+ * are single, and so is its first one where a block that ends there would have it behind it. */
 void extents_inner_pages(void) {
     enum { PAGES = 16 };
     const uint64_t half = PAGE_BYTES / 2, bytes = 8 * PAGE_BYTES, more = 4 * PAGE_BYTES + half;
@@ -46,95 +47,104 @@ void extents_inner_pages(void) {
     end_range(range, PAGES);
 }
 
-static void two_in_a_row(uint64_t address) {
-    MUST(vm_commit(test.vm, address, PAGE_BYTES, false));
-    MUST(vm_commit(test.vm, address + PAGE_BYTES, PAGE_BYTES, false));
+/* What the blocks of a row need: the pages that they reach into, and those behind them. */
+struct row {
+    uint64_t range, begin[ROW_MOST], bytes[ROW_MOST];
+    bool live[ROW_MOST];
+    size_t count;
+};
+
+static size_t needed(const struct row *row, size_t pages) {
+    bool needs[ROW_PAGES] = {0};
+    size_t sum = 0;
+    for (size_t i = 0; i < row->count; i++) {
+        uint64_t last = row->begin[i] + row->bytes[i] - 1 + OVERREAD_BYTES;
+        for (uint64_t at = row->begin[i]; row->live[i] && at < last + PAGE_BYTES; at += PAGE_BYTES)
+            needs[min_u64(min_u64(at, last) / PAGE_BYTES, pages - 1)] = true;
+    }
+    for (size_t i = 0; i < pages; i++)
+        sum += needs[i];
+    return sum;
 }
 
-/* Small blocks in a row share extents, as long as what these keep for blocks that survive their
- * neighbours is at most a 256th of the device: here 31 pages. */
-void extents_shared(void) {
-    enum { PAGES = 256, EXTENT = 10, KEEPS = EXTENT - 1, EXTENTS = 4 /* that keep more than 31 */ };
+static void add_block(struct row *row, uint64_t begin, uint64_t bytes) {
+    size_t i = row->count++;
+    MUST(vm_commit(test.vm, row->range + begin, bytes, false));
+    row->begin[i] = begin;
+    row->bytes[i] = bytes;
+    row->live[i] = true;
+}
+
+/* Blocks of 512 bytes to `most` come one right behind the other; some end where a page does. */
+static void fill_row(struct row *row, uint64_t most) {
+    uint64_t at = 0, bytes;
+    for (row->count = 0; row->count < ROW_MOST; at += bytes) {
+        bytes = (1 + below((unsigned)(most / 512))) * 512;
+        if (!below(4))
+            bytes = (at + bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES - at;
+        if (at + bytes > ROW_PAGES * PAGE_BYTES)
+            return;
+        add_block(row, at, bytes);
+    }
+}
+
+static size_t live_count(const struct row *row) {
+    size_t count = 0;
+    for (size_t i = 0; i < row->count; i++)
+        count += row->live[i];
+    return count;
+}
+
+/* Whatever goes first: at each moment no more than what the live ones need is not idle. */
+static void empty_row(struct row *row) {
+    unsigned count = (unsigned)row->count;
+    for (size_t left = live_count(row); left > 0; left--) {
+        size_t i = below(count);
+        while (!row->live[i])
+            i = (i + 1) % count;
+        row->live[i] = false;
+        vm_mark_idle(test.vm, row->range + row->begin[i], row->bytes[i]);
+        size_t pages = vm_figures(test.vm).mapped_bytes / PAGE_BYTES;
+        MUST(pages - idle(IDLE_ATTACHED) == needed(row, ROW_PAGES));
+        if (below(count / 4 + 1) == 0)
+            vm_reclaim_now(test.vm, UINT64_MAX);
+        if (below(count) == 0)
+            return; /* the next ones come between those that stay */
+    }
+}
+
+/* The blocks that stay come first: those that come next lie where idle extents are left. */
+static void add_between(struct row *row) {
+    for (size_t i = 0; i < row->count; i++) {
+        if (row->live[i] || below(2))
+            continue;
+        if (below(2))
+            row->bytes[i] = (1 + below((unsigned)(row->bytes[i] / 512))) * 512;
+        MUST(vm_commit(test.vm, row->range + row->begin[i], row->bytes[i], false));
+        row->live[i] = true;
+    }
+}
+
+/* A block that stays keeps its own pages, and the one behind it, whoever else came or goes. */
+void extents_survivors(void) {
+    static const uint64_t most[] = {PAGE_BYTES / 8, PAGE_BYTES, 4 * PAGE_BYTES, 40 * PAGE_BYTES};
+    struct row row = {.range = range_of(ROW_PAGES)};
     fake.boast = 16;
-    uint64_t range = range_of(PAGES), half = PAGE_BYTES / 2;
-    for (size_t i = 0; i < 2 * EXTENT; i++) /* each reaches into two pages */
-        MUST(vm_commit(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, false));
-    size_t all = 2 + 2 * EXTENT; /* the first lies in a row with none */
-    MUST(physical() == all && handle_at(range, 2) == handle_at(range, 2 + KEEPS));
-    for (size_t i = 2; i < 4; i++) /* an extent of which a page is idle is not */
-        vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES);
-    MUST(idle(IDLE_ATTACHED) == 0 && vm_reclaim_now(test.vm, UINT64_MAX) == 0);
-    for (size_t i = 2; i < 4; i++)
-        MUST(vm_commit(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES, false));
-    for (size_t i = 0; i < 2 * EXTENT; i++)
-        vm_mark_idle(test.vm, range + half + i * PAGE_BYTES, PAGE_BYTES);
-    use(range + 5 * PAGE_BYTES, 1); /* as it lies */
-    MUST(physical() == all);
-    vm_reclaim_now(test.vm, UINT64_MAX);
-    MUST(physical() == 0);
-    for (size_t i = 0; i <= EXTENTS; i++)
-        two_in_a_row(range + i * 2 * EXTENT * PAGE_BYTES);
-    MUST(physical() == EXTENTS * (2 + EXTENT) + 2 + BEHIND);
-    vm_mark_idle(test.vm, range + PAGE_BYTES, PAGE_BYTES);
-    two_in_a_row(range + 200 * PAGE_BYTES);
-    MUST(physical() == (EXTENTS + 1) * (2 + EXTENT) + 2 + BEHIND);
+    for (int round = 0; round < 200; round++) {
+        fill_row(&row, most[round % 4]);
+        for (int again = 0; again < 8; again++) {
+            empty_row(&row);
+            add_between(&row);
+        }
+        for (size_t i = 0; i < row.count; i++)
+            if (row.live[i])
+                vm_mark_idle(test.vm, row.range + row.begin[i], row.bytes[i]);
+        MUST(idle(IDLE_ATTACHED) == vm_figures(test.vm).mapped_bytes / PAGE_BYTES);
+        if (round % 3 == 0)
+            vm_reclaim_now(test.vm, UINT64_MAX);
+    }
     fake.boast = 1;
-    MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
-}
-
-/* Whether two in a row do; and that neither the end of a large one does, nor a small one behind it:
- * a small one that survives would keep what was the large one's. */
-static bool share(void) {
-    enum { PAGES = 48, LARGE = 20, END = 12 + LARGE };
-    const uint64_t half = PAGE_BYTES / 2, range = range_of(PAGES), large = LARGE * PAGE_BYTES;
-    forget_reading();
-    two_in_a_row(range);
-    MUST(vm_commit(test.vm, range + 12 * PAGE_BYTES, large + half, false));
-    MUST(vm_commit(test.vm, range + 12 * PAGE_BYTES + large + half, PAGE_BYTES, false));
-    bool shares = handle_at(range, 2) == handle_at(range, 3);
-    MUST(handle_at(range, END) >= FIRST_HANDLE && handle_at(range, END + 1) >= FIRST_HANDLE);
-    MUST(handle_at(range, END) != handle_at(range, END + 1));
-    MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
-    vm_reclaim_now(test.vm, UINT64_MAX);
-    return shares;
-}
-
-/* Also where others have so much that the device is above the threshold: the bound is the same. */
-void extents_shared_above(void) {
-    fake.boast = 16;
-    MUST(share());
-    fake.pages_elsewhere = 3 * fake.capacity;
-    MUST(share());
-    fake.pages_elsewhere = 0;
-    fake.boast = 1;
-}
-
-/* Whether the end of a large block, right behind two small ones, shares an extent with what comes.
- */
-static bool end_shares(size_t small_pages, bool one_goes) {
-    enum { PAGES = 48, LARGE = 10 };
-    const uint64_t range = range_of(PAGES), small = small_pages * PAGE_BYTES, half = PAGE_BYTES / 2;
-    const size_t end = 2 * small_pages + LARGE;
-    forget_reading();
-    MUST(vm_commit(test.vm, range, small, false) &&
-         vm_commit(test.vm, range + small, small, false));
-    if (one_goes)
-        vm_mark_idle(test.vm, range, small);
-    MUST(vm_commit(test.vm, range + 2 * small, LARGE * PAGE_BYTES + half, false));
-    bool shares = handle_at(range, end) == handle_at(range, end + 1);
-    MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
-    vm_reclaim_now(test.vm, UINT64_MAX);
-    return shares;
-}
-
-/* A large block does while the small ones before it outweigh it and none of them has gone, as where
- * a model is loaded. */
-void extents_row(void) {
-    fake.boast = 16;
-    MUST(end_shares(6, false));
-    MUST(!end_shares(1, false));
-    MUST(!end_shares(6, true));
-    fake.boast = 1;
+    end_range(row.range, ROW_PAGES);
 }
 
 /* What kernels read past the end of a block is mapped as long as the block lives, and as far as its
@@ -201,82 +211,25 @@ void extents_halved(void) {
 
 /* --- idle extents that a smaller block comes to --- */
 
-/* A block takes idle extents as they lie as long as what these keep beyond it is within the bound,
- * 31 pages: of each of three extents one page is used. Returns their range. */
-static uint64_t keep_most(void) {
-    enum { EXTENT = 10, EXTENTS = 3 };
-    uint64_t range = range_of(EXTENT * EXTENTS);
-    use(range, EXTENT * EXTENTS);
-    unsigned calls = atomic_load(&fake.calls);
-    for (size_t i = 0; i < EXTENTS; i++)
-        MUST(vm_commit(test.vm, range + i * EXTENT * PAGE_BYTES, PAGE_BYTES, false));
-    MUST(atomic_load(&fake.calls) == calls && physical() == EXTENT * EXTENTS);
-    return range;
-}
-
-static void keep_none(uint64_t range) {
-    enum { EXTENT = 10, EXTENTS = 3 };
-    MUST(vm_detach(test.vm, range, EXTENT * EXTENTS * PAGE_BYTES) && vm_range_end(test.vm, range));
-}
-
-/* When a block goes whose extent kept as much, there is room for another one. */
-void extents_kept(void) {
-    enum { EXTENT = 10, PAGES = 2 * EXTENT };
-    fake.boast = 16;
-    uint64_t kept = keep_most(), range = range_of(PAGES);
-    use(range, PAGES);
-    MUST(vm_commit(test.vm, range, PAGE_BYTES, false));
-    MUST(handle_at(range, EXTENT - 1) < FIRST_HANDLE); /* that was one too many */
-    vm_mark_idle(test.vm, kept, PAGE_BYTES);
-    MUST(vm_commit(test.vm, range + EXTENT * PAGE_BYTES, PAGE_BYTES, false));
-    MUST(handle_at(range, EXTENT) == handle_at(range, PAGES - 1));
-    vm_mark_idle(test.vm, range, PAGE_BYTES);
-    vm_mark_idle(test.vm, range + EXTENT * PAGE_BYTES, PAGE_BYTES);
-    end_range(range, PAGES);
-    keep_none(kept);
-    fake.boast = 1;
-}
-
-/* Above the threshold, where others have so much, only blocks in a row do. */
-void extents_kept_above(void) {
-    enum { EXTENT = 10, PAGES = 2 * EXTENT };
-    fake.boast = 16;
-    uint64_t range = range_of(PAGES);
-    use(range, PAGES);
-    fake.pages_elsewhere = 3 * fake.capacity;
-    vm_room(test.vm, MEMINFO_ANEW);
-    MUST(vm_commit(test.vm, range, PAGE_BYTES, false));
-    MUST(handle_at(range, EXTENT - 1) < FIRST_HANDLE);
-    MUST(vm_commit(test.vm, range + PAGE_BYTES, (EXTENT - 1) * PAGE_BYTES, false));
-    MUST(vm_commit(test.vm, range + EXTENT * PAGE_BYTES, PAGE_BYTES, false));
-    MUST(handle_at(range, EXTENT) == handle_at(range, PAGES - 1));
-    fake.pages_elsewhere = 0;
-    MUST(vm_detach(test.vm, range, PAGES * PAGE_BYTES) && vm_range_end(test.vm, range));
-    fake.boast = 1;
-}
-
-/* Beyond the bound the block gets pages of its own, and the extent goes back, for nobody else can
- * use it. */
+/* The block gets pages of its own, and the extent goes back, for nobody else can use it. */
 void extents_replaced(void) {
     enum { PAGES = 23, EXTENT = 10 }; /* extents of 10, 10 and 3 pages */
     fake.boast = 16;
-    uint64_t elsewhere = keep_most(), range = range_of(PAGES), middle = range + 14 * PAGE_BYTES;
-    size_t kept = physical();
-    uint64_t waited = waits();
+    uint64_t range = range_of(PAGES), middle = range + 14 * PAGE_BYTES, waited = waits();
     use(range, PAGES);
     MUST(vm_commit(test.vm, middle, PAGE_BYTES, false));
-    MUST(physical() == kept + PAGES - EXTENT + 1 + BEHIND && waits() == waited);
+    MUST(physical() == PAGES - EXTENT + 1 + BEHIND && waits() == waited);
     MUST(idle(IDLE_ATTACHED) == PAGES - EXTENT);
     vm_mark_idle(test.vm, middle, PAGE_BYTES);
     use(range, PAGES);
-    MUST(physical() == kept + PAGES);
+    MUST(physical() == PAGES);
     vm_reclaim_now(test.vm, UINT64_MAX); /* which waits */
     use(range, PAGES);
     uint64_t across = range + (EXTENT - 1) * PAGE_BYTES; /* the end of one, the begin of the next */
     MUST(vm_commit(test.vm, across, 2 * PAGE_BYTES, false));
     MUST(idle(IDLE_ATTACHED) == 3 && waits() == waited + 1);
     MUST(cached() == 0); /* nothing of a cached size would do */
-    MUST(physical() == kept + 3 + 2 + BEHIND);
+    MUST(physical() == 3 + 2 + BEHIND);
     vm_mark_idle(test.vm, across, 2 * PAGE_BYTES);
     vm_reclaim_now(test.vm, UINT64_MAX);
     use(range, PAGES);
@@ -286,26 +239,26 @@ void extents_replaced(void) {
     MUST(vm_figures(test.vm).unmaps == unmaps + EXTENT && idle(IDLE_ATTACHED) == 3);
     vm_mark_idle(test.vm, range, (EXTENT + 1) * PAGE_BYTES);
     end_range(range, PAGES);
-    keep_none(elsewhere);
     fake.boast = 1;
 }
 
-/* Where the GPU is not past it the block gets the extent as it lies, and keeps all of it, beyond
- * the bound, too: the GPU is not waited for. */
+/* Where the GPU is not past it the block gets the extent as it lies, and keeps all of it: the GPU
+ * is not waited for. */
 void extents_not_replaced(void) {
     enum { PAGES = 13, FIRST = 10 };
     fake.boast = 16;
-    uint64_t elsewhere = keep_most(), range = range_of(PAGES), waited = waits();
+    uint64_t range = range_of(PAGES), waited = waits();
     use(range, PAGES);
     fake.answers = ALWAYS;
     unsigned calls = atomic_load(&fake.calls);
     MUST(vm_commit(test.vm, range, PAGE_BYTES, false));
     MUST(atomic_load(&fake.calls) == calls && waits() == waited);
     MUST(vm_fence_wait(test.vm));
+    use(range + 4 * PAGE_BYTES, 1); /* a neighbour that goes does not make it idle */
+    MUST(vm_fence_wait(test.vm));
     MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES - FIRST);
     vm_mark_idle(test.vm, range, PAGE_BYTES);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == FIRST);
     end_range(range, PAGES);
-    keep_none(elsewhere);
     fake.boast = 1;
 }

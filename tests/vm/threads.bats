@@ -33,17 +33,13 @@ holds() {
 @test "expandable segments: an empty_cache storm costs no call either; the addresses go last" { holds attach-storm; }
 
 @test "a large block costs few calls" { holds extents; }
-@test "lowvram: an extent is of the pages that are its block's alone" { holds inner-pages; }
-@test "small blocks in a row share extents, within a bound on what these keep" { holds shared; }
-@test "also above the threshold, but not beside a large one" { holds shared-above; }
-@test "a large block does in a row that small ones outweigh and of which none has gone" { holds row; }
+@test "an extent is of the pages that are its block's alone" { holds inner-pages; }
+@test "a block that stays keeps its own pages only, whatever came and goes around it" { holds survivors; }
 @test "what kernels read past the end of a block is mapped while it lives, as far as its segment goes" { holds behind; }
 @test "an extent is at most a 256th of the device" { holds largest-extent; }
 @test "where an extent is refused the next is half as large" { holds halved; }
 
-@test "a smaller block takes an idle extent as it lies, within a bound on what these keep" { holds kept; }
-@test "above the threshold only a block in a row does" { holds kept-above; }
-@test "beyond it the idle extent is replaced by pages" { holds replaced; }
+@test "an idle extent that a block would use in part is replaced by pages" { holds replaced; }
 @test "where the GPU is not past it, it is used as it lies" { holds not-replaced; }
 
 @test "cached handles are used first, then what PyTorch has given up, then, above the threshold, what it has cached" { holds order; }

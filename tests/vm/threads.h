@@ -45,14 +45,10 @@ void forget_reading(void);
 /* extents.c */
 void extents_runs(void);
 void extents_inner_pages(void);
-void extents_shared(void);
-void extents_shared_above(void);
-void extents_row(void);
+void extents_survivors(void);
 void extents_behind(void);
 void extents_largest(void);
 void extents_halved(void);
-void extents_kept(void);
-void extents_kept_above(void);
 void extents_replaced(void);
 void extents_not_replaced(void);
 
