@@ -42,7 +42,8 @@ static struct block pages_of(struct page_segment *segment, uint64_t address, uin
 static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     struct block block = pages_of(segment, address, bytes);
     block.next = block.first;
-    block.end = block.live_end + (block.behind && segment->pages[block.behind].attached);
+    bool behind = block.behind && segment->pages[block.behind].attached;
+    block.end = block.live_end + MUTANT(behind_not_mapped, behind, false);
     /* A block that ends where this one begins has its page behind it before them. */
     uint64_t begin = address - segment->address;
     uint64_t reach = MUTANT(behind_in_extent, OVERREAD_BYTES, 0);
@@ -187,16 +188,14 @@ static void use_idle(struct vm *vm, struct block *block) {
         vm_decommit(vm, IDLE_RETAINED, wanted);
 }
 
-/* Where a large extent cannot be had, smaller ones. A block can do without the page behind it. */
+/* Where a large extent cannot be had, smaller ones. */
 static bool map_extents(struct vm *vm, struct block *block) {
     struct extent extent;
     while ((extent = claim(vm, block)).page) {
         if (fill(vm, &extent, block))
             continue;
-        bool behind = MUTANT(behind_refuses, block->next >= block->live_end, false);
-        if ((extent.npages == 1 && !behind) || !vm_lacks_memory())
+        if (extent.npages == 1 || !vm_lacks_memory())
             return false;
-        block->end = behind ? block->live_end : block->end;
         block->largest = MUTANT(single_after_refusal, extent.npages / 2, 1);
     }
     return true;

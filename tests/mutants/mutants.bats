@@ -107,7 +107,7 @@ prove_finds() {
 # --- past the end of a block ---
 
 @test "what kernels read past the end of a block goes" { caught_alone behind_is_idle behind; }
-@test "a block is refused for want of the page behind it" { caught_alone behind_refuses behind; }
+@test "a block comes without the page behind it" { caught_alone behind_not_mapped behind; }
 
 # --- threads ---
 

@@ -148,7 +148,8 @@ void extents_survivors(void) {
 }
 
 /* What kernels read past the end of a block is mapped as long as the block lives, and as far as its
- * segment goes, whatever comes and goes there. A block can do without where memory is short. */
+ * segment goes, whatever comes and goes there. Where there is no memory for it there is none for
+ * the block. */
 void extents_behind(void) {
     enum { PAGES = 16, PART = 4 };
     uint64_t range = range_of(PAGES), next = range + PART * PAGE_BYTES, bytes = PART * PAGE_BYTES;
@@ -167,9 +168,9 @@ void extents_behind(void) {
     vm_reclaim_now(test.vm, UINT64_MAX);
     fake.capacity = PART;
     forget_reading();
-    MUST(vm_commit(test.vm, range, bytes, false) && physical() == PART);
-    MUST(handle_at(range, PART) < FIRST_HANDLE);
-    vm_mark_idle(test.vm, range, bytes);
+    MUST(!vm_commit(test.vm, range, bytes, false));
+    MUST(vm_commit(test.vm, range, bytes - 1, false) && physical() == PART);
+    vm_mark_idle(test.vm, range, bytes - 1);
     end_range(range, PAGES);
 }
 
