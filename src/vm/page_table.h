@@ -194,8 +194,8 @@ struct victims {
 /* Takes at most `room` of them, with which the GPU has finished; they become BUSY and leave their
  * list. Longest idle first among the extents that are not larger than what is still wanted; of
  * those idle for equally long the largest. Only where that does not make up for `want` one larger
- * extent is taken, the smallest there is, and then what it makes superfluous stays: never is more
- * taken than any other choice that suffices would take. Returns how many extents. */
+ * extent is taken, and then what it makes superfluous stays: without any of those taken the others
+ * would not do. Returns how many extents. */
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
                           struct page **out, size_t room);
 

@@ -9,6 +9,7 @@ struct choice {
     size_t count;
     size_t left; /* pages still wanted */
     struct page *next[EXTENT_SIZES];
+    size_t taken[EXTENT_SIZES];
 };
 
 /* The first from the page on that may go; NULL: none. */
@@ -23,6 +24,7 @@ static struct page *ready(const struct choice *choice, struct page *page) {
 static void take(struct choice *choice, size_t size) {
     struct page *page = choice->next[size];
     choice->out[choice->count++] = page;
+    choice->taken[size]++;
     choice->next[size] = ready(choice, page->newer);
 }
 
@@ -39,32 +41,49 @@ static size_t longest_idle(const struct choice *choice) {
     return best;
 }
 
-/* One of that size that is not needed any more stays: the one idle for least. */
-static bool drop(struct choice *choice, size_t npages) {
-    for (size_t i = choice->count; i-- > 0;) {
-        if (choice->out[i]->npages != npages)
+/* So many of that size are not needed any more where that much is too much. */
+static size_t superfluous(const struct choice *choice, size_t size, size_t excess) {
+    return min_u64(choice->taken[size], excess / extent_npages(size));
+}
+
+/* What is too much after all where one of that size is taken besides. */
+static size_t excess_after(const struct choice *choice, size_t size) {
+    size_t excess = extent_npages(size) - choice->left;
+    for (size_t i = EXTENT_SIZES; i-- > 0;)
+        excess -= superfluous(choice, i, excess) * extent_npages(i);
+    return excess;
+}
+
+/* So many of that size stay: those idle for least. */
+static void drop(struct choice *choice, size_t size, size_t count) {
+    choice->taken[size] -= count;
+    for (size_t i = choice->count; count && i-- > 0;) {
+        if (choice->out[i]->npages != extent_npages(size))
             continue;
         for (size_t k = i + 1; k < choice->count; k++)
             choice->out[k - 1] = choice->out[k];
         choice->count--;
-        return true;
+        count--;
     }
-    return false;
 }
 
-/* Nothing that is left is small enough: one more, the smallest, and what that makes superfluous
- * stays. Because each size is a part of the next larger, no choice that suffices takes less. */
+/* Nothing that is left is small enough: one more, and what that makes superfluous stays. It is the
+ * one with which least is too much. */
 static void exceed(struct choice *choice) {
-    size_t size = 0;
-    while (size < EXTENT_SIZES && !choice->next[size])
-        size++;
-    if (size == EXTENT_SIZES)
+    size_t best = EXTENT_SIZES;
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        if (choice->next[size] &&
+            (best == EXTENT_SIZES || excess_after(choice, size) < excess_after(choice, best)))
+            best = size;
+    if (best == EXTENT_SIZES)
         return;
-    size_t excess = choice->next[size]->npages - choice->left;
-    take(choice, size);
-    while (size-- > 0)
-        while (extent_npages(size) <= excess && drop(choice, extent_npages(size)))
-            excess -= extent_npages(size);
+    size_t excess = extent_npages(best) - choice->left;
+    for (size_t size = EXTENT_SIZES; size-- > 0;) {
+        size_t count = superfluous(choice, size, excess);
+        drop(choice, size, count);
+        excess -= count * extent_npages(size);
+    }
+    take(choice, best);
 }
 
 size_t page_table_victims(struct page_table *table, const struct victims *victims,

@@ -92,7 +92,7 @@ static void the_hash_knows_what_is_in_it(void **state) {
     size_t count = 0;
     (void)state;
     assert_null(table_find(&table, address_of(0)));
-    srand(1);
+    srand((unsigned)unit_seed(1));
     for (int step = 0; step < 20000; step++) {
         size_t key = (size_t)rand() % KEYS;
         assert_true(table_reserve(&table, 1));

@@ -97,9 +97,9 @@ static struct frag_figures count_all(const struct map *map) {
 
 static void equals_a_naive_count(void **state) {
     static struct map map;
-    uint64_t waste = 0;
+    uint64_t waste = 0, first = unit_seed(1);
     (void)state;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = first; seed < first + 60; seed++) {
         random_state = seed;
         struct heap *heap = heap_create();
         fill(heap, &map);

@@ -84,10 +84,11 @@ static uint64_t key_of(unsigned i) {
     return UINT64_C(0x7f0000000000) + (uint64_t)i * (i % 3 ? 2 * MIB : 512);
 }
 
+static uint32_t random_state;
+
 static uint32_t next_random(void) {
-    static uint32_t state = 12345;
-    state = state * 1664525u + 1013904223u;
-    return state >> 4;
+    random_state = random_state * 1664525u + 1013904223u;
+    return random_state >> 4;
 }
 
 static size_t compare(const struct hashmap *hashmap) {
@@ -110,6 +111,7 @@ static bool is_odd(const struct hashmap_entry *entry, void *context) {
 static void random_operations(void **state) {
     struct hashmap hashmap = {0};
     (void)state;
+    random_state = (uint32_t)unit_seed(12345);
     for (unsigned step = 0; step < 400000; step++) {
         unsigned i = 1 + next_random() % (step < 200000 ? KEYS - 1 : 300);
         if (next_random() % 2) {

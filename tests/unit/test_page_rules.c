@@ -156,6 +156,9 @@ static void no_more_is_taken_than_must_be(void **state) {
         {{1, 4, 4}, 3, 4, {1}, 1},               /* one too many is needed: the small one stays */
         {{10, 4, 4}, 3, 2, {1}, 1},              /* the smallest that does */
         {{1, 1, 10}, 3, 3, {2}, 1},              /* nothing smaller makes up for it */
+        {{9, 10, 9, 9}, 4, 10, {1}, 1},          /* not two of 9 */
+        {{9, 9, 10, 3}, 4, 12, {0, 3}, 2},
+        {{6, 6, 7, 4}, 4, 13, {0, 2}, 2},        /* and not 6, 4 and 6 */
         {{1, 4, 1, 1}, 4, 100, {0, 1, 2, 3}, 4}, /* all there is */
     };
     (void)state;
