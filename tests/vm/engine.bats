@@ -227,8 +227,8 @@ small=(--mem 768MiB)
 
 # The context takes 256 of 1024 MiB: 75 % are reached with 512 MiB of segments.
 @test "threshold: idle pages go back down to it after the cool-down, while the program works or rests; below it, or before, nothing does" {
-    local script='alloc a 600MiB; fill a 1; free a; synchronize;' work= i
-    for i in 1 2 3 4 5 6 7 8; do work+=" alloc b$i 4MiB; sleep 5; free b$i;"; done # a whole extent
+    local script='alloc z 100KiB; alloc a 600MiB; fill a 1; free a; synchronize;' work= i
+    for i in 1 2 3 4 5 6 7 8; do work+=" alloc b$i 100KiB; sleep 5; free b$i;"; done # in z's page
     export VRAMGC_REST=20ms VRAMGC_SAMPLE=20ms
     VRAMGC_THRESHOLD=75 passes "$script await vramgc.held_bytes <= 512MiB; expect vramgc.held_bytes >= 500MiB" --mem 1GiB
     VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=0 passes "$script $work await vramgc.held_bytes <= 514MiB; expect vramgc.held_bytes >= 500MiB" --mem 1GiB
