@@ -13,6 +13,7 @@
 #include "track/process_settings.h"
 #include "track/thread.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,10 @@ static _Atomic uint64_t look_ns; /* when the latest look began */
 static _Atomic uint64_t error;   /* that every thread handles; 0: none */
 
 /* ---- what names.c needs ---- */
+
+void *real_dlsym(void *handle, const char *name) {
+    return dlsym(handle, name);
+}
 
 struct vramgc_file *store_file(void) {
     return &file;

@@ -68,6 +68,7 @@ storm() {
 
 # Five of ten pieces are cached when the driver has no memory for the page tables of b, its third call; PyTorch would not come out of that.
 @test "access refused for lack of memory is asked for again when what is cached has gone back" {
+    versions=${versions##* } # 2.9 gives its handles up in another order: nothing is cached then
     VRAMGC_REST=60s SIMGPU_FAIL=cuMemSetAccess:3 flushes 'alloc a 190MiB; free a; empty_cache; alloc b 90MiB; fill b 2; verify b 2;
         expect num_ooms == 0; _exit 0'
     [ "$(fact held_bytes_peak)" = $((202 << 20)) ]

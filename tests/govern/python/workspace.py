@@ -2,7 +2,9 @@
 raises is one. On a busy machine the work may go on too late to be told from one, so it is done again. Prints one line of JSON for
 each check."""
 
+import os
 import sys
+import time
 
 import torch
 import torch.nn.functional as F
@@ -36,8 +38,9 @@ def convolves(image):
 
 
 def six_at_once():
-    """More often than Python is asked what it does."""
+    """More often than Python is asked what it does, which is once in 10 ms: the first of them can be asked about."""
     image = take(100)
+    time.sleep(0.1)
     for _ in range(6):
         try:
             take(1500)
@@ -46,7 +49,9 @@ def six_at_once():
         take(1)
     del image
     latest = [r["went_on"] for r in report()["processes"][0]["refusals"] if r["reported"]][-6:]
-    say("six alike", not any(latest) or not hasattr(sys, "_current_exceptions"), latest=latest)
+    alike = len(set(latest)) == 1
+    pool = "cudaMallocAsync" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")  # there the first is not asked about, either
+    say("six alike", alike and (pool or not any(latest) or not hasattr(sys, "_current_exceptions")), latest=latest)
 
 
 def main():
