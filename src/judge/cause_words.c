@@ -12,33 +12,15 @@
 
 #include <string.h>
 
-/* Rounded so that the shown figures add up, too. */
-struct adding {
-    struct text *text;
-    double unit_bytes;
-    unsigned decimals;
-    uint64_t so_far_bytes;
-    bool begun;
-};
-
-static double rounded(const struct adding *adding, uint64_t bytes) {
-    double scale = adding->decimals ? 100 : 1;
-    return (double)(uint64_t)((double)bytes / adding->unit_bytes * scale + 0.5) / scale;
+/* As everywhere else on the screen (show_bytes): what stands in two places reads the same. */
+static void add_part(struct text *text, const char *name, uint64_t bytes) {
+    text_format(text, "%s%s %s", text->length ? " + " : "", name, show_bytes(bytes).text);
 }
 
-static void add_part(struct adding *adding, const char *name, uint64_t bytes) {
-    double before = rounded(adding, adding->so_far_bytes);
-    adding->so_far_bytes += bytes;
-    text_format(adding->text, "%s%s ", adding->begun ? " + " : "", name);
-    text_add_decimal(adding->text, rounded(adding, adding->so_far_bytes) - before,
-                     bytes ? adding->decimals : 0);
-    adding->begun = true;
-}
-
-static void add_neighbours(struct adding *adding, const struct oom *oom) {
+static void add_neighbours(struct text *text, const struct oom *oom) {
     for (uint64_t i = 0; i < oom->sum.neighbour_count; i++) {
         const struct vramgc_neighbour *neighbour = &oom->device->neighbours.list[i];
-        add_part(adding, *neighbour->name ? neighbour->name : "another process",
+        add_part(text, *neighbour->name ? neighbour->name : "another process",
                  oom->sum.neighbour_bytes[i]);
     }
 }
@@ -46,23 +28,18 @@ static void add_neighbours(struct adding *adding, const struct oom *oom) {
 /* What the driver needs beside processes is known only where these are told one by one. */
 void cause_say_sum(struct text *text, const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
-    bool small = sum->total_bytes < (uint64_t)4 << 30;
-    struct adding adding = {
-        .text = text, .unit_bytes = small ? 0x1p20 : 0x1p30, .decimals = small ? 0 : 2};
     if (!sum->known || oom->of_context) /* nobody told what was free */
         return;
-    add_part(&adding, "live", sum->live_bytes);
-    add_part(&adding, "idle", sum->idle_bytes);
+    add_part(text, "live", sum->live_bytes);
+    add_part(text, "idle", sum->idle_bytes);
     if (sum->code_bytes)
-        add_part(&adding, "other code here", sum->code_bytes);
-    add_neighbours(&adding, oom);
+        add_part(text, "other code here", sum->code_bytes);
+    add_neighbours(text, oom);
     bool told = oom->device->neighbours.own_bytes > 0 &&
                 oom->device->neighbours.time_ns >= oom->refusal->time_ns;
-    add_part(&adding, told ? "driver" : "others and driver", sum->rest_bytes);
-    add_part(&adding, "free", sum->free_bytes);
-    text_add(text, " = ");
-    text_add_decimal(text, rounded(&adding, sum->total_bytes), adding.decimals);
-    text_add(text, small ? " MiB" : " GiB");
+    add_part(text, told ? "driver" : "others and driver", sum->rest_bytes);
+    add_part(text, "free", sum->free_bytes);
+    text_format(text, " = %s", show_bytes(sum->total_bytes).text);
 }
 
 static struct figure show_name(const struct oom *oom) {
@@ -155,12 +132,18 @@ static void say_small(struct text *text, const struct oom *oom) {
         text_format(text, "The card is too small for this: %s were lacking.", lacking.text);
 }
 
+/* What the line of the sum shows as both: idle bytes beside live ones in a page, too. */
+static uint64_t free_or_idle_bytes(const struct oom *oom) {
+    return oom->sum.known ? oom->sum.free_bytes + oom->sum.idle_bytes
+                          : oom->refusal->free_bytes + oom->refusal->idle_bytes;
+}
+
 static void say_plain(struct text *text, const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     switch (oom->cause) {
     case CAUSE_FRAGMENTATION:
         text_format(text, "Fragmentation: %s were free or idle, but in pieces.",
-                    show_bytes(r->free_bytes + r->idle_bytes).text);
+                    show_bytes(free_or_idle_bytes(oom)).text);
         break;
     case CAUSE_POOL:
         text_format(text, "The driver's pool (cudaMallocAsync) keeps %s, in pieces.",

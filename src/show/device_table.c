@@ -43,11 +43,13 @@ static void write_ratios(FILE *out, const struct vramgc_file *file,
     struct derived weighted = derived_figure(DERIVED_held_over_live_weighted, device);
     struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
     struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
-    summary_line(out, "held / live: %s at the peaks, %s on average",
+    const struct vramgc_device_stats *s = &device->stats;
+    summary_line(out, "held / live: %s at the peaks (PyTorch's: %s / %s), %s on average",
                  show_real(peak.known, peak.value, 2).text,
+                 show_known(peak.known, held_by_pytorch(s)).text,
+                 show_known(peak.known, s->live_bytes.peak).text,
                  show_real(weighted.known, weighted.value, 2).text);
     summary_line(out, "at most %s %% of the card used", show_real(used.known, used.value, 0).text);
-    const struct vramgc_device_stats *s = &device->stats;
     summary_line(out, "driver calls: %s; requests refused: %s; out of memory in PyTorch: %s",
                  show_count(s->driver_calls).text, show_count(s->refusals).text,
                  show_ooms(file, s->ooms).text);
