@@ -87,6 +87,14 @@ struct vramgc_neighbour {
     char name[32]; /* empty: not known, as across the border of a container */
 };
 
+/* The card of the machine that had most free, this device aside. */
+struct vramgc_other_card {
+    uint64_t time_ns; /* since the start of the record; 0: never asked, or there is none */
+    uint64_t free_bytes;
+    uint64_t number; /* as nvidia-smi counts: by PCI bus */
+    char name[64];
+};
+
 /* Who else had memory of the device, as NVML told it when memory was last refused; in order of
  * size. */
 struct vramgc_neighbours {
@@ -121,6 +129,7 @@ struct vramgc_device {
     struct vramgc_device_stats stats;
     struct vramgc_floors floors;
     struct vramgc_neighbours neighbours;
+    struct vramgc_other_card other_card; /* as NVML told it when memory was last refused */
     struct vramgc_owners owners_at_peak; /* of live memory */
     struct vramgc_owners owners_at_oom;  /* the latest; nothing is said where there was none */
     struct vramgc_owners owners_grown;   /* by how much more stays with each than earlier */

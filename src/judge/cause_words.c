@@ -361,6 +361,26 @@ static void say_todo_for_other_code(struct text *text, const struct oom *oom) {
         text_add(text, ": --backtrace 8 tells who.");
 }
 
+/* Where all that the program had, and what it wanted, would have fitted. CUDA counts the fastest
+ * card first unless it is told to count as nvidia-smi does. */
+static void say_other_card(struct text *text, const struct oom *oom) {
+    const struct vramgc_other_card *card = &oom->device->other_card;
+    const struct vramgc_refusal *r = oom->refusal;
+    const char *option = webui_of(oom->record->file)->device;
+    bool helps = is_full(oom) || oom->cause == CAUSE_PROCESS || oom->cause == CAUSE_CODE ||
+                 oom->cause == CAUSE_TOO_LARGE;
+    uint64_t needed = r->allocated_bytes + r->other_bytes + r->request_bytes;
+    unsigned long long number = card->number;
+    if (!helps || !card->time_ns || card->time_ns < r->time_ns || card->free_bytes < needed)
+        return;
+    text_format(text, " Or use GPU %llu%s%s, which has %s free: CUDA_DEVICE_ORDER=PCI_BUS_ID and ",
+                number, *card->name ? ", " : "", card->name, show_bytes(card->free_bytes).text);
+    text_format(text, "CUDA_VISIBLE_DEVICES=%llu", number);
+    if (option)
+        text_format(text, ", or %s %llu instead of that", option, number);
+    text_add(text, ".");
+}
+
 void cause_say_todo(struct text *text, const struct oom *oom) {
     static const char *const plain[CAUSES] = {
         [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
@@ -401,4 +421,5 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         text_add(text, plain[oom->cause]);
     if (is_full(oom) && oom->of_pytorch)
         say_spill(text, oom);
+    say_other_card(text, oom);
 }

@@ -17,18 +17,24 @@
  * where it moves models (seen with its GC threshold at 99 and at 70: 82 and 84 times). InvokeAI
  * loads models in part by default. */
 static const struct webui table[] = {
-    {"sdnext", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
-    {"sd.next", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
-    {"/automatic/", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, NULL},
-    {"forge", "backend/", {FORGE_OFFLOAD}, "Forge: Never OOM, for VAE", NULL},
+    {"sdnext", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
+    {"sd.next", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
+    {"/automatic/", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
+    {"forge", "backend/", {FORGE_OFFLOAD}, "Forge: Never OOM, for VAE", "--device-id", NULL},
     {"--disable-smart-memory",
      NULL,
      {COMFYUI_OFFLOAD},
      COMFYUI_TILES,
+     "--cuda-device",
      "Without --disable-smart-memory ComfyUI does so less often."},
-    {"comfyui", "comfy/", {COMFYUI_OFFLOAD}, COMFYUI_TILES, NULL},
-    {"invokeai", NULL, {INVOKE_OFFLOAD}, "invokeai.yaml: force_tiled_decode", NULL},
-    {"stable-diffusion-webui", "modules/", {A1111_OFFLOAD}, "the extension Tiled VAE", NULL},
+    {"comfyui", "comfy/", {COMFYUI_OFFLOAD}, COMFYUI_TILES, "--cuda-device", NULL},
+    {"invokeai", NULL, {INVOKE_OFFLOAD}, "invokeai.yaml: force_tiled_decode", NULL, NULL},
+    {"stable-diffusion-webui",
+     "modules/",
+     {A1111_OFFLOAD},
+     "the extension Tiled VAE",
+     "--device-id",
+     NULL},
 };
 
 static const struct webui script = {

@@ -69,6 +69,7 @@ static void clean_devices(struct vramgc_file *file) {
         device->neighbours.count = min_u64(device->neighbours.count, VRAMGC_MAX_NEIGHBOURS);
         for (size_t j = 0; j < VRAMGC_MAX_NEIGHBOURS; j++)
             CLEAN(device->neighbours.list[j].name);
+        CLEAN(device->other_card.name);
         clean_owners(file, &device->owners_at_peak);
         clean_owners(file, &device->owners_at_oom);
         clean_owners(file, &device->owners_grown);

@@ -93,6 +93,19 @@ static void write_neighbours(struct emit *emit, const struct vramgc_neighbours *
     emit_close(emit);
 }
 
+static void write_other_card(struct emit *emit, const struct vramgc_other_card *card) {
+    emit_open_line(
+        emit, "other_card",
+        "the card of the machine with most free memory, this device aside, when some was "
+        "last refused, by NVML");
+    emit_number_if(emit, "number", UNIT_ID, "as nvidia-smi counts", card->time_ns > 0,
+                   card->number);
+    emit_text(emit, "name", "null: not known", or_null(card->name));
+    emit_number_if(emit, "free_bytes", UNIT_BYTES, "of that card", card->time_ns > 0,
+                   card->free_bytes);
+    emit_close(emit);
+}
+
 static void write_floors(struct emit *emit, const struct vramgc_floors *floors) {
     emit_open(emit, "floors", "how low live memory fell each time that much had been freed");
     emit_number(emit, "turns", UNIT_COUNT, "how often that was", floors->turns);
@@ -125,6 +138,7 @@ static void write_device(struct emit *emit, const struct vramgc_file *file, size
                    division_at_end(device));
     libraries_fields(emit, file, device);
     write_neighbours(emit, &device->neighbours);
+    write_other_card(emit, &device->other_card);
     write_floors(emit, &device->floors);
     who_fields(emit, device);
     write_samples(emit, device);

@@ -71,10 +71,23 @@ static void look(struct device *device) {
     __atomic_store_n(&out->count, kept, __ATOMIC_RELEASE);
 }
 
+static void look_elsewhere(struct device *device) {
+    struct vramgc_other_card *out = &device->out->other_card;
+    struct nvml_card card;
+    if (!nvml_other_card(device->out->bus_id, &card))
+        return;
+    text_copy(out->name, sizeof out->name, card.name);
+    figure_set(&out->number, card.number);
+    figure_set(&out->free_bytes, card.free_bytes);
+    __atomic_store_n(&out->time_ns, store_age_ns(), __ATOMIC_RELEASE);
+}
+
 void neighbours_look(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = atomic_exchange(&self.wanted[i], false) ? device_if_ready(i) : NULL;
-        if (device)
+        if (device) {
             look(device);
+            look_elsewhere(device);
+        }
     }
 }

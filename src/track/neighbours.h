@@ -1,4 +1,5 @@
-/* neighbours.h: which other processes have memory of a device that was full. Asked for after a
+/* neighbours.h: which other processes have memory of a device that was full, and which
+ * other card has room. Asked for after a
  * refusal only, and by our own thread: NVML may wait, and allocates. */
 #ifndef NEIGHBOURS_H
 #define NEIGHBOURS_H

@@ -69,6 +69,19 @@ static void process_later(struct vramgc_file *file) {
         (struct vramgc_neighbour){.pid = 812, .bytes = 4 * GIB, .name = "ollama"};
 }
 
+/* Another card has room for all of it: 18.7 GiB. */
+static void other_card(struct vramgc_file *file) {
+    full(file);
+    file->devices[0].other_card = (struct vramgc_other_card){
+        .time_ns = 4150 * SECOND, .free_bytes = 22 * GIB, .number = 1, .name = "NVIDIA RTX A5000"};
+}
+
+/* Enough for the request, and not for what is live beside it. */
+static void other_card_small(struct vramgc_file *file) {
+    other_card(file);
+    file->devices[0].other_card.free_bytes = 10 * GIB;
+}
+
 /* Some of it, and one refusal beside it. */
 static void limit_and_full(struct vramgc_file *file) {
     limit(file);
@@ -316,6 +329,8 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
     } scenarios[] = {{"plain", plain},
                      {"fragmented", fragmented},
                      {"full", full},
+                     {"other-card", other_card},
+                     {"other-card-small", other_card_small},
                      {"two-devices", two_devices},
                      {"idle-lowvram", idle_lowvram},
                      {"unknown", unknown},

@@ -36,6 +36,14 @@ make() {
 }
 
 # In the texts of observe and pool-idle, too, nothing is said of it.
+@test "report: another card of the machine that had room for all of it is named, with how to use it; one with less is not" {
+    "$make_file" other-card card.vramgc
+    told=$("$vramgc" report card.vramgc | tr -s '\n ' ' ')
+    contains "$told" 'Or use GPU 1, NVIDIA RTX A5000, which has 22.0 GiB free: CUDA_DEVICE_ORDER=PCI_BUS_ID and CUDA_VISIBLE_DEVICES=1'
+    "$make_file" other-card-small card.vramgc
+    contains_not "$("$vramgc" report card.vramgc | tr -s '\n ' ' ')" 'Or use GPU'
+}
+
 @test "report: why much was held is told where the threshold is why" {
     make two-devices threshold.vramgc
     make idle-lowvram lowvram.vramgc

@@ -155,6 +155,15 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     done
 }
 
+@test "another card of the machine that is free is named" {
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" \
+            "alloc a 600MiB; alloc b 400MiB; $(until_yes 'build/vramgc report --json $1 | grep -q "\"name\": \"Simulated GPU 1\""'); _exit 0" --mem 1GiB --devices 2
+        tells full 'The card is too small' 'Make image or batch smaller'
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"Or use GPU 1, Simulated GPU 1, which has "*" free: "* ]]
+    done
+}
+
 @test "another process, by its name" {
     cp "$(command -v sleep)" "$BATS_TEST_TMPDIR/ollama"
     "$BATS_TEST_TMPDIR/ollama" 600 &
