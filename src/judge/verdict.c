@@ -6,6 +6,7 @@
 #include "read/derived.h"
 #include "judge/host_growth.h"
 #include "judge/needless.h"
+#include "judge/pinned.h"
 #include "judge/other_libraries.h"
 #include "judge/other_ooms.h"
 #include "judge/peak.h"
@@ -400,6 +401,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
         say_short_peak(&note, &tally);
     say_held(&note, &tally, verdict.code);
     host_growth_say(&note, records, count);
+    pinned_say(&note, records, count);
     needless_say(&note, records, count);
     say_unproven(&note, &tally);
     memmove(verdict.note, verdict.note + strspn(verdict.note, " "),

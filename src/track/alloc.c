@@ -64,6 +64,12 @@ static void count_pool(struct device *device, uint64_t bytes, bool more) {
     lock_give(&device->lock);
 }
 
+/* PyTorch rounds each page-locked tensor up to a power of two. */
+static bool is_rounded(uint32_t class, uint64_t bytes) {
+    bool pinned = class == CLASS_PINNED || class == CLASS_REGISTERED;
+    return pinned && bytes >= MEBIBYTE && (bytes & (bytes - 1)) == 0;
+}
+
 static void count(struct device *device, const struct alloc_freed *of, bool more) {
     uint32_t class = of->class;
     uint64_t bytes = of->bytes;
@@ -76,6 +82,8 @@ static void count(struct device *device, const struct alloc_freed *of, bool more
     struct vramgc_gauge *gauge = gauge_of(stats, class);
     if (gauge)
         change(gauge, bytes);
+    if (is_rounded(class, bytes))
+        change(&stats->pinned_rounded_bytes, bytes);
     if (class == CLASS_DEVICE)
         change(&stats->held_bytes, bytes);
     if (class == CLASS_DEVICE && !more)

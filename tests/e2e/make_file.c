@@ -308,6 +308,24 @@ static void host_loaded(struct vramgc_file *file) {
         add_job(file, i * SECOND, (i < 6 ? i : 6) * GIB + i % 5 * 40 * MIB);
 }
 
+/* Page-locked: five blocks of 1 GiB, and a few small ones. */
+static void pinned(struct vramgc_file *file) {
+    plain(file);
+    file->devices[0].stats.pinned_bytes = gauge(5 * GIB, 5 * GIB + 20 * MIB);
+    file->devices[0].stats.pinned_rounded_bytes = gauge(5 * GIB, 5 * GIB);
+}
+
+static void pinned_old(struct vramgc_file *file) {
+    pinned(file);
+    strcpy(file->torch_version, "2.12.1");
+}
+
+/* Blocks of other sizes are among them. */
+static void pinned_exact(struct vramgc_file *file) {
+    pinned(file);
+    file->devices[0].stats.pinned_bytes.peak += 600 * MIB;
+}
+
 /* A cache fills until two thirds, and stays. */
 static void host_cache(struct vramgc_file *file) {
     plain(file);
@@ -329,6 +347,9 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
     } scenarios[] = {{"plain", plain},
                      {"fragmented", fragmented},
                      {"full", full},
+                     {"pinned", pinned},
+                     {"pinned-old", pinned_old},
+                     {"pinned-exact", pinned_exact},
                      {"other-card", other_card},
                      {"other-card-small", other_card_small},
                      {"two-devices", two_devices},

@@ -604,3 +604,16 @@ export COMMANDLINE_ARGS=--api'
         contains_not "$report" $'\nJOBS '
     done
 }
+
+@test "report: page-locked memory that is all in powers of two may be PyTorch's rounding; what turns it off is named where it can" {
+    make pinned pinned.vramgc
+    told=$("$vramgc" report pinned.vramgc | tr -s ' \n' ' ')
+    contains "$told" '5.0 GiB of host memory were page-locked, all in powers of two: up to half of it may be'
+    contains "$told" 'PYTORCH_ALLOC_CONF=pinned_max_round_threshold_mb:1'
+    make pinned-old old.vramgc
+    told=$("$vramgc" report old.vramgc | tr -s ' \n' ' ')
+    contains "$told" "may be PyTorch's rounding."
+    contains_not "$told" pinned_max_round
+    make pinned-exact exact.vramgc
+    contains_not "$("$vramgc" report exact.vramgc)" page-locked
+}

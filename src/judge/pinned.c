@@ -1,0 +1,49 @@
+/* pinned.c: see pinned.h. PyTorch rounds each page-locked tensor up to a power of two, and asks the
+ * driver for that: what the program asked is not known, so it must tell no more than what may be.
+ */
+#include "judge/pinned.h"
+#include "base/base.h"
+#include "read/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Less is not worth a sentence; and beside the large blocks there may be small ones. */
+#define LEAST_BYTES ((uint64_t)1 << 30)
+enum { SMALL_SHARE = 64 };
+
+#define SETTING "pinned_max_round_threshold_mb"
+
+/* libc10 of 2.13 and later knows the setting; one that knows it not raises an error for it. */
+static bool has_setting(const struct vramgc_file *file) {
+    char *end = NULL;
+    unsigned long major = strtoul(file->torch_version, &end, 10);
+    unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+    return major > 2 || (major == 2 && minor >= 13);
+}
+
+static uint64_t rounded_bytes(const struct vramgc_file *file) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < file->device_count; i++) {
+        const struct vramgc_device_stats *s = &file->devices[i].stats;
+        uint64_t rounded = s->pinned_rounded_bytes.peak, all = s->pinned_bytes.peak;
+        if (rounded > LEAST_BYTES && minus_u64(all, rounded) <= all / SMALL_SHARE)
+            most = max_u64(most, rounded);
+    }
+    return most;
+}
+
+void pinned_say(struct text *text, struct stats_file *const *records, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const struct vramgc_file *file = records[i]->file;
+        uint64_t bytes = rounded_bytes(file);
+        if (!bytes || !*file->torch_version || strstr(file->alloc_conf, SETTING))
+            continue;
+        text_format(text,
+                    " %s of host memory were page-locked, all in powers of two: up to half of it "
+                    "may be PyTorch's rounding%s.",
+                    show_bytes(bytes).text,
+                    has_setting(file) ? " (PYTORCH_ALLOC_CONF=" SETTING ":1 turns that off)" : "");
+        return;
+    }
+}
