@@ -51,6 +51,7 @@ static struct change now(void) {
         .pool = gauge(&stats->pool_bytes),
         .managed = gauge(&stats->managed_bytes),
         .pinned = gauge(&stats->pinned_bytes),
+        .rounded = gauge(&stats->pinned_rounded_bytes),
         .imported = gauge(&stats->imported_bytes),
         .graph = gauge(&stats->graph_bytes),
         .address = gauge(&stats->address_bytes),
@@ -90,6 +91,7 @@ void check_change(const char *file, int line, struct change expected) {
     COMPARE(pool);
     COMPARE(managed);
     COMPARE(pinned);
+    COMPARE(rounded);
     COMPARE(imported);
     COMPARE(graph);
     COMPARE(address);

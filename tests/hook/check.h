@@ -16,7 +16,7 @@
  * an EXPECT must be unchanged: that is how a byte counted twice, or in a wrong class, shows. What
  * known libraries hold changes by as much as `other`. */
 struct change {
-    int64_t held, other, libraries, pool, managed, pinned, imported, graph, address;
+    int64_t held, other, libraries, pool, managed, pinned, rounded, imported, graph, address;
 };
 
 /* The statistics file of this process, mapped read-only; NULL while there is none. The path is

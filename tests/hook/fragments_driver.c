@@ -69,6 +69,10 @@ static void host(void) {
     EXPECT(.pinned = 80 * KIB);
     OK(CALL(cuMemFreeHost)(p));
     UNCHANGED();
+    OK(CALL(cuMemHostAlloc)(&p, 4 * MIB, 0));
+    EXPECT(.pinned = 4 * MIB, .rounded = 4 * MIB);
+    OK(CALL(cuMemFreeHost)(p));
+    UNCHANGED();
     OK(CALL(cuMemHostRegister_v2)(own, 64 * KIB, 0));
     EXPECT(.pinned = 64 * KIB);
     OK(CALL(cuMemHostUnregister)(own));
