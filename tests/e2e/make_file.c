@@ -308,6 +308,13 @@ static void host_loaded(struct vramgc_file *file) {
         add_job(file, i * SECOND, (i < 6 ? i : 6) * GIB + i % 5 * 40 * MIB);
 }
 
+/* It ended before the card was read. */
+static void unread(struct vramgc_file *file) {
+    plain(file);
+    for (uint64_t i = 0; i < file->devices[0].sample_count; i++)
+        file->devices[0].samples[i].others_bytes = 0;
+}
+
 /* Page-locked: five blocks of 1 GiB, and a few small ones. */
 static void pinned(struct vramgc_file *file) {
     plain(file);
@@ -347,6 +354,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
     } scenarios[] = {{"plain", plain},
                      {"fragmented", fragmented},
                      {"full", full},
+                     {"unread", unread},
                      {"pinned", pinned},
                      {"pinned-old", pinned_old},
                      {"pinned-exact", pinned_exact},

@@ -48,6 +48,13 @@ def every_page():
     assert look.run("typeof owned") == "undefined"
 
 
+def what_was_not_read_is_not_told():
+    """Before the first reading of the card nothing is known of others, not even of the driver."""
+    look.look("unread.html", width=1600)
+    assert "others, the driver and free: not read yet" in text("sum"), text("sum")
+    assert "others and the driver" not in text("sum"), text("sum")
+
+
 def labels_do_not_overlap():
     """No text of the timeline lies on another."""
     for page in ("fragmented.html", "several.html", "markup.html"):
@@ -163,7 +170,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, views_change):
+    for test in (every_page, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, views_change):
         test()
 finally:
     look.close()

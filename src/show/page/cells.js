@@ -34,7 +34,7 @@ function drawCells(view, parts) {
         if (key === "free")
             draw.strokeRect(x + 0.5, y + 0.5, size - 4, size - 4);
     });
-    canvas.setAttribute("aria-label", PARTS.map(([key, label]) => label + " " + bytes(parts[key] || 0)).join(", "));
+    canvas.setAttribute("aria-label", PARTS.filter(([key]) => parts[key] !== null).map(([key, label]) => label + " " + bytes(parts[key])).join(", "));
     byId("cells-title").textContent = "Each square is " + bytes(cell) + " of the card; only the sums are known here.";
 }
 

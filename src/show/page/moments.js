@@ -87,10 +87,13 @@ function sampleAt(view, ns) {
     return low;
 }
 
-/* Others are known of an older moment than what is held: they give way, as in the text report. */
+/* Others are known of an older moment than what is held: they give way, as in the text report. Before
+ * the first reading of the card nothing is known of them, not even of the driver. */
 function partsOfSample(view, i) {
     const s = view.samples, total = view.total;
     const held = s.held_bytes[i] || 0, live = Math.min(s.allocated_bytes[i] || 0, held);
+    if (!s.others_bytes[i])
+        return {live, idle: held - live, code: 0, others: null, free: null};
     const others = total ? Math.min(s.others_bytes[i] || 0, Math.max(0, total - held)) : s.others_bytes[i] || 0;
     return {live, idle: held - live, code: 0, others, free: total ? Math.max(0, total - held - others) : null};
 }
@@ -109,7 +112,7 @@ function partsOf(view, moment) {
     if (r && r.cause !== "host" && r.total_bytes > 0 && r.held_bytes > 0)
         return partsOfRefusal(view, r);
     const i = sampleAt(view, moment.ns);
-    return i < 0 ? {live: 0, idle: 0, code: 0, others: 0, free: view.total || null} : partsOfSample(view, i);
+    return i < 0 ? {live: 0, idle: 0, code: 0, others: null, free: null} : partsOfSample(view, i);
 }
 
 /* Where a reader wants to begin: at the out-of-memory, or where most was held. */

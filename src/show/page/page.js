@@ -22,6 +22,9 @@ function sumRow(key, label, value, total, className) {
 function showSum(view, parts) {
     const rows = PARTS.filter(([key]) => parts[key] !== null && (key !== "code" || parts.code > 0))
         .map(([key, label]) => sumRow(key, label, parts[key], view.total, ""));
+    if (parts.others === null)
+        rows.push(make("tr", "", make("td", "t", "others, the driver and free: not read yet"), make("td", "", "-"), make("td"),
+                       make("td", "exact")));
     if (view.total)
         rows.push(sumRow("", "= the card", view.total, view.total, "total"));
     byId("sum").replaceChildren(make("tbody", "", ...rows));
