@@ -12,6 +12,12 @@
 
 #define CHOICE   "expandable_segments:True"
 #define REPLACED "max_split_size_mb"
+
+/* Expandable segments are mapped in these steps, else of 20 MiB, and a step with one live block
+ * stays. 12 is the least that works: PyTorch refuses up to 10, and pages are of 2 MiB. */
+#define STEP             "large_segment_size_mb"
+#define CHOICE_WITH_STEP CHOICE "," STEP ":12"
+
 #define OLD_NAME "PYTORCH_CUDA_ALLOC_CONF"
 #define NEW_NAME "PYTORCH_ALLOC_CONF"
 
@@ -33,6 +39,17 @@ bool alloc_conf_is_sound(const char *torch_version) {
     return !lacks_the_driver(torch_version) && torch_parse(torch_version, &v) &&
            torch_at_least(&v, 2, 1) && !(v.major == 2 && v.minor == 13) &&
            !torch_at_least(&v, TORCH_NEWEST + 1);
+}
+
+/* PyTorch ends with an error at a name that it does not know. Builds on the way to 2.11,
+ * as 2.11.0a0 and 2.11.0.dev, may be older than this one. */
+static bool has_step(const char *torch_version) {
+    static const char first[] = "2.11.0";
+    char next =
+        strncmp(torch_version, first, sizeof first - 1) ? 0 : torch_version[sizeof first - 1];
+    struct torch_version v;
+    return torch_parse(torch_version, &v) && torch_at_least(&v, 2, 11) && next != 'a' &&
+           next != '.';
 }
 
 /* A setting is a list of name:value, and a value may be a list in brackets. */
@@ -100,19 +117,20 @@ static void add_item(struct text *text, const char *item, size_t length) {
 
 /* Large blocks that are never cut are a remedy for what does not arise in expandable segments, and
  * let these grow without need: PyTorch's developers advise against the pair. */
-bool alloc_conf_with_choice(const char *setting, char *out, size_t capacity) {
+bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t capacity) {
     struct text text = text_in(out, capacity);
+    const char *choice = step && !names(setting, STEP) ? CHOICE_WITH_STEP : CHOICE;
     bool add = !names(setting, "expandable_segments");
     bool remove =
         alloc_conf_says(setting, "expandable_segments", "True") && names(setting, REPLACED);
     if ((!add && !remove) || alloc_conf_says(setting, "backend", "cudaMallocAsync") ||
-        strlen(setting) + sizeof "," CHOICE > capacity)
+        strlen(setting) + strlen(choice) + sizeof "," > capacity)
         return false;
     for (struct item item = item_at(setting); item.text; item = next_item(item))
         if (item.length && !is_named(item, REPLACED))
             add_item(&text, item.text, item.length);
     if (add)
-        add_item(&text, CHOICE, sizeof CHOICE - 1);
+        add_item(&text, choice, strlen(choice));
     return true;
 }
 
@@ -176,8 +194,9 @@ static void undo_choice(void) {
     const char *given = getenv(NEW_GIVEN);
     if (is_set(OLD_NAME, getenv(MARK)))
         put_back(OLD_NAME, OLD_GIVEN);
-    if (given && alloc_conf_with_choice(given, chosen, sizeof chosen) && is_set(NEW_NAME, chosen))
-        put_back(NEW_NAME, NEW_GIVEN);
+    for (int step = 0; given && step < 2; step++) /* the parent's PyTorch may be another */
+        if (alloc_conf_with_choice(given, step, chosen, sizeof chosen) && is_set(NEW_NAME, chosen))
+            put_back(NEW_NAME, NEW_GIVEN);
     unsetenv(MARK);
     unsetenv(OLD_GIVEN);
     unsetenv(NEW_GIVEN);
@@ -185,20 +204,21 @@ static void undo_choice(void) {
 
 static void choose(struct alloc_conf *conf, bool mappable) {
     const char *against = objection(conf, mappable);
-    if (!against && !set("", CHOICE))
+    const char *choice = has_step(conf->torch) ? CHOICE_WITH_STEP : CHOICE;
+    if (!against && !set("", choice))
         against = "the environment is full";
     struct text why = TEXT_IN(conf->why);
     if (against)
         text_format(&why, "left alone: %s", against);
     else
-        say(conf, CHOICE, "chosen by vramgc: nobody else had");
+        say(conf, choice, "chosen by vramgc: nobody else had");
 }
 
 /* Some parts of PyTorch read the new name first. */
-static void add_under_new_name(void) {
+static void add_under_new_name(bool step) {
     char value[sizeof((struct alloc_conf *)0)->value];
     const char *given = getenv(NEW_NAME);
-    if (given && alloc_conf_with_choice(given, value, sizeof value))
+    if (given && alloc_conf_with_choice(given, step, value, sizeof value))
         replace(NEW_NAME, value, NEW_GIVEN);
 }
 
@@ -214,12 +234,13 @@ static const char *explain(const char *given) {
 static void add_choice(struct alloc_conf *conf, const char *given, bool mappable) {
     char value[sizeof conf->value];
     const char *why = explain(given);
+    bool step = has_step(conf->torch);
     say(conf, given, "the program's choice");
     if (!*given || objection(conf, mappable) ||
-        !alloc_conf_with_choice(given, value, sizeof value) || !set(given, value))
+        !alloc_conf_with_choice(given, step, value, sizeof value) || !set(given, value))
         return;
     say(conf, value, why);
-    add_under_new_name();
+    add_under_new_name(step);
 }
 
 void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {

@@ -27,10 +27,11 @@ bool alloc_conf_chose_expandable(void);
  * without them: see mode_table.c. Pure. */
 bool alloc_conf_is_sound(const char *torch_version);
 
-/* The setting with expandable segments, and without max_split_size_mb. False: it is so already, or
+/* The setting with expandable segments, in smaller steps where step says that PyTorch has them and
+ * the setting names none, and without max_split_size_mb. False: it is so already, or
  * says that they are not wanted, or chooses another backend, or does not fit into capacity bytes.
  * setting and out may not be NULL. Pure. */
-bool alloc_conf_with_choice(const char *setting, char *out, size_t capacity);
+bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t capacity);
 
 /* Whether a setting of PyTorch's allocator, such as "max_split_size_mb:512, backend: native", gives
  * that value to that name, by PyTorch's own rules: blanks do not count. Pure. */

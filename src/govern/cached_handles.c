@@ -16,8 +16,8 @@
 #include <string.h>
 #include <time.h>
 
-/* PyTorch's pieces are of 2 and of 20 MiB: 20 GiB of the larger, for at most the moment below. What
- * there is no place for is released as without us. */
+/* PyTorch's pieces are of 2 and of 12 or 20 MiB: 12 GiB of the larger at least, for at most the
+ * moment below. What there is no place for is released as without us. */
 enum { MOST = 1024 };
 
 struct cached {

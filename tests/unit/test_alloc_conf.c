@@ -132,7 +132,7 @@ static void what_a_setting_says(void **state) {
 
 static void becomes(const char *setting, const char *value) {
     char out[128];
-    assert_true(alloc_conf_with_choice(setting, out, sizeof out));
+    assert_true(alloc_conf_with_choice(setting, false, out, sizeof out));
     assert_string_equal(out, value);
 }
 
@@ -153,9 +153,61 @@ static void what_a_setting_becomes(void **state) {
     static const char *const stay[] = {"expandable_segments:False", "expandable_segments :True",
                                        "expandable_segments:", "backend:cudaMallocAsync"};
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
-        assert_false(alloc_conf_with_choice(stay[i], out, sizeof out));
-    assert_true(alloc_conf_with_choice("a:1", out, sizeof "a:1,expandable_segments:True"));
-    assert_false(alloc_conf_with_choice("a:1", out, sizeof "a:1,expandable_segments:True" - 1));
+        assert_false(alloc_conf_with_choice(stay[i], false, out, sizeof out));
+    assert_true(alloc_conf_with_choice("a:1", false, out, sizeof "a:1,expandable_segments:True"));
+    assert_false(
+        alloc_conf_with_choice("a:1", false, out, sizeof "a:1,expandable_segments:True" - 1));
+}
+
+#define STEPS "expandable_segments:True,large_segment_size_mb:12"
+
+static void steps_are_smaller_where_pytorch_has_that(void **state) {
+    static const char step[] = STEPS;
+    char out[128];
+    (void)state;
+    assert_true(alloc_conf_with_choice("", true, out, sizeof out));
+    assert_string_equal(out, step);
+    assert_true(alloc_conf_with_choice("", true, out, sizeof step + 1));
+    assert_false(alloc_conf_with_choice("a:1", true, out, sizeof step + 3));
+    assert_true(alloc_conf_with_choice("large_segment_size_mb:40", true, out, sizeof out));
+    assert_string_equal(out, "large_segment_size_mb:40,expandable_segments:True");
+    assert_false(alloc_conf_with_choice("expandable_segments:True", true, out, sizeof out));
+}
+
+static void steps_go_by_the_release(void **state) {
+    static const struct {
+        const char *version;
+        bool step;
+    } releases[] = {
+        {"2.10.0+cu128", false},
+        {"2.11.0.dev20260101+cu130", false},
+        {"2.11.0a0+git1234", false},
+        {"2.11.0+cu130", true},
+        {"2.11.1", true},
+        {"2.12.0a0+git1234", true},
+        {"2.15.0+cu132", true},
+        {"2.9.1+cu128", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof releases / sizeof *releases; i++) {
+        struct alloc_conf conf;
+        char line[64];
+        snprintf(line, sizeof line, "__version__ = '%s'\n", releases[i].version);
+        write_version(line);
+        alloc_conf_apply("auto", true, &conf); /* in what the one before has left: a child */
+        assert_string_equal(conf.value, releases[i].step ? STEPS : "expandable_segments:True");
+        assert_string_equal(getenv(OLD_NAME), conf.value);
+    }
+    setenv(OLD_NAME, "max_split_size_mb:64", 1);
+    setenv(NEW_NAME, "max_split_size_mb:64", 1);
+    write_version("__version__ = '2.15.0'\n");
+    struct alloc_conf conf;
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(getenv(NEW_NAME), STEPS);
+    write_version("__version__ = '2.9.1'\n"); /* it would end with an error at the step's name */
+    alloc_conf_apply("auto", true, &conf);
+    assert_string_equal(getenv(OLD_NAME), "expandable_segments:True");
+    assert_string_equal(getenv(NEW_NAME), "expandable_segments:True");
 }
 
 static void nobody_chose(void **state) {
@@ -359,6 +411,8 @@ int main(void) {
         TEST(refuses_what_is_no_version),
         TEST(what_a_setting_says),
         TEST(what_a_setting_becomes),
+        TEST(steps_are_smaller_where_pytorch_has_that),
+        TEST(steps_go_by_the_release),
         TEST(nobody_chose),
         TEST(nobody_chose_expandable_segments),
         TEST(a_pair_that_does_not_go_together),
