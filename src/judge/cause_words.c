@@ -158,7 +158,8 @@ static void say_plain(struct text *text, const struct oom *oom) {
         say_small(text, oom);
         break;
     case CAUSE_ROUNDED:
-        text_format(text, "The card is full: the last of PyTorch's steps of 20 MiB did not fit.");
+        text_format(text,
+                    "The card is full: the last of PyTorch's steps of 12 or 20 MiB did not fit.");
         break;
     case CAUSE_CODE:
         say_code(text, oom);
@@ -336,11 +337,21 @@ static void say_todo_for_small(struct text *text, const struct oom *oom) {
     end_with_tiles(text, oom);
 }
 
+/* PyTorch's own segments come in no such steps from 10 MiB on. */
+static void say_other_segments(struct text *text, const struct oom *oom) {
+    const struct vramgc_file *file = oom->record->file;
+    if (stats_file_mode(file) == MODE_FLUSH && strstr(file->alloc_conf_why, "vramgc"))
+        text_format(text,
+                    " Or run %s--alloc-conf keep: PyTorch then asks for no more than it needs.",
+                    waits_for_proof(oom) ? "`vramgc prove`, a minute, or run with " : "with ");
+}
+
 static void say_todo_for_rounded(struct text *text, const struct oom *oom) {
     if (say_todo_for_load(text, oom))
         return;
     text_add(text, "Make the image or the batch a little smaller");
     end_with_tiles(text, oom);
+    say_other_segments(text, oom);
 }
 
 static void say_todo_for_code(struct text *text, const struct oom *oom) {
