@@ -16,7 +16,7 @@
 /* Expandable segments are mapped in these steps, else of 20 MiB, and a step with one live block
  * stays. 12 is the least that works: PyTorch refuses up to 10, and pages are of 2 MiB. */
 #define STEP             "large_segment_size_mb"
-#define CHOICE_WITH_STEP CHOICE "," STEP ":12"
+#define CHOICE_WITH_STEP STEP ":12," CHOICE /* last, for whoever cuts that out of the text */
 
 #define OLD_NAME "PYTORCH_CUDA_ALLOC_CONF"
 #define NEW_NAME "PYTORCH_ALLOC_CONF"

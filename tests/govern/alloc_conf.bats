@@ -13,11 +13,6 @@ becomes() {
     [[ $output == *'"is_expandable": '$3* ]]
 }
 
-# choice_for RELEASE: PyTorch ends with an error at a name that it does not know.
-choice_for() {
-    echo "expandable_segments:True$([ "$(printf '%s\n' 2.11 "$1" | sort -V | head -n 1)" != 2.11 ] || echo ,large_segment_size_mb:12)"
-}
-
 @test "auto: expandable segments where nobody chose, and PyTorch has them" {
     unset VRAMGC_ALLOC_CONF
     for version in $versions; do

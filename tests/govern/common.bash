@@ -16,6 +16,13 @@ lay_out() {
     DRIVER=$site/c10drive
 }
 
+# choice_for RELEASE: PyTorch ends with an error at a name that it does not know.
+choice_for() {
+    local step=
+    [ "$(printf '%s\n' 2.11 "$1" | sort -V | head -n 1)" != 2.11 ] || step=large_segment_size_mb:12,
+    echo "${step}expandable_segments:True"
+}
+
 # What PyTorch itself says without us: 2.9.1 that the variable has a new name, 2.15 with expandable segments that the card is not
 # a large one.
 but_for_pytorch() { grep -vE 'is deprecated|nvmlDeviceGetGpuFabricInfoV' <<<"$errors" || true; }

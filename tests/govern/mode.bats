@@ -40,7 +40,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
         lay_out "$version" "$version+cu128"
         VRAMGC_LOG=info drive "$version" "$few" --proven
         says 1 compact "PyTorch $version+cu128, driver 13.0, self-test passed on gpu0"
-        [ "$(fact conf)" = expandable_segments:True ]
+        [ "$(fact conf)" = "$(choice_for "$version")" ]
         paged
     done
 }

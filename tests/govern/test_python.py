@@ -6,6 +6,7 @@ Each test starts one script of python/ with libvramgc.so in front; many checks s
 start.
 """
 
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -269,6 +270,10 @@ class WholePyTorch(unittest.TestCase):
                     self.assertEqual(run.lines[0]["expandable"], expandable)
 
 
+RELEASE = tuple(int(part) for part in importlib.metadata.version("torch").split(".")[:2])
+CHOICE = ("large_segment_size_mb:12," if RELEASE >= (2, 11) else "") + "expandable_segments:True"
+
+
 class Setting(unittest.TestCase):
     """What somebody chose of expandable segments stands; where nobody did, PyTorch really becomes expandable."""
 
@@ -284,7 +289,7 @@ class Setting(unittest.TestCase):
         self.check(
             Run("setting.py", VRAMGC_MODE="auto"),
             True,
-            "expandable_segments:True",
+            CHOICE,
             "chosen by vramgc: nobody else had",
         )
 
@@ -292,7 +297,7 @@ class Setting(unittest.TestCase):
         self.check(
             Run("setting.py", "--before", "max_split_size_mb:512"),
             True,
-            "expandable_segments:True",
+            CHOICE,
             self.REPLACED,
         )
 
@@ -308,7 +313,7 @@ class Setting(unittest.TestCase):
         self.check(
             Run("setting.py", "--after", "max_split_size_mb:512"),
             True,
-            "expandable_segments:True",
+            CHOICE,
             self.REPLACED,
         )
 
@@ -321,7 +326,7 @@ class Setting(unittest.TestCase):
     def test_restart(self):
         run = Run("setting.py", "--restart")
         self.assertEqual(
-            run.lines[-1], {"expandable": True, "environment": "expandable_segments:True"}
+            run.lines[-1], {"expandable": True, "environment": CHOICE}
         )
 
 

@@ -159,7 +159,7 @@ static void what_a_setting_becomes(void **state) {
         alloc_conf_with_choice("a:1", false, out, sizeof "a:1,expandable_segments:True" - 1));
 }
 
-#define STEPS "expandable_segments:True,large_segment_size_mb:12"
+#define STEPS "large_segment_size_mb:12,expandable_segments:True"
 
 static void steps_are_smaller_where_pytorch_has_that(void **state) {
     static const char step[] = STEPS;
