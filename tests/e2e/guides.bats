@@ -166,7 +166,7 @@ all_compact() {
     python_for invokeai ''
     script "$STAND_INS/invokeai-web" <<<'exec python invokeai "$@"'
     follow invokeai.md 9
-    contains "$said" "allocator: expandable_segments:True"
+    contains "$said" "allocator: large_segment_size_mb:12,expandable_segments:True"
     all_compact 4
 }
 
