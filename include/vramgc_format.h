@@ -84,7 +84,8 @@ struct vramgc_floors {
 struct vramgc_neighbour {
     uint64_t pid;
     uint64_t bytes;
-    char name[32]; /* empty: not known, as across the border of a container */
+    uint64_t started_here; /* 1: by this process, or by one that it started */
+    char name[32];         /* empty: not known, as across the border of a container */
 };
 
 /* The card of the machine that had most free, this device aside. */

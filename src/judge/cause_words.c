@@ -68,6 +68,10 @@ void cause_say_growth(struct text *text, const char *what, const struct vramgc_f
     text_add(text, ".");
 }
 
+static bool is_child(const struct oom *oom) {
+    return oom->sum.neighbour_count && oom->device->neighbours.list[0].started_here == 1;
+}
+
 /* What the largest other process has would not have been enough. */
 static bool of_several(const struct oom *oom) {
     return oom->sum.neighbour_count > 1 && oom->sum.neighbour_bytes[0] < oom->lacking_bytes;
@@ -82,7 +86,8 @@ static void say_process(struct text *text, const struct oom *oom) {
                     show_bytes(oom_others_bytes(sum)).text, show_name(oom).text);
     else
         text_format(
-            text, "Another process holds %s of the card (%s).",
+            text, "%s holds %s of the card (%s).",
+            is_child(oom) ? "A process that this program started" : "Another process",
             show_bytes(sum->neighbour_count ? sum->neighbour_bytes[0] : sum->rest_bytes).text,
             show_name(oom).text);
 }
@@ -282,7 +287,9 @@ static void say_spill(struct text *text, const struct oom *oom) {
 }
 
 static const char *todo_for_process(const struct oom *oom) {
-    return of_several(oom) ? "Stop some of them, or have them give their memory back."
+    return is_child(oom) && !of_several(oom)
+               ? "Have the program start fewer of these, or have them give their memory back."
+           : of_several(oom) ? "Stop some of them, or have them give their memory back."
            : oom->sum.neighbour_count && strstr(oom->device->neighbours.list[0].name, "ollama")
                ? "Have it unload its model (ollama stop MODEL), or stop it."
                : "Stop it, or have it give its memory back.";

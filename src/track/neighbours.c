@@ -7,6 +7,7 @@
 #include "cuda/nvml.h"
 #include "track/device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROOM = 64 };
@@ -23,6 +24,27 @@ static void read_name(uint64_t pid, char *name, size_t capacity) {
     text_format(&text, "/proc/%llu/comm", (unsigned long long)pid);
     file_read_start(path, name, capacity);
     name[strcspn(name, "\n")] = 0;
+}
+
+static uint64_t parent_of(uint64_t pid) {
+    char path[48], stat[128]; /* "PID (NAME) STATE PARENT ...": a name has 15 bytes at most */
+    struct text text = TEXT_IN(path);
+    text_format(&text, "/proc/%llu/stat", (unsigned long long)pid);
+    file_read_start(path, stat, sizeof stat);
+    const char *behind = strrchr(stat, ')');
+    return behind && strlen(behind) > 4 ? strtoull(behind + 4, NULL, 10) : 0;
+}
+
+/* A worker may have workers. What outlived its parent has init's number there, and is a stranger.
+ */
+static bool started_here(uint64_t pid) {
+    const int most_generations = 8;
+    for (int i = 0; pid > 1 && i < most_generations; i++) {
+        pid = parent_of(pid);
+        if (pid == (uint64_t)getpid())
+            return true;
+    }
+    return false;
 }
 
 /* Takes the largest one out of the list. */
@@ -64,6 +86,7 @@ static void look(struct device *device) {
             read_name(process.pid, name, sizeof name);
         text_copy(neighbour->name, sizeof neighbour->name, name);
         figure_set(&neighbour->pid, process.pid);
+        figure_set(&neighbour->started_here, own_bytes && started_here(process.pid));
         figure_set(&neighbour->bytes, process.bytes);
     }
     figure_set(&out->own_bytes, own_bytes);

@@ -178,6 +178,24 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     wait "$pid" || true
 }
 
+@test "a worker of the program is not told as a stranger" {
+    cat >"$BATS_TEST_TMPDIR/parent" <<'TEXT'
+#!/bin/sh
+(sleep 600 3>&- & echo $! >"$0.pid"; wait) >/dev/null 2>&1 3>&- &
+until [ -s "$0.pid" ]; do sleep 0.02; done
+SIMGPU_OTHERS=$(cat "$0.pid"):400MiB exec "$PROGRAM" "$@"
+TEXT
+    chmod +x "$BATS_TEST_TMPDIR/parent"
+    for version in $versions; do
+        rm -f "$BATS_TEST_TMPDIR/parent.pid"
+        PROGRAM=build/c10/$version/c10drive DRIVER=$BATS_TEST_TMPDIR/parent VRAMGC_MODE=flush drive "$version" \
+            "alloc a 100MiB; alloc b 400MiB; $(until_yes 'build/vramgc report --json $1 | grep -q "\"name\": \"sleep\""'); _exit 0" --mem 1GiB
+        kill "$(<"$BATS_TEST_TMPDIR/parent.pid")"
+        tells other_process "A process that this program started holds 400 MiB of the card (sleep, pid $(<"$BATS_TEST_TMPDIR/parent.pid"))" \
+            'Have the program start fewer of these'
+    done
+}
+
 @test "another process, whose number is another container's, gets no name" {
     for version in $versions; do
         SIMGPU_OTHERS=4194305:400MiB VRAMGC_MODE=flush drive "$version" \
