@@ -23,6 +23,28 @@ void crash_say(struct text *text, const struct stats_file *crashed) {
                     show_clock(crashed->elapsed_ns).text, show_signal(crashed->signal).text);
 }
 
+/* Such a child may have ended as Python's forked workers do, by os._exit. */
+static bool is_child(const struct stats_file *record, struct stats_file *const *records,
+                     size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (records[i]->file->pid == record->file->parent_pid)
+            return true;
+    return false;
+}
+
+bool has_vanished(const struct stats_file *record, struct stats_file *const *records,
+                  size_t count) {
+    return record->state == PROCESS_VANISHED && !is_child(record, records, count);
+}
+
+void crash_say_vanished(struct text *text, const struct stats_file *vanished) {
+    if (vanished)
+        text_format(text,
+                    "Ended without a word at %s: killed, crashed, or left by os._exit; nobody was "
+                    "there to see which.",
+                    show_clock(vanished->elapsed_ns).text);
+}
+
 /* Who sent it nobody tells. The kernel does so by itself where RAM runs out. */
 void crash_say_cause(struct text *text, const struct stats_file *crashed) {
     double pinned = 0;

@@ -10,6 +10,13 @@
 /* By a fault's signal, or by SIGKILL. Other signals end a program because somebody wants it so. */
 bool is_crash(const struct stats_file *record);
 
+/* Ended without exit handlers, and nobody noted how: its starter was killed, too, or was not
+ * `vramgc run`. Not of a process that another of the records started. */
+bool has_vanished(const struct stats_file *record, struct stats_file *const *records, size_t count);
+
+/* NULL: nothing. */
+void crash_say_vanished(struct text *text, const struct stats_file *vanished);
+
 /* "CRASHED at 0:03.200: SIGSEGV.", behind what is said already; NULL: nothing. */
 void crash_say(struct text *text, const struct stats_file *crashed);
 

@@ -36,6 +36,7 @@ const char *verdict_name(enum verdict_code code) {
         [VERDICT_TOO_LARGE] = "too_large",
         [VERDICT_DRIVER] = "driver",
         [VERDICT_HOST] = "host_memory",
+        [VERDICT_CRASHED] = "crashed",
     };
     return names[code];
 }
@@ -65,6 +66,8 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
         return VERDICT_NONE;
     if (tally->failed || tally->ooms > 0)
         return VERDICT_FULL; /* until more is known */
+    if (tally->crashed)
+        return VERDICT_CRASHED;
     if (!tally->blocks_seen)
         return VERDICT_UNKNOWN;
     return tally->highest && tally_much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
@@ -171,7 +174,9 @@ static void say_highest(struct text *text, const struct tally *tally) {
 
 static void say_fine(struct text *text, const struct tally *tally) {
     crash_say(text, tally->crashed);
-    text_add(text, tally->crashed ? " No allocation had failed" : "No allocation failed");
+    if (!tally->crashed)
+        crash_say_vanished(text, tally->vanished);
+    text_add(text, text->length ? " No allocation had failed" : "No allocation failed");
     if (tally->highest)
         say_highest(text, tally);
     text_add(text, ".");

@@ -24,6 +24,7 @@ enum verdict_code {
     VERDICT_TOO_LARGE,
     VERDICT_DRIVER,
     VERDICT_HOST,
+    VERDICT_CRASHED, /* nothing was refused, and a signal of a fault, or SIGKILL, ended it */
     VERDICT_CODES
 };
 

@@ -87,6 +87,7 @@ static void write_neighbours(struct emit *emit, const struct vramgc_neighbours *
         emit_open_line(emit, NULL, "one process");
         emit_number(emit, "pid", UNIT_ID, "as NVML tells it", neighbour->pid);
         emit_text(emit, "name", "null: not known", or_null(neighbour->name));
+        emit_bool(emit, "started_here", "by this program", neighbour->started_here == 1);
         emit_number(emit, "bytes", UNIT_BYTES, "of the device", neighbour->bytes);
         emit_close(emit);
     }
@@ -407,7 +408,7 @@ static void write_verdict(struct emit *emit, const struct verdict *verdict) {
     struct text text = TEXT_IN(words);
     verdict_write(&text, verdict);
     emit_text(emit, "code",
-              "none, unknown, ok, idle; of an out-of-memory: fragmentation, full, limit, pool, "
+              "none, unknown, ok, idle, crashed; of an out-of-memory: fragmentation, full, limit, pool, "
               "private_pool, growth, other_process, other_code, too_large, driver, host_memory",
               verdict_name(verdict->code));
     emit_text(emit, "text", "in words", words);

@@ -614,6 +614,7 @@ TEXT
     contains "$output" 'killed by SIGKILL'
     contains "$output" 'VERDICT  CRASHED at '
     contains "$(tr -s ' \n' ' ' <<<"$output")" ': SIGKILL. No allocation had failed'
+    contains "$("$vramgc" report --json vramgc-sh.*.vramgc)" '"code": "crashed"'
     contains "$(tr -s ' \n' ' ' <<<"$output")" 'CAUSE SIGKILL often comes from the kernel, for lack of RAM'
     rm ./*.vramgc
     FAKE_CUDA=sh run "$vramgc" run --no-summary -- sh -c 'kill -SEGV $$'
@@ -624,6 +625,13 @@ TEXT
     FAKE_CUDA=sh run "$vramgc" run --no-summary -- sh -c 'kill -TERM $$'
     run "$vramgc" report vramgc-sh.*.vramgc
     contains "$output" 'VERDICT  No allocation failed'
+}
+
+@test "run: killed where nobody noted it is not told as all well" {
+    FAKE_CUDA=sh LD_PRELOAD=$library VRAMGC_OUT=$PWD/left.vramgc sh -c 'kill -KILL $$' || true
+    run "$vramgc" report left.vramgc
+    contains "$(tr -s ' \n' ' ' <<<"$output")" 'VERDICT Ended without a word at '
+    contains "$(tr -s ' \n' ' ' <<<"$output")" 'No allocation had failed'
 }
 
 @test "run: of several processes each has a line, and the largest a block" {
