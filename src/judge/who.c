@@ -108,7 +108,10 @@ const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
 static struct who_name name_with(const struct vramgc_site *site, const char *file) {
     struct who_name name;
     struct text text = TEXT_IN(name.text);
-    text_format(&text, "%s (%s:%lu)", site->function, file, (unsigned long)site->line);
+    if (strncmp(site->function, "<module>", 8) == 0) /* no function, and it begins in line 1 */
+        text_format(&text, "the top level of %s", file);
+    else
+        text_format(&text, "%s (%s:%lu)", site->function, file, (unsigned long)site->line);
     return name;
 }
 

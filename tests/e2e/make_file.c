@@ -264,6 +264,13 @@ static void short_peak(struct vramgc_file *file) {
     strcpy(file->sites[1].phase, "model move");
 }
 
+/* The script itself, outside of its functions. */
+static void script(struct vramgc_file *file) {
+    short_peak(file);
+    strcpy(file->sites[0].function, "<module>");
+    strcpy(file->sites[1].function, "<module>");
+}
+
 /* The VAE asks, of a web UI with an option for little memory. */
 static void vae_rounded(struct vramgc_file *file) {
     short_peak(file);
@@ -374,6 +381,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"limit-and-full", limit_and_full},
                      {"process-later", process_later},
                      {"short-peak", short_peak},
+                     {"script", script},
                      {"vae", vae},
                      {"vae-rounded", vae_rounded},
                      {"other-code", other_code},

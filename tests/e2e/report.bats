@@ -78,6 +78,13 @@ make() {
     contains "$output" ' in load_from_state_d.. (sd_disable_initialization.py:212), model move'
 }
 
+@test "report: a script's own lines are told by its file, not as a function" {
+    make script script.vramgc
+    run "$vramgc" report script.vramgc
+    contains "$output" 'the top level of modules/sd_models.py'
+    contains_not "$output" '<module'
+}
+
 @test "report: where a model was being loaded as the card became full, a smaller image is no advice" {
     make short-peak short.vramgc
     run "$vramgc" report short.vramgc
