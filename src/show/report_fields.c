@@ -407,10 +407,11 @@ static void write_verdict(struct emit *emit, const struct verdict *verdict) {
     char words[sizeof *verdict];
     struct text text = TEXT_IN(words);
     verdict_write(&text, verdict);
-    emit_text(emit, "code",
-              "none, unknown, ok, idle, crashed; of an out-of-memory: fragmentation, full, limit, pool, "
-              "private_pool, growth, other_process, other_code, too_large, driver, host_memory",
-              verdict_name(verdict->code));
+    emit_text(
+        emit, "code",
+        "none, unknown, ok, idle, crashed; of an out-of-memory: fragmentation, full, limit, "
+        "pool, private_pool, growth, other_process, other_code, too_large, driver, host_memory",
+        verdict_name(verdict->code));
     emit_text(emit, "text", "in words", words);
     emit_text(emit, "what", "what happened", or_null(verdict->what));
     emit_text(emit, "sum", "who had the card when memory was refused", or_null(verdict->sum));
