@@ -321,6 +321,7 @@ struct vramgc_file {
     char torch_version[32];
     char alloc_conf[256];     /* what PyTorch reads, empty: nothing set */
     char alloc_conf_why[128]; /* who chose it */
+    uint64_t chose_segments;  /* 1: vramgc did, that segments are expandable */
     char mode[16];            /* what auto became */
     char mode_why[192];
     uint64_t driver_pool; /* 1: why the mode is so: PyTorch allocates from the driver's pool */

@@ -347,7 +347,7 @@ static void say_todo_for_small(struct text *text, const struct oom *oom) {
 /* PyTorch's own segments come in no such steps from 10 MiB on. */
 static void say_other_segments(struct text *text, const struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
-    if (stats_file_mode(file) == MODE_FLUSH && strstr(file->alloc_conf_why, "vramgc"))
+    if (stats_file_mode(file) == MODE_FLUSH && file->chose_segments)
         text_format(text,
                     " Or run %s--alloc-conf keep: PyTorch then asks for no more than it needs.",
                     waits_for_proof(oom) ? "`vramgc prove`, a minute, or run with " : "with ");

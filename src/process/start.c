@@ -150,6 +150,7 @@ static void describe_choices(struct vramgc_file *file) {
     text_copy(file->torch_version, sizeof file->torch_version, self.conf.torch);
     text_copy(file->alloc_conf, sizeof file->alloc_conf, self.conf.value);
     text_copy(file->alloc_conf_why, sizeof file->alloc_conf_why, self.conf.why);
+    file->chose_segments = alloc_conf_chose_expandable();
     mode_begin(&self.machine);
     for (int id = 0; id < REAL_COUNT; id++)
         text_copy(file->hooks[id].name, sizeof file->hooks[id].name, real_table[id].symbol);

@@ -35,6 +35,7 @@ void set_head(struct vramgc_file *file) {
     strcpy(file->torch_version, "2.15.0");
     strcpy(file->alloc_conf, "expandable_segments:True");
     strcpy(file->alloc_conf_why, "chosen by vramgc");
+    file->chose_segments = 1;
     strcpy(file->mode, "flush");
     strcpy(file->mode_why, "a device cannot map memory page by page");
     file->end = VRAMGC_END_STATUS;
