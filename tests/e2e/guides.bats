@@ -127,7 +127,7 @@ all_compact() {
     python_for launch.py '--lowvram --medvram'
     follow sdnext.md 12
     contains "$said" '**vramgc:** No allocation failed'
-    contains "$said" 'allocator: garbage_collection_threshold:0.99,expandable_segments:True'
+    contains "$said" 'allocator: garbage_collection_threshold:0.99,large_segment_size_mb:12,'
     all_compact 6
 }
 
@@ -146,7 +146,7 @@ all_compact() {
     python_for main.py '--listen --disable-cuda-malloc --disable-dynamic-vram'
     follow comfyui.md 10
     contains "$said" 'allocator: backend:cudaMallocAsync'
-    contains "$said" 'allocator: expandable_segments:True'
+    contains "$said" 'allocator: large_segment_size_mb:12,expandable_segments:True'
     all_compact 5
 }
 

@@ -113,12 +113,17 @@ graph='stream 2; capture_begin; alloc g 2GiB; free g; capture_end; stream 0'
 
 again='free c; alloc e 6GiB stream=2'
 
+# The second is put off until the GPU is seen to be past its work, which a slow one is not at once.
+at_once() { [ -z "${SIMGPU_SLOW:-}" ] || skip "the simulated GPU is slow"; }
+
 @test "cool-down" {
+    at_once
     VRAMGC_HYSTERESIS=0 VRAMGC_COOLDOWN=1h passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 1; expect num_ooms == 0"
     VRAMGC_HYSTERESIS=0 VRAMGC_COOLDOWN=0 passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 2; expect num_ooms == 0"
 }
 
 @test "hysteresis: the next one once so much more is idle" {
+    at_once
     VRAMGC_HYSTERESIS=80 VRAMGC_COOLDOWN=0 passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 1; expect num_ooms == 0"
     VRAMGC_HYSTERESIS=40 VRAMGC_COOLDOWN=0 passes "alloc b 11GiB; alloc a 6GiB; free a; $cross; free b; alloc e 4GiB stream=2;
         expect vramgc.soft_ooms == 2; expect num_ooms == 0"

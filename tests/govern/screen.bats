@@ -140,7 +140,7 @@ counted() {
         rm -f "$BATS_TEST_TMPDIR/calls"
         mapfile -t few < <(counted 'alloc a 20MiB; synchronize;' | tail -n 2)
         rm -f "$BATS_TEST_TMPDIR/calls"
-        mapfile -t many < <(counted 'alloc a 20MiB; alloc b 300MiB; free b; empty_cache; synchronize; await vramgc.page_bytes <= 20MiB; alloc c 3MiB count=9;' | tail -n 2)
+        mapfile -t many < <(counted 'alloc a 20MiB; alloc b 300MiB; free b; empty_cache; synchronize; await vramgc.held_bytes <= 24MiB; alloc c 3MiB count=9;' | tail -n 2)
         echo "device, report: ${few[*]}; ${many[*]}"
         [ "${many[1]}" -gt $((few[1] + 50)) ]
         [ $((many[0] - few[0])) = $((many[1] - few[1])) ]
