@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define CHOICE   "expandable_segments:True"
 #define REPLACED "max_split_size_mb"
@@ -139,6 +140,13 @@ static void say(struct alloc_conf *conf, const char *value, const char *why) {
     text_copy(conf->why, sizeof conf->why, why);
 }
 
+/* PyTorch reserves 1.125 times the card for each stream and pool; no limit that people set bears
+ * that for long. */
+static bool addresses_are_short(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
 /* NULL: nothing is known against expandable segments here. */
 static const char *objection(const struct alloc_conf *conf, bool mappable) {
     if (torch_on_wsl())
@@ -147,6 +155,8 @@ static const char *objection(const struct alloc_conf *conf, bool mappable) {
         return "ComfyUI's DynamicVRAM frees memory only for cudaMalloc";
     if (!mappable)
         return "a device cannot map memory page by page";
+    if (addresses_are_short())
+        return "addresses are limited (ulimit -v), and expandable segments take many";
     if (!conf->torch[0])
         return "PyTorch's version is not known";
     if (!alloc_conf_is_sound(conf->torch))

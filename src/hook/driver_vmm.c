@@ -29,6 +29,9 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemAddressReserve);
     CUresult result = real ? real(p, n, align, hint, f) : MISSING_CUDA;
+    /* PyTorch has no other way where segments are expandable. Once. */
+    if (allocator && outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
+        result = real(p, n, align, hint, f);
     if (is_recorded(outermost, result) && allocator && !vmm_range_add(*p, n)) {
         REAL(cuMemAddressFree)(*p, n);
         result = CUDA_ERROR_OUT_OF_MEMORY;

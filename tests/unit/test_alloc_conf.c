@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -404,6 +405,20 @@ static void a_setting_of_ones_own(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+static void short_addresses(void **state) {
+    (void)state;
+    struct rlimit before, limit;
+    struct alloc_conf conf;
+    getrlimit(RLIMIT_AS, &before);
+    limit = before;
+    limit.rlim_cur = (rlim_t)1 << 46;
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    alloc_conf_apply("auto", true, &conf);
+    setrlimit(RLIMIT_AS, &before);
+    assert_null(getenv(OLD_NAME));
+    assert_non_null(strstr(conf.why, "ulimit -v"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(sound_versions),
@@ -419,6 +434,7 @@ int main(void) {
         TEST(under_both_names),
         TEST(a_child_decides_anew),
         TEST(left_alone_where_not_known_to_be_sound),
+        TEST(short_addresses),
         TEST(the_program_wins),
         TEST(an_empty_choice_is_a_choice),
         TEST(keep),

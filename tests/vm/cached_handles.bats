@@ -74,3 +74,7 @@ storm() {
     [ "$(fact held_bytes_peak)" = $((202 << 20)) ]
     [ "$(fact held_bytes)" = $((102 << 20)) ]
 }
+
+@test "addresses that are refused once are asked for again" {
+    SIMGPU_FAIL=cuMemAddressReserve:1 flushes 'alloc a 90MiB; fill a 2; verify a 2; expect num_ooms == 0; _exit 0'
+}
