@@ -126,6 +126,7 @@ prove_finds() {
 # --- the driver refuses, or the machine ---
 
 @test "a refused call is the end" { caught never_again vm/refusals '^cuMemSetAccess is refused once'; }
+@test "addresses are asked for once" { caught addresses_asked_once vm/spill '^one refused call'; }
 @test "the host is asked once" { caught host_asked_once vm/spill '^one refused call'; }
 @test "idle memory stays when a mapping is refused" { caught idle_kept vm/refusals '^idle memory goes back'; }
 @test "a reading of the card may be off by the pages that go meanwhile" { caught_alone reading_beside_moves reading-beside; }
