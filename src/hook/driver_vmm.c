@@ -32,6 +32,10 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     /* PyTorch has no other way where segments are expandable. Once. */
     if (allocator && outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
         result = real(p, n, align, hint, f);
+    /* What compact keeps mapped keeps addresses. */
+    if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY &&
+        MUTANT(addresses_kept, retry_after_oom(n), false))
+        result = real(p, n, align, hint, f);
     if (is_recorded(outermost, result) && allocator && !vmm_range_add(*p, n)) {
         REAL(cuMemAddressFree)(*p, n);
         result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -130,3 +130,29 @@ becomes() {
     done
 }
 
+
+# 8 GiB: each stream and kind of block takes 9 GiB of addresses.
+@test "addresses are short: ranges that PyTorch has freed do not keep them" {
+    local mode switch='free a; empty_cache; alloc a 100MiB'
+    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True SIMGPU_MAX_ADDRESSES=10GiB
+    for version in $versions; do
+        lay_out "$version" "$version"
+        for mode in off flush compact; do
+            VRAMGC_MODE=$mode drive "$version" "alloc a 100MiB stream=1; $switch stream=2; $switch stream=3; expect num_ooms == 0" --mem 8GiB
+            [ "$status" = 0 ]
+        done
+    done
+}
+
+@test "addresses are short: nothing is chosen under ulimit -v, and what fits alone fits" {
+    local option
+    unset VRAMGC_ALLOC_CONF
+    ulimit -S -v $((20 << 20))
+    for version in $versions; do
+        lay_out "$version" "$version"
+        for option in '' --proven; do
+            drive "$version" "$script; alloc c 40MiB stream=1; alloc d 40MiB stream=2; expect num_ooms == 0" --mem 8GiB $option
+            becomes '' 'left alone: addresses are limited (ulimit -v), *' false
+        done
+    done
+}

@@ -187,6 +187,7 @@ prove_finds() {
 
 @test "cudaMemGetInfo says what the driver says" { caught free_as_driver_says vm/vmm 'virtual handles answer'; }
 @test "access refused once is refused" { caught access_asked_once vm/cached_handles 'access refused'; }
+@test "ranges that PyTorch has freed keep their addresses" { caught addresses_kept govern/alloc_conf 'do not keep them'; }
 @test "an array's tiles are mapped to a handle that the driver does not know" { caught tiles_reach_driver vm/vmm 'virtual handles answer'; }
 @test "what is cached is not free for those who ask" { caught cached_not_free vm/cached_handles 'each call'; }
 @test "what is cached or given up stays where PyTorch tells of a refusal" { caught given_up_beside_refusal vm/python 'says of a refusal'; }
