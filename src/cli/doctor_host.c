@@ -7,8 +7,11 @@
 #include "read/units.h"
 #include "base/base.h"
 #include "base/state_folder.h"
+#include "base/text.h"
 
+#include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +50,42 @@ static void check_preloads(void) {
             check_preloaded(path);
         list += length;
         list += *list != 0;
+    }
+}
+
+/* Another than the library and the driver. */
+static void *of_another(void *object, const char *symbol, Dl_info *info) {
+    void *found = object ? dlsym(object, symbol) : NULL;
+    bool told = found && dladdr(found, info) && info->dli_fname;
+    const char *file = told ? text_after_folder(info->dli_fname) : "";
+    bool another = told && strncmp(file, "libvramgc.so", strlen("libvramgc.so")) != 0 &&
+                   strncmp(file, "libcuda", strlen("libcuda")) != 0;
+    return another ? found : NULL;
+}
+
+/* PyTorch calls whoever hooks the runtime, or the driver together with dlsym. What is preloaded
+ * there is preloaded here, and stays. */
+static bool goes_round(void *object, Dl_info *asked) {
+    Dl_info other;
+    if (!of_another(object, "cudaMalloc", asked) &&
+        !(of_another(object, "cuMemAlloc_v2", asked) && of_another(object, "dlsym", &other) &&
+          other.dli_fbase == asked->dli_fbase))
+        return false;
+    return !of_another(object, "cuMemCreate", &other) || other.dli_fbase != asked->dli_fbase;
+}
+
+static void check_interposers(void) {
+    struct link_map *map = NULL;
+    void *program = dlopen(NULL, RTLD_LAZY);
+    bool told = !program || dlinfo(program, RTLD_DI_LINKMAP, &map) != 0;
+    for (; map && !told; map = map->l_next) {
+        Dl_info asked;
+        void *object = *map->l_name ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        if ((told = goes_round(object, &asked)))
+            finding(MARK_NOTE, "interposer",
+                    "%s answers for the driver, but not for cuMemCreate: vramgc chooses neither "
+                    "compact nor expandable segments, which would go round it",
+                    text_after_folder(asked.dli_fname));
     }
 }
 
@@ -106,6 +145,7 @@ static void check_surroundings(void) {
 void doctor_host(void) {
     check_library();
     check_preloads();
+    check_interposers();
     check_settings();
     check_folder();
     check_surroundings();

@@ -148,13 +148,13 @@ static bool addresses_are_short(void) {
 }
 
 /* NULL: nothing is known against expandable segments here. */
-static const char *objection(const struct alloc_conf *conf, bool mappable) {
+static const char *objection(const struct alloc_conf *conf, const char *of_machine) {
     if (torch_on_wsl())
         return "under WSL mapping memory fails with many drivers";
     if (torch_has_aimdo())
         return "ComfyUI's DynamicVRAM frees memory only for cudaMalloc";
-    if (!mappable)
-        return "a device cannot map memory page by page";
+    if (of_machine)
+        return of_machine;
     if (addresses_are_short())
         return "addresses are limited (ulimit -v), and expandable segments take many";
     if (!conf->torch[0])
@@ -212,8 +212,8 @@ static void undo_choice(void) {
     unsetenv(NEW_GIVEN);
 }
 
-static void choose(struct alloc_conf *conf, bool mappable) {
-    const char *against = objection(conf, mappable);
+static void choose(struct alloc_conf *conf, const char *of_machine) {
+    const char *against = objection(conf, of_machine);
     const char *choice = has_step(conf->torch) ? CHOICE_WITH_STEP : CHOICE;
     if (!against && !set("", choice))
         against = "the environment is full";
@@ -241,19 +241,19 @@ static const char *explain(const char *given) {
     return "the program's choice; vramgc added " CHOICE;
 }
 
-static void add_choice(struct alloc_conf *conf, const char *given, bool mappable) {
+static void add_choice(struct alloc_conf *conf, const char *given, const char *of_machine) {
     char value[sizeof conf->value];
     const char *why = explain(given);
     bool step = has_step(conf->torch);
     say(conf, given, "the program's choice");
-    if (!*given || objection(conf, mappable) ||
+    if (!*given || objection(conf, of_machine) ||
         !alloc_conf_with_choice(given, step, value, sizeof value) || !set(given, value))
         return;
     say(conf, value, why);
     add_under_new_name(step);
 }
 
-void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {
+void alloc_conf_apply(const char *wish, const char *of_machine, struct alloc_conf *out) {
     memset(out, 0, sizeof *out);
     torch_find_version(out->torch, sizeof out->torch);
     undo_choice();
@@ -266,8 +266,8 @@ void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out) {
     } else if (strcmp(wish, "keep") == 0) {
         say(out, given ? given : "", given ? "the program's choice" : "VRAMGC_ALLOC_CONF=keep");
     } else if (given) {
-        add_choice(out, given, mappable);
+        add_choice(out, given, of_machine);
     } else {
-        choose(out, mappable);
+        choose(out, of_machine);
     }
 }

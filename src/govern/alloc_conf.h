@@ -13,10 +13,10 @@ struct alloc_conf {
     char torch[32];  /* PyTorch's version, "" if it could not be told */
 };
 
-/* wish as in VRAMGC_ALLOC_CONF; mappable: all devices support virtual memory management. Called
- * once, after cuInit; may change the environment. What it has chosen in a parent process does not
- * count here. */
-void alloc_conf_apply(const char *wish, bool mappable, struct alloc_conf *out);
+/* wish as in VRAMGC_ALLOC_CONF; of_machine: what the machine has against expandable segments, a
+ * phrase, or NULL. Called once, after cuInit; may change the environment. What it has chosen in a
+ * parent process does not count here. */
+void alloc_conf_apply(const char *wish, const char *of_machine, struct alloc_conf *out);
 
 /* Whether this process has expandable segments because alloc_conf_apply added them. */
 bool alloc_conf_chose_expandable(void);

@@ -22,7 +22,7 @@ enum { SEGMENTS_TO_SEE = 4, BLOCKS_TO_SEE = 64 };
 
 static struct {
     struct lock lock;
-    char torch[32], alloc_conf[256];
+    char torch[32], alloc_conf[256], interposer[48];
     struct mode_facts facts;
     struct mode_choice choice;
     bool unsaid, asked, spill_said;
@@ -74,6 +74,7 @@ void mode_begin(const struct mode_machine *machine) {
     lock_take(&self.lock);
     text_copy(self.torch, sizeof self.torch, file->torch_version);
     text_copy(self.alloc_conf, sizeof self.alloc_conf, file->alloc_conf);
+    text_copy(self.interposer, sizeof self.interposer, machine->interposer);
     self.facts = (struct mode_facts){
         .wish = (enum option_mode)settings_options()->mode,
         .torch = self.torch,
@@ -82,6 +83,7 @@ void mode_begin(const struct mode_machine *machine) {
         .wsl = torch_on_wsl(),
         .own_pool = mode_wants_own_pool(),
         .aimdo = torch_has_aimdo(),
+        .interposer = self.interposer,
         .maps = machine->maps,
         .proof = machine->proven.state,
         .least_proven = machine->proven.devices,

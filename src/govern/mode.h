@@ -10,6 +10,7 @@ struct mode_machine {
     int driver;           /* its version; 0: not known */
     bool maps;            /* all devices say that they can map memory */
     struct proven proven; /* they were seen to bear it */
+    char interposer[48];  /* mode_facts.interposer */
 };
 
 /* Recording starts, and PyTorch's version and setting stand in the file. */

@@ -30,10 +30,12 @@ enum fact {
     PROVEN = 1 << 15,     /* `vramgc prove` has found that the devices bear the page engine */
     REFUTED = 1 << 16,    /* ... or that one does not */
     OUTDATED = 1 << 17,   /* ... with another driver, or for another engine */
+    PASSED_BY = 1 << 18,  /* another interposer would not see what compact takes */
 };
 
 /* In a reason %t is PyTorch's version, %n the newest that was tried, %d the driver's version, %p
- * the devices that passed the self-test, %f those that failed, and %u those that lack a proof. */
+ * the devices that passed the self-test, %f those that failed, %u those that lack a proof, and %i
+ * the other interposer. */
 static const struct row {
     unsigned needs, excludes;
     enum option_mode mode;
@@ -55,6 +57,8 @@ static const struct row {
     {AUTO | OLDER, 0, MODE_FLUSH, "PyTorch %t is older than what was tried"},
     {AUTO | AIMDO, 0, MODE_FLUSH,
      "ComfyUI's DynamicVRAM (comfy-aimdo) frees memory only for requests that reach the driver"},
+    {AUTO | PASSED_BY, 0, MODE_FLUSH,
+     "%i answers for the driver, but not for cuMemCreate: compact would go round it"},
     {AUTO | REFUTED, 0, MODE_FLUSH, "`vramgc prove` found that %u does not bear compact"},
     {AUTO | OUTDATED, 0, MODE_FLUSH,
      "the proof of %u is of another driver or vramgc: run `vramgc prove` again"},
@@ -93,6 +97,7 @@ static unsigned as_set(const struct mode_facts *facts) {
     set |= facts->wsl ? WSL : 0;
     set |= facts->aimdo ? AIMDO : 0;
     set |= facts->maps ? MAPS : 0;
+    set |= facts->interposer[0] ? PASSED_BY : 0;
     set |= facts->driver >= OLDEST_DRIVER ? DRIVER : 0;
     set |= facts->events == EVENTS_FIT ? FIT : facts->events == EVENTS_DIFFER ? DIFFER : 0;
     set |= !facts->own_pool && alloc_conf_says(facts->alloc_conf, "backend", "cudaMallocAsync")
@@ -122,6 +127,8 @@ static void add_word(struct text *text, char letter, const struct mode_facts *fa
     static const unsigned newest[] = {TORCH_NEWEST};
     if (letter == 't')
         text_add(text, facts->torch);
+    else if (letter == 'i')
+        text_add(text, facts->interposer);
     else if (letter == 'n')
         text_format(text, "%u.%u", newest[0], newest[1]);
     else if (letter == 'd' && facts->driver)

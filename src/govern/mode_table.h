@@ -20,6 +20,7 @@ struct mode_facts {
     bool wsl;                /* Windows Subsystem for Linux */
     bool own_pool;           /* cudaMallocAsync is served by a pool of ours: mode_wants_own_pool */
     bool aimdo;              /* comfy-aimdo is loaded: torch_has_aimdo */
+    const char *interposer;  /* another that compact would go round: its file; "" none, not NULL */
     bool maps;               /* all devices say that they support virtual memory management */
     enum proof_state proof;  /* that they were seen to bear it: the least of what is known of one */
     unsigned least_proven;   /* those of which that is known: a bit for each device */

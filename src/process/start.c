@@ -2,6 +2,7 @@
  * the many processes of a web UI that do not use it stay silent, make no file and start no thread.
  * Ends: with the process, or in a forked child, where the parent's device does not exist. */
 #include "process/start.h"
+#include "process/machine.h"
 
 #include "base/cancel.h"
 #include "base/file.h"
@@ -50,26 +51,12 @@ static struct {
 
 /* Observe changes nothing. In compact expandable segments are the better partner as well: pages
  * move a quarter as often, and hardly more is reserved than live. */
-static void apply_conf(bool mappable) {
+static void apply_conf(const char *objection) {
     struct alloc_conf *conf = &self.conf;
     bool observe = settings_options()->mode == MODE_OBSERVE;
-    alloc_conf_apply(observe ? "keep" : settings_options()->alloc_conf, mappable, conf);
+    alloc_conf_apply(observe ? "keep" : settings_options()->alloc_conf, objection, conf);
     if (observe && !conf->value[0])
         text_copy(conf->why, sizeof conf->why, "left alone: mode observe changes nothing");
-}
-
-static bool devices_can_map(void) {
-    real_cuDeviceGetCount_t get_count = REAL(cuDeviceGetCount);
-    real_cuDeviceGetAttribute_t get_attribute = REAL(cuDeviceGetAttribute);
-    int count = 0, supported = 0;
-    if (!get_count || !get_attribute || get_count(&count) != CUDA_SUCCESS)
-        return false;
-    for (int i = 0; i < count; i++)
-        if (get_attribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, i) !=
-                CUDA_SUCCESS ||
-            !supported)
-            return false;
-    return count > 0;
 }
 
 /* Everything of the loader is looked for here, where the program holds no lock of PyTorch's: a hook
@@ -81,13 +68,14 @@ void start_at_cuda_init(void) {
     real_find_all();
     real_pin_driver();
     atomic_store(&self.begun, true);
-    bool mappable = devices_can_map(); /* before the lock: none is held across a driver call */
+    char words[128]; /* before the lock, for it calls the driver */
+    const char *objection = machine_objection(words, sizeof words);
     lock_take(&self.lock);
     settings_read();
     bool apply = !self.conf_applied && atomic_load(&recording_state) != RECORDING_INERT;
     self.conf_applied = true;
     if (apply)
-        apply_conf(mappable);
+        apply_conf(objection);
     lock_give(&self.lock);
     cancel_restore(cancel);
 }
@@ -237,27 +225,13 @@ static void start(void) {
     }
 }
 
-static int driver_version(void) {
-    int version = 0;
-    real_cuDriverGetVersion_t get_version = REAL(cuDriverGetVersion);
-    if (!get_version || get_version(&version) != CUDA_SUCCESS)
-        return 0;
-    return version;
-}
-
-static struct mode_machine look_at_machine(void) {
-    int version = driver_version();
-    return (struct mode_machine){
-        .driver = version, .maps = devices_can_map(), .proven = proven_look(version)};
-}
-
 bool start_recording(void) {
     int state = atomic_load_explicit(&recording_state, memory_order_acquire);
     if (LIKELY(state != RECORDING_ASLEEP))
         return state == RECORDING_ON;
     int cancel = cancel_disable();
-    struct mode_machine machine = look_at_machine(); /* no lock is held across a driver call */
-    atomic_store(&self.begun, true);                 /* there may have been no cuInit to be seen */
+    struct mode_machine machine = machine_look(); /* no lock is held across a driver call */
+    atomic_store(&self.begun, true);              /* there may have been no cuInit to be seen */
     lock_take(&self.lock);
     self.machine = machine;
     settings_read();

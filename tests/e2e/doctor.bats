@@ -117,6 +117,21 @@ TEXT
     says 'uses CUDA without the library: LD_PRELOAD was cleared on the way'
 }
 
+@test "doctor: another interposer that vramgc would go round, as auto does not" {
+    local sentence='answers for the driver, but not for cuMemCreate: vramgc chooses neither compact nor expandable segments' quota
+    setup_device
+    for quota in libhook_dlsym libquota-OF_RUNTIME; do
+        LD_PRELOAD=$top/build/hook/$quota.so run "$vramgc" doctor
+        equal "$status" 0
+        says "note interposer $quota.so $sentence"
+    done
+    for quota in libquota-CREATES libdriver_interposer; do # it is asked, or nobody calls it
+        LD_PRELOAD=$top/build/hook/$quota.so run "$vramgc" doctor
+        equal "$status" 0
+        contains_not "$output" 'note   interposer'
+    done
+}
+
 # What a driver's library does that root starts: it makes the node itself. Then there is nothing behind it.
 @test "doctor: what the driver's library makes itself is no driver; a machine with the driver but without the node is a container" {
     setup_device

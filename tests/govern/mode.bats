@@ -262,6 +262,44 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
     done
 }
 
+# behind LIBRARY MODE: what fits in its quota, 64 MiB, and then what does not. Sets refused.
+behind() {
+    local file=$PWD/build/hook/$1.so
+    BEHIND=$file VRAMGC_MODE=$2 VRAMGC_LOG=info drive "$version" 'alloc a 30MiB; expect num_ooms == 0; alloc b 200MiB; stats' --mem 8GiB --proven
+    [ "$status" = 0 ] || return 1
+    refused=no
+    [[ $output != *'"num_ooms": 1'* ]] || refused=yes
+}
+
+@test "another interposer that answers for the driver, but not for cuMemCreate: nothing goes round it" {
+    local quota words
+    unset VRAMGC_ALLOC_CONF
+    for version in $versions; do
+        lay_out "$version" "$version"
+        for quota in libhook_dlsym libquota-BY_QUESTION libquota-OF_RUNTIME; do
+            words="$quota.so answers for the driver, but not for cuMemCreate"
+            behind "$quota" off
+            [ "$refused" = yes ] # so it is without vramgc
+            behind "$quota" auto
+            [ "$refused" = yes ]
+            says 1 flush "$words: compact would go round it"
+            [ "$(fact why)" = "left alone: $words" ]
+            not_paged
+            behind "$quota" flush
+            [ "$refused" = yes ]
+            says 1 flush 'asked for by VRAMGC_MODE'
+        done
+        behind libquota-CREATES auto
+        says 1 compact "PyTorch $version, driver 13.0, self-test passed on gpu0"
+        [ "$(fact conf)" = "$(choice_for "$version")" ]
+        paged
+        behind libhook_dlsym compact
+        says 1 compact 'asked for by VRAMGC_MODE; self-test passed on gpu0'
+        BEHIND=build/hook/libdriver_interposer.so VRAMGC_LOG=info drive "$version" "$few" --proven # nobody calls it: see its head
+        says 1 compact "PyTorch $version, driver 13.0, self-test passed on gpu0"
+    done
+}
+
 @test "VRAMGC_MODE overrides" {
     for version in $versions; do
         lay_out "$version" "$version"

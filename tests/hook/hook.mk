@@ -123,6 +123,12 @@ $(HOOK_BESIDE): $(HOOK)/lib%.so: tests/hook/%.c tests/hook/hook.mk | $(CUDA_HEAD
 	@mkdir -p $(@D)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) $(HOOK_ROLE) -shared -o $@ $< -ldl
 
+HOOK_QUOTAS := $(HOOK)/libhook_dlsym.so $(HOOK)/libquota-CREATES.so $(HOOK)/libquota-BY_QUESTION.so $(HOOK)/libquota-OF_RUNTIME.so
+govern-tools: $(HOOK_QUOTAS) $(HOOK)/libdriver_interposer.so # for tests/govern/mode.bats
+$(HOOK)/libquota-%.so: tests/hook/hook_dlsym.c tests/hook/hook.mk | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DINTERPOSER -D$* -shared -Wl,-Bsymbolic -o $@ $< -ldl
+
 $(HOOK)/loader_lock: $(HOOK)/loader_lock.o $(HOOK)/check.o $(HOOK_C10) $(HOOK_RUNTIME_13) $(HOOK_DRIVER)
 	@$(CC) -rdynamic -Wl,--no-as-needed -o $@ $^ -lpthread
 

@@ -1,6 +1,9 @@
 /* hook_dlsym.c: another interposer behind vramgc, of the kind of quota libraries: it answers dlsym
  * and cuGetProcAddress with functions of its own. It must be asked as often as without vramgc, and
- * each call is counted once. This is the interposer (-DINTERPOSER) and the program. */
+ * each call is counted once. This is the interposer (-DINTERPOSER) and the program. For
+ * tests/govern/mode.bats there are three more interposers: one that answers for cuMemCreate as well
+ * (-DCREATES), one that only cuGetProcAddress brings in (-DBY_QUESTION), and one of the runtime
+ * (-DOF_RUNTIME). */
 #include "cuda/cuda_api.h"
 
 #include <dlfcn.h>
@@ -25,9 +28,31 @@ static void *real_dlsym(void *handle, const char *name) {
     return found;
 }
 
+#ifdef OF_RUNTIME
+
+cudaError_t cudaMalloc(void **p, size_t n) {
+    cudaError_t (*real)(void **, size_t) = NULL;
+    calls++;
+    *(void **)&real = real_dlsym(RTLD_NEXT, "cudaMalloc");
+    return n > QUOTA ? cudaErrorMemoryAllocation : real(p, n);
+}
+
+#else
+
 static void *of_driver(const char *name) {
     return real_dlsym(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), name);
 }
+
+#ifdef CREATES
+CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *d,
+                     unsigned long long f) {
+    CUresult (*real)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
+                     unsigned long long) = NULL;
+    calls++;
+    *(void **)&real = of_driver("cuMemCreate");
+    return real(h, n, d, f);
+}
+#endif
 
 CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n) {
     CUresult (*real)(CUdeviceptr *, size_t) = NULL;
@@ -43,16 +68,28 @@ CUresult cuGetProcAddress_v2(const char *name, void **f, int version, cuuint64_t
     CUresult result = real(name, f, version, flags, status);
     if (result == CUDA_SUCCESS && *f && strcmp(name, "cuMemAlloc") == 0)
         *f = (void *)cuMemAlloc_v2;
+#ifdef CREATES
+    if (result == CUDA_SUCCESS && *f && strcmp(name, "cuMemCreate") == 0)
+        *f = (void *)cuMemCreate;
+#endif
     return result;
 }
 
 void *dlsym(void *handle, const char *name) {
+#ifndef BY_QUESTION
     if (handle != RTLD_NEXT && strcmp(name, "cuMemAlloc_v2") == 0)
         return (void *)cuMemAlloc_v2;
+#endif
+#ifdef CREATES
+    if (handle != RTLD_NEXT && strcmp(name, "cuMemCreate") == 0)
+        return (void *)cuMemCreate;
+#endif
     if (handle != RTLD_NEXT && strcmp(name, "cuGetProcAddress_v2") == 0)
         return (void *)cuGetProcAddress_v2;
     return real_dlsym(handle, name);
 }
+
+#endif
 
 #else
 

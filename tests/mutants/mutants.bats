@@ -186,6 +186,7 @@ prove_finds() {
 # --- what PyTorch is told ---
 
 @test "cudaMemGetInfo says what the driver says" { caught free_as_driver_says vm/vmm 'virtual handles answer'; }
+@test "a quota library is gone round" { caught interposer_passed govern/mode 'another interposer'; }
 @test "access refused once is refused" { caught access_asked_once vm/cached_handles 'access refused'; }
 @test "ranges that PyTorch has freed keep their addresses" { caught addresses_kept govern/alloc_conf 'do not keep them'; }
 @test "an array's tiles are mapped to a handle that the driver does not know" { caught tiles_reach_driver vm/vmm 'virtual handles answer'; }

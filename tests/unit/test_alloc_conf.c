@@ -195,7 +195,7 @@ static void steps_go_by_the_release(void **state) {
         char line[64];
         snprintf(line, sizeof line, "__version__ = '%s'\n", releases[i].version);
         write_version(line);
-        alloc_conf_apply("auto", true, &conf); /* in what the one before has left: a child */
+        alloc_conf_apply("auto", NULL, &conf); /* in what the one before has left: a child */
         assert_string_equal(conf.value, releases[i].step ? STEPS : "expandable_segments:True");
         assert_string_equal(getenv(OLD_NAME), conf.value);
     }
@@ -203,10 +203,10 @@ static void steps_go_by_the_release(void **state) {
     setenv(NEW_NAME, "max_split_size_mb:64", 1);
     write_version("__version__ = '2.15.0'\n");
     struct alloc_conf conf;
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(getenv(NEW_NAME), STEPS);
     write_version("__version__ = '2.9.1'\n"); /* it would end with an error at the step's name */
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(getenv(OLD_NAME), "expandable_segments:True");
     assert_string_equal(getenv(NEW_NAME), "expandable_segments:True");
 }
@@ -214,16 +214,16 @@ static void steps_go_by_the_release(void **state) {
 static void nobody_chose(void **state) {
     struct alloc_conf conf;
     (void)state;
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(conf.value, "expandable_segments:True");
     assert_string_equal(conf.torch, "2.9.1+cu128");
     assert_string_equal(getenv(OLD_NAME), "expandable_segments:True");
     assert_null(getenv(NEW_NAME));
-    alloc_conf_apply("auto", true, &conf); /* the program started itself again */
+    alloc_conf_apply("auto", NULL, &conf); /* the program started itself again */
     assert_string_equal(conf.value, "expandable_segments:True");
     assert_string_equal(conf.why, "chosen by vramgc: nobody else had");
     setenv(OLD_NAME, "expandable_segments:False", 1); /* and its parent chose something else */
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(conf.why, "the program's choice");
 }
 
@@ -234,17 +234,17 @@ static void nobody_chose_expandable_segments(void **state) {
     for (int i = 0; i < 2; i++) {
         struct alloc_conf conf;
         setenv(names[i], "garbage_collection_threshold:0.80,max_split_size_mb:512", 1);
-        alloc_conf_apply("auto", true, &conf);
+        alloc_conf_apply("auto", NULL, &conf);
         assert_string_equal(conf.value, added);
         assert_string_equal(getenv(names[i]), added);
         assert_string_equal(getenv(OLD_NAME), added); /* PyTorch 2.9 reads no other */
         assert_non_null(strstr(conf.why, "in the place of max_split_size_mb"));
-        alloc_conf_apply("auto", true, &conf); /* the program started itself again */
+        alloc_conf_apply("auto", NULL, &conf); /* the program started itself again */
         assert_string_equal(getenv(OLD_NAME), added);
         assert_non_null(strstr(conf.why, "in the place of max_split_size_mb"));
         unsetenv(OLD_NAME);
         setenv(names[i], "garbage_collection_threshold:0.80", 1);
-        alloc_conf_apply("auto", true, &conf);
+        alloc_conf_apply("auto", NULL, &conf);
         assert_string_equal(conf.value, added);
         assert_non_null(strstr(conf.why, "vramgc added expandable_segments:True"));
         unsetenv(OLD_NAME);
@@ -256,11 +256,11 @@ static void a_pair_that_does_not_go_together(void **state) {
     struct alloc_conf conf;
     (void)state;
     setenv(OLD_NAME, "max_split_size_mb:512,expandable_segments:True", 1);
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(conf.value, "expandable_segments:True");
     assert_non_null(strstr(conf.why, "vramgc took max_split_size_mb out"));
     setenv(OLD_NAME, "max_split_size_mb:512,expandable_segments:True", 1);
-    alloc_conf_apply("keep", true, &conf);
+    alloc_conf_apply("keep", NULL, &conf);
     assert_string_equal(conf.value, "max_split_size_mb:512,expandable_segments:True");
 }
 
@@ -270,15 +270,15 @@ static void under_both_names(void **state) {
     (void)state;
     setenv(OLD_NAME, "max_split_size_mb:64", 1);
     setenv(NEW_NAME, "max_split_size_mb:512,roundup_power2_divisions:4", 1);
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(conf.value, "expandable_segments:True");
     assert_string_equal(getenv(OLD_NAME), "expandable_segments:True");
     assert_string_equal(getenv(NEW_NAME), "roundup_power2_divisions:4,expandable_segments:True");
     setenv(OLD_NAME, "expandable_segments:False", 1); /* by the parent of another process */
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(getenv(NEW_NAME), "max_split_size_mb:512,roundup_power2_divisions:4");
     setenv(NEW_NAME, "max_split_size_mb:512", 1);
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(conf.value, "expandable_segments:False");
     assert_string_equal(conf.why, "the program's choice");
     assert_string_equal(getenv(OLD_NAME), "expandable_segments:False");
@@ -287,7 +287,7 @@ static void under_both_names(void **state) {
 
 static void left_alone(const char *why) {
     struct alloc_conf conf;
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(conf.value, "");
     assert_non_null(strstr(conf.why, why));
     assert_null(getenv(OLD_NAME));
@@ -321,9 +321,9 @@ static void a_child_decides_anew(void **state) {
         (void)(old ? setenv(OLD_NAME, old, 1) : unsetenv(OLD_NAME));
         (void)(new ? setenv(NEW_NAME, new, 1) : unsetenv(NEW_NAME));
         self.aimdo = false;
-        alloc_conf_apply("auto", true, &conf);
+        alloc_conf_apply("auto", NULL, &conf);
         self.aimdo = i % 2 == 0;
-        alloc_conf_apply(wishes[i % 2], true, &conf);
+        alloc_conf_apply(wishes[i % 2], NULL, &conf);
         assert_string_equal(conf.value, old ? old : new ? new : "");
         is_now(OLD_NAME, old);
         is_now(NEW_NAME, new);
@@ -346,11 +346,11 @@ static void left_alone_where_not_known_to_be_sound(void **state) {
     left_alone("not known");
     self.library[0] = 0;
     left_alone("not known");
-    alloc_conf_apply("auto", false, &conf);
+    alloc_conf_apply("auto", "a device cannot map memory page by page", &conf);
     assert_non_null(strstr(conf.why, "cannot map"));
     assert_null(getenv(OLD_NAME));
     setenv(OLD_NAME, "max_split_size_mb:512", 1); /* the same holds for what somebody has chosen */
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(conf.value, "max_split_size_mb:512");
     assert_string_equal(conf.why, "the program's choice");
     assert_string_equal(getenv(OLD_NAME), "max_split_size_mb:512");
@@ -364,7 +364,7 @@ static void the_program_wins(void **state) {
     for (int i = 0; i < 6; i++) {
         struct alloc_conf conf;
         setenv(names[i % 2], settings[i / 2], 1);
-        alloc_conf_apply("auto", true, &conf);
+        alloc_conf_apply("auto", NULL, &conf);
         assert_string_equal(conf.value, settings[i / 2]);
         assert_string_equal(conf.why, "the program's choice");
         assert_string_equal(getenv(names[i % 2]), settings[i / 2]);
@@ -377,7 +377,7 @@ static void an_empty_choice_is_a_choice(void **state) {
     struct alloc_conf conf;
     (void)state;
     setenv(OLD_NAME, "", 1);
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(conf.value, "");
     assert_string_equal(getenv(OLD_NAME), "");
 }
@@ -385,11 +385,11 @@ static void an_empty_choice_is_a_choice(void **state) {
 static void keep(void **state) {
     struct alloc_conf conf;
     (void)state;
-    alloc_conf_apply("keep", true, &conf);
+    alloc_conf_apply("keep", NULL, &conf);
     assert_string_equal(conf.value, "");
     assert_null(getenv(OLD_NAME));
     setenv(OLD_NAME, "max_split_size_mb:512", 1);
-    alloc_conf_apply("keep", true, &conf);
+    alloc_conf_apply("keep", NULL, &conf);
     assert_string_equal(conf.value, "max_split_size_mb:512");
     assert_string_equal(getenv(OLD_NAME), "max_split_size_mb:512");
 }
@@ -398,7 +398,7 @@ static void a_setting_of_ones_own(void **state) {
     struct alloc_conf conf;
     (void)state;
     setenv(OLD_NAME, "max_split_size_mb:512", 1);
-    alloc_conf_apply("roundup_power2_divisions:4,expandable_segments:True", true, &conf);
+    alloc_conf_apply("roundup_power2_divisions:4,expandable_segments:True", NULL, &conf);
     assert_string_equal(getenv(OLD_NAME), "roundup_power2_divisions:4,expandable_segments:True");
     assert_string_equal(conf.why, "VRAMGC_ALLOC_CONF");
 }
@@ -413,7 +413,7 @@ static void short_addresses(void **state) {
     limit = before;
     limit.rlim_cur = (rlim_t)1 << 46;
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
-    alloc_conf_apply("auto", true, &conf);
+    alloc_conf_apply("auto", NULL, &conf);
     setrlimit(RLIMIT_AS, &before);
     assert_null(getenv(OLD_NAME));
     assert_non_null(strstr(conf.why, "ulimit -v"));

@@ -22,6 +22,7 @@ static struct mode_facts good(enum option_mode wish) {
                                .alloc_conf = "max_split_size_mb:512",
                                .driver = 13010,
                                .proof = PROOF_PASSED,
+                               .interposer = "",
                                .maps = true};
 }
 
@@ -39,7 +40,11 @@ static void asked_for(void **state) {
     for (int i = 0; i < 4; i++) {
         struct mode_facts facts = good(modes[i]);
         expect(&facts, modes[i], "asked for by VRAMGC_MODE");
-        facts = (struct mode_facts){.wish = modes[i], .torch = "", .alloc_conf = "", .wsl = true};
+        facts = (struct mode_facts){.wish = modes[i],
+                                    .torch = "",
+                                    .alloc_conf = "",
+                                    .interposer = "libvgpu.so",
+                                    .wsl = true};
         expect(&facts, modes[i], "asked for by VRAMGC_MODE"); /* whatever the machine is like */
     }
 }
@@ -105,6 +110,8 @@ static void automatic_where_something_is_not(void **state) {
     FLUSH(
         aimdo = true,
         "ComfyUI's DynamicVRAM (comfy-aimdo) frees memory only for requests that reach the driver");
+    FLUSH(interposer = "libvgpu.so",
+          "libvgpu.so answers for the driver, but not for cuMemCreate: compact would go round it");
     struct mode_facts both = good(MODE_AUTO); /* a pool of our own would change nothing */
     both.alloc_conf = "backend:cudaMallocAsync";
     both.aimdo = true;
