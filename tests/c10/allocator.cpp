@@ -37,7 +37,8 @@ struct State {
     std::mutex mutex;
     std::vector<std::vector<c10::cuda::CUDAStream>> streams;
     std::vector<Graph> graphs;
-    std::set<uint64_t> handed_out; // addresses of live blocks
+    // Addresses of live blocks. Never destroyed: the driver's tensors may outlive all else here.
+    std::set<uint64_t> &handed_out = *new std::set<uint64_t>;
     CaptureId_t next_pool = 1;
 };
 State state;
