@@ -65,7 +65,7 @@ for wanted in sys.argv[1:]:
 # after_error WORK: the beginning of the report when this follows an error.
 after_error() {
     drive "$version" "alloc z 24MiB; alloc a 576MiB; alloc b 200MiB; $1; _exit 0" --mem 1GiB
-    verdict=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | head -8 | tr -s ' \n' ' ')
+    verdict=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | head -12 | tr -s ' \n' ' ')
     echo "$verdict"
 }
 
