@@ -26,7 +26,6 @@ static THREAD_LOCAL struct {
     uint64_t begun_ns;
     uint64_t returned_bytes, used_bytes; /* this thread had returned until then; in use */
     uint32_t reason;
-    bool retries;      /* PyTorch counts a retry then */
     bool rest_is_left; /* when it has memory, our own thread is to go on with a reclaim */
 } induced;
 
@@ -81,11 +80,10 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
     reclaim_acted(device);
 }
 
-void induce_oom_begin(struct device *device, uint64_t bytes, uint32_t reason, bool retries) {
+static void begin_soft_oom(struct device *device, uint64_t bytes, uint32_t reason) {
     induced.bytes = bytes;
     induced.begun_ns = clock_ns();
     induced.reason = reason;
-    induced.retries = retries;
     induced.used_bytes = device_used_bytes(device);
     induced.returned_bytes = reclaim_returned_bytes(device);
 }
@@ -125,7 +123,7 @@ static void end_soft_oom(struct device *device) {
     names_describe(&action);
     reclaim_credit(&action, figure_get(&stats->reserved_bytes.current), gained);
     reclaim_conclude(device, &action);
-    figure_add(&stats->alloc_retries, induced.retries);
+    figure_add(&stats->alloc_retries, 1); /* as PyTorch does */
     induced.rest_is_left = true;
     reclaim_acted(device);
 }
@@ -138,23 +136,12 @@ static void soft_oom_failed(const char *how) {
     LOG(LOG_ERROR, "a soft out-of-memory %s; vramgc makes no more in this process", how);
 }
 
+/* A pending one ends with the next request. */
 static void conclude_soft_oom(struct device *device, uint64_t bytes) {
-    if (bytes == induced.bytes)
+    if (induced.bytes && bytes == induced.bytes)
         end_soft_oom(device);
-    else
+    else if (induced.bytes)
         soft_oom_failed("was not followed by a retry");
-}
-
-bool induce_oom_ended(struct device *device, uint64_t bytes) {
-    if (!induced.bytes)
-        return false;
-    conclude_soft_oom(device, bytes);
-    return true;
-}
-
-bool induce_oom_possible(struct device *device) {
-    struct soft_oom_facts facts = facts_of(device, true);
-    return soft_oom_check(&facts) == SOFT_OOM_SAFE;
 }
 
 /* What cannot be had here is left to the background thread, which decides for itself. */
@@ -169,7 +156,7 @@ static void leave_to_background(struct device *device, enum soft_oom verdict) {
 static bool induce(struct device *device, bool allocator, uint64_t bytes) {
     struct soft_oom_facts facts = facts_of(device, allocator);
     if (allocator)
-        induce_oom_ended(device, bytes);
+        conclude_soft_oom(device, bytes);
     if (!facts.capturing && !device_know_memory(device, MEMINFO_KNOWN))
         return false;
     struct policy_decision decision = decide(device, bytes);
@@ -186,7 +173,7 @@ static bool induce(struct device *device, bool allocator, uint64_t bytes) {
         note_observed(device, bytes, reclaim_log_reason(decision.reason));
         return false;
     }
-    induce_oom_begin(device, bytes, reclaim_log_reason(decision.reason), true);
+    begin_soft_oom(device, bytes, reclaim_log_reason(decision.reason));
     return true;
 }
 

@@ -9,12 +9,6 @@
  * allocator; for others never, but a reclaim that is due is left to the background thread. */
 bool induce_oom_at_malloc(bool allocator, uint64_t bytes);
 
-/* Whether a call may be answered so; that it is (retries: PyTorch will count that); and whether
- * this is the one that asks again. */
-bool induce_oom_possible(struct device *device);
-void induce_oom_begin(struct device *device, uint64_t bytes, uint32_t reason, bool retries);
-bool induce_oom_ended(struct device *device, uint64_t bytes);
-
 /* PyTorch's allocator got a page of an expandable segment: those grow without a cudaMalloc. If this
  * growth crosses the threshold, our own thread looks now and not at its next step. */
 void induce_oom_page_created(const CUmemAllocationProp *properties);

@@ -3,6 +3,7 @@
 #include "releases.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <mutex>
@@ -289,9 +290,11 @@ static void *of_simulation(const char *name) {
     return driver ? dlsym(driver, name) : nullptr;
 }
 
-// Whoever waits for it meanwhile waits for ever: then SIGALRM ends the program.
+// Whoever waits for it meanwhile waits for ever: then SIGALRM ends the program, also where who started us (GNU parallel)
+// ignores it.
 void hold(int stream, bool held) {
     const char *patience_ms = std::getenv("C10DRIVE_PATIENCE_MS");
+    std::signal(SIGALRM, SIG_DFL);
     alarm(held ? (patience_ms ? std::atoi(patience_ms) / 1000u + 1 : 60) : 0);
     void *found = of_simulation(held ? "simgpu_hold" : "simgpu_release");
     TORCH_CHECK(found, "only the simulated device can hold a stream");

@@ -357,6 +357,7 @@ TEXT
             ooms=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -m1 -o 'OUT OF MEMORY [0-9]*x')
             [ "$ooms" = 'OUT OF MEMORY 2x' ]
             [ "$(fact refusals)" = 2 ]
+            [ "$(grep -c '^refusal .* reported=1 ' <<<"$facts")" = 2 ] # neither only seems to be one
         done
     done
 }

@@ -25,8 +25,11 @@ load common
 }
 
 @test "capturing: another stream" {
-    passes "$prepare; stream 2; capture_begin relaxed; alloc c 6GiB stream=1; $untouched; capture_end"
+    local script="$prepare; stream 2; capture_begin relaxed; alloc c 6GiB stream=1; $untouched; capture_end"
+    passes "$script"
     [[ $output != *oom* ]]
+    VRAMGC_MODE=observe passes "$script"
+    [ "$(fact would_reclaims)" = 0 ]
 }
 
 # A live graph's private pool keeps two idle GiB that PyTorch does not give back; so there is always something to gain.

@@ -33,7 +33,7 @@ not_caught() {
 }
 
 # caught_alone NAME CASE: the same for the engine alone, of which a case takes milliseconds; where many threads race, so many runs of a
-# second until a check does not hold, or a segmentation fault.
+# second until a check does not hold, a segmentation fault, or nothing comes of it.
 caught_alone() { ends_early "$1" build/vm/threads-mutants 1 "$2"; }
 caught_pool() { ends_early "$1" build/vm/pool_threads-mutants 1; }
 caught_names() { ends_early "$1" build/sanitize/mutants/names; }
@@ -41,10 +41,10 @@ caught_names() { ends_early "$1" build/sanitize/mutants/names; }
 ends_early() {
     local status=0 n
     for ((n = 0; n < 20 && status == 0; n++)); do
-        VRAMGC_MUTANT=$1 timeout 60 "${@:2}" || status=$?
+        VRAMGC_MUTANT=$1 timeout "${patience_s:-60}" "${@:2}" || status=$?
     done
     echo "status $status in run $n"
-    [ "$status" = 1 ] || [ "$status" = 139 ]
+    [ "$status" = 1 ] || [ "$status" = 124 ] || [ "$status" = 139 ]
 }
 
 @test "without a mutant what is built for them passes" {
@@ -58,7 +58,7 @@ ends_early() {
 
 # --- the GPU: vm/fence.c ---
 
-@test "the GPU is not waited for" { caught gpu_not_waited vm/in_flight '^one stream works'; }
+@test "the GPU is not waited for" { patience_s=10 caught_alone gpu_not_waited sleeps-for-nobody; }
 @test "only one stream is asked" { caught one_stream_asked vm/in_flight 'cannot tell'; }
 @test "events are not asked" { caught_alone events_not_asked not-replaced; }
 @test "victims are picked whether the GPU has finished or not" { caught_alone unfenced_victim decay-unfinished; }
@@ -168,7 +168,7 @@ prove_finds() {
 @test "a trim takes what others than the pool have in their cache" { caught_alone trim_takes_all decay-of-pool; }
 @test "what was trimmed is kept for ever" { caught_alone trimmed_is_kept decay-of-pool; }
 @test "pages go back below the threshold too" { caught below_threshold_too vm/engine 'threshold: idle pages'; }
-@test "what has just become idle goes at once" { caught no_linger vm/engine 'our thread does not run'; }
+@test "what has just become idle goes at once" { caught no_linger vm/engine 'what has just become idle stays'; }
 @test "what is idle since the latest reclaim never arms the threshold" { caught idle_never_arms govern/refuse_not 'hysteresis'; }
 @test "lowvram: giving back takes as much of the time as it will" { caught never_slower vm/engine 'again and again'; }
 @test "each batch of idle pages is an action of its own" { caught each_batch_told vm/engine 'a burst is one action'; }

@@ -273,6 +273,17 @@ static struct phys *shown_at(uintptr_t base, struct phys *phys) {
     return cheat ? before : phys;
 }
 
+/* Tiles of an array: their handles are looked at, and no more is simulated. */
+CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned count, CUstream stream) {
+    (void)stream;
+    BEGIN(NEED_MEMORY);
+    for (unsigned i = 0; list != NULL && i < count; i++)
+        if (phys_of(list[i].memHandle.memHandle) == NULL)
+            sim_fault("cuMemMapArrayAsync with handle %#llx, which is unknown or released",
+                      list[i].memHandle.memHandle);
+    END(CUDA_ERROR_NOT_SUPPORTED);
+}
+
 CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
     BEGIN(NEED_MEMORY);
