@@ -290,8 +290,8 @@ static void *of_simulation(const char *name) {
     return driver ? dlsym(driver, name) : nullptr;
 }
 
-// Whoever waits for it meanwhile waits for ever: then SIGALRM ends the program, also where who started us (GNU parallel)
-// ignores it.
+// Whoever waits for it meanwhile waits for ever: then SIGALRM ends the program, also where who
+// started us (GNU parallel) ignores it.
 void hold(int stream, bool held) {
     const char *patience_ms = std::getenv("C10DRIVE_PATIENCE_MS");
     std::signal(SIGALRM, SIG_DFL);
