@@ -33,6 +33,15 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
         alloc_succeeded(class, address, bytes, allocator);
 }
 
+enum alloc_class hook_class_of_named(uint64_t address) {
+    real_cuPointerGetAttribute_t get = REAL(cuPointerGetAttribute);
+    unsigned managed = 0, type = CU_MEMORYTYPE_DEVICE;
+    if (!get || get(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) != CUDA_SUCCESS ||
+        get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS)
+        return CLASS_POOL;
+    return managed ? CLASS_MANAGED : type == CU_MEMORYTYPE_HOST ? CLASS_PINNED : CLASS_POOL;
+}
+
 bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget) {
     bool rescued = (class == CLASS_DEVICE || class == CLASS_POOL) && forget &&
                    MUTANT(no_rescue, retry_after_oom(bytes), false);

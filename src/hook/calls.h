@@ -99,6 +99,9 @@ cudaError_t hook_nothing_to_forget(void);
 
 #define RELEASE(api, symbol, ...) RELEASE_UNLESS(false, api, symbol, __VA_ARGS__)
 
+/* A pool that the call names may be one of host or of managed memory: what came from it tells. */
+enum alloc_class hook_class_of_named(uint64_t address);
+
 /* The same two for memory in the order of a stream (mode compact may serve it). named: the pool
  * that the call names; NULL: the device's current one. During a capture an allocation becomes a
  * node of the graph. */
@@ -107,7 +110,11 @@ cudaError_t hook_nothing_to_forget(void);
     int answer;                                                                                    \
     if (hook_serve(&call, room_make, (void **)p, &answer))                                         \
         return (RESULT_##api)answer;                                                               \
-    ALLOCATE(api, symbol, capture_includes(stream) ? CLASS_GRAPH : CLASS_POOL, n, __VA_ARGS__)
+    ALLOCATE(api, symbol,                                                                          \
+             capture_includes(stream)               ? CLASS_GRAPH                                  \
+             : named && (int)result == CALL_SUCCESS ? hook_class_of_named((uint64_t)*p)            \
+                                                    : CLASS_POOL,                                  \
+             n, __VA_ARGS__)
 
 #define RELEASE_ORDERED(api, symbol, stream, ...)                                                  \
     RELEASE_UNLESS(async_free(ID_##symbol, &taken, stream), api, symbol, __VA_ARGS__)

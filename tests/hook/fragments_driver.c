@@ -473,6 +473,7 @@ void driver_fragments(void) {
     managed();
     host();
     pools();
+    pools_with_host();
     memory_info();
     look_ups();
     virtual_memory();

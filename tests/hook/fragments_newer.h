@@ -39,6 +39,28 @@ static void streams(void) {
     newer_captures();
 }
 
+/* What a pool of host or managed memory has is not the device's. */
+static void pool_with_host(const CUmemPoolProps *properties, size_t pinned, size_t managed) {
+    CUmemoryPool pool = NULL;
+    CUdeviceptr p = 0;
+    if (MORE(cuMemPoolCreate)(&pool, properties) != CUDA_SUCCESS)
+        return; /* older than CUDA 13 */
+    watch(0);
+    OK(CALL(cuMemAllocFromPoolAsync)(&p, 3 * MIB, pool, NULL));
+    EXPECT(.pinned = (int64_t)pinned, .managed = (int64_t)managed);
+    OK(CALL(cuMemFreeAsync)(p, NULL));
+    UNCHANGED();
+    OK(CALL(cuMemPoolDestroy)(pool));
+}
+
+static void pools_with_host(void) {
+    CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_HOST}};
+    pool_with_host(&properties, 3 * MIB, 0);
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED;
+    pool_with_host(&properties, 0, 3 * MIB);
+}
+
 static void newer_unaccounted(void) {
     CALL_IF_THERE(cuMemPoolImportPointer, NULL, NULL, NULL);
     CALL_IF_THERE(cuGraphAddMemAllocNode, NULL, NULL, NULL, 0, NULL);

@@ -33,6 +33,7 @@ struct pool *pool_new(struct device *device) {
     if (pool == NULL)
         return NULL;
     pool->device = device;
+    pool->kind = BLOCK_POOL;
     set_defaults(pool);
     pool->handle = (CUmemoryPool)handle_make(HANDLE_POOL, pool);
     pool->next = pools.pools;

@@ -32,6 +32,7 @@ struct pool {
     CUmemoryPool handle;
     struct pool *next;
     struct device *device;
+    enum block_kind kind; /* BLOCK_POOL; of host or managed memory: BLOCK_HOST, BLOCK_MANAGED */
     bool is_default, destroyed;
     uint64_t release_threshold;
     int reuse[POOL_FLAGS]; /* follow event dependencies, opportunistic, internal dependencies */

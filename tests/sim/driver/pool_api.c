@@ -53,7 +53,7 @@ static CUresult check_location(const CUmemLocation *location, CUmemAllocationTyp
     if (location == NULL || type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED; /* Pools of host memory are not simulated. */
+        return CUDA_ERROR_NOT_SUPPORTED; /* Default pools of host memory are not simulated. */
     return CUDA_SUCCESS;
 }
 
@@ -75,16 +75,25 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
 
 /* ---- pools as objects ---- */
 
+static bool of_host(const CUmemLocation *location) {
+    return location->type == CU_MEM_LOCATION_TYPE_HOST ||
+           location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
 CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
-    if (out == NULL || props == NULL || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+    bool managed = props != NULL && props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+    if (out == NULL || props == NULL ||
+        (!managed && props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED))
         return CUDA_ERROR_INVALID_VALUE;
-    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != 0)
-        return CUDA_ERROR_NOT_SUPPORTED; /* Host pools and export are not simulated. */
+    bool host = !managed && of_host(&props->location);
+    if (props->handleTypes != 0)
+        return CUDA_ERROR_NOT_SUPPORTED; /* Export is not simulated. */
     BEGIN(NEED_INIT);
-    struct device *device = device_of(props->location.id);
+    struct device *device = device_of(host || managed ? 0 : props->location.id);
     struct pool *pool = device != NULL ? pool_new(device) : NULL;
     if (pool == NULL)
         END(device == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY);
+    pool->kind = host ? BLOCK_HOST : managed ? BLOCK_MANAGED : BLOCK_POOL;
     pool->max_bytes = props->maxSize;
     *out = pool->handle;
     END(CUDA_SUCCESS);
@@ -231,10 +240,21 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
 
 /* ---- allocation in the order of a stream ---- */
 
+/* Host and managed memory is not kept by its pool. */
+static CUresult allocate_with_host(struct pool *pool, struct stream *stream, size_t bytes,
+                                   struct block **out) {
+    latency_pass(COST_HOST_ALLOC, bytes);
+    CUresult result = allocate_host(stream->context, pool->kind, bytes, out);
+    if (result == CUDA_SUCCESS)
+        (*out)->pool = pool;
+    return result;
+}
+
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool, struct stream *stream) {
     struct block *block;
-    CUresult result = stream->capture != NULL ? graph_allocate(stream, bytes, &block)
-                                              : pool_allocate(pool, stream, bytes, &block);
+    CUresult result = stream->capture != NULL    ? graph_allocate(stream, bytes, &block)
+                      : pool->kind == BLOCK_POOL ? pool_allocate(pool, stream, bytes, &block)
+                                                 : allocate_with_host(pool, stream, bytes, &block);
     if (result != CUDA_SUCCESS)
         return result;
     *out = block->at.base;
@@ -268,7 +288,8 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
 
 static bool is_plain(const struct block *block, uintptr_t pointer) {
     return block != NULL && block->at.base == pointer &&
-           (block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL);
+           (block->kind == BLOCK_DEVICE || block->kind == BLOCK_SMALL ||
+            (block->pool != NULL && block->kind != BLOCK_POOL));
 }
 
 static CUresult free_async(uintptr_t pointer, struct stream *stream) {
