@@ -163,6 +163,17 @@ static bool would_wait(void) {
     return waits;
 }
 
+/* PyTorch up to 2.14 waits for the current device only, and then unmaps what the others work on. */
+static bool all_finish(const struct device *asked) {
+    real_cuCtxSynchronize_t synchronize = REAL(cuCtxSynchronize);
+    bool over = synchronize;
+    for (unsigned i = 0; over && i < VRAMGC_MAX_DEVICES; i++)
+        if (device_if_ready(i) && reclaim_enter(device_if_ready(i)))
+            over = synchronize() == CUDA_SUCCESS;
+    reclaim_enter(asked);
+    return over;
+}
+
 /* We have waited for the GIL: meanwhile what was idle may have come into use. */
 static bool must_not_flush(void *context) {
     struct flushing *flushing = context;
@@ -171,7 +182,8 @@ static bool must_not_flush(void *context) {
            MUTANT(stale_gain,
                   !flushing->asked &&
                       device_releasable_bytes(flushing->device) < settings_options()->min_gain,
-                  false);
+                  false) ||
+           !all_finish(flushing->device);
 }
 
 /* Has PyTorch empty its cache, through Python. Whether anything was done. */

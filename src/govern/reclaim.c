@@ -22,6 +22,12 @@ bool reclaim_need_not_wait(struct device *device) {
            vm_is_past(&reclaim_of(device)->past, context, capture_active);
 }
 
+bool reclaim_enter(const struct device *device) {
+    real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
+    CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
+    return context && set_current && set_current(context) == CUDA_SUCCESS;
+}
+
 /* Its events are gone with the context. */
 void reclaim_reset(const struct device *device) {
     reclaim_of(device)->past = (struct vm_past){0};

@@ -28,6 +28,9 @@ bool reclaim_is_below_threshold(const struct device *device);
  * the GPU must be past what it had to do when that was first wanted. Not in a capture. */
 bool reclaim_need_not_wait(struct device *device);
 
+/* Makes the device's context the current one of this thread, which is ours. False: it has none. */
+bool reclaim_enter(const struct device *device);
+
 /* What a reclaim is credited with, whoever carried it out: what it returned to the device, no
  * addresses, and nothing that others took or gave back meanwhile. left_bytes: what there is of the
  * kind still. */

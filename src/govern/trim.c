@@ -31,12 +31,6 @@ uint64_t trim_idle_bytes(struct device *device, uint64_t now_ns) {
     return minus_u64(idle_bytes, minus_u64(needed(device, now_ns), used_bytes));
 }
 
-static bool enter(const struct device *device) {
-    real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
-    CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
-    return context && set_current && set_current(context) == CUDA_SUCCESS;
-}
-
 /* The device's context is current. What the pool keeps may lie beside what is live, so that none of
  * it can go: that was no reclaim. */
 static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
@@ -59,7 +53,7 @@ static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
 }
 
 bool trim_mempool(struct device *device, struct vramgc_action action) {
-    return (action.observed || enter(device)) && trim_and_tell(device, &action);
+    return (action.observed || reclaim_enter(device)) && trim_and_tell(device, &action);
 }
 
 /* Whether free and idle bytes together are enough: else nothing helps. */

@@ -237,8 +237,8 @@ class WholePyTorch(unittest.TestCase):
                     self.assertIn(f"CAUSE    {words} {kept} MiB that nothing else can use.", run.report)
 
     def test_two_devices(self):
-        run = Run("two_devices.py", sim=("--devices", "2"))
-        self.check(run, ["both"])
+        run = Run("two_devices.py", sim=("--devices", "2"), SIMGPU_ASKED="1000000")
+        self.check(run, ["both", "waited"])
         actions = sorted(line.split(" took=")[0] for line in run.facts if line.startswith("action "))
         self.assertEqual(len(actions), 2)
         self.assertTrue(all(line.startswith("action flush asked ") for line in actions), actions)
