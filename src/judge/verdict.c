@@ -188,7 +188,9 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
                   in_all = show_bytes(to_u64(tally->reclaimed_bytes));
     if (tally->reclaimed_bytes > 0) {
         text_add(text, " vramgc gave back ");
-        if (strcmp(once.text, in_all.text) != 0)
+        if (!tally->most_net_bytes)
+            text_format(text, "%s, and each time as much came back meanwhile", in_all.text);
+        else if (strcmp(once.text, in_all.text) != 0)
             text_format(text, "up to %s at a time, %s with what came back in between", once.text,
                         in_all.text);
         else
