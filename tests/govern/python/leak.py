@@ -29,8 +29,8 @@ def encode_prompt():
 
 
 def denoise():
-    """Takes more each time, so that its peak is the latest."""
-    latents = torch.empty((512 + next(turns)) * MIB, dtype=torch.uint8, device="cuda")
+    """Takes more each time, so that its peak is the latest; little, for on a busy machine there are many turns."""
+    latents = torch.empty(512 * MIB + next(turns) * MIB // 64, dtype=torch.uint8, device="cuda")
     time.sleep(0.02)
     del latents
 
