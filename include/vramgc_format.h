@@ -298,6 +298,29 @@ enum vramgc_end {
     VRAMGC_END_STATUS   /* the launcher saw how it ended: see end_status */
 };
 
+/* What the process had of the host's memory at one look. 0: not known. */
+struct vramgc_host_look {
+    uint64_t time_ns; /* since the start of the record; 0: there was no look */
+    uint64_t anon_bytes, shared_bytes, file_bytes; /* resident */
+    uint64_t swap_bytes;
+    uint64_t limit_bytes;                  /* of its control group; 0: none, too */
+    uint64_t group_bytes;                  /* what counts against that */
+    uint64_t total_bytes, available_bytes; /* of the machine */
+};
+
+/* Whether Linux ended a process of the control group for lack of memory after the latest look. */
+enum vramgc_lack { VRAMGC_LACK_UNKNOWN, VRAMGC_LACK_NONE, VRAMGC_LACK_KILLED };
+
+struct vramgc_host {
+    struct vramgc_host_look latest; /* about once a second */
+    struct vramgc_host_look peak;   /* when it had most, swapped memory with it, but for files */
+    uint64_t group_id;              /* see base/control_group.h */
+    uint64_t counts_kills;          /* 1: the next is known */
+    uint64_t oom_kills;             /* at the latest look */
+    uint64_t lack;                  /* enum vramgc_lack, by the launcher */
+    char call[32];                  /* by which the allocator gave memory back; empty: never */
+};
+
 struct vramgc_file {
     char magic[8];
     uint32_t format_version;
@@ -345,6 +368,7 @@ struct vramgc_file {
     struct vramgc_site sites[VRAMGC_MAX_SITES];
     uint64_t library_count; /* with the first, which is not named: all that are not known */
     struct vramgc_library libraries[VRAMGC_MAX_LIBRARIES];
+    struct vramgc_host host;
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 

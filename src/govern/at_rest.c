@@ -3,6 +3,7 @@
 #include "govern/at_rest.h"
 
 #include "base/log.h"
+#include "base/text.h"
 #include "govern/python.h"
 #include "host/allocator.h"
 #include "host/memory.h"
@@ -91,8 +92,11 @@ void at_rest_look(uint64_t now_ns) {
         !host_rests(&self.pace, now_ns, processor_ns(CLOCK_PROCESS_CPUTIME_ID)))
         return;
     struct vramgc_process_stats *process = &store_file()->process;
+    struct vramgc_host *host = &store_file()->host;
     look(&self.pinned, now_ns, pinned_bytes, release_pinned, &process->pinned_released_bytes);
     if (host_allocator_name())
         look(&self.heap, clock_ns(), host_memory_own_bytes, release_heap,
              &process->host_released_bytes);
+    if (!*host->call && figure_get(&process->host_released_bytes))
+        text_copy(host->call, sizeof host->call, host_allocator_call());
 }

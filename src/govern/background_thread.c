@@ -20,6 +20,7 @@
 #include "govern/soft_oom.h"
 #include "govern/trim.h"
 #include "govern/wakeup.h"
+#include "host/note.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/jobs.h"
@@ -422,6 +423,7 @@ static void *background_thread(void *unused) {
         figure_set(&store_file()->latest_ns, now);
         if (now - self.copied_ns >= COPY_OUT_NS) {
             self.copied_ns = now;
+            host_note();
             store_copy_out();
         }
         atomic_store(&self.looking, false);

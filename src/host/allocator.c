@@ -103,6 +103,10 @@ const char *host_allocator_name(void) {
     return self.kind ? self.kind->name : NULL;
 }
 
+const char *host_allocator_call(void) {
+    return host_allocator_name() ? self.kind->symbol : NULL;
+}
+
 bool host_allocator_release(uint64_t budget_ns) {
     return !host_allocator_name() || self.kind->release(clock_ns() + budget_ns);
 }

@@ -11,6 +11,9 @@
 /* "glibc", "tcmalloc", "jemalloc", "mimalloc"; NULL: none that is known. Looks once. */
 const char *host_allocator_name(void);
 
+/* The function that gives it back, as it is called; NULL: none. */
+const char *host_allocator_call(void);
+
 /* Has it give back what it can within so long; glibc's and mimalloc's cannot be stopped and may
  * take longer. False: there is more. */
 bool host_allocator_release(uint64_t budget_ns);

@@ -12,6 +12,16 @@ struct host_memory {
 /* Allocates nothing and takes no lock. */
 struct host_memory host_memory_read(void);
 
+/* What this process has, resident but for the last. 0: not known. */
+struct host_memory_own {
+    uint64_t anon_bytes, shared_bytes, file_bytes, swap_bytes;
+};
+
+struct host_memory_own host_memory_own(void);
+
+/* The same, from the text of /proc/PID/status. */
+struct host_memory_own host_memory_in(const char *status);
+
 /* What of it this process has in memory, but for files that are mapped: what it has taken, and
  * nobody else can give back. 0: not known. */
 uint64_t host_memory_own_bytes(void);

@@ -45,14 +45,49 @@ void crash_say_vanished(struct text *text, const struct stats_file *vanished) {
                     show_clock(vanished->elapsed_ns).text);
 }
 
-/* Who sent it nobody tells. The kernel does so by itself where RAM runs out. */
+static void say_ram(struct text *text, const struct vramgc_host_look *look) {
+    if (!look->time_ns)
+        return;
+    text_format(text, " At %s the program had %s of RAM.", show_clock(look->time_ns).text,
+                show_bytes(look->anon_bytes + look->shared_bytes).text);
+    if (look->swap_bytes)
+        text_format(text, " %s more were swapped out.", show_bytes(look->swap_bytes).text);
+    if (look->limit_bytes && look->limit_bytes < look->total_bytes)
+        text_format(text, " The limit of its control group was %s. %s counted against that.",
+                    show_bytes(look->limit_bytes).text, show_bytes(look->group_bytes).text);
+    if (look->total_bytes && look->available_bytes)
+        text_format(text, " The machine had %s left.", show_bytes(look->available_bytes).text);
+}
+
+#define LINUX_KILLED                                                                               \
+    "Linux ended a process of its control group for lack of RAM: `dmesg` tells which."
+
+/* Linux sends it by itself where RAM runs out. */
+static void say_sender(struct text *text, uint64_t lack) {
+    if (lack == VRAMGC_LACK_KILLED)
+        text_add(text, LINUX_KILLED);
+    else if (lack == VRAMGC_LACK_NONE)
+        text_add(text, "Linux itself ended none for lack of RAM. Somebody else sent SIGKILL, such "
+                       "as earlyoom, systemd-oomd or a user.");
+    else
+        text_add(text, "SIGKILL often comes from the kernel, for lack of RAM: `dmesg` tells.");
+}
+
+void crash_say_lack(struct text *text, const struct stats_file *vanished) {
+    if (!vanished || vanished->file->host.lack != VRAMGC_LACK_KILLED)
+        return;
+    text_add(text, LINUX_KILLED);
+    say_ram(text, &vanished->file->host.latest);
+}
+
 void crash_say_cause(struct text *text, const struct stats_file *crashed) {
     double pinned = 0;
     if (!crashed || crashed->signal != SIGKILL)
         return;
     for (size_t i = 0; i < crashed->file->device_count; i++)
         pinned += (double)crashed->file->devices[i].stats.pinned_bytes.current;
-    text_add(text, "SIGKILL often comes from the kernel, for lack of RAM: `dmesg` tells.");
+    say_sender(text, crashed->file->host.lack);
+    say_ram(text, &crashed->file->host.latest);
     if (pinned >= (double)LEAST_PINNED_BYTES)
         text_format(text, " The program had %s of RAM page-locked.",
                     show_bytes(to_u64(pinned)).text);

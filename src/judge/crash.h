@@ -23,4 +23,7 @@ void crash_say(struct text *text, const struct stats_file *crashed);
 /* What may have been why, where the signal tells; else, and of NULL, nothing. */
 void crash_say_cause(struct text *text, const struct stats_file *crashed);
 
+/* The same of one that has vanished, where it is known that Linux ended some. */
+void crash_say_lack(struct text *text, const struct stats_file *vanished);
+
 #endif

@@ -354,7 +354,9 @@ static void judge_fine(struct verdict *verdict, const struct tally *tally, struc
     say_growth(note, tally);
     if (tally->crashed)
         crash_say_cause(&cause, tally->crashed);
-    else if (verdict->code == VERDICT_IDLE) {
+    else
+        crash_say_lack(&cause, tally->vanished);
+    if (!cause.length && verdict->code == VERDICT_IDLE) {
         say_idle(&cause, tally);
         say_idle_todo(&todo, tally);
     }

@@ -36,7 +36,7 @@ struct verdict {
     bool ran_out;
     char what[320];
     char sum[320];
-    char cause[320];
+    char cause[480];
     char todo[640];
     char most[240]; /* who had most of what was live, where it is known by name */
     char note[900];

@@ -19,6 +19,7 @@ static void clean_head(struct vramgc_file *file) {
     CLEAN(file->alloc_conf_why);
     CLEAN(file->mode);
     CLEAN(file->mode_why);
+    CLEAN(file->host.call);
     file->device_count = (uint32_t)min_u64(file->device_count, VRAMGC_MAX_DEVICES);
     file->setting_count = min_u64(file->setting_count, VRAMGC_MAX_SETTINGS);
     file->hook_count = min_u64(file->hook_count, VRAMGC_MAX_HOOKS);

@@ -1,5 +1,6 @@
 /* runfiles.c: see runfiles.h. */
 #include "read/runfiles.h"
+#include "base/control_group.h"
 #include "read/complain.h"
 #include "read/stats_file.h"
 
@@ -91,6 +92,23 @@ static void write_status(const char *path, int status) {
     close(file);
 }
 
+/* A program that is killed cannot count that; the launcher is in the same control group, mostly. */
+static void write_lack(const char *path, const struct control_group *group) {
+    struct vramgc_host host;
+    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (file >= 0 &&
+        pread(file, &host, sizeof host, offsetof(struct vramgc_file, host)) ==
+            (ssize_t)sizeof host &&
+        host.counts_kills == 1 && group->counts_kills && group->id == host.group_id) {
+        uint64_t lack = group->oom_kills > host.oom_kills ? VRAMGC_LACK_KILLED : VRAMGC_LACK_NONE;
+        if (pwrite(file, &lack, sizeof lack, offsetof(struct vramgc_file, host.lack)) !=
+            (ssize_t)sizeof lack)
+            complain("%s cannot be written", path);
+    }
+    if (file >= 0)
+        close(file);
+}
+
 static void write_status_of(const struct found *found, size_t count, uint64_t child, int status) {
     for (size_t i = count; i-- > 0;)
         if (found[i].peek.pid == child) {
@@ -120,6 +138,10 @@ struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t 
     if (shape && *pattern && glob(shape, GLOB_NOSORT, NULL, &names) == 0) {
         size_t count = choose(&names, run_id, &found);
         write_status_of(found, count, child, status);
+        struct control_group group = control_group_read("");
+        for (size_t i = 0; i < count; i++)
+            if (found[i].peek.end == VRAMGC_END_UNKNOWN)
+                write_lack(found[i].path, &group);
         if (count > 0)
             load(&files, found, count);
     }

@@ -3,6 +3,7 @@
  */
 #include "show/export_formats.h"
 #include "read/derived.h"
+#include "show/host_block.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -144,6 +145,17 @@ static void write_figures(FILE *out, const struct records *records) {
 #undef PROCESS_TOTAL
 }
 
+/* vramgc_host_anon_bytes when it was last looked at, vramgc_host_peak_anon_bytes at its peak. */
+static void write_host(FILE *out, const struct records *records, const char *when, size_t look) {
+    for (size_t i = 0; i < HOST_FIGURES; i++) {
+        char name[64];
+        struct text text = TEXT_IN(name);
+        text_format(&text, "host_%s%s", when, host_figures[i].name);
+        const struct family family = {name, "", "gauge", host_figures[i].help, UNIT_BYTES};
+        write_process_family(out, records, &family, look + host_figures[i].offset);
+    }
+}
+
 /* utilisation_percent is utilisation_ratio here. */
 static void write_derived(FILE *out, const struct records *records, enum derived_id id) {
     const char *percent = strstr(derived_table[id].name, "_percent");
@@ -205,6 +217,8 @@ void export_prometheus(FILE *out, const struct records *records) {
     write_info(out, records);
     write_memory(out, records);
     write_figures(out, records);
+    write_host(out, records, "", offsetof(struct vramgc_file, host.latest));
+    write_host(out, records, "peak_", offsetof(struct vramgc_file, host.peak));
     for (size_t i = 0; i < DERIVED_COUNT; i++)
         write_derived(out, records, (enum derived_id)i);
 }

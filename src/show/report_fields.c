@@ -2,6 +2,7 @@
  * derived.def. */
 #include "show/report_fields.h"
 #include "read/derived.h"
+#include "show/host_block.h"
 #include "show/jobs_table.h"
 #include "judge/other_libraries.h"
 #include "judge/verdict.h"
@@ -376,6 +377,7 @@ static void write_process(struct emit *emit, const struct stats_file *record) {
     emit_open(emit, NULL, "one process that used CUDA");
     write_head(emit, record);
     write_process_stats(emit, &record->file->process);
+    host_fields(emit, &record->file->host);
     write_settings(emit, record->file);
     write_devices(emit, record->file);
     write_actions(emit, record);

@@ -2,6 +2,7 @@
 #include "show/summary.h"
 #include "judge/cause.h"
 #include "show/device_table.h"
+#include "show/host_block.h"
 #include "judge/host_growth.h"
 #include "show/jobs_table.h"
 #include "show/summary_lines.h"
@@ -322,6 +323,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
         if (told->file->devices[i].present)
             device_table_write(out, told, i);
     summary_who(out, told, style->most_rows);
+    host_block(out, told);
     write_actions(out, told, style);
     write_refusals(out, told, style);
     write_marks(out, told, style);

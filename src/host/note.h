@@ -1,0 +1,9 @@
+/* note.h: what the program has of the host's memory, into the statistics file: where it is killed
+ * for lack of memory, the file is what is left to tell of it. By our own thread only. */
+#ifndef HOST_NOTE_H
+#define HOST_NOTE_H
+
+/* Some small files of the kernel are read: not more often than once a second. */
+void host_note(void);
+
+#endif

@@ -1,0 +1,25 @@
+/* host_block.h: what the program had of the host's memory, in text and as figures. */
+#ifndef HOST_BLOCK_H
+#define HOST_BLOCK_H
+
+#include <stdio.h>
+
+#include "read/emit.h"
+#include "read/stats_file.h"
+
+/* Nothing where it had little. */
+void host_block(FILE *out, const struct stats_file *record);
+
+/* Figures of a look, as everybody calls them. */
+struct host_figure {
+    const char *name, *help;
+    size_t offset; /* in struct vramgc_host_look */
+    bool none_is_0;
+};
+
+enum { HOST_FIGURES = 8 };
+extern const struct host_figure host_figures[HOST_FIGURES];
+
+void host_fields(struct emit *emit, const struct vramgc_host *host);
+
+#endif
