@@ -318,7 +318,7 @@ struct vramgc_host {
     uint64_t counts_kills;          /* 1: the next is known */
     uint64_t oom_kills;             /* at the latest look */
     uint64_t lack;                  /* enum vramgc_lack, by the launcher */
-    char call[32];                  /* by which the allocator gave memory back; empty: never */
+    char call[40];                  /* by which the allocator gave memory back; empty: never */
 };
 
 struct vramgc_file {

@@ -55,7 +55,7 @@ static void say_ram(struct text *text, const struct vramgc_host_look *look) {
     if (look->limit_bytes && look->limit_bytes < look->total_bytes)
         text_format(text, " The limit of its control group was %s. %s counted against that.",
                     show_bytes(look->limit_bytes).text, show_bytes(look->group_bytes).text);
-    if (look->total_bytes && look->available_bytes)
+    else if (look->total_bytes)
         text_format(text, " The machine had %s left.", show_bytes(look->available_bytes).text);
 }
 

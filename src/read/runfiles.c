@@ -100,7 +100,7 @@ static void write_lack(const char *path, const struct control_group *group) {
         pread(file, &host, sizeof host, offsetof(struct vramgc_file, host)) ==
             (ssize_t)sizeof host &&
         host.counts_kills == 1 && group->counts_kills && group->id == host.group_id) {
-        uint64_t lack = group->oom_kills > host.oom_kills ? VRAMGC_LACK_KILLED : VRAMGC_LACK_NONE;
+        uint64_t lack = group->oom_kills != host.oom_kills ? VRAMGC_LACK_KILLED : VRAMGC_LACK_NONE;
         if (pwrite(file, &lack, sizeof lack, offsetof(struct vramgc_file, host.lack)) !=
             (ssize_t)sizeof lack)
             complain("%s cannot be written", path);

@@ -9,7 +9,7 @@ $(E2E)/make_file: $(E2E_FILE)
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Wall -Wextra -Werror $(filter %.c,$^) -o $@
 
-$(E2E)/libfake.so: tests/e2e/fake_library.c src/base/text.c $(filter-out %_main.c,$(E2E_FILE))
+$(E2E)/libfake.so: tests/e2e/fake_library.c src/base/text.c src/base/control_group.c $(filter-out %_main.c,$(E2E_FILE))
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
 

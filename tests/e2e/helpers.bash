@@ -13,7 +13,7 @@ setup() {
     vramgc=$work/bin/vramgc
     make_file=$built/make_file
     cd "$work/cwd" || return 1
-    unset "${!VRAMGC_@}" LD_PRELOAD LD_LIBRARY_PATH NO_TCMALLOC FAKE_CUDA FAKE_SCENARIO
+    unset "${!VRAMGC_@}" LD_PRELOAD LD_LIBRARY_PATH NO_TCMALLOC FAKE_CUDA FAKE_SCENARIO FAKE_KILLS
     export XDG_STATE_HOME=$work/state VRAMGC_OUT=vramgc-%e.%p.vramgc
 }
 

@@ -131,6 +131,27 @@ no_file() {
 TEXT
 }
 
+# Written by our own thread, about once a second.
+@test "after SIGKILL the report says what RAM the program had last" {
+    LD_PRELOAD='' run timeout -k 5 60 "$top/build/vramgc" run --no-summary --out killed.vramgc -- python3 -c 'from gpu import *
+import json
+take(3)
+ram = b"x" * (300 * MIB)
+def noted():
+    report = subprocess.run([sys.argv[1], "report", "--json", "killed.vramgc"], capture_output=True, env={})
+    host = json.loads(report.stdout)["processes"][0]["host"]
+    return min(host[look]["anon_bytes"] or 0 for look in ("latest", "at_peak"))
+end = time.time() + 40
+while noted() < 300 * MIB:
+    assert time.time() < end
+    time.sleep(0.05)
+os.kill(os.getpid(), signal.SIGKILL)' "$top/build/vramgc"
+    [ "$status" -eq 137 ]
+    output=$("$top/build/vramgc" report killed.vramgc | tr -s ' \n' ' ')
+    grep -qE 'SIGKILL.* At 0:[0-9.:]+ the program had 3[0-9]{2} MiB of RAM\.' <<<"$output"
+    [[ $output != *' HOST '* ]] # that is little
+}
+
 @test "killed from outside in the middle of work: sums stay within what was ever held" {
     LD_PRELOAD=$library python3 -c 'from gpu import *
 give(take(3))

@@ -315,6 +315,40 @@ static void host_loaded(struct vramgc_file *file) {
         add_job(file, i * SECOND, (i < 6 ? i : 6) * GIB + i % 5 * 40 * MIB);
 }
 
+/* Killed in a container that is full. */
+static void killed(struct vramgc_file *file) {
+    plain(file);
+    file->end_status = 9;
+    file->devices[0].stats.pinned_bytes = gauge(2 * GIB, 3 * GIB);
+    file->process.host_released_bytes = 5 * GIB;
+    file->process.pinned_released_bytes = GIB;
+    file->host = (struct vramgc_host){.latest = {.time_ns = 4327 * SECOND,
+                                                 .anon_bytes = 12 * GIB,
+                                                 .shared_bytes = GIB,
+                                                 .file_bytes = 512 * MIB,
+                                                 .swap_bytes = 2 * GIB,
+                                                 .limit_bytes = 16 * GIB,
+                                                 .group_bytes = 15 * GIB,
+                                                 .total_bytes = 64 * GIB,
+                                                 .available_bytes = 40 * GIB},
+                                      .peak = {.time_ns = 4000 * SECOND, .anon_bytes = 14 * GIB},
+                                      .lack = VRAMGC_LACK_KILLED,
+                                      .call = "malloc_trim"};
+}
+
+/* Nobody saw how it ended, and it was swapped out at most. */
+static void killed_unseen(struct vramgc_file *file) {
+    killed(file);
+    file->end = VRAMGC_END_UNKNOWN;
+    file->host.peak.swap_bytes = 3 * GIB;
+}
+
+static void killed_not_for_lack(struct vramgc_file *file) {
+    killed(file);
+    file->host.lack = VRAMGC_LACK_NONE;
+    file->host.latest.limit_bytes = 65 * GIB; /* more than there is */
+}
+
 /* It ended before the card was read. */
 static void unread(struct vramgc_file *file) {
     plain(file);
@@ -390,6 +424,9 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"host-loaded", host_loaded},
                      {"host-cache", host_cache},
                      {"host-model", host_model},
+                     {"killed", killed},
+                     {"killed-unseen", killed_unseen},
+                     {"killed-not-for-lack", killed_not_for_lack},
                      {"markup", markup},
                      {"hostile", hostile}};
     memset(file, 0, sizeof *file);

@@ -35,6 +35,31 @@ make() {
         'Another process holds 1.3 GiB of the card (ollama, pid 812). This was the cause 1x, a card that is too small 1x. DO'
 }
 
+@test "report: of a program that was killed it says what RAM it had, and whether Linux ended one for lack of it" {
+    make killed killed.vramgc
+    run "$vramgc" report killed.vramgc
+    golden killed.txt "$(without_version <<<"$output")"
+    output=$("$vramgc" report --json killed.vramgc)
+    contains "$output" '"shared_bytes": 1073741824,'
+    contains "$output" '"limit_bytes": 17179869184,'
+    contains "$output" '"after_latest": "killed",'
+    contains "$output" '"call": "malloc_trim"'
+    output=$("$vramgc" export --prometheus killed.vramgc)
+    contains "$output" 'killed.vramgc"} 12884901888'
+    contains "$output" 'vramgc_host_peak_anon_bytes{'
+    make killed-unseen unseen.vramgc
+    output=$("$vramgc" report unseen.vramgc | tr -s ' \n' ' ')
+    contains "$output" 'CAUSE Linux ended a process of its control group for lack of RAM: `dmesg` tells which. At 1:12:07 the program'
+    contains "$output" 'Swapped out at the peak: 3.0 GiB.'
+    make killed-not-for-lack other.vramgc
+    output=$("$vramgc" report other.vramgc | tr -s ' \n' ' ')
+    contains "$output" 'CAUSE Linux itself ended none for lack of RAM. Somebody else sent SIGKILL'
+    contains_not "$output" 'The limit of its control group'
+    contains "$output" 'The machine had 40.0 GiB left.'
+    make plain plain.vramgc # which had little
+    equal "$("$vramgc" report plain.vramgc | grep -c '^HOST')" 0
+}
+
 # In the texts of observe and pool-idle, too, nothing is said of it.
 @test "report: another card of the machine that had room for all of it is named, with how to use it; one with less is not" {
     "$make_file" other-card card.vramgc

@@ -627,6 +627,21 @@ TEXT
     contains "$output" 'VERDICT  No allocation failed'
 }
 
+# Where the kernel counts that for the control group of this test.
+@test "run: after SIGKILL it is in the file whether Linux ended a process for lack of RAM" {
+    local first=/sys/fs/cgroup/memory second=/sys/fs/cgroup
+    grep -qs '^oom_kill ' "$first"/memory.oom_control "$second"/memory.events \
+        "$first$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)"/memory.oom_control \
+        "$second$(sed -n 's/^0:://p' /proc/self/cgroup)"/memory.events || skip 'it is not counted here'
+    FAKE_CUDA=sh FAKE_KILLS=1 run "$vramgc" run --no-summary --out "$PWD/lack.vramgc" -- sh -c 'kill -KILL $$'
+    contains "$("$vramgc" report --json lack.vramgc)" '"after_latest": "killed"'
+    contains "$("$vramgc" report lack.vramgc)" 'Linux ended a process of its control group for lack of RAM'
+    FAKE_CUDA=sh FAKE_KILLS=0 run "$vramgc" run --no-summary --out "$PWD/none.vramgc" -- sh -c 'kill -KILL $$'
+    contains "$("$vramgc" report --json none.vramgc)" '"after_latest": "none"'
+    FAKE_CUDA=sh FAKE_KILLS=another run "$vramgc" run --no-summary --out "$PWD/another.vramgc" -- sh -c 'kill -KILL $$'
+    contains "$("$vramgc" report --json another.vramgc)" '"after_latest": null'
+}
+
 @test "run: killed where nobody noted it is not told as all well" {
     FAKE_CUDA=sh LD_PRELOAD=$library VRAMGC_OUT=$PWD/left.vramgc sh -c 'kill -KILL $$' || true
     run "$vramgc" report left.vramgc

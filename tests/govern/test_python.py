@@ -338,6 +338,12 @@ class Host(unittest.TestCase):
         "jemalloc": "libjemalloc.so.2",
         "mimalloc": "libmimalloc.so.2",
     }
+    CALLS = {
+        None: "malloc_trim",
+        "tcmalloc": "MallocExtension_ReleaseToSystem",
+        "jemalloc": "mallctl",
+        "mimalloc": "mi_collect",
+    }
 
     def host(self, way, allocator=None, **settings):
         preload = LIBRARY + (f":{self.ALLOCATORS[allocator]}" if allocator else "")
@@ -362,6 +368,7 @@ class Host(unittest.TestCase):
                 self.assertGreater(told["unused"], 32)
                 self.assertLess(told["stays"], told["unused"] / 4 + 1)
                 self.assertGreater(int(run.fact("host_released_bytes")) >> 20, told["unused"] / 2)
+                self.assertEqual(run.fact("host_call"), self.CALLS[allocator])
 
     def test_page_locked(self):
         run, told = self.host("pinned", None)

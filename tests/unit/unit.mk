@@ -11,6 +11,7 @@ UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/read/derived.c
 UNIT_growth = src/track/growth.c src/judge/cause.c src/judge/growers.c src/base/text.c src/judge/who.c src/read/emit.c src/read/units.c
 UNIT_host_rule = src/host/rule.c
+UNIT_host_memory = src/host/memory.c src/base/control_group.c src/base/text.c
 UNIT_peak = src/judge/peak.c
 UNIT_webui = src/judge/webui.c
 UNIT_owners = src/track/owners.c
