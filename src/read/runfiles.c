@@ -109,6 +109,14 @@ static void write_lack(const char *path, const struct control_group *group) {
         close(file);
 }
 
+static void write_lack_of(const struct found *found, size_t count) {
+    struct control_group group = control_group_read("");
+    for (size_t i = 0; i < count; i++)
+        if (found[i].peek.end == VRAMGC_END_UNKNOWN &&
+            !process_lives(found[i].peek.pid, found[i].peek.process_start))
+            write_lack(found[i].path, &group);
+}
+
 static void write_status_of(const struct found *found, size_t count, uint64_t child, int status) {
     for (size_t i = count; i-- > 0;)
         if (found[i].peek.pid == child) {
@@ -138,10 +146,7 @@ struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t 
     if (shape && *pattern && glob(shape, GLOB_NOSORT, NULL, &names) == 0) {
         size_t count = choose(&names, run_id, &found);
         write_status_of(found, count, child, status);
-        struct control_group group = control_group_read("");
-        for (size_t i = 0; i < count; i++)
-            if (found[i].peek.end == VRAMGC_END_UNKNOWN)
-                write_lack(found[i].path, &group);
+        write_lack_of(found, count);
         if (count > 0)
             load(&files, found, count);
     }

@@ -640,6 +640,17 @@ TEXT
     contains "$("$vramgc" report --json none.vramgc)" '"after_latest": "none"'
     FAKE_CUDA=sh FAKE_KILLS=another run "$vramgc" run --no-summary --out "$PWD/another.vramgc" -- sh -c 'kill -KILL $$'
     contains "$("$vramgc" report --json another.vramgc)" '"after_latest": null'
+    FAKE_CUDA=tail FAKE_KILLS=1 timeout 60 "$vramgc" run --no-summary --out "$PWD/stays.vramgc" -- sh -c \
+        'tail -f /dev/null 3>&- & echo $! >pid; until "$1" report --json stays.vramgc | grep -q running; do sleep 0.05; done' - "$vramgc"
+    output=$("$vramgc" report --json stays.vramgc)
+    kill "$(cat pid)"
+    contains "$output" '"how": "running"'
+    contains "$output" '"after_latest": null'
+    cp "$(command -v sh)" inner # of whose end `vramgc run` is not told
+    FAKE_CUDA=inner FAKE_KILLS=1 "$vramgc" run --no-summary --out "$PWD/inner.vramgc" -- sh -c './inner -c "kill -KILL \$\$"; exit 0'
+    output=$("$vramgc" report inner.vramgc | tr -s ' \n' ' ')
+    contains "$output" 'VERDICT Ended without a word'
+    contains "$output" 'CAUSE Linux ended a process of its control group for lack of RAM'
 }
 
 @test "run: killed where nobody noted it is not told as all well" {
