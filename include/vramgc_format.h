@@ -120,6 +120,15 @@ struct vramgc_owners {
     struct vramgc_owner list[VRAMGC_MAX_OWNERS];
 };
 
+/* The device's figures at the latest moment at which the program had rested for VRAMGC_REST, or, if
+ * it worked until its end, when Python was about to end: later it has freed most. */
+struct vramgc_rest {
+    uint64_t time_ns; /* since the start of the record; 0: there was none */
+    uint64_t of_end;  /* 1: of Python's end */
+    struct vramgc_device_stats stats;
+    struct vramgc_gauge of_libraries[VRAMGC_MAX_LIBRARIES];
+};
+
 struct vramgc_device {
     uint64_t present; /* 1 once anything was recorded for the device */
     uint64_t total_bytes;
@@ -135,6 +144,7 @@ struct vramgc_device {
     struct vramgc_owners owners_at_oom;  /* the latest; nothing is said where there was none */
     struct vramgc_owners owners_grown;   /* by how much more stays with each than earlier */
     struct vramgc_gauge of_libraries[VRAMGC_MAX_LIBRARIES]; /* of other_bytes, by file.libraries */
+    struct vramgc_rest rest;
     uint64_t sample_count;
     uint64_t sample_step_ns;
     struct vramgc_sample samples[VRAMGC_MAX_SAMPLES];

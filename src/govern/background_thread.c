@@ -271,6 +271,14 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         act(device, decision);
 }
 
+/* Again and again, for idle memory may go back meanwhile. Work that begins just now is not in it.
+ */
+static void keep_rest(struct device *device, const struct look *look, uint64_t now) {
+    bool rests = now - look->changed_ns >= settings_options()->rest;
+    if (rests && !python_has_ended() && block_events(&device->out->stats) == look->block_events)
+        store_rest(device->out);
+}
+
 static void look_at(unsigned index, uint64_t now) {
     struct device *device = device_if_ready(index);
     if (!device)
@@ -307,6 +315,7 @@ static void look_at(unsigned index, uint64_t now) {
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&reclaim->verdict)));
     consider(device, look, now);
+    keep_rest(device, look, now);
 }
 
 static uint64_t step_ns(uint64_t now) {

@@ -7,6 +7,8 @@
 #include "base/base.h"
 #include "govern/python_api.h"
 #include "govern/python_frames.h"
+#include "store/store.h"
+#include "track/recording.h"
 
 /* A flush waits for the GPU; to go on without it is worse than to be late. */
 enum { METH_NOARGS = 4, PATIENCE_MS = 60000 };
@@ -29,6 +31,10 @@ bool python_is_there(void) {
     return python_api() && py()->Py_IsInitialized();
 }
 
+bool python_has_ended(void) {
+    return py() && !py()->Py_IsInitialized();
+}
+
 /* Called with the GIL, which our thread may need to come out of PyTorch. */
 static object *wait_until_outside(void) {
     void *state = py()->PyEval_SaveThread();
@@ -44,6 +50,8 @@ static object *python_ends(object *module, object *arguments) {
     (void)module;
     (void)arguments;
     atomic_store(&self.stopping, true);
+    if (recording_is_on())
+        store_python_ends();
     return wait_until_outside();
 }
 

@@ -45,6 +45,9 @@ void python_thread_ended(void);
 /* In a forked child, where our thread does not exist. */
 void python_forget(void);
 
+/* Whether Python is ending, and frees what is left. */
+bool python_has_ended(void);
+
 /* Whether the process has a running Python at all. */
 bool python_is_there(void);
 

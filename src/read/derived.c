@@ -92,6 +92,17 @@ struct division division_at_end(const struct vramgc_device *device) {
     return divide(device, device->stats.held_bytes.current, device->stats.others_bytes.current);
 }
 
+struct division division_at_rest(const struct vramgc_device *device) {
+    const struct vramgc_device_stats *s = &device->rest.stats;
+    return divide(device, s->held_bytes.current, s->others_bytes.current);
+}
+
+bool ended_after_rest(const struct vramgc_device *device) {
+    const struct vramgc_device_stats *end = &device->stats, *rest = &device->rest.stats;
+    return device->rest.time_ns && rest->block_allocs && rest->block_allocs == end->block_allocs &&
+           rest->refusals == end->refusals && rest->ooms == end->ooms;
+}
+
 uint64_t highest_used_bytes(const struct vramgc_device *device) {
     struct division peak = division_at_peak(device);
     uint64_t at_peak = peak.known ? peak.held_bytes + peak.others_bytes : 0;

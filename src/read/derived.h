@@ -75,6 +75,13 @@ struct division division_at_peak(const struct vramgc_device *device);
 /* At the end, or now. */
 struct division division_at_end(const struct vramgc_device *device);
 
+/* At that rest of the device. */
+struct division division_at_rest(const struct vramgc_device *device);
+
+/* Whether the program did nothing but end after that: no block was handed out, no memory refused.
+ */
+bool ended_after_rest(const struct vramgc_device *device);
+
 /* The most that was in use of the device, read or known from the peak of what this process held. */
 uint64_t highest_used_bytes(const struct vramgc_device *device);
 

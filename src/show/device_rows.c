@@ -18,8 +18,32 @@ static const struct vramgc_refusal *latest_refusal(const struct stats_file *reco
     return latest;
 }
 
-const char *device_last_moment(const struct stats_file *record) {
-    return record->state == PROCESS_RUNNING ? "now" : "before exit";
+/* What the last column shows. */
+struct last_moment {
+    const char *name;
+    struct vramgc_device_stats stats; /* with the peaks of the whole run */
+    const struct vramgc_gauge *of_libraries;
+    struct division division;
+};
+
+/* A web UI's user wants what is in use at rest after the last job, and not what is left after
+ * Python has freed most. */
+static struct last_moment last_moment_of(const struct stats_file *record,
+                                         const struct vramgc_device *device) {
+    bool runs = record->state == PROCESS_RUNNING;
+    if (runs || !ended_after_rest(device))
+        return (struct last_moment){runs ? "now" : "at the end", device->stats,
+                                    device->of_libraries, division_at_end(device)};
+    struct last_moment last = {device->rest.of_end ? "at the end" : "at rest", device->rest.stats,
+                               device->rest.of_libraries, division_at_rest(device)};
+#define DEVICE_GAUGE(name, unit, help) last.stats.name.peak = device->stats.name.peak;
+#define DEVICE_TOTAL(name, unit, help)
+#define PROCESS_TOTAL(name, unit, help)
+#include "stats.def"
+#undef DEVICE_GAUGE
+#undef DEVICE_TOTAL
+#undef PROCESS_TOTAL
+    return last;
 }
 
 static void add(struct device_table *table, enum row_group group, const char *label,
@@ -38,8 +62,8 @@ static struct division division_of(const struct vramgc_refusal *r) {
 }
 
 static void add_division(struct device_table *table, const struct vramgc_device *device,
-                         const struct vramgc_refusal *refusal) {
-    struct division peak = division_at_peak(device), end = division_at_end(device),
+                         const struct vramgc_refusal *refusal, struct division end) {
+    struct division peak = division_at_peak(device),
                     then = refusal ? division_of(refusal) : (struct division){0};
     struct figure card = show_known(device->total_bytes > 0, device->total_bytes);
     add(table, ROWS_OF_CARD, "held by this program", show_bytes(peak.held_bytes),
@@ -93,7 +117,7 @@ static void add_beside(struct device_table *table, const char *label, struct vra
 
 /* What each had at the out-of-memory is not known. A long name is cut. */
 static void add_libraries(struct device_table *table, const struct vramgc_file *file,
-                          const struct vramgc_device *device) {
+                          const struct vramgc_device *device, const struct vramgc_gauge *last) {
     enum { COLUMNS = 24 };
     for (uint64_t i = 1; i < file->library_count; i++) {
         const char *name = library_name(file, i);
@@ -104,21 +128,22 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
         text_add(&text, "of it: ");
         text_add_n(&text, name, bytes_of_columns(name, COLUMNS));
         add(table, ROWS_BESIDE, label, show_bytes(device->of_libraries[i].peak),
-            show_known(false, 0), show_bytes(device->of_libraries[i].current));
+            show_known(false, 0), show_bytes(last[i].current));
     }
 }
 
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table) {
     const struct vramgc_device *device = &record->file->devices[index];
-    const struct vramgc_device_stats *s = &device->stats;
+    const struct last_moment last = last_moment_of(record, device);
+    const struct vramgc_device_stats *s = &last.stats;
     const struct vramgc_refusal *r = latest_refusal(record, index);
     const struct figure unknown = show_known(false, 0);
-    *table = (struct device_table){.has_refusal = r != NULL};
-    add_division(table, device, r);
+    *table = (struct device_table){.has_refusal = r != NULL, .last = last.name};
+    add_division(table, device, r, last.division);
     add_allocator(table, s, r);
     add_beside(table, "held by other libraries", s->other_bytes,
                show_known(r, r ? r->other_bytes : 0));
-    add_libraries(table, record->file, device);
+    add_libraries(table, record->file, device, last.of_libraries);
     add_beside(table, "stream-ordered pools", s->pool_bytes, unknown);
     add_beside(table, "managed", s->managed_bytes, unknown);
     add_beside(table, "pinned host memory", s->pinned_bytes, unknown);

@@ -24,14 +24,11 @@ struct device_row {
 
 struct device_table {
     bool has_refusal; /* false: no column of figures at the out-of-memory */
+    const char *last; /* the head of the last column: of which moment its figures are */
     size_t count;
     struct device_row rows[DEVICE_ROWS];
 };
 
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table);
-
-/* The head of the last column: the figures as they were before the program freed what it had, or
- * as they are. */
-const char *device_last_moment(const struct stats_file *record);
 
 #endif

@@ -72,7 +72,7 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     device_rows(record, index, &table);
     fprintf(out, "\n| GPU %zu, ", index);
     write_text(out, device->name);
-    write_cells(out, &table, "peak", "at the out-of-memory", device_last_moment(record));
+    write_cells(out, &table, "peak", "at the out-of-memory", table.last);
     fprintf(out, "|---|---:|---:|%s\n", table.has_refusal ? "---:|" : "");
     for (size_t i = 0; i < table.count; i++) {
         const struct device_row *row = &table.rows[i];

@@ -77,7 +77,7 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     snprintf(title, sizeof title, "GPU %zu  %s  %s", index, device->name, device->bus_id);
     if (table.has_refusal)
         heads[columns++] = "at the out-of-memory";
-    heads[columns++] = device_last_moment(record);
+    heads[columns++] = table.last;
     open_table(out, title, heads, columns);
     for (size_t i = 0; i < table.count; i++)
         device_row(out, &table, &table.rows[i]);

@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "store/store.h"
 
+#include <string.h>
+
 /* The peaks of a device as they were when a point of its timeline was last looked for. */
 static struct {
     struct peaks {
@@ -137,4 +139,23 @@ void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t
     }
     device->samples[count] = sample;
     __atomic_store_n(&device->sample_count, count + 1, __ATOMIC_RELEASE);
+}
+
+static void keep(struct vramgc_device *device, bool of_end) {
+    struct vramgc_rest *rest = &device->rest;
+    rest->stats = device->stats;
+    memcpy(rest->of_libraries, device->of_libraries, sizeof rest->of_libraries);
+    figure_set(&rest->of_end, of_end);
+    figure_set(&rest->time_ns, max_u64(store_age_ns(), 1));
+}
+
+void store_rest(struct vramgc_device *device) {
+    keep(device, false);
+}
+
+void store_python_ends(void) {
+    struct vramgc_file *file = store_file();
+    for (size_t i = 0; i < file->device_count; i++)
+        if (file->devices[i].rest.stats.block_allocs != file->devices[i].stats.block_allocs)
+            keep(&file->devices[i], true);
 }

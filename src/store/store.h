@@ -57,6 +57,12 @@ bool store_action_at(uint64_t index, struct vramgc_action *out);
  * one thread only. */
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t live_top_bytes);
 
+/* Keeps the device's figures as those of a rest. */
+void store_rest(struct vramgc_device *device);
+
+/* Python is about to end: keeps the figures of each device that has worked since it last rested. */
+void store_python_ends(void);
+
 /* Single figures; several threads may write the same one. */
 static inline uint64_t figure_get(const uint64_t *figure) {
     return __atomic_load_n(figure, __ATOMIC_RELAXED);

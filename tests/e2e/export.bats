@@ -176,10 +176,10 @@ PYTHON
 import html, re
 for name, columns in ("fragmented", 4), ("compact", 3):
     text, markdown, page = (open(f"{name}.{end}", encoding="utf-8").read() for end in ("txt", "md", "html"))
-    table = re.search(r"^GPU 0 .*\n[^\n]*before exit\n(.*?)^held / live", text, re.M | re.S)[1]
+    table = re.search(r"^GPU 0 .*\n[^\n]*at the end\n(.*?)^held / live", text, re.M | re.S)[1]
     rows = [re.split(r"  +", line.strip()) for line in table.splitlines() if not line.startswith("PyTorch's allocator")]
     assert len(rows) > 8 and {len(row) for row in rows} == {columns}, rows
-    last = markdown.index("before exit |\n")
+    last = markdown.index("at the end |\n")
     lines = markdown[markdown.rindex("\n", 0, last):].split("\n\n")[0].splitlines()[1:]
     assert ("at the out-of-memory" in lines[0]) == (columns == 4), lines[0]
     cells = [[re.sub(r"\\(.)", r"\1", cell).strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]

@@ -165,7 +165,7 @@ TEXT
     equal "$status" 3
     [ -e stopped ]
     contains "$output" 'stopped by Ctrl-C, exit 3'
-    contains "$output" ' before exit'
+    contains "$output" ' at the end'
     contains_not "$output" 'still running'
 }
 

@@ -168,18 +168,42 @@ counted() {
     done
 }
 
+# freed_at_end MIB SCRIPT: rests until the file tells that so much was held then, does more and frees all.
+freed_at_end() {
+    local rested="import json, sys; sys.exit(json.load(sys.stdin)['processes'][0]['devices'][0]['division_at_rest']['held_bytes'] < $1 << 20)"
+    VRAMGC_REST=5ms VRAMGC_MODE=flush VRAMGC_ALLOC_CONF=keep drive "$version" \
+        "alloc m 200MiB; alloc a 300MiB; free a; $(until_yes "build/vramgc report --json \$1 | python3 -c \"$rested\""); $2 free m; empty_cache; _exit 0" --mem 2GiB
+    said=$(report | tr -s ' ')
+}
+
+@test "the last column is of the rest after the last work, or of the end if that was within work" {
+    for version in $versions; do
+        freed_at_end 500
+        for row in ' peak at rest' ' held by this program 500 MiB 500 MiB' '+ held by others and the driver 256 MiB 256 MiB' '+ free 1.3 GiB 1.3 GiB' \
+            ' reserved 500 MiB 500 MiB' ' allocated (live) 500 MiB 200 MiB' ' idle pages 500 MiB 300 MiB' ' segments 2 2'; do
+            grep -qxF -- "$row" <<<"$said"
+        done
+        freed_at_end 500 'alloc b 40MiB; free b;'
+        for row in ' peak at the end' ' held by this program 500 MiB 0 B' ' allocated (live) 500 MiB 0 B'; do
+            grep -qxF -- "$row" <<<"$said"
+        done
+        freed_at_end 500 'expect_oom 8GiB;'
+        grep -qxF ' peak at the out-of-memory at the end' <<<"$said"
+    done
+}
+
 @test "the moment of the out-of-memory has a column, of which what is not known is a dash" {
     for version in $versions; do
         VRAMGC_MODE=flush SIMGPU_OTHERS=4194305:100MiB drive "$version" \
             'cuda_malloc e 100MiB; alloc m 1GiB; alloc a 200MiB; expect_oom 1GiB; free a; empty_cache; _exit 0' --mem 2GiB
         said=$(report | tr -s ' ')
-        [[ $said == *$'\n peak at the out-of-memory before exit\n'* ]]
+        [[ $said == *$'\n peak at the out-of-memory at the end\n'* ]]
         for row in ' held by this program 1.3 GiB 1.3 GiB 1.1 GiB' '+ held by others and the driver 356 MiB 356 MiB 356 MiB' \
             '+ free 368 MiB 368 MiB 568 MiB' '= card 2.0 GiB 2.0 GiB 2.0 GiB' ' allocated (live) 1.2 GiB 1.2 GiB 1.0 GiB' ' segments 2 - 1' \
             ' held by other libraries 100 MiB 100 MiB 100 MiB'; do
             grep -qxF -- "$row" <<<"$said"
         done
         VRAMGC_MODE=flush drive "$version" 'alloc m 1GiB; _exit 0' --mem 2GiB
-        [[ $(report | tr -s ' ') == *$'\n peak before exit\n'* ]]
+        [[ $(report | tr -s ' ') == *$'\n peak at the end\n'* ]]
     done
 }

@@ -205,6 +205,22 @@ class WholePyTorch(unittest.TestCase):
                 )
                 self.check(run, ["workspace", "error", "handled", "workspace while one is handled", "six alike"])
 
+    def test_the_last_column_is_of_before_python_frees_all(self):
+        for how, rest, head, live in (
+            ("rest", "20ms", "at rest", 64),
+            ("work", "60s", "at the end", 72),
+        ):
+            for mode in "flush", "compact":
+                with self.subTest(how, mode=mode):
+                    settings = EAGER | {"VRAMGC_MODE": mode, "VRAMGC_REST": rest}
+                    command = str(ROOT / "build/vramgc")
+                    run = Run("at_end.py", how, REPORT_COMMAND=command, **settings)
+                    self.check(run, [])
+                    rows = [re.split("  +", line.strip()) for line in run.report]
+                    self.assertIn(["peak", head], rows)
+                    lives = next(row[2] for row in rows if row[0] == "allocated (live)")
+                    self.assertEqual(lives, f"{live}.0 MiB")
+
     def test_names_off(self):
         run = Run("leak.py", "--sound", VRAMGC_FUNCTIONS="off", REPORT_COMMAND=str(ROOT / "build/vramgc"))
         self.check(run, ["nothing grows"])
