@@ -2,6 +2,7 @@
  * with SIGBUS when somebody cuts the file meanwhile. */
 #include "read/stats_file.h"
 #include "read/clean.h"
+#include "read/timeline.h"
 #include "base/base.h"
 #include "base/clean_text.h"
 
@@ -229,6 +230,7 @@ static struct stats_file *adopt(struct vramgc_file *file, size_t length, const c
     list_rings(record);
     settle_unsure(record);
     find_state(record);
+    timeline_complete(file, record->refusals, record->refusal_count, record->elapsed_ns);
     return record;
 }
 

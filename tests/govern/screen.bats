@@ -168,6 +168,18 @@ counted() {
     done
 }
 
+# It ends within a tenth of a second after its peak: no look has seen that.
+@test "picture and table agree: the timeline has the peak, and the moment of the out-of-memory" {
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" \
+            "alloc a 200MiB; $(until_yes 'build/vramgc report $1 | grep -q "# live"'); alloc b 100MiB; alloc c 900MiB; free b; expect_oom 1GiB; _exit 0" --mem 2GiB
+        says 'max(d["samples"]["held_bytes"]) == d["held_bytes"]["peak"] and max(d["samples"]["allocated_bytes"]) == d["live_bytes"]["peak"]'
+        says '[(f["held_bytes"], f["allocated_bytes"], d["total_bytes"] - f["free_bytes"]) for f in r["processes"][0]["refusals"]] == [
+            tuple(d["samples"][n][-1] for n in ("held_bytes", "allocated_bytes", "used_bytes"))]'
+        [ "$(report | sed -n 's/^ *held by this program *\([0-9.]* .iB\) .*/\1/p')" = "$(report | sed -n 's/^ *\([0-9.]* .iB\) |.*/\1/p' | head -1)" ]
+    done
+}
+
 # freed_at_end MIB SCRIPT: rests until the file tells that so much was held then, does more and frees all.
 freed_at_end() {
     local rested="import json, sys; sys.exit(json.load(sys.stdin)['processes'][0]['devices'][0]['division_at_rest']['held_bytes'] < $1 << 20)"
