@@ -55,16 +55,28 @@ void text_add_decimal(struct text *text, double value, unsigned decimals) {
         text_format(text, ".%0*llu", (int)decimals, (unsigned long long)(scaled % scale));
 }
 
+/* Three digits or four of a unit: its number, and the step of its last digit. */
+static size_t unit_of(uint64_t bytes, double *unit_bytes, double *step_bytes) {
+    enum { UNITS = 6 };
+    size_t i = 0;
+    for (*unit_bytes = 1; (double)bytes >= 1023.95 * *unit_bytes && i + 1 < UNITS; i++)
+        *unit_bytes *= 1024;
+    *step_bytes = i == 0 || (double)bytes >= 99.95 * *unit_bytes ? *unit_bytes : *unit_bytes / 10;
+    return i;
+}
+
 void text_add_bytes(struct text *text, uint64_t bytes) {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double value = (double)bytes;
-    size_t i = 0;
-    while (value >= 1023.95 && i + 1 < ARRAY_LENGTH(unit)) {
-        value /= 1024;
-        i++;
-    }
-    text_add_decimal(text, value, i == 0 || value >= 99.95 ? 0 : 1);
+    double unit_bytes, step_bytes;
+    size_t i = unit_of(bytes, &unit_bytes, &step_bytes);
+    text_add_decimal(text, (double)bytes / unit_bytes, step_bytes < unit_bytes);
     text_format(text, " %s", unit[i]);
+}
+
+double text_bytes_shown(uint64_t bytes, double *step_bytes) {
+    double unit_bytes;
+    unit_of(bytes, &unit_bytes, step_bytes);
+    return (double)(uint64_t)((double)bytes / *step_bytes + 0.5) * *step_bytes;
 }
 
 static void add_long_duration(struct text *text, uint64_t seconds) {

@@ -24,6 +24,9 @@ void text_format(struct text *text, const char *format, ...) __attribute__((form
 /* "5.7 GiB", "512 MiB", "640 B": three significant figures at the most, binary units. */
 void text_add_bytes(struct text *text, uint64_t bytes);
 
+/* The number that text_add_bytes writes, and the step of its last digit. */
+double text_bytes_shown(uint64_t bytes, double *step_bytes);
+
 /* "246 ms", "38.0 ms", "0.4 ms", "12.0 us", "7.1 s", "1 m 05 s", "1 h 02 m". */
 void text_add_duration(struct text *text, uint64_t ns);
 

@@ -12,33 +12,46 @@
 
 #include <string.h>
 
-/* As everywhere else on the screen (show_bytes): what stands in two places reads the same. */
-static void add_part(struct text *text, const char *name, uint64_t bytes) {
-    text_format(text, "%s%s %s", text->length ? " + " : "", name, show_bytes(bytes).text);
+/* The parts of the sum by their names. */
+struct parts {
+    size_t count;
+    const char *names[VRAMGC_MAX_NEIGHBOURS + 5];
+    uint64_t bytes[VRAMGC_MAX_NEIGHBOURS + 5];
+};
+
+static void add_part(struct parts *parts, const char *name, uint64_t bytes) {
+    parts->names[parts->count] = name;
+    parts->bytes[parts->count++] = bytes;
 }
 
-static void add_neighbours(struct text *text, const struct oom *oom) {
+static void add_neighbours(struct parts *parts, const struct oom *oom) {
     for (uint64_t i = 0; i < oom->sum.neighbour_count; i++) {
         const struct vramgc_neighbour *neighbour = &oom->device->neighbours.list[i];
-        add_part(text, *neighbour->name ? neighbour->name : "another process",
+        add_part(parts, *neighbour->name ? neighbour->name : "another process",
                  oom->sum.neighbour_bytes[i]);
     }
 }
 
-/* What the driver needs beside processes is known only where these are told one by one. */
+/* What the driver needs beside processes is known only where these are told one by one. What is
+ * free stands in the verdict, too. */
 void cause_say_sum(struct text *text, const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
+    struct parts parts = {0};
+    struct figure figures[ARRAY_LENGTH(parts.bytes)];
     if (!sum->known || oom->of_context) /* nobody told what was free */
         return;
-    add_part(text, "live", sum->live_bytes);
-    add_part(text, "idle", sum->idle_bytes);
+    add_part(&parts, "live", sum->live_bytes);
+    add_part(&parts, "idle", sum->idle_bytes);
     if (sum->code_bytes)
-        add_part(text, "other code here", sum->code_bytes);
-    add_neighbours(text, oom);
+        add_part(&parts, "other code here", sum->code_bytes);
+    add_neighbours(&parts, oom);
     bool told = oom->device->neighbours.own_bytes > 0 &&
                 oom->device->neighbours.time_ns >= oom->refusal->time_ns;
-    add_part(text, told ? "driver" : "others and driver", sum->rest_bytes);
-    add_part(text, "free", sum->free_bytes);
+    add_part(&parts, told ? "driver" : "others and driver", sum->rest_bytes);
+    add_part(&parts, "free", sum->free_bytes);
+    show_parts(parts.bytes, figures, parts.count, parts.count - 1);
+    for (size_t i = 0; i < parts.count; i++)
+        text_format(text, "%s%s %s", i ? " + " : "", parts.names[i], figures[i].text);
     text_format(text, " = %s", show_bytes(sum->total_bytes).text);
 }
 
@@ -125,7 +138,8 @@ static bool has_graphs(const struct oom *oom) {
 }
 
 static void say_small(struct text *text, const struct oom *oom) {
-    struct figure lacking = show_bytes(oom->lacking_bytes);
+    const struct vramgc_refusal *r = oom->refusal;
+    struct figure lacking = show_rest(r->request_bytes, r->free_bytes, r->idle_bytes);
     if (oom->refusal->reported == VRAMGC_WENT_ON)
         text_format(text, "For this the card had no room: %s were lacking.", lacking.text);
     else if (oom->stayed_bytes)
@@ -138,9 +152,9 @@ static void say_small(struct text *text, const struct oom *oom) {
 }
 
 /* What the line of the sum shows as both: idle bytes beside live ones in a page, too. */
-static uint64_t free_or_idle_bytes(const struct oom *oom) {
-    return oom->sum.known ? oom->sum.free_bytes + oom->sum.idle_bytes
-                          : oom->refusal->free_bytes + oom->refusal->idle_bytes;
+static struct figure show_free_or_idle(const struct oom *oom) {
+    return oom->sum.known ? show_sum(oom->sum.free_bytes, oom->sum.idle_bytes)
+                          : show_sum(oom->refusal->free_bytes, oom->refusal->idle_bytes);
 }
 
 static void say_plain(struct text *text, const struct oom *oom) {
@@ -148,7 +162,7 @@ static void say_plain(struct text *text, const struct oom *oom) {
     switch (oom->cause) {
     case CAUSE_FRAGMENTATION:
         text_format(text, "Fragmentation: %s were free or idle, but in pieces.",
-                    show_bytes(free_or_idle_bytes(oom)).text);
+                    show_free_or_idle(oom).text);
         break;
     case CAUSE_POOL:
         text_format(text, "The driver's pool (cudaMallocAsync) keeps %s, in pieces.",

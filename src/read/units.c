@@ -27,6 +27,57 @@ struct figure show_bytes(uint64_t bytes) {
     return figure;
 }
 
+static double shown(uint64_t bytes) {
+    double step_bytes;
+    return text_bytes_shown(bytes, &step_bytes);
+}
+
+/* The part that was most rounded down (error > 0), or up, of those with that step; count: none. */
+static size_t most_rounded(const uint64_t *bytes, const double *shows, size_t count, size_t kept,
+                           double step_bytes, double error) {
+    size_t found = count;
+    double most = 0, step;
+    for (size_t i = 0; i < count; i++) {
+        double lost = ((double)bytes[i] - shows[i]) * (error > 0 ? 1 : -1);
+        text_bytes_shown(bytes[i], &step);
+        if (i != kept && step == step_bytes && lost > most) {
+            most = lost;
+            found = i;
+        }
+    }
+    return found;
+}
+
+void show_parts(const uint64_t *bytes, struct figure *figures, size_t count, size_t kept) {
+    enum { MOST = 16 };
+    double shows[MOST], step_bytes, error;
+    uint64_t sum = 0;
+    size_t i;
+    count = min_u64(count, MOST);
+    for (i = 0; i < count; i++)
+        sum += bytes[i];
+    error = text_bytes_shown(sum, &step_bytes);
+    for (i = 0; i < count; i++)
+        error -= shows[i] = shown(bytes[i]);
+    const double enough = step_bytes / 2 + 1; /* a byte for what double rounds itself */
+    while ((error > enough || error < -enough) &&
+           (i = most_rounded(bytes, shows, count, kept, step_bytes, error)) < count) {
+        double step = error > 0 ? step_bytes : -step_bytes;
+        shows[i] += step;
+        error -= step;
+    }
+    for (i = 0; i < count; i++)
+        figures[i] = show_bytes(to_u64(shows[i] + 0.5));
+}
+
+struct figure show_sum(uint64_t a, uint64_t b) {
+    return show_bytes(to_u64(shown(a) + shown(b) + 0.5));
+}
+
+struct figure show_rest(uint64_t whole, uint64_t a, uint64_t b) {
+    return show_bytes(to_u64(shown(whole) - shown(a) - shown(b) + 0.5));
+}
+
 struct figure show_count(uint64_t count) {
     char digits[24];
     struct figure figure;

@@ -4,6 +4,7 @@
 #define UNITS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum unit {
@@ -28,6 +29,15 @@ struct figure show_clock(uint64_t ns);    /* 1:03:55 since the start; 3:55.870 b
 struct figure show_real(bool known, double value, unsigned decimals);
 struct figure show_known(bool known, uint64_t bytes); /* 1.25, or - */
 struct figure show_unit(enum unit unit, uint64_t value);
+
+/* Parts of a sum: what is shown of them, added up and rounded as the sum is, is what is shown of
+ * the sum. Where rounding has it otherwise the part that was rounded most gives way, by a step of
+ * its last digit; never `kept`, which stands elsewhere too. */
+void show_parts(const uint64_t *bytes, struct figure *figures, size_t count, size_t kept);
+
+/* A sum, or what is left of the first without the others, of figures that stand beside it. */
+struct figure show_sum(uint64_t a, uint64_t b);
+struct figure show_rest(uint64_t whole, uint64_t a, uint64_t b);
 
 /* A sum or quotient of figures as a number of their unit again; what is too large, or no number,
  * becomes the nearest there is. */

@@ -61,19 +61,34 @@ static struct division division_of(const struct vramgc_refusal *r) {
                              r->free_bytes, r->total_bytes};
 }
 
+/* As figures, in the order of the rows. */
+struct division_figures {
+    struct figure held, others, free;
+};
+
+static struct division_figures show_division(struct division d, size_t kept) {
+    const uint64_t parts[] = {d.held_bytes, d.others_bytes, d.free_bytes};
+    const struct figure unknown = show_known(false, 0);
+    struct figure figures[ARRAY_LENGTH(parts)];
+    if (!d.known)
+        return (struct division_figures){show_bytes(d.held_bytes), unknown, unknown};
+    show_parts(parts, figures, ARRAY_LENGTH(parts), kept);
+    return (struct division_figures){figures[0], figures[1], figures[2]};
+}
+
+/* The verdict has what was held at the peak, and what was free at the out-of-memory. */
 static void add_division(struct device_table *table, const struct vramgc_device *device,
                          const struct vramgc_refusal *refusal, struct division end) {
-    struct division peak = division_at_peak(device),
-                    then = refusal ? division_of(refusal) : (struct division){0};
+    enum { HELD, OTHERS, FREE };
+    struct division at_oom = refusal ? division_of(refusal) : (struct division){0};
+    struct division_figures peak = show_division(division_at_peak(device), HELD),
+                            then = show_division(at_oom, FREE), last = show_division(end, HELD);
     struct figure card = show_known(device->total_bytes > 0, device->total_bytes);
-    add(table, ROWS_OF_CARD, "held by this program", show_bytes(peak.held_bytes),
-        show_bytes(then.held_bytes), show_bytes(end.held_bytes));
-    add(table, ROWS_OF_CARD, "+ held by others and the driver",
-        show_known(peak.known, peak.others_bytes), show_known(then.known, then.others_bytes),
-        show_known(end.known, end.others_bytes));
-    add(table, ROWS_OF_CARD, "+ free", show_known(peak.known, peak.free_bytes),
-        show_known(then.known, then.free_bytes), show_known(end.known, end.free_bytes));
-    add(table, ROWS_OF_CARD, "= card", card, show_known(then.known, then.total_bytes), card);
+    add(table, ROWS_OF_CARD, "held by this program", peak.held, then.held, last.held);
+    add(table, ROWS_OF_CARD, "+ held by others and the driver", peak.others, then.others,
+        last.others);
+    add(table, ROWS_OF_CARD, "+ free", peak.free, then.free, last.free);
+    add(table, ROWS_OF_CARD, "= card", card, show_known(at_oom.known, at_oom.total_bytes), card);
 }
 
 /* A gauge of stats.def; each at its own highest moment. */

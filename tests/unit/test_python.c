@@ -6,6 +6,8 @@
 #include "cuda/objects.h"
 #include "cuda/real.h"
 #include "govern/python.h"
+#include "store/store.h"
+#include "track/recording.h"
 
 #include <string.h>
 
@@ -24,6 +26,11 @@ static int is_initialised(void) {
 unsigned long long objects_changes(void) {
     return self.changes;
 }
+
+/* The store and the recording are not part of this test. */
+atomic_int recording_state;
+
+void store_python_ends(void) {}
 
 void *real_dlsym(void *handle, const char *name) {
     (void)handle;

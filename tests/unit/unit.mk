@@ -14,6 +14,7 @@ UNIT_host_rule = src/host/rule.c
 UNIT_host_memory = src/host/memory.c src/base/control_group.c src/base/text.c
 UNIT_peak = src/judge/peak.c
 UNIT_webui = src/judge/webui.c
+UNIT_units = src/read/units.c src/base/text.c
 UNIT_owners = src/track/owners.c
 UNIT_phases = src/govern/phases.c
 UNIT_policy = src/policy/policy.c
