@@ -229,6 +229,11 @@ static bool waits_for_proof(const struct oom *oom) {
     return oom->record->file->needs_proof == 1;
 }
 
+static bool is_on(const struct oom *oom, const char *setting) {
+    const char *value = stats_file_setting(oom->record, setting);
+    return value && strcmp(value, "0") != 0;
+}
+
 /* What gives idle memory back here, and does not yet. */
 static const char *todo_for_pieces(const struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
@@ -244,7 +249,11 @@ static const char *todo_for_pieces(const struct oom *oom) {
         return "Run with --mode compact: memory then lies only behind live tensors.";
     if (has_graphs(oom)) /* what they keep goes back in no mode */
         return TODO_FOR_GRAPHS;
-    if (!strstr(file->alloc_conf, "expandable_segments:True"))
+    bool expandable = strstr(file->alloc_conf, "expandable_segments:True");
+    if (is_on(oom, "lowvram"))
+        return expandable ? "Try again: idle memory goes back at rest. Else make the batch smaller."
+                          : "Set PYTORCH_ALLOC_CONF=expandable_segments:True.";
+    if (!expandable)
         return "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run --lowvram`, "
                "which moves no model to RAM.";
     return "Use `vramgc run --lowvram`: idle memory then goes back at once; no model is moved to "
@@ -375,13 +384,17 @@ static void say_todo_for_rounded(struct text *text, const struct oom *oom) {
     say_other_segments(text, oom);
 }
 
+static const char *who_asks(const struct oom *oom) {
+    return is_on(oom, "backtrace") ? "`vramgc report --open`" : "--backtrace 8";
+}
+
 static void say_todo_for_code(struct text *text, const struct oom *oom) {
     const char *library = library_name(oom->record->file, oom->refusal->library);
     if (library)
         text_format(text, "Turn off the extension that uses %s, or give it less.", library);
     else
-        text_add(text, "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it "
-                       "less.");
+        text_format(text, "Find the extension: %s tells who asks. Turn it off, or give it less.",
+                    who_asks(oom));
 }
 
 static void say_todo_for_other_code(struct text *text, const struct oom *oom) {
@@ -390,7 +403,7 @@ static void say_todo_for_other_code(struct text *text, const struct oom *oom) {
     if (site)
         text_format(text, ", in %s.", who_short_name(site).text);
     else
-        text_add(text, ": --backtrace 8 tells who.");
+        text_format(text, ": %s tells who.", who_asks(oom));
 }
 
 /* Where all that the program had, and what it wanted, would have fitted. CUDA counts the fastest
@@ -422,8 +435,6 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         [CAUSE_DRIVER] = "Try again. If it stays so, look for errors of the driver (dmesg, Xid).",
         [CAUSE_LIMIT] = "Take that limit out (SD.Next: Memory limit; scripts: "
                         "torch.cuda.set_per_process_memory_fraction).",
-        [CAUSE_HOST] = "Pin less (ComfyUI: --disable-pinned-memory), end other programs, or raise "
-                       "`ulimit -l` and the container's limit.",
     };
     if (oom->refusal->reported == VRAMGC_WENT_ON) {
         text_add(text, "Nothing has to be done. A smaller image or batch leaves room for faster "
@@ -449,6 +460,11 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         say_todo_for_small(text, oom);
     else if (oom->cause == CAUSE_ROUNDED)
         say_todo_for_rounded(text, oom);
+    else if (oom->cause == CAUSE_HOST)
+        text_format(text,
+                    "Pin less%s, end other programs, or raise `ulimit -l` and the container's "
+                    "limit.",
+                    webui_pins_less(oom->record->file));
     else
         text_add(text, plain[oom->cause]);
     if (is_full(oom) && oom->of_pytorch)

@@ -1,6 +1,7 @@
 /* host_growth.c: see host_growth.h. It must raise no false alarm: models are loaded in the first
  * jobs, and a cache fills and stays. */
 #include "judge/host_growth.h"
+#include "judge/webui.h"
 #include "base/base.h"
 #include "judge/cause.h"
 #include "read/units.h"
@@ -54,10 +55,12 @@ void host_growth_say(struct text *text, struct stats_file *const *records, size_
         text_format(text, " Host memory grows: +%s a job, %s jobs.",
                     show_bytes(growth_bytes(growth) / growth->steps).text,
                     show_count(growth->steps).text);
-        text_add(text, found.pinned ? " It is page-locked: pin less (ComfyUI: "
-                                      "--disable-pinned-memory), or find what keeps it."
-                                    : " Find what is kept after each job: results or previews in "
-                                      "a list, copies of models.");
+        if (found.pinned)
+            text_format(text, " It is page-locked: pin less%s, or find what keeps it.",
+                        webui_pins_less(records[i]->file));
+        else
+            text_add(text, " Find what is kept after each job: results or previews in a list, "
+                           "copies of models.");
         return;
     }
 }

@@ -68,16 +68,31 @@ const struct webui *webui_of(const struct vramgc_file *file) {
 }
 
 /* An option is the last word of what names it. */
-static bool is_given(const struct vramgc_file *file, const char *offload) {
-    const char *blank = strrchr(offload, ' ');
-    return strstr(file->command_line, blank ? blank + 1 : offload);
+static bool is_given(const struct vramgc_file *file, const char *name) {
+    const char *blank = name ? strrchr(name, ' ') : NULL;
+    return name && strstr(file->command_line, blank ? blank + 1 : name);
 }
 
-const char *webui_offload(const struct vramgc_file *file) {
-    const struct webui *webui = webui_of(file);
+/* Behind the last of its options that was given: each does more than the one before. */
+static size_t next_offload(const struct vramgc_file *file, const struct webui *webui) {
     size_t next = 0;
     for (size_t i = 0; i < ARRAY_LENGTH(webui->offload); i++)
-        if (webui->offload[i] && is_given(file, webui->offload[i]))
+        if (is_given(file, webui->offload[i]))
             next = i + 1;
+    return next;
+}
+
+/* A program that is none of them, as far as is known, and has such an option, is one all the same.
+ */
+const char *webui_offload(const struct vramgc_file *file) {
+    const struct webui *webui = webui_of(file);
+    for (size_t i = 0; webui == &script && i < ARRAY_LENGTH(table); i++)
+        if (next_offload(file, &table[i]))
+            webui = &table[i];
+    size_t next = next_offload(file, webui);
     return next < ARRAY_LENGTH(webui->offload) ? webui->offload[next] : NULL;
+}
+
+const char *webui_pins_less(const struct vramgc_file *file) {
+    return is_given(file, "--disable-pinned-memory") ? "" : " (ComfyUI: --disable-pinned-memory)";
 }

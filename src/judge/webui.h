@@ -23,4 +23,7 @@ const struct webui *webui_of(const struct vramgc_file *file);
  * nothing. */
 const char *webui_offload(const struct vramgc_file *file);
 
+/* In parentheses, what has it pin less than the options that it was given; else empty. */
+const char *webui_pins_less(const struct vramgc_file *file);
+
 #endif

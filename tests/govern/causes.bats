@@ -284,6 +284,9 @@ TEXT
         VRAMGC_MODE=flush drive "$version" 'cuda_malloc e 500MiB; cuda_malloc f 500MiB; _exit 0' --mem 1GiB
         tells other_code 'The program holds 500 MiB, none of it by PyTorch' "Other code than PyTorch's cache asked for it"
         sums live=0 'other code here=500' free=268
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *': --backtrace 8 tells who.'* ]]
+        VRAMGC_BACKTRACE=8 VRAMGC_MODE=flush drive "$version" 'cuda_malloc e 500MiB; cuda_malloc f 500MiB; _exit 0' --mem 1GiB
+        tells other_code 'The program holds 500 MiB' "Other code than PyTorch's cache asked for it: \`vramgc report --open\` tells who."
     done
 }
 
@@ -429,7 +432,10 @@ lies() {
     lies "$state" failed
     export XDG_STATE_HOME=$state
     drive "$version" 'alloc a 8MiB count=70; free a.0 a.2 a.4 a.6 a.8 a.10 a.12 a.14 a.16 a.18 a.20 a.22 a.24 a.26; alloc x 150MiB; _exit 0' --mem 1GiB
-    tells fragmentation 'Fragmentation: ' 'Set PYTORCH_ALLOC_CONF=expandable_segments:True'
+    tells fragmentation 'Fragmentation: ' 'Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run --lowvram`'
+    VRAMGC_LOWVRAM=1 drive "$version" \
+        'alloc a 8MiB count=70; free a.0 a.2 a.4 a.6 a.8 a.10 a.12 a.14 a.16 a.18 a.20 a.22 a.24 a.26; alloc x 150MiB; _exit 0' --mem 1GiB
+    tells fragmentation 'Fragmentation: ' 'Set PYTORCH_ALLOC_CONF=expandable_segments:True. ' # with that setting already
     PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_ALLOC_CONF=backend:cudaMallocAsync drive "$version" \
         'alloc a 40MiB count=18; sleep 120; free a.0 a.2 a.4 a.6 a.8 a.10; alloc x 200MiB; _exit 0' --mem 1GiB
     tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF'

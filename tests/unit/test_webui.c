@@ -79,6 +79,15 @@ static void what_is_given_already(void **state) {
     assert_null(webui_offload(file));
     started_as("/home/ann/sdnext/venv/bin/python launch.py --lowvram"); /* does more */
     assert_null(webui_offload(file));
+    started_as("python my_ui.py --medvram"); /* of no table, and one of them all the same */
+    assert_string_equal(webui_offload(file), "--lowvram");
+    started_as("python my_ui.py --lowvram");
+    assert_null(webui_offload(file));
+    started_as("python my_ui.py --always-low-vram");
+    assert_string_equal(webui_offload(file), "Forge: --always-no-vram");
+    started_as("python my_ui.py --novram --disable-pinned-memory");
+    assert_null(webui_offload(file));
+    assert_string_equal(webui_pins_less(file), "");
     started_as("python /opt/ComfyUI/main.py --novram");
     assert_null(webui_offload(file));
     started_as("python /opt/ComfyUI/main.py --lowvram");
