@@ -94,6 +94,8 @@ struct division division_at_end(const struct vramgc_device *device) {
 
 struct division division_at_rest(const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->rest.stats;
+    if (!device->rest.time_ns)
+        return (struct division){0};
     return divide(device, s->held_bytes.current, s->others_bytes.current);
 }
 

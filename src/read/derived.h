@@ -75,7 +75,7 @@ struct division division_at_peak(const struct vramgc_device *device);
 /* At the end, or now. */
 struct division division_at_end(const struct vramgc_device *device);
 
-/* At that rest of the device. */
+/* When it last rested; not known where it never did. */
 struct division division_at_rest(const struct vramgc_device *device);
 
 /* Whether the program did nothing but end after that: no block was handed out, no memory refused.

@@ -30,8 +30,9 @@ static uint64_t unseen(const struct vramgc_gauge *gauge, uint64_t seen, uint64_t
     return gauge->peak > seen ? gauge->peak : latest;
 }
 
-/* Peaks that no point has were reached after the last of them. */
-static void add_peak(struct vramgc_device *device, uint64_t end_ns) {
+/* Peaks that no point has were reached after the last of them. That of live memory may be missed by
+ * a look that it falls in the midst of: where nothing was refused since it says nothing alone. */
+static void add_peak(struct vramgc_device *device, uint64_t end_ns, bool refused) {
     const struct vramgc_device_stats *s = &device->stats;
     struct vramgc_sample most = {0}, point = {0};
     for (uint64_t i = 0; i < device->sample_count; i++) {
@@ -40,7 +41,8 @@ static void add_peak(struct vramgc_device *device, uint64_t end_ns) {
         most.reserved_bytes = max_u64(most.reserved_bytes, point.reserved_bytes);
         most.allocated_bytes = max_u64(most.allocated_bytes, point.allocated_bytes);
     }
-    if (s->held_bytes.peak <= most.held_bytes && s->live_bytes.peak <= most.allocated_bytes)
+    if (s->held_bytes.peak <= most.held_bytes &&
+        !(refused && s->live_bytes.peak > most.allocated_bytes))
         return;
     point.time_ns = max_u64(end_ns, point.time_ns);
     point.held_bytes = unseen(&s->held_bytes, most.held_bytes, point.held_bytes);
@@ -55,6 +57,12 @@ static bool is_after(const struct vramgc_refusal *refusal, size_t index, uint64_
     return refusal->device == index && refusal->time_ns > time_ns;
 }
 
+/* Not of the host's memory. More than was ever held was not held then: the file is damaged. */
+static bool is_of_card(const struct vramgc_refusal *refusal, const struct vramgc_device *device) {
+    return refusal->total_bytes && refusal->cause != VRAMGC_REFUSAL_HOST &&
+           refusal->held_bytes <= device->stats.held_bytes.peak;
+}
+
 /* Before memory was refused, where it was, for what was taken in vain has gone back by then. The
  * latest refusals first: where there is not room for all, those are the ones that are told. */
 static void complete_device(struct vramgc_device *device, size_t index,
@@ -62,13 +70,15 @@ static void complete_device(struct vramgc_device *device, size_t index,
                             uint64_t end_ns) {
     uint64_t looks = device->sample_count;
     uint64_t looked_ns = looks ? device->samples[looks - 1].time_ns : 0;
+    bool refused = false;
     for (size_t i = count; i-- > 0;)
-        if (is_after(refusals[i], index, looked_ns))
+        if (is_after(refusals[i], index, looked_ns)) {
             end_ns = refusals[i]->time_ns - 1;
-    add_peak(device, end_ns);
+            refused = true;
+        }
+    add_peak(device, end_ns, refused);
     for (size_t i = count; i-- > 0;)
-        if (is_after(refusals[i], index, 0) && refusals[i]->total_bytes &&
-            refusals[i]->cause != VRAMGC_REFUSAL_HOST)
+        if (is_after(refusals[i], index, 0) && is_of_card(refusals[i], device))
             insert(device, point_of(refusals[i]));
 }
 

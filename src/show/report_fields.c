@@ -138,9 +138,10 @@ static void write_device(struct emit *emit, const struct vramgc_file *file, size
                    division_at_peak(device));
     write_division(emit, "division_at_end", "the card at the end; adds up to total_bytes",
                    division_at_end(device));
-    emit_number_if(emit, "rest_ns", UNIT_NS,
-                   "when the program last rested, since the start of the record",
-                   device->rest.time_ns > 0, device->rest.time_ns);
+    emit_number_if(
+        emit, "rest_ns", UNIT_NS,
+        "when the program last rested, or Python began to end, since the start of the record",
+        device->rest.time_ns > 0, device->rest.time_ns);
     write_division(emit, "division_at_rest", "the card then; adds up to total_bytes",
                    division_at_rest(device));
     libraries_fields(emit, file, device);
