@@ -83,7 +83,7 @@ follow() {
 # same in each report.
 shape() {
     sed -E '/^VERDICT/,/^$/d; /^WHO/,/^$/{/^WHO/!d; s/ at OOM//}; /^(-- vramgc|python|mode|PyTorch  |GPU|Details|Picture)|^ {9}[0-9(]|^ +[0-9.]+ .?i?B [|+]|^ +[|0]/d
-        s/[0-9][0-9,.]* ?([KMGTP]iB|B)?/N/g; s/ +/ /g; s/^ //; /^$/d'
+        s/[0-9][0-9,.]* ?([KMGTP]iB|B)?/N/g; s/ at rest/ at the end/; s/ +/ /g; s/^ //; /^$/d'
 }
 
 @test "README: the sample of a report is made of the lines of today's report" {
