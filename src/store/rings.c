@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "store/store.h"
 
-
 /* The peaks of a device as they were when a point of its timeline was last looked for. */
 static struct {
     struct peaks {
