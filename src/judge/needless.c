@@ -24,8 +24,8 @@ static bool by_pytorch(const struct vramgc_file *file) {
  * something. */
 static bool held_little(const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
-    const char *lowvram = stats_file_setting(record, "lowvram");
-    bool little = stats_file_mode(file) == MODE_COMPACT && lowvram && strcmp(lowvram, "1") == 0;
+    bool little =
+        stats_file_mode(file) == MODE_COMPACT && stats_file_setting_is(record, "lowvram", "1");
     for (size_t i = 0; i < file->device_count; i++) {
         struct derived ratio = derived_figure(DERIVED_held_over_live_weighted, &file->devices[i]);
         little = little && (!ratio.known || ratio.value <= MOST_HELD_OVER_LIVE);

@@ -220,10 +220,9 @@ static bool has_graphs(const struct tally *tally) {
 /* By the user's own setting, or its default. 0: not so. */
 static double threshold_of(const struct stats_file *record) {
     const char *threshold = stats_file_setting(record, "threshold");
-    const char *lowvram = stats_file_setting(record, "lowvram");
     double percent = threshold ? strtod(threshold, NULL) : 0;
-    bool holds =
-        gives_back(record) && percent > 0 && percent <= 100 && lowvram && strcmp(lowvram, "0") == 0;
+    bool holds = gives_back(record) && percent > 0 && percent <= 100 &&
+                 stats_file_setting_is(record, "lowvram", "0");
     return holds ? percent : 0;
 }
 

@@ -95,6 +95,11 @@ const char *stats_file_setting(const struct stats_file *record, const char *name
     return NULL;
 }
 
+bool stats_file_setting_is(const struct stats_file *record, const char *name, const char *value) {
+    const char *known = stats_file_setting(record, name);
+    return known && strcmp(known, value) == 0;
+}
+
 enum option_mode stats_file_mode(const struct vramgc_file *file) {
     enum option_mode mode = MODE_OFF;
     while (mode < MODE_AUTO && strcmp(file->mode, mode_name(mode)) != 0)
@@ -106,8 +111,7 @@ enum option_mode stats_file_mode(const struct vramgc_file *file) {
  * (govern/mode_table.c). */
 bool stats_file_bears_no_pages(const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
-    const char *asked = stats_file_setting(record, "mode");
-    return asked && strcmp(asked, "auto") == 0 && stats_file_mode(file) == MODE_FLUSH &&
+    return stats_file_setting_is(record, "mode", "auto") && stats_file_mode(file) == MODE_FLUSH &&
            file->needs_proof != 1 && file->driver_pool != 1;
 }
 

@@ -76,6 +76,9 @@ const char *stats_file_cause_name(uint32_t cause);
  * does not name it. */
 const char *stats_file_setting(const struct stats_file *record, const char *name);
 
+/* Whether the file names it with that value. */
+bool stats_file_setting_is(const struct stats_file *record, const char *name, const char *value);
+
 /* What the mode became; MODE_AUTO: the file does not tell. */
 enum option_mode stats_file_mode(const struct vramgc_file *file);
 
