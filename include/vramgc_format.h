@@ -310,12 +310,12 @@ enum vramgc_end {
 
 /* What the process had of the host's memory at one look. 0: not known. */
 struct vramgc_host_look {
-    uint64_t time_ns; /* since the start of the record; 0: there was no look */
     uint64_t anon_bytes, shared_bytes, file_bytes; /* resident */
     uint64_t swap_bytes;
     uint64_t limit_bytes;                  /* of its control group; 0: none, too */
     uint64_t group_bytes;                  /* what counts against that */
     uint64_t total_bytes, available_bytes; /* of the machine */
+    uint64_t time_ns; /* since the start of the record, written last; 0: there was no look */
 };
 
 /* Whether Linux ended a process of the control group for lack of memory after the latest look. */

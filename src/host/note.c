@@ -5,19 +5,6 @@
 #include "host/memory.h"
 #include "store/store.h"
 
-/* Word by word, each of them whole (vramgc_format.h). */
-static void put(struct vramgc_host_look *to, const struct vramgc_host_look *look) {
-    figure_set(&to->anon_bytes, look->anon_bytes);
-    figure_set(&to->shared_bytes, look->shared_bytes);
-    figure_set(&to->file_bytes, look->file_bytes);
-    figure_set(&to->swap_bytes, look->swap_bytes);
-    figure_set(&to->limit_bytes, look->limit_bytes);
-    figure_set(&to->group_bytes, look->group_bytes);
-    figure_set(&to->total_bytes, look->total_bytes);
-    figure_set(&to->available_bytes, look->available_bytes);
-    figure_set(&to->time_ns, look->time_ns);
-}
-
 static uint64_t taken_bytes(const struct vramgc_host_look *look) {
     return look->anon_bytes + look->shared_bytes + look->swap_bytes;
 }
@@ -38,9 +25,9 @@ void host_note(void) {
         .total_bytes = machine.total_bytes,
         .available_bytes = machine.available_bytes,
     };
-    put(&host->latest, &look);
+    figures_copy(&host->latest, &look, sizeof look);
     if (taken_bytes(&look) > taken_bytes(&host->peak))
-        put(&host->peak, &look);
+        figures_copy(&host->peak, &look, sizeof look);
     figure_set(&host->group_id, group.id);
     figure_set(&host->oom_kills, group.oom_kills);
     figure_set(&host->counts_kills, group.counts_kills);

@@ -1,5 +1,6 @@
 /* crash.c: see crash.h. It must not say that memory was why: a signal does not tell. */
 #include "judge/crash.h"
+#include "read/derived.h"
 #include "read/units.h"
 #include "base/base.h"
 
@@ -49,7 +50,7 @@ static void say_ram(struct text *text, const struct vramgc_host_look *look) {
     if (!look->time_ns)
         return;
     text_format(text, " At %s the program had %s of RAM.", show_clock(look->time_ns).text,
-                show_bytes(look->anon_bytes + look->shared_bytes).text);
+                show_bytes(ram_bytes(look)).text);
     if (look->swap_bytes)
         text_format(text, " %s more were swapped out.", show_bytes(look->swap_bytes).text);
     if (look->limit_bytes && look->limit_bytes < look->total_bytes)

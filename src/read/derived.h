@@ -82,6 +82,12 @@ struct division division_at_rest(const struct vramgc_device *device);
  */
 bool ended_after_rest(const struct vramgc_device *device);
 
+/* What the program had resident of the host's memory, but for files: nobody else can give it back.
+ */
+static inline uint64_t ram_bytes(const struct vramgc_host_look *look) {
+    return look->anon_bytes + look->shared_bytes;
+}
+
 /* The most that was in use of the device, read or known from the peak of what this process held. */
 uint64_t highest_used_bytes(const struct vramgc_device *device);
 

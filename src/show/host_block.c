@@ -2,6 +2,7 @@
 #include "show/host_block.h"
 #include "base/base.h"
 #include "base/text.h"
+#include "read/derived.h"
 #include "read/units.h"
 #include "show/summary_lines.h"
 
@@ -23,10 +24,6 @@ const struct host_figure host_figures[HOST_FIGURES] = {
     FIGURE(available_bytes, "of the machine, to be had without swapping", true),
 };
 #undef FIGURE
-
-static uint64_t taken_bytes(const struct vramgc_host_look *look) {
-    return look->anon_bytes + look->shared_bytes;
-}
 
 static struct vramgc_gauge pinned_of(const struct vramgc_file *file) {
     struct vramgc_gauge sum = {0, 0};
@@ -61,7 +58,7 @@ static void say_from_to(struct text *text, const char *of, const struct vramgc_g
 
 void host_block(FILE *out, const struct stats_file *record) {
     const struct vramgc_host *host = &record->file->host;
-    struct vramgc_gauge ram = {taken_bytes(&host->latest), taken_bytes(&host->peak)};
+    struct vramgc_gauge ram = {ram_bytes(&host->latest), ram_bytes(&host->peak)};
     struct vramgc_gauge pinned = pinned_of(record->file);
     char line[512];
     struct text text = TEXT_IN(line);

@@ -139,18 +139,10 @@ void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t
     __atomic_store_n(&device->sample_count, count + 1, __ATOMIC_RELEASE);
 }
 
-/* Other threads may write them meanwhile. */
-static void copy_figures(void *to, const void *from, size_t bytes) {
-    uint64_t *copies = to;
-    const uint64_t *figures = from;
-    for (size_t i = 0; i < bytes / sizeof *figures; i++)
-        figure_set(&copies[i], figure_get(&figures[i]));
-}
-
 static void keep(struct vramgc_device *device, bool of_end) {
     struct vramgc_rest *rest = &device->rest;
-    copy_figures(&rest->stats, &device->stats, sizeof rest->stats);
-    copy_figures(rest->of_libraries, device->of_libraries, sizeof rest->of_libraries);
+    figures_copy(&rest->stats, &device->stats, sizeof rest->stats);
+    figures_copy(rest->of_libraries, device->of_libraries, sizeof rest->of_libraries);
     figure_set(&rest->of_end, of_end);
     figure_set(&rest->time_ns, max_u64(store_age_ns(), 1));
 }

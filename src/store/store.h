@@ -76,6 +76,14 @@ static inline uint64_t figure_add(uint64_t *figure, uint64_t value) {
     return __atomic_add_fetch(figure, value, __ATOMIC_RELAXED);
 }
 
+/* Each of them whole, in their order; others may write them meanwhile. */
+static inline void figures_copy(void *to, const void *from, size_t bytes) {
+    uint64_t *copies = to;
+    const uint64_t *figures = from;
+    for (size_t i = 0; i < bytes / sizeof *figures; i++)
+        figure_set(&copies[i], figure_get(&figures[i]));
+}
+
 /* Adds without an atomic read-modify-write: for figures that one lock protects. */
 static inline void figure_bump(uint64_t *figure, uint64_t value) {
     figure_set(figure, figure_get(figure) + value);
