@@ -34,7 +34,7 @@ all: $(BUILD)/libvramgc.so $(BUILD)/vramgc
 
 # --- the library ---
 
-LIB_ROOMS := base cuda hook process serve govern track host heap policy vm store
+LIB_ROOMS := base cuda hook process serve govern track python host heap policy vm store
 LIB_SOURCES := $(foreach room,$(LIB_ROOMS),$(wildcard src/$(room)/*.c)) src/hook/dlsym.S
 LIB_OBJECTS := $(patsubst src/%,$(BUILD)/obj/%.o,$(LIB_SOURCES))
 

@@ -13,7 +13,7 @@
 #include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/mode.h"
-#include "govern/names.h"
+#include "python/names.h"
 #include "govern/own_thread.h"
 #include "govern/python.h"
 #include "govern/reclaim.h"
@@ -192,7 +192,6 @@ static bool flush(struct device *device, struct vramgc_action action) {
     uint64_t returned[VRAMGC_MAX_DEVICES] = {0};
     struct flushing flushing = {.device = device,
                                 .asked = action.reason == reclaim_log_reason(POLICY_ASKED)};
-    struct python_place place;
     action.kind = VRAMGC_ACTION_FLUSH;
     if (action.observed) {
         action.before_bytes = reserved_bytes(device);
@@ -203,10 +202,9 @@ static bool flush(struct device *device, struct vramgc_action action) {
     }
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         returned[i] = device_if_ready(i) ? reclaim_returned_bytes(device_if_ready(i)) : 0;
-    if (!python_empty_cache(names_thread(), &place, must_not_flush, &flushing))
+    if (!python_empty_cache(must_not_flush, &flushing))
         return false;
-    text_copy(action.function, sizeof action.function, place.function);
-    text_copy(action.phase, sizeof action.phase, place.phase);
+    names_describe(names_latest(), &action);
     action.took_ns = clock_ns() - flushing.begun_ns;
     conclude_flush(device, action, returned);
     return true;
@@ -370,7 +368,6 @@ static bool only_we_are_left(uint64_t now) {
 static void leave(void) {
     atomic_store(&self.stopping, true);
     wakeup(WAKEUP_DECAY);
-    names_end();
     own_thread_take_signals();
 }
 
@@ -421,7 +418,7 @@ static void *background_thread(void *unused) {
             break;
         if (settings_policy().mode == POLICY_FLUSH)
             python_prepare();
-        names_begin();
+        python_name_functions();
         look_at_all(now);
         stack_name();
         neighbours_look();
@@ -464,7 +461,6 @@ void background_thread_stop(void) {
     bool again = atomic_exchange(&self.stopping, true);
     wakeup(WAKEUP_LOOK);
     wakeup(WAKEUP_DECAY);
-    names_end();
     python_process_ends();
     for (int i = 0; !again && i < STOP_PATIENCE_MS && at_work(); i++)
         nanosleep(&step, NULL);

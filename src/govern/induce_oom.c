@@ -5,7 +5,7 @@
 #include "govern/induce_oom.h"
 
 #include "base/log.h"
-#include "govern/names.h"
+#include "python/names.h"
 #include "govern/reclaim.h"
 #include "govern/soft_oom.h"
 #include "govern/wakeup.h"
@@ -120,7 +120,7 @@ static void end_soft_oom(struct device *device) {
         .took_ns = clock_ns() - induced.begun_ns,
     };
     induced.bytes = 0;
-    names_describe(&action);
+    names_describe(names_here(), &action);
     reclaim_credit(&action, figure_get(&stats->reserved_bytes.current), gained);
     reclaim_conclude(device, &action);
     figure_add(&stats->alloc_retries, 1); /* as PyTorch does */
@@ -200,8 +200,6 @@ void induce_oom_reported(unsigned index, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_at(index) : NULL;
     if (!device)
         return;
-    names_before_request();
-    names_at_oom(device);
     oom_reported(device, bytes);
     block_map_at_oom(device, bytes);
     wakeup(WAKEUP_LOOK); /* who else holds memory is asked by our own thread */

@@ -5,10 +5,15 @@
 #include "govern/python.h"
 
 #include "base/base.h"
-#include "govern/python_api.h"
-#include "govern/python_frames.h"
+#include "python/python_api.h"
+#include "python/frames.h"
+#include "python/names.h"
+#include "python/phases_file.h"
 #include "store/store.h"
+#include "track/process_settings.h"
 #include "track/recording.h"
+
+#include <string.h>
 
 /* A flush waits for the GPU; to go on without it is worse than to be late. */
 enum { METH_NOARGS = 4, PATIENCE_MS = 60000 };
@@ -18,9 +23,16 @@ static struct {
     atomic_uint forking;  /* threads that are about to fork */
     atomic_uint inside;   /* threads of ours that hold or wait for the GIL */
     atomic_bool prepared, registered;
+    atomic_bool named; /* it was tried */
 } self;
 
 static THREAD_LOCAL bool am_inside;
+
+/* Frames go where Python ends. */
+static void stop(void) {
+    atomic_store(&self.stopping, true);
+    names_end();
+}
 
 static void be_outside(void) {
     am_inside = false;
@@ -49,7 +61,7 @@ static object *wait_until_outside(void) {
 static object *python_ends(object *module, object *arguments) {
     (void)module;
     (void)arguments;
-    atomic_store(&self.stopping, true);
+    stop();
     if (recording_is_on())
         store_python_ends();
     return wait_until_outside();
@@ -161,67 +173,62 @@ static bool may_enter(void) {
     return atomic_load(&self.registered) && python_is_there();
 }
 
-bool python_empty_cache(uint64_t thread, struct python_place *place, bool (*must_not)(void *),
-                        void *context) {
-    bool emptied = false;
+/* Calls a function of PyTorch's. False: it was not done. */
+static bool call_torch(const char *name, bool (*must_not)(void *), void *context) {
+    bool done = false;
     int state;
-    *place = (struct python_place){0};
     if (!may_enter() || !enter(&state))
         return false;
     if (!must_not(context)) {
-        python_frames_look(&(struct python_look){.thread = thread, .or_main = true, .place = place},
-                           1);
-        object *result = python_call("torch._C", "_cuda_emptyCache");
-        emptied = result != NULL;
+        object *result = python_call("torch._C", name);
+        done = result != NULL;
         python_drop(result);
     }
     leave(state);
-    return emptied;
+    return done;
+}
+
+bool python_empty_cache(bool (*must_not)(void *), void *context) {
+    return call_torch("_cuda_emptyCache", must_not, context);
 }
 
 bool python_empty_host_cache(bool (*must_not)(void *), void *context) {
-    bool emptied = false;
-    int state;
-    if (!may_enter() || !enter(&state))
-        return false;
-    if (!must_not(context)) {
-        object *result = python_call("torch._C", "_host_emptyCache");
-        emptied = result != NULL;
-        python_drop(result);
-    }
-    leave(state);
-    return emptied;
+    return call_torch("_host_emptyCache", must_not, context);
 }
 
-bool python_look(struct python_look *looks, size_t count) {
+/* Once, whether or not it can be learned. */
+void python_name_functions(void) {
+    const char *functions = settings_options()->functions;
     int state;
-    if (!may_enter() || !enter(&state))
-        return false;
-    bool looked = python_frames_look(looks, count);
+    if (atomic_load(&self.named) || strcmp(functions, "off") == 0)
+        return;
+    python_prepare();
+    if (!may_enter() || !py()->has_frames || !enter(&state))
+        return;
+    atomic_store(&self.named, true);
+    if (strcmp(functions, "auto") != 0)
+        phases_file_read(functions);
+    if (frames_learn())
+        names_begin();
     leave(state);
-    return looked;
-}
-
-bool python_can_look(void) {
-    return python_is_there() && py()->has_frames;
 }
 
 bool python_may_empty(void) {
     return atomic_load(&self.registered) && !atomic_load(&self.stopping);
 }
 
-bool python_thread_has_gil(void) {
+static bool has_gil(void) {
     return py() && py()->Py_IsInitialized() && py()->PyGILState_Check();
 }
 
 void python_process_ends(void) {
-    atomic_store(&self.stopping, true);
-    if (atomic_load(&self.inside) > 0 && python_thread_has_gil())
+    stop();
+    if (atomic_load(&self.inside) > 0 && has_gil())
         python_drop(wait_until_outside());
 }
 
 void python_thread_ended(void) {
-    atomic_store(&self.stopping, true);
+    stop();
     if (am_inside)
         be_outside();
 }

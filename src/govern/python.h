@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "govern/python_frames.h"
-
 /* Makes sure, once, that Python waits for our thread before it ends and before it forks; nothing is
  * emptied before. To be called early, while Python is far from its end. Waits for the GIL the first
  * time that it finds a running Python. */
@@ -15,22 +13,16 @@ void python_prepare(void);
 
 /* Calls torch._C._cuda_emptyCache(), which empties the cache of all devices. False: no Python, no
  * torch, Python is ending or forking, must_not said so, or it raised. Waits for the GIL; must_not
- * is asked when it is there. *place: where that thread was (pthread_self), or the main one. */
-bool python_empty_cache(uint64_t thread, struct python_place *place, bool (*must_not)(void *),
-                        void *context);
+ * is asked when it is there. */
+bool python_empty_cache(bool (*must_not)(void *), void *context);
 
 /* The same for PyTorch's cache of page-locked host memory: torch._C._host_emptyCache(), which is
  * there from 2.5 on. */
 bool python_empty_host_cache(bool (*must_not)(void *), void *context);
 
-/* Looks where threads are. False: it could not. Waits for the GIL. */
-bool python_look(struct python_look *looks, size_t count);
-
-/* Whether there is a Python that tells where threads are. */
-bool python_can_look(void);
-
-/* Of the calling thread, whichever it is; without a Python it has none. */
-bool python_thread_has_gil(void);
+/* From now on functions are named (names.h), unless VRAMGC_FUNCTIONS says no; once there is a
+ * Python. Waits for the GIL the first time. */
+void python_name_functions(void);
 
 /* Whether that can be done, as far as is known: from any thread. */
 bool python_may_empty(void);

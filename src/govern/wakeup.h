@@ -5,8 +5,8 @@
 #include "base/base.h"
 
 /* LOOK: the one that looks at everything (background_thread.h). DECAY: the one that gives idle
- * pages back (decay_thread.h). NAMES: the one that asks Python (names.h). */
-enum wakeup { WAKEUP_LOOK, WAKEUP_DECAY, WAKEUP_NAMES, WAKEUPS };
+ * pages back (decay_thread.h). */
+enum wakeup { WAKEUP_LOOK, WAKEUP_DECAY, WAKEUPS };
 
 /* From any thread: it does its next step at once. */
 void wakeup(enum wakeup who);

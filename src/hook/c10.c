@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "cuda/errors.h"
 #include "govern/induce_oom.h"
-#include "govern/names.h"
+#include "python/names.h"
 #include "hook/calls.h"
 #include "serve/device_vm.h"
 #include "track/block.h"
@@ -49,15 +49,12 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
     struct block_event event;
     if (UNLIKELY(!recording_is_on()) || !is_cuda(device))
         return;
-    if (bytes > 0)
-        names_before_request();
     if (UNLIKELY(!block_begin(index_of(device), (uint64_t)(uintptr_t)p, bytes, &event)))
         return;
     bool possible = device_vm_block_changed(&event, room_make);
     if (event.allocated)
-        event.tag = names_tag(&event);
+        event.tag = names_of_block(event.bytes);
     block_end(&event);
-    names_block_came();
     if (UNLIKELY(thread_state.pending.bytes > 0) && event.allocated)
         induce_oom_block_came(event.device);
     if (UNLIKELY(!possible))

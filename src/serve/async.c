@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "govern/decay_thread.h"
 #include "govern/mode.h"
-#include "govern/names.h"
+#include "python/names.h"
 #include "serve/answer.h"
 #include "serve/device_vm.h"
 #include "track/alloc.h"
@@ -113,22 +113,11 @@ static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
 }
 
 bool async_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
-    const struct block_event block = {
-        .device = device_current(), .address = address, .bytes = bytes, .allocated = true};
-    if (!allocator || !block.device)
-        return alloc_succeeded(class, address, bytes, allocator);
-    names_before_request();
-    bool recorded = alloc_block_succeeded(class, address, bytes, names_tag(&block));
-    names_block_came();
-    return recorded;
+    return allocator ? alloc_block_succeeded(class, address, bytes, names_of_block(bytes))
+                     : alloc_succeeded(class, address, bytes, false);
 }
 
 void async_refused(enum real_id id, uint64_t bytes, bool allocator) {
-    struct device *device = allocator && recording_is_on() ? device_current() : NULL;
-    if (device && !oom_pool_asked_again(id, bytes))
-        names_before_request();
-    if (device)
-        names_at_oom(device);
     (allocator ? oom_at_pool : oom_at_call)(id, bytes);
 }
 

@@ -6,7 +6,6 @@
 #include "cuda/errors.h"
 #include "govern/decay_thread.h"
 #include "govern/mode.h"
-#include "govern/names.h"
 #include "govern/wakeup.h"
 #include "serve/peer_access.h"
 #include "track/capture.h"
@@ -56,11 +55,6 @@ struct vm *device_vm_open(struct device *device) {
     return vm;
 }
 
-static void out_of_memory(const struct block_event *event) {
-    names_at_oom(event->device);
-    oom_at_block(event->device, event->bytes);
-}
-
 /* Where that fails PyTorch gets an error, and counts the block as allocated for ever. */
 static bool block_came(const struct block_event *event, struct vm *vm, make_room_t *make_room) {
     bool pin = capture_active();
@@ -72,7 +66,7 @@ static bool block_came(const struct block_event *event, struct vm *vm, make_room
     }
     vm_commit_failed(vm, event->address, event->bytes);
     if (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY)
-        out_of_memory(event);
+        oom_at_block(event->device, event->bytes);
     wakeup(WAKEUP_LOOK);
     return false;
 }

@@ -102,10 +102,8 @@ static void pool_block(struct device *device, const struct alloc_freed *block, b
     if (more)
         thread_state.block = block->address;
     lock_take(&device->lock);
-    if (tag_is_site(block->tag) && more)
-        owners_take(&device->owners, block->tag - 1, bytes, false);
-    else if (tag_is_site(block->tag))
-        owners_give(&device->owners, block->tag - 1, bytes);
+    more ? owners_take(&device->owners, block->tag, bytes)
+         : owners_give(&device->owners, block->tag, bytes);
     if (more) {
         device->pool.live_bytes += bytes;
         device->pool.blocks++;
@@ -267,20 +265,6 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
 
 bool alloc_block_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, uint32_t tag) {
     return succeeded(class, address, bytes, true, tag);
-}
-
-/* Both locks: nobody may free it before its owner has it. */
-void alloc_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
-                uint64_t peaks) {
-    lock_take(&self.lock);
-    struct hashmap_entry *found = hashmap_find(&self.addresses, address);
-    if (found && found->flags & FLAG_BLOCK && found->link == asked) {
-        found->link = site + 1;
-        lock_take(&device->lock);
-        owners_take(&device->owners, site, found->bytes, peaks < device->owners.peaks);
-        lock_give(&device->lock);
-    }
-    lock_give(&self.lock);
 }
 
 void alloc_free_begin(uint64_t address, struct alloc_freed *taken) {

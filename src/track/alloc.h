@@ -28,10 +28,8 @@ enum alloc_class {
 bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator);
 
 /* The same of PyTorch's allocator on a stream-ordered pool, where each allocation is a block: with
- * its tag (owners.h). block_name calls the other. */
+ * its tag (owners.h). */
 bool alloc_block_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, uint32_t tag);
-void alloc_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
-                uint64_t peaks);
 
 /* What a free took out of the books, to be put back should the driver refuse. */
 struct alloc_freed {

@@ -44,22 +44,7 @@ static bool complete_unseen(const struct block_event *event) {
 static void tag(const struct block_event *event) {
     struct device *device = event->device;
     heap_set_tag(device->heap, event->address, event->tag);
-    if (tag_is_site(event->tag))
-        owners_take(&device->owners, event->tag - 1, event->bytes, false);
-}
-
-/* What was asked for on its behalf is his, unless it is free by now. */
-void block_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
-                uint64_t peaks) {
-    uint64_t bytes = 0;
-    lock_take(&device->lock);
-    if (heap_tag(device->heap, address, &bytes) == asked) {
-        heap_set_tag(device->heap, address, site + 1);
-        owners_take(&device->owners, site, bytes, peaks < device->owners.peaks);
-    }
-    lock_give(&device->lock);
-    if (!bytes)
-        alloc_name(device, address, asked, site, peaks);
+    owners_take(&device->owners, event->tag, event->bytes);
 }
 
 static bool hand_out(const struct block_event *event) {
@@ -78,8 +63,7 @@ static bool take_back(struct device *device, uint64_t address, bool pending) {
     struct heap_block block = {0};
     bool fits = pending ? heap_pend(device->heap, address, &block)
                         : heap_free(device->heap, address, &block);
-    if (tag_is_site(block.tag))
-        owners_give(&device->owners, block.tag - 1, block.bytes);
+    owners_give(&device->owners, block.tag, block.bytes);
     return fits;
 }
 

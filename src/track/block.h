@@ -19,11 +19,6 @@ struct block_event {
 bool block_begin(unsigned device, uint64_t address, int64_t bytes, struct block_event *event);
 void block_end(const struct block_event *event);
 
-/* The block whose tag is the number of that request is the site's; also one of a stream-ordered
- * pool. peaks: of live memory, before the block came. */
-void block_name(struct device *device, uint64_t address, uint32_t asked, uint32_t site,
-                uint64_t peaks);
-
 /* Calls of PyTorch's allocator that explain its blocks. */
 void block_stream_asked(uint64_t stream, bool capturing);
 void block_event_recorded(uint64_t event);

@@ -3,6 +3,8 @@
  * block page by page, so what such a refusal means is known only when the block has come or not. */
 #include "track/oom.h"
 
+#include "python/names.h"
+
 #include "track/block_map.h"
 #include "track/call.h"
 #include "track/capture.h"
@@ -95,7 +97,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
         .device = device_index(device),
         .hook = (uint32_t)id,
         .stack = stack_note(0),
-        .site = thread_site(),
+        .site = names_here(),
         .library = library_with_most(device),
     };
 }
@@ -162,12 +164,21 @@ bool oom_pool_asked_again(enum real_id id, uint64_t bytes) {
            oom->refusal.request_bytes == bytes;
 }
 
+static void list_owners(struct device *device) {
+    lock_take(&device->lock);
+    owners_list_now(&device->owners, figure_get(&device->out->stats.live_bytes.current),
+                    &device->out->owners_at_oom);
+    lock_give(&device->lock);
+}
+
 static void became_error(const struct vramgc_refusal *refusal, uint64_t sequence) {
     struct thread_oom *oom = &thread_state.oom;
+    list_owners(device_if_ready(refusal->device));
     oom->told = *refusal;
     oom->told.sequence = sequence;
     oom->told_ns = clock_ns();
-    oom->told_known = false;
+    oom->told_in_python = atomic_load(&names_on);
+    oom->told_error = names_error();
     oom->told_block = thread_state.block;
 }
 
@@ -178,25 +189,20 @@ void oom_block_freed(uint64_t address) {
         oom->told.sequence = 0;
 }
 
-uint64_t oom_told_ns(void) {
-    const struct thread_oom *oom = &thread_state.oom;
-    bool is_new = oom->told.sequence && clock_ns() - oom->told_ns < OOM_AT_ONCE_NS;
-    return is_new ? oom->told_ns : 0;
-}
-
-void oom_is_handled(bool handled) {
-    if (handled)
-        thread_state.oom.told.sequence = 0;
-    else
-        thread_state.oom.told_known = true;
+/* The program's Python has caught the error, and is at work in its `except`: nothing went on
+ * without the memory. Where PyTorch has caught it Python handles what it handled before. */
+static bool is_handled(void) {
+    uint64_t error = names_error();
+    return MUTANT(handled_goes_on, error && error != thread_state.oom.told_error, false);
 }
 
 void oom_asked_anew(void) {
     struct thread_oom *oom = &thread_state.oom;
-    if (oom_told_ns()) {
-        oom->told.reported = oom->told_known ? VRAMGC_WENT_ON : VRAMGC_SEEMS_ON;
+    bool at_once = oom->told.sequence && clock_ns() - oom->told_ns < OOM_AT_ONCE_NS;
+    if (at_once && !is_handled()) {
+        oom->told.reported = oom->told_in_python ? VRAMGC_WENT_ON : VRAMGC_SEEMS_ON;
         store_refusal_again(&oom->told);
-        if (oom->told_known)
+        if (oom->told_in_python)
             oom_log_went_on(&oom->told);
     }
     oom->told.sequence = 0;
@@ -348,7 +354,7 @@ void oom_reported(struct device *device, uint64_t bytes) {
     figure_add(&device->out->stats.ooms, 1);
     if (asked) {
         refusal->reported = VRAMGC_REPORTED;
-        refusal->site = thread_site();
+        refusal->site = names_here();
         store_refusal_again(refusal);
     }
     uint64_t sequence = refusal->sequence;

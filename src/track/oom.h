@@ -43,12 +43,7 @@ void oom_reported(struct device *device, uint64_t bytes);
 /* After an error of PyTorch's the thread is given its next block, or is refused it: whether the
  * work went on (enum vramgc_reported). */
 void oom_asked_anew(void);
-void oom_is_handled(bool handled); /* by the program's Python, or not: then nothing went on */
 void oom_block_freed(uint64_t address);
-
-/* When the thread's latest error was, if that was just now and nobody knows yet what came of it; or
- * 0. */
-uint64_t oom_told_ns(void);
 
 /* A block of this thread's, on either allocator. */
 static inline void oom_block_changed(uint64_t address, bool allocated) {

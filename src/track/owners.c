@@ -11,24 +11,24 @@ static void keep_peak(const struct owners *owners, struct owner *owner) {
     owner->peak_blocks = owner->live_blocks;
 }
 
+/* A small block stands for those beside it that were not looked at. */
 static uint64_t weight(uint64_t bytes) {
-    return max_u64(bytes, OWNERS_STEP_BYTES);
+    return max_u64(bytes, NAMES_STEP_BYTES);
 }
 
-void owners_take(struct owners *owners, uint32_t site, uint64_t bytes, bool was_there) {
-    struct owner *owner = &owners->of[site];
+void owners_take(struct owners *owners, uint32_t tag, uint64_t bytes) {
+    if (!tag)
+        return;
+    struct owner *owner = &owners->of[tag - 1];
     keep_peak(owners, owner);
     owner->live_bytes += weight(bytes);
     owner->live_blocks++;
-    if (was_there) {
-        owners->peak_changed = true;
-        owner->peak_bytes += weight(bytes);
-        owner->peak_blocks++;
-    }
 }
 
-void owners_give(struct owners *owners, uint32_t site, uint64_t bytes) {
-    struct owner *owner = &owners->of[site];
+void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes) {
+    if (!tag)
+        return;
+    struct owner *owner = &owners->of[tag - 1];
     keep_peak(owners, owner);
     owner->live_bytes -= weight(bytes);
     owner->live_blocks--;

@@ -5,19 +5,8 @@
 #define OWNERS_H
 
 #include "base/base.h"
+#include "python/names.h"
 #include "vramgc_format.h"
-
-/* Blocks of this size and more are each looked at; of smaller ones, one for each so many bytes,
- * which stands for them. PyTorch's allocator keeps those of up to 1 MiB apart, in segments of 2 MiB
- * (kSmallSize in CUDACachingAllocator.cpp). */
-#define OWNERS_STEP_BYTES MEBIBYTE
-
-/* Whose a block is, as the number that is kept with it: 1 + index of a site of the file, or with
- * this bit the number of a request for one; 0: nobody knows. */
-enum { TAG_ASKED = 1 << 30 };
-static inline bool tag_is_site(uint32_t tag) {
-    return tag > 0 && !(tag & TAG_ASKED);
-}
 
 struct owner {
     uint64_t live_bytes, live_blocks;
@@ -36,10 +25,10 @@ struct owners {
     struct owner of[VRAMGC_MAX_SITES];
 };
 
-/* A block that it was given, or has given back. was_there: at the latest peak, where that is only
- * known now. */
-void owners_take(struct owners *owners, uint32_t site, uint64_t bytes, bool was_there);
-void owners_give(struct owners *owners, uint32_t site, uint64_t bytes);
+/* A block that it was given, or has given back. The tag is kept with the block: 1 + index of a site
+ * of the file; 0: nobody's. */
+void owners_take(struct owners *owners, uint32_t tag, uint64_t bytes);
+void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes);
 
 /* All live memory has become so much: a new peak. */
 static inline void owners_note_peak(struct owners *owners, uint64_t live_bytes) {
@@ -47,7 +36,7 @@ static inline void owners_note_peak(struct owners *owners, uint64_t live_bytes) 
         return;
     owners->peak_bytes = live_bytes;
     owners->peak_changed = true;
-    __atomic_store_n(&owners->peaks, owners->peaks + 1, __ATOMIC_RELAXED);
+    owners->peaks++;
 }
 
 /* Live memory has turned that often (growth.h). A step of growth begins when that has doubled:

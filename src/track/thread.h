@@ -43,13 +43,8 @@ struct thread_oom {
     struct vramgc_refusal told;   /* the latest that became an error; its sequence 0: none, or
                                      what came of it is known */
     uint64_t told_ns, told_block; /* when, and the thread's latest block then */
-    bool told_known;              /* Python was asked, and does not handle it */
-};
-
-/* The Python function that it runs, as far as is known. */
-struct thread_name {
-    uint32_t site;     /* 1 + index in the file; 0: none */
-    uint64_t until_ns; /* so long it is true */
+    uint64_t told_error;          /* the exception that Python handled then (names.h) */
+    bool told_in_python;          /* what it handles can be told */
 };
 
 /* PyTorch's allocator makes certain calls right before others, on the same thread; that is how the
@@ -60,7 +55,6 @@ struct thread_state {
     struct thread_since_block since_block;
     struct thread_pending pending;
     struct thread_oom oom;
-    struct thread_name name;
     uint64_t block;     /* address of the latest that it was given */
     const void *caller; /* of a call that may get memory: where it returns to (libraries.h) */
     uint64_t unmapped_handle_bytes; /* made for an expandable segment and not mapped yet */
@@ -68,11 +62,6 @@ struct thread_state {
 };
 
 extern THREAD_LOCAL struct thread_state thread_state;
-
-static inline uint32_t thread_site(void) {
-    const struct thread_name *name = &thread_state.name;
-    return name->site && clock_ns() < name->until_ns ? name->site : 0;
-}
 
 /* PyTorch's allocator has taken memory for a block, or mapped it; and has given up some of that. */
 void thread_block_pending(struct device *device, uint64_t bytes);

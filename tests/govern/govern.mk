@@ -13,13 +13,18 @@ build/govern/lib%.so: tests/govern/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -Iinclude -shared $< -o $@ -ldl
 
+FRAMES_C := tests/govern/frames.c src/python/frames.c src/python/layout.c
+build/govern/libframes.so: $(FRAMES_C) $(wildcard src/python/*.h)
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -fPIC -Wall -Wextra -Werror -Iinclude -Isrc -shared $(FRAMES_C) -o $@ -ldl
+
 # In front of others under the name of what it stands for.
 build/govern/aimdo.so: tests/govern/aimdo.c | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -shared $< -o $@ -ldl
 
 .PHONY: govern-tools govern-check govern-deep govern-python
-govern-tools: build/govern/show build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/libvramgc.so sim c10drive proven
+govern-tools: build/govern/show build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/govern/libframes.so build/libvramgc.so sim c10drive proven
 
 check-build: govern-tools
 

@@ -67,7 +67,7 @@ small=(--mem 1600MiB)
 @test "the sanitizers are there: a race is noticed" { noticed tsan racy 'ThreadSanitizer: data race'; }
 @test "the sanitizers are there: a write beyond the end is noticed" { noticed asan overflow 'AddressSanitizer: heap-buffer-overflow'; }
 
-@test "names: threads ask, begin and end while one answers" {
+@test "names: threads ask where they are, of functions that come and go" {
     for build in asan tsan; do
         with "$build"
         "build/sanitize/$build/names"

@@ -25,12 +25,10 @@ $(SANITIZE)/%/libfirst.so: tests/sanitize/first.c tests/sanitize/sanitize.mk
 	@$(CC) $(SANITIZE_CFLAGS) -O2 -foptimize-sibling-calls -c -o $(@D)/first.o $<
 	@$(CC) -shared -Wl,--no-as-needed $(filter -fsanitize%,$(SANITIZE_$*)) -o $@ $(@D)/first.o
 
-# names.c alone, with more requests than a real program makes, in fewer places: a look may be 300 us late here.
-SANITIZE_NAMES_C := tests/sanitize/names.c $(addprefix src/govern/,names.c own_thread.c wakeup.c) src/track/owners.c src/base/lock.c \
-    src/base/text.c src/base/parse.c
+SANITIZE_NAMES_C := tests/sanitize/names.c src/python/names.c src/base/lock.c src/base/text.c src/base/parse.c
 $(SANITIZE)/%/names: $(SANITIZE_NAMES_C) $(wildcard src/*/*.h include/*.h) tests/sanitize/sanitize.mk
 	@mkdir -p $(@D)
-	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(SANITIZE_CFLAGS) -O1 $(SANITIZE_$*) -D'NAMES_FRESH_NS=(300 * 1000ull)' -DNAMES_REQUESTS=2 -o $@ $(SANITIZE_NAMES_C) -pthread
+	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(SANITIZE_CFLAGS) -O1 $(SANITIZE_$*) -o $@ $(SANITIZE_NAMES_C) -pthread
 
 # What has to be preloaded before all others, by a name that it knows.
 $(foreach s,$(SANITIZE_NAMES),$(SANITIZE)/$(s)/lib$(s).so): tests/sanitize/sanitize.mk

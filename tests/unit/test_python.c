@@ -6,7 +6,11 @@
 #include "cuda/objects.h"
 #include "cuda/real.h"
 #include "govern/python.h"
+#include "python/frames.h"
+#include "python/names.h"
+#include "python/phases_file.h"
 #include "store/store.h"
+#include "track/process_settings.h"
 #include "track/recording.h"
 
 #include <string.h>
@@ -27,8 +31,23 @@ unsigned long long objects_changes(void) {
     return self.changes;
 }
 
-/* The store and the recording are not part of this test. */
+/* The store, the recording and names are not part of this test. */
 atomic_int recording_state;
+
+const struct options *settings_options(void) {
+    return NULL;
+}
+
+bool frames_learn(void) {
+    return false;
+}
+
+void names_begin(void) {}
+void names_end(void) {}
+
+void phases_file_read(const char *path) {
+    (void)path;
+}
 
 void store_python_ends(void) {}
 

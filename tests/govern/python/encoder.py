@@ -1,16 +1,14 @@
 """The VAE or a UNet of diffusers runs out of memory: while a text encoder of transformers lies on the card, after it was moved away and
-other tensors lie there, or for so much that without it nothing would have fitted, either. A name may be missed on a busy machine, so it is
-asked for again until both are known. Prints one line of JSON."""
+other tensors lie there, or for so much that without it nothing would have fitted, either. Prints one line of JSON."""
 
 import re
 import sys
-import time
 
 import torch
 from diffusers import AutoencoderKL, UNet2DModel
 from transformers import CLIPTextConfig, CLIPTextModel
 
-from names import MIB, PATIENCE, record, report, say
+from names import MIB, functions_are_named, record, report, say
 
 WORDS = re.compile(
     r"A model of the transformers library, a text encoder as a rule, has (\d+) MiB while (the VAE|denoising) runs: move it to host memory first"
@@ -35,7 +33,6 @@ def text_encoder():
     )
     encoder = CLIPTextModel(config)
     encoder.to("cuda")
-    time.sleep(0.1)
     return encoder
 
 
@@ -63,19 +60,15 @@ def names_known(encoder):
 
 def main():
     case = sys.argv[1]
+    functions_are_named()
     model = unet() if case == "denoises" else AutoencoderKL(block_out_channels=(32,), latent_channels=4)
     model = model.to("cuda").eval()
-    other = None
     with torch.no_grad():
-        for _ in range(PATIENCE):
-            encoder = text_encoder()
-            if case == "moved":
-                encoder.to("cpu")
-                other = other if other is not None else torch.empty(273 * MIB, dtype=torch.uint8, device="cuda")
-            work(model, 60 if case != "of_no_use" else 90)
-            if names_known(case != "moved"):
-                break
-            del encoder
+        encoder = text_encoder()
+        if case == "moved":
+            encoder.to("cpu")
+            other = torch.empty(273 * MIB, dtype=torch.uint8, device="cuda")
+        work(model, 60 if case != "of_no_use" else 90)
     verdict = report()["verdict"]
     said = WORDS.match(verdict["do"])
     at_work = {"stays": "the VAE", "denoises": "denoising"}.get(case)

@@ -3,11 +3,10 @@ nothing is said. Prints one line of JSON for each check."""
 
 import itertools
 import sys
-import time
 
 import torch
 
-from names import MIB, PATIENCE, named, report, say
+from names import MIB, functions_are_named, is_said, report, say
 
 JOBS = 24
 kept = []
@@ -18,39 +17,26 @@ def load_model():
     parts = []
     for _ in range(8):
         parts.append(torch.empty(96 * MIB, dtype=torch.uint8, device="cuda"))
-        time.sleep(0.02)
     return parts
 
 
 def encode_prompt():
     embeddings = torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
-    time.sleep(0.02)
     return embeddings
 
 
 def denoise():
     """Takes more each time, so that its peak is the latest; little, for on a busy machine there are many turns."""
     latents = torch.empty(512 * MIB + next(turns) * MIB // 64, dtype=torch.uint8, device="cuda")
-    time.sleep(0.02)
     del latents
-
-
-def job(keep):
-    """What is kept has its name in the statistics file: a job whose name was missed is done again."""
-    for _ in range(PATIENCE):
-        embeddings = encode_prompt()
-        denoise()
-        if not keep:
-            return
-        if named("owners_at_peak", "encode_prompt") >= (len(kept) + 1) * 64 * MIB:
-            kept.append(embeddings)
-            return
-        del embeddings
 
 
 def jobs(count, keep):
     for _ in range(count):
-        job(keep)
+        embeddings = encode_prompt()
+        denoise()
+        if keep:
+            kept.append(embeddings)
 
 
 def grows():
@@ -59,7 +45,7 @@ def grows():
 
 def fills_the_card():
     try:
-        jobs(PATIENCE, True)
+        jobs(10 * JOBS, True)
     except torch.OutOfMemoryError:
         pass
     verdict = report()["verdict"]
@@ -67,17 +53,15 @@ def fills_the_card():
 
 
 def main():
+    functions_are_named()
     model = load_model()
     if "--sound" in sys.argv:
         jobs(3 * JOBS, False)
         note = report()["verdict"]["note"]
         say("nothing grows", not note or "grows" not in note, note=note)
         return
-    for _ in range(4):
-        jobs(JOBS, True)
-        if grows():
-            break
-    say("grows", grows(), note=report()["verdict"]["note"])
+    jobs(JOBS, True)
+    say("grows", is_said(grows), note=report()["verdict"]["note"])
     say("fills the card", fills_the_card(), cause=report()["verdict"]["cause"])
     del model
 

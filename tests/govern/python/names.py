@@ -1,5 +1,5 @@
-"""Who took memory is known by the Python function: what is kept, what was at the peak, who was refused. A name may be missed on a busy
-machine, so each is asked for again until it is in the statistics file. Prints one line of JSON for each check."""
+"""Who took memory is known by the Python function, however short it runs: what is kept, what was at the peak, who was refused. Once
+functions are named at all each is named the first time. Prints one line of JSON for each check."""
 
 import gc
 import json
@@ -12,7 +12,6 @@ import time
 import torch
 
 MIB = 1 << 20
-PATIENCE = 200
 kept = []
 
 
@@ -49,33 +48,40 @@ def take(mib):
 
 def keeps_embeddings():
     kept.append(torch.empty(64 * MIB, dtype=torch.uint8, device="cuda"))
-    time.sleep(0.02)
 
 
 def keeps_small_ones():
     kept.extend(torch.empty(MIB // 4, dtype=torch.uint8, device="cuda") for _ in range(64))
-    time.sleep(0.02)
 
 
 def keeps_by_a_lambda():
     """What has no name of its own belongs to the function around it."""
-    step = lambda: (kept.append(torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")), time.sleep(0.02))
+    step = lambda: kept.append(torch.empty(64 * MIB, dtype=torch.uint8, device="cuda"))
     [step() for _ in range(1)]
 
 
 def decodes():
     image = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda")
-    time.sleep(0.02)
     del image
 
 
-def until(work, owners, least_mib):
-    """Works until the function is named for so much. What it keeps makes each peak higher than the one before."""
-    for _ in range(PATIENCE):
-        work()
-        if named(owners, work.__name__) >= least_mib * MIB:
-            return True
-    return False
+def is_said(question):
+    """Lists of owners are written now and then."""
+    deadline = time.monotonic() + 20
+    while not question() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return question()
+
+
+def functions_are_named():
+    """vramgc begins with it in its own thread."""
+    return is_said(lambda: take(1) is not None and record()["sites"])
+
+
+def had_at_peak(function, least_mib, most_mib=None):
+    """One small block stands for others, before and after it."""
+    most_mib = most_mib or least_mib
+    return is_said(lambda: least_mib * MIB <= named("owners_at_peak", function) <= most_mib * MIB)
 
 
 def no_site_is_nameless():
@@ -83,14 +89,9 @@ def no_site_is_nameless():
     return not nameless & {site["function"] for site in record()["sites"]}
 
 
-def grows():
-    """Its peak is higher each time, so that it is the latest."""
-    for i in range(PATIENCE):
-        kept.append(take(16))
-        decodes()
-        if named("owners_at_peak", "decodes") >= 512 * MIB:
-            return True
-    return False
+def decodes_beside_more():
+    kept.append(take(16))
+    decodes()
 
 
 def asks_for_too_much():
@@ -101,32 +102,22 @@ def asks_for_too_much():
 
 
 def refused():
-    for _ in range(PATIENCE):
-        asks_for_too_much()
-        now = record()
-        site = now["refusals"][-1]["site"]
-        if site is not None and now["sites"][site]["function"] == "take":
-            return True
-    return False
+    asks_for_too_much()
+    now = record()
+    return now["sites"][now["refusals"][-1]["site"]]["function"] == "take"
 
 
 def of_another_thread():
     """The thread that asks is the one that is looked at."""
-    done = []
 
     def works_apart():
         kept.append(torch.empty(96 * MIB, dtype=torch.uint8, device="cuda"))
-        time.sleep(0.02)
 
-    for _ in range(PATIENCE):
-        kept.clear()
-        thread = threading.Thread(target=works_apart)
-        thread.start()
-        thread.join()
-        asks_for_too_much()
-        if named("owners_at_oom", "works_apart") >= 96 * MIB:
-            return True
-    return False
+    thread = threading.Thread(target=works_apart)
+    thread.start()
+    thread.join()
+    asks_for_too_much()
+    return named("owners_at_oom", "works_apart") == 96 * MIB
 
 
 def in_its_phase():
@@ -134,14 +125,21 @@ def in_its_phase():
 
     def restores_faces():
         kept.append(torch.empty(64 * MIB, dtype=torch.uint8, device="cuda"))
-        time.sleep(0.02)
 
-    for _ in range(PATIENCE):
-        restores_faces()
-        for site in record()["sites"]:
-            if site["function"] == "restores_faces":
-                return site["phase"] == "face fix"
-    return False
+    restores_faces()
+    phases = [site["phase"] for site in record()["sites"] if site["function"] == "restores_faces"]
+    return phases == ["face fix"]
+
+
+def all_at_once():
+    """Ten functions within a moment, which the next one follows at once."""
+    scope = {"kept": kept, "torch": torch}
+    for i in range(10):
+        exec(f"def f{i}(): kept.append(torch.empty({i + 2} << 20, dtype=torch.uint8, device='cuda'))", scope)
+    for i in range(10):
+        scope[f"f{i}"]()
+    asks_for_too_much()
+    return all(named("owners_at_oom", f"f{i}") == (i + 2) * MIB for i in range(2, 10))
 
 
 def nothing_lives_longer():
@@ -155,17 +153,22 @@ def nothing_lives_longer():
 
 
 def main():
-    say("kept", until(keeps_embeddings, "owners_at_peak", 64))
-    say("small ones", until(keeps_small_ones, "owners_at_peak", 8))
-    kept.clear()
-    say("nameless", until(keeps_by_a_lambda, "owners_at_peak", 64) and no_site_is_nameless())
-    kept.clear()
-    say("peak", grows())
+    say("named", functions_are_named())
+    keeps_embeddings()
+    say("kept", had_at_peak("keeps_embeddings", 64))
+    keeps_small_ones()
+    say("small ones", had_at_peak("keeps_small_ones", 15, 17))
+    keeps_by_a_lambda()
+    say("nameless", had_at_peak("keeps_by_a_lambda", 64) and no_site_is_nameless())
+    decodes_beside_more()
+    say("peak", had_at_peak("decodes", 512))
     kept.clear()
     say("refused", refused())
     say("another thread", of_another_thread())
     kept.clear()
     say("phase", in_its_phase())
+    kept.clear()
+    say("all at once", all_at_once())
     kept.clear()
     say("nothing lives longer", nothing_lives_longer())
 

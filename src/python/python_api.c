@@ -1,5 +1,5 @@
 /* python_api.c: see python_api.h. It must not call Python but for what is asked of it. */
-#include "govern/python_api.h"
+#include "python/python_api.h"
 
 #include "base/lock.h"
 #include "cuda/objects.h"
@@ -29,6 +29,8 @@ static bool look_up(struct python_api *api) {
     api->has_frames = api->has_frames && api->name != NULL;
     PYTHON_FRAME_FUNCTIONS(X)
 #undef X
+    api->code_type = real_dlsym(RTLD_DEFAULT, "PyCode_Type");
+    api->has_frames = api->has_frames && api->code_type;
     api->none = real_dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
     return complete && api->none;
 }

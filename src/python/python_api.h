@@ -30,31 +30,30 @@ struct method_definition {
     X(int, PyObject_IsTrue, (object *))                                                            \
     X(object *, PyObject_GetAttrString, (object *, const char *))                                  \
     X(object *, PyObject_CallFunctionObjArgs, (object *, ...))                                     \
-    X(object *, PyObject_GetItem, (object *, object *))                                            \
     X(object *, PyCFunction_NewEx, (struct method_definition *, object *, object *))               \
-    X(const char *, PyUnicode_AsUTF8AndSize, (object *, ptrdiff_t *))                              \
     X(void, Py_IncRef, (object *))                                                                 \
     X(void, Py_DecRef, (object *))                                                                 \
     X(void, PyErr_Clear, (void))                                                                   \
     X(void *, PyEval_SaveThread, (void))                                                           \
     X(void, PyEval_RestoreThread, (void *))
 
-/* What looking at frames needs besides: PyGC_ is 3.10's, and without it a look could run the
- * program's own code. */
+/* What knowing frames needs besides (python_layout.h): PyGC_ is 3.10's. */
 #define PYTHON_FRAME_FUNCTIONS(X)                                                                  \
     X(int, PyGC_Disable, (void))                                                                   \
     X(int, PyGC_Enable, (void))                                                                    \
-    X(object *, PyLong_FromUnsignedLong, (unsigned long))                                          \
-    X(long, PyLong_AsLong, (object *))                                                             \
-    X(object *, PyTuple_GetItem, (object *, ptrdiff_t))
+    X(void *, PyGILState_GetThisThreadState, (void))                                               \
+    X(void, PyErr_GetExcInfo, (object **, object **, object **))                                   \
+    X(object *, PyUnicode_FromString, (const char *))                                              \
+    X(object *, Py_CompileString, (const char *, const char *, int))                               \
+    X(object *, PyEval_EvalCode, (object *, object *, object *))
 
 struct python_api {
 #define X(result, name, parameters) result(*name) parameters;
     PYTHON_FUNCTIONS(X)
     PYTHON_FRAME_FUNCTIONS(X)
 #undef X
-    object *none;
-    bool has_frames; /* the latter functions are there */
+    object *none, *code_type;
+    bool has_frames; /* the latter functions are there, and code_type */
 };
 
 /* NULL as long as there is none. A program may open its Python late: it is looked for again after

@@ -1,9 +1,9 @@
 /* phases_file.c: see phases_file.h. It must not be read where somebody waits. */
-#include "govern/phases_file.h"
+#include "python/phases_file.h"
 
 #include "base/file.h"
 #include "base/log.h"
-#include "govern/phases.h"
+#include "python/phases.h"
 
 /* Room for far more rows than there may be. */
 enum { MOST_BYTES = 16 << 10 };

@@ -1,5 +1,5 @@
 /* phases.c: see phases.h. It must not know how functions are found. */
-#include "govern/phases.h"
+#include "python/phases.h"
 
 #include "base/base.h"
 
@@ -57,19 +57,70 @@ static bool fits(const char *pattern, const char *text) {
     return pattern[strspn(pattern, "*")] == 0;
 }
 
+static bool fits_module(const char *pattern, const char *module) {
+    bool some_end = *module == '.';
+    for (; module; module = strchr(module, '.')) {
+        module += *module == '.';
+        if (fits(pattern, module))
+            return true;
+        if (!some_end)
+            return false;
+    }
+    return false;
+}
+
+/* Behind the folder, if the path lies in it; else NULL. */
+static const char *behind(const char *path, const char *folder) {
+    size_t bytes = strlen(folder);
+    bool within = bytes > 1 && strncmp(path, folder, bytes) == 0 && path[bytes] == '/';
+    return within ? path + bytes + 1 : NULL;
+}
+
+static const char *in_package(const char *path) {
+    static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
+    for (size_t i = 0; i < ARRAY_LENGTH(folders); i++) {
+        const char *found = strstr(path, folders[i]);
+        if (found)
+            return found + strlen(folders[i]);
+    }
+    return NULL;
+}
+
+static size_t length_without(const char *text, size_t length, const char *ending) {
+    size_t bytes = strlen(ending);
+    bool ends = length >= bytes && memcmp(text + length - bytes, ending, bytes) == 0;
+    return ends ? length - bytes : length;
+}
+
+/* Python's own come as "<frozen runpy>", what was made while it runs as "<eval_with_key>.0". */
+void phases_module(const char *path, const char *root, char *out, size_t capacity) {
+    static const char frozen[] = "<frozen ";
+    const char *package = in_package(path), *own = behind(path, root);
+    bool is_frozen = strncmp(path, frozen, sizeof frozen - 1) == 0;
+    const char *from = package ? package : own ? own : is_frozen ? path + sizeof frozen - 1 : path;
+    size_t bytes = length_without(from, strlen(from), is_frozen ? ">" : ".py");
+    bytes = length_without(from, bytes, "/__init__");
+    size_t length = 0;
+    if (!package && *from != '/' && *path != '<')
+        out[length++] = '.';
+    for (size_t i = 0; i < bytes && length + 1 < capacity; i++)
+        out[length++] = from[i] == '/' ? '.' : from[i];
+    out[length] = 0;
+}
+
 bool phases_is_machinery(const char *module, const char *function) {
     for (size_t i = 0; i < ARRAY_LENGTH(machinery); i++)
-        if (fits(machinery[i].module, module) && fits(machinery[i].function, function))
+        if (fits_module(machinery[i].module, module) && fits(machinery[i].function, function))
             return true;
     return false;
 }
 
 const char *phases_find(const char *module, const char *function) {
     for (size_t i = 0; i < self.count; i++)
-        if (fits(self.rows[i].module, module) && fits(self.rows[i].function, function))
+        if (fits_module(self.rows[i].module, module) && fits(self.rows[i].function, function))
             return self.rows[i].phase;
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
-        if (fits(table[i].module, module) && fits(table[i].function, function))
+        if (fits_module(table[i].module, module) && fits(table[i].function, function))
             return table[i].phase;
     return "";
 }

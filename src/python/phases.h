@@ -6,6 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The module of a file. Of a package: its name, as "torch.nn.modules.module". Of a program, of
+ * which nobody knows where it looks for its modules: the path from its root on (a folder; "":
+ * none), with dots, one of them in front. Such a module fits a pattern that any end of it fits:
+ * "networks" fits
+ * ".extensions-builtin.Lora.networks". */
+void phases_module(const char *path, const char *root, char *out, size_t capacity);
+
 /* PyTorch's own modules, those that run programs, and what a web UI puts around each layer: such a
  * function says nothing. */
 bool phases_is_machinery(const char *module, const char *function);

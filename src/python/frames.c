@@ -1,0 +1,95 @@
+/* frames.c: see frames.h. It must read no other thread's frames, and nothing that a frame of this
+ * one does not keep alive. */
+#include "python/frames.h"
+
+#include "base/base.h"
+#include "python/python_api.h"
+#include "python/layout.h"
+
+#include <string.h>
+
+/* Deeper than any exceptions lie in each other. */
+enum { MOST_ERRORS = 64 };
+
+static struct { struct python_layout layout; } self;
+
+static uint64_t word_at(uint64_t address) {
+    uint64_t word;
+    memcpy(&word, (const void *)(uintptr_t)address, sizeof word);
+    return word;
+}
+
+bool frames_learn(void) {
+    return python_layout_learn(&self.layout);
+}
+
+static uint64_t my_thread(void) {
+    return (uint64_t)(uintptr_t)py()->PyGILState_GetThisThreadState();
+}
+
+uint64_t frames_innermost(void) {
+    uint64_t thread = my_thread();
+    uint64_t first = thread ? word_at(thread + self.layout.thread_frames) : 0;
+    return first && self.layout.indirect ? word_at(first + self.layout.innermost) : first;
+}
+
+uint64_t frames_outer(uint64_t frame) {
+    return word_at(frame + self.layout.frame_outer);
+}
+
+uint64_t frames_mark(uint64_t frame) {
+    return word_at(frame + self.layout.frame_code);
+}
+
+uint64_t frames_code(uint64_t frame) {
+    uint64_t code = frames_mark(frame) & ~(uint64_t)(sizeof(uint64_t) - 1);
+    bool is_code =
+        code && word_at(code + self.layout.object_type) == (uint64_t)(uintptr_t)py()->code_type;
+    return is_code ? code : 0;
+}
+
+uint64_t frames_name_key(uint64_t code) {
+    return word_at(code + self.layout.code_name);
+}
+
+static uint32_t letter_at(uint64_t letters, size_t i, unsigned bytes) {
+    uint32_t letter = 0;
+    memcpy(&letter, (const void *)(uintptr_t)(letters + i * bytes), bytes);
+    return letter;
+}
+
+static void copy_text(uint64_t text, char *out, size_t capacity) {
+    const struct python_layout *layout = &self.layout;
+    uint32_t state = (uint32_t)word_at(text + layout->text_state) >> layout->text_state_shift;
+    uint64_t letters = text + (state & LAYOUT_ASCII ? layout->text_ascii : layout->text_wide);
+    unsigned bytes = state & LAYOUT_BYTES_A_LETTER;
+    uint32_t letter = state & LAYOUT_COMPACT ? 1 : 0;
+    size_t length = 0;
+    while (letter && length + 1 < capacity && (letter = letter_at(letters, length, bytes)) != 0)
+        out[length++] = letter < 0x7f ? (char)letter : '?';
+    out[length] = 0;
+}
+
+void frames_name(uint64_t code, char *out, size_t capacity) {
+    copy_text(word_at(code + self.layout.code_name), out, capacity);
+}
+
+void frames_file(uint64_t code, char *out, size_t capacity) {
+    copy_text(word_at(code + self.layout.code_file), out, capacity);
+}
+
+uint32_t frames_line(uint64_t code) {
+    return (uint32_t)word_at(code + self.layout.code_line);
+}
+
+/* A generator has a place of its own, which is empty while it handles none. */
+uint64_t frames_error(void) {
+    const struct python_layout *layout = &self.layout;
+    uint64_t thread = my_thread(), none = (uint64_t)(uintptr_t)py()->none;
+    uint64_t place = thread ? word_at(thread + layout->thread_errors) : 0, error = 0;
+    for (int i = 0; place && i < MOST_ERRORS && (!error || error == none); i++) {
+        error = word_at(place + layout->error_value);
+        place = word_at(place + layout->error_outer);
+    }
+    return error != none ? error : 0;
+}

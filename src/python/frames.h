@@ -1,0 +1,36 @@
+/* frames.h: what Python the calling thread runs, read from its own frames, which stand still while
+ * it is in a call: with the GIL or without, from any thread, at the price of a few loads. Nothing
+ * of Python is called but what tells the thread's state, and nothing is kept. */
+#ifndef FRAMES_H
+#define FRAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Learns how (layout.h). With the GIL, on a thread of ours, once. False: this Python cannot be
+ * read, and the others must not be called. */
+bool frames_learn(void);
+
+/* The innermost frame, and the one that called it; 0: none. */
+uint64_t frames_innermost(void);
+uint64_t frames_outer(uint64_t frame);
+
+/* The same for two frames that run the same code, and of no use else. */
+uint64_t frames_mark(uint64_t frame);
+
+/* The code that the frame runs, which lives as long as the frame does; 0: none of Python's. */
+uint64_t frames_code(uint64_t frame);
+
+/* The code's name, as it lies in memory: the same for the same name, as a rule. */
+uint64_t frames_name_key(uint64_t code);
+
+/* Texts of the code; letters that are not ASCII are told as '?'. The line is where it begins. */
+void frames_name(uint64_t code, char *out, size_t capacity);
+void frames_file(uint64_t code, char *out, size_t capacity);
+uint32_t frames_line(uint64_t code);
+
+/* The exception that the thread handles, by address; 0: none. */
+uint64_t frames_error(void);
+
+#endif

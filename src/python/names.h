@@ -1,0 +1,45 @@
+/* names.h: which Python function takes device memory: the innermost one of the calling thread that
+ * is not PyTorch's own, as a site of the statistics file. No call here waits for Python. */
+#ifndef NAMES_H
+#define NAMES_H
+
+#include "base/base.h"
+#include "vramgc_format.h"
+
+/* Blocks of this size and more are each looked at; of smaller ones, one for each so many bytes,
+ * which stands for them. PyTorch's allocator keeps those of up to 1 MiB apart, in segments of 2 MiB
+ * (kSmallSize in CUDACachingAllocator.cpp). */
+#define NAMES_STEP_BYTES MEBIBYTE
+
+/* From when frames_learn has succeeded until Python ends. */
+void names_begin(void);
+void names_end(void);
+extern atomic_bool names_on;
+
+/* 1 + index of the site where the calling thread is; 0: not known. */
+uint32_t names_here(void);
+
+/* The function of a site that one of these told, and of the one that any thread told latest. */
+void names_describe(uint32_t site, struct vramgc_action *action);
+uint32_t names_latest(void);
+
+/* The exception that the program's Python handles on the calling thread, by address; 0: none. */
+uint64_t names_error(void);
+
+/* Whose a block of so many bytes is, as names_here tells; 0: also where it is too small to be
+ * looked at. On the way of every block that is handed out. */
+extern THREAD_LOCAL int64_t names_left_bytes; /* until a small block is looked at */
+
+static inline uint32_t names_of_block(uint64_t bytes) {
+    if (!atomic_load_explicit(&names_on, memory_order_relaxed))
+        return 0;
+    if (bytes < NAMES_STEP_BYTES) {
+        names_left_bytes -= (int64_t)bytes;
+        if (LIKELY(names_left_bytes > 0))
+            return 0;
+        names_left_bytes += (int64_t)NAMES_STEP_BYTES;
+    }
+    return names_here();
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* frames.c: src/python/frames.c as it is, for frames.py: what it reads of the thread that calls is
+ * held against what Python tells. */
+#include "python/frames.h"
+
+#include "python/python_api.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+static struct python_api api;
+
+const struct python_api *py(void) {
+    return &api;
+}
+
+void python_drop(object *o) {
+    if (o)
+        api.Py_DecRef(o);
+}
+
+bool learn(void) {
+#define X(result, name, parameters)                                                                \
+    api.name = (result(*) parameters)dlsym(RTLD_DEFAULT, #name);                                   \
+    if (!api.name)                                                                                 \
+        return false;
+    PYTHON_FUNCTIONS(X)
+    PYTHON_FRAME_FUNCTIONS(X)
+#undef X
+    api.none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
+    api.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
+    return frames_learn();
+}
+
+/* A line for each frame, innermost first. */
+void frames(char *out, size_t capacity) {
+    char name[64], file[512];
+    size_t length = 0;
+    out[0] = 0;
+    for (uint64_t frame = frames_innermost(); frame && length < capacity;
+         frame = frames_outer(frame)) {
+        uint64_t code = frames_code(frame);
+        if (!code)
+            continue;
+        frames_name(code, name, sizeof name);
+        frames_file(code, file, sizeof file);
+        length += (size_t)snprintf(out + length, capacity - length, "%s %s %u\n", name, file,
+                                   frames_line(code));
+    }
+}
+
+uint64_t error(void) {
+    return frames_error();
+}
