@@ -5,22 +5,14 @@
 #include "base/base.h"
 #include "read/units.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Less is not worth a sentence; and beside the large blocks there may be small ones. */
 #define LEAST_BYTES ((uint64_t)1 << 30)
 enum { SMALL_SHARE = 64 };
 
+/* libc10 of 2.13 and later knows it; one that knows it not raises an error for it. */
 #define SETTING "pinned_max_round_threshold_mb"
-
-/* libc10 of 2.13 and later knows the setting; one that knows it not raises an error for it. */
-static bool has_setting(const struct vramgc_file *file) {
-    char *end = NULL;
-    unsigned long major = strtoul(file->torch_version, &end, 10);
-    unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
-    return major > 2 || (major == 2 && minor >= 13);
-}
 
 static uint64_t rounded_bytes(const struct vramgc_file *file) {
     uint64_t most = 0;
@@ -43,7 +35,7 @@ void pinned_say(struct text *text, struct stats_file *const *records, size_t cou
                     " %s of host memory were page-locked, all in powers of two: up to half of it "
                     "may be PyTorch's rounding%s.",
                     show_bytes(bytes).text,
-                    has_setting(file) ? " (PYTORCH_ALLOC_CONF=" SETTING ":1 turns that off)" : "");
+                    stats_file_torch_from(file, 13) ? " (PYTORCH_ALLOC_CONF=" SETTING ":1 turns that off)" : "");
         return;
     }
 }

@@ -182,6 +182,17 @@ static void say_fine(struct text *text, const struct tally *tally) {
     text_add(text, ".");
 }
 
+/* From 2.13 on PyTorch writes a warning for each, where segments are expandable: whoever reads it
+ * shall know that nothing failed. */
+static void say_granted(struct text *text, const struct tally *tally) {
+    const struct vramgc_file *file = tally->highest_in ? tally->highest_in->file : NULL;
+    bool warned = file && stats_file_torch_from(file, 13) &&
+                  strstr(file->alloc_conf, "expandable_segments:True");
+    text_format(text, " %s refused %s granted when asked again%s.", show_count(tally->granted).text,
+                tally->granted < 2 ? "request was" : "requests were",
+                warned ? "; of these PyTorch wrote \"mapping failed with OOM\"" : "");
+}
+
 /* More than ever was there can go back in all: some had come back meanwhile. */
 static void say_reclaims(struct text *text, const struct tally *tally) {
     struct figure once = show_bytes(tally->most_net_bytes),
@@ -202,9 +213,7 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
                     show_count(to_u64(tally->would_reclaims)).text,
                     tally->would_reclaims < 2 ? "reclaim" : "reclaims");
     if (tally->granted > 0)
-        text_format(text, " %s refused %s granted when asked again.",
-                    show_count(tally->granted).text,
-                    tally->granted < 2 ? "request was" : "requests were");
+        say_granted(text, tally);
 }
 
 /* Whether the mode is one that gives memory back. */

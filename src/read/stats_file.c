@@ -100,6 +100,12 @@ bool stats_file_setting_is(const struct stats_file *record, const char *name, co
     return known && strcmp(known, value) == 0;
 }
 
+bool stats_file_torch_from(const struct vramgc_file *file, unsigned minor) {
+    unsigned known[2] = {0};
+    sscanf(file->torch_version, "%u.%u", &known[0], &known[1]);
+    return known[0] > 2 || (known[0] == 2 && known[1] >= minor);
+}
+
 enum option_mode stats_file_mode(const struct vramgc_file *file) {
     enum option_mode mode = MODE_OFF;
     while (mode < MODE_AUTO && strcmp(file->mode, mode_name(mode)) != 0)

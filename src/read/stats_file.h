@@ -79,6 +79,9 @@ const char *stats_file_setting(const struct stats_file *record, const char *name
 /* Whether the file names it with that value. */
 bool stats_file_setting_is(const struct stats_file *record, const char *name, const char *value);
 
+/* Whether the program's PyTorch is 2.minor or newer; false: the file does not tell. */
+bool stats_file_torch_from(const struct vramgc_file *file, unsigned minor);
+
 /* What the mode became; MODE_AUTO: the file does not tell. */
 enum option_mode stats_file_mode(const struct vramgc_file *file);
 
