@@ -23,6 +23,7 @@
 #include "host/note.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/free_memory.h"
 #include "track/jobs.h"
 #include "track/mempool.h"
 #include "track/neighbours.h"

@@ -7,6 +7,7 @@
 #include "base/mutant.h"
 #include "cuda/capture_mode.h"
 #include "govern/reclaim.h"
+#include "track/free_memory.h"
 #include "track/moves.h"
 #include "track/recording.h"
 #include "track/process_settings.h"

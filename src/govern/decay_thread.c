@@ -6,6 +6,7 @@
 #include "govern/wakeup.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/free_memory.h"
 #include "track/reclaim_log.h"
 #include "track/process_settings.h"
 

@@ -2,6 +2,7 @@
 #include "govern/reclaim.h"
 
 #include "base/mutant.h"
+#include "track/free_memory.h"
 #include "track/capture.h"
 #include "track/process_settings.h"
 

@@ -6,6 +6,7 @@
 #include "govern/reclaim.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/free_memory.h"
 #include "track/mempool.h"
 #include "track/process_settings.h"
 

@@ -14,6 +14,7 @@
 #include "serve/native.h"
 #include "track/alloc.h"
 #include "track/capture.h"
+#include "track/free_memory.h"
 #include "track/libraries.h"
 #include "track/oom.h"
 #include "track/stream.h"

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "store/store.h"
 #include "track/device.h"
+#include "track/free_memory.h"
 #include "track/process_settings.h"
 
 #include <string.h>

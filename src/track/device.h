@@ -106,23 +106,8 @@ void device_list_owners(struct device *device);
 /* What was taken for an out-of-memory was none: who had what then is of no use. */
 void device_forget_oom_owners(struct device *device);
 
-/* Asks the driver for free and total of the device, which is the current one; the figures of pages
- * are those of the same moment. False when that failed. The second: where the latest reading will
- * not do for that; False: there is none that does. */
-bool device_read_memory(struct device *device);
-bool device_know_memory(struct device *device, enum meminfo_need need);
-bool device_memory_will_do(const struct device *device, enum meminfo_need need);
-
 /* Where such memory lies; NULL: not on a device that is recorded. */
 struct device *device_of_memory(const CUmemAllocationProp *properties);
-
-/* The program asked the driver for free and total of the current device. before: moves_now() then.
- */
-void device_memory_info(const struct meminfo *told, uint64_t before);
-
-/* Free bytes of the device: the latest reading, and what this process took or gave since. */
-uint64_t device_free_bytes(const struct device *device);
-uint64_t device_used_bytes(const struct device *device);
 
 /* What emptying PyTorch's cache would give back. What a thread has just taken for a block that has
  * not come yet looks as if it were free, and is none of it. */

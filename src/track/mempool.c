@@ -3,6 +3,7 @@
 
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/free_memory.h"
 
 struct mempool_idle mempool_idle(const struct device *device) {
     real_cuDeviceGetMemPool_t get_pool = REAL(cuDeviceGetMemPool);

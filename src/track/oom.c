@@ -9,6 +9,7 @@
 #include "track/call.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/free_memory.h"
 #include "host/memory.h"
 #include "track/libraries.h"
 #include "track/mempool.h"

@@ -193,7 +193,7 @@ void vm_refusal_forget(void);
 /* reserve.c. The addresses of segments that have ended go back once nothing is mapped there. */
 void vm_sweep(struct vm *vm);
 
-/* handle_cache.c: what the driver has left, by a reading that will do for that. All zero: it could
+/* room.c: what the driver has left, by a reading that will do for that. All zero: it could
  * not be asked yet. */
 struct room {
     uint64_t free_bytes, total_bytes;

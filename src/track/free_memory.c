@@ -1,0 +1,100 @@
+/* free_memory.c: see free_memory.h. The books and the reading must be of one moment: what comes or
+ * goes in between would be taken for somebody else's. */
+#include "track/free_memory.h"
+
+#include "base/mutant.h"
+#include "track/moves.h"
+#include "track/recording.h"
+
+/* What a pool of the driver's keeps when memory is given back to it is learnt only later. */
+static uint64_t held_outside_pools(const struct device *device) {
+    const struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t idle = __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
+    uint64_t paged = __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED);
+    uint64_t of_driver = minus_u64(figure_get(&stats->pool_bytes.current), paged);
+    return minus_u64(figure_get(&stats->held_bytes.current), of_driver + idle);
+}
+
+/* Where the program has called for some of a pool since the driver was asked what the pool keeps,
+ * it may keep more. */
+static bool pool_is_known(const struct device *device) {
+    uint64_t changes = __atomic_load_n(&device->pool.changes, __ATOMIC_ACQUIRE);
+    uint64_t seen = __atomic_load_n(&device->pool.seen, __ATOMIC_RELAXED);
+    return MUTANT(grown_pool_is_others, changes == seen, true);
+}
+
+/* Where another thread takes or gives memory meanwhile the reading says nothing of others. */
+static void note_others(struct device *device, uint64_t used_bytes) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t held = figure_get(&stats->held_bytes.current);
+    bool first = !figure_get(&stats->others_bytes.peak);
+    if (first || (used_bytes >= held && pool_is_known(device)))
+        gauge_set(&stats->others_bytes, minus_u64(used_bytes, held));
+}
+
+static void note_memory(struct device *device, const struct meminfo *read) {
+    atomic_store(&device->memory.held_then_bytes, held_outside_pools(device));
+    atomic_store(&device->memory.free_bytes, read->free_bytes);
+    atomic_store(&device->memory.total_bytes, read->total_bytes);
+    atomic_store(&device->memory.cost_ns, read->age.cost_ns);
+    atomic_store(&device->memory.read_ns, read->age.end_ns);
+    figure_set(&device->out->total_bytes, read->total_bytes);
+    gauge_set(&device->out->stats.used_bytes, minus_u64(read->total_bytes, read->free_bytes));
+}
+
+/* Another number after each call that takes or gives memory, and each page; 0: one is under way. */
+static uint64_t moves(struct device *device) {
+    uint64_t calls = moves_now(), pages = device_vm(device) ? vm_moves(device_vm(device)) : 1;
+    return calls && pages ? calls + pages : 0;
+}
+
+/* Memory may come or go between the question and the answer: then it is asked again, once. */
+bool device_read_memory(struct device *device) {
+    enum { READINGS = 2 };
+    struct meminfo read = {0};
+    bool fits = false;
+    for (int i = 0; i < READINGS && !fits; i++) {
+        uint64_t before = moves(device);
+        device_account_pages(device);
+        if (meminfo_read(&read) != CUDA_SUCCESS)
+            return false;
+        fits = before && before == moves(device);
+    }
+    if (fits)
+        note_others(device, minus_u64(read.total_bytes, read.free_bytes));
+    note_memory(device, &read);
+    return true;
+}
+
+bool device_memory_will_do(const struct device *device, enum meminfo_need need) {
+    struct meminfo_age age = {atomic_load(&device->memory.read_ns),
+                              atomic_load(&device->memory.cost_ns)};
+    return meminfo_will_do(age, need);
+}
+
+bool device_know_memory(struct device *device, enum meminfo_need need) {
+    return device_memory_will_do(device, need) ||
+           (device == device_current() && device_read_memory(device));
+}
+
+uint64_t device_free_bytes(const struct device *device) {
+    uint64_t then = atomic_load(&device->memory.held_then_bytes);
+    uint64_t now = held_outside_pools(device);
+    return minus_u64(atomic_load(&device->memory.free_bytes) + then, now);
+}
+
+/* Before the driver was asked all would seem to be used. */
+uint64_t device_used_bytes(const struct device *device) {
+    if (!atomic_load(&device->memory.read_ns))
+        return 0;
+    return minus_u64(atomic_load(&device->memory.total_bytes), device_free_bytes(device));
+}
+
+void device_memory_info(const struct meminfo *told, uint64_t before) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    if (!device)
+        return;
+    if (!device_vm(device) && before && before == moves_now()) /* else pages may have come */
+        note_others(device, minus_u64(told->total_bytes, told->free_bytes));
+    note_memory(device, told);
+}

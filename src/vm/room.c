@@ -1,0 +1,132 @@
+/* room.c: what the driver has left, by readings of the card and the pages that came and went since;
+ * and what of it PyTorch would see without the engine. It must not read the card more often than
+ * meminfo.h allows. */
+#include "vm/vm_internal.h"
+
+static struct room room_now(const struct vm *vm) {
+    const struct reading *reading = &vm->cache.reading;
+    uint64_t free_bytes = reading->card.free_bytes + reading->physical_pages * PAGE_BYTES;
+    return (struct room){
+        .free_bytes = minus_u64(free_bytes, vm->cache.physical_pages * PAGE_BYTES),
+        .total_bytes = reading->card.total_bytes,
+    };
+}
+
+static size_t physical_pages(struct vm *vm) {
+    lock_take(&vm->lock);
+    size_t pages = vm->cache.physical_pages;
+    lock_give(&vm->lock);
+    return pages;
+}
+
+static uint64_t moves(const struct vm *vm) {
+    return vm->cache.moving ? 0 : vm->cache.moves + 1;
+}
+
+uint64_t vm_moves(struct vm *vm) {
+    lock_take(&vm->lock);
+    uint64_t now = moves(vm);
+    lock_give(&vm->lock);
+    return now;
+}
+
+/* Beside pages that come or go it may be off by these: then it is made again, once, and rather less
+ * is free than more. */
+static bool make_reading(struct vm *vm, struct reading *reading, unsigned readings) {
+    bool fits = false;
+    for (unsigned i = 0; i < readings && !fits; i++) {
+        uint64_t before = vm_moves(vm);
+        reading->physical_pages = physical_pages(vm);
+        CUresult result = meminfo_read(&reading->card);
+        vm_note_fault(result);
+        if (result != CUDA_SUCCESS)
+            return false;
+        reading->physical_pages = min_u64(reading->physical_pages, physical_pages(vm));
+        fits = MUTANT(reading_beside_moves, before && before == vm_moves(vm), true);
+    }
+    return true;
+}
+
+void vm_reading_begins(struct vm *vm) {
+    atomic_fetch_add(&vm->cache.readers, 1);
+}
+
+void vm_reading_ends(struct vm *vm) {
+    atomic_fetch_sub(&vm->cache.readers, 1);
+}
+
+static struct room read_room(struct vm *vm, enum meminfo_need need, unsigned readings) {
+    struct reading reading;
+    lock_take(&vm->lock);
+    struct meminfo_age age = vm->cache.reading.card.age;
+    struct room room = room_now(vm);
+    lock_give(&vm->lock);
+    if (meminfo_will_do(age, need))
+        return room;
+    vm_reading_begins(vm);
+    bool made = make_reading(vm, &reading, readings);
+    vm_reading_ends(vm);
+    if (!made)
+        return room; /* the old one stays */
+    lock_take(&vm->lock);
+    vm->cache.reading = reading;
+    room = room_now(vm);
+    lock_give(&vm->lock);
+    return room;
+}
+
+struct room vm_room(struct vm *vm, enum meminfo_need need) {
+    return read_room(vm, need, 2);
+}
+
+uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
+    if (!room->total_bytes)
+        return UINT64_MAX; /* not known */
+    double above =
+        (double)room->total_bytes * MUTANT(no_threshold, 100 - vm->threshold_percent, 0) / 100;
+    return minus_u64(room->free_bytes, (uint64_t)above);
+}
+
+bool vm_is_below_threshold(const struct vm *vm) {
+    struct room room = room_now(vm);
+    return room_below_threshold(vm, &room) > 0;
+}
+
+/* Each address that PyTorch has reserved is memory without us; but it never hands those of refused
+ * blocks out again. */
+static uint64_t free_as_reserved(const struct vm *vm, uint64_t free_bytes) {
+    uint64_t failed_bytes = MUTANT(failed_forgotten, vm->figures.failed_bytes, 0);
+    return minus_u64(free_bytes + vm->cache.physical_pages * PAGE_BYTES + failed_bytes,
+                     vm->table.reserved_pages * PAGE_BYTES);
+}
+
+static uint64_t free_as_read(struct vm *vm) {
+    lock_take(&vm->lock);
+    struct room room = room_now(vm); /* of the pages that are counted here */
+    uint64_t bytes = free_as_reserved(vm, room.free_bytes);
+    lock_give(&vm->lock);
+    return room.total_bytes ? bytes : MUTANT(unknown_as_none, UINT64_MAX, 0);
+}
+
+uint64_t vm_free_as_reserved(struct vm *vm, enum meminfo_need need) {
+    vm_room(vm, need);
+    return free_as_read(vm);
+}
+
+uint64_t vm_free_as_seen(struct vm *vm, uint64_t free_bytes) {
+    lock_take(&vm->lock);
+    uint64_t bytes = free_as_reserved(vm, free_bytes);
+    lock_give(&vm->lock);
+    return bytes;
+}
+
+uint64_t vm_free_as_told(struct vm *vm, uint64_t free_bytes, uint64_t before) {
+    lock_take(&vm->lock);
+    bool fits = before == MUTANT(told_beside_moves, moves(vm), before);
+    uint64_t bytes = free_as_reserved(vm, free_bytes);
+    lock_give(&vm->lock);
+    if (fits && before)
+        return bytes;
+    read_room(vm, MEMINFO_ANEW, 1); /* the program has made one */
+    return free_as_read(vm);
+}
