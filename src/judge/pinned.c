@@ -35,7 +35,9 @@ void pinned_say(struct text *text, struct stats_file *const *records, size_t cou
                     " %s of host memory were page-locked, all in powers of two: up to half of it "
                     "may be PyTorch's rounding%s.",
                     show_bytes(bytes).text,
-                    stats_file_torch_from(file, 13) ? " (PYTORCH_ALLOC_CONF=" SETTING ":1 turns that off)" : "");
+                    stats_file_torch_from(file, 13) ? " (PYTORCH_ALLOC_CONF=" SETTING
+                                                      ":1 turns that off)"
+                                                    : "");
         return;
     }
 }
