@@ -47,7 +47,7 @@ class Run:
         environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("VRAMGC_", "PYTORCH_"))
+            if name == "VRAMGC_MUTANT" or not name.startswith(("VRAMGC_", "PYTORCH_"))
         }
         with tempfile.TemporaryDirectory() as folder:
             record = os.path.join(folder, "record.vramgc")
