@@ -38,7 +38,7 @@ static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
         .stream_capturing = thread->stream.capturing,
         .capturing = capture_active(),
         .frees_since_block = thread->since_block.frees,
-        .asked_again = thread->oom.refusal.sequence && thread->oom.asked_again,
+        .asked_again = thread->oom.state == OOM_ASKED_AGAIN,
         .induced_bytes = induced.bytes,
         .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
         .broken = atomic_load_explicit(&self.broken, memory_order_relaxed),

@@ -24,7 +24,7 @@ enum serve_answer serve_malloc(uint64_t bytes, void **out) {
     struct vm *vm = device_vm_open(device);
     if (!vm)
         return SERVE_PASS;
-    bool again = UNLIKELY(thread->oom.refusal.sequence) && oom_segment_asked(device, bytes);
+    bool again = UNLIKELY(oom_is_open()) && oom_segment_asked(device, bytes);
     bool fails = capacity_fails(device, vm, bytes, again);
     uint64_t address = fails ? 0 : vm_reserve(vm, bytes, thread->stream.handle);
     if (!address && (fails || !vm_could_back(vm, bytes))) {

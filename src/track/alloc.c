@@ -212,7 +212,7 @@ static void count_lost(struct alloc_freed *lost) {
 }
 
 static void count_allocated(struct device *device, const struct alloc_freed *made) {
-    if (UNLIKELY(thread_state.oom.refusal.sequence) && oom_granted(made->bytes) && made->block)
+    if (UNLIKELY(oom_is_open()) && oom_granted(made->bytes) && made->block)
         device_forget_oom_owners(device);
     count(device, made, true);
     if (made->class == CLASS_DEVICE)

@@ -106,7 +106,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
 /* The request that was refused before is asked for again, as PyTorch does when it has emptied its
  * cache. It is a retry in PyTorch's books. */
 static void ask_again(struct device *device) {
-    thread_state.oom.asked_again = true;
+    thread_state.oom.state = OOM_ASKED_AGAIN;
     figure_add(&device->out->stats.alloc_retries, 1);
 }
 
@@ -115,7 +115,7 @@ static void ask_again(struct device *device) {
 static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     struct thread_state *thread = &thread_state;
     struct vramgc_refusal *refusal = &thread->oom.refusal;
-    if (!thread->oom.asked_again || thread->oom.of_page != of_page || !refusal->sequence)
+    if (thread->oom.state != OOM_ASKED_AGAIN || thread->oom.of_page != of_page)
         return false;
     refusal->free_bytes = now->free_bytes;
     refusal->idle_bytes = now->idle_bytes;
@@ -142,7 +142,8 @@ static void file(struct device *device, const struct vramgc_refusal *refusal, bo
         thread->oom.of_page = of_page;
         figure_add(&device->out->stats.refusals, 1);
     }
-    thread->oom.asked_again = thread->oom.card_read = thread->oom.pool_trimmed = false;
+    thread->oom.state = OOM_REFUSED;
+    thread->oom.card_read = thread->oom.pool_trimmed = false;
     figure_add(&device->out->stats.driver_calls, 1);
     call_failed((enum real_id)refusal->hook);
 }
@@ -153,7 +154,7 @@ void oom_card_read(void) {
 
 void oom_pool_trimmed(void) {
     struct thread_oom *oom = &thread_state.oom;
-    oom->pool_trimmed = oom->refusal.sequence && !oom->of_page && !oom->card_read;
+    oom->pool_trimmed = oom_is_open() && !oom->of_page && !oom->card_read;
     if (MUTANT(trimmed_goes_on, !oom->pool_trimmed, false)) /* the program did, not PyTorch */
         oom->told.sequence = 0;
 }
@@ -161,7 +162,7 @@ void oom_pool_trimmed(void) {
 /* PyTorch's books know no retry here. */
 bool oom_pool_asked_again(enum real_id id, uint64_t bytes) {
     const struct thread_oom *oom = &thread_state.oom;
-    return oom->pool_trimmed && oom->refusal.sequence && oom->refusal.hook == (uint32_t)id &&
+    return oom->pool_trimmed && oom_is_open() && oom->refusal.hook == (uint32_t)id &&
            oom->refusal.request_bytes == bytes;
 }
 
@@ -216,12 +217,13 @@ static void file_call(struct device *device, enum real_id id, uint64_t bytes,
     refusal.cause = cause_of(&refusal, bytes, 1);
     refusal.reported = reported;
     bool last = MUTANT(pool_retry_is_new, oom_pool_asked_again(id, bytes), false);
-    oom->asked_again = oom->asked_again || last;
+    if (last)
+        oom->state = OOM_ASKED_AGAIN;
     file(device, &refusal, false);
     if (reported)
         became_error(&oom->refusal, oom->refusal.sequence);
     if (last) /* an error follows: whoever asks for as much now begins anew */
-        oom->refusal.sequence = 0;
+        oom->state = OOM_NONE;
 }
 
 void oom_at_call(enum real_id id, uint64_t bytes) {
@@ -295,7 +297,7 @@ void oom_at_host(enum real_id id, uint64_t bytes) {
 
 bool oom_granted(uint64_t bytes) {
     struct thread_state *thread = &thread_state;
-    if (!thread->oom.refusal.sequence || thread->oom.of_page)
+    if (!oom_is_open() || thread->oom.of_page)
         return false;
     thread->oom.refusal.granted = thread->oom.refusal.request_bytes == bytes;
     if (thread->oom.refusal.granted) {
@@ -304,13 +306,13 @@ bool oom_granted(uint64_t bytes) {
         tell_as_seen(&thread->oom.refusal);
         store_refusal_again(&thread->oom.refusal);
     }
-    thread->oom.refusal.sequence = 0;
+    thread->oom.state = OOM_NONE;
     return thread->oom.refusal.granted;
 }
 
 static bool oom_segment_asked_again(uint64_t bytes) {
     const struct vramgc_refusal *refusal = &thread_state.oom.refusal;
-    return refusal->sequence && !thread_state.oom.of_page && refusal->hook == ID_cudaMalloc &&
+    return oom_is_open() && !thread_state.oom.of_page && refusal->hook == ID_cudaMalloc &&
            refusal->request_bytes == bytes;
 }
 
@@ -322,7 +324,7 @@ bool oom_segment_asked(struct device *device, uint64_t bytes) {
 }
 
 void oom_page_asked(struct device *device) {
-    if (UNLIKELY(oom_page_asked_again() && !thread_state.oom.asked_again))
+    if (UNLIKELY(oom_page_asked_again() && thread_state.oom.state == OOM_REFUSED))
         ask_again(device);
 }
 
@@ -345,7 +347,7 @@ void oom_at_page(uint64_t bytes) {
  * for no less than it wants, and one of other code's may be older. */
 static bool is_of_refusal(uint64_t bytes) {
     const struct thread_oom *oom = &thread_state.oom;
-    return oom->refusal.sequence && (oom->of_page || oom->refusal.request_bytes >= bytes);
+    return oom_is_open() && (oom->of_page || oom->refusal.request_bytes >= bytes);
 }
 
 void oom_reported(struct device *device, uint64_t bytes) {
@@ -358,10 +360,9 @@ void oom_reported(struct device *device, uint64_t bytes) {
         refusal->site = names_here();
         store_refusal_again(refusal);
     }
-    uint64_t sequence = refusal->sequence;
     oom_ends(bytes, false);
     if (asked) {
-        became_error(refusal, sequence);
+        became_error(refusal, refusal->sequence);
         oom_log_note(refusal);
         return;
     }
@@ -375,7 +376,7 @@ void oom_reported(struct device *device, uint64_t bytes) {
 void oom_ends(uint64_t bytes, bool granted) {
     struct thread_state *thread = &thread_state;
     struct vramgc_refusal *refusal = &thread->oom.refusal;
-    if (refusal->sequence && thread->oom.of_page) {
+    if (oom_is_open() && thread->oom.of_page) {
         uint64_t page_bytes = max_u64(refusal->request_bytes, 1);
         refusal->request_bytes = bytes;
         refusal->granted = granted;
@@ -384,6 +385,6 @@ void oom_ends(uint64_t bytes, bool granted) {
             tell_as_seen(refusal);
         store_refusal_again(refusal);
     }
-    refusal->sequence = 0;
+    thread->oom.state = OOM_NONE;
     thread->oom.of_page = false;
 }

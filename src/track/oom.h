@@ -58,7 +58,7 @@ bool oom_segment_asked(struct device *device, uint64_t bytes);
 void oom_page_asked(struct device *device);
 
 static inline bool oom_page_asked_again(void) {
-    return UNLIKELY(thread_state.oom.of_page) && thread_state.oom.refusal.sequence;
+    return UNLIKELY(thread_state.oom.of_page) && oom_is_open();
 }
 
 /* The block of a refused request has come or has not. */

@@ -29,7 +29,7 @@ void thread_block_pending(struct device *device, uint64_t bytes) {
  * In other modes answering a request with out of memory is our means to the same. */
 void thread_segment_freed(struct device *device) {
     struct thread_state *thread = &thread_state;
-    if (!device_vm(device) || thread->is_ours || thread->oom.refusal.sequence)
+    if (!device_vm(device) || thread->is_ours || oom_is_open())
         return;
     if (MUTANT(emptied_goes_on, true, false))
         thread->oom.told.sequence = 0; /* as who has seen the error does: nothing went on */

@@ -32,11 +32,25 @@ struct thread_pending {
     unsigned device; /* where */
 };
 
-/* The driver refused, and the caller may ask again. */
+/* What has become of the latest request that the driver refused:
+ *
+ *     state             what happens                              next
+ *     NONE              a refusal                                 REFUSED, a new one in the file
+ *     REFUSED           it is asked for again, as PyTorch does    ASKED_AGAIN, one retry
+ *                       when it has emptied its cache
+ *     ASKED_AGAIN       a refusal                                 REFUSED, the same one in the file
+ *     REFUSED, _AGAIN   it comes                                  NONE, granted
+ *     REFUSED, _AGAIN   PyTorch raises its error                  NONE, and the error is `told`
+ *
+ * Of an error that is told the rest is known when the thread asks for its next block: the work went
+ * on without the memory, unless Python handles the error, a cache was emptied, or the function that
+ * had the latest block has ended. */
+enum oom_state { OOM_NONE, OOM_REFUSED, OOM_ASKED_AGAIN };
+
 struct thread_oom {
-    struct vramgc_refusal refusal; /* as in the file, by sequence; or 0 */
+    enum oom_state state;
+    struct vramgc_refusal refusal; /* as in the file, by sequence */
     bool of_page;                  /* it was a page of a block of an expandable segment */
-    bool asked_again;              /* since it was refused last */
     bool card_read;                /* the thread has read what is free since then */
     bool pool_trimmed;             /* it had not, and has trimmed a driver's pool since then */
     uint64_t seen_free_bytes, seen_idle_bytes; /* mode compact: as without us, then */
@@ -62,6 +76,11 @@ struct thread_state {
 };
 
 extern THREAD_LOCAL struct thread_state thread_state;
+
+/* Whether there is a refusal of which nobody knows what becomes. */
+static inline bool oom_is_open(void) {
+    return thread_state.oom.state != OOM_NONE;
+}
 
 /* PyTorch's allocator has taken memory for a block, or mapped it; and has given up some of that. */
 void thread_block_pending(struct device *device, uint64_t bytes);

@@ -99,7 +99,7 @@ void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *pro
     figure_add(&device->out->stats.driver_calls, !vhandle_is(handle));
     if (allocator)
         note_page(device, bytes);
-    else if (UNLIKELY(thread_state.oom.refusal.sequence))
+    else if (UNLIKELY(oom_is_open()))
         oom_granted(bytes);
     stack_note(bytes);
     unsigned flags = allocator ? FLAG_ALLOCATOR : library_calling() << LIBRARY_SHIFT;
