@@ -33,14 +33,14 @@ void who_fields(struct emit *emit, const struct vramgc_device *device) {
 }
 
 void who_sites(struct emit *emit, const struct vramgc_file *file) {
-    size_t count = emit_list(emit, "sites",
-                             "Python functions that took memory, as seen a moment "
-                             "later",
-                             file->site_count);
+    size_t count = emit_list(emit, "sites", "Python functions that took memory", file->site_count);
     for (size_t i = 0; i < count; i++) {
         const struct vramgc_site *site = &file->sites[i];
         emit_open_line(emit, NULL, "one place");
-        emit_text(emit, "function", "the innermost that is not PyTorch's", or_null(site->function));
+        emit_text(
+            emit, "function",
+            "the innermost that is not PyTorch's; of a method with its class, from Python 3.11 on",
+            or_null(site->function));
         emit_text(emit, "source", "its file: the last two parts of the path", or_null(site->file));
         emit_number(emit, "line", UNIT_ID, "where it begins", site->line);
         emit_text(emit, "phase", "what it was part of, null: nothing that is known",

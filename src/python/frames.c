@@ -49,7 +49,7 @@ uint64_t frames_code(uint64_t frame) {
 }
 
 uint64_t frames_name_key(uint64_t code) {
-    return word_at(code + self.layout.code_name);
+    return word_at(code + self.layout.code_long_name);
 }
 
 static uint32_t letter_at(uint64_t letters, size_t i, unsigned bytes) {
@@ -72,6 +72,10 @@ static void copy_text(uint64_t text, char *out, size_t capacity) {
 
 void frames_name(uint64_t code, char *out, size_t capacity) {
     copy_text(word_at(code + self.layout.code_name), out, capacity);
+}
+
+void frames_long_name(uint64_t code, char *out, size_t capacity) {
+    copy_text(frames_name_key(code), out, capacity);
 }
 
 void frames_file(uint64_t code, char *out, size_t capacity) {

@@ -22,11 +22,13 @@ uint64_t frames_mark(uint64_t frame);
 /* The code that the frame runs, which lives as long as the frame does; 0: none of Python's. */
 uint64_t frames_code(uint64_t frame);
 
-/* The code's name, as it lies in memory: the same for the same name, as a rule. */
+/* The code's long name, as it lies in memory: the same for the same name, as a rule. */
 uint64_t frames_name_key(uint64_t code);
 
-/* Texts of the code; letters that are not ASCII are told as '?'. The line is where it begins. */
+/* Texts of the code; from 3.11 on the long name is told with the class around it. Letters that are
+ * not ASCII are told as '?'. The line is where it begins. */
 void frames_name(uint64_t code, char *out, size_t capacity);
+void frames_long_name(uint64_t code, char *out, size_t capacity);
 void frames_file(uint64_t code, char *out, size_t capacity);
 uint32_t frames_line(uint64_t code);
 

@@ -141,7 +141,9 @@ static bool learn_pointer(unsigned *at, const char *attribute) {
     object *inner = py()->PyObject_GetAttrString(self.codes[0], attribute);
     object *outer = py()->PyObject_GetAttrString(self.codes[1], attribute);
     *at = inner ? find_word(self.codes[0], inner, CODE_BYTES) : CODE_BYTES;
-    bool found = *at < CODE_BYTES && outer && find_word(self.codes[1], outer, CODE_BYTES) == *at;
+    bool found = *at < CODE_BYTES && outer &&
+                 peek_word(address_of(self.codes[1]) + *at) == address_of(outer);
+    py()->PyErr_Clear();
     python_drop(inner);
     python_drop(outer);
     return found;
@@ -204,11 +206,14 @@ static bool learn_text(void) {
 }
 
 static bool learn_code(void) {
-    object *type = py()->code_type;
-    self.layout->object_type = type ? find_word(self.codes[0], type, CODE_BYTES) : CODE_BYTES;
-    return self.layout->object_type < CODE_BYTES &&
-           learn_pointer(&self.layout->code_name, "co_name") &&
-           learn_pointer(&self.layout->code_file, "co_filename") && learn_line() && learn_text();
+    struct python_layout *layout = self.layout;
+    layout->object_type = find_word(self.codes[0], py()->code_type, CODE_BYTES);
+    bool learned = layout->object_type < CODE_BYTES &&
+                   learn_pointer(&layout->code_name, "co_name") &&
+                   learn_pointer(&layout->code_file, "co_filename") && learn_line() && learn_text();
+    if (!learn_pointer(&layout->code_long_name, "co_qualname"))
+        layout->code_long_name = layout->code_name;
+    return learned;
 }
 
 /* ---- the script ---- */

@@ -18,10 +18,11 @@ struct python_layout {
     unsigned error_value;   /* there: the innermost; after it come none or one more word, */
     unsigned error_outer;   /* and the next of them */
     unsigned code_name, code_file, code_line;
-    unsigned object_type; /* in every object: its type */
-    unsigned text_ascii;  /* in a str: its letters, where all are ASCII */
-    unsigned text_wide;   /* and where not */
-    unsigned text_state;  /* the bits that tell which */
+    unsigned code_long_name; /* with the class around it; before 3.11 the same as code_name */
+    unsigned object_type;    /* in every object: its type */
+    unsigned text_ascii;     /* in a str: its letters, where all are ASCII */
+    unsigned text_wide;      /* and where not */
+    unsigned text_state;     /* the bits that tell which */
     unsigned text_state_shift;
 };
 

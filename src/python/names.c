@@ -56,6 +56,17 @@ static const char *end_of(const char *path) {
     return before ? before + 1 : path;
 }
 
+/* "UNet.forward" of a method; what is within a function is told without it. */
+static void read_long_name(uint64_t code, char *out, size_t capacity) {
+    static const char within[] = "<locals>.";
+    char name[PATH_BYTES];
+    frames_long_name(code, name, sizeof name);
+    const char *from = name;
+    for (const char *next; (next = strstr(from, within)) != NULL;)
+        from = next + sizeof within - 1;
+    text_copy(out, capacity, from);
+}
+
 /* Whether the place is complete. */
 static bool read_code(uint64_t code, int depth, struct place *place) {
     char path[PATH_BYTES], module[PATH_BYTES], function[sizeof place->function];
@@ -65,7 +76,7 @@ static bool read_code(uint64_t code, int depth, struct place *place) {
     if (is_nameless(function) || phases_is_machinery(module, function))
         return false;
     if (!*place->function) {
-        text_copy(place->function, sizeof place->function, function);
+        read_long_name(code, place->function, sizeof place->function);
         text_copy(place->file, sizeof place->file, end_of(path));
         place->line = frames_line(code);
         place->depth = depth;

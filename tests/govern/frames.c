@@ -33,7 +33,7 @@ bool learn(void) {
 
 /* A line for each frame, innermost first. */
 void frames(char *out, size_t capacity) {
-    char name[64], file[512];
+    char name[64], long_name[128], file[512];
     size_t length = 0;
     out[0] = 0;
     for (uint64_t frame = frames_innermost(); frame && length < capacity;
@@ -43,8 +43,9 @@ void frames(char *out, size_t capacity) {
             continue;
         frames_name(code, name, sizeof name);
         frames_file(code, file, sizeof file);
-        length += (size_t)snprintf(out + length, capacity - length, "%s %s %u\n", name, file,
-                                   frames_line(code));
+        frames_long_name(code, long_name, sizeof long_name);
+        length += (size_t)snprintf(out + length, capacity - length, "%s %s %s %u\n", name,
+                                   long_name, file, frames_line(code));
     }
 }
 

@@ -20,7 +20,9 @@ def as_read(text):
 def told(frame):
     while frame:
         code = frame.f_code
-        yield "%s %s %d" % (as_read(code.co_name)[:63], as_read(code.co_filename)[:511], code.co_firstlineno)
+        long_name = getattr(code, "co_qualname", code.co_name)
+        texts = as_read(code.co_name)[:63], as_read(long_name)[:127], as_read(code.co_filename)[:511]
+        yield "%s %s %s %d" % (*texts, code.co_firstlineno)
         frame = frame.f_back
 
 

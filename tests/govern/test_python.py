@@ -174,6 +174,7 @@ class WholePyTorch(unittest.TestCase):
                         "kept",
                         "small ones",
                         "nameless",
+                        "method",
                         "peak",
                         "refused",
                         "another thread",

@@ -54,6 +54,10 @@ void frames_name(uint64_t code, char *out, size_t capacity) {
     snprintf(out, capacity, "f%u", function_at(code));
 }
 
+void frames_long_name(uint64_t code, char *out, size_t capacity) {
+    frames_name(code, out, capacity);
+}
+
 void frames_file(uint64_t code, char *out, size_t capacity) {
     (void)code;
     snprintf(out, capacity, "/ui/x.py");

@@ -60,6 +60,11 @@ def keeps_by_a_lambda():
     [step() for _ in range(1)]
 
 
+class Keeper:
+    def keeps(self):
+        kept.append(torch.empty(72 * MIB, dtype=torch.uint8, device="cuda"))
+
+
 def decodes():
     image = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda")
     del image
@@ -160,6 +165,8 @@ def main():
     say("small ones", had_at_peak("keeps_small_ones", 15, 17))
     keeps_by_a_lambda()
     say("nameless", had_at_peak("keeps_by_a_lambda", 64) and no_site_is_nameless())
+    Keeper().keeps()
+    say("method", had_at_peak("Keeper.keeps" if sys.version_info >= (3, 11) else "keeps", 72))
     decodes_beside_more()
     say("peak", had_at_peak("decodes", 512))
     kept.clear()
