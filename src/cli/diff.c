@@ -84,41 +84,27 @@ static struct text label_of(const char *name, char *label, size_t capacity) {
     return text;
 }
 
-static void write_gauge(const struct sides *sides, const char *name, enum unit unit,
-                        struct vramgc_gauge a, struct vramgc_gauge b) {
+static void write_stat(const struct sides *sides, const struct stat_info *stat,
+                       struct vramgc_gauge a, struct vramgc_gauge b) {
     char label[64];
-    struct text text = label_of(name, label, sizeof label);
+    struct text text = label_of(stat->name, label, sizeof label);
     size_t end = text.length;
-    text_add(&text, ", peak");
-    write_number(sides, label, unit, a.peak, b.peak);
-    text.length = end;
-    text_add(&text, ", at the end");
-    write_number(sides, label, unit, a.current, b.current);
-}
-
-/* Sums whose quotients stand above as "held / live". */
-static bool is_shown_as_quotient(const char *name) {
-    return strncmp(name, "held_over_live_", 15) == 0 || strcmp(name, "held_sum_kib") == 0 ||
-           strcmp(name, "live_sum_kib") == 0;
-}
-
-static void write_total(const struct sides *sides, const char *name, enum unit unit, uint64_t a,
-                        uint64_t b) {
-    char label[64];
-    label_of(name, label, sizeof label);
-    if (!is_shown_as_quotient(name))
-        write_number(sides, label, unit, a, b);
+    if (stat->group == STAT_DEVICE_GAUGE) {
+        text_add(&text, ", peak");
+        write_number(sides, label, stat->unit, a.peak, b.peak);
+        text.length = end;
+        text_add(&text, ", at the end");
+    }
+    write_number(sides, label, stat->unit, a.current, b.current);
 }
 
 static void write_stats(const struct sides *sides, const struct vramgc_device_stats *a,
                         const struct vramgc_device_stats *b) {
-#define DEVICE_GAUGE(name, unit, help) write_gauge(sides, #name, UNIT_##unit, a->name, b->name);
-#define DEVICE_TOTAL(name, unit, help) write_total(sides, #name, UNIT_##unit, a->name, b->name);
-#define PROCESS_TOTAL(name, unit, help)
-#include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
+    for (size_t i = 0; i < stat_count; i++) {
+        const struct stat_info *stat = &stat_table[i];
+        if (stat->group != STAT_PROCESS_TOTAL && !stat_is_raw(stat))
+            write_stat(sides, stat, stat_value(stat, a), stat_value(stat, b));
+    }
 }
 
 static void write_derived(const struct sides *sides, const char *label, enum derived_id id,

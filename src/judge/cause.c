@@ -182,9 +182,8 @@ static enum oom_cause cause_of_full(const struct oom *oom) {
 }
 
 static bool of_hook(const struct oom *oom, const char *part) {
-    const struct vramgc_file *file = oom->record->file;
-    uint32_t hook = oom->refusal->hook;
-    return hook < file->hook_count && strstr(file->hooks[hook].name, part);
+    const char *name = stats_file_hook_name(oom->record->file, oom->refusal->hook);
+    return name && strstr(name, part);
 }
 
 static bool of_pool(const struct oom *oom) {

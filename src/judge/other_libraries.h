@@ -1,9 +1,7 @@
-/* other_libraries.h: libraries other than PyTorch's allocator that hold memory of a device, in
- * every form in which they are told. */
+/* other_libraries.h: libraries other than PyTorch's allocator that hold memory of a device. */
 #ifndef OTHER_LIBRARIES_H
 #define OTHER_LIBRARIES_H
 
-#include "read/emit.h"
 #include "read/stats_file.h"
 
 /* The name of its file; NULL: not known. */
@@ -15,8 +13,5 @@ const char *library_of_most(const struct vramgc_file *file, const struct vramgc_
 
 /* Whether what the library held is worth a line beside what all of them did. */
 bool library_shows(const struct vramgc_device *device, uint64_t index);
-
-void libraries_fields(struct emit *emit, const struct vramgc_file *file,
-                      const struct vramgc_device *device);
 
 #endif

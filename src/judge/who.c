@@ -5,53 +5,6 @@
 
 #include <string.h>
 
-static void write_owners(struct emit *emit, const char *name, const char *help,
-                         const struct vramgc_owners *owners) {
-    emit_open(emit, name, help);
-    emit_number(emit, "live_bytes", UNIT_BYTES, "of everybody together", owners->live_bytes);
-    size_t count = emit_list(emit, "list", "the largest first", owners->count);
-    for (size_t i = 0; i < count; i++) {
-        emit_open_line(emit, NULL, "one owner");
-        emit_number(emit, "site", UNIT_ID, "index in sites", owners->list[i].site);
-        emit_number(emit, "bytes", UNIT_BYTES, "live; estimated from those blocks",
-                    owners->list[i].bytes);
-        emit_number(emit, "blocks", UNIT_COUNT, "of it that were looked at",
-                    owners->list[i].blocks);
-        emit_close(emit);
-    }
-    emit_close(emit);
-    emit_close(emit);
-}
-
-void who_fields(struct emit *emit, const struct vramgc_device *device) {
-    write_owners(emit, "owners_at_peak", "whose live memory was at its peak",
-                 &device->owners_at_peak);
-    write_owners(emit, "owners_at_oom", "whose it was at the latest out-of-memory",
-                 &device->owners_at_oom);
-    write_owners(emit, "owners_grown", "by how much more stayed with each than earlier",
-                 &device->owners_grown);
-}
-
-void who_sites(struct emit *emit, const struct vramgc_file *file) {
-    size_t count = emit_list(emit, "sites", "Python functions that took memory", file->site_count);
-    for (size_t i = 0; i < count; i++) {
-        const struct vramgc_site *site = &file->sites[i];
-        emit_open_line(emit, NULL, "one place");
-        emit_text(
-            emit, "function",
-            "the innermost that is not PyTorch's; of a method with its class, from Python 3.11 on",
-            or_null(site->function));
-        emit_text(emit, "source", "its file: the last two parts of the path", or_null(site->file));
-        emit_number(emit, "line", UNIT_ID, "where it begins", site->line);
-        emit_text(emit, "phase", "what it was part of, null: nothing that is known",
-                  or_null(site->phase));
-        emit_close(emit);
-    }
-    emit_close(emit);
-}
-
-/* ---- rows ---- */
-
 static uint64_t bytes_of(const struct vramgc_owners *owners, uint32_t site) {
     for (uint64_t i = 0; i < owners->count; i++)
         if (owners->list[i].site == site)

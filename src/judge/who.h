@@ -1,17 +1,12 @@
-/* who.h: whose live memory was, in every form in which it is told. */
+/* who.h: whose live memory was, as rows and in words. */
 #ifndef CLI_WHO_H
 #define CLI_WHO_H
 
 #include <stdio.h>
 
-#include "read/emit.h"
 #include "read/stats_file.h"
 #include "read/units.h"
 #include "base/text.h"
-
-/* Fields of one device, and the list of the process that they point into. */
-void who_fields(struct emit *emit, const struct vramgc_device *device);
-void who_sites(struct emit *emit, const struct vramgc_file *file);
 
 /* A line of a table: what is theirs at the peak of live memory and, if there was one, at the
  * out-of-memory. site NULL: what nobody is known by name for. */

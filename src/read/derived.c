@@ -3,15 +3,28 @@
 #include "base/base.h"
 
 const struct stat_info stat_table[] = {
-#define DEVICE_GAUGE(name, unit, help)  {STAT_DEVICE_GAUGE, #name, UNIT_##unit, help},
-#define DEVICE_TOTAL(name, unit, help)  {STAT_DEVICE_TOTAL, #name, UNIT_##unit, help},
-#define PROCESS_TOTAL(name, unit, help) {STAT_PROCESS_TOTAL, #name, UNIT_##unit, help},
+#define STAT(group, of, name, unit, help)                                                          \
+    {STAT_##group, #name, UNIT_##unit, help, offsetof(struct vramgc_##of##_stats, name)},
+#define DEVICE_GAUGE(name, unit, help)  STAT(DEVICE_GAUGE, device, name, unit, help)
+#define DEVICE_TOTAL(name, unit, help)  STAT(DEVICE_TOTAL, device, name, unit, help)
+#define PROCESS_TOTAL(name, unit, help) STAT(PROCESS_TOTAL, process, name, unit, help)
 #include "stats.def"
 #undef DEVICE_GAUGE
 #undef DEVICE_TOTAL
 #undef PROCESS_TOTAL
 };
 const size_t stat_count = ARRAY_LENGTH(stat_table);
+
+bool stat_is_raw(const struct stat_info *stat) {
+    return strncmp(stat->name, "held_over_live_", 15) == 0 || strstr(stat->name, "_sum_kib");
+}
+
+struct vramgc_gauge stat_value(const struct stat_info *stat, const void *stats) {
+    struct vramgc_gauge value = {0};
+    memcpy(&value, (const char *)stats + stat->offset,
+           stat->group == STAT_DEVICE_GAUGE ? sizeof value : sizeof value.current);
+    return value;
+}
 
 const struct derived_info derived_table[DERIVED_COUNT] = {
 #define DERIVED(name, condition, value, help) {#name, help},

@@ -18,10 +18,17 @@ struct stat_info {
     const char *name;
     enum unit unit;
     const char *help;
+    size_t offset; /* in struct vramgc_device_stats, or vramgc_process_stats */
 };
 
 extern const struct stat_info stat_table[];
 extern const size_t stat_count;
+
+/* Sums of thousandths and of KiB: they serve only the figures that are derived from them. */
+bool stat_is_raw(const struct stat_info *stat);
+
+/* The figure among those of a device, or of the process. A total has no peak. */
+struct vramgc_gauge stat_value(const struct stat_info *stat, const void *stats);
 
 enum derived_id {
 #define DERIVED(name, condition, value, help) DERIVED_##name,

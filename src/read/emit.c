@@ -23,6 +23,19 @@ static void quote(FILE *out, const char *text) {
     fputc('"', out);
 }
 
+/* A text that begins like a formula would be one: such a text gets an apostrophe before it. */
+static void quote_cell(FILE *out, const char *text) {
+    fputc('"', out);
+    if (*text && strchr("=+-@", *text))
+        fputc('\'', out);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
 static void indent(const struct emit *emit, size_t depth) {
     fprintf(emit->out, "\n%*s", (int)(2 * depth), "");
 }
@@ -40,11 +53,22 @@ static void separate(struct emit *emit) {
         indent(emit, emit->depth);
 }
 
+static bool is_wanted(const struct emit *emit, const char *name) {
+    if (!emit->only)
+        return true;
+    size_t length = strcspn(emit->only, ",");
+    if (length > 2 && strncmp(emit->only + length - 2, "_s", 2) == 0)
+        return strncmp(emit->only, name, length - 1) == 0 && strcmp(name + length - 1, "ns") == 0;
+    return strncmp(emit->only, name, length) == 0 && !name[length];
+}
+
 /* Starts a member: separator, name, colon; for the schema also type and description. `type` is NULL
- * for objects and arrays, which follow with their own. */
-static void member(struct emit *emit, const char *name, const char *help, const char *type,
+ * for objects and arrays, which follow with their own. False: it is not wanted. */
+static bool member(struct emit *emit, const char *name, const char *help, const char *type,
                    bool nullable) {
     struct emit_level *here = level(emit);
+    if (!is_wanted(emit, name))
+        return false;
     if (emit->format == EMIT_JSON) {
         separate(emit);
         if (name) {
@@ -67,11 +91,14 @@ static void member(struct emit *emit, const char *name, const char *help, const 
             }
             fputc('}', emit->out);
         }
+    } else if (emit->format == EMIT_CSV) {
+        fputs(emit->depth > 1 && here->count > 0 ? "," : "", emit->out);
     }
     assert(!name || here->count < EMIT_NAMES);
     if (name && here->count < EMIT_NAMES)
         here->names[here->count] = name;
     here->count++;
+    return true;
 }
 
 static void text_line(struct emit *emit, const char *name, const char *value) {
@@ -97,9 +124,9 @@ static void open_object(struct emit *emit, const char *name, const char *help, b
         fputc('{', emit->out);
     else if (emit->format == EMIT_SCHEMA)
         schema_object(emit, help);
-    else if (name)
+    else if (emit->format == EMIT_TEXT && name)
         fprintf(emit->out, "%*s%s\n", (int)(2 * emit->depth - 2), "", name);
-    else
+    else if (emit->format == EMIT_TEXT)
         fprintf(emit->out, "%*s[%zu]\n", (int)(2 * emit->depth - 2), "", level(emit)->count - 1);
     deeper(emit, false, inline_items);
 }
@@ -135,6 +162,8 @@ void emit_close(struct emit *emit) {
         if (here->count > 0 && !here->inline_items)
             indent(emit, emit->depth - 1);
         fputc(here->is_array ? ']' : '}', emit->out);
+    } else if (emit->format == EMIT_CSV) {
+        fputs("\r\n", emit->out);
     }
     emit->depth--;
 }
@@ -163,84 +192,91 @@ void emit_begin(struct emit *emit, FILE *out, enum emit_format format, const cha
         fputs("\"title\": \"vramgc report\", \"type\": \"object\", \"description\": ", out);
         quote(out, help);
         fputs(", \"properties\": {", out);
+    } else if (format == EMIT_CSV) {
+        fprintf(out, "%s\r\n", help);
     }
     deeper(emit, false, false);
 }
 
 void emit_end(struct emit *emit) {
+    if (emit->format == EMIT_CSV)
+        return;
     emit_close(emit);
     if (emit->format != EMIT_TEXT)
         fputc('\n', emit->out);
 }
 
+/* plain: as programs read it; shown: as people do. Both are NULL where it is not known. */
+static void write_value(struct emit *emit, const char *name, const char *plain, const char *shown) {
+    if (emit->format == EMIT_TEXT)
+        text_line(emit, name, shown ? shown : "-");
+    else if (emit->format != EMIT_SCHEMA)
+        fputs(plain ? plain : "null", emit->out);
+}
+
 static void write_number(struct emit *emit, const char *name, enum unit unit, bool known,
                          uint64_t value) {
-    if (emit->format == EMIT_JSON && known)
-        fprintf(emit->out, "%" PRIu64, value);
-    else if (emit->format == EMIT_JSON)
-        fputs("null", emit->out);
-    if (emit->format != EMIT_TEXT)
-        return;
-    char line[96];
-    if (unit == UNIT_COUNT || unit == UNIT_ID)
-        snprintf(line, sizeof line, "%s", show_unit(unit, value).text);
+    const uint64_t second = 1000000000;
+    char plain[32], shown[80];
+    if (emit->format == EMIT_CSV && unit == UNIT_NS)
+        snprintf(plain, sizeof plain, "%" PRIu64 ".%09" PRIu64, value / second, value % second);
     else
-        snprintf(line, sizeof line, "%s (%" PRIu64 ")", show_unit(unit, value).text, value);
-    text_line(emit, name, known ? line : "-");
+        snprintf(plain, sizeof plain, "%" PRIu64, value);
+    bool counts = unit == UNIT_COUNT || unit == UNIT_ID;
+    snprintf(shown, sizeof shown, counts ? "%s" : "%s (%s)", show_unit(unit, value).text, plain);
+    write_value(emit, name, known ? plain : NULL, known ? shown : NULL);
 }
 
 void emit_number(struct emit *emit, const char *name, enum unit unit, const char *help,
                  uint64_t value) {
-    member(emit, name, help, "integer", false);
-    write_number(emit, name, unit, true, value);
+    if (member(emit, name, help, "integer", false))
+        write_number(emit, name, unit, true, value);
 }
 
 void emit_number_if(struct emit *emit, const char *name, enum unit unit, const char *help,
                     bool known, uint64_t value) {
-    member(emit, name, help, "integer", true);
-    write_number(emit, name, unit, known, value);
+    if (member(emit, name, help, "integer", true))
+        write_number(emit, name, unit, known || emit->only, value);
 }
 
 void emit_integer_if(struct emit *emit, const char *name, const char *help, bool known,
                      int64_t value) {
     char line[32];
     snprintf(line, sizeof line, "%" PRId64, value);
-    member(emit, name, help, "integer", true);
-    if (emit->format == EMIT_JSON)
-        fputs(known ? line : "null", emit->out);
-    else if (emit->format == EMIT_TEXT)
-        text_line(emit, name, known ? line : "-");
+    if (member(emit, name, help, "integer", true))
+        write_value(emit, name, known ? line : NULL, known ? line : NULL);
 }
 
 void emit_real_if(struct emit *emit, const char *name, const char *help, bool known, double value) {
-    char line[40];
+    char plain[40];
     known = known && isfinite(value);
-    snprintf(line, sizeof line, "%.10g", value);
-    member(emit, name, help, "number", true);
-    if (emit->format == EMIT_JSON)
-        fputs(known ? line : "null", emit->out);
-    else if (emit->format == EMIT_TEXT)
-        text_line(emit, name, show_real(known, value, 3).text);
+    snprintf(plain, sizeof plain, "%.10g", value);
+    if (member(emit, name, help, "number", true))
+        write_value(emit, name, known ? plain : NULL, show_real(known, value, 3).text);
 }
 
 void emit_bool(struct emit *emit, const char *name, const char *help, bool value) {
-    member(emit, name, help, "boolean", false);
-    if (emit->format == EMIT_JSON)
-        fputs(value ? "true" : "false", emit->out);
-    else if (emit->format == EMIT_TEXT)
-        text_line(emit, name, value ? "yes" : "no");
+    const char *yes = emit->format == EMIT_CSV ? "1" : "true";
+    const char *no = emit->format == EMIT_CSV ? "0" : "false";
+    if (member(emit, name, help, "boolean", false))
+        write_value(emit, name, value ? yes : no, value ? "yes" : "no");
+}
+
+void emit_label(struct emit *emit, const char *name, const char *help, const char *text) {
+    if (!member(emit, name, help, "string", true))
+        return;
+    if (emit->format == EMIT_CSV)
+        quote_cell(emit->out, text);
+    else if (emit->format == EMIT_JSON && text)
+        quote(emit->out, text);
+    else
+        write_value(emit, name, NULL, text);
 }
 
 void emit_text(struct emit *emit, const char *name, const char *help, const char *text) {
-    member(emit, name, help, "string", true);
-    if (emit->format == EMIT_JSON) {
-        if (text)
-            quote(emit->out, text);
-        else
-            fputs("null", emit->out);
-    } else if (emit->format == EMIT_TEXT) {
-        text_line(emit, name, text ? text : "-");
-    }
+    const char *unknown = emit->only ? "unknown" : NULL;
+    bool known = text && (*text || emit->only);
+    emit_label(emit, name, help, known ? text : unknown);
 }
 
 void emit_numbers(struct emit *emit, const char *name, const char *help, const void *first,

@@ -1,6 +1,7 @@
-/* emit.h: one way to say what a report contains, three ways to write it: as JSON, as the JSON
- * schema of that, and as lines of text. Whoever describes a report calls these functions once; the
- * schema therefore cannot differ from the output. Nothing here knows what is described. */
+/* emit.h: one way to say what a report contains, four ways to write it: as JSON, as the JSON schema
+ * of that, as lines of text, and as rows of CSV. Whoever describes a report calls these functions
+ * once; the schema therefore cannot differ from the output. Nothing here knows what is described.
+ */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -11,7 +12,8 @@
 
 #include "read/units.h"
 
-enum emit_format { EMIT_JSON, EMIT_SCHEMA, EMIT_TEXT };
+/* CSV (RFC 4180) has no names: each object is a row, and holds no other. */
+enum emit_format { EMIT_JSON, EMIT_SCHEMA, EMIT_TEXT, EMIT_CSV };
 
 enum { EMIT_DEPTH = 12, EMIT_NAMES = 96 };
 
@@ -26,6 +28,7 @@ struct emit_level {
 struct emit {
     FILE *out;
     enum emit_format format;
+    const char *only; /* the first of these names, which are separated by commas: see below */
     size_t depth;
     struct emit_level levels[EMIT_DEPTH];
 };
@@ -52,16 +55,17 @@ void emit_integer_if(struct emit *emit, const char *name, const char *help, bool
 void emit_real_if(struct emit *emit, const char *name, const char *help, bool known, double value);
 void emit_bool(struct emit *emit, const char *name, const char *help, bool value);
 
-/* Text is NULL where it is unknown. It must be UTF-8 without control characters. */
+/* Text must be UTF-8 without control characters. NULL or, as the file has it, "": not known. */
 void emit_text(struct emit *emit, const char *name, const char *help, const char *text);
 
-/* "" is how the file says that it does not know a text. */
-static inline const char *or_null(const char *text) {
-    return *text ? text : NULL;
-}
+/* A text that may be empty. */
+void emit_label(struct emit *emit, const char *name, const char *help, const char *text);
 
 /* An array of numbers on one line: entry i is *(uint64_t *)(first + i * stride). */
 void emit_numbers(struct emit *emit, const char *name, const char *help, const void *first,
                   size_t stride, size_t count);
+
+/* While emit->only is set no member is written but the one of that name, and another program reads
+ * it: it gets no null, and "unknown" for a text that is not known. An end of _s stands for _ns. */
 
 #endif

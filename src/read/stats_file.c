@@ -87,6 +87,10 @@ const char *stats_file_cause_name(uint32_t cause) {
     return word(names, ARRAY_LENGTH(names), cause);
 }
 
+const char *stats_file_hook_name(const struct vramgc_file *file, uint32_t hook) {
+    return hook < file->hook_count ? file->hooks[hook].name : NULL;
+}
+
 const char *stats_file_setting(const struct stats_file *record, const char *name) {
     const struct vramgc_file *file = record->file;
     for (size_t i = 0; i < file->setting_count; i++)

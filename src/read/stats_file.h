@@ -72,6 +72,9 @@ const char *stats_file_action_name(uint32_t kind);
 const char *stats_file_reason_name(uint32_t reason);
 const char *stats_file_cause_name(uint32_t cause);
 
+/* The function of hooks.def that was called; NULL: not known. */
+const char *stats_file_hook_name(const struct vramgc_file *file, uint32_t hook);
+
 /* The value in force of the setting of that name (without VRAMGC_, in lower case); NULL: the file
  * does not name it. */
 const char *stats_file_setting(const struct stats_file *record, const char *name);

@@ -1,181 +1,112 @@
-/* export_csv.c: one table for each question that a spreadsheet is opened for. A field is quoted
- * whenever its text could be taken for something else. */
+/* export_csv.c: one table for each question that a spreadsheet is opened for. What a column holds
+ * is said in record_fields.c, under its name. */
 #include "show/export_formats.h"
+#include "show/record_fields.h"
 #include "read/derived.h"
-#include "base/text.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-/* A text that begins like a formula would be one: such a text gets an apostrophe before it. */
-static void write_field(FILE *out, const char *text) {
-    fputc('"', out);
-    if (*text && strchr("=+-@", *text))
-        fputc('\'', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
+#define OWNER "file,pid,"
+
+/* Opens a row; the caller adds what belongs to its table, and closes it. */
+static void open_row(struct emit *emit, const struct stats_file *record) {
+    emit_open_line(emit, NULL, "");
+    emit_text(emit, NULL, "", record->path);
+    emit_number(emit, NULL, UNIT_ID, "", record->file->pid);
 }
 
-static void write_owner(FILE *out, const struct stats_file *record, size_t device) {
-    write_field(out, record->path);
-    fprintf(out, ",%" PRIu64 ",%zu", record->file->pid, device);
-}
-
-static void write_seconds(FILE *out, uint64_t ns) {
-    fprintf(out, ",%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
-}
-
-static void write_word(FILE *out, const char *word) {
-    fputc(',', out);
-    write_field(out, word ? word : "unknown");
-}
-
-static void write_numbers(FILE *out, const uint64_t *numbers, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, ",%" PRIu64, numbers[i]);
-}
-
-static void write_samples(FILE *out, const struct stats_file *record, size_t index) {
+static void write_samples(struct emit *emit, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
     for (size_t i = 0; i < device->sample_count; i++) {
-        const struct vramgc_sample *s = &device->samples[i];
-        const uint64_t numbers[] = {s->held_bytes, s->reserved_bytes, s->allocated_bytes,
-                                    s->used_bytes};
-        write_owner(out, record, index);
-        write_seconds(out, s->time_ns);
-        write_numbers(out, numbers, sizeof numbers / sizeof *numbers);
-        fputs("\r\n", out);
+        const struct vramgc_sample *sample = &device->samples[i];
+        open_row(emit, record);
+        emit_number(emit, NULL, UNIT_ID, "", index);
+        emit_number(emit, NULL, UNIT_NS, "", sample->time_ns);
+        emit_number(emit, NULL, UNIT_BYTES, "", sample->held_bytes);
+        emit_number(emit, NULL, UNIT_BYTES, "", sample->reserved_bytes);
+        emit_number(emit, NULL, UNIT_BYTES, "", sample->allocated_bytes);
+        emit_number(emit, NULL, UNIT_BYTES, "", sample->used_bytes);
+        emit_close(emit);
     }
 }
 
 void export_timeline_csv(FILE *out, const struct records *records) {
-    fputs("file,pid,device,time_s,held_bytes,reserved_bytes,allocated_bytes,used_bytes\r\n", out);
+    struct emit emit;
+    emit_begin(&emit, out, EMIT_CSV,
+               OWNER "device,time_s,held_bytes,reserved_bytes,allocated_bytes,used_bytes");
     for (size_t i = 0; i < records->count; i++)
         for (size_t j = 0; j < records->list[i]->file->device_count; j++)
-            write_samples(out, records->list[i], j);
+            write_samples(&emit, records->list[i], j);
 }
 
-static void write_figure(FILE *out, const struct stats_file *record, const char *device,
-                         const char *name, enum unit unit) {
-    write_field(out, record->path);
-    fprintf(out, ",%" PRIu64 ",%s,%s,%s", record->file->pid, device, name, unit_name(unit));
+/* device: its index, or "" of the process. */
+static void write_figure(struct emit *emit, const struct stats_file *record, const char *device,
+                         const struct stat_info *stat, const void *stats) {
+    struct vramgc_gauge value = stat_value(stat, stats);
+    open_row(emit, record);
+    fprintf(emit->out, ",%s,%s,%s,%" PRIu64 ",", device, stat->name, unit_name(stat->unit),
+            value.current);
+    if (stat->group == STAT_DEVICE_GAUGE)
+        fprintf(emit->out, "%" PRIu64, value.peak);
+    emit_close(emit);
 }
 
-static void write_gauge(FILE *out, const struct stats_file *record, const char *device,
-                        const char *name, enum unit unit, const struct vramgc_gauge *gauge) {
-    write_figure(out, record, device, name, unit);
-    fprintf(out, ",%" PRIu64 ",%" PRIu64 "\r\n", gauge->current, gauge->peak);
-}
-
-static void write_total(FILE *out, const struct stats_file *record, const char *device,
-                        const char *name, enum unit unit, uint64_t value) {
-    write_figure(out, record, device, name, unit);
-    fprintf(out, ",%" PRIu64 ",\r\n", value);
-}
-
-static void write_device_figures(FILE *out, const struct stats_file *record, size_t index) {
-    const struct vramgc_device_stats *s = &record->file->devices[index].stats;
-    char number[24];
-    snprintf(number, sizeof number, "%zu", index);
-#define DEVICE_GAUGE(name, unit, help)                                                             \
-    write_gauge(out, record, number, #name, UNIT_##unit, &s->name);
-#define DEVICE_TOTAL(name, unit, help)                                                             \
-    write_total(out, record, number, #name, UNIT_##unit, s->name);
-#define PROCESS_TOTAL(name, unit, help)
-#include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
-}
-
-static void write_process_figures(FILE *out, const struct stats_file *record) {
-    const struct vramgc_process_stats *s = &record->file->process;
-#define DEVICE_GAUGE(name, unit, help)
-#define DEVICE_TOTAL(name, unit, help)
-#define PROCESS_TOTAL(name, unit, help) write_total(out, record, "", #name, UNIT_##unit, s->name);
-#include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
+static void write_figures(struct emit *emit, const struct stats_file *record, const char *device,
+                          bool of_process, const void *stats) {
+    for (size_t i = 0; i < stat_count; i++)
+        if ((stat_table[i].group == STAT_PROCESS_TOTAL) == of_process)
+            write_figure(emit, record, device, &stat_table[i], stats);
 }
 
 void export_figures_csv(FILE *out, const struct records *records) {
-    fputs("file,pid,device,figure,unit,value,peak\r\n", out);
+    struct emit emit;
+    emit_begin(&emit, out, EMIT_CSV, OWNER "device,figure,unit,value,peak");
     for (size_t i = 0; i < records->count; i++) {
-        const struct stats_file *record = records->list[i];
-        for (size_t j = 0; j < record->file->device_count; j++)
-            if (record->file->devices[j].present)
-                write_device_figures(out, record, j);
-        write_process_figures(out, record);
+        const struct vramgc_file *file = records->list[i]->file;
+        for (size_t j = 0; j < file->device_count; j++) {
+            char index[24];
+            snprintf(index, sizeof index, "%zu", j);
+            if (file->devices[j].present)
+                write_figures(&emit, records->list[i], index, false, &file->devices[j].stats);
+        }
+        write_figures(&emit, records->list[i], "", true, &file->process);
     }
 }
 
-static void write_reclaim(FILE *out, const struct stats_file *record,
-                          const struct vramgc_action *a) {
-    const uint64_t numbers[] = {a->before_bytes, a->after_bytes, a->used_bytes, a->request_bytes};
-    write_owner(out, record, a->device);
-    write_seconds(out, a->time_ns);
-    write_seconds(out, a->took_ns);
-    write_word(out, stats_file_action_name(a->kind));
-    write_word(out, stats_file_reason_name(a->reason));
-    fprintf(out, ",%d", a->observed == 1);
-    write_numbers(out, numbers, sizeof numbers / sizeof *numbers);
-    write_word(out, a->function);
-    fputs("\r\n", out);
+static void write_entries(FILE *out, const struct records *records, const struct record_type *type,
+                          const char *head, const char *columns) {
+    struct emit emit;
+    emit_begin(&emit, out, EMIT_CSV, head);
+    for (size_t i = 0; i < records->count; i++) {
+        struct record_list list = record_entries(records->list[i], type);
+        for (size_t j = 0; j < list.count; j++) {
+            open_row(&emit, records->list[i]);
+            record_columns(&emit, type, columns, records->list[i]->file, record_of(&list, j));
+            emit_close(&emit);
+        }
+    }
 }
+
+#define RECLAIMS                                                                                   \
+    "device,time_s,took_s,kind,reason,observed,before_bytes,after_bytes,used_bytes,"               \
+    "request_bytes,function"
 
 void export_reclaims_csv(FILE *out, const struct records *records) {
-    fputs("file,pid,device,time_s,took_s,kind,reason,observed,before_bytes,after_bytes,used_bytes,"
-          "request_bytes,function\r\n",
-          out);
-    for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; j < records->list[i]->action_count; j++)
-            write_reclaim(out, records->list[i], records->list[i]->actions[j]);
+    write_entries(out, records, &action_type, OWNER RECLAIMS, RECLAIMS);
 }
 
-static void write_refusal(FILE *out, const struct stats_file *record,
-                          const struct vramgc_refusal *r) {
-    const uint64_t numbers[] = {r->request_bytes,   r->free_bytes,    r->idle_bytes,
-                                r->holes,           r->hole_bytes,    r->largest_hole_bytes,
-                                r->allocated_bytes, r->reserved_bytes};
-    const struct vramgc_file *file = record->file;
-    write_owner(out, record, r->device);
-    write_seconds(out, r->time_ns);
-    write_word(out, stats_file_cause_name(r->cause));
-    fprintf(out, ",%d", r->granted == 1);
-    write_numbers(out, numbers, sizeof numbers / sizeof *numbers);
-    write_word(out, r->hook < file->hook_count ? file->hooks[r->hook].name : NULL);
-    fputs("\r\n", out);
-}
+#define REFUSALS                                                                                   \
+    "device,time_s,cause,granted,request_bytes,free_bytes,idle_bytes,holes,hole_bytes,"            \
+    "largest_hole_bytes,allocated_bytes,reserved_bytes,function"
 
 void export_refusals_csv(FILE *out, const struct records *records) {
-    fputs("file,pid,device,time_s,cause,granted,request_bytes,free_bytes,idle_bytes,holes,"
-          "hole_bytes,largest_hole_bytes,allocated_bytes,reserved_bytes,function\r\n",
-          out);
-    for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; j < records->list[i]->refusal_count; j++)
-            write_refusal(out, records->list[i], records->list[i]->refusals[j]);
+    write_entries(out, records, &refusal_type, OWNER REFUSALS, REFUSALS);
 }
 
-static void write_job(FILE *out, const struct stats_file *record, const struct vramgc_job *job) {
-    const uint64_t numbers[] = {job->number,     job->peak_live_bytes, job->peak_held_bytes,
-                                job->live_bytes, job->host_bytes,      job->pinned_bytes};
-    write_owner(out, record, job->device);
-    write_seconds(out, job->time_ns);
-    write_seconds(out, job->took_ns);
-    write_numbers(out, numbers, sizeof numbers / sizeof *numbers);
-    fputs("\r\n", out);
-}
+#define JOBS(number)                                                                               \
+    "device,time_s,took_s," number ",peak_live_bytes,peak_held_bytes,live_bytes,host_bytes,"       \
+    "pinned_bytes"
 
 void export_jobs_csv(FILE *out, const struct records *records) {
-    fputs("file,pid,device,time_s,took_s,job,peak_live_bytes,peak_held_bytes,live_bytes,host_bytes,"
-          "pinned_bytes\r\n",
-          out);
-    for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; j < records->list[i]->job_count; j++)
-            write_job(out, records->list[i], records->list[i]->jobs[j]);
+    write_entries(out, records, &job_type, OWNER JOBS("job"), JOBS("number"));
 }

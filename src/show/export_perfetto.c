@@ -2,7 +2,7 @@
  * reclaim, an instant for each refusal and mark. Times are microseconds since the first record
  * began, so that the processes of one run stand side by side. */
 #include "show/export_formats.h"
-#include "read/emit.h"
+#include "show/record_fields.h"
 #include "base/base.h"
 
 enum { TRACK_MARKS = 0, TRACK_DEVICES = 1 }; /* thread ids: marks, then one for each device */
@@ -18,7 +18,7 @@ static struct emit *begin(struct trace *trace, const char *phase, const char *na
     struct emit *emit = &trace->emit;
     emit_open_line(emit, NULL, "");
     emit_text(emit, "ph", "", phase);
-    emit_text(emit, "name", "", name);
+    emit_label(emit, "name", "", name);
     emit_number(emit, "pid", UNIT_ID, "", trace->record->file->pid);
     emit_number(emit, "tid", UNIT_ID, "", track);
     return emit;
@@ -32,7 +32,7 @@ static void add_time(struct trace *trace, uint64_t time_ns) {
 static void write_name(struct trace *trace, const char *what, size_t track, const char *name) {
     struct emit *emit = begin(trace, "M", what, track);
     emit_open_line(emit, "args", "");
-    emit_text(emit, "name", "", name);
+    emit_label(emit, "name", "", name);
     emit_close(emit);
     emit_close(emit);
 }
@@ -63,24 +63,18 @@ static void write_device(struct trace *trace, size_t index) {
     }
 }
 
-static const char *known(const char *word) {
-    return word ? word : "unknown";
-}
-
 static void write_reclaim(struct trace *trace, const struct vramgc_action *a) {
     char name[64];
+    const char *kind = stats_file_action_name(a->kind);
     snprintf(name, sizeof name, "%s%s", a->observed == 1 ? "observed " : "reclaim by ",
-             known(stats_file_action_name(a->kind)));
+             kind ? kind : "unknown");
     struct emit *emit = begin(trace, "X", name, TRACK_DEVICES + a->device);
     add_time(trace, a->time_ns);
     emit_number(emit, "dur", UNIT_ID, "", a->took_ns / 1000);
     emit_open_line(emit, "args", "");
-    emit_text(emit, "reason", "", known(stats_file_reason_name(a->reason)));
-    emit_text(emit, "function", "", a->function);
-    emit_number(emit, "before_bytes", UNIT_BYTES, "", a->before_bytes);
-    emit_number(emit, "after_bytes", UNIT_BYTES, "", a->after_bytes);
-    emit_number(emit, "used_bytes", UNIT_BYTES, "", a->used_bytes);
-    emit_number(emit, "request_bytes", UNIT_BYTES, "", a->request_bytes);
+    record_columns(emit, &action_type,
+                   "reason,function,before_bytes,after_bytes,used_bytes,request_bytes",
+                   trace->record->file, a);
     emit_close(emit);
     emit_close(emit);
 }
@@ -91,12 +85,9 @@ static void write_refusal(struct trace *trace, const struct vramgc_refusal *r) {
     add_time(trace, r->time_ns);
     emit_text(emit, "s", "", "t");
     emit_open_line(emit, "args", "");
-    emit_text(emit, "cause", "", known(stats_file_cause_name(r->cause)));
-    emit_number(emit, "request_bytes", UNIT_BYTES, "", r->request_bytes);
-    emit_number(emit, "free_bytes", UNIT_BYTES, "", r->free_bytes);
-    emit_number(emit, "idle_bytes", UNIT_BYTES, "", r->idle_bytes);
-    emit_number(emit, "largest_hole_bytes", UNIT_BYTES, "", r->largest_hole_bytes);
-    emit_number(emit, "allocated_bytes", UNIT_BYTES, "", r->allocated_bytes);
+    record_columns(emit, &refusal_type,
+                   "cause,request_bytes,free_bytes,idle_bytes,largest_hole_bytes,allocated_bytes",
+                   trace->record->file, r);
     emit_close(emit);
     emit_close(emit);
 }

@@ -4,15 +4,17 @@
 #include "show/export_formats.h"
 #include "read/derived.h"
 #include "show/host_block.h"
-#include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* One family. read: of a device, or of a process. */
+/* One family: of a figure of stats.def, or of the host's memory. */
 struct family {
     const char *name, *suffix, *type, *help;
     enum unit unit;
+    const struct stat_info *stat;
+    const struct host_figure *host;
+    bool peak; /* its highest value */
 };
 
 static void write_escaped(FILE *out, const char *text, bool quotes) {
@@ -74,99 +76,79 @@ static bool is_first(const struct records *records, size_t index) {
     return true;
 }
 
-/* offset: of the 64-bit figure in struct vramgc_device_stats. */
+static uint64_t value_of(const struct family *family, const struct vramgc_file *file,
+                         const struct vramgc_device *device) {
+    if (family->host)
+        return host_figure(family->host, family->peak ? &file->host.peak : &file->host.latest);
+    struct vramgc_gauge value =
+        stat_value(family->stat, device ? (const void *)&device->stats : &file->process);
+    return family->peak ? value.peak : value.current;
+}
+
 static void write_device_family(FILE *out, const struct records *records,
-                                const struct family *family, size_t offset) {
+                                const struct family *family) {
     write_head(out, family);
     for (size_t i = 0; i < records->count; i++)
         for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
-            const struct vramgc_device *device = &records->list[i]->file->devices[j];
-            uint64_t value;
-            if (!device->present)
+            const struct vramgc_file *file = records->list[i]->file;
+            if (!file->devices[j].present)
                 continue;
-            memcpy(&value, (const char *)&device->stats + offset, sizeof value);
             write_name(out, family);
             write_device_labels(out, records->list[i], j);
-            write_value(out, family->unit, value);
+            write_value(out, family->unit, value_of(family, file, &file->devices[j]));
         }
 }
 
-/* offset: in struct vramgc_file. */
 static void write_process_family(FILE *out, const struct records *records,
-                                 const struct family *family, size_t offset) {
+                                 const struct family *family) {
     write_head(out, family);
     for (size_t i = 0; i < records->count; i++) {
-        uint64_t value;
         if (!is_first(records, i))
             continue;
-        memcpy(&value, (const char *)records->list[i]->file + offset, sizeof value);
         write_name(out, family);
         write_process_labels(out, records->list[i]);
-        write_value(out, family->unit, value);
+        write_value(out, family->unit, value_of(family, records->list[i]->file, NULL));
     }
 }
 
-static void write_gauge(FILE *out, const struct records *records, const struct family *family,
-                        size_t offset) {
-    struct family peak = *family;
-    peak.suffix = "_peak";
-    write_device_family(out, records, family, offset + offsetof(struct vramgc_gauge, current));
-    write_device_family(out, records, &peak, offset + offsetof(struct vramgc_gauge, peak));
-}
-
-/* Sums of thousandths and of KiB serve only the figures that are derived from them. */
-static bool is_raw(const char *name) {
-    return strncmp(name, "held_over_live_", 15) == 0 || strstr(name, "_sum_kib") != NULL;
-}
-
-static void write_total(FILE *out, const struct records *records, const struct family *family,
-                        size_t offset) {
-    if (!is_raw(family->name))
-        write_device_family(out, records, family, offset);
-}
-
-static void write_figures(FILE *out, const struct records *records) {
-#define FAMILY(name, suffix, type, unit, help)                                                     \
-    &(const struct family) {                                                                       \
-#name, suffix, type, help, UNIT_##unit                                                     \
-    }
-#define DEVICE_GAUGE(name, unit, help)                                                             \
-    write_gauge(out, records, FAMILY(name, "", "gauge", unit, help),                               \
-                offsetof(struct vramgc_device_stats, name));
-#define DEVICE_TOTAL(name, unit, help)                                                             \
-    write_total(out, records, FAMILY(name, "_total", "counter", unit, help),                       \
-                offsetof(struct vramgc_device_stats, name));
-#define PROCESS_TOTAL(name, unit, help)                                                            \
-    write_process_family(out, records, FAMILY(name, "_total", "counter", unit, help),              \
-                         offsetof(struct vramgc_file, process.name));
-#include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
+static void write_stat(FILE *out, const struct records *records, const struct stat_info *stat) {
+    bool total = stat->group != STAT_DEVICE_GAUGE;
+    struct family family = {
+        stat->name, total ? "_total" : "", total ? "counter" : "gauge", stat->help,
+        stat->unit, .stat = stat};
+    if (stat->group == STAT_PROCESS_TOTAL)
+        write_process_family(out, records, &family);
+    else
+        write_device_family(out, records, &family);
+    family.suffix = "_peak";
+    family.peak = true;
+    if (!total)
+        write_device_family(out, records, &family);
 }
 
 /* vramgc_host_anon_bytes when it was last looked at, vramgc_host_peak_anon_bytes at its peak. */
-static void write_host(FILE *out, const struct records *records, const char *when, size_t look) {
+static void write_host(FILE *out, const struct records *records, bool peak) {
     for (size_t i = 0; i < HOST_FIGURES; i++) {
+        const struct host_figure *figure = &host_figures[i];
         char name[64];
-        struct text text = TEXT_IN(name);
-        text_format(&text, "host_%s%s", when, host_figures[i].name);
-        const struct family family = {name, "", "gauge", host_figures[i].help, UNIT_BYTES};
-        write_process_family(out, records, &family, look + host_figures[i].offset);
+        snprintf(name, sizeof name, "host_%s%s", peak ? "peak_" : "", figure->name);
+        const struct family family = {
+            name, "", "gauge", figure->help, UNIT_BYTES, .host = figure, .peak = peak};
+        write_process_family(out, records, &family);
     }
 }
 
 /* utilisation_percent is utilisation_ratio here. */
 static void write_derived(FILE *out, const struct records *records, enum derived_id id) {
-    const char *percent = strstr(derived_table[id].name, "_percent");
+    const char *of = derived_table[id].name, *percent = strstr(of, "_percent");
     char name[64];
-    struct text text = TEXT_IN(name);
-    text_add_n(&text, derived_table[id].name,
-               percent ? (size_t)(percent - derived_table[id].name)
-                       : strlen(derived_table[id].name));
-    text_add(&text, percent ? "_ratio" : "");
-    text_add(&text, percent ? percent + strlen("_percent") : "");
-    const struct family family = {name, "", "gauge", derived_table[id].help, UNIT_COUNT};
+    snprintf(name, sizeof name, "%.*s_ratio%s", percent ? (int)(percent - of) : 0, of,
+             percent ? percent + strlen("_percent") : "");
+    const struct family family = {.name = percent ? name : of,
+                                  .suffix = "",
+                                  .type = "gauge",
+                                  .help = derived_table[id].help,
+                                  .unit = UNIT_COUNT};
     write_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
         for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
@@ -180,9 +162,12 @@ static void write_derived(FILE *out, const struct records *records, enum derived
 }
 
 static void write_info(FILE *out, const struct records *records) {
-    const struct family family = {"process", "_info", "gauge",
-                                  "a process under vramgc; 1 while it runs, 0 when it has ended",
-                                  UNIT_COUNT};
+    const struct family family = {
+        .name = "process",
+        .suffix = "_info",
+        .type = "gauge",
+        .help = "a process under vramgc; 1 while it runs, 0 when it has ended",
+        .unit = UNIT_COUNT};
     write_head(out, &family);
     for (size_t i = 0; i < records->count; i++) {
         const struct vramgc_file *file = records->list[i]->file;
@@ -199,8 +184,11 @@ static void write_info(FILE *out, const struct records *records) {
 }
 
 static void write_memory(FILE *out, const struct records *records) {
-    const struct family family = {"device_memory", "_bytes", "gauge", "memory of the device",
-                                  UNIT_COUNT};
+    const struct family family = {.name = "device_memory",
+                                  .suffix = "_bytes",
+                                  .type = "gauge",
+                                  .help = "memory of the device",
+                                  .unit = UNIT_COUNT};
     write_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
         for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
@@ -216,9 +204,11 @@ static void write_memory(FILE *out, const struct records *records) {
 void export_prometheus(FILE *out, const struct records *records) {
     write_info(out, records);
     write_memory(out, records);
-    write_figures(out, records);
-    write_host(out, records, "", offsetof(struct vramgc_file, host.latest));
-    write_host(out, records, "peak_", offsetof(struct vramgc_file, host.peak));
+    for (size_t i = 0; i < stat_count; i++)
+        if (!stat_is_raw(&stat_table[i]))
+            write_stat(out, records, &stat_table[i]);
+    write_host(out, records, false);
+    write_host(out, records, true);
     for (size_t i = 0; i < DERIVED_COUNT; i++)
         write_derived(out, records, (enum derived_id)i);
 }

@@ -75,6 +75,12 @@ void host_block(FILE *out, const struct stats_file *record) {
     summary_wrapped(out, "HOST", line);
 }
 
+uint64_t host_figure(const struct host_figure *figure, const struct vramgc_host_look *look) {
+    uint64_t value;
+    memcpy(&value, (const char *)look + figure->offset, sizeof value);
+    return value;
+}
+
 static void write_look(struct emit *emit, const char *name, const char *help,
                        const struct vramgc_host_look *look) {
     bool known = look->time_ns > 0;
@@ -82,8 +88,7 @@ static void write_look(struct emit *emit, const char *name, const char *help,
     emit_number_if(emit, "time_ns", UNIT_NS, "since the start of the record", known, look->time_ns);
     for (size_t i = 0; i < HOST_FIGURES; i++) {
         const struct host_figure *figure = &host_figures[i];
-        uint64_t value;
-        memcpy(&value, (const char *)look + figure->offset, sizeof value);
+        uint64_t value = host_figure(figure, look);
         emit_number_if(emit, figure->name, UNIT_BYTES, figure->help,
                        known && (value || !figure->none_is_0), value);
     }
@@ -101,7 +106,6 @@ void host_fields(struct emit *emit, const struct vramgc_host *host) {
               "killed: after that Linux ended a process of its control group for lack of memory; "
               "none: it did not; null: not known",
               host->lack < ARRAY_LENGTH(lack) ? lack[host->lack] : NULL);
-    emit_text(emit, "call", "by which its allocator gave memory back; null: never",
-              or_null(host->call));
+    emit_text(emit, "call", "by which its allocator gave memory back; null: never", host->call);
     emit_close(emit);
 }

@@ -19,6 +19,7 @@ struct host_figure {
 
 enum { HOST_FIGURES = 8 };
 extern const struct host_figure host_figures[HOST_FIGURES];
+uint64_t host_figure(const struct host_figure *figure, const struct vramgc_host_look *look);
 
 void host_fields(struct emit *emit, const struct vramgc_host *host);
 

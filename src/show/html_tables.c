@@ -154,7 +154,8 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
                    : r->reported == VRAMGC_WENT_ON  ? "no: the work went on"
                    : r->reported == VRAMGC_REPORTED ? "no: out of memory"
                                                     : "no");
-        words(out, r->hook < file->hook_count ? file->hooks[r->hook].name : "");
+        const char *hook = stats_file_hook_name(file, r->hook);
+        words(out, hook ? hook : "");
         const struct vramgc_site *site = who_asked(file, r);
         words(out, site ? who_name(site).text : "");
         words(out, site ? site->phase : "");

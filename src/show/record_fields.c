@@ -1,0 +1,250 @@
+/* record_fields.c: see record_fields.h. It says what a field is called and means, and not how a
+ * format writes it. */
+#include "show/record_fields.h"
+#include "judge/other_libraries.h"
+#include "read/derived.h"
+
+#include <string.h>
+
+#define LISTED_AS(entries, count)                                                                  \
+    offsetof(struct stats_file, entries), offsetof(struct stats_file, count)
+
+static void write_action(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_action *a = record;
+    (void)file;
+    emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", a->time_ns);
+    emit_number(emit, "device", UNIT_ID, "index", a->device);
+    emit_text(emit, "kind", "soft_oom, flush, trim, pages", stats_file_action_name(a->kind));
+    emit_text(emit, "reason", "threshold, lowvram, request, refused, unused",
+              stats_file_reason_name(a->reason));
+    emit_bool(emit, "observed", "true: mode observe, nothing was done", a->observed == 1);
+    emit_number(emit, "took_ns", UNIT_NS, "from decision until done", a->took_ns);
+    emit_number(emit, "before_bytes", UNIT_BYTES,
+                "reserved before; pages: after_bytes and all that was released meanwhile",
+                a->before_bytes);
+    emit_number(emit, "after_bytes", UNIT_BYTES,
+                "reserved after; pages: physical memory behind PyTorch's segments", a->after_bytes);
+    emit_number(emit, "net_bytes", UNIT_BYTES,
+                "how much less this process held at the end than at the beginning", a->net_bytes);
+    emit_number(emit, "held_bytes", UNIT_BYTES, "by this process at the end; observed: would be",
+                a->held_bytes);
+    emit_number(emit, "used_bytes", UNIT_BYTES, "of the device when decided", a->used_bytes);
+    emit_number(emit, "request_bytes", UNIT_BYTES, "request that led to it, 0: none",
+                a->request_bytes);
+    emit_text(emit, "function", "Python function then running", a->function);
+    emit_text(emit, "phase", "what it was part of", a->phase);
+}
+
+const struct record_type action_type = {"actions", "reclaims, oldest first", "one reclaim",
+                                        write_action, LISTED_AS(actions, action_count)};
+
+static void write_refusal_holes(struct emit *emit, const struct vramgc_refusal *r) {
+    struct derived external = external_fragmentation(r), index = fragmentation_index(r);
+    emit_number(emit, "holes", UNIT_COUNT,
+                "runs of free bytes in PyTorch's segments (compact: addresses)", r->holes);
+    emit_number(emit, "hole_bytes", UNIT_BYTES, "in all of them", r->hole_bytes);
+    emit_number(emit, "largest_hole_bytes", UNIT_BYTES, "in PyTorch's segments",
+                r->largest_hole_bytes);
+    emit_real_if(emit, "external_fragmentation", "1 - largest hole / bytes in all holes",
+                 external.known, external.value);
+    emit_real_if(
+        emit, "fragmentation_index",
+        "0: PyTorch's segments had too little free memory, near 1: enough, but in too small "
+        "holes; null: no hole, or the request would have fitted into one (Gorman and "
+        "Whitcroft 2006)",
+        index.known, index.value);
+}
+
+static void write_refusal(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_refusal *r = record;
+    emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
+    emit_number(emit, "device", UNIT_ID, "index", r->device);
+    emit_text(emit, "cause",
+              "unknown, full, fragmented, rounded, driver (refused although free), "
+              "limit (PyTorch asked nobody), host (memory of the host)",
+              stats_file_cause_name(r->cause));
+    emit_bool(emit, "granted", "the caller asked again and got it", r->granted == 1);
+    emit_number(emit, "request_bytes", UNIT_BYTES, "asked for", r->request_bytes);
+    emit_number(emit, "free_bytes", UNIT_BYTES, "of the device", r->free_bytes);
+    emit_number(emit, "idle_bytes", UNIT_BYTES,
+                "whole idle pages in PyTorch's segments, and what a pool caches", r->idle_bytes);
+    write_refusal_holes(emit, r);
+    emit_number(emit, "allocated_bytes", UNIT_BYTES, "live then", r->allocated_bytes);
+    emit_number(emit, "reserved_bytes", UNIT_BYTES, "reserved then", r->reserved_bytes);
+    emit_number(emit, "held_bytes", UNIT_BYTES, "by this process then; host: page-locked memory",
+                r->held_bytes);
+    emit_number(emit, "other_bytes", UNIT_BYTES, "of held_bytes: not of PyTorch's allocator",
+                r->other_bytes);
+    emit_text(emit, "library", "that held most of other_bytes, by its file; null: none did",
+              library_name(file, r->library));
+    emit_number(emit, "kept_bytes", UNIT_BYTES,
+                "segments and mapped pages without an active block (compact: addresses)",
+                r->kept_bytes);
+    emit_number(emit, "total_bytes", UNIT_BYTES, "of the device; host: of the host",
+                r->total_bytes);
+    emit_number(emit, "turns", UNIT_COUNT, "the device's floors until then", r->turns);
+    emit_bool(emit, "reported", "PyTorch raised an out-of-memory error",
+              r->reported == VRAMGC_REPORTED || r->reported == VRAMGC_WENT_ON);
+    emit_bool(emit, "went_on", "the work went on at once without the memory",
+              r->reported == VRAMGC_WENT_ON);
+    emit_text(emit, "function", "driver or runtime function that was called",
+              stats_file_hook_name(file, r->hook));
+    emit_number_if(emit, "stack", UNIT_ID, "index in stacks",
+                   r->stack > 0 && r->stack <= file->stack_count, r->stack - 1);
+    emit_number_if(emit, "site", UNIT_ID, "index in sites: the Python function that asked",
+                   r->site > 0 && r->site <= file->site_count, r->site - 1);
+}
+
+const struct record_type refusal_type = {
+    "refusals",
+    "allocations that the driver refused, or for which PyTorch was out of memory without asking, "
+    "oldest first",
+    "one refusal", write_refusal, LISTED_AS(refusals, refusal_count)};
+
+static void write_mark(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_mark *mark = record;
+    (void)file;
+    emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", mark->time_ns);
+    emit_label(emit, "label", "as given to vramgc_mark()", mark->label);
+}
+
+const struct record_type mark_type = {"marks", "named points in time", "one mark", write_mark,
+                                      LISTED_AS(marks, mark_count)};
+
+static void write_job(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_job *job = record;
+    (void)file;
+    emit_number(emit, "number", UNIT_ID, "of the device: 1, 2, ...", job->number);
+    emit_number(emit, "device", UNIT_ID, "index", job->device);
+    emit_number(emit, "time_ns", UNIT_NS, "when it began, since the start of the record",
+                job->time_ns);
+    emit_number(emit, "took_ns", UNIT_NS, "until its last block event", job->took_ns);
+    emit_number(emit, "peak_live_bytes", UNIT_BYTES, "most live memory", job->peak_live_bytes);
+    emit_number(emit, "peak_held_bytes", UNIT_BYTES, "most that this process was seen to hold",
+                job->peak_held_bytes);
+    emit_number(emit, "live_bytes", UNIT_BYTES, "live after it", job->live_bytes);
+    emit_number_if(emit, "host_bytes", UNIT_BYTES,
+                   "of the host after it: resident memory of the process but for mapped files",
+                   job->host_bytes > 0, job->host_bytes);
+    emit_number(emit, "pinned_bytes", UNIT_BYTES, "page-locked host memory after it",
+                job->pinned_bytes);
+}
+
+const struct record_type job_type = {
+    "jobs",
+    "what the program did between two rests, where live memory rose and fell meanwhile, oldest "
+    "first",
+    "one job", write_job, LISTED_AS(jobs, job_count)};
+
+static void write_neighbour(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_neighbour *neighbour = record;
+    (void)file;
+    emit_number(emit, "pid", UNIT_ID, "as NVML tells it", neighbour->pid);
+    emit_text(emit, "name", "null: not known", neighbour->name);
+    emit_bool(emit, "started_here", "by this program", neighbour->started_here == 1);
+    emit_number(emit, "bytes", UNIT_BYTES, "of the device", neighbour->bytes);
+}
+
+const struct record_type neighbour_type = {
+    "neighbours",
+    "processes that had memory of the device when some was last refused, by NVML, the largest "
+    "first",
+    "one process", .write = write_neighbour};
+
+static void write_owner(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_owner *owner = record;
+    (void)file;
+    emit_number(emit, "site", UNIT_ID, "index in sites", owner->site);
+    emit_number(emit, "bytes", UNIT_BYTES, "live; estimated from those blocks", owner->bytes);
+    emit_number(emit, "blocks", UNIT_COUNT, "of it that were looked at", owner->blocks);
+}
+
+const struct record_type owner_type = {"list", "the largest first", "one owner",
+                                       .write = write_owner};
+
+static void write_site(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_site *site = record;
+    (void)file;
+    emit_text(emit, "function", "the innermost that is not PyTorch's", site->function);
+    emit_text(emit, "source", "its file: the last two parts of the path", site->file);
+    emit_number(emit, "line", UNIT_ID, "where it begins", site->line);
+    emit_text(emit, "phase", "what it was part of, null: nothing that is known", site->phase);
+}
+
+const struct record_type site_type = {"sites",
+                                      "Python functions that took memory, as seen a moment later",
+                                      "one place", .write = write_site};
+
+static void write_frame(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_frame *frame = record;
+    (void)file;
+    emit_number(emit, "address", UNIT_ID, "return address", frame->address);
+    emit_text(emit, "text", "symbol+offset (object)", frame->text);
+}
+
+const struct record_type frame_type = {"frames", "innermost first", "one frame",
+                                       .write = write_frame};
+
+static void write_setting(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_setting *setting = record;
+    (void)file;
+    emit_label(emit, "name", "without VRAMGC_, in lower case", setting->name);
+    emit_label(emit, "value", "in force", setting->value);
+    emit_label(emit, "origin", "default; environment; invalid: the default is in force",
+               setting->origin);
+}
+
+const struct record_type setting_type = {"settings", "as they were in force", "one setting",
+                                         .write = write_setting};
+
+static void write_hook(struct emit *emit, const struct vramgc_file *file, const void *record) {
+    const struct vramgc_hook *hook = record;
+    (void)file;
+    emit_label(emit, "name", "its symbol", hook->name);
+    emit_number(emit, "calls", UNIT_COUNT, "seen", hook->calls);
+    emit_number(emit, "failed", UNIT_COUNT, "that returned an error", hook->failed);
+}
+
+const struct record_type hook_type = {
+    "hooks",
+    "functions of CUDA that were intercepted and called; block events of PyTorch are in "
+    "block_allocs and block_frees",
+    "one function", .write = write_hook};
+
+/* ---- lists ---- */
+
+struct record_list record_entries(const struct stats_file *record, const struct record_type *type) {
+    struct record_list list = {.first = (const char *)record + type->entries};
+    memcpy(&list.count, (const char *)record + type->count, sizeof list.count);
+    return list;
+}
+
+const void *record_of(const struct record_list *list, size_t index) {
+    const char *first = list->first;
+    const void *pointer;
+    if (list->bytes)
+        return first + index * list->bytes;
+    memcpy(&pointer, first + index * sizeof pointer, sizeof pointer);
+    return pointer;
+}
+
+/* A schema wants an item of an empty list, too: there all of the file is 0. */
+void record_list_write(struct emit *emit, const struct record_type *type,
+                       const struct vramgc_file *file, struct record_list list) {
+    size_t count = emit_list(emit, type->list, type->help, list.count);
+    for (size_t i = 0; i < count; i++) {
+        emit_open_line(emit, NULL, type->help_of_one);
+        type->write(emit, file, emit->format == EMIT_SCHEMA ? file : record_of(&list, i));
+        emit_close(emit);
+    }
+    emit_close(emit);
+}
+
+void record_columns(struct emit *emit, const struct record_type *type, const char *names,
+                    const struct vramgc_file *file, const void *record) {
+    for (emit->only = names; *emit->only; emit->only += *emit->only == ',') {
+        type->write(emit, file, record);
+        emit->only += strcspn(emit->only, ",");
+    }
+    emit->only = NULL;
+}
