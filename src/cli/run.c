@@ -238,12 +238,12 @@ static void describe_command(struct run *run) {
     clean_text(run->command_text, sizeof run->command_text);
 }
 
-static void write_json(const struct run *run, const struct runfiles *files,
+static void write_json(const struct run *run, const struct records *files,
                        const struct launch_facts *facts) {
     struct outfile out;
     if (!outfile_open(&out, run->json, false))
         return;
-    report_fields_write(out.stream, EMIT_JSON, files->records, files->count, facts);
+    report_fields_write(out.stream, EMIT_JSON, files->list, files->count, facts);
     outfile_close(&out);
 }
 
@@ -273,15 +273,15 @@ static void say_nothing_seen(const struct run *run) {
         complain("no CUDA use was seen in this run");
 }
 
-static void write_summary(const struct run *run, const struct runfiles *files,
+static void write_summary(const struct run *run, const struct records *files,
                           const struct launch_facts *facts) {
     const struct summary_style style = {
         .only_verdict = run->quiet, .most_rows = 8, .next_commands = true};
     fputc('\n', stderr);
-    summary_write(stderr, files->records, files->count, facts, &style);
+    summary_write(stderr, files->list, files->count, facts, &style);
 }
 
-static struct runfiles find_files(const struct run *run) {
+static struct records find_files(const struct run *run) {
     return runfiles_find(run->pattern, run->run_id, (uint64_t)run->launch.child,
                          run->launch.wait_status);
 }
@@ -289,17 +289,17 @@ static struct runfiles find_files(const struct run *run) {
 /* Ctrl-C reaches all processes of the terminal at once, and the one that we wait for may be gone
  * before those that it started: what they still do belongs to the run. One that stays is told as
  * one that runs. */
-static struct runfiles find_ended(const struct run *run) {
-    struct runfiles files = find_files(run);
+static struct records find_ended(const struct run *run) {
+    struct records files = find_files(run);
     bool shown = run->json || !run->no_summary;
     if (!run->launch.interrupted || !shown || !runfiles_await_end(&files))
         return files;
-    runfiles_free(&files);
+    records_free(&files);
     return find_files(run);
 }
 
 static void tell(struct run *run) {
-    struct runfiles files = find_ended(run);
+    struct records files = find_ended(run);
     const struct launch_facts facts = {.run_id = run->run_id,
                                        .command = run->command_text,
                                        .wait_status = run->launch.wait_status,
@@ -314,8 +314,8 @@ static void tell(struct run *run) {
     else
         write_summary(run, &files, &facts);
     for (size_t i = 0; run->options.snapshot_on_oom && i < files.count; i++)
-        export_torch_beside(files.records[i]);
-    runfiles_free(&files);
+        export_torch_beside(files.list[i]);
+    records_free(&files);
     if (strcmp(run->options.out, "auto") == 0)
         kept_prune(&run->options);
 }

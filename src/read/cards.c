@@ -3,6 +3,7 @@
 #include "read/cards.h"
 #include "base/base.h"
 #include "base/clean_text.h"
+#include "base/file.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -96,13 +97,10 @@ static void divide_by_files(struct card *card, uint64_t held) {
 static void read_name(struct card_other *other) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%llu/comm", (unsigned long long)other->pid);
-    FILE *stream = fopen(path, "re");
-    if (!stream || !fgets(other->name, sizeof other->name, stream))
+    if (!file_read_start(path, other->name, sizeof other->name))
         snprintf(other->name, sizeof other->name, "another program");
     other->name[strcspn(other->name, "\n")] = 0;
     clean_text(other->name, sizeof other->name);
-    if (stream)
-        fclose(stream);
 }
 
 /* The largest are told, the others together in the last place. */

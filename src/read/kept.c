@@ -1,7 +1,6 @@
 /* kept.c: see kept.h. It removes nothing but statistics files of this user, and what vramgc has put
  * beside them, in vramgc's own folder. */
 #include "read/kept.h"
-#include "read/runfiles.h"
 #include "base/base.h"
 #include "base/state_folder.h"
 
@@ -32,8 +31,32 @@ static struct kept look_at(const glob_t *names) {
     return kept;
 }
 
+/* The pattern as glob(7) reads it: what the library fills in is *, and so is the .1, .2 behind it.
+ * To be freed; NULL without memory. */
+static char *glob_of(const char *pattern) {
+    char *result = malloc(2 * strlen(pattern) + 2);
+    if (!result)
+        return NULL;
+    char *to = result;
+    for (const char *c = pattern; *c; c++) {
+        if (c[0] == '%' && c[1] && strchr("peht", c[1])) {
+            *to++ = '*';
+            c++;
+            continue;
+        }
+        if (c[0] == '%' && c[1] == '%')
+            c++;
+        if (strchr("*?[\\", *c))
+            *to++ = '\\';
+        *to++ = *c;
+    }
+    *to++ = '*';
+    *to = 0;
+    return result;
+}
+
 static void add_names(glob_t *names, const char *pattern) {
-    char *shape = runfiles_glob(pattern);
+    char *shape = glob_of(pattern);
     if (shape)
         glob(shape, GLOB_NOSORT | (names->gl_pathv ? GLOB_APPEND : 0), NULL, names);
     free(shape);
@@ -54,15 +77,18 @@ static struct kept find_in_folders(void) {
     return kept;
 }
 
-struct kept kept_find(void) {
-    const char *setting = getenv("VRAMGC_OUT");
-    if (!setting || !*setting || strcmp(setting, "auto") == 0)
-        return find_in_folders();
+struct kept kept_find_as(const char *pattern) {
     glob_t names = {0};
-    add_names(&names, setting);
+    add_names(&names, pattern);
     struct kept kept = look_at(&names);
     globfree(&names);
     return kept;
+}
+
+struct kept kept_find(void) {
+    const char *setting = getenv("VRAMGC_OUT");
+    return setting && *setting && strcmp(setting, "auto") != 0 ? kept_find_as(setting)
+                                                               : find_in_folders();
 }
 
 void kept_free(struct kept *kept) {

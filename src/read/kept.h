@@ -21,6 +21,7 @@ struct kept {
 };
 
 struct kept kept_find(void);
+struct kept kept_find_as(const char *pattern); /* of VRAMGC_OUT */
 void kept_free(struct kept *kept);
 
 /* How many of them, from the first on, belong to the newest run: its processes, or one process

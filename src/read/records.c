@@ -24,7 +24,7 @@ static struct records load(char *const *paths, size_t count) {
     return records;
 }
 
-static struct records load_kept(const struct kept *kept, size_t count) {
+struct records records_load_kept(const struct kept *kept, size_t count) {
     char **paths = calloc(count + 1, sizeof *paths);
     for (size_t i = 0; paths && i < count; i++)
         paths[i] = kept->files[i].path;
@@ -37,7 +37,7 @@ struct records records_load(char *const *paths, size_t count) {
     if (count > 0)
         return load(paths, count);
     struct kept kept = kept_find();
-    struct records records = load_kept(&kept, kept_newest_run(&kept));
+    struct records records = records_load_kept(&kept, kept_newest_run(&kept));
     if (kept.count == 0) {
         complain("no statistics file is kept; `vramgc run` makes one, or name one");
         records.complete = false;
@@ -54,7 +54,7 @@ struct records records_load_running(char *const *paths, size_t count) {
     for (size_t i = 0; running.files && i < kept.count; i++)
         if (process_lives(kept.files[i].peek.pid, kept.files[i].peek.process_start))
             running.files[running.count++] = kept.files[i];
-    struct records records = load_kept(&running, running.count);
+    struct records records = records_load_kept(&running, running.count);
     free(running.files);
     kept_free(&kept);
     return records;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "read/stats_file.h"
+#include "read/kept.h"
 
 struct records {
     struct stats_file **list;
@@ -19,6 +19,9 @@ struct records records_load(char *const *paths, size_t count);
 
 /* Without paths, all processes that run now. */
 struct records records_load_running(char *const *paths, size_t count);
+
+/* The first of what is kept. */
+struct records records_load_kept(const struct kept *kept, size_t count);
 
 void records_free(struct records *records);
 

@@ -2,19 +2,13 @@
 #include "read/runfiles.h"
 #include "base/control_group.h"
 #include "read/complain.h"
-#include "read/stats_file.h"
+#include "read/kept.h"
 
 #include <fcntl.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-struct found {
-    char *path;
-    struct stats_peek peek;
-};
 
 char *runfiles_absolute(const char *pattern) {
     if (*pattern == '/' || !*pattern)
@@ -36,45 +30,22 @@ char *runfiles_absolute(const char *pattern) {
     return absolute;
 }
 
-char *runfiles_glob(const char *pattern) {
-    char *result = malloc(2 * strlen(pattern) + 2);
-    if (!result)
-        return NULL;
-    char *to = result;
-    for (const char *c = pattern; *c; c++) {
-        if (c[0] == '%' && c[1] && strchr("peht", c[1])) {
-            *to++ = '*';
-            c++;
-            continue;
-        }
-        if (c[0] == '%' && c[1] == '%')
-            c++;
-        if (strchr("*?[\\", *c))
-            *to++ = '\\';
-        *to++ = *c;
-    }
-    *to++ = '*';
-    *to = 0;
-    return result;
-}
-
 static int by_start(const void *a, const void *b) {
-    const struct found *x = a, *y = b;
+    const struct kept_file *x = a, *y = b;
     return x->peek.started_ns < y->peek.started_ns ? -1 : x->peek.started_ns > y->peek.started_ns;
 }
 
-/* The files of the run among the names that fit; *found is to be freed, its paths are the glob's.
- */
-static size_t choose(const glob_t *names, const char *run_id, struct found **found) {
+/* The files of the run, in the order of their start, come first; how many they are. */
+static size_t choose(struct kept *kept, const char *run_id) {
     size_t count = 0;
-    *found = calloc(names->gl_pathc + 1, sizeof **found);
-    for (size_t i = 0; *found && i < names->gl_pathc; i++) {
-        struct found *here = &(*found)[count];
-        here->path = names->gl_pathv[i];
-        count += stats_file_peek(here->path, &here->peek) && strcmp(here->peek.run_id, run_id) == 0;
-    }
-    if (*found)
-        qsort(*found, count, sizeof **found, by_start);
+    for (size_t i = 0; i < kept->count; i++)
+        if (strcmp(kept->files[i].peek.run_id, run_id) == 0) {
+            struct kept_file other = kept->files[count];
+            kept->files[count++] = kept->files[i];
+            kept->files[i] = other;
+        }
+    if (count > 0)
+        qsort(kept->files, count, sizeof *kept->files, by_start);
     return count;
 }
 
@@ -109,7 +80,7 @@ static void write_lack(const char *path, const struct control_group *group) {
         close(file);
 }
 
-static void write_lack_of(const struct found *found, size_t count) {
+static void write_lack_of(const struct kept_file *found, size_t count) {
     struct control_group group = control_group_read("");
     for (size_t i = 0; i < count; i++)
         if (found[i].peek.end == VRAMGC_END_UNKNOWN &&
@@ -117,7 +88,8 @@ static void write_lack_of(const struct found *found, size_t count) {
             write_lack(found[i].path, &group);
 }
 
-static void write_status_of(const struct found *found, size_t count, uint64_t child, int status) {
+static void write_status_of(const struct kept_file *found, size_t count, uint64_t child,
+                            int status) {
     for (size_t i = count; i-- > 0;)
         if (found[i].peek.pid == child) {
             write_status(found[i].path, status);
@@ -125,56 +97,28 @@ static void write_status_of(const struct found *found, size_t count, uint64_t ch
         }
 }
 
-static void load(struct runfiles *files, const struct found *found, size_t count) {
-    char error[256];
-    files->records = calloc(count, sizeof(struct stats_file *));
-    for (size_t i = 0; files->records && i < count; i++) {
-        struct stats_file *record = stats_file_load(found[i].path, error, sizeof error);
-        if (record)
-            files->records[files->count++] = record;
-        else
-            complain("%s: %s", found[i].path, error);
-    }
-    stats_files_relate(files->records, files->count);
+struct records runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status) {
+    struct kept kept = *pattern ? kept_find_as(pattern) : (struct kept){0};
+    size_t count = choose(&kept, run_id);
+    write_status_of(kept.files, count, child, status);
+    write_lack_of(kept.files, count);
+    struct records records = records_load_kept(&kept, count);
+    kept_free(&kept);
+    return records;
 }
 
-struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status) {
-    struct runfiles files = {0};
-    struct found *found = NULL;
-    glob_t names = {0};
-    char *shape = runfiles_glob(pattern);
-    if (shape && *pattern && glob(shape, GLOB_NOSORT, NULL, &names) == 0) {
-        size_t count = choose(&names, run_id, &found);
-        write_status_of(found, count, child, status);
-        write_lack_of(found, count);
-        if (count > 0)
-            load(&files, found, count);
-    }
-    globfree(&names);
-    free(found);
-    free(shape);
-    return files;
-}
-
-static bool any_lives(const struct runfiles *files) {
-    for (size_t i = 0; i < files->count; i++)
-        if (stats_file_process_lives(files->records[i]))
+static bool any_lives(const struct records *records) {
+    for (size_t i = 0; i < records->count; i++)
+        if (stats_file_process_lives(records->list[i]))
             return true;
     return false;
 }
 
-bool runfiles_await_end(const struct runfiles *files) {
+bool runfiles_await_end(const struct records *records) {
     enum { STEP_NS = 20000000, MOST_STEPS = 100 };
     const struct timespec step = {.tv_nsec = STEP_NS};
     int steps = 0;
-    for (; steps < MOST_STEPS && any_lives(files); steps++)
+    for (; steps < MOST_STEPS && any_lives(records); steps++)
         nanosleep(&step, NULL);
     return steps > 0;
-}
-
-void runfiles_free(struct runfiles *files) {
-    for (size_t i = 0; i < files->count; i++)
-        stats_file_free(files->records[i]);
-    free(files->records);
-    *files = (struct runfiles){0};
 }

@@ -7,29 +7,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct stats_file;
-
-/* The pattern as glob(7) reads it: what the library fills in is *, and so is the .1, .2 behind it.
- * To be freed; NULL without memory. */
-char *runfiles_glob(const char *pattern);
+#include "read/records.h"
 
 /* VRAMGC_OUT as an absolute pattern from the working directory, to be freed; NULL without memory or
  * working directory. */
 char *runfiles_absolute(const char *pattern);
 
-struct runfiles {
-    struct stats_file **records;
-    size_t count;
-};
-
 /* Finds and loads the files made with the pattern that carry run_id, in the order of their start.
  * When child is not 0, its wait status is written into the latest file of that process first. */
-struct runfiles runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status);
+struct records runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status);
 
 /* Waits until the processes of all files have ended, but two seconds at most. True: some had not,
  * and what was loaded may be old. */
-bool runfiles_await_end(const struct runfiles *files);
-
-void runfiles_free(struct runfiles *files);
+bool runfiles_await_end(const struct records *records);
 
 #endif

@@ -5,6 +5,7 @@
 #include "read/timeline.h"
 #include "base/base.h"
 #include "base/clean_text.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,12 +29,7 @@ uint64_t process_start_ticks(uint64_t pid) {
     enum { THREADS_AFTER_NAME = 17, FIELDS_AFTER_NAME = 19 };
     char path[64], line[1024];
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
-    FILE *stream = fopen(path, "re");
-    if (!stream)
-        return 0;
-    size_t length = fread(line, 1, sizeof line - 1, stream);
-    fclose(stream);
-    line[length] = 0;
+    file_read_start(path, line, sizeof line);
     char *field = strrchr(line, ')'), *state = NULL, *threads = NULL;
     for (int i = 0; field && i <= FIELDS_AFTER_NAME; i++) {
         field = strchr(field + 1, ' ');
