@@ -36,6 +36,52 @@ static void quote_cell(FILE *out, const char *text) {
     fputc('"', out);
 }
 
+/* ---- a pickle ---- */
+
+enum {
+    OP_PROTO = 0x80,
+    OP_LONG1 = 0x8a,
+    OP_MARK = '(',
+    OP_DICT = '}',
+    OP_LIST = ']',
+    OP_SETITEMS = 'u',
+    OP_APPENDS = 'e',
+    OP_TEXT = 'X',
+    OP_STOP = '.',
+    BATCH = 1000 /* readers take only so many items of a list at once */
+};
+
+static void pickle_open(FILE *out, int of) {
+    fputc(of, out);
+    fputc(OP_MARK, out);
+}
+
+static void pickle_little(FILE *out, uint64_t number, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        fputc((int)(number >> 8 * i & 0xff), out);
+}
+
+static void pickle_text(FILE *out, const char *text) {
+    size_t length = strlen(text);
+    fputc(OP_TEXT, out);
+    pickle_little(out, length, 4);
+    fwrite(text, 1, length, out);
+}
+
+/* Two's complement of as few bytes as there must be. */
+static void pickle_number(FILE *out, uint64_t number) {
+    size_t bytes = 1;
+    while (bytes < 9 && number >> (8 * bytes - 1))
+        bytes++;
+    fputc(OP_LONG1, out);
+    fputc((int)bytes, out);
+    pickle_little(out, number, bytes < 8 ? bytes : 8);
+    if (bytes == 9)
+        fputc(0, out);
+}
+
+/* ---- objects, lists and their members ---- */
+
 static void indent(const struct emit *emit, size_t depth) {
     fprintf(emit->out, "\n%*s", (int)(2 * depth), "");
 }
@@ -93,6 +139,11 @@ static bool member(struct emit *emit, const char *name, const char *help, const 
         }
     } else if (emit->format == EMIT_CSV) {
         fputs(emit->depth > 1 && here->count > 0 ? "," : "", emit->out);
+    } else if (emit->format == EMIT_PICKLE) {
+        if (name)
+            pickle_text(emit->out, name);
+        else if (here->count > 0 && here->count % BATCH == 0)
+            pickle_open(emit->out, OP_APPENDS);
     }
     assert(!name || here->count < EMIT_NAMES);
     if (name && here->count < EMIT_NAMES)
@@ -108,7 +159,9 @@ static void text_line(struct emit *emit, const char *name, const char *value) {
 
 static void deeper(struct emit *emit, bool is_array, bool inline_items) {
     emit->depth++;
-    *level(emit) = (struct emit_level){.is_array = is_array, .inline_items = inline_items};
+    level(emit)->is_array = is_array;
+    level(emit)->inline_items = inline_items;
+    level(emit)->count = 0;
 }
 
 static void schema_object(struct emit *emit, const char *help) {
@@ -124,6 +177,8 @@ static void open_object(struct emit *emit, const char *name, const char *help, b
         fputc('{', emit->out);
     else if (emit->format == EMIT_SCHEMA)
         schema_object(emit, help);
+    else if (emit->format == EMIT_PICKLE)
+        pickle_open(emit->out, OP_DICT);
     else if (emit->format == EMIT_TEXT && name)
         fprintf(emit->out, "%*s%s\n", (int)(2 * emit->depth - 2), "", name);
     else if (emit->format == EMIT_TEXT)
@@ -164,6 +219,8 @@ void emit_close(struct emit *emit) {
         fputc(here->is_array ? ']' : '}', emit->out);
     } else if (emit->format == EMIT_CSV) {
         fputs("\r\n", emit->out);
+    } else if (emit->format == EMIT_PICKLE) {
+        fputc(here->is_array ? OP_APPENDS : OP_SETITEMS, emit->out);
     }
     emit->depth--;
 }
@@ -176,6 +233,8 @@ size_t emit_list(struct emit *emit, const char *name, const char *help, size_t c
         fputs("{\"type\": \"array\", \"description\": ", emit->out);
         quote(emit->out, help);
         fputs(", \"items\": ", emit->out);
+    } else if (emit->format == EMIT_PICKLE) {
+        pickle_open(emit->out, OP_LIST);
     } else if (count > 0) {
         fprintf(emit->out, "%*s%s\n", (int)(2 * emit->depth - 2), "", name);
     }
@@ -194,6 +253,10 @@ void emit_begin(struct emit *emit, FILE *out, enum emit_format format, const cha
         fputs(", \"properties\": {", out);
     } else if (format == EMIT_CSV) {
         fprintf(out, "%s\r\n", help);
+    } else if (format == EMIT_PICKLE) {
+        fputc(OP_PROTO, out);
+        fputc(2, out);
+        pickle_open(out, OP_DICT);
     }
     deeper(emit, false, false);
 }
@@ -203,7 +266,7 @@ void emit_end(struct emit *emit) {
         return;
     emit_close(emit);
     if (emit->format != EMIT_TEXT)
-        fputc('\n', emit->out);
+        fputc(emit->format == EMIT_PICKLE ? OP_STOP : '\n', emit->out);
 }
 
 /* plain: as programs read it; shown: as people do. Both are NULL where it is not known. */
@@ -218,6 +281,10 @@ static void write_number(struct emit *emit, const char *name, enum unit unit, bo
                          uint64_t value) {
     const uint64_t second = 1000000000;
     char plain[32], shown[80];
+    if (emit->format == EMIT_PICKLE) {
+        pickle_number(emit->out, value);
+        return;
+    }
     if (emit->format == EMIT_CSV && unit == UNIT_NS)
         snprintf(plain, sizeof plain, "%" PRIu64 ".%09" PRIu64, value / second, value % second);
     else
@@ -267,6 +334,8 @@ void emit_label(struct emit *emit, const char *name, const char *help, const cha
         return;
     if (emit->format == EMIT_CSV)
         quote_cell(emit->out, text);
+    else if (emit->format == EMIT_PICKLE)
+        pickle_text(emit->out, text);
     else if (emit->format == EMIT_JSON && text)
         quote(emit->out, text);
     else

@@ -1,6 +1,7 @@
-/* emit.h: one way to say what a report contains, four ways to write it: as JSON, as the JSON schema
- * of that, as lines of text, and as rows of CSV. Whoever describes a report calls these functions
- * once; the schema therefore cannot differ from the output. Nothing here knows what is described.
+/* emit.h: one way to say what a report contains, five ways to write it: as JSON, as the JSON schema
+ * of that, as lines of text, as rows of CSV, and as a pickle. Whoever describes a report calls
+ * these functions once; the schema therefore cannot differ from the output. Nothing here knows what
+ * is described.
  */
 #ifndef EMIT_H
 #define EMIT_H
@@ -12,8 +13,9 @@
 
 #include "read/units.h"
 
-/* CSV (RFC 4180) has no names: each object is a row, and holds no other. */
-enum emit_format { EMIT_JSON, EMIT_SCHEMA, EMIT_TEXT, EMIT_CSV };
+/* CSV (RFC 4180) has no names: each object is a row, and holds no other. A pickle is Python's
+ * (protocol 2), of numbers and texts, with none but the opcodes that PyTorch's memory_viz reads. */
+enum emit_format { EMIT_JSON, EMIT_SCHEMA, EMIT_TEXT, EMIT_CSV, EMIT_PICKLE };
 
 enum { EMIT_DEPTH = 12, EMIT_NAMES = 96 };
 

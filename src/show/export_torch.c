@@ -6,7 +6,7 @@
 #include "read/block_maps.h"
 #include "read/complain.h"
 #include "read/outfile.h"
-#include "show/pickle.h"
+#include "read/emit.h"
 #include "judge/verdict.h"
 #include "base/base.h"
 #include "vramgc.h"
@@ -19,33 +19,30 @@ static const char *const pile_says = "all live tensors together, as vramgc sampl
 
 /* ---- parts of a snapshot ---- */
 
-static void write_frame(struct pickle *pickle, const char *name) {
-    pickle_item(pickle);
-    pickle_dict(pickle);
-    pickle_set_text(pickle, "filename", "vramgc");
-    pickle_set_number(pickle, "line", 0);
-    pickle_set_text(pickle, "name", name);
-    pickle_dict_end(pickle);
+static void write_frame(struct emit *emit, const char *name) {
+    emit_open(emit, NULL, "");
+    emit_label(emit, "filename", "", "vramgc");
+    emit_number(emit, "line", UNIT_ID, "", 0);
+    emit_label(emit, "name", "", name);
+    emit_close(emit);
 }
 
-static void write_frames(struct pickle *pickle, const char *name) {
-    pickle_text(pickle, "frames");
-    pickle_list(pickle);
+static void write_frames(struct emit *emit, const char *name) {
+    emit_list(emit, "frames", "", 1);
     if (name)
-        write_frame(pickle, name);
-    pickle_list_end(pickle);
+        write_frame(emit, name);
+    emit_close(emit);
 }
 
-static void write_block(struct pickle *pickle, uint64_t address, uint64_t bytes, const char *state,
+static void write_block(struct emit *emit, uint64_t address, uint64_t bytes, const char *state,
                         const char *name) {
-    pickle_item(pickle);
-    pickle_dict(pickle);
-    pickle_set_number(pickle, "address", address);
-    pickle_set_number(pickle, "size", bytes);
-    pickle_set_number(pickle, "requested_size", bytes);
-    pickle_set_text(pickle, "state", state);
-    write_frames(pickle, name);
-    pickle_dict_end(pickle);
+    emit_open(emit, NULL, "");
+    emit_number(emit, "address", UNIT_ID, "", address);
+    emit_number(emit, "size", UNIT_ID, "", bytes);
+    emit_number(emit, "requested_size", UNIT_ID, "", bytes);
+    emit_label(emit, "state", "", state);
+    write_frames(emit, name);
+    emit_close(emit);
 }
 
 struct segment {
@@ -55,38 +52,35 @@ struct segment {
 };
 
 /* Opens the segment and the list of its blocks. */
-static void open_segment(struct pickle *pickle, const struct segment *segment, const char *name) {
-    pickle_item(pickle);
-    pickle_dict(pickle);
-    pickle_set_number(pickle, "device", segment->device);
-    pickle_set_number(pickle, "address", segment->address);
-    pickle_set_number(pickle, "total_size", segment->total_bytes);
-    pickle_set_number(pickle, "allocated_size", segment->allocated_bytes);
-    pickle_set_number(pickle, "active_size", segment->active_bytes);
-    pickle_set_number(pickle, "requested_size", segment->allocated_bytes);
-    pickle_set_number(pickle, "stream", segment->stream);
-    pickle_set_text(pickle, "segment_type", segment->total_bytes > 2 << 20 ? "large" : "small");
-    pickle_set_number(pickle, "is_expandable", segment->expandable);
-    write_frames(pickle, name);
-    pickle_text(pickle, "blocks");
-    pickle_list(pickle);
+static void open_segment(struct emit *emit, const struct segment *segment, const char *name) {
+    emit_open(emit, NULL, "");
+    emit_number(emit, "device", UNIT_ID, "", segment->device);
+    emit_number(emit, "address", UNIT_ID, "", segment->address);
+    emit_number(emit, "total_size", UNIT_ID, "", segment->total_bytes);
+    emit_number(emit, "allocated_size", UNIT_ID, "", segment->allocated_bytes);
+    emit_number(emit, "active_size", UNIT_ID, "", segment->active_bytes);
+    emit_number(emit, "requested_size", UNIT_ID, "", segment->allocated_bytes);
+    emit_number(emit, "stream", UNIT_ID, "", segment->stream);
+    emit_label(emit, "segment_type", "", segment->total_bytes > 2 << 20 ? "large" : "small");
+    emit_number(emit, "is_expandable", UNIT_ID, "", segment->expandable);
+    write_frames(emit, name);
+    emit_list(emit, "blocks", "", 1);
 }
 
-static void close_segment(struct pickle *pickle) {
-    pickle_list_end(pickle);
-    pickle_dict_end(pickle);
+static void close_segment(struct emit *emit) {
+    emit_close(emit);
+    emit_close(emit);
 }
 
 /* Opens an event of the trace; what is common to all. */
-static void open_event(struct pickle *pickle, const char *action, uint64_t address, uint64_t bytes,
+static void open_event(struct emit *emit, const char *action, uint64_t address, uint64_t bytes,
                        uint64_t time_ns) {
-    pickle_item(pickle);
-    pickle_dict(pickle);
-    pickle_set_text(pickle, "action", action);
-    pickle_set_number(pickle, "addr", address);
-    pickle_set_number(pickle, "size", bytes);
-    pickle_set_number(pickle, "stream", 0);
-    pickle_set_number(pickle, "time_us", time_ns / 1000);
+    emit_open(emit, NULL, "");
+    emit_label(emit, "action", "", action);
+    emit_number(emit, "addr", UNIT_ID, "", address);
+    emit_number(emit, "size", UNIT_ID, "", bytes);
+    emit_number(emit, "stream", UNIT_ID, "", 0);
+    emit_number(emit, "time_us", UNIT_ID, "", time_ns / 1000);
 }
 
 /* ---- without a map: the pile ---- */
@@ -98,26 +92,25 @@ struct pile {
     size_t count;
 };
 
-static void write_piece_event(struct pickle *pickle, const struct pile *pile, const char *action,
+static void write_piece_event(struct emit *emit, const struct pile *pile, const char *action,
                               uint64_t time_ns) {
     uint64_t below = pile->heights[pile->count - 1], top = pile->heights[pile->count];
-    open_event(pickle, action, PILE_AT + below, top - below, time_ns);
-    write_frames(pickle, pile_says);
-    pickle_dict_end(pickle);
+    open_event(emit, action, PILE_AT + below, top - below, time_ns);
+    write_frames(emit, pile_says);
+    emit_close(emit);
 }
 
 /* Pieces go from the top until the pile is no higher, and one comes to make up for the rest. */
-static void change_pile(struct pickle *pickle, struct pile *pile, uint64_t bytes,
-                        uint64_t time_ns) {
+static void change_pile(struct emit *emit, struct pile *pile, uint64_t bytes, uint64_t time_ns) {
     while (pile->count > 0 && pile->heights[pile->count] > bytes) {
-        write_piece_event(pickle, pile, "free_requested", time_ns);
-        write_piece_event(pickle, pile, "free_completed", time_ns);
+        write_piece_event(emit, pile, "free_requested", time_ns);
+        write_piece_event(emit, pile, "free_completed", time_ns);
         pile->count--;
     }
     if (pile->heights[pile->count] >= bytes)
         return;
     pile->heights[++pile->count] = bytes;
-    write_piece_event(pickle, pile, "alloc", time_ns);
+    write_piece_event(emit, pile, "alloc", time_ns);
 }
 
 /* ---- out of memory ---- */
@@ -129,41 +122,40 @@ static const struct vramgc_stack *stack_of(const struct vramgc_file *file,
     return index < file->stack_count ? &file->stacks[index] : NULL;
 }
 
-static void write_oom(struct pickle *pickle, uint64_t time_ns, uint64_t request_bytes,
+static void write_oom(struct emit *emit, uint64_t time_ns, uint64_t request_bytes,
                       uint64_t free_bytes, const struct vramgc_stack *stack) {
-    open_event(pickle, "oom", 0, request_bytes, time_ns);
-    pickle_set_number(pickle, "device_free", free_bytes);
-    pickle_text(pickle, "frames");
-    pickle_list(pickle);
+    open_event(emit, "oom", 0, request_bytes, time_ns);
+    emit_number(emit, "device_free", UNIT_ID, "", free_bytes);
+    emit_list(emit, "frames", "", 1);
     for (size_t i = 0; stack && i < stack->frame_count; i++)
-        write_frame(pickle, stack->frames[i].text);
-    pickle_list_end(pickle);
-    pickle_dict_end(pickle);
+        write_frame(emit, stack->frames[i].text);
+    emit_close(emit);
+    emit_close(emit);
 }
 
 /* The device's refusals from *next on that came before the time. */
-static void write_refusals(struct pickle *pickle, const struct stats_file *record, size_t device,
+static void write_refusals(struct emit *emit, const struct stats_file *record, size_t device,
                            uint64_t before_ns, size_t *next) {
     for (; *next < record->refusal_count && record->refusals[*next]->time_ns < before_ns; ++*next)
         if (record->refusals[*next]->device == device && !record->refusals[*next]->granted)
-            write_oom(pickle, record->refusals[*next]->time_ns,
+            write_oom(emit, record->refusals[*next]->time_ns,
                       record->refusals[*next]->request_bytes, record->refusals[*next]->free_bytes,
                       stack_of(record->file, record->refusals[*next]));
 }
 
-static void write_pile_trace(struct pickle *pickle, const struct stats_file *record, size_t index,
+static void write_pile_trace(struct emit *emit, const struct stats_file *record, size_t index,
                              struct pile *pile) {
     const struct vramgc_device *device = &record->file->devices[index];
     size_t next = 0;
     for (size_t i = 0; i < device->sample_count; i++) {
-        write_refusals(pickle, record, index, device->samples[i].time_ns, &next);
-        change_pile(pickle, pile, device->samples[i].allocated_bytes, device->samples[i].time_ns);
+        write_refusals(emit, record, index, device->samples[i].time_ns, &next);
+        change_pile(emit, pile, device->samples[i].allocated_bytes, device->samples[i].time_ns);
     }
-    write_refusals(pickle, record, index, UINT64_MAX, &next);
+    write_refusals(emit, record, index, UINT64_MAX, &next);
 }
 
 /* The pile as it is at last, in a segment that held it when it was highest. */
-static void write_pile(struct pickle *pickle, const struct vramgc_device *device, size_t index,
+static void write_pile(struct emit *emit, const struct vramgc_device *device, size_t index,
                        const struct pile *pile) {
     uint64_t live = pile->heights[pile->count], highest = 0;
     for (size_t i = 0; i < device->sample_count; i++)
@@ -171,13 +163,13 @@ static void write_pile(struct pickle *pickle, const struct vramgc_device *device
     const struct segment segment = {index, PILE_AT, highest, live, live, 0, false};
     if (highest == 0)
         return;
-    open_segment(pickle, &segment, pile_says);
+    open_segment(emit, &segment, pile_says);
     for (size_t i = 0; i < pile->count; i++)
-        write_block(pickle, PILE_AT + pile->heights[i], pile->heights[i + 1] - pile->heights[i],
+        write_block(emit, PILE_AT + pile->heights[i], pile->heights[i + 1] - pile->heights[i],
                     "active_allocated", pile_says);
     if (highest > live)
-        write_block(pickle, PILE_AT + live, highest - live, "inactive", NULL);
-    close_segment(pickle);
+        write_block(emit, PILE_AT + live, highest - live, "inactive", NULL);
+    close_segment(emit);
 }
 
 /* ---- with a map ---- */
@@ -189,7 +181,7 @@ static const char *state_name(uint32_t state) {
 }
 
 /* The blocks from first on that lie in its segment; how many. */
-static size_t write_segment(struct pickle *pickle, const struct vramgc_block *first, size_t count,
+static size_t write_segment(struct emit *emit, const struct vramgc_block *first, size_t count,
                             size_t device) {
     struct segment segment = {.device = device,
                               .address = first->segment_address,
@@ -201,62 +193,59 @@ static size_t write_segment(struct pickle *pickle, const struct vramgc_block *fi
         segment.active_bytes += first[n].state == VRAMGC_BLOCK_FREE ? 0 : first[n].bytes;
         segment.allocated_bytes += first[n].state == VRAMGC_BLOCK_ALLOCATED ? first[n].bytes : 0;
     }
-    open_segment(pickle, &segment, NULL);
+    open_segment(emit, &segment, NULL);
     for (size_t i = 0; i < n; i++)
-        write_block(pickle, first[i].address, first[i].bytes, state_name(first[i].state), NULL);
-    close_segment(pickle);
+        write_block(emit, first[i].address, first[i].bytes, state_name(first[i].state), NULL);
+    close_segment(emit);
     return n;
 }
 
-static void write_map(struct pickle *pickle, const struct block_map *map, size_t device) {
+static void write_map(struct emit *emit, const struct block_map *map, size_t device) {
     for (size_t i = 0; i < map->head.count;)
-        i += write_segment(pickle, &map->blocks[i], map->head.count - i, device);
+        i += write_segment(emit, &map->blocks[i], map->head.count - i, device);
 }
 
 /* The out-of-memory that the map is of; PyTorch may have asked nobody before. */
-static void write_map_trace(struct pickle *pickle, const struct stats_file *record,
+static void write_map_trace(struct emit *emit, const struct stats_file *record,
                             const struct vramgc_map *head) {
     const struct vramgc_refusal *refusal = NULL;
     for (size_t i = 0; i < record->refusal_count; i++)
         if (record->refusals[i]->device == head->device &&
             record->refusals[i]->request_bytes == head->request_bytes)
             refusal = record->refusals[i];
-    write_oom(pickle, head->time_ns, head->request_bytes, head->free_bytes,
+    write_oom(emit, head->time_ns, head->request_bytes, head->free_bytes,
               stack_of(record->file, refusal));
 }
 
 /* ---- the snapshot ---- */
 
-static void write_trace(struct pickle *pickle, const struct stats_file *record, size_t index,
+static void write_trace(struct emit *emit, const struct stats_file *record, size_t index,
                         const struct block_map *map, struct pile *pile) {
-    pickle_item(pickle);
-    pickle_list(pickle);
+    emit_list(emit, NULL, "", 1);
     if (map->blocks)
-        write_map_trace(pickle, record, &map->head);
+        write_map_trace(emit, record, &map->head);
     else
-        write_pile_trace(pickle, record, index, pile);
-    pickle_list_end(pickle);
+        write_pile_trace(emit, record, index, pile);
+    emit_close(emit);
 }
 
-static void write_device_traces(struct pickle *pickle, const struct stats_file *record,
+static void write_device_traces(struct emit *emit, const struct stats_file *record,
                                 const struct block_maps *maps, struct pile *piles) {
-    pickle_text(pickle, "device_traces");
-    pickle_list(pickle);
+    emit_list(emit, "device_traces", "", 1);
     for (size_t i = 0; i < record->file->device_count; i++)
-        write_trace(pickle, record, i, &maps->of[i], &piles[i]);
-    pickle_list_end(pickle);
+        write_trace(emit, record, i, &maps->of[i], &piles[i]);
+    emit_close(emit);
 }
 
-static void write_segments(struct pickle *pickle, const struct stats_file *record,
+static void write_segments(struct emit *emit, const struct stats_file *record,
                            const struct block_maps *maps, const struct pile *piles) {
-    pickle_text(pickle, "segments");
-    pickle_list(pickle);
+    emit_list(emit, "segments", "", 1);
     for (size_t i = 0; i < record->file->device_count; i++)
         if (maps->of[i].blocks)
-            write_map(pickle, &maps->of[i], i);
+            write_map(emit, &maps->of[i], i);
         else
-            write_pile(pickle, &record->file->devices[i], i, &piles[i]);
-    pickle_list_end(pickle);
+            write_pile(emit, &record->file->devices[i], i, &piles[i]);
+    emit_close(emit);
 }
 
 void export_torch(FILE *out, const struct records *records) {
@@ -267,19 +256,16 @@ void export_torch(FILE *out, const struct records *records) {
         return;
     }
     struct block_maps maps = block_maps_load(record);
-    struct pickle pickle = pickle_begin(out);
-    pickle_dict(&pickle);
-    write_device_traces(&pickle, record, &maps, piles);
-    write_segments(&pickle, record, &maps, piles);
-    pickle_text(&pickle, "allocator_settings");
-    pickle_dict(&pickle);
-    pickle_set_text(&pickle, "PYTORCH_ALLOC_CONF", record->file->alloc_conf);
-    pickle_dict_end(&pickle);
-    pickle_text(&pickle, "external_annotations");
-    pickle_list(&pickle);
-    pickle_list_end(&pickle);
-    pickle_dict_end(&pickle);
-    pickle_end(&pickle);
+    struct emit emit;
+    emit_begin(&emit, out, EMIT_PICKLE, "");
+    write_device_traces(&emit, record, &maps, piles);
+    write_segments(&emit, record, &maps, piles);
+    emit_open(&emit, "allocator_settings", "");
+    emit_label(&emit, "PYTORCH_ALLOC_CONF", "", record->file->alloc_conf);
+    emit_close(&emit);
+    emit_list(&emit, "external_annotations", "", 0);
+    emit_close(&emit);
+    emit_end(&emit);
     block_maps_free(&maps);
     free(piles);
 }
