@@ -6,37 +6,52 @@
 
 #include <string.h>
 
-#define LISTED_AS(entries, count)                                                                  \
-    offsetof(struct stats_file, entries), offsetof(struct stats_file, count)
+/* Begins a function that is given r, a struct vramgc_KIND, and the file that it is of. KIND_type
+ * has it, what its list is called in the JSON report, and what else there is to know of that. */
+#define FIELDS_OF(kind, name, about, about_one, ...)                                               \
+    static void write_##kind(struct emit *emit, const struct vramgc_file *file,                    \
+                             const struct vramgc_##kind *r);                                       \
+    static void write_any_##kind(struct emit *emit, const struct vramgc_file *file,                \
+                                 const void *record) {                                             \
+        write_##kind(emit, file, record);                                                          \
+    }                                                                                              \
+    const struct record_type kind##_type = {.list = name,                                          \
+                                            .help = about,                                         \
+                                            .help_of_one = about_one,                              \
+                                            .write = write_any_##kind,                             \
+                                            __VA_ARGS__};                                          \
+    static void write_##kind(struct emit *emit,                                                    \
+                             __attribute__((unused)) const struct vramgc_file *file,               \
+                             const struct vramgc_##kind *r)
 
-static void write_action(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_action *a = record;
-    (void)file;
-    emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", a->time_ns);
-    emit_number(emit, "device", UNIT_ID, "index", a->device);
-    emit_text(emit, "kind", "soft_oom, flush, trim, pages", stats_file_action_name(a->kind));
+/* Where struct stats_file lists them. */
+#define LISTED_AS(pointers, number)                                                                \
+    .entries = offsetof(struct stats_file, pointers), .count = offsetof(struct stats_file, number)
+
+FIELDS_OF(action, "actions", "reclaims, oldest first", "one reclaim",
+          LISTED_AS(actions, action_count)) {
+    emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
+    emit_number(emit, "device", UNIT_ID, "index", r->device);
+    emit_text(emit, "kind", "soft_oom, flush, trim, pages", stats_file_action_name(r->kind));
     emit_text(emit, "reason", "threshold, lowvram, request, refused, unused",
-              stats_file_reason_name(a->reason));
-    emit_bool(emit, "observed", "true: mode observe, nothing was done", a->observed == 1);
-    emit_number(emit, "took_ns", UNIT_NS, "from decision until done", a->took_ns);
+              stats_file_reason_name(r->reason));
+    emit_bool(emit, "observed", "true: mode observe, nothing was done", r->observed == 1);
+    emit_number(emit, "took_ns", UNIT_NS, "from decision until done", r->took_ns);
     emit_number(emit, "before_bytes", UNIT_BYTES,
                 "reserved before; pages: after_bytes and all that was released meanwhile",
-                a->before_bytes);
+                r->before_bytes);
     emit_number(emit, "after_bytes", UNIT_BYTES,
-                "reserved after; pages: physical memory behind PyTorch's segments", a->after_bytes);
+                "reserved after; pages: physical memory behind PyTorch's segments", r->after_bytes);
     emit_number(emit, "net_bytes", UNIT_BYTES,
-                "how much less this process held at the end than at the beginning", a->net_bytes);
+                "how much less this process held at the end than at the beginning", r->net_bytes);
     emit_number(emit, "held_bytes", UNIT_BYTES, "by this process at the end; observed: would be",
-                a->held_bytes);
-    emit_number(emit, "used_bytes", UNIT_BYTES, "of the device when decided", a->used_bytes);
+                r->held_bytes);
+    emit_number(emit, "used_bytes", UNIT_BYTES, "of the device when decided", r->used_bytes);
     emit_number(emit, "request_bytes", UNIT_BYTES, "request that led to it, 0: none",
-                a->request_bytes);
-    emit_text(emit, "function", "Python function then running", a->function);
-    emit_text(emit, "phase", "what it was part of", a->phase);
+                r->request_bytes);
+    emit_text(emit, "function", "Python function then running", r->function);
+    emit_text(emit, "phase", "what it was part of", r->phase);
 }
-
-const struct record_type action_type = {"actions", "reclaims, oldest first", "one reclaim",
-                                        write_action, LISTED_AS(actions, action_count)};
 
 static void write_refusal_holes(struct emit *emit, const struct vramgc_refusal *r) {
     struct derived external = external_fragmentation(r), index = fragmentation_index(r);
@@ -55,8 +70,11 @@ static void write_refusal_holes(struct emit *emit, const struct vramgc_refusal *
         index.known, index.value);
 }
 
-static void write_refusal(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_refusal *r = record;
+FIELDS_OF(
+    refusal, "refusals",
+    "allocations that the driver refused, or for which PyTorch was out of memory without asking, "
+    "oldest first",
+    "one refusal", LISTED_AS(refusals, refusal_count)) {
     emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
     emit_number(emit, "device", UNIT_ID, "index", r->device);
     emit_text(emit, "cause",
@@ -95,121 +113,75 @@ static void write_refusal(struct emit *emit, const struct vramgc_file *file, con
                    r->site > 0 && r->site <= file->site_count, r->site - 1);
 }
 
-const struct record_type refusal_type = {
-    "refusals",
-    "allocations that the driver refused, or for which PyTorch was out of memory without asking, "
-    "oldest first",
-    "one refusal", write_refusal, LISTED_AS(refusals, refusal_count)};
-
-static void write_mark(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_mark *mark = record;
-    (void)file;
-    emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", mark->time_ns);
-    emit_label(emit, "label", "as given to vramgc_mark()", mark->label);
+FIELDS_OF(mark, "marks", "named points in time", "one mark", LISTED_AS(marks, mark_count)) {
+    emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
+    emit_label(emit, "label", "as given to vramgc_mark()", r->label);
 }
 
-const struct record_type mark_type = {"marks", "named points in time", "one mark", write_mark,
-                                      LISTED_AS(marks, mark_count)};
-
-static void write_job(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_job *job = record;
-    (void)file;
-    emit_number(emit, "number", UNIT_ID, "of the device: 1, 2, ...", job->number);
-    emit_number(emit, "device", UNIT_ID, "index", job->device);
-    emit_number(emit, "time_ns", UNIT_NS, "when it began, since the start of the record",
-                job->time_ns);
-    emit_number(emit, "took_ns", UNIT_NS, "until its last block event", job->took_ns);
-    emit_number(emit, "peak_live_bytes", UNIT_BYTES, "most live memory", job->peak_live_bytes);
-    emit_number(emit, "peak_held_bytes", UNIT_BYTES, "most that this process was seen to hold",
-                job->peak_held_bytes);
-    emit_number(emit, "live_bytes", UNIT_BYTES, "live after it", job->live_bytes);
-    emit_number_if(emit, "host_bytes", UNIT_BYTES,
-                   "of the host after it: resident memory of the process but for mapped files",
-                   job->host_bytes > 0, job->host_bytes);
-    emit_number(emit, "pinned_bytes", UNIT_BYTES, "page-locked host memory after it",
-                job->pinned_bytes);
-}
-
-const struct record_type job_type = {
-    "jobs",
+FIELDS_OF(
+    job, "jobs",
     "what the program did between two rests, where live memory rose and fell meanwhile, oldest "
     "first",
-    "one job", write_job, LISTED_AS(jobs, job_count)};
-
-static void write_neighbour(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_neighbour *neighbour = record;
-    (void)file;
-    emit_number(emit, "pid", UNIT_ID, "as NVML tells it", neighbour->pid);
-    emit_text(emit, "name", "null: not known", neighbour->name);
-    emit_bool(emit, "started_here", "by this program", neighbour->started_here == 1);
-    emit_number(emit, "bytes", UNIT_BYTES, "of the device", neighbour->bytes);
+    "one job", LISTED_AS(jobs, job_count)) {
+    emit_number(emit, "number", UNIT_ID, "of the device: 1, 2, ...", r->number);
+    emit_number(emit, "device", UNIT_ID, "index", r->device);
+    emit_number(emit, "time_ns", UNIT_NS, "when it began, since the start of the record",
+                r->time_ns);
+    emit_number(emit, "took_ns", UNIT_NS, "until its last block event", r->took_ns);
+    emit_number(emit, "peak_live_bytes", UNIT_BYTES, "most live memory", r->peak_live_bytes);
+    emit_number(emit, "peak_held_bytes", UNIT_BYTES, "most that this process was seen to hold",
+                r->peak_held_bytes);
+    emit_number(emit, "live_bytes", UNIT_BYTES, "live after it", r->live_bytes);
+    emit_number_if(emit, "host_bytes", UNIT_BYTES,
+                   "of the host after it: resident memory of the process but for mapped files",
+                   r->host_bytes > 0, r->host_bytes);
+    emit_number(emit, "pinned_bytes", UNIT_BYTES, "page-locked host memory after it",
+                r->pinned_bytes);
 }
 
-const struct record_type neighbour_type = {
-    "neighbours",
+FIELDS_OF(
+    neighbour, "neighbours",
     "processes that had memory of the device when some was last refused, by NVML, the largest "
     "first",
-    "one process", .write = write_neighbour};
-
-static void write_owner(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_owner *owner = record;
-    (void)file;
-    emit_number(emit, "site", UNIT_ID, "index in sites", owner->site);
-    emit_number(emit, "bytes", UNIT_BYTES, "live; estimated from those blocks", owner->bytes);
-    emit_number(emit, "blocks", UNIT_COUNT, "of it that were looked at", owner->blocks);
+    "one process") {
+    emit_number(emit, "pid", UNIT_ID, "as NVML tells it", r->pid);
+    emit_text(emit, "name", "null: not known", r->name);
+    emit_bool(emit, "started_here", "by this program", r->started_here == 1);
+    emit_number(emit, "bytes", UNIT_BYTES, "of the device", r->bytes);
 }
 
-const struct record_type owner_type = {"list", "the largest first", "one owner",
-                                       .write = write_owner};
-
-static void write_site(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_site *site = record;
-    (void)file;
-    emit_text(emit, "function", "the innermost that is not PyTorch's", site->function);
-    emit_text(emit, "source", "its file: the last two parts of the path", site->file);
-    emit_number(emit, "line", UNIT_ID, "where it begins", site->line);
-    emit_text(emit, "phase", "what it was part of, null: nothing that is known", site->phase);
+FIELDS_OF(owner, "list", "the largest first", "one owner") {
+    emit_number(emit, "site", UNIT_ID, "index in sites", r->site);
+    emit_number(emit, "bytes", UNIT_BYTES, "live; estimated from those blocks", r->bytes);
+    emit_number(emit, "blocks", UNIT_COUNT, "of it that were looked at", r->blocks);
 }
 
-const struct record_type site_type = {"sites",
-                                      "Python functions that took memory, as seen a moment later",
-                                      "one place", .write = write_site};
-
-static void write_frame(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_frame *frame = record;
-    (void)file;
-    emit_number(emit, "address", UNIT_ID, "return address", frame->address);
-    emit_text(emit, "text", "symbol+offset (object)", frame->text);
+FIELDS_OF(site, "sites", "Python functions that took memory, as seen a moment later", "one place") {
+    emit_text(emit, "function", "the innermost that is not PyTorch's", r->function);
+    emit_text(emit, "source", "its file: the last two parts of the path", r->file);
+    emit_number(emit, "line", UNIT_ID, "where it begins", r->line);
+    emit_text(emit, "phase", "what it was part of, null: nothing that is known", r->phase);
 }
 
-const struct record_type frame_type = {"frames", "innermost first", "one frame",
-                                       .write = write_frame};
-
-static void write_setting(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_setting *setting = record;
-    (void)file;
-    emit_label(emit, "name", "without VRAMGC_, in lower case", setting->name);
-    emit_label(emit, "value", "in force", setting->value);
-    emit_label(emit, "origin", "default; environment; invalid: the default is in force",
-               setting->origin);
+FIELDS_OF(frame, "frames", "innermost first", "one frame") {
+    emit_number(emit, "address", UNIT_ID, "return address", r->address);
+    emit_text(emit, "text", "symbol+offset (object)", r->text);
 }
 
-const struct record_type setting_type = {"settings", "as they were in force", "one setting",
-                                         .write = write_setting};
-
-static void write_hook(struct emit *emit, const struct vramgc_file *file, const void *record) {
-    const struct vramgc_hook *hook = record;
-    (void)file;
-    emit_label(emit, "name", "its symbol", hook->name);
-    emit_number(emit, "calls", UNIT_COUNT, "seen", hook->calls);
-    emit_number(emit, "failed", UNIT_COUNT, "that returned an error", hook->failed);
+FIELDS_OF(setting, "settings", "as they were in force", "one setting") {
+    emit_label(emit, "name", "without VRAMGC_, in lower case", r->name);
+    emit_label(emit, "value", "in force", r->value);
+    emit_label(emit, "origin", "default; environment; invalid: the default is in force", r->origin);
 }
 
-const struct record_type hook_type = {
-    "hooks",
-    "functions of CUDA that were intercepted and called; block events of PyTorch are in "
-    "block_allocs and block_frees",
-    "one function", .write = write_hook};
+FIELDS_OF(hook, "hooks",
+          "functions of CUDA that were intercepted and called; block events of PyTorch are in "
+          "block_allocs and block_frees",
+          "one function") {
+    emit_label(emit, "name", "its symbol", r->name);
+    emit_number(emit, "calls", UNIT_COUNT, "seen", r->calls);
+    emit_number(emit, "failed", UNIT_COUNT, "that returned an error", r->failed);
+}
 
 /* ---- lists ---- */
 
