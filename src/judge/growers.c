@@ -2,7 +2,6 @@
  * named. */
 #include "judge/growers.h"
 #include "judge/who.h"
-#include "base/base.h"
 
 #include <string.h>
 

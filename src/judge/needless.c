@@ -1,7 +1,6 @@
 /* needless.c: see needless.h. It must not tell what the emptying of a cache has cost: nobody
  * measures the program's own calls. */
 #include "judge/needless.h"
-#include "base/base.h"
 #include "read/derived.h"
 #include "read/units.h"
 #include "judge/webui.h"

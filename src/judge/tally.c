@@ -3,7 +3,6 @@
 
 #include "judge/crash.h"
 #include "read/derived.h"
-#include "judge/other_libraries.h"
 #include "base/base.h"
 
 static void count_refusals(struct tally *tally, const struct stats_file *record) {

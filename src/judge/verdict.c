@@ -14,7 +14,6 @@
 #include "read/units.h"
 #include "judge/who.h"
 #include "base/base.h"
-#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

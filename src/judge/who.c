@@ -1,7 +1,7 @@
 /* who.c: see who.h. It shows what the file says, and judges nothing. */
 #include "judge/who.h"
+#include "read/units.h"
 #include "base/base.h"
-#include "base/text.h"
 
 #include <string.h>
 

@@ -2,10 +2,8 @@
 #ifndef CLI_WHO_H
 #define CLI_WHO_H
 
-#include <stdio.h>
 
 #include "read/stats_file.h"
-#include "read/units.h"
 #include "base/text.h"
 
 /* A line of a table: what is theirs at the peak of live memory and, if there was one, at the

@@ -1,7 +1,6 @@
 /* block_maps.c: see block_maps.h. Whatever the bytes are, blocks lie in order within their segments
  * afterwards, and no sum of them overflows. */
 #include "read/block_maps.h"
-#include "base/base.h"
 #include "vramgc.h"
 
 #include <stdio.h>

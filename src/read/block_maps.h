@@ -4,7 +4,6 @@
 #define BLOCK_MAPS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "read/stats_file.h"
 

@@ -3,7 +3,6 @@
 #ifndef KEPT_H
 #define KEPT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/options.h"

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,21 +41,10 @@ static bool is_folder(const char *path) {
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* The folder of path, to be freed. */
-static char *folder_of(const char *path) {
-    char *folder = strdup(path);
-    char *slash = folder ? strrchr(folder, '/') : NULL;
-    if (slash)
-        slash[slash == folder ? 1 : 0] = 0;
-    else if (folder)
-        folder[0] = 0;
-    return folder;
-}
-
 static bool folder_is_writable(const char *path) {
-    char *folder = folder_of(path);
-    bool fine = folder && access(*folder ? folder : ".", W_OK | X_OK) == 0;
-    free(folder);
+    char *copy = strdup(path);
+    bool fine = copy && access(dirname(copy), W_OK | X_OK) == 0;
+    free(copy);
     return fine;
 }
 

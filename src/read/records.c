@@ -1,7 +1,6 @@
 /* records.c: see records.h. A file that cannot be read must not keep the others from being told. */
 #include "read/records.h"
 #include "read/complain.h"
-#include "read/kept.h"
 
 #include <stdlib.h>
 

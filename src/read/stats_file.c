@@ -244,17 +244,6 @@ static struct stats_file *adopt(struct vramgc_file *file, size_t length, const c
     return record;
 }
 
-struct stats_file *stats_file_from_memory(const void *bytes, size_t length, const char *path,
-                                          char *error, size_t capacity) {
-    struct vramgc_file *file = calloc(1, sizeof *file);
-    if (!file) {
-        snprintf(error, capacity, "no memory to read it");
-        return NULL;
-    }
-    memcpy(file, bytes, min_u64(length, sizeof *file));
-    return adopt(file, length, path, error, capacity);
-}
-
 /* Reads up to `capacity` bytes; how many, or -1 with errno. */
 static ssize_t read_all(int descriptor, void *bytes, size_t capacity) {
     size_t length = 0;

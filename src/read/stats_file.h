@@ -41,10 +41,6 @@ struct stats_file {
  * this version. To be given back with stats_file_free(). No pointer may be NULL. */
 struct stats_file *stats_file_load(const char *path, char *error, size_t capacity);
 
-/* The same for a file that is already in memory; bytes are copied. */
-struct stats_file *stats_file_from_memory(const void *bytes, size_t length, const char *path,
-                                          char *error, size_t capacity);
-
 /* What the beginning of a file says. */
 struct stats_peek {
     uint64_t pid, process_start, started_unix_ns, started_ns, latest_ns, end;

@@ -6,7 +6,6 @@
 #include "show/graph.h"
 #include "show/summary_lines.h"
 #include "read/units.h"
-#include "base/base.h"
 
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #ifndef CLI_JOBS_H
 #define CLI_JOBS_H
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "read/stats_file.h"

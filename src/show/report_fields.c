@@ -6,7 +6,6 @@
 #include "show/record_fields.h"
 #include "judge/other_libraries.h"
 #include "judge/verdict.h"
-#include "base/base.h"
 
 #include <stdlib.h>
 #include <string.h>

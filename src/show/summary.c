@@ -6,7 +6,6 @@
 #include "judge/host_growth.h"
 #include "show/jobs_table.h"
 #include "show/summary_lines.h"
-#include "read/units.h"
 #include "judge/verdict.h"
 #include "judge/who.h"
 #include "show/summary_who.h"

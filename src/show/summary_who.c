@@ -1,7 +1,7 @@
 /* summary_who.c: see summary_who.h. It shows figures and computes none but what it leaves out. */
 #include "show/summary_who.h"
 #include "show/summary_lines.h"
-#include "judge/who.h"
+#include "read/units.h"
 #include "base/base.h"
 #include "base/text.h"
 

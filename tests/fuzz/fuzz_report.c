@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -185,8 +187,14 @@ static struct stats_file *load(const uint8_t *data, size_t size) {
     struct vramgc_file *file = malloc(sizeof *file);
     if (!file)
         return NULL;
+    char path[64];
+    int memory = memfd_create("fuzz", MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
     size_t length = patch(file, data, size);
-    struct stats_file *record = stats_file_from_memory(file, length, "fuzz", error, sizeof error);
+    if (memory < 0 || write(memory, file, length) != (ssize_t)length)
+        fail("no room for a file", "", 0);
+    struct stats_file *record = stats_file_load(path, error, sizeof error);
+    close(memory);
     free(file);
     if (!record && (!*error || strchr(error, '\n')))
         fail("the error is not one line", error, strlen(error));
