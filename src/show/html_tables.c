@@ -14,24 +14,38 @@
 
 enum { MOST_ROWS = 200, MOST_STACKS = 30, MOST_HOOKS = 20 };
 
-static void cell(FILE *out, const char *text) {
-    html_element(out, "td", text);
+/* The heads of a table, and so its columns, are separated by commas. A column is of words behind a
+ * bar, of words that may be wrapped behind two, and else of figures. */
+static const char *next_head(const char *head) {
+    head += strcspn(head, ",");
+    return head + (*head == ',');
 }
 
-static void words(FILE *out, const char *text) {
-    html_element(out, "td class=\"t\"", text);
-}
-
-static void open_table(FILE *out, const char *title, const char *const *heads, size_t count) {
+static void open_table(FILE *out, const char *title, const char *heads) {
     html_element(out, "h3", title);
     fputs("<div class=\"scroll long\"><table><thead><tr>", out);
-    for (size_t i = 0; i < count; i++) /* a bar in front: the column is of words */
-        if (*heads[i] == '|')
-            html_element(out, "th class=\"t\"", heads[i] + 1);
-        else
-            html_element(out, "th", heads[i]);
+    for (const char *head = heads; *head; head = next_head(head)) {
+        size_t bars = strspn(head, "|");
+        html_format(out, bars ? "th class=\"t\"" : "th", "%.*s", (int)strcspn(head + bars, ","),
+                    head + bars);
+    }
     fputs("</tr></thead><tbody>\n", out);
 }
+
+/* The rest of a row. */
+static void cells(FILE *out, const char *heads, const char *const *texts) {
+    static const char *const elements[] = {"td", "td class=\"t\"", "td class=\"t wrap\""};
+    for (const char *head = heads; *head; head = next_head(head))
+        html_element(out, elements[strspn(head, "|")], *texts++);
+    fputs("</tr>\n", out);
+}
+
+static void row(FILE *out, const char *heads, const char *const *texts) {
+    fputs("<tr>", out);
+    cells(out, heads, texts);
+}
+
+#define CELLS(...) ((const char *const[]){__VA_ARGS__})
 
 static void close_table(FILE *out) {
     fputs("</tbody></table></div>\n", out);
@@ -57,30 +71,21 @@ static void at(FILE *out, size_t process, long device, uint64_t time_ns) {
 
 /* ---- a device ---- */
 
-static void device_row(FILE *out, const struct device_table *table, const struct device_row *row) {
-    fputs("<tr>", out);
-    words(out, row->label);
-    cell(out, row->peak.text);
-    if (table->has_refusal)
-        cell(out, row->then.text);
-    cell(out, row->last.text);
-    fputs("</tr>\n", out);
-}
-
 static void write_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
-    const char *heads[4] = {"|", "peak"};
-    size_t columns = 2;
-    char title[160];
+    char title[160], heads[80];
     struct device_table table;
     device_rows(record, index, &table);
     snprintf(title, sizeof title, "GPU %zu  %s  %s", index, device->name, device->bus_id);
-    if (table.has_refusal)
-        heads[columns++] = "at the out-of-memory";
-    heads[columns++] = table.last;
-    open_table(out, title, heads, columns);
-    for (size_t i = 0; i < table.count; i++)
-        device_row(out, &table, &table.rows[i]);
+    snprintf(heads, sizeof heads, "|,peak,%s%s", table.has_refusal ? "at the out-of-memory," : "",
+             table.last);
+    open_table(out, title, heads);
+    for (size_t i = 0; i < table.count; i++) {
+        const struct device_row *r = &table.rows[i];
+        row(out, heads,
+            CELLS(r->label, r->peak.text, table.has_refusal ? r->then.text : r->last.text,
+                  r->last.text));
+    }
     close_table(out);
     html_format(out, "p class=\"quiet\"", "refused %s, out of memory %s, reclaims %s",
                 show_count(device->stats.refusals).text, show_count(device->stats.ooms).text,
@@ -89,31 +94,24 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
 
 /* ---- whose it was ---- */
 
-static void write_who_rows(FILE *out, const struct who_row *rows, size_t count, bool oom) {
-    for (size_t i = 0; i < count; i++) {
-        const struct who_row *who = &rows[i];
-        fputs("<tr>", out);
-        words(out, who_name(who->site).text);
-        words(out, who->site ? who->site->phase : "");
-        cell(out, show_known(who->peak_bytes > 0, who->peak_bytes).text);
-        if (oom)
-            cell(out, show_known(who->oom_bytes > 0, who->oom_bytes).text);
-        fputs("</tr>\n", out);
-    }
-}
-
 static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
-    static const char *const heads[] = {"|Python function", "|phase", "at the peak",
-                                        "at the out-of-memory"};
     struct who_row rows[WHO_ROWS];
     size_t count = who_rows(file, &file->devices[index], rows);
+    bool oom = who_has_oom(&file->devices[index]);
+    const char *heads = oom ? "|Python function,|phase,at the peak,at the out-of-memory"
+                            : "|Python function,|phase,at the peak";
     char title[80];
     snprintf(title, sizeof title, "Whose live memory was, GPU %zu", index);
     if (count == 0)
         return;
-    bool oom = who_has_oom(&file->devices[index]);
-    open_table(out, title, heads, ARRAY_LENGTH(heads) - !oom);
-    write_who_rows(out, rows, count, oom);
+    open_table(out, title, heads);
+    for (size_t i = 0; i < count; i++) {
+        const struct who_row *who = &rows[i];
+        row(out, heads,
+            CELLS(who_name(who->site).text, who->site ? who->site->phase : "",
+                  show_known(who->peak_bytes > 0, who->peak_bytes).text,
+                  show_known(who->oom_bytes > 0, who->oom_bytes).text));
+    }
     close_table(out);
 }
 
@@ -123,80 +121,61 @@ static const char *known(const char *word) {
     return word ? word : "?";
 }
 
+static const char *end_of(const struct vramgc_refusal *r) {
+    return r->granted                       ? "later"
+           : r->reported == VRAMGC_WENT_ON  ? "no: the work went on"
+           : r->reported == VRAMGC_REPORTED ? "no: out of memory"
+                                            : "no";
+}
+
 static void write_refusals(FILE *out, const struct stats_file *record, size_t number) {
-    static const char *const heads[] = {"|at",
-                                        "GPU",
-                                        "asked",
-                                        "free",
-                                        "idle",
-                                        "live",
-                                        "largest hole",
-                                        "|why",
-                                        "|granted",
-                                        "|from",
-                                        "|Python function",
-                                        "|phase"};
-    const struct vramgc_file *file = record->file;
+    static const char heads[] = "|at,GPU,asked,free,idle,live,largest hole,|why,|granted,|from,"
+                                "|Python function,|phase";
     if (record->refusal_count == 0)
         return;
-    open_table(out, "Refused", heads, ARRAY_LENGTH(heads));
+    open_table(out, "Refused", heads);
     for (size_t i = first_row(out, record->refusal_count); i < record->refusal_count; i++) {
         const struct vramgc_refusal *r = record->refusals[i];
+        const struct vramgc_site *site = who_asked(record->file, r);
+        const char *hook = stats_file_hook_name(record->file, r->hook);
         at(out, number, r->device, r->time_ns);
-        html_format(out, "td", "%u", r->device);
-        cell(out, show_bytes(r->request_bytes).text);
-        cell(out, show_bytes(r->free_bytes).text);
-        cell(out, show_bytes(r->idle_bytes).text);
-        cell(out, show_bytes(r->allocated_bytes).text);
-        cell(out, show_bytes(r->largest_hole_bytes).text);
-        words(out, known(summary_cause(r->cause)));
-        words(out, r->granted                       ? "later"
-                   : r->reported == VRAMGC_WENT_ON  ? "no: the work went on"
-                   : r->reported == VRAMGC_REPORTED ? "no: out of memory"
-                                                    : "no");
-        const char *hook = stats_file_hook_name(file, r->hook);
-        words(out, hook ? hook : "");
-        const struct vramgc_site *site = who_asked(file, r);
-        words(out, site ? who_name(site).text : "");
-        words(out, site ? site->phase : "");
-        fputs("</tr>\n", out);
+        cells(out, next_head(heads),
+              CELLS(show_unit(UNIT_ID, r->device).text, show_bytes(r->request_bytes).text,
+                    show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
+                    show_bytes(r->allocated_bytes).text, show_bytes(r->largest_hole_bytes).text,
+                    known(summary_cause(r->cause)), end_of(r), hook ? hook : "",
+                    site ? who_name(site).text : "", site ? site->phase : ""));
     }
     close_table(out);
 }
 
 /* Of one that was only observed nothing went back. */
 static void write_reclaims(FILE *out, const struct stats_file *record, size_t number) {
-    static const char *const heads[] = {"|at",    "GPU",   "|by",  "|why",        "gave back",
-                                        "in all", "holds", "took", "|Python ran", "|phase"};
+    static const char heads[] = "|at,GPU,|by,|why,gave back,in all,holds,took,|Python ran,|phase";
     if (record->action_count == 0)
         return;
-    open_table(out, "Reclaims", heads, ARRAY_LENGTH(heads));
+    open_table(out, "Reclaims", heads);
     for (size_t i = first_row(out, record->action_count); i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
         at(out, number, a->device, a->time_ns);
-        html_format(out, "td", "%u", a->device);
-        words(out, known(stats_file_action_name(a->kind)));
-        words(out, known(stats_file_reason_name(a->reason)));
-        cell(out, a->observed ? "-" : show_bytes(a->net_bytes).text);
-        cell(out, show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text);
-        cell(out, a->observed ? "-" : show_bytes(a->held_bytes).text);
-        cell(out, a->observed ? "observed" : show_time(a->took_ns).text);
-        words(out, a->function);
-        words(out, a->phase);
-        fputs("</tr>\n", out);
+        cells(out, next_head(heads),
+              CELLS(show_unit(UNIT_ID, a->device).text, known(stats_file_action_name(a->kind)),
+                    known(stats_file_reason_name(a->reason)),
+                    a->observed ? "-" : show_bytes(a->net_bytes).text,
+                    show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
+                    a->observed ? "-" : show_bytes(a->held_bytes).text,
+                    a->observed ? "observed" : show_time(a->took_ns).text, a->function, a->phase));
     }
     close_table(out);
 }
 
 static void write_marks(FILE *out, const struct stats_file *record, size_t number) {
-    static const char *const heads[] = {"|at", "|label"};
     if (record->mark_count == 0)
         return;
-    open_table(out, "Marks", heads, ARRAY_LENGTH(heads));
+    open_table(out, "Marks", "|at,|label");
     for (size_t i = first_row(out, record->mark_count); i < record->mark_count; i++) {
         at(out, number, -1, record->marks[i]->time_ns);
-        words(out, record->marks[i]->label);
-        fputs("</tr>\n", out);
+        cells(out, "|label", CELLS(record->marks[i]->label));
     }
     close_table(out);
 }
@@ -243,39 +222,29 @@ static int more_calls(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void hook_row(FILE *out, const struct vramgc_hook *hook) {
-    fputs("<tr>", out);
-    words(out, hook->name);
-    cell(out, show_count(hook->calls).text);
-    cell(out, show_count(hook->failed).text);
-    fputs("</tr>\n", out);
-}
-
 static void write_hooks(FILE *out, const struct vramgc_file *file) {
-    static const char *const heads[] = {"|function", "calls", "failed"};
+    static const char heads[] = "|function,calls,failed";
     const struct vramgc_hook *most[VRAMGC_MAX_HOOKS];
     for (size_t i = 0; i < file->hook_count; i++)
         most[i] = &file->hooks[i];
     qsort(most, file->hook_count, sizeof *most, more_calls);
     fputs("<details><summary>Functions of CUDA that were called most</summary>", out);
-    open_table(out, "", heads, ARRAY_LENGTH(heads));
+    open_table(out, "", heads);
     for (size_t i = 0; i < file->hook_count && i < MOST_HOOKS && most[i]->calls > 0; i++)
-        hook_row(out, most[i]);
+        row(out, heads,
+            CELLS(most[i]->name, show_count(most[i]->calls).text,
+                  show_count(most[i]->failed).text));
     close_table(out);
     fputs("</details>\n", out);
 }
 
 static void write_settings(FILE *out, const struct vramgc_file *file) {
-    static const char *const heads[] = {"|setting", "|value", "|from"};
+    static const char heads[] = "|setting,||value,|from";
     fputs("<details><summary>Settings in force</summary>", out);
-    open_table(out, "", heads, ARRAY_LENGTH(heads));
-    for (size_t i = 0; i < file->setting_count; i++) {
-        fputs("<tr>", out);
-        words(out, file->settings[i].name);
-        html_element(out, "td class=\"t wrap\"", file->settings[i].value);
-        words(out, file->settings[i].origin);
-        fputs("</tr>\n", out);
-    }
+    open_table(out, "", heads);
+    for (size_t i = 0; i < file->setting_count; i++)
+        row(out, heads,
+            CELLS(file->settings[i].name, file->settings[i].value, file->settings[i].origin));
     close_table(out);
     fputs("</details>\n", out);
 }
@@ -283,12 +252,8 @@ static void write_settings(FILE *out, const struct vramgc_file *file) {
 /* ---- the process ---- */
 
 static void fact(FILE *out, const char *name, const char *value) {
-    if (!*value)
-        return;
-    fputs("<tr>", out);
-    words(out, name);
-    html_element(out, "td class=\"t wrap\"", value);
-    fputs("</tr>\n", out);
+    if (*value)
+        row(out, "|,||", CELLS(name, value));
 }
 
 static void write_facts(FILE *out, const struct stats_file *record) {

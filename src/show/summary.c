@@ -4,7 +4,6 @@
 #include "show/device_table.h"
 #include "show/host_block.h"
 #include "judge/host_growth.h"
-#include "show/jobs_table.h"
 #include "show/summary_lines.h"
 #include "judge/verdict.h"
 #include "judge/who.h"
@@ -215,6 +214,26 @@ static void write_marks(FILE *out, const struct stats_file *record,
                      record->marks[i]->label);
 }
 
+/* What the program did between two rests. */
+static void write_job(FILE *out, const struct vramgc_job *job) {
+    summary_line(out, "         %-10s %-3llu %5llu %8s %10s %9s %9s %9s",
+                 show_clock(job->time_ns).text, (unsigned long long)job->device,
+                 (unsigned long long)job->number, show_time(job->took_ns).text,
+                 show_bytes(job->peak_live_bytes).text, show_bytes(job->peak_held_bytes).text,
+                 show_bytes(job->live_bytes).text,
+                 show_known(job->host_bytes > 0, job->host_bytes).text);
+}
+
+static void write_jobs(FILE *out, const struct stats_file *record,
+                       const struct summary_style *style) {
+    if (record->job_count == 0)
+        return;
+    summary_line(out, "\nJOBS     %-10s %-3s %5s %8s %10s %9s %9s %9s", "at", "gpu", "job", "took",
+                 "peak live", "peak held", "live then", "host then");
+    for (size_t i = first_row(record->job_count, style); i < record->job_count; i++)
+        write_job(out, record->jobs[i]);
+}
+
 static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
     if (p->internal_errors > 0)
         summary_line(out, "note: %s failures inside vramgc; it passed the calls on",
@@ -327,7 +346,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
     write_refusals(out, told, style);
     write_marks(out, told, style);
     if (style->most_rows == SIZE_MAX || record_grows(told) || host_memory_grows(told))
-        jobs_table(out, told, style->most_rows);
+        write_jobs(out, told, style);
     write_doubts(out, &told->file->process);
     if (style->next_commands)
         write_next(out, records, count, stats_file_mode(told->file) == MODE_OBSERVE);
