@@ -49,15 +49,14 @@ static void write_head(FILE *out, const struct family *family) {
     fprintf(out, " %s\n", family->type);
 }
 
-static void write_process_labels(FILE *out, const struct stats_file *record) {
+/* device: NULL in a family of processes. */
+static void write_labels(FILE *out, const struct stats_file *record,
+                         const struct vramgc_device *device) {
     fprintf(out, "{pid=\"%" PRIu64 "\"", record->file->pid);
     write_label(out, "file", record->path);
-}
-
-static void write_device_labels(FILE *out, const struct stats_file *record, size_t index) {
-    const struct vramgc_device *device = &record->file->devices[index];
-    write_process_labels(out, record);
-    fprintf(out, ",device=\"%zu\"", index);
+    if (!device)
+        return;
+    fprintf(out, ",device=\"%td\"", device - record->file->devices);
     write_label(out, "bus_id", device->bus_id);
 }
 
@@ -85,29 +84,25 @@ static uint64_t value_of(const struct family *family, const struct vramgc_file *
     return family->peak ? value.peak : value.current;
 }
 
-static void write_device_family(FILE *out, const struct records *records,
-                                const struct family *family) {
-    write_head(out, family);
-    for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
-            const struct vramgc_file *file = records->list[i]->file;
-            if (!file->devices[j].present)
-                continue;
-            write_name(out, family);
-            write_device_labels(out, records->list[i], j);
-            write_value(out, family->unit, value_of(family, file, &file->devices[j]));
-        }
+static void write_sample(FILE *out, const struct family *family, const struct stats_file *record,
+                         const struct vramgc_device *device) {
+    write_name(out, family);
+    write_labels(out, record, device);
+    write_value(out, family->unit, value_of(family, record->file, device));
 }
 
-static void write_process_family(FILE *out, const struct records *records,
-                                 const struct family *family) {
+static void write_family(FILE *out, const struct records *records, const struct family *family) {
+    bool of_process = family->host || family->stat->group == STAT_PROCESS_TOTAL;
     write_head(out, family);
     for (size_t i = 0; i < records->count; i++) {
+        const struct vramgc_file *file = records->list[i]->file;
         if (!is_first(records, i))
             continue;
-        write_name(out, family);
-        write_process_labels(out, records->list[i]);
-        write_value(out, family->unit, value_of(family, records->list[i]->file, NULL));
+        if (of_process)
+            write_sample(out, family, records->list[i], NULL);
+        for (size_t j = 0; !of_process && j < file->device_count; j++)
+            if (file->devices[j].present)
+                write_sample(out, family, records->list[i], &file->devices[j]);
     }
 }
 
@@ -116,14 +111,11 @@ static void write_stat(FILE *out, const struct records *records, const struct st
     struct family family = {
         stat->name, total ? "_total" : "", total ? "counter" : "gauge", stat->help,
         stat->unit, .stat = stat};
-    if (stat->group == STAT_PROCESS_TOTAL)
-        write_process_family(out, records, &family);
-    else
-        write_device_family(out, records, &family);
+    write_family(out, records, &family);
     family.suffix = "_peak";
     family.peak = true;
     if (!total)
-        write_device_family(out, records, &family);
+        write_family(out, records, &family);
 }
 
 /* vramgc_host_anon_bytes when it was last looked at, vramgc_host_peak_anon_bytes at its peak. */
@@ -134,7 +126,7 @@ static void write_host(FILE *out, const struct records *records, bool peak) {
         snprintf(name, sizeof name, "host_%s%s", peak ? "peak_" : "", figure->name);
         const struct family family = {
             name, "", "gauge", figure->help, UNIT_BYTES, .host = figure, .peak = peak};
-        write_process_family(out, records, &family);
+        write_family(out, records, &family);
     }
 }
 
@@ -152,11 +144,12 @@ static void write_derived(FILE *out, const struct records *records, enum derived
     write_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
         for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
-            struct derived figure = derived_figure(id, &records->list[i]->file->devices[j]);
-            if (!records->list[i]->file->devices[j].present || !figure.known)
+            const struct vramgc_device *device = &records->list[i]->file->devices[j];
+            struct derived figure = derived_figure(id, device);
+            if (!device->present || !figure.known)
                 continue;
             write_name(out, &family);
-            write_device_labels(out, records->list[i], j);
+            write_labels(out, records->list[i], device);
             fprintf(out, "} %.10g\n", percent ? figure.value / 100 : figure.value);
         }
 }
@@ -174,7 +167,7 @@ static void write_info(FILE *out, const struct records *records) {
         if (!is_first(records, i))
             continue;
         write_name(out, &family);
-        write_process_labels(out, records->list[i]);
+        write_labels(out, records->list[i], NULL);
         write_label(out, "command", file->command_line);
         write_label(out, "version", file->version);
         write_label(out, "torch", file->torch_version);
@@ -192,12 +185,13 @@ static void write_memory(FILE *out, const struct records *records) {
     write_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
         for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
-            if (!records->list[i]->file->devices[j].present)
+            const struct vramgc_device *device = &records->list[i]->file->devices[j];
+            if (!device->present)
                 continue;
             write_name(out, &family);
-            write_device_labels(out, records->list[i], j);
-            write_label(out, "name", records->list[i]->file->devices[j].name);
-            write_value(out, UNIT_COUNT, records->list[i]->file->devices[j].total_bytes);
+            write_labels(out, records->list[i], device);
+            write_label(out, "name", device->name);
+            write_value(out, UNIT_COUNT, device->total_bytes);
         }
 }
 
