@@ -271,6 +271,7 @@ void emit_end(struct emit *emit) {
 
 /* plain: as programs read it; shown: as people do. Both are NULL where it is not known. */
 static void write_value(struct emit *emit, const char *name, const char *plain, const char *shown) {
+    assert(emit->format != EMIT_PICKLE);
     if (emit->format == EMIT_TEXT)
         text_line(emit, name, shown ? shown : "-");
     else if (emit->format != EMIT_SCHEMA)

@@ -1,8 +1,7 @@
 /* emit.h: one way to say what a report contains, five ways to write it: as JSON, as the JSON schema
  * of that, as lines of text, as rows of CSV, and as a pickle. Whoever describes a report calls
  * these functions once; the schema therefore cannot differ from the output. Nothing here knows what
- * is described.
- */
+ * is described. */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -30,12 +29,16 @@ struct emit_level {
 struct emit {
     FILE *out;
     enum emit_format format;
-    const char *only; /* the first of these names, which are separated by commas: see below */
+    /* While it is set no member is written but the one of that name (up to a comma; an end of _s
+     * stands for _ns), and for another program: it gets no null, and "unknown" for an unknown text.
+     */
+    const char *only;
     size_t depth;
     struct emit_level levels[EMIT_DEPTH];
 };
 
-/* Opens and closes the outermost object. help becomes the schema's description. */
+/* Opens and closes the outermost object. help becomes the schema's description, or the head line of
+ * CSV. */
 void emit_begin(struct emit *emit, FILE *out, enum emit_format format, const char *help);
 void emit_end(struct emit *emit);
 
@@ -66,8 +69,5 @@ void emit_label(struct emit *emit, const char *name, const char *help, const cha
 /* An array of numbers on one line: entry i is *(uint64_t *)(first + i * stride). */
 void emit_numbers(struct emit *emit, const char *name, const char *help, const void *first,
                   size_t stride, size_t count);
-
-/* While emit->only is set no member is written but the one of that name, and another program reads
- * it: it gets no null, and "unknown" for a text that is not known. An end of _s stands for _ns. */
 
 #endif

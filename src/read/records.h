@@ -20,7 +20,7 @@ struct records records_load(char *const *paths, size_t count);
 /* Without paths, all processes that run now. */
 struct records records_load_running(char *const *paths, size_t count);
 
-/* The first of what is kept. */
+/* The first so many of what is kept. */
 struct records records_load_kept(const struct kept *kept, size_t count);
 
 void records_free(struct records *records);

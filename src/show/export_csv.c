@@ -11,7 +11,7 @@
 /* Opens a row; the caller adds what belongs to its table, and closes it. */
 static void open_row(struct emit *emit, const struct stats_file *record) {
     emit_open_line(emit, NULL, "");
-    emit_text(emit, NULL, "", record->path);
+    emit_label(emit, NULL, "", record->path);
     emit_number(emit, NULL, UNIT_ID, "", record->file->pid);
 }
 

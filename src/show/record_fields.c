@@ -4,6 +4,7 @@
 #include "judge/other_libraries.h"
 #include "read/derived.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Begins a function that is given r, a struct vramgc_KIND, and the file that it is of. KIND_type
@@ -215,7 +216,9 @@ void record_list_write(struct emit *emit, const struct record_type *type,
 void record_columns(struct emit *emit, const struct record_type *type, const char *names,
                     const struct vramgc_file *file, const void *record) {
     for (emit->only = names; *emit->only; emit->only += *emit->only == ',') {
+        size_t before = emit->levels[emit->depth].count;
         type->write(emit, file, record);
+        assert(emit->levels[emit->depth].count == before + 1); /* there is such a field */
         emit->only += strcspn(emit->only, ",");
     }
     emit->only = NULL;

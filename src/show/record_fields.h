@@ -36,7 +36,7 @@ const void *record_of(const struct record_list *list, size_t index);
 void record_list_write(struct emit *emit, const struct record_type *type,
                        const struct vramgc_file *file, struct record_list list);
 
-/* The fields that are named, separated by commas, in that order; see emit.h of emit->only. */
+/* The fields that are named, separated by commas, in that order, as emit->only says. */
 void record_columns(struct emit *emit, const struct record_type *type, const char *names,
                     const struct vramgc_file *file, const void *record);
 
