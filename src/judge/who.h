@@ -2,7 +2,6 @@
 #ifndef CLI_WHO_H
 #define CLI_WHO_H
 
-
 #include "read/stats_file.h"
 #include "base/text.h"
 

@@ -108,8 +108,27 @@ static bool is_wanted(const struct emit *emit, const char *name) {
     return strncmp(emit->only, name, length) == 0 && !name[length];
 }
 
-/* Starts a member: separator, name, colon; for the schema also type and description. `type` is NULL
- * for objects and arrays, which follow with their own. False: it is not wanted. */
+/* type is NULL for objects and arrays, which follow with their own. */
+static void schema_member(struct emit *emit, const char *name, const char *help, const char *type,
+                          bool nullable) {
+    if (name) {
+        fputs(level(emit)->count > 0 ? "," : "", emit->out);
+        indent(emit, schema_depth(emit));
+        quote(emit->out, name);
+        fputs(": ", emit->out);
+    }
+    if (!type)
+        return;
+    fprintf(emit->out, nullable ? "{\"type\": [\"%s\", \"null\"]" : "{\"type\": \"%s\"", type);
+    if (*help) {
+        fputs(", \"description\": ", emit->out);
+        quote(emit->out, help);
+    }
+    fputc('}', emit->out);
+}
+
+/* Starts a member: separator, name, colon; for the schema also type and description. False: it is
+ * not wanted. */
 static bool member(struct emit *emit, const char *name, const char *help, const char *type,
                    bool nullable) {
     struct emit_level *here = level(emit);
@@ -122,21 +141,7 @@ static bool member(struct emit *emit, const char *name, const char *help, const 
             fputs(": ", emit->out);
         }
     } else if (emit->format == EMIT_SCHEMA) {
-        if (name) {
-            fputs(here->count > 0 ? "," : "", emit->out);
-            indent(emit, schema_depth(emit));
-            quote(emit->out, name);
-            fputs(": ", emit->out);
-        }
-        if (type) {
-            fprintf(emit->out, nullable ? "{\"type\": [\"%s\", \"null\"]" : "{\"type\": \"%s\"",
-                    type);
-            if (*help) {
-                fputs(", \"description\": ", emit->out);
-                quote(emit->out, help);
-            }
-            fputc('}', emit->out);
-        }
+        schema_member(emit, name, help, type, nullable);
     } else if (emit->format == EMIT_CSV) {
         fputs(emit->depth > 1 && here->count > 0 ? "," : "", emit->out);
     } else if (emit->format == EMIT_PICKLE) {
@@ -305,14 +310,6 @@ void emit_number_if(struct emit *emit, const char *name, enum unit unit, const c
                     bool known, uint64_t value) {
     if (member(emit, name, help, "integer", true))
         write_number(emit, name, unit, known || emit->only, value);
-}
-
-void emit_integer_if(struct emit *emit, const char *name, const char *help, bool known,
-                     int64_t value) {
-    char line[32];
-    snprintf(line, sizeof line, "%" PRId64, value);
-    if (member(emit, name, help, "integer", true))
-        write_value(emit, name, known ? line : NULL, known ? line : NULL);
 }
 
 void emit_real_if(struct emit *emit, const char *name, const char *help, bool known, double value) {

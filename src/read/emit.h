@@ -55,8 +55,6 @@ void emit_number(struct emit *emit, const char *name, enum unit unit, const char
                  uint64_t value);
 void emit_number_if(struct emit *emit, const char *name, enum unit unit, const char *help,
                     bool known, uint64_t value);
-void emit_integer_if(struct emit *emit, const char *name, const char *help, bool known,
-                     int64_t value);
 void emit_real_if(struct emit *emit, const char *name, const char *help, bool known, double value);
 void emit_bool(struct emit *emit, const char *name, const char *help, bool value);
 

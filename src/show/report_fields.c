@@ -206,8 +206,10 @@ static void write_end(struct emit *emit, const struct stats_file *record) {
               "running; exited and killed: seen by the launcher; left: its exit handlers ran; "
               "replaced: went on by execv in another record; vanished: gone without exit handlers",
               stats_file_state_name(record->state));
-    emit_integer_if(emit, "exit_code", "null: unknown", record->code >= 0, record->code);
-    emit_integer_if(emit, "signal", "null: none or unknown", record->signal > 0, record->signal);
+    emit_number_if(emit, "exit_code", UNIT_ID, "null: unknown", record->code >= 0,
+                   (uint64_t)record->code);
+    emit_number_if(emit, "signal", UNIT_ID, "null: none or unknown", record->signal > 0,
+                   (uint64_t)record->signal);
     emit_close(emit);
 }
 
@@ -267,10 +269,10 @@ static void write_launch(struct emit *emit, const struct launch_facts *launch) {
     emit_open(emit, "run", "what `vramgc run` saw; all null in `vramgc report`");
     emit_text(emit, "id", "run_id of its processes", known ? launch->run_id : NULL);
     emit_text(emit, "command", "arguments separated by one space", known ? launch->command : NULL);
-    emit_integer_if(emit, "exit_code", "of the command", known && WIFEXITED(status),
-                    WEXITSTATUS(status));
-    emit_integer_if(emit, "signal", "that ended the command", known && WIFSIGNALED(status),
-                    WTERMSIG(status));
+    emit_number_if(emit, "exit_code", UNIT_ID, "of the command", known && WIFEXITED(status),
+                   (uint64_t)WEXITSTATUS(status));
+    emit_number_if(emit, "signal", UNIT_ID, "that ended the command", known && WIFSIGNALED(status),
+                   (uint64_t)WTERMSIG(status));
     emit_number_if(emit, "elapsed_ns", UNIT_NS, "of the command", known,
                    known ? launch->elapsed_ns : 0);
     emit_close(emit);
