@@ -46,21 +46,19 @@ bool host_memory_grows(const struct stats_file *record) {
     return find(record).growth.grows;
 }
 
-void host_growth_say(struct text *text, struct stats_file *const *records, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        struct host_growth found = find(records[i]);
-        const struct oom_growth *growth = &found.growth;
-        if (!growth->grows)
-            continue;
-        text_format(text, " Host memory grows: +%s a job, %s jobs.",
-                    show_bytes(growth_bytes(growth) / growth->steps).text,
-                    show_count(growth->steps).text);
-        if (found.pinned)
-            text_format(text, " It is page-locked: pin less%s, or find what keeps it.",
-                        webui_pins_less(records[i]->file));
-        else
-            text_add(text, " Find what is kept after each job: results or previews in a list, "
-                           "copies of models.");
-        return;
-    }
+bool host_growth_say(struct text *text, const struct stats_file *record) {
+    struct host_growth found = find(record);
+    const struct oom_growth *growth = &found.growth;
+    if (!growth->grows)
+        return false;
+    text_format(text, " Host memory grows: +%s a job, %s jobs.",
+                show_bytes(growth_bytes(growth) / growth->steps).text,
+                show_count(growth->steps).text);
+    if (found.pinned)
+        text_format(text, " It is page-locked: pin less%s, or find what keeps it.",
+                    webui_pins_less(record->file));
+    else
+        text_add(text, " Find what is kept after each job: results or previews in a list, "
+                       "copies of models.");
+    return true;
 }

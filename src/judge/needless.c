@@ -32,17 +32,15 @@ static bool held_little(const struct stats_file *record) {
     return little;
 }
 
-void needless_say(struct text *text, struct stats_file *const *records, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const struct vramgc_file *file = records[i]->file;
-        const char *advice = webui_of(file)->collects;
-        if (!advice || file->process.cache_empties < LEAST_TIMES || by_pytorch(file) ||
-            !held_little(records[i]))
-            continue;
-        text_format(text,
-                    " The program itself emptied PyTorch's cache %s times, for next to nothing: "
-                    "compact leaves no memory in it. %s",
-                    show_count(file->process.cache_empties).text, advice);
-        return;
-    }
+bool needless_say(struct text *text, const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    const char *advice = webui_of(file)->collects;
+    if (!advice || file->process.cache_empties < LEAST_TIMES || by_pytorch(file) ||
+        !held_little(record))
+        return false;
+    text_format(text,
+                " The program itself emptied PyTorch's cache %s times, for next to nothing: "
+                "compact leaves no memory in it. %s",
+                show_count(file->process.cache_empties).text, advice);
+    return true;
 }

@@ -2,12 +2,12 @@
 #ifndef NEEDLESS_H
 #define NEEDLESS_H
 
-#include <stddef.h>
+#include <stdbool.h>
 
 #include "base/text.h"
 #include "read/stats_file.h"
 
-/* A sentence about the first of them that does, and what turns it off; nothing where none does. */
-void needless_say(struct text *text, struct stats_file *const *records, size_t count);
+/* A sentence, and what turns it off. False: it does nothing of the kind. */
+bool needless_say(struct text *text, const struct stats_file *record);
 
 #endif

@@ -25,19 +25,17 @@ static uint64_t rounded_bytes(const struct vramgc_file *file) {
     return most;
 }
 
-void pinned_say(struct text *text, struct stats_file *const *records, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const struct vramgc_file *file = records[i]->file;
-        uint64_t bytes = rounded_bytes(file);
-        if (!bytes || !*file->torch_version || strstr(file->alloc_conf, SETTING))
-            continue;
-        text_format(text,
-                    " %s of host memory were page-locked, all in powers of two: up to half of it "
-                    "may be PyTorch's rounding%s.",
-                    show_bytes(bytes).text,
-                    stats_file_torch_from(file, 13) ? " (PYTORCH_ALLOC_CONF=" SETTING
-                                                      ":1 turns that off)"
-                                                    : "");
-        return;
-    }
+bool pinned_say(struct text *text, const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    uint64_t bytes = rounded_bytes(file);
+    if (!bytes || !*file->torch_version || strstr(file->alloc_conf, SETTING))
+        return false;
+    text_format(text,
+                " %s of host memory were page-locked, all in powers of two: up to half of it "
+                "may be PyTorch's rounding%s.",
+                show_bytes(bytes).text,
+                stats_file_torch_from(file, 13) ? " (PYTORCH_ALLOC_CONF=" SETTING
+                                                  ":1 turns that off)"
+                                                : "");
+    return true;
 }

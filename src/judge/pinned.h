@@ -2,12 +2,12 @@
 #ifndef PINNED_H
 #define PINNED_H
 
-#include <stddef.h>
+#include <stdbool.h>
 
 #include "base/text.h"
 #include "read/stats_file.h"
 
-/* A sentence about the first of them where it may be, and what helps; nothing where none is. */
-void pinned_say(struct text *text, struct stats_file *const *records, size_t count);
+/* A sentence, and what helps. False: it is not. */
+bool pinned_say(struct text *text, const struct stats_file *record);
 
 #endif

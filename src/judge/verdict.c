@@ -393,6 +393,13 @@ size_t verdict_record(struct stats_file *const *records, size_t count) {
     return record_of(&tally, records, count);
 }
 
+/* Of the first process that there is something to say of. */
+static void say_first(struct text *text, bool say(struct text *, const struct stats_file *),
+                      struct stats_file *const *records, size_t count) {
+    for (size_t i = 0; i < count && !say(text, records[i]); i++)
+        ;
+}
+
 struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     struct tally tally = tally_of(records, count);
     struct verdict verdict = {.code = judge(&tally, count),
@@ -416,9 +423,9 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
         say_short_peak(&note, &tally);
     say_held(&note, &tally, verdict.code);
-    host_growth_say(&note, records, count);
-    pinned_say(&note, records, count);
-    needless_say(&note, records, count);
+    say_first(&note, host_growth_say, records, count);
+    say_first(&note, pinned_say, records, count);
+    say_first(&note, needless_say, records, count);
     say_unproven(&note, &tally);
     memmove(verdict.note, verdict.note + strspn(verdict.note, " "),
             strlen(verdict.note) + 1 - strspn(verdict.note, " "));

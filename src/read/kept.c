@@ -140,21 +140,21 @@ static bool is_old(const struct stats_peek *peek, uint64_t now_ns, uint64_t keep
     return keep_ns > 0 && age_ns(peek, now_ns) > keep_ns;
 }
 
-/* FILE.pickle, FILE.html, FILE.oom0, ... */
-static void remove_with_all(const char *path) {
-    static const char *const endings[] = {"pickle", "html"};
+static void remove_beside(const char *path, const char *ending) {
     char *beside = NULL;
-    for (size_t i = 0; i < ARRAY_LENGTH(endings); i++) {
-        if (asprintf(&beside, "%s.%s", path, endings[i]) >= 0)
-            unlink(beside);
-        free(beside);
-        beside = NULL;
-    }
+    if (asprintf(&beside, "%s.%s", path, ending) < 0)
+        return;
+    unlink(beside);
+    free(beside);
+}
+
+static void remove_with_all(const char *path) {
+    char map[16];
+    remove_beside(path, "pickle");
+    remove_beside(path, "html");
     for (int i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        beside = NULL;
-        if (asprintf(&beside, "%s.oom%d", path, i) >= 0)
-            unlink(beside);
-        free(beside);
+        snprintf(map, sizeof map, "oom%d", i);
+        remove_beside(path, map);
     }
     unlink(path);
 }

@@ -20,7 +20,7 @@ struct candidate {
 
 static struct {
     struct candidate *list;
-    size_t count, room;
+    size_t count;
     uint64_t look_again_ns;
 } self;
 
@@ -31,15 +31,9 @@ static void add(uint64_t pid, const char *path) {
     for (size_t i = 0; i < self.count; i++)
         if (self.list[i].pid == pid && strcmp(self.list[i].path, path) == 0)
             return;
-    if (self.count == self.room) {
-        size_t room = 2 * self.room + 16;
-        struct candidate *list = realloc(self.list, room * sizeof *list);
-        if (!list)
-            return;
-        self.list = list;
-        self.room = room;
-    }
-    char *copy = strdup(path);
+    struct candidate *list = realloc(self.list, (self.count + 1) * sizeof *list);
+    char *copy = list ? strdup(path) : NULL;
+    self.list = list ? list : self.list;
     if (copy)
         self.list[self.count++] = (struct candidate){pid, copy};
 }
