@@ -54,10 +54,8 @@ static bool pool_idle(const struct stats_file *record, const struct vramgc_devic
 
 static void count_device(struct tally *tally, const struct stats_file *record, size_t index) {
     const struct vramgc_device_stats *s = &record->file->devices[index].stats;
-    tally->refusals += (double)s->refusals;
     tally->ooms += (double)s->ooms;
     tally->unseen_ooms += (double)s->refused_blocks;
-    tally->reclaims += (double)s->reclaims;
     tally->would_reclaims += (double)s->would_reclaims;
     tally->reclaimed_bytes += (double)s->reclaimed_bytes;
     tally->reclaim_ns += (double)s->reclaim_ns;

@@ -9,7 +9,7 @@
 
 /* Sums are double: the figures of a damaged file must not wrap. */
 struct tally {
-    double refusals, ooms, unseen_ooms, reclaims, would_reclaims, reclaimed_bytes, reclaim_ns;
+    double ooms, unseen_ooms, would_reclaims, reclaimed_bytes, reclaim_ns;
     size_t failed;  /* entries in the files' lists that were not granted later; of these are */
     size_t went_on; /* the work, at once, without the memory */
     size_t failed_hosts, failed_others; /* page-locked memory; what was no error of PyTorch's */

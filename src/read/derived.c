@@ -44,6 +44,13 @@ static double fragmentation(uint64_t largest_hole_bytes, uint64_t free_bytes) {
     return 1 - (double)largest_hole_bytes / (double)free_bytes;
 }
 
+/* The most that was in use of the device, read or known from the peak of what this process held. */
+static uint64_t highest_used_bytes(const struct vramgc_device *device) {
+    struct division peak = division_at_peak(device);
+    uint64_t at_peak = peak.known ? peak.held_bytes + peak.others_bytes : 0;
+    return max_u64(device->stats.used_bytes.peak, at_peak);
+}
+
 struct derived derived_figure(enum derived_id id, const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     const uint64_t total = device->total_bytes;
@@ -116,10 +123,4 @@ bool ended_after_rest(const struct vramgc_device *device) {
     const struct vramgc_device_stats *end = &device->stats, *rest = &device->rest.stats;
     return device->rest.time_ns && rest->block_allocs && rest->block_allocs == end->block_allocs &&
            rest->refusals == end->refusals && rest->ooms == end->ooms;
-}
-
-uint64_t highest_used_bytes(const struct vramgc_device *device) {
-    struct division peak = division_at_peak(device);
-    uint64_t at_peak = peak.known ? peak.held_bytes + peak.others_bytes : 0;
-    return max_u64(device->stats.used_bytes.peak, at_peak);
 }

@@ -95,9 +95,6 @@ static inline uint64_t ram_bytes(const struct vramgc_host_look *look) {
     return look->anon_bytes + look->shared_bytes;
 }
 
-/* The most that was in use of the device, read or known from the peak of what this process held. */
-uint64_t highest_used_bytes(const struct vramgc_device *device);
-
 /* The point of the timeline with most held bytes, NULL without any. */
 const struct vramgc_sample *highest_sample(const struct vramgc_device *device);
 
