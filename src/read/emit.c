@@ -330,11 +330,11 @@ void emit_bool(struct emit *emit, const char *name, const char *help, bool value
 void emit_label(struct emit *emit, const char *name, const char *help, const char *text) {
     if (!member(emit, name, help, "string", true))
         return;
-    if (emit->format == EMIT_CSV)
+    if (text && emit->format == EMIT_CSV)
         quote_cell(emit->out, text);
-    else if (emit->format == EMIT_PICKLE)
+    else if (text && emit->format == EMIT_PICKLE)
         pickle_text(emit->out, text);
-    else if (emit->format == EMIT_JSON && text)
+    else if (text && emit->format == EMIT_JSON)
         quote(emit->out, text);
     else
         write_value(emit, name, NULL, text);

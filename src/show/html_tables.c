@@ -35,7 +35,7 @@ static void open_table(FILE *out, const char *title, const char *heads) {
 /* The rest of a row. */
 static void cells(FILE *out, const char *heads, const char *const *texts) {
     static const char *const elements[] = {"td", "td class=\"t\"", "td class=\"t wrap\""};
-    for (const char *head = heads; *head; head = next_head(head))
+    for (const char *head = heads; *head && *texts; head = next_head(head))
         html_element(out, elements[strspn(head, "|")], *texts++);
     fputs("</tr>\n", out);
 }
@@ -45,7 +45,7 @@ static void row(FILE *out, const char *heads, const char *const *texts) {
     cells(out, heads, texts);
 }
 
-#define CELLS(...) ((const char *const[]){__VA_ARGS__})
+#define CELLS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static void close_table(FILE *out) {
     fputs("</tbody></table></div>\n", out);
