@@ -50,7 +50,7 @@ FIELDS_OF(action, "actions", "reclaims, oldest first", "one reclaim",
     emit_number(emit, "used_bytes", UNIT_BYTES, "of the device when decided", r->used_bytes);
     emit_number(emit, "request_bytes", UNIT_BYTES, "request that led to it, 0: none",
                 r->request_bytes);
-    emit_text(emit, "function", "Python function then running", r->function);
+    emit_text(emit, "function", "Python function that took memory last", r->function);
     emit_text(emit, "phase", "what it was part of", r->phase);
 }
 
@@ -157,8 +157,11 @@ FIELDS_OF(owner, "list", "the largest first", "one owner") {
     emit_number(emit, "blocks", UNIT_COUNT, "of it that were looked at", r->blocks);
 }
 
-FIELDS_OF(site, "sites", "Python functions that took memory, as seen a moment later", "one place") {
-    emit_text(emit, "function", "the innermost that is not PyTorch's", r->function);
+FIELDS_OF(site, "sites", "Python functions that took memory", "one place") {
+    emit_text(
+        emit, "function",
+        "the innermost that is not PyTorch's; of a method with its class, from Python 3.11 on",
+        r->function);
     emit_text(emit, "source", "its file: the last two parts of the path", r->file);
     emit_number(emit, "line", UNIT_ID, "where it begins", r->line);
     emit_text(emit, "phase", "what it was part of, null: nothing that is known", r->phase);
