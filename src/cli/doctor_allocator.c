@@ -40,16 +40,18 @@ static const char *key(size_t index) {
 }
 
 struct conf {
-    char expandable[32], split[32], threshold[32], fraction[32], backend[32];
+    char expandable[32], split[32], threshold[32], fraction[32], backend[32], round[32], cached[32];
 };
 
 static void remember(struct conf *conf, const char *name, const char *value) {
-    char *to = strcmp(name, "expandable_segments") == 0            ? conf->expandable
-               : strcmp(name, "max_split_size_mb") == 0            ? conf->split
-               : strcmp(name, "garbage_collection_threshold") == 0 ? conf->threshold
-               : strcmp(name, "per_process_memory_fraction") == 0  ? conf->fraction
-               : strcmp(name, "backend") == 0                      ? conf->backend
-                                                                   : NULL;
+    char *to = strcmp(name, "expandable_segments") == 0             ? conf->expandable
+               : strcmp(name, "max_split_size_mb") == 0             ? conf->split
+               : strcmp(name, "garbage_collection_threshold") == 0  ? conf->threshold
+               : strcmp(name, "per_process_memory_fraction") == 0   ? conf->fraction
+               : strcmp(name, "backend") == 0                       ? conf->backend
+               : strcmp(name, "pinned_max_round_threshold_mb") == 0 ? conf->round
+               : strcmp(name, "pinned_max_cached_size_mb") == 0     ? conf->cached
+                                                                    : NULL;
     if (to)
         text_copy(to, sizeof conf->backend, value);
 }
@@ -108,6 +110,11 @@ static void check_together(const struct conf *conf) {
         finding(
             MARK_NOTE, "allocator",
             "backend:cudaMallocAsync: the driver's pool keeps what is freed; see --async pages");
+    if (*conf->round && (!*conf->cached || atof(conf->cached) > atof(conf->round)))
+        finding(MARK_NOTE, "allocator",
+                "pinned_max_round_threshold_mb:%s: PyTorch 2.13 then hands out page-locked blocks "
+                "that are too small, and data is lost; add pinned_max_cached_size_mb:%s there",
+                conf->round, conf->round);
 }
 
 void doctor_allocator(void) {

@@ -63,6 +63,10 @@ says() {
     contains_not "$output" 'does nothing'
     PYTORCH_ALLOC_CONF=backend:cudaMallocAsync run "$vramgc" doctor
     says 'see --async pages'
+    PYTORCH_ALLOC_CONF=pinned_max_round_threshold_mb:128 run "$vramgc" doctor
+    says 'PyTorch 2.13 then hands out page-locked blocks that are too small, and data is lost'
+    PYTORCH_ALLOC_CONF=pinned_max_round_threshold_mb:128,pinned_max_cached_size_mb:128 run "$vramgc" doctor
+    contains_not "$output" 'too small'
 }
 
 @test "doctor: where no state folder can be had, and where it is another" {

@@ -365,7 +365,7 @@ static void pinned(struct vramgc_file *file) {
 
 static void pinned_old(struct vramgc_file *file) {
     pinned(file);
-    strcpy(file->torch_version, "2.12.1");
+    strcpy(file->torch_version, "2.13.0");
 }
 
 /* Blocks of other sizes are among them. */
