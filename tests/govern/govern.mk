@@ -1,6 +1,7 @@
 # govern.mk: the tests of giving memory back.
 #   govern-check    on PyTorch's own allocator, without Python
-#   govern-deep     the same on an older release, and what is not about exact figures on a device that lags in every way
+#   govern-deep     the same on an older release, and what is not about exact figures on a device that lags in every way;
+#                   what takes a minute
 #   govern-python   on a whole PyTorch
 
 GOVERN_PYTHON ?= build/venv/bin/python
@@ -18,13 +19,18 @@ build/govern/libframes.so: $(FRAMES_C) $(wildcard src/python/*.h)
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -fPIC -Wall -Wextra -Werror -Iinclude -Isrc -shared $(FRAMES_C) -o $@ -ldl
 
+HOST_STRESS := tests/govern/host_stress.c src/host/allocator.c src/cuda/objects.c src/base/lock.c src/base/text.c
+build/govern/host_stress: $(HOST_STRESS) src/host/allocator.h | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -Iinclude -Isrc $(HOST_STRESS) -o $@ -ldl -pthread
+
 # In front of others under the name of what it stands for.
 build/govern/aimdo.so: tests/govern/aimdo.c | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -shared $< -o $@ -ldl
 
 .PHONY: govern-tools govern-check govern-deep govern-python
-govern-tools: build/govern/show build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/govern/libframes.so build/libvramgc.so sim c10drive proven
+govern-tools: build/govern/show build/govern/host_stress build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/govern/libframes.so build/libvramgc.so sim c10drive proven
 
 check-build: govern-tools
 
@@ -37,6 +43,7 @@ GOVERN_HARD := SIMGPU_LATENCY=card SIMGPU_SLOW=10 SIMGPU_KERNEL_US=300 SIMGPU_CO
 govern-deep: govern-tools c10drive-deep
 	C10_VERSIONS=$(OLDER_RELEASE) $(BATS_QUICK) tests/govern
 	$(GOVERN_HARD) $(BATS_QUICK) $(patsubst %,tests/govern/%.bats,causes pools refuse_not soft_oom)
+	$(BATS) --filter-tags deep tests/govern
 
 govern-python: govern-tools
 	PYTHONPYCACHEPREFIX=build/pycache $(GOVERN_PYTHON) -m unittest -v tests/govern/test_python.py
