@@ -56,21 +56,27 @@ static void say_from_to(struct text *text, const char *of, const struct vramgc_g
                 record->state == PROCESS_RUNNING ? "now" : "at the end");
 }
 
-void host_block(FILE *out, const struct stats_file *record) {
+void host_words(struct text *text, const struct stats_file *record) {
     const struct vramgc_host *host = &record->file->host;
     struct vramgc_gauge ram = {ram_bytes(&host->latest), ram_bytes(&host->peak)};
     struct vramgc_gauge pinned = pinned_of(record->file);
-    char line[512];
-    struct text text = TEXT_IN(line);
     if (ram.peak < LEAST_BYTES && pinned.peak < LEAST_BYTES)
         return;
     if (host->latest.time_ns)
-        say_from_to(&text, "RAM of the program:", &ram, record);
+        say_from_to(text, "RAM of the program:", &ram, record);
     if (host->peak.swap_bytes)
-        text_format(&text, " Swapped out at the peak: %s.", show_bytes(host->peak.swap_bytes).text);
+        text_format(text, " Swapped out at the peak: %s.", show_bytes(host->peak.swap_bytes).text);
     if (pinned.peak)
-        say_from_to(&text, "Page-locked:", &pinned, record);
-    say_given_back(&text, record->file);
+        say_from_to(text, "Page-locked:", &pinned, record);
+    say_given_back(text, record->file);
+}
+
+void host_block(FILE *out, const struct stats_file *record) {
+    char line[HOST_WORDS];
+    struct text text = TEXT_IN(line);
+    host_words(&text, record);
+    if (!text.length)
+        return;
     fputc('\n', out);
     summary_wrapped(out, "HOST", line);
 }

@@ -5,9 +5,14 @@
 #include <stdio.h>
 
 #include "read/emit.h"
+#include "base/text.h"
 #include "read/stats_file.h"
 
-/* Nothing where it had little. */
+enum { HOST_WORDS = 512 };
+
+/* What it had, and what vramgc gave back; nothing where it had little. */
+void host_words(struct text *text, const struct stats_file *record);
+
 void host_block(FILE *out, const struct stats_file *record);
 
 /* Figures of a look, as everybody calls them. */

@@ -2,6 +2,7 @@
  * device_rows.h. */
 #include "show/html_tables.h"
 #include "show/device_rows.h"
+#include "show/host_block.h"
 #include "show/html_text.h"
 #include "show/summary.h"
 #include "read/units.h"
@@ -259,6 +260,9 @@ static void fact(FILE *out, const char *name, const char *value) {
 static void write_facts(FILE *out, const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     char text[sizeof file->alloc_conf + sizeof file->alloc_conf_why + 4];
+    char line[HOST_WORDS] = "";
+    struct text ram = TEXT_IN(line);
+    host_words(&ram, record);
     fputs("<table><tbody>", out);
     fact(out, "command", file->command_line);
     fact(out, "ended", summary_end(record).text);
@@ -268,6 +272,7 @@ static void write_facts(FILE *out, const struct stats_file *record) {
     fact(out, "PyTorch", file->torch_version);
     snprintf(text, sizeof text, "%s (%s)", file->alloc_conf, file->alloc_conf_why);
     fact(out, "allocator", *file->alloc_conf ? text : "");
+    fact(out, "host memory", line);
     fact(out, "statistics file", record->path);
     fputs("</tbody></table>\n", out);
 }

@@ -3,6 +3,7 @@
 #include "show/top_page.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
+#include "read/derived.h"
 #include "read/units.h"
 #include "judge/verdict.h"
 #include "base/base.h"
@@ -302,6 +303,24 @@ static void write_events(struct page *page, const struct top_view *view) {
     }
 }
 
+/* ---- RAM ---- */
+
+static void write_ram(struct page *page, const struct top_view *view) {
+    size_t before = page->count;
+    for (size_t i = 0; i < view->running.count; i++) {
+        const struct vramgc_file *file = view->running.list[i].record->file;
+        const struct vramgc_process_stats *process = &file->process;
+        const struct vramgc_host_look *look = &file->host.latest;
+        if (look->time_ns)
+            add(page, PAGE_PLAIN, "%9llu  RAM %s, %s swapped out; gave back %s",
+                (unsigned long long)view->running.list[i].pid, show_bytes(ram_bytes(look)).text,
+                show_bytes(look->swap_bytes).text,
+                show_bytes(process->host_released_bytes + process->pinned_released_bytes).text);
+    }
+    if (page->count > before)
+        add(page, PAGE_PLAIN, "%s", "");
+}
+
 /* ---- the chosen process ---- */
 
 static void write_totals(struct page *page, const struct stats_file *record) {
@@ -359,6 +378,7 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     write_chosen(page, view);
     for (size_t i = 0; i < view->cards.count; i++)
         write_card(page, view, &view->cards.list[i], columns);
+    write_ram(page, view);
     write_events(page, view);
     for (size_t i = 0; i < page->count; i++)
         page->lines[i].text[bytes_of_columns(page->lines[i].text, (size_t)columns)] = 0;

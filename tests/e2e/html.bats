@@ -24,6 +24,9 @@ map() {
         "$make_file" "$scenario" "$scenario.vramgc"
         page "$scenario" "$scenario.vramgc"
     done
+    "$make_file" killed killed.vramgc
+    page killed killed.vramgc
+    contains "$(cat killed.html)" 'vramgc gave back 5.0 GiB by malloc_trim, 1.0 GiB by torch._C._host_emptyCache.'
     page all ./*.vramgc
     [ "$(wc -c <all.html)" -lt 2000000 ]
 }

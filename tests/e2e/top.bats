@@ -64,6 +64,9 @@ PYTHON
     grep -qE "^ +$first .* OUT OF MEMORY +1.5 GiB wanted, 700 MiB free" out
     grep -qE "^ +$second .* gave back 4.0 GiB in 38.0 ms" out
     equal "$(awk 'length > 80' out)" ""
+    equal "$(grep -c '  RAM ' out)" 0 # not known
+    hold killed d
+    "$vramgc" top --once "$held" | grep -qE "^ +$held  RAM 13.0 GiB, 2.0 GiB swapped out; gave back 6.0 GiB$"
     equal "$("$vramgc" top "$first" | wc -l)" "$("$vramgc" top --once "$first" | wc -l)" # a pipe is no terminal
 }
 
