@@ -1,6 +1,6 @@
-/* host_stress.c: threads that allocate and free at work, each byte range checked, beside releases one after the other
- * and forks, which host memory's allocator must bear: whichever is preloaded. Arguments: seconds; threads; the
- * allocator's name. It prints how often what was done. */
+/* host_stress.c: threads that allocate and free at work, each word checked, beside releases one
+ * after the other and forks: what host memory's allocator must bear, whichever is preloaded.
+ * Arguments: seconds; threads; the allocator's name. It prints how often what was done. */
 #include "base/base.h"
 #include "cuda/real.h"
 #include "host/allocator.h"
@@ -112,7 +112,8 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* As a web UI starts a program: what the child takes then must not wait for a lock that nobody has. */
+/* As a web UI starts a program: what the child takes then must not wait for a lock that nobody has.
+ */
 static void *fork_again(void *argument) {
     while (!self.over) {
         int status = 0;
@@ -131,12 +132,15 @@ static void *fork_again(void *argument) {
 int main(int argc, char **argv) {
     pthread_t threads[MOST_THREADS + 1];
     unsigned count = argc == 4 ? (unsigned)atoi(argv[2]) : 0;
-    uint64_t releases = 0, until_ns = clock_ns() + (count ? (uint64_t)atoi(argv[1]) : 0) * SECOND_NS;
-    if (!count || count > MOST_THREADS || !host_allocator_name() || strcmp(host_allocator_name(), argv[3]) != 0)
+    uint64_t releases = 0,
+             until_ns = clock_ns() + (count ? (uint64_t)atoi(argv[1]) : 0) * SECOND_NS;
+    if (!count || count > MOST_THREADS || !host_allocator_name() ||
+        strcmp(host_allocator_name(), argv[3]) != 0)
         fail("usage: SECONDS THREADS ALLOCATOR, which must be the one that is there");
     alarm((unsigned)atoi(argv[1]) + HANGS_SECONDS);
     for (unsigned i = 0; i <= count; i++)
-        if (pthread_create(&threads[i], NULL, i < count ? work : fork_again, (void *)(uintptr_t)(i + 1)))
+        if (pthread_create(&threads[i], NULL, i < count ? work : fork_again,
+                           (void *)(uintptr_t)(i + 1)))
             fail("no thread");
     for (; clock_ns() < until_ns || !self.forks; releases++)
         host_allocator_release(50 * MILLISECOND_NS);
@@ -145,7 +149,8 @@ int main(int argc, char **argv) {
         pthread_join(threads[i], NULL);
     for (size_t i = 0; i < SHARED; i++)
         drop(self.shared[i]);
-    printf("%s: %llu blocks, %llu releases by %s, %llu forks\n", host_allocator_name(), (unsigned long long)self.blocks,
-           (unsigned long long)releases, host_allocator_call(), (unsigned long long)self.forks);
+    printf("%s: %llu blocks, %llu releases by %s, %llu forks\n", host_allocator_name(),
+           (unsigned long long)self.blocks, (unsigned long long)releases, host_allocator_call(),
+           (unsigned long long)self.forks);
     return 0;
 }
