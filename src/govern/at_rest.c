@@ -89,7 +89,8 @@ void at_rest_look(uint64_t now_ns) {
     const struct options *options = settings_options();
     if (options->host != HOST_AUTO || options->mode == MODE_OBSERVE ||
         now_ns - self.pace.time_ns < LOOK_NS ||
-        !host_rests(&self.pace, now_ns, processor_ns(CLOCK_PROCESS_CPUTIME_ID)))
+        !host_rests(&self.pace, now_ns, processor_ns(CLOCK_PROCESS_CPUTIME_ID),
+                    processor_ns(CLOCK_THREAD_CPUTIME_ID)))
         return;
     struct vramgc_process_stats *process = &store_file()->process;
     struct vramgc_host *host = &store_file()->host;

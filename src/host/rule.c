@@ -14,15 +14,16 @@
 
 enum { BUSY_PART = 10, TIME_PART = 100, LITTLE_PART = 8, MOST_STEPS = 64 };
 
-bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns) {
-    uint64_t time_ns = now_ns - pace->time_ns, used_ns = processor_ns - pace->processor_ns;
+bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, uint64_t own_ns) {
+    uint64_t program_ns = processor_ns - own_ns;
+    uint64_t time_ns = now_ns - pace->time_ns, used_ns = program_ns - pace->program_ns;
     bool busy = !pace->time_ns || used_ns > time_ns / BUSY_PART;
     if (busy)
         pace->rests_since_ns = 0;
     else if (!pace->rests_since_ns)
         pace->rests_since_ns = pace->time_ns;
     pace->time_ns = now_ns;
-    pace->processor_ns = processor_ns;
+    pace->program_ns = program_ns;
     return !busy && now_ns - pace->rests_since_ns >= REST_NS;
 }
 

@@ -17,13 +17,14 @@ struct host_rule {
     uint64_t step_bytes; /* 0: none was made yet */
 };
 
-/* What the process used of its processors until then, and since when it has rested. */
+/* What the program used of its processors until then, and since when it has rested. */
 struct host_pace {
-    uint64_t time_ns, processor_ns, rests_since_ns; /* rests_since_ns 0: it does not rest */
+    uint64_t time_ns, program_ns, rests_since_ns; /* rests_since_ns 0: it does not rest */
 };
 
-/* A reading, a few times a second. Whether the process rests. */
-bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns);
+/* A reading, a few times a second: of the process, and of the thread that releases, which is no
+ * work of the program's. Whether that rests. */
+bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, uint64_t own_ns);
 
 /* Whether to make a release now, at rest, while the process has so much. */
 bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, uint64_t bytes);

@@ -217,7 +217,7 @@ all_compact() {
     contains "$(cat report.md)" '**vramgc:**'
     follow faq.md 7
     contains "$said" 'vramgc proof'
-    follow ram.md 2
+    follow ram.md 3
 }
 
 @test "guides: each verdict, and each kind of line of the README's sample, is explained" {

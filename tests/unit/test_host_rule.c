@@ -13,7 +13,7 @@ static uint64_t rests_after_ms(double processors) {
     struct host_pace pace = {0};
     uint64_t start_ms = 1000, used_ns = 0;
     for (uint64_t ms = start_ms; ms < start_ms + 5000; ms += 50) {
-        if (host_rests(&pace, ms * MS, used_ns))
+        if (host_rests(&pace, ms * MS, used_ns, 0))
             return ms - start_ms;
         used_ns += (uint64_t)(processors * 50 * (double)MS);
     }
@@ -34,12 +34,23 @@ static void work_ends_a_rest(void **state) {
     struct host_pace pace = {0};
     uint64_t used_ns = 0;
     for (uint64_t ms = 1000; ms < 1450; ms += 50)
-        assert_false(host_rests(&pace, ms * MS, used_ns));
+        assert_false(host_rests(&pace, ms * MS, used_ns, 0));
     used_ns += 20 * MS;
-    assert_false(host_rests(&pace, 1450 * MS, used_ns));
+    assert_false(host_rests(&pace, 1450 * MS, used_ns, 0));
     for (uint64_t ms = 1500; ms < 1950; ms += 50)
-        assert_false(host_rests(&pace, ms * MS, used_ns));
-    assert_true(host_rests(&pace, 1950 * MS, used_ns));
+        assert_false(host_rests(&pace, ms * MS, used_ns, 0));
+    assert_true(host_rests(&pace, 1950 * MS, used_ns, 0));
+}
+
+/* A release in several pieces goes on at once. */
+static void our_own_release_is_no_work(void **state) {
+    (void)state;
+    struct host_pace pace = {0};
+    uint64_t own_ns = 7 * MS;
+    for (uint64_t ms = 1000; ms < 1500; ms += 50)
+        assert_false(host_rests(&pace, ms * MS, own_ns, own_ns));
+    for (uint64_t ms = 1500; ms < 2000; ms += 50, own_ns += 50 * MS)
+        assert_true(host_rests(&pace, ms * MS, own_ns, own_ns));
 }
 
 static void only_what_is_more_than_before(void **state) {
@@ -78,8 +89,11 @@ static void little_gained_waits_for_more(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_rest_after_half_a_second),   cmocka_unit_test(work_ends_a_rest),
-        cmocka_unit_test(only_what_is_more_than_before), cmocka_unit_test(a_hundredth_of_the_time),
+        cmocka_unit_test(at_rest_after_half_a_second),
+        cmocka_unit_test(work_ends_a_rest),
+        cmocka_unit_test(our_own_release_is_no_work),
+        cmocka_unit_test(only_what_is_more_than_before),
+        cmocka_unit_test(a_hundredth_of_the_time),
         cmocka_unit_test(little_gained_waits_for_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
