@@ -16,7 +16,8 @@ enum { BUSY_PART = 10, TIME_PART = 100, LITTLE_PART = 8, MOST_STEPS = 64 };
 
 bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, uint64_t own_ns) {
     uint64_t program_ns = processor_ns - own_ns;
-    uint64_t time_ns = now_ns - pace->time_ns, used_ns = program_ns - pace->program_ns;
+    uint64_t time_ns = now_ns - pace->time_ns;
+    uint64_t used_ns = minus_u64(program_ns, pace->program_ns); /* of clocks read one by one */
     bool busy = !pace->time_ns || used_ns > time_ns / BUSY_PART;
     if (busy)
         pace->rests_since_ns = 0;
