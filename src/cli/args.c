@@ -1,6 +1,7 @@
 /* args.c: see args.h. */
 #include "cli/args.h"
 #include "read/complain.h"
+#include "base/base.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -18,18 +19,18 @@ static bool same_name(const char *typed, size_t length, const char *name) {
     return true;
 }
 
-static int find_long(const struct args *args, const char *typed, size_t length) {
+static const struct flag *find_long(const struct args *args, const char *typed, size_t length) {
     for (size_t i = 0; i < args->flag_count; i++)
         if (same_name(typed, length, args->flags[i].name))
-            return (int)i;
-    return ARGS_BAD;
+            return &args->flags[i];
+    return NULL;
 }
 
-static int find_letter(const struct args *args, char letter) {
+static const struct flag *find_letter(const struct args *args, char letter) {
     for (size_t i = 0; i < args->flag_count; i++)
         if (args->flags[i].letter == letter)
-            return (int)i;
-    return ARGS_BAD;
+            return &args->flags[i];
+    return NULL;
 }
 
 /* nearest_word() knows no context, and there is one command line in a process. */
@@ -48,13 +49,9 @@ static const char *as_shown(const char *flag, char *shown, size_t capacity) {
     return shown;
 }
 
-static int unknown(const struct args *args, const char *argument) {
-    char name[64], shown[64];
-    size_t length = strcspn(argument, "=");
-    if (length >= sizeof name)
-        length = sizeof name - 1;
-    memcpy(name, argument, length);
-    name[length] = 0;
+static bool unknown(const struct args *args, const char *argument) {
+    char name[64] = "", shown[64];
+    strncat(name, argument, min_u64(strcspn(argument, "="), sizeof name - 1));
     lookup.flags = args->flags;
     const char *nearest =
         name[1] == '-' ? nearest_word(name + 2, args->flag_count, flag_name) : NULL;
@@ -64,91 +61,87 @@ static int unknown(const struct args *args, const char *argument) {
     else
         complain("%s is not an option of `vramgc %s`; see `vramgc help %s`", name, args->command,
                  args->command);
-    return ARGS_BAD;
+    return false;
 }
 
-static bool is_optional(const struct flag *flag) {
-    return flag->argument && flag->argument[0] == '[';
+static bool needs_value(const struct flag *flag) {
+    return flag->argument && flag->argument[0] != '[';
 }
 
-/* Gives the option its value from the following argument, if it needs one. */
-static int with_value(struct args *args, int index, const char *shown) {
-    const struct flag *flag = &args->flags[index];
-    if (args->value || !flag->argument || is_optional(flag))
-        return index;
-    if (args->next >= args->argc) {
+/* Does what the option is for. What it needs and has not is the following argument. */
+static bool take(struct args *args, const char *shown) {
+    const struct flag *flag = args->flag;
+    args->value_apart = needs_value(flag) && !args->value;
+    if (args->value_apart && args->next >= args->argc) {
         complain("%s needs a value: %s; see `vramgc help %s`", shown, flag->argument,
                  args->command);
-        return ARGS_BAD;
+        return false;
     }
-    args->value = args->argv[args->next++];
-    args->value_apart = true;
-    return index;
+    if (args->value_apart)
+        args->value = args->argv[args->next++];
+    if (flag->on)
+        *flag->on = true;
+    if (flag->value)
+        *flag->value = args->value;
+    return !flag->take || flag->take(args);
 }
 
-static int long_option(struct args *args, const char *argument) {
-    const char *equals = strchr(argument, '=');
-    size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
-    int index = find_long(args, argument + 2, length - 2);
-    if (index == ARGS_BAD)
+static bool long_option(struct args *args, const char *argument) {
+    const char *equals = strchrnul(argument, '=');
+    args->flag = find_long(args, argument + 2, (size_t)(equals - argument) - 2);
+    if (!args->flag)
         return unknown(args, argument);
-    if (equals && !args->flags[index].argument) {
-        complain("--%s takes no value; see `vramgc help %s`", args->flags[index].name,
-                 args->command);
-        return ARGS_BAD;
+    if (*equals && !args->flag->argument) {
+        complain("--%s takes no value; see `vramgc help %s`", args->flag->name, args->command);
+        return false;
     }
-    args->value = equals ? equals + 1 : NULL;
-    return with_value(args, index, argument);
+    args->value = *equals ? equals + 1 : NULL;
+    return take(args, argument);
 }
 
-static int short_option(struct args *args) {
-    char shown[] = {'-', *args->cluster, 0};
-    int index = find_letter(args, *args->cluster);
-    if (index == ARGS_BAD)
-        return unknown(args, shown);
-    args->cluster++;
+/* The first letter of the cluster. */
+static bool short_option(struct args *args) {
+    char shown[] = {'-', *args->cluster++, 0};
+    args->flag = find_letter(args, shown[1]);
     args->value = NULL;
-    if (args->flags[index].argument && !is_optional(&args->flags[index])) {
-        if (*args->cluster)
-            args->value = args->cluster;
-        args->cluster = NULL;
-        return with_value(args, index, shown);
+    if (!args->flag)
+        return unknown(args, shown);
+    if (*args->cluster && needs_value(args->flag)) {
+        args->value = args->cluster;
+        args->cluster = "";
     }
-    if (!*args->cluster)
-        args->cluster = NULL;
-    return index;
+    return take(args, shown);
 }
 
-static int rest_are_operands(struct args *args) {
-    while (!args->stop_at_operand && args->next < args->argc)
-        args->argv[args->operand_count++] = args->argv[args->next++];
-    return ARGS_END;
+static bool option(struct args *args, const char *argument) {
+    args->typed = argument;
+    if (argument[1] == '-')
+        return long_option(args, argument);
+    args->cluster = argument + 1;
+    return short_option(args);
 }
 
-int args_next(struct args *args) {
-    args->value_apart = false;
-    if (args->cluster)
-        return short_option(args);
-    while (args->next < args->argc) {
+bool args_read(struct args *args, const bool *stop) {
+    bool fine = true, only_operands = false;
+    args->cluster = "";
+    while (fine && !*stop && (*args->cluster || args->next < args->argc)) {
         char *argument = args->argv[args->next];
-        if (strcmp(argument, "--") == 0) {
+        if (*args->cluster) {
+            fine = short_option(args);
+        } else if (!only_operands && strcmp(argument, "--") == 0) {
             args->next++;
-            return rest_are_operands(args);
-        }
-        if (argument[0] == '-' && argument[1]) {
+            only_operands = true;
+        } else if (!only_operands && argument[0] == '-' && argument[1]) {
             args->next++;
-            args->typed = argument;
-            if (argument[1] == '-')
-                return long_option(args, argument);
-            args->cluster = argument + 1;
-            return short_option(args);
+            fine = option(args, argument);
+        } else if (args->stop_at_operand) {
+            break;
+        } else {
+            args->argv[args->operand_count++] = argument;
+            args->next++;
         }
-        if (args->stop_at_operand)
-            return ARGS_END;
-        args->argv[args->operand_count++] = argument;
-        args->next++;
     }
-    return ARGS_END;
+    return fine;
 }
 
 void args_heading(const struct flag *flag, char *out, size_t capacity) {

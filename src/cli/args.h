@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { FLAGS_MAX = 64 }; /* of one command: `run`, with every setting, has 29 */
+
+struct args;
+
 /* One option. A name may be typed with - or _. */
 struct flag {
     const char *name;     /* without the leading -- */
@@ -14,9 +18,10 @@ struct flag {
     const char *argument; /* what follows, as the help shows it; NULL: nothing;
                              beginning with [: only after =, and may be left out */
     const char *help;
+    bool *on;                              /* becomes true; NULL: nothing does */
+    const char **value;                    /* becomes its value; NULL: nothing does */
+    bool (*take)(const struct args *args); /* does the rest; false after a complaint */
 };
-
-enum { ARGS_END = -1, ARGS_BAD = -2 };
 
 struct args {
     int argc;
@@ -24,19 +29,19 @@ struct args {
     const struct flag *flags;
     size_t flag_count;
     bool stop_at_operand;
-    const char *command; /* for "see `vramgc help COMMAND`" */
-    int next;            /* first argument not looked at yet; start with 1 */
-    int operand_count;   /* operands found so far, in argv[0 ..] */
-    const char *cluster; /* rest of -abc */
-    const char *value;   /* of the option just returned; NULL: none */
-    const char *typed;   /* the argument that it is, which may hold the value */
-    bool value_apart;    /* the value is an argument of its own */
+    const char *command;     /* for "see `vramgc help COMMAND`" */
+    int next;                /* first argument not looked at yet; start with 1 */
+    int operand_count;       /* operands found so far, in argv[0 ..] */
+    const char *cluster;     /* rest of -abc */
+    const struct flag *flag; /* the latest option */
+    const char *value;       /* its value; NULL: none */
+    const char *typed;       /* the argument that it is, which may hold the value */
+    bool value_apart;        /* the value is an argument of its own */
 };
 
-/* The index of the next option in flags; ARGS_END when there is none; ARGS_BAD after a complaint.
- * After ARGS_END the operands are argv[0 .. operand_count), or argv[next ..] with
- * stop_at_operand. */
-int args_next(struct args *args);
+/* Reads up to the first option that is *stop, or to the end. False after a complaint. At the end
+ * the operands are argv[0 .. operand_count), or argv[next ..] with stop_at_operand. */
+bool args_read(struct args *args, const bool *stop);
 
 /* "-t, --threshold PERCENT", for the help. */
 void args_heading(const struct flag *flag, char *out, size_t capacity);

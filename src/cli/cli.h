@@ -20,7 +20,6 @@ enum {
     STATUS_OURS = 125,  /* run: our own failure, a wrong option, a bad setting under --strict */
     STATUS_NOT_EXECUTABLE = 126,
     STATUS_MISSING = 127,
-    STATUS_HELP = -1 /* of a command's own main: its help is wanted */
 };
 
 /* One command, for dispatch, help and manual. */
@@ -29,28 +28,31 @@ struct command {
     const char *operands; /* what follows the options, as the synopsis shows it */
     const char *summary;  /* one line */
     const char *details; /* paragraphs for `vramgc help NAME`, each with \n at its end; may be "" */
+    const struct flag *flags; /* its own; --help stands behind them */
+    size_t flag_count;
     bool takes_settings; /* each setting is an option, too */
-    const struct flag *flags;
-    const size_t *flag_count;
-    int (*main)(int argc, char **argv); /* argv[0] is the command's name */
+    bool takes_command;  /* another program's, whose options are not ours */
+    bool takes_any_word; /* also one that looks like an option */
+    int wrong_call;      /* exit status; 0: STATUS_USAGE */
+    int (*main)(struct args *args);
 };
 
-/* The flags of each command, defined where the command is. */
-extern const struct flag run_flags[], report_flags[], export_flags[], diff_flags[], env_flags[],
-    prove_flags[], list_flags[], doctor_flags[], top_flags[], mark_flags[];
-extern const size_t run_flag_count, report_flag_count, export_flag_count, diff_flag_count,
-    env_flag_count, prove_flag_count, list_flag_count, doctor_flag_count, top_flag_count,
-    mark_flag_count;
+#define FLAGS(list) .flags = (list), .flag_count = ARRAY_LENGTH(list)
 
-int run_main(int argc, char **argv);
-int report_main(int argc, char **argv);
-int export_main(int argc, char **argv);
-int doctor_main(int argc, char **argv);
-int list_main(int argc, char **argv);
-int diff_main(int argc, char **argv);
-int env_main(int argc, char **argv);
-int prove_main(int argc, char **argv);
-int top_main(int argc, char **argv);
-int mark_main(int argc, char **argv);
+extern const struct command run_command, report_command, export_command, list_command, top_command,
+    mark_command, diff_command, prove_command, doctor_command, env_command, help_command;
+
+/* All of them, with NULL behind the last: set before anything else here. */
+extern const struct command *const *commands;
+
+/* The command of that name, or NULL. */
+const struct command *command_find(const char *name);
+
+/* Writes its options into flags, which has FLAGS_MAX entries: its own, --help, the settings. */
+size_t command_flags(const struct command *command, struct flag *flags);
+
+/* Reads its options and runs it; its exit status. *wants_help: --help was typed, and nothing was
+ * done. */
+int command_run(const struct command *command, int argc, char **argv, bool *wants_help);
 
 #endif

@@ -1,25 +1,15 @@
 /* completion.c: see completion.h. Texts of the tables become literals of the shell: none of their
  * characters may mean anything to it. */
 #include "cli/completion.h"
-#include "cli/settings.h"
+#include "cli/cli.h"
 #include "base/base.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* The options of a command, with the settings where it takes them. */
-static size_t options_of(const struct command *command, struct flag *flags) {
-    size_t count = 0;
-    if (command->takes_settings)
-        return settings_flags(flags, command->flags, *command->flag_count);
-    for (; count < *command->flag_count && count < SETTINGS_MAX; count++)
-        flags[count] = command->flags[count];
-    return count;
-}
-
-static void write_name(FILE *out, const char *name) {
+static void write_name(const char *name) {
     for (; *name; name++)
-        fputc(*name == '_' ? '-' : *name, out);
+        fputc(*name == '_' ? '-' : *name, stdout);
 }
 
 /* A word that is typed as it stands; PATTERN, FILE, ... stand for something. */
@@ -31,13 +21,13 @@ static bool is_literal(const char *word, size_t length) {
 }
 
 /* Those of off|observe|PATTERN, each with a space behind it; how many. */
-static size_t write_choices(FILE *out, const struct flag *flag) {
+static size_t write_choices(const struct flag *flag) {
     const char *word = flag->argument ? flag->argument + strspn(flag->argument, "[=") : "";
     size_t count = 0;
     while (*word) {
         size_t length = strcspn(word, "|]");
         if (is_literal(word, length) && strpbrk(flag->argument, "|")) {
-            fprintf(out, "%.*s ", (int)length, word);
+            printf("%.*s ", (int)length, word);
             count++;
         }
         word += length;
@@ -53,45 +43,45 @@ static bool takes_word(const struct flag *flag) {
 
 /* ---- bash ---- */
 
-static void bash_command(FILE *out, const struct command *command) {
-    struct flag flags[SETTINGS_MAX];
-    size_t count = options_of(command, flags);
-    fprintf(out, "    %s)\n        options='", command->name);
+static void bash_command(const struct command *command) {
+    struct flag flags[FLAGS_MAX];
+    size_t count = command_flags(command, flags);
+    printf("    %s)\n        options='", command->name);
     for (size_t i = 0; i < count; i++) {
-        fputs(i > 0 ? " --" : "--", out);
-        write_name(out, flags[i].name);
+        fputs(i > 0 ? " --" : "--", stdout);
+        write_name(flags[i].name);
     }
-    fputs("'\n        case $previous in\n", out);
+    fputs("'\n        case $previous in\n", stdout);
     for (size_t i = 0; i < count; i++) {
         if (!takes_word(&flags[i]))
             continue;
-        fputs("            --", out);
-        write_name(out, flags[i].name);
+        fputs("            --", stdout);
+        write_name(flags[i].name);
         if (flags[i].letter)
-            fprintf(out, " | -%c", flags[i].letter);
-        fputs(") words='", out);
-        if (write_choices(out, &flags[i]) == 0)
-            fputs("' files=yes; ;;\n", out);
+            printf(" | -%c", flags[i].letter);
+        fputs(") words='", stdout);
+        if (write_choices(&flags[i]) == 0)
+            fputs("' files=yes; ;;\n", stdout);
         else
-            fputs("' ;;\n", out);
+            fputs("' ;;\n", stdout);
     }
-    fprintf(out, "            *) files=yes; [[ $word == -* ]] && words=$options ;;\n        esac\n"
-                 "        ;;\n");
+    printf("            *) files=yes; [[ $word == -* ]] && words=$options ;;\n        esac\n"
+           "        ;;\n");
 }
 
-void completion_bash(FILE *out, const struct command *commands, size_t count) {
+void completion_bash(void) {
     fputs("# bash completion of vramgc, written by `vramgc help completion-bash`\n"
           "_vramgc() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
           "    local options='' words='' files=''\n"
           "    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n        words='",
-          out);
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s", i > 0 ? " " : "", commands[i].name);
-    fputs("'\n    else\n    case ${COMP_WORDS[1]} in\n", out);
-    for (size_t i = 0; i < count; i++)
-        bash_command(out, &commands[i]);
+          stdout);
+    for (size_t i = 0; commands[i]; i++)
+        printf("%s%s", i > 0 ? " " : "", commands[i]->name);
+    fputs("'\n    else\n    case ${COMP_WORDS[1]} in\n", stdout);
+    for (size_t i = 0; commands[i]; i++)
+        bash_command(commands[i]);
     fputs("    esac\n    fi\n"
           "    while IFS= read -r line; do COMPREPLY+=(\"$line\"); done < <(\n"
           "        [ -z \"$words\" ] || compgen -W \"$words\" -- \"$word\"\n"
@@ -100,102 +90,102 @@ void completion_bash(FILE *out, const struct command *commands, size_t count) {
           "compgen -c -- \"$word\")\n"
           "}\n"
           "complete -o filenames -F _vramgc vramgc\n",
-          out);
+          stdout);
 }
 
 /* ---- zsh ---- */
 
 /* In single quotes; marks: characters that _arguments or _describe take for theirs. */
-static void zsh_text(FILE *out, const char *text, const char *marks) {
+static void zsh_text(const char *text, const char *marks) {
     for (; *text; text++)
         if (*text == '\'')
-            fputs("'\\''", out);
+            fputs("'\\''", stdout);
         else if (strchr(marks, *text))
-            fprintf(out, "\\%c", *text);
+            printf("\\%c", *text);
         else
-            fputc(*text, out);
+            fputc(*text, stdout);
 }
 
-static void zsh_option(FILE *out, const struct flag *flag) {
-    fputs(" \\\n            '--", out);
-    write_name(out, flag->name);
-    fputs(!flag->argument ? "[" : takes_word(flag) ? "=[" : "=-[", out);
-    zsh_text(out, flag->help, "[]:\\");
-    fputc(']', out);
+static void zsh_option(const struct flag *flag) {
+    fputs(" \\\n            '--", stdout);
+    write_name(flag->name);
+    fputs(!flag->argument ? "[" : takes_word(flag) ? "=[" : "=-[", stdout);
+    zsh_text(flag->help, "[]:\\");
+    fputc(']', stdout);
     if (flag->argument) {
-        fputs(takes_word(flag) ? ":value:" : "::value:", out);
-        fputs(strchr(flag->argument, '|') ? "(" : "_files", out);
+        fputs(takes_word(flag) ? ":value:" : "::value:", stdout);
+        fputs(strchr(flag->argument, '|') ? "(" : "_files", stdout);
         if (strchr(flag->argument, '|')) {
-            write_choices(out, flag);
-            fputc(')', out);
+            write_choices(flag);
+            fputc(')', stdout);
         }
-        fputc('\'', out);
+        fputc('\'', stdout);
     } else {
-        fputc('\'', out);
+        fputc('\'', stdout);
     }
 }
 
-void completion_zsh(FILE *out, const struct command *commands, size_t count) {
+void completion_zsh(void) {
     fputs("#compdef vramgc\n# zsh completion of vramgc, written by `vramgc help completion-zsh`\n"
           "_vramgc() {\n    local -a commands\n    commands=(\n",
-          out);
-    for (size_t i = 0; i < count; i++) {
-        fprintf(out, "        '%s:", commands[i].name);
-        zsh_text(out, commands[i].summary, ":\\");
-        fputs("'\n", out);
+          stdout);
+    for (size_t i = 0; commands[i]; i++) {
+        printf("        '%s:", commands[i]->name);
+        zsh_text(commands[i]->summary, ":\\");
+        fputs("'\n", stdout);
     }
     fputs("    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n"
           "        return\n    fi\n    ((CURRENT--))\n    shift words\n    case $words[1] in\n",
-          out);
-    for (size_t i = 0; i < count; i++) {
-        struct flag flags[SETTINGS_MAX];
-        size_t options = options_of(&commands[i], flags);
-        bool runs = strcmp(commands[i].name, "run") == 0;
-        fprintf(out, "    %s)\n        _arguments -S", commands[i].name);
+          stdout);
+    for (size_t i = 0; commands[i]; i++) {
+        struct flag flags[FLAGS_MAX];
+        size_t options = command_flags(commands[i], flags);
+        bool runs = strcmp(commands[i]->name, "run") == 0;
+        printf("    %s)\n        _arguments -S", commands[i]->name);
         for (size_t j = 0; j < options; j++)
-            zsh_option(out, &flags[j]);
-        fprintf(out, " \\\n            '%s'\n        ;;\n",
-                runs ? "*::command:_normal" : "*:file:_files");
+            zsh_option(&flags[j]);
+        printf(" \\\n            '%s'\n        ;;\n",
+               runs ? "*::command:_normal" : "*:file:_files");
     }
-    fputs("    esac\n}\n_vramgc \"$@\"\n", out);
+    fputs("    esac\n}\n_vramgc \"$@\"\n", stdout);
 }
 
 /* ---- fish ---- */
 
-static void fish_text(FILE *out, const char *text) {
-    fputc('\'', out);
+static void fish_text(const char *text) {
+    fputc('\'', stdout);
     for (; *text; text++)
         if (*text == '\'' || *text == '\\')
-            fprintf(out, "\\%c", *text);
+            printf("\\%c", *text);
         else
-            fputc(*text, out);
-    fputc('\'', out);
+            fputc(*text, stdout);
+    fputc('\'', stdout);
 }
 
-static void fish_option(FILE *out, const char *command, const struct flag *flag) {
-    fprintf(out, "complete -c vramgc -n '__fish_seen_subcommand_from %s' -l ", command);
-    write_name(out, flag->name);
+static void fish_option(const char *command, const struct flag *flag) {
+    printf("complete -c vramgc -n '__fish_seen_subcommand_from %s' -l ", command);
+    write_name(flag->name);
     if (flag->letter)
-        fprintf(out, " -s %c", flag->letter);
+        printf(" -s %c", flag->letter);
     if (takes_word(flag)) {
-        fputs(" -r -a '", out);
-        write_choices(out, flag);
-        fputc('\'', out);
+        fputs(" -r -a '", stdout);
+        write_choices(flag);
+        fputc('\'', stdout);
     }
-    fputs(" -d ", out);
-    fish_text(out, flag->help);
-    fputc('\n', out);
+    fputs(" -d ", stdout);
+    fish_text(flag->help);
+    fputc('\n', stdout);
 }
 
-void completion_fish(FILE *out, const struct command *commands, size_t count) {
-    fputs("# fish completion of vramgc, written by `vramgc help completion-fish`\n", out);
-    for (size_t i = 0; i < count; i++) {
-        struct flag flags[SETTINGS_MAX];
-        size_t options = options_of(&commands[i], flags);
-        fprintf(out, "complete -c vramgc -n __fish_use_subcommand -f -a %s -d ", commands[i].name);
-        fish_text(out, commands[i].summary);
-        fputc('\n', out);
+void completion_fish(void) {
+    fputs("# fish completion of vramgc, written by `vramgc help completion-fish`\n", stdout);
+    for (size_t i = 0; commands[i]; i++) {
+        struct flag flags[FLAGS_MAX];
+        size_t options = command_flags(commands[i], flags);
+        printf("complete -c vramgc -n __fish_use_subcommand -f -a %s -d ", commands[i]->name);
+        fish_text(commands[i]->summary);
+        fputc('\n', stdout);
         for (size_t j = 0; j < options; j++)
-            fish_option(out, commands[i].name, &flags[j]);
+            fish_option(commands[i]->name, &flags[j]);
     }
 }

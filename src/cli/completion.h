@@ -2,10 +2,8 @@
 #ifndef COMPLETION_H
 #define COMPLETION_H
 
-#include "cli/cli.h"
-
-void completion_bash(FILE *out, const struct command *commands, size_t count);
-void completion_zsh(FILE *out, const struct command *commands, size_t count);
-void completion_fish(FILE *out, const struct command *commands, size_t count);
+void completion_bash(void);
+void completion_zsh(void);
+void completion_fish(void);
 
 #endif

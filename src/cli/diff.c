@@ -15,16 +15,6 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { FLAG_ALL, FLAG_AS, FLAG_HELP };
-
-const struct flag diff_flags[] = {
-    [FLAG_ALL] = {"all", 'a', NULL, "every figure; by default the ten that matter"},
-    [FLAG_AS] = {"as", 0, "A,B",
-                 "titles of the two columns; default: where the files' names differ"},
-    [FLAG_HELP] = {"help", 'h', NULL, "this text"},
-};
-const size_t diff_flag_count = ARRAY_LENGTH(diff_flags);
-
 struct sides {
     FILE *out;
     const struct stats_file *a, *b;
@@ -279,40 +269,40 @@ static struct stats_file *load(const char *path) {
     return record;
 }
 
-static int diff(const char *path_a, const char *path_b, const char *titles, bool all) {
+static struct {
+    const char *titles;
+    bool all;
+} request;
+
+static int diff(const char *path_a, const char *path_b) {
     struct stats_file *a = load(path_a), *b = load(path_b);
-    int status = a && b ? STATUS_FINE : STATUS_BAD_INPUT;
-    if (a && b)
-        diff_write(stdout, a, b, titles, all);
-    if (fflush(stdout) != 0) {
-        complain("standard output cannot be written");
-        status = STATUS_BAD_INPUT;
-    }
+    bool loaded = a && b;
+    if (loaded)
+        diff_write(stdout, a, b, request.titles, request.all);
     stats_file_free(a);
     stats_file_free(b);
-    return status;
+    return loaded ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
-int diff_main(int argc, char **argv) {
-    struct args args = {.argc = argc,
-                        .argv = argv,
-                        .flags = diff_flags,
-                        .flag_count = diff_flag_count,
-                        .command = "diff",
-                        .next = 1};
-    const char *titles = NULL;
-    bool all = false;
-    for (int index; (index = args_next(&args)) != ARGS_END;) {
-        if (index == ARGS_BAD)
-            return STATUS_USAGE;
-        if (index == FLAG_HELP)
-            return STATUS_HELP;
-        if (index == FLAG_AS)
-            titles = args.value;
-        all = all || index == FLAG_ALL;
-    }
-    if (args.operand_count == 2)
-        return diff(argv[0], argv[1], titles, all);
+static int diff_main(struct args *args) {
+    if (args->operand_count == 2)
+        return diff(args->argv[0], args->argv[1]);
     complain("diff needs two statistics files: vramgc diff A B");
     return STATUS_USAGE;
 }
+
+static const struct flag flags[] = {
+    {"all", 'a', NULL, "every figure; by default the ten that matter", .on = &request.all},
+    {"as", 0, "A,B", "titles of the two columns; default: where the files' names differ",
+     .value = &request.titles},
+};
+
+const struct command diff_command = {
+    "diff",
+    "A B",
+    "two runs side by side",
+    "First what became of each, and whether one ended early; then the ten figures that matter "
+    "most. Devices are paired by index. Exit status as for report.\n",
+    FLAGS(flags),
+    .main = diff_main,
+};

@@ -16,11 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FLAG_HELP };
-
-const struct flag doctor_flags[] = {[FLAG_HELP] = {"help", 'h', NULL, "this text"}};
-const size_t doctor_flag_count = ARRAY_LENGTH(doctor_flags);
-
 /* The Python that the command names; NULL: none. */
 static const char *python_of(char *const *command) {
     const char *slash = *command ? strrchr(*command, '/') : NULL;
@@ -185,22 +180,24 @@ static void check_machine(char *const *command) {
     doctor_cards(cuda);
 }
 
-int doctor_main(int argc, char **argv) {
-    struct args args = {.argc = argc,
-                        .argv = argv,
-                        .flags = doctor_flags,
-                        .flag_count = doctor_flag_count,
-                        .stop_at_operand = true,
-                        .command = "doctor",
-                        .next = 1};
-    for (int index; (index = args_next(&args)) != ARGS_END;)
-        return index == FLAG_HELP ? STATUS_HELP : STATUS_USAGE;
+static int doctor_main(struct args *args) {
+    char *const *command = args->argv + args->next;
     char *mode = getenv("VRAMGC_MODE") ? strdup(getenv("VRAMGC_MODE")) : NULL;
-    check_machine(argv + args.next);
-    if (argv[args.next])
-        try_command(argv + args.next, mode);
+    check_machine(command);
+    if (*command)
+        try_command(command, mode);
     else
         doctor_processes(0);
     free(mode);
     return finding_wrong_count() > 0 ? STATUS_BAD_INPUT : STATUS_FINE;
 }
+
+const struct command doctor_command = {
+    "doctor",
+    "[-- COMMAND [ARGUMENT...]]",
+    "what stands in the way of vramgc on this machine, or for one command",
+    "With COMMAND it is run under vramgc to its end: what is hooked then, and which of its "
+    "processes use CUDA without the library. Exit status: 1 when something is wrong, else 0.\n",
+    .takes_command = true,
+    .main = doctor_main,
+};

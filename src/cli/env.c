@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLAG_HELP };
-
-const struct flag env_flags[] = {[FLAG_HELP] = {"help", 'h', NULL, "this text"}};
-const size_t env_flag_count = ARRAY_LENGTH(env_flags);
-
 /* In single quotes everything is literal but the quote itself. */
 static void write_quoted(const char *value) {
     putchar('\'');
@@ -33,14 +28,14 @@ static void write_preload(const char *library, const char *colon, const char *al
 }
 
 /* The empty line: that of a file may lack its end. */
-static void write_lines(const char *library, const char *const *values) {
+static void write_lines(const char *library) {
     char allocator[PATH_MAX];
     puts("\n# vramgc begin. To undo: sed -i '/^# vramgc begin/,/^# vramgc end/d' FILE");
     for (size_t i = 0; i < option_count; i++) {
-        if (!values[i])
+        if (!settings_typed(i))
             continue;
         printf("export %s=", option_table[i].variable);
-        write_quoted(values[i]);
+        write_quoted(getenv(option_table[i].variable));
         putchar('\n');
     }
     if (preload_allocator("tcmalloc", allocator, sizeof allocator)) {
@@ -52,29 +47,22 @@ static void write_lines(const char *library, const char *const *values) {
     puts("# vramgc end");
 }
 
-int env_main(int argc, char **argv) {
-    struct flag flags[SETTINGS_MAX];
-    const char *values[SETTINGS_MAX] = {NULL};
+static int env_main(struct args *args) {
     char library[PATH_MAX], error[PATH_MAX + 256];
-    struct args args = {.argc = argc, .argv = argv, .flags = flags, .command = "env", .next = 1};
-    args.flag_count = settings_flags(flags, env_flags, env_flag_count);
-    for (int index; (index = args_next(&args)) != ARGS_END;) {
-        if (index == FLAG_HELP)
-            return STATUS_HELP;
-        const struct option_info *taken =
-            index == ARGS_BAD ? NULL : settings_take((size_t)index - env_flag_count, &args);
-        if (!taken)
-            return STATUS_USAGE;
-        values[taken - option_table] = getenv(taken->variable);
-    }
-    if (args.operand_count > 0) {
-        complain("%s is too much; `vramgc env` takes options only", argv[0]);
-        return STATUS_USAGE;
-    }
+    (void)args;
     if (!preload_library(library, sizeof library, error, sizeof error)) {
         complain("%s", error);
         return STATUS_BAD_INPUT;
     }
-    write_lines(library, values);
+    write_lines(library);
     return STATUS_FINE;
 }
+
+const struct command env_command = {
+    "env",
+    "",
+    "lines for webui-user.sh, which load the library without `vramgc run`",
+    "Options are settings to be put into the lines.\n",
+    .takes_settings = true,
+    .main = env_main,
+};

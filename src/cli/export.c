@@ -9,127 +9,76 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-    FLAG_CSV,
-    FLAG_MARKDOWN,
-    FLAG_PROMETHEUS,
-    FLAG_PERFETTO,
-    FLAG_TORCH,
-    FLAG_EVERY,
-    FLAG_OUTPUT,
-    FLAG_FORCE,
-    FLAG_HELP
-};
-
 #define CSV_TABLES "timeline|figures|reclaims|refusals|jobs"
-
-const struct flag export_flags[] = {
-    [FLAG_CSV] = {"csv", 0, "[=" CSV_TABLES "]",
-                  "a table for a spreadsheet; the timeline, if nothing else is named"},
-    [FLAG_MARKDOWN] = {"markdown", 0, NULL, "for a bug thread, with the page of text folded up"},
-    [FLAG_PROMETHEUS] = {"prometheus", 0, NULL,
-                         "metrics for the textfile collector of Prometheus' node_exporter"},
-    [FLAG_PERFETTO] = {"perfetto", 0, NULL,
-                       "a trace for ui.perfetto.dev or chrome://tracing: memory over time, "
-                       "reclaims, refusals, marks"},
-    [FLAG_TORCH] = {"torch", 0, NULL,
-                    "a snapshot for pytorch.org/memory_viz: segments and blocks at the latest "
-                    "out-of-memory of `vramgc run --snapshot-on-oom`, else live memory over time"},
-    [FLAG_EVERY] = {"every", 0, "DURATION",
-                    "write -o FILE anew each time that DURATION has passed, until interrupted"},
-    [FLAG_OUTPUT] = {"output", 'o', "FILE", "write there instead of to standard output"},
-    [FLAG_FORCE] = {"force", 'f', NULL, "replace FILE even if vramgc has not written it"},
-    [FLAG_HELP] = {"help", 'h', NULL, "this text"},
-};
-const size_t export_flag_count = ARRAY_LENGTH(export_flags);
 
 typedef void export_format(FILE *out, const struct records *records);
 
 static const struct {
-    int flag;
+    const char *flag;
     const char *table; /* of CSV; NULL: the format has no choice */
     export_format *write;
 } formats[] = {
-    {FLAG_CSV, "timeline", export_timeline_csv},
-    {FLAG_CSV, "figures", export_figures_csv},
-    {FLAG_CSV, "reclaims", export_reclaims_csv},
-    {FLAG_CSV, "refusals", export_refusals_csv},
-    {FLAG_CSV, "jobs", export_jobs_csv},
-    {FLAG_MARKDOWN, NULL, export_markdown},
-    {FLAG_PROMETHEUS, NULL, export_prometheus},
-    {FLAG_PERFETTO, NULL, export_perfetto},
-    {FLAG_TORCH, NULL, export_torch},
+    {"csv", "timeline", export_timeline_csv},
+    {"csv", "figures", export_figures_csv},
+    {"csv", "reclaims", export_reclaims_csv},
+    {"csv", "refusals", export_refusals_csv},
+    {"csv", "jobs", export_jobs_csv},
+    {"markdown", NULL, export_markdown},
+    {"prometheus", NULL, export_prometheus},
+    {"perfetto", NULL, export_perfetto},
+    {"torch", NULL, export_torch},
 };
 
-struct request {
+static struct {
     export_format *write;
     const char *output;
     uint64_t every_ns; /* 0: once */
-    bool force, help;
-};
+    bool force;
+} request;
 
-static bool take_format(struct request *request, int flag, const char *table) {
+static bool take_format(const struct args *args) {
     for (size_t i = 0; i < ARRAY_LENGTH(formats); i++) {
-        bool named = !table || (formats[i].table && strcmp(table, formats[i].table) == 0);
-        if (formats[i].flag != flag || !named)
+        const char *table = formats[i].table;
+        bool named = !args->value || (table && strcmp(args->value, table) == 0);
+        if (strcmp(formats[i].flag, args->flag->name) != 0 || !named)
             continue;
-        if (request->write && request->write != formats[i].write) {
+        if (request.write && request.write != formats[i].write) {
             complain("one format at a time; see `vramgc help export`");
             return false;
         }
-        request->write = formats[i].write;
+        request.write = formats[i].write;
         return true;
     }
-    complain("--csv %s is not one of " CSV_TABLES, table);
+    complain("--csv %s is not one of " CSV_TABLES, args->value);
     return false;
 }
 
-static bool take_every(struct request *request, const char *value) {
-    if (parse_duration(value, &request->every_ns) && request->every_ns >= 100 * MILLISECOND_NS)
+static bool take_every(const struct args *args) {
+    if (parse_duration(args->value, &request.every_ns) && request.every_ns >= 100 * MILLISECOND_NS)
         return true;
-    complain("--every %s is no duration of at least 100ms", value);
+    complain("--every %s is no duration of at least 100ms", args->value);
     return false;
 }
 
-static bool take_flag(struct request *request, const struct args *args, int index) {
-    switch (index) {
-    case FLAG_EVERY:
-        return take_every(request, args->value);
-    case FLAG_OUTPUT:
-        request->output = args->value;
-        return true;
-    case FLAG_FORCE:
-        request->force = true;
-        return true;
-    case FLAG_HELP:
-        request->help = true;
-        return true;
-    case ARGS_BAD:
-        return false;
-    default:
-        return take_format(request, index, args->value);
-    }
-}
-
-static bool is_complete(const struct request *request) {
-    if (!request->write)
+static bool is_complete(void) {
+    if (!request.write)
         complain("which format? --csv, --markdown, --prometheus, --perfetto or --torch");
-    else if (request->every_ns > 0 && !request->output)
+    else if (request.every_ns > 0 && !request.output)
         complain("--every needs -o FILE");
     else
         return true;
     return false;
 }
 
-static int export_once(const struct request *request, char *const *paths, size_t count) {
-    bool metrics = request->write == export_prometheus; /* of what is, not of what was */
+static int export_once(char *const *paths, size_t count) {
+    bool metrics = request.write == export_prometheus; /* of what is, not of what was */
     struct records records =
         metrics ? records_load_running(paths, count) : records_load(paths, count);
     int status = records.complete ? STATUS_FINE : STATUS_BAD_INPUT;
     struct outfile file;
     if (records.count > 0 || (metrics && records.complete)) {
-        if (outfile_open(&file, request->output, request->force)) {
-            request->write(file.stream, &records);
+        if (outfile_open(&file, request.output, request.force)) {
+            request.write(file.stream, &records);
             status = outfile_close(&file) ? status : STATUS_BAD_INPUT;
         } else {
             status = STATUS_BAD_INPUT;
@@ -141,33 +90,51 @@ static int export_once(const struct request *request, char *const *paths, size_t
 
 /* A collector reads the file between two of these. A file that cannot be read now may be there the
  * next time. */
-_Noreturn static void export_again_and_again(const struct request *request, char *const *paths,
-                                             size_t count) {
-    const struct timespec pause = {.tv_sec = (time_t)(request->every_ns / SECOND_NS),
-                                   .tv_nsec = (long)(request->every_ns % SECOND_NS)};
+_Noreturn static void export_again_and_again(char *const *paths, size_t count) {
+    const struct timespec pause = {.tv_sec = (time_t)(request.every_ns / SECOND_NS),
+                                   .tv_nsec = (long)(request.every_ns % SECOND_NS)};
     for (;;) {
-        export_once(request, paths, count);
+        export_once(paths, count);
         nanosleep(&pause, NULL);
     }
 }
 
-int export_main(int argc, char **argv) {
-    struct request request = {0};
-    struct args args = {.argc = argc,
-                        .argv = argv,
-                        .flags = export_flags,
-                        .flag_count = export_flag_count,
-                        .command = "export",
-                        .next = 1};
-    for (int index; (index = args_next(&args)) != ARGS_END;)
-        if (!take_flag(&request, &args, index))
-            return STATUS_USAGE;
-    if (request.help)
-        return STATUS_HELP;
-    if (!is_complete(&request))
+static int export_main(struct args *args) {
+    size_t count = (size_t)args->operand_count;
+    if (!is_complete())
         return STATUS_USAGE;
-    size_t count = (size_t)args.operand_count;
     if (request.every_ns > 0)
-        export_again_and_again(&request, argv, count);
-    return export_once(&request, argv, count);
+        export_again_and_again(args->argv, count);
+    return export_once(args->argv, count);
 }
+
+static const struct flag flags[] = {
+    {"csv", 0, "[=" CSV_TABLES "]",
+     "a table for a spreadsheet; the timeline, if nothing else is named", .take = take_format},
+    {"markdown", 0, NULL, "for a bug thread, with the page of text folded up", .take = take_format},
+    {"prometheus", 0, NULL, "metrics for the textfile collector of Prometheus' node_exporter",
+     .take = take_format},
+    {"perfetto", 0, NULL,
+     "a trace for ui.perfetto.dev or chrome://tracing: memory over time, reclaims, refusals, marks",
+     .take = take_format},
+    {"torch", 0, NULL,
+     "a snapshot for pytorch.org/memory_viz: segments and blocks at the latest out-of-memory of "
+     "`vramgc run --snapshot-on-oom`, else live memory over time",
+     .take = take_format},
+    {"every", 0, "DURATION",
+     "write -o FILE anew each time that DURATION has passed, until interrupted",
+     .take = take_every},
+    {"output", 'o', "FILE", "write there instead of to standard output", .value = &request.output},
+    {"force", 'f', NULL, "replace FILE even if vramgc has not written it", .on = &request.force},
+};
+
+const struct command export_command = {
+    "export",
+    "[FILE...]",
+    "the statistics for other tools: a spreadsheet, Prometheus, Perfetto, PyTorch",
+    "Without FILE, the newest run that is kept; --prometheus: all processes that run. "
+    "A file of a running process is read as it is now: with --every the collector sees it. "
+    "Exit status as for report.\n",
+    FLAGS(flags),
+    .main = export_main,
+};

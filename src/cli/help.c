@@ -14,24 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-static struct {
-    const struct command *commands;
-    size_t command_count;
-} self;
-
-enum { WIDTH = 80, NAME_COLUMNS = 26 };
-
-void help_open(const struct command *commands, size_t count) {
-    self.commands = commands;
-    self.command_count = count;
-}
-
-const struct command *command_find(const char *name) {
-    for (size_t i = 0; i < self.command_count; i++)
-        if (strcmp(name, self.commands[i].name) == 0)
-            return &self.commands[i];
-    return NULL;
-}
+enum { WIDTH = 80 };
 
 void help_wrapped(FILE *out, int indent, const char *text) {
     size_t room = (size_t)(WIDTH - indent);
@@ -74,8 +57,8 @@ static void write_overview(void) {
     puts("  vramgc run ./webui.sh                    with statistics at the end");
     puts("  vramgc run --lowvram python launch.py    and idle memory given back at once,\n"
          "                                           where no model is moved to RAM\n");
-    for (size_t i = 0; i < self.command_count; i++) {
-        const struct command *command = &self.commands[i];
+    for (size_t i = 0; commands[i]; i++) {
+        const struct command *command = commands[i];
         printf("  vramgc %s%s%s\n", command->name, *command->operands ? " " : "",
                command->operands);
         help_wrapped(stdout, 8, command->summary);
@@ -84,18 +67,16 @@ static void write_overview(void) {
          "of `vramgc help env`: LD_PRELOAD=.../libvramgc.so python launch.py");
 }
 
-static void write_command(const struct command *command) {
-    struct flag flags[SETTINGS_MAX];
-    size_t count = *command->flag_count;
-    if (command->takes_settings)
-        count = settings_flags(flags, command->flags, count);
+void help_on(const struct command *command) {
+    struct flag flags[FLAGS_MAX];
+    size_t count = command_flags(command, flags);
     printf("vramgc %s [OPTIONS]%s%s\n\n", command->name, *command->operands ? " " : "",
            command->operands);
     printf("%s.\n", command->summary);
     write_paragraphs(command->details);
     puts("\nOptions:");
     for (size_t i = 0; i < count; i++)
-        write_flag(command->takes_settings ? &flags[i] : &command->flags[i]);
+        write_flag(&flags[i]);
 }
 
 static const char *shown_default(const struct option_info *info) {
@@ -181,11 +162,9 @@ static void write_metrics(void) {
         "JSON holds these figures under the same names; numbers there can need all of 64 bits.\n");
 }
 
-static int write_schema(void) {
-    if (report_fields_schema(stdout))
-        return STATUS_FINE;
-    complain("no memory");
-    return STATUS_BAD_INPUT;
+static void write_schema(void) {
+    if (!report_fields_schema(stdout))
+        complain("no memory");
 }
 
 static void write_json(void) {
@@ -196,34 +175,18 @@ static void write_json(void) {
         "`vramgc help schema` is its JSON schema; `vramgc help metrics` explains each figure.\n");
 }
 
-static void write_man(void) {
-    man_write(stdout, self.commands, self.command_count);
-}
-
-static void write_bash(void) {
-    completion_bash(stdout, self.commands, self.command_count);
-}
-
-static void write_zsh(void) {
-    completion_zsh(stdout, self.commands, self.command_count);
-}
-
-static void write_fish(void) {
-    completion_fish(stdout, self.commands, self.command_count);
-}
-
 static const struct {
     const char *name;
     void (*write)(void);
 } topics[] = {{"env", write_settings},
               {"metrics", write_metrics},
               {"json", write_json},
-              {"schema", NULL},
+              {"schema", write_schema},
               {"markdown-settings", write_markdown_settings},
-              {"man", write_man},
-              {"completion-bash", write_bash},
-              {"completion-zsh", write_zsh},
-              {"completion-fish", write_fish}};
+              {"man", man_write},
+              {"completion-bash", completion_bash},
+              {"completion-zsh", completion_zsh},
+              {"completion-fish", completion_fish}};
 
 /* --- one thing by its name --- */
 
@@ -232,9 +195,9 @@ static const char *name_of(size_t index) {
     if (index < ARRAY_LENGTH(topics))
         return topics[index].name;
     index -= ARRAY_LENGTH(topics);
-    if (index < self.command_count)
-        return self.commands[index].name;
-    index -= self.command_count;
+    for (size_t i = 0; commands[i]; i++, index--)
+        if (index == 0)
+            return commands[i]->name;
     if (index < option_count)
         return option_table[index].variable;
     index -= option_count;
@@ -257,23 +220,19 @@ static int unknown_name(const char *name) {
 }
 
 /* Each writes what has that name; false: nothing has it. */
-static bool wrote_topic(const char *name, int *status) {
-    size_t i = 0;
-    while (i < ARRAY_LENGTH(topics) && strcmp(name, topics[i].name) != 0)
-        i++;
-    if (i == ARRAY_LENGTH(topics))
-        return false;
-    if (topics[i].write)
-        topics[i].write();
-    else
-        *status = write_schema();
-    return true;
+static bool wrote_topic(const char *name) {
+    for (size_t i = 0; i < ARRAY_LENGTH(topics); i++)
+        if (strcmp(name, topics[i].name) == 0) {
+            topics[i].write();
+            return true;
+        }
+    return false;
 }
 
 static bool wrote_command(const char *name) {
     const struct command *command = command_find(name);
     if (command)
-        write_command(command);
+        help_on(command);
     return command;
 }
 
@@ -318,28 +277,23 @@ static bool wrote_figure(const char *name) {
     return false;
 }
 
-static int write_named(const char *name) {
-    int status = STATUS_FINE;
-    bool found = wrote_topic(name, &status) || wrote_command(name) || wrote_setting(name) ||
-                 wrote_figure(name);
-    return found ? status : unknown_name(name);
+static int help_main(struct args *args) {
+    const char *name = args->argv[1];
+    if (!name)
+        write_overview();
+    else if (!wrote_topic(name) && !wrote_command(name) && !wrote_setting(name) &&
+             !wrote_figure(name))
+        return unknown_name(name);
+    return STATUS_FINE;
 }
 
-static int flushed(int status) {
-    if (fflush(stdout) == 0)
-        return status;
-    complain("standard output cannot be written");
-    return STATUS_BAD_INPUT;
-}
-
-int command_help(const char *name) {
-    write_command(command_find(name));
-    return flushed(STATUS_FINE);
-}
-
-int help_main(int argc, char **argv) {
-    if (argc > 1)
-        return flushed(write_named(argv[1]));
-    write_overview();
-    return flushed(STATUS_FINE);
-}
+const struct command help_command = {
+    "help",
+    "[COMMAND|SETTING|env|metrics|schema|man|...]",
+    "this list, a command, the settings, the figures",
+    "env: the settings. metrics: the figures. schema: the JSON schema of `report --json`. "
+    "markdown-settings: the table of the README. man: the manual page, as troff. "
+    "completion-bash, completion-zsh, completion-fish: what the shell offers behind vramgc.\n",
+    .takes_any_word = true,
+    .main = help_main,
+};

@@ -9,16 +9,7 @@
 /* Sentences broken at spaces to lines of 80 columns behind `indent` columns. */
 void help_wrapped(FILE *out, int indent, const char *text);
 
-/* The table of commands, which names help_main itself; before anything else here. */
-void help_open(const struct command *commands, size_t count);
-
-/* The command of that name, or NULL. */
-const struct command *command_find(const char *name);
-
-/* Writes what `vramgc NAME --help` shows, as --help always succeeds: STATUS_FINE, unless standard
- * output cannot be written. */
-int command_help(const char *name);
-
-int help_main(int argc, char **argv);
+/* What `vramgc NAME --help` shows. */
+void help_on(const struct command *command);
 
 #endif

@@ -17,13 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FLAG_PATHS, FLAG_HELP };
-
-const struct flag list_flags[] = {
-    [FLAG_PATHS] = {"paths", 0, NULL, "only the files' names, for scripts"},
-    [FLAG_HELP] = {"help", 'h', NULL, "this text"},
-};
-const size_t list_flag_count = ARRAY_LENGTH(list_flags);
+static bool only_paths;
 
 static struct figure show_date(uint64_t unix_ns) {
     struct figure figure = {""};
@@ -116,7 +110,7 @@ static void write_path(const char *path, bool as_it_is) {
     free(shown);
 }
 
-static void write_list(const struct kept *kept, bool only_paths) {
+static void write_list(const struct kept *kept) {
     bool for_script = only_paths && !isatty(STDOUT_FILENO);
     if (!only_paths && kept->count > 0)
         printf("%-16s  %8s  %8s  %-13s  %s\n", "started", "ran", "held", "verdict", "ended");
@@ -129,29 +123,25 @@ static void write_list(const struct kept *kept, bool only_paths) {
     }
 }
 
-int list_main(int argc, char **argv) {
-    struct args args = {.argc = argc,
-                        .argv = argv,
-                        .flags = list_flags,
-                        .flag_count = list_flag_count,
-                        .command = "list",
-                        .next = 1};
-    bool only_paths = false;
-    for (int index; (index = args_next(&args)) != ARGS_END;) {
-        if (index == FLAG_HELP)
-            return STATUS_HELP;
-        if (index == ARGS_BAD)
-            return STATUS_USAGE;
-        only_paths = true;
-    }
-    if (args.operand_count > 0) {
-        complain("%s is too much; `vramgc list` takes options only", argv[0]);
-        return STATUS_USAGE;
-    }
+static int list_main(struct args *args) {
     struct kept kept = kept_find();
-    write_list(&kept, only_paths);
+    (void)args;
+    write_list(&kept);
     if (kept.count == 0)
         complain("no statistics file is kept");
     kept_free(&kept);
-    return fflush(stdout) == 0 ? STATUS_FINE : STATUS_BAD_INPUT;
+    return STATUS_FINE;
 }
+
+static const struct flag flags[] = {
+    {"paths", 0, NULL, "only the files' names, for scripts", .on = &only_paths},
+};
+
+const struct command list_command = {
+    "list",
+    "",
+    "the runs whose statistics are kept, newest first",
+    "They lie in ${XDG_STATE_HOME:-~/.local/state}/vramgc, or where VRAMGC_OUT says.\n",
+    FLAGS(flags),
+    .main = list_main,
+};

@@ -2,8 +2,6 @@
 #ifndef MAN_H
 #define MAN_H
 
-#include "cli/cli.h"
-
-void man_write(FILE *out, const struct command *commands, size_t count);
+void man_write(void);
 
 #endif

@@ -17,11 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FLAG_HELP };
-
-const struct flag mark_flags[] = {[FLAG_HELP] = {"help", 'h', NULL, "this text"}};
-const size_t mark_flag_count = ARRAY_LENGTH(mark_flags);
-
 RING_BEGINS_RIGHT(vramgc_mark);
 
 /* NULL with errno. A pipe, or what somebody else has put there, is not opened. */
@@ -108,26 +103,29 @@ static uint64_t find_by_name(const char *name) {
     return count == 1 ? found : 0;
 }
 
-int mark_main(int argc, char **argv) {
-    struct args args = {.argc = argc,
-                        .argv = argv,
-                        .flags = mark_flags,
-                        .flag_count = mark_flag_count,
-                        .command = "mark",
-                        .next = 1};
+static int mark_main(struct args *args) {
+    const char *name = args->argv[0], *label = args->argv[1];
     uint64_t pid = 0;
-    for (int index; (index = args_next(&args)) != ARGS_END;)
-        return index == FLAG_HELP ? STATUS_HELP : STATUS_USAGE;
-    if (args.operand_count != 2 || !*argv[1]) {
+    if (args->operand_count != 2 || !*label) {
         complain("which program, and which label? vramgc mark PID|NAME LABEL");
         return STATUS_USAGE;
     }
-    if (!*argv[0]) {
+    if (!*name) {
         complain("the name of the program is empty; vramgc mark PID|NAME LABEL");
         return STATUS_USAGE;
     }
-    if (parse_count(argv[0], &pid))
-        return mark(pid, argv[1]);
-    pid = find_by_name(argv[0]);
-    return pid ? mark(pid, argv[1]) : STATUS_BAD_INPUT;
+    if (!parse_count(name, &pid))
+        pid = find_by_name(name);
+    return pid ? mark(pid, label) : STATUS_BAD_INPUT;
 }
+
+const struct command mark_command = {
+    "mark",
+    "PID|NAME LABEL",
+    "put a label on the timeline of a program that runs",
+    "NAME: a word of its name, folder or arguments that no other program under vramgc has. As the "
+    "program itself does with vramgc_mark(): the report has a row for it, and an M in the "
+    "graph. `vramgc top` shows the numbers. Of LABEL 47 bytes are kept. Exit status 1 when there "
+    "is no such program under vramgc, 2 for a wrong call.\n",
+    .main = mark_main,
+};

@@ -3,76 +3,32 @@
 #include "cli/cli.h"
 #include "cli/preload.h"
 #include "base/base.h"
+#include "base/parse.h"
 #include "prove/proof_file.h"
 #include "prove/prove_card.h"
 
 #include <limits.h>
 #include <stdlib.h>
 
-enum {
-    FLAG_QUICK,
-    FLAG_FULL,
-    FLAG_FAULT,
-    FLAG_DEVICE,
-    FLAG_PYTHON,
-    FLAG_SHOW,
-    FLAG_SHARE,
-    FLAG_FORGET,
-    FLAG_HELP
-};
-
-const struct flag prove_flags[] = {
-    {"quick", 0, NULL, "ten seconds at most: what the page engine relies on, and a short soak"},
-    {"full", 0, NULL, "some minutes: a long soak, and costs of many samples"},
-    {"fault", 0, NULL,
-     "besides, touch a page that is not open: the kernel logs an Xid 31, for which some data "
-     "centres take a machine out of service"},
-    {"device", 0, "N", "only this one, as the driver numbers them (default: all)"},
-    {"python", 0, "PYTHON",
-     "besides, soak the PyTorch of this interpreter (your web UI's) by each of its allocators"},
-    {"show", 0, NULL, "print what was proven before; touch no card"},
-    {"share", 0, NULL, "the same for a bug tracker: without what tells your card from others"},
-    {"forget", 0, NULL, "remove what was proven: mode auto is flush again"},
-    {"help", 'h', NULL, "this text"},
-};
-const size_t prove_flag_count = ARRAY_LENGTH(prove_flags);
-
-struct wish {
-    struct prove_wish how;
+static struct {
+    bool quick, full, faults, show, share, forget;
     int device;
     const char *python;
-    int instead; /* FLAG_SHOW, FLAG_SHARE, FLAG_FORGET; or FLAG_HELP: to prove */
-};
+} wish = {.device = -1};
 
-static bool read_device(const char *value, int *device) {
-    char *rest;
-    long number = strtol(value, &rest, 10);
-    *device = (int)number;
-    if (*value && !*rest && number >= 0 && number < 1024)
+static bool take_device(const struct args *args) {
+    uint64_t number;
+    if (parse_count(args->value, &number) && number < 1024) {
+        wish.device = (int)number;
         return true;
-    complain("--device %s is not the number of a device", value);
+    }
+    complain("--device %s is not the number of a device", args->value);
     return false;
 }
 
-static bool take(struct wish *wish, int flag, const char *value) {
-    if (flag == FLAG_QUICK)
-        wish->how.form = FORM_QUICK;
-    else if (flag == FLAG_FULL)
-        wish->how.form = FORM_FULL;
-    else if (flag == FLAG_FAULT)
-        wish->how.faults = true;
-    else if (flag == FLAG_DEVICE)
-        return read_device(value, &wish->device);
-    else if (flag == FLAG_PYTHON)
-        wish->python = value;
-    else
-        wish->instead = flag;
-    return true;
-}
-
-static int told(size_t count, const char *none) {
+static int told(size_t count) {
     if (count == 0)
-        complain("%s", none);
+        complain("nothing was proven here");
     return count ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
@@ -88,43 +44,57 @@ static char *preload_for(void) {
 }
 
 /* A library of ours that is preloaded here must stay out of it: this is the driver's own trial. */
-static int prove(const struct wish *wish) {
+static int prove(void) {
     static const int statuses[] = {[PROVE_PASSED] = STATUS_FINE,
                                    [PROVE_FAILED] = STATUS_BAD_INPUT,
                                    [PROVE_NOT_RUN] = STATUS_NOT_RUN};
-    char *preload = wish->python ? preload_for() : NULL;
-    struct python python = {.interpreter = wish->python, .preload = preload};
-    if (wish->python && !preload)
+    char *preload = wish.python ? preload_for() : NULL;
+    struct python python = {.interpreter = wish.python, .preload = preload};
+    if (wish.python && !preload)
         return STATUS_NOT_RUN;
+    check_form = wish.quick ? FORM_QUICK : wish.full ? FORM_FULL : FORM_USUAL;
+    check_faults = wish.faults;
     setenv("VRAMGC_MODE", "off", 1);
-    int proven = prove_run(wish->device, &wish->how, VRAMGC_VERSION, &python);
+    int proven = prove_run(wish.device, VRAMGC_VERSION, &python);
     free(preload);
     return statuses[proven];
 }
 
-int prove_main(int argc, char **argv) {
-    struct args args = {.argc = argc,
-                        .argv = argv,
-                        .flags = prove_flags,
-                        .flag_count = prove_flag_count,
-                        .command = "prove",
-                        .next = 1};
-    struct wish wish = {.how.form = FORM_USUAL, .device = -1, .instead = FLAG_HELP};
-    int flag;
-    while ((flag = args_next(&args)) >= 0)
-        if (flag == FLAG_HELP)
-            return STATUS_HELP;
-        else if (!take(&wish, flag, args.value))
-            return STATUS_USAGE;
-    if (flag == ARGS_BAD)
-        return STATUS_USAGE;
-    if (args.operand_count > 0) {
-        complain("prove takes no words: %s; see `vramgc help prove`", argv[0]);
-        return STATUS_USAGE;
-    }
-    if (wish.instead == FLAG_FORGET)
-        return told(proof_forget(), "nothing was proven here");
-    if (wish.instead != FLAG_HELP)
-        return told(proof_show(wish.instead == FLAG_SHARE), "nothing was proven here");
-    return prove(&wish);
+static int prove_main(struct args *args) {
+    (void)args;
+    if (wish.forget)
+        return told(proof_forget());
+    return wish.show || wish.share ? told(proof_show(wish.share)) : prove();
 }
+
+static const struct flag flags[] = {
+    {"quick", 0, NULL, "ten seconds at most: what the page engine relies on, and a short soak",
+     .on = &wish.quick},
+    {"full", 0, NULL, "some minutes: a long soak, and costs of many samples", .on = &wish.full},
+    {"fault", 0, NULL,
+     "besides, touch a page that is not open: the kernel logs an Xid 31, for which some data "
+     "centres take a machine out of service",
+     .on = &wish.faults},
+    {"device", 0, "N", "only this one, as the driver numbers them (default: all)",
+     .take = take_device},
+    {"python", 0, "PYTHON",
+     "besides, soak the PyTorch of this interpreter (your web UI's) by each of its allocators",
+     .value = &wish.python},
+    {"show", 0, NULL, "print what was proven before; touch no card", .on = &wish.show},
+    {"share", 0, NULL, "the same for a bug tracker: without what tells your card from others",
+     .on = &wish.share},
+    {"forget", 0, NULL, "remove what was proven: mode auto is flush again", .on = &wish.forget},
+};
+
+const struct command prove_command = {
+    "prove",
+    "",
+    "whether your card bears mode compact: a minute, then auto uses it",
+    "Asks the driver all that mode compact relies on, moves pages under running work, measures "
+    "what calls cost, and writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Close "
+    "what uses the card: its memory is full for a moment. The card is left as it was; Ctrl-C "
+    "ends it, and nothing is written.\n"
+    "Exit status 1 when the card does not bear it, 3 when it could not be tried.\n",
+    FLAGS(flags),
+    .main = prove_main,
+};

@@ -1,6 +1,6 @@
 /* settings.c: see settings.h. */
 #include "cli/settings.h"
-#include "cli/cli.h"
+#include "read/complain.h"
 #include "base/base.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -35,30 +35,11 @@ const char *settings_argument(const struct option_info *info) {
     return info->words;
 }
 
-/* Web UIs have a --lowvram of their own, which is slow: these are other words for ours. */
-static const struct flag words[] = {
-    {"give-back", 0, "threshold|at-once",
-     "when idle memory goes back. threshold: while the card is fuller than --threshold, as without "
-     "--lowvram. at-once: always, as with --lowvram. No model is moved to RAM"},
-};
+static bool typed[FLAGS_MAX]; /* by the number of the setting */
 
-size_t settings_flags(struct flag *flags, const struct flag *own, size_t own_count) {
-    size_t count = 0;
-    for (size_t i = 0; i < own_count && count < SETTINGS_MAX; i++)
-        flags[count++] = own[i];
-    for (size_t i = 0; i < option_count && count < SETTINGS_MAX; i++)
-        flags[count++] = (struct flag){
-            option_table[i].name, letter_of(&option_table[i]),
-            *settings_argument(&option_table[i]) ? settings_argument(&option_table[i]) : "TEXT",
-            option_table[i].help};
-    for (size_t i = 0; i < ARRAY_LENGTH(words) && count < SETTINGS_MAX; i++)
-        flags[count++] = words[i];
-    return count;
-}
-
-const struct flag *settings_words(size_t *count) {
-    *count = ARRAY_LENGTH(words);
-    return words;
+static bool set(const struct option_info *info, const char *value) {
+    typed[info - option_table] = true;
+    return setenv(info->variable, value, 1) == 0;
 }
 
 static const struct option_info *find_setting(const char *name) {
@@ -68,37 +49,58 @@ static const struct option_info *find_setting(const char *name) {
     return NULL;
 }
 
-/* --give-back, the only one so far. */
-static const struct option_info *take_words(const char *value) {
-    int choice = parse_choice(value, words[0].argument);
-    const struct option_info *info = find_setting("lowvram");
-    if (choice >= 0 && info)
-        setenv(info->variable, choice == 1 ? "1" : "0", 1);
-    else
-        complain("--%s %s is not one of %s", words[0].name, value, words[0].argument);
-    return choice >= 0 ? info : NULL;
-}
-
-const struct option_info *settings_take(size_t number, const struct args *args) {
+static bool take_setting(const struct args *args) {
     struct options ignored;
-    const char *value = args->value;
-    if (number >= option_count)
-        return take_words(value);
-    const struct option_info *info = &option_table[number];
+    const struct option_info *info = find_setting(args->flag->name);
+    const char *value = args->value ? args->value : "1"; /* only a BOOL may be without */
     options_defaults(&ignored);
-    if (!value)
-        value = "1";
-    if (option_set(info, value, &ignored)) {
-        setenv(info->variable, value, 1);
-        return info;
-    }
-    char typed[96], sentence[512];
-    struct text text = TEXT_IN(typed);
+    if (option_set(info, value, &ignored))
+        return set(info, value);
+    char shown[96], sentence[512];
+    struct text text = TEXT_IN(shown);
     text_format(&text, "%.60s%s%s", args->typed, args->value_apart ? " " : "",
                 args->value_apart ? value : "");
-    option_refusal(info, typed, value, sentence, sizeof sentence);
+    option_refusal(info, shown, value, sentence, sizeof sentence);
     complain("%s", sentence);
-    return NULL;
+    return false;
+}
+
+static bool take_give_back(const struct args *args) {
+    int choice = parse_choice(args->value, args->flag->argument);
+    if (choice >= 0)
+        return set(find_setting("lowvram"), choice == 1 ? "1" : "0");
+    complain("--%s %s is not one of %s", args->flag->name, args->value, args->flag->argument);
+    return false;
+}
+
+/* Web UIs have a --lowvram of their own, which is slow: these are other words for ours. */
+static const struct flag words[] = {
+    {"give-back", 0, "threshold|at-once",
+     "when idle memory goes back. threshold: while the card is fuller than --threshold, as without "
+     "--lowvram. at-once: always, as with --lowvram. No model is moved to RAM",
+     .take = take_give_back},
+};
+
+size_t settings_flags(struct flag *flags, size_t capacity) {
+    size_t count = 0;
+    for (size_t i = 0; i < option_count && count < capacity; i++) {
+        const char *argument = settings_argument(&option_table[i]);
+        flags[count++] = (struct flag){option_table[i].name, letter_of(&option_table[i]),
+                                       *argument ? argument : "TEXT", option_table[i].help,
+                                       .take = take_setting};
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(words) && count < capacity; i++)
+        flags[count++] = words[i];
+    return count;
+}
+
+const struct flag *settings_words(size_t *count) {
+    *count = ARRAY_LENGTH(words);
+    return words;
+}
+
+bool settings_typed(size_t number) {
+    return typed[number];
 }
 
 static void complain_about_setting(const char *sentence, void *context) {
@@ -120,7 +122,7 @@ static bool remove_unknown(void) {
 }
 
 size_t settings_read(struct options *options) {
-    enum option_origin origins[SETTINGS_MAX];
+    enum option_origin origins[FLAGS_MAX];
     size_t complaints = options_read(options, origins, complain_about_setting, NULL);
     for (size_t i = 0; i < option_count; i++)
         if (origins[i] == ORIGIN_INVALID)

@@ -10,19 +10,15 @@
 #include "cli/args.h"
 #include "base/options.h"
 
-enum { SETTINGS_MAX = 64 }; /* settings and own flags of one command */
-
 /* Writes the settings as flags (--threshold PERCENT, -t, ...), and at last their plain words
- * (--give-back), behind `own` flags into flags, which has SETTINGS_MAX entries; how many there are
- * in all. */
-size_t settings_flags(struct flag *flags, const struct flag *own, size_t own_count);
+ * (--give-back); how many. One that is typed goes into the environment. */
+size_t settings_flags(struct flag *flags, size_t capacity);
 
 /* The flags that stand behind the settings: plain words for values of one. */
 const struct flag *settings_words(size_t *count);
 
-/* Puts a setting from the command line into the environment: the flag of that number behind the
- * command's own ones. Without a value: a BOOL. What was set, or NULL after a complaint. */
-const struct option_info *settings_take(size_t number, const struct args *args);
+/* Whether that one of option_table was typed. */
+bool settings_typed(size_t number);
 
 /* Reads the environment, complains about each bad setting, and removes those from it.
  * How many there were. */

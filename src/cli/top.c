@@ -15,30 +15,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FLAG_ONCE, FLAG_PLAIN, FLAG_EVERY, FLAG_SORT, FLAG_HELP };
-
-const struct flag top_flags[] = {
-    [FLAG_ONCE] = {"once", '1', NULL, "one screen as text; so it is where no terminal is"},
-    [FLAG_PLAIN] = {"plain", 0, NULL,
-                    "lines for a log, again and again until it is ended, or --once"},
-    [FLAG_EVERY] = {"every", 0, "DURATION", "how often, 100ms or more; default: 1s"},
-    [FLAG_SORT] = {"sort", 0, "held|live|idle|pid", "which program comes first; default: held"},
-    [FLAG_HELP] = {"help", 'h', NULL, "this text"},
-};
-const size_t top_flag_count = ARRAY_LENGTH(top_flags);
-
 enum { MOST_PIDS = 64, EVENTS_AT_ONCE = 8 };
 
-struct request {
-    bool once, plain, help;
+static struct {
+    bool once, plain;
     uint64_t every_ns;
     enum top_sort sort;
     uint64_t pids[MOST_PIDS];
     size_t pid_count;
-};
+} request = {.every_ns = SECOND_NS};
 
-static void refresh_view(struct top_view *view, const struct request *request) {
-    top_refresh(view, request->pids, request->pid_count);
+static void refresh_view(struct top_view *view) {
+    top_refresh(view, request.pids, request.pid_count);
 }
 
 static int flushed(void) {
@@ -50,10 +38,10 @@ static int flushed(void) {
 
 /* ---- --once ---- */
 
-static int show_once(const struct request *request) {
-    struct top_view view = {.sort = request->sort, .most_events = EVENTS_AT_ONCE};
+static int show_once(void) {
+    struct top_view view = {.sort = request.sort, .most_events = EVENTS_AT_ONCE};
     struct page page = {0};
-    refresh_view(&view, request);
+    refresh_view(&view);
     top_page(&page, &view, terminal_of(stdout).columns);
     for (size_t i = 0; i < page.count; i++) {
         size_t length = strlen(page.lines[i].text);
@@ -129,23 +117,23 @@ static int end_by(int number) {
     return STATUS_FINE;
 }
 
-static int show_plain(const struct request *request) {
-    struct top_view view = {.sort = request->sort};
+static int show_plain(void) {
+    struct top_view view = {.sort = request.sort};
     struct page page = {0};
     char now[32];
-    const struct timespec pause = {.tv_sec = (time_t)(request->every_ns / SECOND_NS),
-                                   .tv_nsec = (long)(request->every_ns % SECOND_NS)};
+    const struct timespec pause = {.tv_sec = (time_t)(request.every_ns / SECOND_NS),
+                                   .tv_nsec = (long)(request.every_ns % SECOND_NS)};
     int status = STATUS_FINE;
     catch_signals();
     while (!stopped && status == STATUS_FINE) {
-        refresh_view(&view, request);
+        refresh_view(&view);
         show_now(now, sizeof now);
         if (view.running.count == 0)
             printf("%s no program under vramgc\n", now);
         for (size_t i = 0; i < view.cards.count; i++)
             write_card(now, &view.cards.list[i]);
         status = flushed();
-        if (request->once)
+        if (request.once)
             break;
         if (status == STATUS_FINE && !stopped)
             nanosleep(&pause, NULL);
@@ -156,12 +144,12 @@ static int show_plain(const struct request *request) {
 
 /* ---- live ---- */
 
-static int show_live(const struct request *request) {
-    struct top_view view = {.sort = request->sort};
+static int show_live(void) {
+    struct top_view view = {.sort = request.sort};
     int number = 0;
     if (top_screen_missing())
         complain("%s", top_screen_missing());
-    else if (top_screen_show(&view, request->pids, request->pid_count, request->every_ns, &number))
+    else if (top_screen_show(&view, request.pids, request.pid_count, request.every_ns, &number))
         return end_by(number);
     else
         complain("this terminal (TERM=%s) cannot show it; --once and --plain work everywhere",
@@ -171,28 +159,26 @@ static int show_live(const struct request *request) {
 
 /* ---- the command line ---- */
 
-static bool take_every(struct request *request, const char *value) {
-    if (parse_duration(value, &request->every_ns) && request->every_ns >= 100 * MILLISECOND_NS &&
-        request->every_ns <= 3600 * SECOND_NS)
+static bool take_every(const struct args *args) {
+    if (parse_duration(args->value, &request.every_ns) &&
+        request.every_ns >= 100 * MILLISECOND_NS && request.every_ns <= 3600 * SECOND_NS)
         return true;
-    complain("--every %s is no duration from 100ms to 1h", value);
+    complain("--every %s is no duration from 100ms to 1h", args->value);
     return false;
 }
 
-static bool take_sort(struct request *request, const char *value) {
-    for (enum top_sort i = 0; i < TOP_SORTS; i++)
-        if (strcmp(value, top_sort_name(i)) == 0) {
-            request->sort = i;
+static bool take_sort(const struct args *args) {
+    for (request.sort = 0; request.sort < TOP_SORTS; request.sort++)
+        if (strcmp(args->value, top_sort_name(request.sort)) == 0)
             return true;
-        }
-    complain("--sort %s is not one of held, live, idle, pid", value);
+    complain("--sort %s is not one of held, live, idle, pid", args->value);
     return false;
 }
 
-static bool take_pids(struct request *request, char *const *operands, int count) {
+static bool take_pids(char *const *operands, int count) {
     for (int i = 0; i < count; i++) {
-        if (request->pid_count == MOST_PIDS ||
-            !parse_count(operands[i], &request->pids[request->pid_count++])) {
+        if (request.pid_count == MOST_PIDS ||
+            !parse_count(operands[i], &request.pids[request.pid_count++])) {
             complain("%s is not the number of a process; `vramgc top` shows all", operands[i]);
             return false;
         }
@@ -200,33 +186,33 @@ static bool take_pids(struct request *request, char *const *operands, int count)
     return true;
 }
 
-static bool take_flag(struct request *request, const struct args *args, int index) {
-    request->once = request->once || index == FLAG_ONCE;
-    request->plain = request->plain || index == FLAG_PLAIN;
-    request->help = request->help || index == FLAG_HELP;
-    return index == FLAG_EVERY  ? take_every(request, args->value)
-           : index == FLAG_SORT ? take_sort(request, args->value)
-                                : index != ARGS_BAD;
-}
-
-int top_main(int argc, char **argv) {
-    static struct request request = {.every_ns = SECOND_NS};
-    struct args args = {.argc = argc,
-                        .argv = argv,
-                        .flags = top_flags,
-                        .flag_count = top_flag_count,
-                        .command = "top",
-                        .next = 1};
-    for (int index; (index = args_next(&args)) != ARGS_END;)
-        if (!take_flag(&request, &args, index))
-            return STATUS_USAGE;
-    if (request.help)
-        return STATUS_HELP;
-    if (!take_pids(&request, argv, args.operand_count))
+static int top_main(struct args *args) {
+    if (!take_pids(args->argv, args->operand_count))
         return STATUS_USAGE;
     if (request.plain)
-        return show_plain(&request);
+        return show_plain();
     if (request.once || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
-        return show_once(&request);
-    return show_live(&request);
+        return show_once();
+    return show_live();
 }
+
+static const struct flag flags[] = {
+    {"once", '1', NULL, "one screen as text; so it is where no terminal is", .on = &request.once},
+    {"plain", 0, NULL, "lines for a log, again and again until it is ended, or --once",
+     .on = &request.plain},
+    {"every", 0, "DURATION", "how often, 100ms or more; default: 1s", .take = take_every},
+    {"sort", 0, "held|live|idle|pid", "which program comes first; default: held",
+     .take = take_sort},
+};
+
+const struct command top_command = {
+    "top",
+    "[PID...]",
+    "who has the memory of the cards now: each of your programs, live",
+    "Programs that run under vramgc are found by their statistics files; with PID only these are "
+    "shown. The sum of a card is its programs, others, the driver and what is free. Keys: q, s "
+    "(sort), arrows (details of one program), ? (help). Without a terminal it is one screen of "
+    "text, as with --once.\n",
+    FLAGS(flags),
+    .main = top_main,
+};

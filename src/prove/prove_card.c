@@ -99,14 +99,11 @@ static int prove_each(int device, const char *version, const struct python *pyth
     return status;
 }
 
-int prove_run(int device, const struct prove_wish *wish, const char *version,
-              const struct python *python) {
+int prove_run(int device, const char *version, const struct python *python) {
     struct findings *findings = findings_new();
     const char *missing = driver_load();
     int status = PROVE_PASSED;
     char why[768];
-    check_form = wish->form;
-    check_faults = wish->faults;
     if (!proof_place(why, sizeof why)) { /* before the minute, not behind it */
         fprintf(stderr, "vramgc: no proof can be kept: %s\n", why);
         return PROVE_NOT_RUN;

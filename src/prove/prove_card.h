@@ -7,13 +7,7 @@
 
 enum { PROVE_PASSED, PROVE_FAILED, PROVE_NOT_RUN };
 
-struct prove_wish {
-    enum form form;
-    bool faults; /* rows that make a fault of the memory unit on purpose, too */
-};
-
 /* Devices as the driver numbers them; device -1: all. version: of vramgc, for the proof. */
-int prove_run(int device, const struct prove_wish *wish, const char *version,
-              const struct python *python);
+int prove_run(int device, const char *version, const struct python *python);
 
 #endif
