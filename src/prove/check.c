@@ -25,11 +25,14 @@ enum outcome check_failed(struct text *said, const char *format, ...) {
     return CHECK_FAILED;
 }
 
+void check_number(unsigned char *bytes, size_t count, unsigned first) {
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (unsigned char)(i * 7 + first + i / 251);
+}
+
 enum outcome check_patterns(struct text *said) {
     uint64_t wrong = 0;
-    CUresult result = pattern_wrong(&wrong);
-    if (result != CUDA_SUCCESS)
-        return check_refused(said, "cuCtxSynchronize", result);
+    WORKS("cuCtxSynchronize", pattern_wrong(&wrong));
     EXPECT(wrong == 0, "%llu words or uses were wrong", (unsigned long long)wrong);
     return CHECK_PASSED;
 }
@@ -52,32 +55,28 @@ CUmemAccessDesc place_access(void) {
 
 CUresult place_create(struct place *place, size_t pages) {
     CUmemAllocationProp properties = place_properties();
-    CUresult result = cu.cuMemAddressReserve(&place->at, pages * PAGE_BYTES, 0, 0, 0);
     place->pages = pages;
-    for (size_t i = 0; i < pages && result == CUDA_SUCCESS; i++)
-        result = cu.cuMemCreate(&place->handles[i], PAGE_BYTES, &properties, 0);
-    return result;
+    TRY(cu.cuMemAddressReserve(&place->at, pages * PAGE_BYTES, 0, 0, 0));
+    for (size_t i = 0; i < pages; i++)
+        TRY(cu.cuMemCreate(&place->handles[i], PAGE_BYTES, &properties, 0));
+    return CUDA_SUCCESS;
 }
 
 CUresult place_map(struct place *place) {
     CUmemAccessDesc access = place_access();
-    CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; i < place->pages && result == CUDA_SUCCESS; i++)
-        result = cu.cuMemMap(place->at + i * PAGE_BYTES, PAGE_BYTES, 0, place->handles[i], 0);
-    if (result == CUDA_SUCCESS)
-        result = cu.cuMemSetAccess(place->at, place->pages * PAGE_BYTES, &access, 1);
-    return result;
+    for (size_t i = 0; i < place->pages; i++)
+        TRY(cu.cuMemMap(place->at + i * PAGE_BYTES, PAGE_BYTES, 0, place->handles[i], 0));
+    return cu.cuMemSetAccess(place->at, place->pages * PAGE_BYTES, &access, 1);
 }
 
 CUresult place_make(struct place *place, size_t pages) {
-    CUresult result = place_create(place, pages);
-    return result == CUDA_SUCCESS ? place_map(place) : result;
+    TRY(place_create(place, pages));
+    return place_map(place);
 }
 
 CUresult place_end(struct place *place) {
-    CUresult result = cu.cuMemUnmap(place->at, place->pages * PAGE_BYTES);
-    for (size_t i = 0; i < place->pages && result == CUDA_SUCCESS; i++)
-        result = cu.cuMemRelease(place->handles[i]);
-    return result == CUDA_SUCCESS ? cu.cuMemAddressFree(place->at, place->pages * PAGE_BYTES)
-                                  : result;
+    TRY(cu.cuMemUnmap(place->at, place->pages * PAGE_BYTES));
+    for (size_t i = 0; i < place->pages; i++)
+        TRY(cu.cuMemRelease(place->handles[i]));
+    return cu.cuMemAddressFree(place->at, place->pages * PAGE_BYTES);
 }

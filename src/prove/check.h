@@ -24,14 +24,27 @@ enum outcome check_refused(struct text *said, const char *call, CUresult result)
 enum outcome check_failed(struct text *said, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Numbers of two pages are unlike, and so are the bytes around a border. */
+void check_number(unsigned char *bytes, size_t count, unsigned first);
+
 /* Waits for the device: whether all patterns were right so far. */
 enum outcome check_patterns(struct text *said);
 
-#define CALL(symbol, ...)                                                                          \
+/* Gives up where a call answers with an error. */
+#define WORKS(what, call)                                                                          \
     do {                                                                                           \
-        CUresult call_result = cu.symbol(__VA_ARGS__);                                             \
+        CUresult call_result = (call);                                                             \
         if (call_result != CUDA_SUCCESS)                                                           \
-            return check_refused(said, #symbol, call_result);                                      \
+            return check_refused(said, what, call_result);                                         \
+    } while (0)
+
+#define CALL(symbol, ...) WORKS(#symbol, cu.symbol(__VA_ARGS__))
+
+/* Gives up where a part of the check has. */
+#define PASS(part)                                                                                 \
+    do {                                                                                           \
+        if ((part) != CHECK_PASSED)                                                                \
+            return CHECK_FAILED;                                                                   \
     } while (0)
 
 #define EXPECT(condition, ...)                                                                     \
@@ -57,5 +70,12 @@ CUresult place_create(struct place *place, size_t pages); /* addresses and handl
 CUresult place_map(struct place *place);                  /* and opens, by one call */
 CUresult place_make(struct place *place, size_t pages);   /* both */
 CUresult place_end(struct place *place);
+
+/* The rows of check_table.c; what each asks stands there. */
+typedef enum outcome check_function(struct text *said);
+check_function check_grain, check_content, check_translation, check_access, check_addresses,
+    check_kernels, check_copies, check_peers, check_no_access, check_after_fault, check_event,
+    check_context_event, check_stream_gone, check_unmap_beside, check_map_beside, check_relaxed,
+    check_release, check_full, check_soak, check_soak_lowvram, check_soak_captures;
 
 #endif

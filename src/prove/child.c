@@ -11,8 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A card that was asleep takes its time; compiling the kernels does. */
-enum { START_S = 60, COSTS_S = 110 };
+/* A card that was asleep takes its time, and so does compiling the kernels: some seconds each. A
+ * child that has told all ends at once, but for the driver, which takes back what it had. */
+enum { START_S = 60, END_S = 10, COSTS_S = 110 };
 
 struct findings *findings_new(void) {
     void *p = mmap(NULL, sizeof(struct findings), PROT_READ | PROT_WRITE,
@@ -80,6 +81,14 @@ bool child_run(const struct job *job, unsigned limit_s, struct result *result) {
 
 /* --- the card --- */
 
+/* Where it does not end well, what was asked does not answer. */
+static void ask(const struct job *job, const char *asked) {
+    struct result result = {.state = STATE_OPEN};
+    if (!child_run(job, START_S, &result))
+        snprintf(job->findings->card.busy, sizeof job->findings->card.busy, "%s does not answer",
+                 asked);
+}
+
 static void count_devices(const struct job *job) {
     cu.cuDriverGetVersion(&job->findings->driver_version);
     CUresult result = cu.cuInit(0);
@@ -91,11 +100,7 @@ static void count_devices(const struct job *job) {
 }
 
 int child_count_devices(struct findings *findings) {
-    struct job job = {.findings = findings, .run = count_devices};
-    int status = 0;
-    pid_t child = start(&job);
-    if (child < 0 || !await(child, START_S, &status) || status != 0)
-        text_copy(findings->card.busy, sizeof findings->card.busy, "the driver does not answer");
+    ask(&(struct job){.findings = findings, .run = count_devices}, "the driver");
     return findings->devices;
 }
 
@@ -104,28 +109,20 @@ static void look(const struct job *job) {
 }
 
 bool child_look(int device, struct findings *findings) {
-    struct job job = {.device = device, .findings = findings, .run = look};
-    int status = 0;
-    pid_t child = start(&job);
-    if (child < 0 || !await(child, START_S, &status) || status != 0)
-        text_copy(findings->card.busy, sizeof findings->card.busy, "the card does not answer");
+    ask(&(struct job){.device = device, .findings = findings, .run = look}, "the card");
     return !findings->card.busy[0];
 }
 
 /* --- checks --- */
 
 static bool is_of_form(size_t index) {
-    bool faults = check_table[index].way == ROW_FAULTS;
-    return faults ? check_faults : check_table[index].from <= check_form;
+    const struct check *check = &check_table[index];
+    return check->way == ROW_FAULTS ? check_faults : check->from <= check_form;
 }
 
 /* Nothing of its neighbours' is left where it begins, nor anything of its own for them. */
 static bool has_own_process(size_t index) {
     return index < check_count && check_table[index].way != ROW_TOGETHER;
-}
-
-static bool decides(size_t index) {
-    return check_table[index].way < ROW_TELLS;
 }
 
 static size_t next_of(size_t index) {
@@ -173,10 +170,9 @@ static void run_checks(const struct job *job) {
 }
 
 /* The row that a child works on, or would begin with. */
-static size_t await_row(pid_t child, struct findings *findings, size_t index) {
+static void await_row(pid_t child, struct findings *findings, size_t index) {
     struct result *result = &findings->results[index];
-    unsigned limit_s = check_table[index].limit_s + START_S;
-    uint64_t end_ns = clock_ns() + limit_s * SECOND_NS;
+    uint64_t end_ns = clock_ns() + (CHECK_LIMIT_S + START_S) * SECOND_NS;
     int status = 0;
     bool gone = false, late = false;
     while (atomic_load(&result->state) != STATE_DONE && !gone && !late) {
@@ -190,35 +186,31 @@ static size_t await_row(pid_t child, struct findings *findings, size_t index) {
         waitpid(child, &status, 0);
     }
     if (atomic_load(&result->state) != STATE_DONE)
-        end_for(result, late, check_table[index].limit_s, status);
-    if (result->outcome == CHECK_FAILED && !decides(index))
+        end_for(result, late, CHECK_LIMIT_S, status);
+    if (result->outcome == CHECK_FAILED && check_table[index].way == ROW_FAULTS)
         result->outcome = CHECK_SKIPPED;
     findings->failed += result->outcome == CHECK_FAILED;
-    return next_of(index + 1);
 }
 
-static void reap(pid_t child) {
-    int status;
-    await(child, 10, &status);
-}
-
-bool child_run_checks(int device, struct findings *findings,
-                      void (*tell)(const struct findings *findings, size_t index, bool done)) {
+bool child_run_checks(int device, struct findings *findings, child_tell *tell) {
     size_t index = next_of(0);
     const struct result *first = &findings->results[index];
     while (index < check_count && first->outcome != CHECK_FAILED) {
         struct job job = {.device = device, .findings = findings, .from = index, .run = run_checks};
         bool more = true;
+        int status;
         pid_t child = start(&job);
         while (more && index < check_count) {
-            size_t now = index;
-            tell(findings, now, false);
-            index = await_row(child, findings, now);
-            tell(findings, now, true);
-            more = findings->results[now].outcome != CHECK_FAILED && !has_own_process(now) &&
-                   !has_own_process(index);
+            const struct check *check = &check_table[index];
+            const struct result *result = &findings->results[index];
+            tell(check->name, check->asked, NULL);
+            await_row(child, findings, index);
+            tell(check->name, check->asked, result);
+            more = result->outcome != CHECK_FAILED && !has_own_process(index);
+            index = next_of(index + 1);
+            more = more && !has_own_process(index);
         }
-        reap(child);
+        await(child, END_S, &status);
     }
     return first->outcome != CHECK_FAILED;
 }

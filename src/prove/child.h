@@ -8,7 +8,7 @@
 #include "prove/costs.h"
 #include "prove/check_table.h"
 
-enum { MOST_CHECKS = 48, SAID_BYTES = 512, PYTHON_DOORS = 3 };
+enum { MOST_CHECKS = 24, SAID_BYTES = 512, PYTHON_DOORS = 3 };
 
 enum state { STATE_OPEN, STATE_RUNNING, STATE_DONE };
 
@@ -53,10 +53,11 @@ int child_count_devices(struct findings *findings);
 /* Fills in the card. False: it cannot be tried, for the reason in card.busy. */
 bool child_look(int device, struct findings *findings);
 
-/* Runs the table's rows of the form; tell is called before each, and when it is done. False: after
- * the first has failed nothing else is tried. */
-bool child_run_checks(int device, struct findings *findings,
-                      void (*tell)(const struct findings *findings, size_t index, bool done));
+/* Told before each trial, and with its result when it is done. */
+typedef void child_tell(const char *name, const char *asked, const struct result *done);
+
+/* Runs the table's rows of the form. False: after the first has failed nothing else is tried. */
+bool child_run_checks(int device, struct findings *findings, child_tell *tell);
 
 /* Measures the costs, each group in a child of its own. What cannot be measured is said in
  * costs_result, and fails nothing. */

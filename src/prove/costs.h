@@ -11,25 +11,16 @@ struct cost {
     uint64_t median_ns, high_ns; /* the 99th percentile */
 };
 
-enum { COSTS_MOST = 128 };
-
-/* Of a copy or of reads all over: bytes in a microsecond. */
-struct speed {
-    char what[24];
-    uint64_t plain, pages; /* through cuMemAlloc's memory, and through pages of 2 MiB */
-};
-
-enum { SPEEDS = 2 };
+enum { COSTS_MOST = 64 }; /* there are 31 */
 
 struct costs {
     size_t count;
     struct cost list[COSTS_MOST];
-    struct speed speeds[SPEEDS];
     bool unmap_waits; /* cuMemUnmap comes back only when running kernels are over */
 };
 
 /* What is measured together: what a driver may crash in is apart. */
-enum { COSTS_GROUPS = 3 };
+enum { COSTS_GROUPS = 2 };
 extern const char *const costs_groups[COSTS_GROUPS];
 
 /* Adds a group's figures, in a process of its own that has the context. samples: of each. */

@@ -75,13 +75,11 @@ unsigned long driver_errors(void) {
 
 CUresult driver_open(int device) {
     CUdevice ordinal;
-    CUresult result = cu.cuInit(0);
-    if (result == CUDA_SUCCESS)
-        result = cu.cuDeviceGet(&ordinal, device);
-    if (result == CUDA_SUCCESS)
-        result = cu.cuDevicePrimaryCtxRetain(&self.context, ordinal);
     self.device = device;
-    return result == CUDA_SUCCESS ? driver_bind() : result;
+    TRY(cu.cuInit(0));
+    TRY(cu.cuDeviceGet(&ordinal, device));
+    TRY(cu.cuDevicePrimaryCtxRetain(&self.context, ordinal));
+    return driver_bind();
 }
 
 CUresult driver_bind(void) {

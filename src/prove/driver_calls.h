@@ -23,18 +23,13 @@
     NEED(cuMemAlloc_v2)                                                                            \
     NEED(cuMemFree_v2)                                                                             \
     NEED(cuMemGetInfo_v2)                                                                          \
-    NEED(cuMemGetAddressRange_v2)                                                                  \
-    NEED(cuPointerGetAttribute)                                                                    \
     NEED(cuMemcpyHtoD_v2)                                                                          \
     NEED(cuMemcpyDtoH_v2)                                                                          \
     NEED(cuMemcpyDtoDAsync_v2)                                                                     \
     NEED(cuMemcpyDtoHAsync_v2)                                                                     \
-    NEED(cuMemcpy2D_v2)                                                                            \
-    NEED(cuMemcpy3D_v2)                                                                            \
     NEED(cuMemsetD8_v2)                                                                            \
     NEED(cuMemsetD8Async)                                                                          \
     NEED(cuMemsetD32_v2)                                                                           \
-    NEED(cuMemsetD2D8_v2)                                                                          \
     NEED(cuModuleLoadData)                                                                         \
     NEED(cuModuleGetFunction)                                                                      \
     NEED(cuLaunchKernel)                                                                           \
@@ -44,7 +39,6 @@
     NEED(cuStreamQuery)                                                                            \
     NEED(cuStreamBeginCapture_v2)                                                                  \
     NEED(cuStreamEndCapture)                                                                       \
-    NEED(cuStreamIsCapturing)                                                                      \
     NEED(cuThreadExchangeStreamCaptureMode)                                                        \
     NEED(cuGraphDestroy)                                                                           \
     NEED(cuGraphLaunch)                                                                            \
@@ -53,7 +47,6 @@
     NEED(cuEventDestroy_v2)                                                                        \
     NEED(cuEventRecord)                                                                            \
     NEED(cuEventQuery)                                                                             \
-    NEED(cuEventSynchronize)                                                                       \
     NEED(cuMemAddressReserve)                                                                      \
     NEED(cuMemAddressFree)                                                                         \
     NEED(cuMemCreate)                                                                              \
@@ -63,12 +56,18 @@
     NEED(cuMemSetAccess)                                                                           \
     NEED(cuMemGetAllocationGranularity)                                                            \
     MAY(cuCtxRecordEvent)                                                                          \
-    MAY(cuGetProcAddress)                                                                          \
     MAY(cuDeviceCanAccessPeer)                                                                     \
     MAY(cuGraphInstantiateWithFlags)                                                               \
     MAY(cuMemcpyPeer)                                                                              \
-    MAY(cuDevicePrimaryCtxRelease_v2)                                                              \
-    MAY(cuCtxGetDevice)
+    MAY(cuDevicePrimaryCtxRelease_v2)
+
+/* In a function that gives the first error. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        CUresult try_result = (call);                                                              \
+        if (try_result != CUDA_SUCCESS)                                                            \
+            return try_result;                                                                     \
+    } while (0)
 
 struct prove_driver {
 #define MEMBER(symbol) __typeof__(&symbol) symbol;

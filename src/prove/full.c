@@ -1,6 +1,6 @@
 /* full.c: what the driver says of memory that is released, and when there is none. It must hold all
  * of the card for as short as it can. */
-#include "prove/full.h"
+#include "prove/check.h"
 
 enum { MOST = 4096 };
 
@@ -42,13 +42,13 @@ enum outcome check_release(struct text *said) {
     for (size_t i = 0; i < ARRAY_LENGTH(waits_ms); i++) {
         sleep_ms(waits_ms[i]);
         at_ms += waits_ms[i];
-        EXPECT(free_now(&now) == CUDA_SUCCESS, "free memory is not told");
+        WORKS("cuMemGetInfo", free_now(&now));
         tell_lack(said, at_ms, before, now);
     }
     while (now + TOLERANCE < before && at_ms < 10000) {
         sleep_ms(100);
         at_ms += 100;
-        EXPECT(free_now(&now) == CUDA_SUCCESS, "free memory is not told");
+        WORKS("cuMemGetInfo", free_now(&now));
     }
     EXPECT(now + TOLERANCE >= before, "released memory did not come back in %u ms", at_ms);
     return CHECK_PASSED;
@@ -93,7 +93,7 @@ enum outcome check_full(struct text *said) {
         text_add(said, "a display hangs on the card: it is not filled");
         return CHECK_SKIPPED;
     }
-    EXPECT(place_create(&place, 1) == CUDA_SUCCESS, "a page could not be had");
+    WORKS("making a page", place_create(&place, 1));
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         CUresult refusal = take_all(sizes[i]);
         if (refusal != CUDA_ERROR_OUT_OF_MEMORY)
@@ -106,7 +106,7 @@ enum outcome check_full(struct text *said) {
     text_format(said, "cuMemSetAccess: %s", driver_error_name(opened));
     EXPECT(gives_again(), "what was released is not given again");
     while (hoard.count > 0)
-        EXPECT(give_last() == CUDA_SUCCESS, "memory could not be released");
+        WORKS("cuMemRelease", give_last());
     if (mapped == CUDA_SUCCESS)
         CALL(cuMemUnmap, place.at, PAGE_BYTES);
     CALL(cuMemRelease, place.handles[0]);

@@ -5,7 +5,6 @@
 
 /* fill   (p, words, seed)           p[i] = i * PATTERN_FACTOR + seed
  * check  (p, words, seed, count)    *count += number of words that are not so
- * gather (p, words, out)            each thread reads 256 words all over p; words: a power of two
  * spin   (cycles)                   one thread that waits so long */
 extern const char kernels_ptx[];
 

@@ -1,7 +1,6 @@
 /* pages.c: what the driver does with handles, mappings and addresses. It must leave no mapping
  * behind where it passes. */
-#include "prove/pages.h"
-
+#include "prove/check.h"
 #include "prove/pattern.h"
 
 /* Compute capabilities 7.0 and 7.2; 7.5 is Turing.
@@ -35,15 +34,14 @@ enum outcome check_content(struct text *said) {
     CUmemAccessDesc access = place_access();
     CUdeviceptr other;
     CALL(cuMemAddressReserve, &other, PAGE_BYTES, 0, 0, 0);
-    EXPECT(place_make(&place, 1) == CUDA_SUCCESS, "a page could not be mapped");
-    EXPECT(pattern_write(0, place.at, PAGE_BYTES, 77) == CUDA_SUCCESS, "no kernel could run");
+    WORKS("mapping pages", place_make(&place, 1));
+    WORKS("a kernel", pattern_write(0, place.at, PAGE_BYTES, 77));
     CALL(cuCtxSynchronize, );
     CALL(cuMemUnmap, place.at, PAGE_BYTES);
     CALL(cuMemMap, other, PAGE_BYTES, 0, place.handles[0], 0);
     CALL(cuMemSetAccess, other, PAGE_BYTES, &access, 1);
-    EXPECT(pattern_check(0, other, PAGE_BYTES, 77) == CUDA_SUCCESS, "no kernel could run");
-    if (check_patterns(said) != CHECK_PASSED)
-        return CHECK_FAILED;
+    WORKS("a kernel", pattern_check(0, other, PAGE_BYTES, 77));
+    PASS(check_patterns(said));
     CALL(cuMemUnmap, other, PAGE_BYTES);
     CALL(cuMemRelease, place.handles[0]);
     CALL(cuMemAddressFree, other, PAGE_BYTES);
@@ -63,64 +61,39 @@ enum outcome check_translation(struct text *said) {
     enum { PAGES = 8, TURNS = 200 };
     struct place place;
     uint32_t copied = 0;
-    EXPECT(place_make(&place, PAGES) == CUDA_SUCCESS, "pages could not be mapped");
+    WORKS("mapping pages", place_make(&place, PAGES));
     for (uint32_t i = 0; i < PAGES; i++) {
-        EXPECT(pattern_write(0, place.at + i * PAGE_BYTES, PAGE_BYTES, 100 + i) == CUDA_SUCCESS,
-               "no kernel could run");
+        WORKS("a kernel", pattern_write(0, place.at + i * PAGE_BYTES, PAGE_BYTES, 100 + i));
         CALL(cuMemsetD32_v2, place.at + i * PAGE_BYTES, 0xabc00000 + i, 1);
     }
     CALL(cuCtxSynchronize, );
     for (uint32_t round = 1; round <= TURNS; round++) {
         CALL(cuMemUnmap, place.at, PAGES * PAGE_BYTES);
         turn(&place);
-        EXPECT(place_map(&place) == CUDA_SUCCESS, "pages could not be mapped again");
+        WORKS("mapping pages", place_map(&place));
         for (uint32_t i = 0; i < PAGES; i++) {
             uint32_t shown = (i + round) % PAGES;
             CUdeviceptr at = place.at + i * PAGE_BYTES;
             CALL(cuMemcpyDtoH_v2, &copied, at, sizeof copied);
             EXPECT(copied == 0xabc00000 + shown, "a copy saw the page that was there before");
-            EXPECT(pattern_write(0, at, 4, 100 + shown) == CUDA_SUCCESS &&
-                       pattern_check(0, at, PAGE_BYTES, 100 + shown) == CUDA_SUCCESS,
-                   "no kernel could run");
+            WORKS("a kernel", pattern_write(0, at, 4, 100 + shown));
+            WORKS("a kernel", pattern_check(0, at, PAGE_BYTES, 100 + shown));
             CALL(cuMemsetD32_v2, at, 0xabc00000 + shown, 1);
         }
-        if (check_patterns(said) != CHECK_PASSED)
-            return CHECK_FAILED;
+        PASS(check_patterns(said));
     }
-    EXPECT(place_end(&place) == CUDA_SUCCESS, "pages could not be given back");
+    WORKS("giving pages back", place_end(&place));
     return CHECK_PASSED;
 }
 
 /* One of them closed would end the process, or show as an error. */
 enum outcome check_access(struct text *said) {
     struct place place;
-    EXPECT(place_make(&place, PLACE_PAGES) == CUDA_SUCCESS, "pages could not be mapped");
-    EXPECT(pattern_write(0, place.at, PLACE_PAGES * PAGE_BYTES, 5) == CUDA_SUCCESS &&
-               pattern_check(0, place.at, PLACE_PAGES * PAGE_BYTES, 5) == CUDA_SUCCESS,
-           "no kernel could run");
-    if (check_patterns(said) != CHECK_PASSED)
-        return CHECK_FAILED;
-    EXPECT(place_end(&place) == CUDA_SUCCESS, "pages could not be given back");
-    return CHECK_PASSED;
-}
-
-enum outcome check_partial(struct text *said) {
-    CUmemAllocationProp properties = place_properties();
-    CUmemGenericAllocationHandle handle;
-    CUdeviceptr at;
-    if (driver_is_simulated()) {
-        text_add(said, "the simulated device takes it for a mistake");
-        return CHECK_SKIPPED;
-    }
-    CALL(cuMemAddressReserve, &at, 2 * PAGE_BYTES, 0, 0, 0);
-    CALL(cuMemCreate, &handle, 2 * PAGE_BYTES, &properties, 0);
-    CALL(cuMemMap, at, 2 * PAGE_BYTES, 0, handle, 0);
-    CUresult result = cu.cuMemUnmap(at, PAGE_BYTES);
-    text_format(said, "unmapping the first half: %s", driver_error_name(result));
-    CALL(cuMemUnmap, result == CUDA_SUCCESS ? at + PAGE_BYTES : at,
-         result == CUDA_SUCCESS ? PAGE_BYTES : 2 * PAGE_BYTES);
-    CALL(cuMemRelease, handle);
-    CALL(cuMemAddressFree, at, 2 * PAGE_BYTES);
+    WORKS("mapping pages", place_make(&place, PLACE_PAGES));
+    WORKS("a kernel", pattern_write(0, place.at, PLACE_PAGES * PAGE_BYTES, 5));
+    WORKS("a kernel", pattern_check(0, place.at, PLACE_PAGES * PAGE_BYTES, 5));
+    PASS(check_patterns(said));
+    WORKS("giving pages back", place_end(&place));
     return CHECK_PASSED;
 }
 
@@ -132,25 +105,5 @@ enum outcome check_addresses(struct text *said) {
     CALL(cuMemAddressReserve, &at, bytes, 0, 0, 0);
     EXPECT(at % PAGE_BYTES == 0, "the range does not begin at a page");
     CALL(cuMemAddressFree, at, bytes);
-    return CHECK_PASSED;
-}
-
-/* As VRAMGC_SPILL needs it. */
-enum outcome check_host(struct text *said) {
-    CUmemAllocationProp properties = place_properties();
-    CUmemAccessDesc access = place_access();
-    CUmemGenericAllocationHandle handle;
-    CUdeviceptr at;
-    properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0};
-    CALL(cuMemAddressReserve, &at, PAGE_BYTES, 0, 0, 0);
-    CUresult result = cu.cuMemCreate(&handle, PAGE_BYTES, &properties, 0);
-    if (result == CUDA_SUCCESS) {
-        CALL(cuMemMap, at, PAGE_BYTES, 0, handle, 0);
-        result = cu.cuMemSetAccess(at, PAGE_BYTES, &access, 1);
-        CALL(cuMemUnmap, at, PAGE_BYTES);
-        CALL(cuMemRelease, handle);
-    }
-    CALL(cuMemAddressFree, at, PAGE_BYTES);
-    text_format(said, "%s", result == CUDA_SUCCESS ? "it can" : driver_error_name(result));
     return CHECK_PASSED;
 }

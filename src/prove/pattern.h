@@ -29,11 +29,4 @@ CUresult work_end(CUstream stream);
  * waits for the thread that ends it. One at a time. */
 CUresult work_for(CUstream stream, unsigned milliseconds);
 
-/* A kernel that is over at once. */
-CUresult work_nothing(CUstream stream);
-
-/* Reads words all over, a power of two of them. */
-CUresult pattern_gather(CUstream stream, CUdeviceptr at, size_t words, CUdeviceptr out);
-enum { GATHER_THREADS = 256 * 256, GATHER_READS = 256 };
-
 #endif

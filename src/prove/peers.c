@@ -1,7 +1,7 @@
 /* peers.c: copies between mapped pages and another device, which the driver makes through the host
  * where the two cannot access each other. Where they can, the other one is let in as the engine
  * does it (vm/access.c). It must leave that device as it was: its context goes at the end. */
-#include "prove/peers.h"
+#include "prove/check.h"
 
 enum { CHUNK = 4096 }; /* see touch.c */
 
@@ -42,17 +42,11 @@ static bool open_other(void) {
     return opened;
 }
 
-static void mark(unsigned char *bytes, unsigned first) {
-    for (size_t i = 0; i < CHUNK; i++)
-        bytes[i] = (unsigned char)(i * 5 + first + i / 253);
-}
-
 /* What lies there reaches the other device, and comes back to another place. */
-static enum outcome there_and_back(struct text *said, CUdeviceptr from, CUdeviceptr to,
-                                   unsigned first) {
+static enum outcome there_and_back(struct text *said, CUdeviceptr from, CUdeviceptr to) {
     unsigned char out[CHUNK], back[CHUNK] = {0};
     CUcontext own = driver_context();
-    mark(out, first);
+    check_number(out, CHUNK, 20);
     CALL(cuMemcpyHtoD_v2, from, out, CHUNK);
     CALL(cuMemcpyPeer, other.memory, other.context, from, own, CHUNK);
     CALL(cuMemcpyPeer, to, own, other.memory, other.context, CHUNK);
@@ -72,14 +66,10 @@ static CUresult let_in(const struct place *place) {
 /* The other device reads the pages itself. */
 static enum outcome read_from_other(struct text *said, CUdeviceptr from, const unsigned char *is) {
     unsigned char back[CHUNK] = {0};
-    CUresult copied = cu.cuCtxSetCurrent(other.context);
-    if (copied == CUDA_SUCCESS)
-        copied = cu.cuMemcpyDtoDAsync_v2(other.memory, from, CHUNK, 0);
-    if (copied == CUDA_SUCCESS)
-        copied = cu.cuMemcpyDtoH_v2(back, other.memory, CHUNK);
-    driver_bind();
-    if (copied != CUDA_SUCCESS)
-        return check_refused(said, "a copy by the other device", copied);
+    CALL(cuCtxSetCurrent, other.context);
+    CALL(cuMemcpyDtoDAsync_v2, other.memory, from, CHUNK, 0);
+    CALL(cuMemcpyDtoH_v2, back, other.memory, CHUNK);
+    WORKS("cuCtxSetCurrent", driver_bind());
     EXPECT(memcmp(is, back, CHUNK) == 0, "gpu%d reads something else", other.device);
     return CHECK_PASSED;
 }
@@ -87,36 +77,33 @@ static enum outcome read_from_other(struct text *said, CUdeviceptr from, const u
 /* Two pages that change places: both devices must see that at once. */
 static enum outcome check_let_in(struct text *said, struct place *place) {
     unsigned char first[CHUNK], second[CHUNK];
-    mark(first, 40);
-    mark(second, 50);
+    check_number(first, CHUNK, 40);
+    check_number(second, CHUNK, 50);
     CALL(cuMemcpyHtoD_v2, place->at, first, CHUNK);
     CALL(cuMemcpyHtoD_v2, place->at + PAGE_BYTES, second, CHUNK);
     for (int times = 0; times < 20; times++) {
         CUmemGenericAllocationHandle handle = place->handles[0];
-        EXPECT(let_in(place) == CUDA_SUCCESS, "gpu%d cannot be let in", other.device);
-        if (read_from_other(said, place->at, times % 2 ? second : first) != CHECK_PASSED ||
-            read_from_other(said, place->at + PAGE_BYTES, times % 2 ? first : second) !=
-                CHECK_PASSED)
-            return CHECK_FAILED;
+        WORKS("letting the other device in", let_in(place));
+        PASS(read_from_other(said, place->at, times % 2 ? second : first));
+        PASS(read_from_other(said, place->at + PAGE_BYTES, times % 2 ? first : second));
         CALL(cuMemUnmap, place->at, 2 * PAGE_BYTES);
         place->handles[0] = place->handles[1];
         place->handles[1] = handle;
-        EXPECT(place_map(place) == CUDA_SUCCESS, "pages could not be mapped");
+        WORKS("mapping pages", place_map(place));
     }
     return CHECK_PASSED;
 }
 
 static enum outcome check_copies_to(struct text *said) {
     struct place place;
-    EXPECT(place_make(&place, 4) == CUDA_SUCCESS, "pages could not be mapped");
+    WORKS("mapping pages", place_make(&place, 4));
     CUdeviceptr first = place.at + PAGE_BYTES - CHUNK / 2, second = first + 2 * PAGE_BYTES;
-    if (there_and_back(said, first, second, 20) != CHECK_PASSED)
-        return CHECK_FAILED;
-    EXPECT(place_end(&place) == CUDA_SUCCESS && place_make(&place, 2) == CUDA_SUCCESS,
-           "pages could not be mapped again");
-    if (other.may_access && check_let_in(said, &place) != CHECK_PASSED)
-        return CHECK_FAILED;
-    EXPECT(place_end(&place) == CUDA_SUCCESS, "pages could not be given back");
+    PASS(there_and_back(said, first, second));
+    WORKS("giving pages back", place_end(&place));
+    WORKS("mapping pages", place_make(&place, 2));
+    if (other.may_access)
+        PASS(check_let_in(said, &place));
+    WORKS("giving pages back", place_end(&place));
     text_format(said, "with gpu%d, ", other.device);
     text_add(said, other.may_access ? "which can access our pages" : "through the host");
     return CHECK_PASSED;

@@ -70,10 +70,6 @@ static void write_costs(FILE *out, const struct costs *costs) {
                 cost->handles, *cost->beside ? " beside " : "", cost->beside,
                 (double)cost->median_ns / 1e3, (double)cost->high_ns / 1e3);
     }
-    for (size_t i = 0; i < SPEEDS && costs->speeds[i].what[0]; i++)
-        fprintf(out, "speed %s: %llu MB/s in pages of 2 MiB, %llu in memory of cuMemAlloc\n",
-                costs->speeds[i].what, (unsigned long long)costs->speeds[i].pages,
-                (unsigned long long)costs->speeds[i].plain);
 }
 
 static bool write_all(int fd, const struct findings *findings, const char *version) {

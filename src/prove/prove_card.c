@@ -7,36 +7,19 @@
 
 #include <stdio.h>
 
-static const char *const outcome_words[] = {"passed", "FAILED", "left out"};
-
-static void tell_begin(const char *name, const char *asked) {
-    printf("  %-13s %s ... ", name, asked);
-    fflush(stdout);
-}
-
-static void tell_done(const struct result *result) {
+static void tell(const char *name, const char *asked, const struct result *done) {
+    static const char *const outcomes[] = {"passed", "FAILED", "left out"};
     char time[32];
     struct text text = TEXT_IN(time);
-    text_add_duration(&text, result->ns);
-    printf("%s (%s)\n", outcome_words[result->outcome], time);
-    if (*result->said)
-        printf("                %s\n", result->said);
+    if (done) {
+        text_add_duration(&text, done->ns);
+        printf("%s (%s)\n", outcomes[done->outcome], time);
+        if (*done->said)
+            printf("                %s\n", done->said);
+    } else {
+        printf("  %-13s %s ... ", name, asked);
+    }
     fflush(stdout);
-}
-
-static void tell_row(const struct findings *findings, size_t index, bool done) {
-    const struct result *result = &findings->results[index];
-    if (done)
-        tell_done(result);
-    else
-        tell_begin(check_table[index].name, check_table[index].asked);
-}
-
-static void tell_door(const struct findings *findings, size_t door, bool done) {
-    if (done)
-        tell_done(&findings->python[door]);
-    else
-        tell_begin(python_doors[door], "the same with your PyTorch");
 }
 
 static void tell_card(int device, const struct card *card) {
@@ -76,11 +59,12 @@ static int prove_one(int device, const char *version, const struct python *pytho
     }
     tell_card(device, &findings->card);
     spare_the_desktop(&findings->card);
-    if (child_run_checks(device, findings, tell_row)) {
-        python_run(python, device, findings, tell_door);
-        tell_begin("costs", "what the driver's calls cost, by size, idle and beside running work");
+    if (child_run_checks(device, findings, tell)) {
+        static const char name[] = "costs", asked[] = "what the driver's calls cost, by size";
+        python_run(python, device, findings, tell);
+        tell(name, asked, NULL);
         child_run_costs(device, findings);
-        tell_done(&findings->costs_result);
+        tell(name, asked, &findings->costs_result);
     }
     if (!proof_write(findings, version, path, sizeof path)) {
         fprintf(stderr, "vramgc: the proof cannot be written to %s\n", path);

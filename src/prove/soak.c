@@ -2,8 +2,7 @@
  * can beside running work on several streams, on a card that a ballast has made small. What is
  * written must be what is read. It must call the engine as the room `serve` does: memory is asked
  * for before a block is used, and given up while work on it is still queued. */
-#include "prove/soak.h"
-
+#include "prove/check.h"
 #include "prove/graphs.h"
 #include "prove/pattern.h"
 

@@ -131,12 +131,13 @@ static void run_door(struct run *run, int device, struct findings *findings) {
 }
 
 void python_run(const struct python *python, int device, struct findings *findings,
-                void (*tell)(const struct findings *findings, size_t door, bool done)) {
+                child_tell *tell) {
     for (size_t door = 0; python->interpreter && door < PYTHON_DOORS; door++) {
         struct run run = {.python = python, .card = &findings->card, .door = door};
-        tell(findings, door, false);
+        const struct result *result = &findings->python[door];
+        tell(python_doors[door], "the same with your PyTorch", NULL);
         run_door(&run, device, findings);
-        findings->failed += findings->python[door].outcome == CHECK_FAILED;
-        tell(findings, door, true);
+        findings->failed += result->outcome == CHECK_FAILED;
+        tell(python_doors[door], "the same with your PyTorch", result);
     }
 }

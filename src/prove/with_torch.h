@@ -12,8 +12,7 @@ struct python {
 
 extern const char *const python_doors[PYTHON_DOORS];
 
-/* tell is called before each door, and when it is done. */
 void python_run(const struct python *python, int device, struct findings *findings,
-                void (*tell)(const struct findings *findings, size_t door, bool done));
+                child_tell *tell);
 
 #endif

@@ -36,7 +36,7 @@ form full
 made 2026-11-23 by vramgc 0.1.0
 check grain: passed, 7 us: granularity 2048 KiB
 check soak lowvram: failed, 45000000 us: 3 words or uses were wrong
-check partial: left out, 1 us: no
+check context event: left out, 1 us: no
 python async: passed, 60000000 us: PyTorch 2.15.0, mode compact
 cost cuMemCreate 2 MiB x 1: 29.00 us, p99 40.00
 """
@@ -51,7 +51,7 @@ class Proof(unittest.TestCase):
             [
                 ("check grain", True),
                 ("check soak lowvram", False),
-                ("check partial", True),
+                ("check context event", True),
                 ("python async", True),
             ],
         )
