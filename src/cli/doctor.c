@@ -8,6 +8,7 @@
 #include "read/records.h"
 #include "read/units.h"
 #include "base/base.h"
+#include "base/text.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -18,9 +19,8 @@
 
 /* The Python that the command names; NULL: none. */
 static const char *python_of(char *const *command) {
-    const char *slash = *command ? strrchr(*command, '/') : NULL;
-    const char *name = slash ? slash + 1 : *command;
-    return name && strncmp(name, "python", strlen("python")) == 0 ? *command : NULL;
+    bool python = *command && strncmp(text_after_folder(*command), "python", 6) == 0;
+    return python ? *command : NULL;
 }
 
 /* Its version, and in a second line the CUDA that it is made for: of its metadata and of the text

@@ -9,32 +9,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void tell_card(int device, const struct card *card) {
-    char about[16];
-    snprintf(about, sizeof about, "gpu%d", device);
-    const char *simulated = card->simulated ? ", simulated" : "";
-    switch (proof_look(&card->key).state) {
-    case PROOF_PASSED:
-        finding(MARK_OK, about, "%s%s, driver %s; proven: mode auto is compact", card->name,
-                simulated, card->key.driver);
-        break;
-    case PROOF_FAILED:
-        finding(MARK_NOTE, about,
-                "%s%s, driver %s; its proof failed, mode auto is flush; `vramgc prove --share` "
-                "prints it for a bug report",
-                card->name, simulated, card->key.driver);
-        break;
-    case PROOF_OTHER:
-        finding(MARK_NOTE, about,
-                "%s%s, driver %s; proven with another driver or vramgc: run `vramgc prove` again",
-                card->name, simulated, card->key.driver);
-        break;
-    case PROOF_NONE:
-        finding(MARK_NOTE, about,
-                "%s%s, driver %s; not proven, so mode auto is flush: run `vramgc prove` once",
-                card->name, simulated, card->key.driver);
-        break;
-    }
+static void tell_card(const char *about, const struct card *card) {
+    static const char *const proofs[] = {
+        [PROOF_PASSED] = "proven: mode auto is compact",
+        [PROOF_FAILED] =
+            "its proof failed, mode auto is flush; `vramgc prove --share` prints it for "
+            "a bug report",
+        [PROOF_OTHER] = "proven with another driver or vramgc: run `vramgc prove` again",
+        [PROOF_NONE] = "not proven, so mode auto is flush: run `vramgc prove` once",
+    };
+    enum proof_state state = proof_look(&card->key).state;
+    finding(state == PROOF_PASSED ? MARK_OK : MARK_NOTE, about, "%s%s, driver %s; %s", card->name,
+            card->simulated ? ", simulated" : "", card->key.driver, proofs[state]);
 }
 
 /* One that is full is told as such; where it is too full for a context, nothing can begin there.
@@ -47,7 +33,7 @@ static void look(struct findings *findings, int count) {
         *card = (struct card){0};
         child_look(i, findings);
         if (*card->name)
-            tell_card(i, card);
+            tell_card(about, card);
         if (card->full)
             finding(card->total_bytes ? MARK_NOTE : MARK_WRONG, about, "the card is full: %s%s%s",
                     card->busy, *card->user ? "; " : "", card->user);

@@ -7,12 +7,20 @@
 
 #include <stdlib.h>
 
+/* A first call of a kind may load and make what later ones find: it is not counted. */
 enum { MOST_SAMPLES = 200, WARM_UP = 2 };
+
+/* What is timed at once: the life of a page, or what stands in the places of its steps. */
+enum step { CREATE, MAP, ACCESS, UNMAP, RELEASE, STEPS };
 
 static struct {
     struct costs *out;
-    size_t samples, used;
-    uint64_t times_ns[MOST_SAMPLES];
+    size_t rounds, round;
+    bool warm;
+    struct samples {
+        size_t used;
+        uint64_t ns[MOST_SAMPLES];
+    } of[STEPS];
     CUstream stream;
     CUdeviceptr range;
     CUresult failed; /* the first error; nothing is measured after it */
@@ -24,19 +32,27 @@ static bool fine(CUresult result) {
     return self.failed == CUDA_SUCCESS;
 }
 
+static void note(enum step step, uint64_t ns) {
+    struct samples *samples = &self.of[step];
+    if (self.warm && samples->used < MOST_SAMPLES)
+        samples->ns[samples->used++] = ns;
+}
+
 #define DO(symbol, ...) (void)(self.failed == CUDA_SUCCESS && fine(cu.symbol(__VA_ARGS__)))
 
-#define TIMED(timed, symbol, ...)                                                                  \
+#define TIMED(step, symbol, ...)                                                                   \
     do {                                                                                           \
         uint64_t begin_ns = clock_ns();                                                            \
         DO(symbol, __VA_ARGS__);                                                                   \
-        if (timed)                                                                                 \
-            sample(clock_ns() - begin_ns);                                                         \
+        note(step, clock_ns() - begin_ns);                                                         \
     } while (0)
 
-static void sample(uint64_t ns) {
-    if (self.used < self.samples)
-        self.times_ns[self.used++] = ns;
+/* False when all rounds are over, or something failed. */
+static bool next_round(void) {
+    bool more = self.round < WARM_UP + self.rounds && !self.failed;
+    self.warm = self.round >= WARM_UP;
+    self.round = more ? self.round + 1 : 0;
+    return more;
 }
 
 static int compare(const void *a, const void *b) {
@@ -44,136 +60,95 @@ static int compare(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The samples since the last figure are one. */
-static void keep(const char *call, size_t mib, size_t handles, const char *beside) {
-    if (self.failed == CUDA_SUCCESS && self.used > 0 && self.out->count < COSTS_MOST) {
-        struct cost *cost = &self.out->list[self.out->count];
-        qsort(self.times_ns, self.used, sizeof *self.times_ns, compare);
+/* What was noted since the last figure is one; NULL: it is none. */
+static void keep(enum step step, const char *call, size_t mib, size_t handles, const char *beside) {
+    struct samples *samples = &self.of[step];
+    if (call && !self.failed && samples->used > 0 && self.out->count < COSTS_MOST) {
+        struct cost *cost = &self.out->list[self.out->count++];
+        qsort(samples->ns, samples->used, sizeof *samples->ns, compare);
         *cost = (struct cost){.mib = (unsigned)mib,
                               .handles = (unsigned)handles,
-                              .median_ns = self.times_ns[self.used / 2],
-                              .high_ns = self.times_ns[self.used * 99 / 100]};
+                              .median_ns = samples->ns[samples->used / 2],
+                              .high_ns = samples->ns[samples->used * 99 / 100]};
         text_copy(cost->call, sizeof cost->call, call);
         text_copy(cost->beside, sizeof cost->beside, beside);
-        self.out->count++;
     }
-    self.used = 0;
+    samples->used = 0;
 }
 
 /* --- one kind of memory --- */
 
 static void plain(size_t mib) {
-    for (int freeing = 0; freeing < 2; freeing++) {
-        for (size_t i = 0; i < self.samples + WARM_UP; i++) {
-            CUdeviceptr pointer = 0;
-            TIMED(!freeing && i >= WARM_UP, cuMemAlloc_v2, &pointer, mib * MEBIBYTE);
-            TIMED(freeing && i >= WARM_UP, cuMemFree_v2, pointer);
-        }
-        keep(freeing ? "cuMemFree" : "cuMemAlloc", mib, 1, "");
+    CUdeviceptr pointer = 0;
+    while (next_round()) {
+        TIMED(CREATE, cuMemAlloc_v2, &pointer, mib * MEBIBYTE);
+        TIMED(RELEASE, cuMemFree_v2, pointer);
     }
+    keep(CREATE, "cuMemAlloc", mib, 1, "");
+    keep(RELEASE, "cuMemFree", mib, 1, "");
 }
 
-enum step { CREATE, MAP, ACCESS, UNMAP, RELEASE, STEPS };
-
-static const char *const step_names[STEPS] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess",
-                                              "cuMemUnmap", "cuMemRelease"};
-
-struct life {
-    CUmemAllocationProp properties;
-    size_t mib, handles;
-    enum step timed;
-    bool together; /* access and unmapping are one call for all */
-};
-
-static void begin(const struct life *life, CUmemGenericAllocationHandle *handles) {
-    size_t bytes = life->mib * MEBIBYTE;
-    for (size_t i = 0; i < life->handles; i++)
-        TIMED(life->timed == CREATE, cuMemCreate, &handles[i], bytes, &life->properties, 0);
-    for (size_t i = 0; i < life->handles; i++)
-        TIMED(life->timed == MAP, cuMemMap, self.range + i * bytes, bytes, 0, handles[i], 0);
-}
-
-static void open_and_unmap(const struct life *life) {
-    CUmemAccessDesc access = place_access();
-    size_t calls = life->together ? 1 : life->handles;
-    size_t bytes = life->handles / calls * life->mib * MEBIBYTE;
-    for (size_t i = 0; i < calls; i++)
-        TIMED(life->timed == ACCESS, cuMemSetAccess, self.range + i * bytes, bytes, &access, 1);
-    DO(cuMemsetD8Async, self.range, 7, calls * bytes, self.stream); /* it is really used */
-    DO(cuStreamSynchronize, self.stream);
-    for (size_t i = 0; i < calls; i++)
-        TIMED(life->timed == UNMAP, cuMemUnmap, self.range + i * bytes, bytes);
-}
-
-static void live(const struct life *life, const char *name) {
+/* Handles in a row, all of them opened and unmapped by one call, and really used. */
+static void live(const CUmemAllocationProp *properties, size_t mib, size_t count) {
     CUmemGenericAllocationHandle handles[PLACE_PAGES];
-    for (size_t i = 0; i < WARM_UP + self.samples && self.used < self.samples; i++) {
-        if (i == WARM_UP)
-            self.used = 0;
-        begin(life, handles);
-        open_and_unmap(life);
-        for (size_t j = 0; j < life->handles; j++)
-            TIMED(life->timed == RELEASE, cuMemRelease, handles[j]);
-        DO(cuStreamSynchronize, self.stream);
-        if (i < WARM_UP)
-            self.used = 0;
-    }
-    bool all = life->together && (life->timed == ACCESS || life->timed == UNMAP);
-    keep(name, life->mib, all ? life->handles : 1, "");
+    CUmemAccessDesc access = place_access();
+    size_t bytes = mib * MEBIBYTE;
+    for (size_t i = 0; i < count; i++)
+        TIMED(CREATE, cuMemCreate, &handles[i], bytes, properties, 0);
+    for (size_t i = 0; i < count; i++)
+        TIMED(MAP, cuMemMap, self.range + i * bytes, bytes, 0, handles[i], 0);
+    TIMED(ACCESS, cuMemSetAccess, self.range, count * bytes, &access, 1);
+    DO(cuMemsetD8Async, self.range, 7, count * bytes, self.stream);
+    DO(cuStreamSynchronize, self.stream);
+    TIMED(UNMAP, cuMemUnmap, self.range, count * bytes);
+    for (size_t i = 0; i < count; i++)
+        TIMED(RELEASE, cuMemRelease, handles[i]);
 }
 
-static void each_step(struct life life, const char *const *names, enum step first, enum step last) {
-    for (life.timed = first; life.timed <= last; life.timed++)
-        live(&life, names[life.timed]);
+/* names: NULL where that step is none of the figures. */
+static void mapped(CUmemAllocationProp properties, size_t mib, size_t handles,
+                   const char *const names[STEPS]) {
+    while (next_round())
+        live(&properties, mib, handles);
+    for (int step = CREATE; step < STEPS; step++)
+        keep((enum step)step, names[step], mib, handles, "");
 }
 
-static void mapped(size_t mib) {
-    struct life life = {.properties = place_properties(), .mib = mib, .handles = 1};
-    each_step(life, step_names, CREATE, RELEASE);
-}
-
-/* One call over many handles; its counterpart, many calls, is the row of one handle. */
-static void many(void) {
-    struct life life = {
-        .properties = place_properties(), .mib = 2, .handles = PLACE_PAGES, .together = true};
-    each_step(life, step_names, ACCESS, UNMAP);
-}
-
-/* Drivers before 12.2 have none; that is no error. Compact needs none but for VRAMGC_SPILL. */
+/* Drivers before 12.2 have none; that is no error. Only VRAMGC_SPILL needs it. */
 static void in_host(void) {
     static const char *const names[STEPS] = {"host cuMemCreate", "host cuMemMap",
                                              "host cuMemSetAccess", "host cuMemUnmap",
                                              "host cuMemRelease"};
-    struct life life = {.properties = place_properties(), .mib = 2, .handles = 1};
+    CUmemAllocationProp properties = place_properties();
     CUmemGenericAllocationHandle handle;
-    life.properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0};
-    if (cu.cuMemCreate(&handle, PAGE_BYTES, &life.properties, 0) != CUDA_SUCCESS)
+    properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0};
+    if (cu.cuMemCreate(&handle, PAGE_BYTES, &properties, 0) != CUDA_SUCCESS)
         return;
     DO(cuMemRelease, handle);
-    each_step(life, names, CREATE, RELEASE);
+    mapped(properties, 2, 1, names);
 }
-
-#define EACH(name, symbol, ...)                                                                    \
-    do {                                                                                           \
-        for (size_t i = 0; i < self.samples; i++)                                                  \
-            TIMED(true, symbol, __VA_ARGS__);                                                      \
-        keep(name, 0, 1, "");                                                                      \
-    } while (0)
 
 static void small_calls(void) {
     CUevent event = NULL;
     size_t free_bytes, total_bytes;
     DO(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
-    EACH("cuEventRecord", cuEventRecord, event, self.stream);
-    DO(cuStreamSynchronize, self.stream);
-    EACH("cuEventQuery", cuEventQuery, event);
-    EACH("cuStreamQuery", cuStreamQuery, self.stream);
-    EACH("cuMemGetInfo", cuMemGetInfo_v2, &free_bytes, &total_bytes);
+    while (next_round()) {
+        TIMED(CREATE, cuEventRecord, event, self.stream);
+        DO(cuStreamSynchronize, self.stream);
+        TIMED(MAP, cuEventQuery, event);
+        TIMED(ACCESS, cuStreamQuery, self.stream);
+        TIMED(UNMAP, cuMemGetInfo_v2, &free_bytes, &total_bytes);
+    }
+    keep(CREATE, "cuEventRecord", 0, 1, "");
+    keep(MAP, "cuEventQuery", 0, 1, "");
+    keep(ACCESS, "cuStreamQuery", 0, 1, "");
+    keep(UNMAP, "cuMemGetInfo", 0, 1, "");
     DO(cuEventDestroy_v2, event);
 }
 
 /* --- beside a kernel --- */
 
+/* So long that no call takes it by itself, nor a host that is busy in all of three tries. */
 enum { KERNEL_MS = 200, TRIES = 3 };
 
 /* Whether the call came back only when the kernel beside it was over. */
@@ -182,7 +157,7 @@ static bool unmap_beside_kernel(CUevent event) {
     if (!fine(place_make(&place, 1)) || !fine(work_for(self.stream, KERNEL_MS)))
         return false;
     DO(cuEventRecord, event, self.stream);
-    TIMED(true, cuMemUnmap, place.at, PAGE_BYTES);
+    TIMED(UNMAP, cuMemUnmap, place.at, PAGE_BYTES);
     bool over = cu.cuEventQuery(event) == CUDA_SUCCESS;
     DO(cuStreamSynchronize, self.stream);
     fine(work_end(self.stream));
@@ -191,14 +166,15 @@ static bool unmap_beside_kernel(CUevent event) {
     return over;
 }
 
-/* Once it did not wait: it does not. A busy host may be late by itself. */
+/* Once it did not wait: it does not. */
 static void unmapping(void) {
     CUevent event = NULL;
     bool waits = true;
+    self.warm = true;
     DO(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
     for (int i = 0; i < TRIES && waits; i++)
         waits = unmap_beside_kernel(event);
-    keep("cuMemUnmap", 2, 1, "a 200 ms kernel");
+    keep(UNMAP, "cuMemUnmap", 2, 1, "a 200 ms kernel");
     self.out->unmap_waits = waits && self.failed == CUDA_SUCCESS;
     DO(cuEventDestroy_v2, event);
 }
@@ -207,12 +183,15 @@ static void unmapping(void) {
 
 static void on_device(void) {
     static const size_t sizes_mib[] = {2, 32, 128};
+    static const char *const names[STEPS] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess",
+                                             "cuMemUnmap", "cuMemRelease"};
+    static const char *const of_many[STEPS] = {[ACCESS] = "cuMemSetAccess", [UNMAP] = "cuMemUnmap"};
     unmapping();
     for (size_t i = 0; i < ARRAY_LENGTH(sizes_mib); i++) {
         plain(sizes_mib[i]);
-        mapped(sizes_mib[i]);
+        mapped(place_properties(), sizes_mib[i], 1, names);
     }
-    many();
+    mapped(place_properties(), 2, PLACE_PAGES, of_many);
     small_calls();
 }
 
@@ -221,7 +200,7 @@ const char *const costs_groups[COSTS_GROUPS] = {"memory of the device", "memory 
 CUresult costs_measure(size_t group, size_t samples, struct costs *out) {
     static void (*const measure[COSTS_GROUPS])(void) = {on_device, in_host};
     self.out = out;
-    self.samples = min_u64(samples, MOST_SAMPLES);
+    self.rounds = min_u64(samples, MOST_SAMPLES);
     DO(cuStreamCreate, &self.stream, CU_STREAM_NON_BLOCKING);
     DO(cuMemAddressReserve, &self.range, PLACE_PAGES * PAGE_BYTES, 0, 0, 0);
     measure[group]();

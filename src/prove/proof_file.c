@@ -14,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SUFFIX ".proof"
-
 static const char *const form_names[] = {"quick", "usual", "full"};
 static const char *const outcome_words[] = {"passed", "failed", "left out"};
 
@@ -122,8 +120,8 @@ bool proof_write(const struct findings *findings, const char *version, char *pat
 /* --- showing --- */
 
 static bool is_proof(const char *name) {
-    size_t length = strlen(name);
-    return length > sizeof SUFFIX - 1 && strcmp(name + length - (sizeof SUFFIX - 1), SUFFIX) == 0;
+    const char *ending = strrchr(name, '.');
+    return ending && ending > name && strcmp(ending, ".proof") == 0;
 }
 
 /* What tells one card from all others is nobody's business. */
@@ -134,16 +132,13 @@ static bool is_private(const char *line) {
 static bool show(const char *path, bool share) {
     char line[1024];
     FILE *in = fopen(path, "re");
-    if (!in)
-        return false;
-    while (fgets(line, sizeof line, in))
+    while (in && fgets(line, sizeof line, in))
         if (!share || !is_private(line)) {
             line[strcspn(line, "\n")] = 0;
             write_clean(stdout, line);
             putchar('\n');
         }
-    fclose(in);
-    return true;
+    return in && fclose(in) == 0;
 }
 
 static size_t each_proof(bool (*visit)(const char *path, bool share), bool share) {
