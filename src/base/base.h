@@ -51,6 +51,12 @@ static inline uint64_t clock_ns(void) {
     return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
+static inline void sleep_ns(uint64_t ns) {
+    nanosleep(
+        &(struct timespec){.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)},
+        NULL);
+}
+
 /* Zeroed pages of our own, never from malloc; NULL when there are none. They cost memory only
  * where they are touched. */
 static inline void *memory_map(size_t bytes) {

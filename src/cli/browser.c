@@ -9,7 +9,6 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Without any of these xdg-open would look for a browser of the terminal. */
@@ -40,9 +39,9 @@ static pid_t start(const char *opener, const char *path) {
     return started ? pid : 0;
 }
 
-/* Some go on as long as the browser does: one that has not failed by then has opened it. */
+/* Some go on as long as the browser does: one that has not failed in three seconds has opened it.
+ */
 static bool succeeds(pid_t pid) {
-    const struct timespec pause = {.tv_nsec = 20 * (long)MILLISECOND_NS};
     uint64_t until_ns = clock_ns() + 3 * SECOND_NS;
     int status = 0;
     for (;;) {
@@ -51,7 +50,7 @@ static bool succeeds(pid_t pid) {
             return WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if ((ended < 0 && errno != EINTR) || clock_ns() > until_ns)
             return ended == 0;
-        nanosleep(&pause, NULL);
+        sleep_ns(20 * MILLISECOND_NS);
     }
 }
 

@@ -225,7 +225,7 @@ static double blocks_of(const struct stats_file *record) {
 /* By how it ended, and by how much it had done by then. */
 static void write_early_end(FILE *out, char letter, const struct stats_file *record,
                             const struct stats_file *other) {
-    const double much_less = 0.75;
+    const double much_less = 0.75; /* a guess: the same work hands out about the same blocks */
     struct figure failure = show_failure(record);
     char line[240];
     struct text text = TEXT_IN(line);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The Python that the command names; NULL: none. */
@@ -146,7 +145,6 @@ static void tell_end(int status) {
 
 static void try_command(char *const *command, const char *mode) {
     char folder[PATH_MAX], pattern[PATH_MAX + 4];
-    const struct timespec step = {.tv_nsec = 100 * MILLISECOND_NS};
     int status = 0;
     const char *temporary = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%s/vramgc-doctor-XXXXXX",
@@ -162,7 +160,7 @@ static void try_command(char *const *command, const char *mode) {
         start(command, pattern, mode);
     while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
         doctor_processes(child);
-        nanosleep(&step, NULL);
+        sleep_ns(100 * MILLISECOND_NS); /* PyTorch alone takes seconds to load */
     }
     if (child < 0)
         finding(MARK_WRONG, "command", "no process can be started");

@@ -6,6 +6,7 @@
 #include "cli/settings.h"
 #include "read/units.h"
 #include "base/base.h"
+#include "base/file.h"
 #include "base/state_folder.h"
 #include "base/text.h"
 
@@ -117,22 +118,13 @@ static void check_folder(void) {
         finding(MARK_NOTE, "statistics", "%s: the state folder cannot be written to", pattern);
 }
 
-/* The first word of a small file; "" without it. */
-static void read_word(const char *path, char *word, size_t capacity) {
-    FILE *stream = fopen(path, "re");
-    *word = 0;
-    if (stream && fgets(word, (int)capacity, stream))
-        word[strcspn(word, " \n")] = 0;
-    if (stream)
-        fclose(stream);
-}
-
 static void check_surroundings(void) {
     char limit[64];
     if (access("/dev/dxg", F_OK) == 0)
         finding(MARK_NOTE, "WSL", "Windows may move memory of the card to host memory by itself");
     bool container = access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
-    read_word("/sys/fs/cgroup/memory.max", limit, sizeof limit);
+    file_read_start("/sys/fs/cgroup/memory.max", limit, sizeof limit);
+    limit[strcspn(limit, "\n")] = 0;
     if (*limit && strcmp(limit, "max") != 0)
         finding(MARK_NOTE, "limit",
                 "host memory is limited to %s here: loading a model needs some of it",

@@ -3,6 +3,7 @@
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
 #include "base/base.h"
+#include "base/file.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_TOLD = 64 };
+enum { MOST_TOLD = 64 }; /* more lines are not read */
 
 /* What a file of /proc holds, to be freed; NULL: it may not be read, or the process is gone. */
 static char *read_all(pid_t pid, const char *name, size_t *length) {
@@ -30,13 +31,13 @@ static char *read_all(pid_t pid, const char *name, size_t *length) {
 }
 
 static pid_t parent_of(pid_t pid) {
-    size_t length;
-    char *stat = read_all(pid, "stat", &length);
-    char *end = stat ? strrchr(stat, ')') : NULL;
+    char path[64], stat[512];
     int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    file_read_start(path, stat, sizeof stat);
+    const char *end = strrchr(stat, ')'); /* a name may hold spaces and brackets */
     if (end)
         sscanf(end + 1, " %*c %d", &parent);
-    free(stat);
     return parent;
 }
 
@@ -59,10 +60,10 @@ static bool has_library_in_environment(pid_t pid) {
 }
 
 static void tell(pid_t pid, bool below) {
-    size_t length;
-    char *name = read_all(pid, "comm", &length);
-    if (name)
-        name[strcspn(name, "\n")] = 0;
+    char path[64], name[64];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    file_read_start(path, name, sizeof name);
+    name[strcspn(name, "\n")] = 0;
     const char *why = has_library_in_environment(pid)
                           ? "LD_PRELOAD names it, but the loader did not take it: a set-uid or "
                             "statically linked program"
@@ -70,8 +71,7 @@ static void tell(pid_t pid, bool below) {
                                 "container starts with an environment of its own"
                               : "it was not started by vramgc run, nor with LD_PRELOAD";
     finding(below ? MARK_WRONG : MARK_NOTE, "process", "%d (%s) uses CUDA without the library: %s",
-            (int)pid, name ? name : "?", why);
-    free(name);
+            (int)pid, *name ? name : "?", why);
 }
 
 static ssize_t read_program(pid_t pid, char *out, size_t capacity) {

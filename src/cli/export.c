@@ -91,11 +91,9 @@ static int export_once(char *const *paths, size_t count) {
 /* A collector reads the file between two of these. A file that cannot be read now may be there the
  * next time. */
 _Noreturn static void export_again_and_again(char *const *paths, size_t count) {
-    const struct timespec pause = {.tv_sec = (time_t)(request.every_ns / SECOND_NS),
-                                   .tv_nsec = (long)(request.every_ns % SECOND_NS)};
     for (;;) {
         export_once(paths, count);
-        nanosleep(&pause, NULL);
+        sleep_ns(request.every_ns);
     }
 }
 

@@ -28,11 +28,6 @@ static struct figure show_date(uint64_t unix_ns) {
     return figure;
 }
 
-static double peak_of(const struct stats_file *record) {
-    double peak = stats_file_held_peak(record);
-    return peak < 18446744073709549568.0 ? peak : 18446744073709549568.0;
-}
-
 /* ---- what it was ---- */
 
 static const char *next_word(const char *words) {
@@ -93,8 +88,9 @@ static void write_figures(const struct kept_file *file) {
     }
     struct verdict verdict = verdict_of(&record, 1);
     printf("%-16s  %8s  %8s  %-13s  %s\n", show_date(file->peek.started_unix_ns).text,
-           show_time(record->elapsed_ns).text, show_bytes((uint64_t)peak_of(record)).text,
-           verdict_name(verdict.code), summary_end(record).text);
+           show_time(record->elapsed_ns).text,
+           show_bytes(to_u64(stats_file_held_peak(record))).text, verdict_name(verdict.code),
+           summary_end(record).text);
     write_command(record->file);
     stats_file_free(record);
 }

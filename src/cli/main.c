@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
         status = command_run(command, argc - 1, argv + 1, &wants_help);
     if (wants_help)
         help_on(command);
-    if (fflush(stdout) == 0 || status != STATUS_FINE)
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || status != STATUS_FINE)
         return status;
     complain("standard output cannot be written");
     return STATUS_BAD_INPUT;

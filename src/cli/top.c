@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_PIDS = 64, EVENTS_AT_ONCE = 8 };
+enum { MOST_PIDS = 64, EVENTS_AT_ONCE = 8 }; /* a screen has 24 lines */
 
 static struct {
     bool once, plain;
@@ -25,23 +25,12 @@ static struct {
     size_t pid_count;
 } request = {.every_ns = SECOND_NS};
 
-static void refresh_view(struct top_view *view) {
-    top_refresh(view, request.pids, request.pid_count);
-}
-
-static int flushed(void) {
-    if (fflush(stdout) == 0)
-        return STATUS_FINE;
-    complain("standard output cannot be written");
-    return STATUS_BAD_INPUT;
-}
-
 /* ---- --once ---- */
 
 static int show_once(void) {
     struct top_view view = {.sort = request.sort, .most_events = EVENTS_AT_ONCE};
     struct page page = {0};
-    refresh_view(&view);
+    top_refresh(&view, request.pids, request.pid_count);
     top_page(&page, &view, terminal_of(stdout).columns);
     for (size_t i = 0; i < page.count; i++) {
         size_t length = strlen(page.lines[i].text);
@@ -50,7 +39,7 @@ static int show_once(void) {
         printf("%.*s\n", (int)length, page.lines[i].text);
     }
     top_free(&view, &page);
-    return flushed();
+    return STATUS_FINE;
 }
 
 /* ---- --plain ---- */
@@ -121,25 +110,20 @@ static int show_plain(void) {
     struct top_view view = {.sort = request.sort};
     struct page page = {0};
     char now[32];
-    const struct timespec pause = {.tv_sec = (time_t)(request.every_ns / SECOND_NS),
-                                   .tv_nsec = (long)(request.every_ns % SECOND_NS)};
-    int status = STATUS_FINE;
     catch_signals();
-    while (!stopped && status == STATUS_FINE) {
-        refresh_view(&view);
+    do {
+        top_refresh(&view, request.pids, request.pid_count);
         show_now(now, sizeof now);
         if (view.running.count == 0)
             printf("%s no program under vramgc\n", now);
         for (size_t i = 0; i < view.cards.count; i++)
             write_card(now, &view.cards.list[i]);
-        status = flushed();
-        if (request.once)
+        if (fflush(stdout) != 0 || request.once || stopped)
             break;
-        if (status == STATUS_FINE && !stopped)
-            nanosleep(&pause, NULL);
-    }
+        sleep_ns(request.every_ns);
+    } while (!stopped);
     top_free(&view, &page);
-    return status == STATUS_FINE ? end_by(stopped) : status;
+    return end_by(stopped);
 }
 
 /* ---- live ---- */

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The smallest card that the soak fits on, and how much of it others may use. */
+/* The quick soak wants 256 MiB and the rows before it 130 at once; the rest is for what others take
+ * meanwhile. An idle desktop has less than OTHERS_MIB; what has more is a program at work. */
 enum { LEAST_MIB = 600, OTHERS_SHARE = 4, OTHERS_MIB = 1024, LARGE_PROCESS_MIB = 512 };
 
 /* --- NVML --- */
@@ -19,7 +20,10 @@ struct nvml_process {
     unsigned instance, compute_instance;
 };
 
-enum { MOST_PROCESSES = 64, NVML_SUCCESS = 0 };
+enum {
+    MOST_PROCESSES = 64, /* with more nothing is told, and the free memory decides */
+    NVML_SUCCESS = 0
+};
 
 struct nvml {
     int (*init)(void);

@@ -11,7 +11,7 @@ bool check_faults;
 size_t check_spare_bytes;
 
 enum outcome check_refused(struct text *said, const char *call, CUresult result) {
-    text_format(said, "%s answered %s", call, driver_error_name(result));
+    text_format(said, "%s: %s", call, driver_error_name(result));
     return CHECK_FAILED;
 }
 

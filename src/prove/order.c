@@ -4,11 +4,7 @@
 
 #include <pthread.h>
 
-enum { WORK_MS = 200 };
-
-static void wait_a_little(void) {
-    nanosleep(&(struct timespec){.tv_nsec = 100 * 1000}, NULL);
-}
+enum { WORK_MS = 200 }; /* longer than what is called beside it takes, also on a busy host */
 
 /* Long work that writes a page at its end, and an event behind it. */
 struct work {
@@ -35,13 +31,20 @@ static enum outcome begin_work(struct text *said, struct work *work,
 static enum outcome await_work(struct text *said, struct work *work) {
     CUresult answer;
     while ((answer = cu.cuEventQuery(work->event)) == CUDA_ERROR_NOT_READY)
-        wait_a_little();
+        sleep_ns(MILLISECOND_NS / 10);
     WORKS("cuEventQuery", answer);
     WORKS("a kernel", pattern_check(work->other, work->place.at, 4 * PAGE_BYTES, 31));
     PASS(check_patterns(said));
     CALL(cuEventDestroy_v2, work->event);
     CALL(cuStreamDestroy_v2, work->other);
     WORKS("giving pages back", place_end(&work->place));
+    return CHECK_PASSED;
+}
+
+static enum outcome end_work(struct text *said, struct work *work) {
+    WORKS("the end of work", work_end(work->stream));
+    PASS(await_work(said, work));
+    CALL(cuStreamDestroy_v2, work->stream);
     return CHECK_PASSED;
 }
 
@@ -52,10 +55,7 @@ enum outcome check_event(struct text *said) {
            "an event was over before the work in front of it");
     EXPECT(cu.cuStreamQuery(work.stream) == CUDA_ERROR_NOT_READY,
            "a stream was empty before its work was over");
-    WORKS("the end of work", work_end(work.stream));
-    PASS(await_work(said, &work));
-    CALL(cuStreamDestroy_v2, work.stream);
-    return CHECK_PASSED;
+    return end_work(said, &work);
 }
 
 /* Drivers before 12.5 have none: the engine asks each stream there. */
@@ -70,9 +70,7 @@ enum outcome check_context_event(struct text *said) {
     if (recorded == CUDA_SUCCESS)
         EXPECT(cu.cuEventQuery(work.event) == CUDA_ERROR_NOT_READY,
                "the context's event was over before the work of a stream");
-    WORKS("the end of work", work_end(work.stream));
-    PASS(await_work(said, &work));
-    CALL(cuStreamDestroy_v2, work.stream);
+    PASS(end_work(said, &work));
     if (recorded != CUDA_SUCCESS)
         text_format(said, "refused (%s): each stream is asked", driver_error_name(recorded));
     return recorded == CUDA_SUCCESS ? CHECK_PASSED : CHECK_SKIPPED;
@@ -106,10 +104,8 @@ enum outcome check_unmap_beside(struct text *said) {
     begin_ns = clock_ns();
     CALL(cuMemRelease, idle.handles[0]);
     tell_time(said, "releasing", begin_ns, work.event);
-    WORKS("the end of work", work_end(work.stream));
-    PASS(await_work(said, &work));
+    PASS(end_work(said, &work));
     CALL(cuMemAddressFree, idle.at, PAGE_BYTES);
-    CALL(cuStreamDestroy_v2, work.stream);
     return CHECK_PASSED;
 }
 
@@ -123,10 +119,8 @@ enum outcome check_map_beside(struct text *said) {
     WORKS("a kernel", pattern_write(work.other, fresh.at, PAGE_BYTES, 8));
     WORKS("a kernel", pattern_check(work.other, fresh.at, PAGE_BYTES, 8));
     CALL(cuStreamSynchronize, work.other);
-    WORKS("the end of work", work_end(work.stream));
-    PASS(await_work(said, &work));
+    PASS(end_work(said, &work));
     WORKS("giving pages back", place_end(&fresh));
-    CALL(cuStreamDestroy_v2, work.stream);
     return CHECK_PASSED;
 }
 

@@ -125,7 +125,7 @@ CUresult work_end(CUstream stream) {
 }
 
 static void *end_it(void *stream) {
-    nanosleep(&(struct timespec){.tv_nsec = self.end_ms * MILLISECOND_NS}, NULL);
+    sleep_ns(self.end_ms * MILLISECOND_NS);
     driver_bind();
     self.release(stream);
     return NULL;

@@ -3,7 +3,7 @@
  * does it (vm/access.c). It must leave that device as it was: its context goes at the end. */
 #include "prove/check.h"
 
-enum { CHUNK = 4096 }; /* see touch.c */
+enum { CHUNK = 4096 }; /* below 64 KiB: see touch.c */
 
 static struct {
     CUdevice device;
