@@ -11,13 +11,13 @@
 #include "read/complain.h"
 
 /* Exit statuses. `run` uses the last three as env(1) and timeout(1) do, because the small numbers
- * belong to the program it starts; all other commands use the first three. */
+ * belong to the program it starts; all other commands use the first three, and
+ * `prove` 3 (prove_card.h). */
 enum {
     STATUS_FINE = 0,
     STATUS_BAD_INPUT = 1, /* a file could not be read or written */
     STATUS_USAGE = 2,
-    STATUS_NOT_RUN = 3, /* prove: no driver, no device, or it is busy */
-    STATUS_OURS = 125,  /* run: our own failure, a wrong option, a bad setting under --strict */
+    STATUS_OURS = 125, /* run: our own failure, a wrong option, a bad setting under --strict */
     STATUS_NOT_EXECUTABLE = 126,
     STATUS_MISSING = 127,
 };

@@ -99,10 +99,10 @@ static void write_settings(void) {
     for (size_t i = 0; i < option_count; i++)
         write_setting(&option_table[i]);
     puts("\nIn plain words, as options only:");
-    size_t count;
-    const struct flag *words = settings_words(&count);
-    for (size_t i = 0; i < count; i++)
-        write_flag(&words[i]);
+    struct flag flags[FLAGS_MAX];
+    size_t count = settings_flags(flags, FLAGS_MAX);
+    for (size_t i = option_count; i < count; i++)
+        write_flag(&flags[i]);
 }
 
 /* A cell of a Markdown table must not hold its separator. */
@@ -248,19 +248,15 @@ static bool same_word(const char *typed, const char *name) {
 static bool wrote_setting(const char *name) {
     size_t variable = strncasecmp(name, "VRAMGC_", 7) == 0 ? 7 : 0;
     const char *bare = name + (variable ? variable : strspn(name, "-"));
-    size_t count;
-    const struct flag *words = settings_words(&count);
-    for (size_t i = 0; i < option_count; i++)
-        if (same_word(bare, option_table[i].name)) {
-            write_setting(&option_table[i]);
-            return true;
-        }
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(bare, words[i].name) == 0) {
-            write_flag(&words[i]);
-            return true;
-        }
-    return false;
+    struct flag flags[FLAGS_MAX];
+    size_t count = settings_flags(flags, FLAGS_MAX), i = 0;
+    while (i < count && !same_word(bare, flags[i].name))
+        i++;
+    if (i < option_count)
+        write_setting(&option_table[i]);
+    else if (i < count)
+        write_flag(&flags[i]);
+    return i < count;
 }
 
 static bool wrote_figure(const char *name) {

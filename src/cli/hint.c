@@ -1,6 +1,6 @@
 /* hint.c: see hint.h. It looks for files and must run none. */
 #include "cli/hint.h"
-#include "base/options.h"
+#include "cli/settings.h"
 #include "base/text.h"
 
 #include <limits.h>
@@ -57,13 +57,6 @@ void hint_run(char *const *words, char *out, size_t capacity) {
         text_format(&text, " %s", words[i]);
 }
 
-static const struct option_info *setting_called(const char *word) {
-    for (size_t i = 0; i < option_count; i++)
-        if (strcmp(word, option_table[i].name) == 0)
-            return &option_table[i];
-    return NULL;
-}
-
 void hint_not_started(char *const *words, char *out, size_t capacity) {
     char program[PATH_MAX];
     struct text text = text_in(out, capacity), as_run = TEXT_IN(program);
@@ -71,7 +64,7 @@ void hint_not_started(char *const *words, char *out, size_t capacity) {
     if (strcmp(program, words[0]) != 0) {
         text_add(&text, "; did you mean: ");
         hint_run(words, out + text.length, capacity - text.length);
-    } else if (setting_called(words[0])) {
+    } else if (settings_find(words[0])) {
         text_format(&text, "; did you mean --%s?", words[0]);
     } else if (strchr(words[0], '=')) {
         text_format(&text, "; a variable stands before vramgc: %s vramgc run", words[0]);

@@ -71,9 +71,9 @@ static void write_settings(void) {
                  *info->standard ? info->standard : "empty");
         write_item(heading, info->help);
     }
-    size_t count;
-    const struct flag *words = settings_words(&count);
-    write_flags(words, count);
+    struct flag flags[FLAGS_MAX];
+    size_t count = settings_flags(flags, FLAGS_MAX);
+    write_flags(flags + option_count, count - option_count);
 }
 
 static void write_figure(const char *name, const char *unit, const char *help) {

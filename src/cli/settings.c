@@ -42,7 +42,7 @@ static bool set(const struct option_info *info, const char *value) {
     return setenv(info->variable, value, 1) == 0;
 }
 
-static const struct option_info *find_setting(const char *name) {
+const struct option_info *settings_find(const char *name) {
     for (size_t i = 0; i < option_count; i++)
         if (strcmp(option_table[i].name, name) == 0)
             return &option_table[i];
@@ -51,7 +51,7 @@ static const struct option_info *find_setting(const char *name) {
 
 static bool take_setting(const struct args *args) {
     struct options ignored;
-    const struct option_info *info = find_setting(args->flag->name);
+    const struct option_info *info = settings_find(args->flag->name);
     const char *value = args->value ? args->value : "1"; /* only a BOOL may be without */
     options_defaults(&ignored);
     if (option_set(info, value, &ignored))
@@ -68,7 +68,7 @@ static bool take_setting(const struct args *args) {
 static bool take_give_back(const struct args *args) {
     int choice = parse_choice(args->value, args->flag->argument);
     if (choice >= 0)
-        return set(find_setting("lowvram"), choice == 1 ? "1" : "0");
+        return set(settings_find("lowvram"), choice == 1 ? "1" : "0");
     complain("--%s %s is not one of %s", args->flag->name, args->value, args->flag->argument);
     return false;
 }
@@ -92,11 +92,6 @@ size_t settings_flags(struct flag *flags, size_t capacity) {
     for (size_t i = 0; i < ARRAY_LENGTH(words) && count < capacity; i++)
         flags[count++] = words[i];
     return count;
-}
-
-const struct flag *settings_words(size_t *count) {
-    *count = ARRAY_LENGTH(words);
-    return words;
 }
 
 bool settings_typed(size_t number) {

@@ -10,12 +10,13 @@
 #include "cli/args.h"
 #include "base/options.h"
 
-/* Writes the settings as flags (--threshold PERCENT, -t, ...), and at last their plain words
- * (--give-back); how many. One that is typed goes into the environment. */
+/* Writes the settings as flags (--threshold PERCENT, -t, ...), option_count of them, and behind
+ * them other words for some (--give-back); how many in all. What is typed goes into the
+ * environment. */
 size_t settings_flags(struct flag *flags, size_t capacity);
 
-/* The flags that stand behind the settings: plain words for values of one. */
-const struct flag *settings_words(size_t *count);
+/* The setting of that name, as in the table; NULL: there is none. */
+const struct option_info *settings_find(const char *name);
 
 /* Whether that one of option_table was typed. */
 bool settings_typed(size_t number);

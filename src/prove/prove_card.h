@@ -5,7 +5,8 @@
 
 #include "prove/with_torch.h"
 
-enum { PROVE_PASSED, PROVE_FAILED, PROVE_NOT_RUN };
+/* Exit statuses, the worst last. Not run: no driver, no device, or it is busy. */
+enum { PROVE_PASSED = 0, PROVE_FAILED = 1, PROVE_NOT_RUN = 3 };
 
 /* Devices as the driver numbers them; device -1: all. version: of vramgc, for the proof. */
 int prove_run(int device, const char *version, const struct python *python);
