@@ -398,6 +398,13 @@ plant() {
     "$vramgc" report p.vramgc >/dev/full 2>errors || status=$?
     equal "$status" 1
     one_line "$(cat errors)"
+    for command in help env 'top --plain --once' "diff p.vramgc p.vramgc"; do
+        status=0
+        # shellcheck disable=SC2086
+        VRAMGC_OUT=auto "$vramgc" $command >/dev/full 2>errors || status=$?
+        equal "$status" 1
+        equal "$(tail -n 1 errors)" 'vramgc: standard output cannot be written'
+    done
 }
 
 @test "report: wrong calls are 2" {
@@ -422,6 +429,12 @@ bash launch.py --api|bash is no command of vramgc; did you mean: vramgc run bash
 launch.py|launch.py is no command of vramgc; did you mean: vramgc run python launch.py
 no-such-program x|no-such-program is not a command; see `vramgc help`
 --lowvram sh|--lowvram stands before the command of vramgc; see `vramgc help`, or: vramgc run --lowvram COMMAND
+list x|x is too much; `vramgc list` takes options only
+env -t 60 x|x is too much; `vramgc env` takes options only
+prove --quick x|x is too much; `vramgc prove` takes options only
+diff -ax|-x is not an option of `vramgc diff`; see `vramgc help diff`
+export --every|--every needs a value: DURATION; see `vramgc help export`
+report --html=1|--html takes no value; see `vramgc help report`
 TABLE
     run_apart "$vramgc" report --jsno x
     equal "$status" 2
@@ -580,6 +593,7 @@ export COMMANDLINE_ARGS=--api'
         equal "$status" 0
         contains "$output" "vramgc $command"
     done
+    equal "$("$vramgc" report -a --help x)" "$("$vramgc" help report)" # behind other options, too
     env_help=$("$vramgc" help env)
     table=$("$vramgc" help markdown-settings)
     run_help=$("$vramgc" run --help)
