@@ -20,9 +20,7 @@ struct segment {
     uint64_t at;
     size_t block_bytes;
     CUstream stream;
-    struct block {
-        uint32_t seed; /* 0: it is free */
-    } blocks[BLOCKS];
+    uint32_t seeds[BLOCKS]; /* what a block holds; 0: it is free */
 };
 
 struct worker {
@@ -37,8 +35,7 @@ struct worker {
 
 static struct {
     struct vm *vm;
-    size_t
-        room; /* where a desktop is spared, that much is all that there is; 0: the card's own end */
+    size_t room; /* all that there is, where a desktop is spared; 0: up to the card's own end */
     uint64_t end_ns;
     atomic_bool over;
     struct worker workers[WORKERS];
@@ -72,14 +69,14 @@ static bool fails(struct worker *worker, const char *why) {
 }
 
 static void free_block(struct worker *worker, struct segment *segment, size_t index) {
-    struct block *block = &segment->blocks[index];
     uint64_t at = segment->at + index * segment->block_bytes;
-    if (!block->seed)
+    if (!segment->seeds[index])
         return;
-    if (pattern_check(segment->stream, at, segment->block_bytes, block->seed) != CUDA_SUCCESS)
+    if (pattern_check(segment->stream, at, segment->block_bytes, segment->seeds[index]) !=
+        CUDA_SUCCESS)
         fails(worker, "a kernel could not run");
     vm_mark_idle(soak.vm, at, segment->block_bytes);
-    block->seed = 0;
+    segment->seeds[index] = 0;
 }
 
 static void free_segment(struct worker *worker, struct segment *segment) {
@@ -113,7 +110,7 @@ static bool new_block(struct worker *worker, struct segment *segment, size_t ind
         worker->full++;
         return false;
     }
-    segment->blocks[index].seed = seed;
+    segment->seeds[index] = seed;
     worker->blocks++;
     return pattern_write(segment->stream, at, segment->block_bytes, seed) == CUDA_SUCCESS ||
            fails(worker, "a kernel could not run");
@@ -128,7 +125,7 @@ static void step(struct worker *worker) {
     size_t index = below(worker, BLOCKS);
     if (!segment->at && !new_segment(worker, segment))
         give_way(worker);
-    else if (segment->blocks[index].seed)
+    else if (segment->seeds[index])
         free_block(worker, segment, index);
     else if (!new_block(worker, segment, index))
         give_way(worker);
@@ -170,12 +167,11 @@ static void *capture(void *argument) {
 /* --- all of them --- */
 
 static CUresult open_worker(struct worker *worker, unsigned index) {
-    CUresult result = CUDA_SUCCESS;
     worker->random = 7 * index + 1;
     worker->seed = index + 1;
-    for (size_t i = 0; i < STREAMS && result == CUDA_SUCCESS; i++)
-        result = cu.cuStreamCreate(&worker->streams[i], CU_STREAM_NON_BLOCKING);
-    return result;
+    for (size_t i = 0; i < STREAMS; i++)
+        TRY(cu.cuStreamCreate(&worker->streams[i], CU_STREAM_NON_BLOCKING));
+    return CUDA_SUCCESS;
 }
 
 static bool run_threads(enum kind kind) {
@@ -205,8 +201,7 @@ static enum outcome judge(struct text *said) {
         blocks += soak.workers[i].blocks;
         full += soak.workers[i].full;
     }
-    if (check_patterns(said) != CHECK_PASSED)
-        return CHECK_FAILED;
+    PASS(check_patterns(said));
     EXPECT(figures.maps >= LEAST_MOVES && figures.unmaps >= LEAST_MOVES,
            "pages hardly moved: %llu mapped, %llu unmapped", (unsigned long long)figures.maps,
            (unsigned long long)figures.unmaps);
@@ -222,12 +217,10 @@ static enum outcome run_soak(struct text *said, enum kind kind) {
     enum { THRESHOLD_PERCENT = 80 }; /* as users have it */
     enum { AT_ONCE_MIB = 64 };       /* more than what all workers may have passed is_full with */
     soak.room = check_spare_bytes ? room : 0;
-    CUresult result =
-        leave_free(check_spare_bytes ? room + check_spare_bytes + AT_ONCE_MIB * MEBIBYTE : room);
-    for (unsigned i = 0; i < WORKERS && result == CUDA_SUCCESS; i++)
-        result = open_worker(&soak.workers[i], i);
-    if (result != CUDA_SUCCESS)
-        return check_refused(said, "preparing", result);
+    WORKS("making the card small",
+          leave_free(check_spare_bytes ? room + check_spare_bytes + AT_ONCE_MIB * MEBIBYTE : room));
+    for (unsigned i = 0; i < WORKERS; i++)
+        WORKS("cuStreamCreate", open_worker(&soak.workers[i], i));
     soak.vm = vm_open((unsigned)driver_device(), graphs_capturing,
                       kind == LOWVRAM ? 0 : THRESHOLD_PERCENT);
     EXPECT(soak.vm, "the engine's own trial failed");
@@ -248,6 +241,6 @@ enum outcome check_soak_captures(struct text *said) {
         text_add(said, "the driver has no cuGraphInstantiateWithFlags");
         return CHECK_SKIPPED;
     }
-    enum outcome outcome = run_soak(said, CAPTURES);
-    return outcome == CHECK_PASSED ? graphs_judge(said) : outcome;
+    PASS(run_soak(said, CAPTURES));
+    return graphs_judge(said);
 }
