@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "read/derived.h"
 #include "cli/help.h"
-#include "read/stats_file.h"
+#include "read/records.h"
 #include "show/summary_lines.h"
 #include "judge/verdict.h"
 #include "base/base.h"
@@ -261,34 +261,22 @@ void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *
         fputs("\nAll figures: vramgc diff --all A B\n", out);
 }
 
-static struct stats_file *load(const char *path) {
-    char error[256];
-    struct stats_file *record = stats_file_load(path, error, sizeof error);
-    if (!record)
-        complain("%s: %s", path, error);
-    return record;
-}
-
 static struct {
     const char *titles;
     bool all;
 } request;
 
-static int diff(const char *path_a, const char *path_b) {
-    struct stats_file *a = load(path_a), *b = load(path_b);
-    bool loaded = a && b;
-    if (loaded)
-        diff_write(stdout, a, b, request.titles, request.all);
-    stats_file_free(a);
-    stats_file_free(b);
-    return loaded ? STATUS_FINE : STATUS_BAD_INPUT;
-}
-
 static int diff_main(struct args *args) {
-    if (args->operand_count == 2)
-        return diff(args->argv[0], args->argv[1]);
-    complain("diff needs two statistics files: vramgc diff A B");
-    return STATUS_USAGE;
+    if (args->operand_count != 2) {
+        complain("diff needs two statistics files: vramgc diff A B");
+        return STATUS_USAGE;
+    }
+    struct records records = records_load(args->argv, 2);
+    bool complete = records.complete;
+    if (complete)
+        diff_write(stdout, records.list[0], records.list[1], request.titles, request.all);
+    records_free(&records);
+    return complete ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
 static const struct flag flags[] = {

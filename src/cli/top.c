@@ -130,11 +130,11 @@ static int show_plain(void) {
 
 static int show_live(void) {
     struct top_view view = {.sort = request.sort};
-    int number = 0;
+    catch_signals();
     if (top_screen_missing())
         complain("%s", top_screen_missing());
-    else if (top_screen_show(&view, request.pids, request.pid_count, request.every_ns, &number))
-        return end_by(number);
+    else if (top_screen_show(&view, request.pids, request.pid_count, request.every_ns, &stopped))
+        return end_by(stopped);
     else
         complain("this terminal (TERM=%s) cannot show it; --once and --plain work everywhere",
                  getenv("TERM") ? getenv("TERM") : "");

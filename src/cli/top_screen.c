@@ -9,7 +9,6 @@
 
 #include <curses.h>
 #include <locale.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,12 +36,6 @@ struct screen {
     int first; /* line of the page that is shown first */
     bool helps, colours, ends;
 };
-
-static volatile sig_atomic_t caught;
-
-static void note_signal(int number) {
-    caught = number;
-}
 
 const char *top_screen_missing(void) {
     return NULL;
@@ -146,9 +139,10 @@ static void take_key(struct screen *screen, int key) {
 }
 
 /* Draws at each key, and reads anew when it is time. */
-static void run(struct screen *screen, const uint64_t *pids, size_t pid_count, uint64_t every_ns) {
+static void run(struct screen *screen, const uint64_t *pids, size_t pid_count, uint64_t every_ns,
+                const volatile sig_atomic_t *stopped) {
     uint64_t next_ns = 0;
-    while (!screen->ends && !caught) {
+    while (!screen->ends && !*stopped) {
         uint64_t now_ns = clock_ns();
         if (now_ns >= next_ns) {
             top_refresh(screen->view, pids, pid_count);
@@ -176,15 +170,8 @@ static void choose_colours(struct screen *screen) {
     init_pair(PAIR_OTHERS, COLOR_MAGENTA, background);
 }
 
-static void catch_signals(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = note_signal};
-    for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
-        sigaction(numbers[i], &action, NULL);
-}
-
 bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,
-                     uint64_t every_ns, int *signal_number) {
+                     uint64_t every_ns, const volatile sig_atomic_t *stopped) {
     struct screen screen = {.view = view};
     setlocale(LC_CTYPE, "");
     SCREEN *terminal = newterm(NULL, stdout, stdin);
@@ -194,17 +181,15 @@ bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_cou
             delscreen(terminal);
         return false;
     }
-    catch_signals();
     choose_colours(&screen);
     cbreak();
     noecho();
     keypad(stdscr, TRUE);
     set_escdelay(25);
     curs_set(0);
-    run(&screen, pids, pid_count, every_ns);
+    run(&screen, pids, pid_count, every_ns, stopped);
     endwin();
     delscreen(terminal);
-    *signal_number = caught;
     top_free(view, &screen.page);
     return true;
 }
@@ -216,9 +201,8 @@ const char *top_screen_missing(void) {
 }
 
 bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,
-                     uint64_t every_ns, int *signal_number) {
-    (void)view, (void)pids, (void)pid_count, (void)every_ns;
-    *signal_number = 0;
+                     uint64_t every_ns, const volatile sig_atomic_t *stopped) {
+    (void)view, (void)pids, (void)pid_count, (void)every_ns, (void)stopped;
     return false;
 }
 

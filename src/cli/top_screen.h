@@ -3,6 +3,7 @@
 #ifndef TOP_SCREEN_H
 #define TOP_SCREEN_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,9 +13,9 @@
 /* Why there is no live view; NULL: there is one. */
 const char *top_screen_missing(void);
 
-/* Shows the view until q is pressed or a signal ends it; false: the terminal cannot show it. The
- * signal, or 0, is put into *signal_number. */
+/* Shows the view until q is pressed or a signal, which the caller has caught, is in *stopped;
+ * false: the terminal cannot show it. */
 bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,
-                     uint64_t every_ns, int *signal_number);
+                     uint64_t every_ns, const volatile sig_atomic_t *stopped);
 
 #endif
