@@ -2,7 +2,6 @@
  * characters may mean anything to it. */
 #include "cli/completion.h"
 #include "cli/cli.h"
-#include "base/base.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  */
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
-#include "read/units.h"
 #include "prove/child.h"
 
 #include <stdio.h>

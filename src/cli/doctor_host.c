@@ -3,10 +3,10 @@
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
 #include "cli/preload.h"
-#include "cli/settings.h"
 #include "read/units.h"
 #include "base/base.h"
 #include "base/file.h"
+#include "base/options.h"
 #include "base/state_folder.h"
 #include "base/text.h"
 

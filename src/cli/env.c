@@ -7,7 +7,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* In single quotes everything is literal but the quote itself. */
 static void write_quoted(const char *value) {

@@ -4,9 +4,6 @@
 #include "cli/settings.h"
 #include "read/derived.h"
 #include "read/units.h"
-#include "base/base.h"
-
-#include <string.h>
 
 /* A line of text for troff: backslashes and dashes are escaped, and no line may begin with a
  * control character of its own. */

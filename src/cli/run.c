@@ -7,7 +7,6 @@
 #include "cli/launch.h"
 #include "read/outfile.h"
 #include "cli/preload.h"
-#include "read/stats_file.h"
 #include "read/runfiles.h"
 #include "cli/settings.h"
 #include "show/summary.h"

@@ -10,7 +10,6 @@
 #include <curses.h>
 #include <locale.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 

@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /* The quick soak wants 256 MiB and the rows before it 130 at once; the rest is for what others take
  * meanwhile. An idle desktop has less than OTHERS_MIB; what has more is a program at work. */

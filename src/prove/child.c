@@ -3,16 +3,14 @@
 
 #include "prove/pattern.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* A card that was asleep takes its time, and so does compiling the kernels: some seconds each. A
- * child that has told all ends at once, but for the driver, which takes back what it had. */
+ * child that has told all has END_S to end in, while the driver takes back what it had. */
 enum { START_S = 60, END_S = 10, COSTS_S = 110 };
 
 struct findings *findings_new(void) {
