@@ -43,8 +43,8 @@ static void look(struct findings *findings, int count) {
 
 /* ---- the driver ---- */
 
-/* What stands there before the driver's library is loaded: that makes /dev/nvidiactl itself where
- * root starts it, also without a driver. */
+/* Looked for before the driver's library is loaded: started by root it makes /dev/nvidiactl itself,
+ * also without a driver. */
 struct traces {
     bool module; /* the kernel's part of the driver is loaded */
     bool device; /* and may be reached from here; WSL has its own */

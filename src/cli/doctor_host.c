@@ -64,8 +64,8 @@ static void *of_another(void *object, const char *symbol, Dl_info *info) {
     return another ? found : NULL;
 }
 
-/* PyTorch calls whoever hooks the runtime, or the driver together with dlsym. What is preloaded
- * there is preloaded here, and stays. */
+/* PyTorch calls a library that hooks the runtime, or the driver together with dlsym. A library that
+ * is preloaded there is preloaded here, and stays. */
 static bool goes_round(void *object, Dl_info *asked) {
     Dl_info other;
     if (!of_another(object, "cudaMalloc", asked) &&

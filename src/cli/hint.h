@@ -1,4 +1,4 @@
-/* hint.h: what whoever typed a word where a program was expected has probably meant. */
+/* hint.h: what a user has probably meant by a word where a program was expected. */
 #ifndef HINT_H
 #define HINT_H
 

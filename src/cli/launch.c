@@ -14,7 +14,7 @@
 
 static const int passed_on[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-/* What the program must find as this process found it. */
+/* The program must find these as this process found them. */
 struct inherited {
     sigset_t mask;
     struct sigaction child_action;
@@ -27,7 +27,7 @@ static void hold_signals(struct inherited *inherited, sigset_t *held) {
     sigaddset(held, SIGCHLD);
     for (size_t i = 0; i < ARRAY_LENGTH(passed_on); i++)
         sigaddset(held, passed_on[i]);
-    /* Were it ignored, nobody could be waited for. */
+    /* Were SIGCHLD ignored, waitpid() would not tell how the program ended. */
     sigaction(SIGCHLD, &standard, &inherited->child_action);
     sigprocmask(SIG_BLOCK, held, &inherited->mask);
 }
@@ -57,7 +57,7 @@ static bool from_terminal(const siginfo_t *info) {
 }
 
 /* Whether the child has ended. As process 1 of a container we get the orphans of all others, too,
- * and nobody else waits for those. */
+ * and no other process waits for those. */
 static bool reap(struct launch *launch) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)

@@ -1,6 +1,6 @@
 /* list.c: the command `vramgc list`: what became of each run that is kept, what it was, and its
- * file. It judges no more than the report does. Whoever can write to the folder names the files: no
- * name may steer the terminal. */
+ * file. It judges no more than the report does. Others may have named the files: no name may
+ * steer the terminal. */
 #include "cli/cli.h"
 #include "read/kept.h"
 #include "show/summary.h"

@@ -19,7 +19,7 @@
 
 RING_BEGINS_RIGHT(vramgc_mark);
 
-/* NULL with errno. A pipe, or what somebody else has put there, is not opened. */
+/* NULL with errno. A pipe or a link, which another user may have put there, is not opened. */
 static struct vramgc_file *map(const char *path) {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat status;
@@ -37,7 +37,7 @@ static struct vramgc_file *map(const char *path) {
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* What is begun is ended: a signal would leave an entry that nobody can complete. */
+/* No signal may end this process in between: the entry would stay incomplete. */
 static void put(struct vramgc_file *file, const char *label) {
     struct vramgc_mark mark = {.time_ns = minus_u64(clock_ns(), file->started_ns)};
     sigset_t all, before;

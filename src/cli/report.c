@@ -49,7 +49,7 @@ static int write_to(const char *path, const struct records *records) {
     return outfile_close(&file) ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
-/* What is only looked at lies beside the first file, or where only this user looks. To be freed. */
+/* A page to look at lies beside the first file, or where only this user may read. To be freed. */
 static char *page_path(const struct stats_file *record) {
     char folder[] = "/tmp/vramgc-XXXXXX", *path = NULL;
     if (asprintf(&path, "%s.html", record->path) < 0)
@@ -60,7 +60,7 @@ static char *page_path(const struct stats_file *record) {
     return mkdtemp(folder) && asprintf(&path, "%s/report.html", folder) >= 0 ? path : NULL;
 }
 
-/* A page that nobody gave a place to is as private as the file that it is made from. */
+/* Without -o the page is as private as the file that it is made from. */
 static int show_page(const struct records *records) {
     char *path = request.output ? strdup(request.output) : page_path(records->list[0]);
     if (!request.output)

@@ -53,7 +53,7 @@ static bool take_verbose(const struct args *args) {
     return setenv("VRAMGC_LOG", "info", 0) == 0;
 }
 
-/* What may follow an option such as --lowvram only after a =. */
+/* A value of an option such as --lowvram stands behind a = only. */
 static bool is_value(const char *word) {
     return (strcmp(word, "0") == 0 || strcmp(word, "1") == 0) && access(word, X_OK) != 0;
 }

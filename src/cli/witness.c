@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whoever signals several processes does it within this time, even one by one as systemd does; a
- * program that is signalled alone hears of it so much later. */
+/* A sender signals several processes within this time, even one by one as systemd does. A program
+ * that is signalled alone hears of it so much later. */
 #define TOGETHER_NS (100 * MILLISECOND_NS)
 
 struct heard {

@@ -46,8 +46,8 @@ static void *open_nvml(struct nvml *nvml, const char *bus) {
     return there ? device : NULL;
 }
 
-/* Asked before this process has a context: whoever is listed is another one. Compositors are listed
- * as well; they are small. */
+/* Asked before this process has a context, so that each process listed is another one. Compositors
+ * are listed as well; they are small. */
 static void look_at_processes(const struct nvml *nvml, void *device, struct card *card) {
     struct nvml_process list[MOST_PROCESSES], most = {0};
     unsigned count = MOST_PROCESSES;

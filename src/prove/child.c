@@ -38,7 +38,7 @@ void child_end(struct result *result, enum outcome outcome) {
     atomic_store(&result->state, STATE_DONE);
 }
 
-/* What a process that ended by itself, or was ended, has not said. */
+/* Says why the process gave no answer: it was late, a signal ended it, or it ended by itself. */
 static void end_for(struct result *result, bool late, unsigned limit_s, int status) {
     if (late)
         snprintf(result->said, sizeof result->said, "it did not end within %u s", limit_s);

@@ -10,7 +10,7 @@
 /* A first call of a kind may load and make what later ones find: it is not counted. */
 enum { MOST_SAMPLES = 200, WARM_UP = 2 };
 
-/* What is timed at once: the life of a page, or what stands in the places of its steps. */
+/* The steps of a page's life. Each has its samples; other calls take the place of a step. */
 enum step { CREATE, MAP, ACCESS, UNMAP, RELEASE, STEPS };
 
 static struct {
@@ -60,7 +60,7 @@ static int compare(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* What was noted since the last figure is one; NULL: it is none. */
+/* Makes a figure of the samples of a step, and forgets them; call NULL: only forgets them. */
 static void keep(enum step step, const char *call, size_t mib, size_t handles, const char *beside) {
     struct samples *samples = &self.of[step];
     if (call && !self.failed && samples->used > 0 && self.out->count < COSTS_MOST) {

@@ -19,7 +19,7 @@ struct costs {
     bool unmap_waits; /* cuMemUnmap comes back only when running kernels are over */
 };
 
-/* What is measured together: what a driver may crash in is apart. */
+/* Each group is measured in a process of its own, for a driver may crash in the second. */
 enum { COSTS_GROUPS = 2 };
 extern const char *const costs_groups[COSTS_GROUPS];
 

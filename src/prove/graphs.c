@@ -1,6 +1,6 @@
 /* graphs.c: see graphs.h. It must call the engine as the hooks of a capture do (serve/serve.c): the
- * GPU is asked before, nobody asks it while something is captured, and what is live or comes then
- * stays until its segment ends, for the graph may use it. */
+ * engine asks the GPU before a capture and not during it. Blocks that are live or come then stay
+ * until their segment ends, for the graph may use them. */
 #include "prove/graphs.h"
 
 #include "prove/pattern.h"
@@ -15,7 +15,7 @@ enum { MODES = 3, REPLAYS = 6, MOVED_PAGES = 16 };
 #define BETWEEN_NS  (100 * MILLISECOND_NS)
 #define GIVE_UP_NS  (60 * SECOND_NS)
 
-/* What a graph uses: a block that is there before, one that comes and goes in the capture, and one
+/* The blocks of a graph: one that is there before, one that comes and goes in the capture, and one
  * that stays. */
 enum { BEFORE, INSIDE, AFTER, USED };
 
@@ -104,7 +104,7 @@ static bool check_block(const struct captured *one, size_t block) {
                                           one->seed + (uint32_t)block));
 }
 
-/* What is captured; the last page of a block is the first of the next. */
+/* The captured work; the last page of a block is the first of the next. */
 static bool perform(struct captured *one, bool *moves) {
     if (!take(one, INSIDE))
         return true;

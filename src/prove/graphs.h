@@ -17,7 +17,7 @@ void graphs_run(struct vm *vm, uint64_t end_ns);
 bool graphs_begin(void);
 bool graphs_over(void);
 
-/* What came of them. */
+/* The captures and replays that worked, or the first call that failed. */
 enum outcome graphs_judge(struct text *said);
 
 #endif

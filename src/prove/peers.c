@@ -42,7 +42,7 @@ static bool open_other(void) {
     return opened;
 }
 
-/* What lies there reaches the other device, and comes back to another place. */
+/* Bytes are copied to the other device, and come back to another place. */
 static enum outcome there_and_back(struct text *said, CUdeviceptr from, CUdeviceptr to) {
     unsigned char out[CHUNK], back[CHUNK] = {0};
     CUcontext own = driver_context();

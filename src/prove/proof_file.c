@@ -122,7 +122,7 @@ static bool is_proof(const char *name) {
     return ending && ending > name && strcmp(ending, ".proof") == 0;
 }
 
-/* What tells one card from all others is nobody's business. */
+/* By these lines others could tell the card from all others. */
 static bool is_private(const char *line) {
     return strncmp(line, "card ", 5) == 0 || strncmp(line, "bus ", 4) == 0;
 }

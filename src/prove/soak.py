@@ -1,5 +1,5 @@
-"""Random tensors on several streams whose contents are checked: whoever moves memory under PyTorch
-must not lose, mix or free too early what is in it. Runs on a card, where kernels write and check
+"""Random tensors on several streams whose contents are checked: vramgc moves memory under PyTorch
+and must not lose, mix or free too early what is in it. Runs on a card, where kernels write and check
 every byte, and on the simulated device, where kernels do nothing: there the ends and a random place
 of each tensor are written and read back by copies, and the device reports what touches a page that
 is not mapped. Needs PyTorch alone.

@@ -27,7 +27,7 @@ struct run {
     char folder[32], record[64], said[64]; /* a folder of ours, and files in it */
 };
 
-/* What the user has set for his own programs is not what is asked here. */
+/* The trial needs these settings, whatever the user has set for his own programs. */
 static void set_environment(const struct run *run) {
     setenv("LD_PRELOAD", run->python->preload, 1);
     if (!run->card->simulated)
