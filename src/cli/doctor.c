@@ -179,7 +179,8 @@ static void check_machine(char *const *command) {
 
 static int doctor_main(struct args *args) {
     char *const *command = args->argv + args->next;
-    char *mode = getenv("VRAMGC_MODE") ? strdup(getenv("VRAMGC_MODE")) : NULL;
+    const char *set = getenv("VRAMGC_MODE");
+    char *mode = set ? strdup(set) : NULL; /* doctor_cards sets another */
     check_machine(command);
     if (*command)
         try_command(command, mode);

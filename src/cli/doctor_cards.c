@@ -11,9 +11,8 @@
 static void tell_card(const char *about, const struct card *card) {
     static const char *const proofs[] = {
         [PROOF_PASSED] = "proven: mode auto is compact",
-        [PROOF_FAILED] =
-            "its proof failed, mode auto is flush; `vramgc prove --share` prints it for "
-            "a bug report",
+        [PROOF_FAILED] = ("its proof failed, mode auto is flush; "
+                          "`vramgc prove --share` prints it for a bug report"),
         [PROOF_OTHER] = "proven with another driver or vramgc: run `vramgc prove` again",
         [PROOF_NONE] = "not proven, so mode auto is flush: run `vramgc prove` once",
     };

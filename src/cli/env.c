@@ -31,10 +31,11 @@ static void write_lines(const char *library) {
     char allocator[PATH_MAX];
     puts("\n# vramgc begin. To undo: sed -i '/^# vramgc begin/,/^# vramgc end/d' FILE");
     for (size_t i = 0; i < option_count; i++) {
-        if (!settings_typed(i))
+        const char *value = settings_typed(i) ? getenv(option_table[i].variable) : NULL;
+        if (!value)
             continue;
         printf("export %s=", option_table[i].variable);
-        write_quoted(getenv(option_table[i].variable));
+        write_quoted(value);
         putchar('\n');
     }
     if (preload_allocator("tcmalloc", allocator, sizeof allocator)) {
