@@ -5,6 +5,8 @@
 #include "prove/check.h"
 #include "prove/pattern.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* A first call of a kind may load and make what later ones find: it is not counted. */
@@ -107,11 +109,11 @@ static void live(const CUmemAllocationProp *properties, size_t mib, size_t count
 
 /* names: NULL where that step is none of the figures. */
 static void mapped(CUmemAllocationProp properties, size_t mib, size_t handles,
-                   const char *const names[STEPS]) {
+                   const char *const names[STEPS], const char *beside) {
     while (next_round())
         live(&properties, mib, handles);
     for (int step = CREATE; step < STEPS; step++)
-        keep((enum step)step, names[step], mib, handles, "");
+        keep((enum step)step, names[step], mib, handles, beside);
 }
 
 /* Drivers before 12.2 have none; that is no error. Only VRAMGC_SPILL needs it. */
@@ -125,7 +127,7 @@ static void in_host(void) {
     if (cu.cuMemCreate(&handle, PAGE_BYTES, &properties, 0) != CUDA_SUCCESS)
         return;
     DO(cuMemRelease, handle);
-    mapped(properties, 2, 1, names);
+    mapped(properties, 2, 1, names, "");
 }
 
 static void small_calls(void) {
@@ -179,19 +181,53 @@ static void unmapping(void) {
     DO(cuEventDestroy_v2, event);
 }
 
+/* --- beside another thread that launches all the time, as a program at work does --- */
+
+static const char *const names_of_page[STEPS] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess",
+                                                 "cuMemUnmap", "cuMemRelease"};
+
+static struct {
+    atomic_bool over;
+    CUstream stream;
+    CUresult failed;
+} launching;
+
+static void *launch_kernels(void *unused) {
+    CUresult result = driver_bind();
+    while (result == CUDA_SUCCESS && !atomic_load(&launching.over)) {
+        for (int i = 0; i < 64 && result == CUDA_SUCCESS; i++)
+            result = work_nothing(launching.stream);
+        if (result == CUDA_SUCCESS)
+            result = cu.cuStreamSynchronize(launching.stream);
+    }
+    launching.failed = result;
+    return unused;
+}
+
+static void beside_launches(void) {
+    pthread_t thread;
+    DO(cuStreamCreate, &launching.stream, CU_STREAM_NON_BLOCKING);
+    if (self.failed || pthread_create(&thread, NULL, launch_kernels, NULL) != 0)
+        return;
+    mapped(place_properties(), 2, 1, names_of_page, "launches");
+    atomic_store(&launching.over, true);
+    pthread_join(thread, NULL);
+    fine(launching.failed);
+    DO(cuStreamDestroy_v2, launching.stream);
+}
+
 /* --- all of them --- */
 
 static void on_device(void) {
     static const size_t sizes_mib[] = {2, 32, 128};
-    static const char *const names[STEPS] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess",
-                                             "cuMemUnmap", "cuMemRelease"};
     static const char *const of_many[STEPS] = {[ACCESS] = "cuMemSetAccess", [UNMAP] = "cuMemUnmap"};
     unmapping();
     for (size_t i = 0; i < ARRAY_LENGTH(sizes_mib); i++) {
         plain(sizes_mib[i]);
-        mapped(place_properties(), sizes_mib[i], 1, names);
+        mapped(place_properties(), sizes_mib[i], 1, names_of_page, "");
     }
-    mapped(place_properties(), 2, PLACE_PAGES, of_many);
+    mapped(place_properties(), 2, PLACE_PAGES, of_many, "");
+    beside_launches();
     small_calls();
 }
 

@@ -32,7 +32,8 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     prove --mem 4GiB -- --quick
     passes
     [[ $proof == "vramgc proof 1"* && $proof == *$'\ndriver 13.0\nengine '* && $proof == *$'\nform quick\n'* ]]
-    [[ $proof == *$'\ncheck translation: passed'* && $proof == *$'\ncost cuMemSetAccess 2 MiB x 64: '* ]]
+    [[ $proof == *$'\ncheck translation: passed'* && $proof == *$'\ncost cuMemSetAccess 2 MiB x 64: '* &&
+        $proof == *$'\ncost cuMemUnmap 2 MiB x 1 beside launches: '* && $proof == *$'\ncost cuMemGetInfo 0 MiB x 1: '* ]]
     [ "$(stat -c %a "$XDG_STATE_HOME"/vramgc/*.proof)" = 600 ]
     [ "$(find "$XDG_STATE_HOME/vramgc" -type f | wc -l)" = 1 ] # nothing lies beside it
 }
