@@ -197,8 +197,8 @@ static void put_back(const char *name, const char *kept) {
         unsetenv(name);
 }
 
-/* What a parent process, or this one before a restart, chose need not hold here: what stood in its
- * place comes back, unless somebody has chosen something else since. */
+/* Takes back the choice of vramgc in a parent process, or in this one before a restart: the value
+ * from before it comes back, unless the program has chosen another since. */
 static void undo_choice(void) {
     char chosen[sizeof((struct alloc_conf *)0)->value];
     const char *given = getenv(NEW_GIVEN);

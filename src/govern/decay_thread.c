@@ -17,15 +17,15 @@
 #define NAP_NS   MILLISECOND_NS
 #define RETRY_NS (10 * MILLISECOND_NS)
 
-/* What goes back in one go is told as one action: until nothing has gone for so long, or it has
- * lasted for so long. */
+/* Pages that go one after another are told as one action. It ends when none has gone for PAUSE_NS,
+ * or after LONGEST_NS. */
 #define PAUSE_NS   SECOND_NS
 #define LONGEST_NS (60 * SECOND_NS)
 
 /* How often the pace is looked at: a phase of an image, as sampling or decoding, lasts longer. */
 #define PACE_NS (100 * MILLISECOND_NS)
 
-/* What is told as one action. */
+/* An action that is not over yet. */
 struct burst {
     struct vramgc_action action; /* not over yet; kind 0: none */
     uint64_t given_bytes;        /* by the action */
@@ -104,7 +104,8 @@ static void count(struct device *device, const struct vramgc_action *action, uin
     figure_add(&stats->reclaims, first);
 }
 
-/* What an action gave back; returned. 0: there was nothing, or the GPU has not finished. */
+/* Enters what an action gave back into the books, and returns it. 0: there was nothing, or the GPU
+ * has not finished. */
 static uint64_t account(struct device *device, const struct vramgc_action *action, uint64_t given,
                         uint64_t start_ns) {
     device_account_pages(device);
@@ -139,8 +140,8 @@ void decay_conclude(void) {
 
 /* --- what is done --- */
 
-/* What PyTorch has given up itself is no reclaim of ours, but for lowvram, where it goes sooner
- * than PyTorch would have it go. */
+/* Pages that PyTorch has given up by itself count as no reclaim of ours, but for lowvram, where
+ * they go sooner than without us. */
 static void decay(struct device *device, struct vm *vm, const struct decay_limits *limits,
                   uint64_t now_ns) {
     bool lowvram = settings_options()->lowvram;
@@ -166,7 +167,7 @@ static void wake(uint64_t next_ns, uint64_t now_ns) {
         wakeup(WAKEUP_DECAY);
 }
 
-/* What our thread has seen and could not give back yet it does not hear of again. */
+/* Does not wake our thread for pages that it has seen already and could not give back yet. */
 static void note(struct device *device, struct vm *vm) {
     struct decay_limits limits = limits_of(device, vm);
     uint64_t due_ns = vm_decay_due_ns(vm, &limits);

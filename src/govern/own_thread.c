@@ -9,9 +9,9 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* What our threads need. The C library takes what all loaded objects declare as thread-local from
- * the same stack, and says how much that is; where it does not, 8 MiB, as ulimit -s has it for
- * other threads, are address space only. */
+/* The stack that our threads need. The C library takes the thread-local variables of all loaded
+ * objects from the same stack, and says how much that is; where it does not, 8 MiB, as ulimit -s
+ * has it for other threads, are address space only. */
 enum { STACK_BYTES = 512 << 10, UNTOLD_BYTES = 8 << 20 };
 typedef size_t minimal_stack(const pthread_attr_t *);
 

@@ -31,9 +31,9 @@ bool reclaim_need_not_wait(struct device *device);
 /* Makes the device's context the current one of this thread, which is ours. False: it has none. */
 bool reclaim_enter(const struct device *device);
 
-/* What a reclaim is credited with, whoever carried it out: what it returned to the device, no
- * addresses, and nothing that others took or gave back meanwhile. left_bytes: what there is of the
- * kind still. */
+/* Credits a reclaim, by PyTorch or by us, with the memory that it returned to the device: without
+ * addresses, and without what other threads took or gave back meanwhile. left_bytes: what there is
+ * of the kind still. */
 static inline void reclaim_credit(struct vramgc_action *action, uint64_t left_bytes,
                                   uint64_t returned_bytes) {
     action->after_bytes = left_bytes;
@@ -45,7 +45,7 @@ static inline uint64_t reclaim_returned_bytes(const struct device *device) {
     return thread_state.returned_bytes[device_index(device)];
 }
 
-/* What this process holds less than before a reclaim that took its time: others of its threads may
+/* Notes how much less this process holds than before the reclaim: while it ran other threads may
  * have taken anew what it gave back. */
 void reclaim_note_held(struct device *device, struct vramgc_action *action,
                        uint64_t held_before_bytes);

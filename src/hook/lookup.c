@@ -47,8 +47,8 @@ static void forget_closed(void) {
     }
 }
 
-/* Nobody calls a function of a library that is closed, but we would: the program finds, by name,
- * our wrappers of the functions of the next one. */
+/* Forgets functions of the closed library, which our wrappers would call: the program still finds
+ * the wrappers by name, for the next library that has them. */
 __attribute__((visibility("default"))) int dlclose(void *handle) {
     int result = real_dlclose(handle);
     forget_closed();
@@ -69,8 +69,8 @@ static bool is_driver(const void *caller) {
            p < atomic_load_explicit(&driver.end, memory_order_relaxed);
 }
 
-/* What is looked up instead of a symbol that only we have: it cannot exist, so that the C library
- * answers, and leaves the error, as it would without us. */
+/* Looked up in the place of a symbol that only we have: no library can have such a name, so that
+ * the C library answers, and leaves its error text, as without us. */
 #define HOOK(library, result, symbol, parameters, arguments)                                       \
     [ID_##symbol] = #symbol " (no loaded library has it)",
 #define PASS HOOK

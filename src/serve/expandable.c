@@ -24,8 +24,8 @@
 
 enum { MAX_KINDS = 16, KIND_SHIFT = 44 };
 
-/* What was once asked of the driver: whether it makes memory with such properties. A virtual handle
- * has the number of its kind in it. */
+/* Whether the driver makes memory with such properties; it is asked once. A virtual handle has the
+ * number of its kind in it. */
 struct kind {
     CUmemAllocationProp properties;
     CUresult answer;
@@ -130,7 +130,7 @@ static CUresult ask_driver(const CUmemAllocationProp *properties) {
     return MUTANT(any_kind, answer, CUDA_SUCCESS);
 }
 
-/* What holds for all times: another error may be over with the next request. */
+/* These answers hold for ever; any other error may be over with the next request. */
 static bool is_for_good(CUresult answer) {
     return answer == CUDA_SUCCESS || answer == CUDA_ERROR_NOT_SUPPORTED ||
            answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_INVALID_VALUE ||
@@ -172,7 +172,7 @@ static struct vm *engine_for(struct device *device) {
     return vm;
 }
 
-/* Whoever gets a virtual handle can map it: the books are had before. Where they cannot be had all
+/* Gets the books before the handle, so that every virtual handle can be mapped. Without books all
  * handles are the driver's from then on, for those of one block must be of one kind. */
 static bool has_books(struct vm *vm, unsigned device) {
     if (!atomic_load_explicit(&self.without_books[device], memory_order_relaxed) &&
@@ -302,9 +302,9 @@ static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm, unsign
     return true;
 }
 
-/* What is mapped stays so, idle: PyTorch's own view is that nothing is. An expandable segment
- * belongs to one stream, so that whoever maps the same addresses again works in order with what was
- * there. */
+/* Leaves the pages mapped, as idle ones, although PyTorch takes them for unmapped. An expandable
+ * segment belongs to one stream, so that a later mapping of the same addresses is used in order
+ * with what was there. */
 bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     struct vm *vm;
     unsigned device;

@@ -42,8 +42,8 @@ static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t
     }
 }
 
-/* What a pool has kept goes to its next allocation, and what is given back to it is kept: either
- * way it is held until our own thread has looked at the pool. */
+/* A pool serves an allocation from what it has kept, and keeps what it is given back: held bytes
+ * stay the same until our own thread has looked at the pool. */
 static void count_pool(struct device *device, uint64_t bytes, bool more) {
     struct vramgc_device_stats *stats = &device->out->stats;
     lock_take(&device->lock);
@@ -223,7 +223,7 @@ static void count_allocated(struct device *device, const struct alloc_freed *mad
         pool_block(device, made, true);
 }
 
-/* What a pool of our own serves does not reach the driver. */
+/* Our own pool answers without the driver. */
 static void count_call(struct device *device, uint32_t class) {
     if (class != CLASS_VM_POOL)
         figure_add(&device->out->stats.driver_calls, 1);

@@ -41,8 +41,8 @@ static uint64_t least_bytes(const struct device *device) {
     return growth_least_bytes(figure_get(&device->out->total_bytes));
 }
 
-/* What it begins with may go first, as a model does that another follows: that is no fall after a
- * rise, so a rise counts from the lowest before it. */
+/* A job may begin by freeing, as where one model makes room for another: that is no fall after a
+ * rise, so a rise counts from the lowest point before it. */
 static void note_live(struct device *device, struct watch *watch, uint64_t top_bytes) {
     watch->live_seen = figure_get(&device->out->stats.live_bytes.current);
     watch->peak_live =

@@ -96,7 +96,7 @@ void mempool_reset_together(struct device *device) {
     __atomic_store_n(&device->own_pool.together_bytes, used_together(device), __ATOMIC_RELAXED);
 }
 
-/* What went is told at once: the process may end before our own thread looks again. */
+/* Enters the trim into the books at once: the process may end before our own thread looks again. */
 void mempool_trimmed(CUmemoryPool pool) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !capture_active(); i++) {
         struct device *device = device_if_ready(i);

@@ -34,7 +34,7 @@ static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_b
     return there_bytes < steps * step_bytes ? VRAMGC_REFUSAL_ROUNDED : VRAMGC_REFUSAL_FRAGMENTED;
 }
 
-/* What is held without need. */
+/* Bytes that this process holds without need. */
 static uint64_t idle_bytes(struct device *device) {
     uint64_t idle = device_vm(device) ? device_idle_page_bytes(device)
                                       : figure_get(&device->out->stats.idle_bytes.current);

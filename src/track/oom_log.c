@@ -56,7 +56,7 @@ static void add_part(struct text *text, const char *before, uint64_t bytes, cons
     text_add(text, after);
 }
 
-/* What the driver told is unknown where the total is. */
+/* Where the total is unknown, so are the other figures of the driver's. */
 static void add_device(struct text *text, const struct vramgc_refusal *r) {
     uint64_t of_pytorch = minus_u64(r->held_bytes, r->other_bytes);
     uint64_t others = minus_u64(r->total_bytes, r->held_bytes + r->free_bytes);
@@ -97,7 +97,7 @@ static void write(enum option_log level, const struct noted *noted) {
     self.written_ns = clock_ns();
 }
 
-/* What became of the latest may not be known yet. */
+/* Waits a while before it writes: whether the work went on is not known at once. */
 void oom_log_write(bool at_end) {
     if (!at_end && self.written_ns && clock_ns() - self.written_ns < PAUSE_NS)
         return;

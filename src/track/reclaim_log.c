@@ -18,8 +18,8 @@ static struct {
     _Atomic uint64_t open[VRAMGC_MAX_DEVICES][VRAMGC_REASONS];
 } self;
 
-/* What went back in a reclaim that took its time, and was taken anew in between, is none of it: of
- * that a card may see more than it holds. */
+/* By the net figure: memory that went back and was taken anew within one reclaim is no gain, and
+ * may add up to more than the card has. */
 static uint64_t before(const struct vramgc_action *action) {
     return action->observed ? action->before_bytes : action->after_bytes + action->net_bytes;
 }

@@ -40,8 +40,8 @@ static bool collect(const struct hashmap_entry *entry, void *context) {
     return false;
 }
 
-/* Whatever was not told yet. A stream that goes meanwhile is told to be gone afterwards, or makes
- * the engine ask the whole context. */
+/* Tells the engine of all streams that it does not know yet. A stream that goes meanwhile is told
+ * to be gone afterwards, or makes the engine ask the whole context. */
 static void tell(unsigned device) {
     struct batch batch = {.device = device};
     do {

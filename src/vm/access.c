@@ -61,7 +61,8 @@ bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, si
     }
 }
 
-/* Nobody but one block in [first, end) uses the extent, and nobody has had access to it. */
+/* The extent belongs to one block in [first, end) alone, and no device has been given access to it.
+ */
 static bool can_undo(const struct page *lead, const struct page *first, const struct page *end) {
     bool possible = lead->state == PAGE_MAPPED;
     for (const struct page *page = lead; possible && page < lead + lead->npages; page++) {

@@ -274,8 +274,8 @@ void arena_close(struct arena *arena) {
 
 /* --- handing out --- */
 
-/* What the stream gave back at the edge of the rest of the zone becomes as large as it is to be, at
- * the cost of the rest. NULL: there is none. */
+/* Grows the last chunk that this stream gave back into the unused rest of the zone behind it, up to
+ * the bytes wanted. NULL: the stream has no chunk there. */
 static struct chunk *extend_edge(struct arena *arena, struct chunk *rest, uint64_t bytes,
                                  const struct owner *owner) {
     struct chunk *edge = rest->before;
@@ -293,8 +293,8 @@ static struct chunk *extend_edge(struct arena *arena, struct chunk *rest, uint64
     return edge;
 }
 
-/* What the stream itself gave back comes first: its pages are there. So does a part of it before
- * what nobody has had yet. */
+/* Prefers what this stream gave back, because pages lie behind it, even where only a part is
+ * needed; then the unused rest of the zone. */
 static struct chunk *best_fit(struct arena *arena, enum zone zone, uint64_t bytes,
                               uint64_t stream) {
     struct owner *owner = stream == STREAM_NONE ? NULL : find_owner(arena, stream);

@@ -76,7 +76,7 @@ static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns,
     return vm_cache_decay(vm, unmapped);
 }
 
-/* What PyTorch has given up goes first. */
+/* Pages that PyTorch has given up go before those in its cache. */
 static struct decayed decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     struct excess much = excess(vm, limits, now_ns);
     uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);

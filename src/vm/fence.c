@@ -66,7 +66,8 @@ static void wait_for_answers(atomic_uint *count) {
     }
 }
 
-/* Whoever waits for longer than a moment is inside the driver, and began before the capture. */
+/* A thread that waits for longer than a moment is inside the driver, and called it before the
+ * capture began. */
 void vm_capture_begin(void) {
     if (MUTANT(capture_while_asking, true, false))
         wait_for_answers(&self.asking);
@@ -178,9 +179,9 @@ static bool event_passed(CUevent event) {
 
 /* --- streams that end --- */
 
-/* Whoever is asking the stream just now must come to an end before it goes. Its work may still run:
- * an event of ours tells when that is over; where none can be recorded, only the whole context does
- * from now on. */
+/* A thread that is just asking the stream must be done before the program destroys it. The stream's
+ * work may still run: an event of ours tells when it is over; where none can be recorded, only the
+ * whole context tells from now on. */
 void vm_stream_gone(struct vm *vm, uint64_t stream) {
     lock_take(&vm->lock);
     size_t slot = slot_of(vm, stream);
@@ -316,7 +317,7 @@ static bool begin(struct vm *vm) {
     return possible;
 }
 
-/* What a stream that is gone had to do is over: its place is free. */
+/* The work of the stream in that slot is over; the slot of a destroyed stream becomes free. */
 static void passed(struct vm *vm, size_t i) {
     lock_take(&vm->lock);
     vm->streams.slots[i].pending = false;
@@ -358,8 +359,8 @@ static bool knows_all(struct vm *vm) {
     return all;
 }
 
-/* What was begun a while ago tells nothing of what has become idle since: once it is over, the next
- * begins, which most of the time ends at once. False: only a wait can tell. */
+/* A fence covers only pages that were idle when it was recorded: once it has passed, the next is
+ * recorded, which mostly passes at once. False: only a wait can tell. */
 static bool look(struct vm *vm) {
     struct fence *fence = &vm->fence;
     if (fence->pending)
@@ -376,7 +377,7 @@ void vm_unmap_at_rest(struct vm *vm) {
     vm->at_rest = true;
 }
 
-/* What was fenced says nothing of work that has come since: it is asked anew. */
+/* A fence that has passed says nothing of work queued since, so a new one is recorded. */
 static bool has_nothing_to_do(struct vm *vm) {
     struct fence *fence = &vm->fence;
     if (fence->pending)
@@ -419,8 +420,7 @@ void vm_fence_poll(struct vm *vm, bool may_wait) {
         vm_fence_wait(vm);
 }
 
-/* What was once waited for in vain is not waited for again: a stream that is held up costs one
- * patience. */
+/* After one wait in vain there is no other, so that a stream that is held up costs one patience. */
 bool vm_fence_wait_briefly(struct vm *vm) {
     uint64_t epoch = vm_epoch(vm);
     bool over = false;

@@ -37,7 +37,7 @@ uint64_t vm_take_new(struct vm *vm, size_t npages) {
     return vm_handle_create(vm, npages);
 }
 
-/* What is at hand without waiting. */
+/* A cached page, or a new one; without waiting for the GPU. */
 static uint64_t take_or_create(struct vm *vm) {
     uint64_t handle = take_cached_page(vm);
     if (!handle)

@@ -57,7 +57,7 @@ bool page_table_prepare(struct page_table *table, uint64_t bytes) {
     return true;
 }
 
-/* What a spare one is too large is never unmapped: it is not touched either. */
+/* A spare one that is too large serves, too: pages of it that are never touched cost no memory. */
 static struct page_segment *new_books(struct page_table *table, size_t count) {
     struct page_segment *segment = memory_map(book_bytes(count));
     if (segment || table->spare_pages < count)
@@ -184,7 +184,7 @@ static void append(struct page_table *table, struct page *page, enum page_idle i
     table->idle_pages[idle] += page->npages;
 }
 
-/* What was idle before is so anew: its latest use may be later than what the list knows. */
+/* Moves an idle extent to the end of its list, because it was used since it was put there. */
 static void relist(struct page_table *table, struct page *lead) {
     unlist(table, lead);
     append(table, lead, list_of(lead));

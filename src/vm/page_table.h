@@ -152,7 +152,7 @@ void page_table_end(struct page_table *table, struct page_segment *segment);
 struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
                                        bool in_order);
 
-/* What is idle in ranges that do not count is retained from now on: their owner has given it up. */
+/* Idle pages in ranges that do not count go to the retained list: their owner has given them up. */
 void page_table_retain_uncounted(struct page_table *table);
 
 /* The stream has been destroyed: another one may have its handle. */

@@ -116,7 +116,7 @@ static void give(struct pool *pool, const struct arena_block *block, uint64_t ow
     lock_give(&pool->lock);
 }
 
-/* What other streams gave back is not waited for, but the GPU is asked about it. */
+/* Asks the GPU, without waiting, whether chunks that other streams gave back are free by now. */
 static void ask_about_others(struct pool *pool, uint64_t bytes, uint64_t owner) {
     lock_take(&pool->lock);
     uint64_t foreign = arena_foreign_bytes(pool->arena, owner);

@@ -63,8 +63,8 @@ bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
     return attached;
 }
 
-/* Whoever is attached the addresses again finds there what is mapped: it is the owner of the range
- * who uses them, and whose work is in order. Elsewhere it serves when the GPU has finished. */
+/* The pages stay mapped. The owner of the range finds them there when it attaches the addresses
+ * again, for its work is in order; other ranges get them when the GPU has finished. */
 bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);

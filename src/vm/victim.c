@@ -46,7 +46,8 @@ static size_t superfluous(const struct choice *choice, size_t size, size_t exces
     return min_u64(choice->taken[size], excess / extent_npages(size));
 }
 
-/* What is too much after all where one of that size is taken besides. */
+/* How many pages more than wanted are chosen if one extent of that size is taken besides, and those
+ * that it makes superfluous are dropped. */
 static size_t excess_after(const struct choice *choice, size_t size) {
     size_t excess = extent_npages(size) - choice->left;
     for (size_t i = EXTENT_SIZES; i-- > 0;)

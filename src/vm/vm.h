@@ -79,8 +79,8 @@ bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted)
  * want of them. False: there is no memory for that. */
 bool vm_range_prepare(struct vm *vm, uint64_t bytes);
 
-/* Nobody uses the range any more. Its addresses are the engine's from now on, which frees them when
- * the last page there has gone. All attachments must have ended. False: not one, or they have not.
+/* The program gives up the range. The engine keeps the addresses, and frees them when the last page
+ * there has gone. All attachments must have ended. False: not one, or they have not.
  */
 bool vm_range_end(struct vm *vm, uint64_t address);
 
@@ -182,7 +182,7 @@ struct decay_limits {
 /* When the next memory gets too old; UINT64_MAX: none does. Calls no driver. */
 uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits);
 
-/* What went back to the driver of each kind. */
+/* Bytes that vm_decay gave back to the driver, of each kind. */
 struct decayed {
     uint64_t attached_bytes, retained_bytes;
 };
@@ -195,13 +195,14 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
 void vm_reading_begins(struct vm *vm);
 void vm_reading_ends(struct vm *vm);
 
-/* What the card has free for PyTorch as it sees it: all that is not in use by others and not
- * reserved by PyTorch, by a reading that will do for that; our own pages are counted since.
+/* Free bytes of the card as PyTorch alone would see them: neither in use by others nor reserved by
+ * PyTorch, by a reading that will do for the need and our own pages since.
  * UINT64_MAX: the driver has not said. */
 uint64_t vm_free_as_reserved(struct vm *vm, enum meminfo_need need);
 
-/* The same of what the driver has free by our own reckoning; and of what it has just told somebody.
- * before: vm_moves() when he asked: where pages have come or gone meanwhile it is asked again. */
+/* The same from free bytes that the caller reckons; and from those that the driver has just told
+ * the program. before: vm_moves() when the program asked: where pages have come or gone since, the
+ * driver is asked again. */
 uint64_t vm_free_as_seen(struct vm *vm, uint64_t free_bytes);
 uint64_t vm_free_as_told(struct vm *vm, uint64_t free_bytes, uint64_t before);
 
@@ -217,8 +218,9 @@ void vm_capture_prepare(struct vm *vm);
  * this. */
 void vm_capture_begin(void);
 
-/* What is live now stays until its segment ends: the graph that is about to be captured may use it
- * whenever it is replayed, though PyTorch has freed it in the graph's pool (CUDA graph trees). */
+/* Pages that are live now stay until their segment ends: the graph that is about to be captured may
+ * use them whenever it is replayed, though PyTorch has freed it in the graph's pool (CUDA graph
+ * trees). */
 void vm_pin_live(struct vm *vm);
 
 struct vm_figures vm_figures(struct vm *vm);
@@ -237,7 +239,7 @@ uint64_t vm_moves(struct vm *vm);
  * Cheap: for every block event. */
 uint64_t vm_changes(const struct vm *vm);
 
-/* What is idle, in either list; for a judgement, not a sum. */
+/* Idle bytes in both lists; read without the lock, so for a judgement, not for a sum. */
 uint64_t vm_idle_bytes(struct vm *vm);
 
 /* Where there is no engine (mode flush): whether the GPU is past what it had to do when this was

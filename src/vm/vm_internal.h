@@ -53,7 +53,7 @@ struct handles {
     size_t count, total, capacity; /* total: wherever they are */
 };
 
-/* What the driver had left when it was last asked, and how many pages it had given us then. */
+/* The latest reading of the card, and how many pages the engine had then. */
 struct reading {
     struct meminfo card;
     size_t physical_pages;
@@ -148,7 +148,7 @@ static inline void vm_changed(struct vm *vm) {
  * A run that the driver refuses to unmap stays mapped. Returns how many pages lost theirs. */
 size_t vm_unmap(struct vm *vm, struct page **list, size_t count);
 
-/* What was picked is on its way. The lock is held. */
+/* Counts the victims as in flight. The lock is held. */
 void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count);
 
 /* decommit.c. One batch of extents with which the GPU has finished become cached memory. Returns
