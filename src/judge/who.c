@@ -70,7 +70,7 @@ static struct who_name name_with(const struct vramgc_site *site, const char *fil
 
 struct who_name who_name(const struct vramgc_site *site) {
     return site ? name_with(site, site->file)
-                : (struct who_name){.text = "others, and not asked for by name"};
+                : (struct who_name){.text = "smaller ones, or without a name"};
 }
 
 struct who_name who_short_name(const struct vramgc_site *site) {
