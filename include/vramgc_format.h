@@ -106,7 +106,7 @@ struct vramgc_neighbours {
 };
 
 /* Those to whom most belongs of some amount of live memory, the largest first; what is not theirs
- * was not asked for by name, or by somebody who is not among them. */
+ * belongs to smaller ones, or has no name. */
 struct vramgc_owner {
     uint32_t site; /* index into sites[] */
     uint32_t unused;

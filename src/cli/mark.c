@@ -114,9 +114,9 @@ static int mark_main(struct args *args) {
         complain("the name of the program is empty; vramgc mark PID|NAME LABEL");
         return STATUS_USAGE;
     }
-    if (!parse_count(name, &pid))
-        pid = find_by_name(name);
-    return pid ? mark(pid, label) : STATUS_BAD_INPUT;
+    if (!parse_count(name, &pid) && !(pid = find_by_name(name)))
+        return STATUS_BAD_INPUT;
+    return mark(pid, label);
 }
 
 const struct command mark_command = {
