@@ -166,7 +166,8 @@ uint32_t names_here(void) {
     if (!is_known(way, entry, key, frame))
         entry = read_way(way, key, frame);
     uint32_t site = entry & ((1 << SITE_BITS) - 1);
-    atomic_store_explicit(&self.latest, site, memory_order_relaxed);
+    if (site)
+        atomic_store_explicit(&self.latest, site, memory_order_relaxed);
     return site;
 }
 

@@ -129,7 +129,7 @@ class WholePyTorch(unittest.TestCase):
         lines = [SDNEXT.search(line) for line in run.errors.splitlines() if "GC: " in line]
         self.assertTrue(lines and all(lines), run.errors[-2000:])
         functions = {line.group(1) for line in lines}
-        self.assertEqual(functions, {"take", "rests"})  # which took memory last
+        self.assertEqual(functions - {"?"}, {"take", "rests"})  # which took memory last; ?: none was named yet
         flushes = [line for line in run.facts if line.startswith("action flush lowvram ")]
         self.assertEqual(len(flushes), int(run.fact("flushes")))
         self.assertEqual(len(lines), len(flushes))
