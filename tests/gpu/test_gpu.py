@@ -105,7 +105,8 @@ assert not patterns.holds(tensor, 7)
 print("seen")
 """
     NEW_GRAPH = """
-import soak
+import sys, soak
+sys.argv += ["--seconds", "0", "--operations", "1"]
 soaked = soak.Soak(soak.arguments())
 soaked.capture()
 soaked.finish()
