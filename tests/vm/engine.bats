@@ -164,10 +164,15 @@ small=(--mem 768MiB)
     done
 }
 
-# In lowvram nothing has gone back by then, for want of rest. The first answer of an event may be that it has not passed.
+# In lowvram nothing has gone back by then, for want of rest. The first answer of an event may be that it has not passed, for which no
+# block waits: on a busy machine a few times in a row.
 @test "lowvram: idle pages are used before more is asked of the driver" {
+    local n
     local script='alloc a 100MiB; fill a 1; free a; synchronize; alloc b 100MiB stream=1; fill b 2 stream=1; stream 1; verify b 2'
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes <= 110MiB"
+    for n in 1 2 3 4 5; do
+        ! VRAMGC_LOWVRAM=1 VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes <= 110MiB" || break
+    done
+    [ "$status" = 0 ]
     VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes >= 200MiB"
 }
 
