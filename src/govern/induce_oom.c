@@ -5,10 +5,10 @@
 #include "govern/induce_oom.h"
 
 #include "base/log.h"
-#include "python/names.h"
 #include "govern/reclaim.h"
 #include "govern/soft_oom.h"
 #include "govern/wakeup.h"
+#include "python/names.h"
 #include "track/capture.h"
 #include "track/block_map.h"
 #include "track/device.h"

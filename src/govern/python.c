@@ -5,10 +5,10 @@
 #include "govern/python.h"
 
 #include "base/base.h"
-#include "python/python_api.h"
 #include "python/frames.h"
 #include "python/names.h"
 #include "python/phases_file.h"
+#include "python/python_api.h"
 #include "store/store.h"
 #include "track/process_settings.h"
 #include "track/recording.h"

@@ -249,7 +249,7 @@ static const char *todo_for_pieces(const struct oom *oom) {
         return "Run with --mode compact: memory then lies only behind live tensors.";
     if (has_graphs(oom)) /* what they keep goes back in no mode */
         return TODO_FOR_GRAPHS;
-    bool expandable = strstr(file->alloc_conf, "expandable_segments:True");
+    bool expandable = stats_file_is_expandable(file);
     if (is_on(oom, "lowvram"))
         return expandable ? "Try again: idle memory goes back at rest. Else make the batch smaller."
                           : "Set PYTORCH_ALLOC_CONF=expandable_segments:True.";

@@ -15,7 +15,7 @@ enum { LEAST_TIMES = 8 };
 /* PyTorch itself frees segments where one of these is set; neither touches expandable ones. */
 static bool by_pytorch(const struct vramgc_file *file) {
     const char *conf = file->alloc_conf;
-    return !strstr(conf, "expandable_segments:True") &&
+    return !stats_file_is_expandable(file) &&
            (strstr(conf, "garbage_collection_threshold") || strstr(conf, "max_split_size_mb"));
 }
 

@@ -185,8 +185,7 @@ static void say_fine(struct text *text, const struct tally *tally) {
  * shall know that nothing failed. */
 static void say_granted(struct text *text, const struct tally *tally) {
     const struct vramgc_file *file = tally->highest_in ? tally->highest_in->file : NULL;
-    bool warned = file && stats_file_torch_from(file, 13) &&
-                  strstr(file->alloc_conf, "expandable_segments:True");
+    bool warned = file && stats_file_torch_from(file, 13) && stats_file_is_expandable(file);
     text_format(text, " %s refused %s granted when asked again%s.", show_count(tally->granted).text,
                 tally->granted < 2 ? "request was" : "requests were",
                 warned ? "; of these PyTorch wrote \"mapping failed with OOM\"" : "");

@@ -3,8 +3,8 @@
 #include "python/frames.h"
 
 #include "base/base.h"
-#include "python/python_api.h"
 #include "python/layout.h"
+#include "python/python_api.h"
 
 #include <string.h>
 
@@ -63,9 +63,10 @@ static void copy_text(uint64_t text, char *out, size_t capacity) {
     uint32_t state = (uint32_t)word_at(text + layout->text_state) >> layout->text_state_shift;
     uint64_t letters = text + (state & LAYOUT_ASCII ? layout->text_ascii : layout->text_wide);
     unsigned bytes = state & LAYOUT_BYTES_A_LETTER;
-    uint32_t letter = state & LAYOUT_COMPACT ? 1 : 0;
     size_t length = 0;
-    while (letter && length + 1 < capacity && (letter = letter_at(letters, length, bytes)) != 0)
+    uint32_t letter;
+    while (state & LAYOUT_COMPACT && length + 1 < capacity &&
+           (letter = letter_at(letters, length, bytes)) != 0)
         out[length++] = letter < 0x7f ? (char)letter : '?';
     out[length] = 0;
 }

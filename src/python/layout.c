@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Longer than what is looked for in each is away from its beginning, in Python 3.10 to 3.14. */
+/* No place that is looked for is further from the beginning, in Python 3.10 to 3.13. */
 enum { THREAD_BYTES = 512, FRAME_BYTES = 96, CODE_BYTES = 256, TEXT_BYTES = 128, WORD = 8 };
-enum { FILE_INPUT = 257, METH_NOARGS = 4, ASCII = LAYOUT_ASCII, COMPACT = LAYOUT_COMPACT };
+enum { FILE_INPUT = 257, METH_NOARGS = 4 };
 
 /* Each function begins in a line whose number hardly anything else in its code object is. */
 #define SCRIPT                                                                                     \
@@ -170,8 +170,8 @@ static unsigned find_letters(const object *text, const void *letters, size_t byt
 
 static bool is_state(const object *text, unsigned bits) {
     uint32_t state = (uint32_t)peek_word(address_of(text) + self.layout->text_state);
-    return ((state >> self.layout->text_state_shift) & (ASCII | COMPACT | LAYOUT_BYTES_A_LETTER)) ==
-           bits;
+    return ((state >> self.layout->text_state_shift) &
+            (LAYOUT_ASCII | LAYOUT_COMPACT | LAYOUT_BYTES_A_LETTER)) == bits;
 }
 
 /* The three texts have one byte a letter, one, and two. */
@@ -181,8 +181,8 @@ static bool learn_state(object *const *texts) {
          layout->text_state += 4)
         for (layout->text_state_shift = 0; layout->text_state_shift < 27;
              layout->text_state_shift++)
-            if (is_state(texts[0], ASCII | COMPACT | 1) && is_state(texts[1], COMPACT | 1) &&
-                is_state(texts[2], COMPACT | 2))
+            if (is_state(texts[0], LAYOUT_ASCII | LAYOUT_COMPACT | 1) &&
+                is_state(texts[1], LAYOUT_COMPACT | 1) && is_state(texts[2], LAYOUT_COMPACT | 2))
                 return true;
     return false;
 }

@@ -5,8 +5,8 @@
 #include "base/lock.h"
 #include "base/mutant.h"
 #include "base/text.h"
-#include "python/phases.h"
 #include "python/frames.h"
+#include "python/phases.h"
 #include "store/store.h"
 
 #include <string.h>

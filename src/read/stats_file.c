@@ -100,6 +100,10 @@ bool stats_file_setting_is(const struct stats_file *record, const char *name, co
     return known && strcmp(known, value) == 0;
 }
 
+bool stats_file_is_expandable(const struct vramgc_file *file) {
+    return strstr(file->alloc_conf, "expandable_segments:True") != NULL;
+}
+
 bool stats_file_torch_from(const struct vramgc_file *file, unsigned minor) {
     unsigned known[2] = {0};
     sscanf(file->torch_version, "%u.%u", &known[0], &known[1]);

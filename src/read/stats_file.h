@@ -78,6 +78,9 @@ const char *stats_file_setting(const struct stats_file *record, const char *name
 /* Whether the file names it with that value. */
 bool stats_file_setting_is(const struct stats_file *record, const char *name, const char *value);
 
+/* Whether PyTorch was told to make its segments expandable. */
+bool stats_file_is_expandable(const struct vramgc_file *file);
+
 /* Whether the program's PyTorch is 2.minor or newer; false: the file does not tell. */
 bool stats_file_torch_from(const struct vramgc_file *file, unsigned minor);
 

@@ -186,6 +186,13 @@ void device_list_owners(struct device *device) {
     lock_give(&device->lock);
 }
 
+void device_list_oom_owners(struct device *device) {
+    lock_take(&device->lock);
+    owners_list_now(&device->owners, figure_get(&device->out->stats.live_bytes.current),
+                    &device->out->owners_at_oom);
+    lock_give(&device->lock);
+}
+
 void device_forget_oom_owners(struct device *device) {
     __atomic_store_n(&device->out->owners_at_oom.count, 0, __ATOMIC_RELEASE);
 }

@@ -103,6 +103,9 @@ void device_add_to_mean(struct device *device);
 /* Writes down whose live memory was at its peak, if that is a new one. */
 void device_list_owners(struct device *device);
 
+/* Writes down whose it is now, at an out-of-memory. */
+void device_list_oom_owners(struct device *device);
+
 /* What was taken for an out-of-memory was none: who had what then is of no use. */
 void device_forget_oom_owners(struct device *device);
 

@@ -3,14 +3,13 @@
  * block page by page, so what such a refusal means is known only when the block has come or not. */
 #include "track/oom.h"
 
+#include "host/memory.h"
 #include "python/names.h"
-
 #include "track/block_map.h"
 #include "track/call.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/free_memory.h"
-#include "host/memory.h"
 #include "track/libraries.h"
 #include "track/mempool.h"
 #include "track/neighbours.h"
@@ -166,18 +165,10 @@ bool oom_pool_asked_again(enum real_id id, uint64_t bytes) {
            oom->refusal.request_bytes == bytes;
 }
 
-static void list_owners(struct device *device) {
-    lock_take(&device->lock);
-    owners_list_now(&device->owners, figure_get(&device->out->stats.live_bytes.current),
-                    &device->out->owners_at_oom);
-    lock_give(&device->lock);
-}
-
-static void became_error(const struct vramgc_refusal *refusal, uint64_t sequence) {
+static void became_error(const struct vramgc_refusal *refusal) {
     struct thread_oom *oom = &thread_state.oom;
-    list_owners(device_if_ready(refusal->device));
+    device_list_oom_owners(device_if_ready(refusal->device));
     oom->told = *refusal;
-    oom->told.sequence = sequence;
     oom->told_ns = clock_ns();
     oom->told_in_python = atomic_load(&names_on);
     oom->told_error = names_error();
@@ -221,7 +212,7 @@ static void file_call(struct device *device, enum real_id id, uint64_t bytes,
         oom->state = OOM_ASKED_AGAIN;
     file(device, &refusal, false);
     if (reported)
-        became_error(&oom->refusal, oom->refusal.sequence);
+        became_error(&oom->refusal);
     if (last) /* an error follows: whoever asks for as much now begins anew */
         oom->state = OOM_NONE;
 }
@@ -246,7 +237,8 @@ void oom_at_block(struct device *device, uint64_t bytes) {
     struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
     refusal.cause = cause_of(&refusal, bytes, 1);
     refusal.reported = VRAMGC_REPORTED;
-    became_error(&refusal, store_refusal(&refusal));
+    refusal.sequence = store_refusal(&refusal);
+    became_error(&refusal);
     oom_log_note(&refusal);
     figure_add(&device->out->stats.refusals, 1);
     figure_add(&device->out->stats.ooms, 1);
@@ -362,14 +354,15 @@ void oom_reported(struct device *device, uint64_t bytes) {
     }
     oom_ends(bytes, false);
     if (asked) {
-        became_error(refusal, refusal->sequence);
+        became_error(refusal);
         oom_log_note(refusal);
         return;
     }
     struct vramgc_refusal of_pytorch = describe(device, REAL_COUNT, bytes);
     of_pytorch.cause = VRAMGC_REFUSAL_LIMIT;
     of_pytorch.reported = VRAMGC_REPORTED;
-    became_error(&of_pytorch, store_refusal(&of_pytorch));
+    of_pytorch.sequence = store_refusal(&of_pytorch);
+    became_error(&of_pytorch);
     oom_log_note(&of_pytorch);
 }
 

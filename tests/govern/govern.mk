@@ -14,10 +14,10 @@ build/govern/lib%.so: tests/govern/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -Iinclude -shared $< -o $@ -ldl
 
-FRAMES_C := tests/govern/frames.c src/python/frames.c src/python/layout.c
-build/govern/libframes.so: $(FRAMES_C) $(wildcard src/python/*.h)
+FRAMES_C := tests/govern/frames.c $(addprefix src/python/,frames.c layout.c python_api.c) src/base/lock.c
+build/govern/libframes.so: $(FRAMES_C) $(wildcard src/python/*.h) | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -fPIC -Wall -Wextra -Werror -Iinclude -Isrc -shared $(FRAMES_C) -o $@ -ldl
+	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -fPIC -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -Iinclude -Isrc -shared $(FRAMES_C) -o $@ -ldl
 
 HOST_STRESS := tests/govern/host_stress.c src/host/allocator.c src/cuda/objects.c src/base/lock.c src/base/text.c
 build/govern/host_stress: $(HOST_STRESS) src/host/allocator.h | $(CUDA_HEADERS)
