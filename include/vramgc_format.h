@@ -226,11 +226,12 @@ struct vramgc_refusal {
     uint64_t largest_hole_bytes;
     uint64_t allocated_bytes; /* with memory behind it */
     uint64_t reserved_bytes;
-    uint64_t held_bytes;  /* by this process; the card is free, held, and what others have */
-    uint64_t other_bytes; /* of held_bytes: not PyTorch's allocator's */
-    uint64_t kept_bytes;  /* segments and mapped pages without an active block */
-    uint64_t total_bytes; /* of the device; of the host for cause HOST, as free_bytes */
-    uint64_t turns;       /* the device's floors then: what came later was after it */
+    uint64_t held_bytes;    /* by this process; the card is free, held, and what others have */
+    uint64_t other_bytes;   /* of held_bytes: not PyTorch's allocator's */
+    uint64_t kept_bytes;    /* segments and mapped pages without an active block */
+    uint64_t total_bytes;   /* of the device; of the host for cause HOST, as free_bytes */
+    uint64_t limited_bytes; /* free on the card, but kept by VRAMGC_HEADROOM or VRAMGC_CAP */
+    uint64_t turns;         /* the device's floors then: what came later was after it */
     uint32_t device;
     uint32_t cause;    /* enum vramgc_refusal_cause */
     uint32_t granted;  /* 1: the caller asked again and got it */
@@ -331,6 +332,12 @@ struct vramgc_host {
     char call[40];                  /* by which the allocator gave memory back; empty: never */
 };
 
+/* What holds at this moment, amounts as base/parse.h has them: `vramgc set` writes here, too. */
+struct vramgc_limits {
+    uint64_t headroom;
+    uint64_t cap;
+};
+
 struct vramgc_file {
     char magic[8];
     uint32_t format_version;
@@ -379,6 +386,7 @@ struct vramgc_file {
     uint64_t library_count; /* with the first, which is not named: all that are not known */
     struct vramgc_library libraries[VRAMGC_MAX_LIBRARIES];
     struct vramgc_host host;
+    struct vramgc_limits limits;
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 

@@ -82,7 +82,7 @@ enum { LEAST_BARE_BYTES = 1 << 20 };
 static bool lacks_unit(const struct option_info *info, const char *value) {
     uint64_t bytes;
     bool bare = value[strspn(value, "0123456789.")] == 0 && strpbrk(value, "123456789");
-    if (info->type == SIZE)
+    if (info->type == SIZE || info->type == AMOUNT)
         return bare && parse_size(value, &bytes) && bytes < LEAST_BARE_BYTES;
     return info->type == DURATION && bare;
 }
@@ -98,6 +98,8 @@ bool option_set(const struct option_info *info, const char *value, struct option
         return set_percent(info, value, field);
     case SIZE:
         return set_number(info, value, field, parse_size);
+    case AMOUNT:
+        return parse_amount(value, field);
     case DURATION:
         return set_number(info, value, field, parse_duration);
     case COUNT:
@@ -129,6 +131,9 @@ static void add_accepted(struct text *text, const struct option_info *info) {
         text_add(text, "a size with its unit, such as 512MiB or 1.5G, up to ");
         text_add_bytes(text, (uint64_t)info->high);
         break;
+    case AMOUNT:
+        text_add(text, "a size with its unit, such as 2GiB, or a part of the card, such as 80%");
+        break;
     case DURATION:
         text_add(text, "a duration ");
         if (info->low > 0) {
@@ -157,7 +162,7 @@ void option_refusal(const struct option_info *info, const char *typed, const cha
     struct text text = text_in(out, capacity);
     if (lacks_unit(info, value)) {
         text_format(&text, "%.80s lacks its unit: %s", typed,
-                    info->type == SIZE ? "KiB, MiB or GiB" : "us, ms, s, m, h or d");
+                    info->type != DURATION ? "KiB, MiB or GiB" : "us, ms, s, m, h or d");
         return;
     }
     text_format(&text, "%.80s is not ", typed);
@@ -282,10 +287,16 @@ void option_show(const struct option_info *info, const struct options *options, 
     case PERCENT:
         text_add_decimal(&text, *(const option_percent_t *)field, 1);
         break;
+    case AMOUNT:
     case SIZE:
     case COUNT: {
         uint64_t number = *(const option_number_t *)field;
-        bool small = info->type == SIZE && number > 0 && number < LEAST_BARE_BYTES;
+        if (info->type == AMOUNT && amount_percent(number) > 0) {
+            text_add_decimal(&text, amount_percent(number), 1);
+            text_add(&text, "%");
+            break;
+        }
+        bool small = info->type != COUNT && number > 0 && number < LEAST_BARE_BYTES;
         text_format(&text, "%llu%s", (unsigned long long)number, small ? "B" : "");
         break;
     }

@@ -10,7 +10,7 @@
 
 enum { OPTION_TEXT_BYTES = 1024 };
 
-enum option_type { BOOL, PERCENT, SIZE, DURATION, COUNT, CHOICE, TEXT };
+enum option_type { BOOL, PERCENT, SIZE, AMOUNT, DURATION, COUNT, CHOICE, TEXT };
 
 /* The words of the CHOICE settings, in the order of options.def. */
 enum option_mode { MODE_OFF, MODE_OBSERVE, MODE_FLUSH, MODE_COMPACT, MODE_AUTO };
@@ -31,6 +31,7 @@ struct options {
 #define OPTION_FIELD_BOOL                                              option_bool_t
 #define OPTION_FIELD_PERCENT                                           option_percent_t
 #define OPTION_FIELD_SIZE                                              option_number_t
+#define OPTION_FIELD_AMOUNT                                            option_number_t
 #define OPTION_FIELD_DURATION                                          option_number_t
 #define OPTION_FIELD_COUNT                                             option_number_t
 #define OPTION_FIELD_CHOICE                                            option_choice_t

@@ -54,6 +54,29 @@ bool parse_size(const char *text, uint64_t *out) {
     return parse_unit(text, units, ARRAY_LENGTH(units), out);
 }
 
+/* A part is kept in thousandths of a percent. */
+#define AMOUNT_IS_PART ((uint64_t)1 << 63)
+
+bool parse_amount(const char *text, uint64_t *out) {
+    double percent;
+    bool part = strchr(text, '%');
+    if (!part)
+        return parse_size(text, out) && *out < AMOUNT_IS_PART;
+    if (!parse_percent(text, &percent) || percent > 100)
+        return false;
+    *out = percent > 0 ? AMOUNT_IS_PART | (uint64_t)(percent * 1000 + 0.5) : 0;
+    return true;
+}
+
+double amount_percent(uint64_t amount) {
+    return amount & AMOUNT_IS_PART ? (double)(amount & ~AMOUNT_IS_PART) / 1000 : 0;
+}
+
+uint64_t amount_bytes(uint64_t amount, uint64_t total_bytes) {
+    double percent = amount_percent(amount);
+    return percent > 0 ? (uint64_t)((double)total_bytes * percent / 100) : amount;
+}
+
 bool parse_duration(const char *text, uint64_t *out) {
     static const struct unit units[] = {
         {"", 1e9},  {"ns", 1},   {"us", 1e3},   {"ms", 1e6},

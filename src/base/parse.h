@@ -14,6 +14,11 @@ bool parse_percent(const char *text, double *out);    /* 80, 80%, 37.5% */
 bool parse_size(const char *text, uint64_t *out);     /* bytes; 512MiB, 1.5G, 64k, 100B */
 bool parse_duration(const char *text, uint64_t *out); /* nanoseconds; 100ms, 5s, 2m, 1h, 3 (s) */
 
+/* A size, or a part of a card: 2GiB, 80%, in one word; 0: none. And how many bytes that is. */
+bool parse_amount(const char *text, uint64_t *out);
+uint64_t amount_bytes(uint64_t amount, uint64_t total_bytes);
+double amount_percent(uint64_t amount); /* 0: it is a size */
+
 /* The index of the word in words ("a|b|c") equal to text, ignoring case; -1: none. */
 int parse_choice(const char *text, const char *words);
 

@@ -24,6 +24,8 @@ const char *settings_argument(const struct option_info *info) {
         return "PERCENT";
     case SIZE:
         return "SIZE";
+    case AMOUNT:
+        return "SIZE|PERCENT%";
     case DURATION:
         return "DURATION";
     case COUNT:

@@ -8,6 +8,7 @@
 #include <cuda.h>
 #undef __CUDA_API_VERSION_INTERNAL
 #include <cuda_runtime_api.h>
+#undef cudaGetDeviceProperties /* CUDA 12 renames it */
 
 /* Of newer releases, by NVIDIA's documentation. What only goes through needs no more. */
 #if CUDA_VERSION < 13020

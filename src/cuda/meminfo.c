@@ -4,6 +4,7 @@
 
 #include "base/mutant.h"
 #include "cuda/capture_mode.h"
+#include "cuda/limit.h"
 #include "cuda/real.h"
 
 /* Readings take at most 1/200 of the time, and 1/40 of it where requests are refused all the time;
@@ -32,7 +33,25 @@ CUresult meminfo_read(struct meminfo *reading) {
                                : CUDA_ERROR_NOT_INITIALIZED;
     capture_mode_set(before);
     reading->age = meminfo_age(start_ns);
+    if (result == CUDA_SUCCESS)
+        meminfo_limit(reading);
     return result;
+}
+
+static uint64_t at_least_0(int64_t bytes) {
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+void meminfo_limit(struct meminfo *reading) {
+    struct limit_own own = {0, 0};
+    limit_own(&own); /* else the program has nothing yet */
+    struct limit_spare spare = limit_spare(reading->free_bytes, reading->total_bytes, own.bytes);
+    uint64_t free_bytes = at_least_0(spare.bytes);
+    reading->spare_bytes = spare.bytes;
+    reading->limited_bytes = reading->free_bytes - free_bytes;
+    reading->free_bytes = free_bytes;
+    reading->headroom_bytes = at_least_0(spare.before_headroom_bytes) - free_bytes;
+    reading->total_bytes = limit_total(reading->total_bytes);
 }
 
 bool meminfo_will_do(struct meminfo_age age, enum meminfo_need need) {

@@ -11,9 +11,13 @@ struct meminfo_age {
     uint64_t end_ns, cost_ns;
 };
 
+/* free_bytes and total_bytes are the program's (limit.h). */
 struct meminfo {
     size_t free_bytes, total_bytes;
     struct meminfo_age age;
+    int64_t spare_bytes;     /* as free_bytes; less than 0: the process has more than it may */
+    uint64_t limited_bytes;  /* free on the card, but not for this process */
+    uint64_t headroom_bytes; /* of them, kept for others */
 };
 
 /* For what a reading is wanted: for a decision that the driver corrects where it was wrong; for an
@@ -22,6 +26,9 @@ enum meminfo_need { MEMINFO_KNOWN, MEMINFO_ANSWER, MEMINFO_ANEW };
 
 /* Asks the driver. The answer of the call. */
 CUresult meminfo_read(struct meminfo *reading);
+
+/* What the driver has said of free and total becomes what the program is told. */
+void meminfo_limit(struct meminfo *reading);
 
 /* Of a reading that was begun then and has just ended. */
 struct meminfo_age meminfo_age(uint64_t start_ns);

@@ -54,6 +54,7 @@ struct look {
     bool unmeasured;     /* it has changed since the holes were measured */
     uint64_t measure_ns; /* not before this are holes measured again */
     uint64_t read_ns;    /* when free and total were last asked for */
+    uint64_t limits;     /* those of that moment (limit_words) */
 };
 
 static struct {
@@ -74,7 +75,9 @@ static void read_memory(struct device *device) {
 
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
     uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->memory.read_ns));
-    return look->changed_ns > read_ns && now - read_ns >= READ_MEMORY_NS &&
+    bool others_matter = limit_is_on(); /* they take what is to stay free */
+    return (others_matter || look->changed_ns > read_ns) &&
+           now - read_ns >= (others_matter ? READ_MEMORY_NS / 2 : READ_MEMORY_NS) &&
            !device_memory_will_do(device, MEMINFO_KNOWN);
 }
 
@@ -253,7 +256,7 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
     struct vm *vm = device_vm(device);
     if (vm) { /* pages go back step by step (decay_thread.h); what PyTorch has reserved counts as
                  used */
-        reading.free_bytes = vm_free_as_seen(vm, reading.free_bytes);
+        reading.free_bytes = vm_free_as_seen(vm, (int64_t)reading.free_bytes);
         reading.releasable_bytes =
             reading.asked ? device_idle_page_bytes(device) : releasable_at_rest(device, look, now);
     }
@@ -295,11 +298,13 @@ static void look_at(unsigned index, uint64_t now) {
     jobs_look(device, top_bytes, look->changed_ns, now);
     device_list_owners(device);
     if (capture_active()) { /* nothing may be asked of the driver that could disturb it */
-        gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
+        device_publish_used(device);
         store_sample(device->out, settings_options()->sample, top_bytes);
         return;
     }
-    if (memory_is_stale(device, look, now) || atomic_load(&reclaim->wanted)) {
+    if (memory_is_stale(device, look, now) || atomic_load(&reclaim->wanted) ||
+        look->limits != limit_words()) {
+        look->limits = limit_words();
         look->read_ns = now;
         read_memory(device);
     }
@@ -308,7 +313,7 @@ static void look_at(unsigned index, uint64_t now) {
         device_account_pages(device); /* else the figures wait for the next block event */
         decay_note_used(device);
     }
-    gauge_set(&device->out->stats.used_bytes, device_used_bytes(device));
+    device_publish_used(device);
     store_sample(device->out, settings_options()->sample, top_bytes);
     if (atomic_exchange(&reclaim->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,

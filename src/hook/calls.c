@@ -6,7 +6,9 @@
 #include "serve/serve.h"
 #include "track/alloc.h"
 #include "track/call.h"
+#include "track/device.h"
 #include "track/oom.h"
+#include "track/recording.h"
 #include "track/thread.h"
 
 THREAD_LOCAL struct hook_state hook_state;
@@ -40,6 +42,13 @@ enum alloc_class hook_class_of_named(uint64_t address) {
         get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS)
         return CLASS_POOL;
     return managed ? CLASS_MANAGED : type == CU_MEMORYTYPE_HOST ? CLASS_PINNED : CLASS_POOL;
+}
+
+/* What a pool keeps serves its next request. */
+bool hook_may_take(enum alloc_class class, uint64_t bytes) {
+    struct device *device = class == CLASS_POOL && recording_is_on() ? device_current() : NULL;
+    uint64_t kept = device ? __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED) : 0;
+    return (class != CLASS_DEVICE && class != CLASS_POOL) || gate_allows(minus_u64(bytes, kept));
 }
 
 bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget) {

@@ -7,6 +7,7 @@
 #ifndef CALLS_H
 #define CALLS_H
 
+#include "cuda/gate.h"
 #include "hook/hook.h"
 #include "serve/async.h"
 #include "serve/capacity.h"
@@ -61,14 +62,25 @@ cudaError_t hook_nothing_to_forget(void);
 #define ALLOCATOR_CUDART FROM_ALLOCATOR()
 #define ALLOCATOR_CUDA   false
 
+/* Whether VRAMGC_HEADROOM and VRAMGC_CAP leave room. The runtime's calls end in the driver's. */
+bool hook_may_take(enum alloc_class class, uint64_t bytes);
+#define MAY_TAKE_CUDART(class, bytes) true
+#define MAY_TAKE_CUDA(class, bytes)   (LIKELY(!limit_is_on()) || hook_may_take(class, bytes))
+#define LIMIT_CUDART(reading)         (void)0
+#define LIMIT_CUDA(reading)           meminfo_limit(reading)
+
 /* asked: what the caller asked for; got: what it costs. What the caller points to (p) is looked at
  * only on success: on an error it may be anything. */
 #define ALLOCATE_AS(api, symbol, class, asked, got, ...)                                           \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter_memory(ID_##symbol);                                               \
-    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    RESULT_##api result = (RESULT_##api)CALL_NO_MEMORY;                                            \
+    if (!real)                                                                                     \
+        result = MISSING_##api;                                                                    \
+    else if (MAY_TAKE_##api(class, asked))                                                         \
+        result = real(__VA_ARGS__);                                                                \
     if (outermost && (int)result == CALL_NO_MEMORY &&                                              \
-        hook_retry_after_oom(class, asked, FORGET_##api))                                          \
+        hook_retry_after_oom(class, asked, FORGET_##api) && MAY_TAKE_##api(class, asked))          \
         result = real(__VA_ARGS__);                                                                \
     if (outermost)                                                                                 \
         HOOK_NOTE(ID_##symbol, class, (int)result, (int)result == CALL_SUCCESS ? (uint64_t)*p : 0, \
@@ -172,8 +184,14 @@ enum alloc_class hook_class_of_named(uint64_t address);
         reading = capacity_reading_begins();                                                       \
     uint64_t before = moves_now(), start_ns = clock_ns();                                          \
     RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
-    if (outermost && (int)result == CALL_SUCCESS && free && total) {                               \
-        struct meminfo told = {*free, *total, meminfo_age(start_ns)};                              \
+    struct meminfo told = {0};                                                                     \
+    if ((int)result == CALL_SUCCESS && free && total) {                                            \
+        told = (struct meminfo){*free, *total, meminfo_age(start_ns), 0, 0, 0};                    \
+        LIMIT_##api(&told);                                                                        \
+        *free = told.free_bytes;                                                                   \
+        *total = told.total_bytes;                                                                 \
+    }                                                                                              \
+    if (outermost && told.total_bytes) {                                                           \
         oom_card_read();                                                                           \
         device_memory_info(&told, before);                                                         \
         *free = capacity_free_as_seen(&reading, *free);                                            \

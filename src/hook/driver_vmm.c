@@ -88,23 +88,32 @@ static void note_created(CUresult result, const CUmemGenericAllocationHandle *h,
     }
 }
 
+static bool lies_on_card(const CUmemAllocationProp *d) {
+    return d && d->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+static CUresult ask_driver(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *d,
+                           unsigned long long f) {
+    real_cuMemCreate_t real = REAL(cuMemCreate);
+    bool refused = UNLIKELY(limit_is_on()) && lies_on_card(d) && !gate_allows(n);
+    return refused ? CUDA_ERROR_OUT_OF_MEMORY : real ? real(h, n, d, f) : MISSING_CUDA;
+}
+
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *d,
                      unsigned long long f) {
-    real_cuMemCreate_t real = REAL(cuMemCreate);
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemCreate);
     bool served = outermost && allocator && h && !f && start_recording() && vhandle_serves(n, d);
     bool again = outermost && allocator && !served && h && !f && cached_handles_take(n, d, h);
     CUresult result = served  ? vhandle_create(h, n, d)
                       : again ? CUDA_SUCCESS
-                      : real  ? real(h, n, d, f)
-                              : MISSING_CUDA;
+                              : ask_driver(h, n, d, f);
     if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
-        result = real(h, n, d, f);
+        result = ask_driver(h, n, d, f);
     uint64_t unmapped_bytes = served ? thread_state.unmapped_handle_bytes : 0; /* will need pages */
     if (outermost && allocator && result == CUDA_ERROR_OUT_OF_MEMORY &&
         room_make(n + unmapped_bytes))
-        result = served ? vhandle_create(h, n, d) : real(h, n, d, f);
+        result = served ? vhandle_create(h, n, d) : ask_driver(h, n, d, f);
     if (outermost) {
         library_calls(__builtin_return_address(0));
         if (!again)

@@ -6,6 +6,7 @@
 #include "hook/fabric.h"
 #include "hook/hook.h"
 #include "hook/lookup.h"
+#include "hook/nvml_memory.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -89,6 +90,11 @@ static void hide_absent(enum real_id id, const void *found, const char **name) {
         *name = absent[id];
 }
 
+static void *of_nvml(void *handle, const char *name, const void *caller) {
+    void *fabric = fabric_lookup(handle, name, caller);
+    return fabric ? fabric : nvml_memory_lookup(handle, name);
+}
+
 void *hook_dlsym(void *handle, const char *name, const void *caller, const char **name_slot) {
     if (UNLIKELY(!atomic_load_explicit(&hook_real_dlsym, memory_order_relaxed)))
         atomic_store(&hook_real_dlsym, real_next_dlsym());
@@ -96,7 +102,7 @@ void *hook_dlsym(void *handle, const char *name, const void *caller, const char 
         return NULL; /* scope order skips us on purpose */
     enum real_id id = real_of_symbol(name);
     if (LIKELY(id == REAL_COUNT))
-        return fabric_lookup(handle, name, caller);
+        return of_nvml(handle, name, caller);
     if (is_driver(caller))
         return NULL;
     forget_closed(); /* what did not come through our dlclose */

@@ -103,6 +103,24 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     MEMORY_INFO(CUDART, cudaMemGetInfo);
 }
 
+/* What comes before totalGlobalMem has been the same since CUDA 10. */
+#define PROPERTIES(symbol)                                                                         \
+    real_##symbol##_t real = RUNTIME(symbol);                                                      \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    cudaError_t result = real ? real(out, d) : MISSING_CUDART;                                     \
+    if (outermost && result == cudaSuccess)                                                        \
+        out->totalGlobalMem = limit_total(out->totalGlobalMem);                                    \
+    hook_leave();                                                                                  \
+    return result
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int d) {
+    PROPERTIES(cudaGetDeviceProperties);
+}
+
+cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *out, int d) {
+    PROPERTIES(cudaGetDeviceProperties_v2);
+}
+
 cudaError_t cudaDeviceReset(void) {
     real_cudaDeviceReset_t real = RUNTIME(cudaDeviceReset);
     hook_enter(ID_cudaDeviceReset);

@@ -158,6 +158,8 @@ static void add_up(struct oom *oom) {
     sum->idle_bytes = of_pytorch - sum->live_bytes;
     sum->free_bytes = min_u64(r->free_bytes, r->total_bytes - r->held_bytes);
     sum->rest_bytes = r->total_bytes - r->held_bytes - sum->free_bytes;
+    sum->headroom_bytes = min_u64(r->limited_bytes, sum->rest_bytes);
+    sum->rest_bytes -= sum->headroom_bytes;
     add_neighbours(oom);
 }
 
@@ -211,12 +213,17 @@ static bool growth_explains(const struct oom *oom) {
     return oom->growth.grows && grown >= oom->lacking_bytes;
 }
 
+static bool was_reserved(const struct oom *oom) {
+    uint64_t reserved = oom->refusal->limited_bytes;
+    return reserved > 0 && reserved >= oom->lacking_bytes;
+}
+
 static enum oom_cause cause_of(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     if (r->cause == VRAMGC_REFUSAL_HOST)
         return CAUSE_HOST;
     if (r->total_bytes > 0 && r->request_bytes > r->total_bytes)
-        return CAUSE_TOO_LARGE;
+        return was_reserved(oom) ? CAUSE_RESERVED : CAUSE_TOO_LARGE;
     if (r->cause == VRAMGC_REFUSAL_LIMIT)
         return CAUSE_LIMIT;
     if (r->cause == VRAMGC_REFUSAL_DRIVER)
@@ -227,6 +234,8 @@ static enum oom_cause cause_of(const struct oom *oom) {
         return CAUSE_PRIVATE;
     if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
         return of_pool(oom) ? CAUSE_POOL : CAUSE_FRAGMENTATION;
+    if (was_reserved(oom))
+        return CAUSE_RESERVED;
     if (r->cause == VRAMGC_REFUSAL_ROUNDED)
         return CAUSE_ROUNDED;
     return r->cause == VRAMGC_REFUSAL_FULL ? cause_of_full(oom) : CAUSE_UNKNOWN;

@@ -21,6 +21,7 @@ enum oom_cause {
     CAUSE_TOO_LARGE, /* the request is larger than the card */
     CAUSE_DRIVER,    /* refused although free */
     CAUSE_LIMIT,     /* PyTorch asked nobody */
+    CAUSE_RESERVED,  /* the card had it, but VRAMGC_HEADROOM or VRAMGC_CAP kept it */
     CAUSE_HOST,      /* of the host's memory */
     CAUSES
 };
@@ -31,7 +32,8 @@ struct oom_sum {
     uint64_t live_bytes, idle_bytes, code_bytes;
     uint64_t neighbour_bytes[VRAMGC_MAX_NEIGHBOURS]; /* of those in the device's list */
     uint64_t neighbour_count;
-    uint64_t rest_bytes; /* the driver, and processes that are not known */
+    uint64_t rest_bytes;     /* the driver, and processes that are not known */
+    uint64_t headroom_bytes; /* free, and kept for others */
     uint64_t free_bytes, total_bytes;
 };
 

@@ -15,8 +15,8 @@
 /* The parts of the sum by their names. */
 struct parts {
     size_t count;
-    const char *names[VRAMGC_MAX_NEIGHBOURS + 5];
-    uint64_t bytes[VRAMGC_MAX_NEIGHBOURS + 5];
+    const char *names[VRAMGC_MAX_NEIGHBOURS + 6];
+    uint64_t bytes[VRAMGC_MAX_NEIGHBOURS + 6];
 };
 
 static void add_part(struct parts *parts, const char *name, uint64_t bytes) {
@@ -48,6 +48,8 @@ void cause_say_sum(struct text *text, const struct oom *oom) {
     bool told = oom->device->neighbours.own_bytes > 0 &&
                 oom->device->neighbours.time_ns >= oom->refusal->time_ns;
     add_part(&parts, told ? "driver" : "others and driver", sum->rest_bytes);
+    if (sum->headroom_bytes)
+        add_part(&parts, "head-room", sum->headroom_bytes);
     add_part(&parts, "free", sum->free_bytes);
     show_parts(parts.bytes, figures, parts.count, parts.count - 1);
     for (size_t i = 0; i < parts.count; i++)
@@ -157,6 +159,14 @@ static struct figure show_free_or_idle(const struct oom *oom) {
                           : show_sum(oom->refusal->free_bytes, oom->refusal->idle_bytes);
 }
 
+/* As it is by now: `vramgc set` may have changed it. */
+static const char *name_of_limit(const struct oom *oom) {
+    const struct vramgc_limits *limits = &oom->record->file->limits;
+    return !limits->cap        ? "VRAMGC_HEADROOM"
+           : !limits->headroom ? "VRAMGC_CAP"
+                               : "VRAMGC_HEADROOM or VRAMGC_CAP";
+}
+
 static void say_plain(struct text *text, const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     switch (oom->cause) {
@@ -193,6 +203,10 @@ static void say_plain(struct text *text, const struct oom *oom) {
         break;
     case CAUSE_LIMIT:
         text_add(text, "Not the card, but a memory limit that was set for PyTorch.");
+        break;
+    case CAUSE_RESERVED:
+        text_format(text, "Not the card, which had %s more: %s kept that from the program.",
+                    show_bytes(r->limited_bytes).text, name_of_limit(oom));
         break;
     default:
         text_add(text, "Not known: what was free then could not be read.");
@@ -460,6 +474,12 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         say_todo_for_small(text, oom);
     else if (oom->cause == CAUSE_ROUNDED)
         say_todo_for_rounded(text, oom);
+    else if (oom->cause == CAUSE_RESERVED)
+        text_format(text,
+                    "%s (`vramgc set PID %s` while the program runs), or make image or batch "
+                    "smaller.",
+                    oom->record->file->limits.cap ? "Raise it" : "Lower it",
+                    oom->record->file->limits.cap ? "cap=0" : "headroom=0");
     else if (oom->cause == CAUSE_HOST)
         text_format(text,
                     "Pin less%s, end other programs, or raise `ulimit -l` and the container's "

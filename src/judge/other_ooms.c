@@ -14,6 +14,7 @@ static const char *const names[CAUSES] = {
     [CAUSE_TOO_LARGE] = "a request larger than the card",
     [CAUSE_DRIVER] = "the driver",
     [CAUSE_LIMIT] = "a limit set for PyTorch",
+    [CAUSE_RESERVED] = "a limit set for vramgc",
     [CAUSE_HOST] = "RAM",
 };
 

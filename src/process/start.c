@@ -11,6 +11,7 @@
 #include "base/secrets.h"
 #include "base/state_folder.h"
 #include "base/text.h"
+#include "cuda/gate.h"
 #include "cuda/objects.h"
 #include "govern/alloc_conf.h"
 #include "govern/background_thread.h"
@@ -57,6 +58,12 @@ static void apply_conf(const char *objection) {
     alloc_conf_apply(observe ? "keep" : settings_options()->alloc_conf, objection, conf);
     if (observe && !conf->value[0])
         text_copy(conf->why, sizeof conf->why, "left alone: mode observe changes nothing");
+}
+
+void start_read_settings(void) {
+    lock_take(&self.lock);
+    settings_read();
+    lock_give(&self.lock);
 }
 
 /* Everything of the loader is looked for here, where the program holds no lock of PyTorch's: a hook
@@ -149,6 +156,7 @@ static void describe_choices(struct vramgc_file *file) {
 static void forked_child(void) {
     objects_after_fork();
     moves_forget();
+    gate_after_fork();
     lock_force_open(&self.lock);
     if (!atomic_load(&self.begun) ||
         atomic_exchange(&recording_state, RECORDING_INERT) == RECORDING_INERT)
@@ -213,6 +221,7 @@ static void start(void) {
     describe_choices(file);
     settings_store();
     open_file();
+    settings_limit();
     stack_open((unsigned)settings_options()->backtrace);
     /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
     atexit(process_ends);

@@ -16,6 +16,9 @@ bool start_recording_in_context(void);
  * given expandable segments if nobody chose for or against them. */
 void start_at_cuda_init(void);
 
+/* The settings hold from now on, if no cuInit was seen yet: NVML may be asked before. */
+void start_read_settings(void);
+
 /* Whether the process ends. */
 bool start_is_ending(void);
 

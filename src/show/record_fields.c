@@ -101,6 +101,9 @@ FIELDS_OF(
                 r->kept_bytes);
     emit_number(emit, "total_bytes", UNIT_BYTES, "of the device; host: of the host",
                 r->total_bytes);
+    emit_number(emit, "limited_bytes", UNIT_BYTES,
+                "free on the card, but kept from the program by VRAMGC_HEADROOM or VRAMGC_CAP",
+                r->limited_bytes);
     emit_number(emit, "turns", UNIT_COUNT, "the device's floors until then", r->turns);
     emit_bool(emit, "reported", "PyTorch raised an out-of-memory error",
               r->reported == VRAMGC_REPORTED || r->reported == VRAMGC_WENT_ON);

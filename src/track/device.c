@@ -38,6 +38,7 @@ static void read_total(struct device *device, unsigned index) {
     real_cuDeviceTotalMem_v2_t get_total = REAL(cuDeviceTotalMem_v2);
     size_t total = 0;
     if (get_total && get_total(&total, (CUdevice)index) == CUDA_SUCCESS) {
+        total = limit_total(total);
         figure_set(&device->out->total_bytes, total);
         atomic_store(&device->memory.total_bytes, total);
     }
@@ -102,6 +103,23 @@ struct device *device_current(void) {
             __atomic_store_n(&device->context, context, __ATOMIC_RELAXED);
     }
     return device;
+}
+
+/* The engine counts its pages before they come; in held_bytes they are a moment later. */
+uint64_t device_own_bytes(struct device *device) {
+    const struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t held = figure_get(&stats->held_bytes.current);
+    struct vm *vm = device_vm(device);
+    return vm ? minus_u64(held, figure_get(&stats->page_bytes.current)) +
+                    vm_figures(vm).physical_bytes
+              : held;
+}
+
+bool device_own(struct limit_own *own) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    if (device)
+        *own = (struct limit_own){device_index(device), device_own_bytes(device)};
+    return device != NULL;
 }
 
 unsigned device_index(const struct device *device) {

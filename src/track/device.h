@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "heap/frag.h"
 #include "heap/heap.h"
+#include "cuda/limit.h"
 #include "cuda/meminfo.h"
 #include "cuda/real.h"
 #include "store/store.h"
@@ -35,10 +36,13 @@ struct device_own_pool {
     uint64_t together_bytes; /* highest of used_bytes and the driver's pools at one moment */
 };
 
-/* Free and total, as the driver told them. */
+/* Free and total, as the driver told them, within the limits of cuda/limit.h. */
 struct device_memory {
-    _Atomic uint64_t total_bytes;     /* of the device; 0: not known yet */
-    _Atomic uint64_t free_bytes;      /* at the latest reading */
+    _Atomic uint64_t total_bytes; /* of the device; 0: not known yet */
+    _Atomic uint64_t free_bytes;  /* at the latest reading */
+    _Atomic uint64_t
+        limited_bytes; /* and of the real card's, what limits kept; of it, for others */
+    _Atomic uint64_t headroom_bytes;
     _Atomic uint64_t read_ns;         /* when that was */
     _Atomic uint64_t cost_ns;         /* and what readings cost */
     _Atomic uint64_t held_then_bytes; /* held outside pools at that moment */
@@ -81,6 +85,10 @@ struct device *device_if_ready(unsigned index);
 
 /* The device of this thread's current context; NULL when there is none. */
 struct device *device_current(void);
+
+/* What this process holds of a device, of that one; see cuda/limit.h. */
+uint64_t device_own_bytes(struct device *device);
+bool device_own(struct limit_own *own);
 unsigned device_index(const struct device *device);
 
 /* For a forked child: locks open. */

@@ -3,6 +3,7 @@
 #include "track/free_memory.h"
 
 #include "base/mutant.h"
+#include "cuda/limit.h"
 #include "track/moves.h"
 #include "track/recording.h"
 
@@ -32,14 +33,20 @@ static void note_others(struct device *device, uint64_t used_bytes) {
         gauge_set(&stats->others_bytes, minus_u64(used_bytes, held));
 }
 
+static uint64_t used_bytes(const struct meminfo *read) {
+    return minus_u64(read->total_bytes, read->free_bytes + read->headroom_bytes);
+}
+
 static void note_memory(struct device *device, const struct meminfo *read) {
     atomic_store(&device->memory.held_then_bytes, held_outside_pools(device));
     atomic_store(&device->memory.free_bytes, read->free_bytes);
+    atomic_store(&device->memory.limited_bytes, read->limited_bytes);
+    atomic_store(&device->memory.headroom_bytes, read->headroom_bytes);
     atomic_store(&device->memory.total_bytes, read->total_bytes);
     atomic_store(&device->memory.cost_ns, read->age.cost_ns);
     atomic_store(&device->memory.read_ns, read->age.end_ns);
     figure_set(&device->out->total_bytes, read->total_bytes);
-    gauge_set(&device->out->stats.used_bytes, minus_u64(read->total_bytes, read->free_bytes));
+    gauge_set(&device->out->stats.used_bytes, used_bytes(read));
 }
 
 /* Another number after each call that takes or gives memory, and each page; 0: one is under way. */
@@ -61,7 +68,7 @@ bool device_read_memory(struct device *device) {
         fits = before && before == moves(device);
     }
     if (fits)
-        note_others(device, minus_u64(read.total_bytes, read.free_bytes));
+        note_others(device, used_bytes(&read));
     note_memory(device, &read);
     return true;
 }
@@ -90,11 +97,20 @@ uint64_t device_used_bytes(const struct device *device) {
     return minus_u64(atomic_load(&device->memory.total_bytes), device_free_bytes(device));
 }
 
+void device_publish_used(struct device *device) {
+    uint64_t headroom = atomic_load(&device->memory.headroom_bytes);
+    gauge_set(&device->out->stats.used_bytes, minus_u64(device_used_bytes(device), headroom));
+}
+
 void device_memory_info(const struct meminfo *told, uint64_t before) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
+    if (limit_is_on()) { /* what was told is less than what the driver said */
+        device_read_memory(device);
+        return;
+    }
     if (!device_vm(device) && before && before == moves_now()) /* else pages may have come */
-        note_others(device, minus_u64(told->total_bytes, told->free_bytes));
+        note_others(device, used_bytes(told));
     note_memory(device, told);
 }

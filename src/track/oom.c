@@ -93,6 +93,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
         .other_bytes = figure_get(&stats->other_bytes.current),
         .kept_bytes = device_releasable_bytes(device),
         .total_bytes = atomic_load(&device->memory.total_bytes),
+        .limited_bytes = atomic_load(&device->memory.limited_bytes),
         .turns = figure_get(&device->out->floors.turns),
         .device = device_index(device),
         .hook = (uint32_t)id,
@@ -128,6 +129,7 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     refusal->library = now->library;
     refusal->kept_bytes = now->kept_bytes;
     refusal->total_bytes = now->total_bytes;
+    refusal->limited_bytes = now->limited_bytes;
     refusal->cause = now->cause;
     store_refusal_again(refusal);
     return true;

@@ -59,7 +59,7 @@ static void add_part(struct text *text, const char *before, uint64_t bytes, cons
 /* Where the total is unknown, so are the other figures of the driver's. */
 static void add_device(struct text *text, const struct vramgc_refusal *r) {
     uint64_t of_pytorch = minus_u64(r->held_bytes, r->other_bytes);
-    uint64_t others = minus_u64(r->total_bytes, r->held_bytes + r->free_bytes);
+    uint64_t others = minus_u64(r->total_bytes, r->held_bytes + r->free_bytes + r->limited_bytes);
     text_format(text, "gpu%u: %s: ", r->device,
                 r->reported == VRAMGC_WENT_ON ? "refused, and the work went on without it"
                                               : "out of memory");
@@ -70,6 +70,8 @@ static void add_device(struct text *text, const struct vramgc_refusal *r) {
         add_part(text, ", other code here ", r->other_bytes, "");
     if (r->total_bytes) {
         add_part(text, ", others and driver ", others, "");
+        if (r->limited_bytes)
+            add_part(text, ", kept by VRAMGC_HEADROOM or VRAMGC_CAP ", r->limited_bytes, "");
         add_part(text, ", free ", r->free_bytes, "");
     }
 }

@@ -2,7 +2,9 @@
 #include "track/process_settings.h"
 
 #include "base/log.h"
+#include "cuda/limit.h"
 #include "store/store.h"
+#include "track/device.h"
 #include "track/recording.h"
 
 #include <stdlib.h>
@@ -59,8 +61,16 @@ void settings_read(void) {
         settings_complain();
         LOG(LOG_ERROR, "VRAMGC_STRICT is set and a setting is wrong: vramgc does nothing");
     }
+    if (self.options.mode != MODE_OFF && !invalid) {
+        store_file()->limits = (struct vramgc_limits){self.options.headroom, self.options.cap};
+        settings_limit();
+    }
 }
 
 void settings_store(void) {
     store_settings(&self.options, self.origins);
+}
+
+void settings_limit(void) {
+    limit_begin(&store_file()->limits, device_own);
 }

@@ -17,4 +17,7 @@ void settings_complain(void);
 /* Writes them into the statistics file. */
 void settings_store(void);
 
+/* The file has moved: the limits in it hold (cuda/limit.h). */
+void settings_limit(void);
+
 #endif

@@ -90,8 +90,7 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     vm->cache.physical_pages += room ? npages : 0;
     move_begins(vm);
     lock_give(&vm->lock);
-    bool created =
-        room && vm_granted(REAL(cuMemCreate)(&handle, npages * PAGE_BYTES, &properties, 0));
+    bool created = room && vm_granted(gate_create(&handle, npages * PAGE_BYTES, &properties, 0));
     vm_called(vm);
     lock_take(&vm->lock);
     handles->total -= room && !created;

@@ -10,7 +10,8 @@ static bool driver_has(const struct vm *vm, uint64_t bytes) {
     CUmemGenericAllocationHandle handle = 0;
     uint64_t npages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
     CUstreamCaptureMode before = capture_mode_relax();
-    bool had = REAL(cuMemCreate)(&handle, npages * PAGE_BYTES, &properties, 0) == CUDA_SUCCESS;
+    bool had =
+        gate_create(&handle, npages * PAGE_BYTES, &properties, npages * PAGE_BYTES) == CUDA_SUCCESS;
     if (had)
         vm_release(handle);
     capture_mode_set(before);

@@ -3,11 +3,17 @@
  * meminfo.h allows. */
 #include "vm/vm_internal.h"
 
+static uint64_t at_least_0(int64_t bytes) {
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 static struct room room_now(const struct vm *vm) {
     const struct reading *reading = &vm->cache.reading;
-    uint64_t free_bytes = reading->card.free_bytes + reading->physical_pages * PAGE_BYTES;
+    int64_t gone = (int64_t)(reading->physical_pages - vm->cache.physical_pages);
+    int64_t spare_bytes = reading->card.spare_bytes + gone * (int64_t)PAGE_BYTES;
     return (struct room){
-        .free_bytes = minus_u64(free_bytes, vm->cache.physical_pages * PAGE_BYTES),
+        .spare_bytes = spare_bytes,
+        .free_bytes = at_least_0(spare_bytes),
         .total_bytes = reading->card.total_bytes,
     };
 }
@@ -94,16 +100,16 @@ bool vm_is_below_threshold(const struct vm *vm) {
 
 /* Each address that PyTorch has reserved is memory without us; but it never hands those of refused
  * blocks out again. */
-static uint64_t free_as_reserved(const struct vm *vm, uint64_t free_bytes) {
+static uint64_t free_as_reserved(const struct vm *vm, int64_t spare_bytes) {
     uint64_t failed_bytes = MUTANT(failed_forgotten, vm->figures.failed_bytes, 0);
-    return minus_u64(free_bytes + vm->cache.physical_pages * PAGE_BYTES + failed_bytes,
-                     vm->table.reserved_pages * PAGE_BYTES);
+    int64_t ours = (int64_t)(vm->cache.physical_pages * PAGE_BYTES + failed_bytes);
+    return at_least_0(spare_bytes + ours - (int64_t)(vm->table.reserved_pages * PAGE_BYTES));
 }
 
 static uint64_t free_as_read(struct vm *vm) {
     lock_take(&vm->lock);
     struct room room = room_now(vm); /* of the pages that are counted here */
-    uint64_t bytes = free_as_reserved(vm, room.free_bytes);
+    uint64_t bytes = free_as_reserved(vm, room.spare_bytes);
     lock_give(&vm->lock);
     return room.total_bytes ? bytes : MUTANT(unknown_as_none, UINT64_MAX, 0);
 }
@@ -113,17 +119,17 @@ uint64_t vm_free_as_reserved(struct vm *vm, enum meminfo_need need) {
     return free_as_read(vm);
 }
 
-uint64_t vm_free_as_seen(struct vm *vm, uint64_t free_bytes) {
+uint64_t vm_free_as_seen(struct vm *vm, int64_t spare_bytes) {
     lock_take(&vm->lock);
-    uint64_t bytes = free_as_reserved(vm, free_bytes);
+    uint64_t bytes = free_as_reserved(vm, spare_bytes);
     lock_give(&vm->lock);
     return bytes;
 }
 
-uint64_t vm_free_as_told(struct vm *vm, uint64_t free_bytes, uint64_t before) {
+uint64_t vm_free_as_told(struct vm *vm, int64_t spare_bytes, uint64_t before) {
     lock_take(&vm->lock);
     bool fits = before == MUTANT(told_beside_moves, moves(vm), before);
-    uint64_t bytes = free_as_reserved(vm, free_bytes);
+    uint64_t bytes = free_as_reserved(vm, spare_bytes);
     lock_give(&vm->lock);
     if (fits && before)
         return bytes;

@@ -203,8 +203,8 @@ uint64_t vm_free_as_reserved(struct vm *vm, enum meminfo_need need);
 /* The same from free bytes that the caller reckons; and from those that the driver has just told
  * the program. before: vm_moves() when the program asked: where pages have come or gone since, the
  * driver is asked again. */
-uint64_t vm_free_as_seen(struct vm *vm, uint64_t free_bytes);
-uint64_t vm_free_as_told(struct vm *vm, uint64_t free_bytes, uint64_t before);
+uint64_t vm_free_as_seen(struct vm *vm, int64_t spare_bytes);
+uint64_t vm_free_as_told(struct vm *vm, int64_t spare_bytes, uint64_t before);
 
 /* A stream is about to be destroyed: it is not asked any more after this. */
 void vm_stream_gone(struct vm *vm, uint64_t stream);

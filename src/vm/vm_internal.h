@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "cuda/capture_mode.h"
+#include "cuda/gate.h"
 #include "cuda/meminfo.h"
 #include "cuda/real.h"
 #include "vm/page_table.h"
@@ -196,6 +197,7 @@ void vm_sweep(struct vm *vm);
 /* room.c: what the driver has left, by a reading that will do for that. All zero: it could
  * not be asked yet. */
 struct room {
+    int64_t spare_bytes; /* see meminfo.h */
     uint64_t free_bytes, total_bytes;
 };
 struct room vm_room(struct vm *vm, enum meminfo_need need);

@@ -302,9 +302,10 @@ void hold(int stream, bool held) {
                 "it could not be held");
 }
 
-void memory_info() {
+std::pair<uint64_t, uint64_t> memory_info() {
     size_t free = 0, total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return {free, total};
 }
 
 void short_stream(const Tensor &tensor) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace allocator {
@@ -79,7 +80,7 @@ void synchronize();
 // On the simulated device: a stream's work waits, as for a word of the host's, or goes on.
 void hold(int stream, bool held);
 // What the device says is free; makes a stream, has it work on the tensor, and destroys it.
-void memory_info();
+std::pair<uint64_t, uint64_t> memory_info();
 void short_stream(const Tensor &tensor);
 
 // Reads a little past the end of each live block, as kernels do, as far as its segment goes.

@@ -229,6 +229,21 @@ class WholePyTorch(unittest.TestCase):
         self.check(run, ["nothing grows"])
         self.assertEqual(run.fact("sites"), "0")
 
+    def test_limits(self):
+        for settings in EACH_ALLOCATOR:
+            with self.subTest(settings):
+                run = Run(
+                    "limits.py",
+                    str(ROOT / "build/vramgc"),
+                    sim=("--mem", "4GiB"),
+                    VRAMGC_CAP="3GiB",
+                    **settings,
+                )
+                self.check(
+                    run,
+                    ["before CUDA", "properties", "mem_get_info", "NVML", "idle memory goes", "told"],
+                )
+
     def test_growth_is_named(self):
         settings = {
             "VRAMGC_THRESHOLD": "100",

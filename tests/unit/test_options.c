@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "base/options.h"
+#include "base/parse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,11 @@ static void values(void **state) {
     assert_int_equal(read_with("VRAMGC_BACKTRACE", "32", 0).backtrace, 32);
     assert_int_equal(read_with("VRAMGC_LOG", "DEBUG", 0).log, LOG_DEBUG);
     assert_string_equal(read_with("VRAMGC_OUT", "", 0).out, "");
+    uint64_t part = read_with("VRAMGC_CAP", "12.5%", 0).cap;
+    assert_int_equal(amount_bytes(part, 8 * GIB), GIB);
+    assert_true(amount_percent(part) == 12.5);
+    assert_int_equal(amount_bytes(read_with("VRAMGC_HEADROOM", "2GiB", 0).headroom, GIB), 2 * GIB);
+    assert_int_equal(read_with("VRAMGC_HEADROOM", "0%", 0).headroom, 0);
 }
 
 /* Each is refused with one sentence, and the default stands. */
@@ -94,6 +100,9 @@ static void refusals(void **state) {
         {"VRAMGC_MIN_GAIN", "64", "lacks its unit: KiB, MiB or GiB"},
         {"VRAMGC_MIN_GAIN", "lots", "a size with its unit, such as 512MiB"},
         {"VRAMGC_MIN_GAIN", "2000T", "up to 909 TiB"},
+        {"VRAMGC_CAP", "8", "lacks its unit: KiB, MiB or GiB"},
+        {"VRAMGC_CAP", "101%", "or a part of the card, such as 80%"},
+        {"VRAMGC_HEADROOM", "-1GiB", "a size with its unit, such as 2GiB"},
         {"VRAMGC_BACKTRACE", "33", "a whole number from 0 to 32"},
         {"VRAMGC_LOG", "loud", "one of off|error|warn|info|debug"},
     };

@@ -313,10 +313,10 @@ static void told_beside(void) {
     cache_pages();
     uint64_t before = vm_moves(test.vm);
     MUST(meminfo_read(&reading) == CUDA_SUCCESS);
-    uint64_t told = vm_free_as_told(test.vm, reading.free_bytes, before);
+    uint64_t told = vm_free_as_told(test.vm, reading.spare_bytes, before);
     MUST(told == LARGE_CAPACITY * PAGE_BYTES);
     MUST(vm_cache_trim(test.vm, BESIDE_PAGES, 0) == BESIDE_PAGES);
-    MUST(vm_free_as_told(test.vm, reading.free_bytes, before) == told);
+    MUST(vm_free_as_told(test.vm, reading.spare_bytes, before) == told);
 }
 
 static unsigned infos;

@@ -1,5 +1,6 @@
 /* Physical memory of a device: 2 MiB pages out of one sparse host mapping, which contexts and
  * allocations share. A page given back loses its content, as a scrubbed page on a card does. */
+#include "card_file.h"
 #include "hard.h"
 #include "memory.h"
 
@@ -28,7 +29,8 @@ CUresult device_memory_init(struct device *device) {
 
 size_t device_free_bytes(const struct device *device) {
     size_t pages = (size_t)device->free_count * PAGE_BYTES;
-    size_t taken = device->context_bytes + sim.config.others_bytes;
+    size_t taken =
+        device->context_bytes + sim.config.others_bytes + card_file_others_bytes(device->ordinal);
     return pages > taken ? pages - taken : 0;
 }
 
@@ -39,8 +41,16 @@ bool device_refuses(struct device *device) {
     return true;
 }
 
+/* What this process has is to become so much more. False: others were faster. */
+static bool tell_card(const struct device *device, size_t more_bytes) {
+    size_t pages = device->page_count - device->free_count;
+    return card_file_set(device->ordinal, pages * PAGE_BYTES + device->context_bytes + more_bytes,
+                         (size_t)device->page_count * PAGE_BYTES - sim.config.others_bytes);
+}
+
 bool device_charge_context(struct device *device) {
-    if (device_free_bytes(device) < sim.config.context_mem_bytes)
+    if (device_free_bytes(device) < sim.config.context_mem_bytes ||
+        !tell_card(device, sim.config.context_mem_bytes))
         return false;
     device->context_bytes += sim.config.context_mem_bytes;
     return true;
@@ -48,6 +58,7 @@ bool device_charge_context(struct device *device) {
 
 void device_discharge_context(struct device *device) {
     device->context_bytes -= sim.config.context_mem_bytes;
+    tell_card(device, 0);
 }
 
 struct phys *phys_take(struct device *device, size_t bytes) {
@@ -55,8 +66,10 @@ struct phys *phys_take(struct device *device, size_t bytes) {
     if (bytes > sim.config.mem_bytes || count * PAGE_BYTES > device_free_bytes(device))
         return NULL;
     struct phys *phys = calloc(1, sizeof *phys + count * sizeof *phys->pages);
-    if (phys == NULL)
+    if (phys == NULL || !tell_card(device, count * PAGE_BYTES)) {
+        free(phys);
         return NULL;
+    }
     phys->device = device;
     phys->page_count = (uint32_t)count;
     for (size_t i = 0; i < count; i++)
@@ -77,6 +90,7 @@ static void give_back_pages(struct phys *phys) {
     freed_note(phys->device, (size_t)phys->page_count * PAGE_BYTES);
     for (uint32_t i = phys->page_count; i-- > 0;)
         page_give_back(phys->device, phys->pages[i]);
+    tell_card(phys->device, 0);
 }
 
 void phys_give_back(struct phys *phys) {

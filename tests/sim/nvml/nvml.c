@@ -2,8 +2,9 @@
  * device. It must not initialise CUDA (PyTorch counts devices here precisely so that it can fork
  * afterwards): the device's shape comes from the same knobs that the driver reads, and memory use
  * from the driver only where this process uses it already. Other processes have simulated devices
- * of their own, so only those of SIMGPU_OTHERS are
- * seen. Signatures and numbers are those of the public nvml.h. */
+ * of their own: only those of SIMGPU_OTHERS, and that share a card by SIMGPU_CARD, are seen.
+ * Signatures and numbers are those of the public nvml.h. */
+#include "../driver/card_file.h"
 #include "../driver/config.h"
 
 #include <dlfcn.h>
@@ -289,19 +290,23 @@ EXPORT int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major,
 
 typedef size_t used_fn(int device);
 
+static unsigned long long others_bytes(unsigned index) {
+    return nvml.config.others_bytes + card_file_others_bytes((int)index);
+}
+
 /* Bytes of the device that this process uses, by the driver's own books: an interposer in front of
  * cuMemGetInfo does not stand in front of NVML. */
 static unsigned long long used_bytes(unsigned index) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     used_fn *used = driver ? (used_fn *)(uintptr_t)dlsym(driver, "simgpu_used_bytes") : NULL;
-    unsigned long long bytes = used ? used((int)index) : nvml.config.others_bytes;
+    unsigned long long bytes = used ? used((int)index) : others_bytes(index);
     if (driver)
         dlclose(driver);
     return bytes;
 }
 
 static unsigned long long used_by_this_process(unsigned index) {
-    unsigned long long used = used_bytes(index), others = nvml.config.others_bytes;
+    unsigned long long used = used_bytes(index), others = others_bytes(index);
     return used > others ? used - others : 0;
 }
 
@@ -329,18 +334,23 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_info_
     return NVML_SUCCESS;
 }
 
-/* This process, if it uses the device, and those of SIMGPU_OTHERS. The caller's array is described
- * by its element's size, which grew in version 2. */
+/* This process, if it uses the device, and those of SIMGPU_OTHERS and SIMGPU_CARD. The caller's
+ * array is described by its element's size, which grew in version 2. */
 static int list_processes(struct device *device, unsigned *count, void *infos, size_t element) {
     int result = check_device(device, count);
     if (result != NVML_SUCCESS)
         return result;
-    struct process_info all[1 + MAX_OTHERS] = {
+    struct card_user users[MAX_CARD_USERS];
+    size_t user_count = card_file_others((int)device->index, users);
+    struct process_info all[1 + MAX_OTHERS + MAX_CARD_USERS] = {
         {.pid = (unsigned)getpid(), .used_bytes = used_by_this_process(device->index)}};
     unsigned room = *count, there = all[0].used_bytes ? 1 : 0;
     for (unsigned i = 0; i < MAX_OTHERS && nvml.config.others[i].bytes; i++)
         all[there++] = (struct process_info){.pid = nvml.config.others[i].pid,
                                              .used_bytes = nvml.config.others[i].bytes};
+    for (size_t i = 0; i < user_count; i++)
+        all[there++] =
+            (struct process_info){.pid = (unsigned)users[i].pid, .used_bytes = users[i].bytes};
     *count = there;
     if (there > room)
         return NVML_ERROR_INSUFFICIENT_SIZE;

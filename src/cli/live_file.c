@@ -1,0 +1,98 @@
+/* live_file.c: see live_file.h. It must not open any other file, nor that of a program that has
+ * ended. */
+#include "cli/live_file.h"
+
+#include "base/parse.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "read/running.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* NULL with errno. A pipe or a link, which another user may have put there, is not opened. */
+static struct vramgc_file *map(const char *path) {
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status;
+    void *mapped = MAP_FAILED;
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        (uint64_t)status.st_size == sizeof(struct vramgc_file))
+        mapped = mmap(NULL, sizeof(struct vramgc_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    else
+        errno = EINVAL;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+static bool is_of(const struct vramgc_file *file, const struct vramgc_file *record) {
+    return memcmp(file->magic, VRAMGC_MAGIC, sizeof file->magic) == 0 &&
+           file->process_start == record->process_start && file->pid == record->pid &&
+           file->started_ns == record->started_ns && file->end == VRAMGC_END_UNKNOWN;
+}
+
+static struct vramgc_file *map_of(uint64_t pid) {
+    struct stats_file *record = running_with_mapping(pid);
+    if (!record) {
+        complain("process %llu does not run under vramgc, or is not yours; `vramgc top` shows "
+                 "those that do",
+                 (unsigned long long)pid);
+        return NULL;
+    }
+    struct vramgc_file *file = map(record->path);
+    int error = errno;
+    if (!file || !is_of(file, record->file)) {
+        complain("%s: %s", record->path, file ? "is another program's by now" : strerror(error));
+        live_file_close(file);
+        file = NULL;
+    }
+    stats_file_free(record);
+    return file;
+}
+
+static bool has_name(const struct vramgc_file *file, const char *name) {
+    return strcasestr(file->executable, name) || strcasestr(file->command_line, name) ||
+           strcasestr(file->working_folder, name);
+}
+
+/* The only program that the name fits; 0 after a complaint that says which there are. */
+static uint64_t find_by_name(const char *name) {
+    char numbers[256];
+    struct text text = TEXT_IN(numbers);
+    struct running running = running_find();
+    uint64_t found = 0, count = 0;
+    for (size_t i = 0; i < running.count; i++) {
+        if (!has_name(running.list[i].record->file, name))
+            continue;
+        found = running.list[i].pid;
+        text_format(&text, "%s%llu", count++ ? ", " : "", (unsigned long long)found);
+    }
+    running_free(&running);
+    if (count > 1)
+        complain("%s is the name of %llu programs that run under vramgc: %s; give the number", name,
+                 (unsigned long long)count, numbers);
+    else if (count == 0)
+        complain("no program that runs under vramgc has %s in its name, folder or arguments; "
+                 "`vramgc top` shows them",
+                 name);
+    return count == 1 ? found : 0;
+}
+
+struct vramgc_file *live_file_open(const char *who) {
+    uint64_t pid = 0;
+    if (!parse_count(who, &pid) && !(pid = find_by_name(who)))
+        return NULL;
+    return map_of(pid);
+}
+
+void live_file_close(struct vramgc_file *file) {
+    if (file)
+        munmap(file, sizeof *file);
+}
