@@ -75,7 +75,8 @@ static void read_memory(struct device *device) {
 
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
     uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->memory.read_ns));
-    bool others_matter = limit_is_on(); /* they take what is to stay free */
+    /* Others take what is to stay free. */
+    bool others_matter = MUTANT(others_not_watched, limit_is_on(), false);
     return (others_matter || look->changed_ns > read_ns) &&
            now - read_ns >= (others_matter ? READ_MEMORY_NS / 2 : READ_MEMORY_NS) &&
            !device_memory_will_do(device, MEMINFO_KNOWN);

@@ -77,13 +77,11 @@ allocator::Tensor &tensor(const std::string &name) {
     return *found->second;
 }
 
-// What cudaMemGetInfo tells is asked for only where a script names it: vramgc sees each question.
 Figures all_figures(const std::string &asked = "") {
     const int device = allocator::current_device();
-    Figures figures = allocator::statistics(device);
-    if (asked == "card.free" || asked == "card.total") {
+    auto figures = allocator::statistics(device);
+    if (asked.rfind("card.", 0) == 0)
         std::tie(figures["card.free"], figures["card.total"]) = allocator::memory_info();
-    }
     for (const auto &figure : view::figures(device)) {
         figures.insert(figure);
     }
@@ -342,8 +340,8 @@ bool comes(const std::function<bool()> &condition) {
 
 void await(const Words &words) {
     const bool came = comes([&words] {
-        const Figures figures = all_figures(words[1]);
-        return holds(operand(figures, words[1]), words[2], operand(figures, words[3]));
+        const Figures now = all_figures(words[1]);
+        return holds(operand(now, words[1]), words[2], operand(now, words[3]));
     });
     if (!came) {
         expect(words);

@@ -61,26 +61,30 @@ set_from_outside() { step "$1" "build/vramgc set \"\$(awk '{ print \$4 }' /proc/
 
 @test "limits change while the program runs: for the next request at once, idle memory goes within a second" {
     export VRAMGC_THRESHOLD=80
-    for mode in compact; do
-        export VRAMGC_MODE=$mode
-        passes "alloc a 500MiB; alloc b 1GiB; free b; $(set_from_outside headroom=3GiB); expect card.free == 0;
-            await vramgc.held_bytes <= 564MiB; expect_oom 600MiB; $(set_from_outside headroom=0); alloc c 600MiB;
-            $(set_from_outside cap=1200MiB); expect card.total == 1200MiB; expect_oom 600MiB" --mem 4GiB
-    done
+    export VRAMGC_MODE=compact
+    passes "alloc a 500MiB; alloc b 1GiB; free b; $(set_from_outside headroom=3GiB); expect card.free == 0;
+        await vramgc.held_bytes <= 564MiB; expect_oom 600MiB; $(set_from_outside headroom=0); alloc c 600MiB;
+        $(set_from_outside cap=1200MiB); expect card.total == 1200MiB; expect_oom 600MiB" --mem 4GiB
+}
+
+# PyTorch hands out what it has cached, without a call: the engine finds no pages for it.
+@test "compact: a limit that came later holds for a segment that PyTorch has" {
+    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms
+    passes "alloc a 600MiB; free a; synchronize; await vramgc.held_bytes == 0; $(set_from_outside cap=300MiB); expect_oom 600MiB;
+        expect vramgc.held_bytes <= 300MiB; alloc b 200MiB" --mem 4GiB
 }
 
 @test "head-room holds while another program grows" {
     export VRAMGC_HEADROOM=1GiB SIMGPU_CARD=$BATS_TEST_TMPDIR/card
     for version in $versions; do
-        for mode in compact; do
-            rm -f "$SIMGPU_CARD"
-            VRAMGC_MODE=off scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB -- build/c10/"$version"/c10drive \
-                <(echo "$(step there "test -e $BATS_TEST_TMPDIR/there.$mode"); alloc a 2GiB; $(step seen "test -e $BATS_TEST_TMPDIR/seen.$mode")") &
-            VRAMGC_MODE=$mode drive "$version" "alloc a 300MiB; alloc b 1GiB; free b; sleep 1500;
-                $(step now "touch $BATS_TEST_TMPDIR/there.$mode"); await vramgc.held_bytes <= 364MiB; expect_oom 500MiB; $(step end "touch $BATS_TEST_TMPDIR/seen.$mode")" --mem 4GiB
-            wait
-            [ "$status" = 0 ]
-        done
+        rm -f "$SIMGPU_CARD"
+        VRAMGC_MODE=off scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB -- build/c10/"$version"/c10drive \
+            <(echo "$(step there "test -e $BATS_TEST_TMPDIR/there"); alloc a 2GiB; $(step seen "test -e $BATS_TEST_TMPDIR/seen")") &
+        VRAMGC_MODE=compact drive "$version" "alloc a 300MiB; alloc b 1GiB; free b; sleep 1500; $(step now "touch $BATS_TEST_TMPDIR/there");
+            await vramgc.held_bytes <= 364MiB; expect_oom 500MiB; $(step end "touch $BATS_TEST_TMPDIR/seen")" --mem 4GiB
+        wait
+        [ "$status" = 0 ]
+        rm "$BATS_TEST_TMPDIR"/{there,seen}
     done
 }
 

@@ -236,6 +236,12 @@ prove_finds() {
 @test "what PyTorch asks the pool twice are two refusals" { caught pool_retry_is_new govern/causes 'one error'; }
 @test "a thread without a context stays without" { caught pool_without_context vm/async 'calls that programs'; }
 
+# --- VRAMGC_HEADROOM and VRAMGC_CAP ---
+
+@test "what the limits do not leave is given" { caught gate_open govern/limits '^cap: a card of that size'; }
+@test "pages on their way count as nothing" { caught pages_not_counted_yet govern/limits '^compact: a limit that came later'; }
+@test "that others grow is not seen" { caught others_not_watched govern/limits '^head-room holds'; }
+
 # --- names and jobs ---
 
 @test "what was idle before our thread had the GIL is emptied" { caught stale_gain govern/figures "^what has become too little"; }
