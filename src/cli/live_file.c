@@ -2,13 +2,16 @@
  * ended. */
 #include "cli/live_file.h"
 
+#include "base/base.h"
 #include "base/parse.h"
+#include "base/ring.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "read/running.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -62,8 +65,7 @@ static bool has_name(const struct vramgc_file *file, const char *name) {
            strcasestr(file->working_folder, name);
 }
 
-/* The only program that the name fits; 0 after a complaint that says which there are. */
-static uint64_t find_by_name(const char *name) {
+uint64_t live_file_pid(const char *name) {
     char numbers[256];
     struct text text = TEXT_IN(numbers);
     struct running running = running_find();
@@ -85,9 +87,22 @@ static uint64_t find_by_name(const char *name) {
     return count == 1 ? found : 0;
 }
 
+RING_BEGINS_RIGHT(vramgc_mark);
+
+/* No signal may end this process in between: the entry would stay incomplete. */
+void live_file_mark(struct vramgc_file *file, const char *label) {
+    struct vramgc_mark mark = {.time_ns = minus_u64(clock_ns(), file->started_ns)};
+    sigset_t all, before;
+    text_copy(mark.label, sizeof mark.label, label);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    ring_put(&RING(file, marks), &mark);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 struct vramgc_file *live_file_open(const char *who) {
     uint64_t pid = 0;
-    if (!parse_count(who, &pid) && !(pid = find_by_name(who)))
+    if (!parse_count(who, &pid) && !(pid = live_file_pid(who)))
         return NULL;
     return map_of(pid);
 }
@@ -95,4 +110,14 @@ struct vramgc_file *live_file_open(const char *who) {
 void live_file_close(struct vramgc_file *file) {
     if (file)
         munmap(file, sizeof *file);
+}
+
+void live_file_note(uint64_t pid, const char *label) {
+    struct stats_file *record = running_with_mapping(pid);
+    struct vramgc_file *file = record ? map(record->path) : NULL;
+    if (file && is_of(file, record->file))
+        live_file_mark(file, label);
+    live_file_close(file);
+    if (record)
+        stats_file_free(record);
 }

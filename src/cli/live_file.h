@@ -4,9 +4,19 @@
 
 #include "vramgc_format.h"
 
+#include <stdint.h>
+
 /* who: the number of the process, or a word of its name, folder or arguments that no other program
  * under vramgc has; not NULL, not empty. NULL after a complaint. */
 struct vramgc_file *live_file_open(const char *who);
+/* The only program under vramgc that the name fits; 0 after a complaint that says which there are.
+ */
+uint64_t live_file_pid(const char *name);
+
+/* A point on its timeline. */
+void live_file_mark(struct vramgc_file *file, const char *label);
+void live_file_note(uint64_t pid, const char *label); /* where it runs under vramgc */
+
 void live_file_close(struct vramgc_file *file); /* may be NULL */
 
 #endif

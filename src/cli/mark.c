@@ -2,26 +2,8 @@
  * writes into that program's statistics file as the program itself does, beside it: the entries are
  * made for several writers (base/ring.h). It must not write into any other file, nor into that of a
  * program that has ended. */
-#include "base/base.h"
-#include "base/ring.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/live_file.h"
-
-#include <signal.h>
-
-RING_BEGINS_RIGHT(vramgc_mark);
-
-/* No signal may end this process in between: the entry would stay incomplete. */
-static void put(struct vramgc_file *file, const char *label) {
-    struct vramgc_mark mark = {.time_ns = minus_u64(clock_ns(), file->started_ns)};
-    sigset_t all, before;
-    text_copy(mark.label, sizeof mark.label, label);
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
-    ring_put(&RING(file, marks), &mark);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-}
 
 static int mark_main(struct args *args) {
     const char *name = args->argv[0], *label = args->argv[1];
@@ -36,7 +18,7 @@ static int mark_main(struct args *args) {
     struct vramgc_file *file = live_file_open(name);
     if (!file)
         return STATUS_BAD_INPUT;
-    put(file, label);
+    live_file_mark(file, label);
     live_file_close(file);
     return STATUS_FINE;
 }

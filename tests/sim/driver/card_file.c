@@ -12,7 +12,9 @@
 struct card_file {
     struct {
         int pid;
-        size_t bytes[MAX_DEVICES];
+        int state;   /* enum card_state */
+        int entered; /* calls of the driver that are under way */
+        size_t bytes[MAX_DEVICES], parked_bytes[MAX_DEVICES];
     } users[MAX_CARD_USERS];
 };
 
@@ -102,4 +104,128 @@ bool card_file_set(int ordinal, size_t bytes, size_t total_bytes) {
         __atomic_store_n(&file->users[place].bytes[ordinal], bytes, __ATOMIC_RELAXED);
     lock(F_UNLCK);
     return fits;
+}
+
+/* --- a process is stopped, and what it has goes to the host and comes back --- */
+
+/* -1: it has nothing of the card. */
+static int place_of(int pid) {
+    struct card_file *file = open_file();
+    for (int i = 0; file != NULL && i < MAX_CARD_USERS; i++)
+        if (__atomic_load_n(&file->users[i].pid, __ATOMIC_ACQUIRE) == pid && is_alive(pid))
+            return i;
+    return -1;
+}
+
+static int state_at(int place) {
+    return __atomic_load_n(&card.file->users[place].state, __ATOMIC_SEQ_CST);
+}
+
+static void set_state(int place, enum card_state state) {
+    __atomic_store_n(&card.file->users[place].state, (int)state, __ATOMIC_SEQ_CST);
+}
+
+/* The place of this process does not change. */
+static int own_place(void) {
+    static int place = -1, owner;
+    if (card.file != NULL && (place < 0 || owner != getpid())) {
+        place = place_of(getpid());
+        owner = getpid();
+    }
+    return card.file != NULL ? place : -1;
+}
+
+/* A call during which the process gets its place was not counted. */
+static _Thread_local bool counted;
+
+void card_file_enter(void) {
+    int place = own_place();
+    counted = place >= 0;
+    while (place >= 0) {
+        __atomic_fetch_add(&card.file->users[place].entered, 1, __ATOMIC_SEQ_CST);
+        if (state_at(place) == CARD_RUNNING)
+            return;
+        __atomic_fetch_sub(&card.file->users[place].entered, 1, __ATOMIC_SEQ_CST);
+        usleep(500);
+    }
+}
+
+void card_file_leave(void) {
+    int place = own_place();
+    if (counted && place >= 0)
+        __atomic_fetch_sub(&card.file->users[place].entered, 1, __ATOMIC_SEQ_CST);
+    counted = false;
+}
+
+bool card_file_state(int pid, enum card_state *state) {
+    int place = place_of(pid);
+    if (place >= 0)
+        *state = (enum card_state)state_at(place);
+    return place >= 0;
+}
+
+enum card_answer card_file_lock(int pid, unsigned timeout_ms) {
+    int place = place_of(pid);
+    if (place < 0)
+        return CARD_NO_PROCESS;
+    if (state_at(place) != CARD_RUNNING)
+        return CARD_WRONG_STATE;
+    set_state(place, CARD_LOCKED);
+    for (unsigned ms = 0; timeout_ms == 0 || ms < timeout_ms; ms++) {
+        if (__atomic_load_n(&card.file->users[place].entered, __ATOMIC_SEQ_CST) == 0)
+            return CARD_DONE;
+        usleep(1000);
+    }
+    set_state(place, CARD_RUNNING);
+    return CARD_TIMEOUT;
+}
+
+enum card_answer card_file_park(int pid) {
+    int place = place_of(pid);
+    if (place < 0)
+        return CARD_NO_PROCESS;
+    if (state_at(place) != CARD_LOCKED)
+        return CARD_WRONG_STATE;
+    lock(F_WRLCK);
+    memcpy(card.file->users[place].parked_bytes, card.file->users[place].bytes,
+           sizeof card.file->users[place].bytes);
+    for (int i = 0; i < MAX_DEVICES; i++)
+        __atomic_store_n(&card.file->users[place].bytes[i], 0, __ATOMIC_RELAXED);
+    set_state(place, CARD_PARKED);
+    lock(F_UNLCK);
+    return CARD_DONE;
+}
+
+/* In all, that is: the process that asks has nothing of the card. */
+static bool has_room(int place, int ordinal, size_t total_bytes) {
+    size_t bytes = card.file->users[place].parked_bytes[ordinal];
+    return bytes == 0 || bytes + card_file_others_bytes(ordinal) <= total_bytes;
+}
+
+enum card_answer card_file_restore(int pid, size_t total_bytes) {
+    int place = place_of(pid);
+    bool room = true;
+    if (place < 0)
+        return CARD_NO_PROCESS;
+    if (state_at(place) != CARD_PARKED)
+        return CARD_WRONG_STATE;
+    lock(F_WRLCK);
+    for (int i = 0; i < MAX_DEVICES; i++)
+        room = room && has_room(place, i, total_bytes);
+    for (int i = 0; room && i < MAX_DEVICES; i++)
+        __atomic_store_n(&card.file->users[place].bytes[i], card.file->users[place].parked_bytes[i],
+                         __ATOMIC_RELAXED);
+    set_state(place, room ? CARD_LOCKED : CARD_FAILED);
+    lock(F_UNLCK);
+    return room ? CARD_DONE : CARD_NO_ROOM;
+}
+
+enum card_answer card_file_unlock(int pid) {
+    int place = place_of(pid);
+    if (place < 0)
+        return CARD_NO_PROCESS;
+    if (state_at(place) != CARD_LOCKED)
+        return CARD_WRONG_STATE;
+    set_state(place, CARD_RUNNING);
+    return CARD_DONE;
 }

@@ -17,6 +17,28 @@ struct card_user {
  * changed. Always true without SIMGPU_CARD. total_bytes: of the device. */
 bool card_file_set(int ordinal, size_t bytes, size_t total_bytes);
 
+/* What cuCheckpointProcess... makes of a process; the numbers are CUprocessState's. */
+enum card_state { CARD_RUNNING, CARD_LOCKED, CARD_PARKED, CARD_FAILED };
+
+enum card_answer {
+    CARD_DONE,
+    CARD_NO_PROCESS,  /* it has nothing of the card */
+    CARD_WRONG_STATE, /* it is not in the state from which that leads */
+    CARD_TIMEOUT,     /* its calls did not end in time: it runs on */
+    CARD_NO_ROOM      /* it has failed for good: others have taken what it had */
+};
+
+/* Around each call of the driver: the first returns once the process is neither locked nor parked.
+ */
+void card_file_enter(void);
+void card_file_leave(void);
+
+bool card_file_state(int pid, enum card_state *state);
+enum card_answer card_file_lock(int pid, unsigned timeout_ms);
+enum card_answer card_file_park(int pid);
+enum card_answer card_file_restore(int pid, size_t total_bytes);
+enum card_answer card_file_unlock(int pid);
+
 /* Others than the caller: their number, and what they have. out may be NULL. */
 size_t card_file_others(int ordinal, struct card_user out[MAX_CARD_USERS]);
 size_t card_file_others_bytes(int ordinal);

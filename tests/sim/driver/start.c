@@ -1,5 +1,6 @@
 /* The way into the driver: one-time set-up, the lock, per-thread flags, and what fork does.
  * As with the vendor's driver a forked child can't use what its parent initialised. */
+#include "card_file.h"
 #include "capture.h"
 #include "memory.h"
 #include "queue.h"
@@ -85,10 +86,13 @@ CUresult sim_begin(enum need need) {
         return CUDA_ERROR_DEINITIALIZED;
     if (need != NEED_NOTHING && thread.in_callback)
         return CUDA_ERROR_NOT_PERMITTED;
+    card_file_enter();
     pthread_mutex_lock(&sim.lock);
     CUresult result = check(need);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         pthread_mutex_unlock(&sim.lock);
+        card_file_leave();
+    }
     return result;
 }
 
@@ -98,6 +102,7 @@ CUresult sim_told_to_fail(const char *function, const void *caller) {
     CUresult code = fail_code(function, caller);
     if (code == CUDA_SUCCESS)
         return code;
+    card_file_enter();
     pthread_mutex_lock(&sim.lock);
     struct context *context = context_current();
     if (code == CUDA_ERROR_ILLEGAL_ADDRESS && context != NULL && context->sticky == CUDA_SUCCESS)
@@ -110,6 +115,7 @@ CUresult sim_end(const char *function, CUresult result) {
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         state.refusals++;
     pthread_mutex_unlock(&sim.lock);
+    card_file_leave();
     bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     if (sim.config.log_level >= (failed ? 1 : 2))
         sim_log(failed ? 1 : 2, "%s -> %s", function, sim_error_name(result));

@@ -1,0 +1,188 @@
+/* park.c: the commands `vramgc park` and `vramgc wake`: a program leaves the card with all that it
+ * has, and comes back with its addresses. The driver does it; the program needs no vramgc. It must
+ * issue no restore that may not fit, for that would fail for good, and leave no program locked. */
+#include "base/base.h"
+#include "base/file.h"
+#include "base/parse.h"
+#include "cli/cli.h"
+#include "cli/live_file.h"
+#include "cli/park_driver.h"
+#include "cli/parked.h"
+#include "read/stats_file.h"
+#include "read/units.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What is under way on the card ends first; a web UI between two images has nothing. */
+enum { LOCK_PATIENCE_MS = 10000 };
+
+static bool forced;
+
+static bool names_one(const struct args *args) {
+    bool one = args->operand_count == 1 && *args->argv[0];
+    if (!one)
+        complain("which program? vramgc %s PID|NAME", args->command);
+    return one;
+}
+
+/* 0 after a complaint: none can be found, or there is no driver that can park. */
+static uint64_t process_of(const struct args *args) {
+    uint64_t pid = 0;
+    if (!parse_count(args->argv[0], &pid))
+        pid = live_file_pid(args->argv[0]);
+    const char *objection = pid ? park_driver_open() : NULL;
+    if (objection)
+        complain("%s", objection);
+    return objection ? 0 : pid;
+}
+
+/* A program must not stay locked because somebody pressed Ctrl-C. */
+static void hold_signals(void) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+static double seconds_since(uint64_t start_ns) {
+    return (double)(clock_ns() - start_ns) / (double)SECOND_NS;
+}
+
+static bool is_in_state(uint64_t pid, enum park_state wanted) {
+    static const char *const words[] = {
+        [PARK_RUNS] = "is not parked",
+        [PARK_LOCKED] = "is stopped, but not parked: `vramgc wake` lets it go on",
+        [PARK_PARKED] = "is parked already; `vramgc wake` brings it back",
+        [PARK_FAILED] = "cannot come back any more: the driver has failed with it. End it",
+        [PARK_UNKNOWN] = "does not use a card, or is not yours",
+    };
+    enum park_state state = park_state_of(pid);
+    if (state != wanted)
+        complain("process %llu %s", (unsigned long long)pid, words[state]);
+    return state == wanted;
+}
+
+/* 0: not known. */
+static uint64_t available_bytes(void) {
+    char text[4096];
+    file_read_start("/proc/meminfo", text, sizeof text);
+    const char *line = strstr(text, "MemAvailable:");
+    return line ? strtoull(line + strlen("MemAvailable:"), NULL, 10) << 10 : 0;
+}
+
+/* The copy counts as the program's own RAM. */
+static bool host_has_room(const struct parked *parked) {
+    uint64_t available = available_bytes(), needed = parked_bytes(parked);
+    if (forced || !available || needed <= available)
+        return true;
+    complain("its %s need room in RAM, of which %s are available", show_bytes(needed).text,
+             show_bytes(available).text);
+    return false;
+}
+
+static int park(uint64_t pid) {
+    struct parked parked = parked_look(pid);
+    uint64_t start_ns = clock_ns();
+    if (!host_has_room(&parked))
+        return STATUS_BAD_INPUT;
+    hold_signals();
+    const char *error = park_lock(pid, LOCK_PATIENCE_MS);
+    if (error) {
+        complain("process %llu did not stop: %s; it goes on", (unsigned long long)pid, error);
+        return STATUS_BAD_INPUT;
+    }
+    if (!parked_write(&parked) || (error = park_checkpoint(pid))) {
+        park_unlock(pid);
+        complain("process %llu could not leave the card: %s; it goes on", (unsigned long long)pid,
+                 error ? error : "what it has cannot be noted in the state folder");
+        return STATUS_BAD_INPUT;
+    }
+    live_file_note(pid, "parked");
+    printf("process %llu is parked: %s of the card are free, after %.1f s. It stands still at its "
+           "next use of the card, until `vramgc wake %llu`.\n",
+           (unsigned long long)pid, show_bytes(parked_bytes(&parked)).text, seconds_since(start_ns),
+           (unsigned long long)pid);
+    return STATUS_FINE;
+}
+
+static int park_main(struct args *args) {
+    if (!names_one(args))
+        return STATUS_USAGE;
+    uint64_t pid = process_of(args);
+    return pid && is_in_state(pid, PARK_RUNS) ? park(pid) : STATUS_BAD_INPUT;
+}
+
+static bool card_has_room(uint64_t pid) {
+    struct parked parked;
+    char why[160] = "it is not known how much it needs";
+    if (forced || (parked_read(pid, &parked) && parked_fits(&parked, why, sizeof why)))
+        return true;
+    complain("process %llu stays parked: %s. Without room the driver could never bring it back; "
+             "--force tries",
+             (unsigned long long)pid, why);
+    return false;
+}
+
+static int wake(uint64_t pid) {
+    uint64_t start_ns = clock_ns();
+    bool parked = park_state_of(pid) == PARK_PARKED;
+    if (parked && !card_has_room(pid))
+        return STATUS_BAD_INPUT;
+    hold_signals();
+    const char *error = parked ? park_restore(pid) : NULL;
+    if (!error)
+        error = park_unlock(pid);
+    if (error) {
+        complain("process %llu could not come back: %s", (unsigned long long)pid, error);
+        return STATUS_BAD_INPUT;
+    }
+    parked_forget(pid);
+    live_file_note(pid, "woken");
+    printf("process %llu goes on, after %.1f s.\n", (unsigned long long)pid,
+           seconds_since(start_ns));
+    return STATUS_FINE;
+}
+
+static int wake_main(struct args *args) {
+    if (!names_one(args))
+        return STATUS_USAGE;
+    uint64_t pid = process_of(args);
+    return pid && (park_state_of(pid) == PARK_LOCKED || is_in_state(pid, PARK_PARKED))
+               ? wake(pid)
+               : STATUS_BAD_INPUT;
+}
+
+static bool take_force(const struct args *args) {
+    (void)args;
+    return forced = true;
+}
+
+static const struct flag park_flags[] = {
+    {"force", 0, NULL, "also where RAM, or for wake the card, has no room, or that is not known",
+     .take = take_force},
+};
+
+const struct command park_command = {
+    "park",
+    "PID|NAME",
+    "take a program off the card, with all that it has there",
+    "NAME: as of `vramgc mark`; a number may be any program's of yours. What it has lies in RAM "
+    "meanwhile, and the program stands still at its next use of the card. The driver does it, 570 "
+    "or newer, and not for managed memory, MIG, MPS or programs that draw. Exit status 1 when the "
+    "program could not leave the card: then it goes on.\n",
+    FLAGS(park_flags),
+    .main = park_main,
+};
+
+const struct command wake_command = {
+    "wake",
+    "PID|NAME",
+    "bring a program back that was parked",
+    "Its addresses and contents are as before. Only where the card has room for it: without, the "
+    "driver could never bring it back. Exit status 1 when it stays parked.\n",
+    FLAGS(park_flags),
+    .main = wake_main,
+};

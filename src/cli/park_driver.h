@@ -1,0 +1,24 @@
+/* park_driver.h: the driver's own means to take a process off the card and put it back
+ * (cuCheckpointProcess..., driver 570 and newer), for any process of the same user. */
+#ifndef PARK_DRIVER_H
+#define PARK_DRIVER_H
+
+#include <stdint.h>
+
+/* As CUprocessState. */
+enum park_state { PARK_RUNS, PARK_LOCKED, PARK_PARKED, PARK_FAILED, PARK_UNKNOWN };
+
+/* Loads the driver and initialises it; no context is made. NULL, or why it cannot be used. */
+const char *park_driver_open(void);
+
+/* PARK_UNKNOWN: the process does not use CUDA, or is another user's. */
+enum park_state park_state_of(uint64_t pid);
+
+/* Each returns NULL, or the driver's word for why not. park_lock waits so long for calls that are
+ * under way: if they do not end the process runs on. */
+const char *park_lock(uint64_t pid, unsigned timeout_ms);
+const char *park_checkpoint(uint64_t pid);
+const char *park_restore(uint64_t pid);
+const char *park_unlock(uint64_t pid);
+
+#endif
