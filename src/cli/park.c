@@ -6,7 +6,7 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/live_file.h"
-#include "cli/park_driver.h"
+#include "prove/park_driver.h"
 #include "cli/parked.h"
 #include "read/stats_file.h"
 #include "read/units.h"

@@ -1,7 +1,7 @@
 /* park_driver.c: see park_driver.h. It must make no context: that would take memory of the card. */
-#include "cli/park_driver.h"
+#include "prove/park_driver.h"
 
-#include <cuda.h>
+#include "cuda/cuda_api.h"
 #include <dlfcn.h>
 #include <stdio.h>
 
