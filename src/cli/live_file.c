@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* NULL with errno. A pipe or a link, which another user may have put there, is not opened. */
-static struct vramgc_file *map(const char *path) {
+struct vramgc_file *live_file_map(const char *path) {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat status;
     void *mapped = MAP_FAILED;
@@ -49,7 +49,7 @@ static struct vramgc_file *map_of(uint64_t pid) {
                  (unsigned long long)pid);
         return NULL;
     }
-    struct vramgc_file *file = map(record->path);
+    struct vramgc_file *file = live_file_map(record->path);
     int error = errno;
     if (!file || !is_of(file, record->file)) {
         complain("%s: %s", record->path, file ? "is another program's by now" : strerror(error));
@@ -114,7 +114,7 @@ void live_file_close(struct vramgc_file *file) {
 
 void live_file_note(uint64_t pid, const char *label) {
     struct stats_file *record = running_with_mapping(pid);
-    struct vramgc_file *file = record ? map(record->path) : NULL;
+    struct vramgc_file *file = record ? live_file_map(record->path) : NULL;
     if (file && is_of(file, record->file))
         live_file_mark(file, label);
     live_file_close(file);

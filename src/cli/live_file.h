@@ -17,6 +17,10 @@ uint64_t live_file_pid(const char *name);
 void live_file_mark(struct vramgc_file *file, const char *label);
 void live_file_note(uint64_t pid, const char *label); /* where it runs under vramgc */
 
+/* The same by the file's path, whoever's it is, without a word where that fails: NULL with errno. A
+ * pipe or a link, which another user may have put there, is not opened. */
+struct vramgc_file *live_file_map(const char *path);
+
 void live_file_close(struct vramgc_file *file); /* may be NULL */
 
 #endif

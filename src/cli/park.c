@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/live_file.h"
+#include "cli/park.h"
 #include "prove/park_driver.h"
 #include "cli/parked.h"
 #include "read/stats_file.h"
@@ -20,7 +21,7 @@
 /* What is under way on the card ends first; a web UI between two images has nothing. */
 enum { LOCK_PATIENCE_MS = 10000 };
 
-static bool forced;
+static enum park_how chosen; /* by --force */
 
 static bool names_one(const struct args *args) {
     bool one = args->operand_count == 1 && *args->argv[0];
@@ -74,90 +75,99 @@ static uint64_t available_bytes(void) {
 }
 
 /* The copy counts as the program's own RAM. */
-static bool host_has_room(const struct parked *parked) {
+static bool host_has_room(const struct parked *parked, enum park_how how) {
     uint64_t available = available_bytes(), needed = parked_bytes(parked);
-    if (forced || !available || needed <= available)
+    if (how == PARK_FORCED || (needed && needed <= available))
         return true;
-    complain("its %s need room in RAM, of which %s are available", show_bytes(needed).text,
-             show_bytes(available).text);
+    if (!needed)
+        complain("NVML does not say what process %llu has of which card",
+                 (unsigned long long)parked->pid);
+    else
+        complain("its %s need room in RAM, of which %s are available", show_bytes(needed).text,
+                 show_bytes(available).text);
     return false;
 }
 
-static int park(uint64_t pid) {
+bool park_process(uint64_t pid, enum park_how how) {
+    unsigned long long number = pid;
     struct parked parked = parked_look(pid);
     uint64_t start_ns = clock_ns();
-    if (!host_has_room(&parked))
-        return STATUS_BAD_INPUT;
+    if (!host_has_room(&parked, how))
+        return false;
     hold_signals();
     const char *error = park_lock(pid, LOCK_PATIENCE_MS);
     if (error) {
-        complain("process %llu did not stop: %s; it goes on", (unsigned long long)pid, error);
-        return STATUS_BAD_INPUT;
+        complain("process %llu did not stop: %s; it goes on", number, error);
+        return false;
     }
     if (!parked_write(&parked) || (error = park_checkpoint(pid))) {
         park_unlock(pid);
-        complain("process %llu could not leave the card: %s; it goes on", (unsigned long long)pid,
+        complain("process %llu could not leave the card: %s; it goes on", number,
                  error ? error : "what it has cannot be noted in the state folder");
-        return STATUS_BAD_INPUT;
+        return false;
     }
     live_file_note(pid, "parked");
-    printf("process %llu is parked: %s of the card are free, after %.1f s. It stands still at its "
-           "next use of the card, until `vramgc wake %llu`.\n",
-           (unsigned long long)pid, show_bytes(parked_bytes(&parked)).text, seconds_since(start_ns),
-           (unsigned long long)pid);
-    return STATUS_FINE;
+    printf("process %llu is parked: %s of the card are free, after %.1f s.\n", number,
+           show_bytes(parked_bytes(&parked)).text, seconds_since(start_ns));
+    fflush(stdout);
+    return true;
 }
 
-static int park_main(struct args *args) {
-    if (!names_one(args))
-        return STATUS_USAGE;
-    uint64_t pid = process_of(args);
-    return pid && is_in_state(pid, PARK_RUNS) ? park(pid) : STATUS_BAD_INPUT;
-}
-
-static bool card_has_room(uint64_t pid) {
+static bool card_has_room(uint64_t pid, enum park_how how) {
     struct parked parked;
     char why[160] = "it is not known how much it needs";
-    if (forced || (parked_read(pid, &parked) && parked_fits(&parked, why, sizeof why)))
+    if (how == PARK_FORCED || (parked_read(pid, &parked) && parked_fits(&parked, why, sizeof why)))
         return true;
-    complain("process %llu stays parked: %s. Without room the driver could never bring it back; "
-             "--force tries",
-             (unsigned long long)pid, why);
+    if (how != PARK_QUIET)
+        complain("process %llu stays parked: %s", (unsigned long long)pid, why);
     return false;
 }
 
-static int wake(uint64_t pid) {
+bool wake_process(uint64_t pid, enum park_how how) {
     uint64_t start_ns = clock_ns();
     bool parked = park_state_of(pid) == PARK_PARKED;
-    if (parked && !card_has_room(pid))
-        return STATUS_BAD_INPUT;
+    if (parked && !card_has_room(pid, how))
+        return false;
     hold_signals();
     const char *error = parked ? park_restore(pid) : NULL;
     if (!error)
         error = park_unlock(pid);
     if (error) {
         complain("process %llu could not come back: %s", (unsigned long long)pid, error);
-        return STATUS_BAD_INPUT;
+        return false;
     }
     parked_forget(pid);
     live_file_note(pid, "woken");
     printf("process %llu goes on, after %.1f s.\n", (unsigned long long)pid,
            seconds_since(start_ns));
-    return STATUS_FINE;
+    fflush(stdout);
+    return true;
+}
+
+static int park_main(struct args *args) {
+    if (!names_one(args))
+        return STATUS_USAGE;
+    uint64_t pid = process_of(args);
+    bool done = pid && is_in_state(pid, PARK_RUNS) && park_process(pid, chosen);
+    if (done)
+        printf("It stands still at its next use of the card, until `vramgc wake %llu`.\n",
+               (unsigned long long)pid);
+    return done ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
 static int wake_main(struct args *args) {
     if (!names_one(args))
         return STATUS_USAGE;
     uint64_t pid = process_of(args);
-    return pid && (park_state_of(pid) == PARK_LOCKED || is_in_state(pid, PARK_PARKED))
-               ? wake(pid)
-               : STATUS_BAD_INPUT;
+    bool done = pid && (park_state_of(pid) == PARK_LOCKED || is_in_state(pid, PARK_PARKED)) &&
+                wake_process(pid, chosen);
+    return done ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
 static bool take_force(const struct args *args) {
     (void)args;
-    return forced = true;
+    chosen = PARK_FORCED;
+    return true;
 }
 
 static const struct flag park_flags[] = {

@@ -1,0 +1,19 @@
+/* park.h: takes a process off the card and brings it back, and says so. The driver is open
+ * (prove/park_driver.h). No signal reaches this process afterwards: see hold_signals. */
+#ifndef PARK_H
+#define PARK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum park_how {
+    PARK_KNOWN,  /* only where it is known that RAM, or the card, has room */
+    PARK_QUIET,  /* the same, and nothing is said where there is none */
+    PARK_FORCED, /* also where there is none, or nobody knows */
+};
+
+/* Whether it was done; else the process is as it was. */
+bool park_process(uint64_t pid, enum park_how how);
+bool wake_process(uint64_t pid, enum park_how how);
+
+#endif
