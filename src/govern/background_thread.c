@@ -293,11 +293,12 @@ static void look_at(unsigned index, uint64_t now) {
         look->block_events = events;
         look->changed_ns = self.changed_ns = now;
         look->unmeasured = true;
+        figure_set(&device->out->worked_ns, store_age_ns());
     }
     measure_holes(device, look);
     uint64_t top_bytes = growth_take_top(&device->growth);
     jobs_look(device, top_bytes, look->changed_ns, now);
-    device_list_owners(device);
+    device_list_owners(device, settings_options()->sample);
     if (capture_active()) { /* nothing may be asked of the driver that could disturb it */
         device_publish_used(device);
         store_sample(device->out, settings_options()->sample, top_bytes);
@@ -474,7 +475,7 @@ void background_thread_stop(void) {
     if (!at_work()) {
         for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
             if (device_if_ready(i))
-                device_list_owners(device_if_ready(i));
+                device_list_owners(device_if_ready(i), settings_options()->sample);
         mode_say(true);
         neighbours_look();
         decay_conclude();

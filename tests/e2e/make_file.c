@@ -28,6 +28,16 @@ static void add_owners(struct vramgc_file *file) {
     file->refusals[2].site = 2;
 }
 
+/* The model stays, and each of three jobs encodes, then decodes. */
+static void add_who_over_time(struct vramgc_file *file) {
+    add_who(file, 300, 5 * GIB, (const uint64_t[]){5 * GIB, 0, 0});
+    for (uint64_t i = 0; i < 3; i++) {
+        add_who(file, 900 + 1000 * i, 6 * GIB, (const uint64_t[]){5 * GIB, 900 * MIB, 0});
+        add_who(file, 1200 + 1000 * i, 7 * GIB, (const uint64_t[]){5 * GIB, 0, 1600 * MIB});
+        add_who(file, 1400 + 1000 * i, 5 * GIB, (const uint64_t[]){5 * GIB, 40 * MIB, 0});
+    }
+}
+
 static void fragmented(struct vramgc_file *file) {
     plain(file);
     add_stack(file);
@@ -38,6 +48,7 @@ static void fragmented(struct vramgc_file *file) {
     add_job(file, 200 * SECOND, 6 * GIB);
     add_job(file, 300 * SECOND, 6 * GIB);
     add_owners(file);
+    add_who_over_time(file);
     file->devices[0].stats.ooms = 2;
     file->end_status = 9;
 }

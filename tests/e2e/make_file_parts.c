@@ -195,6 +195,19 @@ void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes) {
         (struct vramgc_owner){.site = site, .bytes = bytes, .blocks = 12};
 }
 
+void add_who(struct vramgc_file *file, uint64_t second, uint64_t live_bytes,
+             const uint64_t of_site[3]) {
+    struct vramgc_device *device = &file->devices[0];
+    struct vramgc_who *who = &device->who[device->who_count++];
+    *who = (struct vramgc_who){.time_ns = second * SECOND, .live_bytes = live_bytes};
+    for (uint32_t i = 0; i < 3; i++)
+        if (of_site[i] > 0) {
+            who->sites[who->count] = i;
+            who->bytes[who->count++] = of_site[i];
+            who->works = i + 1;
+        }
+}
+
 void add_library(struct vramgc_file *file, const char *name, struct vramgc_gauge held) {
     file->library_count += file->library_count == 0; /* the first is nobody's */
     file->devices[0].of_libraries[file->library_count] = held;

@@ -176,6 +176,7 @@ class WholePyTorch(unittest.TestCase):
                         "nameless",
                         "method",
                         "peak",
+                        "over time",
                         "refused",
                         "another thread",
                         "phase",

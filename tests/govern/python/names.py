@@ -94,6 +94,17 @@ def no_site_is_nameless():
     return not nameless & {site["function"] for site in record()["sites"]}
 
 
+def was_live_for_a_moment(function, mib):
+    """Between two looks, of which each finds who had it at the highest: a point of then, and one of later."""
+    now = record()
+    points = now["devices"][0]["who_over_time"]
+    had = [
+        sum(b for s, b in zip(p["sites"], p["bytes"]) if now["sites"][s]["function"] == function)
+        for p in points
+    ]
+    return mib * MIB in had and had[-1] == 0 and points[-1]["works"] is not None
+
+
 def decodes_beside_more():
     kept.append(take(16))
     decodes()
@@ -169,6 +180,7 @@ def main():
     say("method", had_at_peak("Keeper.keeps" if sys.version_info >= (3, 11) else "keeps", 72))
     decodes_beside_more()
     say("peak", had_at_peak("decodes", 512))
+    say("over time", is_said(lambda: was_live_for_a_moment("decodes", 512)))
     kept.clear()
     say("refused", refused())
     say("another thread", of_another_thread())
