@@ -22,7 +22,7 @@ static const char *const help_lines[] = {
     "",
     "#  live       what tensors use",
     ":  idle       held from the driver, and used by no tensor",
-    "+  other code held by this program beside PyTorch's allocator",
+    "+  libraries  held by this program beside PyTorch's allocator",
     "o  others     held by other programs",
     "-  driver     the driver's own, and the contexts of all programs",
     "",

@@ -190,7 +190,7 @@ void graph_who(FILE *out, const struct stats_file *record, const struct vramgc_d
     }
     if (top_bytes == 0 || lines.count == 0)
         return;
-    fprintf(out, "%*s  live memory by %s; a digit: tenths of %s\n", LABEL, "",
+    fprintf(out, "%*s  live memory by %s; each digit: tenths of %s\n", LABEL, "",
             by_function ? "Python function" : "phase", show_bytes(top_bytes).text);
     for (size_t i = 0; i <= MOST_LINES; i++)
         if (lines.list[i].most_bytes >= top_bytes / 100)

@@ -211,7 +211,7 @@ static void write_card(struct page *page, const struct top_view *view, const str
     bool rows = card->row_count > 0;
     add(page, PAGE_HEADING, "%9s %-*s %7s %7s %6s %8s %s", rows ? "PID" : "",
         (int)program_columns(columns), rows ? "PROGRAM" : "", rows ? "LIVE" : "",
-        rows ? "IDLE" : "", rows ? "CODE" : "", "HELD MiB", rows ? "#live :idle +code" : "");
+        rows ? "IDLE" : "", rows ? "LIBS" : "", "HELD MiB", rows ? "#live :idle +libs" : "");
     for (size_t i = 0; i < card->row_count; i++)
         write_row(page, view, card, &card->rows[i], &adding, columns);
     if (card->known) {
@@ -332,9 +332,16 @@ static void write_totals(struct page *page, const struct stats_file *record) {
         ooms += s->ooms;
         reclaimed += s->reclaimed_bytes;
     }
-    add(page, PAGE_PLAIN, "%9s %s %s gave back %s in all; refused: %s; out of memory: %s", "",
-        show_count(reclaims).text, reclaims == 1 ? "reclaim" : "reclaims",
-        show_bytes(reclaimed).text, show_count(refusals).text, show_count(ooms).text);
+    char line[160] = "";
+    struct text text = TEXT_IN(line);
+    if (reclaimed > 0)
+        text_format(&text, "vramgc gave back %s in %s %s", show_bytes(reclaimed).text,
+                    show_count(reclaims).text, reclaims == 1 ? "reclaim" : "reclaims");
+    else
+        text_add(&text, "vramgc gave nothing back yet");
+    text_format(&text, "; requests refused: %s; out of memory: %s", show_count(refusals).text,
+                show_count(ooms).text);
+    add(page, PAGE_PLAIN, "%9s %s", "", line);
 }
 
 static void write_chosen(struct page *page, const struct top_view *view) {
@@ -345,7 +352,7 @@ static void write_chosen(struct page *page, const struct top_view *view) {
         uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
         add(page, PAGE_TITLE, "%9llu %s", (unsigned long long)view->chosen_pid,
             record->file->command_line);
-        add(page, PAGE_PLAIN, "%9s mode %s; uses CUDA for %s; %s held at the peak", "",
+        add(page, PAGE_PLAIN, "%9s mode %s; has used CUDA for %s; %s held at the peak", "",
             record->file->mode, show_time(age_ns).text,
             show_bytes(to_u64(stats_file_held_peak(record))).text);
         write_totals(page, record);

@@ -4,7 +4,7 @@
 const PARTS = [
     ["live", "live"],
     ["idle", "held, not live"],
-    ["code", "other code here"],
+    ["code", "libraries here"],
     ["others", "others and the driver"],
     ["free", "free"],
 ];
