@@ -26,6 +26,7 @@ static void add_owners(struct vramgc_file *file) {
     device->owners_grown.live_bytes = 100 * MIB;
     add_owner(&device->owners_grown, 1, 90 * MIB);
     file->refusals[2].site = 2;
+    file->latest_site = 2;
 }
 
 /* The model stays, and each of three jobs encodes, then decodes. */
@@ -51,6 +52,12 @@ static void fragmented(struct vramgc_file *file) {
     add_who_over_time(file);
     file->devices[0].stats.ooms = 2;
     file->end_status = 9;
+}
+
+/* Most of what it holds is idle. */
+static void rests(struct vramgc_file *file) {
+    plain(file);
+    file->devices[0].stats.live_bytes = gauge(748 * MIB, 7 * GIB);
 }
 
 static void full(struct vramgc_file *file) {
@@ -405,6 +412,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
         void (*make)(struct vramgc_file *file);
     } scenarios[] = {{"plain", plain},
                      {"fragmented", fragmented},
+                     {"rests", rests},
                      {"full", full},
                      {"unread", unread},
                      {"pinned", pinned},

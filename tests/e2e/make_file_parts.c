@@ -70,6 +70,7 @@ void set_device(struct vramgc_file *file, size_t index, const char *name) {
     struct vramgc_device_stats *s = &device->stats;
     file->device_count = (uint32_t)index + 1;
     device->present = 1;
+    device->worked_ns = 4200 * SECOND;
     device->total_bytes = 24 * GIB;
     device->compute_major = 8;
     device->compute_minor = 6;
