@@ -160,14 +160,14 @@ static void thin_out_who(struct vramgc_device *device) {
     figure_set(&device->who_step_ns, device->who_step_ns * 2);
 }
 
-void store_who(struct vramgc_device *device, uint64_t first_step_ns,
+bool store_who(struct vramgc_device *device, uint64_t first_step_ns,
                const struct vramgc_who *point) {
     uint64_t count = device->who_count;
     if (!device->who_step_ns)
         figure_set(&device->who_step_ns, first_step_ns);
     if (count > 0 && point->time_ns - device->who[count - 1].time_ns < device->who_step_ns) {
         raise_who(&device->who[count - 1], point);
-        return;
+        return false;
     }
     if (count == VRAMGC_MAX_WHO) {
         thin_out_who(device);
@@ -175,6 +175,7 @@ void store_who(struct vramgc_device *device, uint64_t first_step_ns,
     }
     device->who[count] = *point;
     __atomic_store_n(&device->who_count, count + 1, __ATOMIC_RELEASE);
+    return true;
 }
 
 static void keep(struct vramgc_device *device, bool of_end) {

@@ -196,8 +196,11 @@ struct frag_figures device_measure_holes(struct device *device, bool now) {
     return figures;
 }
 
-static void note_who(struct device *device, const struct vramgc_owners *top, uint64_t step_ns) {
-    struct vramgc_who point = {.time_ns = store_age_ns(),
+/* At the time of the timeline's point that the look belongs to: both then say the same. */
+static bool note_who(struct device *device, const struct vramgc_owners *top, uint64_t step_ns) {
+    uint64_t count = figure_get(&device->out->sample_count);
+    struct vramgc_who point = {.time_ns =
+                                   count ? device->out->samples[count - 1].time_ns : store_age_ns(),
                                .live_bytes = top->live_bytes,
                                .works = names_latest(),
                                .count = (uint32_t)min_u64(top->count, VRAMGC_WHO_OWNERS)};
@@ -205,8 +208,7 @@ static void note_who(struct device *device, const struct vramgc_owners *top, uin
         point.bytes[i] = top->list[i].bytes;
         point.sites[i] = top->list[i].site;
     }
-    if (names_latest())
-        store_who(device->out, step_ns, &point);
+    return !names_latest() || store_who(device->out, step_ns, &point);
 }
 
 void device_list_owners(struct device *device, uint64_t step_ns) {
@@ -214,7 +216,7 @@ void device_list_owners(struct device *device, uint64_t step_ns) {
     uint64_t events = figure_get(&stats->block_allocs) + figure_get(&stats->block_frees);
     if (device->listed_events == events && device->listed_rest)
         return;
-    device->listed_rest = device->listed_events == events;
+    bool rests = device->listed_events == events;
     device->listed_events = events;
     lock_take(&device->lock);
     struct vramgc_owners top =
@@ -222,7 +224,7 @@ void device_list_owners(struct device *device, uint64_t step_ns) {
     lock_give(&device->lock);
     if (top.live_bytes > device->out->owners_at_peak.live_bytes)
         owners_publish(&top, &device->out->owners_at_peak);
-    note_who(device, &top, step_ns);
+    device->listed_rest = note_who(device, &top, step_ns) && rests;
 }
 
 void device_list_oom_owners(struct device *device) {

@@ -72,7 +72,7 @@ struct device {
     struct growth growth;
     struct owners owners;           /* the lock */
     uint64_t listed_events;         /* of blocks, when they were last listed */
-    bool listed_rest;               /* and there had been none since the time before */
+    bool listed_rest;               /* and there is a point of after the latest of them */
     CUcontext context;              /* in which our own thread may ask */
     _Atomic uint64_t pending_bytes; /* see device_releasable_bytes */
     _Atomic bool expandable;        /* PyTorch has mapped memory itself */
@@ -111,7 +111,8 @@ struct frag_figures device_measure_holes(struct device *device, bool now);
 void device_add_to_mean(struct device *device);
 
 /* Writes down whose live memory was at its highest since the last call, and at the peak if that is
- * a new one. For one thread only; step_ns as in store_who. */
+ * a new one. For one thread only, after store_sample;
+ * step_ns as in store_who. */
 void device_list_owners(struct device *device, uint64_t step_ns);
 
 /* Writes down whose it is now, at an out-of-memory. */

@@ -133,7 +133,7 @@ function drawRequest(draw, grid, width, top, request) {
 function drawBlocks(view) {
     const map = view.map;
     byId("map").hidden = byId("blocks-legend").hidden = !map;
-    byId("blocks").hidden = !map && !view.device.ooms;
+    byId("blocks").hidden = !map && !view.events.some(e => e.refusal && e.refusal.reported && !e.refusal.went_on);
     if (!map) {
         byId("blocks-note").replaceChildren("Single blocks were not recorded: ", make("code", "", "vramgc run --snapshot-on-oom"),
                                             " keeps them at an out-of-memory.");

@@ -95,14 +95,17 @@ def no_site_is_nameless():
 
 
 def was_live_for_a_moment(function, mib):
-    """Between two looks, of which each finds who had it at the highest: a point of then, and one of later."""
+    """Each look finds who had it at the highest since the one before: a point of then, and one of later, both of the timeline."""
     now = record()
     points = now["devices"][0]["who_over_time"]
     had = [
         sum(b for s, b in zip(p["sites"], p["bytes"]) if now["sites"][s]["function"] == function)
         for p in points
     ]
-    return mib * MIB in had and had[-1] == 0 and points[-1]["works"] is not None
+    times = now["devices"][0]["samples"]["time_ns"]
+    in_timeline = all(point["time_ns"] in times for point in points)
+    at_rest = points[-1]["live_bytes"] == now["devices"][0]["live_bytes"]["current"]
+    return mib * MIB in had and had[-1] == 0 and points[-1]["works"] and in_timeline and at_rest
 
 
 def decodes_beside_more():
