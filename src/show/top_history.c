@@ -55,7 +55,7 @@ static struct history_second second_of(const struct card *card, uint64_t second)
 }
 
 /* The second that goes on, and the one before, of which the end may not have been seen. */
-static void raise(struct history_second *known, const struct history_second *seen) {
+static void raise_second(struct history_second *known, const struct history_second *seen) {
     known->live_bytes = max_u64(known->live_bytes, seen->live_bytes);
     known->held_bytes = max_u64(known->held_bytes, seen->held_bytes);
     known->used_bytes = max_u64(known->used_bytes, seen->used_bytes);
@@ -76,7 +76,7 @@ void history_note(struct top_history *history, const struct cards *cards) {
             if (is_new)
                 *known = seen;
             else
-                raise(known, &seen);
+                raise_second(known, &seen);
         }
     }
 }
@@ -88,7 +88,7 @@ static struct history_second highest(const struct history_card *card, size_t col
     size_t end = (column + 1) * HISTORY_SECONDS / columns;
     for (size_t i = column * HISTORY_SECONDS / columns; i < end; i++)
         if (card->of[(first + i) % HISTORY_SECONDS].second == first + i)
-            raise(&most, &card->of[(first + i) % HISTORY_SECONDS]);
+            raise_second(&most, &card->of[(first + i) % HISTORY_SECONDS]);
     return most;
 }
 
