@@ -406,9 +406,9 @@ static void who_keeps_the_highest(void **state) {
     struct vramgc_device *device = store_device(6);
     (void)state;
     for (uint64_t i = 0; i <= VRAMGC_MAX_WHO; i++)
-        store_who(
+        assert_true(store_who(
             device, 10,
-            &(struct vramgc_who){.time_ns = 10 * i, .live_bytes = i % 4, .works = (uint32_t)i});
+            &(struct vramgc_who){.time_ns = 10 * i, .live_bytes = i % 4, .works = (uint32_t)i}));
     assert_int_equal(device->who_count, VRAMGC_MAX_WHO / 2 + 1);
     assert_int_equal(device->who_step_ns, 20);
     for (uint64_t i = 0; i < VRAMGC_MAX_WHO / 2; i++) {
@@ -416,8 +416,8 @@ static void who_keeps_the_highest(void **state) {
         assert_int_equal(device->who[i].live_bytes, i % 2 ? 3 : 1);
         assert_int_equal(device->who[i].works, 2 * i + 1);
     }
-    store_who(device, 10,
-              &(struct vramgc_who){.time_ns = 10 * VRAMGC_MAX_WHO + 19, .live_bytes = 5});
+    assert_false(store_who(
+        device, 10, &(struct vramgc_who){.time_ns = 10 * VRAMGC_MAX_WHO + 19, .live_bytes = 5}));
     assert_int_equal(device->who_count, VRAMGC_MAX_WHO / 2 + 1);
     assert_int_equal(device->who[VRAMGC_MAX_WHO / 2].live_bytes, 5);
 }
