@@ -34,6 +34,8 @@
 #define VRAMGC_MAX_SITES      512
 #define VRAMGC_MAX_OWNERS     10
 #define VRAMGC_MAX_LIBRARIES  16
+#define VRAMGC_MAX_WHO        256
+#define VRAMGC_WHO_OWNERS     6
 
 struct vramgc_gauge {
     uint64_t current;
@@ -120,6 +122,17 @@ struct vramgc_owners {
     struct vramgc_owner list[VRAMGC_MAX_OWNERS];
 };
 
+/* Whose live memory was at its highest between two looks. When all slots are used, of two points
+ * the higher one stays and who_step_ns doubles. */
+struct vramgc_who {
+    uint64_t time_ns; /* of the later look, since the start of the record */
+    uint64_t live_bytes;
+    uint32_t works; /* 1 + index into sites[]: who took memory last; 0: not known */
+    uint32_t count;
+    uint64_t bytes[VRAMGC_WHO_OWNERS]; /* the largest first, as in struct vramgc_owners */
+    uint32_t sites[VRAMGC_WHO_OWNERS];
+};
+
 /* The device's figures at the latest moment at which the program had rested for VRAMGC_REST, or, if
  * it worked until its end, when Python was about to end: later it has freed most. */
 struct vramgc_rest {
@@ -145,6 +158,10 @@ struct vramgc_device {
     struct vramgc_owners owners_grown;   /* by how much more stays with each than earlier */
     struct vramgc_gauge of_libraries[VRAMGC_MAX_LIBRARIES]; /* of other_bytes, by file.libraries */
     struct vramgc_rest rest;
+    uint64_t worked_ns; /* when a block event was last seen to have been, since the start */
+    uint64_t who_count;
+    uint64_t who_step_ns;
+    struct vramgc_who who[VRAMGC_MAX_WHO];
     uint64_t sample_count;
     uint64_t sample_step_ns;
     struct vramgc_sample samples[VRAMGC_MAX_SAMPLES];
@@ -381,6 +398,7 @@ struct vramgc_file {
     struct vramgc_job jobs[VRAMGC_MAX_JOBS];
     uint64_t stack_count;
     struct vramgc_stack stacks[VRAMGC_MAX_STACKS];
+    uint64_t latest_site; /* 1 + index of who took memory last, on any device; 0: not known */
     uint64_t site_count;
     struct vramgc_site sites[VRAMGC_MAX_SITES];
     uint64_t library_count; /* with the first, which is not named: all that are not known */

@@ -8,6 +8,7 @@
 #include "read/records.h"
 #include "show/summary_lines.h"
 #include "judge/verdict.h"
+#include "judge/who.h"
 #include "base/base.h"
 #include "base/clean_text.h"
 #include "base/text.h"
@@ -134,6 +135,49 @@ static void write_main(const struct sides *sides, const struct vramgc_device *a,
     write_number(sides, "driver calls", UNIT_COUNT, x->driver_calls, y->driver_calls);
 }
 
+/* What the function of a site had at the peak. */
+static uint64_t peak_of(const struct stats_file *record, size_t index,
+                        const struct vramgc_site *site) {
+    struct who_row rows[WHO_ROWS];
+    size_t count = who_rows(record->file, &record->file->devices[index], rows);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += rows[i].site && who_is_same(rows[i].site, site) ? rows[i].peak_bytes : 0;
+    return bytes;
+}
+
+/* The functions of one side; of B those that A has not. How many there were. */
+static size_t write_functions(const struct sides *sides, size_t index, bool of_b, size_t most) {
+    enum { LABEL_COLUMNS = 32 };
+    const struct stats_file *record = of_b ? sides->b : sides->a;
+    struct who_row rows[WHO_ROWS];
+    size_t count = who_rows(record->file, &record->file->devices[index], rows), written = 0;
+    for (size_t i = 0; i < count && written < most; i++) {
+        const struct vramgc_site *site = rows[i].site;
+        if (!site || !rows[i].peak_bytes || (of_b && peak_of(sides->a, index, site)))
+            continue;
+        char label[sizeof site->function + 2];
+        struct text text = TEXT_IN(label);
+        text_add(&text, "  ");
+        text_add_n(&text, site->function, bytes_of_columns(site->function, LABEL_COLUMNS));
+        write_number(sides, label, UNIT_BYTES, peak_of(sides->a, index, site),
+                     peak_of(sides->b, index, site));
+        written++;
+    }
+    return written;
+}
+
+static void write_who(const struct sides *sides, size_t index) {
+    const size_t most = sides->all ? WHO_ROWS : 5, least_of_b = 2;
+    if (sides->a->file->devices[index].owners_at_peak.count +
+            sides->b->file->devices[index].owners_at_peak.count ==
+        0)
+        return;
+    summary_line(sides->out, "live at the peak, by Python function");
+    size_t written = write_functions(sides, index, false, most);
+    write_functions(sides, index, true, max_u64(most - written, least_of_b));
+}
+
 static void write_device(const struct sides *sides, size_t index) {
     const struct vramgc_device *a = &sides->a->file->devices[index];
     const struct vramgc_device *b = &sides->b->file->devices[index];
@@ -142,6 +186,7 @@ static void write_device(const struct sides *sides, size_t index) {
     fputc('\n', sides->out);
     summary_line(sides->out, "GPU %zu  %s", index, a->present ? a->name : b->name);
     write_main(sides, a, b);
+    write_who(sides, index);
     if (sides->all)
         write_rest(sides, a, b);
 }
@@ -290,7 +335,8 @@ const struct command diff_command = {
     "A B",
     "two runs side by side",
     "First what became of each, and whether one ended early; then the ten figures that matter "
-    "most. Devices are paired by index. Exit status as for report.\n",
+    "most, and which Python functions had live memory at the peak. Devices are paired by index. "
+    "Exit status as for report.\n",
     FLAGS(flags),
     .main = diff_main,
 };

@@ -53,7 +53,8 @@ int main(int argc, char **argv) {
     bool wants_help = false;
     commands = all;
     if (argc < 2) {
-        complain("what to do is missing: vramgc run COMMAND, or see `vramgc help`");
+        complain(
+            "nothing to do was given: `vramgc run COMMAND` starts a program; see `vramgc help`");
         return STATUS_USAGE;
     }
     const char *name = asks_for_help(argv[1]) ? "help" : is_version(argv[1]) ? "version" : argv[1];

@@ -4,6 +4,7 @@
 #include "show/html.h"
 #include "read/outfile.h"
 #include "read/records.h"
+#include "read/running.h"
 #include "show/summary.h"
 #include "base/base.h"
 
@@ -92,6 +93,17 @@ static bool is_possible(void) {
     return false;
 }
 
+/* For a person who looks for a program of which there is no report. */
+static void say_strangers(void) {
+    struct running running = running_find();
+    for (size_t i = 0; i < running.stranger_count; i++)
+        complain("pid %llu uses CUDA without vramgc, and has no report; in %s start it by: vramgc "
+                 "run %s",
+                 (unsigned long long)running.strangers[i].pid, running.strangers[i].folder,
+                 running.strangers[i].command);
+    running_free(&running);
+}
+
 static int report_main(struct args *args) {
     request.html = request.html || request.open;
     if (!is_possible())
@@ -99,6 +111,8 @@ static int report_main(struct args *args) {
     struct records records = records_load(args->argv, (size_t)args->operand_count);
     int status = report(&records);
     records_free(&records);
+    if (args->operand_count == 0 && isatty(STDERR_FILENO))
+        say_strangers();
     return status;
 }
 

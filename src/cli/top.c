@@ -8,6 +8,7 @@
 #include "read/units.h"
 #include "base/base.h"
 #include "base/parse.h"
+#include "base/text.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -23,12 +24,21 @@ static struct {
     enum top_sort sort;
     uint64_t pids[MOST_PIDS];
     size_t pid_count;
+    const char *filter;
 } request = {.every_ns = SECOND_NS};
+
+/* ---- what is asked for ---- */
+
+static struct top_view first_view(size_t most_events) {
+    struct top_view view = {.sort = request.sort, .most_events = most_events};
+    text_copy(view.filter, sizeof view.filter, request.filter ? request.filter : "");
+    return view;
+}
 
 /* ---- --once ---- */
 
 static int show_once(void) {
-    struct top_view view = {.sort = request.sort, .most_events = EVENTS_AT_ONCE};
+    struct top_view view = first_view(EVENTS_AT_ONCE);
     struct page page = {0};
     top_refresh(&view, request.pids, request.pid_count);
     top_page(&page, &view, terminal_of(stdout).columns);
@@ -107,7 +117,7 @@ static int end_by(int number) {
 }
 
 static int show_plain(void) {
-    struct top_view view = {.sort = request.sort};
+    struct top_view view = first_view(0);
     struct page page = {0};
     char now[32];
     catch_signals();
@@ -129,7 +139,7 @@ static int show_plain(void) {
 /* ---- live ---- */
 
 static int show_live(void) {
-    struct top_view view = {.sort = request.sort};
+    struct top_view view = first_view(0);
     catch_signals();
     if (top_screen_missing())
         complain("%s", top_screen_missing());
@@ -159,19 +169,24 @@ static bool take_sort(const struct args *args) {
     return false;
 }
 
-static bool take_pids(char *const *operands, int count) {
+/* Numbers, and a word. */
+static bool take_operands(char *const *operands, int count) {
     for (int i = 0; i < count; i++) {
-        if (request.pid_count == MOST_PIDS ||
-            !parse_count(operands[i], &request.pids[request.pid_count++])) {
-            complain("%s is not the number of a process; `vramgc top` shows all", operands[i]);
+        if (request.pid_count < MOST_PIDS &&
+            parse_count(operands[i], &request.pids[request.pid_count])) {
+            request.pid_count++;
+        } else if (request.filter) {
+            complain("%s: one word is enough, beside numbers of processes", operands[i]);
             return false;
+        } else {
+            request.filter = operands[i];
         }
     }
     return true;
 }
 
 static int top_main(struct args *args) {
-    if (!take_pids(args->argv, args->operand_count))
+    if (!take_operands(args->argv, args->operand_count))
         return STATUS_USAGE;
     if (request.plain)
         return show_plain();
@@ -191,11 +206,14 @@ static const struct flag flags[] = {
 
 const struct command top_command = {
     "top",
-    "[PID...]",
+    "[PID...] [WORD]",
     "who has the memory of the cards now: each of your programs, live",
-    "Programs that run under vramgc are found by their statistics files; with PID only these are "
-    "shown. The sum of a card is its programs, others, the driver and what is free. Keys: q, s "
-    "(sort), arrows (details of one program), ? (help). Without a terminal it is one screen of "
+    "Programs that run under vramgc are found by their statistics files; with PID, or a "
+    "WORD of their command, only these are shown. It draws the latest minute of each card, and how "
+    "busy and hot it is where the driver's NVML tells. The sum of a card is its programs, others, "
+    "the driver and what is free. Keys: q, s "
+    "(sort), / (a word), arrows (details of one program), ? (help). Without a terminal it is one "
+    "screen of "
     "text, as with --once.\n",
     FLAGS(flags),
     .main = top_main,

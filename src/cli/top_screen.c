@@ -10,21 +10,25 @@
 #include <curses.h>
 #include <locale.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 
 static const char *const help_lines[] = {
     "q             quit",
     "s             sort by held, live, idle, pid",
+    "/             only programs with a word in their command; Enter ends it, Esc shows all",
     "up, down      choose a program: its details are shown",
     "PgUp, PgDn    other lines of the page",
     "?, h          this help; any key ends it",
     "",
     "#  live       what tensors use",
     ":  idle       held from the driver, and used by no tensor",
-    "+  other code held by this program beside PyTorch's allocator",
+    "+  libraries  held by this program beside PyTorch's allocator",
     "o  others     held by other programs",
     "-  driver     the driver's own, and the contexts of all programs",
+    "",
+    "The picture is of the latest minute, as high as the card.",
     "",
     "Without arguments all programs of yours that run under vramgc are shown.",
 };
@@ -34,6 +38,7 @@ struct screen {
     struct page page;
     int first; /* line of the page that is shown first */
     bool helps, colours, ends;
+    bool types; /* the word of the filter */
 };
 
 const char *top_screen_missing(void) {
@@ -74,9 +79,12 @@ static void draw_line(const struct screen *screen, int row, const struct page_li
 
 static void draw_bottom(const struct screen *screen) {
     char text[PAGE_WIDEST + 1];
-    snprintf(text, sizeof text, " q quit   s sort: %-4s   up down choose   ? help%s ",
-             top_sort_name(screen->view->sort),
-             (int)screen->page.count > LINES - 1 ? "   PgUp PgDn" : "");
+    if (screen->types)
+        snprintf(text, sizeof text, " /%s_ ", screen->view->filter);
+    else
+        snprintf(text, sizeof text, " q quit   s sort: %-4s   / word   up down choose   ? help%s ",
+                 top_sort_name(screen->view->sort),
+                 (int)screen->page.count > LINES - 1 ? "   PgUp PgDn" : "");
     attrset(A_REVERSE);
     mvaddnstr(LINES - 1, 0, text, COLS - 1);
     attrset(A_NORMAL);
@@ -116,15 +124,33 @@ static void draw(struct screen *screen) {
 
 /* ---- keys ---- */
 
+static void take_letter(struct screen *screen, int key) {
+    enum { ESCAPE = 27, DELETE = 127 };
+    char *word = screen->view->filter;
+    size_t length = strlen(word);
+    if (key == ESCAPE)
+        *word = 0;
+    if (key == ESCAPE || key == '\n' || key == '\r' || key == KEY_ENTER)
+        screen->types = false;
+    else if ((key == KEY_BACKSPACE || key == DELETE || key == '\b') && length > 0)
+        word[length - 1] = 0;
+    else if (key >= ' ' && key < DELETE && length + 1 < sizeof screen->view->filter)
+        word[length] = (char)key, word[length + 1] = 0;
+}
+
 static void take_key(struct screen *screen, int key) {
     bool helped = screen->helps && key != KEY_RESIZE;
     screen->helps = screen->helps && !helped;
-    if (key == 'q' || key == 'Q')
+    if (screen->types)
+        take_letter(screen, key);
+    else if (key == 'q' || key == 'Q')
         screen->ends = true;
     else if (helped)
         ;
     else if (key == 's')
         screen->view->sort = (screen->view->sort + 1) % TOP_SORTS;
+    else if (key == '/')
+        screen->types = true;
     else if (key == '?' || key == 'h')
         screen->helps = true;
     else if (key == KEY_DOWN || key == 'j')
@@ -150,8 +176,9 @@ static void run(struct screen *screen, const uint64_t *pids, size_t pid_count, u
         draw(screen);
         timeout((int)(minus_u64(next_ns, clock_ns()) / MILLISECOND_NS + 1));
         int key = getch();
+        bool typed = screen->types;
         take_key(screen, key);
-        if (key == 's')
+        if (key == 's' || (typed && key != ERR))
             next_ns = 0;
     }
 }

@@ -221,7 +221,7 @@ static void choose(struct alloc_conf *conf, const char *of_machine) {
     if (against)
         text_format(&why, "left alone: %s", against);
     else
-        say(conf, choice, "chosen by vramgc: nobody else had");
+        say(conf, choice, "chosen by vramgc: none was set");
 }
 
 /* Some parts of PyTorch read the new name first. */

@@ -282,6 +282,11 @@ static void keep_rest(struct device *device, const struct look *look, uint64_t n
         store_rest(device->out);
 }
 
+static void keep_point(struct device *device, uint64_t top_bytes) {
+    store_sample(device->out, settings_options()->sample, top_bytes);
+    device_list_owners(device, settings_options()->sample);
+}
+
 static void look_at(unsigned index, uint64_t now) {
     struct device *device = device_if_ready(index);
     if (!device)
@@ -293,14 +298,14 @@ static void look_at(unsigned index, uint64_t now) {
         look->block_events = events;
         look->changed_ns = self.changed_ns = now;
         look->unmeasured = true;
+        figure_set(&device->out->worked_ns, store_age_ns());
     }
     measure_holes(device, look);
     uint64_t top_bytes = growth_take_top(&device->growth);
     jobs_look(device, top_bytes, look->changed_ns, now);
-    device_list_owners(device);
     if (capture_active()) { /* nothing may be asked of the driver that could disturb it */
         device_publish_used(device);
-        store_sample(device->out, settings_options()->sample, top_bytes);
+        keep_point(device, top_bytes);
         return;
     }
     if (memory_is_stale(device, look, now) || atomic_load(&reclaim->wanted) ||
@@ -315,7 +320,7 @@ static void look_at(unsigned index, uint64_t now) {
         decay_note_used(device);
     }
     device_publish_used(device);
-    store_sample(device->out, settings_options()->sample, top_bytes);
+    keep_point(device, top_bytes);
     if (atomic_exchange(&reclaim->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&reclaim->verdict)));
@@ -474,7 +479,7 @@ void background_thread_stop(void) {
     if (!at_work()) {
         for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
             if (device_if_ready(i))
-                device_list_owners(device_if_ready(i));
+                device_list_owners(device_if_ready(i), settings_options()->sample);
         mode_say(true);
         neighbours_look();
         decay_conclude();

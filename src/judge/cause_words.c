@@ -43,7 +43,7 @@ void cause_say_sum(struct text *text, const struct oom *oom) {
     add_part(&parts, "live", sum->live_bytes);
     add_part(&parts, "idle", sum->idle_bytes);
     if (sum->code_bytes)
-        add_part(&parts, "other code here", sum->code_bytes);
+        add_part(&parts, "libraries here", sum->code_bytes);
     add_neighbours(&parts, oom);
     bool told = oom->device->neighbours.own_bytes > 0 &&
                 oom->device->neighbours.time_ns >= oom->refusal->time_ns;

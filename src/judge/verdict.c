@@ -159,9 +159,9 @@ static void say_highest(struct text *text, const struct tally *tally) {
     const struct vramgc_device_stats *highest = &tally->highest->stats;
     const char *most = library_of_most(tally->highest_in->file, tally->highest);
     struct figure live = show_bytes(highest->live_bytes.peak);
-    text_format(text, ": %s at the peak", show_bytes(highest->held_bytes.peak).text);
+    text_format(text, ": %s held at the peak", show_bytes(highest->held_bytes.peak).text);
     if (highest->other_bytes.peak < VERDICT_IDLE_BYTES) {
-        text_format(text, " for %s of live memory", live.text);
+        text_format(text, " for %s of tensors", live.text);
         return;
     }
     text_format(text, "; PyTorch held up to %s for %s of live memory, other libraries up to %s",

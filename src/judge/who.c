@@ -40,6 +40,11 @@ size_t who_rows(const struct vramgc_file *file, const struct vramgc_device *devi
     return count;
 }
 
+bool who_is_same(const struct vramgc_site *a, const struct vramgc_site *b) {
+    return strcmp(a->function, b->function) == 0 && strcmp(a->file, b->file) == 0 &&
+           strcmp(a->phase, b->phase) == 0;
+}
+
 const struct vramgc_site *who_asked(const struct vramgc_file *file,
                                     const struct vramgc_refusal *refusal) {
     bool known = refusal->site > 0 && refusal->site <= file->site_count;

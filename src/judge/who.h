@@ -19,6 +19,9 @@ size_t who_rows(const struct vramgc_file *file, const struct vramgc_device *devi
                 struct who_row rows[WHO_ROWS]);
 bool who_has_oom(const struct vramgc_device *device);
 
+/* Whether both are the same function, perhaps of two programs, and part of the same. */
+bool who_is_same(const struct vramgc_site *a, const struct vramgc_site *b);
+
 /* The place that asked for what was refused; NULL: not known. */
 const struct vramgc_site *who_asked(const struct vramgc_file *file,
                                     const struct vramgc_refusal *refusal);

@@ -28,7 +28,6 @@ struct way {
 static struct {
     struct lock lock; /* of who adds a site */
     struct way ways[WAYS];
-    atomic_uint latest;
     char root[PATH_BYTES]; /* where the program was started */
 } self;
 
@@ -167,7 +166,7 @@ uint32_t names_here(void) {
         entry = read_way(way, key, frame);
     uint32_t site = entry & ((1 << SITE_BITS) - 1);
     if (site)
-        atomic_store_explicit(&self.latest, site, memory_order_relaxed);
+        figure_set(&store_file()->latest_site, site);
     return site;
 }
 
@@ -176,7 +175,7 @@ uint64_t names_error(void) {
 }
 
 uint32_t names_latest(void) {
-    return atomic_load_explicit(&self.latest, memory_order_relaxed);
+    return (uint32_t)figure_get(&store_file()->latest_site);
 }
 
 void names_describe(uint32_t site, struct vramgc_action *action) {

@@ -35,6 +35,9 @@ typedef int (*name_t)(device_t device, char *name, unsigned bytes);
 typedef int (*pci_t)(device_t device, struct pci *pci);
 typedef int (*handle_t)(const char *bus_id, device_t *device);
 typedef int (*memory_t)(device_t device, struct memory *memory);
+typedef int (*busy_t)(device_t device, unsigned percents[2]); /* of time: computing, copying */
+typedef int (*heat_t)(device_t device, int sensor, unsigned *celsius);
+typedef int (*power_t)(device_t device, unsigned *milliwatts);
 typedef int (*list_t)(device_t device, unsigned *count, struct info *infos);
 
 enum { SUCCESS = 0 };
@@ -48,6 +51,9 @@ static struct {
     index_t by_index;
     name_t name;
     pci_t pci;
+    busy_t busy;
+    heat_t heat;
+    power_t power, most_power;
 } nvml;
 
 /* By the newest form that there is; of the first, which has another layout, nothing is asked. */
@@ -68,6 +74,10 @@ static void load(void) {
     nvml.by_index = (index_t)dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
     nvml.name = (name_t)dlsym(library, "nvmlDeviceGetName");
     nvml.pci = (pci_t)dlsym(library, "nvmlDeviceGetPciInfo_v3");
+    nvml.busy = (busy_t)dlsym(library, "nvmlDeviceGetUtilizationRates");
+    nvml.heat = (heat_t)dlsym(library, "nvmlDeviceGetTemperature");
+    nvml.power = (power_t)dlsym(library, "nvmlDeviceGetPowerUsage");
+    nvml.most_power = (power_t)dlsym(library, "nvmlDeviceGetEnforcedPowerLimit");
     nvml.compute = find_list(library, "nvmlDeviceGetComputeRunningProcesses_v3",
                              "nvmlDeviceGetComputeRunningProcesses_v2");
     nvml.graphics = find_list(library, "nvmlDeviceGetGraphicsRunningProcesses_v3",
@@ -97,6 +107,24 @@ static void add_all(struct card_reading *reading, list_t list, device_t device) 
         add(reading, &infos[i]);
 }
 
+static int watts_of(power_t power, device_t device) {
+    unsigned milliwatts = 0;
+    return power && power(device, &milliwatts) == SUCCESS ? (int)((milliwatts + 500) / 1000) : -1;
+}
+
+static struct card_sensors read_sensors(device_t device) {
+    unsigned percents[2] = {0}, celsius = 0;
+    struct card_sensors out = {.busy_percent = -1, .celsius = -1};
+    if (nvml.busy && nvml.busy(device, percents) == SUCCESS)
+        out.busy_percent = (int)percents[0];
+    if (nvml.heat && nvml.heat(device, 0, &celsius) == SUCCESS)
+        out.celsius = (int)celsius;
+    out.watts = watts_of(nvml.power, device);
+    out.most_watts = watts_of(nvml.most_power, device);
+    out.known = out.busy_percent >= 0 || out.celsius >= 0 || out.watts >= 0;
+    return out;
+}
+
 struct card_reading card_read(const char *bus_id) {
     struct card_reading reading = {.complete = true};
     struct memory memory = {0};
@@ -110,6 +138,7 @@ struct card_reading card_read(const char *bus_id) {
     reading.free_bytes = memory.free;
     reading.total_bytes = memory.total;
     reading.used_bytes = minus_u64(memory.total, memory.free);
+    reading.sensors = read_sensors(device);
     add_all(&reading, nvml.compute, device);
     add_all(&reading, nvml.graphics, device);
     return reading;

@@ -9,6 +9,12 @@
 
 enum { CARD_READING_PROCESSES = 64 };
 
+/* Of the whole card; -1: not known. */
+struct card_sensors {
+    bool known; /* any of them; else the others say nothing */
+    int busy_percent, celsius, watts, most_watts;
+};
+
 struct card_label {
     char name[64];
     char bus_id[16]; /* as CUDA writes it: 0000:01:00.0 */
@@ -17,6 +23,7 @@ struct card_label {
 struct card_reading {
     bool known; /* false: no NVML, or it does not know the card */
     uint64_t free_bytes, used_bytes, total_bytes;
+    struct card_sensors sensors;
     bool complete; /* of each process it is known how much it has */
     size_t count;
     struct {

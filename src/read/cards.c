@@ -164,6 +164,8 @@ static bool is_of(const struct card_reading *reading, const struct card *card) {
 static bool divide_by_reading(struct card *card, uint64_t held) {
     struct card_reading reading =
         *card->label.bus_id ? card_read(card->label.bus_id) : (struct card_reading){0};
+    if (is_of(&reading, card))
+        card->sensors = reading.sensors;
     card->known = is_of(&reading, card) && reading.used_bytes >= held && fits(card, held);
     if (!card->known)
         return false;

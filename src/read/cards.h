@@ -38,6 +38,7 @@ struct card {
     size_t other_count;
     uint64_t rest_bytes; /* the driver and contexts; not named: with other processes */
     uint64_t free_bytes, total_bytes;
+    struct card_sensors sensors;
 };
 
 struct cards {

@@ -37,6 +37,7 @@ static void clean_stacks(struct vramgc_file *file) {
 
 static void clean_sites(struct vramgc_file *file) {
     file->site_count = min_u64(file->site_count, VRAMGC_MAX_SITES);
+    file->latest_site = file->latest_site <= file->site_count ? file->latest_site : 0;
     for (size_t i = 0; i < file->site_count; i++) {
         CLEAN(file->sites[i].function);
         CLEAN(file->sites[i].file);
@@ -59,6 +60,14 @@ static void clean_owners(const struct vramgc_file *file, struct vramgc_owners *o
             owners->list[owners->count++] = owners->list[i];
 }
 
+static void clean_who(const struct vramgc_file *file, struct vramgc_who *who) {
+    uint32_t count = who->count < VRAMGC_WHO_OWNERS ? who->count : VRAMGC_WHO_OWNERS;
+    who->count = 0;
+    who->works = who->works <= file->site_count ? who->works : 0;
+    for (uint32_t i = 0; i < count && who->sites[i] < file->site_count; i++)
+        who->count = i + 1;
+}
+
 static void clean_devices(struct vramgc_file *file) {
     for (size_t i = file->device_count; i < VRAMGC_MAX_DEVICES; i++)
         memset(&file->devices[i], 0, sizeof file->devices[i]); /* not counted: never recorded */
@@ -74,6 +83,9 @@ static void clean_devices(struct vramgc_file *file) {
         clean_owners(file, &device->owners_at_peak);
         clean_owners(file, &device->owners_at_oom);
         clean_owners(file, &device->owners_grown);
+        device->who_count = min_u64(device->who_count, VRAMGC_MAX_WHO);
+        for (uint64_t j = 0; j < device->who_count; j++)
+            clean_who(file, &device->who[j]);
         device->sample_count = min_u64(device->sample_count, VRAMGC_MAX_SAMPLES);
     }
 }

@@ -4,6 +4,9 @@
 #include "read/running.h"
 #include "read/kept.h"
 #include "base/base.h"
+#include "base/clean_text.h"
+#include "base/file.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -11,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A process and a file that may be its statistics. */
 struct candidate {
@@ -22,6 +26,8 @@ static struct {
     struct candidate *list;
     size_t count;
     uint64_t look_again_ns;
+    uint64_t strangers[RUNNING_STRANGERS];
+    size_t stranger_count;
 } self;
 
 enum { LOOKING_SHARE = 20 };
@@ -73,14 +79,21 @@ static void look_at_process(uint64_t pid) {
     FILE *maps = fopen(path, "re");
     char *line = NULL;
     size_t room = 0;
-    while (maps && getline(&line, &room, maps) > 0)
+    bool cuda = false, ours = false;
+    while (maps && getline(&line, &room, maps) > 0) {
+        cuda = cuda || strstr(line, "/libcuda.so");
+        ours = ours || strstr(line, "/libvramgc.so") || strstr(line, "/vramgc\n");
         look_at_line(pid, line);
+    }
     free(line);
     if (maps)
         fclose(maps);
+    if (cuda && !ours && self.stranger_count < RUNNING_STRANGERS)
+        self.strangers[self.stranger_count++] = pid;
 }
 
 static void look_at_all(void) {
+    self.stranger_count = 0;
     DIR *list = opendir("/proc");
     for (struct dirent *entry; list && (entry = readdir(list));)
         if (isdigit((unsigned char)*entry->d_name))
@@ -150,9 +163,46 @@ static int by_pid(const void *a, const void *b) {
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+/* A word with anything in it that a shell would take for more stands in quotes. */
+static void add_word(struct text *text, const char *word) {
+    bool plain =
+        *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "_./+,:=@%-") == strlen(word);
+    text_format(text, "%s%s", text->length ? " " : "", plain ? "" : "'");
+    for (const char *part = word; *part; part += strcspn(part, "'"), part += *part == '\'') {
+        text_add_n(text, part, strcspn(part, "'"));
+        text_add(text, part[strcspn(part, "'")] ? "'\\''" : "");
+    }
+    text_add(text, plain ? "" : "'");
+}
+
+/* False: it has ended. */
+static bool read_stranger(uint64_t pid, struct running_stranger *out) {
+    char path[64], words[sizeof out->command];
+    struct text text = TEXT_IN(out->command);
+    snprintf(path, sizeof path, "/proc/%llu/cmdline", (unsigned long long)pid);
+    size_t length = file_read_start(path, words, sizeof words);
+    *out = (struct running_stranger){.pid = pid};
+    snprintf(path, sizeof path, "/proc/%llu/cwd", (unsigned long long)pid);
+    ssize_t n = readlink(path, out->folder, sizeof out->folder - 1);
+    out->folder[n > 0 ? n : 0] = 0;
+    for (size_t at = 0; at < length; at += strlen(words + at) + 1)
+        add_word(&text, words + at);
+    clean_text(out->folder, sizeof out->folder);
+    clean_text(out->command, sizeof out->command);
+    return length > 0;
+}
+
+static void read_strangers(struct running *running) {
+    for (size_t i = 0; i < self.stranger_count; i++)
+        running->stranger_count +=
+            read_stranger(self.strangers[i], &running->strangers[running->stranger_count]);
+}
+
 struct running running_find(void) {
     look();
     struct running running = {.list = calloc(self.count + 1, sizeof *running.list)};
+    read_strangers(&running);
     for (size_t i = self.count; running.list && i-- > 0;) {
         struct running_process process = {self.list[i].pid, load(&self.list[i])};
         if (!process.record)

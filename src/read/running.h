@@ -13,9 +13,20 @@ struct running_process {
     struct stats_file *record;
 };
 
+/* A program that uses CUDA without vramgc. */
+struct running_stranger {
+    uint64_t pid;
+    char folder[256];  /* in which it runs */
+    char command[256]; /* as it was started, in words that a shell takes; harmless */
+};
+
+enum { RUNNING_STRANGERS = 4 };
+
 struct running {
     struct running_process *list; /* by pid */
     size_t count;
+    struct running_stranger strangers[RUNNING_STRANGERS]; /* of this user */
+    size_t stranger_count;
 };
 
 /* What was found before is read again at each call; new ones are looked for at most a twentieth of

@@ -94,4 +94,5 @@ void device_table_write(FILE *out, const struct stats_file *record, size_t index
     write_ratios(out, record->file, device);
     write_rare(out, record, index);
     graph_write(out, record, device, index);
+    graph_who(out, record, device, false);
 }

@@ -1,7 +1,9 @@
 /* graph.c: the timeline of a device in plain ASCII, so that it survives being pasted. */
 #include "show/graph.h"
+#include "show/summary_lines.h"
 #include "read/derived.h"
 #include "read/units.h"
+#include "judge/who.h"
 #include "base/base.h"
 
 #include <string.h>
@@ -23,9 +25,14 @@ struct graph {
     struct column columns[COLUMNS];
 };
 
-static size_t column_of(const struct graph *graph, uint64_t time_ns) {
-    double place = (double)time_ns / (double)graph->end_ns * COLUMNS;
+static size_t column_of(uint64_t time_ns, uint64_t end_ns) {
+    double place = (double)time_ns / (double)end_ns * COLUMNS;
     return place < COLUMNS ? (size_t)place : COLUMNS - 1;
+}
+
+static uint64_t end_of(const struct stats_file *record, const struct vramgc_device *device) {
+    uint64_t count = device->sample_count;
+    return max_u64(record->elapsed_ns, count > 0 ? device->samples[count - 1].time_ns : 0);
 }
 
 /* A column without a sample shows what held since the one before. */
@@ -33,7 +40,7 @@ static void fill_columns(struct graph *graph) {
     bool seen[COLUMNS] = {false};
     for (uint64_t i = 0; i < graph->device->sample_count; i++) {
         const struct vramgc_sample *sample = &graph->device->samples[i];
-        size_t place = column_of(graph, sample->time_ns);
+        size_t place = column_of(sample->time_ns, graph->end_ns);
         struct column *column = &graph->columns[place];
         if (!seen[place] || (double)sample->held_bytes > column->held)
             column->held = (double)sample->held_bytes;
@@ -63,7 +70,7 @@ static void write_row(FILE *out, const struct graph *graph, size_t row) {
 }
 
 static void put(char *line, const struct graph *graph, uint64_t time_ns, char letter) {
-    char *place = &line[column_of(graph, time_ns)];
+    char *place = &line[column_of(time_ns, graph->end_ns)];
     if (letter == 'X' || *place == '-')
         *place = letter;
 }
@@ -93,7 +100,7 @@ void graph_write(FILE *out, const struct stats_file *record, const struct vramgc
     const struct vramgc_sample *highest = highest_sample(device);
     if (device->sample_count < LEAST_POINTS || highest->held_bytes == 0)
         return;
-    graph.end_ns = max_u64(record->elapsed_ns, device->samples[device->sample_count - 1].time_ns);
+    graph.end_ns = end_of(record, device);
     if (graph.end_ns == 0)
         return;
     graph.top_bytes = (double)highest->held_bytes;
@@ -102,4 +109,90 @@ void graph_write(FILE *out, const struct stats_file *record, const struct vramgc
     for (size_t row = ROWS; row-- > 0;)
         write_row(out, &graph, row);
     write_axis(out, &graph);
+}
+
+/* ---- whose it was ---- */
+
+enum { MOST_LINES = 8 };
+
+struct who_line {
+    const struct vramgc_site *site; /* NULL: all others */
+    uint64_t columns[COLUMNS];
+    uint64_t most_bytes;
+};
+
+struct who_lines {
+    const struct vramgc_file *file;
+    bool by_function;
+    size_t count;
+    struct who_line list[MOST_LINES + 1]; /* the last: all others */
+};
+
+/* The line of a site, which is begun where there is none; of those without a phase, and of many,
+ * the last. */
+static struct who_line *line_of(struct who_lines *lines, const struct vramgc_site *site) {
+    for (size_t i = 0; i < lines->count; i++)
+        if (lines->by_function ? lines->list[i].site == site
+                               : strcmp(lines->list[i].site->phase, site->phase) == 0)
+            return &lines->list[i];
+    if (lines->count == MOST_LINES || !(lines->by_function || *site->phase))
+        return &lines->list[MOST_LINES];
+    lines->list[lines->count].site = site;
+    return &lines->list[lines->count++];
+}
+
+/* What one point says, from its column until that of the next. */
+static void add_point(struct who_lines *lines, const struct vramgc_who *who, size_t from,
+                      size_t until) {
+    uint64_t bytes[MOST_LINES + 1] = {0}, rest = who->live_bytes;
+    for (uint32_t i = 0; i < who->count; i++) {
+        bytes[line_of(lines, &lines->file->sites[who->sites[i]]) - lines->list] += who->bytes[i];
+        rest = minus_u64(rest, who->bytes[i]);
+    }
+    bytes[MOST_LINES] += rest;
+    for (size_t i = 0; i <= MOST_LINES; i++) {
+        lines->list[i].most_bytes = max_u64(lines->list[i].most_bytes, bytes[i]);
+        for (size_t column = from; column < max_u64(until, from + 1); column++)
+            lines->list[i].columns[column] = max_u64(lines->list[i].columns[column], bytes[i]);
+    }
+}
+
+static void write_line(FILE *out, const struct who_lines *lines, const struct who_line *line,
+                       uint64_t top_bytes) {
+    char digits[COLUMNS + 1] = "";
+    for (size_t i = 0; i < COLUMNS; i++) {
+        double tenths = 10 * (double)line->columns[i] / (double)top_bytes;
+        digits[i] = (char)(tenths >= 1 ? '0' + (tenths < 9 ? (int)tenths : 9)
+                           : line->columns[i] >= top_bytes / 100 ? '.'
+                                                                 : ' ');
+    }
+    struct who_name name = who_name(line->site);
+    if (lines->by_function)
+        fprintf(out, "%*s  %.*s\n", LABEL, "", (int)bytes_of_columns(name.text, COLUMNS),
+                line->site ? name.text : "all others");
+    fprintf(out, "%*.*s|%s\n", LABEL + 1, LABEL + 1,
+            lines->by_function ? ""
+            : line->site       ? line->site->phase
+                               : "other",
+            digits);
+}
+
+void graph_who(FILE *out, const struct stats_file *record, const struct vramgc_device *device,
+               bool by_function) {
+    struct who_lines lines = {.file = record->file, .by_function = by_function};
+    uint64_t end_ns = end_of(record, device), top_bytes = 0;
+    for (uint64_t i = 0; i < device->who_count; i++) {
+        const struct vramgc_who *who = &device->who[i];
+        uint64_t until_ns = i + 1 < device->who_count ? who[1].time_ns : end_ns;
+        top_bytes = max_u64(top_bytes, who->live_bytes);
+        add_point(&lines, who, column_of(who->time_ns, end_ns),
+                  column_of(until_ns, end_ns) + (until_ns == end_ns));
+    }
+    if (top_bytes == 0 || lines.count == 0)
+        return;
+    fprintf(out, "%*s  live memory by %s; each digit: tenths of %s\n", LABEL, "",
+            by_function ? "Python function" : "phase", show_bytes(top_bytes).text);
+    for (size_t i = 0; i <= MOST_LINES; i++)
+        if (lines.list[i].most_bytes >= top_bytes / 100)
+            write_line(out, &lines, &lines.list[i], top_bytes);
 }

@@ -1,7 +1,8 @@
-/* graph.h: the timeline of a device, as text. */
+/* graph.h: the timeline of a device, as text, and below it whose live memory was. */
 #ifndef GRAPH_H
 #define GRAPH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -10,5 +11,10 @@
 /* Nothing when there are too few points. */
 void graph_write(FILE *out, const struct stats_file *record, const struct vramgc_device *device,
                  size_t index);
+
+/* Whose live memory was at each time, by the same columns: a line for each phase, or each function.
+ * Nothing where nobody is known. */
+void graph_who(FILE *out, const struct stats_file *record, const struct vramgc_device *device,
+               bool by_function);
 
 #endif

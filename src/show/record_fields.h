@@ -17,7 +17,7 @@ struct record_type {
 };
 
 extern const struct record_type action_type, refusal_type, mark_type, job_type, neighbour_type,
-    owner_type, site_type, frame_type, setting_type, hook_type;
+    owner_type, who_type, site_type, frame_type, setting_type, hook_type;
 
 /* Where records lie: in an array, or behind an array of pointers. */
 struct record_list {

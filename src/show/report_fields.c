@@ -160,6 +160,7 @@ static void write_device(struct emit *emit, const struct vramgc_file *file, size
                  &device->owners_at_oom);
     write_owners(emit, file, "owners_grown", "by how much more stayed with each than earlier",
                  &device->owners_grown);
+    record_list_write(emit, &who_type, file, RECORDS_IN(device->who, device->who_count));
     write_samples(emit, device);
     emit_close(emit);
 }

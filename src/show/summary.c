@@ -154,7 +154,8 @@ static void write_actions(FILE *out, const struct stats_file *record,
                  "gave back", "in all", "holds", "took");
     write_omitted(out, first);
     if (small > 0)
-        summary_line(out, "         %zu smaller than VRAMGC_MIN_GAIN are left out here", small);
+        summary_line(out, "         %zu small %s in `vramgc report --all`", small,
+                     small == 1 ? "one is" : "ones are");
     for (size_t i = 0; i < record->action_count; i++)
         if ((all || !is_small_reclaim(record, record->actions[i])) && shown++ >= first)
             write_action(out, record->actions[i]);
@@ -216,7 +217,7 @@ static void write_marks(FILE *out, const struct stats_file *record,
 
 /* What the program did between two rests. */
 static void write_job(FILE *out, const struct vramgc_job *job) {
-    summary_line(out, "         %-10s %-3llu %5llu %8s %10s %9s %9s %9s",
+    summary_line(out, "         %-10s %-3llu %5llu %8s %10s %9s %10s %9s",
                  show_clock(job->time_ns).text, (unsigned long long)job->device,
                  (unsigned long long)job->number, show_time(job->took_ns).text,
                  show_bytes(job->peak_live_bytes).text, show_bytes(job->peak_held_bytes).text,
@@ -228,8 +229,8 @@ static void write_jobs(FILE *out, const struct stats_file *record,
                        const struct summary_style *style) {
     if (record->job_count == 0)
         return;
-    summary_line(out, "\nJOBS     %-10s %-3s %5s %8s %10s %9s %9s %9s", "at", "gpu", "job", "took",
-                 "peak live", "peak held", "live then", "host then");
+    summary_line(out, "\nJOBS     %-10s %-3s %5s %8s %10s %9s %10s %9s", "at", "gpu", "job", "took",
+                 "peak live", "peak held", "live after", "RAM after");
     for (size_t i = first_row(record->job_count, style); i < record->job_count; i++)
         write_job(out, record->jobs[i]);
 }
@@ -309,7 +310,7 @@ static void write_verdict(FILE *out, const struct verdict *verdict) {
     summary_wrapped(out, "VERDICT", verdict->what);
     summary_wrapped(out, "CAUSE", verdict->cause);
     summary_wrapped(out, "DO", verdict->todo);
-    summary_wrapped(out, "SUM", verdict->sum);
+    summary_wrapped(out, "CARD", verdict->sum);
     summary_wrapped(out, "MOST", verdict->most);
     summary_wrapped(out, "NOTE", verdict->note);
     fputc('\n', out);

@@ -1,5 +1,6 @@
 /* summary_who.c: see summary_who.h. It shows figures and computes none but what it leaves out. */
 #include "show/summary_who.h"
+#include "show/graph.h"
 #include "show/summary_lines.h"
 #include "read/units.h"
 #include "base/base.h"
@@ -83,6 +84,10 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
             write_row(out, &rows[i], oom);
     }
     write_row(out, &rest, oom);
+    if (most == SIZE_MAX) {
+        fputc('\n', out);
+        graph_who(out, record, device, true);
+    }
 }
 
 void summary_who(FILE *out, const struct stats_file *record, size_t most_rows) {

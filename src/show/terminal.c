@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* Longer lines are hard to read. */
-enum { NARROWEST = 60, USUAL = 80, WIDEST = 110 };
+enum { NARROWEST = 40, USUAL = 80, WIDEST = 110 };
 
 static int columns_of(int descriptor) {
     struct winsize size;

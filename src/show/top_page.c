@@ -1,6 +1,7 @@
 /* top_page.c: see top_page.h. Figures of a card are whole MiB that add up as they are shown. It
  * must not print, and not ask the terminal anything. */
 #include "show/top_page.h"
+#include "show/top_hints.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
 #include "read/derived.h"
@@ -14,12 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIGURE_COLUMNS = 43, MOST_EVENTS = 32 };
-
-const char *top_sort_name(enum top_sort sort) {
-    static const char *const names[TOP_SORTS] = {"held", "live", "idle", "pid"};
-    return names[sort];
-}
+enum { NARROW = 64, FIGURE_COLUMNS = 43, MOST_EVENTS = 32 };
 
 /* ---- lines ---- */
 
@@ -111,9 +107,16 @@ static void add_part(struct bar *bar, char letter, uint64_t bytes) {
         text_add_n(&bar->text, &letter, 1);
 }
 
+/* There is no room for bars, nor for all figures. */
+static bool is_narrow(int columns) {
+    return columns < NARROW;
+}
+
 /* Half of what a terminal has beyond 80 columns is the programs'. */
 static size_t program_columns(int columns) {
-    return columns < 80 ? 20 : 20 + (size_t)(columns - 80) / 2;
+    return is_narrow(columns) ? (size_t)columns - 27
+           : columns < 80     ? 20
+                              : 20 + (size_t)(columns - 80) / 2;
 }
 
 static size_t bar_columns(int columns) {
@@ -151,7 +154,42 @@ static void write_card_title(struct page *page, const struct card *card, int col
         text_format(&text, "%.0f %% of %s MiB in use",
                     100 * (double)used / (double)max_u64(card->total_bytes, 1),
                     show_count(rounded(card->total_bytes)).text);
-    add_edges(page, PAGE_TITLE, columns, left, right);
+    add_edges(page, PAGE_TITLE, columns, left, is_narrow(columns) ? "" : right);
+    if (is_narrow(columns))
+        add(page, PAGE_PLAIN, "  %s", right);
+}
+
+static void write_sensors(struct page *page, const struct card_sensors *sensors) {
+    char line[80] = "";
+    struct text text = TEXT_IN(line);
+    if (!sensors->known) {
+        add(page, PAGE_PLAIN, "  no NVML: load, heat and power not known");
+        return;
+    }
+    if (sensors->busy_percent >= 0)
+        text_format(&text, "  busy %d %%", sensors->busy_percent);
+    if (sensors->celsius >= 0)
+        text_format(&text, "   %d C", sensors->celsius);
+    if (sensors->watts >= 0)
+        text_format(&text, "   %d W", sensors->watts);
+    if (sensors->watts >= 0 && sensors->most_watts > 0)
+        text_format(&text, " of %d W", sensors->most_watts);
+    add(page, PAGE_PLAIN, "%s", line);
+}
+
+/* The latest minute, as high as the card. */
+static void write_history(struct page *page, const struct top_view *view, const struct card *card,
+                          int columns) {
+    char row[HISTORY_SECONDS + 1];
+    struct figure total = show_bytes(card->total_bytes);
+    const char *const labels[HISTORY_ROWS] = {total.text, "", "", "last 60 s"};
+    size_t room = min_u64((uint64_t)columns - 14, HISTORY_SECONDS);
+    for (size_t i = 0; i < HISTORY_ROWS && history_row(&view->history, card, i, room, row); i++) {
+        struct page_line *line = add_line(page, PAGE_PLAIN);
+        struct text text = TEXT_IN(line->text);
+        text_format(&text, "  |%s| %s", row, labels[i]);
+        line->bar_begin = 3;
+    }
 }
 
 static void write_row(struct page *page, const struct top_view *view, const struct card *card,
@@ -163,6 +201,11 @@ static void write_row(struct page *page, const struct top_view *view, const stru
                 (unsigned long long)row->process->pid);
     add_padded(&text, without_folder(row->process->record->file->command_line),
                program_columns(columns));
+    if (is_narrow(columns)) {
+        text_format(&text, " %7s %8s", show_count(rounded(row->live_bytes)).text,
+                    show_count(mib_of(adding, row->held_bytes)).text);
+        return;
+    }
     text_format(&text, " %7s %7s %6s %8s ", show_count(rounded(row->live_bytes)).text,
                 show_count(rounded(row->idle_bytes)).text,
                 show_count(rounded(row->code_bytes)).text,
@@ -178,9 +221,9 @@ static void write_part(struct page *page, const struct card *card, char sign, co
     struct page_line *line = add_line(page, PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
     text_format(&text, "%c%8s ", sign, "");
-    add_padded(&text, name, program_columns(columns) + 23);
+    add_padded(&text, name, program_columns(columns) + (is_narrow(columns) ? 8 : 23));
     text_format(&text, " %8s ", show_count(mib).text);
-    if (!letter)
+    if (!letter || is_narrow(columns))
         return;
     struct bar bar = begin_bar(line, text, card->total_bytes, bar_columns(columns));
     add_part(&bar, letter, bytes);
@@ -209,9 +252,15 @@ static void write_card(struct page *page, const struct top_view *view, const str
     if (card->known)
         write_card_bar(page, card, columns);
     bool rows = card->row_count > 0;
-    add(page, PAGE_HEADING, "%9s %-*s %7s %7s %6s %8s %s", rows ? "PID" : "",
-        (int)program_columns(columns), rows ? "PROGRAM" : "", rows ? "LIVE" : "",
-        rows ? "IDLE" : "", rows ? "CODE" : "", "HELD MiB", rows ? "#live :idle +code" : "");
+    write_sensors(page, &card->sensors);
+    write_history(page, view, card, columns);
+    if (is_narrow(columns))
+        add(page, PAGE_HEADING, "%9s %-*s %7s %8s", rows ? "PID" : "",
+            (int)program_columns(columns), rows ? "PROGRAM" : "", rows ? "LIVE" : "", "HELD MiB");
+    else
+        add(page, PAGE_HEADING, "%9s %-*s %7s %7s %6s %8s %s", rows ? "PID" : "",
+            (int)program_columns(columns), rows ? "PROGRAM" : "", rows ? "LIVE" : "",
+            rows ? "IDLE" : "", rows ? "LIBS" : "", "HELD MiB", rows ? "#live :idle +libs" : "");
     for (size_t i = 0; i < card->row_count; i++)
         write_row(page, view, card, &card->rows[i], &adding, columns);
     if (card->known) {
@@ -285,12 +334,15 @@ static void write_refusal(struct text *text, const struct vramgc_refusal *refusa
                 refusal->granted ? "; granted later" : "");
 }
 
-static void write_events(struct page *page, const struct top_view *view) {
+static void write_events(struct page *page, const struct top_view *view, int columns) {
     struct event events[MOST_EVENTS];
     uint64_t now_ns = clock_ns();
     size_t count = collect(view, events, min_u64(view->most_events, MOST_EVENTS));
     if (count > 0)
-        add(page, PAGE_HEADING, "%9s  %-8s  LAST RECLAIMS AND REFUSED REQUESTS", "PID", "AGO");
+        add(page, PAGE_HEADING,
+            is_narrow(columns) ? "%.0s%-8s LAST RECLAIMS AND REFUSALS"
+                               : "%9s  %-8s  LAST RECLAIMS AND REFUSED REQUESTS",
+            "PID", "AGO");
     for (size_t i = 0; i < count; i++) {
         char what[120];
         struct text text = TEXT_IN(what);
@@ -298,24 +350,50 @@ static void write_events(struct page *page, const struct top_view *view) {
             write_action(&text, events[i].action);
         else
             write_refusal(&text, events[i].refusal);
-        add(page, PAGE_PLAIN, "%9llu  %-8s  %s", (unsigned long long)events[i].process->pid,
-            show_time(minus_u64(now_ns, events[i].time_ns)).text, what);
+        if (is_narrow(columns))
+            add(page, PAGE_PLAIN, "%-8s %s", show_time(minus_u64(now_ns, events[i].time_ns)).text,
+                what);
+        else
+            add(page, PAGE_PLAIN, "%9llu  %-8s  %s", (unsigned long long)events[i].process->pid,
+                show_time(minus_u64(now_ns, events[i].time_ns)).text, what);
     }
 }
 
-/* ---- RAM ---- */
+/* ---- beside the figures ---- */
 
-static void write_ram(struct page *page, const struct top_view *view) {
+/* One that would say more under vramgc. */
+static void write_strangers(struct page *page, const struct top_view *view) {
+    size_t count = view->some_only ? 0 : view->running.stranger_count;
+    for (size_t i = 0; i < count; i++) {
+        const struct running_stranger *stranger = &view->running.strangers[i];
+        add(page, PAGE_PLAIN, "%9llu  uses CUDA without vramgc; in %s start it by:",
+            (unsigned long long)stranger->pid, stranger->folder);
+        add(page, PAGE_PLAIN, "%9s  vramgc run %s", "", stranger->command);
+    }
+    if (count > 0)
+        add(page, PAGE_PLAIN, "%s", "");
+}
+
+static int pid_columns(int columns) {
+    return is_narrow(columns) ? 0 : 9;
+}
+
+static void write_programs(struct page *page, const struct top_view *view, int columns) {
     size_t before = page->count;
     for (size_t i = 0; i < view->running.count; i++) {
         const struct vramgc_file *file = view->running.list[i].record->file;
         const struct vramgc_process_stats *process = &file->process;
         const struct vramgc_host_look *look = &file->host.latest;
         if (look->time_ns)
-            add(page, PAGE_PLAIN, "%9llu  RAM %s, %s swapped out; gave back %s",
-                (unsigned long long)view->running.list[i].pid, show_bytes(ram_bytes(look)).text,
-                show_bytes(look->swap_bytes).text,
+            add(page, PAGE_PLAIN, "%*llu  RAM %s, %s swapped out; gave back %s",
+                pid_columns(columns), (unsigned long long)view->running.list[i].pid,
+                show_bytes(ram_bytes(look)).text, show_bytes(look->swap_bytes).text,
                 show_bytes(process->host_released_bytes + process->pinned_released_bytes).text);
+        struct top_hint hints[TOP_HINTS];
+        size_t count = top_hints(&view->running.list[i], &view->cards, hints);
+        for (size_t j = 0; j < count; j++)
+            add(page, PAGE_PLAIN, "%*llu  %s", pid_columns(columns),
+                (unsigned long long)view->running.list[i].pid, hints[j].text);
     }
     if (page->count > before)
         add(page, PAGE_PLAIN, "%s", "");
@@ -332,9 +410,16 @@ static void write_totals(struct page *page, const struct stats_file *record) {
         ooms += s->ooms;
         reclaimed += s->reclaimed_bytes;
     }
-    add(page, PAGE_PLAIN, "%9s %s %s gave back %s in all; refused: %s; out of memory: %s", "",
-        show_count(reclaims).text, reclaims == 1 ? "reclaim" : "reclaims",
-        show_bytes(reclaimed).text, show_count(refusals).text, show_count(ooms).text);
+    char line[160] = "";
+    struct text text = TEXT_IN(line);
+    if (reclaimed > 0)
+        text_format(&text, "gave back %s in %s %s", show_bytes(reclaimed).text,
+                    show_count(reclaims).text, reclaims == 1 ? "reclaim" : "reclaims");
+    else
+        text_add(&text, "gave nothing back yet");
+    text_format(&text, "; refused: %s; out of memory: %s", show_count(refusals).text,
+                show_count(ooms).text);
+    add(page, PAGE_PLAIN, "%9s %s", "", line);
 }
 
 static void write_chosen(struct page *page, const struct top_view *view) {
@@ -345,7 +430,7 @@ static void write_chosen(struct page *page, const struct top_view *view) {
         uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
         add(page, PAGE_TITLE, "%9llu %s", (unsigned long long)view->chosen_pid,
             record->file->command_line);
-        add(page, PAGE_PLAIN, "%9s mode %s; uses CUDA for %s; %s held at the peak", "",
+        add(page, PAGE_PLAIN, "%9s mode %s; has used CUDA for %s; %s held at the peak", "",
             record->file->mode, show_time(age_ns).text,
             show_bytes(to_u64(stats_file_held_peak(record))).text);
         write_totals(page, record);
@@ -378,89 +463,11 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     write_chosen(page, view);
     for (size_t i = 0; i < view->cards.count; i++)
         write_card(page, view, &view->cards.list[i], columns);
-    write_ram(page, view);
-    write_events(page, view);
+    write_programs(page, view, columns);
+    write_strangers(page, view);
+    write_events(page, view, columns);
     for (size_t i = 0; i < page->count; i++)
         page->lines[i].text[bytes_of_columns(page->lines[i].text, (size_t)columns)] = 0;
-}
-
-/* ---- what is shown ---- */
-
-static enum top_sort sort_order; /* for qsort, which passes nothing on */
-
-static uint64_t weight(const struct card_row *row) {
-    return sort_order == TOP_BY_HELD   ? row->held_bytes
-           : sort_order == TOP_BY_LIVE ? row->live_bytes
-           : sort_order == TOP_BY_IDLE ? row->idle_bytes
-                                       : UINT64_MAX - row->process->pid;
-}
-
-static int heaviest_first(const void *a, const void *b) {
-    uint64_t x = weight(a), y = weight(b);
-    const struct card_row *row = a, *other = b;
-    if (x == y)
-        return (row->process->pid > other->process->pid) -
-               (row->process->pid < other->process->pid);
-    return x > y ? -1 : 1;
-}
-
-static int by_number(const void *a, const void *b) {
-    const struct card *x = a, *y = b;
-    return x->number == y->number  ? strcmp(x->label.bus_id, y->label.bus_id)
-           : x->number > y->number ? 1
-                                   : -1;
-}
-
-static bool is_wanted(uint64_t pid, const uint64_t *pids, size_t pid_count) {
-    for (size_t i = 0; i < pid_count; i++)
-        if (pids[i] == pid)
-            return true;
-    return pid_count == 0;
-}
-
-void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) {
-    view->some_only = pid_count > 0;
-    struct running *running = &view->running;
-    cards_free(&view->cards);
-    running_free(running);
-    *running = running_find();
-    size_t kept = 0;
-    for (size_t i = 0; i < running->count; i++)
-        if (is_wanted(running->list[i].pid, pids, pid_count))
-            running->list[kept++] = running->list[i];
-        else
-            stats_file_free(running->list[i].record);
-    running->count = kept;
-    view->cards = cards_of(running, pid_count == 0);
-    if (view->cards.count > 0)
-        qsort(view->cards.list, view->cards.count, sizeof *view->cards.list, by_number);
-    sort_order = view->sort;
-    for (size_t i = 0; i < view->cards.count; i++)
-        qsort(view->cards.list[i].rows, view->cards.list[i].row_count,
-              sizeof *view->cards.list[i].rows, heaviest_first);
-}
-
-void top_choose(struct top_view *view, int step) {
-    uint64_t before = 0, first = 0, last = 0;
-    bool next = false;
-    for (size_t i = 0; i < view->cards.count; i++)
-        for (size_t j = 0; j < view->cards.list[i].row_count; j++) {
-            uint64_t pid = view->cards.list[i].rows[j].process->pid;
-            if (pid == last)
-                continue; /* the same on its next card */
-            if (next) {
-                view->chosen_pid = pid;
-                return;
-            }
-            first = first ? first : pid;
-            before = pid == view->chosen_pid ? last : before;
-            next = step > 0 && pid == view->chosen_pid;
-            last = pid;
-        }
-    if (step > 0 && !next)
-        view->chosen_pid = first;
-    else if (step < 0)
-        view->chosen_pid = before ? before : view->chosen_pid ? view->chosen_pid : last;
 }
 
 void top_free(struct top_view *view, struct page *page) {

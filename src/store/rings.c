@@ -103,14 +103,17 @@ static uint64_t reached(const struct vramgc_gauge *gauge, uint64_t *seen_peak) {
     return most;
 }
 
-/* Others than this process are taken to hold at the peak what they hold now. */
+/* Others than this process are taken to hold at the peak what they hold now. What is live is held,
+ * unless it was spilled: live memory that fell since the latest look was held then, too. */
 static struct vramgc_sample look(const struct vramgc_device *device, uint64_t live_top_bytes) {
     const struct vramgc_device_stats *stats = &device->stats;
     struct peaks *seen = &self.seen[device - store_file()->devices];
+    uint64_t live = max_u64(live_top_bytes, figure_get(&stats->live_bytes.current));
     uint64_t held = reached(&stats->held_bytes, &seen->held);
+    if (!figure_get(&stats->spilled_bytes.peak))
+        held = max_u64(held, live);
     uint64_t more = minus_u64(held, figure_get(&stats->held_bytes.current));
     uint64_t used = figure_get(&stats->used_bytes.current) + more;
-    uint64_t live = max_u64(live_top_bytes, figure_get(&stats->live_bytes.current));
     uint64_t total = figure_get(&device->total_bytes);
     return (struct vramgc_sample){store_age_ns(),
                                   held,
@@ -137,6 +140,42 @@ void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t
     }
     device->samples[count] = sample;
     __atomic_store_n(&device->sample_count, count + 1, __ATOMIC_RELEASE);
+}
+
+/* The higher of two; who works is whoever did so later. */
+static void raise_who(struct vramgc_who *point, const struct vramgc_who *later) {
+    uint64_t time_ns = point->time_ns;
+    if (later->live_bytes >= point->live_bytes)
+        *point = *later;
+    point->time_ns = time_ns;
+    point->works = later->works;
+}
+
+static void thin_out_who(struct vramgc_device *device) {
+    for (size_t i = 0; i < VRAMGC_MAX_WHO / 2; i++) {
+        device->who[i] = device->who[2 * i];
+        raise_who(&device->who[i], &device->who[2 * i + 1]);
+    }
+    figure_set(&device->who_count, VRAMGC_MAX_WHO / 2);
+    figure_set(&device->who_step_ns, device->who_step_ns * 2);
+}
+
+bool store_who(struct vramgc_device *device, uint64_t first_step_ns,
+               const struct vramgc_who *point) {
+    uint64_t count = device->who_count;
+    if (!device->who_step_ns)
+        figure_set(&device->who_step_ns, first_step_ns);
+    if (count > 0 && point->time_ns - device->who[count - 1].time_ns < device->who_step_ns) {
+        raise_who(&device->who[count - 1], point);
+        return false;
+    }
+    if (count == VRAMGC_MAX_WHO) {
+        thin_out_who(device);
+        count = device->who_count;
+    }
+    device->who[count] = *point;
+    __atomic_store_n(&device->who_count, count + 1, __ATOMIC_RELEASE);
+    return true;
 }
 
 static void keep(struct vramgc_device *device, bool of_end) {

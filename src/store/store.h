@@ -57,6 +57,11 @@ bool store_action_at(uint64_t index, struct vramgc_action *out);
  * one thread only. */
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t live_top_bytes);
 
+/* Adds a point, with its time, to the device's list of whose memory was live, in the same way.
+ * True: as a point of its own. */
+bool store_who(struct vramgc_device *device, uint64_t first_step_ns,
+               const struct vramgc_who *point);
+
 /* Keeps the device's figures as those of a rest. */
 void store_rest(struct vramgc_device *device);
 

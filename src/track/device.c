@@ -140,7 +140,7 @@ void device_publish_blocks(struct device *device) {
     gauge_set(&stats->allocated_bytes, allocated);
     gauge_set(&stats->live_bytes, live);
     growth_note(&device->growth, &device->out->floors, live, figure_get(&device->out->total_bytes));
-    owners_note_peak(&device->owners, live);
+    owners_note_top(&device->owners, live);
     owners_note_turns(&device->owners, device->out->floors.turns, &device->out->owners_grown);
     gauge_set(&stats->active_bytes, figures->active_bytes + device->pool.live_bytes);
     gauge_set(&stats->inactive_split_bytes, figures->inactive_split_bytes);
@@ -196,12 +196,35 @@ struct frag_figures device_measure_holes(struct device *device, bool now) {
     return figures;
 }
 
-void device_list_owners(struct device *device) {
-    struct owners *owners = &device->owners;
+/* At the time of the timeline's point that the look belongs to: both then say the same. */
+static bool note_who(struct device *device, const struct vramgc_owners *top, uint64_t step_ns) {
+    uint64_t count = figure_get(&device->out->sample_count);
+    struct vramgc_who point = {.time_ns =
+                                   count ? device->out->samples[count - 1].time_ns : store_age_ns(),
+                               .live_bytes = top->live_bytes,
+                               .works = names_latest(),
+                               .count = (uint32_t)min_u64(top->count, VRAMGC_WHO_OWNERS)};
+    for (uint32_t i = 0; i < point.count; i++) {
+        point.bytes[i] = top->list[i].bytes;
+        point.sites[i] = top->list[i].site;
+    }
+    return !names_latest() || store_who(device->out, step_ns, &point);
+}
+
+void device_list_owners(struct device *device, uint64_t step_ns) {
+    const struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t events = figure_get(&stats->block_allocs) + figure_get(&stats->block_frees);
+    if (device->listed_events == events && device->listed_rest)
+        return;
+    bool rests = device->listed_events == events;
+    device->listed_events = events;
     lock_take(&device->lock);
-    if (owners->peak_changed)
-        owners_list_peak(owners, &device->out->owners_at_peak);
+    struct vramgc_owners top =
+        owners_list_top(&device->owners, figure_get(&stats->live_bytes.current));
     lock_give(&device->lock);
+    if (top.live_bytes > device->out->owners_at_peak.live_bytes)
+        owners_publish(&top, &device->out->owners_at_peak);
+    device->listed_rest = note_who(device, &top, step_ns) && rests;
 }
 
 void device_list_oom_owners(struct device *device) {

@@ -71,6 +71,8 @@ struct device {
     struct device_paging paging;
     struct growth growth;
     struct owners owners;           /* the lock */
+    uint64_t listed_events;         /* of blocks, when they were last listed */
+    bool listed_rest;               /* and there is a point of after the latest of them */
     CUcontext context;              /* in which our own thread may ask */
     _Atomic uint64_t pending_bytes; /* see device_releasable_bytes */
     _Atomic bool expandable;        /* PyTorch has mapped memory itself */
@@ -108,8 +110,10 @@ struct frag_figures device_measure_holes(struct device *device, bool now);
 /* Adds a block event to the mean of held over live; the device's lock must be held. */
 void device_add_to_mean(struct device *device);
 
-/* Writes down whose live memory was at its peak, if that is a new one. */
-void device_list_owners(struct device *device);
+/* Writes down whose live memory was at its highest since the last call, and at the peak if that is
+ * a new one. For one thread only, after store_sample;
+ * step_ns as in store_who. */
+void device_list_owners(struct device *device, uint64_t step_ns);
 
 /* Writes down whose it is now, at an out-of-memory. */
 void device_list_oom_owners(struct device *device);

@@ -67,7 +67,7 @@ static void add_device(struct text *text, const struct vramgc_refusal *r) {
     add_part(text, "live ", r->allocated_bytes, ", ");
     add_part(text, "idle ", minus_u64(of_pytorch, r->allocated_bytes), "");
     if (r->other_bytes)
-        add_part(text, ", other code here ", r->other_bytes, "");
+        add_part(text, ", libraries here ", r->other_bytes, "");
     if (r->total_bytes) {
         add_part(text, ", others and driver ", others, "");
         if (r->limited_bytes)

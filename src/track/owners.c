@@ -1,14 +1,14 @@
-/* owners.c: see owners.h. It must not copy a table where a peak is reached: what belonged to an
+/* owners.c: see owners.h. It must not copy a table where a top is reached: what belonged to an
  * owner then is kept when it changes for the first time afterwards. */
 #include "track/owners.h"
 
-/* A peak is reached in one event: what the owner has before its next one it had then. */
-static void keep_peak(const struct owners *owners, struct owner *owner) {
-    if (owner->peak_seen == owners->peaks)
+/* A top is reached in one event: what the owner has before its next one it had then. */
+static void keep_top(const struct owners *owners, struct owner *owner) {
+    if (owner->top_seen == owners->tops)
         return;
-    owner->peak_seen = owners->peaks;
-    owner->peak_bytes = owner->live_bytes;
-    owner->peak_blocks = owner->live_blocks;
+    owner->top_seen = owners->tops;
+    owner->top_bytes = owner->live_bytes;
+    owner->top_blocks = owner->live_blocks;
 }
 
 /* A small block stands for those beside it that were not looked at. */
@@ -20,7 +20,7 @@ void owners_take(struct owners *owners, uint32_t tag, uint64_t bytes) {
     if (!tag)
         return;
     struct owner *owner = &owners->of[tag - 1];
-    keep_peak(owners, owner);
+    keep_top(owners, owner);
     owner->live_bytes += weight(bytes);
     owner->live_blocks++;
 }
@@ -29,7 +29,7 @@ void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes) {
     if (!tag)
         return;
     struct owner *owner = &owners->of[tag - 1];
-    keep_peak(owners, owner);
+    keep_top(owners, owner);
     owner->live_bytes -= weight(bytes);
     owner->live_blocks--;
     owner->low_bytes = min_u64(owner->low_bytes, owner->live_bytes);
@@ -46,7 +46,7 @@ static void enter(struct vramgc_owners *out, struct vramgc_owner entry) {
 }
 
 /* A reader may look meanwhile: it sees a shorter list, or one entry twice. */
-static void publish(const struct vramgc_owners *made, struct vramgc_owners *out) {
+void owners_publish(const struct vramgc_owners *made, struct vramgc_owners *out) {
     __atomic_store_n(&out->count, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&out->live_bytes, made->live_bytes, __ATOMIC_RELAXED);
     memcpy(out->list, made->list, sizeof out->list);
@@ -59,19 +59,20 @@ void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct vr
         if (owners->of[i].live_bytes)
             enter(&made,
                   (struct vramgc_owner){i, 0, owners->of[i].live_bytes, owners->of[i].live_blocks});
-    publish(&made, out);
+    owners_publish(&made, out);
 }
 
-void owners_list_peak(struct owners *owners, struct vramgc_owners *out) {
-    struct vramgc_owners made = {.live_bytes = owners->peak_bytes};
-    owners->peak_changed = false;
+struct vramgc_owners owners_list_top(struct owners *owners, uint64_t live_bytes) {
+    struct vramgc_owners made = {.live_bytes = owners->top_bytes};
     for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++) {
         struct owner *owner = &owners->of[i];
-        keep_peak(owners, owner);
-        if (owner->peak_bytes)
-            enter(&made, (struct vramgc_owner){i, 0, owner->peak_bytes, owner->peak_blocks});
+        keep_top(owners, owner);
+        if (owner->top_bytes)
+            enter(&made, (struct vramgc_owner){i, 0, owner->top_bytes, owner->top_blocks});
     }
-    publish(&made, out);
+    owners->top_bytes = live_bytes;
+    owners->tops++;
+    return made;
 }
 
 static void step_owner(struct owner *owner) {
@@ -92,13 +93,13 @@ void owners_step(struct owners *owners, uint64_t turns, struct vramgc_owners *gr
         if (more)
             enter(&made, (struct vramgc_owner){i, 0, more, owner->live_blocks});
     }
-    publish(&made, grown);
+    owners_publish(&made, grown);
 }
 
 void owners_reset(struct owners *owners) {
     for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++) {
         struct owner *owner = &owners->of[i];
-        keep_peak(owners, owner);
+        keep_top(owners, owner);
         owner->live_bytes = owner->live_blocks = owner->low_bytes = 0;
     }
 }

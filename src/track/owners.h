@@ -1,6 +1,7 @@
 /* owners.h: how much live memory belongs to whom (the sites of the statistics file): now, at the
- * peak of live memory, and what stays with each time after time. On the way of block events: each
- * of these takes constant time but where a list is written. Pure; one thread at a time. */
+ * highest that live memory was since the latest look, and what stays with each time after time. On
+ * the way of block events: each of these takes constant time but where a list is written. Pure; one
+ * thread at a time. */
 #ifndef OWNERS_H
 #define OWNERS_H
 
@@ -10,18 +11,17 @@
 
 struct owner {
     uint64_t live_bytes, live_blocks;
-    uint64_t peak_bytes, peak_blocks; /* at peak number peak_seen; else what is live */
-    uint64_t peak_seen;
+    uint64_t top_bytes, top_blocks; /* at top number top_seen; else what is live */
+    uint64_t top_seen;
     uint64_t low_bytes;                 /* the least since the latest step of growth */
     uint64_t earlier_bytes, then_bytes; /* the same of the two steps before it */
 };
 
 /* All zero at first. */
 struct owners {
-    uint64_t peak_bytes; /* the highest that all live memory ever was */
-    uint64_t peaks;      /* how often it became that: the number of the latest */
-    bool peak_changed;   /* since it was written into the file */
-    uint64_t next_turn;  /* when the next step of growth begins */
+    uint64_t top_bytes; /* the highest that all live memory was since the top was last listed */
+    uint64_t tops;      /* how often it became that: the number of the latest */
+    uint64_t next_turn; /* when the next step of growth begins */
     struct owner of[VRAMGC_MAX_SITES];
 };
 
@@ -30,13 +30,12 @@ struct owners {
 void owners_take(struct owners *owners, uint32_t tag, uint64_t bytes);
 void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes);
 
-/* All live memory has become so much: a new peak. */
-static inline void owners_note_peak(struct owners *owners, uint64_t live_bytes) {
-    if (LIKELY(live_bytes <= owners->peak_bytes))
+/* All live memory has become so much: a new top. */
+static inline void owners_note_top(struct owners *owners, uint64_t live_bytes) {
+    if (LIKELY(live_bytes <= owners->top_bytes))
         return;
-    owners->peak_bytes = live_bytes;
-    owners->peak_changed = true;
-    owners->peaks++;
+    owners->top_bytes = live_bytes;
+    owners->tops++;
 }
 
 /* Live memory has turned that often (growth.h). A step of growth begins when that has doubled:
@@ -48,9 +47,12 @@ static inline void owners_note_turns(struct owners *owners, uint64_t turns,
         owners_step(owners, turns, grown);
 }
 
-/* The largest owners now, and at the peak. */
+/* The largest owners now; and at the top, whose search begins anew with what is live now. */
 void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct vramgc_owners *out);
-void owners_list_peak(struct owners *owners, struct vramgc_owners *out);
+struct vramgc_owners owners_list_top(struct owners *owners, uint64_t live_bytes);
+
+/* Into the file, where somebody may read. */
+void owners_publish(const struct vramgc_owners *made, struct vramgc_owners *out);
 
 /* The device was reset: nothing is live. */
 void owners_reset(struct owners *owners);

@@ -26,6 +26,17 @@ static void add_owners(struct vramgc_file *file) {
     device->owners_grown.live_bytes = 100 * MIB;
     add_owner(&device->owners_grown, 1, 90 * MIB);
     file->refusals[2].site = 2;
+    file->latest_site = 2;
+}
+
+/* The model stays, and each of three jobs encodes, then decodes. */
+static void add_who_over_time(struct vramgc_file *file) {
+    add_who(file, 300, 5 * GIB, (const uint64_t[]){5 * GIB, 0, 0});
+    for (uint64_t i = 0; i < 3; i++) {
+        add_who(file, 900 + 1000 * i, 6 * GIB, (const uint64_t[]){5 * GIB, 900 * MIB, 0});
+        add_who(file, 1200 + 1000 * i, 7 * GIB, (const uint64_t[]){5 * GIB, 0, 1600 * MIB});
+        add_who(file, 1400 + 1000 * i, 5 * GIB, (const uint64_t[]){5 * GIB, 40 * MIB, 0});
+    }
 }
 
 static void fragmented(struct vramgc_file *file) {
@@ -38,8 +49,15 @@ static void fragmented(struct vramgc_file *file) {
     add_job(file, 200 * SECOND, 6 * GIB);
     add_job(file, 300 * SECOND, 6 * GIB);
     add_owners(file);
+    add_who_over_time(file);
     file->devices[0].stats.ooms = 2;
     file->end_status = 9;
+}
+
+/* Most of what it holds is idle. */
+static void rests(struct vramgc_file *file) {
+    plain(file);
+    file->devices[0].stats.live_bytes = gauge(748 * MIB, 7 * GIB);
 }
 
 static void full(struct vramgc_file *file) {
@@ -394,6 +412,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
         void (*make)(struct vramgc_file *file);
     } scenarios[] = {{"plain", plain},
                      {"fragmented", fragmented},
+                     {"rests", rests},
                      {"full", full},
                      {"unread", unread},
                      {"pinned", pinned},

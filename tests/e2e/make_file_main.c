@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Field 22 of /proc/PID/stat; the test's processes have no spaces in their names. */
 static uint64_t start_ticks(const char *pid) {
@@ -22,6 +23,12 @@ static uint64_t start_ticks(const char *pid) {
     return start;
 }
 
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 int main(int argc, char **argv) {
     struct vramgc_file *file = malloc(sizeof *file);
     if (argc < 3 || !file || !make_file(file, argv[1])) {
@@ -32,6 +39,9 @@ int main(int argc, char **argv) {
         file->pid = strtoull(argv[4], NULL, 10);
         file->process_start = start_ticks(argv[4]);
         file->end = VRAMGC_END_UNKNOWN;
+        uint64_t age_ns = file->latest_ns - file->started_ns;
+        file->latest_ns = now_ns();
+        file->started_ns = file->latest_ns > age_ns ? file->latest_ns - age_ns : 0;
     }
     FILE *stream = fopen(argv[2], "w");
     if (!stream || fwrite(file, sizeof *file, 1, stream) != 1 || fclose(stream) != 0) {

@@ -70,6 +70,7 @@ void set_device(struct vramgc_file *file, size_t index, const char *name) {
     struct vramgc_device_stats *s = &device->stats;
     file->device_count = (uint32_t)index + 1;
     device->present = 1;
+    device->worked_ns = 4200 * SECOND;
     device->total_bytes = 24 * GIB;
     device->compute_major = 8;
     device->compute_minor = 6;
@@ -193,6 +194,19 @@ void add_site(struct vramgc_file *file, const char *function, const char *name, 
 void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes) {
     owners->list[owners->count++] =
         (struct vramgc_owner){.site = site, .bytes = bytes, .blocks = 12};
+}
+
+void add_who(struct vramgc_file *file, uint64_t second, uint64_t live_bytes,
+             const uint64_t of_site[3]) {
+    struct vramgc_device *device = &file->devices[0];
+    struct vramgc_who *who = &device->who[device->who_count++];
+    *who = (struct vramgc_who){.time_ns = second * SECOND, .live_bytes = live_bytes};
+    for (uint32_t i = 0; i < 3; i++)
+        if (of_site[i] > 0) {
+            who->sites[who->count] = i;
+            who->bytes[who->count++] = of_site[i];
+            who->works = i + 1;
+        }
 }
 
 void add_library(struct vramgc_file *file, const char *name, struct vramgc_gauge held) {

@@ -30,5 +30,7 @@ void add_site(struct vramgc_file *file, const char *function, const char *name, 
               const char *phase);
 void add_library(struct vramgc_file *file, const char *name, struct vramgc_gauge held);
 void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes);
+void add_who(struct vramgc_file *file, uint64_t second, uint64_t live_bytes,
+             const uint64_t of_site[3]);
 
 #endif

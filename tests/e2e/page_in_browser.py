@@ -48,6 +48,58 @@ def every_page():
     assert look.run("typeof owned") == "undefined"
 
 
+def nothing_is_cut_off():
+    """On a telephone no table is wider than the screen, however long its names."""
+    for page in ("fragmented.html", "several.html", "markup.html"):
+        for width in (360, 768):
+            look.look(page, width=width, touch=width < 400)
+            wide = look.run("[...document.querySelectorAll('.scroll, .flame')].filter(e => e.clientWidth > 0 && "
+                            "e.scrollWidth > e.clientWidth).map(e => e.textContent.slice(0, 60))")
+            assert wide == [] or width > 560, (page, width, wide)
+
+
+def the_tip_says_what_the_table_says():
+    """Wherever the pointer is, a click there changes no figure; other code is told, too."""
+    look.look("fragmented.html", height=1400)
+    look.run("document.getElementById('chart').scrollIntoView({block: 'center'})")
+    left, top, width, height = look.run("(b => [b.left, b.top, b.width, b.height])(document.getElementById('chart').getBoundingClientRect())")
+    for part in (0.2, 0.41, 0.6, 0.799, 0.88, 0.93, 0.957, 0.98):
+        look.point_at(left + part * width, top + height / 3)
+        tip = look.run("[...document.querySelectorAll('.tip tr')].map(r => [...r.cells].map(c => c.textContent))")
+        at = look.run("document.querySelector('.tip b').textContent")
+        look.point_at(left + part * width, top + height / 3, click=True)
+        table = look.run("[...document.querySelectorAll('#sum tr')].map(r => [...r.cells].slice(0, 2).map(c => c.textContent))")
+        assert tip == [row for row in table if row in tip] and len(tip) >= 4, (part, tip, table)
+        assert text("when") == "The card at " + at, (part, at, text("when"))
+
+
+def what_was_wanted_is_shown():
+    """Above what was in use, beside the card's squares, and as a figure; where memory never ran out there is no list of blocks."""
+    look.look("fragmented.html", height=1400)
+    drawn = look.run("[...document.querySelectorAll('#chart .wanted')].map(r => Number(r.getAttribute('height')))")
+    assert len(drawn) == 3 and min(drawn) >= 3, drawn
+    assert "wanted beside it1.50 GiB" in text("sum"), text("sum")
+    assert "red: what was wanted" in text("cells-title")
+    look.look("plain.html")
+    assert look.run("document.getElementById('blocks').hidden") and look.run("document.getElementById('who').hidden")
+
+
+def whose_it_was_is_drawn():
+    """Over time by phase or by function, and at the peak and the out-of-memory: each box as wide as its bytes."""
+    look.look("fragmented.html", width=1000, height=1400)
+    assert "VAE" in text("who-legend") and "all else: 4.96 GiB" in text("who-legend"), text("who-legend")
+    by_phase = look.run("document.querySelectorAll('#who-chart path').length")
+    assert by_phase == 3, by_phase
+    look.run("{ const s = document.getElementById('who-by'); s.selectedIndex = 1; s.dispatchEvent(new Event('change')); }")
+    assert "load_model (modules/sd_models.py): 5.00 GiB" in text("who-legend"), text("who-legend")
+    widths = look.run("Object.fromEntries([...document.querySelectorAll('.flame .name')].map(n => [n.title, n.getBoundingClientRect().width]))")
+    whole = widths["live at the peak: 7.00 GiB"]
+    assert abs(widths["_decode (models/vae_\xe9.py): 1.56 GiB"] / whole - 1600 / 7168) < 0.01, widths
+    assert "live at the out-of-memory: 6.00 GiB" in widths and whole > 800, widths
+    assert "phase" in look.run("[...document.querySelectorAll('#chart text')].map(t => t.textContent)")
+    is_quiet("fragmented.html")
+
+
 def what_was_not_read_is_not_told():
     """Before the first reading of the card nothing is known of others, not even of the driver."""
     look.look("unread.html", width=1600)
@@ -149,7 +201,7 @@ def jobs_are_shown():
         look.look("jobs.html", width=width)
         is_quiet("jobs.html")
         fits("jobs.html", width)
-        assert look.run("document.querySelectorAll('#chart rect').length") == 9
+        assert look.run("document.querySelectorAll('#chart .job').length") == 9
     said = [text("what")]
     for _ in range(40):
         press("earlier")
@@ -170,7 +222,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, views_change):
+    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, whose_it_was_is_drawn, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, views_change):
         test()
 finally:
     look.close()

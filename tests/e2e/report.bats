@@ -500,7 +500,15 @@ PYTHON
     make fragmented c.vramgc
     "$vramgc" diff a.vramgc c.vramgc >out
     sed -n 4,5p out | tr '\n' ' ' | grep -q 'OUT OF MEMORY 2x, .* were lacking'
-    equal "$(sed '1,/change$/d; /^$/d; /^GPU/d; /^All/d' out | wc -l)" 10
+    equal "$(sed '1,/change$/d; /^$/d; /^GPU/d; /^All/d; /^live at/,$d' out | wc -l)" 10
+    grep -qE '^  load_model +0 B +5.0 GiB ' out
+    make fragmented d.vramgc
+    sed -i 's/load_model/move_model/' d.vramgc # as long as the other
+    "$vramgc" diff c.vramgc d.vramgc >out
+    grep -qE '^  load_model +5.0 GiB +0 B +-100 %$' out
+    grep -qE '^  _decode +1.6 GiB +1.6 GiB +=$' out
+    grep -qE '^  move_model +0 B +5.0 GiB ' out
+    equal "$(sed -n '/^live at/,/^$/p' out | wc -l)" 5
     equal "$(grep -cE 'pages? |mean of block events' out)" 0
     run "$vramgc" diff --all a.vramgc a.vramgc
     contains "$output" 'pinned, peak'

@@ -149,6 +149,109 @@ PYTHON
     equal "$("$vramgc" top --once "$held" | grep -c ^GPU)" 1 # who asks for one program gets its cards
 }
 
+# The simulated card's sensors; a file's timeline is of the latest minute, too, since the file says it was written just now.
+@test "top --once: the latest minute of a card, and how busy and hot it is where NVML tells" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml:$top/build/sim/driver SIMGPU_MEM=24GiB SIMGPU_BUSY=97
+    hold plain a
+    LD_DEBUG=files "$vramgc" top --once "$held" >out 2>loaded
+    cat out
+    contains "$(cat loaded)" libnvidia-ml.so.1
+    contains_not "$(grep 'calling init' loaded)" libcuda # it must make no context, and wake no card
+    grep -qE '^  busy 97 %   25 C   15 W of 300 W$' out
+    equal "$(grep -cE '^  \|.{60}\|' out)" 4
+    grep -qE '^  \| {60}\| 24.0 GiB$' out
+    grep -qE '^  \|#{50,60} *\| last 60 s$' out
+    SIMGPU_BUSY=none "$vramgc" top --once "$held" | grep -qE '^   25 C   15 W of 300 W$'
+    LD_LIBRARY_PATH='' "$vramgc" top --once "$held" | grep -qx '  no NVML: load, heat and power not known'
+}
+
+@test "top --once: a program by a word of its command" {
+    hold plain a
+    first=$held
+    hold plain b
+    called a 'python Unique-Main.py --left-only'
+    called b 'python unique-main.py'
+    contains "$("$vramgc" top --once unique-main)" '2 programs under'
+    "$vramgc" top --once LEFT-only | grep -qE "^ +$first python Unique-Main"
+    contains "$("$vramgc" top --once LEFT-only)" '1 program under'
+    contains "$("$vramgc" top --once unique-main "$held")" '1 program under'
+    contains "$("$vramgc" top --once no-such-word)" 'None of these'
+}
+
+@test "top --once: where a program last took memory, idle memory that stays, and one that stands still" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
+    hold fragmented a
+    "$vramgc" top --once "$held" >out
+    cat out
+    grep -qE "^ +$held  at rest for 2 m [0-9]+ s; last took memory in encode_prompt \(pipeline.py:" out
+    equal "$(grep -cE 'hang|stopped| idle for ' out)" 0
+    SIMGPU_BUSY=99 "$vramgc" top --once "$held" | grep -qE "^ +$held  keeps the card busy, and made no tensor for 2 m [0-9]+ s: it may hang$"
+    kill -STOP "$held"
+    until grep -q '^State:.T' "/proc/$held/status"; do sleep 0.05; done
+    "$vramgc" top --once "$held" | grep -qE "^ +$held  is stopped, and keeps its memory: .kill -CONT $held. lets it go on$"
+    kill -CONT "$held"
+    python3 - <<'PYTHON' # as if its own thread had last looked half a minute ago
+import struct
+with open("a", "r+b") as file:
+    file.seek(64)
+    latest_ns, = struct.unpack("<Q", file.read(8))
+    file.seek(64)
+    file.write(struct.pack("<Q", latest_ns - 30 * 10**9))
+PYTHON
+    "$vramgc" top --once "$held" | grep -qE "^ +$held  gives no sign for [0-9]+\.[0-9] s: stuck in the driver, or a busy machine$"
+    hold rests b
+    "$vramgc" top --once "$held" | grep -qE "^ +$held  1.2 GiB idle for 2 m [0-9]+ s; .vramgc run --lowvram. would give it back$"
+}
+
+# Others may run on the same machine: at most four are told.
+@test "top, report: a program that uses CUDA without vramgc, and how to start it with it" {
+    cd "$top" || return
+    scripts/simgpu --mem 2GiB --cuda 13 -- build/c10/2.15.0/c10drive -c "alloc a 300MiB; until $work/enough.sh; _exit 0" 3>&- >"$work/drive" 2>&1 &
+    echo $! >>"$work/pids"
+    until grep -q libcuda.so "/proc/$!/maps"; do sleep 0.05; done
+    printf '#!/bin/sh\nfalse\n' >"$work/enough.sh"
+    chmod +x "$work/enough.sh"
+    "$vramgc" top --once >"$work/out"
+    cat "$work/out"
+    told="^ +$! +uses CUDA without vramgc; in $top start it by:"
+    grep -qE "$told" "$work/out" || [ "$(grep -c 'uses CUDA without vramgc' "$work/out")" = 4 ]
+    script "$work/told" <<<"cd $work && exec '$vramgc' report" # for a person only: at a terminal
+    contains_not "$("$work/told" 2>&1)" 'without vramgc'
+    python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$work/told" | tr -d '\r' | grep -qE 'pid [0-9]+ uses CUDA without vramgc, and has no report; in .* start it by: vramgc run '
+    contains_not "$("$vramgc" top --once 1)" 'without vramgc' # who asks for one program gets that
+}
+
+@test "top: 40 columns, and a word that is typed" {
+    hold fragmented a
+    first=$held
+    hold compact b
+    TERM=vt100 on_screen "
+        see GPU 0
+        resize 40 40
+        see ^      PID PROGRAM +LIVE HELD MiB\$
+        see ^ +$first python launch +1,800    2,048\$
+        see ^  11 % of 24,576 MiB in use\$
+        keep forty
+        resize 24 80
+        see ^ q quit   s sort
+        type /
+        type -u launch.pyxx
+        see ^ /-u launch.pyxx_
+        see 0 programs
+        type \\x7f\\x7f
+        see ^ /-u launch.py_
+        see 1 program under
+        type \\r
+        see ^ q quit
+        type /
+        type \\x1b
+        see 2 programs under
+        type q
+        end 0" "$first" "$held"
+    equal "$(wc -L <forty)" 40
+    equal "$(awk '/^[ +=] .* [0-9,]+$/ {gsub(",",""); sum += /^=/ ? 0 : $NF} /^=/ {print sum == $NF; sum = 0}' forty | sort -u)" 1
+}
+
 @test "top --plain: lines for a log, until it is ended" {
     hold fragmented a
     "$vramgc" top --plain --every 100ms "$held" >log 3>&- &
@@ -237,7 +340,7 @@ PYTHON
             end 1" "$command" top 3>&-
     done
     "$built/vramgc-without-ncurses" top --once 1 | grep -q 'None of these'
-    for wrong in '--every 1ms' '--every x' '--sort size' --frobnicate one; do
+    for wrong in '--every 1ms' '--every x' '--sort size' --frobnicate 'two words'; do
         # shellcheck disable=SC2086
         run_apart "$vramgc" top --once $wrong
         equal "$status" 2

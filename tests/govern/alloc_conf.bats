@@ -18,7 +18,7 @@ becomes() {
     for version in $versions; do
         lay_out "$version" "$version+cu128"
         drive "$version" "$script"
-        becomes "$(choice_for "$version")" 'chosen by vramgc: nobody else had' true
+        becomes "$(choice_for "$version")" 'chosen by vramgc: none was set' true
         [ "$(fact torch)" = "$version+cu128" ]
     done
 }

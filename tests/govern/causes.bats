@@ -34,7 +34,7 @@ step = lambda text: units[text.split()[1]] * (0.051 if "." in text else 0.51)
 shown = {name.strip(): text for name, text in re.findall(r"([a-z ]+) ([0-9.]+ [KMG]?i?B)(?: \+|$)", parts)}
 assert abs(sum(map(size, shown.values())) - size(total)) < sum(map(step, [*shown.values(), total])), words
 r = [r for r in report["processes"][0]["refusals"] if not r["granted"]][-1]
-for name, value in (("live", r["allocated_bytes"]), ("free", r["free_bytes"]), ("other code here", r["other_bytes"])):
+for name, value in (("live", r["allocated_bytes"]), ("free", r["free_bytes"]), ("libraries here", r["other_bytes"])):
     text = shown.get(name, "0 B")
     assert abs(size(text) - value) < step(text), (name, value, words)
 unit = 1 << (30 if size(total) >= 4 << 30 else 20)
@@ -230,7 +230,7 @@ TEXT
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" 'cuda_malloc e 500MiB; alloc a 100MiB; alloc b 300MiB; _exit 0' --mem 1GiB
         tells other_code 'Other code in this program, mostly libc10drive.so, holds 500 MiB' 'Turn off the extension that uses libc10drive.so'
-        sums live=100 'other code here=500' free=168
+        sums live=100 'libraries here=500' free=168
     done
 }
 
@@ -283,7 +283,7 @@ TEXT
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" 'cuda_malloc e 500MiB; cuda_malloc f 500MiB; _exit 0' --mem 1GiB
         tells other_code 'The program holds 500 MiB, none of it by PyTorch' "Other code than PyTorch's cache asked for it"
-        sums live=0 'other code here=500' free=268
+        sums live=0 'libraries here=500' free=268
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *': --backtrace 8 tells who.'* ]]
         VRAMGC_BACKTRACE=8 VRAMGC_MODE=flush drive "$version" 'cuda_malloc e 500MiB; cuda_malloc f 500MiB; _exit 0' --mem 1GiB
         tells other_code 'The program holds 500 MiB' "Other code than PyTorch's cache asked for it: \`vramgc report --open\` tells who."

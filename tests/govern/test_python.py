@@ -176,6 +176,7 @@ class WholePyTorch(unittest.TestCase):
                         "nameless",
                         "method",
                         "peak",
+                        "over time",
                         "refused",
                         "another thread",
                         "phase",
@@ -324,7 +325,7 @@ class Setting(unittest.TestCase):
             Run("setting.py", VRAMGC_MODE="auto"),
             True,
             CHOICE,
-            "chosen by vramgc: nobody else had",
+            "chosen by vramgc: none was set",
         )
 
     def test_before_import(self):

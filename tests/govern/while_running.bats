@@ -20,7 +20,7 @@ until_said() {
     for mode in flush compact; do
         for version in $versions; do
             VRAMGC_MODE=$mode drive "$version" \
-                "cuda_malloc e 100MiB; alloc a 500MiB; expect_oom 300MiB; $(until_said 'gpu0: out of memory: 300 MiB wanted; live 500 MiB, idle 0 B, other code here 100 MiB, others and driver 256 MiB, free 168 MiB'); _exit 0" --mem 1GiB
+                "cuda_malloc e 100MiB; alloc a 500MiB; expect_oom 300MiB; $(until_said 'gpu0: out of memory: 300 MiB wanted; live 500 MiB, idle 0 B, libraries here 100 MiB, others and driver 256 MiB, free 168 MiB'); _exit 0" --mem 1GiB
             [ "$status" = 0 ]
         done
     done

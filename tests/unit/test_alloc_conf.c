@@ -221,7 +221,7 @@ static void nobody_chose(void **state) {
     assert_null(getenv(NEW_NAME));
     alloc_conf_apply("auto", NULL, &conf); /* the program started itself again */
     assert_string_equal(conf.value, "expandable_segments:True");
-    assert_string_equal(conf.why, "chosen by vramgc: nobody else had");
+    assert_string_equal(conf.why, "chosen by vramgc: none was set");
     setenv(OLD_NAME, "expandable_segments:False", 1); /* and its parent chose something else */
     alloc_conf_apply("auto", NULL, &conf);
     assert_string_equal(conf.why, "the program's choice");

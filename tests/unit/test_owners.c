@@ -21,7 +21,7 @@ static int begin(void **state) {
 static void take(uint32_t site, uint64_t bytes) {
     owners_take(&self.owners, site + 1, bytes);
     self.live_bytes += bytes;
-    owners_note_peak(&self.owners, self.live_bytes);
+    owners_note_top(&self.owners, self.live_bytes);
 }
 
 static void give(uint32_t site, uint64_t bytes) {
@@ -59,26 +59,30 @@ static void of_many_the_largest_are_told(void **state) {
         assert_int_equal(self.list.list[i].bytes, (100 - i) * MIB);
 }
 
-static void the_peak_is_as_it_was_then(void **state) {
+static void the_top_is_as_it_was_then(void **state) {
     (void)state;
     take(1, 10 * MIB);
     take(2, 30 * MIB); /* the peak */
     give(2, 30 * MIB);
     take(3, 25 * MIB);
     give(1, 10 * MIB);
-    owners_list_peak(&self.owners, &self.list);
+    self.list = owners_list_top(&self.owners, self.live_bytes);
     assert_int_equal(self.list.live_bytes, 40 * MIB);
     assert_int_equal(self.list.count, 2);
     assert_entry(0, 2, 30 * MIB, 1);
     assert_entry(1, 1, 10 * MIB, 1);
-    assert_false(self.owners.peak_changed);
 
-    take(1, 20 * MIB); /* a higher one */
-    assert_true(self.owners.peak_changed);
-    owners_list_peak(&self.owners, &self.list);
-    assert_int_equal(self.list.live_bytes, 45 * MIB);
+    take(1, 5 * MIB); /* lower, and the highest since */
+    give(3, 25 * MIB);
+    self.list = owners_list_top(&self.owners, self.live_bytes);
+    assert_int_equal(self.list.live_bytes, 30 * MIB);
     assert_entry(0, 3, 25 * MIB, 1);
-    assert_entry(1, 1, 20 * MIB, 1);
+    assert_entry(1, 1, 5 * MIB, 1);
+
+    self.list = owners_list_top(&self.owners, self.live_bytes); /* nothing happened since */
+    assert_int_equal(self.list.live_bytes, 5 * MIB);
+    assert_int_equal(self.list.count, 1);
+    assert_entry(0, 1, 5 * MIB, 1);
 }
 
 static void without_a_name_it_is_nobody_s(void **state) {
@@ -132,7 +136,7 @@ static void a_reset_leaves_nothing_live(void **state) {
     owners_reset(&self.owners);
     owners_list_now(&self.owners, 0, &self.list);
     assert_int_equal(self.list.count, 0);
-    owners_list_peak(&self.owners, &self.list);
+    self.list = owners_list_top(&self.owners, 0);
     assert_entry(0, 1, 10 * MIB, 1);
 }
 
@@ -140,7 +144,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(now_is_told_the_largest_first, begin),
         cmocka_unit_test_setup(of_many_the_largest_are_told, begin),
-        cmocka_unit_test_setup(the_peak_is_as_it_was_then, begin),
+        cmocka_unit_test_setup(the_top_is_as_it_was_then, begin),
         cmocka_unit_test_setup(without_a_name_it_is_nobody_s, begin),
         cmocka_unit_test_setup(a_small_block_stands_for_others, begin),
         cmocka_unit_test_setup(who_keeps_more_each_time_has_grown, begin),

@@ -386,6 +386,42 @@ static void samples(void **state) {
     assert_int_equal(device->samples[count - 1].allocated_bytes, 777);
 }
 
+/* A look finds what was live since the one before, and idle memory that has gone back meanwhile. */
+static void what_was_live_was_held(void **state) {
+    struct vramgc_device *device = store_device(7);
+    (void)state;
+    device->total_bytes = 1000;
+    gauge_set(&device->stats.held_bytes, 900);
+    store_sample(device, 1, 100);
+    gauge_set(&device->stats.held_bytes, 300);
+    store_sample(device, 1, 700);
+    assert_int_equal(device->samples[1].held_bytes, 700);
+    gauge_set(&device->stats.spilled_bytes, 1); /* some of it lay in the host */
+    store_sample(device, 1, 800);
+    assert_int_equal(device->samples[2].held_bytes, 300);
+}
+
+/* Of two points that become one the one with more live memory stays, and who took memory last. */
+static void who_keeps_the_highest(void **state) {
+    struct vramgc_device *device = store_device(6);
+    (void)state;
+    for (uint64_t i = 0; i <= VRAMGC_MAX_WHO; i++)
+        assert_true(store_who(
+            device, 10,
+            &(struct vramgc_who){.time_ns = 10 * i, .live_bytes = i % 4, .works = (uint32_t)i}));
+    assert_int_equal(device->who_count, VRAMGC_MAX_WHO / 2 + 1);
+    assert_int_equal(device->who_step_ns, 20);
+    for (uint64_t i = 0; i < VRAMGC_MAX_WHO / 2; i++) {
+        assert_int_equal(device->who[i].time_ns, 20 * i);
+        assert_int_equal(device->who[i].live_bytes, i % 2 ? 3 : 1);
+        assert_int_equal(device->who[i].works, 2 * i + 1);
+    }
+    assert_false(store_who(
+        device, 10, &(struct vramgc_who){.time_ns = 10 * VRAMGC_MAX_WHO + 19, .live_bytes = 5}));
+    assert_int_equal(device->who_count, VRAMGC_MAX_WHO / 2 + 1);
+    assert_int_equal(device->who[VRAMGC_MAX_WHO / 2].live_bytes, 5);
+}
+
 static void saved(void **state) {
     (void)state;
     figure_set(&store_file()->pid, 4711);
@@ -438,6 +474,8 @@ int main(void) {
         cmocka_unit_test(settings),
         cmocka_unit_test(samples_keep_the_highest),
         cmocka_unit_test(samples),
+        cmocka_unit_test(what_was_live_was_held),
+        cmocka_unit_test(who_keeps_the_highest),
         cmocka_unit_test(saved),
         cmocka_unit_test(abandoned),
     };

@@ -22,8 +22,10 @@ function cellsOf(parts, total, cell) {
     return cells;
 }
 
-function drawCells(view, parts) {
+/* What was wanted follows the card, up to a quarter of it. */
+function drawCells(view, parts, wanted) {
     const total = view.total || view.top, cell = cellBytes(total), cells = cellsOf(parts, total, cell);
+    cells.push(...Array(Math.ceil(Math.min(wanted, total / 4) / cell)).fill("refused"));
     const size = 15, width = byId("cells").clientWidth, columns = Math.max(8, Math.floor(width / size));
     const {canvas, draw} = canvasOf("cells", Math.ceil(cells.length / columns) * size);
     cells.forEach((key, i) => {
@@ -35,7 +37,7 @@ function drawCells(view, parts) {
             draw.strokeRect(x + 0.5, y + 0.5, size - 4, size - 4);
     });
     canvas.setAttribute("aria-label", PARTS.filter(([key]) => parts[key] !== null).map(([key, label]) => label + " " + bytes(parts[key])).join(", "));
-    byId("cells-title").textContent = "Each square is " + bytes(cell) + " of the card; only the sums are known here.";
+    byId("cells-title").textContent = "Each square is " + bytes(cell) + " of the card" + (wanted ? "; red: what was wanted" : "") + ". Only the sums are known here.";
 }
 
 /* ---- blocks ---- */
@@ -131,6 +133,7 @@ function drawRequest(draw, grid, width, top, request) {
 function drawBlocks(view) {
     const map = view.map;
     byId("map").hidden = byId("blocks-legend").hidden = !map;
+    byId("blocks").hidden = !map && !view.events.some(e => e.refusal && e.refusal.reported && !e.refusal.went_on);
     if (!map) {
         byId("blocks-note").replaceChildren("Single blocks were not recorded: ", make("code", "", "vramgc run --snapshot-on-oom"),
                                             " keeps them at an out-of-memory.");

@@ -1,7 +1,7 @@
 /* chart.js: the timeline, drawn for the width that there is: areas for who had the card, and below
  * them a lane each for jobs, marks, reclaims and refusals. */
 
-const LANES = [["job", "jobs"], ["mark", "marks"], ["reclaim", "reclaims"], ["refused", "refused"]];
+const LANES = [["phase", "phase"], ["job", "jobs"], ["mark", "marks"], ["reclaim", "reclaims"], ["refused", "refused"]];
 const EDGE = {left: 66, right: 14, top: 24, gap: 6, lane: 22, axis: 24};
 
 /* The smallest of 1, 2, 5 (or of powers of two) that needs no more than so many steps. */
@@ -20,13 +20,14 @@ function timeStep(end, most) {
 }
 
 function scales(view, width) {
-    const lanes = LANES.filter(([kind]) => view.events.some(event => event.kind === kind));
-    const plot = width < 600 ? 190 : 270, right = width - EDGE.right;
+    const lanes = LANES.filter(([kind]) => kind === "phase" ? view.bands.length : view.events.some(event => event.kind === kind));
+    const plot = view.plot || (width < 600 ? 190 : 270), right = width - EDGE.right;
     const bottom = EDGE.top + plot, lanesEnd = bottom + EDGE.gap + lanes.length * EDGE.lane;
     return {
         width, lanes, right, bottom, lanesEnd, height: lanesEnd + EDGE.axis,
         x: ns => EDGE.left + Math.min(1, ns / view.end) * (right - EDGE.left),
         y: value => bottom - Math.min(1, value / view.top) * plot,
+        near: 5 / (right - EDGE.left) * view.end,
         at: x => Math.max(0, Math.min(1, (x - EDGE.left) / (right - EDGE.left))) * view.end,
     };
 }
@@ -42,7 +43,7 @@ function drawGrid(svg, view, scale) {
     if (view.total) {
         const y = Math.round(scale.y(view.total)) + 0.5;
         svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y, y2: y, stroke: colour("quiet")}));
-        svg.append(drawn("text", {x: scale.right, y: y - 7, "text-anchor": "end"}, "the card: " + bytes(view.total)));
+        svg.append(drawn("text", {x: EDGE.left + 4, y: y - 7}, "the card: " + bytes(view.total)));
     }
 }
 
@@ -57,8 +58,8 @@ function drawTimes(svg, view, scale) {
 }
 
 /* A point holds until the next: steps, forward along the upper edge and back along the lower. */
-function areaPath(view, scale, low, high) {
-    const times = view.samples.time_ns, forward = [], back = [];
+function areaPath(times, view, scale, low, high) {
+    const forward = [], back = [];
     times.forEach((ns, i) => {
         const from = scale.x(ns).toFixed(1), to = scale.x(i + 1 < times.length ? times[i + 1] : view.end).toFixed(1);
         const top = scale.y(high[i]).toFixed(1), bottom = scale.y(low[i]).toFixed(1);
@@ -76,10 +77,23 @@ function drawAreas(svg, view, scale) {
         return;
     const parts = view.samples.time_ns.map((ns, i) => partsOfSample(view, i));
     let low = parts.map(() => 0);
-    for (const key of ["live", "idle", "others"]) {
+    for (const key of ["live", "idle", "code", "others"]) {
         const below = low, high = parts.map((part, i) => below[i] + part[key]);
-        svg.append(drawn("path", {d: areaPath(view, scale, low, high), fill: colour(key), class: "area-" + key}));
+        svg.append(drawn("path", {d: areaPath(view.samples.time_ns, view, scale, low, high), fill: colour(key), class: "area-" + key}));
         low = high;
+    }
+}
+
+/* The request above what was in use when it was refused; an arrow where it goes on. */
+function drawWanted(svg, view, scale) {
+    for (const [ns, r] of view.refusals) {
+        const used = r.total_bytes - r.free_bytes, end = used + r.request_bytes, x = scale.x(ns);
+        const y = Math.min(scale.y(end), scale.y(used) - 3), look = {fill: colour("refused"), stroke: colour("refused")};
+        if (r.granted)
+            look.fill = colour("sheet");
+        svg.append(drawn("rect", {x: x - 3, y, width: 6, height: scale.y(used) - y, class: "wanted", ...look}));
+        if (end > view.top)
+            svg.append(drawn("path", {d: `M${x - 7} ${y}h14l-7 -10z`, ...look}));
     }
 }
 
@@ -97,7 +111,7 @@ function drawSign(svg, event, x, y) {
 /* A job lasts: a bar from its first block to its last. */
 function drawJob(svg, scale, event, y) {
     const x = scale.x(event.from), width = Math.max(1, scale.x(event.ns) - x - 1);
-    svg.append(drawn("rect", {x, y: y - 5, width, height: 10, rx: 2, fill: colour("job"), "fill-opacity": 0.55}));
+    svg.append(drawn("rect", {x, y: y - 5, width, height: 10, rx: 2, class: "job", fill: colour("job"), "fill-opacity": 0.55}));
 }
 
 /* The label of a mark, where the next mark leaves room for it. */
@@ -108,12 +122,23 @@ function drawLabel(svg, event, x, room, y) {
                          event.text.length > letters ? event.text.slice(0, letters - 1) + "\u2026" : event.text));
 }
 
+function drawBands(svg, view, scale, y) {
+    for (const band of view.bands) {
+        const x = scale.x(band.from), width = Math.max(1, scale.x(band.until) - x);
+        svg.append(drawn("rect", {x, y: y - 8, width, height: 16, fill: colour(phaseColour(view, band.name)), "fill-opacity": 0.45}));
+        if (width > 7 * band.name.length + 6)
+            svg.append(drawn("text", {x: x + 3, y: y + 4, class: "ink"}, band.name));
+    }
+}
+
 function drawLanes(svg, view, scale) {
     scale.lanes.forEach(([kind, name], lane) => {
         const y = scale.bottom + EDGE.gap + (lane + 0.5) * EDGE.lane, events = view.events.filter(event => event.kind === kind);
         svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y + EDGE.lane / 2, y2: y + EDGE.lane / 2,
                                   stroke: colour("line")}));
         svg.append(drawn("text", {x: EDGE.left - 8, y: y + 4, "text-anchor": "end"}, name));
+        if (kind === "phase")
+            drawBands(svg, view, scale, y);
         events.forEach((event, i) => {
             const x = scale.x(event.ns), next = i + 1 < events.length ? scale.x(events[i + 1].ns) : scale.right;
             if (kind === "mark")
@@ -127,13 +152,15 @@ function drawLanes(svg, view, scale) {
 }
 
 function tipOf(view, scale, x) {
-    const ns = scale.at(x), i = sampleAt(view, ns), parts = i < 0 ? null : partsOfSample(view, i);
-    const table = make("table");
+    const ns = scale.at(x), moment = view.moments[momentAt(view, ns, scale.near)], parts = partsOf(view, moment);
+    const table = make("table"), band = view.bands.find(b => b.from <= ns && ns < b.until);
     for (const [key, label] of PARTS)
-        if (parts && parts[key] !== null && key !== "code")
+        if (parts[key] !== null && (key !== "code" || parts.code > 0))
             table.append(make("tr", "", make("td", "t", make("i", "sw " + key), label), make("td", "", bytes(parts[key]))));
     const near = view.events.filter(event => Math.abs(scale.x(event.ns) - x) <= 5 || (event.from <= ns && ns <= event.ns));
-    const tip = make("div", "tip", make("b", "", clock(ns, view.end < 120 * SECOND ? 2 : 0)), table);
+    const tip = make("div", "tip", make("b", "", exactClock(moment.ns)), table);
+    if (band)
+        tip.append(make("div", "", make("i", "sw " + phaseColour(view, band.name)), "phase: " + band.name));
     for (const event of near.slice(0, 5))
         tip.append(make("div", "", make("i", "sign " + event.kind), event.text));
     if (near.length > 5)
@@ -141,13 +168,14 @@ function tipOf(view, scale, x) {
     return tip;
 }
 
-/* Draws the view into the element; pick(ns) is called for a click. What it returns moves the line. */
+/* Draws the view into the element; pick(ns, near) is called for a click. What it returns moves the line. */
 function drawChart(element, view, pick) {
     const scale = scales(view, element.clientWidth);
     const svg = drawn("svg", {viewBox: `0 0 ${scale.width} ${scale.height}`, height: scale.height, role: "img",
                               "aria-label": "Memory of the card over time, " + view.name});
     drawGrid(svg, view, scale);
     drawAreas(svg, view, scale);
+    drawWanted(svg, view, scale);
     drawLanes(svg, view, scale);
     drawTimes(svg, view, scale);
     const line = () => drawn("line", {y1: EDGE.top, y2: scale.lanesEnd, x1: -9, x2: -9, stroke: colour("cursor")});
@@ -173,6 +201,6 @@ function drawChart(element, view, pick) {
             tip.remove();
         put(hover, -9);
     });
-    svg.addEventListener("click", event => pick(scale.at(event.clientX - element.getBoundingClientRect().left)));
+    svg.addEventListener("click", event => pick(scale.at(event.clientX - element.getBoundingClientRect().left), scale.near));
     return ns => put(cursor, scale.x(ns));
 }

@@ -4,7 +4,7 @@
 const PARTS = [
     ["live", "live"],
     ["idle", "held, not live"],
-    ["code", "other code here"],
+    ["code", "libraries here"],
     ["others", "others and the driver"],
     ["free", "free"],
 ];
@@ -54,6 +54,27 @@ function addMap(events, map) {
         events.push({kind: "refused", ns: map.time_ns, map, text: "out of memory: " + bytes(map.request_bytes) + " wanted" + says});
 }
 
+/* What was wanted is drawn above what was in use; of a request that no card has room for, the beginning. */
+function topOf(total, refusals) {
+    const wanted = [...refusals.values()].map(r => r.total_bytes - r.free_bytes + r.request_bytes);
+    return Math.max(total, Math.min(1.25 * total, ...[Math.max(0, ...wanted)]));
+}
+
+/* What phase took memory last, from one point until the next, but for long rests. */
+function bandsOf(process, device, end) {
+    const points = device.who_over_time, bands = [];
+    const step = points.reduce((least, p, i) => i > 0 ? Math.min(least, p.time_ns - points[i - 1].time_ns) : least, end);
+    points.forEach((point, i) => {
+        const name = point.works !== null && process.sites[point.works].phase || "", last = bands[bands.length - 1];
+        const until = Math.min(i + 1 < points.length ? points[i + 1].time_ns : end, point.time_ns + 2 * step);
+        if (last && last.name === name && last.until === point.time_ns)
+            last.until = until;
+        else if (name)
+            bands.push({name, from: point.time_ns, until});
+    });
+    return bands;
+}
+
 function viewOf(process, device, map) {
     const events = eventsOf(process, device.index);
     if (map)
@@ -63,12 +84,15 @@ function viewOf(process, device, map) {
     const last = times.length > 0 ? times[times.length - 1] : 0;
     const moments = [...times.map((ns, i) => ({ns, sample: i})), ...events.map(event => ({ns: event.ns, event}))];
     moments.sort((a, b) => a.ns - b.ns);
+    const end = Math.max(process.elapsed_ns, last, ...events.slice(-1).map(event => event.ns), 1);
+    const refusals = new Map(events.filter(e => e.refusal && hasParts(e.refusal)).map(e => [e.ns, e.refusal]));
     const highest = times.reduce((most, ns, i) => Math.max(most, s.held_bytes[i] + s.others_bytes[i]), 0);
     return {
         process, device, map, events, moments, samples: s,
         total: device.total_bytes || 0,
-        top: device.total_bytes || highest || 1,
-        end: Math.max(process.elapsed_ns, last, ...events.slice(-1).map(event => event.ns), 1),
+        top: topOf(device.total_bytes || highest || 1, refusals),
+        refusals, bands: bandsOf(process, device, end),
+        end,
         name: "GPU " + device.index + ", pid " + process.pid,
     };
 }
@@ -90,6 +114,9 @@ function sampleAt(view, ns) {
 /* Others are known of an older moment than what is held: they give way, as in the text report. Before
  * the first reading of the card nothing is known of them, not even of the driver. */
 function partsOfSample(view, i) {
+    const refusal = view.refusals.get(view.samples.time_ns[i]);
+    if (refusal)
+        return partsOfRefusal(refusal);
     const s = view.samples, total = view.total;
     const held = s.held_bytes[i] || 0, live = Math.min(s.allocated_bytes[i] || 0, held);
     if (!s.others_bytes[i])
@@ -100,7 +127,11 @@ function partsOfSample(view, i) {
 
 /* A refusal has its own figures, more exact than the timeline's; those of the host are not the
  * card's. */
-function partsOfRefusal(view, r) {
+function hasParts(r) {
+    return r.cause !== "host" && r.total_bytes > 0 && r.held_bytes > 0;
+}
+
+function partsOfRefusal(r) {
     const free = Math.min(r.free_bytes, r.total_bytes), rest = r.total_bytes - free;
     const held = Math.min(r.held_bytes, rest), code = Math.min(r.other_bytes, held);
     const live = Math.min(r.allocated_bytes, held - code);
@@ -109,10 +140,33 @@ function partsOfRefusal(view, r) {
 
 function partsOf(view, moment) {
     const r = moment.event && moment.event.refusal;
-    if (r && r.cause !== "host" && r.total_bytes > 0 && r.held_bytes > 0)
-        return partsOfRefusal(view, r);
+    if (r && hasParts(r))
+        return partsOfRefusal(r);
     const i = sampleAt(view, moment.ns);
     return i < 0 ? {live: 0, idle: 0, code: 0, others: null, free: null} : partsOfSample(view, i);
+}
+
+/* The number of the moment that counts at a time: the nearest event if one is so near, else the point of the timeline
+ * that is in force. Chart, table, slider and links all ask here, and so say the same. */
+function momentAt(view, ns, near) {
+    let best = 0, distance = near;
+    view.moments.forEach((moment, i) => {
+        if (moment.sample !== undefined && moment.ns <= ns)
+            best = i;
+    });
+    view.moments.forEach((moment, i) => {
+        if (moment.event && Math.abs(moment.ns - ns) <= distance) {
+            best = i;
+            distance = Math.abs(moment.ns - ns);
+        }
+    });
+    return best;
+}
+
+/* What was asked for in vain then. */
+function wantedOf(moment) {
+    const r = moment.event && moment.event.refusal;
+    return r && hasParts(r) ? r.request_bytes : 0;
 }
 
 /* Where a reader wants to begin: at the out-of-memory, or where most was held. */

@@ -8,9 +8,10 @@ function fillLegend(id, entries) {
 }
 
 function legendOf(view) {
-    const parts = PARTS.filter(([key]) => key !== "code").map(([key, label]) => ["sw " + key, label]);
+    const coded = [...view.refusals.values()].some(r => r.other_bytes > 0);
+    const parts = PARTS.filter(([key]) => key !== "code" || coded).map(([key, label]) => ["sw " + key, label]);
     const signs = LANES.filter(([kind]) => view.events.some(event => event.kind === kind));
-    return parts.concat(signs.map(([kind]) => ["sign " + kind, kind]));
+    return parts.concat(view.refusals.size ? [["sw refused", "wanted in vain"]] : [], signs.map(([kind]) => ["sign " + kind, kind]));
 }
 
 function sumRow(key, label, value, total, className) {
@@ -19,7 +20,7 @@ function sumRow(key, label, value, total, className) {
                 make("td", "", share), make("td", "exact", count(value) + " B"));
 }
 
-function showSum(view, parts) {
+function showSum(view, parts, wanted) {
     const rows = PARTS.filter(([key]) => parts[key] !== null && (key !== "code" || parts.code > 0))
         .map(([key, label]) => sumRow(key, label, parts[key], view.total, ""));
     if (parts.others === null)
@@ -27,6 +28,8 @@ function showSum(view, parts) {
                        make("td", "exact")));
     if (view.total)
         rows.push(sumRow("", "= the card", view.total, view.total, "total"));
+    if (wanted)
+        rows.push(make("tr", "", make("td", "t", make("i", "sw refused"), "wanted beside it"), make("td", "", bytes(wanted)), make("td")));
     byId("sum").replaceChildren(make("tbody", "", ...rows));
 }
 
@@ -46,9 +49,10 @@ function show(i) {
     slider.setAttribute("aria-valuetext", time);
     byId("when").textContent = "The card at " + time;
     byId("what").replaceChildren(...saysOf(view, moment));
-    showSum(view, parts);
-    drawCells(view, parts);
+    showSum(view, parts, wantedOf(moment));
+    drawCells(view, parts, wantedOf(moment));
     state.moveCursor(moment.ns);
+    showWho(view, moment.ns);
     byId("earlier").disabled = eventFrom(-1) < 0;
     byId("later").disabled = eventFrom(1) < 0;
 }
@@ -62,16 +66,8 @@ function eventFrom(direction) {
     return -1;
 }
 
-/* The nearest moment; of several at the same distance the event. */
-function pick(ns) {
-    const moments = state.view.moments;
-    let best = 0;
-    moments.forEach((moment, i) => {
-        const nearer = Math.abs(moment.ns - ns) - Math.abs(moments[best].ns - ns);
-        if (nearer < 0 || (nearer === 0 && moment.event))
-            best = i;
-    });
-    show(best);
+function pick(ns, near = 0) {
+    show(momentAt(state.view, ns, near));
 }
 
 /* A key goes to the next moment, however near that is. */
@@ -87,6 +83,7 @@ function stepByKey(event) {
 
 function draw() {
     state.moveCursor = drawChart(byId("chart"), state.view, pick);
+    drawWho(state.view);
     drawBlocks(state.view);
     show(state.at);
 }
@@ -126,6 +123,16 @@ function linkTimes() {
     }
 }
 
+/* On a narrow screen a row of a wide table is a list, in which each cell says its head. */
+function nameCells() {
+    for (const table of document.querySelectorAll(".process table")) {
+        const heads = [...table.querySelectorAll("th")].map(head => head.textContent);
+        table.classList.toggle("wide", heads.length > 4);
+        for (const row of heads.length > 4 ? table.tBodies[0].rows : [])
+            [...row.cells].forEach((cell, i) => { cell.dataset.head = heads[i]; });
+    }
+}
+
 function setUpCopy() {
     const button = byId("copy"), text = byId("text");
     button.hidden = false;
@@ -145,14 +152,16 @@ function start() {
             state.views.push(Object.assign(view, {number}));
     }));
     setUpCopy();
+    nameCells();
     if (state.views.length === 0)
         return;
     byId("pictures").hidden = false;
     fillLegend("blocks-legend", [["sw live", "live"], ["sw pending", "freed, waits for a stream"],
                                  ["sw hole", "hole"], ["sw largest", "largest hole"]]);
     setUpChoice();
+    byId("who-by").addEventListener("change", draw);
     linkTimes();
-    byId("slider").addEventListener("input", event => pick(Number(event.target.value) / 1e6 * state.view.end));
+    byId("slider").addEventListener("input", event => pick(Number(event.target.value) / 1e6 * state.view.end, state.view.end / 200));
     byId("slider").addEventListener("keydown", stepByKey);
     byId("earlier").addEventListener("click", () => show(eventFrom(-1)));
     byId("later").addEventListener("click", () => show(eventFrom(1)));

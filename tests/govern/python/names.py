@@ -94,6 +94,20 @@ def no_site_is_nameless():
     return not nameless & {site["function"] for site in record()["sites"]}
 
 
+def was_live_for_a_moment(function, mib):
+    """Each look finds who had it at the highest since the one before: a point of then, and one of later, both of the timeline."""
+    now = record()
+    points = now["devices"][0]["who_over_time"]
+    had = [
+        sum(b for s, b in zip(p["sites"], p["bytes"]) if now["sites"][s]["function"] == function)
+        for p in points
+    ]
+    times = now["devices"][0]["samples"]["time_ns"]
+    in_timeline = all(point["time_ns"] in times for point in points)
+    at_rest = points[-1]["live_bytes"] == now["devices"][0]["live_bytes"]["current"]
+    return mib * MIB in had and had[-1] == 0 and points[-1]["works"] and in_timeline and at_rest
+
+
 def decodes_beside_more():
     kept.append(take(16))
     decodes()
@@ -169,6 +183,7 @@ def main():
     say("method", had_at_peak("Keeper.keeps" if sys.version_info >= (3, 11) else "keeps", 72))
     decodes_beside_more()
     say("peak", had_at_peak("decodes", 512))
+    say("over time", is_said(lambda: was_live_for_a_moment("decodes", 512)))
     kept.clear()
     say("refused", refused())
     say("another thread", of_another_thread())

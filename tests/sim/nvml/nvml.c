@@ -385,12 +385,15 @@ EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *device, unsig
     return result;
 }
 
-/* --- sensors: an idle card at room temperature --- */
+/* --- sensors: an idle card at room temperature, or one as busy as SIMGPU_BUSY says --- */
 
 EXPORT int nvmlDeviceGetUtilizationRates(struct device *device, struct utilization *rates) {
+    const char *percent = getenv("SIMGPU_BUSY");
     int result = check_device(device, rates);
+    if (result == NVML_SUCCESS && percent && strcmp(percent, "none") == 0)
+        result = NVML_ERROR_NOT_SUPPORTED; /* as of a part of a card (MIG) */
     if (result == NVML_SUCCESS)
-        *rates = (struct utilization){0, 0};
+        *rates = (struct utilization){percent ? (unsigned)atoi(percent) : 0, 0};
     return result;
 }
 

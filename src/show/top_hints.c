@@ -1,0 +1,111 @@
+/* top_hints.c: see top_hints.h. A web UI that waits for its user does nothing, as one that hangs:
+ * it must not call that a hang. */
+#include "show/top_hints.h"
+#include "judge/tally.h"
+#include "judge/who.h"
+#include "read/units.h"
+#include "base/base.h"
+#include "base/file.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Idle memory is worth a word when it has stayed as long as the picture is wide. One kernel that
+ * takes longer than the other is rare; vramgc's own thread looks twice a second (SLOWEST_STEP_NS),
+ * and is stuck when it has not for so long. */
+#define IDLE_NS   (60 * SECOND_NS)
+#define BUSY_NS   (120 * SECOND_NS)
+#define SILENT_NS (10 * SECOND_NS)
+enum { BUSY_PERCENT = 90 };
+
+/* Its letter in /proc; 0: not known. */
+static char state_of(uint64_t pid) {
+    char path[64], stat[512];
+    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
+    file_read_start(path, stat, sizeof stat);
+    const char *end = strrchr(stat, ')');
+    return (char)(end && end[1] == ' ' ? end[2] : 0);
+}
+
+/* Since when no block was taken or freed; 0: not known. */
+static uint64_t rested_ns(const struct vramgc_file *file) {
+    uint64_t worked_ns = 0;
+    for (size_t i = 0; i < file->device_count; i++)
+        worked_ns = max_u64(worked_ns, file->devices[i].worked_ns);
+    return worked_ns ? minus_u64(clock_ns(), file->started_ns + worked_ns) : 0;
+}
+
+static struct text begin(struct top_hint *out, size_t *count) {
+    struct top_hint *hint = &out[(*count)++];
+    *hint = (struct top_hint){""};
+    return TEXT_IN(hint->text);
+}
+
+static void say_function(struct top_hint *out, size_t *count, const struct vramgc_file *file,
+                         uint64_t rest_ns) {
+    if (!file->latest_site)
+        return;
+    const struct vramgc_site *site = &file->sites[file->latest_site - 1];
+    struct text text = begin(out, count);
+    if (rest_ns >= SECOND_NS)
+        text_format(&text, "at rest for %s; ", show_time(rest_ns / SECOND_NS * SECOND_NS).text);
+    text_format(&text, "last took memory in %s%s%s", who_short_name(site).text,
+                *site->phase ? ", " : "", site->phase);
+}
+
+static void say_idle(struct top_hint *out, size_t *count, const struct running_process *process,
+                     const struct cards *cards, uint64_t rest_ns) {
+    uint64_t idle = 0;
+    for (size_t i = 0; i < cards->count; i++)
+        for (size_t j = 0; j < cards->list[i].row_count; j++)
+            if (cards->list[i].rows[j].process == process)
+                idle += cards->list[i].rows[j].idle_bytes;
+    if (rest_ns < IDLE_NS || idle < VERDICT_IDLE_BYTES)
+        return;
+    struct text text = begin(out, count);
+    text_format(&text, "%s idle for %s", show_bytes(idle).text,
+                show_time(rest_ns / SECOND_NS * SECOND_NS).text);
+    if (stats_file_setting_is(process->record, "lowvram", "0"))
+        text_add(&text, "; `vramgc run --lowvram` would give it back");
+}
+
+/* One program alone on the card is what keeps it busy. */
+static bool keeps_busy(const struct running_process *process, const struct cards *cards) {
+    bool busy = false;
+    for (size_t i = 0; i < cards->count; i++) {
+        const struct card *card = &cards->list[i];
+        busy = busy || (card->row_count == 1 && card->other_count == 0 &&
+                        card->rows[0].process == process && card->sensors.known &&
+                        card->sensors.busy_percent >= BUSY_PERCENT);
+    }
+    return busy;
+}
+
+static void say_hang(struct top_hint *out, size_t *count, const struct running_process *process,
+                     const struct cards *cards, uint64_t rest_ns) {
+    uint64_t silent_ns = minus_u64(clock_ns(), process->record->file->latest_ns);
+    bool stopped = state_of(process->pid) == 'T', busy = keeps_busy(process, cards);
+    if (!stopped && silent_ns < SILENT_NS && !(busy && rest_ns >= BUSY_NS))
+        return;
+    struct text text = begin(out, count);
+    if (stopped)
+        text_format(&text, "is stopped, and keeps its memory: `kill -CONT %llu` lets it go on",
+                    (unsigned long long)process->pid);
+    else if (silent_ns >= SILENT_NS)
+        text_format(&text, "gives no sign for %s: stuck in the driver, or a busy machine",
+                    show_time(silent_ns / SECOND_NS * SECOND_NS).text);
+    else
+        text_format(&text, "keeps the card busy, and made no tensor for %s: it may hang",
+                    show_time(rest_ns / SECOND_NS * SECOND_NS).text);
+}
+
+size_t top_hints(const struct running_process *process, const struct cards *cards,
+                 struct top_hint out[TOP_HINTS]) {
+    size_t count = 0;
+    uint64_t rest_ns = rested_ns(process->record->file);
+    say_function(out, &count, process->record->file, rest_ns);
+    say_idle(out, &count, process, cards, rest_ns);
+    say_hang(out, &count, process, cards, rest_ns);
+    return count;
+}

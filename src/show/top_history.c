@@ -1,0 +1,114 @@
+/* top_history.c: see top_history.h. A timeline of a long run has long steps: what top itself has
+ * seen counts more, second by second. It must not guess what was before the programs began. */
+#include "show/top_history.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <string.h>
+
+static uint64_t second_now(void) {
+    return clock_ns() / SECOND_NS;
+}
+
+static struct history_card *find(struct top_history *history, const char *bus_id) {
+    for (size_t i = 0; i < history->count; i++)
+        if (strcmp(history->cards[i].bus_id, bus_id) == 0)
+            return &history->cards[i];
+    if (history->count == VRAMGC_MAX_DEVICES)
+        return NULL;
+    struct history_card *card = &history->cards[history->count++];
+    *card = (struct history_card){0};
+    text_copy(card->bus_id, sizeof card->bus_id, bus_id);
+    return card;
+}
+
+/* Adds what the process had at most in that second: the point in force when it begins, and those
+ * that lie in it. Others are taken to hold what they hold now. */
+static void add_row(struct history_second *sum, const struct card_row *row) {
+    const struct vramgc_file *file = row->process->record->file;
+    const struct vramgc_device *device = &file->devices[row->index];
+    uint64_t begin_ns = sum->second * SECOND_NS, live = 0, held = 0;
+    for (uint64_t i = 0; i < device->sample_count; i++) {
+        const struct vramgc_sample *sample = &device->samples[i];
+        uint64_t from_ns = file->started_ns + sample->time_ns;
+        bool last = i + 1 == device->sample_count;
+        uint64_t until_ns = last ? UINT64_MAX : file->started_ns + sample[1].time_ns;
+        if (from_ns < begin_ns + SECOND_NS && until_ns > begin_ns) {
+            live = max_u64(live, sample->allocated_bytes);
+            held = max_u64(held, sample->held_bytes);
+        }
+    }
+    sum->live_bytes += min_u64(live, held);
+    sum->held_bytes += held;
+}
+
+static struct history_second second_of(const struct card *card, uint64_t second) {
+    struct history_second sum = {.second = second};
+    uint64_t held_now = 0;
+    for (size_t i = 0; i < card->row_count; i++) {
+        add_row(&sum, &card->rows[i]);
+        held_now += card->rows[i].held_bytes;
+    }
+    if (card->known)
+        sum.used_bytes = sum.held_bytes + minus_u64(card->total_bytes - card->free_bytes, held_now);
+    return sum;
+}
+
+/* The second that goes on, and the one before, of which the end may not have been seen. */
+static void raise_second(struct history_second *known, const struct history_second *seen) {
+    known->live_bytes = max_u64(known->live_bytes, seen->live_bytes);
+    known->held_bytes = max_u64(known->held_bytes, seen->held_bytes);
+    known->used_bytes = max_u64(known->used_bytes, seen->used_bytes);
+}
+
+void history_note(struct top_history *history, const struct cards *cards) {
+    uint64_t now = second_now();
+    for (size_t i = 0; i < cards->count; i++) {
+        const struct card *card = &cards->list[i];
+        struct history_card *of = find(history, card->label.bus_id);
+        for (uint64_t second = now - min_u64(now, HISTORY_SECONDS - 1); of && second <= now;
+             second++) {
+            struct history_second *known = &of->of[second % HISTORY_SECONDS];
+            bool is_new = known->second != second;
+            struct history_second seen = {0};
+            if (is_new || second + 1 >= now)
+                seen = second_of(card, second);
+            if (is_new)
+                *known = seen;
+            else
+                raise_second(known, &seen);
+        }
+    }
+}
+
+static struct history_second highest(const struct history_card *card, size_t column,
+                                     size_t columns) {
+    struct history_second most = {0};
+    uint64_t first = second_now() + 1 - HISTORY_SECONDS;
+    size_t end = (column + 1) * HISTORY_SECONDS / columns;
+    for (size_t i = column * HISTORY_SECONDS / columns; i < end; i++)
+        if (card->of[(first + i) % HISTORY_SECONDS].second == first + i)
+            raise_second(&most, &card->of[(first + i) % HISTORY_SECONDS]);
+    return most;
+}
+
+bool history_row(const struct top_history *history, const struct card *card, size_t row,
+                 size_t columns, char *out) {
+    const struct history_card *of = NULL;
+    uint64_t middle = card->total_bytes / HISTORY_ROWS * (HISTORY_ROWS - 1 - row) +
+                      card->total_bytes / HISTORY_ROWS / 2;
+    for (size_t i = 0; i < history->count; i++)
+        if (strcmp(history->cards[i].bus_id, card->label.bus_id) == 0)
+            of = &history->cards[i];
+    if (!of || !card->row_count || !card->total_bytes)
+        return false;
+    for (size_t i = 0; i < columns; i++) {
+        struct history_second most = highest(of, i, columns);
+        out[i] = most.live_bytes > middle   ? '#'
+                 : most.held_bytes > middle ? ':'
+                 : most.used_bytes > middle ? 'o'
+                                            : ' ';
+    }
+    out[columns] = 0;
+    return true;
+}

@@ -1,0 +1,34 @@
+/* top_history.h: what the programs of a card held in the latest minute, as `vramgc top` draws it:
+ * from their own timelines, and from what top has seen itself since it began. */
+#ifndef TOP_HISTORY_H
+#define TOP_HISTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "read/cards.h"
+
+enum { HISTORY_SECONDS = 60, HISTORY_ROWS = 4 };
+
+struct history_second {
+    uint64_t second; /* of CLOCK_MONOTONIC; 0: nothing is known */
+    uint64_t live_bytes, held_bytes, used_bytes;
+};
+
+struct top_history {
+    size_t count;
+    struct history_card {
+        char bus_id[16];
+        struct history_second of[HISTORY_SECONDS];
+    } cards[VRAMGC_MAX_DEVICES];
+};
+
+/* At each look. */
+void history_note(struct top_history *history, const struct cards *cards);
+
+/* A row of the card's picture, the highest first, in so many columns: # live, : held, o of others.
+ * False: no program uses the card, or it is not known how large it is. */
+bool history_row(const struct top_history *history, const struct card *card, size_t row,
+                 size_t columns, char *out);
+
+#endif

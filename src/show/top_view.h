@@ -1,0 +1,37 @@
+/* top_view.h: which programs and cards `vramgc top` shows, in which order, and what was seen of
+ * them in the latest minute. */
+#ifndef TOP_VIEW_H
+#define TOP_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "read/cards.h"
+#include "show/top_history.h"
+
+enum top_sort { TOP_BY_HELD, TOP_BY_LIVE, TOP_BY_IDLE, TOP_BY_PID, TOP_SORTS };
+
+/* "held", "live", "idle", "pid". */
+const char *top_sort_name(enum top_sort sort);
+
+struct top_view {
+    struct running running;
+    struct cards cards;
+    enum top_sort sort;
+    uint64_t chosen_pid; /* its details are shown; 0: none */
+    bool some_only;      /* others may run */
+    size_t most_events;
+    char
+        filter[48]; /* of programs with this in their command, in letters of any case; empty: all */
+    struct top_history history;
+};
+
+/* Reads all anew. pids: only these processes; none: all of this user. Of them
+ * those that pass the filter. */
+void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count);
+
+/* The next process below (step 1) or above (-1) the chosen one becomes it. */
+void top_choose(struct top_view *view, int step);
+
+#endif
