@@ -368,6 +368,7 @@ struct vramgc_file {
     uint64_t latest_ns;       /* CLOCK_MONOTONIC of the latest event or tick */
     uint64_t end;             /* enum vramgc_end */
     int64_t end_status;       /* wait status as waitpid() gives it */
+    uint64_t stop_asked;      /* 1: the launcher saw Ctrl-C, or another signal that ends programs */
     uint64_t cuda_driver;     /* e.g. 13000 */
     uint64_t capturing;       /* captures under way */
     char version[32];         /* of vramgc */

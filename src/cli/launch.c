@@ -73,7 +73,8 @@ static bool has_it(const siginfo_t *info, const struct witness *witness) {
     return from_terminal(info) || witness_heard(witness, info->si_signo);
 }
 
-static void wait_for(struct launch *launch, const sigset_t *held, const struct witness *witness) {
+static void wait_for(struct launch *launch, const sigset_t *held, const struct witness *witness,
+                     void (*stop_asked)(void)) {
     for (;;) {
         siginfo_t info;
         int number = sigwaitinfo(held, &info);
@@ -81,12 +82,14 @@ static void wait_for(struct launch *launch, const sigset_t *held, const struct w
             launch->interrupted = true;
         if (number > 0 && number != SIGCHLD && !has_it(&info, witness))
             kill(launch->child, number);
+        if (number == SIGINT || number == SIGTERM || number == SIGHUP)
+            stop_asked();
         if (number == SIGCHLD && reap(launch))
             return;
     }
 }
 
-bool launch_run(char *const *command, struct launch *launch) {
+bool launch_run(char *const *command, struct launch *launch, void (*stop_asked)(void)) {
     struct inherited inherited;
     struct witness witness;
     sigset_t held;
@@ -104,7 +107,7 @@ bool launch_run(char *const *command, struct launch *launch) {
     close(pipe_ends[1]);
     if (launch->child > 0) {
         launch->exec_error = read_report(pipe_ends[0]);
-        wait_for(launch, &held, &witness);
+        wait_for(launch, &held, &witness, stop_asked);
         launch->elapsed_ns = clock_ns() - start_ns;
     }
     witness_end(&witness);

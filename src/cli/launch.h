@@ -21,8 +21,9 @@ struct launch {
  * Signals: SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 do not end this process. One that
  * a process sent (kill) is passed on; one from the terminal, or that was sent to the program, too,
  * is not, since the program has it already. The program starts with the signal mask and
- * dispositions that this process was started with, in the same process group and terminal. */
-bool launch_run(char *const *command, struct launch *launch);
+ * dispositions that this process was started with, in the same process group and terminal.
+ * stop_asked is called at each SIGINT, SIGTERM and SIGHUP. */
+bool launch_run(char *const *command, struct launch *launch, void (*stop_asked)(void));
 
 /* Ends this process as the program ended: same exit status, or by the same signal, without a second
  * core file; 128 + signal where that signal does not end us. */

@@ -262,6 +262,10 @@ static void tell(void) {
         kept_prune(&run.options);
 }
 
+static void stop_asked(void) {
+    runfiles_stop_asked(run.pattern, run.run_id);
+}
+
 static int not_started(void) {
     int error = run.launch.exec_error;
     char hint[512];
@@ -274,7 +278,7 @@ static int start_and_tell(void) {
     describe_command();
     if (!set_environment())
         return STATUS_OURS;
-    if (!launch_run(run.command, &run.launch)) {
+    if (!launch_run(run.command, &run.launch, stop_asked)) {
         complain("no process can be started: %s", strerror(errno));
         return STATUS_OURS;
     }

@@ -274,11 +274,14 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         act(device, decision);
 }
 
-/* Again and again, for idle memory may go back meanwhile. Work that begins just now is not in it.
+/* Again and again, for idle memory may go back meanwhile. Work that begins just now is not in it,
+ * nor what a web UI that was told to stop frees before it ends: InvokeAI takes seconds for it.
  */
 static void keep_rest(struct device *device, const struct look *look, uint64_t now) {
     bool rests = now - look->changed_ns >= settings_options()->rest;
-    if (rests && !python_has_ended() && block_events(&device->out->stats) == look->block_events)
+    bool stops = MUTANT(rest_while_stopping, store_only_stops(device->out), false);
+    if (rests && !stops && !python_has_ended() &&
+        block_events(&device->out->stats) == look->block_events)
         store_rest(device->out);
 }
 

@@ -49,18 +49,22 @@ static size_t choose(struct kept *kept, const char *run_id) {
     return count;
 }
 
-/* First the status, then the word that says that it is there. */
-static void write_status(const char *path, int status) {
-    int64_t end_status = status;
-    uint64_t end = VRAMGC_END_STATUS;
+/* False: the process changed its rights, or the disk is full; the record then says less. */
+static bool write_word(const char *path, size_t offset, uint64_t word) {
     int file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
-        return; /* the process changed its rights; the record then says less */
-    if (pwrite(file, &end_status, sizeof end_status, offsetof(struct vramgc_file, end_status)) ==
-            (ssize_t)sizeof end_status &&
-        pwrite(file, &end, sizeof end, offsetof(struct vramgc_file, end)) != (ssize_t)sizeof end)
-        complain("%s cannot be written", path);
+        return false;
+    bool fine = pwrite(file, &word, sizeof word, (off_t)offset) == (ssize_t)sizeof word;
     close(file);
+    if (!fine)
+        complain("%s cannot be written", path);
+    return fine;
+}
+
+/* First the status, then the word that says that it is there. */
+static void write_status(const char *path, int status) {
+    if (write_word(path, offsetof(struct vramgc_file, end_status), (uint64_t)(int64_t)status))
+        write_word(path, offsetof(struct vramgc_file, end), VRAMGC_END_STATUS);
 }
 
 /* A program that is killed cannot count that; the launcher is in the same control group, mostly. */
@@ -105,6 +109,14 @@ struct records runfiles_find(const char *pattern, const char *run_id, uint64_t c
     struct records records = records_load_kept(&kept, count);
     kept_free(&kept);
     return records;
+}
+
+void runfiles_stop_asked(const char *pattern, const char *run_id) {
+    struct kept kept = *pattern ? kept_find_as(pattern) : (struct kept){0};
+    size_t count = choose(&kept, run_id);
+    for (size_t i = 0; i < count; i++)
+        write_word(kept.files[i].path, offsetof(struct vramgc_file, stop_asked), 1);
+    kept_free(&kept);
 }
 
 static bool any_lives(const struct records *records) {

@@ -17,6 +17,9 @@ char *runfiles_absolute(const char *pattern);
  * When child is not 0, its wait status is written into the latest file of that process first. */
 struct records runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status);
 
+/* Writes into the same files that the program was told to stop. */
+void runfiles_stop_asked(const char *pattern, const char *run_id);
+
 /* Waits until the processes of all files have ended, but two seconds at most. True: some had not,
  * and what was loaded may be old. */
 bool runfiles_await_end(const struct records *records);

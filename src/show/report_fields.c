@@ -229,6 +229,8 @@ static void write_head(struct emit *emit, const struct stats_file *record) {
     emit_number(emit, "elapsed_ns", UNIT_NS, "from the start of the record to its latest event",
                 record->elapsed_ns);
     write_end(emit, record);
+    emit_bool(emit, "stop_asked", "`vramgc run` saw Ctrl-C, or another signal that ends programs",
+              file->stop_asked);
     emit_text(emit, "run_id", "of `vramgc run`", file->run_id);
     emit_text(emit, "version", "of the library that wrote the file", file->version);
     emit_number_if(emit, "cuda_driver", UNIT_ID, "such as 13000", file->cuda_driver > 0,

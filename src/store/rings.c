@@ -190,9 +190,18 @@ void store_rest(struct vramgc_device *device) {
     keep(device, false);
 }
 
+static bool has_worked_since_rest(const struct vramgc_device *device) {
+    return device->rest.stats.block_allocs != device->stats.block_allocs;
+}
+
+bool store_only_stops(const struct vramgc_device *device) {
+    return __atomic_load_n(&store_file()->stop_asked, __ATOMIC_RELAXED) &&
+           !has_worked_since_rest(device);
+}
+
 void store_python_ends(void) {
     struct vramgc_file *file = store_file();
     for (size_t i = 0; i < file->device_count; i++)
-        if (file->devices[i].rest.stats.block_allocs != file->devices[i].stats.block_allocs)
+        if (has_worked_since_rest(&file->devices[i]))
             keep(&file->devices[i], true);
 }

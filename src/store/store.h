@@ -65,6 +65,9 @@ bool store_who(struct vramgc_device *device, uint64_t first_step_ns,
 /* Keeps the device's figures as those of a rest. */
 void store_rest(struct vramgc_device *device);
 
+/* The program was told to stop, and has allocated nothing since the rest that is kept. */
+bool store_only_stops(const struct vramgc_device *device);
+
 /* Python is about to end: keeps the figures of each device that has worked since it last rested. */
 void store_python_ends(void);
 

@@ -5,7 +5,10 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
     python=${PYTHON:-$PWD/build/venv/bin/python}
     [ -x "$python" ] || skip "no PyTorch under build/venv"
+    local mutant=${VRAMGC_MUTANT:-}
+    vramgc=build/${mutant:+mutants/}vramgc
     unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF LD_PRELOAD
+    [ -z "$mutant" ] || export VRAMGC_MUTANT=$mutant
     export SIMGPU_DATA_LIMIT=0 VRAMGC_OUT=$BATS_TEST_TMPDIR/job.vramgc
     weights_bytes=$((64 << 20))
     simgpu=()
@@ -35,6 +38,13 @@ import json, os, sys
 reserved = int(os.environ["RESERVED"])
 assert eval(sys.argv[2]), {name: value for name, value in d.items() if name != "samples"}
 PYTHON
+}
+
+@test "the last column is of before a program that was told to stop freed all" {
+    run timeout 900 scripts/simgpu --mem 2GiB -- "$vramgc" run -- "$python" tests/e2e/stopped.py build/vramgc
+    printf '%s\n' "$output"
+    [[ $output == *'stopped by Ctrl-C, exit 0'* && $output == *' at rest'* ]]
+    grep -qE '^  allocated \(live\) +64.0 MiB +64.0 MiB$' <<<"$output"
 }
 
 @test "off: the program runs, nothing is recorded" {
