@@ -10,6 +10,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -208,7 +209,7 @@ def build(soname, names, out, flags, scratch):
     source.write_text(source_text(soname, names))
     family = FAMILIES.get(base_of(soname))
     script.write_text(math_script(soname, names) if family else version_script(names))
-    command = [os.environ.get("CC", "cc"), "-std=gnu11", "-O1", "-w", "-fPIC", "-fno-builtin", "-shared", *flags]
+    command = [*shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-O1", "-w", "-fPIC", "-fno-builtin", "-shared", *flags]
     command += [f"-Wl,-soname,{soname}", "-o", out / soname, source]
     command += [MATH / name for name in family.sources] if family else []
     if script.read_text():
