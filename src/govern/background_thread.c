@@ -422,7 +422,7 @@ static void look_at_all(uint64_t now) {
 
 static void *background_thread(void *unused) {
     capture_mode_relax();
-    thread_state.is_ours = true;
+    thread_becomes_ours();
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
         real_find_all(); /* what was loaded since: here nobody waits for us */

@@ -92,7 +92,7 @@ static bool add(struct cache *cache, CUmemGenericAllocationHandle handle, uint64
 /* In our own thread PyTorch empties its cache because the memory is to go back. */
 bool cached_handles_put(CUmemGenericAllocationHandle handle, CUresult *answer) {
     struct vmm_handle known;
-    if (!recording_is_on() || !is_on() || MUTANT(reclaim_cached, thread_state.is_ours, false))
+    if (!recording_is_on() || !is_on() || MUTANT(reclaim_cached, thread_is_ours(), false))
         return false;
     enum vmm_cache cached = vmm_cache(handle, &known);
     *answer = cached == VMM_CACHE_TWICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;

@@ -31,14 +31,14 @@ static THREAD_LOCAL struct {
 } induced;
 
 static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
-    const struct thread_state *thread = &thread_state;
+    const struct thread_stream *stream = thread_stream();
     return (struct soft_oom_facts){
         .from_allocator = allocator,
-        .stream_asked = thread->stream.asked,
-        .stream_capturing = thread->stream.capturing,
+        .stream_asked = stream->asked,
+        .stream_capturing = stream->capturing,
         .capturing = capture_active(),
-        .frees_since_block = thread->since_block.frees,
-        .asked_again = thread->oom.state == OOM_ASKED_AGAIN,
+        .frees_since_block = thread_since_block()->frees,
+        .asked_again = oom_is_asked_again(),
         .induced_bytes = induced.bytes,
         .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
         .broken = atomic_load_explicit(&self.broken, memory_order_relaxed),

@@ -94,7 +94,7 @@ void mode_begin(const struct mode_machine *machine) {
 
 /* PyTorch tells of the block for which it took a segment before it takes another. */
 static enum mode_events look_at_events(const struct device *device) {
-    if (thread_state.since_block.segments > 0 ||
+    if (thread_since_block()->segments > 0 ||
         figure_get(&store_file()->process.unmatched_blocks) > 0)
         return EVENTS_DIFFER;
     return figure_get(&device->out->stats.block_allocs) >= BLOCKS_TO_SEE ? EVENTS_FIT

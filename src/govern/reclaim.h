@@ -42,7 +42,7 @@ static inline void reclaim_credit(struct vramgc_action *action, uint64_t left_by
 
 /* What this thread's calls have returned to the device so far, PyTorch's among them. */
 static inline uint64_t reclaim_returned_bytes(const struct device *device) {
-    return thread_state.returned_bytes[device_index(device)];
+    return thread_returned_bytes(device_index(device));
 }
 
 /* Notes how much less this process holds than before the reclaim: while it ran other threads may

@@ -55,12 +55,12 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
     if (event.allocated)
         event.tag = names_of_block(event.bytes);
     block_end(&event);
-    if (UNLIKELY(thread_state.pending.bytes > 0) && event.allocated)
+    if (UNLIKELY(thread_block_is_pending()) && event.allocated)
         induce_oom_block_came(event.device);
     if (UNLIKELY(!possible))
         throw_refusal(bytes);
     if (event.allocated)
-        thread_state.block = event.address;
+        thread_got_block(event.address);
 }
 
 void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t bytes, size_t allocated,

@@ -110,7 +110,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
                               : ask_driver(h, n, d, f);
     if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
         result = ask_driver(h, n, d, f);
-    uint64_t unmapped_bytes = served ? thread_state.unmapped_handle_bytes : 0; /* will need pages */
+    uint64_t unmapped_bytes = served ? thread_unmapped_handle_bytes() : 0; /* will need pages */
     if (outermost && allocator && result == CUDA_ERROR_OUT_OF_MEMORY &&
         room_make(n + unmapped_bytes))
         result = served ? vhandle_create(h, n, d) : ask_driver(h, n, d, f);

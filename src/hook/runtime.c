@@ -12,7 +12,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     bool allocator = outermost && FROM_ALLOCATOR();
     bool ready = outermost && start_recording_in_context();
     /* Without its cache PyTorch does not ask first, and makes no blocks. */
-    bool segment = allocator && thread_state.stream.asked;
+    bool segment = allocator && thread_stream()->asked;
     cudaError_t result = MISSING_CUDART;
     enum serve_answer paged = ready && segment && p ? serve_malloc(n, p) : SERVE_PASS;
     if (UNLIKELY(paged == SERVE_OOM) && room_make(n))
@@ -31,7 +31,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
                       result == cudaSuccess ? (uint64_t)*p : 0, n, segment);
     }
     if (allocator)
-        thread_state.stream.asked = false;
+        thread_stream_is_used();
     hook_leave();
     return result;
 }

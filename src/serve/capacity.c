@@ -16,7 +16,7 @@
 /* What is neither reserved nor free: pages of the pool of our own, and what this thread has made
  * for an expandable segment and not mapped yet. */
 static uint64_t elsewhere(const struct device *device) {
-    return MUTANT(made_is_free, thread_state.unmapped_handle_bytes, 0) +
+    return MUTANT(made_is_free, thread_unmapped_handle_bytes(), 0) +
            MUTANT(pool_is_free, __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED), 0);
 }
 
@@ -98,6 +98,6 @@ bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool a
         return false;
     bool retried = MUTANT(retry_not_known, asked_again, false);
     bool last = MUTANT(granted_early, retried || capture_active() || cache_is_empty(device), true);
-    uint64_t made_bytes = MUTANT(made_not_counted, thread_state.unmapped_handle_bytes, 0);
+    uint64_t made_bytes = MUTANT(made_not_counted, thread_unmapped_handle_bytes(), 0);
     return !last || MUTANT(granted_without_limit, !vm_could_back(vm, made_bytes + bytes), false);
 }

@@ -16,17 +16,16 @@
 #include "vm/vm.h"
 
 enum serve_answer serve_malloc(uint64_t bytes, void **out) {
-    struct thread_state *thread = &thread_state;
+    const struct thread_stream *stream = thread_stream();
     struct device *device = device_current();
-    if (!device || !thread->stream.asked || thread->stream.capturing || capture_active() ||
-        bytes % PAGE_BYTES)
+    if (!device || !stream->asked || stream->capturing || capture_active() || bytes % PAGE_BYTES)
         return SERVE_PASS;
     struct vm *vm = device_vm_open(device);
     if (!vm)
         return SERVE_PASS;
     bool again = UNLIKELY(oom_is_open()) && oom_segment_asked(device, bytes);
     bool fails = capacity_fails(device, vm, bytes, again);
-    uint64_t address = fails ? 0 : vm_reserve(vm, bytes, thread->stream.handle);
+    uint64_t address = fails ? 0 : vm_reserve(vm, bytes, stream->handle);
     if (!address && (fails || !vm_could_back(vm, bytes))) {
         oom_at_call(ID_cudaMalloc, bytes);
         return SERVE_OOM;

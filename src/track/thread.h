@@ -1,5 +1,5 @@
-/* thread.h: what the calls of one thread have told so far. It must not be read by another thread.
- */
+/* thread.h: what the calls of one thread have told so far. It must not be read by another thread,
+ * nor touched by another room but through the functions below. */
 #ifndef THREAD_H
 #define THREAD_H
 
@@ -77,9 +77,48 @@ struct thread_state {
 
 extern THREAD_LOCAL struct thread_state thread_state;
 
-/* Whether there is a refusal of which nobody knows what becomes. */
+/* Whether there is a refusal of which nobody knows what becomes; whether the allocator has asked
+ * for the same again. */
 static inline bool oom_is_open(void) {
     return thread_state.oom.state != OOM_NONE;
+}
+static inline bool oom_is_asked_again(void) {
+    return thread_state.oom.state == OOM_ASKED_AGAIN;
+}
+
+static inline bool thread_is_ours(void) {
+    return thread_state.is_ours;
+}
+static inline void thread_becomes_ours(void) {
+    thread_state.is_ours = true;
+}
+
+/* The latest question about a stream; it was for the segment that has just been asked for. */
+static inline const struct thread_stream *thread_stream(void) {
+    return &thread_state.stream;
+}
+static inline void thread_stream_is_used(void) {
+    thread_state.stream.asked = false;
+}
+
+static inline const struct thread_since_block *thread_since_block(void) {
+    return &thread_state.since_block;
+}
+
+static inline uint64_t thread_unmapped_handle_bytes(void) {
+    return thread_state.unmapped_handle_bytes;
+}
+
+static inline uint64_t thread_returned_bytes(unsigned device) {
+    return thread_state.returned_bytes[device];
+}
+
+/* The allocator has handed out a block. */
+static inline void thread_got_block(uint64_t address) {
+    thread_state.block = address;
+}
+static inline bool thread_block_is_pending(void) {
+    return thread_state.pending.bytes > 0;
 }
 
 /* PyTorch's allocator has taken memory for a block, or mapped it; and has given up some of that. */
