@@ -169,7 +169,8 @@ void option_refusal(const struct option_info *info, const char *typed, const cha
     add_accepted(&text, info);
 }
 
-const struct option_info *option_nearest(const char *variable) {
+/* The setting whose variable is nearest, or NULL when none is near enough to suggest. */
+static const struct option_info *option_nearest(const char *variable) {
     const struct option_info *nearest = NULL;
     unsigned best = 4; /* more changes than 3, or than half of the name, are not a slip */
     for (size_t i = 0; i < option_count; i++) {

@@ -81,10 +81,6 @@ size_t options_read(struct options *options, enum option_origin *origins, option
  * one that vramgc sets for itself. */
 bool option_is_unknown(const char *entry);
 
-/* The setting whose variable is nearest to `variable`, or NULL when none is near enough to suggest.
- */
-const struct option_info *option_nearest(const char *variable);
-
 /* The value of a field as it would be typed. */
 void option_show(const struct option_info *info, const struct options *options, char *out,
                  size_t capacity);

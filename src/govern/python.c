@@ -213,10 +213,6 @@ void python_name_functions(void) {
     leave(state);
 }
 
-bool python_may_empty(void) {
-    return atomic_load(&self.registered) && !atomic_load(&self.stopping);
-}
-
 static bool has_gil(void) {
     return py() && py()->Py_IsInitialized() && py()->PyGILState_Check();
 }

@@ -24,9 +24,6 @@ bool python_empty_host_cache(bool (*must_not)(void *), void *context);
  * Python. Waits for the GIL the first time. */
 void python_name_functions(void);
 
-/* Whether that can be done, as far as is known: from any thread. */
-bool python_may_empty(void);
-
 /* The process ends, perhaps past Python's own end and with the GIL held by the caller: nothing is
  * emptied any more, and our thread is let out. */
 void python_process_ends(void);

@@ -333,14 +333,6 @@ bool heap_set_tag(struct heap *heap, uint64_t address, uint32_t tag) {
     return true;
 }
 
-uint32_t heap_tag(const struct heap *heap, uint64_t address, uint64_t *bytes) {
-    const struct run *run = table_find(&heap->table, address);
-    if (!run || run->state != HEAP_ALLOCATED)
-        return 0;
-    *bytes = run->bytes;
-    return run->tag;
-}
-
 /* ---- the heap ---- */
 
 static void start_empty(struct heap *heap) {

@@ -71,10 +71,9 @@ bool heap_free(struct heap *heap, uint64_t address, struct heap_block *block);
 bool heap_pend(struct heap *heap, uint64_t address, struct heap_block *block);
 bool heap_complete(struct heap *heap, uint64_t address);
 
-/* A number of the caller's that stays with a block until it is given back; 0 at first. heap_tag is
- * 0 where no block begins at the address, and stores its size otherwise. */
+/* A number of the caller's that stays with a block until it is given back; 0 at first. False: no
+ * block begins at the address. */
 bool heap_set_tag(struct heap *heap, uint64_t address, uint32_t tag);
-uint32_t heap_tag(const struct heap *heap, uint64_t address, uint64_t *bytes);
 
 /* Whether the address lies in a segment or range; kind may be NULL. */
 bool heap_contains(const struct heap *heap, uint64_t address, enum heap_kind *kind);

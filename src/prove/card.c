@@ -1,6 +1,7 @@
 /* card.c: see card.h. NVML, where there is one, knows who else uses the card. */
 #include "prove/card.h"
 
+#include "base/nvml.h"
 #include "base/text.h"
 #include "vm/version.h"
 
@@ -13,74 +14,32 @@ enum { LEAST_MIB = 600, OTHERS_SHARE = 4, OTHERS_MIB = 1024, LARGE_PROCESS_MIB =
 
 /* --- NVML --- */
 
-struct nvml_process {
-    unsigned pid;
-    unsigned long long used_bytes;
-    unsigned instance, compute_instance;
-};
-
-enum {
-    MOST_PROCESSES = 64, /* with more nothing is told, and the free memory decides */
-    NVML_SUCCESS = 0
-};
-
-struct nvml {
-    int (*init)(void);
-    int (*by_bus)(const char *bus, void **device);
-    int (*processes)(void *device, unsigned *count, struct nvml_process *list);
-    int (*display_active)(void *device, int *yes); /* a server has it; may be missing */
-    int (*display_mode)(void *device, int *yes);   /* a screen is connected; may be missing */
-};
-
-static void *open_nvml(struct nvml *nvml, const char *bus) {
-    void *device = NULL, *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-#define FIND(member, symbol) nvml->member = library ? dlsym(library, symbol) : NULL
-    FIND(init, "nvmlInit_v2");
-    FIND(by_bus, "nvmlDeviceGetHandleByPciBusId_v2");
-    FIND(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
-    FIND(display_active, "nvmlDeviceGetDisplayActive");
-    FIND(display_mode, "nvmlDeviceGetDisplayMode");
-#undef FIND
-    bool there = nvml->init && nvml->by_bus && nvml->init() == NVML_SUCCESS &&
-                 nvml->by_bus(bus, &device) == NVML_SUCCESS;
-    return there ? device : NULL;
-}
-
 /* Asked before this process has a context, so that each process listed is another one. Compositors
  * are listed as well; they are small. */
-static void look_at_processes(const struct nvml *nvml, void *device, struct card *card) {
-    struct nvml_process list[MOST_PROCESSES], most = {0};
-    unsigned count = MOST_PROCESSES;
-    if (!nvml->processes || nvml->processes(device, &count, list) != NVML_SUCCESS ||
-        count > MOST_PROCESSES)
-        return;
-    for (unsigned i = 0; i < count; i++)
-        if (list[i].used_bytes != UINT64_MAX && list[i].used_bytes > most.used_bytes)
-            most = list[i];
-    if (most.used_bytes)
-        snprintf(card->user, sizeof card->user, "process %u uses %llu MiB of the card", most.pid,
-                 most.used_bytes >> 20);
-    if (most.used_bytes >> 20 >= LARGE_PROCESS_MIB)
+static void look_at_users(const struct nvml *nvml, nvml_card handle, struct card *card) {
+    struct nvml_users users;
+    struct nvml_user most = {0};
+    nvml_users(nvml, handle, &users);
+    for (size_t i = 0; i < users.count; i++)
+        if (users.list[i].bytes > most.bytes)
+            most = users.list[i];
+    uint64_t most_mib = most.bytes >> 20;
+    if (most.bytes)
+        snprintf(card->user, sizeof card->user, "process %llu uses %llu MiB of the card",
+                 (unsigned long long)most.pid, (unsigned long long)most_mib);
+    if (most_mib >= LARGE_PROCESS_MIB)
         text_copy(card->busy, sizeof card->busy, card->user);
 }
 
 /* A desktop without X has no limit for kernels; under Windows there is one, and often no NVML. */
-static bool has_display(const struct nvml *nvml, void *device, CUdevice ordinal) {
-    int active = 0, connected = 0, limited = 0;
-    if (device && nvml->display_active)
-        nvml->display_active(device, &active);
-    if (device && nvml->display_mode)
-        nvml->display_mode(device, &connected);
-    cu.cuDeviceGetAttribute(&limited, CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, ordinal);
-    return active || connected || limited;
-}
-
 static void look_by_nvml(int device, struct card *card) {
     struct nvml nvml;
-    void *handle = open_nvml(&nvml, card->bus);
+    int limited = 0;
+    nvml_card handle = nvml_open(&nvml, dlsym) ? nvml_by_bus(&nvml, card->bus) : NULL;
     if (handle)
-        look_at_processes(&nvml, handle, card);
-    card->display = has_display(&nvml, handle, device);
+        look_at_users(&nvml, handle, card);
+    cu.cuDeviceGetAttribute(&limited, CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, device);
+    card->display = nvml_has_display(&nvml, handle) || limited;
 }
 
 /* --- the driver --- */

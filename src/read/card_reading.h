@@ -3,11 +3,7 @@
 #ifndef CARD_READING_H
 #define CARD_READING_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-enum { CARD_READING_PROCESSES = 64 };
+#include "base/nvml.h"
 
 /* Of the whole card; -1: not known. */
 struct card_sensors {
@@ -24,11 +20,7 @@ struct card_reading {
     bool known; /* false: no NVML, or it does not know the card */
     uint64_t free_bytes, used_bytes, total_bytes;
     struct card_sensors sensors;
-    bool complete; /* of each process it is known how much it has */
-    size_t count;
-    struct {
-        uint64_t pid, bytes;
-    } processes[CARD_READING_PROCESSES];
+    struct nvml_users users;
 };
 
 /* The library is loaded at the first call, and stays. */

@@ -133,19 +133,19 @@ static bool is_row(const struct card *card, uint64_t pid) {
 /* Whether NVML numbers processes as we do: in a container it does not. */
 static bool knows_all_rows(const struct card *card, const struct card_reading *reading) {
     size_t known = 0;
-    for (size_t i = 0; i < reading->count; i++)
-        known += is_row(card, reading->processes[i].pid);
+    for (size_t i = 0; i < reading->users.count; i++)
+        known += is_row(card, reading->users.list[i].pid);
     return known >= card->row_count;
 }
 
 static void name_others(struct card *card, const struct card_reading *reading) {
-    card->named = reading->complete && knows_all_rows(card, reading);
-    for (size_t i = 0; card->named && i < reading->count; i++) {
-        uint64_t bytes = min_u64(reading->processes[i].bytes, card->rest_bytes);
-        if (bytes == 0 || is_row(card, reading->processes[i].pid))
+    card->named = reading->users.complete && knows_all_rows(card, reading);
+    for (size_t i = 0; card->named && i < reading->users.count; i++) {
+        uint64_t bytes = min_u64(reading->users.list[i].bytes, card->rest_bytes);
+        if (bytes == 0 || is_row(card, reading->users.list[i].pid))
             continue;
         card->rest_bytes -= bytes;
-        add_other(card, reading->processes[i].pid, bytes);
+        add_other(card, reading->users.list[i].pid, bytes);
     }
     for (size_t i = 0; i < card->other_count; i++)
         if (card->others[i].pid)

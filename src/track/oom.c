@@ -161,7 +161,7 @@ void oom_pool_trimmed(void) {
 }
 
 /* PyTorch's books know no retry here. */
-bool oom_pool_asked_again(enum real_id id, uint64_t bytes) {
+static bool pool_asked_again(enum real_id id, uint64_t bytes) {
     const struct thread_oom *oom = &thread_state.oom;
     return oom->pool_trimmed && oom_is_open() && oom->refusal.hook == (uint32_t)id &&
            oom->refusal.request_bytes == bytes;
@@ -209,7 +209,7 @@ static void file_call(struct device *device, enum real_id id, uint64_t bytes,
     struct vramgc_refusal refusal = describe(device, id, bytes);
     refusal.cause = cause_of(&refusal, bytes, 1);
     refusal.reported = reported;
-    bool last = MUTANT(pool_retry_is_new, oom_pool_asked_again(id, bytes), false);
+    bool last = MUTANT(pool_retry_is_new, pool_asked_again(id, bytes), false);
     if (last)
         oom->state = OOM_ASKED_AGAIN;
     file(device, &refusal, false);
@@ -229,7 +229,7 @@ void oom_at_pool(enum real_id id, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
-    if (!oom_pool_asked_again(id, bytes))
+    if (!pool_asked_again(id, bytes))
         oom_asked_anew();
     file_call(device, id, bytes, VRAMGC_REPORTED);
 }

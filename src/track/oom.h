@@ -16,7 +16,6 @@ bool oom_granted(uint64_t bytes);
 /* cudaMallocAsync was refused to PyTorch's allocator. Nobody tells of the error that PyTorch raises
  * for it, unless it asks once more and has it then. */
 void oom_at_pool(enum real_id id, uint64_t bytes);
-bool oom_pool_asked_again(enum real_id id, uint64_t bytes);
 
 /* This thread has read what is free on the card; or has trimmed a driver's pool. PyTorch from 2.14
  * on does that when cudaMallocAsync fails, and asks once more; it reads the card for its error. */

@@ -93,11 +93,6 @@ uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
     return minus_u64(room->free_bytes, (uint64_t)above);
 }
 
-bool vm_is_below_threshold(const struct vm *vm) {
-    struct room room = room_now(vm);
-    return room_below_threshold(vm, &room) > 0;
-}
-
 /* Each address that PyTorch has reserved is memory without us; but it never hands those of refused
  * blocks out again. */
 static uint64_t free_as_reserved(const struct vm *vm, int64_t spare_bytes) {

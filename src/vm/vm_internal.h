@@ -205,9 +205,6 @@ struct room vm_room(struct vm *vm, enum meminfo_need need);
 /* How much of that may be asked for before more of the device is in use than the threshold. */
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
 
-/* Whether anything may be, by the latest reading. The lock is held. */
-bool vm_is_below_threshold(const struct vm *vm);
-
 /* Before the first: books for all that a device has. False: there is no memory for them. */
 bool vm_cache_open(struct vm *vm);
 

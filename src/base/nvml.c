@@ -1,0 +1,131 @@
+/* nvml.c: see nvml.h. The library is opened with RTLD_LOCAL. It must make no context. */
+#include "base/nvml.h"
+
+#include "base/base.h"
+#include "base/text.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+enum { SUCCESS = 0 };
+
+/* nvmlProcessInfo_t as of the second form of the calls; the first has another layout, and nothing
+ * is asked by that. */
+struct nvml_process {
+    unsigned pid;
+    unsigned long long bytes; /* all bits: not available */
+    unsigned gpu_instance, compute_instance;
+};
+
+/* nvmlPciInfo_t. */
+struct nvml_pci {
+    char older_bus_id[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32]; /* the domain has eight digits, where CUDA writes four */
+};
+
+bool nvml_open(struct nvml *nvml, void *(*lookup)(void *library, const char *symbol)) {
+    *nvml = (struct nvml){0};
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    int (*init)(void) = library ? lookup(library, "nvmlInit_v2") : NULL;
+    if (!init || init() != SUCCESS)
+        return false;
+    nvml->shutdown = lookup(library, "nvmlShutdown");
+    nvml->by_bus = lookup(library, "nvmlDeviceGetHandleByPciBusId_v2");
+    nvml->by_number = lookup(library, "nvmlDeviceGetHandleByIndex_v2");
+    nvml->count = lookup(library, "nvmlDeviceGetCount_v2");
+    nvml->name = lookup(library, "nvmlDeviceGetName");
+    nvml->pci = lookup(library, "nvmlDeviceGetPciInfo_v3");
+    nvml->memory = lookup(library, "nvmlDeviceGetMemoryInfo");
+    nvml->compute = lookup(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+    if (!nvml->compute)
+        nvml->compute = lookup(library, "nvmlDeviceGetComputeRunningProcesses_v2");
+    nvml->graphics = lookup(library, "nvmlDeviceGetGraphicsRunningProcesses_v3");
+    if (!nvml->graphics)
+        nvml->graphics = lookup(library, "nvmlDeviceGetGraphicsRunningProcesses_v2");
+    nvml->display_active = lookup(library, "nvmlDeviceGetDisplayActive");
+    nvml->display_mode = lookup(library, "nvmlDeviceGetDisplayMode");
+    nvml->busy = lookup(library, "nvmlDeviceGetUtilizationRates");
+    nvml->heat = lookup(library, "nvmlDeviceGetTemperature");
+    nvml->power = lookup(library, "nvmlDeviceGetPowerUsage");
+    nvml->most_power = lookup(library, "nvmlDeviceGetEnforcedPowerLimit");
+    return true;
+}
+
+void nvml_close(const struct nvml *nvml) {
+    if (nvml->shutdown)
+        nvml->shutdown();
+}
+
+nvml_card nvml_by_bus(const struct nvml *nvml, const char *bus_id) {
+    nvml_card card = NULL;
+    return nvml->by_bus && nvml->by_bus(bus_id, &card) == SUCCESS ? card : NULL;
+}
+
+nvml_card nvml_by_number(const struct nvml *nvml, unsigned number) {
+    nvml_card card = NULL;
+    return nvml->by_number && nvml->by_number(number, &card) == SUCCESS ? card : NULL;
+}
+
+unsigned nvml_count(const struct nvml *nvml) {
+    unsigned count = 0;
+    return nvml->count && nvml->count(&count) == SUCCESS ? count : 0;
+}
+
+bool nvml_memory(const struct nvml *nvml, nvml_card card, struct nvml_memory *out) {
+    return card && nvml->memory && nvml->memory(card, out) == SUCCESS;
+}
+
+bool nvml_name(const struct nvml *nvml, nvml_card card, char *name, size_t bytes) {
+    return card && nvml->name && nvml->name(card, name, (unsigned)bytes) == SUCCESS;
+}
+
+bool nvml_bus_id(const struct nvml *nvml, nvml_card card, char *bus_id, size_t bytes) {
+    struct nvml_pci pci = {0};
+    if (!card || !nvml->pci || nvml->pci(card, &pci) != SUCCESS)
+        return false;
+    size_t length = strnlen(pci.bus_id, sizeof pci.bus_id - 1), shorter = strlen("0000:01:00.0");
+    text_copy(bus_id, bytes, pci.bus_id + minus_u64(length, shorter));
+    return true;
+}
+
+bool nvml_has_display(const struct nvml *nvml, nvml_card card) {
+    int active = 0, connected = 0;
+    if (card && nvml->display_active)
+        nvml->display_active(card, &active);
+    if (card && nvml->display_mode)
+        nvml->display_mode(card, &connected);
+    return active || connected;
+}
+
+static void add(struct nvml_users *out, const struct nvml_process *process) {
+    for (size_t i = 0; i < out->count; i++)
+        if (out->list[i].pid == process->pid) /* it draws, and it computes */
+            return;
+    if (process->bytes == ~0ull || out->count == NVML_PROCESSES) {
+        out->complete = false;
+        return;
+    }
+    out->list[out->count++] = (struct nvml_user){process->pid, process->bytes};
+}
+
+static void add_all(int (*ask)(nvml_card, unsigned *, struct nvml_process *), nvml_card card,
+                    struct nvml_users *out) {
+    struct nvml_process list[NVML_PROCESSES];
+    unsigned found = NVML_PROCESSES;
+    if (!card || !ask || ask(card, &found, list) != SUCCESS || found > NVML_PROCESSES) {
+        out->complete = false;
+        return;
+    }
+    for (unsigned i = 0; i < found; i++)
+        add(out, &list[i]);
+}
+
+void nvml_users(const struct nvml *nvml, nvml_card card, struct nvml_users *out) {
+    *out = (struct nvml_users){.complete = true};
+    add_all(nvml->compute, card, out);
+}
+
+void nvml_add_graphics(const struct nvml *nvml, nvml_card card, struct nvml_users *out) {
+    add_all(nvml->graphics, card, out);
+}

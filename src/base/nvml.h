@@ -1,0 +1,72 @@
+/* nvml.h: the driver's management library (NVML): the cards of the machine, and who has memory of
+ * them. No figure is believed that NVML says it does not know. It may wait and allocate: no thread
+ * of the program may ask. */
+#ifndef NVML_H
+#define NVML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct nvml_card *nvml_card; /* NULL: there is none; nothing is known of it */
+
+/* nvmlMemory_t. */
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+
+enum { NVML_PROCESSES = 64 }; /* of more nothing is told: a card has a few */
+
+struct nvml_user {
+    uint64_t pid; /* as NVML numbers it: in a container perhaps not as we do */
+    uint64_t bytes;
+};
+
+struct nvml_users {
+    bool complete; /* all are there, each with what it has */
+    size_t count;
+    struct nvml_user list[NVML_PROCESSES];
+};
+
+struct nvml_process; /* its own */
+struct nvml_pci;
+
+/* Its functions, of which each answers 0 where it knows; NULL: this one has it not. */
+struct nvml {
+    int (*shutdown)(void);
+    int (*by_bus)(const char *bus_id, nvml_card *card);
+    int (*by_number)(unsigned number, nvml_card *card);
+    int (*count)(unsigned *count);
+    int (*name)(nvml_card card, char *name, unsigned bytes);
+    int (*pci)(nvml_card card, struct nvml_pci *pci);
+    int (*memory)(nvml_card card, struct nvml_memory *memory);
+    int (*compute)(nvml_card card, unsigned *count, struct nvml_process *list);
+    int (*graphics)(nvml_card card, unsigned *count, struct nvml_process *list);
+    int (*display_active)(nvml_card card, int *yes);   /* a server has it */
+    int (*display_mode)(nvml_card card, int *yes);     /* a screen is connected */
+    int (*busy)(nvml_card card, unsigned percents[2]); /* of time: computing, copying */
+    int (*heat)(nvml_card card, int sensor, unsigned *celsius);
+    int (*power)(nvml_card card, unsigned *milliwatts);
+    int (*most_power)(nvml_card card, unsigned *milliwatts);
+};
+
+/* Loads the library, whose functions `lookup` finds as dlsym does. False: there is none that works.
+ * After nvml_close it is asked no more; it stays loaded. */
+bool nvml_open(struct nvml *nvml, void *(*lookup)(void *library, const char *symbol));
+void nvml_close(const struct nvml *nvml);
+
+/* By the bus id that CUDA tells; by number in the order of the bus, as nvidia-smi counts. */
+nvml_card nvml_by_bus(const struct nvml *nvml, const char *bus_id);
+nvml_card nvml_by_number(const struct nvml *nvml, unsigned number);
+unsigned nvml_count(const struct nvml *nvml);
+
+bool nvml_memory(const struct nvml *nvml, nvml_card card, struct nvml_memory *out);
+bool nvml_name(const struct nvml *nvml, nvml_card card, char *name, size_t bytes);
+bool nvml_bus_id(const struct nvml *nvml, nvml_card card, char *bus_id, size_t bytes);
+bool nvml_has_display(const struct nvml *nvml, nvml_card card);
+
+/* Who computes there; and those besides who only draw. */
+void nvml_users(const struct nvml *nvml, nvml_card card, struct nvml_users *out);
+void nvml_add_graphics(const struct nvml *nvml, nvml_card card, struct nvml_users *out);
+
+#endif
