@@ -4,8 +4,8 @@
 #include "cli/diff.h"
 #include "cli/cli.h"
 #include "read/derived.h"
-#include "cli/help.h"
 #include "read/records.h"
+#include "show/device_table.h"
 #include "show/summary_lines.h"
 #include "judge/verdict.h"
 #include "judge/who.h"
@@ -110,12 +110,6 @@ static void write_rest(const struct sides *sides, const struct vramgc_device *a,
     write_derived(sides, "held / live, at the peaks", DERIVED_held_over_live_peak, a, b);
     write_derived(sides, "utilisation, peak, %", DERIVED_utilisation_peak_percent, a, b);
     write_stats(sides, &a->stats, &b->stats);
-}
-
-/* With cudaMallocAsync PyTorch itself counts none. */
-static struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms) {
-    bool is_known = ooms > 0 || !strstr(file->alloc_conf, "cudaMallocAsync");
-    return is_known ? show_count(ooms) : show_real(false, 0, 0);
 }
 
 /* Eight of the ten; time and mode are the others. */
@@ -244,7 +238,7 @@ static void write_verdict(FILE *out, char letter, const struct stats_file *side)
     struct text text = TEXT_IN(sentences);
     text_format(&text, "%s%s%s", verdict.what, *verdict.cause ? " " : "", verdict.cause);
     summary_line(out, "%c  %s", letter, side->path);
-    help_wrapped(out, 3, sentences);
+    summary_wrapped_at(out, 3, "", sentences);
 }
 
 /* What ended a program before it was done; "" where nothing did. */
@@ -286,7 +280,7 @@ static void write_early_end(FILE *out, char letter, const struct stats_file *rec
                     show_count(to_u64(blocks)).text, show_count(to_u64(blocks_of_other)).text,
                     show_time(other->elapsed_ns).text);
     text_add(&text, ". The figures are of different work.");
-    help_wrapped(out, 0, line);
+    summary_wrapped_at(out, 0, "", line);
 }
 
 void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,

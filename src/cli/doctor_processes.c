@@ -4,6 +4,7 @@
 #include "cli/finding.h"
 #include "base/base.h"
 #include "base/file.h"
+#include "base/process_stat.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -30,19 +31,8 @@ static char *read_all(pid_t pid, const char *name, size_t *length) {
     return data;
 }
 
-static pid_t parent_of(pid_t pid) {
-    char path[64], stat[512];
-    int parent = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    file_read_start(path, stat, sizeof stat);
-    const char *end = strrchr(stat, ')'); /* a name may hold spaces and brackets */
-    if (end)
-        sscanf(end + 1, " %*c %d", &parent);
-    return parent;
-}
-
 static bool descends(pid_t pid, pid_t ancestor) {
-    for (int i = 0; i < 64 && pid > 1; i++, pid = parent_of(pid))
+    for (int i = 0; i < 64 && pid > 1; i++, pid = (pid_t)process_stat((uint64_t)pid).parent)
         if (pid == ancestor)
             return true;
     return false;

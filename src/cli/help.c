@@ -7,6 +7,7 @@
 #include "cli/settings.h"
 #include "read/units.h"
 #include "show/report_fields.h"
+#include "show/summary_lines.h"
 #include "base/base.h"
 #include "base/text.h"
 
@@ -14,30 +15,11 @@
 #include <string.h>
 #include <strings.h>
 
-enum { WIDTH = 80 };
-
-void help_wrapped(FILE *out, int indent, const char *text) {
-    size_t room = (size_t)(WIDTH - indent);
-    while (*text) {
-        size_t length = strlen(text);
-        if (length > room) {
-            length = room;
-            while (length > 0 && text[length] != ' ')
-                length--;
-            if (length == 0)
-                length = room;
-        }
-        fprintf(out, "%*s%.*s\n", indent, "", (int)length, text);
-        text += length;
-        text += strspn(text, " ");
-    }
-}
-
 static void write_flag(const struct flag *flag) {
     char heading[128];
     args_heading(flag, heading, sizeof heading);
     printf("  %s\n", heading);
-    help_wrapped(stdout, 8, flag->help);
+    summary_wrapped_at(stdout, 8, "", flag->help);
 }
 
 static void write_paragraphs(const char *text) {
@@ -46,7 +28,7 @@ static void write_paragraphs(const char *text) {
         size_t length = strcspn(text, "\n");
         struct text copy = TEXT_IN(paragraph);
         text_add_n(&copy, text, length);
-        help_wrapped(stdout, 0, paragraph);
+        summary_wrapped_at(stdout, 0, "", paragraph);
         text += length;
         text += *text == '\n';
     }
@@ -61,7 +43,7 @@ static void write_overview(void) {
         const struct command *command = commands[i];
         printf("  vramgc %s%s%s\n", command->name, *command->operands ? " " : "",
                command->operands);
-        help_wrapped(stdout, 8, command->summary);
+        summary_wrapped_at(stdout, 8, "", command->summary);
     }
     puts("\n`vramgc help COMMAND` shows its options. Without the launcher, with the settings\n"
          "of `vramgc help env`: LD_PRELOAD=.../libvramgc.so python launch.py");
@@ -86,7 +68,7 @@ static const char *shown_default(const struct option_info *info) {
 static void write_setting(const struct option_info *info) {
     printf("  %s=%s   (default %s)\n", info->variable,
            info->type == BOOL ? "0|1" : settings_argument(info), shown_default(info));
-    help_wrapped(stdout, 8, info->help);
+    summary_wrapped_at(stdout, 8, "", info->help);
 }
 
 static void write_settings(void) {
@@ -129,7 +111,7 @@ static void write_markdown_settings(void) {
 
 static void write_figure(const char *name, const char *unit, const char *help) {
     printf("  %s (%s)\n", name, unit);
-    help_wrapped(stdout, 8, help);
+    summary_wrapped_at(stdout, 8, "", help);
 }
 
 static void write_stat(const struct stat_info *info) {

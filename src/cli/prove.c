@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 static struct {
-    bool quick, full, faults, show, share, forget;
+    bool quick, full, show, share, forget;
     int device;
     const char *python;
 } wish = {.device = -1};
@@ -50,7 +50,6 @@ static int prove(void) {
     if (wish.python && !preload)
         return PROVE_NOT_RUN;
     check_form = wish.quick ? FORM_QUICK : wish.full ? FORM_FULL : FORM_USUAL;
-    check_faults = wish.faults;
     setenv("VRAMGC_MODE", "off", 1);
     int status = prove_run(wish.device, VRAMGC_VERSION, &python);
     free(preload);
@@ -68,10 +67,6 @@ static const struct flag flags[] = {
     {"quick", 0, NULL, "ten seconds at most: what the page engine relies on, and a short soak",
      .on = &wish.quick},
     {"full", 0, NULL, "some minutes: a long soak, and costs of many samples", .on = &wish.full},
-    {"fault", 0, NULL,
-     "besides, touch a page that is not open: the kernel logs an Xid 31, for which some data "
-     "centres take a machine out of service",
-     .on = &wish.faults},
     {"device", 0, "N", "only this one, as the driver numbers them (default: all)",
      .take = take_device},
     {"python", 0, "PYTHON",

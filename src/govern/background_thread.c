@@ -5,8 +5,8 @@
  * only, gives idle pages back and must wait for nobody but the GPU. */
 #include "govern/background_thread.h"
 
-#include "base/file.h"
 #include "base/log.h"
+#include "base/process_stat.h"
 #include "base/text.h"
 #include "cuda/capture_mode.h"
 #include "govern/at_rest.h"
@@ -355,18 +355,10 @@ static void thread_ends(void *unused) {
     atomic_store(&self.looking, false);
 }
 
-/* The state of the main thread is field 3 of its stat, the number of threads field 20; the name,
- * field 2, may hold spaces. */
+/* The main thread counts until the end. */
 static bool are_alone(void) {
-    enum { STATE = 3, THREADS = 20 };
-    char stat[1024];
-    file_read_start("/proc/self/stat", stat, sizeof stat);
-    const char *p = strrchr(stat, ')');
-    if (!p || p[1] != ' ' || p[2] != 'Z')
-        return false;
-    for (int field = STATE - 1; p && field < THREADS; field++)
-        p = strchr(p + 1, ' ');
-    return p && atoi(p) == 1 + (int)own_threads(); /* the main thread counts until the end */
+    struct process_stat stat = process_stat((uint64_t)getpid());
+    return stat.state == 'Z' && stat.threads == 1 + own_threads();
 }
 
 /* When the main thread has ended by pthread_exit, a process ends with the last thread: the C

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/process_stat.h"
 #include "base/secrets.h"
 #include "base/state_folder.h"
 #include "base/text.h"
@@ -101,16 +102,6 @@ static void describe_command(struct vramgc_file *file) {
     text_add(&text, ")");
 }
 
-/* Field 22 of /proc/self/stat: tells two processes with the same id apart. */
-static uint64_t process_start(void) {
-    char stat[1024];
-    file_read_start("/proc/self/stat", stat, sizeof stat);
-    const char *p = strrchr(stat, ')');
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    return p ? strtoull(p + 1, NULL, 10) : 0;
-}
-
 /* A web UI is started in its own folder, whose name often is the only one that tells which it is.
  */
 static void describe_folder(struct vramgc_file *file) {
@@ -127,7 +118,7 @@ static void describe_process(struct vramgc_file *file) {
     file->file_bytes = sizeof *file;
     file->pid = (uint64_t)getpid();
     file->parent_pid = (uint64_t)getppid();
-    file->process_start = process_start();
+    file->process_start = process_stat(file->pid).start_ticks;
     clock_gettime(CLOCK_REALTIME, &now);
     file->started_unix_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
     file->started_ns = file->latest_ns = clock_ns();

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 enum form check_form;
-bool check_faults;
 size_t check_spare_bytes;
 
 enum outcome check_refused(struct text *said, const char *call, CUresult result) {

@@ -14,9 +14,8 @@ enum form { FORM_QUICK, FORM_USUAL, FORM_FULL };
 
 extern enum form check_form;
 
-/* Set before the first child starts. Faults: rows that make the memory unit fault on purpose may
- * run. Spare: so much of the card is left to a desktop that hangs on it; 0: there is none. */
-extern bool check_faults;
+/* Set before the first child starts: so much of the card is left to a desktop that hangs on it; 0:
+ * there is none. */
 extern size_t check_spare_bytes;
 
 /* For a check: gives up with the reason. */
@@ -74,8 +73,8 @@ CUresult place_end(struct place *place);
 /* The rows of check_table.c; what each asks stands there. */
 typedef enum outcome check_function(struct text *said);
 check_function check_grain, check_content, check_translation, check_access, check_addresses,
-    check_kernels, check_copies, check_peers, check_no_access, check_after_fault, check_event,
-    check_context_event, check_stream_gone, check_unmap_beside, check_map_beside, check_relaxed,
-    check_release, check_full, check_soak, check_soak_lowvram, check_soak_captures;
+    check_kernels, check_copies, check_peers, check_event, check_context_event, check_stream_gone,
+    check_unmap_beside, check_map_beside, check_relaxed, check_release, check_full, check_soak,
+    check_soak_lowvram, check_soak_captures;
 
 #endif

@@ -25,15 +25,10 @@ const struct check check_table[] = {
      .from = FORM_USUAL},
     {"full card", "a full card refuses, and gives again what was released", .run = check_full,
      .from = FORM_USUAL},
-    {"no access", "tells what follows a touch of a page that is not open", .run = check_no_access,
-     .way = ROW_FAULTS},
-    {"after fault", "tells whether the next process is harmed", .run = check_after_fault,
-     .way = ROW_FAULTS},
-    {"soak", "pages move at the highest rate under running work", .run = check_soak,
-     .way = ROW_ALONE},
+    {"soak", "pages move at the highest rate under running work", .run = check_soak, .alone = true},
     {"soak lowvram", "the same where idle pages go at once", .run = check_soak_lowvram,
-     .way = ROW_ALONE},
+     .alone = true},
     {"soak captures", "the same while streams are captured; graphs are replayed after pages moved",
-     .run = check_soak_captures, .way = ROW_ALONE},
+     .run = check_soak_captures, .alone = true},
 };
 const size_t check_count = ARRAY_LENGTH(check_table);

@@ -4,19 +4,12 @@
 
 #include "prove/check.h"
 
-enum row_way {
-    ROW_TOGETHER, /* with its neighbours, in one process */
-    ROW_ALONE,    /* in a process of its own: it leaves the context broken */
-    ROW_FAULTS,   /* so, too, and only where faults were asked for; the proof does not depend on it:
-                     where it fails, it is left out */
-};
-
 struct check {
     const char *name;
     const char *asked; /* of the driver, and what is expected */
     check_function *run;
     enum form from; /* the shortest form that has it */
-    enum row_way way;
+    bool alone;     /* in a process of its own, else with its neighbours in one */
 };
 
 /* The longest soak takes 45 s, and its captures may ask for 60 more. tests/gpu counts on two

@@ -109,18 +109,13 @@ bool child_look(int device, struct findings *findings) {
 
 /* --- checks --- */
 
-static bool is_of_form(size_t index) {
-    const struct check *check = &check_table[index];
-    return check->way == ROW_FAULTS ? check_faults : check->from <= check_form;
-}
-
 /* Nothing of its neighbours' is left where it begins, nor anything of its own for them. */
 static bool has_own_process(size_t index) {
-    return index < check_count && check_table[index].way != ROW_TOGETHER;
+    return index < check_count && check_table[index].alone;
 }
 
 static size_t next_of(size_t index) {
-    while (index < check_count && !is_of_form(index))
+    while (index < check_count && check_table[index].from > check_form)
         index++;
     return index;
 }
@@ -143,7 +138,7 @@ static void run_one(const struct check *check, struct result *result) {
     uint64_t begin_ns = clock_ns();
     atomic_store(&result->state, STATE_RUNNING);
     enum outcome outcome = check->run(&said);
-    if (outcome == CHECK_PASSED && driver_errors() != errors && check->way == ROW_TOGETHER)
+    if (outcome == CHECK_PASSED && driver_errors() != errors && !check->alone)
         outcome = check_failed(&said, "; the simulated device reported a wrong use");
     result->ns = clock_ns() - begin_ns;
     child_end(result, outcome);
@@ -181,8 +176,6 @@ static void await_row(pid_t child, struct findings *findings, size_t index) {
     }
     if (atomic_load(&result->state) != STATE_DONE)
         end_for(result, late, CHECK_LIMIT_S, status);
-    if (result->outcome == CHECK_FAILED && check_table[index].way == ROW_FAULTS)
-        result->outcome = CHECK_SKIPPED;
     findings->failed += result->outcome == CHECK_FAILED;
 }
 
@@ -214,35 +207,24 @@ bool child_run_checks(int device, struct findings *findings, child_tell *tell) {
 static void measure(const struct job *job) {
     /* Ten seconds for all of the quick form; 200 are two above the 99th percentile. */
     static const size_t samples[] = {[FORM_QUICK] = 5, [FORM_USUAL] = 40, [FORM_FULL] = 200};
-    struct result *result = &job->findings->costs_results[job->from];
+    struct result *result = &job->findings->costs_result;
     struct text said = TEXT_IN(result->said);
     if (!open_device(job, result))
         return;
-    CUresult measured = costs_measure(job->from, samples[check_form], &job->findings->costs);
+    CUresult measured = costs_measure(samples[check_form], &job->findings->costs);
     if (measured != CUDA_SUCCESS)
         text_format(&said, "a call answered %s", driver_error_name(measured));
     child_end(result, measured == CUDA_SUCCESS ? CHECK_PASSED : CHECK_FAILED);
 }
 
-static void measure_group(int device, struct findings *findings, size_t group) {
-    struct job job = {.device = device, .findings = findings, .from = group, .run = measure};
-    struct result *result = &findings->costs_results[group], *all = &findings->costs_result;
-    struct text said = {all->said, sizeof all->said, strlen(all->said)};
+void child_run_costs(int device, struct findings *findings) {
+    struct job job = {.device = device, .findings = findings, .run = measure};
+    struct result *result = &findings->costs_result;
+    uint64_t begin_ns = clock_ns();
     child_run(&job, COSTS_S, result);
     if (atomic_load(&result->state) != STATE_DONE)
         end_for(result, false, COSTS_S, 0);
-    if (result->outcome != CHECK_FAILED)
-        return;
-    all->outcome = CHECK_SKIPPED;
-    text_format(&said, "%s%s: ", *all->said ? "; " : "", costs_groups[group]);
-    text_add(&said, result->said);
-}
-
-void child_run_costs(int device, struct findings *findings) {
-    struct result *all = &findings->costs_result;
-    uint64_t begin_ns = clock_ns();
-    for (size_t group = 0; group < COSTS_GROUPS; group++)
-        measure_group(device, findings, group);
-    all->ns = clock_ns() - begin_ns;
-    child_end(all, all->outcome);
+    if (result->outcome == CHECK_FAILED)
+        result->outcome = CHECK_SKIPPED;
+    result->ns = clock_ns() - begin_ns;
 }

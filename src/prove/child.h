@@ -24,8 +24,8 @@ struct findings {
     int driver_version; /* the newest CUDA that it knows, 1000 * major + 10 * minor; 0: not known */
     struct card card;
     struct result results[MOST_CHECKS];
-    struct result python[PYTHON_DOORS];                      /* with_torch.h */
-    struct result costs_results[COSTS_GROUPS], costs_result; /* of all together */
+    struct result python[PYTHON_DOORS]; /* with_torch.h */
+    struct result costs_result;
     struct costs costs;
     size_t failed;
 };
@@ -59,8 +59,7 @@ typedef void child_tell(const char *name, const char *asked, const struct result
 /* Runs the table's rows of the form. False: after the first has failed nothing else is tried. */
 bool child_run_checks(int device, struct findings *findings, child_tell *tell);
 
-/* Measures the costs, each group in a child of its own. What cannot be measured is said in
- * costs_result, and fails nothing. */
+/* Measures the costs. What cannot be measured is said in costs_result, and fails nothing. */
 void child_run_costs(int device, struct findings *findings);
 
 #endif

@@ -116,20 +116,6 @@ static void mapped(CUmemAllocationProp properties, size_t mib, size_t handles,
         keep((enum step)step, names[step], mib, handles, beside);
 }
 
-/* Drivers before 12.2 have none; that is no error. Only VRAMGC_SPILL needs it. */
-static void in_host(void) {
-    static const char *const names[STEPS] = {"host cuMemCreate", "host cuMemMap",
-                                             "host cuMemSetAccess", "host cuMemUnmap",
-                                             "host cuMemRelease"};
-    CUmemAllocationProp properties = place_properties();
-    CUmemGenericAllocationHandle handle;
-    properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0};
-    if (cu.cuMemCreate(&handle, PAGE_BYTES, &properties, 0) != CUDA_SUCCESS)
-        return;
-    DO(cuMemRelease, handle);
-    mapped(properties, 2, 1, names, "");
-}
-
 static void small_calls(void) {
     CUevent event = NULL;
     size_t free_bytes, total_bytes;
@@ -218,7 +204,7 @@ static void beside_launches(void) {
 
 /* --- all of them --- */
 
-static void on_device(void) {
+static void all(void) {
     static const size_t sizes_mib[] = {2, 32, 128};
     static const char *const of_many[STEPS] = {[ACCESS] = "cuMemSetAccess", [UNMAP] = "cuMemUnmap"};
     unmapping();
@@ -231,15 +217,12 @@ static void on_device(void) {
     small_calls();
 }
 
-const char *const costs_groups[COSTS_GROUPS] = {"memory of the device", "memory of the host"};
-
-CUresult costs_measure(size_t group, size_t samples, struct costs *out) {
-    static void (*const measure[COSTS_GROUPS])(void) = {on_device, in_host};
+CUresult costs_measure(size_t samples, struct costs *out) {
     self.out = out;
     self.rounds = min_u64(samples, MOST_SAMPLES);
     DO(cuStreamCreate, &self.stream, CU_STREAM_NON_BLOCKING);
     DO(cuMemAddressReserve, &self.range, PLACE_PAGES * PAGE_BYTES, 0, 0, 0);
-    measure[group]();
+    all();
     DO(cuMemAddressFree, self.range, PLACE_PAGES * PAGE_BYTES);
     DO(cuStreamDestroy_v2, self.stream);
     return self.failed;

@@ -11,7 +11,7 @@ struct cost {
     uint64_t median_ns, high_ns; /* the 99th percentile */
 };
 
-enum { COSTS_MOST = 64 }; /* there are 38 */
+enum { COSTS_MOST = 64 }; /* there are 33 */
 
 struct costs {
     size_t count;
@@ -19,11 +19,7 @@ struct costs {
     bool unmap_waits; /* cuMemUnmap comes back only when running kernels are over */
 };
 
-/* Each group is measured in a process of its own, for a driver may crash in the second. */
-enum { COSTS_GROUPS = 2 };
-extern const char *const costs_groups[COSTS_GROUPS];
-
-/* Adds a group's figures, in a process of its own that has the context. samples: of each. */
-CUresult costs_measure(size_t group, size_t samples, struct costs *out);
+/* In a process of its own that has the context. samples: of each. */
+CUresult costs_measure(size_t samples, struct costs *out);
 
 #endif

@@ -1,11 +1,8 @@
-/* touch.c: what kernels and copies see of mapped pages, and what follows where nothing is open.
- * Copies stay below 64 KiB, for the simulated device moves no data in larger ones. */
+/* touch.c: what kernels and copies see of mapped pages. Copies stay below 64 KiB, for the simulated
+ * device moves no data in larger ones. */
 #include "prove/check.h"
 #include "prove/kernels.h"
 #include "prove/pattern.h"
-
-#include <fcntl.h>
-#include <unistd.h>
 
 /* Else a kernel that computes nothing would prove all the rest. */
 enum outcome check_kernels(struct text *said) {
@@ -54,36 +51,4 @@ enum outcome check_copies(struct text *said) {
         EXPECT(filled[i] == 0x5a, "a fill over the border of two handles is wrong");
     WORKS("giving pages back", place_end(&place));
     return CHECK_PASSED;
-}
-
-/* --- faults: the kernel's log gets an Xid 31 of each, for which some data centres take a machine
- * out of service --- */
-
-/* The simulated device complains of what is meant here. */
-static void be_silent(void) {
-    int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nothing >= 0)
-        dup2(nothing, STDERR_FILENO);
-}
-
-enum outcome check_no_access(struct text *said) {
-    size_t free_bytes, total_bytes;
-    struct place place;
-    be_silent();
-    WORKS("making a page", place_create(&place, 1));
-    CALL(cuMemMap, place.at, PAGE_BYTES, 0, place.handles[0], 0);
-    CUresult launched = pattern_write(0, place.at, PAGE_BYTES, 1);
-    CUresult seen = cu.cuCtxSynchronize();
-    EXPECT(launched != CUDA_SUCCESS || seen != CUDA_SUCCESS,
-           "a kernel wrote to a page that was not open");
-    text_format(said, "%s; then ", driver_error_name(seen));
-    text_format(said, "cuMemGetInfo: %s, ",
-                driver_error_name(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes)));
-    text_format(said, "cuMemUnmap: %s, ", driver_error_name(cu.cuMemUnmap(place.at, PAGE_BYTES)));
-    text_format(said, "cuMemRelease: %s", driver_error_name(cu.cuMemRelease(place.handles[0])));
-    return CHECK_PASSED;
-}
-
-enum outcome check_after_fault(struct text *said) {
-    return check_access(said);
 }

@@ -5,7 +5,7 @@
 #include "read/timeline.h"
 #include "base/base.h"
 #include "base/clean_text.h"
-#include "base/file.h"
+#include "base/process_stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,26 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a parent has not asked for yet has ended all the same, but for a main thread that went
- * before the others. */
-static bool is_zombie(const char *state, const char *threads) {
-    return (state[1] == 'Z' || state[1] == 'X') && strtoull(threads, NULL, 10) <= 1;
-}
-
-/* The state is field 3, the number of threads 20, the start time 22; the name, field 2, may hold
- * spaces. */
 uint64_t process_start_ticks(uint64_t pid) {
-    enum { THREADS_AFTER_NAME = 17, FIELDS_AFTER_NAME = 19 };
-    char path[64], line[1024];
-    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
-    file_read_start(path, line, sizeof line);
-    char *field = strrchr(line, ')'), *state = NULL, *threads = NULL;
-    for (int i = 0; field && i <= FIELDS_AFTER_NAME; i++) {
-        field = strchr(field + 1, ' ');
-        state = i == 0 ? field : state;
-        threads = i == THREADS_AFTER_NAME ? field : threads;
-    }
-    return field && !is_zombie(state, threads) ? strtoull(field, NULL, 10) : 0;
+    struct process_stat stat = process_stat(pid);
+    bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
+    return ended ? 0 : stat.start_ticks;
 }
 
 const char *stats_file_state_name(enum process_state state) {

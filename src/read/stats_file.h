@@ -91,8 +91,8 @@ enum option_mode stats_file_mode(const struct vramgc_file *file);
  * nor asking for compact by name helps. */
 bool stats_file_bears_no_pages(const struct stats_file *record);
 
-/* Clock ticks since boot at which process pid started, or 0 when there is none or it has
- * ended and nobody has waited for it yet. */
+/* Clock ticks since boot at which process pid started, or 0 when there is none or it has ended and
+ * nobody has waited for it yet (but for a main thread that ended before the others). */
 uint64_t process_start_ticks(uint64_t pid);
 
 /* Whether the process that began then is there now; start_ticks 0: nobody knows. */

@@ -31,8 +31,7 @@ static void write_rows(FILE *out, const struct device_table *table) {
     }
 }
 
-/* With cudaMallocAsync PyTorch itself counts none, and its hooks tell of none. */
-static struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms) {
+struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms) {
     bool is_known = ooms > 0 || !strstr(file->alloc_conf, "cudaMallocAsync");
     return is_known ? show_count(ooms) : show_real(false, 0, 0);
 }

@@ -7,6 +7,10 @@
 #include <stdio.h>
 
 #include "read/stats_file.h"
+#include "read/units.h"
+
+/* With cudaMallocAsync PyTorch itself counts no out-of-memory, and its hooks tell of none: "-". */
+struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms);
 
 void device_table_write(FILE *out, const struct stats_file *record, size_t index);
 

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/nvml.h"
+#include "base/process_stat.h"
 #include "base/text.h"
 #include "cuda/real.h"
 #include "track/device.h"
@@ -25,21 +26,12 @@ static void read_name(uint64_t pid, char *name, size_t capacity) {
     name[strcspn(name, "\n")] = 0;
 }
 
-static uint64_t parent_of(uint64_t pid) {
-    char path[48], stat[128]; /* "PID (NAME) STATE PARENT ...": a name has 15 bytes at most */
-    struct text text = TEXT_IN(path);
-    text_format(&text, "/proc/%llu/stat", (unsigned long long)pid);
-    file_read_start(path, stat, sizeof stat);
-    const char *behind = strrchr(stat, ')');
-    return behind && strlen(behind) > 4 ? strtoull(behind + 4, NULL, 10) : 0;
-}
-
 /* A worker may have workers. What outlived its parent has init's number there, and is a stranger.
  */
 static bool started_here(uint64_t pid) {
     const int most_generations = 8;
     for (int i = 0; pid > 1 && i < most_generations; i++) {
-        pid = parent_of(pid);
+        pid = process_stat(pid).parent;
         if (pid == (uint64_t)getpid())
             return true;
     }

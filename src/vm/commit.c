@@ -9,7 +9,7 @@
 #include "vm/vm_internal.h"
 
 /* The largest extent is one such part of the device at most: while the GPU is not past it a smaller
- * block keeps all of it. */
+ * block keeps all of it. From 5 GiB on that is no limit. */
 enum { DEVICE_PART = 256 };
 
 /* A block on its way to its user. */

@@ -55,26 +55,14 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     prove --mem 3GiB --cc 12.0 --
     passes
     [[ $proof == *$'\nform usual\n'* && $proof == *$'\ncheck full card: passed'* ]]
-    [[ $proof != *'check no access'* && $proof != *'check after fault'* ]]
 }
 
-# The device's strictness ends whoever makes one.
-@test "a fault of the memory unit is made only where it was asked for" {
-    SIMGPU_STRICT=abort prove --mem 1GiB -- --quick
-    passes
-    SIMGPU_STRICT=abort prove --mem 1GiB -- --quick --fault
-    [[ $proof == *$'\ncheck no access: left out, '*'signal 6'* && $proof == *$'\nresult passed\n'* ]]
-    prove --mem 1GiB -- --quick --fault
-    passes
-    [[ $proof == *$'\ncheck no access: passed'* && $proof == *$'\ncheck after fault: passed'* ]]
-}
-
-@test "a driver that crashes on host memory: passed, and what depends on it is left out" {
+# The device's strictness ends whoever does something wrong.
+@test "a driver that crashes on host memory, on which a display hangs: nothing of that is touched" {
     SIMGPU_CHEAT=host_crash SIMGPU_STRICT=abort SIMGPU_DISPLAY=nvml prove --mem 2GiB --
     passes
     [[ $proof == *$'\ncheck full card: left out'*'a display hangs'* ]]
-    [[ $proof == *$'\ncheck release: passed'* && $proof == *$'\ncost cuMemGetInfo 0 MiB x 1: '* && $proof != *$'\ncost host'* ]]
-    [[ $output == *'memory of the host: its process was ended by signal 11'* ]]
+    [[ $proof == *$'\ncheck release: passed'* && $proof == *$'\ncost cuMemGetInfo 0 MiB x 1: '* ]]
 }
 
 @test "costs decide nothing" {

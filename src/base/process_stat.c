@@ -1,0 +1,27 @@
+/* process_stat.c: see process_stat.h. It must not be misled by a name: that is field 2, and may
+ * hold spaces and brackets. */
+#include "base/process_stat.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+
+/* proc_pid_stat(5). */
+enum { STATE = 3, PARENT = 4, THREADS = 20, START = 22 };
+
+struct process_stat process_stat(uint64_t pid) {
+    char path[48], line[1024];
+    struct text text = TEXT_IN(path);
+    struct process_stat stat = {0};
+    text_format(&text, "/proc/%llu/stat", (unsigned long long)pid);
+    file_read_start(path, line, sizeof line);
+    const char *p = strrchr(line, ')');
+    for (int field = STATE; p && field <= START && (p = strchr(p + 1, ' ')); field++) {
+        stat.state = field == STATE ? p[1] : stat.state;
+        stat.parent = field == PARENT ? strtoull(p, NULL, 10) : stat.parent;
+        stat.threads = field == THREADS ? strtoull(p, NULL, 10) : stat.threads;
+        stat.start_ticks = field == START ? strtoull(p, NULL, 10) : stat.start_ticks;
+    }
+    return stat;
+}

@@ -1,0 +1,15 @@
+/* process_stat.h: what the kernel tells of a process in /proc/PID/stat. */
+#ifndef PROCESS_STAT_H
+#define PROCESS_STAT_H
+
+#include <stdint.h>
+
+struct process_stat {
+    char state; /* of its main thread: R, S, Z, ...; 0: there is no such process */
+    uint64_t parent, threads;
+    uint64_t start_ticks; /* since boot: tells two processes of one id apart */
+};
+
+struct process_stat process_stat(uint64_t pid);
+
+#endif
