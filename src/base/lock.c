@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* A pause takes 13 ns, all of them half of what it takes to sleep and be woken, 2.3 us (measured;
+ * up to as much as that is worth it: Karlin et al. 1991). */
 enum { SPINS = 100 };
 
 static void relax(void) {

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* Of one kind no more than a terminal shows at once: it has 24 to 50 lines. */
 enum { LINE_BYTES = 768, MESSAGES_OF_ONE_KIND = 32 };
 
 static struct {

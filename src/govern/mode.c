@@ -17,7 +17,8 @@
 #include <string.h>
 
 /* So many segments and blocks of a PyTorch that is newer than what was tried must have come as they
- * are known, before one of its segments gets its memory page by page. */
+ * are known, before one of its segments gets its memory page by page. The first layers that a model
+ * moves to the card are as many. */
 enum { SEGMENTS_TO_SEE = 4, BLOCKS_TO_SEE = 64 };
 
 static struct {

@@ -8,6 +8,8 @@
 #include "govern/torch.h"
 #include "vramgc_format.h"
 
+/* PyTorch 2.0 was made for CUDA 11.7, which runs on drivers from 11.0 on (CUDA's minor version
+ * compatibility). */
 enum { OLDEST_DRIVER = 11000 };
 
 /* A row of the table: where all of `needs` hold and none of `excludes`. */

@@ -5,7 +5,7 @@
 #include "cuda/real.h"
 #include "vm/version.h"
 
-enum { MOST_DEVICES = 32 };
+enum { MOST_DEVICES = 32 }; /* struct proven has a bit for each */
 
 static struct proof look_at(int driver_version, int device) {
     real_cuDeviceGetUuid_t get_uuid = REAL(cuDeviceGetUuid);

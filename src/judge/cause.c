@@ -7,8 +7,9 @@
 #include <signal.h>
 #include <string.h>
 
-/* The least of the card that is worth being named as the cause; and the least that, where no
- * process is known by name, is more than the driver's own. */
+/* The least of the card that is worth being named as the cause: with 3 % less no job becomes
+ * another one. And the least that, where no process is known by name, is more than the driver's own
+ * and an idle desktop's (prove/card.c). */
 enum { CAUSE_SHARE = 32 };
 #define UNNAMED_BYTES ((uint64_t)1 << 30)
 

@@ -2,7 +2,8 @@
 #include "judge/other_libraries.h"
 #include "base/base.h"
 
-/* The least part of what all of them held at their peak; and the least that is worth a line. */
+/* The least part of what all of them held at their peak: there are about eight lines then; and the
+ * least that is worth one. */
 enum { LEAST_PART = 8 };
 #define LEAST_BYTES ((uint64_t)1 << 20)
 

@@ -27,7 +27,8 @@ struct tally {
 };
 
 /* idle, as VERDICT_IDLE counts it: PyTorch held at most more than was live at most, by at least
- * this part of what the process held at most, and at least this much. */
+ * this part of what the process held at most, and at least this much. Chosen, not
+ * measured: room for a text encoder more (CLIP-L has 0.2 GiB, CLIP-G 1.3). */
 #define VERDICT_IDLE_SHARE 0.25
 #define VERDICT_IDLE_BYTES ((uint64_t)512 << 20)
 

@@ -127,7 +127,7 @@ static bool any_lives(const struct records *records) {
 }
 
 bool runfiles_await_end(const struct records *records) {
-    enum { STEP_NS = 20000000, MOST_STEPS = 100 };
+    enum { STEP_NS = 20000000, MOST_STEPS = 100 }; /* as long as the library waits at its end */
     const struct timespec step = {.tv_nsec = STEP_NS};
     int steps = 0;
     for (; steps < MOST_STEPS && any_lives(records); steps++)

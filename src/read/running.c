@@ -30,6 +30,7 @@ static struct {
     size_t stranger_count;
 } self;
 
+/* A twentieth of a processor at most; and twice for each page of `vramgc top`. */
 enum { LOOKING_SHARE = 20 };
 #define LEAST_PAUSE_NS (SECOND_NS / 2)
 

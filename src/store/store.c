@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Twenty times as many names as files are kept (VRAMGC_KEEP). */
 enum { NAME_TRIES = 1000, ALLOT_TRIES = 100, PATH_BYTES = 2048 };
 
 static struct vramgc_file lobby; /* where the figures live until the file is open */

@@ -8,6 +8,8 @@
 
 struct device;
 
+/* Of one block: an event for each further stream that used it, which are a few. With more the block
+ * counts as in use until it is handed out again. */
 enum { THREAD_MAX_EVENTS = 64 };
 
 /* What the allocator has just asked: whether a stream is captured. */

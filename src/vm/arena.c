@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "vm/tree.h"
 
+/* As many owners as PyTorch has streams (vm_internal.h): what further ones give back waits. */
 enum { OWNERS = 128, ZONES = 2, SLAB_BYTES = 256 << 10 };
 enum zone { LARGE, SMALL };
 enum state { FREE, WAITING, USED, LEAVING };

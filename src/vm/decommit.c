@@ -104,7 +104,8 @@ void vm_reclaim_given_up(struct vm *vm) {
     capture_mode_set(before);
 }
 
-/* After so many refused attempts at one block it is refused. */
+/* A block is tried as it is, again when all that is idle has gone back, and once more in single
+ * pages (map_missing in commit.c). Then it is refused. */
 enum { ATTEMPTS = 3 };
 
 /* One refused call is not the end. Mapping takes memory, too: all that is idle goes back. A device

@@ -17,7 +17,8 @@ static struct {
     struct bell answered;
 } self;
 
-/* How often somebody looks again who waits for the GPU only for a moment: a tenth of a second. */
+/* How often somebody looks again who waits for the GPU only for a moment: a tenth of a second,
+ * which a user takes for at once (Miller 1968). */
 enum { PATIENCE = 1000 };
 static const struct timespec step = {.tv_nsec = MILLISECOND_NS / 10};
 

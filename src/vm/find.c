@@ -60,8 +60,9 @@ bool vm_newly_idle(struct vm *vm) {
     return any;
 }
 
-/* 0: really full. Memory that another thread is just unmapping or giving back is waited for; what
- * others leave while the GPU is waited for is looked at a few times more. */
+/* 0: really full. Memory that another thread is just unmapping or giving back is waited for. What
+ * others leave while the GPU is waited for is looked at, too, but not for ever: they may take and
+ * leave all the time. */
 uint64_t vm_find_page(struct vm *vm, size_t missing) {
     for (int patience = 16;;) {
         uint64_t then = landed(vm);

@@ -8,7 +8,8 @@
 #include "vm/vm_internal.h"
 
 /* So much that other streams gave back is worth asking the GPU about before new pages are mapped;
- * and for so much the driver is asked whether it is there, before pages are taken. */
+ * and for so much the driver is asked whether it is there, before pages are taken. Less is not
+ * worth a flush either (VRAMGC_MIN_GAIN as it is by default). */
 #define WORTH_ASKING_BYTES (32 * MEBIBYTE)
 
 struct pool {
