@@ -231,8 +231,7 @@ static enum option_origin read_one(const struct option_info *info, struct option
     return option_set(info, value, options) ? ORIGIN_ENVIRONMENT : ORIGIN_INVALID;
 }
 
-/* With strict nothing is used: whoever reads the settings does nothing. */
-static void complain_about(const struct option_info *info, bool strict, option_complain *complain,
+static void complain_about(const struct option_info *info, option_complain *complain,
                            void *context) {
     char typed[96], sentence[512];
     const char *value = getenv(info->variable);
@@ -240,24 +239,21 @@ static void complain_about(const struct option_info *info, bool strict, option_c
     text_format(&text, "%s=%.60s", info->variable, value);
     option_refusal(info, typed, value, sentence, sizeof sentence);
     text = (struct text){sentence, sizeof sentence, strlen(sentence)};
-    if (!strict)
-        text_format(&text, "; using %s", *info->standard ? info->standard : "nothing");
+    text_format(&text, "; using %s", *info->standard ? info->standard : "nothing");
     complain(sentence, context);
 }
 
 size_t options_read(struct options *options, enum option_origin *origins, option_complain *complain,
                     void *context) {
-    enum option_origin origin[ARRAY_LENGTH(option_table)];
     size_t complaints = 0;
     options_defaults(options);
-    for (size_t i = 0; i < option_count; i++)
-        origin[i] = read_one(&option_table[i], options);
     for (size_t i = 0; i < option_count; i++) {
-        if (origin[i] == ORIGIN_INVALID && complain)
-            complain_about(&option_table[i], options->strict, complain, context);
-        complaints += origin[i] == ORIGIN_INVALID;
+        enum option_origin origin = read_one(&option_table[i], options);
+        if (origin == ORIGIN_INVALID && complain)
+            complain_about(&option_table[i], complain, context);
+        complaints += origin == ORIGIN_INVALID;
         if (origins)
-            origins[i] = origin[i];
+            origins[i] = origin;
     }
     return complaints + complain_about_unknown(complain, context);
 }

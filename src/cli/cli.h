@@ -17,7 +17,7 @@ enum {
     STATUS_FINE = 0,
     STATUS_BAD_INPUT = 1, /* a file could not be read or written */
     STATUS_USAGE = 2,
-    STATUS_OURS = 125, /* run: our own failure, a wrong option, a bad setting under --strict */
+    STATUS_OURS = 125, /* run: our own failure, a wrong option */
     STATUS_NOT_EXECUTABLE = 126,
     STATUS_MISSING = 127,
 };

@@ -114,8 +114,6 @@ static bool choose_patterns(void) {
         complain("%s", note);
     if (*out && !strchr(out, '%') && file_is_special(out)) {
         complain("%s is no plain file; this run leaves no statistics (see --out)", out);
-        if (run.options.strict)
-            return false;
         *out = 0;
     }
     run.pattern = absolute("VRAMGC_OUT", out);
@@ -131,10 +129,7 @@ static bool choose_patterns(void) {
 
 static bool prepare(void) {
     char error[PATH_MAX + 256];
-    if (settings_read(&run.options) > 0 && run.options.strict) {
-        complain("nothing is started: VRAMGC_STRICT is set");
-        return false;
-    }
+    settings_read(&run.options);
     if (!preload_library(run.library, sizeof run.library, error, sizeof error)) {
         complain("%s", error);
         return false;
@@ -317,7 +312,7 @@ const struct command run_command = {
     "Every setting of `vramgc help env` is an option, too.\n"
     "The exit status is COMMAND's; when a signal ended it, vramgc ends itself by the same signal, "
     "which a shell shows as 128+N. 127: COMMAND is missing, 126: it cannot be executed, 125: "
-    "vramgc itself failed, an option is wrong, or a setting is and --strict was given.\n"
+    "vramgc itself failed, or an option is wrong.\n"
     "A signal sent to vramgc alone is passed on to COMMAND; one that both get, as by Ctrl-C, is "
     "not. Programs that are set-uid or linked statically cannot be watched.\n",
     FLAGS(flags),

@@ -118,13 +118,12 @@ static bool remove_unknown(void) {
     return false;
 }
 
-size_t settings_read(struct options *options) {
+void settings_read(struct options *options) {
     enum option_origin origins[FLAGS_MAX];
-    size_t complaints = options_read(options, origins, complain_about_setting, NULL);
+    options_read(options, origins, complain_about_setting, NULL);
     for (size_t i = 0; i < option_count; i++)
         if (origins[i] == ORIGIN_INVALID)
             unsetenv(option_table[i].variable);
     while (remove_unknown())
         continue;
-    return complaints;
 }

@@ -21,9 +21,8 @@ const struct option_info *settings_find(const char *name);
 /* Whether that one of option_table was typed. */
 bool settings_typed(size_t number);
 
-/* Reads the environment, complains about each bad setting, and removes those from it.
- * How many there were. */
-size_t settings_read(struct options *options);
+/* Reads the environment, complains about each bad setting, and removes those from it. */
+void settings_read(struct options *options);
 
 /* What a value of the setting looks like: PERCENT, SIZE, off|observe|flush|compact|auto. */
 const char *settings_argument(const struct option_info *info);

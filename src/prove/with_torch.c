@@ -38,7 +38,6 @@ static void set_environment(const struct run *run) {
     setenv("VRAMGC_ASYNC", "pages", 1);
     setenv("VRAMGC_ALLOC_CONF", "keep", 1);
     setenv("VRAMGC_OUT", run->record, 1);
-    setenv("VRAMGC_STRICT", "1", 1);
     setenv("VRAMGC_LOG", "error", 1); /* the last line that is said is told */
 }
 

@@ -54,14 +54,9 @@ void settings_read(void) {
         return;
     self.complaints = options_read(&self.options, self.origins, NULL, NULL);
     self.read = true;
-    bool invalid = self.options.strict && self.complaints;
-    if (self.options.mode == MODE_OFF || invalid)
+    if (self.options.mode == MODE_OFF) {
         atomic_store(&recording_state, RECORDING_INERT);
-    if (invalid) {
-        settings_complain();
-        LOG(LOG_ERROR, "VRAMGC_STRICT is set and a setting is wrong: vramgc does nothing");
-    }
-    if (self.options.mode != MODE_OFF && !invalid) {
+    } else {
         store_file()->limits = (struct vramgc_limits){self.options.headroom, self.options.cap};
         settings_limit();
     }

@@ -369,18 +369,6 @@ TABLE
 TABLE
 }
 
-@test "run: --strict makes a wrong variable fatal: 125, nothing run, and nothing is said to be used instead" {
-    export VRAMGC_THRESHOLD=lots
-    run_apart "$vramgc" run --strict touch ran
-    equal "$status" 125
-    equal "$errors" 'vramgc: VRAMGC_THRESHOLD=lots is not a percentage from 0 to 100, such as 80
-vramgc: nothing is started: VRAMGC_STRICT is set'
-    [ ! -e ran ]
-    VRAMGC_STRICT=1 run_apart "$vramgc" run touch ran
-    equal "$status" 125
-    [ ! -e ran ]
-}
-
 @test "run: VRAMGC_OUT is made absolute, also below a folder with a percent sign" {
     run "$vramgc" run --no-summary printenv VRAMGC_OUT
     equal "$output" "$work/cwd/vramgc-%e.%p.vramgc"
@@ -416,8 +404,6 @@ vramgc: nothing is started: VRAMGC_STRICT is set'
     equal "$errors" 'vramgc: no statistics: VRAMGC_OUT is /dev/null'
     run_apart "$vramgc" run -o dir true
     equal "$errors" 'vramgc: dir is no plain file; this run leaves no statistics (see --out)'
-    run_apart "$vramgc" run --strict -o dir echo ran
-    equal "$status:$output" 125:
 }
 
 @test "run: a path too long for VRAMGC_OUT is refused before anything runs" {

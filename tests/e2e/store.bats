@@ -287,21 +287,6 @@ holds() {
     [ -z "$errors" ]
 }
 
-@test "VRAMGC_STRICT and a bad setting: inert, no file and no thread, and it is said why" {
-    VRAMGC_STRICT=1 VRAMGC_THRESHOLD=rubbish use threads
-    [ "$status" -eq 0 ]
-    [ "$messages" -eq 2 ]
-    [[ $errors == *"VRAMGC_THRESHOLD=rubbish"*VRAMGC_STRICT* ]]
-    no_file
-    local threads=${output##*threads=}
-    VRAMGC_MODE=off use threads
-    [ "${output##*threads=}" -eq "$threads" ]
-    VRAMGC_STRICT=1 use threads
-    [ -z "$errors" ]
-    [ "$(ls | wc -l)" -eq 1 ]
-    [ "${output##*threads=}" -eq $((threads + 1)) ]
-}
-
 @test "VRAMGC_MODE=off: no file, no thread, not a word" {
     VRAMGC_MODE=off VRAMGC_THRESHOLD=rubbish use threads
     [ "$status" -eq 0 ]

@@ -127,16 +127,6 @@ static void ratios(void **state) {
     assert_true(read_with("VRAMGC_THRESHOLD", "1", 0).threshold == 1);
 }
 
-/* Nothing is used where the caller does nothing, wherever strict stands. */
-static void strict(void **state) {
-    (void)state;
-    setenv("VRAMGC_STRICT", "1", 1);
-    read_with("VRAMGC_MODE", "fast", 1);
-    assert_string_equal(sentences[0],
-                        "VRAMGC_MODE=fast is not one of off|observe|flush|compact|auto");
-    unsetenv("VRAMGC_STRICT");
-}
-
 static void long_texts(void **state) {
     char text[2 * OPTION_TEXT_BYTES];
     (void)state;
@@ -206,8 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(defaults, clean),     cmocka_unit_test_setup(values, clean),
         cmocka_unit_test_setup(refusals, clean),     cmocka_unit_test_setup(ratios, clean),
-        cmocka_unit_test_setup(long_texts, clean),   cmocka_unit_test_setup(unknown_names, clean),
-        cmocka_unit_test_setup(strict, clean),       cmocka_unit_test_setup(origins, clean),
+        cmocka_unit_test_setup(long_texts, clean),   cmocka_unit_test_setup(unknown_names, clean),       cmocka_unit_test_setup(origins, clean),
         cmocka_unit_test_setup(shown_values, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
