@@ -2,7 +2,6 @@
  * it does not understand is not known. */
 #include "base/control_group.h"
 
-#include "base/base.h"
 #include "base/file.h"
 #include "base/text.h"
 

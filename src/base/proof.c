@@ -2,11 +2,9 @@
 #include "base/proof.h"
 #include "base/state_folder.h"
 
-#include "base/base.h"
 #include "base/file.h"
 #include "base/text.h"
 
-#include <stdlib.h>
 
 /* The word of /proc/driver/nvidia/version that is a version, such as 580.82.07. */
 static void add_kernel_driver(struct text *text) {

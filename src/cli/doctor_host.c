@@ -4,7 +4,6 @@
 #include "cli/finding.h"
 #include "cli/preload.h"
 #include "read/units.h"
-#include "base/base.h"
 #include "base/file.h"
 #include "base/options.h"
 #include "base/state_folder.h"

@@ -2,7 +2,6 @@
  * of this user's processes and touches none of them. */
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
-#include "base/base.h"
 #include "base/file.h"
 #include "base/process_stat.h"
 

@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/preload.h"
 #include "cli/settings.h"
-#include "base/base.h"
 
 #include <limits.h>
 #include <stdlib.h>

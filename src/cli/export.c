@@ -7,7 +7,6 @@
 #include "base/parse.h"
 
 #include <string.h>
-#include <time.h>
 
 #define CSV_TABLES "timeline|figures|reclaims|refusals|jobs"
 

@@ -2,7 +2,6 @@
  * typed. */
 #include "cli/cli.h"
 #include "cli/preload.h"
-#include "base/base.h"
 #include "base/parse.h"
 #include "prove/proof_file.h"
 #include "prove/prove_card.h"

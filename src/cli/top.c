@@ -5,7 +5,6 @@
 #include "show/terminal.h"
 #include "show/top_page.h"
 #include "cli/top_screen.h"
-#include "read/units.h"
 #include "base/base.h"
 #include "base/parse.h"
 #include "base/text.h"

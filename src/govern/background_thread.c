@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "base/process_stat.h"
-#include "base/text.h"
 #include "cuda/capture_mode.h"
 #include "govern/at_rest.h"
 #include "govern/cached_handles.h"

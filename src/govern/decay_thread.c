@@ -5,7 +5,6 @@
 #include "govern/reclaim.h"
 #include "govern/wakeup.h"
 #include "track/capture.h"
-#include "track/device.h"
 #include "track/free_memory.h"
 #include "track/reclaim_log.h"
 #include "track/process_settings.h"

@@ -11,7 +11,6 @@
 #include "python/names.h"
 #include "track/capture.h"
 #include "track/block_map.h"
-#include "track/device.h"
 #include "track/free_memory.h"
 #include "track/oom.h"
 #include "track/reclaim_log.h"

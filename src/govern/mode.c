@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "govern/mode_table.h"
 #include "govern/torch.h"
-#include "track/device.h"
 #include "track/process_settings.h"
 #include "track/thread.h"
 

@@ -1,7 +1,6 @@
 /* own_thread.c: see own_thread.h. It must not know what the threads do. */
 #include "govern/own_thread.h"
 
-#include "base/base.h"
 #include "base/mutant.h"
 #include "cuda/real.h"
 

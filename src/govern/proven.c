@@ -1,7 +1,6 @@
 /* proven.c: see proven.h. A device that cannot be told from others is not proven. */
 #include "govern/proven.h"
 
-#include "base/base.h"
 #include "cuda/real.h"
 #include "vm/version.h"
 

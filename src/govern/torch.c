@@ -1,7 +1,6 @@
 /* torch.c: see torch.h. It must not call anything of PyTorch's: the version is read from a file. */
 #include "govern/torch.h"
 
-#include "base/base.h"
 #include "base/text.h"
 #include "cuda/objects.h"
 

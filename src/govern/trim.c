@@ -5,7 +5,6 @@
 #include "base/mutant.h"
 #include "govern/reclaim.h"
 #include "track/capture.h"
-#include "track/device.h"
 #include "track/free_memory.h"
 #include "track/mempool.h"
 #include "track/process_settings.h"

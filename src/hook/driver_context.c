@@ -4,7 +4,6 @@
 #include "process/reset.h"
 #include "track/context.h"
 #include "track/oom.h"
-#include "track/thread.h"
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
     real_cuDevicePrimaryCtxRetain_t real = REAL(cuDevicePrimaryCtxRetain);

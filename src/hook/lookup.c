@@ -9,7 +9,6 @@
 #include "hook/nvml_memory.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 /* --- the wrappers by id --- */
 

@@ -2,7 +2,6 @@
  * one does not keep alive. */
 #include "python/frames.h"
 
-#include "base/base.h"
 #include "python/layout.h"
 #include "python/python_api.h"
 

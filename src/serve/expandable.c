@@ -20,7 +20,6 @@
 #include "track/recording.h"
 #include "track/thread.h"
 
-#include <string.h>
 
 enum { MAX_KINDS = 16, KIND_SHIFT = 44 };
 

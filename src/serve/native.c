@@ -1,14 +1,10 @@
 /* native.c: see native.h. It must leave to the driver whatever it is not sure of. */
 #include "serve/native.h"
 
-#include "base/log.h"
-#include "cuda/errors.h"
 #include "govern/decay_thread.h"
-#include "serve/answer.h"
 #include "serve/async.h"
 #include "serve/capacity.h"
 #include "serve/device_vm.h"
-#include "track/alloc.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/oom.h"

@@ -7,7 +7,6 @@
 #include "serve/async.h"
 #include "serve/expandable.h"
 #include "serve/peer_access.h"
-#include "track/recording.h"
 #include "vm/vm.h"
 
 /* The default streams cannot be destroyed: the call fails, and they must be asked as before. */

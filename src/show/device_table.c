@@ -5,7 +5,6 @@
 #include "show/device_rows.h"
 #include "show/graph.h"
 #include "show/summary_lines.h"
-#include "read/units.h"
 
 #include <string.h>
 

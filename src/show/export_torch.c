@@ -13,7 +13,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char *const pile_says = "all live tensors together, as vramgc sampled them";
 

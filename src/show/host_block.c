@@ -1,7 +1,6 @@
 /* host_block.c: see host_block.h. It must stay short: who reads a report asks for the card. */
 #include "show/host_block.h"
 #include "base/base.h"
-#include "base/text.h"
 #include "read/derived.h"
 #include "read/units.h"
 #include "show/summary_lines.h"

@@ -8,7 +8,6 @@
 #include "judge/verdict.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 static void write_gauge_members(struct emit *emit, enum unit unit,

@@ -12,7 +12,6 @@
 #include "base/hashmap.h"
 #include "base/lock.h"
 #include "track/alloc.h"
-#include "track/device.h"
 #include "track/oom.h"
 #include "track/thread.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/debug.h"
 #include "base/text.h"
-#include "track/recording.h"
 
 static struct {
     struct lock lock; /* bringing a device up */

@@ -2,7 +2,6 @@
 #include "track/mempool.h"
 
 #include "track/capture.h"
-#include "track/device.h"
 #include "track/free_memory.h"
 
 struct mempool_idle mempool_idle(const struct device *device) {

@@ -16,7 +16,6 @@
 #include "track/oom_log.h"
 #include "track/recording.h"
 #include "track/stack.h"
-#include "track/thread.h"
 
 /* Free and idle bytes together would have been enough: memory was there, but in pieces, or was
  * asked for in such steps that the last did not fit. */

@@ -5,7 +5,6 @@
 
 #include "base/hashmap.h"
 #include "base/lock.h"
-#include "track/device.h"
 #include "track/recording.h"
 
 enum { BATCH = 64 };

@@ -5,7 +5,6 @@
 
 #include "base/hashmap.h"
 #include "base/lock.h"
-#include "track/alloc.h"
 #include "track/call.h"
 #include "track/device.h"
 #include "track/libraries.h"

@@ -3,7 +3,6 @@
  * hand a waiting chunk to another stream. */
 #include "vm/arena.h"
 
-#include "base/base.h"
 #include "vm/tree.h"
 
 /* As many owners as PyTorch has streams (vm_internal.h): what further ones give back waits. */
