@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/text.h"
 
-
 /* The word of /proc/driver/nvidia/version that is a version, such as 580.82.07. */
 static void add_kernel_driver(struct text *text) {
     char line[256];
