@@ -1,6 +1,6 @@
 /* cancel.h: pthread_cancel. A program may cancel a thread of its own that is inside a hook, and
- * open, write, poll and their like end the thread there: whoever calls them while holding a lock,
- * or half-way through a change, keeps that from happening until it has finished. */
+ * open, write, poll and their like end the thread there: a thread that calls them while it holds a
+ * lock, or half-way through a change, keeps that from happening until it has finished. */
 #ifndef CANCEL_H
 #define CANCEL_H
 

@@ -38,7 +38,7 @@ static inline size_t file_read_start(const char *path, char *out, size_t capacit
 }
 
 /* Whether the path is a link that is neither ours nor root's: where everybody may write, as in
- * /tmp, anybody can put one, to have us write to a file that he may not write to. */
+ * /tmp, any user can put one, to have us write to a file that he may not write to. */
 static inline bool file_is_planted(const char *path) {
     struct stat status;
     return lstat(path, &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != geteuid() &&

@@ -41,7 +41,7 @@ void lock_wake(struct lock *lock) {
     syscall(SYS_futex, &lock->held, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Nobody sleeps for longer at once, should anybody forget to ring. */
+/* No thread sleeps for longer at once, should one forget to ring. */
 void bell_sleep(struct bell *bell, unsigned rings) {
     const struct timespec longest = {.tv_nsec = (long)(10 * MILLISECOND_NS)};
     atomic_fetch_add(&bell->waiting, 1);

@@ -1,5 +1,5 @@
-/* lock.h: a small lock for short critical sections. When nobody else is inside, taking it is one
- * compare-and-swap and giving it is one plain store: it is on the way of every block event. It
+/* lock.h: a small lock for short critical sections. When no other thread is inside, taking it is
+ * one compare-and-swap and giving it is one plain store: it is on the way of every block event. It
  * needs no initialisation but zero, and can be forced open in a forked child. It must never be held
  * across a call into the driver, PyTorch or Python. */
 #ifndef LOCK_H
@@ -22,16 +22,16 @@ static inline void lock_take(struct lock *lock) {
         lock_wait(lock);
 }
 
-/* The look at the sleepers may come before the store is seen by others, so that one who falls
- * asleep just then is not woken. That is why nobody sleeps for longer than a millisecond. */
+/* The look at the sleepers may come before the store is seen by others, so that a thread that falls
+ * asleep just then is not woken. That is why none sleeps for longer than a millisecond. */
 static inline void lock_give(struct lock *lock) {
     atomic_store_explicit(&lock->held, 0, memory_order_release);
     if (UNLIKELY(atomic_load_explicit(&lock->sleepers, memory_order_relaxed) > 0))
         lock_wake(lock);
 }
 
-/* What threads wait for that have looked under a lock and found it not there: whoever changes what
- * they look at rings afterwards. Needs no initialisation but zero. */
+/* Threads that have looked under a lock and not found what they need wait for its ring: a thread
+ * that changes what they look at rings afterwards. Needs no initialisation but zero. */
 struct bell {
     atomic_uint rings, waiting;
 };
@@ -39,8 +39,8 @@ struct bell {
 void bell_sleep(struct bell *bell, unsigned rings);
 void bell_wake(struct bell *bell);
 
-/* To be read while the lock is held; then, without it, waits until it has rung since. Whoever wakes
- * looks again: it may have been for nothing. */
+/* To be read while the lock is held; then, without it, waits until it has rung since. A thread that
+ * wakes looks again: it may have been for nothing. */
 static inline unsigned bell_rings(struct bell *bell) {
     return atomic_load(&bell->rings);
 }

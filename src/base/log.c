@@ -22,7 +22,7 @@ static struct {
     struct file_id file_id;
     struct file_id standard_error; /* as the program found it */
     uint64_t opened_ns;
-    atomic_uint unread; /* lines left out since the latest one, for nobody reads */
+    atomic_uint unread; /* lines left out since the latest one, for no program reads */
 } self;
 
 void log_remember_standard_error(void) {
@@ -37,7 +37,7 @@ void log_open(enum option_log level, const char *file) {
     char path[512];
     struct text text = TEXT_IN(path);
     text_add_pattern(&text, file);
-    /* A pipe that nobody reads yet must not hold up the program. */
+    /* A pipe that no program reads yet must not hold up the program. */
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY;
     int opened = file_is_planted(path) ? (errno = EPERM, -1) : file_open(path, flags, 0644);
     if (opened > 0) {
@@ -65,8 +65,8 @@ static void add_start(struct text *text, enum option_log level) {
                 names[level]);
 }
 
-/* A pipe that is full would hold up the caller until somebody reads. When poll says that there is
- * room, there is room for a line: a pipe has whole pages. */
+/* A pipe that is full would hold up the caller until it is read. When poll says that there is room,
+ * there is room for a line: a pipe has whole pages. */
 static bool has_room(int fd) {
     struct pollfd file = {.fd = fd, .events = POLLOUT};
     return poll(&file, 1, 0) != 0;
@@ -81,7 +81,7 @@ static void take_back(int number) {
         continue;
 }
 
-/* Whoever read standard error may be gone, or the file may not grow any more, and the program may
+/* The reader of standard error may be gone, or the file may not grow any more, and the program may
  * be one that SIGPIPE or SIGXFSZ ends: they are kept from this thread and taken back, unless one
  * was on its way before. */
 static void write_quietly(int fd, const char *line, size_t length) {

@@ -1,9 +1,9 @@
 /* log.h: messages for people: one line, one write, on the standard error with which the program
  * began or in the file of VRAMGC_LOG_FILE, never elsewhere. Nothing is written by a process before
  * its first use of CUDA, except by the launcher. At most 32 messages of one place in the source are
- * written; the last says so. A line that nobody takes, because the pipe is full or its reader gone,
- * is left out: no caller waits for a reader, and none gets SIGPIPE. Never called on the hot path.
- */
+ * written; the last says so. A line that no reader takes, because the pipe is full or its reader
+ * gone, is left out: no caller waits for a reader, and none gets SIGPIPE. Never called on the hot
+ * path. */
 #ifndef LOG_H
 #define LOG_H
 

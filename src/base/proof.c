@@ -42,7 +42,7 @@ bool proof_path(const char *card, char *path, size_t capacity) {
     return text.length + 1 < capacity;
 }
 
-/* Whoever may change it could switch the engine on. */
+/* Another user who may change it could switch the engine on. */
 static bool is_trusted_folder(void) {
     char folder[512];
     return state_folder(folder, sizeof folder) && state_folder_is_trusted(folder);

@@ -10,7 +10,7 @@ static word *slot_of(const struct ring *ring, uint64_t index) {
     return (word *)ring->slots + index % ring->capacity * (ring->entry_bytes / sizeof(word));
 }
 
-/* The slot belongs to this writer until the entry is complete, and nobody takes it for valid
+/* The slot belongs to this writer until the entry is complete, and no reader takes it for valid
  * meanwhile. False: another writer, a whole round earlier or later, has it; this entry is lost
  * instead of the one it would have overwritten, so the count of lost records stays right. */
 static bool begin(word *sequence, uint64_t index) {

@@ -1,5 +1,5 @@
 /* ring.h: entries of the statistics file that many threads, and processes that share it, may add at
- * the same moment, while others read: see vramgc_format.h. Nobody waits. */
+ * the same moment, while others read: see vramgc_format.h. No thread waits. */
 #ifndef RING_H
 #define RING_H
 

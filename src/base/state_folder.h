@@ -16,7 +16,7 @@ bool state_folder_instead(char *path, size_t capacity);
  * afterwards. */
 bool state_folder_make(char *path);
 
-/* Whether nobody else can put a file, or a link, there. */
+/* Whether no other user can put a file, or a link, there. */
 bool state_folder_is_trusted(const char *path);
 
 /* The pattern of the statistics files in the folder, as VRAMGC_OUT has them. False: too long. */

@@ -8,7 +8,6 @@
 #include "cuda/objects.h"
 #include "cuda/real.h"
 
-
 /* More than any release's c10::Error takes (200 bytes in 2.15), and than any std::string. */
 enum { ERROR_BYTES = 1024, STRING_BYTES = 64 };
 

@@ -23,8 +23,9 @@ struct search {
 };
 
 static struct {
-    /* Whoever is in the loader's list. glibc's own lock of that list stays taken in a forked child
-     * where another thread had it, so no thread of ours may have it while one forks. */
+    /* Held while a thread of ours reads the loader's list. glibc's own lock of that list stays
+     * taken in a forked child where another thread had it, so no thread of ours may have it while
+     * one forks. */
     struct lock in_list;
     atomic_bool frozen;
     _Atomic uintptr_t allocator_start, allocator_end;

@@ -88,7 +88,7 @@ static void *in_object(const char *path, const char *symbol, void *dlsym_asked) 
     void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
     void *p = handle ? ask(dlsym_asked, handle, symbol) : NULL;
     if (handle)
-        real_dlclose(handle); /* whoever closes it, without us, closes it */
+        real_dlclose(handle); /* so that the program's own dlclose unloads it */
     return p;
 }
 
@@ -113,9 +113,9 @@ static void *of_library(enum real_library library, const char *symbol, void *dls
     return p;
 }
 
-/* Whoever interposes the driver finds the real one with RTLD_NEXT, as we do: that works only where
- * the driver was linked or opened RTLD_GLOBAL. Elsewhere nobody called that interposer without us,
- * and it may have nothing to pass the call on to. */
+/* Another interposer of the driver finds the real one with RTLD_NEXT, as we do: that works only
+ * where the driver was linked or opened RTLD_GLOBAL. Elsewhere no call reached that interposer
+ * without us, and it may have nothing to pass the call on to. */
 static bool driver_is_global(void) {
     struct object_range driver = objects_range(stems[CUDA]);
     uintptr_t p = (uintptr_t)real_dlsym(RTLD_NEXT, "cuGetErrorName");
@@ -132,9 +132,9 @@ static bool is_loaded(enum real_library library) {
     return objects_range(stems[library]).end != 0;
 }
 
-/* Whoever hooks dlsym behind us, as quota libraries do, answers for a library with functions of its
- * own: those the caller would have got without us. It may mean its own and find ours, which have
- * the same names and come first. */
+/* A library that hooks dlsym behind us, as quota libraries do, answers for a library with functions
+ * of its own: those the caller would have got without us. It may mean its own and find ours, which
+ * have the same names and come first. */
 static void *of_other_dlsym(enum real_library library, const char *symbol) {
     void *other = real_next_dlsym();
     void *p = other == c_library_dlsym() ? NULL : of_library(library, symbol, other);

@@ -28,7 +28,7 @@ enum real_id {
 #undef NEED
 
 /* Streams by handle, as numbers. These two, and 0, are in every context: the legacy default stream,
- * and that of the calling thread, another one in each. Nobody makes or destroys them. */
+ * and that of the calling thread, another one in each. No program makes or destroys them. */
 #define STREAM_LEGACY     ((uint64_t)(uintptr_t)CU_STREAM_LEGACY)
 #define STREAM_PER_THREAD ((uint64_t)(uintptr_t)CU_STREAM_PER_THREAD)
 
@@ -75,8 +75,8 @@ static inline bool real_current_context(CUcontext *context) {
  * loader may be waited for: then no hook has to. */
 void real_find_all(void);
 
-/* Somebody found `pointer` by name: it is taken as the real function of id if none is known and it
- * lies in the library that should have it; other libraries export such names, too, and go again.
+/* The program found `pointer` by name: it is taken as the real function of id if none is known and
+ * it lies in the library that should have it; other libraries export such names, too, and go again.
  * Returns whether it is one that is known. May wait for the loader. */
 bool real_offer(enum real_id id, void *pointer);
 

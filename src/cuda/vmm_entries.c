@@ -1,6 +1,6 @@
 /* vmm_entries.c: see vmm_entries.h. A driver newer than we know may have further forms of a
  * function, and another interposer its own ones: programs that ask by name get those. It must not
- * replace what anybody is given. */
+ * replace what a program is given. */
 #include "cuda/vmm_entries.h"
 
 #include "base/mutant.h"
@@ -23,7 +23,7 @@ static const char *const names[] = {
     "cuMulticastBindAddr",
 };
 
-/* What the driver answers to somebody who knows its newest forms. NULL: there is none. */
+/* What the driver answers to a program that knows its newest forms. NULL: there is none. */
 static void *newest(const char *name, int version) {
     real_cuGetProcAddress_v2_t ask = REAL(cuGetProcAddress_v2);
     real_cuGetProcAddress_t ask_as_before = REAL(cuGetProcAddress);
@@ -72,7 +72,7 @@ static bool is_beside_driver(const void *function, struct object_range *object, 
 }
 
 /* The runtime gets cuMemAlloc from cuGetProcAddress, which may be all that is hooked. Elsewhere
- * libraries that have a runtime of their own may export its functions, and replace nobody's. */
+ * libraries that have a runtime of their own may export its functions, and replace none. */
 static bool find_interposer(struct object_range *object, char *path, size_t capacity) {
     void *of_runtime = real_get(ID_cudaMalloc);
     if (of_runtime != real_beneath(ID_cudaMalloc) && objects_at(of_runtime, object, path, capacity))

@@ -9,7 +9,7 @@
 bool vmm_entries_are_ours(void);
 
 /* Whether another interposer stands behind us that answers for cudaMalloc or cuMemAlloc, as quota
- * libraries do, and not for cuMemCreate: whoever maps memory goes round it. Then its file's name is
+ * libraries do, and not for cuMemCreate: calls that map memory go round it. Then its file's name is
  * in out, else "". May wait for the loader. */
 bool vmm_entries_pass_by(char *out, size_t capacity);
 

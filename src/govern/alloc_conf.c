@@ -1,6 +1,6 @@
-/* alloc_conf.c: see alloc_conf.h. Whoever said anything about expandable segments, or chose another
- * backend, must never be overridden; and it does nothing in versions it does not know to be sound.
- */
+/* alloc_conf.c: see alloc_conf.h. A program that says anything about expandable segments, or
+ * chooses another backend, must never be overridden; and it does nothing in versions it does not
+ * know to be sound. */
 #include "govern/alloc_conf.h"
 
 #include "base/base.h"
@@ -17,7 +17,7 @@
 /* Expandable segments are mapped in these steps, else of 20 MiB, and a step with one live block
  * stays. 12 is the least that works: PyTorch refuses up to 10, and pages are of 2 MiB. */
 #define STEP             "large_segment_size_mb"
-#define CHOICE_WITH_STEP STEP ":12," CHOICE /* last, for whoever cuts that out of the text */
+#define CHOICE_WITH_STEP STEP ":12," CHOICE /* last: programs cut that out of the text */
 
 #define OLD_NAME "PYTORCH_CUDA_ALLOC_CONF"
 #define NEW_NAME "PYTORCH_ALLOC_CONF"

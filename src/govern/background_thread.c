@@ -348,7 +348,7 @@ static uint64_t step_ns(uint64_t now) {
     return step;
 }
 
-/* Nothing is done once the process ends: whoever stops us does not wait for more. */
+/* Nothing is done once the process ends: the thread that stops us waits for no more. */
 static bool may_work(atomic_bool *working) {
     atomic_store(working, true);
     bool may = !atomic_load(&self.stopping);
@@ -356,7 +356,8 @@ static bool may_work(atomic_bool *working) {
     return may;
 }
 
-/* Python may end our thread where it waits for the GIL; nobody shall wait for it then. */
+/* Python may end our thread where it waits for the GIL; the end of the process must not wait for it
+ * then. */
 static void thread_ends(void *unused) {
     (void)unused;
     python_thread_ended();
@@ -374,7 +375,7 @@ static bool are_alone(void) {
  * would end it, for they take no signals. */
 static bool only_we_are_left(uint64_t now) {
     if (now - self.changed_ns < ALONE_NS || now - self.alone_ns < ALONE_NS)
-        return false; /* somebody else was at work just now */
+        return false; /* the program was at work just now */
     self.alone_ns = now;
     return are_alone();
 }
@@ -425,7 +426,7 @@ static void *background_thread(void *unused) {
     thread_becomes_ours();
     pthread_cleanup_push(thread_ends, NULL);
     while (!atomic_load(&self.stopping)) {
-        real_find_all(); /* what was loaded since: here nobody waits for us */
+        real_find_all(); /* what was loaded since: here no thread of the program waits for us */
         real_pin_driver();
         unsigned count = wakeup_count(WAKEUP_LOOK);
         uint64_t now = clock_ns();

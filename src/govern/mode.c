@@ -32,7 +32,7 @@ static struct {
     atomic_bool settled;     /* nothing but a self-test can change it any more */
 } self;
 
-/* The lock is held. Whoever reads the file just now sees a part of both reasons at worst. */
+/* The lock is held. A reader of the file may see a part of both reasons just then. */
 static void choose(void) {
     struct mode_choice choice = mode_choose(&self.facts);
     struct mode_facts events_fit = self.facts;

@@ -28,7 +28,7 @@ void python_name_functions(void);
  * emptied any more, and our thread is let out. */
 void python_process_ends(void);
 
-/* The calling thread, one of ours, was ended by Python: nobody shall wait for it. */
+/* The calling thread, one of ours, was ended by Python: no thread must wait for it. */
 void python_thread_ended(void);
 
 /* In a forked child, where our thread does not exist. */

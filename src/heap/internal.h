@@ -1,4 +1,4 @@
-/* internal.h: what a heap is made of, shared by heap.c and view.c and nobody else. */
+/* internal.h: what a heap is made of, shared by heap.c and view.c only. */
 #ifndef HEAP_INTERNAL_H
 #define HEAP_INTERNAL_H
 

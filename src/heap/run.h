@@ -1,4 +1,4 @@
-/* run.h: what is kept of one run; shared by the files of this folder and nobody else. */
+/* run.h: what is kept of one run; shared by the files of this folder only. */
 #ifndef HEAP_RUN_H
 #define HEAP_RUN_H
 

@@ -72,7 +72,8 @@ bool hook_serve(const struct async_request *call, make_room_t *make_room, void *
     return true;
 }
 
-/* What is paged comes first: while the GPU may be asked still, and when nobody asks it any more. */
+/* What is paged comes first: while the GPU may be asked still, and when no thread asks it any more.
+ */
 bool hook_capture_begin(uint64_t stream) {
     MUTANT(capture_not_prepared, serve_capture_prepare(), (void)0);
     bool added = capture_begin(stream);

@@ -36,7 +36,7 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
 #define HOOK_NOTE(...) (library_calls(__builtin_return_address(0)), hook_note(__VA_ARGS__))
 
 /* Whether memory that was only kept for PyTorch has gone back, so that asking again may help. The
- * runtime remembers a refusal for whoever asks for its latest error: `forget` takes that away. */
+ * runtime remembers a refusal until its latest error is asked for: `forget` takes that away. */
 bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget);
 
 /* comfy-aimdo, which fills the card with weights, gives some up for a cuMemAlloc and for nothing

@@ -2,7 +2,7 @@
  * segments live. PyTorch gets these pointers by name from the runtime or from dlsym, once, so they
  * must be wrapped when they are handed out. In mode compact PyTorch's allocator gets virtual
  * handles (serve/expandable.h) in the place of physical memory; none of them may reach the driver,
- * whoever brings it. */
+ * whatever code brings it. */
 #include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/induce_oom.h"

@@ -69,7 +69,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) 
     return result;
 }
 
-/* PyTorch's allocator keeps the events that it waits for: this one was somebody else's. */
+/* PyTorch's allocator keeps the events that it waits for: this one was another library's. */
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
     real_cudaEventDestroy_t real = RUNTIME(cudaEventDestroy);
     block_event_destroyed((uint64_t)(uintptr_t)e); /* before: it may be made anew at once */

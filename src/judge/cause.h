@@ -20,7 +20,7 @@ enum oom_cause {
     CAUSE_CODE,      /* without other code in this process */
     CAUSE_TOO_LARGE, /* the request is larger than the card */
     CAUSE_DRIVER,    /* refused although free */
-    CAUSE_LIMIT,     /* PyTorch asked nobody */
+    CAUSE_LIMIT,     /* PyTorch did not ask the driver */
     CAUSE_RESERVED,  /* the card had it, but VRAMGC_HEADROOM or VRAMGC_CAP kept it */
     CAUSE_HOST,      /* of the host's memory */
     CAUSES

@@ -38,7 +38,7 @@ void cause_say_sum(struct text *text, const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
     struct parts parts = {0};
     struct figure figures[ARRAY_LENGTH(parts.bytes)];
-    if (!sum->known || oom->of_context) /* nobody told what was free */
+    if (!sum->known || oom->of_context) /* the driver did not tell what was free */
         return;
     add_part(&parts, "live", sum->live_bytes);
     add_part(&parts, "idle", sum->idle_bytes);

@@ -1,5 +1,5 @@
-/* growers.c: see growers.h. It must not blame anybody for a part: more than half, or nobody is
- * named. */
+/* growers.c: see growers.h. It must name no function for a part: one that has more than half, or
+ * none. */
 #include "judge/growers.h"
 #include "judge/who.h"
 

@@ -181,8 +181,8 @@ bool start_is_ending(void) {
     return atomic_load(&self.ending);
 }
 
-/* To a person, where nobody else tells: without the launcher, and where the place was not chosen.
- * What a program reads is left alone. */
+/* To a person, where the launcher does not tell: without the launcher, and where the place was not
+ * chosen. What a program reads is left alone. */
 static void tell_where(void) {
     struct vramgc_file *file = store_file();
     if (recording_is_on() && !file->run_id[0] && *store_path() && !getenv("VRAMGC_OUT") &&

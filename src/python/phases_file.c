@@ -1,4 +1,4 @@
-/* phases_file.c: see phases_file.h. It must not be read where somebody waits. */
+/* phases_file.c: see phases_file.h. It must not be read where a thread of the program waits. */
 #include "python/phases_file.h"
 
 #include "base/file.h"

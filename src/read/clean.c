@@ -51,7 +51,7 @@ static void clean_libraries(struct vramgc_file *file) {
         CLEAN(file->libraries[i].name);
 }
 
-/* Of somebody who has no name nothing is kept. */
+/* Of an owner without a name nothing is kept. */
 static void clean_owners(const struct vramgc_file *file, struct vramgc_owners *owners) {
     uint64_t count = min_u64(owners->count, VRAMGC_MAX_OWNERS);
     owners->count = 0;

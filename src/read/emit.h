@@ -1,7 +1,7 @@
 /* emit.h: one way to say what a report contains, five ways to write it: as JSON, as the JSON schema
- * of that, as lines of text, as rows of CSV, and as a pickle. Whoever describes a report calls
- * these functions once; the schema therefore cannot differ from the output. Nothing here knows what
- * is described. */
+ * of that, as lines of text, as rows of CSV, and as a pickle. The code that describes a report
+ * calls these functions once; the schema therefore cannot differ from the output. Nothing here
+ * knows what is described. */
 #ifndef EMIT_H
 #define EMIT_H
 

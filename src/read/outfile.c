@@ -61,7 +61,7 @@ static char *behind_link(const char *path) {
 }
 
 /* Links are followed here, so that the rename replaces the file and not a link such as /dev/stdout;
- * but none that somebody else has planted, and none that the kernel would not follow. What is
+ * but none that another user has planted, and none that the kernel would not follow. What is
  * returned is to be freed; NULL with errno. */
 static char *behind_links(const char *path) {
     enum { MOST_LINKS = 40 };

@@ -1,5 +1,5 @@
 /* stats_file.c: see stats_file.h. The file is read, not mapped: a mapping would end the command
- * with SIGBUS when somebody cuts the file meanwhile. */
+ * with SIGBUS when another program cuts the file meanwhile. */
 #include "read/stats_file.h"
 #include "read/clean.h"
 #include "read/timeline.h"

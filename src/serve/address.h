@@ -15,8 +15,9 @@ struct address_info {
 };
 bool address_lookup(uint64_t address, struct address_info *place);
 
-/* Somebody is about to hold on to the physical memory of the range: its pages stay where they are
- * until the segment ends. False: they cannot be had. Addresses that are not paged are fine. */
+/* Another device or a library is about to hold on to the physical memory of the range: its pages
+ * stay where they are until the segment ends. False: they cannot be had. Addresses that are not
+ * paged are fine. */
 bool address_pin(uint64_t address, uint64_t bytes);
 
 #endif

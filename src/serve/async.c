@@ -134,7 +134,7 @@ enum serve_answer async_alloc(const struct async_request *call, void **out) {
         return SERVE_OOM;
     }
     if (!async_succeeded(CLASS_VM_POOL, address, call->bytes, call->allocator)) {
-        pool_give(pool, address, call->stream); /* nobody could free it */
+        pool_give(pool, address, call->stream); /* the program could not free it */
         return SERVE_PASS;
     }
     *out = (void *)(uintptr_t)address;

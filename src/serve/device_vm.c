@@ -14,7 +14,7 @@
 #include "track/process_settings.h"
 #include "track/stream.h"
 
-/* Before anybody can see it: from its first page on it asks every stream. */
+/* Before other threads can see it: from its first page on it asks every stream. */
 static struct vm *open_engine(struct device *device) {
     const struct options *options = settings_options();
     unsigned index = device_index(device);

@@ -10,7 +10,7 @@
  * compact is not wanted, or the device cannot do it. Nothing is captured: the probe writes. */
 struct vm *device_vm_open(struct device *device);
 
-/* Whether somebody gave up so many bytes of the device for it. */
+/* Whether another library gave up so many bytes of the device for it. */
 typedef bool make_room_t(uint64_t bytes);
 
 /* Between block_begin and block_end: the pages of a block come before it reaches its user, and may

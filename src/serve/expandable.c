@@ -20,7 +20,6 @@
 #include "track/recording.h"
 #include "track/thread.h"
 
-
 enum { MAX_KINDS = 16, KIND_SHIFT = 44 };
 
 /* Whether the driver makes memory with such properties; it is asked once. A virtual handle has the

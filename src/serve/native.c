@@ -29,7 +29,7 @@ enum serve_answer serve_malloc(uint64_t bytes, void **out) {
     if (!address)
         return SERVE_PASS;
     if (!alloc_succeeded(CLASS_VM, address, bytes, true)) {
-        vm_unreserve(vm, address); /* nobody could free it */
+        vm_unreserve(vm, address); /* the program could not free it */
         return SERVE_PASS;
     }
     *out = (void *)(uintptr_t)address;

@@ -30,7 +30,7 @@ static bool several_devices(void) {
     return count > 1;
 }
 
-/* The device of an address; -1: host memory, or nobody's. */
+/* The device of an address; -1: host memory, or not known. */
 static int device_of(uint64_t address, bool *paged) {
     real_cuPointerGetAttribute_t get = REAL(cuPointerGetAttribute);
     struct address_info place;

@@ -204,7 +204,7 @@ static void write_map(struct emit *emit, const struct block_map *map, size_t dev
         i += write_segment(emit, &map->blocks[i], map->head.count - i, device);
 }
 
-/* The out-of-memory that the map is of; PyTorch may have asked nobody before. */
+/* The out-of-memory that the map is of; PyTorch may not have asked the driver before. */
 static void write_map_trace(struct emit *emit, const struct stats_file *record,
                             const struct vramgc_map *head) {
     const struct vramgc_refusal *refusal = NULL;

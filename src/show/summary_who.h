@@ -10,7 +10,7 @@
 /* As who_name, shortened to so many columns where that is possible. */
 struct who_name summary_who_name(const struct vramgc_site *site, size_t columns);
 
-/* Whose live memory was; nothing where nobody is known. all: SIZE_MAX. */
+/* Whose live memory was; nothing where no owner is known. all: SIZE_MAX. */
 void summary_who(FILE *out, const struct stats_file *record, size_t most_rows);
 
 #endif

@@ -378,7 +378,7 @@ void alloc_context_gone(CUcontext context) {
             struct alloc_freed taken;
             do {
                 alloc_free_begin(leaving.addresses[i], &taken);
-                if (taken.known) /* else somebody freed it meanwhile */
+                if (taken.known) /* else another thread freed it meanwhile */
                     alloc_free_commit(&taken);
             } while (taken.shared);
         }

@@ -27,7 +27,7 @@ static void unmatched(void) {
     figure_add(&store_file()->process.unmatched_blocks, 1);
 }
 
-/* The end of a pending block was not seen; nobody shall see it later, when the address is another
+/* The end of a pending block was not seen; it must not be seen later, when the address is another
  * block's. */
 static bool complete_unseen(const struct block_event *event) {
     struct hashmap_entry wait;

@@ -1,5 +1,5 @@
 /* free_memory.c: see free_memory.h. The books and the reading must be of one moment: what comes or
- * goes in between would be taken for somebody else's. */
+ * goes in between would be taken for another process's. */
 #include "track/free_memory.h"
 
 #include "base/mutant.h"

@@ -39,7 +39,7 @@ static uint64_t idle_bytes(struct device *device) {
     return idle + __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
 }
 
-/* The pool first: what it keeps is held. During a capture nobody is asked. */
+/* The pool first: what it keeps is held. During a capture neither is asked. */
 static void ask_driver(struct device *device) {
     device_account_pages(device);
     if (!capture_active()) {
@@ -214,7 +214,7 @@ static void file_call(struct device *device, enum real_id id, uint64_t bytes,
     file(device, &refusal, false);
     if (reported)
         became_error(&oom->refusal);
-    if (last) /* an error follows: whoever asks for as much now begins anew */
+    if (last) /* an error follows: the next request for as much begins anew */
         oom->state = OOM_NONE;
 }
 
@@ -248,8 +248,8 @@ void oom_at_block(struct device *device, uint64_t bytes) {
     block_map_at_oom(device, bytes);
 }
 
-/* How much it takes, and what is free, nobody tells without a context. Who has the card NVML does.
- */
+/* How much it takes, and what is free, the driver tells only with a context. NVML tells who has the
+ * card. */
 void oom_at_context(unsigned index) {
     struct device *device = device_at(index);
     if (!device)

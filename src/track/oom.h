@@ -13,8 +13,8 @@ struct device;
 void oom_at_call(enum real_id id, uint64_t bytes);
 bool oom_granted(uint64_t bytes);
 
-/* cudaMallocAsync was refused to PyTorch's allocator. Nobody tells of the error that PyTorch raises
- * for it, unless it asks once more and has it then. */
+/* cudaMallocAsync was refused to PyTorch's allocator. No hook tells of the error that PyTorch
+ * raises for it, unless it asks once more and has it then. */
 void oom_at_pool(enum real_id id, uint64_t bytes);
 
 /* This thread has read what is free on the card; or has trimmed a driver's pool. PyTorch from 2.14

@@ -10,7 +10,7 @@
 
 /* PyTorch, which catches the error for want of a workspace, asks for the next in microseconds. An
  * error that Python raises frees the blocks of the functions that it ends, unless it is kept, as by
- * a notebook: then somebody sees it first, which takes more than a tenth of a second. */
+ * a notebook: then a person sees it first, which takes more than a tenth of a second. */
 #define OOM_AT_ONCE_NS (100 * MILLISECOND_NS)
 
 /* An out-of-memory of which the program is told. From any thread. */

@@ -26,7 +26,7 @@ struct owners {
 };
 
 /* A block that it was given, or has given back. The tag is kept with the block: 1 + index of a site
- * of the file; 0: nobody's. */
+ * of the file; 0: no owner is known. */
 void owners_take(struct owners *owners, uint32_t tag, uint64_t bytes);
 void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes);
 

@@ -1,6 +1,6 @@
-/* stream.c: the streams that exist. Whoever waits for the GPU must ask all streams of the context
- * in which PyTorch works, whether or not they own a segment: an extension's need not. Streams of
- * other contexts cannot be PyTorch's. It must not call the driver with its lock held. */
+/* stream.c: the streams that exist. A thread that waits for the GPU must ask all streams of the
+ * context in which PyTorch works, whether or not they own a segment: an extension's need not.
+ * Streams of other contexts cannot be PyTorch's. It must not call the driver with its lock held. */
 #include "track/stream.h"
 
 #include "base/hashmap.h"

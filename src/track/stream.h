@@ -5,7 +5,7 @@
 #include "track/device.h"
 
 /* The page engine hears of every stream of its context from now on, those that exist and the
- * default stream included. Before it serves anybody. No lock is held. */
+ * default stream included. Before it serves a block. No lock is held. */
 void stream_follow(unsigned device, struct vm *vm);
 
 /* A stream was made in the current context, or in a green one that cannot be followed; and one is

@@ -42,8 +42,8 @@ struct vmm_handle {
 };
 
 /* In the place of a release: the handle is cached for PyTorch, whose allocator made it, if this is
- * the last reference, nothing is mapped, and nobody else may have it. For the books it is held on.
- * *out: device and bytes of it. TWICE: it is cached already. */
+ * the last reference, nothing is mapped, and no other process may have it. For the books it is held
+ * on. *out: device and bytes of it. TWICE: it is cached already. */
 enum vmm_cache { VMM_CACHE_NOT, VMM_CACHE_DONE, VMM_CACHE_TWICE };
 enum vmm_cache vmm_cache(uint64_t handle, struct vmm_handle *out);
 

@@ -94,7 +94,7 @@ void vm_undo_closed(struct vm *vm, struct page_segment *segment, size_t first, s
 
 /* --- further devices --- */
 
-/* The next mapped pages from the address on that are closed to somebody; they stay where they are
+/* The next mapped pages from the address on that are closed to a device; they stay where they are
  * until the flag is taken from them. */
 static struct run hold_next(struct vm *vm, uint64_t from) {
     const struct page_table *table = &vm->table;

@@ -26,7 +26,7 @@ struct chunk {
     uint64_t epoch;               /* WAITING: when it was given back */
     struct chunk *before, *after; /* neighbours within the zone */
     struct chunk *older, *newer;  /* WAITING: in the order of giving back */
-    struct owner *owner;          /* WAITING: NULL is nobody */
+    struct owner *owner;          /* WAITING: NULL is none */
     uint8_t state, zone;
 };
 
@@ -92,7 +92,7 @@ static struct owner *find_owner(struct arena *arena, uint64_t stream) {
     return NULL;
 }
 
-/* NULL, nobody, where there are too many streams: their chunks just have to wait. */
+/* NULL where there are too many streams: their chunks just have to wait. */
 static struct owner *make_owner(struct arena *arena, uint64_t stream) {
     struct owner *owner = stream == STREAM_NONE ? NULL : find_owner(arena, stream);
     for (size_t i = 0; i < OWNERS && !owner && stream != STREAM_NONE; i++) {

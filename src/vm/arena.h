@@ -1,7 +1,7 @@
 /* arena.h: who has which addresses of a stream-ordered pool: best fit in one large range, with
  * coalescing. What is given back may be had again at once by the stream that gave it (work runs in
  * the order of its stream), by others when the GPU is known to have come past that moment. Where
- * nothing is large enough, what the stream gave back at the edge of what nobody has had yet grows
+ * nothing is large enough, what the stream gave back at the edge of what no block has had yet grows
  * into that. Small requests have a part of the range of their own, so that pages of large ones
  * empty.
  *
@@ -44,9 +44,9 @@ void arena_close(struct arena *arena);
 /* Hands out a block that work on the stream may use from now on. 0: no room, or bytes is 0. */
 uint64_t arena_take(struct arena *arena, uint64_t bytes, uint64_t stream);
 
-/* A block is given back in two steps: after the first nobody else can give it back, after the
+/* A block is given back in two steps: after the first no other thread can give it back, after the
  * second it can be had again. epoch: the engine's clock, read after the first step. stream: may
- * have it at once; STREAM_NONE: nobody may before the GPU has come past that epoch. */
+ * have it at once; STREAM_NONE: none may before the GPU has come past that epoch. */
 struct arena_block arena_claim(struct arena *arena, uint64_t address);
 void arena_give(struct arena *arena, const struct arena_block *block, uint64_t stream,
                 uint64_t epoch);

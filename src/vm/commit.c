@@ -5,7 +5,8 @@
  * An extent of several pages belongs to one block: it lies in pages that no other block can reach
  * into, nor have behind it. All other pages are single. So whatever goes first, a block that stays
  * keeps its own pages and nothing else. An idle extent that a block would use in part only is
- * replaced by pages; where the GPU is not past it, it stays as it is, for nobody waits for that. */
+ * replaced by pages; where the GPU is not past it, it stays as it is, for the block does not wait
+ * for that. */
 #include "vm/vm_internal.h"
 
 /* The largest extent is one such part of the device at most: while the GPU is not past it a smaller

@@ -1,7 +1,7 @@
 /* decay.c: idle memory goes back to the driver when it has been idle for long enough. One rule for
  * all of it: extents in PyTorch's cache, extents that PyTorch has given up, and cached handles lie
- * in lists, the longest idle first, and whoever calls says how old each kind may get. Nobody may be
- * held up by it: who needs a page that is just being unmapped waits for a few others only. */
+ * in lists, the longest idle first, and the caller says how old each kind may get. No thread may be
+ * held up by it: one that needs a page that is just being unmapped waits for a few others only. */
 #include "vm/vm_internal.h"
 
 /* Extents that leave at once: few at first, then as many as the driver is seen to manage within

@@ -17,7 +17,7 @@ static struct {
     struct bell answered;
 } self;
 
-/* How often somebody looks again who waits for the GPU only for a moment: a tenth of a second,
+/* How often a thread looks again that waits for the GPU only for a moment: a tenth of a second,
  * which a user takes for at once (Miller 1968). */
 enum { PATIENCE = 1000 };
 static const struct timespec step = {.tv_nsec = MILLISECOND_NS / 10};
@@ -57,7 +57,7 @@ static void end_asking(const struct question *question) {
     count_off(&self.asking);
 }
 
-/* Sleeps until nobody of those that are counted is asking. */
+/* Sleeps until none of the threads that are counted asks. */
 static void wait_for_answers(atomic_uint *count) {
     for (;;) {
         unsigned rings = bell_rings(&self.answered);
@@ -440,8 +440,8 @@ bool vm_fence_wait_briefly(struct vm *vm) {
 
 /* --- without an engine --- */
 
-/* An event in an idle context is reached at once. One that nobody has asked for since more than a
- * second says nothing of what has come since. */
+/* An event in an idle context is reached at once. One that was not asked for longer than a second
+ * says nothing of what has come since. */
 static bool is_past(struct vm_past *past, CUcontext context) {
     uint64_t now_ns = clock_ns();
     past->pending = past->pending && now_ns - past->asked_ns < SECOND_NS;

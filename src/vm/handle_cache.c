@@ -74,7 +74,7 @@ size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns) {
     return pages;
 }
 
-/* Until it ends nobody knows what the driver counts. The lock is held. */
+/* Until it ends it is not known what the driver counts. The lock is held. */
 static void move_begins(struct vm *vm) {
     vm->cache.moving++;
     vm->cache.moves++;

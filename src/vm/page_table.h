@@ -19,7 +19,7 @@ static inline size_t extent_size_index(size_t npages) {
     return npages - 1;
 }
 
-/* BUSY: some thread is mapping or unmapping it outside the lock; nobody else may touch it. */
+/* BUSY: some thread is mapping or unmapping it outside the lock; no other may touch it. */
 enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_BUSY };
 
 /* Idle extents are listed by what PyTorch thinks of their addresses. ATTACHED: PyTorch's allocator
@@ -53,7 +53,7 @@ struct page_segment {
     uint64_t end_epoch;
     struct page_segment *older, *newer; /* among the retained */
     size_t filled_count;                /* pages that are not empty */
-    bool range;   /* somebody else reserved the addresses: blocks live only where it is attached */
+    bool range;   /* the addresses are reserved elsewhere: blocks live only where it is attached */
     bool counted; /* what is attached counts as reserved; of our own segments all does */
     size_t page_count;
     struct page pages[];
@@ -69,7 +69,7 @@ struct page_table {
     struct page_segment *spare; /* for when there is no memory: zeroed */
     size_t spare_pages;
     struct page_list idle[IDLE_LISTS][EXTENT_SIZES];
-    uint64_t now_ns;       /* the clock: whoever calls sets it before pages may become idle */
+    uint64_t now_ns;       /* the clock: the caller sets it before pages may become idle */
     uint64_t epoch;        /* grows with every page that becomes idle */
     uint64_t fenced_epoch; /* the GPU has finished with what was idle then or before */
     struct page_segment *retained_oldest, *retained_newest; /* ended, and not yet empty */
@@ -89,7 +89,8 @@ bool page_table_prepare(struct page_table *table, uint64_t bytes);
 struct page_segment *page_table_add(struct page_table *table, uint64_t address, uint64_t bytes,
                                     uint64_t stream);
 
-/* The same for a range whose addresses are somebody else's: none of its pages is attached yet. */
+/* The same for a range whose addresses are reserved elsewhere: none of its pages is attached yet.
+ */
 struct page_segment *page_table_add_range(struct page_table *table, uint64_t address,
                                           uint64_t bytes, bool counted);
 
@@ -199,7 +200,7 @@ struct victims {
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
                           struct page **out, size_t room);
 
-/* An idle extent that may go is BUSY from now on. Only for whoever has made sure of that. */
+/* An idle extent that may go is BUSY from now on. The caller has made sure of that. */
 void page_table_take_victim(struct page_table *table, struct page *page);
 
 /* The same, though live blocks reach into it: it has not come to any of them yet. */
@@ -212,8 +213,8 @@ bool page_table_try_victim(struct page_table *table, struct page *page);
  */
 uint64_t page_table_idle_since_ns(const struct page_table *table, enum page_idle list);
 
-/* Looks at what is retained: returns how many pages of it nobody has needed since the latest look,
- * whichever they are. */
+/* Looks at what is retained: returns how many pages of it no block has needed since the latest
+ * look, whichever they are. */
 size_t page_table_unneeded(struct page_table *table);
 
 /* All invariants, counted anew; for tests. */

@@ -58,7 +58,7 @@ static bool all_there(void) {
            REAL(cuEventQuery) && REAL(cuCtxSynchronize) && REAL(cuMemGetInfo_v2);
 }
 
-/* Addresses where something is mapped still are nobody's any more. */
+/* Addresses where something is still mapped are not given back. */
 bool vm_probe_of(unsigned device, const CUmemAllocationProp *properties) {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr range;

@@ -1,6 +1,6 @@
-/* range.c: ranges whose addresses somebody else has reserved. Blocks live only where it is
- * attached; what was attached once keeps its pages, idle, as retained segments do, so that programs
- * that empty PyTorch's cache all the time do not reach the driver. Nobody is waited for. */
+/* range.c: ranges whose addresses are reserved elsewhere. Blocks live only where it is attached;
+ * what was attached once keeps its pages, idle, as retained segments do, so that programs that
+ * empty PyTorch's cache all the time do not reach the driver. No thread is waited for. */
 #include "vm/vm_internal.h"
 
 bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted) {

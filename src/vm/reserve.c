@@ -1,6 +1,6 @@
 /* reserve.c: address space: segments of our own, and how much of it could be backed. A segment that
  * has ended is retained with what is mapped there, so that programs that empty PyTorch's cache all
- * the time do not reach the driver; nobody is waited for. */
+ * the time do not reach the driver; no thread is waited for. */
 #include "vm/vm_internal.h"
 
 /* cuMemGetInfo may not know yet what has just been released. So before anything is refused the

@@ -1,11 +1,11 @@
 /* vm.h: the page engine: physical memory follows live blocks. The segments of PyTorch's native
  * allocator get address space only; the pages of a block are mapped when it is handed out, before
- * anybody can use it, and can be unmapped when no live block reaches into them and the GPU has
+ * the program can use it, and can be unmapped when no live block reaches into them and the GPU has
  * finished with them. Addresses never change.
  *
  * One engine a device. Any thread may call, with any context current but where said; no lock is
  * held across a driver call. A page that one thread is unmapping while another needs it is waited
- * for (microseconds; the unmapping thread waits for nobody). While anything is captured the GPU is
+ * for (microseconds; the unmapping thread waits for none). While anything is captured the GPU is
  * not asked: only what it has been found to have finished with before is moved. */
 #ifndef VM_H
 #define VM_H
@@ -65,14 +65,14 @@ void vm_spill_decay(struct vm *vm);
  * the driver. bytes is a multiple of 2 MiB. The device's context is current. */
 uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream);
 
-/* Ends a segment, in which no block lives. Waits for nobody: the segment is retained, its pages are
+/* Ends a segment, in which no block lives. Does not wait: the segment is retained, its pages are
  * idle like others; its addresses go when the last one has gone. False: not one of ours. */
 bool vm_unreserve(struct vm *vm, uint64_t address);
 
-/* A range whose addresses somebody else has reserved (PyTorch's expandable segments): nothing may
- * live in it until it is attached. counted: what is attached there counts in reserved_bytes
- * (PyTorch takes it for its own); that of a stream-ordered pool does not. address and bytes are
- * multiples of 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
+/* A range whose addresses are reserved elsewhere (PyTorch's expandable segments): nothing may live
+ * in it until it is attached. counted: what is attached there counts in reserved_bytes (PyTorch
+ * takes it for its own); that of a stream-ordered pool does not. address and bytes are multiples of
+ * 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
 bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted);
 
 /* Makes sure of the books for one more range of that size, so that vm_range_add cannot fail for
@@ -88,9 +88,9 @@ bool vm_range_end(struct vm *vm, uint64_t address);
  * attachments of a range. False: not in one range, or attached already. */
 bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes);
 
-/* No longer; no block lives there. Waits for nobody and calls no driver: what is mapped there is
- * idle, and found there by whoever is attached the same addresses next. Work on the two must be in
- * order, as it is on a segment that belongs to one stream. False: it is not attached. */
+/* No longer; no block lives there. Does not wait, and calls no driver: what is mapped there is
+ * idle, and is there when the same addresses are attached next. Work on the two must be in order,
+ * as it is on a segment that belongs to one stream. False: it is not attached. */
 bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes);
 
 /* Whether so much more could be backed by physical memory if all idle pages were taken. The
@@ -108,7 +108,7 @@ uint64_t vm_context(const struct vm *vm);
  * memory with others of which such an answer says nothing. */
 void vm_ask_context(struct vm *vm);
 
-/* Work on our pages may run on this stream, whoever owns the segment: every stream of the context
+/* Work on our pages may run on this stream, whichever owns the segment: every stream of the context
  * counts. The device's context is current. */
 void vm_stream_add(struct vm *vm, uint64_t stream);
 
@@ -191,7 +191,7 @@ struct decayed {
  * Never during a capture. For our own thread: it may wait for the GPU. */
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns);
 
-/* While anybody reads the card nothing goes back to the driver because it is old. They nest. */
+/* While a thread reads the card nothing goes back to the driver because it is old. They nest. */
 void vm_reading_begins(struct vm *vm);
 void vm_reading_ends(struct vm *vm);
 
@@ -214,8 +214,8 @@ void vm_stream_gone(struct vm *vm, uint64_t stream);
  * waited for, for a tenth of a second at most. The device's context is current. */
 void vm_capture_prepare(struct vm *vm);
 
-/* A capture is about to begin, and `capturing` says so already: nobody asks the GPU any more after
- * this. */
+/* A capture is about to begin, and `capturing` says so already: no thread asks the GPU any more
+ * after this. */
 void vm_capture_begin(void);
 
 /* Pages that are live now stay until their segment ends: the graph that is about to be captured may
@@ -244,7 +244,7 @@ uint64_t vm_idle_bytes(struct vm *vm);
 
 /* Where there is no engine (mode flush): whether the GPU is past what it had to do when this was
  * first asked, of late, since it was last so; to be zeroed at first. True where the driver cannot
- * tell (before CUDA 12.5). Waits for nobody. */
+ * tell (before CUDA 12.5). Does not wait. */
 struct vm_past {
     atomic_uint taken; /* 1: a thread asks; to be zeroed in a forked child */
     bool pending;
@@ -253,8 +253,8 @@ struct vm_past {
 };
 bool vm_is_past(struct vm_past *past, CUcontext context, bool (*capturing)(void));
 
-/* For a forked child, without a driver call: locks are open, nobody is asking or making anything.
- * pages may be NULL. */
+/* For a forked child, without a driver call: locks are open, no thread is asking or making
+ * anything. pages may be NULL. */
 void vm_forget(struct vm *vm);
 
 #endif

@@ -31,7 +31,7 @@ struct known_stream {
 struct fence {
     atomic_uint taken; /* 1: a thread looks */
     atomic_bool whole; /* the driver tells of the whole context */
-    atomic_bool vain;  /* it was waited for too long: nobody waits before it has passed */
+    atomic_bool vain;  /* it was waited for too long: no thread waits before it has passed */
     bool pending, context_pending;
     CUevent event; /* of the context */
     size_t streams;
@@ -182,8 +182,8 @@ bool vm_newly_idle(struct vm *vm);
  * that are mapped and not open yet. One call for those that follow each other. */
 bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, size_t count);
 
-/* Extents of [first, +count) that could not be opened for anybody and are not used beyond them lose
- * their memory, which is cached. */
+/* Extents of [first, +count) that could not be opened for any device and are not used beyond them
+ * lose their memory, which is cached. */
 void vm_undo_closed(struct vm *vm, struct page_segment *segment, size_t first, size_t count);
 
 /* refusal.c. Notes what this thread was refused by the driver, of which the first is kept that is
@@ -225,7 +225,8 @@ size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns);
  * so many pages each. Returns how many. */
 size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger);
 
-/* The same for what nobody waits for: it stops where somebody reads the card, and goes later. */
+/* The same for memory that no block waits for: it stops while a thread reads the card, and goes
+ * later. */
 size_t vm_cache_decay(struct vm *vm, size_t want);
 
 /* fence.c. Waits until the GPU has finished with all pages that are idle now. False: it cannot be
@@ -248,7 +249,8 @@ void vm_fence_poll(struct vm *vm, bool may_wait);
 /* The same without waiting for the GPU, though another thread is asking just now. */
 void vm_fence_poll_in_turn(struct vm *vm);
 
-/* Whether unmapping would hold nobody up: it never does, or the GPU has nothing to do just now. */
+/* Whether unmapping would hold no thread up: it never does, or the GPU has nothing to do just now.
+ */
 bool vm_may_unmap(struct vm *vm);
 
 /* host_memory.c. Handles of host memory carry a mark; the real one is what the driver knows. */

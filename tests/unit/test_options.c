@@ -194,10 +194,10 @@ static void shown_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(defaults, clean),     cmocka_unit_test_setup(values, clean),
-        cmocka_unit_test_setup(refusals, clean),     cmocka_unit_test_setup(ratios, clean),
-        cmocka_unit_test_setup(long_texts, clean),   cmocka_unit_test_setup(unknown_names, clean),       cmocka_unit_test_setup(origins, clean),
-        cmocka_unit_test_setup(shown_values, clean),
+        cmocka_unit_test_setup(defaults, clean),   cmocka_unit_test_setup(values, clean),
+        cmocka_unit_test_setup(refusals, clean),   cmocka_unit_test_setup(ratios, clean),
+        cmocka_unit_test_setup(long_texts, clean), cmocka_unit_test_setup(unknown_names, clean),
+        cmocka_unit_test_setup(origins, clean),    cmocka_unit_test_setup(shown_values, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
