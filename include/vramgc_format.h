@@ -182,7 +182,6 @@ enum vramgc_reason {
     VRAMGC_REASON_LOWVRAM,   /* lowvram, and the program rests */
     VRAMGC_REASON_REQUEST,   /* asked for through the C API */
     VRAMGC_REASON_REFUSED,   /* the driver refused a request, which was then made again */
-    VRAMGC_REASON_UNUSED,    /* mode compact: kept for the next block, and not wanted for a while */
     VRAMGC_REASONS
 };
 

@@ -15,7 +15,8 @@
 /* To read the process's processor time takes 0.3 us. */
 #define LOOK_NS (50 * MILLISECOND_NS)
 
-/* What one release may take; what is left the next look does. (glibc's cannot be stopped.) */
+/* What one release may take, half of what a user takes for at once (0.1 s); what is left the next
+ * look does. (glibc's cannot be stopped.) */
 #define BUDGET_NS (50 * MILLISECOND_NS)
 
 /* One release, in as many pieces as it takes. */

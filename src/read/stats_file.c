@@ -49,7 +49,7 @@ const char *stats_file_reason_name(uint32_t reason) {
     static const char *const names[VRAMGC_REASONS] = {
         [VRAMGC_REASON_NONE] = "none",       [VRAMGC_REASON_THRESHOLD] = "threshold",
         [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
-        [VRAMGC_REASON_REFUSED] = "refused", [VRAMGC_REASON_UNUSED] = "unused",
+        [VRAMGC_REASON_REFUSED] = "refused",
     };
     return word(names, ARRAY_LENGTH(names), reason);
 }

@@ -20,6 +20,7 @@
 #include "track/recording.h"
 #include "track/thread.h"
 
+/* PyTorch asks for one kind on each device. The tag of a virtual handle begins at bit 48. */
 enum { MAX_KINDS = 16, KIND_SHIFT = 44 };
 
 /* Whether the driver makes memory with such properties; it is asked once. A virtual handle has the

@@ -35,7 +35,7 @@ FIELDS_OF(action, "actions", "reclaims, oldest first", "one reclaim",
     emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
     emit_number(emit, "device", UNIT_ID, "index", r->device);
     emit_text(emit, "kind", "soft_oom, flush, trim, pages", stats_file_action_name(r->kind));
-    emit_text(emit, "reason", "threshold, lowvram, request, refused, unused",
+    emit_text(emit, "reason", "threshold, lowvram, request, refused",
               stats_file_reason_name(r->reason));
     emit_bool(emit, "observed", "true: mode observe, nothing was done", r->observed == 1);
     emit_number(emit, "took_ns", UNIT_NS, "from decision until done", r->took_ns);

@@ -10,7 +10,7 @@
 static struct vramgc_file file;
 
 static const char *const kinds[] = {"none", "soft_oom", "flush", "trim", "pages"};
-static const char *const reasons[] = {"none", "threshold", "lowvram", "asked", "refused", "unused"};
+static const char *const reasons[] = {"none", "threshold", "lowvram", "asked", "refused"};
 static const char *const causes[] = {"unknown", "full",  "fragmented", "rounded",
                                      "driver",  "limit", "host"};
 
