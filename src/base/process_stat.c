@@ -16,7 +16,11 @@ struct process_stat process_stat(uint64_t pid) {
     struct process_stat stat = {0};
     text_format(&text, "/proc/%llu/stat", (unsigned long long)pid);
     file_read_start(path, line, sizeof line);
-    const char *p = strrchr(line, ')');
+    const char *name = strchr(line, '('), *p = strrchr(line, ')');
+    if (name && p > name) {
+        text = TEXT_IN(stat.name);
+        text_add_n(&text, name + 1, (size_t)(p - name) - 1);
+    }
     for (int field = STATE; p && field <= START && (p = strchr(p + 1, ' ')); field++) {
         stat.state = field == STATE ? p[1] : stat.state;
         stat.parent = field == PARENT ? strtoull(p, NULL, 10) : stat.parent;

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 struct process_stat {
-    char state; /* of its main thread: R, S, Z, ...; 0: there is no such process */
+    char name[64]; /* as `ps -o comm` has it */
+    char state;    /* of its main thread: R, S, Z, ...; 0: there is no such process */
     uint64_t parent, threads;
     uint64_t start_ticks; /* since boot: tells two processes of one id apart */
 };

@@ -2,7 +2,7 @@
  * of this user's processes and touches none of them. */
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/process_stat.h"
 
 #include <ctype.h>
@@ -49,10 +49,7 @@ static bool has_library_in_environment(pid_t pid) {
 }
 
 static void tell(pid_t pid, bool below) {
-    char path[64], name[64];
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    file_read_start(path, name, sizeof name);
-    name[strcspn(name, "\n")] = 0;
+    struct process_stat stat = process_stat((uint64_t)pid);
     const char *why = has_library_in_environment(pid)
                           ? "LD_PRELOAD names it, but the loader did not take it: a set-uid or "
                             "statically linked program"
@@ -60,7 +57,7 @@ static void tell(pid_t pid, bool below) {
                                 "container starts with an environment of its own"
                               : "it was not started by vramgc run, nor with LD_PRELOAD";
     finding(below ? MARK_WRONG : MARK_NOTE, "process", "%d (%s) uses CUDA without the library: %s",
-            (int)pid, *name ? name : "?", why);
+            (int)pid, *stat.name ? stat.name : "?", why);
 }
 
 static ssize_t read_program(pid_t pid, char *out, size_t capacity) {

@@ -3,7 +3,7 @@
 #include "read/cards.h"
 #include "base/base.h"
 #include "base/clean_text.h"
-#include "base/file.h"
+#include "base/process_stat.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -95,11 +95,8 @@ static void divide_by_files(struct card *card, uint64_t held) {
 /* ---- by NVML ---- */
 
 static void read_name(struct card_other *other) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%llu/comm", (unsigned long long)other->pid);
-    if (!file_read_start(path, other->name, sizeof other->name))
-        snprintf(other->name, sizeof other->name, "another program");
-    other->name[strcspn(other->name, "\n")] = 0;
+    struct process_stat stat = process_stat(other->pid);
+    text_copy(other->name, sizeof other->name, stat.state ? stat.name : "another program");
     clean_text(other->name, sizeof other->name);
 }
 

@@ -2,28 +2,18 @@
  * process may have the number of one of ours. */
 #include "track/neighbours.h"
 
-#include "base/file.h"
 #include "base/nvml.h"
 #include "base/process_stat.h"
 #include "base/text.h"
 #include "cuda/real.h"
 #include "track/device.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 static struct { atomic_bool wanted[VRAMGC_MAX_DEVICES]; } self;
 
 void neighbours_wanted(struct device *device) {
     atomic_store(&self.wanted[device_index(device)], true);
-}
-
-static void read_name(uint64_t pid, char *name, size_t capacity) {
-    char path[48];
-    struct text text = TEXT_IN(path);
-    text_format(&text, "/proc/%llu/comm", (unsigned long long)pid);
-    file_read_start(path, name, capacity);
-    name[strcspn(name, "\n")] = 0;
 }
 
 /* A worker may have workers. What outlived its parent has init's number there, and is a stranger.
@@ -74,10 +64,8 @@ static void look(const struct nvml *nvml, struct device *device, nvml_card card)
     for (; kept < VRAMGC_MAX_NEIGHBOURS && count > 0; kept++, count--) {
         struct nvml_user user = take_largest(users.list, count);
         struct vramgc_neighbour *neighbour = &out->list[kept];
-        char name[sizeof neighbour->name] = "";
-        if (own_bytes)
-            read_name(user.pid, name, sizeof name);
-        text_copy(neighbour->name, sizeof neighbour->name, name);
+        text_copy(neighbour->name, sizeof neighbour->name,
+                  own_bytes ? process_stat(user.pid).name : "");
         figure_set(&neighbour->pid, user.pid);
         figure_set(&neighbour->started_here, own_bytes && started_here(user.pid));
         figure_set(&neighbour->bytes, user.bytes);
