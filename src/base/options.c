@@ -169,20 +169,8 @@ void option_refusal(const struct option_info *info, const char *typed, const cha
     add_accepted(&text, info);
 }
 
-/* The setting whose variable is nearest, or NULL when none is near enough to suggest. */
-static const struct option_info *option_nearest(const char *variable) {
-    const struct option_info *nearest = NULL;
-    unsigned best = 4; /* more changes than 3, or than half of the name, are not a slip */
-    for (size_t i = 0; i < option_count; i++) {
-        const char *known = option_table[i].variable;
-        unsigned distance = parse_distance(variable, known);
-        size_t shorter = min_u64(strlen(variable), strlen(known)) - (sizeof PREFIX - 1);
-        if (distance < best && distance * 2 <= shorter) {
-            best = distance;
-            nearest = &option_table[i];
-        }
-    }
-    return nearest;
+static const char *without_prefix(size_t index) {
+    return option_table[index].variable + sizeof PREFIX - 1;
 }
 
 static bool is_called(const char *entry, size_t length, const char *variable) {
@@ -210,11 +198,11 @@ static size_t complain_about_unknown(option_complain *complain, void *context) {
         char name[64], sentence[256];
         struct text text = TEXT_IN(name);
         text_add_n(&text, *entry, strcspn(*entry, "="));
-        const struct option_info *nearest = option_nearest(name);
+        const char *nearest = nearest_word(name + sizeof PREFIX - 1, option_count, without_prefix);
         text = TEXT_IN(sentence);
         text_format(&text, "%s is not a setting", name);
         if (nearest)
-            text_format(&text, "; did you mean %s?", nearest->variable);
+            text_format(&text, "; did you mean %s%s?", PREFIX, nearest);
         else
             text_add(&text, "; `vramgc help env` lists them");
         if (complain)

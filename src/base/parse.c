@@ -161,3 +161,16 @@ unsigned parse_distance(const char *a, const char *b) {
     }
     return row[n];
 }
+
+const char *nearest_word(const char *name, size_t count, const char *(*get)(size_t index)) {
+    const char *nearest = NULL;
+    unsigned best = 4; /* more than 3 changes, or more than half of the word, are no slip */
+    for (size_t i = 0; i < count; i++) {
+        unsigned distance = parse_distance(name, get(i));
+        if (distance < best && distance * 2 <= min_u64(strlen(name), strlen(get(i)))) {
+            best = distance;
+            nearest = get(i);
+        }
+    }
+    return nearest;
+}

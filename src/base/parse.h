@@ -25,4 +25,7 @@ int parse_choice(const char *text, const char *words);
 /* Edit distance of two names, ignoring case; counts up to 31 characters of each. */
 unsigned parse_distance(const char *a, const char *b);
 
+/* The word of `count` words that `name` was probably meant to be, or NULL. get(i) gives word i. */
+const char *nearest_word(const char *name, size_t count, const char *(*get)(size_t index));
+
 #endif

@@ -1,5 +1,6 @@
 /* args.c: see args.h. */
 #include "cli/args.h"
+#include "base/parse.h"
 #include "read/complain.h"
 #include "base/base.h"
 #include "base/text.h"

@@ -1,6 +1,6 @@
 /* doctor_allocator.c: what is wrong with PyTorch's allocator setting before PyTorch says so, or
  * where it says nothing. It knows the keys of PyTorch 2.0 to 2.15. */
-#include "read/complain.h"
+#include "base/parse.h"
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
 #include "base/base.h"

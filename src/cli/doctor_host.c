@@ -4,7 +4,7 @@
 #include "cli/finding.h"
 #include "cli/preload.h"
 #include "read/units.h"
-#include "base/file.h"
+#include "base/control_group.h"
 #include "base/options.h"
 #include "base/state_folder.h"
 #include "base/text.h"
@@ -118,16 +118,14 @@ static void check_folder(void) {
 }
 
 static void check_surroundings(void) {
-    char limit[64];
+    uint64_t limit_bytes = control_group_read("").limit_bytes;
     if (access("/dev/dxg", F_OK) == 0)
         finding(MARK_NOTE, "WSL", "Windows may move memory of the card to host memory by itself");
     bool container = access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
-    file_read_start("/sys/fs/cgroup/memory.max", limit, sizeof limit);
-    limit[strcspn(limit, "\n")] = 0;
-    if (*limit && strcmp(limit, "max") != 0)
+    if (limit_bytes)
         finding(MARK_NOTE, "limit",
                 "host memory is limited to %s here: loading a model needs some of it",
-                show_bytes(strtoull(limit, NULL, 10)).text);
+                show_bytes(limit_bytes).text);
     if (container)
         finding(MARK_NOTE, "container",
                 "statistics are lost with it unless their folder is mounted");

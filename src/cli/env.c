@@ -3,20 +3,10 @@
 #include "cli/cli.h"
 #include "cli/preload.h"
 #include "cli/settings.h"
+#include "show/summary_lines.h"
 
 #include <limits.h>
 #include <stdlib.h>
-
-/* In single quotes everything is literal but the quote itself. */
-static void write_quoted(const char *value) {
-    putchar('\'');
-    for (; *value; value++)
-        if (*value == '\'')
-            fputs("'\\''", stdout);
-        else
-            putchar(*value);
-    putchar('\'');
-}
 
 /* Where another one is, as below `vramgc run`, or the file is gone, nothing is put in front. */
 static void write_preload(const char *library, const char *colon, const char *allocator) {
@@ -34,7 +24,7 @@ static void write_lines(const char *library) {
         if (!value)
             continue;
         printf("export %s=", option_table[i].variable);
-        write_quoted(value);
+        shell_word(stdout, value);
         putchar('\n');
     }
     if (preload_allocator("tcmalloc", allocator, sizeof allocator)) {

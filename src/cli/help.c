@@ -9,6 +9,7 @@
 #include "show/report_fields.h"
 #include "show/summary_lines.h"
 #include "base/base.h"
+#include "base/parse.h"
 #include "base/text.h"
 
 #include <ctype.h>

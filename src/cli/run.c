@@ -10,6 +10,7 @@
 #include "read/runfiles.h"
 #include "cli/settings.h"
 #include "show/summary.h"
+#include "show/summary_lines.h"
 #include "base/base.h"
 #include "base/clean_text.h"
 #include "base/file.h"
@@ -142,7 +143,9 @@ static void set_variable(const char *name, const char *value) {
     char *shown = run.verbose ? strdup(value) : NULL;
     if (shown) {
         clean_text(shown, strlen(shown) + 1);
-        fprintf(stderr, "vramgc: export %s='%s'\n", name, shown);
+        fprintf(stderr, "vramgc: export %s=", name);
+        shell_word(stderr, shown);
+        fputc('\n', stderr);
     }
     free(shown);
 }

@@ -1,10 +1,10 @@
 /* torch.c: see torch.h. It must not call anything of PyTorch's: the version is read from a file. */
 #include "govern/torch.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "cuda/objects.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,13 +29,7 @@ bool torch_at_least(const struct torch_version *version, unsigned long major, un
 
 bool torch_read_version(const char *path, char *out, size_t capacity) {
     char content[2048] = "\n"; /* so that the first line begins like any other */
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, content + 1, sizeof content - 2);
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
-        return false;
-    content[n + 1] = 0;
+    file_read_start(path, content + 1, sizeof content - 1);
     const char *name = strstr(content, "\n__version__ = ");
     const char *quote = name ? strpbrk(name, "'\"") : NULL;
     size_t length = quote ? strcspn(quote + 1, "'\"") : 0;

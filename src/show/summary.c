@@ -280,13 +280,11 @@ static void write_path(FILE *out, const char *path) {
     free(folder);
     bool plain = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                               "_./+,:@%-") == strlen(path);
-    fputs(plain ? " " : " '", out);
-    for (; *path; path++)
-        if (*path == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*path, out);
-    fputs(plain ? "" : "'", out);
+    fputc(' ', out);
+    if (plain)
+        fputs(path, out);
+    else
+        shell_word(out, path);
 }
 
 static void write_command(FILE *out, const char *command, struct stats_file *const *records,

@@ -26,6 +26,16 @@ void summary_line(FILE *out, const char *format, ...) {
     fprintf(out, "%.*s\n", (int)bytes_of_columns(line, SUMMARY_WIDTH), line);
 }
 
+void shell_word(FILE *out, const char *text) {
+    fputc('\'', out);
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*text, out);
+    fputc('\'', out);
+}
+
 /* At spaces, and between the members of a list that has none, but not within a number. */
 static bool may_break(const char *text, size_t at) {
     bool word = (unsigned char)(text[at] - 'a') <= 'z' - 'a';

@@ -13,6 +13,9 @@ size_t bytes_of_columns(const char *text, size_t columns);
 /* A line of at most SUMMARY_WIDTH columns; what is longer is cut. */
 void summary_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* As one word of a shell: in single quotes, where everything is literal but the quote itself. */
+void shell_word(FILE *out, const char *text);
+
 /* Sentences behind a heading, each line behind so many columns; as wide as the terminal. */
 void summary_wrapped_at(FILE *out, int indent, const char *heading, const char *text);
 
