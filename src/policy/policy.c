@@ -111,24 +111,31 @@ static uint64_t excess(const struct policy_settings *settings, const struct poli
     return idle->total_bytes && above > 0 ? (uint64_t)above : 0;
 }
 
+/* Where as much is idle as is live. With it SD 1.5 holds 1.09 of what is live. */
+static uint64_t usual_linger_ns(const struct policy_settings *settings) {
+    return settings->quiet_ns / POLICY_LINGER_PART;
+}
+
 static uint64_t linger(const struct policy_settings *settings, const struct policy_idle *idle) {
     uint64_t idle_bytes = idle->attached_bytes + idle->retained_bytes;
     if (idle->live_bytes <= idle_bytes / 4)
         return 0;
     if (!idle_bytes)
         return settings->quiet_ns;
-    double ns = (double)settings->linger_ns * (double)idle->live_bytes / (double)idle_bytes;
-    uint64_t linger_ns = ns > (double)settings->quiet_ns ? settings->quiet_ns : (uint64_t)ns;
+    double times = (double)idle->live_bytes / (double)idle_bytes;
+    uint64_t linger_ns = times > POLICY_LINGER_PART
+                             ? settings->quiet_ns
+                             : (uint64_t)((double)usual_linger_ns(settings) * times);
     return MUTANT(no_linger, linger_ns, 0);
 }
 
 uint64_t policy_pace(const struct policy_settings *settings, uint64_t pace_ns, uint64_t work_ns,
                      uint64_t time_ns) {
     if (MUTANT(never_slower, work_ns > time_ns / POLICY_MOST_WORK_PART, false))
-        return min_u64(max_u64(2 * pace_ns, settings->linger_ns), settings->quiet_ns);
+        return min_u64(max_u64(2 * pace_ns, usual_linger_ns(settings)), settings->quiet_ns);
     if (work_ns >= time_ns / POLICY_MOST_WORK_PART / 2)
         return pace_ns;
-    return pace_ns > settings->linger_ns ? pace_ns / 2 : 0;
+    return pace_ns > usual_linger_ns(settings) ? pace_ns / 2 : 0;
 }
 
 /* 3 of 50 ms. With that the lab's loop and diffusers' sequential offload, which empty PyTorch's

@@ -37,7 +37,6 @@ struct policy_settings {
     uint64_t cooldown_ns;
     uint64_t min_gain_bytes;
     uint64_t quiet_ns;
-    uint64_t linger_ns;
     bool lowvram;
 };
 
@@ -62,9 +61,9 @@ struct policy_reading {
  *    extents.)
  *  - what it keeps in its cache stays below the threshold, as it would without us. Above it, it
  *    goes once it has been idle for the cool-down, down to the threshold.
- *  - lowvram: all goes once it has been idle for linger_ns, if as much is idle as is live; longer
- *    the less it is, at most quiet_ns, and shorter the more it is; at once if it is four times as
- *    much. Where that takes too much of the time, later: see policy_pace. */
+ *  - lowvram: all goes once it has been idle for a two hundredth of quiet_ns, if as much is idle as
+ *    is live; longer the less it is, at most quiet_ns, and shorter the more it is; at once if it is
+ *    four times as much. Where that takes too much of the time, later: see policy_pace. */
 struct policy_idle {
     uint64_t total_bytes, used_bytes; /* of the device; total 0: unknown */
     uint64_t attached_bytes;          /* idle, in PyTorch's cache */
@@ -77,14 +76,15 @@ struct policy_decay {
     uint64_t attached_ns, attached_bytes; /* how old, and how much of it goes */
     uint64_t retained_ns;                 /* for how long it was not needed */
 };
+#define POLICY_LINGER_PART 200 /* of quiet_ns: 250 us of 50 ms */
 struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle);
 
 /* lowvram: no memory goes before it has been idle for so long, for as long as finding memory for
  * blocks and giving it back take more than a third of the time: it is what blocks need again. At
- * first linger_ns, then twice as long each time, a rest at most; and half as long again once they
- * take less than a sixth. 0: as policy_decay says. What PyTorch has given up never waits for
- * longer than without lowvram.
+ * first a two hundredth of quiet_ns, then twice as long each time, a rest at most; and half as long
+ * again once they take less than a sixth. 0: as policy_decay says. What PyTorch has given up never
+ * waits for longer than without lowvram.
  * A third: SD 1.5 takes a tenth to a fifth, and holds 1.10 of what is live instead of 1.09;
  * sequential offload took half, and 1.4 times as long. (With a quarter SD 1.5 holds 1.15.) */
 #define POLICY_MOST_WORK_PART 3

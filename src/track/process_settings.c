@@ -31,7 +31,6 @@ struct policy_settings settings_policy(void) {
         .cooldown_ns = options->cooldown,
         .min_gain_bytes = options->min_gain,
         .quiet_ns = options->rest,
-        .linger_ns = options->linger,
         .lowvram = options->lowvram,
     };
     return settings;

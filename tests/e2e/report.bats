@@ -616,8 +616,8 @@ export COMMANDLINE_ARGS=--api'
     done
     contains "$("$vramgc" help give-back)" at-once
     contains "$("$vramgc" help held_bytes)" 'held_bytes (bytes)'
-    run "$vramgc" help VRAMGC_LINGR
-    contains "$output" 'did you mean `vramgc help VRAMGC_LINGER`?'
+    run "$vramgc" help VRAMGC_SPIL
+    contains "$output" 'did you mean `vramgc help VRAMGC_SPILL`?'
     contains "$run_help" '-t, --threshold PERCENT'
     contains "$run_help" '--min-gain SIZE'
     run "$vramgc" help held_over_live_mea

@@ -17,7 +17,6 @@ static const struct policy_settings standard = {
     .cooldown_ns = SECOND,
     .min_gain_bytes = 32 * MIB,
     .quiet_ns = SECOND / 20,
-    .linger_ns = SECOND / 2000,
 };
 
 #endif

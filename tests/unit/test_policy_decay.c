@@ -46,7 +46,7 @@ static void above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down(vo
 static void lowvram_the_more_is_idle_the_sooner_it_goes(void **unused) {
     static const struct {
         uint64_t used, attached, retained;
-        uint64_t linger; /* in percent of linger_ns */
+        uint64_t linger; /* in percent of a two hundredth of a rest */
     } rows[] = {
         {20, 10, 0, 100}, {20, 0, 10, 100}, {20, 4, 6, 100}, {15, 5, 0, 200},
         {30, 20, 0, 50},  {50, 40, 0, 0},   {50, 20, 20, 0}, {100, 1, 0, 9900},
@@ -57,13 +57,15 @@ static void lowvram_the_more_is_idle_the_sooner_it_goes(void **unused) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct policy_decay decay =
             decay_at(&settings, rows[i].used, rows[i].attached, rows[i].retained);
-        assert_int_equal(decay.attached_ns, rows[i].linger * settings.linger_ns / 100);
+        assert_int_equal(decay.attached_ns,
+                         rows[i].linger * settings.quiet_ns / POLICY_LINGER_PART / 100);
         assert_int_equal(decay.retained_ns, decay.attached_ns);
         assert_int_equal(decay.attached_bytes, rows[i].attached * GIB);
     }
-    settings.linger_ns = settings.quiet_ns; /* never longer than a rest */
-    assert_int_equal(decay_at(&settings, 15, 5, 0).attached_ns, settings.quiet_ns);
-    assert_int_equal(decay_at(&settings, 15, 0, 0).attached_ns, settings.quiet_ns);
+    struct policy_idle little = {.live_bytes = 80 * GIB, .attached_bytes = GIB / 4};
+    assert_int_equal(policy_decay(&settings, &little).attached_ns, settings.quiet_ns);
+    assert_int_equal(decay_at(&settings, 15, 0, 0).attached_ns,
+                     settings.quiet_ns); /* a rest at most */
     assert_int_equal(decay_at(&settings, 0, 0, 0).attached_ns, 0);
 }
 
@@ -86,7 +88,7 @@ static void lowvram_waits_for_the_pace(void **unused) {
 /* Work of a third of the time is not too much, of a sixth not little. */
 static void the_pace_follows_the_share_of_time(void **unused) {
     const struct policy_settings *s = &standard;
-    uint64_t pace = 0, linger = standard.linger_ns;
+    uint64_t pace = 0, linger = standard.quiet_ns / POLICY_LINGER_PART;
     (void)unused;
     assert_int_equal(policy_pace(s, 0, 20, 60), 0);
     assert_int_equal(policy_pace(s, 0, 21, 60), linger);
