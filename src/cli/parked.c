@@ -17,12 +17,12 @@ struct parked parked_look(uint64_t pid) {
     size_t cards = card_labels(labels, PARKED_CARDS);
     for (size_t i = 0; i < cards; i++) {
         struct card_reading reading = card_read(labels[i].bus_id);
-        for (size_t k = 0; reading.known && k < reading.count; k++) {
-            if (reading.processes[k].pid != pid)
+        for (size_t k = 0; reading.known && k < reading.users.count; k++) {
+            if (reading.users.list[k].pid != pid)
                 continue;
             text_copy(parked.cards[parked.count].bus_id, sizeof parked.cards->bus_id,
                       labels[i].bus_id);
-            parked.cards[parked.count++].bytes = reading.processes[k].bytes;
+            parked.cards[parked.count++].bytes = reading.users.list[k].bytes;
             break;
         }
     }
