@@ -120,13 +120,3 @@ offered() {
     "$work/venv/bin/pip" uninstall --quiet --yes vramgc
     [ ! -e "$work/venv/bin/vramgc" ]
 }
-
-# bats test_tags=deep
-@test "dist: a tarball of what git tracks, that tells its version without git" {
-    git -C "$top" rev-parse HEAD >/dev/null 2>&1 || skip "SKIPPED: no git"
-    tarball=$(cd "$top" && scripts/package dist "$work/packages" "$top/build")
-    tar xzf "$tarball" -C "$work"
-    folder=$(echo "$work"/vramgc-*/)
-    equal "vramgc-$(cd "$work" && GIT_CEILING_DIRECTORIES=$work "$folder/scripts/version")" "$(basename "$folder")"
-    [ -f "$folder/Makefile" ]
-}
