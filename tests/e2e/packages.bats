@@ -114,7 +114,8 @@ systems() {
     done
     eval "$(said sha256sum)"
     echo >>"$(ls ./*.whl)"
-    ! eval "$(said sha256sum)"
+    run eval "$(said sha256sum)"
+    equal "$status" 1
     gpgconf --kill all
     [ "$tools" != gpg ] || skip "SKIPPED: minisign's commands, no minisign"
 }
