@@ -115,15 +115,15 @@ static void write_cell(const char *text) {
 }
 
 static void write_markdown_settings(void) {
-    puts("| setting | default | meaning |\n|---|---|---|");
+    puts("setting | default | meaning\n---|---|---");
     for (size_t i = 0; i < option_count; i++) {
         const struct option_info *info = &option_table[i];
-        printf("| `%s=", info->variable);
+        printf("`%s=", info->variable);
         write_cell(info->type == BOOL ? "0|1" : settings_argument(info));
         printf("` | %s%s%s | ", *info->standard ? "`" : "", shown_default(info),
                *info->standard ? "`" : "");
         write_cell(info->help);
-        puts(" |");
+        putchar('\n');
     }
 }
 

@@ -607,7 +607,7 @@ export COMMANDLINE_ARGS=--api'
     run_help=$("$vramgc" run --help)
     while read -r variable; do
         contains "$env_help" "$variable="
-        contains "$table" "| \`$variable="
+        contains "$table" "\`$variable="
         contains "$("$vramgc" help "$variable")" "$variable="
     done < <(grep -o 'VRAMGC_[A-Z_]*' "$top/src/options.def" | sort -u | grep -v 'VRAMGC_$')
     equal "$("$vramgc" help VRAMGC_KEEP_FOR | wc -l)" 2
