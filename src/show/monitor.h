@@ -1,0 +1,16 @@
+/* monitor.h: what stands ready for those who collect vramgc's metrics: rules for Prometheus, and a
+ * dashboard for Grafana. Both are of the table of figures; neither reads a record. */
+#ifndef MONITOR_H
+#define MONITOR_H
+
+#include <stdio.h>
+
+#include "read/derived.h"
+
+/* The figure's name as `vramgc export --prometheus` writes it. */
+void prometheus_name(FILE *out, const struct stat_info *stat);
+
+void monitor_rules(FILE *out);
+void monitor_dashboard(FILE *out);
+
+#endif
