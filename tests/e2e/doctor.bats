@@ -163,7 +163,7 @@ torch() {
     says 'PyTorch 2.15.9 for CUDA 13.2'
     SIMGPU_DRIVER=12080 run "$vramgc" doctor
     equal "$status" 1
-    says 'WRONG PyTorch it is made for CUDA 13.2, the driver knows 12.8 at most'
+    says 'WRONG PyTorch it is made for CUDA 13.2, the driver is 570 (CUDA 12.8): PyTorch will find no GPU; update the driver to 580 or newer'
     torch 2.15.9 'cuda: Optional[str] = None'
     run "$vramgc" doctor
     equal "$status" 1

@@ -45,7 +45,7 @@ make() {
     contains "$output" '"after_latest": "killed",'
     contains "$output" '"call": "malloc_trim"'
     output=$("$vramgc" export --prometheus killed.vramgc)
-    contains "$output" 'killed.vramgc"} 12884901888'
+    contains "$output" 'slot="0"} 12884901888'
     contains "$output" 'vramgc_host_peak_anon_bytes{'
     make killed-unseen unseen.vramgc
     output=$("$vramgc" report unseen.vramgc | tr -s ' \n' ' ')

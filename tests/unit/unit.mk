@@ -38,8 +38,8 @@ UNIT_soft_oom = src/govern/soft_oom.c
 UNIT_python = src/govern/python.c src/python/python_api.c src/base/lock.c
 UNIT_CUDA_python = y
 UNIT_LINK_python = -pthread
-UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c
-UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c
+UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c src/base/driver_version.c
+UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c src/base/driver_version.c
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)
