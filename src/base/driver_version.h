@@ -1,4 +1,4 @@
-/* driver_version.h: the driver's version as its users know it: 580.82.07, where CUDA counts 13.0. */
+/* driver_version.h: the driver's version as users know it: 580.82.07, where CUDA counts 13.0. */
 #ifndef DRIVER_VERSION_H
 #define DRIVER_VERSION_H
 
