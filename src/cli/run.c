@@ -132,19 +132,18 @@ static bool choose_patterns(void) {
     return true;
 }
 
-/* A wrong rule in the environment is one setting that is wrong. */
+/* What is wrong in the environment keeps nobody from running. */
 static bool choose_rules(void) {
     char why[256];
-    if (!alert_rules_read(&run.rules, run.options.on, why, sizeof why)) {
+    if (!alert_rules_read(&run.rules, run.options.on, why, sizeof why))
         complain("VRAMGC_ON: %s; no command will be started (see `vramgc help watch`)", why);
-        run.rules.count = 0;
-        return !run.options.strict;
-    }
-    if (run.rules.count > 0 && !*run.pattern) {
-        complain("--on needs a statistics file, and there is none: see --out");
-        return false;
-    }
-    return true;
+    else if (run.rules.count > 0 && !*run.pattern)
+        complain("VRAMGC_ON needs a statistics file, and there is none (see --out); no command "
+                 "will be started");
+    else
+        return true;
+    run.rules.count = 0;
+    return !run.options.strict && !settings_typed((size_t)(settings_find("on") - option_table));
 }
 
 static bool prepare(void) {

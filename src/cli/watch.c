@@ -115,7 +115,7 @@ static void find_running(void) {
 static void look_at(struct watched *watched, bool last) {
     char ignored[256];
     struct stats_file *record = stats_file_load(watched->path, ignored, sizeof ignored);
-    watched->over = !record || record->state != PROCESS_RUNNING;
+    watched->over = record && record->state != PROCESS_RUNNING;
     if (record)
         alert_look(self.rules, &watched->seen, record, self.began_ns, last || watched->over,
                    alert_commands_take);

@@ -70,16 +70,16 @@ told"
 }
 
 @test "run --on: the program has no child, no file and no signal of ours; killed, nobody of us stays" {
-    script "$work/looks" <<<'"$1" oom; ls -l /proc/$$/fd | grep -c socket: >sockets; read -r all </proc/$$/task/$$/children; echo "$all" >children; echo $PPID >launcher; touch looked; exec sleep 60'
+    script "$work/looks" <<<'"$1" oom; ls -l /proc/$$/fd | grep -c socket: >sockets; read -r all </proc/$$/task/$$/children; echo "$all ${VRAMGC_ON-}" >children; echo $PPID >launcher; exec sleep 60'
     "$vramgc" run --no-summary --on "oom:$work/told oom" "$user" "$work/looks" "$work/until" 3>&- &
-    await looked
+    await launcher
+    until program=$(pgrep -P "$(cat launcher)" -x sleep); do sleep 0.05; done
     equal "$(cat sockets)" 0
     equal "$(tr -d ' ' <children)" ''
     launcher=$(cat launcher)
     beside=$(pgrep -P "$launcher" -x 'vramgc watch')
     [ -n "$beside" ]
-    pkill -P "$launcher" -x sleep
-    kill -KILL "$launcher"
+    kill -KILL "$launcher" "$program"
     wait || true
     for ((i = 0; i < 400; i++)); do
         [ -e "/proc/$beside" ] || break
@@ -124,24 +124,40 @@ told"
     equal "$status" 2
     run_apart "$vramgc" run --on oom:true --out '' touch started
     equal "$status" 125
+    [ ! -e started ]
+    VRAMGC_ON=oom:true run_apart "$vramgc" run --out '' touch started
+    equal "$status" 0
+    contains "$errors" 'VRAMGC_ON needs a statistics file'
+}
+
+# alone LINES: in a machine of their own, so that no other test's programs run there.
+alone() {
+    local apart="unshare --pid --fork --mount-proc"
+    $apart true 2>/dev/null || apart="unshare --map-root-user --pid --fork --mount-proc"
+    $apart true 2>/dev/null || skip "SKIPPED: no process namespace can be made here"
+    $apart bash -euc "$1" 3>&-
 }
 
 @test "watch: programs that begin later, under LD_PRELOAD alone; what was before is not told" {
-    LD_PRELOAD=$library "$user" "$work/until" end 3>&- &
-    before=$!
-    sleep 3 # what began no longer ago is looked at from its start
-    "$vramgc" watch --on "oom:$work/told oom" 3>&- &
-    watch=$!
-    LD_PRELOAD=$library "$user" "$work/until" oom 3>&- &
-    later=$!
-    wait "$later"
-    equal "$(named oom.env PID)" "$later"
-    touch end
-    wait "$before"
-    kill "$watch"
-    status=0
-    wait "$watch" || status=$?
-    equal "$status" 143
+    export vramgc library user work
+    alone '
+        LD_PRELOAD=$library "$user" "$work/until" end &
+        before=$!
+        sleep 3 # what began no longer ago is looked at from its start
+        "$vramgc" watch --on "oom:$work/told oom" &
+        watch=$!
+        LD_PRELOAD=$library "$user" "$work/until" oom &
+        later=$!
+        wait "$later"
+        echo "$later" >later
+        touch end
+        wait "$before"
+        kill "$watch"
+        status=0
+        wait "$watch" || status=$?
+        echo "$status" >status'
+    equal "$(named oom.env PID)" "$(cat later)"
+    equal "$(cat status)" 143
     equal "$(cat oom)" told
 }
 
