@@ -42,6 +42,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
 	    $(mandir)/man1/vramgc.1 $(datadir)/bash-completion/completions/vramgc $(datadir)/zsh/site-functions/_vramgc \
 	    $(datadir)/fish/vendor_completions.d/vramgc.fish $(docdir)/LIMITS.md $(docdir)/prometheus-rules.yml $(docdir)/grafana-dashboard.json $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
+	@rmdir $(addprefix $(DESTDIR),$(libdir)/vramgc $(docdir)/guides $(docdir)) 2>/dev/null || true
 
 deb: all
 	@scripts/package deb $(PACKAGES) $(BUILD)

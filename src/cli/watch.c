@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -184,7 +185,7 @@ _Noreturn static void be_beside(int channel) {
     dup2(STDERR_FILENO, STDOUT_FILENO);
     int kept = dup2(channel, STDERR_FILENO + 1);
     fcntl(kept, F_SETFD, FD_CLOEXEC);
-    close_range((unsigned)kept + 1, ~0U, 0);
+    syscall(SYS_close_range, kept + 1, ~0U, 0); /* not in Linux before 5.9 */
     watch(kept);
     _exit(0);
 }

@@ -4,7 +4,6 @@
 #include "show/export_formats.h"
 #include "read/derived.h"
 #include "show/host_block.h"
-#include "show/monitor.h"
 #include "show/summary.h"
 #include "base/text.h"
 

@@ -2,6 +2,7 @@
  * write, which a test looks at. */
 #include "show/monitor.h"
 #include "read/emit.h"
+#include "show/export_formats.h"
 #include "base/base.h"
 #include "base/text.h"
 

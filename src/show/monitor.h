@@ -5,11 +5,6 @@
 
 #include <stdio.h>
 
-#include "read/derived.h"
-
-/* The figure's name as `vramgc export --prometheus` writes it. */
-void prometheus_name(FILE *out, const struct stat_info *stat);
-
 void monitor_rules(FILE *out);
 void monitor_dashboard(FILE *out);
 

@@ -69,7 +69,7 @@ tells_and_goes() { # UNDO
     contains "$output" VERDICT
     contains "$output" 'took 3 MiB'
     fine "$1"
-    equal "$(find "$root/usr" "$root/root/venv" -path '*vramgc*' -type f 2>/dev/null)" ''
+    equal "$(find "$root/usr" "$root/root/venv" -name '*vramgc*' 2>/dev/null)" ''
 }
 
 # The systems that are new enough, or a skip.
