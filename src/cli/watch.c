@@ -183,11 +183,17 @@ _Noreturn static void be_beside(int channel) {
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);
-    int kept = dup2(channel, STDERR_FILENO + 1);
-    fcntl(kept, F_SETFD, FD_CLOEXEC);
-    syscall(SYS_close_range, kept + 1, ~0U, 0); /* not in Linux before 5.9 */
-    watch(kept);
+    syscall(SYS_close_range, STDERR_FILENO + 1, channel - 1, 0); /* not in Linux before 5.9 */
+    syscall(SYS_close_range, channel + 1, ~0U, 0);
+    watch(channel);
     _exit(0);
+}
+
+/* Not in the place of a standard stream that is closed: complaints would be written into it. */
+static int apart(int fd) {
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 2);
+    close(fd);
+    return high;
 }
 
 void watch_beside_start(struct watch_beside *beside, const struct alert_rules *rules,
@@ -196,6 +202,8 @@ void watch_beside_start(struct watch_beside *beside, const struct alert_rules *r
     *beside = (struct watch_beside){.channel = -1};
     if (rules->count == 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return;
+    ends[0] = apart(ends[0]);
+    ends[1] = apart(ends[1]);
     beside->process = fork();
     if (beside->process == 0) {
         self.rules = rules;
@@ -204,6 +212,8 @@ void watch_beside_start(struct watch_beside *beside, const struct alert_rules *r
         close(ends[0]);
         be_beside(ends[1]);
     }
+    if (beside->process < 0)
+        complain("no command of VRAMGC_ON will be started: %s", strerror(errno));
     beside->channel = ends[0];
     close(ends[1]);
 }
@@ -275,10 +285,9 @@ const struct command watch_command = {
     "[PID...]",
     "run a command when a program is out of memory, a card fills, or memory grows",
     "WHEN is oom, growth, a part of the card such as 90%, or several of them with | between. "
-    "COMMAND is a program and its "
-    "words, between spaces; a word {} is what happened, in a sentence. Behind ! a shell reads it, "
-    "to the end of "
-    "the line. Several rules stand on lines of their own, or with ; between.\n"
+    "COMMAND is a program and its words, between spaces; a word {} is what happened, in a "
+    "sentence. Behind ! a shell reads it, to the end of the line. Several rules stand on lines of "
+    "their own, or with ; between.\n"
     "VRAMGC_ALERT is WHEN; VRAMGC_ALERT_MESSAGE, _COUNT, _PID, _PROGRAM, _FILE, _DEVICE, _BUS_ID, "
     "_TOTAL_BYTES, _USED_BYTES, _HELD_BYTES, _LIVE_BYTES and _REQUEST_BYTES say more. A rule's "
     "command runs once at a time, at most once a minute, 30 seconds at most; _COUNT is how often "
