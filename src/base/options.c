@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PREFIX "VRAMGC_"
+#define PREFIX       "VRAMGC_"
+#define ALERT_PREFIX "VRAMGC_ALERT"
 
 /* Set by vramgc for itself; not for people. */
 static const char *const private_variables[] = {"VRAMGC_RUN_ID", "VRAMGC_CHOSE_ALLOC_CONF",
@@ -181,6 +182,8 @@ bool option_is_unknown(const char *entry) {
     size_t length = strcspn(entry, "=");
     if (strncmp(entry, PREFIX, sizeof PREFIX - 1) != 0)
         return false;
+    if (strncmp(entry, ALERT_PREFIX, sizeof ALERT_PREFIX - 1) == 0) /* told to a command */
+        return false;
     for (size_t i = 0; i < option_count; i++)
         if (is_called(entry, length, option_table[i].variable))
             return false;
@@ -291,8 +294,8 @@ void option_show(const struct option_info *info, const struct options *options, 
     case CHOICE:
         add_word(&text, info->words, *(const option_choice_t *)field);
         break;
-    case TEXT:
-        text_add(&text, field);
+    case TEXT: /* a command may hold a password, and reports are shared */
+        text_add(&text, field == options->on && *options->on ? "(commands)" : field);
         break;
     }
 }

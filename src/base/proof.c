@@ -5,21 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
-/* The word of /proc/driver/nvidia/version that is a version, such as 580.82.07. */
-static void add_kernel_driver(struct text *text) {
-    char line[256];
-    file_read_start("/proc/driver/nvidia/version", line, sizeof line);
-    line[strcspn(line, "\n")] = 0;
-    for (char *word = line; *word; word += strspn(word, " ")) {
-        size_t length = strcspn(word, " ");
-        if (length >= 5 && strspn(word, "0123456789.") == length && memchr(word, '.', length)) {
-            text_add(text, " ");
-            text_add_n(text, word, length);
-            return;
-        }
-        word += length;
-    }
-}
+#include <stdlib.h>
 
 void proof_key(const void *uuid, int version, unsigned engine, struct proof_key *key) {
     const unsigned char *bytes = uuid;
@@ -29,8 +15,10 @@ void proof_key(const void *uuid, int version, unsigned engine, struct proof_key 
     for (unsigned i = 0; i < 16; i++)
         text_format(&card, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
                     bytes[i]);
-    text_format(&driver, "%d.%d", version / 1000, version % 1000 / 10);
-    add_kernel_driver(&driver);
+    driver_version_read(key->version, sizeof key->version);
+    key->cuda_version = version;
+    text_format(&driver, "%d.%d%s%s", version / 1000, version % 1000 / 10, *key->version ? " " : "",
+                key->version);
     key->engine = engine;
 }
 

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/driver_version.h"
+
 /* Its last line: a file that was cut short is no proof. */
 #define PROOF_END "\nend\n"
 
@@ -17,6 +19,8 @@ struct proof_key {
     char card[PROOF_CARD_BYTES];     /* "GPU-01020304-...", from its 16 bytes */
     char driver[PROOF_DRIVER_BYTES]; /* "13.0 580.82.07" */
     unsigned engine;                 /* VM_VERSION */
+    int cuda_version;                /* driver_version_say() tells both */
+    char version[DRIVER_VERSION_BYTES];
 };
 
 /* version: as cuDriverGetVersion tells. The kernel's driver is asked for its own version. */

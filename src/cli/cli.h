@@ -40,8 +40,8 @@ struct command {
 #define FLAGS(list) .flags = (list), .flag_count = ARRAY_LENGTH(list)
 
 extern const struct command run_command, report_command, export_command, list_command, top_command,
-    mark_command, set_command, park_command, wake_command, diff_command, prove_command,
-    doctor_command, env_command, help_command;
+    watch_command, mark_command, set_command, park_command, wake_command, diff_command,
+    prove_command, doctor_command, env_command, help_command;
 
 /* All of them, with NULL behind the last: set before anything else here. */
 extern const struct command *const *commands;

@@ -2,7 +2,7 @@
 
 # With the page engine itself: `vramgc prove` tries the very code that the library runs.
 CLI_ROOMS := cli show judge read prove vm
-CLI_SOURCES := $(wildcard $(CLI_ROOMS:%=src/%/*.[cS]) src/cuda/meminfo.c src/cuda/limit.c src/cuda/gate.c) $(addprefix src/base/,text.c nvml.c process_stat.c clean_text.c secrets.c parse.c options.c proof.c state_folder.c lock.c ring.c control_group.c)
+CLI_SOURCES := $(wildcard $(CLI_ROOMS:%=src/%/*.[cS]) src/cuda/meminfo.c src/cuda/limit.c src/cuda/gate.c) $(addprefix src/base/,text.c nvml.c process_stat.c clean_text.c secrets.c parse.c options.c proof.c driver_version.c state_folder.c lock.c ring.c control_group.c)
 CLI_OBJECTS := $(CLI_SOURCES:src/%=$(BUILD)/obj/%.o)
 
 $(BUILD)/obj/prove/script.S.o: src/prove/soak.py
@@ -13,7 +13,7 @@ $(BUILD)/obj/show/page.S.o: $(wildcard src/show/page/*)
 has_archive = $(wildcard $(shell $(CC) -print-file-name=lib$(1).a))
 CURSES ?= $(if $(shell pkg-config --exists ncursesw 2>/dev/null && echo yes),$(if $(and $(call has_archive,ncursesw),$(call has_archive,tinfo)),archive,shared),no)
 ifeq ($(CURSES),no)
-CURSES_NOTE := ; echo "  NOTE vramgc top has --once and --plain only: pkg-config finds no ncursesw"
+CURSES_NOTE := ; echo "  NOTE vramgc top has --once and --plain only: pkg-config finds no ncursesw (Debian, Ubuntu: pkg-config libncurses-dev)"
 else
 $(BUILD)/obj/cli/top_screen.c.o: CPPFLAGS_ALL += -DVRAMGC_CURSES $(shell pkg-config --cflags ncursesw)
 CURSES_LIBS := $(if $(filter archive,$(CURSES)),-l:libncursesw.a -l:libtinfo.a,$(shell pkg-config --libs ncursesw))

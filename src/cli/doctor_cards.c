@@ -17,8 +17,11 @@ static void tell_card(const char *about, const struct card *card) {
         [PROOF_NONE] = "not proven, so mode auto is flush: run `vramgc prove` once",
     };
     enum proof_state state = proof_look(&card->key).state;
+    char driver[64];
+    struct text text = TEXT_IN(driver);
+    driver_version_say_both(&text, card->key.cuda_version, card->key.version);
     finding(state == PROOF_PASSED ? MARK_OK : MARK_NOTE, about, "%s%s, driver %s; %s", card->name,
-            card->simulated ? ", simulated" : "", card->key.driver, proofs[state]);
+            card->simulated ? ", simulated" : "", driver, proofs[state]);
 }
 
 /* One that is full is told as such; where it is too full for a context, nothing can begin there.
@@ -73,12 +76,20 @@ static void no_device(const struct traces *traces, const char *why) {
 
 /* Within one major version PyTorch runs on older drivers, too. */
 static void compare(const char *torch_cuda, int driver_version) {
-    int needed = 0, driver = driver_version / 1000;
-    if (sscanf(torch_cuda, "%d", &needed) == 1 && driver > 0 && needed > driver)
-        finding(MARK_WRONG, "PyTorch",
-                "it is made for CUDA %s, the driver knows %d.%d at most: PyTorch will find no GPU; "
-                "update the driver, or install the PyTorch for CUDA %d",
-                torch_cuda, driver, driver_version % 1000 / 10, driver);
+    int needed = 0, cuda = driver_version / 1000;
+    char version[DRIVER_VERSION_BYTES], driver[64];
+    struct text text = TEXT_IN(driver);
+    if (sscanf(torch_cuda, "%d", &needed) != 1 || cuda <= 0 || needed <= cuda)
+        return;
+    driver_version_read(version, sizeof version);
+    driver_version_say_both(&text, driver_version, version);
+    text = TEXT_IN(version);
+    if (driver_branch(needed * 1000))
+        text_format(&text, " to %d or newer", driver_branch(needed * 1000));
+    finding(MARK_WRONG, "PyTorch",
+            "it is made for CUDA %s, the driver is %s: PyTorch will find no GPU; update the "
+            "driver%s, or install the PyTorch for CUDA %d",
+            torch_cuda, driver, version, cuda);
 }
 
 void doctor_cards(const char *torch_cuda) {

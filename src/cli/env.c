@@ -7,6 +7,8 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Where another one is, as below `vramgc run`, or the file is gone, nothing is put in front. */
 static void write_preload(const char *library, const char *colon, const char *allocator) {
@@ -15,13 +17,25 @@ static void write_preload(const char *library, const char *colon, const char *al
            library, library, colon, allocator);
 }
 
+/* It is no child of the script, which may wait for all of its own, and ends with it. */
+static void write_watch(void) {
+    char command[PATH_MAX] = "";
+    const struct option_info *on = settings_find("on");
+    if (!settings_typed((size_t)(on - option_table)) ||
+        readlink("/proc/self/exe", command, sizeof command - 1) <= 0)
+        return;
+    printf("[ ! -x \"%s\" ] || ( VRAMGC_ON=", command);
+    shell_word(stdout, getenv(on->variable));
+    printf(" \"%s\" watch $$ & )\n", command);
+}
+
 /* The empty line: that of a file may lack its end. */
 static void write_lines(const char *library) {
     char allocator[PATH_MAX];
     puts("\n# vramgc begin. To undo: sed -i '/^# vramgc begin/,/^# vramgc end/d' FILE");
     for (size_t i = 0; i < option_count; i++) {
         const char *value = settings_typed(i) ? getenv(option_table[i].variable) : NULL;
-        if (!value)
+        if (!value || strcmp(option_table[i].name, "on") == 0)
             continue;
         printf("export %s=", option_table[i].variable);
         shell_word(stdout, value);
@@ -33,6 +47,7 @@ static void write_lines(const char *library) {
     } else {
         write_preload(library, "", "");
     }
+    write_watch();
     puts("# vramgc end");
 }
 

@@ -109,7 +109,9 @@ static const struct flag flags[] = {
     {"csv", 0, "[=" CSV_TABLES "]",
      "a table for a spreadsheet; the timeline, if nothing else is named", .take = take_format},
     {"markdown", 0, NULL, "for a bug thread, with the page of text folded up", .take = take_format},
-    {"prometheus", 0, NULL, "metrics for the textfile collector of Prometheus' node_exporter",
+    {"prometheus", 0, NULL,
+     "metrics for the textfile collector of Prometheus' node_exporter; `vramgc help "
+     "prometheus-rules` and `vramgc help grafana-dashboard` have rules and a dashboard",
      .take = take_format},
     {"perfetto", 0, NULL,
      "a trace for ui.perfetto.dev or chrome://tracing: memory over time, reclaims, refusals, marks",

@@ -6,6 +6,7 @@
 #include "cli/man.h"
 #include "cli/settings.h"
 #include "read/units.h"
+#include "show/monitor.h"
 #include "show/report_fields.h"
 #include "show/summary_lines.h"
 #include "base/base.h"
@@ -98,15 +99,15 @@ static void write_cell(const char *text) {
 }
 
 static void write_markdown_settings(void) {
-    puts("| setting | default | meaning |\n|---|---|---|");
+    puts("setting | default | meaning\n---|---|---");
     for (size_t i = 0; i < option_count; i++) {
         const struct option_info *info = &option_table[i];
-        printf("| `%s=", info->variable);
+        printf("`%s=", info->variable);
         write_cell(info->type == BOOL ? "0|1" : settings_argument(info));
         printf("` | %s%s%s | ", *info->standard ? "`" : "", shown_default(info),
                *info->standard ? "`" : "");
         write_cell(info->help);
-        puts(" |");
+        putchar('\n');
     }
 }
 
@@ -158,6 +159,14 @@ static void write_json(void) {
         "`vramgc help schema` is its JSON schema; `vramgc help metrics` explains each figure.\n");
 }
 
+static void write_rules(void) {
+    monitor_rules(stdout);
+}
+
+static void write_dashboard(void) {
+    monitor_dashboard(stdout);
+}
+
 static const struct {
     const char *name;
     void (*write)(void);
@@ -166,6 +175,8 @@ static const struct {
               {"json", write_json},
               {"schema", write_schema},
               {"markdown-settings", write_markdown_settings},
+              {"prometheus-rules", write_rules},
+              {"grafana-dashboard", write_dashboard},
               {"man", man_write},
               {"completion-bash", completion_bash},
               {"completion-zsh", completion_zsh},
@@ -271,7 +282,8 @@ const struct command help_command = {
     "[COMMAND|SETTING|env|metrics|schema|man|...]",
     "this list, a command, the settings, the figures",
     "env: the settings. metrics: the figures. schema: the JSON schema of `report --json`. "
-    "markdown-settings: the table of the README. man: the manual page, as troff. "
+    "markdown-settings: the table of the README. prometheus-rules, grafana-dashboard: for the "
+    "metrics of `export --prometheus`. man: the manual page, as troff. "
     "completion-bash, completion-zsh, completion-fish: what the shell offers behind vramgc.\n",
     .takes_any_word = true,
     .main = help_main,

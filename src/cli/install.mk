@@ -17,7 +17,7 @@ $(GENERATED)/%: $(BUILD)/vramgc
 	@mkdir -p $(@D)
 	@$(BUILD)/vramgc help $* > $@
 
-GENERATES := $(addprefix $(GENERATED)/,man completion-bash completion-zsh completion-fish)
+GENERATES := $(addprefix $(GENERATED)/,man completion-bash completion-zsh completion-fish prometheus-rules grafana-dashboard)
 GUIDES := $(wildcard src/guides/*.md)
 
 install: all $(GENERATES)
@@ -32,6 +32,8 @@ install: all $(GENERATES)
 	install -D -m 644 $(GENERATED)/completion-bash $(DESTDIR)$(datadir)/bash-completion/completions/vramgc
 	install -D -m 644 $(GENERATED)/completion-zsh $(DESTDIR)$(datadir)/zsh/site-functions/_vramgc
 	install -D -m 644 $(GENERATED)/completion-fish $(DESTDIR)$(datadir)/fish/vendor_completions.d/vramgc.fish
+	install -D -m 644 $(GENERATED)/prometheus-rules $(DESTDIR)$(docdir)/prometheus-rules.yml
+	install -D -m 644 $(GENERATED)/grafana-dashboard $(DESTDIR)$(docdir)/grafana-dashboard.json
 	install -d $(DESTDIR)$(docdir)/guides
 	install -m 644 src/LIMITS.md $(DESTDIR)$(docdir)
 	install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
@@ -39,7 +41,8 @@ install: all $(GENERATES)
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
 	    $(mandir)/man1/vramgc.1 $(datadir)/bash-completion/completions/vramgc $(datadir)/zsh/site-functions/_vramgc \
-	    $(datadir)/fish/vendor_completions.d/vramgc.fish $(docdir)/LIMITS.md $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
+	    $(datadir)/fish/vendor_completions.d/vramgc.fish $(docdir)/LIMITS.md $(docdir)/prometheus-rules.yml $(docdir)/grafana-dashboard.json $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
+	@rmdir $(addprefix $(DESTDIR),$(libdir)/vramgc $(docdir)/guides $(docdir)) 2>/dev/null || true
 
 deb: all
 	@scripts/package deb $(PACKAGES) $(BUILD)

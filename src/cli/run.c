@@ -9,6 +9,7 @@
 #include "cli/preload.h"
 #include "read/runfiles.h"
 #include "cli/settings.h"
+#include "cli/watch.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
 #include "base/base.h"
@@ -38,6 +39,8 @@ static struct {
     char *log_pattern; /* of VRAMGC_LOG_FILE, absolute; "": none */
     char run_id[48];
     char command_text[1024];
+    struct alert_rules rules;
+    struct watch_beside watch;
     struct launch launch;
 } run;
 
@@ -128,6 +131,20 @@ static bool choose_patterns(void) {
     return true;
 }
 
+/* What is wrong in the environment keeps nobody from running. */
+static bool choose_rules(void) {
+    char why[256];
+    if (!alert_rules_read(&run.rules, run.options.on, why, sizeof why))
+        complain("VRAMGC_ON: %s; no command will be started (see `vramgc help watch`)", why);
+    else if (run.rules.count > 0 && !*run.pattern)
+        complain("VRAMGC_ON needs a statistics file, and there is none (see --out); no command "
+                 "will be started");
+    else
+        return true;
+    run.rules.count = 0;
+    return !settings_typed((size_t)(settings_find("on") - option_table));
+}
+
 static bool prepare(void) {
     char error[PATH_MAX + 256];
     settings_read(&run.options);
@@ -135,7 +152,8 @@ static bool prepare(void) {
         complain("%s", error);
         return false;
     }
-    return choose_patterns() && (!run.json || outfile_check(run.json, false)) && choose_allocator();
+    return choose_patterns() && choose_rules() && (!run.json || outfile_check(run.json, false)) &&
+           choose_allocator();
 }
 
 static void set_variable(const char *name, const char *value) {
@@ -150,6 +168,13 @@ static void set_variable(const char *name, const char *value) {
     free(shown);
 }
 
+static void choose_run_id(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(run.run_id, sizeof run.run_id, "%ld.%lld%03ld", (long)getpid(), (long long)now.tv_sec,
+             now.tv_nsec / 1000000);
+}
+
 static bool set_environment(void) {
     const char *existing = getenv("LD_PRELOAD");
     char *preload = preload_join(run.library, run.allocator_path, existing ? existing : "");
@@ -157,10 +182,7 @@ static bool set_environment(void) {
         complain("no memory");
         return false;
     }
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(run.run_id, sizeof run.run_id, "%ld.%lld%03ld", (long)getpid(), (long long)now.tv_sec,
-             now.tv_nsec / 1000000);
+    unsetenv("VRAMGC_ON"); /* nobody else shall tell of the same */
     set_variable("LD_PRELOAD", preload);
     set_variable("VRAMGC_OUT", run.pattern);
     set_variable("VRAMGC_RUN_ID", run.run_id);
@@ -274,6 +296,8 @@ static int not_started(void) {
 
 static int start_and_tell(void) {
     describe_command();
+    choose_run_id();
+    watch_beside_start(&run.watch, &run.rules, run.pattern, run.run_id);
     if (!set_environment())
         return STATUS_OURS;
     if (!launch_run(run.command, &run.launch, stop_asked)) {
@@ -283,7 +307,9 @@ static int start_and_tell(void) {
     if (run.launch.exec_error)
         return not_started();
     signal(SIGPIPE, SIG_IGN); /* a reader who left must not change how we end */
+    watch_beside_last(&run.watch);
     tell();
+    watch_beside_end(&run.watch);
     fflush(NULL);
     free(run.pattern);
     free(run.log_pattern);

@@ -1,10 +1,12 @@
 /* settings.c: see settings.h. */
 #include "cli/settings.h"
+#include "judge/alert_rules.h"
 #include "read/complain.h"
 #include "base/base.h"
 #include "base/parse.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,10 +53,29 @@ const struct option_info *settings_find(const char *name) {
     return NULL;
 }
 
-static bool take_setting(const struct args *args) {
+/* Each --on is one rule more; they take the place of what VRAMGC_ON held. */
+static bool take_on(const struct option_info *info, const struct args *args) {
+    struct alert_rules rules;
+    char why[256], *all = NULL;
+    const char *before = typed[info - option_table] ? getenv(info->variable) : "";
+    if (!alert_rules_read(&rules, args->value, why, sizeof why)) {
+        complain("--on %s: %s; see `vramgc help watch`", args->value, why);
+        return false;
+    }
+    bool fine = asprintf(&all, "%s\n%s", before, args->value) >= 0 &&
+                strlen(all) < OPTION_TEXT_BYTES && set(info, all);
+    if (!fine)
+        complain("all --on together are longer than %d bytes", OPTION_TEXT_BYTES - 1);
+    free(all);
+    return fine;
+}
+
+bool settings_take(const struct args *args) {
     struct options ignored;
     const struct option_info *info = settings_find(args->flag->name);
     const char *value = args->value ? args->value : "1"; /* only a BOOL may be without */
+    if (strcmp(info->name, "on") == 0)
+        return take_on(info, args);
     options_defaults(&ignored);
     if (option_set(info, value, &ignored))
         return set(info, value);
@@ -89,7 +110,7 @@ size_t settings_flags(struct flag *flags, size_t capacity) {
         const char *argument = settings_argument(&option_table[i]);
         flags[count++] = (struct flag){option_table[i].name, letter_of(&option_table[i]),
                                        *argument ? argument : "TEXT", option_table[i].help,
-                                       .take = take_setting};
+                                       .take = settings_take};
     }
     for (size_t i = 0; i < ARRAY_LENGTH(words) && count < capacity; i++)
         flags[count++] = words[i];

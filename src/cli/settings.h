@@ -15,6 +15,9 @@
  * environment. */
 size_t settings_flags(struct flag *flags, size_t capacity);
 
+/* An option that is a setting, of another command. */
+bool settings_take(const struct args *args);
+
 /* The setting of that name, as in the table; NULL: there is none. */
 const struct option_info *settings_find(const char *name);
 

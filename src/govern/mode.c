@@ -22,7 +22,7 @@ enum { SEGMENTS_TO_SEE = 4, BLOCKS_TO_SEE = 64 };
 
 static struct {
     struct lock lock;
-    char torch[32], alloc_conf[256], interposer[48];
+    char torch[32], alloc_conf[256], interposer[48], driver_version[DRIVER_VERSION_BYTES];
     struct mode_facts facts;
     struct mode_choice choice;
     bool unsaid, asked, spill_said;
@@ -75,11 +75,13 @@ void mode_begin(const struct mode_machine *machine) {
     text_copy(self.torch, sizeof self.torch, file->torch_version);
     text_copy(self.alloc_conf, sizeof self.alloc_conf, file->alloc_conf);
     text_copy(self.interposer, sizeof self.interposer, machine->interposer);
+    text_copy(self.driver_version, sizeof self.driver_version, machine->driver_version);
     self.facts = (struct mode_facts){
         .wish = (enum option_mode)settings_options()->mode,
         .torch = self.torch,
         .alloc_conf = self.alloc_conf,
         .driver = machine->driver,
+        .driver_version = self.driver_version,
         .wsl = torch_on_wsl(),
         .own_pool = mode_wants_own_pool(),
         .aimdo = torch_has_aimdo(),

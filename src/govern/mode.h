@@ -7,7 +7,8 @@
 
 /* What is known of the machine when recording starts. */
 struct mode_machine {
-    int driver;           /* its version; 0: not known */
+    int driver; /* its version; 0: not known */
+    char driver_version[DRIVER_VERSION_BYTES];
     bool maps;            /* all devices say that they can map memory */
     struct proven proven; /* they were seen to bear it */
     char interposer[48];  /* mode_facts.interposer */

@@ -134,7 +134,7 @@ static void add_word(struct text *text, char letter, const struct mode_facts *fa
     else if (letter == 'n')
         text_format(text, "%u.%u", newest[0], newest[1]);
     else if (letter == 'd' && facts->driver)
-        text_format(text, "%d.%d", facts->driver / 1000, facts->driver % 1000 / 10);
+        driver_version_say(text, facts->driver, facts->driver_version);
     else if (letter == 'd')
         text_add(text, "of unknown version");
     else

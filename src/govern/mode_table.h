@@ -13,11 +13,12 @@ enum { MODE_WHY_BYTES = 192 };
 enum mode_events { EVENTS_NOT_YET, EVENTS_FIT, EVENTS_DIFFER };
 
 struct mode_facts {
-    enum option_mode wish;   /* VRAMGC_MODE */
-    const char *torch;       /* PyTorch's version, "" when not known; not NULL */
-    const char *alloc_conf;  /* the setting that PyTorch's allocator reads; not NULL */
-    int driver;              /* the driver's version, such as 13000; 0: not known */
-    bool wsl;                /* Windows Subsystem for Linux */
+    enum option_mode wish;      /* VRAMGC_MODE */
+    const char *torch;          /* PyTorch's version, "" when not known; not NULL */
+    const char *alloc_conf;     /* the setting that PyTorch's allocator reads; not NULL */
+    int driver;                 /* the driver's version, such as 13000; 0: not known */
+    const char *driver_version; /* and its own name for it: driver_version_read; not NULL */
+    bool wsl;                   /* Windows Subsystem for Linux */
     bool own_pool;           /* cudaMallocAsync is served by a pool of ours: mode_wants_own_pool */
     bool aimdo;              /* comfy-aimdo is loaded: torch_has_aimdo */
     const char *interposer;  /* another that compact would go round: its file; "" none, not NULL */

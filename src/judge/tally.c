@@ -77,3 +77,13 @@ struct tally tally_of(struct stats_file *const *records, size_t count) {
     }
     return tally;
 }
+
+bool tally_all_went_on(const struct tally *tally) {
+    return tally->failed_refusal && tally->failed_refusal->reported == VRAMGC_WENT_ON;
+}
+
+/* Where PyTorch has told of none, each request that stayed refused is one. */
+uint64_t tally_ooms(const struct tally *tally) {
+    uint64_t told = tally->ooms > 0 ? to_u64(tally->ooms) : tally->failed;
+    return minus_u64(told, tally_all_went_on(tally) ? 0 : tally->went_on);
+}

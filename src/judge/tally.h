@@ -34,6 +34,12 @@ struct tally {
 
 struct tally tally_of(struct stats_file *const *records, size_t count);
 
+/* Nothing was refused that the work did not do without. */
+bool tally_all_went_on(const struct tally *tally);
+
+/* How often the program was out of memory. */
+uint64_t tally_ooms(const struct tally *tally);
+
 /* Whether it held much idle memory. */
 bool tally_much_idle(const struct vramgc_device_stats *stats);
 

@@ -72,21 +72,11 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
     return tally->highest && tally_much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
 }
 
-static bool all_went_on(const struct tally *tally) {
-    return tally->failed_refusal && tally->failed_refusal->reported == VRAMGC_WENT_ON;
-}
-
-/* Where PyTorch has told of none, each request that stayed refused is one. */
-static uint64_t ooms_of(const struct tally *tally) {
-    uint64_t told = tally->ooms > 0 ? to_u64(tally->ooms) : tally->failed;
-    return minus_u64(told, all_went_on(tally) ? 0 : tally->went_on);
-}
-
 static void say_oom(struct text *text, const struct tally *tally, const struct oom *oom) {
-    uint64_t count = ooms_of(tally);
+    uint64_t count = tally_ooms(tally);
     const struct vramgc_refusal *r = oom->refusal;
-    text_format(text,
-                "%s %sx, %sat %s: ", all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
+    text_format(text, "%s %sx, %sat %s: ",
+                tally_all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
                 show_count(count).text, count > 1 ? "last " : "", show_clock(r->time_ns).text);
     if (oom->of_context)
         text_add(text, "no room to begin with, for a CUDA context");
@@ -96,9 +86,10 @@ static void say_oom(struct text *text, const struct tally *tally, const struct o
         text_format(text, ", %s free", show_bytes(r->free_bytes).text);
     if (oom->record->file->device_count > 1 && oom->cause != CAUSE_HOST)
         text_format(text, " on GPU %lu", (unsigned long)r->device);
-    text_add(text, all_went_on(tally) ? ". The work went on at once without it, as PyTorch does "
-                                        "without a convolution's workspace, or a web UI that then "
-                                        "decodes in tiles."
+    text_add(text, tally_all_went_on(tally)
+                       ? ". The work went on at once without it, as PyTorch does "
+                         "without a convolution's workspace, or a web UI that then "
+                         "decodes in tiles."
                    : oom_program_went_on(oom) ? ". The program went on."
                                               : ".");
 }
@@ -119,7 +110,7 @@ static void say_after(struct text *text, const struct tally *tally, const struct
     say_graphs(text, oom);
     if (tally->failed_others > 0 && oom->refusal->reported)
         text_format(text, " Other code was refused memory, too: %zux.", tally->failed_others);
-    if (tally->went_on > 0 && !all_went_on(tally))
+    if (tally->went_on > 0 && !tally_all_went_on(tally))
         text_format(text, " The work went on at once without what was refused: %zux.",
                     tally->went_on);
     if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
@@ -133,7 +124,7 @@ static void say_after(struct text *text, const struct tally *tally, const struct
 /* The file has no entry for it: an older one, or more than its list holds. */
 static void say_oom_alone(struct text *text, const struct tally *tally) {
     text_format(text, "OUT OF MEMORY %sx. Nothing more is known of it.",
-                show_count(ooms_of(tally)).text);
+                show_count(tally_ooms(tally)).text);
 }
 
 static void explain(struct verdict *verdict, const struct tally *tally,
@@ -145,11 +136,11 @@ static void explain(struct verdict *verdict, const struct tally *tally,
         return;
     }
     struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
-    verdict->code = all_went_on(tally) ? VERDICT_OK : code_of(oom.cause);
+    verdict->code = tally_all_went_on(tally) ? VERDICT_OK : code_of(oom.cause);
     say_oom(&what, tally, &oom);
     cause_say_sum(&sum, &oom);
     cause_say(&cause, &oom);
-    other_ooms_say(&cause, records, count, &oom, ooms_of(tally));
+    other_ooms_say(&cause, records, count, &oom, tally_ooms(tally));
     cause_say_todo(&todo, &oom);
     say_after(note, tally, &oom);
     crash_say(note, tally->crashed);
@@ -403,7 +394,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     struct tally tally = tally_of(records, count);
     struct verdict verdict = {.code = judge(&tally, count),
                               .record = record_of(&tally, records, count),
-                              .ran_out = tally.failed_in && !all_went_on(&tally)};
+                              .ran_out = tally.failed_in && !tally_all_went_on(&tally)};
     struct text note = TEXT_IN(verdict.note);
     if (verdict.code == VERDICT_NONE)
         text_copy(verdict.what, sizeof verdict.what, "No process used CUDA.");

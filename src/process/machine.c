@@ -31,6 +31,7 @@ struct mode_machine machine_look(void) {
     int version = driver_version();
     struct mode_machine machine = {
         .driver = version, .maps = devices_can_map(), .proven = proven_look(version)};
+    driver_version_read(machine.driver_version, sizeof machine.driver_version);
     vmm_entries_pass_by(machine.interposer, sizeof machine.interposer);
     return machine;
 }

@@ -23,8 +23,11 @@ static void tell(const char *name, const char *asked, const struct result *done)
 }
 
 static void tell_card(int device, const struct card *card) {
+    char driver[64];
+    struct text text = TEXT_IN(driver);
+    driver_version_say_both(&text, card->key.cuda_version, card->key.version);
     printf("gpu%d  %s  %s  %zu MiB, %zu free; driver %s; engine %d%s\n", device, card->name,
-           card->bus, card->total_bytes >> 20, card->free_bytes >> 20, card->key.driver, VM_VERSION,
+           card->bus, card->total_bytes >> 20, card->free_bytes >> 20, driver, VM_VERSION,
            card->simulated ? "; SIMULATED: times mean nothing" : "");
     fflush(stdout);
 }

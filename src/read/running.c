@@ -28,10 +28,9 @@ static struct {
     uint64_t look_again_ns;
     uint64_t strangers[RUNNING_STRANGERS];
     size_t stranger_count;
-} self;
+    unsigned share;
+} self = {.share = 20};
 
-/* A twentieth of a processor at most; and twice for each page of `vramgc top`. */
-enum { LOOKING_SHARE = 20 };
 #define LEAST_PAUSE_NS (SECOND_NS / 2)
 
 static void add(uint64_t pid, const char *path) {
@@ -121,7 +120,7 @@ static void look(void) {
     look_at_kept();
     look_at_all();
     uint64_t took_ns = clock_ns() - start_ns;
-    self.look_again_ns = start_ns + max_u64(LOOKING_SHARE * took_ns, LEAST_PAUSE_NS);
+    self.look_again_ns = start_ns + max_u64(self.share * took_ns, LEAST_PAUSE_NS);
 }
 
 /* NULL: it is not that process's, or the process has ended. */
@@ -224,6 +223,10 @@ struct stats_file *running_with_mapping(uint64_t pid) {
     for (size_t i = 0; i < self.count && !record; i++)
         record = load(&self.list[i]);
     return record;
+}
+
+void running_spare(unsigned share) {
+    self.share = share;
 }
 
 void running_free(struct running *running) {

@@ -37,6 +37,9 @@ struct running running_find(void);
  * NULL: there is none. */
 struct stats_file *running_with_mapping(uint64_t pid);
 
+/* Longer from one look for new ones to the next: a look takes 1/share of the time at most. */
+void running_spare(unsigned share);
+
 void running_free(struct running *running);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "read/derived.h"
 #include "read/records.h"
 
 /* Tables with a head line, as spreadsheets read them (RFC 4180). */
@@ -19,6 +20,9 @@ void export_markdown(FILE *out, const struct records *records);
 
 /* The text format of Prometheus: what a node_exporter's textfile collector takes. */
 void export_prometheus(FILE *out, const struct records *records);
+
+/* The name of a figure there. */
+void prometheus_name(FILE *out, const struct stat_info *stat);
 
 /* Chrome's trace event format, which Perfetto opens: memory over time, reclaims, refusals, marks.
  */

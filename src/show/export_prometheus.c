@@ -4,6 +4,8 @@
 #include "show/export_formats.h"
 #include "read/derived.h"
 #include "show/host_block.h"
+#include "show/summary.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -49,14 +51,82 @@ static void write_head(FILE *out, const struct family *family) {
     fprintf(out, " %s\n", family->type);
 }
 
-/* device: NULL in a family of processes. */
-static void write_labels(FILE *out, const struct stats_file *record,
+/* ---- labels ---- */
+
+/* The same file given twice would be the same sample twice, which Prometheus takes none of. */
+static bool is_first(const struct records *records, size_t index) {
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(records->list[i]->path, records->list[index]->path) == 0)
+            return false;
+    return true;
+}
+
+/* What stays the same from run to run: of "/usr/bin/python3 -u launch.py --lowvram" launch.py, of
+ * "python -m comfy.cli" comfy.cli. */
+struct program {
+    char name[64], folder[64];
+};
+
+static const char *next_word(const char *word) {
+    word += strcspn(word, " ");
+    return word + strspn(word, " ");
+}
+
+static const char *word_of_program(const char *command) {
+    const char *word = without_folder(command), *script = next_word(command);
+    if (strncmp(word, "python", 6) != 0)
+        return word;
+    while (*script == '-' && script[1] != 'c')
+        script = next_word(script);
+    return *script && *script != '-' ? without_folder(script) : word;
+}
+
+static struct program program_of(const struct vramgc_file *file) {
+    struct program program;
+    const char *word = word_of_program(file->command_line);
+    size_t length = strlen(file->working_folder);
+    struct text name = TEXT_IN(program.name), folder = TEXT_IN(program.folder);
+    text_add_n(&name, word, strcspn(word, " "));
+    while (length > 0 && file->working_folder[length - 1] == '/')
+        length--;
+    const char *slash = memrchr(file->working_folder, '/', length);
+    const char *last = slash ? slash + 1 : file->working_folder;
+    text_add_n(&folder, last, length - (size_t)(last - file->working_folder));
+    return program;
+}
+
+static bool is_before(const struct records *records, size_t i, size_t j) {
+    const struct vramgc_file *a = records->list[i]->file, *b = records->list[j]->file;
+    if (a->started_unix_ns != b->started_unix_ns)
+        return a->started_unix_ns < b->started_unix_ns;
+    return a->pid != b->pid ? a->pid < b->pid : i < j; /* a copy */
+}
+
+/* Which one of several of the same name, in the order of their start. */
+static size_t slot_of(const struct records *records, size_t index, const struct program *program) {
+    size_t slot = 0;
+    for (size_t i = 0; i < records->count; i++) {
+        struct program other = program_of(records->list[i]->file);
+        slot += i != index && is_first(records, i) && strcmp(other.name, program->name) == 0 &&
+                strcmp(other.folder, program->folder) == 0 && is_before(records, i, index);
+    }
+    return slot;
+}
+
+/* None of these may be new with each run: Prometheus keeps a series for each combination, for
+ * weeks. What is new is a value: process_pid. device: NULL in a family of processes. */
+static void write_labels(FILE *out, const struct records *records, size_t index,
                          const struct vramgc_device *device) {
-    fprintf(out, "{pid=\"%" PRIu64 "\"", record->file->pid);
-    write_label(out, "file", record->path);
+    const struct vramgc_file *file = records->list[index]->file;
+    struct program program = program_of(file);
+    fputs("{program=\"", out);
+    write_escaped(out, program.name, true);
+    fputc('"', out);
+    write_label(out, "folder", program.folder);
+    fprintf(out, ",slot=\"%zu\"", slot_of(records, index, &program));
     if (!device)
         return;
-    fprintf(out, ",device=\"%td\"", device - record->file->devices);
+    fprintf(out, ",device=\"%td\"", device - file->devices);
     write_label(out, "bus_id", device->bus_id);
 }
 
@@ -65,14 +135,6 @@ static void write_value(FILE *out, enum unit unit, uint64_t value) {
         fprintf(out, "} %" PRIu64 ".%09" PRIu64 "\n", value / 1000000000, value % 1000000000);
     else
         fprintf(out, "} %" PRIu64 "\n", value);
-}
-
-/* The same file given twice would be the same sample twice, which Prometheus takes none of. */
-static bool is_first(const struct records *records, size_t index) {
-    for (size_t i = 0; i < index; i++)
-        if (strcmp(records->list[i]->path, records->list[index]->path) == 0)
-            return false;
-    return true;
 }
 
 static uint64_t value_of(const struct family *family, const struct vramgc_file *file,
@@ -84,11 +146,11 @@ static uint64_t value_of(const struct family *family, const struct vramgc_file *
     return family->peak ? value.peak : value.current;
 }
 
-static void write_sample(FILE *out, const struct family *family, const struct stats_file *record,
-                         const struct vramgc_device *device) {
+static void write_sample(FILE *out, const struct family *family, const struct records *records,
+                         size_t index, const struct vramgc_device *device) {
     write_name(out, family);
-    write_labels(out, record, device);
-    write_value(out, family->unit, value_of(family, record->file, device));
+    write_labels(out, records, index, device);
+    write_value(out, family->unit, value_of(family, records->list[index]->file, device));
 }
 
 static void write_family(FILE *out, const struct records *records, const struct family *family) {
@@ -99,22 +161,31 @@ static void write_family(FILE *out, const struct records *records, const struct 
         if (!is_first(records, i))
             continue;
         if (of_process)
-            write_sample(out, family, records->list[i], NULL);
+            write_sample(out, family, records, i, NULL);
         for (size_t j = 0; !of_process && j < file->device_count; j++)
             if (file->devices[j].present)
-                write_sample(out, family, records->list[i], &file->devices[j]);
+                write_sample(out, family, records, i, &file->devices[j]);
     }
 }
 
-static void write_stat(FILE *out, const struct records *records, const struct stat_info *stat) {
+static struct family family_of(const struct stat_info *stat) {
     bool total = stat->group != STAT_DEVICE_GAUGE;
-    struct family family = {
+    return (struct family){
         stat->name, total ? "_total" : "", total ? "counter" : "gauge", stat->help,
         stat->unit, .stat = stat};
+}
+
+void prometheus_name(FILE *out, const struct stat_info *stat) {
+    struct family family = family_of(stat);
+    write_name(out, &family);
+}
+
+static void write_stat(FILE *out, const struct records *records, const struct stat_info *stat) {
+    struct family family = family_of(stat);
     write_family(out, records, &family);
     family.suffix = "_peak";
     family.peak = true;
-    if (!total)
+    if (stat->group == STAT_DEVICE_GAUGE)
         write_family(out, records, &family);
 }
 
@@ -149,7 +220,7 @@ static void write_derived(FILE *out, const struct records *records, enum derived
             if (!device->present || !figure.known)
                 continue;
             write_name(out, &family);
-            write_labels(out, records->list[i], device);
+            write_labels(out, records, i, device);
             fprintf(out, "} %.10g\n", percent ? figure.value / 100 : figure.value);
         }
 }
@@ -167,13 +238,47 @@ static void write_info(FILE *out, const struct records *records) {
         if (!is_first(records, i))
             continue;
         write_name(out, &family);
-        write_labels(out, records->list[i], NULL);
-        write_label(out, "command", file->command_line);
+        write_labels(out, records, i, NULL);
         write_label(out, "version", file->version);
         write_label(out, "torch", file->torch_version);
         write_label(out, "mode", file->mode);
         write_value(out, UNIT_COUNT, records->list[i]->state == PROCESS_RUNNING);
     }
+}
+
+static void write_of_process(FILE *out, const struct records *records, const struct family *family,
+                             uint64_t (*value)(const struct vramgc_file *file)) {
+    write_head(out, family);
+    for (size_t i = 0; i < records->count; i++) {
+        if (!is_first(records, i))
+            continue;
+        write_name(out, family);
+        write_labels(out, records, i, NULL);
+        write_value(out, family->unit, value(records->list[i]->file));
+    }
+}
+
+static uint64_t pid_of(const struct vramgc_file *file) {
+    return file->pid;
+}
+
+static uint64_t start_of(const struct vramgc_file *file) {
+    return file->started_unix_ns;
+}
+
+static void write_processes(FILE *out, const struct records *records) {
+    const struct family number = {.name = "process_pid",
+                                  .suffix = "",
+                                  .type = "gauge",
+                                  .help = "number of the process",
+                                  .unit = UNIT_COUNT};
+    const struct family start = {.name = "process_start_time_ns",
+                                 .suffix = "",
+                                 .type = "gauge",
+                                 .help = "when the record of the process began, since 1970",
+                                 .unit = UNIT_NS};
+    write_of_process(out, records, &number, pid_of);
+    write_of_process(out, records, &start, start_of);
 }
 
 static void write_memory(FILE *out, const struct records *records) {
@@ -189,7 +294,7 @@ static void write_memory(FILE *out, const struct records *records) {
             if (!device->present)
                 continue;
             write_name(out, &family);
-            write_labels(out, records->list[i], device);
+            write_labels(out, records, i, device);
             write_label(out, "name", device->name);
             write_value(out, UNIT_COUNT, device->total_bytes);
         }
@@ -197,6 +302,7 @@ static void write_memory(FILE *out, const struct records *records) {
 
 void export_prometheus(FILE *out, const struct records *records) {
     write_info(out, records);
+    write_processes(out, records);
     write_memory(out, records);
     for (size_t i = 0; i < stat_count; i++)
         if (!stat_is_raw(&stat_table[i]))

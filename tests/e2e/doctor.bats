@@ -146,6 +146,18 @@ TEXT
     says 'the NVIDIA driver is loaded, but there is no /dev/nvidiactl: the container was started without --gpus all'
 }
 
+@test "doctor: the driver's own version, with CUDA's beside it; without, the branch of drivers that has that CUDA" {
+    setup_device
+    export SIMGPU_DRIVER=12080
+    run "$vramgc" doctor
+    says 'driver 570 (CUDA 12.8);'
+    for line in 'NVIDIA UNIX x86_64 Kernel Module  570.133.07  Fri Mar 14 13:12:07 UTC 2025' \
+        'NVIDIA UNIX Open Kernel Module for x86_64  570.133.07  Release Build  (dvs-builder@U22-I3-AE18-23-3)  Fri Mar 14 12:57:14 UTC 2025'; do
+        SEEN_VERSION=$line LD_PRELOAD=$E2E_BUILD/libmakes_node.so run "$vramgc" doctor
+        says 'driver 570.133.07 (CUDA 12.8);'
+    done
+}
+
 # torch VERSION [LINE]: a python3 whose PyTorch is that, with that line in its version.py.
 torch() {
     mkdir -p torch "torch-$1.dist-info"
@@ -163,7 +175,7 @@ torch() {
     says 'PyTorch 2.15.9 for CUDA 13.2'
     SIMGPU_DRIVER=12080 run "$vramgc" doctor
     equal "$status" 1
-    says 'WRONG PyTorch it is made for CUDA 13.2, the driver knows 12.8 at most'
+    says 'WRONG PyTorch it is made for CUDA 13.2, the driver is 570 (CUDA 12.8): PyTorch will find no GPU; update the driver to 580 or newer'
     torch 2.15.9 'cuda: Optional[str] = None'
     run "$vramgc" doctor
     equal "$status" 1

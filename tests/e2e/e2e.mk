@@ -43,6 +43,7 @@ e2e-check: e2e proven c10drive sim
 	@$(E2E_BATS) $(BATS_QUICK) tests/e2e
 
 e2e-deep: e2e proven
+	@scripts/bare-systems
 	@scripts/fetch-promtool
 	@scripts/fetch-perfetto
 	@$(E2E_BATS) $(BATS) --filter-tags deep tests/e2e

@@ -69,9 +69,11 @@ for line in open("all.prom", encoding="utf-8"):
     name, labels, value = re.fullmatch(r'(\w+)\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\} ([-+.e\d]+)\n', line).groups()
     assert name == family and (name, labels) not in samples
     samples[name, labels] = float(value)
-for p in json.load(open("report.json"))["processes"]:
+in_order = [l for n, l in samples if n == "vramgc_process_pid"]
+for p, labels in zip(json.load(open("report.json"))["processes"], in_order):
+    assert samples["vramgc_process_pid", labels] == p["pid"]
     for d in p["devices"]:
-        of = {n: v for (n, l), v in samples.items() if f'file="{p["file"]}",device="{d["index"]}"' in l}
+        of = {n: v for (n, l), v in samples.items() if l.startswith(f'{labels},device="{d["index"]}"')}
         assert of["vramgc_held_bytes"] == d["held_bytes"]["current"]
         assert of["vramgc_held_bytes_peak"] == d["held_bytes"]["peak"]
         assert of["vramgc_reclaims_total"] == d["reclaims"]
@@ -79,6 +81,105 @@ for p in json.load(open("report.json"))["processes"]:
         peak = d["derived"]["utilisation_peak_percent"]
         assert peak is None or abs(of["vramgc_utilisation_peak_ratio"] * 100 - peak) < 1e-6
 PYTHON
+}
+
+# as_run PID COMMAND: the series of a program that ran so.
+as_run() {
+    "$make_file" plain run.vramgc pid "$1"
+    python - "$2" <<'PYTHON'
+import sys
+path, old = "run.vramgc", b"python launch.py"
+data = open(path, "rb").read()
+at = data.index(old)
+new = sys.argv[1].encode().ljust(data.index(b"\0\0", at) - at, b"\0")
+open(path, "wb").write(data[:at] + new + data[at + len(new):])
+PYTHON
+    "$vramgc" export --prometheus run.vramgc | sed -n 's/ [^ ]*$//; /^vramgc/p'
+}
+
+@test "export --prometheus: a new run makes no new series; two at once have their own" {
+    as_run 100 'python launch.py --a' >first
+    as_run 200 '/usr/bin/python3 -u launch.py' >second
+    equal "$(cat second)" "$(cat first)"
+    contains "$(cat first)" 'vramgc_held_bytes{program="launch.py",folder='
+    as_run 300 'python -m other.program' >third
+    contains "$(cat third)" 'program="other.program"'
+    cp run.vramgc again.vramgc
+    "$vramgc" export --prometheus run.vramgc again.vramgc | sed -n 's/ [^ ]*$//; /^vramgc/p' >both
+    equal "$(sort both | uniq -d)" ''
+    equal "$(sed -n 's/.*\(slot="[0-9]*"\).*/\1/p' both | sort -u | tr '\n' ' ')" 'slot="0" slot="1" '
+}
+
+# A rule of its own for each query, so that promtool reads all of them.
+queries() {
+    python - <<'PYTHON'
+import json, re
+dashboard = json.load(open("dashboard.json"))
+panels = dashboard["panels"]
+assert len({p["id"] for p in panels}) == len(panels) > 50
+queries = [t["expr"] for p in panels for t in p.get("targets", [])]
+print("groups:\n  - name: dashboard\n    rules:")
+for i, query in enumerate(queries):
+    query = query.replace("$__rate_interval", "5m").replace("$instance", ".*").replace("$program", ".*")
+    print(f"      - record: query:{i}\n        expr: '{query}'")
+known = set(re.findall(r"^# TYPE (\w+)", open("all.prom").read(), re.M))
+used = set(re.findall(r"vramgc_\w+", " ".join(queries) + open("rules.yml").read())) - {"vramgc_process_info"}
+assert used <= known, used - known
+shown = set(re.findall(r"vramgc_\w+", " ".join(queries)))
+missed = {n for n in known if n + "_peak" in known or n.endswith("_total")} - shown
+assert not missed, missed
+for p in panels:
+    x, w = p["gridPos"]["x"], p["gridPos"]["w"]
+    assert x + w <= 24
+PYTHON
+}
+
+@test "Prometheus' rules, Grafana's dashboard: each metric is exported, each figure has a panel" {
+    files
+    "$vramgc" export --prometheus fragmented.vramgc >all.prom
+    "$vramgc" help prometheus-rules >rules.yml
+    "$vramgc" help grafana-dashboard >dashboard.json
+    queries >queries.yml
+}
+
+# bats test_tags=deep
+@test "Prometheus' rules: promtool takes them and the dashboard's queries; each fires once it should" {
+    promtool=$(command -v promtool || echo "$top/build/promtool")
+    [ -x "$promtool" ] || skip "SKIPPED: no promtool; scripts/fetch-promtool says why"
+    files
+    "$vramgc" export --prometheus fragmented.vramgc >all.prom
+    "$vramgc" help prometheus-rules >rules.yml
+    "$vramgc" help grafana-dashboard >dashboard.json
+    queries >queries.yml
+    "$promtool" check rules rules.yml queries.yml
+    python - >cases.yml <<'PYTHON'
+import json
+GIB = 1 << 30
+process = '{program="launch.py",folder="ui",slot="0"}'
+device = process[:-1] + ',device="0",bus_id="0000:01:00.0"}'
+def series(name, labels, values):
+    return {"series": name + labels, "values": values}
+def case(alert, at, summary, *inputs, **labels):
+    expected = [{"exp_labels": {"severity": "warning", **labels}, "exp_annotations": {"summary": summary}}] if summary else []
+    print_tests.append({"interval": "1m", "input_series": list(inputs),
+                        "alert_rule_test": [{"alertname": alert, "eval_time": at, "exp_alerts": expected}]})
+print_tests = []
+whole = {"program": "launch.py", "folder": "ui", "slot": "0", "device": "0", "bus_id": "0000:01:00.0"}
+case("VramgcOutOfMemory", "10m", "launch.py ran out of GPU memory", series("vramgc_ooms_total", device, "0x7 1x20"), **whole)
+case("VramgcOutOfMemory", "20m", None, series("vramgc_ooms_total", device, "0x7 1x20"))
+case("VramgcInternalError", "10m", "vramgc has a fault in launch.py: please report it", series("vramgc_internal_errors_total", process, "0x7 1x20"), program="launch.py", folder="ui", slot="0")
+card = series("vramgc_device_memory_bytes", device[:-1] + ',name="card"}', f"{8 * GIB}x60")
+case("VramgcCardFull", "10m", "GPU 0000:01:00.0 is 98.75% full", series("vramgc_used_bytes", device, f"{7.9 * GIB}x60"), card, bus_id="0000:01:00.0")
+case("VramgcCardFull", "10m", None, series("vramgc_used_bytes", device, f"{7 * GIB}x60"), card)
+for idle in (3, 0.5):
+    case("VramgcIdleMemory", "20m", "launch.py keeps 3GiB of GPU memory that it does not use" if idle > 1 else None, series("vramgc_held_bytes", device, f"{(4 + idle) * GIB}x60"),
+         series("vramgc_other_bytes", device, "0x60"), series("vramgc_live_bytes", device, f"{4 * GIB}x60"), **(whole if idle > 1 else {}))
+for start, fires in (("1000x240", True), ("1000x160 9000x80", False)):
+    case("VramgcMemoryGrows", "230m", "launch.py keeps 240MiB more than an hour ago" if fires else None, series("vramgc_live_bytes", device, f"{GIB}+{4 << 20}x240"),
+         series("vramgc_process_start_time_seconds", process, start), **(whole if fires else {}))
+print(json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": print_tests}))
+PYTHON
+    "$promtool" test rules cases.yml
 }
 
 # bats test_tags=deep

@@ -190,6 +190,24 @@ all_compact() {
     python3 marks.py
 }
 
+@test "guides, alerts: its lines; the commands are started" {
+    setup_machine
+    web_ui
+    settings="exec '$allocator' -c 'alloc model 3GiB; _exit 0' 2>/dev/null"
+    python_for launch.py ''
+    script "$STAND_INS/notify-send" <<<'[ $# = 2 ] && echo "$2" >>told'
+    for name in full oom; do script "$name.sh" <<<"touch $name"; done
+    follow alerts.md 7
+    contains "$(cat told)" 'OUT OF MEMORY'
+    contains "$(cat alerts.txt)" 'OUT OF MEMORY'
+    [ ! -e full ]
+    "$vramgc" report oom.vramgc >/dev/null
+    ./webui.sh
+    await oom
+    contains "$(cat vramgc-rules.yml)" VramgcOutOfMemory
+    contains "$(cat vramgc-dashboard.json)" vramgc_held_bytes
+}
+
 @test "guides, containers: their lines, the files for compose, docker build and the pod" {
     setup_machine
     "$top/build/venv/bin/python" -c 'import yaml' || skip "SKIPPED: no yaml in build/venv"

@@ -162,7 +162,7 @@ static void compact(struct vramgc_file *file) {
                                  "of a line of the terminal");
     strcpy(file->mode, "compact");
     strcpy(file->mode_why, "PyTorch 2.99.0+cu132, newer than 2.15, has known block events; "
-                           "driver 13.0, self-test passed on gpu0");
+                           "driver 580, self-test passed on gpu0");
     s->reserved_bytes = gauge(9 * GIB, 11 * GIB);
     s->page_bytes = gauge(2100 * MIB, 7500 * MIB);
     s->held_bytes = gauge(2200 * MIB, 7600 * MIB);

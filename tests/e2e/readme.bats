@@ -26,7 +26,8 @@ user_folder() {
 follow() {
     case $1 in
         make | make\ [a-z]*) make -C "$top" -n ${1#make} >/dev/null ;;
-        'sudo make install')
+        'sudo apt install '* | 'pip install '*) ;; # packages.bats, in bare systems
+        'make && sudo make install')
             make -C "$top" -o all install BUILD="$(dirname "${VRAMGC_UNDER_TEST:-$top/build/vramgc}")" DESTDIR="$work/system"
             contains "$("$work/system/usr/local/bin/vramgc" env)" "$work/system/usr/local/lib/vramgc/libvramgc.so"
             ;;

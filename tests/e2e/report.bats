@@ -45,7 +45,7 @@ make() {
     contains "$output" '"after_latest": "killed",'
     contains "$output" '"call": "malloc_trim"'
     output=$("$vramgc" export --prometheus killed.vramgc)
-    contains "$output" 'killed.vramgc"} 12884901888'
+    contains "$output" 'slot="0"} 12884901888'
     contains "$output" 'vramgc_host_peak_anon_bytes{'
     make killed-unseen unseen.vramgc
     output=$("$vramgc" report unseen.vramgc | tr -s ' \n' ' ')
@@ -607,7 +607,7 @@ export COMMANDLINE_ARGS=--api'
     run_help=$("$vramgc" run --help)
     while read -r variable; do
         contains "$env_help" "$variable="
-        contains "$table" "| \`$variable="
+        contains "$table" "\`$variable="
         contains "$("$vramgc" help "$variable")" "$variable="
     done < <(grep -o 'VRAMGC_[A-Z_]*' "$top/src/options.def" | sort -u | grep -v 'VRAMGC_$')
     equal "$("$vramgc" help VRAMGC_KEEP_FOR | wc -l)" 2

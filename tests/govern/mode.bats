@@ -29,7 +29,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     for version in $versions; do
         lay_out "$version" "$version+cu128"
         goes max_split_size_mb:512 "$few"
-        says 1 compact "PyTorch $version+cu128, driver 13.0, self-test passed on gpu0"
+        says 1 compact "PyTorch $version+cu128, driver 580, self-test passed on gpu0"
         paged
     done
 }
@@ -39,7 +39,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     for version in $versions; do
         lay_out "$version" "$version+cu128"
         VRAMGC_LOG=info drive "$version" "$few" --proven
-        says 1 compact "PyTorch $version+cu128, driver 13.0, self-test passed on gpu0"
+        says 1 compact "PyTorch $version+cu128, driver 580, self-test passed on gpu0"
         [ "$(fact conf)" = "$(choice_for "$version")" ]
         paged
     done
@@ -58,7 +58,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     for version in $versions; do
         lay_out "$version" "$version"
         PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 drive "$version" "device 1; alloc a 100MiB; device 0; alloc b 10MiB" --devices 2 --proven
-        [ "$(fact mode_why)" = "PyTorch $version, driver 13.0, self-test passed on gpu0,1" ]
+        [ "$(fact mode_why)" = "PyTorch $version, driver 580, self-test passed on gpu0,1" ]
     done
 }
 
@@ -82,7 +82,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
         says 1 flush "PyTorch 2.99.0 is newer than 2.15: its block events are checked first"
         not_paged
         goes max_split_size_mb:512 "$(many) $few"
-        says 2 compact "PyTorch 2.99.0, newer than 2.15, has known block events; driver 13.0, self-test passed on gpu0"
+        says 2 compact "PyTorch 2.99.0, newer than 2.15, has known block events; driver 580, self-test passed on gpu0"
         paged
     done
 }
@@ -122,7 +122,7 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     for version in $versions; do
         lay_out "$version" "$version"
         goes backend:cudaMallocAsync "$few"
-        says 1 compact "PyTorch $version, driver 13.0, self-test passed on gpu0"
+        says 1 compact "PyTorch $version, driver 580, self-test passed on gpu0"
         paged
         VRAMGC_MODE=compact goes backend:cudaMallocAsync "$few"
         paged
@@ -166,7 +166,7 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
     cp -r build/proven "$state"
     proof=$(echo "$state"/vramgc/*30.proof)
     unproven "$state" max_split_size_mb:512
-    says 1 compact "PyTorch $NEWEST_RELEASE, driver 13.0, self-test passed on gpu0"
+    says 1 compact "PyTorch $NEWEST_RELEASE, driver 580, self-test passed on gpu0"
     sed -i 's/^driver .*/driver 13.0 580.82.07/' "$proof"
     unproven "$state" max_split_size_mb:512
     says 1 flush 'the proof of gpu0 is of another driver or vramgc: run `vramgc prove` again'
@@ -199,7 +199,7 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
     says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
     chmod 700 "$state/vramgc"
     unproven "$state" max_split_size_mb:512
-    says 1 compact "PyTorch $NEWEST_RELEASE, driver 13.0, self-test passed on gpu0"
+    says 1 compact "PyTorch $NEWEST_RELEASE, driver 580, self-test passed on gpu0"
 }
 
 @test "two cards, one of them proven: flush" {
@@ -290,13 +290,13 @@ behind() {
             says 1 flush 'asked for by VRAMGC_MODE'
         done
         behind libquota-CREATES auto
-        says 1 compact "PyTorch $version, driver 13.0, self-test passed on gpu0"
+        says 1 compact "PyTorch $version, driver 580, self-test passed on gpu0"
         [ "$(fact conf)" = "$(choice_for "$version")" ]
         paged
         behind libhook_dlsym compact
         says 1 compact 'asked for by VRAMGC_MODE; self-test passed on gpu0'
         BEHIND=build/hook/libdriver_interposer.so VRAMGC_LOG=info drive "$version" "$few" --proven # nobody calls it: see its head
-        says 1 compact "PyTorch $version, driver 13.0, self-test passed on gpu0"
+        says 1 compact "PyTorch $version, driver 580, self-test passed on gpu0"
     done
 }
 
@@ -319,6 +319,6 @@ behind() {
     for version in $versions; do
         lay_out "$version" "$version"
         goes max_split_size_mb:512 'cuda_malloc x 1MiB'
-        says 1 compact "PyTorch $version, driver 13.0, not self-tested yet"
+        says 1 compact "PyTorch $version, driver 580, not self-tested yet"
     done
 }

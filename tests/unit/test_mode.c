@@ -21,6 +21,7 @@ static struct mode_facts good(enum option_mode wish) {
                                .torch = "2.15.0+cu132",
                                .alloc_conf = "max_split_size_mb:512",
                                .driver = 13010,
+                               .driver_version = "",
                                .proof = PROOF_PASSED,
                                .interposer = "",
                                .maps = true};
@@ -74,11 +75,11 @@ static void automatic_where_all_is_known(void **state) {
     static const char *const versions[] = {"2.0.1", "2.5.1+cu124", "2.9.0a0+git123", "2.15.1"};
     struct mode_facts facts = good(MODE_AUTO);
     (void)state;
-    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 13.1, not self-tested yet");
+    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 590, not self-tested yet");
     facts.passed = 1;
-    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 13.1, self-test passed on gpu0");
+    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 590, self-test passed on gpu0");
     facts.passed = 1 << 0 | 1 << 2 | 1 << 3;
-    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 13.1, self-test passed on gpu0,2,3");
+    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 590, self-test passed on gpu0,2,3");
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
         facts.torch = versions[i];
         facts.alloc_conf = i % 2 ? "" : "expandable_segments:True";
@@ -97,7 +98,7 @@ static void automatic_where_something_is_not(void **state) {
     FLUSH(wsl = true, "under WSL mapping memory fails with many drivers");
     FLUSH(maps = false, "a device cannot map memory page by page");
     FLUSH(driver = 0, "driver of unknown version is not known to map memory page by page");
-    FLUSH(driver = 10020, "driver 10.2 is not known to map memory page by page");
+    FLUSH(driver = 10020, "driver for CUDA 10.2 is not known to map memory page by page");
     FLUSH(torch = "", "PyTorch's version is not known");
     FLUSH(torch = "nonsense", "PyTorch's version is not known");
     FLUSH(torch = "1.13.1+cu117", "PyTorch 1.13.1+cu117 is older than what was tried");
@@ -149,13 +150,27 @@ static void automatic_without_a_proof(void **state) {
     expect(&pool, MODE_FLUSH, "PyTorch's version is not known");
 }
 
+static void the_drivers_own_number(void **state) {
+    struct mode_facts facts = good(MODE_AUTO);
+    (void)state;
+    facts.driver_version = "595.45.04";
+    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 595.45.04, not self-tested yet");
+    facts.driver = 99010; /* newer than the table */
+    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver 595.45.04, not self-tested yet");
+    facts.driver_version = "";
+    expect(&facts, MODE_COMPACT, "PyTorch 2.15.0+cu132, driver for CUDA 99.1, not self-tested yet");
+    assert_int_equal(driver_branch(12020), 535);
+    assert_int_equal(driver_branch(12080), 570);
+}
+
 static void one_device_of_two(void **state) {
     struct mode_facts facts = good(MODE_AUTO);
     (void)state;
     facts.passed = 1;
     facts.failed = 2;
     expect(&facts, MODE_COMPACT,
-           "PyTorch 2.15.0+cu132, driver 13.1, self-test passed on gpu0, failed on gpu1: mode "
+           "PyTorch 2.15.0+cu132, driver 590, self-test passed on gpu0, failed on "
+           "gpu1: mode "
            "flush there");
 }
 
@@ -181,11 +196,12 @@ static void newer_than_what_was_tried(void **state) {
     expect(&facts, MODE_FLUSH, "PyTorch 2.16.0 is newer than 2.15, and its block events differ");
     facts.events = EVENTS_FIT;
     expect(&facts, MODE_COMPACT,
-           "PyTorch 2.16.0, newer than 2.15, has known block events; driver 13.1; not "
+           "PyTorch 2.16.0, newer than 2.15, has known block events; driver 590; not "
            "self-tested yet");
     facts.passed = 1;
     expect(&facts, MODE_COMPACT,
-           "PyTorch 2.16.0, newer than 2.15, has known block events; driver 13.1, self-test "
+           "PyTorch 2.16.0, newer than 2.15, has known block events; driver 590, "
+           "self-test "
            "passed on gpu0");
 }
 
@@ -205,6 +221,7 @@ static void fits_the_file(void **state) {
     struct mode_facts facts = good(MODE_AUTO);
     (void)state;
     facts.torch = "2.99.10a0+gitabcdef0.nv26.11";
+    facts.driver_version = "580.126.20.01";
     facts.events = EVENTS_FIT;
     facts.passed = 0xff;
     assert_true(strlen(mode_choose(&facts).why) < MODE_WHY_BYTES - 1);
@@ -219,6 +236,7 @@ int main(void) {
         cmocka_unit_test(automatic_where_all_is_known),
         cmocka_unit_test(automatic_where_something_is_not),
         cmocka_unit_test(automatic_without_a_proof),
+        cmocka_unit_test(the_drivers_own_number),
         cmocka_unit_test(one_device_of_two),
         cmocka_unit_test(newer_than_what_was_tried),
         cmocka_unit_test(newer_and_expandable),

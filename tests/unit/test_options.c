@@ -192,12 +192,24 @@ static void shown_values(void **state) {
     }
 }
 
+/* A command may hold a password; what it is told is no setting. */
+static void commands(void **state) {
+    char shown[64];
+    (void)state;
+    setenv("VRAMGC_ALERT_COUNT", "1", 1);
+    struct options options = read_with("VRAMGC_ON", "oom:curl -H token=1", 0);
+    assert_string_equal(options.on, "oom:curl -H token=1");
+    option_show(info_of("VRAMGC_ON"), &options, shown, sizeof shown);
+    assert_string_equal(shown, "(commands)");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(defaults, clean),   cmocka_unit_test_setup(values, clean),
         cmocka_unit_test_setup(refusals, clean),   cmocka_unit_test_setup(ratios, clean),
         cmocka_unit_test_setup(long_texts, clean), cmocka_unit_test_setup(unknown_names, clean),
         cmocka_unit_test_setup(origins, clean),    cmocka_unit_test_setup(shown_values, clean),
+        cmocka_unit_test_setup(commands, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

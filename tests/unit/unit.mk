@@ -10,6 +10,8 @@ UNIT_tags = $(wildcard src/heap/*.c)
 UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/read/derived.c
 UNIT_growth = src/track/growth.c src/judge/cause.c src/judge/growers.c src/base/text.c src/judge/who.c src/read/emit.c src/read/units.c
+UNIT_alert = $(wildcard src/judge/*.c src/read/*.c) $(addprefix src/base/,options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c)
+UNIT_LINK_alert = -DVRAMGC_VERSION='"test"' -pthread -ldl
 UNIT_host_rule = src/host/rule.c
 UNIT_host_memory = src/host/memory.c src/base/control_group.c src/base/text.c
 UNIT_peak = src/judge/peak.c
@@ -38,8 +40,8 @@ UNIT_soft_oom = src/govern/soft_oom.c
 UNIT_python = src/govern/python.c src/python/python_api.c src/base/lock.c
 UNIT_CUDA_python = y
 UNIT_LINK_python = -pthread
-UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c
-UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c
+UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c src/base/driver_version.c
+UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c src/base/driver_version.c
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)

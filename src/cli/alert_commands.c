@@ -1,0 +1,221 @@
+/* alert_commands.c: see alert_commands.h. A command is another's program, and runs as that: in a
+ * process group of its own, with no input, no vramgc in front of it and no signal blocked. What
+ * happened it finds in its environment, so that no shell ever reads a program's words as its own.
+ */
+#include "cli/alert_commands.h"
+#include "read/complain.h"
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* As Nagios does by default (notification_timeout). */
+#define LONGEST_NS (30 * SECOND_NS)
+/* From one start to the next of the same rule: how often Prometheus looks by default
+ * (evaluation_interval). What happens meanwhile is counted and told then. */
+#define PAUSE_NS (60 * SECOND_NS)
+
+enum { VARIABLES = 14, WORDS = 64 };
+
+struct slot {
+    pid_t process; /* 0: none runs */
+    uint64_t started_ns;
+    bool killed, started;
+    char bus_id[sizeof((struct vramgc_device *)0)->bus_id]; /* of the latest alert */
+    uint64_t waiting; /* so many times, of which the latest: */
+    char *variables[VARIABLES];
+    size_t variable_count;
+    char message[sizeof((struct alert *)0)->message];
+};
+
+static struct {
+    const struct alert_rules *rules;
+    struct slot slots[ALERT_RULES_MAX];
+} self;
+
+void alert_commands_begin(const struct alert_rules *rules) {
+    self.rules = rules;
+}
+
+/* ---- what it is told ---- */
+
+__attribute__((format(printf, 2, 3))) static void add(struct slot *slot, const char *format, ...) {
+    va_list values;
+    char *text = NULL;
+    va_start(values, format);
+    if (slot->variable_count < VARIABLES && vasprintf(&text, format, values) >= 0)
+        slot->variables[slot->variable_count++] = text;
+    va_end(values);
+}
+
+static void add_number(struct slot *slot, const char *name, uint64_t value) {
+    add(slot, "VRAMGC_ALERT_%s=%llu", name, (unsigned long long)value);
+}
+
+static void add_device(struct slot *slot, const struct alert *alert) {
+    const struct vramgc_device *device = alert->device;
+    add_number(slot, "DEVICE", (uint64_t)(device - alert->record->file->devices));
+    add(slot, "VRAMGC_ALERT_BUS_ID=%s", device->bus_id);
+    add_number(slot, "TOTAL_BYTES", device->total_bytes);
+    add_number(slot, "USED_BYTES", device->stats.used_bytes.current);
+    add_number(slot, "HELD_BYTES", device->stats.held_bytes.current);
+    add_number(slot, "LIVE_BYTES", device->stats.live_bytes.current);
+}
+
+static void forget(struct slot *slot) {
+    while (slot->variable_count > 0)
+        free(slot->variables[--slot->variable_count]);
+    slot->waiting = 0;
+}
+
+/* Several programs on one card see together that it is full. */
+static bool is_known(const struct slot *slot, const struct alert *alert) {
+    return self.rules->list[alert->rule].kind == ALERT_USE && slot->started &&
+           strcmp(slot->bus_id, alert->device->bus_id) == 0 &&
+           clock_ns() - slot->started_ns < PAUSE_NS;
+}
+
+void alert_commands_take(const struct alert *alert) {
+    struct slot *slot = &self.slots[alert->rule];
+    uint64_t before = slot->waiting;
+    if (is_known(slot, alert))
+        return;
+    forget(slot);
+    slot->waiting = before + alert->times;
+    memcpy(slot->bus_id, alert->device ? alert->device->bus_id : "",
+           alert->device ? sizeof slot->bus_id : 1);
+    memcpy(slot->message, alert->message, sizeof slot->message);
+    add(slot, "VRAMGC_ALERT=%s", self.rules->list[alert->rule].when);
+    add(slot, "VRAMGC_ALERT_MESSAGE=%s", alert->message);
+    add_number(slot, "COUNT", slot->waiting);
+    add_number(slot, "PID", alert->record->file->pid);
+    add(slot, "VRAMGC_ALERT_PROGRAM=%s", alert->record->file->command_line);
+    add(slot, "VRAMGC_ALERT_FILE=%s", alert->record->path);
+    if (alert->device)
+        add_device(slot, alert);
+    if (alert->request_bytes)
+        add_number(slot, "REQUEST_BYTES", alert->request_bytes);
+}
+
+/* ---- starting ---- */
+
+/* Ours, without what would load vramgc into it or set it. NULL without memory. */
+static char **environment_for(const struct slot *slot) {
+    size_t count = 0, to = 0;
+    while (environ[count])
+        count++;
+    char **result = malloc((count + VARIABLES + 1) * sizeof *result);
+    for (size_t i = 0; result && i < count; i++)
+        if (strncmp(environ[i], "VRAMGC_", 7) != 0 && strncmp(environ[i], "LD_PRELOAD=", 11) != 0)
+            result[to++] = environ[i];
+    for (size_t i = 0; result && i < slot->variable_count; i++)
+        result[to++] = slot->variables[i];
+    if (result)
+        result[to] = NULL;
+    return result;
+}
+
+/* {} is the message. The words lie in `text`. */
+static void split(char *text, const char *message, const char *words[WORDS]) {
+    size_t count = 0;
+    for (char *word; (word = strsep(&text, " \t")) && count < WORDS - 1;)
+        if (*word)
+            words[count++] = strcmp(word, "{}") == 0 ? message : word;
+    words[count] = NULL;
+}
+
+static int spawn(pid_t *process, const char *const *words, char **environment) {
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t how;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawnattr_init(&how);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                       POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&how, 0);
+    posix_spawnattr_setsigmask(&how, &none);
+    posix_spawnattr_setsigdefault(&how, &all);
+    int error = posix_spawnp(process, words[0], &files, &how, (char *const *)words, environment);
+    posix_spawnattr_destroy(&how);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+static void start(struct slot *slot, const struct alert_rule *rule) {
+    const char *shell[] = {"/bin/sh", "-c", rule->command, NULL}, *words[WORDS];
+    char *text = strdup(rule->command), **environment = environment_for(slot);
+    int error = ENOMEM;
+    slot->started_ns = clock_ns();
+    slot->started = true;
+    if (text && environment) {
+        split(text, slot->message, words);
+        error = spawn(&slot->process, rule->shell ? shell : words, environment);
+    }
+    slot->process = error ? 0 : slot->process;
+    slot->killed = false;
+    if (error)
+        complain("%s: %s cannot be run: %s", rule->when, rule->command, strerror(error));
+    free(environment);
+    free(text);
+    forget(slot);
+}
+
+/* ---- ending ---- */
+
+static void kill_group(struct slot *slot) {
+    kill(-slot->process, SIGKILL);
+    slot->killed = true;
+}
+
+static void look_after(struct slot *slot, const struct alert_rule *rule) {
+    int status;
+    pid_t ended = waitpid(slot->process, &status, WNOHANG);
+    if (ended == 0 && !slot->killed && clock_ns() - slot->started_ns > LONGEST_NS) {
+        complain("%s: %s took longer than %d s and was ended", rule->when, rule->command,
+                 (int)(LONGEST_NS / SECOND_NS));
+        kill_group(slot);
+    }
+    if (ended == 0)
+        return;
+    if (ended > 0 && status != 0 && !slot->killed)
+        complain("%s: %s failed, %s %d", rule->when, rule->command,
+                 WIFSIGNALED(status) ? "signal" : "exit status",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    slot->process = 0;
+}
+
+void alert_commands_turn(void) {
+    for (size_t i = 0; i < self.rules->count; i++) {
+        struct slot *slot = &self.slots[i];
+        const struct alert_rule *rule = &self.rules->list[i];
+        if (slot->process)
+            look_after(slot, rule);
+        bool rests = slot->started && clock_ns() - slot->started_ns < PAUSE_NS;
+        if (slot->waiting && !slot->process && !rests)
+            start(slot, rule);
+    }
+}
+
+bool alert_commands_run(void) {
+    for (size_t i = 0; i < self.rules->count; i++)
+        if (self.slots[i].process)
+            return true;
+    return false;
+}
+
+void alert_commands_kill(void) {
+    for (size_t i = 0; i < self.rules->count; i++)
+        if (self.slots[i].process)
+            kill_group(&self.slots[i]);
+}

@@ -1,0 +1,20 @@
+/* alert_commands.h: the commands of VRAMGC_ON as processes: started, awaited, ended. It must not
+ * wait for any of them. */
+#ifndef ALERT_COMMANDS_H
+#define ALERT_COMMANDS_H
+
+#include "judge/alert.h"
+
+/* What is told of from now on; must stay. */
+void alert_commands_begin(const struct alert_rules *rules);
+
+/* Keeps the alert for its rule's command: the latest counts, and how many there were. */
+void alert_commands_take(const struct alert *alert);
+
+/* Starts what waits and may start, ends what runs too long. */
+void alert_commands_turn(void);
+
+bool alert_commands_run(void); /* any of them */
+void alert_commands_kill(void);
+
+#endif

@@ -1,0 +1,289 @@
+/* watch.c: see watch.h. It sends the programs nothing and never outlives what it was started for.
+ */
+#include "cli/watch.h"
+#include "cli/alert_commands.h"
+#include "cli/cli.h"
+#include "cli/settings.h"
+#include "read/kept.h"
+#include "read/running.h"
+#include "base/base.h"
+#include "base/parse.h"
+#include "base/process_stat.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* An out-of-memory is told at the second of these looks; the library knows within a tenth of a
+ * second whether it was one (track/oom_log.h). */
+#define LOOK_NS (SECOND_NS / 4)
+/* Programs begin seldom. */
+#define FIND_NS SECOND_NS
+/* A script that starts both, one behind the other, does so within this time on a busy machine. */
+#define TOGETHER_NS (2 * SECOND_NS)
+/* What the commands get when the program has ended: half of what `docker stop` waits before it
+ * kills a container, by default. */
+#define END_NS (5 * SECOND_NS)
+/* Those whose file lies elsewhere are looked for among all processes, for 1 % of the time. */
+enum { SHARE = 100, MOST_PIDS = 64, MOST_PARENTS = 64 };
+
+struct watched {
+    struct watched *next;
+    bool over;
+    struct alert_seen seen;
+    char path[];
+};
+
+static struct {
+    const struct alert_rules *rules;
+    struct watched *list;
+    const char *pattern, *run_id; /* of `vramgc run`, else NULL */
+    uint64_t pids[MOST_PIDS], pid_starts[MOST_PIDS];
+    size_t pid_count;
+    uint64_t began_ns, found_ns;
+} self;
+
+/* ---- which files ---- */
+
+static void add(const char *path) {
+    for (struct watched *watched = self.list; watched; watched = watched->next)
+        if (strcmp(watched->path, path) == 0)
+            return;
+    struct watched *fresh = calloc(1, sizeof *fresh + strlen(path) + 1);
+    if (!fresh)
+        return;
+    memcpy(fresh->path, path, strlen(path));
+    fresh->next = self.list;
+    self.list = fresh;
+}
+
+static void find_of_run(void) {
+    struct kept kept = kept_find_as(self.pattern);
+    for (size_t i = 0; i < kept.count; i++)
+        if (strcmp(kept.files[i].peek.run_id, self.run_id) == 0)
+            add(kept.files[i].path);
+    kept_free(&kept);
+}
+
+/* One of those that were named, or started by one. */
+static bool is_wanted(uint64_t pid) {
+    if (self.pid_count == 0)
+        return true;
+    for (int i = 0; pid > 1 && i < MOST_PARENTS; i++, pid = process_stat(pid).parent)
+        for (size_t j = 0; j < self.pid_count; j++)
+            if (self.pids[j] == pid)
+                return true;
+    return false;
+}
+
+static void find_running(void) {
+    struct kept kept = kept_find();
+    for (size_t i = 0; i < kept.count; i++) { /* at once, and one that ends soon, too */
+        const struct stats_peek *peek = &kept.files[i].peek;
+        if (peek->started_ns >= self.began_ns && is_wanted(peek->pid))
+            add(kept.files[i].path);
+    }
+    kept_free(&kept);
+    struct running running = running_find();
+    for (size_t i = 0; i < running.count; i++)
+        if (is_wanted(running.list[i].pid))
+            add(running.list[i].record->path);
+    running_free(&running);
+}
+
+/* ---- looking ---- */
+
+static void look_at(struct watched *watched, bool last) {
+    char ignored[256];
+    struct stats_file *record = stats_file_load(watched->path, ignored, sizeof ignored);
+    watched->over = record && record->state != PROCESS_RUNNING;
+    if (record)
+        alert_look(self.rules, &watched->seen, record, self.began_ns, last || watched->over,
+                   alert_commands_take);
+    stats_file_free(record);
+}
+
+static void look(bool last) {
+    uint64_t now = clock_ns();
+    if (last || now - self.found_ns >= FIND_NS) {
+        self.found_ns = now;
+        if (self.run_id)
+            find_of_run();
+        else
+            find_running();
+    }
+    for (struct watched *watched = self.list; watched; watched = watched->next)
+        if (!watched->over)
+            look_at(watched, last);
+    alert_commands_turn();
+}
+
+static bool any_pid_lives(void) {
+    for (size_t i = 0; i < self.pid_count; i++)
+        if (process_lives(self.pids[i], self.pid_starts[i]))
+            return true;
+    return false;
+}
+
+static volatile sig_atomic_t stopped;
+
+static void note_signal(int number) {
+    stopped = number;
+}
+
+/* channel: ready once whoever started us says that it is over, or is gone; -1: there is none. */
+static void watch(int channel) {
+    struct pollfd over = {.fd = channel, .events = POLLIN};
+    bool last = false;
+    alert_commands_begin(self.rules);
+    while (!last && !stopped) {
+        look(false);
+        last = poll(&over, 1, (int)(LOOK_NS / MILLISECOND_NS)) > 0 ||
+               (self.pid_count > 0 && !any_pid_lives());
+    }
+    if (!stopped)
+        look(true);
+    for (uint64_t end_ns = clock_ns() + END_NS;
+         alert_commands_run() && !stopped && clock_ns() < end_ns;) {
+        sleep_ns(LOOK_NS / 25);
+        alert_commands_turn();
+    }
+    alert_commands_kill();
+}
+
+/* ---- beside `vramgc run` ---- */
+
+/* The signals are for the program. Our end of the channel is all that is kept open, and standard
+ * error, for complaints and what the commands write. */
+_Noreturn static void be_beside(int channel) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_NAME, "vramgc watch");
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    dup2(nothing, STDIN_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    syscall(SYS_close_range, STDERR_FILENO + 1, channel - 1, 0); /* not in Linux before 5.9 */
+    syscall(SYS_close_range, channel + 1, ~0U, 0);
+    watch(channel);
+    _exit(0);
+}
+
+/* Not in the place of a standard stream that is closed: complaints would be written into it. */
+static int apart(int fd) {
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 2);
+    close(fd);
+    return high;
+}
+
+void watch_beside_start(struct watch_beside *beside, const struct alert_rules *rules,
+                        const char *pattern, const char *run_id) {
+    int ends[2];
+    *beside = (struct watch_beside){.channel = -1};
+    if (rules->count == 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return;
+    ends[0] = apart(ends[0]);
+    ends[1] = apart(ends[1]);
+    beside->process = fork();
+    if (beside->process == 0) {
+        self.rules = rules;
+        self.pattern = pattern;
+        self.run_id = run_id;
+        close(ends[0]);
+        be_beside(ends[1]);
+    }
+    if (beside->process < 0)
+        complain("no command of VRAMGC_ON will be started: %s", strerror(errno));
+    beside->channel = ends[0];
+    close(ends[1]);
+}
+
+void watch_beside_last(const struct watch_beside *beside) {
+    if (beside->channel >= 0)
+        shutdown(beside->channel, SHUT_WR);
+}
+
+void watch_beside_end(const struct watch_beside *beside) {
+    struct pollfd gone = {.fd = beside->channel, .events = POLLIN};
+    if (beside->channel >= 0)
+        poll(&gone, 1, (int)((END_NS + SECOND_NS) / MILLISECOND_NS));
+}
+
+/* ---- the command ---- */
+
+static bool take_pids(char *const *operands, int count) {
+    for (int i = 0; i < count; i++) {
+        uint64_t pid = 0, start = 0;
+        bool fine = self.pid_count < MOST_PIDS && parse_count(operands[i], &pid) &&
+                    (start = process_start_ticks(pid));
+        if (!fine) {
+            complain("%s is not the number of a process; without one, `vramgc watch` looks at all",
+                     operands[i]);
+            return false;
+        }
+        self.pids[self.pid_count] = pid;
+        self.pid_starts[self.pid_count++] = start;
+    }
+    return true;
+}
+
+static int watch_main(struct args *args) {
+    static struct alert_rules rules;
+    const char *value = getenv("VRAMGC_ON");
+    char why[256];
+    if (!take_pids(args->argv, args->operand_count))
+        return STATUS_USAGE;
+    if (!alert_rules_read(&rules, value ? value : "", why, sizeof why)) {
+        complain("VRAMGC_ON: %s", why);
+        return STATUS_USAGE;
+    }
+    if (rules.count == 0) {
+        complain("what starts which command? vramgc watch --on WHEN:COMMAND");
+        return STATUS_USAGE;
+    }
+    struct sigaction action = {.sa_handler = note_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    self.rules = &rules;
+    self.began_ns = minus_u64(clock_ns(), TOGETHER_NS);
+    running_spare(SHARE);
+    watch(-1);
+    if (stopped) {
+        signal(stopped, SIG_DFL);
+        raise(stopped);
+    }
+    return STATUS_FINE;
+}
+
+static const struct flag flags[] = {
+    {"on", 0, "WHEN:COMMAND", "as VRAMGC_ON; may be given several times", .take = settings_take},
+};
+
+const struct command watch_command = {
+    "watch",
+    "[PID...]",
+    "run a command when a program is out of memory, a card fills, or memory grows",
+    "WHEN is oom, growth, a part of the card such as 90%, or several of them with | between. "
+    "COMMAND is a program and its words, between spaces; a word {} is what happened, in a "
+    "sentence. Behind ! a shell reads it, to the end of the line. Several rules stand on lines of "
+    "their own, or with ; between.\n"
+    "VRAMGC_ALERT is WHEN; VRAMGC_ALERT_MESSAGE, _COUNT, _PID, _PROGRAM, _FILE, _DEVICE, _BUS_ID, "
+    "_TOTAL_BYTES, _USED_BYTES, _HELD_BYTES, _LIVE_BYTES and _REQUEST_BYTES say more. A rule's "
+    "command runs once at a time, at most once a minute, 30 seconds at most; _COUNT is how often "
+    "it happened since.\n"
+    "With PID only that program and those it starts are watched, until it ends; else all of "
+    "yours, until interrupted. `vramgc run --on` watches by itself, `vramgc env --on` has the line "
+    "for webui-user.sh.\n",
+    FLAGS(flags),
+    .main = watch_main,
+};

@@ -1,0 +1,141 @@
+/* alert.c: see alert.h. It must say what the report says of the same record, in its words. */
+#include "judge/alert.h"
+#include "judge/cause.h"
+#include "judge/cause_words.h"
+#include "judge/host_growth.h"
+#include "judge/tally.h"
+#include "judge/verdict.h"
+#include "read/derived.h"
+#include "read/units.h"
+#include "base/base.h"
+
+#include <string.h>
+
+/* A card is told of again once its use has fallen so far below: as VRAMGC_HYSTERESIS. */
+#define BELOW_PERCENT 5
+
+static void tell(const struct alert_rules *rules, enum alert_kind kind, struct alert *alert,
+                 alert_take *take) {
+    for (alert->rule = 0; alert->rule < rules->count; alert->rule++)
+        if (rules->list[alert->rule].kind == kind)
+            take(alert);
+}
+
+/* ---- out of memory ---- */
+
+static void say_oom(struct alert *alert, struct stats_file *record, const struct tally *tally) {
+    struct verdict verdict = verdict_of(&record, 1);
+    struct text text = TEXT_IN(alert->message);
+    text_add(&text, verdict.what);
+    if (*verdict.cause)
+        text_format(&text, " Cause: %s", verdict.cause);
+    if (*verdict.todo)
+        text_format(&text, " Do: %s", verdict.todo);
+    const struct vramgc_refusal *refusal = tally->failed_refusal;
+    alert->request_bytes = refusal ? refusal->request_bytes : 0;
+    if (refusal && refusal->cause != VRAMGC_REFUSAL_HOST)
+        alert->device = &record->file->devices[refusal->device];
+}
+
+static void look_for_oom(const struct alert_rules *rules, struct alert_seen *seen,
+                         struct stats_file *record, bool last, alert_take *take) {
+    struct tally tally = tally_of(&record, 1);
+    uint64_t ooms = tally_all_went_on(&tally) ? 0 : tally_ooms(&tally);
+    uint64_t sure = last ? ooms : min_u64(ooms, seen->ooms_before);
+    struct alert alert = {.record = record, .times = minus_u64(sure, seen->ooms_told)};
+    seen->ooms_before = ooms;
+    if (sure <= seen->ooms_told)
+        return;
+    seen->ooms_told = sure;
+    say_oom(&alert, record, &tally);
+    tell(rules, ALERT_OOM, &alert, take);
+}
+
+/* ---- growth ---- */
+
+static void look_for_growth(const struct alert_rules *rules, struct alert_seen *seen,
+                            const struct stats_file *record, alert_take *take) {
+    for (size_t i = 0; i < record->file->device_count; i++) {
+        const struct vramgc_device *device = &record->file->devices[i];
+        struct oom_growth growth = growth_of(record, device, device->floors.turns);
+        struct alert alert = {.record = record, .device = device, .times = 1};
+        struct text text = TEXT_IN(alert.message);
+        if (!growth.grows || seen->grows[i])
+            continue;
+        seen->grows[i] = true;
+        text_format(&text, "GPU %zu: ", i);
+        cause_say_growth(&text, "live memory grows", record->file, device, &growth);
+        text_add(&text, " " CAUSE_FIND_KEPT);
+        tell(rules, ALERT_GROWTH, &alert, take);
+    }
+    struct alert alert = {.record = record, .times = 1};
+    struct text text = TEXT_IN(alert.message);
+    if (seen->host_grows || !host_growth_say(&text, record))
+        return;
+    seen->host_grows = true;
+    memmove(alert.message, alert.message + 1, strlen(alert.message)); /* begins with a space */
+    tell(rules, ALERT_GROWTH, &alert, take);
+}
+
+/* ---- how full the card is ---- */
+
+static void say_use(struct alert *alert, size_t index, double percent) {
+    const struct vramgc_device *device = alert->device;
+    struct division now = division_at_end(device);
+    struct text text = TEXT_IN(alert->message);
+    text_format(&text, "GPU %zu: ", index);
+    text_add_decimal(&text, percent, 0);
+    text_format(&text, " %% of %s in use", show_bytes(device->total_bytes).text);
+    if (now.known)
+        text_format(&text, "; now %s of this program, %s of others and the driver, %s free",
+                    show_bytes(now.held_bytes).text, show_bytes(now.others_bytes).text,
+                    show_bytes(now.free_bytes).text);
+    text_add(&text, ".");
+}
+
+/* Short peaks between two looks count, too. */
+static void look_at_use(const struct alert_rules *rules, struct alert_seen *seen,
+                        const struct stats_file *record, size_t index, alert_take *take) {
+    const struct vramgc_device *device = &record->file->devices[index];
+    const struct vramgc_gauge *used = &device->stats.used_bytes;
+    if (!device->present || !device->total_bytes)
+        return;
+    bool higher = used->peak > seen->used_peak_bytes[index];
+    double to_percent = 100 / (double)device->total_bytes;
+    double now = (double)used->current * to_percent;
+    double highest = higher ? (double)used->peak * to_percent : now;
+    seen->used_peak_bytes[index] = used->peak;
+    for (size_t i = 0; i < rules->count; i++) {
+        struct alert alert = {.rule = i, .record = record, .device = device, .times = 1};
+        bool *above = &seen->above[i][index];
+        if (rules->list[i].kind != ALERT_USE)
+            continue;
+        if (!*above && highest >= rules->list[i].percent) {
+            say_use(&alert, index, highest);
+            take(&alert);
+            *above = true;
+        }
+        *above = *above && now > rules->list[i].percent - BELOW_PERCENT;
+    }
+}
+
+/* Of a program that had begun before us only what it is now is told. */
+static void begin(struct alert_seen *seen, struct stats_file *record, uint64_t since_ns) {
+    seen->begun = true;
+    if (record->file->started_ns >= since_ns)
+        return;
+    struct tally tally = tally_of(&record, 1);
+    seen->ooms_told = seen->ooms_before = tally_ooms(&tally);
+    for (size_t i = 0; i < record->file->device_count; i++)
+        seen->used_peak_bytes[i] = record->file->devices[i].stats.used_bytes.peak;
+}
+
+void alert_look(const struct alert_rules *rules, struct alert_seen *seen, struct stats_file *record,
+                uint64_t since_ns, bool last, alert_take *take) {
+    if (!seen->begun)
+        begin(seen, record, since_ns);
+    look_for_oom(rules, seen, record, last, take);
+    look_for_growth(rules, seen, record, take);
+    for (size_t i = 0; i < record->file->device_count; i++)
+        look_at_use(rules, seen, record, i, take);
+}

@@ -1,0 +1,11 @@
+/* monitor.h: what stands ready for those who collect vramgc's metrics: rules for Prometheus, and a
+ * dashboard for Grafana. Both are of the table of figures; neither reads a record. */
+#ifndef MONITOR_H
+#define MONITOR_H
+
+#include <stdio.h>
+
+void monitor_rules(FILE *out);
+void monitor_dashboard(FILE *out);
+
+#endif

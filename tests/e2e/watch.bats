@@ -1,0 +1,194 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154,SC2016,SC2034,SC2030,SC2031
+# Alerts: the commands of VRAMGC_ON, started by `vramgc run` and `vramgc watch`. The program is a shell by another name that "uses
+# CUDA": its file is a scenario's from its start.
+
+load helpers
+
+eval "$(declare -f setup | sed '1s/setup/setup_work/')"
+
+setup() {
+    setup_work
+    export FAKE_CUDA=user FAKE_SCENARIO=fragmented
+    ln -s /bin/sh "$work/user"
+    user=$work/user
+    # Runs until the file $1 is there; 20 s are for a hang.
+    script "$work/until" <<<'i=0; until [ -e "$1" ] || [ $((i += 1)) = 400 ]; do sleep 0.05; done; [ -e "$1" ]'
+    script "$work/told" <<<'env >"$1.env"; echo told >>"$1"'
+}
+
+# named FILE NAME: a variable that the command was given.
+named() {
+    sed -n "s/^VRAMGC_ALERT_$2=//p" "$1"
+}
+
+@test "run --on oom: told once, while the program runs, with the report's words; nothing of vramgc is in the command" {
+    run_apart "$vramgc" run --no-summary --on "oom:$work/told oom" "$user" "$work/until" oom
+    equal "$status:$output:$errors" 0::
+    equal "$(cat oom)" told
+    equal "$(grep -cE '^(LD_PRELOAD|VRAMGC_(ON|OUT|RUN_ID))=' oom.env)" 0
+    file=$(named oom.env FILE)
+    contains "$("$vramgc" report "$file" | tr -s ' \n' ' ')" "$(named oom.env MESSAGE | sed 's/ The program.*//; s/ Cause.*//')"
+    contains "$(named oom.env MESSAGE)" 'Do: '
+    equal "$(grep '^VRAMGC_ALERT=' oom.env)" VRAMGC_ALERT=oom
+    equal "$(named oom.env PID)" "$("$vramgc" report --json "$file" | python3 -c 'import json, sys; print(json.load(sys.stdin)["processes"][0]["pid"])')"
+    python3 - <<'PYTHON'
+variables = dict(line.rstrip("\n").split("=", 1) for line in open("oom.env") if line.startswith("VRAMGC_ALERT"))
+number = {name[len("VRAMGC_ALERT_"):]: int(value) for name, value in variables.items() if value.isdigit()}
+assert number["DEVICE"] == 0 and number["COUNT"] >= 1
+assert 0 < number["REQUEST_BYTES"] and number["LIVE_BYTES"] <= number["HELD_BYTES"] <= number["USED_BYTES"] <= number["TOTAL_BYTES"]
+PYTHON
+}
+
+@test "run --on: a program that ends at once is told of, too, and one without an out-of-memory is not" {
+    "$vramgc" run --no-summary --on "oom:$work/told oom" "$user" -c :
+    equal "$(cat oom)" told
+    FAKE_SCENARIO=plain "$vramgc" run --no-summary --on "oom|growth:$work/told none" "$user" -c :
+    [ ! -e none ]
+}
+
+@test "run --on: one rule's command is started once a minute at most, each rule's on its own" {
+    "$vramgc" run --no-summary --on "oom:$work/told a" --on "oom:$work/told b" \
+        sh -c '"$2" "$1" a; "$2" "$1" b; rm a.env; "$2" -c "sleep 1"' - "$work/until" "$user"
+    equal "$(cat a b)" "told
+told"
+    [ ! -e a.env ]
+}
+
+@test "run --on: commands that hang, crash, are missing or fill the screen change nothing for the program" {
+    mkfifo never
+    run_apart timeout 60 "$vramgc" run --no-summary --on 'oom:sleep 9911' --on 'oom:!kill -SEGV $$' --on 'oom:no-such-command' \
+        --on 'oom:!trap "" TERM INT HUP; echo from the command; touch began; cat never' \
+        "$user" -c 'sh "$1" began && echo from the program; exit 7' - "$work/until"
+    equal "$status:$output" '7:from the program'
+    contains "$errors" 'from the command'
+    contains "$errors" 'no-such-command cannot be run'
+    contains "$errors" 'signal 11'
+    # The standard streams may be closed: what is written there then is no word of ours.
+    "$vramgc" run --no-summary --on 'oom:!echo words; sleep 1; touch slow' "$user" -c : >&- 2>&-
+    [ -e slow ]
+    # What did not end by itself is gone with the run.
+    equal "$(pgrep -f "^sleep 991[1]" || true)" ''
+    equal "$(pgrep -f "^cat neve[r]" || true)" ''
+}
+
+@test "run --on: the program has no child, no file and no signal of ours; killed, nobody of us stays" {
+    script "$work/looks" <<<'"$1" oom; ls -l /proc/$$/fd | grep -c socket: >sockets; read -r all </proc/$$/task/$$/children; echo "$all ${VRAMGC_ON-}" >children; echo $PPID >launcher; exec sleep 60'
+    "$vramgc" run --no-summary --on "oom:$work/told oom" "$user" "$work/looks" "$work/until" 3>&- &
+    await launcher
+    until program=$(pgrep -P "$(cat launcher)" -x sleep); do sleep 0.05; done
+    equal "$(cat sockets)" 0
+    equal "$(tr -d ' ' <children)" ''
+    launcher=$(cat launcher)
+    beside=$(pgrep -P "$launcher" -x 'vramgc watch')
+    [ -n "$beside" ]
+    kill -KILL "$launcher" "$program"
+    wait || true
+    for ((i = 0; i < 400; i++)); do
+        [ -e "/proc/$beside" ] || break
+        sleep 0.05
+    done
+    [ ! -e "/proc/$beside" ]
+}
+
+@test "run --on: words are words, a shell reads only what stands behind !" {
+    "$vramgc" run --no-summary --on 'oom:touch a$HOME b|c >d; oom : printf %s\n {} ;oom:!printf "%s;" "$VRAMGC_ALERT" >shell; touch "$VRAMGC_ALERT_COUNT times"' \
+        "$user" -c : >said 2>&1
+    [ -e 'a$HOME' ] && [ -e 'b|c' ] && [ -e '>d' ] && [ -e '2 times' ]
+    contains "$(cat said)" 'OUT OF MEMORY 2x'
+    equal "$(cat shell)" 'oom;'
+}
+
+@test "run --on: a share of the card, by everybody; growth" {
+    FAKE_SCENARIO=full "$vramgc" run --no-summary --on "30%|100%:$work/told full" --on "growth:$work/told none" "$user" "$work/until" full
+    equal "$(cat full)" told
+    equal "$(grep '^VRAMGC_ALERT=' full.env)" VRAMGC_ALERT=30%
+    contains "$(named full.env MESSAGE)" ' in use; now '
+    [ ! -e none ]
+    FAKE_SCENARIO=host-growth "$vramgc" run --no-summary --on "growth:$work/told grows" "$user" "$work/until" grows
+    contains "$(named grows.env MESSAGE)" 'Host memory grows: +122 MiB a job'
+}
+
+@test "VRAMGC_ON: what is wrong is said in one line; typed it starts nothing" {
+    for wrong in oom 'oom:' 'oom: ;' 'omo:true' '90:true' '0%:true' 'oom|:true' 'oom:!' "$(printf 'oom:true;%.0s' {1..17})"; do
+        run_apart "$vramgc" run --on "$wrong" touch started
+        equal "$status" 125
+        one_line "$errors"
+        [ ! -e started ]
+        run_apart "$vramgc" watch --on "$wrong"
+        equal "$status" 2
+        VRAMGC_ON=$wrong run_apart "$vramgc" run --no-summary sh -c 'echo "on ${VRAMGC_ON-}"'
+        equal "$status:$output" '0:on '
+        contains "$errors" 'no command will be started'
+        VRAMGC_ON=$wrong VRAMGC_STRICT=1 run_apart "$vramgc" run touch started
+        equal "$status" 125
+    done
+    run_apart "$vramgc" watch
+    equal "$status" 2
+    run_apart "$vramgc" run --on oom:true --out '' touch started
+    equal "$status" 125
+    [ ! -e started ]
+    VRAMGC_ON=oom:true run_apart "$vramgc" run --out '' touch started
+    equal "$status" 0
+    contains "$errors" 'VRAMGC_ON needs a statistics file'
+}
+
+# alone LINES: in a machine of their own, so that no other test's programs run there.
+alone() {
+    local apart="unshare --pid --fork --mount-proc"
+    $apart true 2>/dev/null || apart="unshare --map-root-user --pid --fork --mount-proc"
+    $apart true 2>/dev/null || skip "SKIPPED: no process namespace can be made here"
+    $apart bash -euc "$1" 3>&-
+}
+
+@test "watch: programs that begin later, under LD_PRELOAD alone; what was before is not told" {
+    export vramgc library user work
+    alone '
+        LD_PRELOAD=$library "$user" "$work/until" end &
+        before=$!
+        sleep 3 # what began no longer ago is looked at from its start
+        "$vramgc" watch --on "oom:$work/told oom" &
+        watch=$!
+        LD_PRELOAD=$library "$user" "$work/until" oom &
+        later=$!
+        wait "$later"
+        echo "$later" >later
+        touch end
+        wait "$before"
+        kill "$watch"
+        status=0
+        wait "$watch" || status=$?
+        echo "$status" >status'
+    equal "$(named oom.env PID)" "$(cat later)"
+    equal "$(cat status)" 143
+    equal "$(cat oom)" told
+}
+
+@test "watch PID: it and what it starts, until it ends" {
+    sh -c 'until [ -e go ]; do sleep 0.05; done; LD_PRELOAD=$1 "$2" "$3" oom; :' - "$library" "$user" "$work/until" 3>&- &
+    parent=$!
+    "$vramgc" watch --on "oom:$work/told oom" "$parent" 3>&- &
+    watch=$!
+    LD_PRELOAD=$library "$user" "$work/until" end 3>&- &
+    other=$!
+    "$vramgc" watch --on "oom:$work/told other" "$other" 3>&- &
+    await other
+    equal "$(named other.env PID)" "$other"
+    [ ! -e oom ]
+    touch go
+    wait "$watch" "$parent"
+    equal "$(cat oom)" told
+    [ "$(named oom.env PID)" != "$other" ]
+    touch end
+    wait
+    run_apart "$vramgc" watch --on oom:true 4194304
+    equal "$status" 2
+}
+
+@test "env --on: the lines start the watch, which is no child of the script" {
+    "$vramgc" env --on "oom:$work/told oom" --on "90%:it's" >webui-user.sh
+    contains_not "$(cat webui-user.sh)" 'export VRAMGC_ON'
+    script webui.sh <<<". ./webui-user.sh; wait; $user $work/until oom"
+    timeout 60 ./webui.sh
+    equal "$(cat oom)" told
+}
