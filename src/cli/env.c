@@ -21,11 +21,12 @@ static void write_preload(const char *library, const char *colon, const char *al
 static void write_watch(void) {
     char command[PATH_MAX] = "";
     const struct option_info *on = settings_find("on");
-    if (!settings_typed((size_t)(on - option_table)) ||
-        readlink("/proc/self/exe", command, sizeof command - 1) <= 0)
+    bool alerts = settings_typed((size_t)(on - option_table));
+    bool parks = settings_typed((size_t)(settings_find("park") - option_table));
+    if ((!alerts && !parks) || readlink("/proc/self/exe", command, sizeof command - 1) <= 0)
         return;
     printf("[ ! -x \"%s\" ] || ( VRAMGC_ON=", command);
-    shell_word(stdout, getenv(on->variable));
+    shell_word(stdout, alerts ? getenv(on->variable) : "");
     printf(" \"%s\" watch $$ & )\n", command);
 }
 

@@ -114,6 +114,12 @@ static bool is_alive(const struct vramgc_file *file) {
     return process_lives(file->pid, file->process_start);
 }
 
+void park_idle_end(void) {
+    for (size_t i = 0; i < self.count; i++)
+        if (self.list[i].parked && is_alive(self.list[i].file))
+            wake_process(self.list[i].file->pid, PARK_KNOWN);
+}
+
 uint64_t park_idle_step_ns(uint64_t step_ns) {
     for (size_t i = 0; i < self.count; i++)
         if (self.list[i].parked && is_alive(self.list[i].file))

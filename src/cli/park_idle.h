@@ -12,6 +12,9 @@ void park_idle_begin(uint64_t rest_ns);
 /* To be called for each program that runs; path, which must stay, is its statistics file. */
 void park_idle_look(const char *path);
 
+/* Nobody looks any more: what is parked comes back. */
+void park_idle_end(void);
+
 /* How long until the next look; no longer than step_ns. A program that is parked waits for it. */
 uint64_t park_idle_step_ns(uint64_t step_ns);
 

@@ -297,7 +297,7 @@ static int not_started(void) {
 static int start_and_tell(void) {
     describe_command();
     choose_run_id();
-    watch_beside_start(&run.watch, &run.rules, run.pattern, run.run_id);
+    watch_beside_start(&run.watch, &run.rules, run.options.park, run.pattern, run.run_id);
     if (!set_environment())
         return STATUS_OURS;
     if (!launch_run(run.command, &run.launch, stop_asked)) {

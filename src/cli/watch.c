@@ -3,6 +3,7 @@
 #include "cli/watch.h"
 #include "cli/alert_commands.h"
 #include "cli/cli.h"
+#include "cli/park_idle.h"
 #include "cli/settings.h"
 #include "read/kept.h"
 #include "read/running.h"
@@ -127,6 +128,12 @@ static void look(bool last) {
     alert_commands_turn();
 }
 
+static void look_for_parking(void) {
+    for (struct watched *watched = self.list; watched; watched = watched->next)
+        if (!watched->over)
+            park_idle_look(watched->path);
+}
+
 static bool any_pid_lives(void) {
     for (size_t i = 0; i < self.pid_count; i++)
         if (process_lives(self.pids[i], self.pid_starts[i]))
@@ -144,12 +151,19 @@ static void note_signal(int number) {
 static void watch(int channel) {
     struct pollfd over = {.fd = channel, .events = POLLIN};
     bool last = false;
+    uint64_t looked_ns = 0;
     alert_commands_begin(self.rules);
     while (!last && !stopped) {
-        look(false);
-        last = poll(&over, 1, (int)(LOOK_NS / MILLISECOND_NS)) > 0 ||
+        uint64_t now = clock_ns();
+        if (now - looked_ns >= LOOK_NS) {
+            looked_ns = now;
+            look(false);
+        }
+        look_for_parking();
+        last = poll(&over, 1, (int)(park_idle_step_ns(LOOK_NS) / MILLISECOND_NS)) > 0 ||
                (self.pid_count > 0 && !any_pid_lives());
     }
+    park_idle_end();
     if (!stopped)
         look(true);
     for (uint64_t end_ns = clock_ns() + END_NS;
@@ -186,16 +200,18 @@ static int apart(int fd) {
 }
 
 void watch_beside_start(struct watch_beside *beside, const struct alert_rules *rules,
-                        const char *pattern, const char *run_id) {
+                        uint64_t park_ns, const char *pattern, const char *run_id) {
     int ends[2];
     *beside = (struct watch_beside){.channel = -1};
-    if (rules->count == 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    if ((rules->count == 0 && !park_ns) ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return;
     ends[0] = apart(ends[0]);
     ends[1] = apart(ends[1]);
     beside->process = fork();
     if (beside->process == 0) {
         self.rules = rules;
+        park_idle_begin(park_ns);
         self.pattern = pattern;
         self.run_id = run_id;
         close(ends[0]);
@@ -246,8 +262,15 @@ static int watch_main(struct args *args) {
         complain("VRAMGC_ON: %s", why);
         return STATUS_USAGE;
     }
-    if (rules.count == 0) {
-        complain("what starts which command? vramgc watch --on WHEN:COMMAND");
+    const char *park = getenv("VRAMGC_PARK");
+    uint64_t park_ns = 0;
+    if (park && !parse_duration(park, &park_ns)) {
+        complain("VRAMGC_PARK: %s is no duration, such as 5m", park);
+        return STATUS_USAGE;
+    }
+    park_idle_begin(park_ns);
+    if (rules.count == 0 && !park_ns) {
+        complain("what starts which command? vramgc watch --on WHEN:COMMAND, or --park 5m");
         return STATUS_USAGE;
     }
     struct sigaction action = {.sa_handler = note_signal};
@@ -267,6 +290,7 @@ static int watch_main(struct args *args) {
 
 static const struct flag flags[] = {
     {"on", 0, "WHEN:COMMAND", "as VRAMGC_ON; may be given several times", .take = settings_take},
+    {"park", 0, "DURATION", "as VRAMGC_PARK", .take = settings_take},
 };
 
 const struct command watch_command = {

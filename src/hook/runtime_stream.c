@@ -8,8 +8,8 @@
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *c) {
     real_cudaStreamIsCapturing_t real = RUNTIME(cudaStreamIsCapturing);
-    cudaError_t result = real ? real(s, c) : MISSING_CUDART;
     call_made(ID_cudaStreamIsCapturing);
+    cudaError_t result = real ? real(s, c) : MISSING_CUDART;
     if (result == cudaSuccess && FROM_ALLOCATOR())
         block_stream_asked((uint64_t)(uintptr_t)s, *c != cudaStreamCaptureStatusNone);
     return result;

@@ -126,3 +126,36 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
         is_over
     done
 }
+
+# Beside `vramgc run`: by what the program writes down before each call.
+@test "a program that rests leaves the card by itself, and comes back by its next call" {
+    local version=${versions##* }
+    rm -f "$SIMGPU_CARD"
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB -- build/vramgc run --park 300ms \
+        build/c10/"$version"/c10drive <(echo "alloc a 3GiB; fill a 7; synchronize; $(step ready "touch $BATS_TEST_TMPDIR/ready")
+            $(step go "test -e $BATS_TEST_TMPDIR/go"); alloc b 100MiB; verify a 7; expect num_ooms == 0") >"$BATS_TEST_TMPDIR/started" 2>&1 &
+    started=$!
+    until grep -q 'is parked: 3.3 GiB of the card are free' "$BATS_TEST_TMPDIR/started"; do kill -0 "$started" && sleep 0.05; done
+    VRAMGC_MODE=off drive "$version" 'alloc x 3GiB' --mem 4GiB
+    [ "$status" = 0 ]
+    touch "$BATS_TEST_TMPDIR/go"
+    is_over
+    grep -q 'goes on, after ' "$BATS_TEST_TMPDIR/started"
+    build/vramgc report "$BATS_TEST_TMPDIR/run.vramgc" | grep -q parked
+}
+
+@test "a program that asks only what the card has free is not woken; one whose watcher is gone is" {
+    local version=${versions##* }
+    rm -f "$SIMGPU_CARD"
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB -- build/vramgc run --park 300ms \
+        build/c10/"$version"/c10drive <(echo "alloc a 1GiB; fill a 7; synchronize; $(step parked "grep -q 'is parked' $BATS_TEST_TMPDIR/started")
+            memory_info; verify a 7") >"$BATS_TEST_TMPDIR/started" 2>&1 &
+    started=$!
+    until grep -q 'is parked' "$BATS_TEST_TMPDIR/started"; do kill -0 "$started" && sleep 0.05; done
+    pid=$(od -A n -t d4 -N 4 "$SIMGPU_CARD" | tr -d ' ')
+    sleep 1
+    [ "$(grep -c 'goes on' "$BATS_TEST_TMPDIR/started")" = 0 ]
+    kill -9 "$started"
+    until grep -q 'goes on' "$BATS_TEST_TMPDIR/started"; do sleep 0.05; done
+    while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+}

@@ -28,8 +28,9 @@ enum card_answer {
     CARD_NO_ROOM      /* it has failed for good: others have taken what it had */
 };
 
-/* Around each call of the driver: the first returns once the process is neither locked nor parked.
- */
+/* Around each call that needs a context: the first returns once the process is neither locked nor
+ * parked. NVIDIA: "any CUDA driver APIs which launch work, manage resources, or otherwise impact
+ * the GPU state are locked" (cuda-checkpoint); others, as cuCtxGetCurrent, are not. */
 void card_file_enter(void);
 void card_file_leave(void);
 

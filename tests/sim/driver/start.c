@@ -86,7 +86,8 @@ CUresult sim_begin(enum need need) {
         return CUDA_ERROR_DEINITIALIZED;
     if (need != NEED_NOTHING && thread.in_callback)
         return CUDA_ERROR_NOT_PERMITTED;
-    card_file_enter();
+    if (need >= NEED_MEMORY)
+        card_file_enter();
     pthread_mutex_lock(&sim.lock);
     CUresult result = check(need);
     if (result != CUDA_SUCCESS) {
