@@ -107,6 +107,13 @@ struct vramgc_neighbours {
     struct vramgc_neighbour list[VRAMGC_MAX_NEIGHBOURS];
 };
 
+/* The program that gave this one idle memory, the latest; how much came in all: peer_bytes. */
+struct vramgc_giver {
+    uint64_t pid;     /* 0: none did */
+    uint64_t several; /* 1: others did before */
+    char name[24];
+};
+
 /* Those to whom most belongs of some amount of live memory, the largest first; what is not theirs
  * belongs to smaller ones, or has no name. */
 struct vramgc_owner {
@@ -152,6 +159,7 @@ struct vramgc_device {
     struct vramgc_device_stats stats;
     struct vramgc_floors floors;
     struct vramgc_neighbours neighbours;
+    struct vramgc_giver giver;
     struct vramgc_other_card other_card; /* as NVML told it when memory was last refused */
     struct vramgc_owners owners_at_peak; /* of live memory */
     struct vramgc_owners owners_at_oom;  /* the latest; nothing is said where there was none */
@@ -182,6 +190,7 @@ enum vramgc_reason {
     VRAMGC_REASON_LOWVRAM,   /* lowvram, and the program rests */
     VRAMGC_REASON_REQUEST,   /* asked for through the C API */
     VRAMGC_REASON_REFUSED,   /* the driver refused a request, which was then made again */
+    VRAMGC_REASON_PEER,      /* another program of the user lacked memory */
     VRAMGC_REASONS
 };
 
@@ -204,6 +213,8 @@ struct vramgc_action {
     uint32_t observed; /* 1: mode observe, nothing was done */
     char function[64]; /* Python function then running, where it could be asked for */
     char phase[24];    /* and what it was part of */
+    uint64_t asker;    /* reason PEER: the process that lacked memory */
+    char asker_name[24];
 };
 
 enum vramgc_refusal_cause {
@@ -405,6 +416,7 @@ struct vramgc_file {
     struct vramgc_library libraries[VRAMGC_MAX_LIBRARIES];
     struct vramgc_host host;
     struct vramgc_limits limits;
+    uint64_t parked; /* 1: by `vramgc park`, which writes it */
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 

@@ -29,3 +29,9 @@ struct process_stat process_stat(uint64_t pid) {
     }
     return stat;
 }
+
+uint64_t process_start_ticks(uint64_t pid) {
+    struct process_stat stat = process_stat(pid);
+    bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
+    return ended ? 0 : stat.start_ticks;
+}

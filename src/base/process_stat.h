@@ -13,4 +13,8 @@ struct process_stat {
 
 struct process_stat process_stat(uint64_t pid);
 
+/* Its start_ticks, or 0 when there is none or it has ended and nobody has waited for it yet (but
+ * for a main thread that ended before the others). */
+uint64_t process_start_ticks(uint64_t pid);
+
 #endif

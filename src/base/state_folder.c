@@ -62,23 +62,27 @@ bool state_files(const char *folder, char *pattern, size_t capacity) {
     return text.length + 1 < capacity;
 }
 
-static enum state_place find_folder(char *pattern, size_t capacity) {
+enum state_place state_folder_to_use(char *folder, size_t capacity) {
     static const struct {
         bool (*folder)(char *, size_t);
         enum state_place place;
     } places[] = {{state_folder, STATE_AS_SET}, {state_folder_instead, STATE_INSTEAD}};
-    char folder[1024];
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (places[i].folder(folder, sizeof folder) && state_folder_make(folder) &&
-            is_ours(folder) && state_files(folder, pattern, capacity))
+        if (places[i].folder(folder, capacity) && state_folder_make(folder) && is_ours(folder))
             return places[i].place;
     return STATE_NOWHERE;
+}
+
+static enum state_place find_files(char *pattern, size_t capacity) {
+    char folder[1024];
+    enum state_place place = state_folder_to_use(folder, sizeof folder);
+    return place != STATE_NOWHERE && state_files(folder, pattern, capacity) ? place : STATE_NOWHERE;
 }
 
 enum state_place state_pattern(const char *setting, char *pattern, size_t capacity) {
     enum state_place place = STATE_AS_SET;
     if (strcmp(setting, "auto") == 0)
-        place = find_folder(pattern, capacity);
+        place = find_files(pattern, capacity);
     else if (strcmp(setting, "/dev/null") == 0)
         *pattern = 0;
     else if (strlen(setting) < capacity)

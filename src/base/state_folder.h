@@ -28,6 +28,9 @@ enum state_place {
     STATE_INSTEAD, /* in the folder that takes the place of the state folder */
 };
 
+/* The folder that this user's programs share, made if need be; only the user can write to it. */
+enum state_place state_folder_to_use(char *folder, size_t capacity);
+
 /* What VRAMGC_OUT stands for: for "auto", a pattern in a folder that is there then and that only
  * the user can write to; for /dev/null none; else the setting itself. */
 enum state_place state_pattern(const char *setting, char *pattern, size_t capacity);

@@ -112,11 +112,13 @@ void live_file_close(struct vramgc_file *file) {
         munmap(file, sizeof *file);
 }
 
-void live_file_note(uint64_t pid, const char *label) {
+void live_file_note_parked(uint64_t pid, bool parked) {
     struct stats_file *record = running_with_mapping(pid);
     struct vramgc_file *file = record ? live_file_map(record->path) : NULL;
-    if (file && is_of(file, record->file))
-        live_file_mark(file, label);
+    if (file && is_of(file, record->file)) {
+        __atomic_store_n(&file->parked, parked, __ATOMIC_RELAXED);
+        live_file_mark(file, parked ? "parked" : "woken");
+    }
     live_file_close(file);
     if (record)
         stats_file_free(record);

@@ -4,6 +4,7 @@
 
 #include "vramgc_format.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* who: the number of the process, or a word of its name, folder or arguments that no other program
@@ -15,7 +16,8 @@ uint64_t live_file_pid(const char *name);
 
 /* A point on its timeline. */
 void live_file_mark(struct vramgc_file *file, const char *label);
-void live_file_note(uint64_t pid, const char *label); /* where it runs under vramgc */
+/* Where it runs under vramgc: that it is parked from now on, or woken. */
+void live_file_note_parked(uint64_t pid, bool parked);
 
 /* The same by the file's path, whoever's it is, without a word where that fails: NULL with errno. A
  * pipe or a link, which another user may have put there, is not opened. */

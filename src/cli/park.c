@@ -106,7 +106,7 @@ bool park_process(uint64_t pid, enum park_how how) {
                  error ? error : "what it has cannot be noted in the state folder");
         return false;
     }
-    live_file_note(pid, "parked");
+    live_file_note_parked(pid, true);
     printf("process %llu is parked: %s of the card are free, after %.1f s.\n", number,
            show_bytes(parked_bytes(&parked)).text, seconds_since(start_ns));
     fflush(stdout);
@@ -137,7 +137,7 @@ bool wake_process(uint64_t pid, enum park_how how) {
         return false;
     }
     parked_forget(pid);
-    live_file_note(pid, "woken");
+    live_file_note_parked(pid, false);
     printf("process %llu goes on, after %.1f s.\n", (unsigned long long)pid,
            seconds_since(start_ns));
     fflush(stdout);

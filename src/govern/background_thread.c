@@ -7,12 +7,14 @@
 
 #include "base/log.h"
 #include "base/process_stat.h"
+#include "base/text.h"
 #include "cuda/capture_mode.h"
 #include "govern/at_rest.h"
 #include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/mode.h"
 #include "govern/own_thread.h"
+#include "govern/peer_programs.h"
 #include "govern/python.h"
 #include "govern/reclaim.h"
 #include "govern/soft_oom.h"
@@ -34,7 +36,6 @@
 #include "track/thread.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 /* The end of a program waits for a look that is under way: a fifth of what docker stop gives it
@@ -223,13 +224,17 @@ static bool flush(struct device *device, struct vramgc_action action) {
     return true;
 }
 
-static void act(struct device *device, struct policy_decision decision) {
+/* asker: another process, which has no right to have this one wait for the GPU; 0: none. */
+static void act(struct device *device, struct policy_decision decision, uint64_t asker) {
     struct vramgc_action action = {
         .device = device_index(device),
-        .reason = reclaim_log_reason(decision.reason),
+        .reason = asker ? VRAMGC_REASON_PEER : reclaim_log_reason(decision.reason),
         .observed = decision.observed,
         .used_bytes = device_used_bytes(device),
+        .asker = asker,
     };
+    if (asker)
+        text_copy(action.asker_name, sizeof action.asker_name, process_stat(asker).name);
     bool flushed = decision.flush && (device_vm(device) && decision.reason == POLICY_ASKED
                                           ? give_back_pages(device, action)
                                           : flush(device, action));
@@ -252,13 +257,15 @@ static uint64_t releasable_at_rest(const struct device *device, const struct loo
 static void consider(struct device *device, struct look *look, uint64_t now) {
     struct reclaim *reclaim = reclaim_of(device);
     struct policy_settings settings = settings_policy();
+    bool asked = atomic_exchange(&reclaim->asked, false);
+    uint64_t asker = asked ? 0 : peers_asker(device);
     struct policy_reading reading = {
         .now_ns = now,
         .latest_event_ns = look->changed_ns,
         .total_bytes = atomic_load(&device->memory.total_bytes),
         .free_bytes = device_free_bytes(device),
         .releasable_bytes = device_releasable_bytes(device),
-        .asked = atomic_exchange(&reclaim->asked, false),
+        .asked = asked || asker,
     };
     reading.pool_idle_bytes =
         reading.asked || settings.lowvram ? mempool_look(device) : trim_idle_bytes(device, now);
@@ -279,7 +286,7 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
         reclaim->policy = before;
     lock_give(&reclaim->lock);
     if (decision.flush || decision.trim)
-        act(device, decision);
+        act(device, decision, asker);
 }
 
 /* Again and again, for idle memory may go back meanwhile. Work that begins just now is not in it,
@@ -364,12 +371,6 @@ static void thread_ends(void *unused) {
     atomic_store(&self.looking, false);
 }
 
-/* The main thread counts until the end. */
-static bool are_alone(void) {
-    struct process_stat stat = process_stat((uint64_t)getpid());
-    return stat.state == 'Z' && stat.threads == 1 + own_threads();
-}
-
 /* When the main thread has ended by pthread_exit, a process ends with the last thread: the C
  * library calls exit there. Threads of ours that stay would keep it alive, and nothing but SIGKILL
  * would end it, for they take no signals. */
@@ -377,7 +378,8 @@ static bool only_we_are_left(uint64_t now) {
     if (now - self.changed_ns < ALONE_NS || now - self.alone_ns < ALONE_NS)
         return false; /* the program was at work just now */
     self.alone_ns = now;
-    return are_alone();
+    struct process_stat stat = process_stat((uint64_t)getpid());
+    return stat.state == 'Z' && stat.threads == 1 + own_threads(); /* the main thread counts */
 }
 
 /* The program's exit handlers may be run here. */
@@ -435,7 +437,9 @@ static void *background_thread(void *unused) {
         if (settings_policy().mode == POLICY_FLUSH)
             python_prepare();
         python_name_functions();
+        peers_look_begins();
         look_at_all(now);
+        peers_look_ends(count);
         stack_name();
         neighbours_look();
         at_rest_look(now);
@@ -477,6 +481,7 @@ void background_thread_stop(void) {
     bool again = atomic_exchange(&self.stopping, true);
     wakeup(WAKEUP_LOOK);
     wakeup(WAKEUP_DECAY);
+    peers_end();
     python_process_ends();
     for (int i = 0; !again && i < STOP_PATIENCE_MS && at_work(); i++)
         nanosleep(&step, NULL);

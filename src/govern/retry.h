@@ -7,4 +7,8 @@
 /* Whether vramgc gave something back, so that asking again may help. */
 bool retry_after_oom(uint64_t bytes);
 
+/* The same for memory of the card, which other programs may give, too. allocator: PyTorch's caching
+ * allocator asked. */
+bool retry_on_full_card(uint64_t bytes, bool allocator);
+
 #endif

@@ -11,6 +11,10 @@ enum wakeup { WAKEUP_LOOK, WAKEUP_DECAY, WAKEUPS };
 /* From any thread: it does its next step at once. */
 void wakeup(enum wakeup who);
 
+/* Before that thread exists: other processes may wake it, too, by counting this word up and waking
+ * whoever sleeps on it. NULL: no longer. */
+void wakeup_share(enum wakeup who, atomic_uint *shared);
+
 /* For our own threads: how often it was woken so far; it sleeps for so long, unless it was woken
  * since then. */
 unsigned wakeup_count(enum wakeup who);

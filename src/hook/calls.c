@@ -1,4 +1,5 @@
 /* calls.c: see calls.h. */
+#include "govern/peer_programs.h"
 #include "govern/retry.h"
 #include "hook/calls.h"
 #include "serve/answer.h"
@@ -49,9 +50,10 @@ bool hook_may_take(enum alloc_class class, uint64_t bytes) {
     return (class != CLASS_DEVICE && class != CLASS_POOL) || gate_allows(minus_u64(bytes, kept));
 }
 
-bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget) {
+bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, bool allocator,
+                          hook_forget_t forget) {
     bool rescued = (class == CLASS_DEVICE || class == CLASS_POOL) && forget &&
-                   MUTANT(no_rescue, retry_after_oom(bytes), false);
+                   MUTANT(no_rescue, retry_on_full_card(bytes, allocator), false);
     if (MUTANT(error_not_forgotten, rescued, false))
         forget();
     return rescued;
@@ -62,7 +64,8 @@ bool hook_serve(const struct async_request *call, make_room_t *make_room, void *
         return false;
     hook_state.depth++;
     enum serve_answer paged = start_recording_in_context() ? async_alloc(call, out) : SERVE_PASS;
-    if (UNLIKELY(paged == SERVE_OOM) && make_room(call->bytes))
+    if (UNLIKELY(paged == SERVE_OOM) &&
+        (peers_after_oom(device_current(), call->bytes) || make_room(call->bytes)))
         paged = async_alloc(call, out);
     hook_leave();
     if (LIKELY(paged == SERVE_PASS))

@@ -37,7 +37,8 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
 
 /* Whether memory that was only kept for PyTorch has gone back, so that asking again may help. The
  * runtime remembers a refusal until its latest error is asked for: `forget` takes that away. */
-bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, hook_forget_t forget);
+bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, bool allocator,
+                          hook_forget_t forget);
 
 /* comfy-aimdo, which fills the card with weights, gives some up for a cuMemAlloc and for nothing
  * else. So a request of PyTorch's that was refused becomes one for a moment. Whether it was
@@ -80,7 +81,8 @@ bool hook_may_take(enum alloc_class class, uint64_t bytes);
     else if (MAY_TAKE_##api(class, asked))                                                         \
         result = real(__VA_ARGS__);                                                                \
     if (outermost && (int)result == CALL_NO_MEMORY &&                                              \
-        hook_retry_after_oom(class, asked, FORGET_##api) && MAY_TAKE_##api(class, asked))          \
+        hook_retry_after_oom(class, asked, ALLOCATOR_##api, FORGET_##api) &&                       \
+        MAY_TAKE_##api(class, asked))                                                              \
         result = real(__VA_ARGS__);                                                                \
     if (outermost)                                                                                 \
         HOOK_NOTE(ID_##symbol, class, (int)result, (int)result == CALL_SUCCESS ? (uint64_t)*p : 0, \

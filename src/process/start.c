@@ -17,6 +17,7 @@
 #include "govern/alloc_conf.h"
 #include "govern/background_thread.h"
 #include "govern/mode.h"
+#include "govern/peer_programs.h"
 #include "govern/python.h"
 #include "govern/reclaim.h"
 #include "serve/serve.h"
@@ -158,6 +159,7 @@ static void forked_child(void) {
     python_forget();
     devices_forget();
     reclaim_unlock();
+    peers_forget();
     serve_forget();
     alloc_unlock();
     vmm_unlock();
@@ -213,6 +215,7 @@ static void start(void) {
     settings_store();
     open_file();
     settings_limit();
+    peers_begin();
     stack_open((unsigned)settings_options()->backtrace);
     /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
     atexit(process_ends);

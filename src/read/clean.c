@@ -79,6 +79,7 @@ static void clean_devices(struct vramgc_file *file) {
         device->neighbours.count = min_u64(device->neighbours.count, VRAMGC_MAX_NEIGHBOURS);
         for (size_t j = 0; j < VRAMGC_MAX_NEIGHBOURS; j++)
             CLEAN(device->neighbours.list[j].name);
+        CLEAN(device->giver.name);
         CLEAN(device->other_card.name);
         clean_owners(file, &device->owners_at_peak);
         clean_owners(file, &device->owners_at_oom);
@@ -100,7 +101,8 @@ void clean_file(struct vramgc_file *file) {
     for (size_t i = 0; i < file->hook_count; i++)
         CLEAN(file->hooks[i].name);
     for (size_t i = 0; i < VRAMGC_MAX_ACTIONS; i++)
-        CLEAN(file->actions[i].function), CLEAN(file->actions[i].phase);
+        CLEAN(file->actions[i].function), CLEAN(file->actions[i].phase),
+            CLEAN(file->actions[i].asker_name);
     for (size_t i = 0; i < VRAMGC_MAX_MARKS; i++)
         CLEAN(file->marks[i].label);
     clean_stacks(file);

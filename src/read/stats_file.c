@@ -5,7 +5,6 @@
 #include "read/timeline.h"
 #include "base/base.h"
 #include "base/clean_text.h"
-#include "base/process_stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +15,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-uint64_t process_start_ticks(uint64_t pid) {
-    struct process_stat stat = process_stat(pid);
-    bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
-    return ended ? 0 : stat.start_ticks;
-}
 
 const char *stats_file_state_name(enum process_state state) {
     static const char *const names[PROCESS_STATES] = {
@@ -49,7 +42,7 @@ const char *stats_file_reason_name(uint32_t reason) {
     static const char *const names[VRAMGC_REASONS] = {
         [VRAMGC_REASON_NONE] = "none",       [VRAMGC_REASON_THRESHOLD] = "threshold",
         [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
-        [VRAMGC_REASON_REFUSED] = "refused",
+        [VRAMGC_REASON_REFUSED] = "refused", [VRAMGC_REASON_PEER] = "peer",
     };
     return word(names, ARRAY_LENGTH(names), reason);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/options.h"
+#include "base/process_stat.h"
 #include "vramgc_format.h"
 
 /* What is known about how the process ended. */
@@ -90,10 +91,6 @@ enum option_mode stats_file_mode(const struct vramgc_file *file);
 /* Mode auto has found that this machine or program does not bear the page engine: neither a proof
  * nor asking for compact by name helps. */
 bool stats_file_bears_no_pages(const struct stats_file *record);
-
-/* Clock ticks since boot at which process pid started, or 0 when there is none or it has ended and
- * nobody has waited for it yet (but for a main thread that ended before the others). */
-uint64_t process_start_ticks(uint64_t pid);
 
 /* Whether the process that began then is there now; start_ticks 0: nobody knows. */
 static inline bool process_lives(uint64_t pid, uint64_t start_ticks) {

@@ -1,13 +1,14 @@
 /* capacity.c: PyTorch's cache holds addresses, not memory; still it is told what the card itself
  * would have told it, so that the sums by which programs steer (free + reserved - active) are
  * right. Beyond what the card holds addresses are granted only where PyTorch, having emptied its
- * cache, would otherwise report out of memory. It must not wait, nor call Python: the lock of
- * PyTorch's allocator is held. */
+ * cache, would otherwise report out of memory. It must not call Python, nor wait but
+ * for other programs (govern/peer_programs.h): the lock of PyTorch's allocator is held. */
 #include "serve/capacity.h"
 
 #include "base/cancel.h"
 #include "cuda/limit.h"
 #include "govern/cached_handles.h"
+#include "govern/peer_programs.h"
 #include "track/capture.h"
 #include "track/recording.h"
 #include "track/thread.h"
@@ -99,5 +100,10 @@ bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool a
     bool retried = MUTANT(retry_not_known, asked_again, false);
     bool last = MUTANT(granted_early, retried || capture_active() || cache_is_empty(device), true);
     uint64_t made_bytes = MUTANT(made_not_counted, thread_unmapped_handle_bytes(), 0);
-    return !last || MUTANT(granted_without_limit, !vm_could_back(vm, made_bytes + bytes), false);
+    if (!last)
+        return true;
+    if (vm_could_back(vm, made_bytes + bytes))
+        return false;
+    bool given = peers_after_oom(device, made_bytes + bytes);
+    return MUTANT(granted_without_limit, !given || !vm_could_back(vm, made_bytes + bytes), false);
 }

@@ -6,6 +6,7 @@
 #include "cuda/errors.h"
 #include "govern/decay_thread.h"
 #include "govern/mode.h"
+#include "govern/peer_programs.h"
 #include "govern/wakeup.h"
 #include "serve/peer_access.h"
 #include "track/capture.h"
@@ -59,7 +60,8 @@ struct vm *device_vm_open(struct device *device) {
 static bool block_came(const struct block_event *event, struct vm *vm, make_room_t *make_room) {
     bool pin = capture_active();
     if (LIKELY(vm_commit(vm, event->address, event->bytes, pin)) ||
-        (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY && make_room(event->bytes) &&
+        (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY &&
+         (peers_after_oom(event->device, event->bytes) || make_room(event->bytes)) &&
          vm_commit(vm, event->address, event->bytes, pin))) {
         device_account_pages(event->device);
         return true;

@@ -35,7 +35,7 @@ FIELDS_OF(action, "actions", "reclaims, oldest first", "one reclaim",
     emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
     emit_number(emit, "device", UNIT_ID, "index", r->device);
     emit_text(emit, "kind", "soft_oom, flush, trim, pages", stats_file_action_name(r->kind));
-    emit_text(emit, "reason", "threshold, lowvram, request, refused",
+    emit_text(emit, "reason", "threshold, lowvram, request, refused, peer",
               stats_file_reason_name(r->reason));
     emit_bool(emit, "observed", "true: mode observe, nothing was done", r->observed == 1);
     emit_number(emit, "took_ns", UNIT_NS, "from decision until done", r->took_ns);
@@ -53,6 +53,9 @@ FIELDS_OF(action, "actions", "reclaims, oldest first", "one reclaim",
                 r->request_bytes);
     emit_text(emit, "function", "Python function that took memory last", r->function);
     emit_text(emit, "phase", "what it was part of", r->phase);
+    emit_number_if(emit, "asker", UNIT_ID, "process that lacked memory (peer)", r->asker > 0,
+                   r->asker);
+    emit_text(emit, "asker_name", "its name", r->asker_name);
 }
 
 static void write_refusal_holes(struct emit *emit, const struct vramgc_refusal *r) {

@@ -46,7 +46,7 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
     static const char *const reasons[VRAMGC_REASONS] = {
         [VRAMGC_REASON_NONE] = "?",          [VRAMGC_REASON_THRESHOLD] = "threshold",
         [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
-        [VRAMGC_REASON_REFUSED] = "refused",
+        [VRAMGC_REASON_REFUSED] = "refused", [VRAMGC_REASON_PEER] = "peer",
     };
     char line[400];
     struct text text = TEXT_IN(line);
@@ -81,6 +81,7 @@ static void log_action(const struct vramgc_action *action, uint64_t total_bytes)
         [VRAMGC_REASON_LOWVRAM] = "lowvram, at rest",
         [VRAMGC_REASON_REQUEST] = "asked for",
         [VRAMGC_REASON_REFUSED] = "a request was refused",
+        [VRAMGC_REASON_PEER] = "another program asked",
     };
     char had[32], after[32], took[32];
     struct text text = TEXT_IN(had);

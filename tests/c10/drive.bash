@@ -68,6 +68,13 @@ passes() {
     done
 }
 
+# step NAME COMMAND: of a script: waits until the command says yes.
+step() {
+    printf '#!/usr/bin/env bash\nunset LD_PRELOAD\n%s\n' "$2" >"$BATS_TEST_TMPDIR/step-$1"
+    chmod +x "$BATS_TEST_TMPDIR/step-$1"
+    echo "until $BATS_TEST_TMPDIR/step-$1"
+}
+
 # fact NAME: the figure's value.
 fact() { sed -n "s/^$1 //p" <<<"$facts"; }
 

@@ -10,13 +10,6 @@ setup() {
 modes='observe flush compact'
 setting() { case $1 in compact) echo keep ;; *) echo auto ;; esac; }
 
-# step NAME COMMAND: of a script: waits until the command says yes.
-step() {
-    printf '#!/usr/bin/env bash\nunset LD_PRELOAD\n%s\n' "$2" >"$BATS_TEST_TMPDIR/step-$1"
-    chmod +x "$BATS_TEST_TMPDIR/step-$1"
-    echo "until $BATS_TEST_TMPDIR/step-$1"
-}
-
 # set_from_outside WHAT: another process sets a limit of this one, which is the parent of a shell.
 set_from_outside() { step "$1" "build/vramgc set \"\$(awk '{ print \$4 }' /proc/\$PPID/stat)\" $1"; }
 

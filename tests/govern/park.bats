@@ -9,13 +9,6 @@ setup() {
 
 teardown() { [ -z "${started:-}" ] || kill -9 "$started" 2>/dev/null || true; }
 
-# step NAME COMMAND: of a script: waits until the command says yes.
-step() {
-    printf '#!/usr/bin/env bash\nunset LD_PRELOAD\n%s\n' "$2" >"$BATS_TEST_TMPDIR/step-$1"
-    chmod +x "$BATS_TEST_TMPDIR/step-$1"
-    echo "until $BATS_TEST_TMPDIR/step-$1"
-}
-
 # start VERSION SCRIPT: runs it beside the test, and waits until it has taken what comes before the word READY. Sets pid.
 start() {
     rm -f "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/{ready,go}

@@ -10,7 +10,7 @@
 static struct vramgc_file file;
 
 static const char *const kinds[] = {"none", "soft_oom", "flush", "trim", "pages"};
-static const char *const reasons[] = {"none", "threshold", "lowvram", "asked", "refused"};
+static const char *const reasons[] = {"none", "threshold", "lowvram", "asked", "refused", "peer"};
 static const char *const causes[] = {"unknown", "full",  "fragmented", "rounded",
                                      "driver",  "limit", "host"};
 
@@ -19,10 +19,10 @@ static void show_actions(void) {
         const struct vramgc_action *a = &file.actions[i];
         printf("action %s %s device=%u observed=%u request=%" PRIu64 " used=%" PRIu64
                " before=%" PRIu64 " after=%" PRIu64 " took=%" PRIu64 " function=%s net=%" PRIu64
-               " held=%" PRIu64 "\n",
+               " held=%" PRIu64 " asker=%" PRIu64 "/%s\n",
                kinds[a->kind], reasons[a->reason], a->device, a->observed, a->request_bytes,
                a->used_bytes, a->before_bytes, a->after_bytes, a->took_ns, a->function,
-               a->net_bytes, a->held_bytes);
+               a->net_bytes, a->held_bytes, a->asker, a->asker_name);
     }
 }
 

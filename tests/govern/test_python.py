@@ -245,6 +245,27 @@ class WholePyTorch(unittest.TestCase):
                     ["before CUDA", "properties", "mem_get_info", "NVML", "idle memory goes", "told"],
                 )
 
+    def test_peers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(
+                "peers.py",
+                sim=("--mem", "4GiB"),
+                SIMGPU_CARD=os.path.join(folder, "card"),
+                XDG_STATE_HOME=folder,
+                VRAMGC_THRESHOLD="100",
+            )
+        self.check(
+            run,
+            [
+                "it is there",
+                "enough came",
+                "own memory went first",
+                "only what was idle went",
+                "it ended well",
+            ],
+        )
+        self.assertIn(int(run.fact("peer_bytes")) >> 20, range(2048, 2100))  # pieces of 12 MiB
+
     def test_growth_is_named(self):
         settings = {
             "VRAMGC_THRESHOLD": "100",

@@ -282,3 +282,12 @@ prove_finds() {
 @test "handles stay cached though PyTorch does not want them" { C10DRIVE_PATIENCE_MS=3000 caught cached_stays vm/cached_handles 'does not want'; }
 @test "what a reclaim gives back is cached" { caught reclaim_cached vm/cached_handles 'asked for'; }
 @test "what is cached counts for the block that is being made" { caught cached_still_ahead govern/figures 'a refused page is judged'; }
+
+@test "a program that is gone is asked for memory" { caught dead_peer_lives govern/peers 'was killed'; }
+@test "a program that hangs is waited for longer" { caught peer_waited_for govern/peers 'hangs'; }
+@test "a program that hangs is waited for again" { caught late_peer_asked govern/peers 'hangs'; }
+@test "others give before what is idle here goes" { caught peers_before_own govern/peers 'in vain'; }
+@test "others give what will not be enough" { caught asked_in_vain govern/peers 'in vain'; }
+@test "others give what VRAMGC_CAP forbids" { caught limit_ignored govern/peers 'in vain'; }
+@test "another program's file is used" { caught foreign_file_used govern/peers 'left alone'; }
+@test "a parked program is asked for memory" { C10DRIVE_PATIENCE_MS=3000 caught parked_gives govern/peers 'parked'; }

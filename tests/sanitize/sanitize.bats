@@ -4,6 +4,7 @@
 # PyTorch are not instrumented: what they do wrong in memory of their own is not seen here.
 # bats file_tags=deep
 load ../c10/drive
+load ../c10/storm
 
 setup() { begin; }
 
@@ -119,3 +120,15 @@ small=(--mem 1600MiB)
 }
 @test "flush: refused requests on a full card" { VRAMGC_MODE=flush clean "$(four_threads 16)" "${small[@]}"; }
 @test "observe" { eager && VRAMGC_MODE=observe clean "$(four_threads 17)"; }
+
+@test "eight programs ask each other for memory while some are killed" {
+    local build
+    export SIMGPU_CARD=$BATS_TEST_TMPDIR/card
+    for build in asan tsan; do
+        with "$build"
+        BEHIND=
+        version=${versions%% *}
+        rm -f "$SIMGPU_CARD"
+        storm 0 1500
+    done
+}

@@ -1,0 +1,166 @@
+/* peer_file.c: see peer_file.h. It must not use a file that is not what it made, nor change it.
+ */
+#include "govern/peer_file.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/process_stat.h"
+#include "base/state_folder.h"
+#include "base/text.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#define MAGIC 0x3153524545504756 /* "VGPEERS1" */
+
+enum { ALLOT_TRIES = 100 /* as for the statistics file */, STAT_BLOCK_BYTES = 512 };
+
+struct peer_file {
+    _Atomic uint64_t magic; /* 0: just made */
+    struct peer_slot slots[PEERS_SLOTS];
+};
+
+static struct {
+    struct peer_file *file;
+    _Atomic(struct peer_slot *) own;
+    uint64_t owner;
+} self;
+
+/* Process id, and the lower half of its start: together no other process has them. */
+static uint64_t owner_of(uint64_t pid) {
+    uint64_t start = process_start_ticks(pid);
+    return start ? pid << 32 | (uint32_t)start : 0;
+}
+
+uint64_t peer_file_pid(const struct peer_slot *slot) {
+    return atomic_load(&slot->owner) >> 32;
+}
+
+static bool owner_lives(uint64_t owner) {
+    return owner && MUTANT(dead_peer_lives, owner_of(owner >> 32) == owner, true);
+}
+
+bool peer_file_lives(const struct peer_slot *slot) {
+    uint64_t owner = atomic_load(&slot->owner);
+    return owner != self.owner && owner_lives(owner);
+}
+
+/* Process ids are those of one machine and one container; a home may be seen from several. */
+static bool find_path(char *path, size_t capacity) {
+    char folder[1024];
+    struct utsname machine = {0};
+    struct stat ids = {0};
+    if (state_folder_to_use(folder, sizeof folder) == STATE_NOWHERE || uname(&machine) ||
+        stat("/proc/self/ns/pid", &ids))
+        return false;
+    struct text text = text_in(path, capacity);
+    text_format(&text, "%s/peers1-%s-%llu", folder, machine.nodename,
+                (unsigned long long)ids.st_ino);
+    return text.length + 1 < capacity;
+}
+
+/* Blocks are allotted now: a full disk is an error here, and no SIGBUS later. */
+static const char *prepare(int fd) {
+    struct stat status;
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode))
+        return "it is no plain file";
+    if (status.st_uid != geteuid() || status.st_mode & (S_IRWXG | S_IRWXO))
+        return "it is not this user's alone";
+    if (status.st_size != 0 && status.st_size != sizeof(struct peer_file))
+        return "it has another size";
+    if (status.st_blocks * STAT_BLOCK_BYTES >= (int64_t)sizeof(struct peer_file))
+        return NULL;
+    int error = file_size_allowed(sizeof(struct peer_file)) ? EINTR : EFBIG;
+    for (int i = 0; i < ALLOT_TRIES && error == EINTR; i++)
+        error = posix_fallocate(fd, 0, sizeof(struct peer_file));
+    return error ? strerrordesc_np(error) : NULL;
+}
+
+static const char *map(int fd) {
+    void *p = mmap(NULL, sizeof(struct peer_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return strerrordesc_np(errno);
+    struct peer_file *file = p;
+    uint64_t before = 0;
+    if (!atomic_compare_exchange_strong(&file->magic, &before, MAGIC) &&
+        MUTANT(foreign_file_used, before != MAGIC, false)) {
+        munmap(p, sizeof(struct peer_file));
+        return "it is another program's, or another version's";
+    }
+    self.file = file;
+    return NULL;
+}
+
+/* Whoever puts a pipe there would have us wait for its other end. NULL: it is there. */
+static const char *open_file(const char *path) {
+    int fd = file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    if (fd < 0)
+        return errno == ELOOP ? "it is a link" : strerrordesc_np(errno);
+    const char *objection = prepare(fd);
+    objection = objection ? objection : map(fd);
+    close(fd);
+    return objection;
+}
+
+static bool take(struct peer_slot *slot, bool may_take) {
+    uint64_t owner = atomic_load(&slot->owner);
+    if (owner != self.owner && (!may_take || owner_lives(owner)))
+        return false;
+    return atomic_compare_exchange_strong(&slot->owner, &owner, self.owner);
+}
+
+/* exec leaves what the program before had. */
+static struct peer_slot *find_slot(void) {
+    for (int any = 0; any < 2; any++)
+        for (size_t i = 0; i < PEERS_SLOTS; i++)
+            if (take(&self.file->slots[i], any))
+                return &self.file->slots[i];
+    return NULL;
+}
+
+static void clear(struct peer_slot *slot) {
+    atomic_store(&slot->late, 0);
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        atomic_store(&slot->cards[i].idle_bytes, 0);
+        atomic_store(&slot->cards[i].card, 0);
+        atomic_store(&slot->cards[i].wanted_bytes, 0);
+    }
+}
+
+struct peer_slot *peer_file_join(void) {
+    char path[1200];
+    self.owner = owner_of((uint64_t)getpid());
+    if (!self.owner || !find_path(path, sizeof path)) {
+        LOG(LOG_INFO, "no folder for what programs on one card share: none is asked for memory");
+        return NULL;
+    }
+    const char *objection = open_file(path);
+    struct peer_slot *slot = objection ? NULL : find_slot();
+    if (slot)
+        clear(slot);
+    else
+        LOG(LOG_WARN, "%s is left alone: %s; no other program is asked for idle memory", path,
+            objection ? objection : "as many programs as it has room for stand in it");
+    atomic_store(&self.own, slot);
+    return slot;
+}
+
+void peer_file_leave(void) {
+    struct peer_slot *own = atomic_exchange(&self.own, NULL);
+    uint64_t owner = self.owner;
+    if (own)
+        atomic_compare_exchange_strong(&own->owner, &owner, 0);
+}
+
+void peer_file_forget(void) {
+    atomic_store(&self.own, NULL);
+}
+
+struct peer_slot *peer_file_own(void) {
+    return atomic_load_explicit(&self.own, memory_order_acquire);
+}
+
+struct peer_slot *peer_file_slot(size_t i) {
+    return peer_file_own() ? &self.file->slots[i] : NULL;
+}

@@ -1,0 +1,45 @@
+/* peer_file.h: the one small file by which the programs of a user that run under vramgc ask each
+ * other for idle memory (govern/peer_programs.h). Each has a slot. What stands in another's slot
+ * may be anything: it is the same user's, and no more than that is relied upon. */
+#ifndef PEER_FILE_H
+#define PEER_FILE_H
+
+#include "base/base.h"
+#include "vramgc_format.h"
+
+/* More programs than a card has room for: a CUDA context alone takes hundreds of MiB. */
+enum { PEERS_SLOTS = 64 };
+
+struct peer_card {
+    _Atomic uint64_t card;         /* which: of its bus id; 0: none */
+    _Atomic uint64_t idle_bytes;   /* what the owner could give, at its latest look */
+    _Atomic uint64_t wanted_bytes; /* by another, until the owner has seen it */
+    _Atomic uint64_t asker;        /* that one's process id */
+    _Atomic uint64_t gave_bytes;   /* all that the owner gave to others so far */
+};
+
+struct peer_slot {
+    _Atomic uint64_t owner; /* see peer_file_owner; 0: nobody's */
+    atomic_uint asked;      /* goes up: the owner's thread sleeps on it (wakeup.h) */
+    atomic_uint answered;   /* as asked was at the owner's latest look; askers sleep on it */
+    atomic_uint late;       /* 1: somebody has asked in vain; until it answers */
+    struct peer_card cards[VRAMGC_MAX_DEVICES];
+};
+
+/* Takes a slot: a free one, that of an earlier program of this process, or of one that is gone.
+ * NULL: there can be none, which is logged. For one thread, once. */
+struct peer_slot *peer_file_join(void);
+
+/* The calling process has none from now on; and a forked child never has. */
+void peer_file_leave(void);
+void peer_file_forget(void);
+
+/* Slot i of all, whoever has it; and the own one. NULL: not joined, or left. */
+struct peer_slot *peer_file_slot(size_t i);
+struct peer_slot *peer_file_own(void);
+
+/* Whether its owner is another process that lives; which. */
+bool peer_file_lives(const struct peer_slot *slot);
+uint64_t peer_file_pid(const struct peer_slot *slot);
+
+#endif

@@ -1,0 +1,193 @@
+#!/usr/bin/env bats
+# Programs under vramgc on one card: before one runs out of memory the others give what they have idle (govern/peer_programs.h). A card of
+# 4 GiB; each program's context takes 256 MiB of it.
+load common
+load ../c10/storm
+
+setup() {
+    begin
+    export SIMGPU_STRICT=report SIMGPU_CARD=$BATS_TEST_TMPDIR/card
+}
+
+teardown() { touch "$BATS_TEST_TMPDIR/over"; }
+
+# The file, in which the first program has the first slot: after 8 bytes the owner, three words of 4 bytes (the third: late) and 4 of
+# padding, then its first card: which, idle bytes.
+peers_file() { echo "$XDG_STATE_HOME"/vramgc/peers1-*; }
+word() { od -An -t"u$2" -j "$1" -N "$2" "$(peers_file)" | tr -d ' '; }
+idle_told() { word 40 8; }
+
+# giver VERSION [SCRIPT]: the first program, which goes on in the background with 2 GiB of idle memory; sets pid.
+giver() {
+    local script="${2:-alloc a 500MiB; alloc b 2GiB; free b}; $(step there "touch $BATS_TEST_TMPDIR/there"); $(step over "test -e $BATS_TEST_TMPDIR/over")"
+    rm -rf "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/{there,over} "$XDG_STATE_HOME"
+    echo "$script" >"$BATS_TEST_TMPDIR/giver"
+    LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/giver.vramgc VRAMGC_MODE=compact scripts/simgpu --cuda "$(cuda_of "$1")" --mem 4GiB -- \
+        build/c10/"$1"/c10drive "$BATS_TEST_TMPDIR/giver" >"$BATS_TEST_TMPDIR/giver.out" 2>&1 3>&- &
+    pid=$!
+    until [ -e "$BATS_TEST_TMPDIR/there" ] && { [ "${VRAMGC_PEERS:-}" = off ] || [ "$(idle_told)" -ge $((2 * GIB)) ]; }; do
+        kill -0 $pid
+        sleep 0.02
+    done
+}
+
+end_giver() {
+    touch "$BATS_TEST_TMPDIR/over"
+    wait "$pid"
+    [ -z "$(grep -v nvmlDeviceGetGpuFabricInfoV "$BATS_TEST_TMPDIR/giver.out")" ]
+    given=$(build/govern/show "$BATS_TEST_TMPDIR/giver.vramgc" | grep -cE '^action pages peer ' || true)
+}
+
+# asks VERSION SCRIPT
+asks() {
+    drive "$1" "$2" --mem 4GiB
+    [ "$status" = 0 ]
+    [ -z "$(grep -v nvmlDeviceGetGpuFabricInfoV <<<"$errors")" ]
+}
+
+@test "two programs that need more than the card in turn: the second gets what is idle, and both reports say so" {
+    for version in $versions; do
+        for mode in flush compact; do
+            for conf in '' expandable_segments:True; do
+                export VRAMGC_MODE=$mode PYTORCH_CUDA_ALLOC_CONF=$conf
+                giver "$version"
+                asks "$version" 'alloc a 2500MiB; fill a 7; verify a 7; expect num_ooms == 0; _exit 0'
+                [ "$(fact peer_waits)" = 1 ]
+                [ "$(fact peer_bytes)" = $((2 * GIB)) ]
+                [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"Another program (c10drive, $pid) gave back 2.0 GiB when this one needed it, in "* ]]
+                end_giver
+                [ "$given" = 1 ]
+                [[ $(build/vramgc report "$BATS_TEST_TMPDIR/giver.vramgc") =~ pages\ +peer\ +2.0\ GiB.*to\ c10drive\ \([0-9]+\),\ which\ lacked\ memory ]]
+            done
+        done
+    done
+}
+
+@test "VRAMGC_PEERS=off, or mode observe: nobody is asked, and there is no file" {
+    for version in $versions; do
+        VRAMGC_PEERS=off giver "$version"
+        VRAMGC_PEERS=off VRAMGC_MODE=compact asks "$version" 'expect_oom 2500MiB'
+        [ "$(fact peer_waits)" = 0 ]
+        VRAMGC_MODE=observe asks "$version" 'expect_oom 2500MiB'
+        [ "$(peers_file)" = "$XDG_STATE_HOME/vramgc/peers1-*" ]
+        end_giver
+    done
+}
+
+# As PyTorch does without us; and a request that would not fit even then takes nothing.
+@test "what is idle here goes first, and nothing is taken in vain" {
+    for version in $versions; do
+        for mode in flush compact; do
+            export VRAMGC_MODE=$mode
+            giver "$version"
+            asks "$version" 'alloc x 900MiB; free x; alloc y 950MiB; expect num_ooms == 0; expect_oom 3GiB; _exit 0'
+            [ "$(fact peer_waits)" = 0 ]
+            VRAMGC_CAP=1GiB asks "$version" 'expect_oom 2GiB'
+            [ "$(fact peer_waits)" = 0 ]
+            end_giver
+            [ "$given" = 0 ]
+        done
+    done
+}
+
+@test "a program that hangs is waited for once, until it answers again" {
+    export VRAMGC_MODE=compact
+    for version in $versions; do
+        giver "$version"
+        kill -STOP $pid
+        asks "$version" "expect_oom 2500MiB; expect_oom 2500MiB; $(step awake "kill -CONT $pid"); $(step answers "[ \"\$(od -An -tu4 -j24 -N4 $(peers_file))\" -eq 0 ]");
+            alloc a 2500MiB; _exit 0"
+        fact peer_waits; fact peer_wait_ns; fact peer_bytes
+        [ "$(fact peer_waits)" = 2 ]
+        [ "$(fact peer_wait_ns)" -ge 200000000 ]
+        [ "$(fact peer_wait_ns)" -lt 5000000000 ]
+        end_giver
+    done
+}
+
+@test "a program that was killed is not asked, and its place is taken" {
+    export VRAMGC_MODE=compact
+    for version in $versions; do
+        giver "$version"
+        asks "$version" "alloc c 1MiB; $(step killed "! grep -qs c10drive /proc/$pid/comm || kill -KILL $pid; test ! -e /proc/$pid"); alloc h 1700MiB; expect_oom 3GiB; _exit 0"
+        wait "$pid" || true
+        [ "$(fact peer_waits)" = 0 ]
+        [ "$(idle_told)" = $((2 * GIB)) ]
+        asks "$version" 'alloc c 1MiB'
+        [ "$(word 8 8)" = 0 ]
+    done
+}
+
+@test "a parked program is not asked, which would wake it" {
+    export VRAMGC_MODE=compact
+    for version in $versions; do
+        giver "$version"
+        scripts/simgpu --mem 4GiB -- build/vramgc park "$pid"
+        asks "$version" "alloc h 3000MiB; $(step told "[ \"\$(od -An -tu8 -j40 -N8 $(peers_file))\" -eq 0 ]"); expect_oom 2GiB; _exit 0"
+        [ "$(fact peer_waits)" = 0 ]
+        scripts/simgpu --mem 4GiB -- build/vramgc wake "$pid"
+        end_giver
+        [ "$given" = 0 ]
+    done
+}
+
+# left_alone WHAT: the program works, says so once, and what is there is as it was.
+left_alone() {
+    local before
+    before=$(stat -c '%F %s %a' "$file"; [ ! -f "$file" ] || cksum <"$file")
+    drive "$version" 'alloc a 1MiB; expect num_ooms == 0' --mem 4GiB
+    [ "$status" = 0 ]
+    [ "$(grep -c "$file is left alone: $1; no other program is asked for idle memory" <<<"$errors")" = 1 ]
+    [ "$(wc -l <<<"$errors")" = 1 ]
+    [ "$(stat -c '%F %s %a' "$file"; [ ! -f "$file" ] || cksum <"$file")" = "$before" ]
+    rm -rf "$file"
+}
+
+@test "what is not vramgc's file is told and left alone" {
+    local slot=664 start
+    for version in $versions; do
+        asks "$version" 'alloc a 1MiB'
+        file=$(peers_file)
+        cp "$file" "$BATS_TEST_TMPDIR/good"
+        rm "$file"
+        echo precious >"$BATS_TEST_TMPDIR/precious"
+        ln -s "$BATS_TEST_TMPDIR/precious" "$file"
+        left_alone 'it is a link'
+        [ "$(cat "$BATS_TEST_TMPDIR/precious")" = precious ]
+        mkdir "$file"
+        left_alone 'Is a directory'
+        mkfifo -m 600 "$file"
+        left_alone 'it is no plain file'
+        (umask 077; echo other >"$file")
+        left_alone 'it has another size'
+        install -m 644 "$BATS_TEST_TMPDIR/good" "$file"
+        left_alone "it is not this user's alone"
+        install -m 600 "$BATS_TEST_TMPDIR/good" "$file"
+        printf x | dd of="$file" conv=notrunc status=none
+        left_alone "it is another program's, or another version's"
+        start=$(awk '{ print $22 }' "/proc/$$/stat")
+        python3 - "$BATS_TEST_TMPDIR/good" "$file" $slot $$ "$start" <<'PY'
+import os, struct, sys
+good, path, slot, pid, start = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+data = bytearray(open(good, "rb").read())
+for at in range(8, len(data), slot):
+    struct.pack_into("<Q", data, at, pid << 32 | start & 0xFFFFFFFF)
+os.umask(0o077)
+open(path, "wb").write(data)
+PY
+        left_alone 'as many programs as it has room for stand in it'
+    done
+}
+
+@test "eight programs ask each other while some are killed" {
+    for version in $versions; do
+        storm 0 4000
+    done
+}
+
+# bats test_tags=deep
+@test "eight programs ask each other while some are killed, for a minute" {
+    for version in $versions; do
+        storm 60 4000
+    done
+}
