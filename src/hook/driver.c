@@ -84,7 +84,7 @@ CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice d) {
     real_cuDeviceTotalMem_v2_t real = REAL(cuDeviceTotalMem_v2);
     bool outermost = hook_enter(ID_cuDeviceTotalMem_v2);
     CUresult result = real ? real(n, d) : MISSING_CUDA;
-    if (outermost && result == CUDA_SUCCESS)
+    if (outermost && result == CUDA_SUCCESS && limit_is_on())
         *n = limit_total(*n);
     hook_leave();
     return result;

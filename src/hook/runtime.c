@@ -108,7 +108,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     real_##symbol##_t real = RUNTIME(symbol);                                                      \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     cudaError_t result = real ? real(out, d) : MISSING_CUDART;                                     \
-    if (outermost && result == cudaSuccess)                                                        \
+    if (outermost && result == cudaSuccess && limit_is_on())                                       \
         out->totalGlobalMem = limit_total(out->totalGlobalMem);                                    \
     hook_leave();                                                                                  \
     return result

@@ -157,10 +157,28 @@ static void pools(void) {
     one_pool(CALL(cudaMallocFromPoolAsync_ptsz), pool);
 }
 
+/* One of the two is in each release. */
+static void properties(size_t total_bytes) {
+    union {
+        struct cudaDeviceProp plain;
+        char room[4096];
+    } about = {0};
+    cudaError_t (*const asks[])(struct cudaDeviceProp *, int) = {CALL(cudaGetDeviceProperties),
+                                                                 CALL(cudaGetDeviceProperties_v2)};
+    int answers = 0;
+    for (size_t i = 0; i < 2; i++) {
+        cudaError_t result = asks[i] ? asks[i](&about.plain, 0) : cudaErrorNotSupported;
+        CHECK(absent(result) || about.plain.totalGlobalMem == total_bytes);
+        answers += result == cudaSuccess;
+    }
+    CHECK(answers > 0);
+}
+
 static void memory_info(void) {
     size_t free_bytes = 0, total_bytes = 0;
     watch(0);
     OK(CALL(cudaMemGetInfo)(&free_bytes, &total_bytes));
+    properties(total_bytes);
     UNCHANGED();
     CHECK(free_bytes < total_bytes);
     const struct vramgc_file *file = check_file();
