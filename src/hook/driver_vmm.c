@@ -109,7 +109,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
                       : again ? CUDA_SUCCESS
                               : ask_driver(h, n, d, f);
     if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY &&
-        (lies_on_card(d) ? retry_on_full_card(n, allocator) : retry_after_oom(n)))
+        (allocator && lies_on_card(d) ? retry_on_full_card(n, true) : retry_after_oom(n)))
         result = ask_driver(h, n, d, f);
     uint64_t unmapped_bytes = served ? thread_unmapped_handle_bytes() : 0; /* will need pages */
     if (outermost && allocator && result == CUDA_ERROR_OUT_OF_MEMORY &&
