@@ -105,6 +105,9 @@ int main(void) {
     driver = state_of("libcuda.so.1");
     if (!CHECK(runtime && driver))
         return 1;
+    driver->result =
+        CUDA_ERROR_OUT_OF_MEMORY; /* a device is asked about when it is told of first */
+    cuDevicePrimaryCtxRetain(NULL, 0);
     for (size_t i = 0; i < sizeof callers / sizeof *callers; i++) {
         for (size_t r = 0; r < sizeof results / sizeof *results; r++) {
             one(&callers[i], results[r], true);
