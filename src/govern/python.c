@@ -5,6 +5,7 @@
 #include "govern/python.h"
 
 #include "base/base.h"
+#include "base/mutant.h"
 #include "python/frames.h"
 #include "python/names.h"
 #include "python/phases_file.h"
@@ -18,12 +19,18 @@
 /* A flush waits for the GPU; to go on without it is worse than to be late. */
 enum { METH_NOARGS = 4, PATIENCE_MS = 60000 };
 
+/* Learning to name takes 1 to 6 ms from our thread's start (measured on two busy cores). Where the
+ * program's other threads compute, each keeps the GIL for 5 ms (sys.getswitchinterval). */
+#define NAMES_STEP_NS     (MILLISECOND_NS / 20)
+#define NAMES_PATIENCE_NS (100 * MILLISECOND_NS)
+
 static struct {
     atomic_bool stopping; /* Python is about to end */
     atomic_uint forking;  /* threads that are about to fork */
     atomic_uint inside;   /* threads of ours that hold or wait for the GIL */
     atomic_bool prepared, registered;
-    atomic_bool named; /* it was tried */
+    atomic_bool named;  /* it was tried */
+    atomic_bool looked; /* for whether it can be tried */
 } self;
 
 static THREAD_LOCAL bool am_inside;
@@ -196,11 +203,15 @@ bool python_empty_host_cache(bool (*must_not)(void *), void *context) {
     return call_torch("_host_emptyCache", must_not, context);
 }
 
+static bool is_to_name(void) {
+    return strcmp(settings_options()->functions, "off") != 0;
+}
+
 /* Once, whether or not it can be learned. */
-void python_name_functions(void) {
+static void name_functions(void) {
     const char *functions = settings_options()->functions;
     int state;
-    if (atomic_load(&self.named) || strcmp(functions, "off") == 0)
+    if (atomic_load(&self.named) || !is_to_name())
         return;
     python_prepare();
     if (!may_enter() || !py()->has_frames || !enter(&state))
@@ -211,6 +222,26 @@ void python_name_functions(void) {
     if (frames_learn())
         names_begin();
     leave(state);
+}
+
+void python_name_functions(void) {
+    name_functions();
+    atomic_store(&self.looked, true);
+}
+
+/* A thread of Python's that has given the GIL away. */
+static bool is_outside_python(void) {
+    return py() && py()->has_frames && py()->Py_IsInitialized() &&
+           py()->PyGILState_GetThisThreadState() && !py()->PyGILState_Check();
+}
+
+void python_await_names(void) {
+    struct timespec step = {0, (long)NAMES_STEP_NS};
+    uint64_t until_ns = clock_ns() + NAMES_PATIENCE_NS;
+    if (!is_to_name() || !MUTANT(first_not_named, is_outside_python(), false))
+        return;
+    while (!atomic_load(&self.looked) && clock_ns() < until_ns)
+        nanosleep(&step, NULL);
 }
 
 static bool has_gil(void) {

@@ -1,5 +1,6 @@
 /* python.h: the host's Python, if it has one, asked from our own threads only: never from a hook,
- * which may hold the lock of PyTorch's allocator. Nothing is linked; functions are looked up. */
+ * which may hold the lock of PyTorch's allocator, but for whether the calling thread has the GIL.
+ * Nothing is linked; functions are looked up. */
 #ifndef PYTHON_H
 #define PYTHON_H
 
@@ -23,6 +24,12 @@ bool python_empty_host_cache(bool (*must_not)(void *), void *context);
 /* From now on functions are named (names.h), unless VRAMGC_FUNCTIONS says no; once there is a
  * Python. Waits for the GIL the first time. */
 void python_name_functions(void);
+
+/* Waits until our thread has been through that for the first time, so that the first block has a
+ * name, too: 0.1 s at most, and not where the caller has the GIL, which our thread needs. Once in a
+ * process, and never on the way of a block. Who has given the GIL away for a call has to wait for
+ * it at the end of the call anyway. */
+void python_await_names(void);
 
 /* The process ends, perhaps past Python's own end and with the GIL held by the caller: nothing is
  * emptied any more, and our thread is let out. */

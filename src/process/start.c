@@ -20,6 +20,7 @@
 #include "govern/peer_programs.h"
 #include "govern/python.h"
 #include "govern/reclaim.h"
+#include "python/python_api.h"
 #include "serve/serve.h"
 #include "track/alloc.h"
 #include "track/block.h"
@@ -76,6 +77,7 @@ void start_at_cuda_init(void) {
     int cancel = cancel_disable();
     real_find_all();
     real_pin_driver();
+    python_api();
     atomic_store(&self.begun, true);
     char words[128]; /* before the lock, for it calls the driver */
     const char *objection = machine_objection(words, sizeof words);
@@ -207,7 +209,8 @@ static void open_file(void) {
         LOG(LOG_WARN, "%s", note);
 }
 
-static void start(void) {
+/* Whether our thread is there. */
+static bool start(void) {
     struct vramgc_file *file = store_file();
     settings_complain();
     describe_process(file);
@@ -222,10 +225,11 @@ static void start(void) {
     LOG(LOG_INFO, "recording to %s; allocator setting %s (%s)",
         *store_path() ? store_path() : "no file (VRAMGC_OUT is empty)",
         *file->alloc_conf ? file->alloc_conf : "none", file->alloc_conf_why);
-    if (!background_thread_start()) {
-        LOG(LOG_WARN, "no thread could be started: vramgc reclaims nothing at rest");
-        mode_say(true);
-    }
+    if (background_thread_start())
+        return true;
+    LOG(LOG_WARN, "no thread could be started: vramgc reclaims nothing at rest");
+    mode_say(true);
+    return false;
 }
 
 bool start_recording(void) {
@@ -238,11 +242,14 @@ bool start_recording(void) {
     lock_take(&self.lock);
     self.machine = machine;
     settings_read();
+    bool started = false;
     if (atomic_load(&recording_state) == RECORDING_ASLEEP) {
-        start();
+        started = start();
         atomic_store_explicit(&recording_state, RECORDING_ON, memory_order_release);
     }
     lock_give(&self.lock);
+    if (started)
+        python_await_names();
     cancel_restore(cancel);
     return recording_is_on();
 }
