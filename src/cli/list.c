@@ -3,6 +3,7 @@
  * steer the terminal. */
 #include "cli/cli.h"
 #include "read/kept.h"
+#include "read/program.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
 #include "show/terminal.h"
@@ -28,53 +29,14 @@ static struct figure show_date(uint64_t unix_ns) {
     return figure;
 }
 
-/* ---- what it was ---- */
-
-static const char *next_word(const char *words) {
-    words += strcspn(words, " ");
-    return words + strspn(words, " ");
-}
-
-/* All web UIs are "python launch.py" or alike: the interpreter and its options tell nothing, but
- * for -m and -c, which stand where a script would. */
-static const char *without_interpreter(const char *command) {
-    size_t length = strcspn(command, " ");
-    const char *slash = memrchr(command, '/', length);
-    const char *word = next_word(command);
-    if (strncmp(slash ? slash + 1 : command, "python", 6) != 0)
-        return command;
-    while (*word == '-' && !strchr("mc", word[1]))
-        word = next_word(strchr("WX", word[1]) && word[2] == ' ' ? next_word(word) : word);
-    return *word ? word : command;
-}
-
-/* "ComfyUI: main.py --listen": the folder of the script, as a rule the only word that tells one web
- * UI from another. */
-static void describe(const struct vramgc_file *file, struct text *out) {
-    const char *command = without_interpreter(file->command_line);
-    size_t length = strcspn(command, " ");
-    const char *slash = memrchr(command, '/', length);
-    char folder[sizeof file->working_folder + sizeof file->command_line];
-    struct text text = TEXT_IN(folder);
-    if (*command != '/')
-        text_add(&text, file->working_folder);
-    if (slash && strncmp(command, "./", (size_t)(slash - command) + 1) != 0)
-        text_add_n(&text, command, (size_t)(slash - command));
-    for (size_t end = strlen(folder); end > 0 && folder[end - 1] == '/';)
-        folder[--end] = 0;
-    const char *name = strrchr(folder, '/');
-    name = name ? name + 1 : folder;
-    text_format(out, "%s%s%s", name, *name ? ": " : "", slash ? slash + 1 : command);
-}
-
 /* ---- lines ---- */
 
 /* As wide as the terminal. */
 static void write_command(const struct vramgc_file *file) {
     enum { INDENT = 4 };
-    char line[sizeof file->command_line + sizeof file->working_folder + 8];
+    char line[PROGRAM_BYTES];
     struct text text = TEXT_IN(line);
-    describe(file, &text);
+    program_describe(file, &text);
     size_t columns = (size_t)terminal_of(stdout).columns - INDENT;
     printf("%*s%.*s\n", INDENT, "", (int)bytes_of_columns(line, columns), line);
 }

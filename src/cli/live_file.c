@@ -7,6 +7,7 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "read/program.h"
 #include "read/running.h"
 
 #include <errno.h>
@@ -60,18 +61,13 @@ static struct vramgc_file *map_of(uint64_t pid) {
     return file;
 }
 
-static bool has_name(const struct vramgc_file *file, const char *name) {
-    return strcasestr(file->executable, name) || strcasestr(file->command_line, name) ||
-           strcasestr(file->working_folder, name);
-}
-
 uint64_t live_file_pid(const char *name) {
     char numbers[256];
     struct text text = TEXT_IN(numbers);
     struct running running = running_find();
     uint64_t found = 0, count = 0;
     for (size_t i = 0; i < running.count; i++) {
-        if (!has_name(running.list[i].record->file, name))
+        if (!program_has_word(running.list[i].record->file, name))
             continue;
         found = running.list[i].pid;
         text_format(&text, "%s%llu", count++ ? ", " : "", (unsigned long long)found);

@@ -1,10 +1,10 @@
 /* top.c: the command `vramgc top`: who has the memory of the cards now. It reads what the programs
  * write down anyway, and sends them nothing. */
 #include "cli/cli.h"
-#include "show/summary.h"
 #include "show/terminal.h"
 #include "show/top_page.h"
 #include "cli/top_screen.h"
+#include "read/program.h"
 #include "base/base.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -70,6 +70,9 @@ static void write_card(const char *now, const struct card *card) {
     for (size_t i = 0; i < card->row_count; i++) {
         const struct card_row *row = &card->rows[i];
         const struct vramgc_file *file = row->process->record->file;
+        char program[PROGRAM_BYTES];
+        struct text text = TEXT_IN(program);
+        program_describe(file, &text);
         const struct vramgc_device_stats *s = &file->devices[row->index].stats;
         held += mib(row->held_bytes);
         printf("%s gpu%zu pid %llu live %llu idle %llu other %llu held %llu MiB "
@@ -77,7 +80,7 @@ static void write_card(const char *now, const struct card *card) {
                now, card->number, (unsigned long long)row->process->pid, mib(row->live_bytes),
                mib(row->idle_bytes), mib(row->code_bytes), mib(row->held_bytes),
                (unsigned long long)s->reclaims, (unsigned long long)s->refusals,
-               (unsigned long long)s->ooms, without_folder(file->command_line));
+               (unsigned long long)s->ooms, program);
     }
     for (size_t i = 0; i < card->other_count; i++)
         others += mib(card->others[i].bytes);

@@ -2,6 +2,7 @@
  */
 #include "judge/webui.h"
 #include "base/base.h"
+#include "read/program.h"
 
 #include <string.h>
 
@@ -43,11 +44,6 @@ static const struct webui script = {
     .collects = "A script's own torch.cuda.empty_cache() can go; a web UI may have a setting for "
                 "it."};
 
-static bool has_word(const struct vramgc_file *file, const char *word) {
-    return strcasestr(file->executable, word) || strcasestr(file->command_line, word) ||
-           strcasestr(file->working_folder, word);
-}
-
 static bool has_folder(const struct vramgc_file *file, const char *folder) {
     uint64_t count = min_u64(file->site_count, VRAMGC_MAX_SITES);
     for (uint64_t i = 0; i < count; i++)
@@ -59,7 +55,7 @@ static bool has_folder(const struct vramgc_file *file, const char *folder) {
 /* What the program was started with says more than what it has loaded. */
 const struct webui *webui_of(const struct vramgc_file *file) {
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
-        if (table[i].word && has_word(file, table[i].word))
+        if (table[i].word && program_has_word(file, table[i].word))
             return &table[i];
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
         if (table[i].folder && has_folder(file, table[i].folder))

@@ -45,7 +45,7 @@ static struct figure show_command_end(const struct launch_facts *launch) {
     return figure;
 }
 
-const char *without_folder(const char *command) {
+static const char *without_folder(const char *command) {
     const char *slash = memrchr(command, '/', strcspn(command, " "));
     return slash ? slash + 1 : command;
 }

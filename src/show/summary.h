@@ -31,9 +31,6 @@ struct figure summary_end(const struct stats_file *record);
 /* Why a request was refused, in words; NULL for a cause that this version does not know. */
 const char *summary_cause(uint32_t cause);
 
-/* What a command is known by comes after the folder of its program. */
-const char *without_folder(const char *command);
-
 /* Below what the user finds worth a reclaim there is nothing to read, either. */
 bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action);
 

@@ -5,6 +5,7 @@
 #include "show/summary.h"
 #include "show/summary_lines.h"
 #include "read/derived.h"
+#include "read/program.h"
 #include "read/units.h"
 #include "judge/verdict.h"
 #include "base/base.h"
@@ -192,6 +193,13 @@ static void write_history(struct page *page, const struct top_view *view, const 
     }
 }
 
+static void add_program(struct text *text, const struct vramgc_file *file, size_t columns) {
+    char program[PROGRAM_BYTES];
+    struct text name = TEXT_IN(program);
+    program_describe(file, &name);
+    add_padded(text, program, columns);
+}
+
 static void write_row(struct page *page, const struct top_view *view, const struct card *card,
                       const struct card_row *row, struct adding *adding, int columns) {
     bool chosen = row->process->pid == view->chosen_pid;
@@ -199,8 +207,7 @@ static void write_row(struct page *page, const struct top_view *view, const stru
     struct text text = TEXT_IN(line->text);
     text_format(&text, "%c%8llu ", adding->bytes ? '+' : ' ',
                 (unsigned long long)row->process->pid);
-    add_padded(&text, without_folder(row->process->record->file->command_line),
-               program_columns(columns));
+    add_program(&text, row->process->record->file, program_columns(columns));
     if (is_narrow(columns)) {
         text_format(&text, " %7s %8s", show_count(rounded(row->live_bytes)).text,
                     show_count(mib_of(adding, row->held_bytes)).text);

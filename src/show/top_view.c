@@ -1,5 +1,6 @@
 /* top_view.c: see top_view.h. It must not print. */
 #include "show/top_view.h"
+#include "read/program.h"
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -42,11 +43,11 @@ static bool is_one_of(uint64_t pid, const uint64_t *pids, size_t pid_count) {
     return pid_count == 0;
 }
 
-/* By its number, and by a word of its command, where these are asked for. */
+/* By its number, and by a word of it, where these are asked for. */
 static bool is_wanted(const struct top_view *view, const struct running_process *process,
                       const uint64_t *pids, size_t pid_count) {
     return is_one_of(process->pid, pids, pid_count) &&
-           strcasestr(process->record->file->command_line, view->filter);
+           program_has_word(process->record->file, view->filter);
 }
 
 void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) {

@@ -83,7 +83,8 @@ PYTHON
 /opt/|python -W ignore automatic/launch.py|automatic: launch.py
 /opt/my ui/|python -m invokeai --x|my ui: -m invokeai --x
 /opt/my ui/|python -c import torch|my ui: -c import torch
-/opt/x/|/usr/bin/blender -b|bin: blender -b
+/opt/x/|/usr/bin/blender -b|blender -b
+/home/me/|/opt/invoke/.venv/bin/python /opt/invoke/.venv/bin/invokeai-web --root .|invokeai-web --root .
 /opt/x/|invokeai-web|x: invokeai-web
 /|sh|sh
 |python|python

@@ -57,8 +57,8 @@ PYTHON
     cat out
     adds_up out
     equal "$(grep -cE '^GPU ' out)" 2
-    grep -qE "^[ +] +$first python launch.py --x +1,800 +176 +72 +2,048 #" out
-    grep -qE "^[ +] +$held python -u launch.py +2,000 +128 +72 +2,200 #" out
+    grep -qE "^[ +] +$first launch.py --xformers +1,800 +176 +72 +2,048 #" out
+    grep -qE "^[ +] +$held launch.py --xformers +2,000 +128 +72 +2,200 #" out
     grep -qE '^= +card +24,576$' out
     grep -qE '^= +card +8,192$' out
     grep -qE "^ +$first .* OUT OF MEMORY +1.5 GiB wanted, 700 MiB free" out
@@ -97,7 +97,7 @@ PYTHON
 
 @test "top --once: a program that ends goes away, and a child that keeps its mapping is not taken for it" {
     hold plain a
-    "$vramgc" top --once "$held" | grep -q "$held python"
+    "$vramgc" top --once "$held" | grep -q "$held launch.py"
     gone "$held"
     run "$vramgc" top --once "$held"
     equal "$status" 0
@@ -113,7 +113,7 @@ PYTHON
     hold plain "$XDG_STATE_HOME/vramgc/vramgc-a.1.vramgc" unmapped
     contains "$("$vramgc" top --once "$held")" 'None of these' # VRAMGC_OUT says where they are
     unset VRAMGC_OUT
-    contains "$("$vramgc" top --once "$held")" "$held python"
+    contains "$("$vramgc" top --once "$held")" "$held launch.py"
 }
 
 # As NVML tells it, which the simulated device has, too.
@@ -172,7 +172,7 @@ PYTHON
     called a 'python Unique-Main.py --left-only'
     called b 'python unique-main.py'
     contains "$("$vramgc" top --once unique-main)" '2 programs under'
-    "$vramgc" top --once LEFT-only | grep -qE "^ +$first python Unique-Main"
+    "$vramgc" top --once LEFT-only | grep -qE "^ +$first Unique-Main.py"
     contains "$("$vramgc" top --once LEFT-only)" '1 program under'
     contains "$("$vramgc" top --once unique-main "$held")" '1 program under'
     contains "$("$vramgc" top --once no-such-word)" 'None of these'
@@ -229,7 +229,7 @@ PYTHON
         see GPU 0
         resize 40 40
         see ^      PID PROGRAM +LIVE HELD MiB\$
-        see ^ +$first python launch +1,800    2,048\$
+        see ^ +$first launch.py --x +1,800    2,048\$
         see ^  11 % of 24,576 MiB in use\$
         keep forty
         resize 24 80
@@ -260,7 +260,7 @@ PYTHON
     until grep -q 'no program under vramgc' log; do sleep 0.05; done
     kill -INT $!
     wait $! || equal $? 130
-    grep -qE "^[0-9-]+ [0-9:]+ gpu0 pid $held live 1800 idle 176 other 72 held 2048 MiB reclaims 12 refused 3 ooms 2  python launch.py" log
+    grep -qE "^[0-9-]+ [0-9:]+ gpu0 pid $held live 1800 idle 176 other 72 held 2048 MiB reclaims 12 refused 3 ooms 2  launch.py --xformers --api$" log
     grep -qE '^[0-9-]+ [0-9:]+ gpu0 card 24576 = held 2048 \+ others and driver 600 \+ free 21928 MiB$' log
 }
 
