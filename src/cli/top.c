@@ -211,7 +211,8 @@ const struct command top_command = {
     "[PID...] [WORD]",
     "who has the memory of the cards now: each of your programs, live",
     "Programs that run under vramgc are found by their statistics files; with PID, or a "
-    "WORD of their command, only these are shown. It draws the latest minute of each card, and how "
+    "WORD of their command or folder, only these are shown. It draws the latest minute of each "
+    "card, and how "
     "busy and hot it is where the driver's NVML tells. The sum of a card is its programs, others, "
     "the driver and what is free. Keys: q, s "
     "(sort), / (a word), arrows (details of one program), ? (help). Without a terminal it is one "

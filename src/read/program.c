@@ -24,24 +24,35 @@ static const char *without_interpreter(const char *command) {
     return *word ? word : command;
 }
 
-/* What is installed, as bin/invokeai-web, has a name of its own. */
-void program_describe(const struct vramgc_file *file, struct text *out) {
+static void add_last_part(struct text *out, const char *path, size_t length) {
+    while (length > 0 && path[length - 1] == '/')
+        length--;
+    const char *slash = memrchr(path, '/', length);
+    const char *last = slash ? slash + 1 : path;
+    text_add_n(out, last, length - (size_t)(last - path));
+}
+
+/* The folder of the script is the web UI's. What is installed, as bin/invokeai-web, is known by
+ * where it was started, as what is there. */
+struct program program_of(const struct vramgc_file *file) {
+    struct program program;
+    struct text folder = TEXT_IN(program.folder);
     const char *command = without_interpreter(file->command_line);
-    size_t length = strcspn(command, " ");
-    const char *slash = memrchr(command, '/', length);
-    char folder[PROGRAM_BYTES];
-    struct text text = TEXT_IN(folder);
-    if (*command != '/')
-        text_add(&text, file->working_folder);
-    if (slash && strncmp(command, "./", (size_t)(slash - command) + 1) != 0)
-        text_add_n(&text, command, (size_t)(slash - command));
-    for (size_t end = strlen(folder); end > 0 && folder[end - 1] == '/';)
-        folder[--end] = 0;
-    const char *name = strrchr(folder, '/');
-    name = name ? name + 1 : folder;
-    if (slash && strcmp(name, "bin") == 0)
-        name = "";
-    text_format(out, "%s%s%s", name, *name ? ": " : "", slash ? slash + 1 : command);
+    const char *slash = memrchr(command, '/', strcspn(command, " "));
+    size_t length = slash ? (size_t)(slash - command) : 0;
+    if (length > 0 && strncmp(command, "./", length + 1) != 0)
+        add_last_part(&folder, command, length);
+    if (!*program.folder || strcmp(program.folder, "bin") == 0) {
+        folder = TEXT_IN(program.folder);
+        add_last_part(&folder, file->working_folder, strlen(file->working_folder));
+    }
+    program.command = slash ? slash + 1 : command;
+    return program;
+}
+
+void program_describe(const struct vramgc_file *file, struct text *out) {
+    struct program program = program_of(file);
+    text_format(out, "%s%s%s", program.folder, *program.folder ? ": " : "", program.command);
 }
 
 bool program_has_word(const struct vramgc_file *file, const char *word) {

@@ -8,12 +8,14 @@
 #include "base/text.h"
 #include "vramgc_format.h"
 
-/* "ComfyUI: main.py --listen": the folder of the script, as a rule the only word that tells one web
- * UI from another, and the command from there on. */
-enum {
-    PROGRAM_BYTES = sizeof((struct vramgc_file *)0)->working_folder +
-                    sizeof((struct vramgc_file *)0)->command_line + 8
+struct program {
+    char folder[256];    /* the last part: as a rule all that tells one web UI from another */
+    const char *command; /* of the record: from the script on, "main.py --listen" */
 };
+struct program program_of(const struct vramgc_file *file);
+
+/* "ComfyUI: main.py --listen". */
+enum { PROGRAM_BYTES = 256 + sizeof((struct vramgc_file *)0)->command_line + 4 };
 void program_describe(const struct vramgc_file *file, struct text *out);
 
 /* Whether its name, folder or arguments have the word, in capital letters or not. */

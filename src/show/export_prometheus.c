@@ -2,6 +2,7 @@
  * what only grows, and a family's samples in one piece. A figure's meaning is that of the tables.
  */
 #include "show/export_formats.h"
+#include "read/program.h"
 #include "read/derived.h"
 #include "show/host_block.h"
 #include "show/summary.h"
@@ -63,36 +64,22 @@ static bool is_first(const struct records *records, size_t index) {
 
 /* What stays the same from run to run: of "/usr/bin/python3 -u launch.py --lowvram" launch.py, of
  * "python -m comfy.cli" comfy.cli. */
-struct program {
+struct named {
     char name[64], folder[64];
 };
 
-static const char *next_word(const char *word) {
-    word += strcspn(word, " ");
-    return word + strspn(word, " ");
-}
-
-static const char *word_of_program(const char *command) {
-    const char *word = without_folder(command), *script = next_word(command);
-    if (strncmp(word, "python", 6) != 0)
-        return word;
-    while (*script == '-' && script[1] != 'c')
-        script = next_word(script);
-    return *script && *script != '-' ? without_folder(script) : word;
-}
-
-static struct program program_of(const struct vramgc_file *file) {
-    struct program program;
-    const char *word = word_of_program(file->command_line);
-    size_t length = strlen(file->working_folder);
-    struct text name = TEXT_IN(program.name), folder = TEXT_IN(program.folder);
+static struct named name_of(const struct vramgc_file *file) {
+    struct named named;
+    struct program program = program_of(file);
+    struct text name = TEXT_IN(named.name);
+    const char *word = program.command;
+    if (strncmp(word, "-m ", 3) == 0)
+        word += 3;
+    else if (*word == '-')
+        word = "python";
     text_add_n(&name, word, strcspn(word, " "));
-    while (length > 0 && file->working_folder[length - 1] == '/')
-        length--;
-    const char *slash = memrchr(file->working_folder, '/', length);
-    const char *last = slash ? slash + 1 : file->working_folder;
-    text_add_n(&folder, last, length - (size_t)(last - file->working_folder));
-    return program;
+    text_copy(named.folder, sizeof named.folder, program.folder);
+    return named;
 }
 
 static bool is_before(const struct records *records, size_t i, size_t j) {
@@ -103,10 +90,10 @@ static bool is_before(const struct records *records, size_t i, size_t j) {
 }
 
 /* Which one of several of the same name, in the order of their start. */
-static size_t slot_of(const struct records *records, size_t index, const struct program *program) {
+static size_t slot_of(const struct records *records, size_t index, const struct named *program) {
     size_t slot = 0;
     for (size_t i = 0; i < records->count; i++) {
-        struct program other = program_of(records->list[i]->file);
+        struct named other = name_of(records->list[i]->file);
         slot += i != index && is_first(records, i) && strcmp(other.name, program->name) == 0 &&
                 strcmp(other.folder, program->folder) == 0 && is_before(records, i, index);
     }
@@ -118,7 +105,7 @@ static size_t slot_of(const struct records *records, size_t index, const struct 
 static void write_labels(FILE *out, const struct records *records, size_t index,
                          const struct vramgc_device *device) {
     const struct vramgc_file *file = records->list[index]->file;
-    struct program program = program_of(file);
+    struct named program = name_of(file);
     fputs("{program=\"", out);
     write_escaped(out, program.name, true);
     fputc('"', out);

@@ -9,29 +9,13 @@ load helpers
 kept() {
     mkdir -p "$XDG_STATE_HOME/vramgc"
     "$make_file" "${3:-plain}" "$XDG_STATE_HOME/vramgc/$1"
-    patch "$XDG_STATE_HOME/vramgc/$1" "$2" "${4:-}"
+    "$make_file" set "$XDG_STATE_HOME/vramgc/$1" started_unix_ns "${2}000000000" run_id "${4:-}"
 }
 
-# patch FILE STARTED RUN: the offsets are those of vramgc_format.h.
-patch() {
-    python3 - "$@" <<'PYTHON'
-import struct, sys
-path, started, run = sys.argv[1:]
-with open(path, "r+b") as file:
-    file.seek(48)
-    file.write(struct.pack("<Q", int(started) * 10**9))
-    file.seek(136)
-    file.write(run.encode().ljust(48, b"\0"))
-PYTHON
+# ended_by FILE SIGNAL: the process of that file was ended so.
+ended_by() {
+    "$make_file" set "$1" end 2 end_status "$2"
 }
-
-# The program `python3 - FILE SIGNAL`: the process of that file was ended so.
-ended_by='
-import struct, sys
-with open(sys.argv[1], "r+b") as file:
-    file.seek(72)
-    file.write(struct.pack("<Qq", 2, int(sys.argv[2])))
-'
 
 setup_kept() {
     unset VRAMGC_OUT
@@ -61,13 +45,7 @@ names() {
 
 # was NAME FOLDER COMMAND: what the run in that file was, and where.
 was() {
-    python3 - "$XDG_STATE_HOME/vramgc/$1" "$2" "$3" <<'PYTHON'
-import sys
-path, folder, command = sys.argv[1:]
-with open(path, "r+b") as file:
-    file.seek(440)
-    file.write(folder.encode().ljust(256, b"\0") + command.encode().ljust(1024, b"\0"))
-PYTHON
+    "$make_file" set "$XDG_STATE_HOME/vramgc/$1" working_folder "$2" command_line "$3"
 }
 
 @test "list: each row says which web UI it was, whatever it was started with" {
@@ -83,9 +61,12 @@ PYTHON
 /opt/|python -W ignore automatic/launch.py|automatic: launch.py
 /opt/my ui/|python -m invokeai --x|my ui: -m invokeai --x
 /opt/my ui/|python -c import torch|my ui: -c import torch
-/opt/x/|/usr/bin/blender -b|blender -b
-/home/me/|/opt/invoke/.venv/bin/python /opt/invoke/.venv/bin/invokeai-web --root .|invokeai-web --root .
+/opt/x/|/usr/bin/blender -b|x: blender -b
+/home/me/|/opt/invoke/.venv/bin/python /opt/invoke/.venv/bin/invokeai-web --root .|me: invokeai-web --root .
 /opt/x/|invokeai-web|x: invokeai-web
+/opt/x/|bin/invokeai-web|x: invokeai-web
+/opt/sd/|/main.py|sd: main.py
+/opt/sd/|python ../ui/main.py|ui: main.py
 /|sh|sh
 |python|python
 TABLE
@@ -153,9 +134,9 @@ TABLE
     for i in 1 2 3 4; do kept "vramgc-good.$i.vramgc" $((1700000010 + i)); done
     for i in 1 2 3; do kept "vramgc-oom.$i.vramgc" $((1700000000 + i)) limit; done
     kept vramgc-crash.1.vramgc 1700000000
-    python3 - "$XDG_STATE_HOME/vramgc/vramgc-crash.1.vramgc" 11 <<<"$ended_by"
+    ended_by "$XDG_STATE_HOME/vramgc/vramgc-crash.1.vramgc" 11
     kept vramgc-stopped.1.vramgc 1700000009
-    python3 - "$XDG_STATE_HOME/vramgc/vramgc-stopped.1.vramgc" 15 <<<"$ended_by"
+    ended_by "$XDG_STATE_HOME/vramgc/vramgc-stopped.1.vramgc" 15
     VRAMGC_KEEP=4 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
     equal "$("$vramgc" list --paths | names)" "$(printf 'vramgc-%s.vramgc ' good.4 good.3 good.2 good.1 oom.3 oom.2 oom.1 crash.1)"
     VRAMGC_KEEP=2 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
@@ -170,7 +151,7 @@ TABLE
     kept vramgc-g.7.vramgc $(($(date +%s) - 4400)) full
     VRAMGC_KEEP=1 VRAMGC_KEEP_FOR=1s "$vramgc" run --no-summary true
     equal "$("$vramgc" list --paths | names)" 'vramgc-g.7.vramgc '
-    patch "$XDG_STATE_HOME/vramgc/vramgc-g.7.vramgc" $(($(date +%s) - 86400 - 4400)) ''
+    "$make_file" set "$XDG_STATE_HOME/vramgc/vramgc-g.7.vramgc" started_unix_ns $(($(date +%s) - 86400 - 4400))000000000 run_id ''
     VRAMGC_KEEP_FOR=1s "$vramgc" run --no-summary true
     equal "$("$vramgc" list --paths 2>&1)" 'vramgc: no statistics file is kept'
 }

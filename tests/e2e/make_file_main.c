@@ -1,11 +1,17 @@
 /* make_file_main.c: make_file SCENARIO FILE [pid PID]: writes a statistics file. With a pid the
- * file says that this living process is the one it is about, and that nobody saw its end. */
+ * file says that this living process is the one it is about, and that nobody saw its end.
+ *
+ * make_file set FILE NAME VALUE...: changes fields of one, which may be mapped; +N or -N: by so
+ * much. */
 #include "make_file.h"
 
+#include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Field 22 of /proc/PID/stat; the test's processes have no spaces in their names. */
 static uint64_t start_ticks(const char *pid) {
@@ -29,7 +35,53 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+static const struct field {
+    const char *name;
+    size_t offset, text_bytes; /* 0: a number */
+} fields[] = {
+#define NUMBER(name)                                                                               \
+    { #name, offsetof(struct vramgc_file, name), 0 }
+#define TEXT(name)                                                                                 \
+    { #name, offsetof(struct vramgc_file, name), sizeof((struct vramgc_file *)0)->name }
+    NUMBER(started_unix_ns), NUMBER(latest_ns), NUMBER(end), NUMBER(end_status), TEXT(run_id),
+    TEXT(working_folder),    TEXT(command_line)};
+
+static int set_text(int file, const struct field *field, const char *value) {
+    char text[sizeof((struct vramgc_file *)0)->command_line] = {0};
+    snprintf(text, field->text_bytes, "%s", value);
+    return pwrite(file, text, field->text_bytes, (off_t)field->offset) < 0;
+}
+
+static int set_number(int file, const struct field *field, const char *value) {
+    int64_t number = 0, more = strtoll(value, NULL, 10);
+    if ((*value == '-' || *value == '+') &&
+        pread(file, &number, sizeof number, (off_t)field->offset) < 0)
+        return 1;
+    number += more;
+    return pwrite(file, &number, sizeof number, (off_t)field->offset) < 0;
+}
+
+static int set(const char *path, const char *name, const char *value) {
+    int file = open(path, O_RDWR), failed = 1;
+    for (size_t i = 0; file >= 0 && i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(fields[i].name, name) == 0)
+            failed = (fields[i].text_bytes ? set_text : set_number)(file, &fields[i], value);
+    if (failed)
+        fprintf(stderr, "make_file: %s of %s cannot be set\n", name, path);
+    close(file);
+    return failed;
+}
+
+static int set_all(int argc, char **argv) {
+    int failed = 0;
+    for (int i = 3; i + 1 < argc; i += 2)
+        failed |= set(argv[2], argv[i], argv[i + 1]);
+    return failed;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 4 && strcmp(argv[1], "set") == 0)
+        return set_all(argc, argv);
     struct vramgc_file *file = malloc(sizeof *file);
     if (argc < 3 || !file || !make_file(file, argv[1])) {
         fprintf(stderr, "usage: make_file SCENARIO FILE [pid PID]\n");

@@ -72,12 +72,7 @@ PYTHON
 
 # called FILE COMMAND: what the program that holds that file was started as.
 called() {
-    python3 - "$@" <<'PYTHON'
-import sys
-with open(sys.argv[1], "r+b") as file:
-    file.seek(696)
-    file.write(sys.argv[2].encode().ljust(1024, b"\0"))
-PYTHON
+    "$make_file" set "$1" command_line "$2"
 }
 
 @test "mark: a program by a word that only it has; where several have it their numbers are told" {
@@ -165,7 +160,7 @@ PYTHON
     LD_LIBRARY_PATH='' "$vramgc" top --once "$held" | grep -qx '  no NVML: load, heat and power not known'
 }
 
-@test "top --once: a program by a word of its command" {
+@test "top --once: a program by a word of its command or its folder" {
     hold plain a
     first=$held
     hold plain b
@@ -176,6 +171,9 @@ PYTHON
     contains "$("$vramgc" top --once LEFT-only)" '1 program under'
     contains "$("$vramgc" top --once unique-main "$held")" '1 program under'
     contains "$("$vramgc" top --once no-such-word)" 'None of these'
+    "$make_file" set a working_folder /opt/ComfyUI/
+    "$vramgc" top --once comfyui | grep -qE "^ +$first ComfyUI: Unique-Main" # as `vramgc list` has it
+    "$vramgc" top --plain --once comfyui | grep -qE "ooms [0-9]+  ComfyUI: Unique-Main.py --left-only$"
 }
 
 @test "top --once: where a program last took memory, idle memory that stays, and one that stands still" {
@@ -190,14 +188,7 @@ PYTHON
     until grep -q '^State:.T' "/proc/$held/status"; do sleep 0.05; done
     "$vramgc" top --once "$held" | grep -qE "^ +$held  is stopped, and keeps its memory: .kill -CONT $held. lets it go on$"
     kill -CONT "$held"
-    python3 - <<'PYTHON' # as if its own thread had last looked half a minute ago
-import struct
-with open("a", "r+b") as file:
-    file.seek(64)
-    latest_ns, = struct.unpack("<Q", file.read(8))
-    file.seek(64)
-    file.write(struct.pack("<Q", latest_ns - 30 * 10**9))
-PYTHON
+    "$make_file" set a latest_ns -30000000000 # as if its own thread had last looked half a minute ago
     "$vramgc" top --once "$held" | grep -qE "^ +$held  gives no sign for [0-9]+\.[0-9] s: stuck in the driver, or a busy machine$"
     hold rests b
     "$vramgc" top --once "$held" | grep -qE "^ +$held  1.2 GiB idle for 2 m [0-9]+ s; .vramgc run --lowvram. would give it back$"
@@ -364,8 +355,8 @@ PYTHON
     done
     TERM=vt100 on_screen "
         see 2 programs under
-        see ^[ +] +${pids[0]} c10drive .* 300 +200 +0 +500
-        see ^[ +] +${pids[1]} c10drive .* 500 +200 +0 +700
+        see ^[ +] +${pids[0]} 2.15.0: c10drive .* 300 +200 +0 +500
+        see ^[ +] +${pids[1]} 2.15.0: c10drive .* 500 +200 +0 +700
         see ^= +card +2,048
         see ^ q quit
         keep $work/both
