@@ -128,6 +128,12 @@ static void clear(struct peer_slot *slot) {
     }
 }
 
+/* By the statistics file, which lies in the same folder. */
+static bool is_told(const char *objection) {
+    return objection == strerrordesc_np(ENOSPC) || objection == strerrordesc_np(EFBIG) ||
+           objection == strerrordesc_np(EDQUOT);
+}
+
 struct peer_slot *peer_file_join(void) {
     char path[1200];
     self.owner = owner_of((uint64_t)getpid());
@@ -140,7 +146,8 @@ struct peer_slot *peer_file_join(void) {
     if (slot)
         clear(slot);
     else
-        LOG(LOG_WARN, "%s is left alone: %s; no other program is asked for idle memory", path,
+        LOG(is_told(objection) ? LOG_INFO : LOG_WARN,
+            "%s is left alone: %s; no other program is asked for idle memory", path,
             objection ? objection : "as many programs as it has room for stand in it");
     atomic_store(&self.own, slot);
     return slot;

@@ -52,13 +52,13 @@ holds() {
     [ "$status" -eq 0 ]
     [ -z "$errors" ]
     no_file
-    local files=("$XDG_STATE_HOME"/vramgc/*)
+    local files=("$XDG_STATE_HOME"/vramgc/*.vramgc)
     [[ ${files[0]} =~ /vramgc-use\.[0-9]+\.vramgc$ ]]
     [ "${#files[@]}" -eq 1 ]
     [ "$(stat -c %a "$XDG_STATE_HOME/vramgc")" = 700 ]
     holds "${files[0]}"
     XDG_STATE_HOME='' HOME=$BATS_TEST_TMPDIR/'100% home' use
-    holds "$BATS_TEST_TMPDIR/100% home"/.local/state/vramgc/*
+    holds "$BATS_TEST_TMPDIR/100% home"/.local/state/vramgc/*.vramgc
 }
 
 @test "a home that cannot be had, or where others write: the file lies in a folder of the user's beside it" {
@@ -67,13 +67,13 @@ holds() {
     mkdir "$TMPDIR"
     XDG_STATE_HOME=/proc/none use
     one_warning "statistics go to $TMPDIR/vramgc-$EUID/vramgc-use."
-    holds "$TMPDIR/vramgc-$EUID"/*
+    holds "$TMPDIR/vramgc-$EUID"/*.vramgc
     rm -r "$TMPDIR/vramgc-$EUID"
     mkdir -p "$XDG_STATE_HOME/vramgc"
     chmod 777 "$XDG_STATE_HOME/vramgc"
     use
     one_warning "statistics go to $TMPDIR/vramgc-$EUID/vramgc-use."
-    holds "$TMPDIR/vramgc-$EUID"/*
+    holds "$TMPDIR/vramgc-$EUID"/*.vramgc
     [ -z "$(ls "$XDG_STATE_HOME/vramgc")" ]
     chmod 777 "$TMPDIR/vramgc-$EUID"
     use
