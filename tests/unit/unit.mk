@@ -15,7 +15,7 @@ UNIT_LINK_alert = -DVRAMGC_VERSION='"test"' -pthread -ldl
 UNIT_host_rule = src/host/rule.c
 UNIT_host_memory = src/host/memory.c src/base/control_group.c src/base/text.c
 UNIT_peak = src/judge/peak.c
-UNIT_webui = src/judge/webui.c src/read/program.c
+UNIT_webui = src/judge/webui.c src/read/program.c src/base/text.c
 UNIT_units = src/read/units.c src/base/text.c
 UNIT_owners = src/track/owners.c
 UNIT_phases = src/python/phases.c
