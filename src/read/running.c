@@ -210,7 +210,7 @@ struct running running_find(void) {
         else if (!replaces(&running, process))
             running.list[running.count++] = process;
     }
-    if (running.count > 0)
+    if (running.list)
         qsort(running.list, running.count, sizeof *running.list, by_pid);
     return running;
 }
