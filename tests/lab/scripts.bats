@@ -51,11 +51,11 @@ machine() {
     [ -z "$output" ]
     PATH=$bin run scripts/setup-system --for deep
     [ "$status" = 0 ]
-    [[ $output == *"their checks are skipped: chromium "* ]]
+    [[ $output == *"their checks are skipped: "*"chromium "* ]] # others of that kind may lack here, too
     printf '#!/bin/sh\n' >"$bin/google-chrome"
     chmod +x "$bin/google-chrome"
     PATH=$bin run scripts/setup-system --for deep
-    [ -z "$output" ]
+    [[ $output != *chromium* ]]
 }
 
 @test "setup-system: what is only wanted is said and tolerated" {
