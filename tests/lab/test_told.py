@@ -88,7 +88,7 @@ class Told(unittest.TestCase):
         found = TOLD["auto", "lora_loader 24GiB"]
         self.assertEqual((found["ok"], found["ooms"]), (True, 0))
         self.assertAlmostEqual(found["live_peak_bytes"] >> 20, 20227, delta=60)
-        self.assertIn("for 19.8 GiB of live memory", self.told("lora_loader 24GiB", "ok")["what"])
+        self.assertIn("for 19.8 GiB of tensors", self.told("lora_loader 24GiB", "ok")["what"])
 
     def test_what_loading_loras_needed_beyond_all_else_is_told(self):
         note = self.told("lora_loader 24GiB", "ok")["note"]
