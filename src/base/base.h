@@ -44,6 +44,10 @@ static inline uint64_t minus_u64(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
+static inline uint64_t at_least_0(int64_t bytes) {
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 /* Nanoseconds of CLOCK_MONOTONIC. */
 static inline uint64_t clock_ns(void) {
     struct timespec t;

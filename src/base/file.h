@@ -84,4 +84,14 @@ static inline bool file_size_allowed(uint64_t bytes) {
            limit.rlim_cur >= bytes;
 }
 
+/* Blocks are allotted now, so that a full disk is an error here and not a SIGBUS later. 0, or the
+ * errno. A program that is profiled gets a signal every millisecond. */
+static inline int file_allot(int fd, uint64_t bytes) {
+    enum { TRIES = 100 };
+    int error = file_size_allowed(bytes) ? EINTR : EFBIG;
+    for (int i = 0; i < TRIES && error == EINTR; i++)
+        error = posix_fallocate(fd, 0, (off_t)bytes);
+    return error;
+}
+
 #endif

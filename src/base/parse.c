@@ -2,6 +2,7 @@
 #include "base/parse.h"
 #include "base/base.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -52,6 +53,19 @@ bool parse_size(const char *text, uint64_t *out) {
         {"gib", 0x1p30}, {"t", 0x1p40},  {"tb", 0x1p40},  {"tib", 0x1p40},
     };
     return parse_unit(text, units, ARRAY_LENGTH(units), out);
+}
+
+/* A name may stand in another line, too: a program chooses its own. */
+uint64_t parse_kib_line(const char *text, const char *name) {
+    size_t length = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, length) == 0) {
+            uint64_t kib = strtoull(line + length, NULL, 10);
+            return kib < UINT64_MAX / KIBIBYTE ? kib * KIBIBYTE : 0;
+        }
+    }
+    return 0;
 }
 
 /* A part is kept in thousandths of a percent. */

@@ -19,6 +19,9 @@ bool parse_amount(const char *text, uint64_t *out);
 uint64_t amount_bytes(uint64_t amount, uint64_t total_bytes);
 double amount_percent(uint64_t amount); /* 0: it is a size */
 
+/* Bytes by the line "NAME  NUMBER kB" of a text such as /proc/meminfo; 0: there is none. */
+uint64_t parse_kib_line(const char *text, const char *name);
+
 /* The index of the word in words ("a|b|c") equal to text, ignoring case; -1: none. */
 int parse_choice(const char *text, const char *words);
 

@@ -14,8 +14,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* What is under way on the card ends first; a web UI between two images has nothing. */
@@ -68,10 +66,9 @@ static bool is_in_state(uint64_t pid, enum park_state wanted) {
 
 /* 0: not known. */
 static uint64_t available_bytes(void) {
-    char text[4096];
+    char text[512]; /* it is in the first lines */
     file_read_start("/proc/meminfo", text, sizeof text);
-    const char *line = strstr(text, "MemAvailable:");
-    return line ? strtoull(line + strlen("MemAvailable:"), NULL, 10) << 10 : 0;
+    return parse_kib_line(text, "MemAvailable:");
 }
 
 /* The copy counts as the program's own RAM. */

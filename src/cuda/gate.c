@@ -22,7 +22,21 @@ void gate_after_fork(void) {
     lock_force_open(&self.lock);
 }
 
-/* Of another moment than the reading: the lesser, for a moment. */
+/* Both of this moment; false: there is no card of which anything is known. */
+static bool look(struct limit_own *own, struct known *known) {
+    if (!limit_own(own) || own->device >= MAX_CARDS)
+        return false;
+    lock_take(&self.lock);
+    *known = self.cards[own->device];
+    lock_give(&self.lock);
+    return true;
+}
+
+static bool has_room(const struct limit_own *own, const struct known *known, uint64_t bytes) {
+    return known->sum_bytes >= 0 && own->bytes + bytes <= (uint64_t)known->sum_bytes;
+}
+
+/* What the process holds may change beside the reading: the lesser counts. */
 static bool read_card(unsigned card) {
     struct limit_own before, after;
     struct meminfo reading;
@@ -37,19 +51,11 @@ static bool read_card(unsigned card) {
 
 bool gate_has_room(uint64_t bytes) {
     struct limit_own own;
-    bool room = true;
-    enum meminfo_need need = MEMINFO_KNOWN;
-    for (int readings = 0;; readings++) {
-        if (!limit_own(&own) || own.device >= MAX_CARDS)
-            return true;
-        lock_take(&self.lock);
-        struct known known = self.cards[own.device];
-        lock_give(&self.lock);
-        room = known.sum_bytes >= 0 && own.bytes + bytes <= (uint64_t)known.sum_bytes;
-        need = room ? MEMINFO_KNOWN : MEMINFO_ANSWER;
-        if (readings > 0 || meminfo_will_do(known.age, need))
-            return MUTANT(gate_open, room, true);
-        if (!read_card(own.device))
-            return true;
-    }
+    struct known known;
+    if (!look(&own, &known))
+        return true;
+    enum meminfo_need need = has_room(&own, &known, bytes) ? MEMINFO_KNOWN : MEMINFO_ANSWER;
+    if (!meminfo_will_do(known.age, need) && (!read_card(own.device) || !look(&own, &known)))
+        return true;
+    return MUTANT(gate_open, has_room(&own, &known, bytes), true);
 }

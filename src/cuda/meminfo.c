@@ -38,10 +38,6 @@ CUresult meminfo_read(struct meminfo *reading) {
     return result;
 }
 
-static uint64_t at_least_0(int64_t bytes) {
-    return bytes > 0 ? (uint64_t)bytes : 0;
-}
-
 void meminfo_limit(struct meminfo *reading) {
     struct limit_own own = {0, 0};
     limit_own(&own); /* else the program has nothing yet */

@@ -14,7 +14,7 @@
 
 #define MAGIC 0x3153524545504756 /* "VGPEERS1" */
 
-enum { ALLOT_TRIES = 100 /* as for the statistics file */, STAT_BLOCK_BYTES = 512 };
+enum { STAT_BLOCK_BYTES = 512 };
 
 struct peer_file {
     _Atomic uint64_t magic; /* 0: just made */
@@ -60,7 +60,6 @@ static bool find_path(char *path, size_t capacity) {
     return text.length + 1 < capacity;
 }
 
-/* Blocks are allotted now: a full disk is an error here, and no SIGBUS later. */
 static const char *prepare(int fd) {
     struct stat status;
     if (fstat(fd, &status) || !S_ISREG(status.st_mode))
@@ -71,9 +70,7 @@ static const char *prepare(int fd) {
         return "it has another size";
     if (status.st_blocks * STAT_BLOCK_BYTES >= (int64_t)sizeof(struct peer_file))
         return NULL;
-    int error = file_size_allowed(sizeof(struct peer_file)) ? EINTR : EFBIG;
-    for (int i = 0; i < ALLOT_TRIES && error == EINTR; i++)
-        error = posix_fallocate(fd, 0, sizeof(struct peer_file));
+    int error = file_allot(fd, sizeof(struct peer_file));
     return error ? strerrordesc_np(error) : NULL;
 }
 

@@ -67,8 +67,11 @@ cudaError_t hook_nothing_to_forget(void);
 bool hook_may_take(enum alloc_class class, uint64_t bytes);
 #define MAY_TAKE_CUDART(class, bytes) true
 #define MAY_TAKE_CUDA(class, bytes)   (LIKELY(!limit_is_on()) || hook_may_take(class, bytes))
-#define LIMIT_CUDART(reading)         (void)0
-#define LIMIT_CUDA(reading)           meminfo_limit(reading)
+
+/* The same for what is told. The runtime's answer is the driver's, within the limits already: how
+ * much is lacking below 0 only another reading says. */
+#define LIMIT_CUDART(told) (void)(limit_is_on() && meminfo_read(told))
+#define LIMIT_CUDA(told)   meminfo_limit(told)
 
 /* asked: what the caller asked for; got: what it costs. What the caller points to (p) is looked at
  * only on success: on an error it may be anything. */
@@ -188,7 +191,7 @@ enum alloc_class hook_class_of_named(uint64_t address);
     RESULT_##api result = real ? real(free, total) : MISSING_##api;                                \
     struct meminfo told = {0};                                                                     \
     if ((int)result == CALL_SUCCESS && free && total) {                                            \
-        told = (struct meminfo){*free, *total, meminfo_age(start_ns), 0, 0, 0};                    \
+        told = (struct meminfo){*free, *total, meminfo_age(start_ns), (int64_t)*free, 0, 0};       \
         LIMIT_##api(&told);                                                                        \
         *free = told.free_bytes;                                                                   \
         *total = told.total_bytes;                                                                 \
@@ -196,7 +199,7 @@ enum alloc_class hook_class_of_named(uint64_t address);
     if (outermost && told.total_bytes) {                                                           \
         oom_card_read();                                                                           \
         device_memory_info(&told, before);                                                         \
-        *free = capacity_free_as_seen(&reading, *free);                                            \
+        *free = capacity_free_as_seen(&reading, &told);                                            \
     }                                                                                              \
     if (outermost)                                                                                 \
         capacity_reading_ends(&reading);                                                           \

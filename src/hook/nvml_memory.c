@@ -2,6 +2,7 @@
 #include "hook/nvml_memory.h"
 
 #include "base/base.h"
+#include "base/nvml.h"
 #include "cuda/limit.h"
 #include "cuda/real.h"
 #include "process/start.h"
@@ -12,58 +13,41 @@
 
 enum { SUCCESS = 0 };
 
-/* nvmlMemory_t and nvmlMemory_v2_t, nvmlPciInfo_t. */
-struct memory {
-    unsigned long long total, free, used;
-};
-
+/* Of the second form of the question. */
 struct memory_v2 {
     unsigned version;
     unsigned long long total, reserved, free, used;
 };
 
-struct place {
-    char legacy[16];
-    unsigned numbers[5];
-    char bus_id[32];
-};
-
-typedef int (*memory_t)(void *card, struct memory *out);
-typedef int (*memory_v2_t)(void *card, struct memory_v2 *out);
-typedef int (*place_t)(void *card, struct place *out);
+typedef int (*memory_t)(nvml_card card, struct nvml_memory *out);
+typedef int (*memory_v2_t)(nvml_card card, struct memory_v2 *out);
+typedef int (*pci_t)(nvml_card card, struct nvml_pci *out);
 
 static struct {
     _Atomic(memory_t) memory;
     _Atomic(memory_v2_t) memory_v2;
-    _Atomic(place_t) place;
+    _Atomic(pci_t) pci;
 } real;
 
-/* NVML writes the domain with eight digits, the driver with four. */
-static bool is_same(const char *of_nvml, const char *of_driver) {
-    size_t longer = strnlen(of_nvml, sizeof((struct place *)0)->bus_id), n = strlen(of_driver);
-    return n > 0 && longer >= n && strcasecmp(of_nvml + longer - n, of_driver) == 0;
-}
-
-static uint64_t own_bytes(void *card) {
-    struct place place;
-    place_t find = atomic_load(&real.place);
-    if (!recording_is_on() || !find || find(card, &place) != SUCCESS)
+static uint64_t own_bytes(nvml_card card) {
+    const struct nvml nvml = {.pci = atomic_load(&real.pci)};
+    char bus_id[sizeof((struct vramgc_device *)0)->bus_id];
+    if (!recording_is_on() || !nvml_bus_id(&nvml, card, bus_id, sizeof bus_id))
         return 0;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
-        if (device && is_same(place.bus_id, device->out->bus_id))
+        if (device && strcasecmp(bus_id, device->out->bus_id) == 0)
             return device_own_bytes(device);
     }
     return 0;
 }
 
-static void limit(void *card, unsigned long long *total, unsigned long long *free) {
-    int64_t bytes = limit_spare(*free, *total, own_bytes(card)).bytes;
-    *free = bytes > 0 ? (unsigned long long)bytes : 0;
+static void limit(nvml_card card, unsigned long long *total, unsigned long long *free) {
+    *free = at_least_0(limit_spare(*free, *total, own_bytes(card)).bytes);
     *total = limit_total(*total);
 }
 
-static int ask(void *card, struct memory *out) {
+static int ask(nvml_card card, struct nvml_memory *out) {
     int result = atomic_load(&real.memory)(card, out);
     start_read_settings();
     if (result == SUCCESS && limit_is_on()) {
@@ -73,7 +57,7 @@ static int ask(void *card, struct memory *out) {
     return result;
 }
 
-static int ask_v2(void *card, struct memory_v2 *out) {
+static int ask_v2(nvml_card card, struct memory_v2 *out) {
     int result = atomic_load(&real.memory_v2)(card, out);
     start_read_settings();
     if (result == SUCCESS && limit_is_on()) {
@@ -90,7 +74,7 @@ void *nvml_memory_lookup(void *handle, const char *name) {
     void *found = real_ask_next(handle, name);
     if (!found)
         return NULL;
-    atomic_store(&real.place, (place_t)(uintptr_t)real_ask_next(handle, "nvmlDeviceGetPciInfo_v3"));
+    atomic_store(&real.pci, (pci_t)(uintptr_t)real_ask_next(handle, "nvmlDeviceGetPciInfo_v3"));
     if (second)
         atomic_store(&real.memory_v2, (memory_v2_t)(uintptr_t)found);
     else

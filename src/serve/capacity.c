@@ -6,7 +6,6 @@
 #include "serve/capacity.h"
 
 #include "base/cancel.h"
-#include "cuda/limit.h"
 #include "govern/cached_handles.h"
 #include "govern/peer_programs.h"
 #include "track/capture.h"
@@ -36,24 +35,17 @@ struct capacity_reading capacity_reading_begins(void) {
     return reading;
 }
 
-/* Where more is used than may be, the pages that are idle are the first to go. */
-static int64_t spare_bytes(uint64_t free_bytes) {
-    struct meminfo again;
-    bool limited = limit_is_on() && meminfo_read(&again) == CUDA_SUCCESS;
-    return limited ? again.spare_bytes : (int64_t)free_bytes;
-}
-
 /* PyTorch will ask for pages for what it holds without any, what it has made and not mapped yet
  * included. */
-uint64_t capacity_free_as_seen(const struct capacity_reading *reading, uint64_t free_bytes) {
+uint64_t capacity_free_as_seen(const struct capacity_reading *reading, const struct meminfo *told) {
     if (MUTANT(free_as_driver_says, false, true))
-        return free_bytes;
+        return told->free_bytes;
     if (reading->vm)
-        return minus_u64(vm_free_as_told(reading->vm, spare_bytes(free_bytes), reading->before),
+        return minus_u64(vm_free_as_told(reading->vm, told->spare_bytes, reading->before),
                          elsewhere(reading->device));
     return reading->cached
-               ? cached_handles_free_as_told(reading->device, free_bytes, reading->before)
-               : free_bytes;
+               ? cached_handles_free_as_told(reading->device, told->free_bytes, reading->before)
+               : told->free_bytes;
 }
 
 void capacity_before_refusal(void) {

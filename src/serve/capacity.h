@@ -22,7 +22,7 @@ struct capacity_reading capacity_reading_begins(void);
 
 /* What the card would have free for PyTorch without us, where the driver says that it has so much:
  * that is what cudaMemGetInfo is to tell. */
-uint64_t capacity_free_as_seen(const struct capacity_reading *reading, uint64_t free_bytes);
+uint64_t capacity_free_as_seen(const struct capacity_reading *reading, const struct meminfo *told);
 void capacity_reading_ends(const struct capacity_reading *reading);
 
 /* Whether a request for so many bytes is to be answered with out of memory. asked_again: PyTorch

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Twenty times as many names as files are kept (VRAMGC_KEEP). */
-enum { NAME_TRIES = 1000, ALLOT_TRIES = 100, PATH_BYTES = 2048 };
+enum { NAME_TRIES = 1000, PATH_BYTES = 2048 };
 
 static struct vramgc_file lobby; /* where the figures live until the file is open */
 
@@ -53,12 +53,8 @@ static int create_new(const char *pattern) {
     return -1;
 }
 
-/* Blocks are allotted now, so that a full disk is an error here and not a SIGBUS later. A program
- * that is profiled gets a signal every millisecond. */
 static bool allot(int fd, size_t bytes) {
-    int error = file_size_allowed(bytes) ? EINTR : EFBIG;
-    for (int i = 0; i < ALLOT_TRIES && error == EINTR; i++)
-        error = posix_fallocate(fd, 0, (off_t)bytes);
+    int error = file_allot(fd, bytes);
     if (error)
         errno = error;
     return error == 0;

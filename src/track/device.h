@@ -38,11 +38,10 @@ struct device_own_pool {
 
 /* Free and total, as the driver told them, within the limits of cuda/limit.h. */
 struct device_memory {
-    _Atomic uint64_t total_bytes; /* of the device; 0: not known yet */
-    _Atomic uint64_t free_bytes;  /* at the latest reading */
-    _Atomic uint64_t
-        limited_bytes; /* and of the real card's, what limits kept; of it, for others */
-    _Atomic uint64_t headroom_bytes;
+    _Atomic uint64_t total_bytes;     /* of the device; 0: not known yet */
+    _Atomic uint64_t free_bytes;      /* at the latest reading */
+    _Atomic uint64_t limited_bytes;   /* free then, but kept by the limits */
+    _Atomic uint64_t headroom_bytes;  /* of them, for others */
     _Atomic uint64_t read_ns;         /* when that was */
     _Atomic uint64_t cost_ns;         /* and what readings cost */
     _Atomic uint64_t held_then_bytes; /* held outside pools at that moment */

@@ -3,7 +3,6 @@
 #include "track/free_memory.h"
 
 #include "base/mutant.h"
-#include "cuda/limit.h"
 #include "track/moves.h"
 #include "track/recording.h"
 
@@ -106,10 +105,6 @@ void device_memory_info(const struct meminfo *told, uint64_t before) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
-    if (limit_is_on()) { /* what was told is less than what the driver said */
-        device_read_memory(device);
-        return;
-    }
     if (!device_vm(device) && before && before == moves_now()) /* else pages may have come */
         note_others(device, used_bytes(told));
     note_memory(device, told);

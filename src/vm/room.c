@@ -3,10 +3,6 @@
  * meminfo.h allows. */
 #include "vm/vm_internal.h"
 
-static uint64_t at_least_0(int64_t bytes) {
-    return bytes > 0 ? (uint64_t)bytes : 0;
-}
-
 static struct room room_now(const struct vm *vm) {
     const struct reading *reading = &vm->cache.reading;
     int64_t gone = (int64_t)(reading->physical_pages - vm->cache.physical_pages);
