@@ -112,6 +112,19 @@ static void write_rest(const struct sides *sides, const struct vramgc_device *a,
     write_stats(sides, &a->stats, &b->stats);
 }
 
+static void write_last_held(const struct sides *sides, const struct vramgc_device *a,
+                            const struct vramgc_device *b) {
+    struct last_moment x = last_moment_of(a, sides->a->state == PROCESS_RUNNING),
+                       y = last_moment_of(b, sides->b->state == PROCESS_RUNNING);
+    char label[48];
+    struct text text = TEXT_IN(label);
+    text_format(&text, "held, %s", x.name);
+    if (strcmp(x.name, y.name) != 0)
+        text_format(&text, " / %s", y.name);
+    write_number(sides, label, UNIT_BYTES, x.stats->held_bytes.current,
+                 y.stats->held_bytes.current);
+}
+
 /* Eight of the ten; time and mode are the others. */
 static void write_main(const struct sides *sides, const struct vramgc_device *a,
                        const struct vramgc_device *b) {
@@ -121,8 +134,7 @@ static void write_main(const struct sides *sides, const struct vramgc_device *a,
               show_change((double)x->ooms, (double)y->ooms).text);
     write_number(sides, "requests refused", UNIT_COUNT, x->refusals, y->refusals);
     write_number(sides, "held, peak", UNIT_BYTES, x->held_bytes.peak, y->held_bytes.peak);
-    write_number(sides, "held, at the end", UNIT_BYTES, x->held_bytes.current,
-                 y->held_bytes.current);
+    write_last_held(sides, a, b);
     write_number(sides, "live, peak", UNIT_BYTES, x->live_bytes.peak, y->live_bytes.peak);
     write_derived(sides, "held / live, on average", DERIVED_held_over_live_weighted, a, b);
     write_number(sides, "reclaims", UNIT_COUNT, x->reclaims, y->reclaims);

@@ -294,9 +294,9 @@ static bool stopped_by_user(const struct stats_file *record) {
     return by == SIGINT || by == SIGTERM || by == SIGHUP;
 }
 
-/* A program that ends by its error may take long to exit. */
+/* A program that ends by its error may take long to exit: that it still runs says nothing. */
 bool oom_program_went_on(const struct oom *oom) {
     const struct stats_file *record = oom->record;
-    return record->state == PROCESS_RUNNING || record->code == 0 || worked_after(oom) ||
+    return record->code == 0 || worked_after(oom) ||
            (stopped_by_user(record) && record->elapsed_ns > oom->refusal->time_ns + SECOND_NS);
 }

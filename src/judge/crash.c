@@ -68,8 +68,8 @@ static void say_sender(struct text *text, uint64_t lack) {
     if (lack == VRAMGC_LACK_KILLED)
         text_add(text, LINUX_KILLED);
     else if (lack == VRAMGC_LACK_NONE)
-        text_add(text, "Linux itself ended none for lack of RAM. Somebody else sent SIGKILL, such "
-                       "as earlyoom, systemd-oomd or a user.");
+        text_add(text, "Linux did not end it for lack of RAM. Something else sent SIGKILL: "
+                       "earlyoom, systemd-oomd or a user.");
     else
         text_add(text, "SIGKILL often comes from the kernel, for lack of RAM: `dmesg` tells.");
 }

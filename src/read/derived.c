@@ -51,8 +51,20 @@ static uint64_t highest_used_bytes(const struct vramgc_device *device) {
     return max_u64(device->stats.used_bytes.peak, at_peak);
 }
 
+/* No block was handed out after it, no memory refused. */
+static bool ended_after_rest(const struct vramgc_device *device) {
+    const struct vramgc_device_stats *end = &device->stats, *rest = &device->rest.stats;
+    return device->rest.time_ns && rest->block_allocs && rest->block_allocs == end->block_allocs &&
+           rest->refusals == end->refusals && rest->ooms == end->ooms;
+}
+
+/* Averages are of the work: what Python frees as it ends, one tensor after another, is not. */
+static const struct vramgc_device_stats *stats_of_work(const struct vramgc_device *device) {
+    return ended_after_rest(device) ? &device->rest.stats : &device->stats;
+}
+
 struct derived derived_figure(enum derived_id id, const struct vramgc_device *device) {
-    const struct vramgc_device_stats *s = &device->stats;
+    const struct vramgc_device_stats *s = &device->stats, *work = stats_of_work(device);
     const uint64_t total = device->total_bytes;
     switch (id) {
 #define DERIVED(name, condition, value, help)                                                      \
@@ -119,8 +131,13 @@ struct division division_at_rest(const struct vramgc_device *device) {
     return divide(device, s->held_bytes.current, s->others_bytes.current);
 }
 
-bool ended_after_rest(const struct vramgc_device *device) {
-    const struct vramgc_device_stats *end = &device->stats, *rest = &device->rest.stats;
-    return device->rest.time_ns && rest->block_allocs && rest->block_allocs == end->block_allocs &&
-           rest->refusals == end->refusals && rest->ooms == end->ooms;
+/* A web UI's user wants what is in use at rest after the last job, and not what is left after
+ * Python has freed most. */
+struct last_moment last_moment_of(const struct vramgc_device *device, bool runs) {
+    const struct vramgc_rest *rest = &device->rest;
+    if (runs || !ended_after_rest(device))
+        return (struct last_moment){runs ? "now" : "at the end", &device->stats,
+                                    device->of_libraries, division_at_end(device)};
+    return (struct last_moment){rest->of_end ? "at the end" : "at rest", &rest->stats,
+                                rest->of_libraries, division_at_rest(device)};
 }

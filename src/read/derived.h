@@ -85,9 +85,15 @@ struct division division_at_end(const struct vramgc_device *device);
 /* When it last rested; not known where it never did. */
 struct division division_at_rest(const struct vramgc_device *device);
 
-/* Whether the program did nothing but end after that: no block was handed out, no memory refused.
- */
-bool ended_after_rest(const struct vramgc_device *device);
+/* The latest moment that tells of the work: now, while it runs; else its last rest, if it did
+ * nothing but end after that; else the end. Nothing of it outlives device. */
+struct last_moment {
+    const char *name;
+    const struct vramgc_device_stats *stats;
+    const struct vramgc_gauge *of_libraries;
+    struct division division;
+};
+struct last_moment last_moment_of(const struct vramgc_device *device, bool runs);
 
 /* What the program had resident of the host's memory, but for files: nobody else can give it back.
  */

@@ -18,34 +18,6 @@ static const struct vramgc_refusal *latest_refusal(const struct stats_file *reco
     return latest;
 }
 
-/* What the last column shows. */
-struct last_moment {
-    const char *name;
-    struct vramgc_device_stats stats; /* with the peaks of the whole run */
-    const struct vramgc_gauge *of_libraries;
-    struct division division;
-};
-
-/* A web UI's user wants what is in use at rest after the last job, and not what is left after
- * Python has freed most. */
-static struct last_moment last_moment_of(const struct stats_file *record,
-                                         const struct vramgc_device *device) {
-    bool runs = record->state == PROCESS_RUNNING;
-    if (runs || !ended_after_rest(device))
-        return (struct last_moment){runs ? "now" : "at the end", device->stats,
-                                    device->of_libraries, division_at_end(device)};
-    struct last_moment last = {device->rest.of_end ? "at the end" : "at rest", device->rest.stats,
-                               device->rest.of_libraries, division_at_rest(device)};
-#define DEVICE_GAUGE(name, unit, help) last.stats.name.peak = device->stats.name.peak;
-#define DEVICE_TOTAL(name, unit, help)
-#define PROCESS_TOTAL(name, unit, help)
-#include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
-    return last;
-}
-
 static void add(struct device_table *table, enum row_group group, const char *label,
                 struct figure peak, struct figure then, struct figure last) {
     if (table->count == DEVICE_ROWS)
@@ -149,8 +121,8 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
 
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table) {
     const struct vramgc_device *device = &record->file->devices[index];
-    const struct last_moment last = last_moment_of(record, device);
-    const struct vramgc_device_stats *s = &last.stats;
+    const struct last_moment last = last_moment_of(device, record->state == PROCESS_RUNNING);
+    const struct vramgc_device_stats *s = last.stats;
     const struct vramgc_refusal *r = latest_refusal(record, index);
     const struct figure unknown = show_known(false, 0);
     *table = (struct device_table){.has_refusal = r != NULL, .last = last.name};

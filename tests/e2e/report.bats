@@ -53,7 +53,7 @@ make() {
     contains "$output" 'Swapped out at the peak: 3.0 GiB.'
     make killed-not-for-lack other.vramgc
     output=$("$vramgc" report other.vramgc | tr -s ' \n' ' ')
-    contains "$output" 'CAUSE Linux itself ended none for lack of RAM. Somebody else sent SIGKILL'
+    contains "$output" 'CAUSE Linux did not end it for lack of RAM. Something else sent SIGKILL'
     contains_not "$output" 'The limit of its control group'
     contains "$output" 'The machine had 40.0 GiB left.'
     make plain plain.vramgc # which had little

@@ -88,6 +88,30 @@ static void others_are_those_of_the_reading(void **state) {
     assert_int_equal(division_at_peak(&device).others_bytes, 300 * MIB);
 }
 
+/* Python's end frees one tensor after another: what is held beside the few that are left is not of
+ * the work. A program that took memory after its last rest did work. */
+static void averages_are_of_the_work(void **state) {
+    static struct vramgc_device device;
+    struct vramgc_device_stats *rest = &device.rest.stats, *end = &device.stats;
+    (void)state;
+    rest->block_allocs = rest->idle_bytes.peak = 1;
+    rest->held_sum_kib = rest->live_sum_kib = 4;
+    rest->held_over_live_sum = 2000;
+    rest->held_over_live_events = 2;
+    *end = *rest;
+    end->held_sum_kib = 12;
+    end->held_over_live_sum = 9000;
+    end->idle_bytes.peak = 7;
+    assert_is(derived_figure(DERIVED_held_over_live_weighted, &device), 3);
+    device.rest.time_ns = 1;
+    assert_is(derived_figure(DERIVED_held_over_live_weighted, &device), 1);
+    assert_is(derived_figure(DERIVED_held_over_live_mean, &device), 1);
+    assert_int_equal(last_moment_of(&device, false).stats->idle_bytes.peak, 1);
+    end->block_allocs++;
+    assert_is(derived_figure(DERIVED_held_over_live_weighted, &device), 3);
+    assert_int_equal(last_moment_of(&device, false).stats->idle_bytes.peak, 7);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(external_is_what_is_not_in_the_largest_hole),
@@ -96,6 +120,7 @@ int main(void) {
         cmocka_unit_test(without_holes_nothing_is_known),
         cmocka_unit_test(compact_holds_pages_not_addresses),
         cmocka_unit_test(others_are_those_of_the_reading),
+        cmocka_unit_test(averages_are_of_the_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
