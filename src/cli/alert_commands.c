@@ -3,11 +3,14 @@
  * happened it finds in its environment, so that no shell ever reads a program's words as its own.
  */
 #include "cli/alert_commands.h"
+#include "cli/hint.h"
 #include "read/complain.h"
 #include "base/base.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -40,6 +43,23 @@ static struct {
     const struct alert_rules *rules;
     struct slot slots[ALERT_RULES_MAX];
 } self;
+
+bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {
+    char program[PATH_MAX];
+    if (!alert_rules_read(rules, value, why, capacity))
+        return false;
+    for (size_t i = 0; i < rules->count; i++) {
+        const char *command = rules->list[i].command + strspn(rules->list[i].command, " \t");
+        struct text text = TEXT_IN(program);
+        text_add_n(&text, command, strcspn(command, " \t"));
+        if (rules->list[i].shell || hint_is_program(program))
+            continue;
+        snprintf(why, capacity, "%s:%s: there is no program %s", rules->list[i].when,
+                 rules->list[i].command, program);
+        return false;
+    }
+    return true;
+}
 
 void alert_commands_begin(const struct alert_rules *rules) {
     self.rules = rules;

@@ -5,6 +5,10 @@
 
 #include "judge/alert.h"
 
+/* The rules of VRAMGC_ON, of which each names a program that is there. False, with a sentence in
+ * why: something is wrong. */
+bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity);
+
 /* What is told of from now on; must stay. */
 void alert_commands_begin(const struct alert_rules *rules);
 

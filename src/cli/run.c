@@ -1,5 +1,6 @@
 /* run.c: the command `vramgc run`: puts the library in front of a program, waits, and tells what
  * happened. The program must not be able to notice it but by the library. */
+#include "cli/alert_commands.h"
 #include "cli/cli.h"
 #include "show/export_formats.h"
 #include "cli/hint.h"
@@ -25,6 +26,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct {
@@ -134,7 +136,7 @@ static bool choose_patterns(void) {
 /* What is wrong in the environment keeps nobody from running. */
 static bool choose_rules(void) {
     char why[256];
-    if (!alert_rules_read(&run.rules, run.options.on, why, sizeof why))
+    if (!alert_commands_read(&run.rules, run.options.on, why, sizeof why))
         complain("VRAMGC_ON: %s; no command will be started (see `vramgc help watch`)", why);
     else if (run.rules.count > 0 && !*run.pattern)
         complain("VRAMGC_ON needs a statistics file, and there is none (see --out); no command "
@@ -220,6 +222,12 @@ static int folder_trouble(const char *pattern, char *folder, size_t capacity) {
     return access(*folder ? folder : "/", W_OK | X_OK) == 0 ? 0 : errno;
 }
 
+/* By itself, or in a script that passes it on as its status, as shells do. */
+static bool ended_by(int signal) {
+    int status = run.launch.wait_status;
+    return WIFSIGNALED(status) ? WTERMSIG(status) == signal : WEXITSTATUS(status) == 128 + signal;
+}
+
 /* Nothing to show is said in one line, since the run was meant to use CUDA. */
 static void say_nothing_seen(void) {
     char folder[PATH_MAX];
@@ -232,6 +240,9 @@ static void say_nothing_seen(void) {
         return; /* said when the program began */
     else if (run.options.mode == MODE_OFF)
         complain("no statistics: VRAMGC_MODE is off");
+    else if (ended_by(SIGKILL))
+        complain("SIGKILL ended the program before it used CUDA. It often comes from the kernel, "
+                 "for lack of RAM: `dmesg` tells");
     else
         complain("no CUDA use was seen in this run");
 }

@@ -258,7 +258,7 @@ static int watch_main(struct args *args) {
     char why[256];
     if (!take_pids(args->argv, args->operand_count))
         return STATUS_USAGE;
-    if (!alert_rules_read(&rules, value ? value : "", why, sizeof why)) {
+    if (!alert_commands_read(&rules, value ? value : "", why, sizeof why)) {
         complain("VRAMGC_ON: %s", why);
         return STATUS_USAGE;
     }

@@ -519,6 +519,10 @@ TEXT
 @test "run: no use of CUDA is said in one line, or not at all" {
     run_apart "$vramgc" run true
     equal "$errors" 'vramgc: no CUDA use was seen in this run'
+    for how in 'kill -KILL $$' 'exit 137'; do
+        run_apart "$vramgc" run sh -c "$how"
+        contains "$errors" 'vramgc: SIGKILL ended the program before it used CUDA. It often comes from the kernel'
+    done
     run_apart "$vramgc" run --no-summary true
     equal "$errors" ''
     run_apart "$vramgc" run -o '' true

@@ -57,12 +57,14 @@ told"
 
 @test "run --on: commands that hang, crash, are missing or fill the screen change nothing for the program" {
     mkfifo never
-    run_apart timeout 60 "$vramgc" run --no-summary --on 'oom:sleep 9911' --on 'oom:!kill -SEGV $$' --on 'oom:no-such-command' \
+    printf '#!/no/such/interpreter\n' >broken
+    chmod +x broken
+    run_apart timeout 60 "$vramgc" run --no-summary --on 'oom:sleep 9911' --on 'oom:!kill -SEGV $$' --on 'oom:./broken' \
         --on 'oom:!trap "" TERM INT HUP; echo from the command; touch began; cat never' \
         "$user" -c 'sh "$1" began && echo from the program; exit 7' - "$work/until"
     equal "$status:$output" '7:from the program'
     contains "$errors" 'from the command'
-    contains "$errors" 'no-such-command cannot be run'
+    contains "$errors" './broken cannot be run'
     contains "$errors" 'signal 11'
     # The standard streams may be closed: what is written there then is no word of ours.
     "$vramgc" run --no-summary --on 'oom:!echo words; sleep 1; touch slow' "$user" -c : >&- 2>&-
@@ -110,7 +112,7 @@ told"
 }
 
 @test "VRAMGC_ON: what is wrong is said in one line; typed it starts nothing" {
-    for wrong in oom 'oom:' 'oom: ;' 'omo:true' '90:true' '0%:true' 'oom|:true' 'oom:!' "$(printf 'oom:true;%.0s' {1..17})"; do
+    for wrong in oom 'oom:' 'oom: ;' 'omo:true' '90:true' '0%:true' 'oom|:true' 'oom:!' 'oom:no-such-command {}' "$(printf 'oom:true;%.0s' {1..17})"; do
         run_apart "$vramgc" run --on "$wrong" touch started
         equal "$status" 125
         one_line "$errors"
@@ -184,7 +186,8 @@ alone() {
 }
 
 @test "env --on: the lines start the watch, which is no child of the script" {
-    "$vramgc" env --on "oom:$work/told oom" --on "90%:it's" >webui-user.sh
+    ln -s /bin/true "$work/it's"
+    "$vramgc" env --on "oom:$work/told oom" --on "90%:$work/it's" >webui-user.sh
     contains_not "$(cat webui-user.sh)" 'export VRAMGC_ON'
     script webui.sh <<<". ./webui-user.sh; wait; $user $work/until oom"
     timeout 60 ./webui.sh
