@@ -80,7 +80,7 @@ static const struct flag flags[] = {
 const struct command prove_command = {
     "prove",
     "",
-    "whether your card bears mode compact: a minute, then auto uses it",
+    "tests your card for mode compact, which auto then uses: a minute, on an idle card",
     "Asks the driver all that mode compact relies on, moves pages under running work, measures "
     "what calls cost, and writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Close "
     "what uses the card: its memory is full for a moment. The card is left as it was; Ctrl-C "

@@ -66,7 +66,7 @@ static const struct row {
      "the proof of %u is of another driver or vramgc: run `vramgc prove` again"},
     {AUTO | ASYNC, PROVEN, MODE_FLUSH,
      "PyTorch uses cudaMallocAsync, whose pool is trimmed; %u has no proof: run `vramgc prove`"},
-    {AUTO, PROVEN, MODE_FLUSH, "no proof yet that %u bears compact: run `vramgc prove`, a minute"},
+    {AUTO, PROVEN, MODE_FLUSH, "compact is not tested yet on %u: run `vramgc prove`, a minute"},
     {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch uses cudaMallocAsync, whose pool is trimmed"},
     {AUTO | FAILED, PASSED, MODE_FLUSH, "the self-test of mapping pages failed on %f"},
     {AUTO | NEWER | EXPANDABLE, 0, MODE_FLUSH,

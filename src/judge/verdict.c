@@ -248,8 +248,7 @@ static void say_unproven(struct text *text, const struct tally *tally) {
     text_format(text, " Mode compact%s would have needed %s at most where PyTorch held %s; ",
                 below_threshold(tally) ? " with --lowvram" : "", show_bytes(needed).text,
                 show_bytes(held).text);
-    text_add(text, "`vramgc prove` finds out in a minute whether this card bears it, and turns it "
-                   "on.");
+    text_add(text, "`vramgc prove` tests for a minute whether this card can, and turns it on.");
 }
 
 static void say_idle(struct text *text, const struct tally *tally) {

@@ -222,7 +222,7 @@ static void others(struct vramgc_file *file) {
 static void others_idle(struct vramgc_file *file) {
     others(file);
     strcpy(file->mode, "flush");
-    strcpy(file->mode_why, "no proof yet that gpu0 bears compact: run `vramgc prove`, a minute");
+    strcpy(file->mode_why, "compact is not tested yet on gpu0: run `vramgc prove`, a minute");
     file->needs_proof = 1;
     file->devices[0].stats.page_waste_bytes = gauge(10 * MIB, 128 * MIB);
     file->devices[0].stats.reserved_bytes = gauge(100 * MIB, 5 * GIB);

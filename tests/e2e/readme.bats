@@ -97,7 +97,7 @@ shape() {
     contains "$(cat sample)" RECLAIMS
     contains "$(cat sample)" VERDICT
     equal "$(shape <sample | grep -vxFf now)" ''
-    [ "$(shape <sample | wc -l)" -ge 15 ]
+    [ "$(shape <sample | wc -l)" -ge 12 ]
 }
 
 @test "documents: each file and folder that they name is there" {

@@ -146,7 +146,7 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
         lay_out "$version" "$version"
         for conf in max_split_size_mb:512 expandable_segments:True; do
             unproven "$none" $conf
-            says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+            says 1 flush 'compact is not tested yet on gpu0: run `vramgc prove`, a minute'
             not_paged
         done
         unproven "$none" backend:cudaMallocAsync
@@ -180,23 +180,23 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
     says 1 flush '`vramgc prove` found that gpu0 does not bear compact'
     cp build/proven/vramgc/*31.proof "$proof"
     unproven "$state" max_split_size_mb:512
-    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    says 1 flush 'compact is not tested yet on gpu0: run `vramgc prove`, a minute'
     cp build/proven/vramgc/*30.proof "$proof"
     chmod 622 "$proof"
     unproven "$state" max_split_size_mb:512
-    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    says 1 flush 'compact is not tested yet on gpu0: run `vramgc prove`, a minute'
     rm "$proof"
     ln -s "$PWD"/build/proven/vramgc/*30.proof "$proof"
     unproven "$state" max_split_size_mb:512
-    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    says 1 flush 'compact is not tested yet on gpu0: run `vramgc prove`, a minute'
     rm "$proof"
     head -c -1 build/proven/vramgc/*30.proof >"$proof" # cut short
     unproven "$state" max_split_size_mb:512
-    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    says 1 flush 'compact is not tested yet on gpu0: run `vramgc prove`, a minute'
     cp build/proven/vramgc/*30.proof "$proof"
     chmod 777 "$state/vramgc"
     unproven "$state" max_split_size_mb:512
-    says 1 flush 'no proof yet that gpu0 bears compact: run `vramgc prove`, a minute'
+    says 1 flush 'compact is not tested yet on gpu0: run `vramgc prove`, a minute'
     chmod 700 "$state/vramgc"
     unproven "$state" max_split_size_mb:512
     says 1 compact "PyTorch $NEWEST_RELEASE, driver 580, self-test passed on gpu0"
@@ -209,7 +209,7 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
     mkdir -p "$state/vramgc"
     cp build/proven/vramgc/*30.proof "$state/vramgc/"
     XDG_STATE_HOME=$state VRAMGC_LOG=info drive "$version" "$few" --devices 2
-    says 1 flush 'no proof yet that gpu1 bears compact: run `vramgc prove`, a minute'
+    says 1 flush 'compact is not tested yet on gpu1: run `vramgc prove`, a minute'
 }
 
 # comfy-aimdo fills the device with ComfyUI's weights, and makes room inside cuMemAlloc.

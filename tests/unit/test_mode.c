@@ -126,7 +126,7 @@ static void automatic_where_something_is_not(void **state) {
 static void automatic_without_a_proof(void **state) {
     static const enum proof_state states[] = {PROOF_NONE, PROOF_OTHER, PROOF_FAILED};
     static const char *const words[] = {
-        "no proof yet that gpu0,1 bears compact: run `vramgc prove`, a minute",
+        "compact is not tested yet on gpu0,1: run `vramgc prove`, a minute",
         "the proof of gpu0,1 is of another driver or vramgc: run `vramgc prove` again",
         "`vramgc prove` found that gpu0,1 does not bear compact"};
     (void)state;
