@@ -54,8 +54,8 @@ static bool unknown(const struct args *args, const char *argument) {
     char name[64] = "", shown[64];
     strncat(name, argument, min_u64(strcspn(argument, "="), sizeof name - 1));
     lookup.flags = args->flags;
-    const char *nearest =
-        name[1] == '-' ? nearest_word(name + 2, args->flag_count, flag_name) : NULL;
+    const char *word = name + strspn(name, "-"); /* -mode is meant as --mode, too */
+    const char *nearest = word[1] ? nearest_word(word, args->flag_count, flag_name) : NULL;
     if (nearest)
         complain("%s is not an option of `vramgc %s`; did you mean --%s?", name, args->command,
                  as_shown(nearest, shown, sizeof shown));
@@ -106,7 +106,7 @@ static bool short_option(struct args *args) {
     args->flag = find_letter(args, shown[1]);
     args->value = NULL;
     if (!args->flag)
-        return unknown(args, shown);
+        return unknown(args, args->cluster == args->typed + 2 ? args->typed : shown);
     if (*args->cluster && needs_value(args->flag)) {
         args->value = args->cluster;
         args->cluster = "";

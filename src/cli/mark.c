@@ -8,7 +8,8 @@
 static int mark_main(struct args *args) {
     const char *name = args->argv[0], *label = args->argv[1];
     if (args->operand_count != 2 || !*label) {
-        complain("which program, and which label? vramgc mark PID|NAME LABEL");
+        complain(
+            "one program, and one label, in quotes if it has spaces: vramgc mark PID|NAME LABEL");
         return STATUS_USAGE;
     }
     if (!*name) {

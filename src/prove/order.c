@@ -88,9 +88,9 @@ enum outcome check_stream_gone(struct text *said) {
 
 static void tell_time(struct text *said, const char *what, uint64_t begin_ns, CUevent event) {
     uint64_t took_ns = clock_ns() - begin_ns;
-    text_format(said, "%s took ", what);
+    text_format(said, "%s%s took ", said->length ? "; " : "", what);
     text_add_duration(said, took_ns);
-    text_add(said, cu.cuEventQuery(event) == CUDA_SUCCESS ? ", and the work was over; " : "; ");
+    text_add(said, cu.cuEventQuery(event) == CUDA_SUCCESS ? ", and the work was over" : "");
 }
 
 enum outcome check_unmap_beside(struct text *said) {

@@ -433,6 +433,7 @@ list x|x is too much; `vramgc list` takes options only
 env -t 60 x|x is too much; `vramgc env` takes options only
 prove --quick x|x is too much; `vramgc prove` takes options only
 diff -ax|-x is not an option of `vramgc diff`; see `vramgc help diff`
+env -mode flush|-mode is not an option of `vramgc env`; did you mean --mode?
 export --every|--every needs a value: DURATION; see `vramgc help export`
 report --html=1|--html takes no value; see `vramgc help report`
 TABLE
