@@ -31,8 +31,11 @@
 #define VRAMGC_MAX_STACKS     256
 #define VRAMGC_MAX_FLOORS     64
 #define VRAMGC_MAX_NEIGHBOURS 8
-#define VRAMGC_MAX_SITES      512
+#define VRAMGC_MAX_SITES      1024
+#define VRAMGC_MAX_CALLS      4096
+#define VRAMGC_MAX_DEPTH      256 /* of calls in each other */
 #define VRAMGC_MAX_OWNERS     10
+#define VRAMGC_MAX_CALLERS    64
 #define VRAMGC_MAX_LIBRARIES  16
 #define VRAMGC_MAX_WHO        256
 #define VRAMGC_WHO_OWNERS     6
@@ -117,7 +120,7 @@ struct vramgc_giver {
 /* Those to whom most belongs of some amount of live memory, the largest first; what is not theirs
  * belongs to smaller ones, or has no name. */
 struct vramgc_owner {
-    uint32_t site; /* index into sites[] */
+    uint32_t site; /* index into sites[]; of a list of calls: into calls[] */
     uint32_t unused;
     uint64_t bytes;
     uint64_t blocks; /* of those that were looked at */
@@ -126,7 +129,7 @@ struct vramgc_owner {
 struct vramgc_owners {
     uint64_t live_bytes; /* of everybody */
     uint64_t count;
-    struct vramgc_owner list[VRAMGC_MAX_OWNERS];
+    struct vramgc_owner list[VRAMGC_MAX_CALLERS]; /* of sites: VRAMGC_MAX_OWNERS at most */
 };
 
 /* Whose live memory was at its highest between two looks. When all slots are used, of two points
@@ -164,6 +167,8 @@ struct vramgc_device {
     struct vramgc_owners owners_at_peak; /* of live memory */
     struct vramgc_owners owners_at_oom;  /* the latest; nothing is said where there was none */
     struct vramgc_owners owners_grown;   /* by how much more stays with each than earlier */
+    struct vramgc_owners calls_at_peak;  /* the same as owners_at_peak, by call */
+    struct vramgc_owners calls_at_oom;
     struct vramgc_gauge of_libraries[VRAMGC_MAX_LIBRARIES]; /* of other_bytes, by file.libraries */
     struct vramgc_rest rest;
     uint64_t worked_ns; /* when a block event was last seen to have been, since the start */
@@ -316,13 +321,20 @@ struct vramgc_stack {
     struct vramgc_frame frames[VRAMGC_MAX_FRAMES];
 };
 
-/* A Python function that took device memory, as it was seen a moment after it asked. */
+/* A Python function that took device memory, or called one that did. */
 struct vramgc_site {
     char function[64];
     char file[64];  /* the last two parts of its path */
     char phase[24]; /* of phases.def or the user's own; empty: none */
     uint32_t line;  /* where it begins */
     uint32_t unused;
+};
+
+/* Who called whom: a node of the tree of Python functions, each under its caller. PyTorch's own and
+ * those without a name are left out, as in sites[]. */
+struct vramgc_call {
+    uint32_t caller; /* 1 + index into calls[], which is less than its own; 0: nobody */
+    uint32_t site;   /* index into sites[] */
 };
 
 /* A library, other than PyTorch's allocator, that has called for device memory. */
@@ -412,6 +424,8 @@ struct vramgc_file {
     uint64_t latest_site; /* 1 + index of who took memory last, on any device; 0: not known */
     uint64_t site_count;
     struct vramgc_site sites[VRAMGC_MAX_SITES];
+    uint64_t call_count;
+    struct vramgc_call calls[VRAMGC_MAX_CALLS];
     uint64_t library_count; /* with the first, which is not named: all that are not known */
     struct vramgc_library libraries[VRAMGC_MAX_LIBRARIES];
     struct vramgc_host host;

@@ -8,13 +8,14 @@
 
 #include <string.h>
 
-#define CSV_TABLES "timeline|figures|reclaims|refusals|jobs"
+#define CSV_TABLES  "timeline|figures|reclaims|refusals|jobs"
+#define FOLDED_WHEN "peak|oom"
 
 typedef void export_format(FILE *out, const struct records *records);
 
 static const struct {
     const char *flag;
-    const char *table; /* of CSV; NULL: the format has no choice */
+    const char *table; /* of CSV, and when of folded; NULL: the format has no choice */
     export_format *write;
 } formats[] = {
     {"csv", "timeline", export_timeline_csv},
@@ -25,6 +26,8 @@ static const struct {
     {"markdown", NULL, export_markdown},
     {"prometheus", NULL, export_prometheus},
     {"perfetto", NULL, export_perfetto},
+    {"folded", "peak", export_folded_peak},
+    {"folded", "oom", export_folded_oom},
     {"torch", NULL, export_torch},
 };
 
@@ -48,7 +51,9 @@ static bool take_format(const struct args *args) {
         request.write = formats[i].write;
         return true;
     }
-    complain("--csv %s is not one of " CSV_TABLES, args->value);
+    bool csv = strcmp(args->flag->name, "csv") == 0;
+    complain("--%s %s is not one of %s", args->flag->name, args->value,
+             csv ? CSV_TABLES : FOLDED_WHEN);
     return false;
 }
 
@@ -61,7 +66,8 @@ static bool take_every(const struct args *args) {
 
 static bool is_complete(void) {
     if (!request.write)
-        complain("which format? --csv, --markdown, --prometheus, --perfetto or --torch");
+        complain("which format? --csv, --markdown, --prometheus, --perfetto, --folded or "
+                 "--torch");
     else if (request.every_ns > 0 && !request.output)
         complain("--every needs -o FILE");
     else
@@ -115,6 +121,10 @@ static const struct flag flags[] = {
      .take = take_format},
     {"perfetto", 0, NULL,
      "a trace for ui.perfetto.dev or chrome://tracing: memory over time, reclaims, refusals, marks",
+     .take = take_format},
+    {"folded", 0, "[=" FOLDED_WHEN "]",
+     "live memory by Python's call stacks, for speedscope.app or flamegraph.pl; at the peak, if "
+     "nothing else is named",
      .take = take_format},
     {"torch", 0, NULL,
      "a snapshot for pytorch.org/memory_viz: segments and blocks at the latest out-of-memory of "

@@ -40,6 +40,41 @@ size_t who_rows(const struct vramgc_file *file, const struct vramgc_device *devi
     return count;
 }
 
+static void add_callers(const struct vramgc_file *file, uint32_t call, struct who_stack *stack) {
+    uint64_t inwards[VRAMGC_MAX_DEPTH];
+    for (uint64_t of = call + 1; of && stack->depth < VRAMGC_MAX_DEPTH;
+         of = file->calls[of - 1].caller)
+        inwards[stack->depth++] = file->calls[of - 1].site;
+    for (size_t i = 0; i < stack->depth; i++)
+        stack->sites[i] = inwards[stack->depth - 1 - i];
+}
+
+static uint64_t bytes_without_callers(const struct vramgc_file *file,
+                                      const struct vramgc_owner *owner,
+                                      const struct vramgc_owners *calls) {
+    uint64_t bytes = owner->bytes;
+    for (uint64_t i = 0; i < calls->count; i++)
+        if (file->calls[calls->list[i].site].site == owner->site)
+            bytes = minus_u64(bytes, calls->list[i].bytes);
+    return bytes;
+}
+
+bool who_stack(const struct vramgc_file *file, const struct vramgc_owners *owners,
+               const struct vramgc_owners *calls, size_t number, struct who_stack *stack) {
+    *stack = (struct who_stack){0};
+    if (number < calls->count) {
+        add_callers(file, calls->list[number].site, stack);
+        stack->bytes = calls->list[number].bytes;
+    } else if (number - calls->count < owners->count) {
+        const struct vramgc_owner *owner = &owners->list[number - calls->count];
+        stack->sites[stack->depth++] = owner->site;
+        stack->bytes = bytes_without_callers(file, owner, calls);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 bool who_is_same(const struct vramgc_site *a, const struct vramgc_site *b) {
     return strcmp(a->function, b->function) == 0 && strcmp(a->file, b->file) == 0 &&
            strcmp(a->phase, b->phase) == 0;

@@ -19,6 +19,16 @@ size_t who_rows(const struct vramgc_file *file, const struct vramgc_device *devi
                 struct who_row rows[WHO_ROWS]);
 bool who_has_oom(const struct vramgc_device *device);
 
+/* Whose some live memory was and who had called them: as indexes of sites, the outermost first. */
+struct who_stack {
+    uint64_t sites[VRAMGC_MAX_DEPTH], depth, bytes;
+};
+
+/* The one of that number: of calls, the largest first; then of owners, what is theirs beside that,
+ * perhaps nothing, with nobody who called them. False: there are no more. */
+bool who_stack(const struct vramgc_file *file, const struct vramgc_owners *owners,
+               const struct vramgc_owners *calls, size_t number, struct who_stack *stack);
+
 /* Whether both are the same function, perhaps of two programs, and part of the same. */
 bool who_is_same(const struct vramgc_site *a, const struct vramgc_site *b);
 

@@ -36,19 +36,31 @@ uint64_t frames_outer(uint64_t frame) {
     return word_at(frame + self.layout.frame_outer);
 }
 
-uint64_t frames_mark(uint64_t frame) {
-    return word_at(frame + self.layout.frame_code);
+static uint64_t code_at(uint64_t frame, uint64_t code_type) {
+    uint64_t code = word_at(frame + self.layout.frame_code) & ~(uint64_t)(sizeof(uint64_t) - 1);
+    return code && word_at(code + self.layout.object_type) == code_type ? code : 0;
 }
 
 uint64_t frames_code(uint64_t frame) {
-    uint64_t code = frames_mark(frame) & ~(uint64_t)(sizeof(uint64_t) - 1);
-    bool is_code =
-        code && word_at(code + self.layout.object_type) == (uint64_t)(uintptr_t)py()->code_type;
-    return is_code ? code : 0;
+    return code_at(frame, (uint64_t)(uintptr_t)py()->code_type);
 }
 
-uint64_t frames_name_key(uint64_t code) {
-    return word_at(code + self.layout.code_long_name);
+/* FNV-1a, by words. */
+static uint64_t mix(uint64_t hash, uint64_t word) {
+    return (hash ^ word) * 0x100000001b3;
+}
+
+/* Two frames that run the same code have it at the same address. A name lies at the same address as
+ * a rule, and another name never while the first one lives. */
+struct frames_trail frames_trail(uint64_t frame, int most) {
+    uint64_t code_type = (uint64_t)(uintptr_t)py()->code_type, code;
+    struct frames_trail trail = {.codes = 0xcbf29ce484222325};
+    for (int i = 0; frame && i < most; i++, frame = frames_outer(frame)) {
+        code = code_at(frame, code_type);
+        trail.codes = mix(trail.codes, code);
+        trail.names = mix(trail.names, code ? word_at(code + self.layout.code_long_name) : 0);
+    }
+    return trail;
 }
 
 static uint32_t letter_at(uint64_t letters, size_t i, unsigned bytes) {
@@ -75,7 +87,7 @@ void frames_name(uint64_t code, char *out, size_t capacity) {
 }
 
 void frames_long_name(uint64_t code, char *out, size_t capacity) {
-    copy_text(frames_name_key(code), out, capacity);
+    copy_text(word_at(code + self.layout.code_long_name), out, capacity);
 }
 
 void frames_file(uint64_t code, char *out, size_t capacity) {

@@ -16,14 +16,15 @@ bool frames_learn(void);
 uint64_t frames_innermost(void);
 uint64_t frames_outer(uint64_t frame);
 
-/* The same for two frames that run the same code, and of no use else. */
-uint64_t frames_mark(uint64_t frame);
-
 /* The code that the frame runs, which lives as long as the frame does; 0: none of Python's. */
 uint64_t frames_code(uint64_t frame);
 
-/* The code's long name, as it lies in memory: the same for the same name, as a rule. */
-uint64_t frames_name_key(uint64_t code);
+/* The frame and those that called it, `most` of all: the same for the same codes. Where a code has
+ * gone another one may lie at its address: their names tell them apart. */
+struct frames_trail {
+    uint64_t codes, names;
+};
+struct frames_trail frames_trail(uint64_t frame, int most);
 
 /* Texts of the code; from 3.11 on the long name is told with the class around it. Letters that are
  * not ASCII are told as '?'. The line is where it begins. */

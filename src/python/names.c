@@ -12,21 +12,25 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Deeper than that nobody is interested in: a pipeline in a web UI has about 100 frames. WAYS: more
- * than lead to functions that take memory in a web UI; two that share a place are read again and
- * again, and told all the same. */
-enum { DEPTH_BITS = 8, MOST_FRAMES = 1 << DEPTH_BITS, WAYS = 4096, PATH_BYTES = 512 };
-enum { SITE_BITS = 10, KEY_SHIFT = DEPTH_BITS + SITE_BITS };
-_Static_assert(VRAMGC_MAX_SITES < 1 << SITE_BITS, "a site and none have to fit");
+/* A pipeline in a web UI has about 100 frames: deeper than VRAMGC_MAX_DEPTH nothing is read. WAYS:
+ * more than lead to functions that take memory in a web UI; two that share a place are read again
+ * and again, and told all the same. */
+enum { WAYS = 4096, PATH_BYTES = 512 };
+enum { KEY_SHIFT = NAMES_SITE_BITS + NAMES_CALL_BITS };
+_Static_assert(VRAMGC_MAX_SITES < 1 << NAMES_SITE_BITS, "a site and none have to fit");
+_Static_assert(VRAMGC_MAX_CALLS < 1 << NAMES_CALL_BITS, "a call and none have to fit");
+
+/* Of the sites so many are left to functions that take memory: those that call them take none. */
+enum { KEPT_SITES = VRAMGC_MAX_SITES / 4 };
 
 /* A way to a function: the frames that led there. */
 struct way {
-    _Atomic uint64_t entry; /* upper bits of its key, how deep the function was, its site or 0 */
-    _Atomic uint64_t names; /* of the frames down to it, mixed */
+    _Atomic uint64_t entry; /* upper bits of its key, and who it is, or 0 */
+    _Atomic uint64_t names; /* of the frames, mixed */
 };
 
 static struct {
-    struct lock lock; /* of who adds a site */
+    struct lock lock; /* of who adds a site or a call */
     struct way ways[WAYS];
     char root[PATH_BYTES]; /* where the program was started */
 } self;
@@ -39,7 +43,6 @@ struct place {
     char file[64]; /* the last two parts of its path */
     char phase[24];
     uint32_t line; /* where the function begins */
-    int depth;     /* of its frame */
 };
 
 /* What has no name of its own, as <lambda> and <listcomp>, belongs to the function around it, which
@@ -66,46 +69,35 @@ static void read_long_name(uint64_t code, char *out, size_t capacity) {
     text_copy(out, capacity, from);
 }
 
-/* Whether the place is complete. */
-static bool read_code(uint64_t code, int depth, struct place *place) {
+/* Into the place of the function that called it, whose phase stays where it has none of its own.
+ * False: the code says nothing, and the place is as it was. */
+static bool read_code(uint64_t code, struct place *place) {
     char path[PATH_BYTES], module[PATH_BYTES], function[sizeof place->function];
     frames_name(code, function, sizeof function);
     frames_file(code, path, sizeof path);
     phases_module(path, self.root, module, sizeof module);
     if (is_nameless(function) || phases_is_machinery(module, function))
         return false;
-    if (!*place->function) {
-        read_long_name(code, place->function, sizeof place->function);
-        text_copy(place->file, sizeof place->file, end_of(path));
-        place->line = frames_line(code);
-        place->depth = depth;
-    }
-    if (!*place->phase)
-        text_copy(place->phase, sizeof place->phase, phases_find(module, function));
-    return *place->function && *place->phase;
+    read_long_name(code, place->function, sizeof place->function);
+    text_copy(place->file, sizeof place->file, end_of(path));
+    place->line = frames_line(code);
+    const char *phase = phases_find(module, function);
+    if (*phase)
+        text_copy(place->phase, sizeof place->phase, phase);
+    return true;
 }
 
-static void read_place(uint64_t frame, struct place *place) {
-    bool complete = false;
-    for (int i = 0; frame && i < MOST_FRAMES && !complete; i++, frame = frames_outer(frame)) {
-        uint64_t code = frames_code(frame);
-        complete = code && read_code(code, i, place);
-    }
-}
-
-/* 1 + the site of a place, old or new; 0: none, or the table is full. The lock is held. */
-static uint32_t site_of(const struct place *place) {
+/* 1 + the site of a place, old or new; 0: there are `most` of them. The lock is held. */
+static uint32_t site_of(const struct place *place, uint64_t most) {
     struct vramgc_file *file = store_file();
     uint64_t count = file->site_count;
-    if (!*place->function)
-        return 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct vramgc_site *site = &file->sites[i];
         if (site->line == place->line && strcmp(site->function, place->function) == 0 &&
             strcmp(site->file, place->file) == 0 && strcmp(site->phase, place->phase) == 0)
             return i + 1;
     }
-    if (count == VRAMGC_MAX_SITES)
+    if (count >= most)
         return 0;
     struct vramgc_site *site = &file->sites[count];
     text_copy(site->function, sizeof site->function, place->function);
@@ -116,58 +108,72 @@ static uint32_t site_of(const struct place *place) {
     return (uint32_t)count + 1;
 }
 
-/* FNV-1a, by words. */
-static uint64_t mix(uint64_t key, uint64_t word) {
-    return (key ^ word) * 0x100000001b3;
+/* 1 + the call of a site by a caller (1 + its call, 0: nobody), old or new; 0: the table is full.
+ * The lock is held. */
+static uint32_t call_of(uint32_t caller, uint32_t site) {
+    struct vramgc_file *file = store_file();
+    uint64_t count = file->call_count;
+    for (uint32_t i = 0; i < count; i++)
+        if (file->calls[i].caller == caller && file->calls[i].site == site - 1)
+            return i + 1;
+    if (count == VRAMGC_MAX_CALLS)
+        return 0;
+    file->calls[count] = (struct vramgc_call){caller, site - 1};
+    __atomic_store_n(&file->call_count, count + 1, __ATOMIC_RELEASE);
+    return (uint32_t)count + 1;
 }
 
-static uint64_t key_of(uint64_t frame) {
-    uint64_t key = 0xcbf29ce484222325;
-    for (int i = 0; frame && i < MOST_FRAMES; i++, frame = frames_outer(frame))
-        key = mix(key, frames_mark(frame));
-    return (key ^ key >> 32) << KEY_SHIFT;
-}
-
-static uint64_t names_key_of(uint64_t frame, int depth) {
-    uint64_t key = 0;
-    for (int i = 0; frame && i <= depth; i++, frame = frames_outer(frame)) {
-        uint64_t code = frames_code(frame);
-        key = mix(key, code ? frames_name_key(code) : 0);
-    }
-    return key;
-}
-
-/* Where a function has gone another one may lie at its address: their names tell them apart. */
-static bool is_known(const struct way *way, uint64_t entry, uint64_t key, uint64_t frame) {
-    int depth = entry >> SITE_BITS & (MOST_FRAMES - 1);
-    return entry >> KEY_SHIFT == key >> KEY_SHIFT &&
-           MUTANT(name_of_another, atomic_load(&way->names) == names_key_of(frame, depth), true);
-}
-
-static uint64_t read_way(struct way *way, uint64_t key, uint64_t frame) {
-    struct place place = {0};
-    read_place(frame, &place);
+/* Who is at the place, called by `who`. What called a caller that has no room is not known. */
+static void enter(uint32_t *who, bool *complete, const struct place *place, uint64_t most) {
     lock_take(&self.lock);
-    uint64_t entry = key | (uint64_t)place.depth << SITE_BITS | site_of(&place);
+    uint32_t site = site_of(place, most);
+    uint32_t call = site && *complete ? call_of(names_call(*who), site) : 0;
     lock_give(&self.lock);
-    atomic_store(&way->names, names_key_of(frame, place.depth));
-    atomic_store_explicit(&way->entry, entry, memory_order_release);
-    return entry;
+    *complete = call > 0;
+    *who = call << NAMES_SITE_BITS | site;
 }
 
-uint32_t names_here(void) {
+static uint32_t read_stack(uint64_t frame) {
+    uint64_t frames[VRAMGC_MAX_DEPTH];
+    struct place place = {0}, caller;
+    uint32_t who = 0;
+    bool complete = true;
+    int count = 0;
+    for (; frame && count < VRAMGC_MAX_DEPTH; frame = frames_outer(frame))
+        frames[count++] = frame;
+    while (count-- > 0) {
+        uint64_t code = frames_code(frames[count]);
+        caller = place;
+        if (code && read_code(code, &place) && *caller.function)
+            enter(&who, &complete, &caller, VRAMGC_MAX_SITES - KEPT_SITES);
+    }
+    if (*place.function)
+        enter(&who, &complete, &place, VRAMGC_MAX_SITES);
+    return who;
+}
+
+static bool is_known(const struct way *way, uint64_t entry, uint64_t key, uint64_t names) {
+    return entry >> KEY_SHIFT == key >> KEY_SHIFT &&
+           MUTANT(name_of_another, atomic_load(&way->names) == names, true);
+}
+
+uint32_t names_caller(void) {
     uint64_t frame = atomic_load(&names_on) ? frames_innermost() : 0;
     if (!frame)
         return 0;
-    uint64_t key = key_of(frame);
+    struct frames_trail trail = frames_trail(frame, VRAMGC_MAX_DEPTH);
+    uint64_t key = (trail.codes ^ trail.codes >> 32) << KEY_SHIFT;
     struct way *way = &self.ways[key >> KEY_SHIFT & (WAYS - 1)];
     uint64_t entry = atomic_load_explicit(&way->entry, memory_order_acquire);
-    if (!is_known(way, entry, key, frame))
-        entry = read_way(way, key, frame);
-    uint32_t site = entry & ((1 << SITE_BITS) - 1);
-    if (site)
-        figure_set(&store_file()->latest_site, site);
-    return site;
+    if (!is_known(way, entry, key, trail.names)) {
+        entry = key | read_stack(frame);
+        atomic_store(&way->names, trail.names);
+        atomic_store_explicit(&way->entry, entry, memory_order_release);
+    }
+    uint32_t who = entry & ((1 << KEY_SHIFT) - 1);
+    if (who)
+        figure_set(&store_file()->latest_site, names_site(who));
+    return who;
 }
 
 uint64_t names_error(void) {

@@ -16,8 +16,24 @@ void names_begin(void);
 void names_end(void);
 extern atomic_bool names_on;
 
-/* 1 + index of the site where the calling thread is; 0: not known. */
-uint32_t names_here(void);
+/* Who took memory: a site of the file and, in the bits above it, the call of it (struct
+ * vramgc_call), each as 1 + its index, or 0: not known. */
+enum { NAMES_SITE_BITS = 11, NAMES_CALL_BITS = 13 };
+
+static inline uint32_t names_site(uint32_t who) {
+    return who & ((1 << NAMES_SITE_BITS) - 1);
+}
+
+static inline uint32_t names_call(uint32_t who) {
+    return who >> NAMES_SITE_BITS;
+}
+
+/* The calling thread, and its site alone. */
+uint32_t names_caller(void);
+
+static inline uint32_t names_here(void) {
+    return names_site(names_caller());
+}
 
 /* The function of a site that one of these told, and of the one that any thread told latest. */
 void names_describe(uint32_t site, struct vramgc_action *action);
@@ -26,7 +42,7 @@ uint32_t names_latest(void);
 /* The exception that the program's Python handles on the calling thread, by address; 0: none. */
 uint64_t names_error(void);
 
-/* Whose a block of so many bytes is, as names_here tells; 0: also where it is too small to be
+/* Whose a block of so many bytes is, as names_caller tells; 0: also where it is too small to be
  * looked at. On the way of every block that is handed out. */
 extern THREAD_LOCAL int64_t names_left_bytes; /* until a small block is looked at */
 
@@ -39,7 +55,7 @@ static inline uint32_t names_of_block(uint64_t bytes) {
             return 0;
         names_left_bytes += (int64_t)NAMES_STEP_BYTES;
     }
-    return names_here();
+    return names_caller();
 }
 
 #endif

@@ -45,6 +45,17 @@ static void clean_sites(struct vramgc_file *file) {
     }
 }
 
+/* A caller comes before those it calls: each way to the root ends. */
+static void clean_calls(struct vramgc_file *file) {
+    uint64_t count = min_u64(file->call_count, VRAMGC_MAX_CALLS);
+    file->call_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (file->calls[i].caller <= i && file->calls[i].site < file->site_count)
+            file->call_count = i + 1;
+        else
+            break;
+}
+
 static void clean_libraries(struct vramgc_file *file) {
     file->library_count = min_u64(file->library_count, VRAMGC_MAX_LIBRARIES);
     for (size_t i = 0; i < file->library_count; i++)
@@ -52,11 +63,11 @@ static void clean_libraries(struct vramgc_file *file) {
 }
 
 /* Of an owner without a name nothing is kept. */
-static void clean_owners(const struct vramgc_file *file, struct vramgc_owners *owners) {
-    uint64_t count = min_u64(owners->count, VRAMGC_MAX_OWNERS);
+static void clean_owners(struct vramgc_owners *owners, uint64_t most, uint64_t named) {
+    uint64_t count = min_u64(owners->count, most);
     owners->count = 0;
     for (uint64_t i = 0; i < count; i++)
-        if (owners->list[i].site < file->site_count)
+        if (owners->list[i].site < named)
             owners->list[owners->count++] = owners->list[i];
 }
 
@@ -81,9 +92,11 @@ static void clean_devices(struct vramgc_file *file) {
             CLEAN(device->neighbours.list[j].name);
         CLEAN(device->giver.name);
         CLEAN(device->other_card.name);
-        clean_owners(file, &device->owners_at_peak);
-        clean_owners(file, &device->owners_at_oom);
-        clean_owners(file, &device->owners_grown);
+        clean_owners(&device->owners_at_peak, VRAMGC_MAX_OWNERS, file->site_count);
+        clean_owners(&device->owners_at_oom, VRAMGC_MAX_OWNERS, file->site_count);
+        clean_owners(&device->owners_grown, VRAMGC_MAX_OWNERS, file->site_count);
+        clean_owners(&device->calls_at_peak, VRAMGC_MAX_CALLERS, file->call_count);
+        clean_owners(&device->calls_at_oom, VRAMGC_MAX_CALLERS, file->call_count);
         device->who_count = min_u64(device->who_count, VRAMGC_MAX_WHO);
         for (uint64_t j = 0; j < device->who_count; j++)
             clean_who(file, &device->who[j]);
@@ -107,6 +120,7 @@ void clean_file(struct vramgc_file *file) {
         CLEAN(file->marks[i].label);
     clean_stacks(file);
     clean_sites(file);
+    clean_calls(file);
     clean_libraries(file);
     clean_devices(file);
 }

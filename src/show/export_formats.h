@@ -28,6 +28,10 @@ void prometheus_name(FILE *out, const struct stat_info *stat);
  */
 void export_perfetto(FILE *out, const struct records *records);
 
+/* Whose live memory was, with who called them, at the peak and at the latest out-of-memory. */
+void export_folded_peak(FILE *out, const struct records *records);
+void export_folded_oom(FILE *out, const struct records *records);
+
 /* A snapshot for PyTorch's memory_viz, of the record that held most. */
 void export_torch(FILE *out, const struct records *records);
 

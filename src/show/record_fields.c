@@ -180,7 +180,7 @@ FIELDS_OF(who, "who_over_time",
     emit_numbers(emit, "bytes", "of each", r->bytes, sizeof *r->bytes, r->count);
 }
 
-FIELDS_OF(site, "sites", "Python functions that took memory", "one place") {
+FIELDS_OF(site, "sites", "Python functions that took memory, or called one that did", "one place") {
     emit_text(
         emit, "function",
         "the innermost that is not PyTorch's; of a method with its class, from Python 3.11 on",

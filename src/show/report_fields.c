@@ -4,6 +4,7 @@
 #include "read/derived.h"
 #include "show/host_block.h"
 #include "show/record_fields.h"
+#include "judge/who.h"
 #include "judge/other_libraries.h"
 #include "judge/verdict.h"
 
@@ -122,6 +123,29 @@ static void write_owners(struct emit *emit, const struct vramgc_file *file, cons
     emit_close(emit);
 }
 
+/* Of a list of one in the schema there is no record. */
+static void write_calls(struct emit *emit, const struct vramgc_file *file, const char *name,
+                        const char *help, const struct vramgc_owners *owners,
+                        const struct vramgc_owners *calls) {
+    struct who_stack stack;
+    size_t count = 0;
+    for (size_t i = 0; who_stack(file, owners, calls, i, &stack); i++)
+        count += stack.bytes > 0;
+    count = emit_list(emit, name, help, count);
+    for (size_t i = 0; count > 0; i++) {
+        who_stack(file, owners, calls, i, &stack);
+        if (stack.bytes == 0 && emit->format != EMIT_SCHEMA)
+            continue;
+        emit_open(emit, NULL, "one call stack of Python");
+        emit_numbers(emit, "sites", "indexes in sites, the outermost caller first, the owner last",
+                     stack.sites, sizeof *stack.sites, stack.depth);
+        emit_number(emit, "bytes", UNIT_BYTES, "live", stack.bytes);
+        emit_close(emit);
+        count--;
+    }
+    emit_close(emit);
+}
+
 static void write_device(struct emit *emit, const struct vramgc_file *file, size_t index) {
     const struct vramgc_device *device = &file->devices[index];
     char capability[32];
@@ -157,6 +181,11 @@ static void write_device(struct emit *emit, const struct vramgc_file *file, size
                  &device->owners_at_peak);
     write_owners(emit, file, "owners_at_oom", "whose it was at the latest out-of-memory",
                  &device->owners_at_oom);
+    write_calls(emit, file, "calls_at_peak",
+                "live memory at its peak by who called whom; an owner alone: not known",
+                &device->owners_at_peak, &device->calls_at_peak);
+    write_calls(emit, file, "calls_at_oom", "the same at the latest out-of-memory",
+                &device->owners_at_oom, &device->calls_at_oom);
     write_owners(emit, file, "owners_grown", "by how much more stayed with each than earlier",
                  &device->owners_grown);
     record_list_write(emit, &who_type, file, RECORDS_IN(device->who, device->who_count));

@@ -218,23 +218,28 @@ void device_list_owners(struct device *device, uint64_t step_ns) {
     bool rests = device->listed_events == events;
     device->listed_events = events;
     lock_take(&device->lock);
-    struct vramgc_owners top =
-        owners_list_top(&device->owners, figure_get(&stats->live_bytes.current));
+    struct owners_lists top;
+    owners_list_top(&device->owners, figure_get(&stats->live_bytes.current), &top);
     lock_give(&device->lock);
-    if (top.live_bytes > device->out->owners_at_peak.live_bytes)
-        owners_publish(&top, &device->out->owners_at_peak);
-    device->listed_rest = note_who(device, &top, step_ns) && rests;
+    if (top.sites.live_bytes > device->out->owners_at_peak.live_bytes) {
+        owners_publish(&top.sites, &device->out->owners_at_peak);
+        owners_publish(&top.calls, &device->out->calls_at_peak);
+    }
+    device->listed_rest = note_who(device, &top.sites, step_ns) && rests;
 }
 
 void device_list_oom_owners(struct device *device) {
+    struct owners_lists now;
     lock_take(&device->lock);
-    owners_list_now(&device->owners, figure_get(&device->out->stats.live_bytes.current),
-                    &device->out->owners_at_oom);
+    owners_list_now(&device->owners, figure_get(&device->out->stats.live_bytes.current), &now);
     lock_give(&device->lock);
+    owners_publish(&now.sites, &device->out->owners_at_oom);
+    owners_publish(&now.calls, &device->out->calls_at_oom);
 }
 
 void device_forget_oom_owners(struct device *device) {
     __atomic_store_n(&device->out->owners_at_oom.count, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&device->out->calls_at_oom.count, 0, __ATOMIC_RELEASE);
 }
 
 /* Whole numbers: two conversions and a division of doubles would take twice as long. */

@@ -16,32 +16,44 @@ static uint64_t weight(uint64_t bytes) {
     return max_u64(bytes, NAMES_STEP_BYTES);
 }
 
-void owners_take(struct owners *owners, uint32_t tag, uint64_t bytes) {
-    if (!tag)
-        return;
-    struct owner *owner = &owners->of[tag - 1];
+static void take(const struct owners *owners, struct owner *owner, uint64_t bytes) {
     keep_top(owners, owner);
     owner->live_bytes += weight(bytes);
     owner->live_blocks++;
 }
 
-void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes) {
-    if (!tag)
-        return;
-    struct owner *owner = &owners->of[tag - 1];
+static void give(const struct owners *owners, struct owner *owner, uint64_t bytes) {
     keep_top(owners, owner);
     owner->live_bytes -= weight(bytes);
     owner->live_blocks--;
     owner->low_bytes = min_u64(owner->low_bytes, owner->live_bytes);
 }
 
+void owners_take(struct owners *owners, uint32_t tag, uint64_t bytes) {
+    uint32_t site = names_site(tag), call = names_call(tag);
+    owners->site_count = (uint32_t)max_u64(owners->site_count, site);
+    owners->call_count = (uint32_t)max_u64(owners->call_count, call);
+    if (site)
+        take(owners, &owners->of[site - 1], bytes);
+    if (call)
+        take(owners, &owners->of_call[call - 1], bytes);
+}
+
+void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes) {
+    uint32_t site = names_site(tag), call = names_call(tag);
+    if (site)
+        give(owners, &owners->of[site - 1], bytes);
+    if (call)
+        give(owners, &owners->of_call[call - 1], bytes);
+}
+
 /* Keeps the list in order, the largest first. */
-static void enter(struct vramgc_owners *out, struct vramgc_owner entry) {
-    uint64_t place = out->count < VRAMGC_MAX_OWNERS ? out->count++ : VRAMGC_MAX_OWNERS;
+static void enter(struct vramgc_owners *out, uint64_t most, struct vramgc_owner entry) {
+    uint64_t place = out->count < most ? out->count++ : most;
     for (; place > 0 && out->list[place - 1].bytes < entry.bytes; place--)
-        if (place < VRAMGC_MAX_OWNERS)
+        if (place < most)
             out->list[place] = out->list[place - 1];
-    if (place < VRAMGC_MAX_OWNERS)
+    if (place < most)
         out->list[place] = entry;
 }
 
@@ -53,26 +65,32 @@ void owners_publish(const struct vramgc_owners *made, struct vramgc_owners *out)
     __atomic_store_n(&out->count, made->count, __ATOMIC_RELEASE);
 }
 
-void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct vramgc_owners *out) {
-    struct vramgc_owners made = {.live_bytes = live_bytes};
-    for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++)
-        if (owners->of[i].live_bytes)
-            enter(&made,
-                  (struct vramgc_owner){i, 0, owners->of[i].live_bytes, owners->of[i].live_blocks});
-    owners_publish(&made, out);
+static void list_of(const struct owners *owners, const struct owner *of, uint32_t count, bool top,
+                    uint64_t most, struct vramgc_owners *out) {
+    for (uint32_t i = 0; i < count; i++) {
+        bool then = top && of[i].top_seen == owners->tops;
+        uint64_t bytes = then ? of[i].top_bytes : of[i].live_bytes;
+        uint64_t blocks = then ? of[i].top_blocks : of[i].live_blocks;
+        if (bytes)
+            enter(out, most, (struct vramgc_owner){i, 0, bytes, blocks});
+    }
 }
 
-struct vramgc_owners owners_list_top(struct owners *owners, uint64_t live_bytes) {
-    struct vramgc_owners made = {.live_bytes = owners->top_bytes};
-    for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++) {
-        struct owner *owner = &owners->of[i];
-        keep_top(owners, owner);
-        if (owner->top_bytes)
-            enter(&made, (struct vramgc_owner){i, 0, owner->top_bytes, owner->top_blocks});
-    }
+static void list(const struct owners *owners, bool top, uint64_t live_bytes,
+                 struct owners_lists *out) {
+    out->sites = out->calls = (struct vramgc_owners){.live_bytes = live_bytes};
+    list_of(owners, owners->of, owners->site_count, top, VRAMGC_MAX_OWNERS, &out->sites);
+    list_of(owners, owners->of_call, owners->call_count, top, VRAMGC_MAX_CALLERS, &out->calls);
+}
+
+void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct owners_lists *out) {
+    list(owners, false, live_bytes, out);
+}
+
+void owners_list_top(struct owners *owners, uint64_t live_bytes, struct owners_lists *out) {
+    list(owners, true, owners->top_bytes, out);
     owners->top_bytes = live_bytes;
     owners->tops++;
-    return made;
 }
 
 static void step_owner(struct owner *owner) {
@@ -85,21 +103,25 @@ static void step_owner(struct owner *owner) {
 void owners_step(struct owners *owners, uint64_t turns, struct vramgc_owners *grown) {
     struct vramgc_owners made = {0};
     owners->next_turn = 2 * max_u64(turns, 1);
-    for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++) {
+    for (uint32_t i = 0; i < owners->site_count; i++) {
         struct owner *owner = &owners->of[i];
         step_owner(owner);
         uint64_t more = minus_u64(owner->then_bytes, owner->earlier_bytes);
         made.live_bytes += more;
         if (more)
-            enter(&made, (struct vramgc_owner){i, 0, more, owner->live_blocks});
+            enter(&made, VRAMGC_MAX_OWNERS, (struct vramgc_owner){i, 0, more, owner->live_blocks});
     }
     owners_publish(&made, grown);
 }
 
-void owners_reset(struct owners *owners) {
-    for (uint32_t i = 0; i < VRAMGC_MAX_SITES; i++) {
-        struct owner *owner = &owners->of[i];
-        keep_top(owners, owner);
-        owner->live_bytes = owner->live_blocks = owner->low_bytes = 0;
+static void reset(const struct owners *owners, struct owner *of, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        keep_top(owners, &of[i]);
+        of[i].live_bytes = of[i].live_blocks = of[i].low_bytes = 0;
     }
+}
+
+void owners_reset(struct owners *owners) {
+    reset(owners, owners->of, owners->site_count);
+    reset(owners, owners->of_call, owners->call_count);
 }

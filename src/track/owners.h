@@ -1,4 +1,5 @@
-/* owners.h: how much live memory belongs to whom (the sites of the statistics file): now, at the
+/* owners.h: how much live memory belongs to whom (the sites of the statistics file, and the
+ * calls of them): now, at the
  * highest that live memory was since the latest look, and what stays with each time after time. On
  * the way of block events: each of these takes constant time but where a list is written. Pure; one
  * thread at a time. */
@@ -22,11 +23,13 @@ struct owners {
     uint64_t top_bytes; /* the highest that all live memory was since the top was last listed */
     uint64_t tops;      /* how often it became that: the number of the latest */
     uint64_t next_turn; /* when the next step of growth begins */
+    uint32_t site_count, call_count; /* so many of these have ever had something */
     struct owner of[VRAMGC_MAX_SITES];
+    struct owner of_call[VRAMGC_MAX_CALLS]; /* the same memory again */
 };
 
-/* A block that it was given, or has given back. The tag is kept with the block: 1 + index of a site
- * of the file; 0: no owner is known. */
+/* A block that it was given, or has given back. The tag is kept with the block, and says who it is
+ * as names_caller does; 0: no owner is known. */
 void owners_take(struct owners *owners, uint32_t tag, uint64_t bytes);
 void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes);
 
@@ -47,9 +50,13 @@ static inline void owners_note_turns(struct owners *owners, uint64_t turns,
         owners_step(owners, turns, grown);
 }
 
-/* The largest owners now; and at the top, whose search begins anew with what is live now. */
-void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct vramgc_owners *out);
-struct vramgc_owners owners_list_top(struct owners *owners, uint64_t live_bytes);
+/* The largest owners, and the largest calls of any: now; and at the top, whose search begins anew
+ * with what is live now. */
+struct owners_lists {
+    struct vramgc_owners sites, calls;
+};
+void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct owners_lists *out);
+void owners_list_top(struct owners *owners, uint64_t live_bytes, struct owners_lists *out);
 
 /* Into the file, where somebody may read. */
 void owners_publish(const struct vramgc_owners *made, struct vramgc_owners *out);

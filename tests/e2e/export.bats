@@ -246,6 +246,25 @@ PYTHON
     contains "$(ask "select name from thread")" 'GPU 0 NVIDIA GeForce RTX 3090: reclaims, refusals'
 }
 
+@test "export --folded: live memory by who called whom, at the peak or the out-of-memory, in all what was live" {
+    files
+    equal "$("$vramgc" export --folded fragmented.vramgc)" "$(cat <<'TEXT'
+load_model (modules/sd_models.py:310) 5368709120
+img,2 img (modules/img2img.py:1);generate (modules/processing.py:900);_decode (models/vae_é.py:88) 943718400
+generate (modules/processing.py:900);_decode (models/vae_é.py:88) 524288000
+_decode (models/vae_é.py:88) 209715200
+smaller ones, or without a name 469762048
+TEXT
+)"
+    equal "$("$vramgc" export --folded=oom fragmented.vramgc)" "$(cat <<'TEXT'
+load_model (modules/sd_models.py:310) 5368709120
+generate (modules/processing.py:900);encode_prompt (sd/pipeline.py:212) 734003200
+smaller ones, or without a name 339738624
+TEXT
+)"
+    equal "$("$vramgc" export --folded=oom two.vramgc)" ""
+}
+
 @test "export --markdown: tables and one folded page, whatever the program's texts are" {
     python -c 'import markdown_it' 2>/dev/null || skip "SKIPPED: Python's markdown_it is not there"
     for scenario in fragmented two-devices hostile; do
@@ -338,7 +357,7 @@ PYTHON
     done
     run_apart "$vramgc" export --csv missing.vramgc
     equal "$status" 1
-    for format in csv csv=figures markdown prometheus perfetto torch; do
+    for format in csv csv=figures markdown prometheus perfetto folded torch; do
         "$vramgc" export --$format -o again two.vramgc
         "$vramgc" export --$format -o again two.vramgc
     done

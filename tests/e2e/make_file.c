@@ -29,6 +29,25 @@ static void add_owners(struct vramgc_file *file) {
     file->latest_site = 2;
 }
 
+/* generate() is called by two, and of what _decode had not all callers are known. */
+static void add_calls(struct vramgc_file *file) {
+    struct vramgc_device *device = &file->devices[0];
+    add_site(file, "generate", "modules/processing.py", 900, "");
+    add_site(file, "img;2 img", "modules/img2img.py", 1, "");
+    add_call(file, 0, 0); /* load_model */
+    add_call(file, 0, 3);
+    add_call(file, 2, 2); /* generate, _decode */
+    add_call(file, 0, 4);
+    add_call(file, 4, 3);
+    add_call(file, 5, 2); /* img2img, generate, _decode */
+    add_call(file, 2, 1); /* generate, encode_prompt */
+    add_owner(&device->calls_at_peak, 0, 5 * GIB);
+    add_owner(&device->calls_at_peak, 5, 900 * MIB);
+    add_owner(&device->calls_at_peak, 2, 500 * MIB);
+    add_owner(&device->calls_at_oom, 0, 5 * GIB);
+    add_owner(&device->calls_at_oom, 6, 700 * MIB);
+}
+
 /* The model stays, and each of three jobs encodes, then decodes. */
 static void add_who_over_time(struct vramgc_file *file) {
     add_who(file, 300, 5 * GIB, (const uint64_t[]){5 * GIB, 0, 0});
@@ -49,6 +68,7 @@ static void fragmented(struct vramgc_file *file) {
     add_job(file, 200 * SECOND, 6 * GIB);
     add_job(file, 300 * SECOND, 6 * GIB);
     add_owners(file);
+    add_calls(file);
     add_who_over_time(file);
     file->devices[0].stats.ooms = 2;
     file->end_status = 9;

@@ -191,6 +191,11 @@ void add_site(struct vramgc_file *file, const char *function, const char *name, 
     site->line = line;
 }
 
+/* caller: 1 + index of a call, 0: nobody. */
+void add_call(struct vramgc_file *file, uint32_t caller, uint32_t site) {
+    file->calls[file->call_count++] = (struct vramgc_call){caller, site};
+}
+
 void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes) {
     owners->list[owners->count++] =
         (struct vramgc_owner){.site = site, .bytes = bytes, .blocks = 12};

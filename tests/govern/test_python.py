@@ -179,6 +179,7 @@ class WholePyTorch(unittest.TestCase):
                         "over time",
                         "refused",
                         "another thread",
+                        "callers",
                         "phase",
                         "all at once",
                         "nothing lives longer",

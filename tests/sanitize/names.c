@@ -16,7 +16,7 @@
 enum { THREADS = 6, LOOKS = 20000, FUNCTIONS = 400, LIKE = 4, DEPTH = 6 };
 
 static struct vramgc_file file;
-static atomic_uint wrong, named;
+static atomic_uint wrong, named, called;
 static THREAD_LOCAL unsigned stack[DEPTH]; /* the functions, innermost first */
 
 /* ---- what names.c needs ---- */
@@ -42,12 +42,13 @@ uint64_t frames_code(uint64_t frame) {
     return stack[frame - 1] / LIKE << 4 | frame;
 }
 
-uint64_t frames_mark(uint64_t frame) {
-    return frames_code(frame);
-}
-
-uint64_t frames_name_key(uint64_t code) {
-    return 0x7f0000000000 + 64 * function_at(code);
+struct frames_trail frames_trail(uint64_t frame, int most) {
+    struct frames_trail trail = {1, 1};
+    for (int i = 0; frame && i < most; i++, frame = frames_outer(frame)) {
+        trail.codes = trail.codes * 0x9e3779b97f4a7c15 + frames_code(frame);
+        trail.names = trail.names * 0x9e3779b97f4a7c15 + stack[frame - 1];
+    }
+    return trail;
 }
 
 void frames_name(uint64_t code, char *out, size_t capacity) {
@@ -96,14 +97,32 @@ static unsigned first_that_counts(void) {
     return stack[i];
 }
 
-static void look(void) {
+static bool is_named(uint32_t site, unsigned function) {
     char expected[16];
-    snprintf(expected, sizeof expected, "f%u", first_that_counts());
-    uint32_t site = names_here();
+    snprintf(expected, sizeof expected, "f%u", function);
+    return strcmp(file.sites[site].function, expected) == 0;
+}
+
+/* From the innermost on each that counts, and then nobody. */
+static bool is_called_so(uint32_t call) {
+    for (unsigned i = 0; i < DEPTH; i++) {
+        if (stack[i] % 10 == 0)
+            continue;
+        if (!call || !is_named(file.calls[call - 1].site, stack[i]))
+            return false;
+        call = file.calls[call - 1].caller;
+    }
+    return !call;
+}
+
+static void look(void) {
+    uint32_t who = names_caller(), site = names_site(who), call = names_call(who);
     if (!site) /* the table is full */
         return;
     atomic_fetch_add(&named, 1);
-    if (strcmp(file.sites[site - 1].function, expected) != 0)
+    if (call)
+        atomic_fetch_add(&called, 1);
+    if (!is_named(site - 1, first_that_counts()) || (call && !is_called_so(call)))
         atomic_fetch_add(&wrong, 1);
 }
 
@@ -130,7 +149,9 @@ int main(void) {
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     names_end();
-    printf("%u looks named, %u wrong, %llu sites\n", atomic_load(&named), atomic_load(&wrong),
-           (unsigned long long)file.site_count);
-    return atomic_load(&wrong) > 0 || atomic_load(&named) < LOOKS || names_here();
+    printf("%u looks named, %u with callers, %u wrong, %llu sites, %llu calls\n",
+           atomic_load(&named), atomic_load(&called), atomic_load(&wrong),
+           (unsigned long long)file.site_count, (unsigned long long)file.call_count);
+    return atomic_load(&wrong) > 0 || atomic_load(&named) < LOOKS || !atomic_load(&called) ||
+           atomic_load(&called) == atomic_load(&named) || names_here();
 }

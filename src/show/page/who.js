@@ -4,6 +4,8 @@
 const WHO_MOST = 7;
 
 function functionName(site) {
+    if (site.function === "<module>")
+        return "the top level of " + site.source;
     return site.function + (site.source ? " (" + site.source + ")" : "");
 }
 
@@ -72,40 +74,51 @@ function showWho(view, ns) {
 
 /* ---- flame graphs ---- */
 
-function grow(node, path, value) {
-    node.bytes += value;
-    if (path.length === 0)
-        return;
-    const [name, ...rest] = path;
-    if (!node.children.has(name))
-        node.children.set(name, {name, bytes: 0, children: new Map()});
-    grow(node.children.get(name), rest, value);
+function flameNodeOf(name, site) {
+    return {name, phase: site && site.phase, bytes: 0, children: new Map()};
 }
 
-function flameNode(view, node, tint) {
-    const text = node.name + ": " + bytes(node.bytes), name = make("div", "name", text), box = make("div", "node", name);
+/* Below the node each function that was called on the way to the owner of so many bytes. */
+function grow(node, sites, value) {
+    node.bytes += value;
+    if (sites.length === 0)
+        return;
+    const [site, ...inner] = sites;
+    if (!node.children.has(site))
+        node.children.set(site, flameNodeOf(functionName(site), site));
+    grow(node.children.get(site), inner, value);
+}
+
+/* A phase is told where it begins. */
+function flameNode(view, node, outer) {
+    const begins = node.phase && node.phase !== outer;
+    const text = (begins ? node.phase + ": " : "") + node.name + ": " + bytes(node.bytes);
+    const name = make("div", "name", text), box = make("div", "node", name);
     box.style.flexGrow = node.bytes;
     name.title = text;
-    name.style.setProperty("--tint", "var(--" + tint + ")");
+    name.style.setProperty("--tint", "var(--" + (outer === undefined ? "job" : phaseColour(view, node.phase)) + ")");
     const children = [...node.children.values()].sort((a, b) => b.bytes - a.bytes);
     if (children.length > 0)
-        box.append(make("div", "", ...children.map(child => flameNode(view, child, tint === "job" ? phaseColour(view, child.name) : tint))));
+        box.append(make("div", "", ...children.map(child => flameNode(view, child, node.phase || null))));
     return box;
 }
 
 function flames(view) {
-    const list = [];
-    for (const [key, when] of [["owners_at_peak", "at the peak"], ["owners_at_oom", "at the out-of-memory"]]) {
-        const owners = view.device[key], root = {name: "live " + when, bytes: 0, children: new Map()};
-        for (const owner of owners.list) {
-            const site = view.process.sites[owner.site];
-            grow(root, [site.phase || "no phase known", functionName(site)], owner.bytes);
-        }
+    const list = [], sites = view.process.sites;
+    for (const [key, when] of [["at_peak", "at the peak"], ["at_oom", "at the out-of-memory"]]) {
+        const owners = view.device["owners_" + key], root = flameNodeOf("live " + when);
         if (owners.list.length === 0)
             continue;
-        if (owners.live_bytes > root.bytes)
-            grow(root, ["smaller ones, or without a name"], owners.live_bytes - root.bytes);
-        list.push(make("h3", "", "Whose it was " + when + ", by phase and Python function"), make("div", "flame", flameNode(view, root, "job")));
+        for (const stack of view.device["calls_" + key])
+            grow(root, stack.sites.map(number => sites[number]), stack.bytes);
+        const rest = flameNodeOf("smaller ones, or without a name");
+        rest.bytes = owners.live_bytes - root.bytes;
+        if (rest.bytes > 0) {
+            root.bytes += rest.bytes;
+            root.children.set(rest, rest);
+        }
+        list.push(make("h3", "", "Whose it was " + when + ": Python functions, each below the one that called it"),
+                  make("div", "flame", flameNode(view, root)));
     }
     return list;
 }

@@ -139,6 +139,28 @@ def of_another_thread():
     return named("owners_at_oom", "works_apart") == 96 * MIB
 
 
+def is_called_by():
+    """The same function by two ways: each has its own memory, below main and what called it, without the lambda."""
+
+    def by_one_way():
+        (lambda: kept.append(take(24)))()
+
+    def by_another():
+        kept.append(take(40))
+
+    by_one_way()
+    by_another()
+    asks_for_too_much()
+    now = record()
+    names = [site["function"] for site in now["sites"]]
+    had = {
+        tuple(names[site] for site in stack["sites"][-4:]): stack["bytes"] // MIB
+        for stack in now["devices"][0]["calls_at_oom"]
+    }
+    one = had.get(("main", "is_called_by", "by_one_way", "take"))
+    return one == 24 and had.get(("main", "is_called_by", "by_another", "take")) == 40
+
+
 def in_its_phase():
     """A row of the file that VRAMGC_FUNCTIONS names, although one before it is wrong."""
 
@@ -187,6 +209,8 @@ def main():
     kept.clear()
     say("refused", refused())
     say("another thread", of_another_thread())
+    kept.clear()
+    say("callers", is_called_by())
     kept.clear()
     say("phase", in_its_phase())
     kept.clear()
