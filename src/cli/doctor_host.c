@@ -3,6 +3,7 @@
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
 #include "cli/preload.h"
+#include "judge/shared_card.h"
 #include "read/units.h"
 #include "base/control_group.h"
 #include "base/options.h"
@@ -101,6 +102,15 @@ static void check_settings(void) {
                 getenv("VRAMGC_MODE") ? getenv("VRAMGC_MODE") : "auto");
     if (options.mode == MODE_OFF)
         finding(MARK_WRONG, "settings", "VRAMGC_MODE is off: the library does nothing");
+    char words[160];
+    struct text text = TEXT_IN(words);
+    const struct vramgc_limits limits = {options.headroom, options.cap};
+    if (shared_card_say_limits(&text, &limits))
+        finding(MARK_NOTE, "limits", "%s", words);
+    if (options.peers == PEERS_OFF)
+        finding(MARK_NOTE, "neighbours",
+                "VRAMGC_PEERS is off: programs here neither give each other idle memory of a card, "
+                "nor get any");
 }
 
 static void check_folder(void) {

@@ -2,6 +2,7 @@
  * of this user's processes and touches none of them. */
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
+#include "read/running.h"
 #include "base/base.h"
 #include "base/process_stat.h"
 
@@ -60,39 +61,16 @@ static void tell(pid_t pid, bool below) {
             (int)pid, *stat.name ? stat.name : "?", why);
 }
 
-static ssize_t read_program(pid_t pid, char *out, size_t capacity) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    return readlink(path, out, capacity);
-}
-
-/* It asks the driver itself, and is what it was until a program that it starts has taken its place.
- */
-static bool is_our_command(pid_t pid) {
-    char program[4096], own[4096];
-    ssize_t n = read_program(pid, program, sizeof program);
-    return n > 0 && n == read_program(getpid(), own, sizeof own) &&
-           memcmp(program, own, (size_t)n) == 0;
-}
-
-static bool uses_cuda_without_us(pid_t pid) {
-    size_t length;
-    char *maps = read_all(pid, "maps", &length);
-    bool found = maps && strstr(maps, "/libcuda.so") && !strstr(maps, "/libvramgc.so");
-    free(maps);
-    return found;
-}
-
 size_t doctor_processes(pid_t ancestor) {
     static pid_t told[MOST_TOLD];
     static size_t count;
     DIR *list = opendir("/proc");
     for (struct dirent *entry; list && count < MOST_TOLD && (entry = readdir(list));) {
         pid_t pid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
-        bool known = pid == 0 || is_our_command(pid);
+        bool known = pid == 0;
         for (size_t i = 0; i < count; i++)
             known = known || told[i] == pid;
-        if (known || (ancestor && !descends(pid, ancestor)) || !uses_cuda_without_us(pid))
+        if (known || (ancestor && !descends(pid, ancestor)) || !running_is_stranger((uint64_t)pid))
             continue;
         told[count++] = pid;
         tell(pid, ancestor != 0);

@@ -10,6 +10,7 @@
 #include "judge/other_libraries.h"
 #include "judge/other_ooms.h"
 #include "judge/peak.h"
+#include "judge/shared_card.h"
 #include "judge/tally.h"
 #include "read/units.h"
 #include "judge/who.h"
@@ -382,6 +383,15 @@ size_t verdict_record(struct stats_file *const *records, size_t count) {
     return record_of(&tally, records, count);
 }
 
+static bool say_giver(struct text *text, const struct stats_file *record) {
+    char words[200];
+    struct text giver = TEXT_IN(words);
+    bool any = shared_card_say_giver(&giver, record->file);
+    if (any)
+        text_format(text, " The program %s.", words);
+    return any;
+}
+
 /* Of the first process that there is something to say of. */
 static void say_first(struct text *text, bool say(struct text *, const struct stats_file *),
                       struct stats_file *const *records, size_t count) {
@@ -409,6 +419,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     struct text most = TEXT_IN(verdict.most);
     say_most(&most, &tally);
     say_reclaims(&note, &tally);
+    say_first(&note, say_giver, records, count);
     if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
         say_short_peak(&note, &tally);
     say_held(&note, &tally, verdict.code);

@@ -73,7 +73,16 @@ static void look_at_line(uint64_t pid, char *line) {
         add_mapped(pid, line + name, inode);
 }
 
-static void look_at_process(uint64_t pid) {
+/* The command itself asks the driver, as `vramgc prove` does: this one, another copy of it, or one
+ * that was replaced since it was started. */
+static bool is_ours(const char *line) {
+    const char *name = strrchr(line, '/');
+    return strstr(line, "/libvramgc.so") ||
+           (name && (strcmp(name, "/vramgc\n") == 0 || strcmp(name, "/vramgc (deleted)\n") == 0));
+}
+
+/* True: it uses CUDA, and neither the library nor the command is in it. */
+static bool read_maps(uint64_t pid, void each(uint64_t pid, char *line)) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%llu/maps", (unsigned long long)pid);
     FILE *maps = fopen(path, "re");
@@ -82,13 +91,22 @@ static void look_at_process(uint64_t pid) {
     bool cuda = false, ours = false;
     while (maps && getline(&line, &room, maps) > 0) {
         cuda = cuda || strstr(line, "/libcuda.so");
-        ours = ours || strstr(line, "/libvramgc.so") || strstr(line, "/vramgc\n");
-        look_at_line(pid, line);
+        ours = ours || is_ours(line);
+        if (each)
+            each(pid, line);
     }
     free(line);
     if (maps)
         fclose(maps);
-    if (cuda && !ours && self.stranger_count < RUNNING_STRANGERS)
+    return cuda && !ours;
+}
+
+bool running_is_stranger(uint64_t pid) {
+    return read_maps(pid, NULL);
+}
+
+static void look_at_process(uint64_t pid) {
+    if (read_maps(pid, look_at_line) && self.stranger_count < RUNNING_STRANGERS)
         self.strangers[self.stranger_count++] = pid;
 }
 

@@ -37,6 +37,9 @@ struct running running_find(void);
  * NULL: there is none. */
 struct stats_file *running_with_mapping(uint64_t pid);
 
+/* Whether it uses CUDA without vramgc, as strangers do; false also where that may not be read. */
+bool running_is_stranger(uint64_t pid);
+
 /* Longer from one look for new ones to the next: a look takes 1/share of the time at most. */
 void running_spare(unsigned share);
 

@@ -67,21 +67,6 @@ static uint64_t reclaims_for_refused(const struct stats_file *record, size_t ind
     return count;
 }
 
-/* How long it took is the answers of all that were asked. */
-static void write_giver(FILE *out, const struct vramgc_device *device) {
-    char line[200];
-    struct text text = TEXT_IN(line);
-    const struct vramgc_giver *giver = &device->giver;
-    if (!giver->pid)
-        return;
-    text_format(&text, "%s (%s, %llu) gave back %s when this one needed it, in %s",
-                giver->several ? "Other programs, at last one" : "Another program",
-                *giver->name ? giver->name : "?", (unsigned long long)giver->pid,
-                show_bytes(device->stats.peer_bytes).text,
-                show_time(device->stats.peer_wait_ns).text);
-    summary_wrapped_at(out, 0, "", line);
-}
-
 /* Where it was never used nothing is said. */
 static void write_rare(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device_stats *s = &record->file->devices[index].stats;
@@ -89,7 +74,6 @@ static void write_rare(FILE *out, const struct stats_file *record, size_t index)
     if (reclaims > 0)
         summary_line(out, "vramgc gave memory back and asked the driver again: %s",
                      show_count(reclaims).text);
-    write_giver(out, &record->file->devices[index]);
     if (s->refused_block_bytes > 0)
         summary_line(out, "PyTorch counts %s as allocated that never got memory",
                      show_bytes(s->refused_block_bytes).text);

@@ -6,6 +6,7 @@
 #include "read/derived.h"
 #include "show/host_block.h"
 #include "show/summary.h"
+#include "base/parse.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -287,10 +288,36 @@ static void write_memory(FILE *out, const struct records *records) {
         }
 }
 
+/* What `vramgc set` changes while the program runs. */
+static void write_limits(FILE *out, const struct records *records, bool cap) {
+    const struct family family = {.name = cap ? "cap" : "headroom",
+                                  .suffix = "_bytes",
+                                  .type = "gauge",
+                                  .help = cap ? "VRAMGC_CAP in force: the size of the card that "
+                                                "the program sees; 0: its own"
+                                              : "VRAMGC_HEADROOM in force: so much stays free for "
+                                                "others",
+                                  .unit = UNIT_COUNT};
+    write_head(out, &family);
+    for (size_t i = 0; i < records->count; i++)
+        for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
+            const struct vramgc_file *file = records->list[i]->file;
+            if (!file->devices[j].present)
+                continue;
+            write_name(out, &family);
+            write_labels(out, records, i, &file->devices[j]);
+            write_value(out, UNIT_COUNT,
+                        amount_bytes(cap ? file->limits.cap : file->limits.headroom,
+                                     file->devices[j].total_bytes));
+        }
+}
+
 void export_prometheus(FILE *out, const struct records *records) {
     write_info(out, records);
     write_processes(out, records);
     write_memory(out, records);
+    write_limits(out, records, false);
+    write_limits(out, records, true);
     for (size_t i = 0; i < stat_count; i++)
         if (!stat_is_raw(&stat_table[i]))
             write_stat(out, records, &stat_table[i]);

@@ -6,6 +6,7 @@
 #include "show/html_text.h"
 #include "show/summary.h"
 #include "read/units.h"
+#include "judge/shared_card.h"
 #include "judge/who.h"
 #include "base/base.h"
 
@@ -158,10 +159,14 @@ static void write_reclaims(FILE *out, const struct stats_file *record, size_t nu
     open_table(out, "Reclaims", heads);
     for (size_t i = first_row(out, record->action_count); i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
+        char why[80];
+        struct text text = TEXT_IN(why);
+        text_add(&text, known(stats_file_reason_name(a->reason)));
+        if (a->asker)
+            text_format(&text, ": to %s (%" PRIu64 ")", a->asker_name, a->asker);
         at(out, number, a->device, a->time_ns);
         cells(out, next_head(heads),
-              CELLS(show_unit(UNIT_ID, a->device).text, known(stats_file_action_name(a->kind)),
-                    known(stats_file_reason_name(a->reason)),
+              CELLS(show_unit(UNIT_ID, a->device).text, known(stats_file_action_name(a->kind)), why,
                     a->observed ? "-" : show_bytes(a->net_bytes).text,
                     show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
                     a->observed ? "-" : show_bytes(a->held_bytes).text,
@@ -269,6 +274,8 @@ static void write_facts(FILE *out, const struct stats_file *record) {
     fact(out, "time", show_time(record->elapsed_ns).text);
     snprintf(text, sizeof text, "%s: %s", file->mode, file->mode_why);
     fact(out, "mode", *file->mode ? text : "");
+    struct text limits = TEXT_IN(text);
+    fact(out, "limits", shared_card_say_limits(&limits, &file->limits) ? text : "");
     fact(out, "PyTorch", file->torch_version);
     snprintf(text, sizeof text, "%s (%s)", file->alloc_conf, file->alloc_conf_why);
     fact(out, "allocator", *file->alloc_conf ? text : "");

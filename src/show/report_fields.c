@@ -5,6 +5,7 @@
 #include "show/host_block.h"
 #include "show/record_fields.h"
 #include "judge/who.h"
+#include "base/parse.h"
 #include "judge/other_libraries.h"
 #include "judge/verdict.h"
 
@@ -123,6 +124,22 @@ static void write_owners(struct emit *emit, const struct vramgc_file *file, cons
     emit_close(emit);
 }
 
+/* Of this card; and who gave memory of it, of which peer_bytes tells how much. */
+static void write_limits(struct emit *emit, const struct vramgc_file *file,
+                         const struct vramgc_device *device) {
+    const struct vramgc_giver *giver = &device->giver;
+    emit_number(emit, "headroom_bytes", UNIT_BYTES,
+                "VRAMGC_HEADROOM as it is in force: so much stays free for others",
+                amount_bytes(file->limits.headroom, device->total_bytes));
+    emit_number_if(emit, "cap_bytes", UNIT_BYTES,
+                   "VRAMGC_CAP as it is in force: the card that the program sees; null: all of it",
+                   file->limits.cap > 0, amount_bytes(file->limits.cap, device->total_bytes));
+    emit_number_if(emit, "giver_pid", UNIT_ID,
+                   "the program that last gave idle memory to this one (peer_bytes), null: none",
+                   giver->pid > 0, giver->pid);
+    emit_text(emit, "giver_name", "its name", giver->pid ? giver->name : NULL);
+}
+
 /* Of a list of one in the schema there is no record. */
 static void write_calls(struct emit *emit, const struct vramgc_file *file, const char *name,
                         const char *help, const struct vramgc_owners *owners,
@@ -159,6 +176,7 @@ static void write_device(struct emit *emit, const struct vramgc_file *file, size
               device->compute_major > 0 ? capability : NULL);
     emit_number_if(emit, "total_bytes", UNIT_BYTES, "memory of the device", device->total_bytes > 0,
                    device->total_bytes);
+    write_limits(emit, file, device);
     write_stats(emit, false, &device->stats);
     write_derived(emit, device);
     write_division(emit, "division_at_peak",

@@ -5,6 +5,7 @@
 #include "show/host_block.h"
 #include "judge/host_growth.h"
 #include "show/summary_lines.h"
+#include "judge/shared_card.h"
 #include "judge/verdict.h"
 #include "judge/who.h"
 #include "show/summary_who.h"
@@ -270,6 +271,9 @@ static void write_mode(FILE *out, const struct vramgc_file *file) {
     text_format(&text, "%s: %s", file->mode, file->mode_why);
     if (*file->mode)
         summary_wrapped(out, "mode", line);
+    struct text limits = TEXT_IN(line);
+    if (shared_card_say_limits(&limits, &file->limits))
+        summary_wrapped(out, "limits", line);
     if (*file->alloc_conf)
         write_alloc_conf(out, file);
 }

@@ -1,6 +1,7 @@
 /* top_hints.c: see top_hints.h. A web UI that waits for its user does nothing, as one that hangs:
  * it must not call that a hang. */
 #include "show/top_hints.h"
+#include "judge/shared_card.h"
 #include "judge/tally.h"
 #include "judge/who.h"
 #include "read/units.h"
@@ -70,6 +71,16 @@ static void say_idle(struct top_hint *out, size_t *count, const struct running_p
         text_add(&text, "; `vramgc run --lowvram` would give it back");
 }
 
+/* What others gave, and what is left to them. */
+static void say_sharing(struct top_hint *out, size_t *count, const struct stats_file *record) {
+    struct text text = begin(out, count);
+    if (!shared_card_say_limits(&text, &record->file->limits))
+        --*count;
+    text = begin(out, count);
+    if (!shared_card_say_giver(&text, record->file))
+        --*count;
+}
+
 /* One program alone on the card is what keeps it busy. */
 static bool keeps_busy(const struct running_process *process, const struct cards *cards) {
     bool busy = false;
@@ -107,5 +118,6 @@ size_t top_hints(const struct running_process *process, const struct cards *card
     say_function(out, &count, process->record->file, rest_ns);
     say_idle(out, &count, process, cards, rest_ns);
     say_hang(out, &count, process, cards, rest_ns);
+    say_sharing(out, &count, process->record);
     return count;
 }

@@ -1,5 +1,6 @@
 /* top_hints.h: what `vramgc top` says of a program beside its figures, a line each: where it last
- * took memory, idle memory that nobody gives back, and signs that it hangs. */
+ * took memory, idle memory that nobody gives back, signs that it hangs, and how it shares its card.
+ */
 #ifndef TOP_HINTS_H
 #define TOP_HINTS_H
 
@@ -11,7 +12,7 @@ struct top_hint {
     char text[200];
 };
 
-enum { TOP_HINTS = 4 };
+enum { TOP_HINTS = 5 };
 
 /* How many there are. */
 size_t top_hints(const struct running_process *process, const struct cards *cards,

@@ -26,6 +26,14 @@ says() {
     contains_not "$output" WRONG
 }
 
+@test "doctor: limits that are set, and programs that give each other nothing" {
+    setup_device
+    VRAMGC_HEADROOM=10% VRAMGC_PEERS=off run "$vramgc" doctor
+    equal "$status" 0
+    says 'note limits head-room: 10 % stay free for others'
+    says 'note neighbours VRAMGC_PEERS is off'
+}
+
 @test "doctor: no driver, no library, a wrong setting, a preload that is not there: each is WRONG, and the status is 1" {
     rm "$library"
     LD_PRELOAD="$work/gone/libjemalloc.so.2" VRAMGC_TRESHOLD=70 run "$vramgc" doctor
@@ -119,6 +127,32 @@ TEXT
     output=$(cat out)
     equal "$status" 1
     says 'uses CUDA without the library: LD_PRELOAD was cleared on the way'
+}
+
+# A copy of the command elsewhere, and then one that was replaced while it runs.
+@test "doctor, top: a vramgc prove that runs is no program without the library" {
+    setup_device
+    mkdir other
+    cp "$vramgc" other/vramgc
+    script stranger <<TEXT
+exec python3 -c '
+import ctypes, os, time
+ctypes.CDLL("libcuda.so.1")
+while os.path.exists("$work"): time.sleep(1)'
+TEXT
+    ./stranger 3>&- &
+    stranger=$!
+    other/vramgc prove --full >prove.out 2>&1 3>&- &
+    prover=$!
+    for pid in $stranger $prover; do until grep -q libcuda.so "/proc/$pid/maps"; do sleep 0.05; done; done
+    run "$vramgc" doctor
+    says "note process $stranger ("
+    contains_not "$output" "$prover ("
+    rm other/vramgc
+    run "$vramgc" doctor
+    contains_not "$output" "$prover ("
+    contains_not "$("$vramgc" top --once)" "$prover  uses CUDA"
+    kill "$prover" "$stranger"
 }
 
 @test "doctor: another interposer that vramgc would go round, as auto does not" {

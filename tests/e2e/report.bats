@@ -10,6 +10,28 @@ make() {
     "$make_file" "$@"
 }
 
+@test "head-room, a cap, and what programs gave each other: the report, the page, JSON, Prometheus and top tell" {
+    local gave='lacked memory, and got 3.0 GiB from llama-server (1234) and others in 4.0 ms'
+    local left='head-room: 2.0 GiB stay free for others'
+    make shared shared.vramgc
+    run "$vramgc" report shared.vramgc
+    contains "$(tr -s ' \n' ' ' <<<"$output")" "$gave."
+    contains "$(tr -s ' \n' ' ' <<<"$output")" "limits $left; cap: 20.0 GiB at most"
+    contains "$output" 'to comfyui (4321), which lacked memory'
+    run "$vramgc" report --html shared.vramgc
+    contains "$output" "$gave"
+    contains "$output" ">$left"
+    contains "$output" 'peer: to comfyui (4321)'
+    run "$vramgc" report --json shared.vramgc
+    for field in '"headroom_bytes": 2147483648' '"cap_bytes": 21474836480' '"giver_pid": 1234' '"giver_name": "llama-server"'; do
+        contains "$output" "$field"
+    done
+    run "$vramgc" export --prometheus shared.vramgc
+    contains "$output" '} 2147483648'
+    contains "$output" 'vramgc_headroom_bytes{'
+    contains "$output" 'vramgc_cap_bytes{'
+}
+
 @test "report: the page of each kind of file is as it should be" {
     for scenario in $scenarios hostile; do
         make "$scenario" "$scenario.vramgc"

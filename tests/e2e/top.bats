@@ -195,6 +195,15 @@ called() {
 }
 
 # Others may run on the same machine: at most four are told.
+@test "top --once: what a program leaves to others, and who gave it memory, and to whom it gave" {
+    hold shared a
+    "$vramgc" top --once "$held" >out
+    cat out
+    grep -qE "^ +$held  head-room: 2.0 GiB stay free for others; cap: 20.0 GiB at most$" out
+    grep -qE "^ +$held  lacked memory, and got 3.0 GiB from llama-server \(1234\) and others in" out
+    grep -qE "^ +$held .* peer +gave 4.0 GiB to comfyui \(4321\)$" out
+}
+
 @test "top, report: a program that uses CUDA without vramgc, and how to start it with it" {
     cd "$top" || return
     scripts/simgpu --mem 2GiB --cuda 13 -- build/c10/2.15.0/c10drive -c "alloc a 300MiB; until $work/enough.sh; _exit 0" 3>&- >"$work/drive" 2>&1 &

@@ -54,7 +54,7 @@ asks() {
                 asks "$version" 'alloc a 2500MiB; fill a 7; verify a 7; expect num_ooms == 0; _exit 0'
                 [ "$(fact peer_waits)" = 1 ]
                 [ "$(fact peer_bytes)" = $((2 * GIB)) ]
-                [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"Another program (c10drive, $pid) gave back 2.0 GiB when this one needed it, in "* ]]
+                [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"The program lacked memory, and got 2.0 GiB from c10drive ($pid) in "* ]]
                 end_giver
                 [ "$given" = 1 ]
                 [[ $(build/vramgc report "$BATS_TEST_TMPDIR/giver.vramgc") =~ pages\ +peer\ +2.0\ GiB.*to\ c10drive\ \([0-9]+\),\ which\ lacked\ memory ]]
