@@ -44,8 +44,9 @@ struct short_peak short_peak_of(const struct vramgc_device *device, uint64_t ela
     uint64_t highest = highest_live(device), side_ns = elapsed_ns / SIDE;
     struct short_peak peak = {.time_ns = device->samples[highest].time_ns,
                               .live_bytes = device->samples[highest].allocated_bytes};
-    peak.else_bytes = most_elsewhere(device, minus_u64(start_of(device, highest), side_ns),
-                                     end_of(device, highest) + side_ns);
+    peak.from_ns = minus_u64(start_of(device, highest), side_ns);
+    peak.until_ns = end_of(device, highest) + side_ns;
+    peak.else_bytes = most_elsewhere(device, peak.from_ns, peak.until_ns);
     uint64_t more = minus_u64(peak.live_bytes, peak.else_bytes);
     peak.stands_alone = more >= max_u64(LEAST_BYTES, peak.live_bytes / LEAST_PART) &&
                         peak.else_bytes >= peak.live_bytes / MOST_ELSE;

@@ -12,7 +12,8 @@
 struct short_peak {
     bool stands_alone;
     uint64_t time_ns, live_bytes;
-    uint64_t else_bytes; /* the most that was live in all the rest of the time */
+    uint64_t else_bytes;        /* the most that was live in all the rest of the time */
+    uint64_t from_ns, until_ns; /* but of this, which it lies in */
 };
 
 /* elapsed_ns: of the whole record. */

@@ -192,16 +192,16 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
         if (!tally->most_net_bytes)
             text_format(text, "%s, and each time as much came back meanwhile", in_all.text);
         else if (strcmp(once.text, in_all.text) != 0)
-            text_format(text, "up to %s at a time, %s with what came back in between", once.text,
+            text_format(text, "up to %s at once, %s in all as memory came and went", once.text,
                         in_all.text);
         else
             text_add(text, once.text);
         text_format(text, ". That took %s.", show_time(to_u64(tally->reclaim_ns)).text);
     }
     if (tally->would_reclaims > 0)
-        text_format(text, " Mode observe: flush would have made %s %s.",
+        text_format(text, " Mode observe: flush would have given memory back %s time%s.",
                     show_count(to_u64(tally->would_reclaims)).text,
-                    tally->would_reclaims < 2 ? "reclaim" : "reclaims");
+                    tally->would_reclaims < 2 ? "" : "s");
     if (tally->granted > 0)
         say_granted(text, tally);
 }
@@ -311,8 +311,8 @@ static void say_short_peak(struct text *text, const struct tally *tally) {
     struct short_peak peak = short_peak_of(tally->highest, tally->highest_in->elapsed_ns);
     if (!peak.stands_alone || !used.known || used.value < nearly_full_percent)
         return;
-    const struct vramgc_site *site = who_works_at_peak(tally->highest_in->file, tally->highest,
-                                                       peak.live_bytes - peak.else_bytes);
+    const struct vramgc_site *site =
+        who_works_at_peak(tally->highest_in->file, tally->highest, &peak);
     text_format(text, " The peak was short: %s were live around %s, %s at most in all other time",
                 show_bytes(peak.live_bytes).text, show_clock(peak.time_ns).text,
                 show_bytes(peak.else_bytes).text);

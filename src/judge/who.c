@@ -86,13 +86,28 @@ const struct vramgc_site *who_asked(const struct vramgc_file *file,
     return known ? &file->sites[refusal->site - 1] : NULL;
 }
 
+/* Whether the owner ever had as much, or nearly, when the peak was not. */
+static bool has_it_elsewhere(const struct vramgc_device *device, const struct vramgc_owner *owner,
+                             const struct short_peak *peak) {
+    for (uint64_t i = 0; i < device->who_count; i++) {
+        const struct vramgc_who *who = &device->who[i];
+        bool outside = who->time_ns < peak->from_ns || who->time_ns > peak->until_ns;
+        for (uint32_t j = 0; outside && j < who->count; j++)
+            if (who->sites[j] == owner->site && who->bytes[j] >= owner->bytes - owner->bytes / 8)
+                return true;
+    }
+    return false;
+}
+
 const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
                                             const struct vramgc_device *device,
-                                            uint64_t more_bytes) {
-    const struct vramgc_owners *peak = &device->owners_at_peak;
-    for (uint64_t i = 0; i < peak->count && peak->list[i].bytes >= more_bytes / 2; i++) {
-        const struct vramgc_site *site = &file->sites[peak->list[i].site];
-        if (strcmp(site->phase, "model move") != 0)
+                                            const struct short_peak *peak) {
+    const struct vramgc_owners *owners = &device->owners_at_peak;
+    uint64_t least = (peak->live_bytes - peak->else_bytes) / 2;
+    for (uint64_t i = 0; i < owners->count && owners->list[i].bytes >= least; i++) {
+        const struct vramgc_site *site = &file->sites[owners->list[i].site];
+        if (strcmp(site->phase, "model move") != 0 &&
+            !has_it_elsewhere(device, &owners->list[i], peak))
             return site;
     }
     return NULL;

@@ -2,6 +2,7 @@
 #ifndef CLI_WHO_H
 #define CLI_WHO_H
 
+#include "judge/peak.h"
 #include "read/stats_file.h"
 #include "base/text.h"
 
@@ -36,11 +37,11 @@ bool who_is_same(const struct vramgc_site *a, const struct vramgc_site *b);
 const struct vramgc_site *who_asked(const struct vramgc_file *file,
                                     const struct vramgc_refusal *refusal);
 
-/* The largest at the peak but for models, which were there before: it may be what made the peak if
- * it has about as much as that was higher than all else. NULL: not known. */
+/* The largest at a short peak but for models, and for what was there in other time, too: it may be
+ * what made the peak if it has about as much as that was higher than all else. NULL: not known. */
 const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
                                             const struct vramgc_device *device,
-                                            uint64_t more_bytes);
+                                            const struct short_peak *peak);
 
 /* "encode_prompt (pipelines/pipeline.py:212)"; short, of a site that is
  * known: "encode_prompt (pipeline.py:212)". */

@@ -80,8 +80,8 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
         write_text(out, row->label);
         write_cells(out, &table, row->peak.text, row->then.text, row->last.text);
     }
-    fprintf(out, "\nrefused %s, out of memory %s, reclaims %s\n", show_count(s->refusals).text,
-            show_count(s->ooms).text, show_count(s->reclaims).text);
+    fprintf(out, "\nno room: %s; out of memory: %s; memory returned: %s\n",
+            show_count(s->refusals).text, show_count(s->ooms).text, show_count(s->reclaims).text);
 }
 
 static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {

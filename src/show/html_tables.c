@@ -89,7 +89,7 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
                   r->last.text));
     }
     close_table(out);
-    html_format(out, "p class=\"quiet\"", "refused %s, out of memory %s, reclaims %s",
+    html_format(out, "p class=\"quiet\"", "no room: %s; out of memory: %s; memory returned: %s",
                 show_count(device->stats.refusals).text, show_count(device->stats.ooms).text,
                 show_count(device->stats.reclaims).text);
 }
@@ -135,7 +135,7 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
                                 "|Python function,|phase";
     if (record->refusal_count == 0)
         return;
-    open_table(out, "Refused", heads);
+    open_table(out, "Requests for which there was no room", heads);
     for (size_t i = first_row(out, record->refusal_count); i < record->refusal_count; i++) {
         const struct vramgc_refusal *r = record->refusals[i];
         const struct vramgc_site *site = who_asked(record->file, r);
@@ -156,7 +156,7 @@ static void write_reclaims(FILE *out, const struct stats_file *record, size_t nu
     static const char heads[] = "|at,GPU,|by,|why,gave back,in all,holds,took,|Python ran,|phase";
     if (record->action_count == 0)
         return;
-    open_table(out, "Reclaims", heads);
+    open_table(out, "Memory that was returned", heads);
     for (size_t i = first_row(out, record->action_count); i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
         char why[80];

@@ -154,7 +154,7 @@ static void write_actions(FILE *out, const struct stats_file *record,
     size_t first = first_row(record->action_count - small, style);
     if (record->action_count == 0)
         return;
-    summary_line(out, "\nRECLAIMS %-10s %-3s %-8s %-9s %9s %8s %8s %8s", "at", "gpu", "by", "why",
+    summary_line(out, "\nRETURNED %-10s %-3s %-8s %-9s %9s %8s %8s %8s", "at", "gpu", "by", "why",
                  "gave back", "in all", "holds", "took");
     write_omitted(out, first);
     if (small > 0)
@@ -193,7 +193,7 @@ static void write_refusals(FILE *out, const struct stats_file *record,
     size_t first = first_row(record->refusal_count, style);
     if (record->refusal_count == 0)
         return;
-    summary_line(out, "\nREFUSED  %-10s %-3s %8s %8s %8s  %s", "at", "gpu", "asked", "free", "idle",
+    summary_line(out, "\nNO ROOM  %-10s %-3s %8s %8s %8s  %s", "at", "gpu", "asked", "free", "idle",
                  "why");
     write_omitted(out, first);
     for (size_t i = first; i < record->refusal_count; i++) {

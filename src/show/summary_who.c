@@ -83,7 +83,8 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
         if (shown)
             write_row(out, &rows[i], oom);
     }
-    write_row(out, &rest, oom);
+    if (rest.peak_bytes > 0 || rest.oom_bytes > 0)
+        write_row(out, &rest, oom);
     if (most == SIZE_MAX) {
         fputc('\n', out);
         graph_who(out, record, device, true);

@@ -339,7 +339,7 @@ static void write_action(struct text *text, const struct vramgc_action *action) 
 
 static void write_refusal(struct text *text, const struct vramgc_refusal *refusal) {
     text_format(text, "%-18s %s wanted, %s free%s",
-                refusal->reported == VRAMGC_REPORTED ? "OUT OF MEMORY" : "refused",
+                refusal->reported == VRAMGC_REPORTED ? "OUT OF MEMORY" : "no room",
                 show_bytes(refusal->request_bytes).text, show_bytes(refusal->free_bytes).text,
                 refusal->granted ? "; granted later" : "");
 }
@@ -350,8 +350,8 @@ static void write_events(struct page *page, const struct top_view *view, int col
     size_t count = collect(view, events, min_u64(view->most_events, MOST_EVENTS));
     if (count > 0)
         add(page, PAGE_HEADING,
-            is_narrow(columns) ? "%.0s%-8s LAST RECLAIMS AND REFUSALS"
-                               : "%9s  %-8s  LAST RECLAIMS AND REFUSED REQUESTS",
+            is_narrow(columns) ? "%.0s%-8s LAST RETURNED, OR NO ROOM"
+                               : "%9s  %-8s  WHAT WAS RETURNED OR FOUND NO ROOM, NEWEST FIRST",
             "PID", "AGO");
     for (size_t i = 0; i < count; i++) {
         char what[120];
@@ -423,8 +423,8 @@ static void write_totals(struct page *page, const struct stats_file *record) {
     char line[160] = "";
     struct text text = TEXT_IN(line);
     if (reclaimed > 0)
-        text_format(&text, "gave back %s in %s %s", show_bytes(reclaimed).text,
-                    show_count(reclaims).text, reclaims == 1 ? "reclaim" : "reclaims");
+        text_format(&text, "gave back %s, %s time%s", show_bytes(reclaimed).text,
+                    show_count(reclaims).text, reclaims == 1 ? "" : "s");
     else
         text_add(&text, "gave nothing back yet");
     text_format(&text, "; refused: %s; out of memory: %s", show_count(refusals).text,

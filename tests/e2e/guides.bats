@@ -179,11 +179,12 @@ all_compact() {
     here+="; s|mark generate.py|mark $work/started|" # others may run on the same machine
     "$vramgc" run --no-summary sh -c 'echo $$ >"$1/pid"; exec "$2" -c "alloc a 8MiB; until $1/started; until $1/marked"' - "$work" "$allocator" 2>/dev/null &
     await "$work/runs"
-    follow scripts.md 15
+    follow scripts.md 17
     wait $!
     contains "$said" 'held, peak'
     contains "$(cat run.json)" '"verdict"'
     contains "$(head -1 timeline.csv)" held
+    [ -e live.folded ] && [ -e live-at-oom.folded ]
     python3 -m json.tool trace.json >trace
     python3 -c 'import pickle; assert pickle.load(open("blocks.pickle", "rb"))["segments"] is not None'
     awk '$0 == "```python" { inside = 1; next } /^```/ { inside = 0 } inside' "$top/src/guides/scripts.md" >marks.py
@@ -251,7 +252,7 @@ sample = re.search(r"<!-- sample -->\n\n```\n(.*?)```", (top / "README.md").read
 for line in sample.splitlines():
     if "|" in line or "+---" in line or not re.match(r"[-+=(A-Za-z0-9]|  [a-z]", line) or line.startswith(("--", "python")):
         continue
-    words = re.sub(r"\([^)]*\)?|^[+=] | {2,}.*|:.*|(?<=RECLAIMS).*", "", line.strip())
+    words = re.sub(r"\([^)]*\)?|^[+=] | {2,}.*|:.*|(?<=RETURNED).*", "", line.strip())
     if words.strip() and words.split(" ")[0] not in ("Details", "Compare") and words.strip() not in guide:
         print("no row for the line", words)
 PYTHON

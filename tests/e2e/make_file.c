@@ -317,6 +317,13 @@ static void short_peak(struct vramgc_file *file) {
     strcpy(file->sites[1].phase, "model move");
 }
 
+/* The same where nobody knows that the first one moves models: it had as much all the time. */
+static void short_peak_resident(struct vramgc_file *file) {
+    short_peak(file);
+    *file->sites[0].phase = 0;
+    add_who(file, 300, 6 * GIB, (const uint64_t[]){5 * GIB, 0, 0});
+}
+
 /* The script itself, outside of its functions. */
 static void script(struct vramgc_file *file) {
     short_peak(file);
@@ -470,6 +477,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"limit-and-full", limit_and_full},
                      {"process-later", process_later},
                      {"short-peak", short_peak},
+                     {"short-peak-resident", short_peak_resident},
                      {"script", script},
                      {"vae", vae},
                      {"vae-rounded", vae_rounded},

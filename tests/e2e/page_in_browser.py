@@ -163,7 +163,7 @@ def moments_move():
     times.append(text("when"))
     assert times[2] != times[1], times
     press("later")
-    assert "reclaim by" in text("what"), text("what")
+    assert "returned by" in text("what"), text("what")
     look.run("document.getElementById('chart').scrollIntoView({block: 'center'})")
     look.point_at(*middle_of("chart"))
     tip = look.run("document.querySelector('.tip').textContent")

@@ -94,7 +94,7 @@ shape() {
     done
     awk '/^<!-- sample -->/ { inside = 1; next } /^<!-- end -->/ { inside = 0 } inside && !/^```/' "$top/README.md" >sample
     contains "$(cat sample)" '-- vramgc 0.'
-    contains "$(cat sample)" RECLAIMS
+    contains "$(cat sample)" RETURNED
     contains "$(cat sample)" VERDICT
     equal "$(shape <sample | grep -vxFf now)" ''
     [ "$(shape <sample | wc -l)" -ge 12 ]

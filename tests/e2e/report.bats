@@ -113,6 +113,8 @@ make() {
     local words='The peak was short: 7.0 GiB were live around 28:20.000, 6.0 GiB at most in all other time; the largest part beside models was of _decode (models/vae_'
     make short-peak short.vramgc
     contains "$("$vramgc" report short.vramgc | tr -s ' \n' ' ')" "$words"
+    make short-peak-resident resident.vramgc
+    contains "$("$vramgc" report resident.vramgc | tr -s ' \n' ' ')" "$words"
     make plain plain.vramgc
     contains_not "$("$vramgc" report plain.vramgc)" 'peak was short'
 }
@@ -167,7 +169,7 @@ make() {
     make full third.vramgc pid 13
     contains "$("$vramgc" report first.vramgc second.vramgc)" 'What follows is number 1 of these, pid 11, which held most.'
     contains "$("$vramgc" report first.vramgc second.vramgc third.vramgc)" 'What follows is number 3 of these, pid 13, where memory ran out.'
-    contains "$("$vramgc" report first.vramgc second.vramgc third.vramgc)" 'REFUSED'
+    contains "$("$vramgc" report first.vramgc second.vramgc third.vramgc)" 'NO ROOM'
 }
 
 @test "report: the JSON of each kind of file is as it should be" {

@@ -1,4 +1,4 @@
-"""What `make demo` shows: Stable Diffusion 1.5 without and with reclaim side by side, then Flux
+"""What `make demo` shows: Stable Diffusion 1.5 without and with vramgc side by side, then Flux
 with a LoRA on a 24 GiB card.
 
 Each case is one `scripts/lab`, so that everything shown can be repeated by hand. Needs no
@@ -31,9 +31,9 @@ class Case:
 
 
 SIMULATED_SD15_CARD = ("--mem", "12GiB")
-SD15_WITHOUT = Case("sd15-without", "SD 1.5 without reclaim", ("sd15", "--vramgc", "observe"), True)
+SD15_WITHOUT = Case("sd15-without", "SD 1.5 without giving back", ("sd15", "--vramgc", "observe"), True)
 SD15_WITH = Case(
-    "sd15-with", "SD 1.5 with reclaim", ("sd15", "--vramgc", "auto", "--lowvram"), True
+    "sd15-with", "SD 1.5 with vramgc", ("sd15", "--vramgc", "auto", "--lowvram"), True
 )
 FLUX_WITHOUT = Case(
     "flux-without",
@@ -111,7 +111,7 @@ ROWS = (
     ("held from the driver, at most", lambda r: sizes.show(r["held_peak_bytes"])),
     ("held at rest, model still loaded", lambda r: sizes.show(r["held_rest_bytes"])),
     ("held / live, on average", lambda r: number(r["held_over_live_weighted"], 2)),
-    ("reclaims", lambda r: number(r["reclaims"], 0)),
+    ("times idle memory was given back", lambda r: number(r["reclaims"], 0)),
     ("  time of all of them", lambda r: f"{r['reclaim_ns'] / 1e6:.1f} ms"),
     ("calls to the driver for memory", lambda r: number(r["driver_calls"], 0)),
     ("  and of vramgc itself for pages", lambda r: number(r["page_calls"], 0)),
@@ -121,7 +121,7 @@ ROWS = (
 
 
 def table(left, right):
-    lines = [f"   {'':34s}{'without reclaim':>18s}{'with vramgc':>18s}"]
+    lines = [f"   {'':34s}{'without it':>18s}{'with vramgc':>18s}"]
     lines += [f"   {name:34s}{show(left):>18s}{show(right):>18s}" for name, show in ROWS]
     return "\n".join(lines)
 

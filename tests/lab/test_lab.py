@@ -486,7 +486,7 @@ class Demo(unittest.TestCase):
         ).splitlines()
         self.assertRegex(lines[2], r"held from the driver, at most +9,196 MiB +6,316 MiB$")
         self.assertRegex(lines[4], r"live, on average +3.26 +-$")
-        self.assertRegex(lines[5], r"reclaims +0 +2$")
+        self.assertRegex(lines[5], r"given back +0 +2$")
 
     def test_only_sd15_goes_to_the_gpu(self):
         self.assertNotIn("--mem", demo.command(demo.SD15_WITH, on_gpu=True))

@@ -1,7 +1,7 @@
 /* chart.js: the timeline, drawn for the width that there is: areas for who had the card, and below
- * them a lane each for jobs, marks, reclaims and refusals. */
+ * them a lane each for jobs, marks, what was returned and what found no room. */
 
-const LANES = [["phase", "phase"], ["job", "jobs"], ["mark", "marks"], ["reclaim", "reclaims"], ["refused", "refused"]];
+const LANES = [["phase", "phase"], ["job", "jobs"], ["mark", "marks"], ["reclaim", "returned"], ["refused", "no room"]];
 const EDGE = {left: 66, right: 14, top: 24, gap: 6, lane: 22, axis: 24};
 
 /* The smallest of 1, 2, 5 (or of powers of two) that needs no more than so many steps. */

@@ -28,7 +28,7 @@ function eventsOf(process, index) {
     for (const a of process.actions.filter(a => a.device === index))
         list.push({
             kind: "reclaim", ns: a.time_ns, hollow: a.observed,
-            text: (a.observed ? "observed: " : "reclaim by ") + (a.kind || "?") + " (" + (a.reason || "?") + ")" +
+            text: (a.observed ? "observed: " : "returned by ") + (a.kind || "?") + " (" + (a.reason || "?") + ")" +
                 (a.observed ? "" : ": gave back " + bytes(a.net_bytes) + " in " + duration(a.took_ns)) +
                 (a.function ? ", in " + a.function : ""),
         });
