@@ -138,19 +138,9 @@ static void two_devices(struct vramgc_file *file) {
     file->end = VRAMGC_END_EXIT;
 }
 
-/* Head-room, a cap, another program that gave to this one, and one that this one gave to. */
 static void shared(struct vramgc_file *file) {
     plain(file);
-    struct vramgc_device *device = &file->devices[0];
-    file->limits = (struct vramgc_limits){.headroom = 2 * GIB, .cap = 20 * GIB};
-    device->giver = (struct vramgc_giver){.pid = 1234, .several = 1, .name = "llama-server"};
-    device->stats.peer_bytes = 3 * GIB;
-    device->stats.peer_waits = 2;
-    device->stats.peer_wait_ns = SECOND / 250;
-    struct vramgc_action *action = &file->actions[11];
-    action->reason = VRAMGC_REASON_PEER;
-    action->asker = 4321;
-    strcpy(action->asker_name, "comfyui");
+    set_sharing(file);
 }
 
 /* Much was idle for too short a time to go back. */

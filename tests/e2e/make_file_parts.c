@@ -191,6 +191,20 @@ void add_site(struct vramgc_file *file, const char *function, const char *name, 
     site->line = line;
 }
 
+/* Head-room, a cap, another program that gave to this one, and one that this one gave to. */
+void set_sharing(struct vramgc_file *file) {
+    struct vramgc_device *device = &file->devices[0];
+    file->limits = (struct vramgc_limits){.headroom = 2 * GIB, .cap = 20 * GIB};
+    device->giver = (struct vramgc_giver){.pid = 1234, .several = 1, .name = "llama-server"};
+    device->stats.peer_bytes = 3 * GIB;
+    device->stats.peer_waits = 2;
+    device->stats.peer_wait_ns = SECOND / 250;
+    struct vramgc_action *action = &file->actions[11];
+    action->reason = VRAMGC_REASON_PEER;
+    action->asker = 4321;
+    strcpy(action->asker_name, "comfyui");
+}
+
 /* caller: 1 + index of a call, 0: nobody. */
 void add_call(struct vramgc_file *file, uint32_t caller, uint32_t site) {
     file->calls[file->call_count++] = (struct vramgc_call){caller, site};

@@ -28,6 +28,7 @@ void add_job(struct vramgc_file *file, uint64_t time_ns, uint64_t host_bytes);
 void add_stack(struct vramgc_file *file);
 void add_site(struct vramgc_file *file, const char *function, const char *name, uint32_t line,
               const char *phase);
+void set_sharing(struct vramgc_file *file);
 void add_call(struct vramgc_file *file, uint32_t caller, uint32_t site);
 void add_library(struct vramgc_file *file, const char *name, struct vramgc_gauge held);
 void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes);
