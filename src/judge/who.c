@@ -86,12 +86,14 @@ const struct vramgc_site *who_asked(const struct vramgc_file *file,
     return known ? &file->sites[refusal->site - 1] : NULL;
 }
 
-/* Whether the owner ever had as much, or nearly, when the peak was not. */
+/* Whether the owner ever had as much, or nearly, when the peak was not. A point holds until the
+ * next one. */
 static bool has_it_elsewhere(const struct vramgc_device *device, const struct vramgc_owner *owner,
                              const struct short_peak *peak) {
     for (uint64_t i = 0; i < device->who_count; i++) {
         const struct vramgc_who *who = &device->who[i];
-        bool outside = who->time_ns < peak->from_ns || who->time_ns > peak->until_ns;
+        uint64_t end_ns = i + 1 < device->who_count ? who[1].time_ns : UINT64_MAX;
+        bool outside = who->time_ns < peak->from_ns || end_ns > peak->until_ns;
         for (uint32_t j = 0; outside && j < who->count; j++)
             if (who->sites[j] == owner->site && who->bytes[j] >= owner->bytes - owner->bytes / 8)
                 return true;
