@@ -73,8 +73,16 @@ static void look_at_line(uint64_t pid, char *line) {
         add_mapped(pid, line + name, inode);
 }
 
-/* The command itself asks the driver, as `vramgc prove` does: this one, another copy of it, or one
- * that was replaced since it was started. */
+static bool is_this_program(uint64_t pid) {
+    char path[64], program[4096], own[4096];
+    snprintf(path, sizeof path, "/proc/%llu/exe", (unsigned long long)pid);
+    ssize_t n = readlink(path, program, sizeof program);
+    return n > 0 && n == readlink("/proc/self/exe", own, sizeof own) &&
+           memcmp(program, own, (size_t)n) == 0;
+}
+
+/* The command itself asks the driver, as `vramgc prove` does: this one, whatever it is called,
+ * another copy of it, or one that was replaced since it was started. */
 static bool is_ours(const char *line) {
     const char *name = strrchr(line, '/');
     return strstr(line, "/libvramgc.so") ||
@@ -88,7 +96,7 @@ static bool read_maps(uint64_t pid, void each(uint64_t pid, char *line)) {
     FILE *maps = fopen(path, "re");
     char *line = NULL;
     size_t room = 0;
-    bool cuda = false, ours = false;
+    bool cuda = false, ours = is_this_program(pid);
     while (maps && getline(&line, &room, maps) > 0) {
         cuda = cuda || strstr(line, "/libcuda.so");
         ours = ours || is_ours(line);
@@ -101,12 +109,15 @@ static bool read_maps(uint64_t pid, void each(uint64_t pid, char *line)) {
     return cuda && !ours;
 }
 
+/* Of one that ends, or becomes another program, meanwhile only a part was read: it is looked at
+ * again. */
 bool running_is_stranger(uint64_t pid) {
-    return read_maps(pid, NULL);
+    return read_maps(pid, NULL) && read_maps(pid, NULL);
 }
 
 static void look_at_process(uint64_t pid) {
-    if (read_maps(pid, look_at_line) && self.stranger_count < RUNNING_STRANGERS)
+    if (read_maps(pid, look_at_line) && running_is_stranger(pid) &&
+        self.stranger_count < RUNNING_STRANGERS)
         self.strangers[self.stranger_count++] = pid;
 }
 
