@@ -35,8 +35,10 @@ void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes) {
     owner->low_bytes = min_u64(owner->low_bytes, owner->live_bytes);
 }
 
-/* Keeps the list in order, the largest first. */
+/* Keeps the list in order, the largest first. Nobody has more than there is, whatever one block
+ * stood for. */
 static void enter(struct vramgc_owners *out, struct vramgc_owner entry) {
+    entry.bytes = min_u64(entry.bytes, out->live_bytes);
     uint64_t place = out->count < VRAMGC_MAX_OWNERS ? out->count++ : VRAMGC_MAX_OWNERS;
     for (; place > 0 && out->list[place - 1].bytes < entry.bytes; place--)
         if (place < VRAMGC_MAX_OWNERS)
