@@ -19,7 +19,7 @@ enum pool_answer {
                      of memory: the driver is to be asked */
 };
 
-/* total_bytes: of the device; the range is twice as large. NULL: the addresses or the memory for
+/* total_bytes: of the device; the range is some times as large. NULL: the addresses or the memory for
  * the books cannot be had. The device's context is current; costs a driver call. */
 struct pool *pool_open(struct vm *vm, uint64_t total_bytes);
 
