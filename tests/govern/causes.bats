@@ -347,6 +347,8 @@ TEXT
         tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Run with --async pages'
         VRAMGC_MODE=compact VRAMGC_ASYNC=pages drive "$version" "$script" --mem 1GiB
         [ -z "$output" ]
+        VRAMGC_MODE=compact VRAMGC_ASYNC=pages drive "$version" "$script" --mem 1GiB --fail cuMemCreate:2+:1@libvramgc.so
+        tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Try again: '
     done
 }
 
