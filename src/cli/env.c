@@ -23,7 +23,8 @@ static void write_tcmalloc(const char *library) {
     char allocator[PATH_MAX];
     if (!preload_allocator("tcmalloc", allocator, sizeof allocator))
         return;
-    puts("# A webui.sh that adds TCMalloc does so only while LD_PRELOAD is empty: it is added here.");
+    puts("# A webui.sh that adds TCMalloc does so only while LD_PRELOAD is empty: here it is "
+         "added.");
     printf("[ \"${LD_PRELOAD-}\" != \"%s\" ] || [ -n \"${NO_TCMALLOC-}\" ] || "
            "! grep -qs tcmalloc -- \"$0\" || LD_PRELOAD=\"%s:%s\"\n",
            library, library, allocator);
