@@ -11,10 +11,23 @@
 #include <unistd.h>
 
 /* Where another one is, as below `vramgc run`, or the file is gone, nothing is put in front. */
-static void write_preload(const char *library, const char *colon, const char *allocator) {
+static void write_preload(const char *library) {
     printf("[ ! -e \"%s\" ] || case ${LD_PRELOAD-} in *libvramgc.so*) ;; "
-           "*) export LD_PRELOAD=\"%s${LD_PRELOAD:+:$LD_PRELOAD}%s%s\" ;; esac\n",
-           library, library, colon, allocator);
+           "*) export LD_PRELOAD=\"%s${LD_PRELOAD:+:$LD_PRELOAD}\" ;; esac\n",
+           library, library);
+}
+
+/* As preload_script_adds_tcmalloc has it for `vramgc run`; $0 is the script that reads the lines.
+ */
+static void write_tcmalloc(const char *library) {
+    char allocator[PATH_MAX];
+    if (!preload_allocator("tcmalloc", allocator, sizeof allocator))
+        return;
+    puts("# A webui.sh that adds TCMalloc does so only while LD_PRELOAD is empty: here it is "
+         "added.");
+    printf("[ \"${LD_PRELOAD-}\" != \"%s\" ] || [ -n \"${NO_TCMALLOC-}\" ] || "
+           "! grep -qs tcmalloc -- \"$0\" || LD_PRELOAD=\"%s:%s\"\n",
+           library, library, allocator);
 }
 
 /* It is no child of the script, which may wait for all of its own, and ends with it. */
@@ -32,7 +45,6 @@ static void write_watch(void) {
 
 /* The empty line: that of a file may lack its end. */
 static void write_lines(const char *library) {
-    char allocator[PATH_MAX];
     puts("\n# vramgc begin. To undo: sed -i '/^# vramgc begin/,/^# vramgc end/d' FILE");
     for (size_t i = 0; i < option_count; i++) {
         const char *value = settings_typed(i) ? getenv(option_table[i].variable) : NULL;
@@ -42,12 +54,8 @@ static void write_lines(const char *library) {
         shell_word(stdout, value);
         putchar('\n');
     }
-    if (preload_allocator("tcmalloc", allocator, sizeof allocator)) {
-        puts("# webui.sh adds TCMalloc only while LD_PRELOAD is empty, so it is added here.");
-        write_preload(library, ":", allocator);
-    } else {
-        write_preload(library, "", "");
-    }
+    write_preload(library);
+    write_tcmalloc(library);
     write_watch();
     puts("# vramgc end");
 }

@@ -31,3 +31,8 @@ bool retry_on_full_card(uint64_t bytes, bool allocator) {
     bool last = device && MUTANT(peers_before_own, !will_ask_again(device, allocator), true);
     return (last && peers_after_oom(device, bytes)) || own;
 }
+
+bool retry_beyond_engine(struct device *device, uint64_t bytes) {
+    return device && (MUTANT(driver_pool_kept, trim_after_oom(device, bytes), false) ||
+                      peers_after_oom(device, bytes));
+}

@@ -1,5 +1,4 @@
 /* calls.c: see calls.h. */
-#include "govern/peer_programs.h"
 #include "govern/retry.h"
 #include "hook/calls.h"
 #include "serve/answer.h"
@@ -65,7 +64,7 @@ bool hook_serve(const struct async_request *call, make_room_t *make_room, void *
     hook_state.depth++;
     enum serve_answer paged = start_recording_in_context() ? async_alloc(call, out) : SERVE_PASS;
     if (UNLIKELY(paged == SERVE_OOM) &&
-        (peers_after_oom(device_current(), call->bytes) || make_room(call->bytes)))
+        (retry_beyond_engine(device_current(), call->bytes) || make_room(call->bytes)))
         paged = async_alloc(call, out);
     hook_leave();
     if (LIKELY(paged == SERVE_PASS))

@@ -250,14 +250,17 @@ uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
     return minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
 }
 
-/* Models that are still there though their work is done rise from job to job, too few for growth.
- */
+/* Models that are still there though their work is done pile up from job to job, too few for
+ * growth. Where the first left next to nothing, or one less than the one before, the program takes
+ * its models away by itself, and what is there now is the one at work. */
 static uint64_t stayed_bytes(const struct oom *oom) {
-    uint64_t left[VRAMGC_MAX_JOBS];
+    uint64_t left[VRAMGC_MAX_JOBS], share = oom->sum.total_bytes / CAUSE_SHARE;
     uint64_t count = left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
+    for (uint64_t i = 0; i < count; i++)
+        if (left[i] < (i ? minus_u64(left[i - 1], share) : share))
+            return 0;
     uint64_t bytes = count ? minus_u64(left[count - 1], left[0]) : 0;
-    bool matters = bytes >= max_u64(oom->lacking_bytes, oom->sum.total_bytes / CAUSE_SHARE);
-    return matters ? bytes : 0;
+    return bytes >= max_u64(oom->lacking_bytes, share) ? bytes : 0;
 }
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal) {
@@ -267,8 +270,8 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     add_up(&oom);
     oom.kept_bytes = min_u64(refusal->kept_bytes, oom.sum.idle_bytes);
     oom.growth = growth_until(record, oom.device, refusal->turns, refusal->time_ns);
-    oom.stayed_bytes = stayed_bytes(&oom);
     oom.lacking_bytes = lacking_bytes_of(refusal);
+    oom.stayed_bytes = stayed_bytes(&oom);
     oom.of_context = of_hook(&oom, "PrimaryCtx");
     oom.cause = cause_of(&oom);
     oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||

@@ -274,8 +274,12 @@ static const char *todo_for_pieces(const struct oom *oom) {
            "RAM.";
 }
 
-/* The driver's pool stands in the way of nothing where compact cannot be. */
+/* The driver's pool stands in the way of nothing where compact cannot be; where it is, all but what
+ * our pool could not serve is in ours already. */
 static const char *todo_for_pool(const struct oom *oom) {
+    if (stats_file_mode(oom->record->file) == MODE_COMPACT && !oom->record->file->driver_pool)
+        return "Try again: the driver's pool is used where vramgc's cannot serve a request. Else "
+               "make image or batch smaller.";
     if (stats_file_bears_no_pages(oom->record))
         return "Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF (ComfyUI: "
                "--disable-cuda-malloc): vramgc then has PyTorch empty its cache.";

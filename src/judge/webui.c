@@ -8,19 +8,21 @@
 
 #define A1111_OFFLOAD   "--medvram", "--lowvram"
 #define FORGE_OFFLOAD   "Forge: --always-low-vram", "Forge: --always-no-vram"
+#define SDNEXT_OFFLOAD  "--lowvram", NULL
 #define COMFYUI_OFFLOAD "ComfyUI: --novram", NULL
 #define INVOKE_OFFLOAD  "invokeai.yaml: a higher device_working_mem_gb", NULL
 #define SDNEXT_TILES    "Settings > Variational Auto Encoder > VAE tiling"
 #define COMFYUI_TILES   "node VAE Decode (Tiled)"
 
 /* The first that fits. Forge has --disable-smart-memory, too. SD.Next and A1111 have a folder of
- * the same name, and the same options. No setting of SD.Next's has it empty the cache less often
- * where it moves models (seen with its GC threshold at 99 and at 70: 82 and 84 times). InvokeAI
- * loads models in part by default. */
+ * the same name. SD.Next has --medvram on by itself on cards of up to 12 GiB, and on larger ones
+ * does most of what it does (modules/shared_defaults.py). No setting of SD.Next's has it empty the
+ * cache less often where it moves models (seen with its GC threshold at 99 and at 70: 82 and 84
+ * times). InvokeAI loads models in part by default. */
 static const struct webui table[] = {
-    {"sdnext", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
-    {"sd.next", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
-    {"/automatic/", NULL, {A1111_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
+    {"sdnext", NULL, {SDNEXT_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
+    {"sd.next", NULL, {SDNEXT_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
+    {"/automatic/", NULL, {SDNEXT_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
     {"forge", "backend/", {FORGE_OFFLOAD}, "Forge: Never OOM, for VAE", "--device-id", NULL},
     {"--disable-smart-memory",
      NULL,

@@ -2,12 +2,12 @@
  * would have told it, so that the sums by which programs steer (free + reserved - active) are
  * right. Beyond what the card holds addresses are granted only where PyTorch, having emptied its
  * cache, would otherwise report out of memory. It must not call Python, nor wait but
- * for other programs (govern/peer_programs.h): the lock of PyTorch's allocator is held. */
+ * where that can give memory (govern/retry.h): the lock of PyTorch's allocator is held. */
 #include "serve/capacity.h"
 
 #include "base/cancel.h"
 #include "govern/cached_handles.h"
-#include "govern/peer_programs.h"
+#include "govern/retry.h"
 #include "track/capture.h"
 #include "track/recording.h"
 #include "track/thread.h"
@@ -96,6 +96,6 @@ bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool a
         return true;
     if (vm_could_back(vm, made_bytes + bytes))
         return false;
-    bool given = peers_after_oom(device, made_bytes + bytes);
+    bool given = retry_beyond_engine(device, made_bytes + bytes);
     return MUTANT(granted_without_limit, !given || !vm_could_back(vm, made_bytes + bytes), false);
 }

@@ -6,7 +6,7 @@
 #include "cuda/errors.h"
 #include "govern/decay_thread.h"
 #include "govern/mode.h"
-#include "govern/peer_programs.h"
+#include "govern/retry.h"
 #include "govern/wakeup.h"
 #include "serve/peer_access.h"
 #include "track/capture.h"
@@ -61,7 +61,7 @@ static bool block_came(const struct block_event *event, struct vm *vm, make_room
     bool pin = capture_active();
     if (LIKELY(vm_commit(vm, event->address, event->bytes, pin)) ||
         (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY &&
-         (peers_after_oom(event->device, event->bytes) || make_room(event->bytes)) &&
+         (retry_beyond_engine(event->device, event->bytes) || make_room(event->bytes)) &&
          vm_commit(vm, event->address, event->bytes, pin))) {
         device_account_pages(event->device);
         return true;

@@ -66,6 +66,21 @@ static void write_row(FILE *out, const struct who_row *row, bool oom) {
                 summary_who_name(row->site, SUMMARY_WIDTH - before).text);
 }
 
+static uint64_t most_of(const struct who_row *row) {
+    return row->site ? max_u64(row->peak_bytes, row->oom_bytes) : 0;
+}
+
+/* Who had most of the card when memory ran out may have had little at the peak. */
+static void sort(struct who_row *rows, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        struct who_row row = rows[i];
+        size_t to = i;
+        for (; to > 0 && most_of(&rows[to - 1]) < most_of(&row); to--)
+            rows[to] = rows[to - 1];
+        rows[to] = row;
+    }
+}
+
 /* What is not shown is part of the last row. */
 static void write_device(FILE *out, const struct stats_file *record, size_t index, size_t most) {
     const struct vramgc_device *device = &record->file->devices[index];
@@ -74,6 +89,7 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     bool oom = who_has_oom(device);
     if (count == 0)
         return;
+    sort(rows, count);
     fputc('\n', out);
     write_cells(out, "WHO", "live peak", oom, "at OOM", "phase", "Python function");
     for (size_t i = 0; i < count; i++) {

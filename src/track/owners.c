@@ -47,8 +47,10 @@ void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes) {
         give(owners, &owners->of_call[call - 1], bytes);
 }
 
-/* Keeps the list in order, the largest first. */
+/* Keeps the list in order, the largest first. Nobody has more than there is, whatever one block
+ * stood for. */
 static void enter(struct vramgc_owners *out, uint64_t most, struct vramgc_owner entry) {
+    entry.bytes = min_u64(entry.bytes, out->live_bytes);
     uint64_t place = out->count < most ? out->count++ : most;
     for (; place > 0 && out->list[place - 1].bytes < entry.bytes; place--)
         if (place < most)

@@ -30,9 +30,12 @@ static bool add_ranges(struct vm *vm, uint64_t address, uint64_t large, uint64_t
            vm_range_add(vm, address + large, small, false) && vm_attach(vm, address + large, small);
 }
 
-/* Large blocks may lie as badly as they like: three quarters of the range are theirs. */
+/* Large blocks may lie as badly as they like. In one and a half times the card there was once no
+ * place for 3 GiB beside 4.2 live ones (Forge's VAE, 2048x2048, on 8 GiB). */
+enum { LARGE_CARDS = 4 };
+
 struct pool *pool_open(struct vm *vm, uint64_t total_bytes) {
-    uint64_t small = whole_pages(total_bytes / 2), bytes = small + 3 * small;
+    uint64_t small = whole_pages(total_bytes / 2), bytes = small + LARGE_CARDS * 2 * small;
     CUdeviceptr address = 0;
     struct pool *pool = total_bytes ? memory_map(sizeof *pool) : NULL;
     if (!pool)

@@ -19,8 +19,8 @@ enum pool_answer {
                      of memory: the driver is to be asked */
 };
 
-/* total_bytes: of the device; the range is twice as large. NULL: the addresses or the memory for
- * the books cannot be had. The device's context is current; costs a driver call. */
+/* total_bytes: of the device; the range is several times as large. NULL: addresses or memory
+ * for the books cannot be had. The device's context is current; costs a driver call. */
 struct pool *pool_open(struct vm *vm, uint64_t total_bytes);
 
 /* A block that work on the stream may use from now on; it is mapped. *address is written with

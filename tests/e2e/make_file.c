@@ -74,6 +74,15 @@ static void fragmented(struct vramgc_file *file) {
     file->end_status = 9;
 }
 
+/* Many have a little at the peak; who has most at the out-of-memory has nothing then. */
+static void other_at_oom(struct vramgc_file *file) {
+    fragmented(file);
+    for (uint32_t i = 0; i < 6; i++) {
+        add_site(file, "small", "modules/small.py", i + 1, "");
+        add_owner(&file->devices[0].owners_at_peak, 3 + i, 10 * MIB);
+    }
+}
+
 /* Most of what it holds is idle. */
 static void rests(struct vramgc_file *file) {
     plain(file);
@@ -444,6 +453,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
         void (*make)(struct vramgc_file *file);
     } scenarios[] = {{"plain", plain},
                      {"fragmented", fragmented},
+                     {"other-at-oom", other_at_oom},
                      {"rests", rests},
                      {"full", full},
                      {"unread", unread},

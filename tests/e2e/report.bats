@@ -82,6 +82,12 @@ make() {
     equal "$("$vramgc" report plain.vramgc | grep -c '^HOST')" 0
 }
 
+# As where a web UI's VAE asks for all of it at once, then works in tiles.
+@test "report: who had most at the out-of-memory is in WHO, however little it had at the peak" {
+    make other-at-oom other.vramgc
+    contains "$("$vramgc" report other.vramgc | sed -n '/^WHO/,/^$/p' | tr -s ' ')" '- 700 MiB text encode encode_prompt'
+}
+
 # In the texts of observe and pool-idle, too, nothing is said of it.
 @test "report: another card of the machine that had room for all of it is named, with how to use it; one with less is not" {
     "$make_file" other-card card.vramgc

@@ -508,6 +508,29 @@ TEXT
     equal "$output" "$library"
 }
 
+# So ComfyUI and InvokeAI, and SD.Next, whose webui.sh adds none, keep the allocator that they have.
+@test "env: TCMalloc is added for the webui.sh that would have added it, and for no other script" {
+    mkdir "$work/allocators"
+    cp "$built/libempty.so" "$work/allocators/libtcmalloc_minimal.so.4"
+    export LD_LIBRARY_PATH=$work/allocators
+    "$vramgc" env >webui-user.sh
+    "$vramgc" env >>webui-user.sh
+    script webui.sh <<'TEXT'
+set -eu
+. ./webui-user.sh
+[ "$LD_PRELOAD" ] || prepare_tcmalloc
+printenv LD_PRELOAD
+TEXT
+    both=$library:$work/allocators/libtcmalloc_minimal.so.4
+    equal "$(./webui.sh)" "$both"
+    equal "$(bash webui.sh)" "$both"
+    equal "$(NO_TCMALLOC=1 ./webui.sh)" "$library"
+    equal "$(LD_PRELOAD=$built/libempty.so ./webui.sh)" "$library:$built/libempty.so"
+    sed -i /tcmalloc/d webui.sh
+    equal "$(./webui.sh)" "$library"
+    equal "$(bash -c '. ./webui-user.sh; printenv LD_PRELOAD')" "$library"
+}
+
 @test "run: -v shows an environment that can be pasted" {
     run_apart "$vramgc" run -v --no-summary printenv LD_PRELOAD
     contains "$errors" "vramgc: export LD_PRELOAD='$library'"

@@ -347,6 +347,8 @@ TEXT
         tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Run with --async pages'
         VRAMGC_MODE=compact VRAMGC_ASYNC=pages drive "$version" "$script" --mem 1GiB
         [ -z "$output" ]
+        VRAMGC_MODE=compact VRAMGC_ASYNC=pages drive "$version" "$script" --mem 1GiB --fail cuMemCreate:2+:1@libvramgc.so
+        tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Try again: '
     done
 }
 
@@ -394,16 +396,36 @@ TEXT
     done
 }
 
+# jobs_then SCRIPT JOB...: each JOB runs and is over, then SCRIPT; on 1 GiB.
+jobs_then() {
+    local end=$1 script= number=0 job
+    shift
+    for job in "$@"; do
+        number=$((number + 1))
+        script+="$job alloc t 100MiB; free t; $(until_yes "build/govern/show \$1 | grep -q '^job $number '");"
+        cp "$BATS_TEST_TMPDIR/yes" "$BATS_TEST_TMPDIR/yes.$number"
+        script=${script/"$BATS_TEST_TMPDIR/yes;"/"$BATS_TEST_TMPDIR/yes.$number;"}
+    done
+    VRAMGC_REST=1ms VRAMGC_SAMPLE=1ms VRAMGC_MODE=flush drive "$version" "$script $end _exit 0" --mem 1GiB
+}
+
 @test "models that stay after their jobs are told, where what lacks is little beside them" {
-    local job='alloc t 100MiB; free t;' script
-    export VRAMGC_REST=1ms VRAMGC_SAMPLE=1ms
     for version in $versions; do
-        script="alloc a 200MiB; $job $(until_yes 'build/govern/show $1 | grep -q "^job 1 "');"
-        cp "$BATS_TEST_TMPDIR/yes" "$BATS_TEST_TMPDIR/first"
-        script="${script/$BATS_TEST_TMPDIR\/yes/$BATS_TEST_TMPDIR/first} alloc b 200MiB; $job $(until_yes 'build/govern/show $1 | grep -q "^job 2 "');"
-        VRAMGC_MODE=flush drive "$version" "$script alloc c 200MiB; alloc d 200MiB; _exit 0" --mem 1GiB
+        jobs_then 'alloc c 200MiB; alloc d 200MiB;' 'alloc a 200MiB;' 'alloc b 200MiB;'
         tells full 'The card is full: 32.0 MiB were lacking, and 200 MiB more stay live than after the first job.' \
             'Unload the models that earlier jobs used'
+    done
+}
+
+# As ComfyUI does, which takes a model away when the next job wants another one.
+@test "a model at work is none that stayed: more lacks, the first job left none, or one was taken away" {
+    for version in $versions; do
+        jobs_then 'alloc d 700MiB;' 'alloc a 200MiB;' 'alloc b 200MiB;'
+        tells full 'The card is too small for this: 332 MiB were lacking.' 'Make image or batch smaller'
+        jobs_then 'alloc c 200MiB; alloc d 200MiB;' '' 'alloc a 400MiB;'
+        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
+        jobs_then 'alloc c 200MiB; alloc d 200MiB;' 'alloc a 200MiB;' 'alloc b 200MiB; alloc e 200MiB;' 'free e; alloc u 250MiB; free u;'
+        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
     done
 }
 

@@ -236,6 +236,7 @@ prove_finds() {
 @test "what the pool holds counts as free" { caught pool_is_free vm/async 'calls that programs'; }
 @test "another pool is taken for the default one" { caught any_pool vm/async 'calls that programs'; }
 @test "memory is handed out to a captured stream" { caught pool_in_capture vm/async 'calls that programs'; }
+@test "the driver's pool keeps what a block of ours would need" { caught driver_pool_kept vm/async 'pool keeps goes back'; }
 @test "a request in vain fills the card" { caught pool_fills_card vm/async 'in vain'; }
 @test "what PyTorch asks the pool twice are two refusals" { caught pool_retry_is_new govern/causes 'one error'; }
 @test "a thread without a context stays without" { caught pool_without_context vm/async 'calls that programs'; }

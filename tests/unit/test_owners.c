@@ -95,6 +95,7 @@ static void without_a_name_it_is_nobody_s(void **state) {
 
 static void a_small_block_stands_for_others(void **state) {
     (void)state;
+    self.live_bytes = 12 * 100 * KIBIBYTE; /* which were not looked at */
     take(1, 100 * KIBIBYTE);
     owners_list_now(&self.owners, self.live_bytes, &self.lists);
     assert_entry(0, 1, NAMES_STEP_BYTES, 1);
@@ -104,6 +105,16 @@ static void a_small_block_stands_for_others(void **state) {
 }
 
 /* One keeps 10 MiB each time, one takes and gives 500, one has loaded 300 at the beginning. */
+/* As of Forge, which has made a stream and one small tensor. */
+static void nobody_has_more_than_there_is(void **state) {
+    (void)state;
+    take(2, 512);
+    owners_list_now(&self.owners, self.live_bytes, &self.list);
+    assert_entry(0, 2, 512, 1);
+    self.list = owners_list_top(&self.owners, self.live_bytes);
+    assert_entry(0, 2, 512, 1);
+}
+
 static void who_keeps_more_each_time_has_grown(void **state) {
     (void)state;
     take(1, 300 * MIB);
@@ -169,6 +180,7 @@ int main(void) {
         cmocka_unit_test_setup(the_top_is_as_it_was_then, begin),
         cmocka_unit_test_setup(without_a_name_it_is_nobody_s, begin),
         cmocka_unit_test_setup(a_small_block_stands_for_others, begin),
+        cmocka_unit_test_setup(nobody_has_more_than_there_is, begin),
         cmocka_unit_test_setup(who_keeps_more_each_time_has_grown, begin),
         cmocka_unit_test_setup(who_keeps_the_same_has_not_grown, begin),
         cmocka_unit_test_setup(calls_are_told_beside_their_sites, begin),

@@ -36,8 +36,8 @@ static void how_it_was_started(void **state) {
     assert_non_null(strstr(webui_of(file)->collects, "--disable-smart-memory"));
     started_as("python /opt/ComfyUI/main.py --listen");
     assert_string_equal(webui_offload(file), "ComfyUI: --novram");
-    started_as("/home/ann/sdnext/venv/bin/python launch.py");
-    assert_string_equal(webui_offload(file), "--medvram");
+    started_as("/home/ann/sdnext/venv/bin/python launch.py"); /* --medvram it has by itself */
+    assert_string_equal(webui_offload(file), "--lowvram");
     assert_null(webui_of(file)->collects);
     started_as("python /opt/stable-diffusion-webui-forge/launch.py");
     assert_string_equal(webui_offload(file), "Forge: --always-low-vram");
@@ -67,7 +67,7 @@ static void what_it_has_loaded(void **state) {
     has_loaded("comfy/ops.py");
     assert_string_equal(webui_offload(file), "ComfyUI: --novram");
     started_as("/home/ann/sdnext/venv/bin/python launch.py"); /* says more */
-    assert_string_equal(webui_offload(file), "--medvram");
+    assert_string_equal(webui_offload(file), "--lowvram");
 }
 
 static void what_is_given_already(void **state) {

@@ -111,6 +111,25 @@ constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
     [ "$(fact used_bytes_peak)" -le $((620 << 20)) ]
 }
 
+# An error of the driver that is no lack of memory: it is asked for the block itself, and keeps that when it is freed.
+@test "what the driver's pool keeps goes back where a block of ours would be refused" {
+    local version
+    pool_setup
+    for version in $versions; do
+        drive "$version" 'alloc a 300MiB; fill a 1; free a; alloc b 600MiB; fill b 2; verify b 2' --mem 1GiB --fail cuMemCreate:2:1@libvramgc.so
+        [ "$status" = 0 ] && [ -z "$output" ] || return 1
+        [ "$(fact driver_calls)" -gt 0 ] || return 1
+        [[ $(build/govern/show "$BATS_TEST_TMPDIR/record.vramgc") == *"action trim refused "* ]] || return 1
+    done
+}
+
+# As of Forge's VAE. In addresses for one and a half times the card there is no place for the last one.
+@test "there are addresses for a large block, however badly the others lie" {
+    pool_passes 'alloc a 1034MiB; alloc b 128MiB; alloc c 1024MiB; alloc d 4096MiB; alloc e 512MiB; alloc f 512MiB; free e; free a; free b;
+        alloc g 2048MiB; free c; alloc h 1034MiB; free h; free g; free f; alloc i 3082MiB; fill i 1; verify i 1' --mem 8GiB
+    [ "$(fact driver_calls)" = 0 ]
+}
+
 @test "a cached page serves whoever calls cudaMalloc himself" {
     pool_passes 'alloc a 400MiB; fill a 1; free a; cuda_malloc x 250MiB; fill x 7; verify x 7; expect vramgc.held_bytes <= 512MiB' --mem 768MiB
 }
