@@ -408,11 +408,10 @@ static void killed_not_for_lack(struct vramgc_file *file) {
     file->host.latest.limit_bytes = 65 * GIB; /* more than there is */
 }
 
-/* It ended before the card was read. */
 static void unread(struct vramgc_file *file) {
     plain(file);
     for (uint64_t i = 0; i < file->devices[0].sample_count; i++)
-        file->devices[0].samples[i].others_bytes = 0;
+        file->devices[0].samples[i].others_bytes = 0; /* the card was not read */
 }
 
 /* Page-locked: five blocks of 1 GiB, and a few small ones. */
@@ -427,10 +426,9 @@ static void pinned_old(struct vramgc_file *file) {
     strcpy(file->torch_version, "2.13.0");
 }
 
-/* Blocks of other sizes are among them. */
 static void pinned_exact(struct vramgc_file *file) {
     pinned(file);
-    file->devices[0].stats.pinned_bytes.peak += 600 * MIB;
+    file->devices[0].stats.pinned_bytes.peak += 600 * MIB; /* blocks of other sizes */
 }
 
 /* A cache fills until two thirds, and stays. */

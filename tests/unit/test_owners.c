@@ -104,17 +104,17 @@ static void a_small_block_stands_for_others(void **state) {
     assert_int_equal(self.lists.sites.count, 0);
 }
 
-/* One keeps 10 MiB each time, one takes and gives 500, one has loaded 300 at the beginning. */
 /* As of Forge, which has made a stream and one small tensor. */
 static void nobody_has_more_than_there_is(void **state) {
     (void)state;
     take(2, 512);
-    owners_list_now(&self.owners, self.live_bytes, &self.list);
+    owners_list_now(&self.owners, self.live_bytes, &self.lists);
     assert_entry(0, 2, 512, 1);
-    self.list = owners_list_top(&self.owners, self.live_bytes);
+    owners_list_top(&self.owners, self.live_bytes, &self.lists);
     assert_entry(0, 2, 512, 1);
 }
 
+/* One keeps 10 MiB each time, one takes and gives 500, one has loaded 300 at the beginning. */
 static void who_keeps_more_each_time_has_grown(void **state) {
     (void)state;
     take(1, 300 * MIB);
