@@ -92,18 +92,20 @@ bool park_process(uint64_t pid, enum park_how how) {
     if (!host_has_room(&parked, how))
         return false;
     hold_signals();
+    live_file_note_parked(pid, (uint64_t)getpid(), NULL); /* who asks what is free must not stand */
     const char *error = park_lock(pid, LOCK_PATIENCE_MS);
-    if (error) {
-        complain("process %llu did not stop: %s; it goes on", number, error);
-        return false;
-    }
-    if (!parked_write(&parked) || (error = park_checkpoint(pid))) {
+    bool locked = !error;
+    if (locked && (!parked_write(&parked) || (error = park_checkpoint(pid)))) {
         park_unlock(pid);
-        complain("process %llu could not leave the card: %s; it goes on", number,
-                 error ? error : "what it has cannot be noted in the state folder");
+        error = error ? error : "what it has cannot be noted in the state folder";
+    }
+    if (error) {
+        live_file_note_parked(pid, 0, NULL);
+        complain("process %llu %s: %s; it goes on", number,
+                 locked ? "could not leave the card" : "did not stop", error);
         return false;
     }
-    live_file_note_parked(pid, true);
+    live_file_note_parked(pid, 1, "parked");
     printf("process %llu is parked: %s of the card are free, after %.1f s.\n", number,
            show_bytes(parked_bytes(&parked)).text, seconds_since(start_ns));
     fflush(stdout);
@@ -126,15 +128,17 @@ bool wake_process(uint64_t pid, enum park_how how) {
     if (parked && !card_has_room(pid, how))
         return false;
     hold_signals();
+    live_file_note_parked(pid, (uint64_t)getpid(), NULL); /* killed here we leave no false note */
     const char *error = parked ? park_restore(pid) : NULL;
     if (!error)
         error = park_unlock(pid);
     if (error) {
+        live_file_note_parked(pid, 1, NULL);
         complain("process %llu could not come back: %s", (unsigned long long)pid, error);
         return false;
     }
     parked_forget(pid);
-    live_file_note_parked(pid, false);
+    live_file_note_parked(pid, 0, "woken");
     printf("process %llu goes on, after %.1f s.\n", (unsigned long long)pid,
            seconds_since(start_ns));
     fflush(stdout);

@@ -98,7 +98,7 @@ void park_idle_look(const char *path) {
     uint64_t now = clock_ns(), calls = calls_of(program->file);
     bool works = calls != program->calls;
     if (program->parked) {
-        if (works)
+        if (works || __atomic_load_n(&program->file->asking, __ATOMIC_SEQ_CST))
             wants_back(program, now);
         return;
     }
@@ -123,6 +123,6 @@ void park_idle_end(void) {
 uint64_t park_idle_step_ns(uint64_t step_ns) {
     for (size_t i = 0; i < self.count; i++)
         if (self.list[i].parked && is_alive(self.list[i].file))
-            return min_u64(step_ns, PARKED_STEP_NS);
-    return step_ns;
+            return PARKED_STEP_NS;
+    return self.rest_ns ? min_u64(step_ns, max_u64(self.rest_ns / 4, PARKED_STEP_NS)) : step_ns;
 }

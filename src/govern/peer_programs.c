@@ -10,6 +10,7 @@
 #include "govern/peer_file.h"
 #include "govern/python.h"
 #include "govern/wakeup.h"
+#include "track/while_parked.h"
 #include "track/process_settings.h"
 
 #include <linux/futex.h>
@@ -193,9 +194,9 @@ static uint64_t reclaimed_bytes(const struct device *device) {
     return figure_get(&device->out->stats.reclaimed_bytes);
 }
 
-/* It has nothing on the card, and a call of ours would stand in the driver until it is woken. */
+/* It has nothing on the card. */
 static bool is_parked(void) {
-    return MUTANT(parked_gives, figure_get(&store_file()->parked), 0);
+    return MUTANT(parked_gives, parked_now(), false);
 }
 
 /* An ask that comes later waits for the next look. */

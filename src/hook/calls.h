@@ -18,6 +18,7 @@
 #include "track/free_memory.h"
 #include "track/libraries.h"
 #include "track/oom.h"
+#include "track/while_parked.h"
 #include "track/stream.h"
 
 _Static_assert((int)cudaSuccess == (int)CUDA_SUCCESS &&
@@ -182,6 +183,10 @@ enum alloc_class hook_class_of_named(uint64_t address);
 #define MEMORY_INFO(api, symbol)                                                                   \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
+    if (outermost && parked_info_begins(free, total)) {                                            \
+        hook_leave();                                                                              \
+        return (RESULT_##api)CALL_SUCCESS;                                                         \
+    }                                                                                              \
     if (outermost && ALLOCATOR_##api)                                                              \
         capacity_before_refusal();                                                                 \
     struct capacity_reading reading = {0};                                                         \
@@ -201,8 +206,10 @@ enum alloc_class hook_class_of_named(uint64_t address);
         device_memory_info(&told, before);                                                         \
         *free = capacity_free_as_seen(&reading, &told);                                            \
     }                                                                                              \
-    if (outermost)                                                                                 \
+    if (outermost) {                                                                               \
         capacity_reading_ends(&reading);                                                           \
+        parked_info_ends(told.total_bytes ? *free : 0);                                            \
+    }                                                                                              \
     hook_leave();                                                                                  \
     return result
 

@@ -117,6 +117,7 @@ CUresult sim_end(const char *function, CUresult result) {
         state.refusals++;
     pthread_mutex_unlock(&sim.lock);
     card_file_leave();
+    fail_after(function);
     bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     if (sim.config.log_level >= (failed ? 1 : 2))
         sim_log(failed ? 1 : 2, "%s -> %s", function, sim_error_name(result));
