@@ -145,11 +145,23 @@ bool wake_process(uint64_t pid, enum park_how how) {
     return true;
 }
 
+/* Who parks by hand needs the card now, and can look after the program: only a driver that is known
+ * to fail is refused. */
+static bool driver_may(void) {
+    enum park_proof proof = park_proof();
+    if (proof == PARK_UNTRIED)
+        complain("this driver has not been tried (`vramgc prove` does): where it fails the program "
+                 "is lost");
+    else if (proof == PARK_REFUTED && chosen != PARK_FORCED)
+        complain("`vramgc prove` found that this driver does not park: only with --force");
+    return proof != PARK_REFUTED || chosen == PARK_FORCED;
+}
+
 static int park_main(struct args *args) {
     if (!names_one(args))
         return STATUS_USAGE;
     uint64_t pid = process_of(args);
-    bool done = pid && is_in_state(pid, PARK_RUNS) && park_process(pid, chosen);
+    bool done = pid && is_in_state(pid, PARK_RUNS) && driver_may() && park_process(pid, chosen);
     if (done)
         printf("It stands still at its next use of the card, until `vramgc wake %llu`.\n",
                (unsigned long long)pid);
@@ -172,7 +184,9 @@ static bool take_force(const struct args *args) {
 }
 
 static const struct flag park_flags[] = {
-    {"force", 0, NULL, "also where RAM, or for wake the card, has no room, or that is not known",
+    {"force", 0, NULL,
+     "also where RAM, or for wake the card, has no room, or that is not known, and with a driver "
+     "that fails",
      .take = take_force},
 };
 

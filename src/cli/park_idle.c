@@ -53,18 +53,28 @@ static uint64_t calls_of(const struct vramgc_file *file) {
     return calls;
 }
 
-static bool can_park(void) {
-    const char *objection = self.opened ? NULL : park_driver_open();
-    if (objection) {
-        complain("VRAMGC_PARK: %s", objection);
+/* A driver that fails would take a program with it that nobody looks after. */
+static const char *objection(void) {
+    const char *missing = park_driver_open();
+    enum park_proof proof = missing ? PARK_UNTRIED : park_proof();
+    return missing                ? missing
+           : proof == PARK_PROVEN ? NULL
+           : proof == PARK_REFUTED
+               ? "`vramgc prove` found that this driver does not park"
+               : "this driver has not been tried: `vramgc prove` does, a minute";
+}
+
+static void open_driver(void) {
+    const char *why = objection();
+    if (why) {
+        complain("VRAMGC_PARK: nothing is parked: %s", why);
         self.rest_ns = 0;
     }
     self.opened = true;
-    return !objection;
 }
 
 static void rests(struct program *program, uint64_t now) {
-    if (program->refused || now - program->since_ns < self.rest_ns || !can_park())
+    if (program->refused || now - program->since_ns < self.rest_ns)
         return;
     program->parked = park_state_of(program->file->pid) == PARK_RUNS &&
                       park_process(program->file->pid, PARK_KNOWN);
@@ -92,6 +102,8 @@ static struct program *program_at(const char *path) {
 }
 
 void park_idle_look(const char *path) {
+    if (self.rest_ns && !self.opened)
+        open_driver();
     struct program *program = self.rest_ns ? program_at(path) : NULL;
     if (!program)
         return;
