@@ -4,6 +4,8 @@
 #include "base/base.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "base/peer_file.h"
+#include "base/process_stat.h"
 #include "cli/cli.h"
 #include "cli/live_file.h"
 #include "cli/park.h"
@@ -18,6 +20,8 @@
 
 /* What is under way on the card ends first; a web UI between two images has nothing. */
 enum { LOCK_PATIENCE_MS = 10000 };
+/* An allocation that began before is over by then: cudaMalloc takes up to 1 ms mostly. */
+#define UNDER_WAY_NS (5 * MILLISECOND_NS)
 
 static enum park_how chosen; /* by --force */
 
@@ -85,8 +89,9 @@ static bool host_has_room(const struct parked *parked, enum park_how how) {
     return false;
 }
 
-bool park_process(uint64_t pid, enum park_how how) {
+bool park_process(uint64_t pid, enum park_how how, uint64_t asker) {
     unsigned long long number = pid;
+    char label[128] = "parked";
     struct parked parked = parked_look(pid);
     uint64_t start_ns = clock_ns();
     if (!host_has_room(&parked, how))
@@ -105,8 +110,11 @@ bool park_process(uint64_t pid, enum park_how how) {
                  locked ? "could not leave the card" : "did not stop", error);
         return false;
     }
-    live_file_note_parked(pid, 1, "parked");
-    printf("process %llu is parked: %s of the card are free, after %.1f s.\n", number,
+    if (asker)
+        snprintf(label, sizeof label, "parked for %s (%llu)", process_stat(asker).name,
+                 (unsigned long long)asker);
+    live_file_note_parked(pid, 1, label);
+    printf("process %llu is %s: %s of the card are free, after %.1f s.\n", number, label,
            show_bytes(parked_bytes(&parked)).text, seconds_since(start_ns));
     fflush(stdout);
     return true;
@@ -122,11 +130,20 @@ static bool card_has_room(uint64_t pid, enum park_how how) {
     return false;
 }
 
-bool wake_process(uint64_t pid, enum park_how how) {
+/* One at a time, and no program under vramgc takes memory meanwhile (cuda/gate.h). */
+static void wake_begins(_Atomic uint64_t *waking) {
+    uint64_t before = 0;
+    while (waking && !atomic_compare_exchange_strong(waking, &before, (uint64_t)getpid())) {
+        if (process_start_ticks(before)) {
+            sleep_ns(MILLISECOND_NS);
+            before = 0;
+        }
+    }
+    sleep_ns(waking ? UNDER_WAY_NS : 0);
+}
+
+static bool bring_back(uint64_t pid, bool parked) {
     uint64_t start_ns = clock_ns();
-    bool parked = park_state_of(pid) == PARK_PARKED;
-    if (parked && !card_has_room(pid, how))
-        return false;
     hold_signals();
     live_file_note_parked(pid, (uint64_t)getpid(), NULL); /* killed here we leave no false note */
     const char *error = parked ? park_restore(pid) : NULL;
@@ -145,6 +162,19 @@ bool wake_process(uint64_t pid, enum park_how how) {
     return true;
 }
 
+/* Others must not wait for one that finds no room. */
+bool wake_process(uint64_t pid, enum park_how how) {
+    _Atomic uint64_t *waking = peer_file_look() ? peer_file_waking() : NULL;
+    bool parked = park_state_of(pid) == PARK_PARKED;
+    if (parked && !card_has_room(pid, how))
+        return false;
+    wake_begins(waking);
+    bool done = (!parked || card_has_room(pid, how)) && bring_back(pid, parked);
+    if (waking)
+        atomic_store(waking, 0);
+    return done;
+}
+
 /* Who parks by hand needs the card now, and can look after the program: only a driver that is known
  * to fail is refused. */
 static bool driver_may(void) {
@@ -161,7 +191,7 @@ static int park_main(struct args *args) {
     if (!names_one(args))
         return STATUS_USAGE;
     uint64_t pid = process_of(args);
-    bool done = pid && is_in_state(pid, PARK_RUNS) && driver_may() && park_process(pid, chosen);
+    bool done = pid && is_in_state(pid, PARK_RUNS) && driver_may() && park_process(pid, chosen, 0);
     if (done)
         printf("It stands still at its next use of the card, until `vramgc wake %llu`.\n",
                (unsigned long long)pid);

@@ -67,7 +67,8 @@ cudaError_t hook_nothing_to_forget(void);
 /* Whether VRAMGC_HEADROOM and VRAMGC_CAP leave room. The runtime's calls end in the driver's. */
 bool hook_may_take(enum alloc_class class, uint64_t bytes);
 #define MAY_TAKE_CUDART(class, bytes) true
-#define MAY_TAKE_CUDA(class, bytes)   (LIKELY(!limit_is_on()) || hook_may_take(class, bytes))
+#define MAY_TAKE_CUDA(class, bytes)                                                                \
+    (gate_wait(), LIKELY(!limit_is_on()) || hook_may_take(class, bytes))
 
 /* The same for what is told. The runtime's answer is the driver's, within the limits already: how
  * much is lacking below 0 only another reading says. */
