@@ -2,6 +2,7 @@
  * has, and comes back with its addresses. The driver does it; the program needs no vramgc. It must
  * issue no restore that may not fit, for that would fail for good, and leave no program locked. */
 #include "base/base.h"
+#include "base/control_group.h"
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/peer_file.h"
@@ -68,11 +69,12 @@ static bool is_in_state(uint64_t pid, enum park_state wanted) {
     return state == wanted;
 }
 
-/* 0: not known. */
+/* 0: not known. Our container's limit: what parks mostly lies in the one of the program. */
 static uint64_t available_bytes(void) {
     char text[512]; /* it is in the first lines */
     file_read_start("/proc/meminfo", text, sizeof text);
-    return parse_kib_line(text, "MemAvailable:");
+    struct control_group group = control_group_read("");
+    return min_u64(parse_kib_line(text, "MemAvailable:"), control_group_room(&group));
 }
 
 /* The copy counts as the program's own RAM. */
