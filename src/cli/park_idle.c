@@ -185,6 +185,13 @@ static bool is_alive(const struct vramgc_file *file) {
     return process_lives(file->pid, file->process_start);
 }
 
+bool park_idle_lives(const char *path) {
+    for (size_t i = 0; i < self.count; i++)
+        if (self.list[i].path == path)
+            return is_alive(self.list[i].file);
+    return true;
+}
+
 void park_idle_end(void) {
     for (size_t i = 0; i < self.count; i++) {
         struct program *program = &self.list[i];
