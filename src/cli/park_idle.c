@@ -107,7 +107,9 @@ static uint64_t tell_others(struct program *program, uint64_t now) {
                                                  : rests ? program->since_ns
                                                          : PEER_WORKS);
     uint64_t asker = atomic_load(&program->slot->park_for);
-    return rests && !stays && has_turn(asker, now) ? asker : 0;
+    if (asker && !has_turn(asker, now)) /* it has given up */
+        atomic_store(&program->slot->park_for, asker = 0);
+    return rests && !stays ? asker : 0;
 }
 
 static void asked_no_more(struct program *program) {

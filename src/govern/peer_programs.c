@@ -24,6 +24,8 @@
 /* For one to be parked: a web UI's job takes minutes. Ctrl-C ends it. */
 #define TURN_NS      (600 * SECOND_NS)
 #define TURN_STEP_NS (20 * MILLISECOND_NS)
+/* What others hold is told at their looks: twice SLOWEST_STEP_NS (background_thread.c). */
+#define TOLD_NS SECOND_NS
 
 static struct {
     struct lock lock; /* what is told of peers in the file */
@@ -93,13 +95,17 @@ static bool look(struct peer_ask *ask, uint64_t bytes) {
 /* Another is parked, or comes to rest first. One that is parked itself meanwhile stands in the
  * driver at its next look, is seen there (asking), and comes back when the other rests. */
 static bool wait_for_turn(struct peer_ask *ask, struct peer_slot *own, uint64_t bytes) {
-    uint64_t end_ns = clock_ns() + TURN_NS, *asking = &store_file()->asking;
+    uint64_t now_ns = clock_ns(), end_ns = now_ns + TURN_NS, could_ns = now_ns;
+    uint64_t *asking = &store_file()->asking;
     bool comes = true;
     __atomic_fetch_add(asking, 1, __ATOMIC_SEQ_CST);
     while (comes && ask->lacking_bytes > 0) {
-        comes = !figure_get(&store_file()->stop_asked) && clock_ns() < end_ns &&
-                (atomic_load(&own->park_for) || peer_ask_turn(ask));
-        atomic_store(&own->turn_ns, clock_ns() + SECOND_NS);
+        now_ns = clock_ns();
+        atomic_store(&own->turn_ns, now_ns + SECOND_NS);
+        if (atomic_load(&own->park_for) || peer_ask_turn(ask))
+            could_ns = now_ns;
+        comes = !figure_get(&store_file()->stop_asked) && now_ns < end_ns &&
+                now_ns - could_ns < TOLD_NS;
         sleep_ns(TURN_STEP_NS);
         comes = look(ask, bytes) && comes;
     }
@@ -123,10 +129,12 @@ bool peers_after_oom(struct device *device, uint64_t bytes) {
     ask.end_ns = start_ns + MUTANT(peer_waited_for, PATIENCE_NS, 10 * SECOND_NS);
     uint64_t idle = ask.card ? peer_idle_bytes(&ask) : 0;
     uint64_t parkable = ask.card ? peer_parkable_bytes(&ask) : 0;
-    if (!(idle + parkable) || !look(&ask, bytes) || ask.lacking_bytes <= 0 ||
-        MUTANT(asked_in_vain, (int64_t)(idle + parkable) < ask.lacking_bytes, false))
+    if (!(idle + parkable) || !look(&ask, bytes) || ask.lacking_bytes <= 0)
         return false;
-    bool helped = peer_ask_idle(&ask) > 0;
+    bool enough = MUTANT(asked_in_vain, (int64_t)(idle + parkable) >= ask.lacking_bytes, true);
+    if (!enough && !(ask.waits && parkable))
+        return false;
+    bool helped = enough && peer_ask_idle(&ask) > 0;
     if (ask.lacking_bytes > 0 && parkable)
         helped = wait_for_turn(&ask, own, bytes) || helped;
     figure_add(&device->out->stats.peer_waits, 1);
