@@ -30,8 +30,7 @@ void gate_share(_Atomic uint64_t *waking) {
 
 void gate_wait_for(_Atomic uint64_t *waking) {
     uint64_t end_ns = clock_ns() + WAKING_NS, who;
-    while ((who = atomic_load(waking)) && clock_ns() < end_ns &&
-           MUTANT(taken_beside_wake, process_start_ticks(who), 0))
+    while ((who = atomic_load(waking)) && clock_ns() < end_ns && process_start_ticks(who))
         sleep_ns(MILLISECOND_NS);
     if (who && !process_start_ticks(who)) /* killed in the middle */
         atomic_compare_exchange_strong(waking, &who, 0);
