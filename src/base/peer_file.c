@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#define MAGIC 0x3153524545504756 /* "VGPEERS1" */
+#define MAGIC 0x3253524545504756 /* "VGPEERS2" */
 
 enum { STAT_BLOCK_BYTES = 512 };
 
@@ -56,7 +56,7 @@ static bool find_path(char *path, size_t capacity) {
         stat("/proc/self/ns/pid", &ids))
         return false;
     struct text text = text_in(path, capacity);
-    text_format(&text, "%s/peers1-%s-%llu", folder, machine.nodename,
+    text_format(&text, "%s/peers2-%s-%llu", folder, machine.nodename,
                 (unsigned long long)ids.st_ino);
     return text.length + 1 < capacity;
 }

@@ -13,7 +13,7 @@ teardown() { touch "$BATS_TEST_TMPDIR/over"; }
 
 # The file, in which the first program has the first slot: after 8 bytes the owner, three words of 4 bytes (the third: late) and 4 of
 # padding, then its first card: which, idle bytes.
-peers_file() { echo "$XDG_STATE_HOME"/vramgc/peers1-*; }
+peers_file() { echo "$XDG_STATE_HOME"/vramgc/peers2-*; }
 word() { od -An -t"u$2" -j "$1" -N "$2" "$(peers_file)" | tr -d ' '; }
 idle_told() { word 40 8; }
 
@@ -69,7 +69,7 @@ asks() {
         VRAMGC_PEERS=off VRAMGC_MODE=compact asks "$version" 'expect_oom 2500MiB'
         [ "$(fact peer_waits)" = 0 ]
         VRAMGC_MODE=observe asks "$version" 'expect_oom 2500MiB'
-        [ "$(peers_file)" = "$XDG_STATE_HOME/vramgc/peers1-*" ]
+        [ "$(peers_file)" = "$XDG_STATE_HOME/vramgc/peers2-*" ]
         end_giver
     done
 }
