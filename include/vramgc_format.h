@@ -430,7 +430,8 @@ struct vramgc_file {
     struct vramgc_library libraries[VRAMGC_MAX_LIBRARIES];
     struct vramgc_host host;
     struct vramgc_limits limits;
-    uint64_t parked; /* 1: by `vramgc park`, which writes it */
+    uint64_t parked; /* 1: by `vramgc park`; else the process that is just parking or waking it */
+    uint64_t asking; /* threads that ask the driver what is free: while parked they stand there */
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 

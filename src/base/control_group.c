@@ -11,11 +11,18 @@
 enum { PATH_CAPACITY = 1024 };
 
 static const struct version {
-    const char *folder, *limit, *used, *events;
+    const char *folder, *limit, *used, *events, *cache[2];
 } versions[] = {
-    {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-     "memory.oom_control"},
-    {"/sys/fs/cgroup", "memory.max", "memory.current", "memory.events"},
+    {"/sys/fs/cgroup/memory",
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
+     "memory.oom_control",
+     {"\ntotal_inactive_file ", "\ntotal_active_file "}},
+    {"/sys/fs/cgroup",
+     "memory.max",
+     "memory.current",
+     "memory.events",
+     {"\ninactive_file ", "\nactive_file "}},
 };
 
 static bool names_memory(const char *list, const char *end) {
@@ -85,6 +92,18 @@ static void read_kills(struct control_group *group, const char *folder, const ch
     group->oom_kills = found ? strtoull(strchr(found, ' '), NULL, 10) : 0;
 }
 
+/* Files that Linux keeps as long as nobody needs the memory. */
+static uint64_t read_cache(const char *folder, const struct version *version) {
+    char text[4096];
+    uint64_t bytes = 0;
+    read_in(folder, "memory.stat", text, sizeof text);
+    for (size_t i = 0; i < 2; i++) {
+        const char *found = strstr(text, version->cache[i]);
+        bytes += found ? strtoull(strchr(found, ' '), NULL, 10) : 0;
+    }
+    return bytes;
+}
+
 struct control_group control_group_read(const char *root) {
     char text[4096], path[PATH_CAPACITY / 2], folder[PATH_CAPACITY - 64];
     read_in(root, "proc/self/cgroup", text, sizeof text);
@@ -106,6 +125,7 @@ struct control_group control_group_read(const char *root) {
             continue;
         group.limit_bytes = limit_bytes;
         group.used_bytes = number_in(folder, version->used);
+        group.cache_bytes = read_cache(folder, version);
     }
     return group;
 }

@@ -41,7 +41,8 @@ enum proof_state {
 
 struct proof {
     enum proof_state state;
-    bool unmap_waits; /* with this driver; false where that is not known */
+    bool unmap_waits;        /* with this driver; false where that is not known */
+    bool parks, park_failed; /* processes leave the card and come back; neither: not tried */
 };
 
 struct proof proof_look(const struct proof_key *key);

@@ -108,12 +108,13 @@ void live_file_close(struct vramgc_file *file) {
         munmap(file, sizeof *file);
 }
 
-void live_file_note_parked(uint64_t pid, bool parked) {
+void live_file_note_parked(uint64_t pid, uint64_t parked, const char *label) {
     struct stats_file *record = running_with_mapping(pid);
     struct vramgc_file *file = record ? live_file_map(record->path) : NULL;
     if (file && is_of(file, record->file)) {
-        __atomic_store_n(&file->parked, parked, __ATOMIC_RELAXED);
-        live_file_mark(file, parked ? "parked" : "woken");
+        __atomic_store_n(&file->parked, parked, __ATOMIC_SEQ_CST);
+        if (label)
+            live_file_mark(file, label);
     }
     live_file_close(file);
     if (record)

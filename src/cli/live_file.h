@@ -16,8 +16,9 @@ uint64_t live_file_pid(const char *name);
 
 /* A point on its timeline. */
 void live_file_mark(struct vramgc_file *file, const char *label);
-/* Where it runs under vramgc: that it is parked from now on, or woken. */
-void live_file_note_parked(uint64_t pid, bool parked);
+/* Where it runs under vramgc: what becomes of `parked` in the file; the label, which may be NULL,
+ * is a point on its timeline. */
+void live_file_note_parked(uint64_t pid, uint64_t parked, const char *label);
 
 /* The same by the file's path, whoever's it is, without a word where that fails: NULL with errno. A
  * pipe or a link, which another user may have put there, is not opened. */

@@ -2,8 +2,11 @@
  * has, and comes back with its addresses. The driver does it; the program needs no vramgc. It must
  * issue no restore that may not fit, for that would fail for good, and leave no program locked. */
 #include "base/base.h"
+#include "base/control_group.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "base/peer_file.h"
+#include "base/process_stat.h"
 #include "cli/cli.h"
 #include "cli/live_file.h"
 #include "cli/park.h"
@@ -18,6 +21,8 @@
 
 /* What is under way on the card ends first; a web UI between two images has nothing. */
 enum { LOCK_PATIENCE_MS = 10000 };
+/* An allocation that began before is over by then: cudaMalloc takes up to 1 ms mostly. */
+#define UNDER_WAY_NS (5 * MILLISECOND_NS)
 
 static enum park_how chosen; /* by --force */
 
@@ -64,11 +69,12 @@ static bool is_in_state(uint64_t pid, enum park_state wanted) {
     return state == wanted;
 }
 
-/* 0: not known. */
+/* 0: not known. Our container's limit: what parks mostly lies in the one of the program. */
 static uint64_t available_bytes(void) {
     char text[512]; /* it is in the first lines */
     file_read_start("/proc/meminfo", text, sizeof text);
-    return parse_kib_line(text, "MemAvailable:");
+    struct control_group group = control_group_read("");
+    return min_u64(parse_kib_line(text, "MemAvailable:"), control_group_room(&group));
 }
 
 /* The copy counts as the program's own RAM. */
@@ -85,26 +91,32 @@ static bool host_has_room(const struct parked *parked, enum park_how how) {
     return false;
 }
 
-bool park_process(uint64_t pid, enum park_how how) {
+bool park_process(uint64_t pid, enum park_how how, uint64_t asker) {
     unsigned long long number = pid;
+    char label[128] = "parked";
     struct parked parked = parked_look(pid);
     uint64_t start_ns = clock_ns();
     if (!host_has_room(&parked, how))
         return false;
     hold_signals();
+    live_file_note_parked(pid, (uint64_t)getpid(), NULL); /* who asks what is free must not stand */
     const char *error = park_lock(pid, LOCK_PATIENCE_MS);
-    if (error) {
-        complain("process %llu did not stop: %s; it goes on", number, error);
-        return false;
-    }
-    if (!parked_write(&parked) || (error = park_checkpoint(pid))) {
+    bool locked = !error;
+    if (locked && (!parked_write(&parked) || (error = park_checkpoint(pid)))) {
         park_unlock(pid);
-        complain("process %llu could not leave the card: %s; it goes on", number,
-                 error ? error : "what it has cannot be noted in the state folder");
+        error = error ? error : "what it has cannot be noted in the state folder";
+    }
+    if (error) {
+        live_file_note_parked(pid, 0, NULL);
+        complain("process %llu %s: %s; it goes on", number,
+                 locked ? "could not leave the card" : "did not stop", error);
         return false;
     }
-    live_file_note_parked(pid, true);
-    printf("process %llu is parked: %s of the card are free, after %.1f s.\n", number,
+    if (asker)
+        snprintf(label, sizeof label, "parked for %s (%llu)", process_stat(asker).name,
+                 (unsigned long long)asker);
+    live_file_note_parked(pid, 1, label);
+    printf("process %llu is %s: %s of the card are free, after %.1f s.\n", number, label,
            show_bytes(parked_bytes(&parked)).text, seconds_since(start_ns));
     fflush(stdout);
     return true;
@@ -120,32 +132,68 @@ static bool card_has_room(uint64_t pid, enum park_how how) {
     return false;
 }
 
-bool wake_process(uint64_t pid, enum park_how how) {
+/* One at a time, and no program under vramgc takes memory meanwhile (cuda/gate.h). */
+static void wake_begins(_Atomic uint64_t *waking) {
+    uint64_t before = 0;
+    while (waking && !atomic_compare_exchange_strong(waking, &before, (uint64_t)getpid())) {
+        if (process_start_ticks(before)) {
+            sleep_ns(MILLISECOND_NS);
+            before = 0;
+        }
+    }
+    sleep_ns(waking ? UNDER_WAY_NS : 0);
+}
+
+static bool bring_back(uint64_t pid, bool parked) {
     uint64_t start_ns = clock_ns();
-    bool parked = park_state_of(pid) == PARK_PARKED;
-    if (parked && !card_has_room(pid, how))
-        return false;
     hold_signals();
+    live_file_note_parked(pid, (uint64_t)getpid(), NULL); /* killed here we leave no false note */
     const char *error = parked ? park_restore(pid) : NULL;
     if (!error)
         error = park_unlock(pid);
     if (error) {
+        live_file_note_parked(pid, 1, NULL);
         complain("process %llu could not come back: %s", (unsigned long long)pid, error);
         return false;
     }
     parked_forget(pid);
-    live_file_note_parked(pid, false);
+    live_file_note_parked(pid, 0, "woken");
     printf("process %llu goes on, after %.1f s.\n", (unsigned long long)pid,
            seconds_since(start_ns));
     fflush(stdout);
     return true;
 }
 
+/* Others must not wait for one that finds no room. */
+bool wake_process(uint64_t pid, enum park_how how) {
+    _Atomic uint64_t *waking = peer_file_look() ? peer_file_waking() : NULL;
+    bool parked = park_state_of(pid) == PARK_PARKED;
+    if (parked && !card_has_room(pid, how))
+        return false;
+    wake_begins(waking);
+    bool done = (!parked || card_has_room(pid, how)) && bring_back(pid, parked);
+    if (waking)
+        atomic_store(waking, 0);
+    return done;
+}
+
+/* Who parks by hand needs the card now, and can look after the program: only a driver that is known
+ * to fail is refused. */
+static bool driver_may(void) {
+    enum park_proof proof = park_proof();
+    if (proof == PARK_UNTRIED)
+        complain("this driver has not been tried (`vramgc prove` does): where it fails the program "
+                 "is lost");
+    else if (proof == PARK_REFUTED && chosen != PARK_FORCED)
+        complain("`vramgc prove` found that this driver does not park: only with --force");
+    return proof != PARK_REFUTED || chosen == PARK_FORCED;
+}
+
 static int park_main(struct args *args) {
     if (!names_one(args))
         return STATUS_USAGE;
     uint64_t pid = process_of(args);
-    bool done = pid && is_in_state(pid, PARK_RUNS) && park_process(pid, chosen);
+    bool done = pid && is_in_state(pid, PARK_RUNS) && driver_may() && park_process(pid, chosen, 0);
     if (done)
         printf("It stands still at its next use of the card, until `vramgc wake %llu`.\n",
                (unsigned long long)pid);
@@ -168,7 +216,9 @@ static bool take_force(const struct args *args) {
 }
 
 static const struct flag park_flags[] = {
-    {"force", 0, NULL, "also where RAM, or for wake the card, has no room, or that is not known",
+    {"force", 0, NULL,
+     "also where RAM, or for wake the card, has no room, or that is not known, and with a driver "
+     "that fails",
      .take = take_force},
 };
 

@@ -12,8 +12,8 @@ enum park_how {
     PARK_FORCED, /* also where there is none, or nobody knows */
 };
 
-/* Whether it was done; else the process is as it was. */
-bool park_process(uint64_t pid, enum park_how how);
+/* Whether it was done; else the process is as it was. asker: for which process; 0: none. */
+bool park_process(uint64_t pid, enum park_how how, uint64_t asker);
 bool wake_process(uint64_t pid, enum park_how how);
 
 #endif

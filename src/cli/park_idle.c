@@ -3,13 +3,16 @@
 #include "cli/park_idle.h"
 
 #include "base/base.h"
+#include "base/peer_file.h"
 #include "cli/live_file.h"
 #include "cli/park.h"
+#include "cli/parked.h"
 #include "prove/park_driver.h"
 #include "read/complain.h"
 #include "read/stats_file.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_PROGRAMS = 64 };
 
@@ -17,12 +20,17 @@ enum { MOST_PROGRAMS = 64 };
 #define PARKED_STEP_NS (5 * MILLISECOND_NS)
 /* How soon the card is looked at again where it has no room. */
 #define AGAIN_NS (SECOND_NS / 4)
+/* One that another program asks for leaves once it has rested so long: a job has ended by then
+ * (SLOW_AFTER_NS of govern/background_thread.c). */
+#define ASKED_NS (2 * SECOND_NS)
 
 struct program {
     const char *path;
     struct vramgc_file *file;
     uint64_t calls, since_ns; /* what it had asked for by then */
     uint64_t again_ns;        /* parked, and it wants to come back: not before */
+    uint64_t parked_for;      /* the process that asked for it; 0: none */
+    struct peer_slot *slot;   /* NULL: it asks nobody and is not asked */
     bool parked, refused;     /* refused: not tried again before it works */
 };
 
@@ -53,31 +61,93 @@ static uint64_t calls_of(const struct vramgc_file *file) {
     return calls;
 }
 
-static bool can_park(void) {
-    const char *objection = self.opened ? NULL : park_driver_open();
-    if (objection) {
-        complain("VRAMGC_PARK: %s", objection);
+/* A driver that fails would take a program with it that nobody looks after. */
+static const char *objection(void) {
+    const char *missing = park_driver_open();
+    enum park_proof proof = missing ? PARK_UNTRIED : park_proof();
+    return missing                ? missing
+           : proof == PARK_PROVEN ? NULL
+           : proof == PARK_REFUTED
+               ? "`vramgc prove` found that this driver does not park"
+               : "this driver has not been tried: `vramgc prove` does, a minute";
+}
+
+static void open_driver(void) {
+    const char *why = objection();
+    if (why) {
+        complain("VRAMGC_PARK: nothing is parked: %s", why);
         self.rest_ns = 0;
     }
     self.opened = true;
-    return !objection;
+}
+
+static struct peer_slot *slot_of(uint64_t pid) {
+    for (size_t i = 0; peer_file_look() && i < PEERS_SLOTS; i++)
+        if (peer_file_pid(peer_file_slot(i)) == pid && peer_file_lives(peer_file_slot(i)))
+            return peer_file_slot(i);
+    return NULL;
+}
+
+/* It still asks, or is just taking what it asked for. */
+static bool has_turn(uint64_t pid, uint64_t now) {
+    const struct peer_slot *slot = pid ? slot_of(pid) : NULL;
+    return slot && now < atomic_load(&slot->turn_ns);
+}
+
+/* Whether, and since when, others may ask for it to be parked; who does. */
+static uint64_t tell_others(struct program *program, uint64_t now) {
+    uint64_t pid = program->file->pid;
+    if (!program->slot || peer_file_pid(program->slot) != pid)
+        program->slot = slot_of(pid);
+    if (!program->slot)
+        return 0;
+    atomic_store(&program->slot->parker, (uint64_t)getpid());
+    bool stays = program->parked || program->refused, rests = now - program->since_ns >= ASKED_NS;
+    atomic_store(&program->slot->rests_since_ns, stays   ? PEER_STAYS
+                                                 : rests ? program->since_ns
+                                                         : PEER_WORKS);
+    uint64_t asker = atomic_load(&program->slot->park_for);
+    if (asker && !has_turn(asker, now)) /* it has given up */
+        atomic_store(&program->slot->park_for, asker = 0);
+    return rests && !stays ? asker : 0;
+}
+
+static void asked_no_more(struct program *program) {
+    if (program->slot)
+        atomic_store(&program->slot->park_for, 0);
 }
 
 static void rests(struct program *program, uint64_t now) {
-    if (program->refused || now - program->since_ns < self.rest_ns || !can_park())
+    uint64_t asker = tell_others(program, now);
+    if (program->refused || (!asker && now - program->since_ns < self.rest_ns))
         return;
     program->parked = park_state_of(program->file->pid) == PARK_RUNS &&
-                      park_process(program->file->pid, PARK_KNOWN);
+                      park_process(program->file->pid, PARK_KNOWN, asker);
     program->refused = !program->parked;
+    program->parked_for = asker;
+    tell_others(program, now);
+    asked_no_more(program);
+}
+
+static void ask_others(struct program *program) {
+    struct parked parked;
+    if (program->slot)
+        atomic_store(&program->slot->turn_ns, clock_ns() + SECOND_NS);
+    if (parked_read(program->file->pid, &parked))
+        parked_ask(&parked);
 }
 
 static void wants_back(struct program *program, uint64_t now) {
-    if (now < program->again_ns)
+    if (now < program->again_ns || has_turn(program->parked_for, now))
         return;
     bool first = program->again_ns == 0;
-    program->parked = park_state_of(program->file->pid) == PARK_PARKED &&
-                      !wake_process(program->file->pid, first ? PARK_KNOWN : PARK_QUIET);
+    uint64_t pid = program->file->pid;
+    program->parked =
+        park_state_of(pid) == PARK_PARKED && !wake_process(pid, first ? PARK_KNOWN : PARK_QUIET);
+    if (program->parked)
+        ask_others(program);
     program->again_ns = program->parked ? now + AGAIN_NS : 0;
+    program->since_ns = now;
 }
 
 static struct program *program_at(const char *path) {
@@ -92,13 +162,15 @@ static struct program *program_at(const char *path) {
 }
 
 void park_idle_look(const char *path) {
+    if (self.rest_ns && !self.opened)
+        open_driver();
     struct program *program = self.rest_ns ? program_at(path) : NULL;
     if (!program)
         return;
     uint64_t now = clock_ns(), calls = calls_of(program->file);
     bool works = calls != program->calls;
     if (program->parked) {
-        if (works)
+        if (works || __atomic_load_n(&program->file->asking, __ATOMIC_SEQ_CST))
             wants_back(program, now);
         return;
     }
@@ -106,6 +178,7 @@ void park_idle_look(const char *path) {
         program->calls = calls;
         program->since_ns = now;
         program->refused = false;
+        asked_no_more(program);
     }
     rests(program, now);
 }
@@ -114,15 +187,28 @@ static bool is_alive(const struct vramgc_file *file) {
     return process_lives(file->pid, file->process_start);
 }
 
-void park_idle_end(void) {
+bool park_idle_lives(const char *path) {
     for (size_t i = 0; i < self.count; i++)
-        if (self.list[i].parked && is_alive(self.list[i].file))
-            wake_process(self.list[i].file->pid, PARK_KNOWN);
+        if (self.list[i].path == path)
+            return is_alive(self.list[i].file);
+    return true;
+}
+
+void park_idle_end(void) {
+    for (size_t i = 0; i < self.count; i++) {
+        struct program *program = &self.list[i];
+        if (program->slot && peer_file_pid(program->slot) == program->file->pid)
+            atomic_store(&program->slot->rests_since_ns, PEER_STAYS);
+        if (program->parked && is_alive(program->file))
+            wake_process(program->file->pid, PARK_KNOWN);
+        else if (program->parked)
+            parked_forget(program->file->pid);
+    }
 }
 
 uint64_t park_idle_step_ns(uint64_t step_ns) {
     for (size_t i = 0; i < self.count; i++)
         if (self.list[i].parked && is_alive(self.list[i].file))
-            return min_u64(step_ns, PARKED_STEP_NS);
-    return step_ns;
+            return PARKED_STEP_NS;
+    return self.rest_ns ? min_u64(step_ns, max_u64(self.rest_ns / 4, PARKED_STEP_NS)) : step_ns;
 }

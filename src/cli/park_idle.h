@@ -4,6 +4,7 @@
 #ifndef PARK_IDLE_H
 #define PARK_IDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* rest_ns 0: nothing is ever done. */
@@ -11,6 +12,9 @@ void park_idle_begin(uint64_t rest_ns);
 
 /* To be called for each program that runs; path, which must stay, is its statistics file. */
 void park_idle_look(const char *path);
+
+/* Whether that one runs, or cannot be looked at yet. */
+bool park_idle_lives(const char *path);
 
 /* Nobody looks any more: what is parked comes back. */
 void park_idle_end(void);

@@ -2,6 +2,7 @@
 #include "cli/parked.h"
 
 #include "base/file.h"
+#include "base/peer_ask.h"
 #include "base/state_folder.h"
 #include "base/text.h"
 #include "read/card_reading.h"
@@ -10,6 +11,9 @@
 
 #include <stdio.h>
 #include <string.h>
+
+/* As a program waits that runs out of memory (govern/peer_programs.c). */
+#define PATIENCE_NS (200 * MILLISECOND_NS)
 
 struct parked parked_look(uint64_t pid) {
     struct parked parked = {.pid = pid, .process_start = process_start_ticks(pid)};
@@ -94,4 +98,23 @@ bool parked_fits(const struct parked *parked, char *why, size_t capacity) {
         return false;
     }
     return true;
+}
+
+void parked_ask(const struct parked *parked) {
+    for (size_t i = 0; i < parked->count; i++) {
+        struct card_reading reading = card_read(parked->cards[i].bus_id);
+        struct peer_ask ask = {
+            .card = peer_file_card(parked->cards[i].bus_id),
+            .asker = parked->pid,
+            .waits = true,
+            .end_ns = clock_ns() + PATIENCE_NS,
+            .lacking_bytes = (int64_t)parked->cards[i].bytes - (int64_t)reading.free_bytes,
+        };
+        uint64_t could_give = peer_idle_bytes(&ask) + peer_parkable_bytes(&ask);
+        if (!reading.known || ask.lacking_bytes <= 0 || (int64_t)could_give < ask.lacking_bytes)
+            continue;
+        peer_ask_idle(&ask);
+        if (ask.lacking_bytes > 0)
+            peer_ask_turn(&ask);
+    }
 }

@@ -105,6 +105,10 @@ static void find_running(void) {
 
 static void look_at(struct watched *watched, bool last) {
     char ignored[256];
+    if (self.rules->count == 0) { /* only parked: that needs a few words of the file */
+        watched->over = !park_idle_lives(watched->path);
+        return;
+    }
     struct stats_file *record = stats_file_load(watched->path, ignored, sizeof ignored);
     watched->over = record && record->state != PROCESS_RUNNING;
     if (record)

@@ -29,6 +29,7 @@
 #include "track/mempool.h"
 #include "track/neighbours.h"
 #include "track/oom_log.h"
+#include "track/while_parked.h"
 #include "track/reclaim_log.h"
 #include "track/recording.h"
 #include "track/process_settings.h"
@@ -240,8 +241,7 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
                                           : flush(device, action));
     bool trimmed = decision.trim && trim_mempool(device, action);
     if (!flushed && !trimmed)
-        return; /* without a Python it cannot be done here: an induced out of memory may still do it
-                 */
+        return; /* without a Python an induced out of memory may still do it */
     read_memory(device);
     reclaim_acted(device);
 }
@@ -396,7 +396,7 @@ static void *decay_thread(void *unused) {
         decay_sleep(UINT64_MAX);
         if (!may_work(&self.decaying))
             break;
-        uint64_t step_ns = recording_is_on() ? decay_step(clock_ns()) : 0;
+        uint64_t step_ns = recording_is_on() && !parked_now() ? decay_step(clock_ns()) : 0;
         atomic_store(&self.decaying, false);
         uint64_t slowest_ns = MUTANT(asleep, SLOWEST_STEP_NS, 3600 * SECOND_NS);
         step_ns = step_ns ? min_u64(step_ns, slowest_ns) : slowest_ns;
@@ -415,12 +415,16 @@ static void start_decay(void) {
 }
 
 static void look_at_all(uint64_t now) {
+    if (settings_policy().mode == POLICY_FLUSH)
+        python_prepare();
+    python_name_functions();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++) {
         struct device *device = device_if_ready(i);
         if (device && !self.decays && (device_vm(device) || cached_handles_bytes(device)))
             start_decay();
         look_at(i, now);
     }
+    at_rest_look(now);
 }
 
 static void *background_thread(void *unused) {
@@ -434,15 +438,12 @@ static void *background_thread(void *unused) {
         uint64_t now = clock_ns();
         if (!may_work(&self.looking))
             break;
-        if (settings_policy().mode == POLICY_FLUSH)
-            python_prepare();
-        python_name_functions();
         peers_look_begins();
-        look_at_all(now);
+        if (!parked_now()) /* else it would wait for a thread that stands in the driver */
+            look_at_all(now);
         peers_look_ends(count);
         stack_name();
         neighbours_look();
-        at_rest_look(now);
         mode_say(false);
         oom_log_write(false);
         reclaim_log_write();

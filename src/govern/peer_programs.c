@@ -4,12 +4,14 @@
 #include "govern/peer_programs.h"
 
 #include "base/log.h"
+#include "base/peer_ask.h"
 #include "base/process_stat.h"
 #include "base/text.h"
+#include "cuda/gate.h"
 #include "cuda/meminfo.h"
-#include "govern/peer_file.h"
 #include "govern/python.h"
 #include "govern/wakeup.h"
+#include "track/while_parked.h"
 #include "track/process_settings.h"
 
 #include <linux/futex.h>
@@ -19,11 +21,11 @@
 /* All peers together. On a busy machine a peer at rest was seen to answer within 0.3 to 6 ms. */
 #define PATIENCE_NS (200 * MILLISECOND_NS)
 
-/* How often it is looked whether the peer lives. */
-#define ALIVE_NS (20 * MILLISECOND_NS)
-
-/* More than any card has: what others say is no more than that. */
-#define MOST_BYTES ((uint64_t)1 << 50)
+/* For one to be parked: a web UI's job takes minutes. Ctrl-C ends it. */
+#define TURN_NS      (600 * SECOND_NS)
+#define TURN_STEP_NS (20 * MILLISECOND_NS)
+/* What others hold is told at their looks: twice SLOWEST_STEP_NS (background_thread.c). */
+#define TOLD_NS SECOND_NS
 
 static struct {
     struct lock lock; /* what is told of peers in the file */
@@ -35,8 +37,10 @@ void peers_begin(void) {
     if (settings_options()->peers == PEERS_OFF || settings_policy().mode != POLICY_FLUSH)
         return;
     struct peer_slot *slot = peer_file_join();
-    if (slot)
-        wakeup_share(WAKEUP_LOOK, &slot->asked);
+    if (!slot)
+        return;
+    wakeup_share(WAKEUP_LOOK, &slot->asked);
+    gate_share(peer_file_waking());
 }
 
 static void answer(struct peer_slot *own, unsigned asked) {
@@ -53,84 +57,19 @@ void peers_end(void) {
 
 void peers_forget(void) {
     wakeup_share(WAKEUP_LOOK, NULL);
+    gate_share(NULL);
     peer_file_forget();
     lock_force_open(&self.lock);
 }
 
-/* The same for all processes (FNV-1a). */
 static uint64_t card_of(const struct device *device) {
-    uint64_t hash = 0xcbf29ce484222325;
-    for (const char *p = device->out->bus_id; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * 0x100000001b3;
-    return *device->out->bus_id ? hash : 0;
+    return peer_file_card(device->out->bus_id);
 }
 
 /* --- who asks --- */
 
-struct asking {
-    struct device *device;
-    uint64_t card, end_ns;
-    int64_t lacking_bytes;
-    bool tried[PEERS_SLOTS];
-};
-
-/* Where it has the card; NULL: not, or it is not to be asked. */
-static struct peer_card *card_in(const struct asking *asking, size_t i) {
-    struct peer_slot *slot = peer_file_slot(i);
-    if (!slot || asking->tried[i] || MUTANT(late_peer_asked, atomic_load(&slot->late), 0))
-        return NULL;
-    for (size_t j = 0; j < VRAMGC_MAX_DEVICES; j++)
-        if (atomic_load(&slot->cards[j].card) == asking->card &&
-            atomic_load(&slot->cards[j].idle_bytes) > 0)
-            return peer_file_lives(slot) ? &slot->cards[j] : NULL;
-    return NULL;
-}
-
-/* The slot with the most to give; all of them together have *sum_bytes. PEERS_SLOTS: none. */
-static size_t find_largest(const struct asking *asking, uint64_t *sum_bytes) {
-    uint64_t most_bytes = 0;
-    size_t largest = PEERS_SLOTS;
-    *sum_bytes = 0;
-    for (size_t i = 0; i < PEERS_SLOTS; i++) {
-        struct peer_card *card = card_in(asking, i);
-        uint64_t bytes = card ? min_u64(atomic_load(&card->idle_bytes), MOST_BYTES) : 0;
-        *sum_bytes += bytes;
-        if (bytes > most_bytes)
-            largest = i, most_bytes = bytes;
-    }
-    return largest;
-}
-
-/* False: it has not answered in time. */
-static bool wait_for(struct peer_slot *slot, unsigned asked, uint64_t end_ns) {
-    for (;;) {
-        unsigned answered = atomic_load(&slot->answered);
-        uint64_t now_ns = clock_ns();
-        if ((int)(answered - asked) >= 0)
-            return true;
-        if (now_ns >= end_ns || !peer_file_lives(slot))
-            return false;
-        struct timespec time = {0, (long)min_u64(end_ns - now_ns, ALIVE_NS)};
-        syscall(SYS_futex, &slot->answered, FUTEX_WAIT, answered, &time, NULL, 0);
-    }
-}
-
-static uint64_t ask(const struct asking *asking, struct peer_slot *slot, struct peer_card *card) {
-    uint64_t before_bytes = atomic_load(&card->gave_bytes);
-    atomic_store(&card->asker, (uint64_t)getpid());
-    atomic_store(&card->wanted_bytes, (uint64_t)asking->lacking_bytes);
-    unsigned asked = atomic_fetch_add(&slot->asked, 1) + 1;
-    syscall(SYS_futex, &slot->asked, FUTEX_WAKE, 1, NULL, NULL, 0);
-    if (!wait_for(slot, asked, asking->end_ns)) {
-        uint64_t wanted_bytes = (uint64_t)asking->lacking_bytes;
-        atomic_compare_exchange_strong(&card->wanted_bytes, &wanted_bytes, 0);
-        atomic_store(&slot->late, 1);
-        return 0;
-    }
-    return min_u64(atomic_load(&card->gave_bytes) - before_bytes, MOST_BYTES);
-}
-
-static void tell(struct device *device, uint64_t pid, uint64_t bytes) {
+static void tell(const struct peer_ask *ask, uint64_t pid, uint64_t bytes) {
+    struct device *device = ask->with;
     struct vramgc_giver *out = &device->out->giver;
     struct process_stat giver = process_stat(pid);
     lock_take(&self.lock);
@@ -141,50 +80,66 @@ static void tell(struct device *device, uint64_t pid, uint64_t bytes) {
     figure_add(&device->out->stats.peer_bytes, bytes);
 }
 
-static uint64_t ask_all(struct asking *asking) {
-    uint64_t given_bytes = 0, sum_bytes;
-    size_t largest;
-    while (asking->lacking_bytes > 0 && clock_ns() < asking->end_ns &&
-           (largest = find_largest(asking, &sum_bytes)) < PEERS_SLOTS) {
-        struct peer_slot *slot = peer_file_slot(largest);
-        struct peer_card *card = card_in(asking, largest);
-        uint64_t pid = slot ? peer_file_pid(slot) : 0;
-        uint64_t bytes = slot && card ? ask(asking, slot, card) : 0;
-        asking->tried[largest] = true;
-        asking->lacking_bytes -= (int64_t)bytes;
-        given_bytes += bytes;
-        if (bytes)
-            tell(asking->device, pid, bytes);
-    }
-    return given_bytes;
-}
-
-/* What the driver has free, and is idle here, is no peer's to give. A request that would not fit
- * even then takes nothing from anybody. */
-static bool is_worth_it(struct asking *asking, uint64_t bytes) {
+/* What the driver has free, and is idle here, is no peer's to give. False: it is not known. */
+static bool look(struct peer_ask *ask, uint64_t bytes) {
+    struct device *device = ask->with;
     struct meminfo reading;
-    uint64_t sum_bytes;
-    if (find_largest(asking, &sum_bytes) == PEERS_SLOTS || asking->device != device_current() ||
-        meminfo_read(&reading) != CUDA_SUCCESS || MUTANT(limit_ignored, reading.limited_bytes, 0))
+    if (device != device_current() || meminfo_read(&reading) != CUDA_SUCCESS ||
+        MUTANT(limit_ignored, reading.limited_bytes, 0))
         return false;
-    asking->lacking_bytes = (int64_t)bytes - (int64_t)reading.free_bytes -
-                            (int64_t)device_idle_page_bytes(asking->device);
-    return asking->lacking_bytes > 0 &&
-           MUTANT(asked_in_vain, sum_bytes >= (uint64_t)asking->lacking_bytes, true);
+    ask->lacking_bytes =
+        (int64_t)bytes - (int64_t)reading.free_bytes - (int64_t)device_idle_page_bytes(device);
+    return true;
 }
 
+/* Another is parked, or comes to rest first. One that is parked itself meanwhile stands in the
+ * driver at its next look, is seen there (asking), and comes back when the other rests. */
+static bool wait_for_turn(struct peer_ask *ask, struct peer_slot *own, uint64_t bytes) {
+    uint64_t now_ns = clock_ns(), end_ns = now_ns + TURN_NS, could_ns = now_ns;
+    uint64_t *asking = &store_file()->asking;
+    bool comes = true;
+    __atomic_fetch_add(asking, 1, __ATOMIC_SEQ_CST);
+    while (comes && ask->lacking_bytes > 0) {
+        now_ns = clock_ns();
+        atomic_store(&own->turn_ns, now_ns + SECOND_NS);
+        if (atomic_load(&own->park_for) || peer_ask_turn(ask))
+            could_ns = now_ns;
+        comes = !figure_get(&store_file()->stop_asked) && now_ns < end_ns &&
+                now_ns - could_ns < TOLD_NS;
+        sleep_ns(TURN_STEP_NS);
+        comes = look(ask, bytes) && comes;
+    }
+    __atomic_fetch_sub(asking, 1, __ATOMIC_SEQ_CST);
+    if (ask->lacking_bytes <= 0 && ask->parks_pid)
+        tell(ask, ask->parks_pid, ask->parks_bytes);
+    return ask->lacking_bytes <= 0;
+}
+
+/* A request that would not fit even then takes nothing from anybody. */
 bool peers_after_oom(struct device *device, uint64_t bytes) {
-    if (!device || !peer_file_own())
+    struct peer_slot *own = peer_file_own();
+    if (!device || !own)
         return false;
     uint64_t start_ns = clock_ns();
-    struct asking asking = {.device = device, .card = card_of(device)};
-    asking.end_ns = start_ns + MUTANT(peer_waited_for, PATIENCE_NS, 10 * SECOND_NS);
-    if (!asking.card || !is_worth_it(&asking, bytes))
+    struct peer_ask ask = {.card = card_of(device),
+                           .asker = (uint64_t)getpid(),
+                           .tell = tell,
+                           .with = device,
+                           .waits = settings_options()->park};
+    ask.end_ns = start_ns + MUTANT(peer_waited_for, PATIENCE_NS, 10 * SECOND_NS);
+    uint64_t idle = ask.card ? peer_idle_bytes(&ask) : 0;
+    uint64_t parkable = ask.card ? peer_parkable_bytes(&ask) : 0;
+    if (!(idle + parkable) || !look(&ask, bytes) || ask.lacking_bytes <= 0)
         return false;
-    uint64_t given_bytes = ask_all(&asking);
+    bool enough = MUTANT(asked_in_vain, (int64_t)(idle + parkable) >= ask.lacking_bytes, true);
+    if (!enough && !(ask.waits && parkable))
+        return false;
+    bool helped = enough && peer_ask_idle(&ask) > 0;
+    if (ask.lacking_bytes > 0 && parkable)
+        helped = wait_for_turn(&ask, own, bytes) || helped;
     figure_add(&device->out->stats.peer_waits, 1);
     figure_add(&device->out->stats.peer_wait_ns, clock_ns() - start_ns);
-    return given_bytes > 0;
+    return helped;
 }
 
 /* --- who is asked --- */
@@ -193,9 +148,9 @@ static uint64_t reclaimed_bytes(const struct device *device) {
     return figure_get(&device->out->stats.reclaimed_bytes);
 }
 
-/* It has nothing on the card, and a call of ours would stand in the driver until it is woken. */
+/* It has nothing on the card. */
 static bool is_parked(void) {
-    return MUTANT(parked_gives, figure_get(&store_file()->parked), 0);
+    return MUTANT(parked_gives, parked_now(), false);
 }
 
 /* An ask that comes later waits for the next look. */
@@ -228,6 +183,7 @@ static void publish(struct peer_card *card, struct device *device) {
         atomic_fetch_add(&card->gave_bytes, reclaimed_bytes(device) - self.reclaimed_bytes[i]);
     self.askers[i] = 0;
     atomic_store(&card->idle_bytes, is_parked() ? 0 : idle_bytes(device));
+    atomic_store(&card->held_bytes, device_own_bytes(device));
     atomic_store(&card->card, card_of(device));
 }
 

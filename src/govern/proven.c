@@ -11,7 +11,7 @@ static struct proof look_at(int driver_version, int device) {
     struct proof_key key;
     CUuuid uuid;
     if (!get_uuid || get_uuid(&uuid, device) != CUDA_SUCCESS)
-        return (struct proof){PROOF_NONE, false};
+        return (struct proof){.state = PROOF_NONE};
     proof_key(uuid.bytes, driver_version, VM_VERSION, &key);
     return proof_look(&key);
 }

@@ -18,6 +18,7 @@
 #include "track/free_memory.h"
 #include "track/libraries.h"
 #include "track/oom.h"
+#include "track/while_parked.h"
 #include "track/stream.h"
 
 _Static_assert((int)cudaSuccess == (int)CUDA_SUCCESS &&
@@ -66,7 +67,8 @@ cudaError_t hook_nothing_to_forget(void);
 /* Whether VRAMGC_HEADROOM and VRAMGC_CAP leave room. The runtime's calls end in the driver's. */
 bool hook_may_take(enum alloc_class class, uint64_t bytes);
 #define MAY_TAKE_CUDART(class, bytes) true
-#define MAY_TAKE_CUDA(class, bytes)   (LIKELY(!limit_is_on()) || hook_may_take(class, bytes))
+#define MAY_TAKE_CUDA(class, bytes)                                                                \
+    (gate_wait(), LIKELY(!limit_is_on()) || hook_may_take(class, bytes))
 
 /* The same for what is told. The runtime's answer is the driver's, within the limits already: how
  * much is lacking below 0 only another reading says. */
@@ -182,6 +184,10 @@ enum alloc_class hook_class_of_named(uint64_t address);
 #define MEMORY_INFO(api, symbol)                                                                   \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter(ID_##symbol);                                                      \
+    if (outermost && parked_info_begins(free, total)) {                                            \
+        hook_leave();                                                                              \
+        return (RESULT_##api)CALL_SUCCESS;                                                         \
+    }                                                                                              \
     if (outermost && ALLOCATOR_##api)                                                              \
         capacity_before_refusal();                                                                 \
     struct capacity_reading reading = {0};                                                         \
@@ -201,8 +207,10 @@ enum alloc_class hook_class_of_named(uint64_t address);
         device_memory_info(&told, before);                                                         \
         *free = capacity_free_as_seen(&reading, &told);                                            \
     }                                                                                              \
-    if (outermost)                                                                                 \
+    if (outermost) {                                                                               \
         capacity_reading_ends(&reading);                                                           \
+        parked_info_ends(told.total_bytes ? *free : 0);                                            \
+    }                                                                                              \
     hook_leave();                                                                                  \
     return result
 

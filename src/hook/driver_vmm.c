@@ -95,6 +95,7 @@ static bool lies_on_card(const CUmemAllocationProp *d) {
 static CUresult ask_driver(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *d,
                            unsigned long long f) {
     real_cuMemCreate_t real = REAL(cuMemCreate);
+    gate_wait();
     bool refused = UNLIKELY(limit_is_on()) && lies_on_card(d) && !gate_allows(n);
     return refused ? CUDA_ERROR_OUT_OF_MEMORY : real ? real(h, n, d, f) : MISSING_CUDA;
 }

@@ -55,6 +55,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     real_cudaEventRecord_t real = RUNTIME(cudaEventRecord);
+    call_made(ID_cudaEventRecord);
     cudaError_t result = real ? real(e, s) : MISSING_CUDART;
     if (result == cudaSuccess && recording_is_on() && FROM_ALLOCATOR())
         block_event_recorded((uint64_t)(uintptr_t)e);
@@ -63,6 +64,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) {
     real_cudaEventRecordWithFlags_t real = RUNTIME(cudaEventRecordWithFlags);
+    call_made(ID_cudaEventRecordWithFlags);
     cudaError_t result = real ? real(e, s, f) : MISSING_CUDART;
     if (result == cudaSuccess && recording_is_on() && FROM_ALLOCATOR())
         block_event_recorded((uint64_t)(uintptr_t)e);
@@ -72,6 +74,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) 
 /* PyTorch's allocator keeps the events that it waits for: this one was another library's. */
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
     real_cudaEventDestroy_t real = RUNTIME(cudaEventDestroy);
+    call_made(ID_cudaEventDestroy);
     block_event_destroyed((uint64_t)(uintptr_t)e); /* before: it may be made anew at once */
     block_event_ended((uint64_t)(uintptr_t)e);
     return real ? real(e) : MISSING_CUDART;
@@ -79,6 +82,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t e) {
 
 cudaError_t cudaEventQuery(cudaEvent_t e) {
     real_cudaEventQuery_t real = RUNTIME(cudaEventQuery);
+    call_made(ID_cudaEventQuery);
     cudaError_t result = real ? real(e) : MISSING_CUDART;
     if (result == cudaSuccess)
         block_event_ended((uint64_t)(uintptr_t)e);
@@ -87,8 +91,36 @@ cudaError_t cudaEventQuery(cudaEvent_t e) {
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
     real_cudaEventSynchronize_t real = RUNTIME(cudaEventSynchronize);
+    call_made(ID_cudaEventSynchronize);
     cudaError_t result = real ? real(e) : MISSING_CUDART;
     if (result == cudaSuccess)
         block_event_ended((uint64_t)(uintptr_t)e);
     return result;
+}
+
+/* With one of these a program that was parked begins to work again: counted before it stands in the
+ * driver (cli/park_idle.c). Kernels are not: their launch stays as it is. */
+#define COUNTED(symbol, ...)                                                                       \
+    real_##symbol##_t real = RUNTIME(symbol);                                                      \
+    call_made(ID_##symbol);                                                                        \
+    return real ? real(__VA_ARGS__) : MISSING_CUDART
+
+cudaError_t cudaDeviceSynchronize(void) {
+    COUNTED(cudaDeviceSynchronize);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+    COUNTED(cudaStreamSynchronize, s);
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t n, enum cudaMemcpyKind kind) {
+    COUNTED(cudaMemcpy, to, from, n, kind);
+}
+
+cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t s) {
+    COUNTED(cudaMemsetAsync, p, value, n, s);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s) {
+    COUNTED(cudaGraphLaunch, g, s);
 }

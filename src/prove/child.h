@@ -25,7 +25,7 @@ struct findings {
     struct card card;
     struct result results[MOST_CHECKS];
     struct result python[PYTHON_DOORS]; /* with_torch.h */
-    struct result costs_result;
+    struct result costs_result, park;   /* park_trial.h; neither counts as failed */
     struct costs costs;
     size_t failed;
 };

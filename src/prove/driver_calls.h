@@ -58,6 +58,7 @@
     MAY(cuCtxRecordEvent)                                                                          \
     MAY(cuDeviceCanAccessPeer)                                                                     \
     MAY(cuGraphInstantiateWithFlags)                                                               \
+    MAY(cuMemAllocAsync)                                                                           \
     MAY(cuMemcpyPeer)                                                                              \
     MAY(cuDevicePrimaryCtxRelease_v2)
 

@@ -1,7 +1,10 @@
 /* park_driver.c: see park_driver.h. It must make no context: that would take memory of the card. */
 #include "prove/park_driver.h"
 
+#include "base/proof.h"
 #include "cuda/cuda_api.h"
+#include "vm/version.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -12,6 +15,10 @@
 #define FUNCTIONS(X)                                                                               \
     X(cuInit)                                                                                      \
     X(cuGetErrorName)                                                                              \
+    X(cuDriverGetVersion)                                                                          \
+    X(cuDeviceGetCount)                                                                            \
+    X(cuDeviceGet)                                                                                 \
+    X(cuDeviceGetUuid)                                                                             \
     X(cuCheckpointProcessGetState)                                                                 \
     X(cuCheckpointProcessLock)                                                                     \
     X(cuCheckpointProcessCheckpoint)                                                               \
@@ -41,6 +48,31 @@ const char *park_driver_open(void) {
     FUNCTIONS(FIND)
 #undef FIND
     return name_of(cu.cuInit(0));
+}
+
+static enum park_proof proof_of(CUdevice device, int version) {
+    struct proof_key key;
+    CUuuid uuid;
+    if (cu.cuDeviceGetUuid(&uuid, device) != CUDA_SUCCESS)
+        return PARK_UNTRIED;
+    proof_key(uuid.bytes, version, VM_VERSION, &key);
+    struct proof proof = proof_look(&key);
+    return proof.parks ? PARK_PROVEN : proof.park_failed ? PARK_REFUTED : PARK_UNTRIED;
+}
+
+enum park_proof park_proof(void) {
+    enum park_proof worst = PARK_PROVEN;
+    int count = 0, version = 0;
+    if (cu.cuDriverGetVersion(&version) != CUDA_SUCCESS ||
+        cu.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        return PARK_UNTRIED;
+    for (int i = 0; i < count; i++) {
+        CUdevice device = 0;
+        cu.cuDeviceGet(&device, i);
+        enum park_proof one = proof_of(device, version);
+        worst = one > worst ? one : worst;
+    }
+    return worst;
 }
 
 enum park_state park_state_of(uint64_t pid) {

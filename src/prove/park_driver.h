@@ -11,6 +11,10 @@ enum park_state { PARK_RUNS, PARK_LOCKED, PARK_PARKED, PARK_FAILED, PARK_UNKNOWN
 /* Loads the driver and initialises it; no context is made. NULL, or why it cannot be used. */
 const char *park_driver_open(void);
 
+/* Whether `vramgc prove` has found that the driver parks on all cards that it shows. */
+enum park_proof { PARK_PROVEN, PARK_UNTRIED, PARK_REFUTED };
+enum park_proof park_proof(void);
+
 /* PARK_UNKNOWN: the process does not use CUDA, or is another user's. */
 enum park_state park_state_of(uint64_t pid);
 

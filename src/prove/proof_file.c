@@ -34,10 +34,12 @@ static void write_head(FILE *out, const struct findings *findings, const char *v
             findings->failed ? "failed" : "passed", card->key.card, card->key.driver,
             card->key.engine);
     write_clean(out, card->name);
-    fprintf(out, "\nbus %s\nmemory %zu MiB\nunmap %s\nform %s\nmade %s by vramgc %s%s\n", card->bus,
-            card->total_bytes >> 20, findings->costs.unmap_waits ? PROOF_UNMAP_WAITS : "at once",
-            form_names[check_form], date, version,
-            card->simulated ? ", on a simulated device" : "");
+    fprintf(out, "\npark %s\nbus %s\nmemory %zu MiB\nunmap %s\nform %s\nmade %s by vramgc %s%s\n",
+            findings->park.state == STATE_DONE ? outcome_words[findings->park.outcome]
+                                               : "not tried",
+            card->bus, card->total_bytes >> 20,
+            findings->costs.unmap_waits ? PROOF_UNMAP_WAITS : "at once", form_names[check_form],
+            date, version, card->simulated ? ", on a simulated device" : "");
 }
 
 static void write_result(FILE *out, const char *what, const char *name,
@@ -54,6 +56,7 @@ static void write_result(FILE *out, const char *what, const char *name,
 static void write_results(FILE *out, const struct findings *findings) {
     for (size_t i = 0; i < check_count; i++)
         write_result(out, "check", check_table[i].name, &findings->results[i]);
+    write_result(out, "check", "park", &findings->park);
     for (size_t i = 0; i < PYTHON_DOORS; i++)
         write_result(out, "python", python_doors[i], &findings->python[i]);
 }

@@ -2,6 +2,7 @@
 #include "prove/prove_card.h"
 
 #include "prove/child.h"
+#include "prove/park_trial.h"
 #include "prove/proof_file.h"
 #include "vm/version.h"
 
@@ -68,6 +69,7 @@ static int prove_one(int device, const char *version, const struct python *pytho
         tell(name, asked, NULL);
         child_run_costs(device, findings);
         tell(name, asked, &findings->costs_result);
+        park_trial_run(device, findings, tell);
     }
     if (!proof_write(findings, version, path, sizeof path)) {
         fprintf(stderr, "vramgc: the proof cannot be written to %s\n", path);

@@ -9,6 +9,7 @@
 #include "govern/retry.h"
 #include "govern/wakeup.h"
 #include "serve/peer_access.h"
+#include "track/call.h"
 #include "track/capture.h"
 #include "track/context.h"
 #include "track/oom.h"
@@ -59,6 +60,8 @@ struct vm *device_vm_open(struct device *device) {
 /* Where that fails PyTorch gets an error, and counts the block as allocated for ever. */
 static bool block_came(const struct block_event *event, struct vm *vm, make_room_t *make_room) {
     bool pin = capture_active();
+    /* Seen by who has parked this process, before the driver lets us wait there. */
+    call_made(ID__ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE);
     if (LIKELY(vm_commit(vm, event->address, event->bytes, pin)) ||
         (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY &&
          (retry_beyond_engine(event->device, event->bytes) || make_room(event->bytes)) &&

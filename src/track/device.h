@@ -45,6 +45,7 @@ struct device_memory {
     _Atomic uint64_t read_ns;         /* when that was */
     _Atomic uint64_t cost_ns;         /* and what readings cost */
     _Atomic uint64_t held_then_bytes; /* held outside pools at that moment */
+    _Atomic uint64_t told_bytes;      /* free, as the program was told last */
 };
 
 struct device_holes {

@@ -56,7 +56,7 @@ holds() {
     [[ ${files[0]} =~ /vramgc-use\.[0-9]+\.vramgc$ ]]
     [ "${#files[@]}" -eq 1 ]
     [ "${#all[@]}" -eq 2 ] # and what the user's programs share
-    [[ ${all[0]} == */peers1-* ]]
+    [[ ${all[0]} == */peers2-* ]]
     [ "$(stat -c %a "$XDG_STATE_HOME/vramgc")" = 700 ]
     holds "${files[0]}"
     XDG_STATE_HOME='' HOME=$BATS_TEST_TMPDIR/'100% home' use

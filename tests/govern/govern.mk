@@ -29,8 +29,12 @@ build/govern/aimdo.so: tests/govern/aimdo.c | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -shared $< -o $@ -ldl
 
+build/govern/park_work: tests/govern/park_work.c $(HOOK_RUNTIME_13) | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror $(CUDA_CPPFLAGS) $< $(HOOK_RUNTIME_13) $(HOOK_DRIVER) build/sim/nvml/libnvidia-ml.so.1 -o $@ -pthread
+
 .PHONY: govern-tools govern-check govern-deep govern-python
-govern-tools: build/govern/show build/govern/host_stress build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/govern/libframes.so build/libvramgc.so sim c10drive proven
+govern-tools: build/govern/show build/govern/park_work build/govern/host_stress build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/govern/libframes.so build/libvramgc.so sim c10drive proven
 
 check-build: govern-tools
 

@@ -13,7 +13,7 @@ teardown() { touch "$BATS_TEST_TMPDIR/over"; }
 
 # The file, in which the first program has the first slot: after 8 bytes the owner, three words of 4 bytes (the third: late) and 4 of
 # padding, then its first card: which, idle bytes.
-peers_file() { echo "$XDG_STATE_HOME"/vramgc/peers1-*; }
+peers_file() { echo "$XDG_STATE_HOME"/vramgc/peers2-*; }
 word() { od -An -t"u$2" -j "$1" -N "$2" "$(peers_file)" | tr -d ' '; }
 idle_told() { word 40 8; }
 
@@ -69,7 +69,7 @@ asks() {
         VRAMGC_PEERS=off VRAMGC_MODE=compact asks "$version" 'expect_oom 2500MiB'
         [ "$(fact peer_waits)" = 0 ]
         VRAMGC_MODE=observe asks "$version" 'expect_oom 2500MiB'
-        [ "$(peers_file)" = "$XDG_STATE_HOME/vramgc/peers1-*" ]
+        [ "$(peers_file)" = "$XDG_STATE_HOME/vramgc/peers2-*" ]
         end_giver
     done
 }
@@ -144,7 +144,7 @@ left_alone() {
 }
 
 @test "what is not vramgc's file is told and left alone" {
-    local slot=664 start
+    local slot=824 start
     for version in $versions; do
         asks "$version" 'alloc a 1MiB'
         file=$(peers_file)
@@ -190,4 +190,95 @@ PY
     for version in $versions; do
         storm 60 4000
     done
+}
+
+# turns NAME SCRIPT: a program that may be parked, but not for its own rest; sets NAME to its process.
+turns() {
+    local -n process=$1
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/$1.vramgc scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB --proven -- build/vramgc run --park 1h \
+        build/c10/"$version"/c10drive <(echo "$2") >"$BATS_TEST_TMPDIR/$1.out" 2>&1 3>&- &
+    process=$!
+}
+
+await_file() { until [ -e "$BATS_TEST_TMPDIR/$2" ]; do kill -0 "$1" || return 1; sleep 0.02; done; }
+touches() { step "$1" "touch $BATS_TEST_TMPDIR/$1"; }
+awaits() { step "$1" "test -e $BATS_TEST_TMPDIR/$1"; }
+report() { build/vramgc report "$BATS_TEST_TMPDIR/$1.vramgc" | tr -s ' \n' ' '; }
+
+# 70 % of the card each, all of it in use: by idle memory neither could.
+@test "two programs that may be parked take turns, and both finish; both reports say so" {
+    local version=${versions##* } mode one two
+    for mode in flush compact; do
+        export VRAMGC_MODE=$mode
+        rm -rf "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/*.{there,done,go} "$XDG_STATE_HOME"
+        turns one "alloc a 2800MiB; fill a 7; synchronize; $(touches one.there); $(awaits one.go); verify a 7; expect num_ooms == 0; $(touches one.done); $(awaits never.go)"
+        await_file "$one" one.there
+        until [ "$(word 72 8)" -ge $((2800 * 1048576)) ] && [ "$(word 816 8)" -gt 0 ]; do sleep 0.02; done # it has told that
+        turns two "expect_oom 3900MiB; alloc b 2800MiB; fill b 9; verify b 9; expect num_ooms == 1; $(touches two.there); $(awaits two.go); verify b 9; free b; empty_cache"
+        await_file "$two" two.there
+        touch "$BATS_TEST_TMPDIR/one.go"
+        await_file "$one" one.done
+        touch "$BATS_TEST_TMPDIR/two.go"
+        wait "$two"
+        touch "$BATS_TEST_TMPDIR/never.go"
+        wait "$one"
+        [[ $(cat "$BATS_TEST_TMPDIR/one.out") == *'is parked for c10drive ('*'goes on, after '* ]]
+        [ "$(grep -c 'is parked for' "$BATS_TEST_TMPDIR/one.out")" -le 2 ]
+        [[ $(report one) == *'parked for c10drive ('* ]]
+        [[ $(report two) == *"Another program (c10drive, "*" gave back "*" when this one needed it, in "* ]]
+    done
+}
+
+# Each has what the other needs, and waits: one of them is parked where it stands, and comes back when the other has ended.
+@test "two programs that may be parked wait for each other: both finish" {
+    local version=${versions##* } mode one two
+    for mode in flush compact; do
+        export VRAMGC_MODE=$mode
+        rm -rf "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/*.{there,go} "$XDG_STATE_HOME"
+        turns one "alloc a 1500MiB; fill a 7; synchronize; $(touches one.there); $(awaits one.go); alloc b 1200MiB; fill b 8; verify a 7; verify b 8; expect num_ooms == 0"
+        await_file "$one" one.there
+        turns two "alloc a 1500MiB; fill a 9; synchronize; $(touches two.there); $(awaits one.go); alloc b 1200MiB; fill b 6; verify a 9; verify b 6; expect num_ooms == 0"
+        await_file "$two" two.there
+        until [ "$(word 816 8)" -gt 1 ] && [ "$(od -An -tu8 -j 1640 -N 8 "$(peers_file)" | tr -d ' ')" -gt 1 ]; do sleep 0.02; done # both rest
+        touch "$BATS_TEST_TMPDIR/one.go"
+        wait "$one"
+        wait "$two"
+    done
+}
+
+# By the last word of the file: a driver that runs out of memory there would never bring that one back.
+@test "nobody takes memory while a program comes back, unless who brings it back is gone" {
+    local version=${versions##* } waking=$((8 + 64 * 824)) mode pid
+    wakes() { python3 -c 'import struct, sys; f = open(sys.argv[1], "r+b"); f.seek(int(sys.argv[2])); f.write(struct.pack("<Q", int(sys.argv[3])))' "$(peers_file)" $waking "$1"; }
+    for mode in flush compact; do
+        rm -rf "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/*.{there,go,did,cleared} "$XDG_STATE_HOME"
+        VRAMGC_MODE=$mode turns pid "alloc a 1MiB; $(touches it.there); $(awaits it.go); alloc b 100MiB; $(touches it.did); $(awaits more.go); alloc c 100MiB"
+        await_file "$pid" it.there
+        wakes $$
+        touch "$BATS_TEST_TMPDIR/it.go"
+        sleep 0.5
+        touch "$BATS_TEST_TMPDIR/it.cleared"
+        wakes 0
+        await_file "$pid" it.did
+        [ "$BATS_TEST_TMPDIR/it.did" -nt "$BATS_TEST_TMPDIR/it.cleared" ]
+        wakes 4194303 # nobody has this number
+        touch "$BATS_TEST_TMPDIR/more.go"
+        wait "$pid"
+        [ "$(word $waking 8)" = 0 ]
+    done
+}
+
+# bats test_tags=deep
+@test "three programs that each need 70 % of the card work in turn, job after job: none is lost" {
+    local version=${versions##* } one two three told=0 jobs= name job
+    for job in 1 2 3 4; do jobs+="alloc b 900MiB; fill b 3; verify a 7; verify b 3; free b; sleep 3000; "; done
+    for name in one two three; do # one after the other has told that it may be parked
+        turns $name "alloc a 1900MiB; fill a 7; synchronize; ${jobs}verify a 7; expect num_ooms == 0"
+        until [ "$(word $((816 + 824 * told)) 8 2>/dev/null || true)" -gt 0 ] 2>/dev/null; do sleep 0.02; done
+        told=$((told + 1))
+    done
+    wait "$one"
+    wait "$two"
+    wait "$three"
+    grep -h 'is parked for' "$BATS_TEST_TMPDIR"/{one,two,three}.out
 }

@@ -13,6 +13,9 @@
     X(CUDART, cudaError_t, cudaEventCreate, (cudaEvent_t * e), (e))                                \
     X(CUDART, cudaError_t, cudaGraphCreate, (cudaGraph_t * g, unsigned f), (g, f))                 \
     X(CUDART, cudaError_t, cudaGraphDestroy, (cudaGraph_t g), (g))                                 \
+    X(CUDART, cudaError_t, cudaGraphInstantiateWithFlags,                                          \
+      (cudaGraphExec_t * e, cudaGraph_t g, unsigned long long f), (e, g, f))                       \
+    X(CUDART, cudaError_t, cudaGraphExecDestroy, (cudaGraphExec_t e), (e))                         \
     X(CUDART, cudaError_t, cudaDeviceGetDefaultMemPool, (cudaMemPool_t * q, int d), (q, d))
 #define FURTHER_DRIVER(X)                                                                          \
     X(CUDA, CUresult, cuCtxSetCurrent, (CUcontext c), (c))                                         \

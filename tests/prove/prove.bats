@@ -38,6 +38,23 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     [ "$(find "$XDG_STATE_HOME/vramgc" -type f | wc -l)" = 1 ] # nothing lies beside it
 }
 
+# Compact does not rely on it: the proof stays passed. Processes find each other by SIMGPU_CARD.
+@test "whether the driver parks is a row of its own: contents, each call, and a process that is ended" {
+    export SIMGPU_CARD=$BATS_TEST_TMPDIR/card
+    prove --mem 2GiB -- --quick
+    passes
+    [[ $proof == *$'\npark passed\n'* && $proof == *$'\ncheck park: passed'*'10 times 96 MiB: out '* ]]
+    SIMGPU_CHEAT=park_loses prove --mem 2GiB -- --quick
+    [[ $status == 0 && $proof == *$'\nresult passed\n'* ]]
+    [[ $proof == *$'\npark failed\n'* && $proof == *$'\ncheck park: failed'*'uses were wrong'* ]]
+    prove --mem 2GiB --fail cuCheckpointProcessRestore:7:2 -- --quick
+    passes
+    [[ $proof == *$'\npark failed\n'* && $proof == *'restore: CUDA_ERROR_OUT_OF_MEMORY'* ]]
+    prove --mem 2GiB --fail cuCheckpointProcessCheckpoint:1:801 -- --quick # MIG, MPS
+    passes
+    [[ $proof == *$'\npark failed\n'* && $proof == *'checkpoint: CUDA_ERROR_NOT_SUPPORTED'* ]]
+}
+
 @test "a folder that others can write to takes no proof, and that is told" {
     mkdir -p "$XDG_STATE_HOME/vramgc"
     chmod 777 "$XDG_STATE_HOME/vramgc"

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ struct card_file {
     struct {
         int pid;
         int state;   /* enum card_state */
+        int parks;   /* so often it was parked */
         int entered; /* calls of the driver that are under way */
         size_t bytes[MAX_DEVICES], parked_bytes[MAX_DEVICES];
     } users[MAX_CARD_USERS];
@@ -138,16 +140,19 @@ static int own_place(void) {
 /* A call during which the process gets its place was not counted. */
 static _Thread_local bool counted;
 
-void card_file_enter(void) {
+bool card_file_enter(void) {
+    static _Atomic int seen;
     int place = own_place();
     counted = place >= 0;
     while (place >= 0) {
         __atomic_fetch_add(&card.file->users[place].entered, 1, __ATOMIC_SEQ_CST);
         if (state_at(place) == CARD_RUNNING)
-            return;
+            return atomic_exchange(&seen, card.file->users[place].parks) !=
+                   card.file->users[place].parks;
         __atomic_fetch_sub(&card.file->users[place].entered, 1, __ATOMIC_SEQ_CST);
         usleep(500);
     }
+    return false;
 }
 
 void card_file_leave(void) {
@@ -191,6 +196,7 @@ enum card_answer card_file_park(int pid) {
            sizeof card.file->users[place].bytes);
     for (int i = 0; i < MAX_DEVICES; i++)
         __atomic_store_n(&card.file->users[place].bytes[i], 0, __ATOMIC_RELAXED);
+    card.file->users[place].parks++;
     set_state(place, CARD_PARKED);
     lock(F_UNLCK);
     return CARD_DONE;

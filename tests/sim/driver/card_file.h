@@ -31,7 +31,7 @@ enum card_answer {
 /* Around each call that needs a context: the first returns once the process is neither locked nor
  * parked. NVIDIA: "any CUDA driver APIs which launch work, manage resources, or otherwise impact
  * the GPU state are locked" (cuda-checkpoint); others, as cuCtxGetCurrent, are not. */
-void card_file_enter(void);
+bool card_file_enter(void); /* whether it was parked since its last call */
 void card_file_leave(void);
 
 bool card_file_state(int pid, enum card_state *state);

@@ -136,8 +136,8 @@ static void read_hardness(struct config *config) {
 
 void config_read(struct config *config) {
     static const char *const latencies[] = {"none", "card", NULL};
-    static const char *const cheats[] = {"none",        "stale_page", "lost_access",
-                                         "early_event", "host_crash", NULL};
+    static const char *const cheats[] = {"none",       "stale_page", "lost_access", "early_event",
+                                         "park_loses", "host_crash", NULL};
     static const char *const displays[] = {"none", "nvml", "timeout", NULL};
     static const char *const strictness[] = {"report", "abort", NULL};
     config->mem_bytes = read_size("SIMGPU_MEM", (size_t)24 << 30);
@@ -162,8 +162,8 @@ void config_read(struct config *config) {
     read_hardness(config);
     config->peer = read_number("SIMGPU_PEER", 1, 0, 1) != 0;
     config->cheat = (enum cheat)read_word("SIMGPU_CHEAT", cheats,
-                                          "none, stale_page, lost_access, early_event or "
-                                          "host_crash");
+                                          "none, stale_page, lost_access, early_event, "
+                                          "park_loses or host_crash");
     config->display = (enum display)read_word("SIMGPU_DISPLAY", displays, "none, nvml or timeout");
     config->strict_abort = read_word("SIMGPU_STRICT", strictness, "report or abort") == 1;
     read_others(config);

@@ -16,6 +16,7 @@ enum cheat {
     CHEAT_STALE_PAGE,  /* an address goes on to show the page that was mapped there before */
     CHEAT_LOST_ACCESS, /* cuMemSetAccess over several mappings does not open the last */
     CHEAT_EARLY_EVENT, /* cuEventQuery says that all is over while it is not */
+    CHEAT_PARK_LOSES,  /* a process that was parked comes back with a byte that is another */
     CHEAT_HOST_CRASH,  /* cuMemCreate of memory that lies with the host ends the process: drivers
                           before 595 on some machines, https://github.com/NVIDIA/nccl/issues/2106 */
 };
@@ -70,7 +71,7 @@ struct config {
     bool unmap_waits;         /* UNMAP_WAITS: cuMemUnmap waits for all work of the device. */
     enum display display;     /* DISPLAY: none, nvml or timeout. */
     bool peer;                /* PEER: the devices can access each other's memory. */
-    enum cheat cheat;         /* CHEAT: none, stale_page, lost_access, early_event, host_crash. */
+    enum cheat cheat;         /* CHEAT: as enum cheat. */
     bool strict_abort;        /* STRICT=abort: abort on the first error the program makes. */
     int log_level;            /* LOG: 0 nothing, 1 failures and memory management, 2 every call. */
     struct other others[MAX_OTHERS]; /* OTHERS: PID:SIZE[,PID:SIZE...]. */

@@ -111,6 +111,7 @@ const char *sim_error_name(CUresult error);
 /* fail.c: what SIMGPU_FAIL says; is it that call's turn? CUDA_SUCCESS: no. */
 void fail_read(void);
 CUresult fail_code(const char *function, const void *caller);
+void fail_after(const char *function);
 
 /* start.c: contexts, threads and forks */
 bool sim_per_thread_default(bool enabled);

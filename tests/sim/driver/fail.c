@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct failure {
     unsigned long nth;
     bool always;
     CUresult code;
+    enum { FAILS, KILLED_BEFORE, KILLED_AFTER } how;
     atomic_ulong seen;
 };
 
@@ -37,7 +39,7 @@ static struct {
     size_t call_count;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* CALL:N[+][:CODE][@OBJECT] */
+/* CALL:N[+][:CODE][@OBJECT]; CODE may be `before` or `after`: the process is killed there. */
 static bool parse(const char *text, struct failure *failure) {
     int used = 0, code = CUDA_ERROR_OUT_OF_MEMORY;
     *failure = (struct failure){.nth = 0};
@@ -47,6 +49,10 @@ static bool parse(const char *text, struct failure *failure) {
     text += used;
     failure->always = *text == '+';
     text += failure->always;
+    if (strcmp(text, ":before") == 0 || strcmp(text, ":after") == 0) {
+        failure->how = text[1] == 'b' ? KILLED_BEFORE : KILLED_AFTER;
+        text += strlen(text);
+    }
     if (*text == ':' && sscanf(text, ":%d%n", &code, &used) == 1)
         text += used;
     failure->code = (CUresult)code;
@@ -116,13 +122,20 @@ CUresult fail_code(const char *function, const void *caller) {
         count(function, object);
     for (size_t i = 0; i < self.failure_count; i++) {
         struct failure *failure = &self.failures[i];
-        if (is_called(failure, function) &&
+        if (is_called(failure, function) && failure->how != KILLED_AFTER &&
             strncmp(object, failure->object, strlen(failure->object)) == 0 && is_due(failure))
-            code = failure->code;
+            code = failure->how == FAILS ? failure->code : (CUresult)raise(SIGKILL);
     }
     if (code != CUDA_SUCCESS)
         atomic_fetch_add(&self.made, 1);
     return code;
+}
+
+void fail_after(const char *function) {
+    for (size_t i = 0; i < self.failure_count; i++)
+        if (self.failures[i].how == KILLED_AFTER && is_called(&self.failures[i], function) &&
+            is_due(&self.failures[i]))
+            raise(SIGKILL);
 }
 
 /* A line for each call and who made it, what failed on purpose, and the memory still in use. */

@@ -86,8 +86,8 @@ CUresult sim_begin(enum need need) {
         return CUDA_ERROR_DEINITIALIZED;
     if (need != NEED_NOTHING && thread.in_callback)
         return CUDA_ERROR_NOT_PERMITTED;
-    if (need >= NEED_MEMORY)
-        card_file_enter();
+    if (need >= NEED_MEMORY && card_file_enter() && sim.config.cheat == CHEAT_PARK_LOSES)
+        ((unsigned char *)sim.devices[0].arena)[3 * PAGE_BYTES] ^= 1;
     pthread_mutex_lock(&sim.lock);
     CUresult result = check(need);
     if (result != CUDA_SUCCESS) {
@@ -117,6 +117,7 @@ CUresult sim_end(const char *function, CUresult result) {
         state.refusals++;
     pthread_mutex_unlock(&sim.lock);
     card_file_leave();
+    fail_after(function);
     bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     if (sim.config.log_level >= (failed ? 1 : 2))
         sim_log(failed ? 1 : 2, "%s -> %s", function, sim_error_name(result));

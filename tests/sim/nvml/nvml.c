@@ -297,6 +297,9 @@ static unsigned long long others_bytes(unsigned index) {
 /* Bytes of the device that this process uses, by the driver's own books: an interposer in front of
  * cuMemGetInfo does not stand in front of NVML. */
 static unsigned long long used_bytes(unsigned index) {
+    enum card_state state = CARD_RUNNING;
+    if (card_file_state(getpid(), &state) && state == CARD_PARKED)
+        return others_bytes(index);
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     used_fn *used = driver ? (used_fn *)(uintptr_t)dlsym(driver, "simgpu_used_bytes") : NULL;
     unsigned long long bytes = used ? used((int)index) : others_bytes(index);

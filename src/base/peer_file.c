@@ -1,6 +1,6 @@
 /* peer_file.c: see peer_file.h. It must not use a file that is not what it made, nor change it.
  */
-#include "govern/peer_file.h"
+#include "base/peer_file.h"
 
 #include "base/file.h"
 #include "base/log.h"
@@ -12,13 +12,14 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#define MAGIC 0x3153524545504756 /* "VGPEERS1" */
+#define MAGIC 0x3253524545504756 /* "VGPEERS2" */
 
 enum { STAT_BLOCK_BYTES = 512 };
 
 struct peer_file {
     _Atomic uint64_t magic; /* 0: just made */
     struct peer_slot slots[PEERS_SLOTS];
+    _Atomic uint64_t waking;
 };
 
 static struct {
@@ -55,7 +56,7 @@ static bool find_path(char *path, size_t capacity) {
         stat("/proc/self/ns/pid", &ids))
         return false;
     struct text text = text_in(path, capacity);
-    text_format(&text, "%s/peers1-%s-%llu", folder, machine.nodename,
+    text_format(&text, "%s/peers2-%s-%llu", folder, machine.nodename,
                 (unsigned long long)ids.st_ino);
     return text.length + 1 < capacity;
 }
@@ -118,6 +119,9 @@ static struct peer_slot *find_slot(void) {
 
 static void clear(struct peer_slot *slot) {
     atomic_store(&slot->late, 0);
+    atomic_store(&slot->rests_since_ns, PEER_STAYS);
+    atomic_store(&slot->park_for, 0);
+    atomic_store(&slot->turn_ns, 0);
     for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         atomic_store(&slot->cards[i].idle_bytes, 0);
         atomic_store(&slot->cards[i].card, 0);
@@ -165,6 +169,27 @@ struct peer_slot *peer_file_own(void) {
     return atomic_load_explicit(&self.own, memory_order_acquire);
 }
 
+static bool is_open(void) {
+    return peer_file_own() || (!self.owner && self.file);
+}
+
 struct peer_slot *peer_file_slot(size_t i) {
-    return peer_file_own() ? &self.file->slots[i] : NULL;
+    return is_open() ? &self.file->slots[i] : NULL;
+}
+
+_Atomic uint64_t *peer_file_waking(void) {
+    return is_open() ? &self.file->waking : NULL;
+}
+
+bool peer_file_look(void) {
+    char path[1200];
+    return self.file || (find_path(path, sizeof path) && !open_file(path));
+}
+
+/* FNV-1a. */
+uint64_t peer_file_card(const char *bus_id) {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const char *p = bus_id; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 0x100000001b3;
+    return *bus_id ? hash : 0;
 }

@@ -16,7 +16,10 @@ struct peer_card {
     _Atomic uint64_t wanted_bytes; /* by another, until the owner has seen it */
     _Atomic uint64_t asker;        /* that one's process id */
     _Atomic uint64_t gave_bytes;   /* all that the owner gave to others so far */
+    _Atomic uint64_t held_bytes;   /* what is free once the owner is parked, at least */
 };
+
+enum { PEER_STAYS, PEER_WORKS }; /* what rests_since_ns may be besides a time */
 
 struct peer_slot {
     _Atomic uint64_t owner; /* see peer_file_owner; 0: nobody's */
@@ -24,6 +27,11 @@ struct peer_slot {
     atomic_uint answered;   /* as asked was at the owner's latest look; askers sleep on it */
     atomic_uint late;       /* 1: somebody has asked in vain; until it answers */
     struct peer_card cards[VRAMGC_MAX_DEVICES];
+    _Atomic uint64_t turn_ns; /* until then the owner takes what another left to it */
+    /* By the process that may park the owner, while it lives (cli/park_idle.h). */
+    _Atomic uint64_t parker;
+    _Atomic uint64_t rests_since_ns; /* so long it has not used the card */
+    _Atomic uint64_t park_for;       /* the process that asks for it to be parked; 0: none */
 };
 
 /* Takes a slot: a free one, that of an earlier program of this process, or of one that is gone.
@@ -37,6 +45,16 @@ void peer_file_forget(void);
 /* Slot i of all, whoever has it; and the own one. NULL: not joined, or left. */
 struct peer_slot *peer_file_slot(size_t i);
 struct peer_slot *peer_file_own(void);
+
+/* For a process that has no slot, and only looks. False: it cannot. */
+bool peer_file_look(void);
+
+/* The process that is just being brought back to a card, or rather who does it; 0: none. Nobody
+ * else may take memory meanwhile: NULL as with a slot. */
+_Atomic uint64_t *peer_file_waking(void);
+
+/* A card's number in the file: the same for all processes. 0: its bus id is not known. */
+uint64_t peer_file_card(const char *bus_id);
 
 /* Whether its owner is another process that lives; which. */
 bool peer_file_lives(const struct peer_slot *slot);

@@ -1,0 +1,18 @@
+/* while_parked.h: while the driver keeps this process off the card (`vramgc park`) each of its
+ * calls stands there until the process is woken. So our own threads must not call it; and who only
+ * asks what is free is told what was told last: a web UI's page asks so all the time, by the thread
+ * that would take the next job. */
+#ifndef WHILE_PARKED_H
+#define WHILE_PARKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool parked_now(void);
+
+/* The program asks what the current device has free. True: it is answered. Else the driver is to be
+ * asked, and `ends` to be called, with 0 where it did not say. */
+bool parked_info_begins(size_t *free_bytes, size_t *total_bytes);
+void parked_info_ends(size_t free_bytes);
+
+#endif

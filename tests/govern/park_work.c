@@ -1,0 +1,174 @@
+/* park_work.c: work by several threads on two devices, each with a stream and a graph of its own,
+ * that goes on however often the process is parked and woken: what comes back from the card is what
+ * was written there.
+ *   park_work until FILE     works until there is one
+ *   park_work rests TIMES    works and rests so often, until it is parked. Then nothing of it is on
+ *                            the card, as NVML tells, and to be asked what is free does not wake
+ *                            it; each kind of call that is to wake it does. */
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS = 4, DEVICES = 2, BYTES = 1 << 20 };
+
+static atomic_bool over;
+static unsigned rests;
+static pthread_barrier_t all_rest;
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        cudaError_t error = (call);                                                                \
+        if (error != cudaSuccess) {                                                                \
+            printf("%s: %d\n", #call, (int)error);                                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+struct worker {
+    unsigned char *from, *to, *kept, *host; /* kept: written once */
+    cudaStream_t stream;
+    cudaEvent_t event;
+    cudaGraphExec_t graph;
+    unsigned number, seed;
+};
+
+static void begin(struct worker *worker) {
+    cudaGraph_t graph;
+    OK(cudaSetDevice((int)(worker->number % DEVICES)));
+    OK(cudaMalloc((void **)&worker->from, BYTES));
+    OK(cudaMalloc((void **)&worker->to, BYTES));
+    OK(cudaMalloc((void **)&worker->kept, BYTES));
+    worker->host = malloc(BYTES);
+    OK(cudaStreamCreateWithFlags(&worker->stream, cudaStreamNonBlocking));
+    OK(cudaEventCreateWithFlags(&worker->event, cudaEventDisableTiming));
+    OK(cudaMemsetAsync(worker->kept, 200 + (int)worker->number, BYTES, worker->stream));
+    OK(cudaStreamBeginCapture(worker->stream, cudaStreamCaptureModeThreadLocal));
+    OK(cudaMemsetAsync(worker->to, 0, BYTES, worker->stream));
+    OK(cudaMemcpyAsync(worker->to, worker->from, BYTES / 2, cudaMemcpyDeviceToDevice,
+                       worker->stream));
+    OK(cudaStreamEndCapture(worker->stream, &graph));
+    OK(cudaGraphInstantiate(&worker->graph, graph, 0));
+}
+
+static void first_call(struct worker *worker) {
+    void *p;
+    switch (rand_r(&worker->seed) % 4) {
+    case 0:
+        OK(cudaMalloc(&p, 2 * BYTES));
+        OK(cudaFree(p));
+        break;
+    case 1:
+        OK(cudaMallocAsync(&p, BYTES, worker->stream));
+        OK(cudaFreeAsync(p, worker->stream));
+        break;
+    case 2:
+        OK(cudaMemcpyAsync(worker->host, worker->kept, 16, cudaMemcpyDeviceToHost, worker->stream));
+        break;
+    default:
+        OK(cudaEventRecord(worker->event, worker->stream));
+    }
+}
+
+static void expect(struct worker *worker, const unsigned char *p, size_t bytes, unsigned value) {
+    OK(cudaMemcpyAsync(worker->host, p, bytes, cudaMemcpyDeviceToHost, worker->stream));
+    OK(cudaStreamSynchronize(worker->stream));
+    for (size_t i = 0; i < bytes; i++)
+        if (worker->host[i] != (unsigned char)value) {
+            printf("byte %zu is %u, not %u\n", i, worker->host[i], value);
+            exit(1);
+        }
+}
+
+static bool is_parked(void) {
+    CUprocessState state;
+    return cuCheckpointProcessGetState(getpid(), &state) == CUDA_SUCCESS &&
+           state == CU_PROCESS_STATE_CHECKPOINTED;
+}
+
+/* nvmlProcessInfo_t, and nvmlMemory_t. */
+struct user {
+    unsigned pid;
+    unsigned long long bytes;
+    unsigned instances[2];
+};
+struct memory {
+    unsigned long long total, free, used;
+};
+int nvmlInit_v2(void);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory);
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct user *users);
+
+/* By one of the threads, for all. */
+static void rest(struct worker *worker) {
+    static size_t told_bytes[DEVICES];
+    for (int i = 0; i < DEVICES; i++) {
+        size_t total_bytes;
+        OK(cudaSetDevice(i));
+        OK(cudaMemGetInfo(&told_bytes[i], &total_bytes));
+    }
+    while (!is_parked())
+        usleep(1000);
+    for (int i = 0; i < 1000; i++) {
+        struct memory memory;
+        struct user users[8];
+        size_t free_bytes, total_bytes;
+        unsigned count = 8;
+        void *device;
+        OK(cudaSetDevice(i % DEVICES));
+        OK(cudaMemGetInfo(&free_bytes, &total_bytes));
+        OK(nvmlDeviceGetHandleByIndex_v2((unsigned)(i % DEVICES), &device));
+        OK(nvmlDeviceGetMemoryInfo(device, &memory));
+        OK(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, users));
+        OK(free_bytes != told_bytes[i % DEVICES] || count != 0 || memory.used != 0);
+    }
+    OK(!is_parked());
+    OK(cudaSetDevice((int)(worker->number % DEVICES)));
+    first_call(worker);
+    OK(is_parked());
+}
+
+static void *work(void *with) {
+    struct worker *worker = with;
+    begin(worker);
+    for (unsigned i = 0; rests ? i < rests : !atomic_load(&over); i++) {
+        memset(worker->host, (int)(i & 255), BYTES);
+        OK(cudaMemcpyAsync(worker->from, worker->host, BYTES, cudaMemcpyHostToDevice,
+                           worker->stream));
+        OK(cudaGraphLaunch(worker->graph, worker->stream));
+        if (rests && pthread_barrier_wait(&all_rest) == PTHREAD_BARRIER_SERIAL_THREAD)
+            rest(worker);
+        if (rests)
+            pthread_barrier_wait(&all_rest);
+        expect(worker, worker->to, BYTES / 2, i & 255);
+        expect(worker, worker->to + BYTES / 2, BYTES / 2, 0);
+        expect(worker, worker->kept, BYTES, 200 + worker->number);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    pthread_t threads[THREADS];
+    struct worker workers[THREADS];
+    rests = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
+    if (argc > 2 && strcmp(argv[1], "until") == 0)
+        rests = 0;
+    OK(nvmlInit_v2());
+    pthread_barrier_init(&all_rest, NULL, THREADS);
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.number = i, .seed = i + 1};
+        pthread_create(&threads[i], NULL, work, &workers[i]);
+    }
+    while (!rests && access(argv[2], F_OK) != 0)
+        usleep(10000);
+    atomic_store(&over, true);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    puts("all was as it was written");
+}
