@@ -85,7 +85,8 @@ static inline bool file_size_allowed(uint64_t bytes) {
 }
 
 /* Blocks are allotted now, so that a full disk is an error here and not a SIGBUS later. 0, or the
- * errno. A program that is profiled gets a signal every millisecond. */
+ * errno. A program that is profiled gets a signal every millisecond:
+ * what is not done after 100 of them, a tenth of a second, fails. */
 static inline int file_allot(int fd, uint64_t bytes) {
     enum { TRIES = 100 };
     int error = file_size_allowed(bytes) ? EINTR : EFBIG;

@@ -12,6 +12,7 @@
 /* Its last line: a file that was cut short is no proof. */
 #define PROOF_END "\nend\n"
 
+/* A card's number has 40 letters ("GPU-" and a UUID); a driver's version has under 20. */
 enum { PROOF_CARD_BYTES = 48, PROOF_DRIVER_BYTES = 64, PROOF_HEAD_BYTES = 1024 };
 
 /* What a proof is for. */

@@ -6,6 +6,7 @@
 #include "base/mutant.h"
 #include "cuda/meminfo.h"
 
+/* As many as a statistics file has (VRAMGC_MAX_DEVICES). */
 enum { MAX_CARDS = 16 };
 
 struct known {

@@ -205,7 +205,8 @@ void cached_handles_decay(const struct device *device, uint64_t now_ns) {
 
 /* --- what programs are told --- */
 
-/* A release that is under way may wait for a processor; no other begins. At most 1 ms. */
+/* A release that is under way may wait for a processor; no other begins. At most 1 ms,
+ * a hundredth of what a user takes for at once. */
 static uint64_t settled_moves(void) {
     enum { STEPS = 20 };
     const struct timespec step = {.tv_nsec = (long)MILLISECOND_NS / STEPS};

@@ -8,7 +8,7 @@
 #include "base/options.h"
 
 enum alert_kind { ALERT_OOM, ALERT_GROWTH, ALERT_USE };
-enum { ALERT_RULES_MAX = 16 };
+enum { ALERT_RULES_MAX = 16 }; /* chosen: there are three kinds of them */
 
 struct alert_rule {
     enum alert_kind kind;

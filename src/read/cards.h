@@ -25,7 +25,7 @@ struct card_other {
     char name[32];
 };
 
-enum { CARD_OTHERS = 4 };
+enum { CARD_OTHERS = 4 }; /* the largest; a screen has 24 lines */
 
 struct card {
     struct card_label label; /* as one of the processes knows it, or NVML */

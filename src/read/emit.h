@@ -16,6 +16,7 @@
  * (protocol 2), of numbers and texts, with none but the opcodes that PyTorch's memory_viz reads. */
 enum emit_format { EMIT_JSON, EMIT_SCHEMA, EMIT_TEXT, EMIT_CSV, EMIT_PICKLE };
 
+/* The report has 8 levels, and 76 names in the largest of them (schema.json). */
 enum { EMIT_DEPTH = 12, EMIT_NAMES = 96 };
 
 /* One object or array that is being written. */

@@ -20,7 +20,7 @@ struct running_stranger {
     char command[256]; /* as it was started, in words that a shell takes; harmless */
 };
 
-enum { RUNNING_STRANGERS = 4 };
+enum { RUNNING_STRANGERS = 4 }; /* are named; `vramgc top` counts no others */
 
 struct running {
     struct running_process *list; /* by pid */

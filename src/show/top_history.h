@@ -8,6 +8,7 @@
 
 #include "read/cards.h"
 
+/* A column for each second, in 80 columns; as little of the screen's 24 lines as shows a curve. */
 enum { HISTORY_SECONDS = 60, HISTORY_ROWS = 4 };
 
 struct history_second {

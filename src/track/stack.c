@@ -10,7 +10,7 @@
 
 #include <dlfcn.h>
 
-enum { OWN_FRAMES = 8 }; /* more than vramgc itself has on the stack */
+enum { OWN_FRAMES = 8 }; /* more than vramgc has on the stack, from hook_note to capture: 6 */
 
 typedef int (*backtrace_t)(void **frames, int capacity);
 

@@ -7,6 +7,8 @@
 #include "base/lock.h"
 #include "track/recording.h"
 
+/* So many are told of between two times that the lock is held; PyTorch has 128 (vm/vm_internal.h).
+ */
 enum { BATCH = 64 };
 
 enum { FLAG_TOLD = 1 };

@@ -16,8 +16,9 @@
 
 #include "base/base.h"
 
+/* As PyTorch's allocator: kMinBlockSize; kSmallSize, the largest request that is small. */
 #define ARENA_GRAIN_BYTES ((uint64_t)512)
-#define ARENA_SMALL_BYTES ((uint64_t)1 << 20) /* the largest request that is small */
+#define ARENA_SMALL_BYTES ((uint64_t)1 << 20)
 
 struct arena;
 

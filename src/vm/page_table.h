@@ -119,7 +119,7 @@ uint64_t page_address(const struct page *page);
 /* Kernels read a little past the end of their tensors, and PyTorch alone has memory there as far as
  * its segment goes. So the page behind a block that ends so near to it is in use while the block
  * lives, where it is attached. What the threads of a block load together fits into shared memory:
- * at most 227 KiB (CUDA Programming Guide, compute capability 9.0). */
+ * at most 227 KiB (CUDA Programming Guide, compute capability 9.0 and 10.0). */
 enum { OVERREAD_BYTES = 256 << 10 };
 
 /* That page; 0: there is none, or it is the block's own. */
