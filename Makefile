@@ -111,6 +111,12 @@ compile_commands: $(CUDA_HEADERS)
 	@$(MAKE) -nB all | scripts/compile-commands > $(BUILD)/compile_commands.json
 	@echo "$(BUILD)/compile_commands.json"
 
+# Every random test with that many seeds.
+SEEDS ?= 60
+.PHONY: seeds
+seeds: check-build
+	@scripts/seeds $(SEEDS)
+
 lint: all
 	@scripts/check-layers $(BUILD)
 	@scripts/check-style
@@ -129,6 +135,7 @@ help:
 	@echo "make lint     layers, style, exports; make schema: src/show/schema.json; make proven: a proof of the simulated card"
 	@echo "make debug    both without optimisation, with their checks, in build/debug/; V=1 shows commands"
 	@echo "make compile_commands   for editors and clang-tidy"
+	@echo "make seeds SEEDS=60   each random test with so many seeds"
 	@echo "make bench    ratios of cost, A/B interleaved; make wheels: the allocators of many PyTorch releases; make soak: long runs"
 	@echo "make install  prefix=$(prefix), DESTDIR, bindir, libdir, includedir, mandir, datadir"
 	@echo "make uninstall  takes the same variables; make clean leaves downloads and the Python environment"

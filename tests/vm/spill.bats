@@ -51,6 +51,7 @@ full='alloc a 400MiB; fill a 1; alloc b 200MiB; fill b 2; verify a 1; verify b 2
     done
 }
 
+# bats test_tags=random
 @test "random blocks on several streams, live bytes up to 1.1 times the device: contents right, nothing refused" {
     VRAMGC_SPILL=1GiB passes 'random seed=3 ops=4000 streams=4 max=256MiB live=100 every=500 compare=1 fill=1' --mem 2900MiB
     [[ $output == *"ooms=0"*"differences=0 corrupted=0"* ]]
