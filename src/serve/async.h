@@ -19,11 +19,6 @@ struct async_request {
 enum serve_answer async_alloc(const struct async_request *call, void **out);
 bool async_free(enum real_id id, const struct alloc_freed *taken, uint64_t stream);
 
-/* A stream-ordered allocation succeeded, as for alloc_succeeded, or was refused, of the driver's
- * pool or ours: what PyTorch's allocator gets has the name of the Python function. */
-bool async_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator);
-void async_refused(enum real_id id, uint64_t bytes, bool allocator);
-
 /* After the driver has answered for a pool: our part of the figure; a high mark was reset; it was
  * trimmed; other devices got access, which is false if ours could not be opened to them. */
 void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute, void *value);

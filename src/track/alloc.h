@@ -23,13 +23,10 @@ enum alloc_class {
     CLASS_COUNT
 };
 
-/* An allocation succeeded. allocator: the caller is PyTorch's caching allocator. Whether it is in
- * the books now. */
+/* An allocation succeeded. allocator: the caller is PyTorch's caching allocator; on a
+ * stream-ordered pool each of its allocations is a block, with the name of the Python function that
+ * took it. Whether it is in the books now. */
 bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator);
-
-/* The same of PyTorch's allocator on a stream-ordered pool, where each allocation is a block: with
- * its tag (owners.h). */
-bool alloc_block_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, uint32_t tag);
 
 /* What a free took out of the books, to be put back should the driver refuse. */
 struct alloc_freed {
