@@ -18,10 +18,7 @@ static struct {
     struct lock lock;
     struct known cards[MAX_CARDS];
 } self;
-
-void gate_after_fork(void) {
-    lock_force_open(&self.lock);
-}
+CHILD_OPENS(self.lock);
 
 /* Both of this moment; false: there is no card of which anything is known. */
 static bool look(struct limit_own *own, struct known *known) {

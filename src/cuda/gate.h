@@ -23,6 +23,4 @@ static inline CUresult gate_create(CUmemGenericAllocationHandle *handle, uint64_
                                         : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void gate_after_fork(void);
-
 #endif

@@ -40,6 +40,7 @@ static struct {
     atomic_uint readers; /* of the card: meanwhile our thread gives nothing back */
     atomic_bool stopped;
 } self;
+CHILD_OPENS_EACH(self.of_device);
 
 static struct cache *cache_of(const struct device *device) {
     return &self.of_device[device_index(device)];
@@ -264,6 +265,4 @@ void cached_handles_reset(const struct device *device) {
 
 void cached_handles_forget(void) {
     atomic_store(&self.readers, 0);
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        lock_force_open(&self.of_device[i].lock);
 }

@@ -34,7 +34,4 @@ void decay_sleep(uint64_t until_ns);
 /* Nothing more will be given back: it may be logged. */
 void decay_conclude(void);
 
-/* For a forked child. */
-void decay_forget(void);
-
 #endif

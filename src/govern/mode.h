@@ -32,7 +32,4 @@ void mode_tried(const struct device *device, bool passed);
 /* Writes it to the log when it is certain, or `last`. */
 void mode_say(bool last);
 
-/* For a forked child. */
-void mode_unlock(void);
-
 #endif

@@ -58,6 +58,6 @@ void reclaim_acted(struct device *device);
 
 /* The device was reset; and for a forked child. */
 void reclaim_reset(const struct device *device);
-void reclaim_unlock(void);
+void reclaim_forget(void);
 
 #endif

@@ -63,9 +63,6 @@ const struct python_api *python_api(void);
 /* The same without looking for it, from any thread. */
 const struct python_api *py(void);
 
-/* In a forked child. */
-void python_api_unlock(void);
-
 /* For those who have the GIL. Gives up a reference; NULL is fine. */
 void python_drop(object *o);
 

@@ -34,7 +34,4 @@ bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc 
                         size_t count, CUresult *result);
 bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address);
 
-/* For a forked child. */
-void vhandle_unlock(void);
-
 #endif

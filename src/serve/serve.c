@@ -57,8 +57,6 @@ void serve_reset(struct device *device) {
 
 void serve_forget(void) {
     async_forget();
-    vhandle_unlock();
-    decay_forget();
     cached_handles_forget();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);

@@ -22,6 +22,7 @@ static struct {
     struct lock lock;
     struct hashmap addresses;
 } self = {.addresses = HASHMAP_IN(first_addresses)};
+CHILD_OPENS(self.lock);
 
 static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t class) {
     switch (class) {
@@ -376,8 +377,4 @@ void alloc_context_gone(CUcontext context) {
             } while (taken.shared);
         }
     } while (leaving.count > 0);
-}
-
-void alloc_unlock(void) {
-    lock_force_open(&self.lock);
 }

@@ -50,6 +50,5 @@ void alloc_free_commit(const struct alloc_freed *taken);
  * forked child. */
 void alloc_reset(unsigned device);
 void alloc_context_gone(CUcontext context);
-void alloc_unlock(void);
 
 #endif

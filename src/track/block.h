@@ -27,8 +27,7 @@ void block_event_destroyed(uint64_t event); /* it is about to be */
 /* The event has passed, or will never be asked about: it may end the wait of a block. */
 void block_event_ended(uint64_t event);
 
-/* Drops what is known of a device; and for a forked child. */
+/* Drops what is known of a device. */
 void block_reset(unsigned device);
-void block_unlock(void);
 
 #endif

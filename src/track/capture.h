@@ -15,8 +15,7 @@ void capture_end_failed(uint64_t stream); /* the real call did; it may be ended 
 bool capture_active(void);
 bool capture_includes(uint64_t stream);
 
-/* Drops what is known of a device; and for a forked child. */
+/* Drops what is known of a device. */
 void capture_reset(unsigned device);
-void capture_unlock(void);
 
 #endif

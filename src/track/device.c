@@ -9,6 +9,8 @@ static struct {
     struct lock lock; /* bringing a device up */
     struct device devices[VRAMGC_MAX_DEVICES];
 } self;
+CHILD_OPENS(self.lock);
+CHILD_OPENS_EACH(self.devices);
 
 /* What the driver says of a device, asked before any lock is taken. */
 struct about {
@@ -123,12 +125,6 @@ bool device_own(struct limit_own *own) {
 
 unsigned device_index(const struct device *device) {
     return (unsigned)(device - self.devices);
-}
-
-void devices_forget(void) {
-    lock_force_open(&self.lock);
-    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        lock_force_open(&self.devices[i].lock);
 }
 
 void device_publish_blocks(struct device *device) {

@@ -92,9 +92,6 @@ uint64_t device_own_bytes(struct device *device);
 bool device_own(struct limit_own *own);
 unsigned device_index(const struct device *device);
 
-/* For a forked child: locks open. */
-void devices_forget(void);
-
 /* Copies the heap's figures into the file; the device's lock must be held. */
 void device_publish(struct device *device);
 

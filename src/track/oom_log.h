@@ -23,7 +23,4 @@ void oom_log_went_on(const struct vramgc_refusal *refusal);
  * `at_end`. For vramgc's own thread, or when that has ended. */
 void oom_log_write(bool at_end);
 
-/* For a forked child. */
-void oom_log_unlock(void);
-
 #endif

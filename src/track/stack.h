@@ -17,7 +17,4 @@ uint32_t stack_note(uint64_t bytes);
 /* Gives names to the frames of new stacks; for vramgc's own thread. */
 void stack_name(void);
 
-/* For a forked child. */
-void stack_unlock(void);
-
 #endif

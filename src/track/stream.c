@@ -19,6 +19,7 @@ static struct {
     bool uncounted[VRAMGC_MAX_DEVICES];     /* there are streams that we cannot follow */
     struct vm *follows[VRAMGC_MAX_DEVICES]; /* who is told of each */
 } self;
+CHILD_OPENS(self.lock);
 
 /* --- telling the page engine --- */
 
@@ -132,8 +133,4 @@ void stream_reset(unsigned device) {
     self.follows[device] = NULL;
     self.uncounted[device] = false;
     lock_give(&self.lock);
-}
-
-void stream_unlock(void) {
-    lock_force_open(&self.lock);
 }

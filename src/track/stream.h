@@ -14,8 +14,7 @@ void stream_made(uint64_t stream);
 void stream_made_green(void);
 void stream_gone(uint64_t stream);
 
-/* Those of the device are gone; and for a forked child. */
+/* Those of the device are gone. */
 void stream_reset(unsigned device);
-void stream_unlock(void);
 
 #endif

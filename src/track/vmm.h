@@ -82,8 +82,7 @@ bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out);
 bool vmm_is_row(uint64_t address, uint64_t bytes, unsigned device);
 bool vmm_any_inside(uint64_t address, uint64_t bytes);
 
-/* Drops what is known of a device; and for a forked child. */
+/* Drops what is known of a device. */
 void vmm_reset(unsigned device);
-void vmm_unlock(void);
 
 #endif

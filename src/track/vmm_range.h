@@ -26,8 +26,7 @@ struct vmm_range vmm_range_free_begin(uint64_t address);
 void vmm_range_free_abort(const struct vmm_range *range);
 void vmm_range_free_commit(const struct vmm_range *range);
 
-/* A device was reset: addresses stay reserved. For a forked child. */
+/* A device was reset: addresses stay reserved. */
 void vmm_range_reset(unsigned device);
-void vmm_range_unlock(void);
 
 #endif
