@@ -6,7 +6,6 @@
 #include "serve/serve.h"
 #include "track/call.h"
 #include "track/device.h"
-#include "track/oom.h"
 #include "track/recording.h"
 #include "track/thread.h"
 

@@ -22,18 +22,11 @@
 #include "govern/reclaim.h"
 #include "python/python_api.h"
 #include "serve/serve.h"
-#include "track/alloc.h"
-#include "track/block.h"
-#include "track/capture.h"
 #include "track/device.h"
 #include "track/moves.h"
-#include "track/oom_log.h"
 #include "track/recording.h"
 #include "track/process_settings.h"
 #include "track/stack.h"
-#include "track/stream.h"
-#include "track/vmm.h"
-#include "track/vmm_range.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  * machine's. */
 #include "read/program.h"
 
-#include "base/base.h"
 
 #include <string.h>
 

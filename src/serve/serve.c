@@ -5,7 +5,6 @@
 #include "govern/decay_thread.h"
 #include "govern/reclaim.h"
 #include "serve/async.h"
-#include "serve/expandable.h"
 #include "serve/peer_access.h"
 #include "vm/vm.h"
 
