@@ -1,8 +1,7 @@
 /* control_group.h: what Linux lets the programs of a container, a service or a session have of the
  * host's memory together (cgroups, version 1 and 2), and whether it has ended one for lack of it.
  * Read by vramgc's own thread, and by `vramgc run` once the program has ended. */
-#ifndef CONTROL_GROUP_H
-#define CONTROL_GROUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ struct control_group {
 /* Of this process. root: in front of /proc and /sys, "" but in tests. Some small files are read;
  * nothing is allocated. */
 struct control_group control_group_read(const char *root);
-
-#endif

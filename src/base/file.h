@@ -1,8 +1,7 @@
 /* file.h: files of ours among the descriptors of a program. It may close descriptors that it does
  * not know (daemons do) and be given the number anew for a file of its own: nothing of ours may
  * be written there, nor anything of its own into ours. */
-#ifndef FILE_H
-#define FILE_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,5 +93,3 @@ static inline int file_allot(int fd, uint64_t bytes) {
         error = posix_fallocate(fd, 0, (off_t)bytes);
     return error;
 }
-
-#endif

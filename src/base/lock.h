@@ -2,8 +2,7 @@
  * one compare-and-swap and giving it is one plain store: it is on the way of every block event. It
  * needs no initialisation but zero, and can be forced open in a forked child. It must never be held
  * across a call into the driver, PyTorch or Python. */
-#ifndef LOCK_H
-#define LOCK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -75,5 +74,3 @@ struct locks_of_child {
 #define CHILD_OPENS(lock) CHILD_OPENS_AS(child_opens, &(lock), 1, 0)
 #define CHILD_OPENS_EACH(list)                                                                     \
     CHILD_OPENS_AS(child_opens_each, &(list)[0].lock, ARRAY_LENGTH(list), sizeof(list)[0])
-
-#endif

@@ -1,8 +1,7 @@
 /* proof.h: the proof that a card with its driver bears the page engine: where `vramgc prove` keeps
  * it, and whether there is one. The library reads it once at start: libc only, nothing allocated.
  * It must believe no file that others could have written. */
-#ifndef PROOF_H
-#define PROOF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ struct proof {
 };
 
 struct proof proof_look(const struct proof_key *key);
-
-#endif

@@ -1,6 +1,5 @@
 /* retry.h: the driver refused a call that mode compact does not serve. */
-#ifndef RETRY_H
-#define RETRY_H
+#pragma once
 
 #include "base/base.h"
 
@@ -10,5 +9,3 @@ bool retry_after_oom(uint64_t bytes);
 /* The same for memory of the card, which other programs may give, too. allocator: PyTorch's caching
  * allocator asked. */
 bool retry_on_full_card(uint64_t bytes, bool allocator);
-
-#endif

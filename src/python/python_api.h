@@ -1,7 +1,6 @@
 /* python_api.h: the functions of the host's Python that vramgc calls. Nothing is linked: they are
  * looked up. What they may be called for, and when, is python.h's. */
-#ifndef PYTHON_API_H
-#define PYTHON_API_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ object *python_attribute_of(const char *module, const char *name);
 
 /* Calls a function without arguments. */
 object *python_call(const char *module, const char *name);
-
-#endif

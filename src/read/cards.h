@@ -1,7 +1,6 @@
 /* cards.h: who has the memory of each card, of all programs under vramgc and of the others: parts
  * that add up to the card. */
-#ifndef CARDS_H
-#define CARDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ struct cards {
 struct cards cards_of(const struct running *running, bool all);
 
 void cards_free(struct cards *cards);
-
-#endif

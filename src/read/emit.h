@@ -2,8 +2,7 @@
  * of that, as lines of text, as rows of CSV, and as a pickle. The code that describes a report
  * calls these functions once; the schema therefore cannot differ from the output. Nothing here
  * knows what is described. */
-#ifndef EMIT_H
-#define EMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ void emit_label(struct emit *emit, const char *name, const char *help, const cha
 /* An array of numbers on one line: entry i is *(uint64_t *)(first + i * stride). */
 void emit_numbers(struct emit *emit, const char *name, const char *help, const void *first,
                   size_t stride, size_t count);
-
-#endif

@@ -1,7 +1,6 @@
 /* running.h: the programs of this user that run under vramgc now, found by their statistics files:
  * where they lie by themselves, and where a process has mapped one. */
-#ifndef RUNNING_H
-#define RUNNING_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ bool running_is_stranger(uint64_t pid);
 void running_spare(unsigned share);
 
 void running_free(struct running *running);
-
-#endif

@@ -1,8 +1,7 @@
 /* async.h: mode compact with VRAMGC_ASYNC=pages: cudaMallocAsync and cudaFreeAsync are served by a
  * stream-ordered pool of our own on the page engine (src/vm/pool.h), in place of the device's
  * default pool. Without that setting only the books are kept. */
-#ifndef ASYNC_H
-#define ASYNC_H
+#pragma once
 
 #include "serve/answer.h"
 #include "track/alloc.h"
@@ -37,5 +36,3 @@ void async_forget(void);
 
 /* The device was reset: its memory does not exist any more. */
 void async_reset(struct device *device);
-
-#endif

@@ -1,7 +1,6 @@
 /* top_history.h: what the programs of a card held in the latest minute, as `vramgc top` draws it:
  * from their own timelines, and from what top has seen itself since it began. */
-#ifndef TOP_HISTORY_H
-#define TOP_HISTORY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void history_note(struct top_history *history, const struct cards *cards);
  * False: no program uses the card, or it is not known how large it is. */
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
                  size_t columns, char *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* alloc.h: allocations by address: what is said of each call that allocates or frees. Addresses,
  * handles and streams are CUDA's own as numbers, sizes are bytes; no pointer may be NULL unless
  * said. Before recording begins, and with VRAMGC_MODE=off, all of these do nothing. */
-#ifndef ALLOC_H
-#define ALLOC_H
+#pragma once
 
 #include "base/base.h"
 #include "cuda/real.h"
@@ -50,5 +49,3 @@ void alloc_free_commit(const struct alloc_freed *taken);
  * forked child. */
 void alloc_reset(unsigned device);
 void alloc_context_gone(CUcontext context);
-
-#endif

@@ -1,7 +1,6 @@
 /* block.h: the hot path: what is said of each block of PyTorch's caching allocator, and of the
  * calls that explain its blocks. Pages are serve/device_vm.h's. */
-#ifndef BLOCK_H
-#define BLOCK_H
+#pragma once
 
 #include "track/device.h"
 
@@ -29,5 +28,3 @@ void block_event_ended(uint64_t event);
 
 /* Drops what is known of a device. */
 void block_reset(unsigned device);
-
-#endif

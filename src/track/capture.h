@@ -1,6 +1,5 @@
 /* capture.h: which streams are captured: then the driver must not be disturbed. */
-#ifndef CAPTURE_H
-#define CAPTURE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -17,5 +16,3 @@ bool capture_includes(uint64_t stream);
 
 /* Drops what is known of a device. */
 void capture_reset(unsigned device);
-
-#endif

@@ -1,6 +1,5 @@
 /* device.h: what the files of this room share: the devices with their heaps, and the settings. */
-#ifndef DEVICE_H
-#define DEVICE_H
+#pragma once
 
 #include "base/base.h"
 #include "base/lock.h"
@@ -138,5 +137,3 @@ static inline struct vm *device_vm_at(unsigned index) {
 /* Brings the figures of its physical memory up to date; and what of it could go back. */
 void device_account_pages(struct device *device);
 uint64_t device_idle_page_bytes(struct device *device);
-
-#endif

@@ -1,6 +1,5 @@
 /* stream.h: which streams exist, for those who must wait for all of them. */
-#ifndef STREAM_H
-#define STREAM_H
+#pragma once
 
 #include "track/device.h"
 
@@ -16,5 +15,3 @@ void stream_gone(uint64_t stream);
 
 /* Those of the device are gone. */
 void stream_reset(unsigned device);
-
-#endif

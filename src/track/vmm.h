@@ -1,7 +1,6 @@
 /* vmm.h: virtual memory management: what is said of the calls that make physical memory and map it,
  * and what is known of virtual handles. allocator: the caller is PyTorch's caching allocator. */
-#ifndef VMM_H
-#define VMM_H
+#pragma once
 
 #include "track/alloc.h"
 
@@ -84,5 +83,3 @@ bool vmm_any_inside(uint64_t address, uint64_t bytes);
 
 /* Drops what is known of a device. */
 void vmm_reset(unsigned device);
-
-#endif

@@ -1,7 +1,6 @@
 /* vmm_range.h: addresses that PyTorch's caching allocator has reserved for its expandable segments.
  * Others' reservations are allocations of CLASS_ADDRESS only. */
-#ifndef VMM_RANGE_H
-#define VMM_RANGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -28,5 +27,3 @@ void vmm_range_free_commit(const struct vmm_range *range);
 
 /* A device was reset: addresses stay reserved. */
 void vmm_range_reset(unsigned device);
-
-#endif

@@ -3,8 +3,7 @@
  * no CUDA and no clock, takes no lock (the engine does). It decides only which extents to take: the
  * longest idle first, never one that holds a live byte, is pinned, or that the GPU may still use.
  */
-#ifndef VM_PAGE_TABLE_H
-#define VM_PAGE_TABLE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -219,5 +218,3 @@ size_t page_table_unneeded(struct page_table *table);
 
 /* All invariants, counted anew; for tests. */
 bool page_table_is_valid(const struct page_table *table);
-
-#endif

@@ -1,6 +1,5 @@
 /* vm_internal.h: what the files of this room share. */
-#ifndef VM_INTERNAL_H
-#define VM_INTERNAL_H
+#pragma once
 
 #include "base/lock.h"
 #include "cuda/capture_mode.h"
@@ -283,5 +282,3 @@ bool vm_probe_of(unsigned device, const CUmemAllocationProp *properties);
 
 CUmemAllocationProp vm_properties(unsigned device);
 CUmemAccessDesc vm_access_desc(unsigned device);
-
-#endif
