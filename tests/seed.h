@@ -1,5 +1,5 @@
-/* seed.h: where a random test begins: SEED in the environment is added to the seed of each, here, in c10drive (`random`)
- * and in the programs in Python. `make seeds` runs them with many. */
+/* seed.h: where a random test begins: SEED in the environment is added to the seed of each, by this
+ * in C, in c10drive (`random`), and likewise in Python. `make seeds` runs them with many. */
 #ifndef SEED_H
 #define SEED_H
 

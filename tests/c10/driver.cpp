@@ -6,8 +6,6 @@
 #include "random_operations.h"
 #include "view.h"
 
-#include "../seed.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -246,7 +244,7 @@ void random(const Words &words) {
         return given.count(key) ? number(given.at(key)) : standard;
     };
     RandomOptions chosen;
-    chosen.seed = seed_from(value("seed", chosen.seed));
+    chosen.seed = value("seed", chosen.seed);
     chosen.operations = value("ops", chosen.operations);
     chosen.threads = value("threads", chosen.threads);
     chosen.streams = value("streams", chosen.streams);

@@ -4,8 +4,6 @@
 #include "fake_cuda.h"
 #include "fake_install.h"
 
-#include "../seed.h"
-
 #include "hook/hook.h"
 
 #include <pthread.h>
@@ -60,7 +58,7 @@ unsigned fake_random(unsigned limit) {
 }
 
 void fake_seed(unsigned seed) {
-    random_state = (unsigned)seed_from(seed) * 2654435761u + 1;
+    random_state = seed * 2654435761u + 1;
 }
 
 void fake_set_failures(unsigned percent) {
