@@ -73,7 +73,7 @@ class Script:
         choice = self.random.randrange(6)
         if choice == 0:
             self.say("empty_cache")
-        elif choice == 1:
+        elif choice == 1 and self.count:  # before CUDA is used there is nobody to ask
             self.say("reclaim")
         elif choice == 2:
             self.say("sleep 2")
