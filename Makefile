@@ -111,6 +111,12 @@ compile_commands: $(CUDA_HEADERS)
 	@$(MAKE) -nB all | scripts/compile-commands > $(BUILD)/compile_commands.json
 	@echo "$(BUILD)/compile_commands.json"
 
+# Every random test with that many seeds.
+SEEDS ?= 60
+.PHONY: seeds
+seeds: check-build
+	@scripts/seeds $(SEEDS)
+
 lint: all
 	@scripts/check-layers $(BUILD)
 	@scripts/check-style
@@ -120,6 +126,8 @@ lint: all
 clean:
 	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/hook $(BUILD)/bench $(BUILD)/libvramgc.so $(BUILD)/vramgc $(BUILD)/exports.map
 
+# What the lines below name; each other target is named in the last but one.
+NAMED := demo check check-deep lint schema proven debug compile_commands seeds bench wheels soak install uninstall clean deb wheel dist help
 help:
 	@echo "make          build/libvramgc.so and build/vramgc"
 	@echo "make demo     the main job on a real PyTorch, without and with reclaim"
@@ -129,10 +137,12 @@ help:
 	@echo "make lint     layers, style, exports; make schema: src/show/schema.json; make proven: a proof of the simulated card"
 	@echo "make debug    both without optimisation, with their checks, in build/debug/; V=1 shows commands"
 	@echo "make compile_commands   for editors and clang-tidy"
+	@echo "make seeds SEEDS=60   each random test with so many seeds"
 	@echo "make bench    ratios of cost, A/B interleaved; make wheels: the allocators of many PyTorch releases; make soak: long runs"
 	@echo "make install  prefix=$(prefix), DESTDIR, bindir, libdir, includedir, mandir, datadir"
 	@echo "make uninstall  takes the same variables; make clean leaves downloads and the Python environment"
 	@echo "make deb, make wheel: a package of this tree; make dist: a release of its commit, and how to sign it; in $(PACKAGES)/"
+	@echo "All others: $(filter-out all always $(NAMED),$(sort $(shell sed -n 's/^\.PHONY: *//p' $(MAKEFILE_LIST))))" | fold -s -w 110
 	@echo "Without network: TOOLKIT_INCLUDE=/usr/local/cuda/include, with the headers of CUDA 13"
 
 -include $(LIB_OBJECTS:.o=.d)

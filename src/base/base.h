@@ -1,7 +1,6 @@
 /* base.h: the few words every module uses. Nothing here may call anything but libc, and nothing
  * may allocate from the host's heap. */
-#ifndef BASE_H
-#define BASE_H
+#pragma once
 
 #include "base/mutant.h"
 
@@ -83,5 +82,3 @@ static inline void *memory_grow(void *old, size_t old_bytes, size_t bytes) {
         memory_unmap(old, old_bytes);
     return larger;
 }
-
-#endif

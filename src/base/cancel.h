@@ -1,8 +1,7 @@
 /* cancel.h: pthread_cancel. A program may cancel a thread of its own that is inside a hook, and
  * open, write, poll and their like end the thread there: a thread that calls them while it holds a
  * lock, or half-way through a change, keeps that from happening until it has finished. */
-#ifndef CANCEL_H
-#define CANCEL_H
+#pragma once
 
 #include <pthread.h>
 
@@ -17,5 +16,3 @@ static inline void cancel_restore(int before) {
     int ignored;
     pthread_setcancelstate(before, &ignored);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* debug.h: CHECK(condition) says what must be true. A debug build (make debug) looks, and stops
  * there with a core file; the library that people use never does: a fault of ours ends no program.
  * CHECK_NOW_AND_THEN is for what takes long: its first looks, then each 64th of the place. */
-#ifndef DEBUG_H
-#define DEBUG_H
+#pragma once
 
 #ifdef DEBUG
 
@@ -27,7 +26,5 @@ static inline bool check_is_due(atomic_uint *looks) {
 /* Names its condition without looking, so that it always compiles. */
 #define CHECK(condition)              ((void)sizeof(condition))
 #define CHECK_NOW_AND_THEN(condition) CHECK(condition)
-
-#endif
 
 #endif

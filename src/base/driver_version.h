@@ -1,6 +1,5 @@
 /* driver_version.h: the driver's version as users know it: 580.82.07, where CUDA counts 13.0. */
-#ifndef DRIVER_VERSION_H
-#define DRIVER_VERSION_H
+#pragma once
 
 #include "base/text.h"
 
@@ -17,5 +16,3 @@ void driver_version_say(struct text *text, int cuda_version, const char *version
 
 /* "580.82.07 (CUDA 13.0)" and so on. */
 void driver_version_say_both(struct text *text, int cuda_version, const char *version);
-
-#endif

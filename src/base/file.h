@@ -1,8 +1,7 @@
 /* file.h: files of ours among the descriptors of a program. It may close descriptors that it does
  * not know (daemons do) and be given the number anew for a file of its own: nothing of ours may
  * be written there, nor anything of its own into ours. */
-#ifndef FILE_H
-#define FILE_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +84,8 @@ static inline bool file_size_allowed(uint64_t bytes) {
 }
 
 /* Blocks are allotted now, so that a full disk is an error here and not a SIGBUS later. 0, or the
- * errno. A program that is profiled gets a signal every millisecond. */
+ * errno. A program that is profiled gets a signal every millisecond:
+ * what is not done after 100 of them, a tenth of a second, fails. */
 static inline int file_allot(int fd, uint64_t bytes) {
     enum { TRIES = 100 };
     int error = file_size_allowed(bytes) ? EINTR : EFBIG;
@@ -93,5 +93,3 @@ static inline int file_allot(int fd, uint64_t bytes) {
         error = posix_fallocate(fd, 0, (off_t)bytes);
     return error;
 }
-
-#endif

@@ -3,6 +3,7 @@
 #include "base/hashmap.h"
 #include "base/base.h"
 
+/* 32 KiB; it doubles. */
 enum { FIRST_CAPACITY = 1024 };
 
 static size_t home(const struct hashmap *hashmap, uint64_t key) {

@@ -2,8 +2,7 @@
  * Open addressing in pages of our own; grows when half full and never shrinks; where there is no
  * memory for that it goes on until it is nearly full. Pure, takes no lock: the owner does. Key 0 is
  * not allowed. No pointer may be NULL unless said. */
-#ifndef HASHMAP_H
-#define HASHMAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ void hashmap_sweep(struct hashmap *hashmap,
 
 /* Removes every entry of the device. */
 void hashmap_drop_device(struct hashmap *hashmap, unsigned device);
-
-#endif

@@ -2,8 +2,7 @@
  * one compare-and-swap and giving it is one plain store: it is on the way of every block event. It
  * needs no initialisation but zero, and can be forced open in a forked child. It must never be held
  * across a call into the driver, PyTorch or Python. */
-#ifndef LOCK_H
-#define LOCK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -62,4 +61,16 @@ static inline void lock_force_open(struct lock *lock) {
     atomic_store_explicit(&lock->held, 0, memory_order_relaxed);
 }
 
-#endif
+/* Beside a lock of a module, or an array of what has one each: a forked child opens it
+ * (process/start.c). The linker makes a list of them. */
+struct locks_of_child {
+    struct lock *first;
+    size_t count, step_bytes;
+};
+#define CHILD_OPENS_AS(name, first, count, step)                                                   \
+    static const struct locks_of_child name                                                        \
+        __attribute__((section("locks_of_child"), used, aligned(sizeof(size_t)))) = {first, count, \
+                                                                                     step}
+#define CHILD_OPENS(lock) CHILD_OPENS_AS(child_opens, &(lock), 1, 0)
+#define CHILD_OPENS_EACH(list)                                                                     \
+    CHILD_OPENS_AS(child_opens_each, &(list)[0].lock, ARRAY_LENGTH(list), sizeof(list)[0])

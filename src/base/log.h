@@ -4,8 +4,7 @@
  * written; the last says so. A line that no reader takes, because the pipe is full or its reader
  * gone, is left out: no caller waits for a reader, and none gets SIGPIPE. Never called on the hot
  * path. */
-#ifndef LOG_H
-#define LOG_H
+#pragma once
 
 #include "base/base.h"
 #include "base/options.h"
@@ -37,5 +36,3 @@ void log_write(enum option_log level, atomic_uint *count, const char *format, ..
         if (log_wants(level))                                                                      \
             log_write(level, &log_first, __VA_ARGS__);                                             \
     } while (0)
-
-#endif

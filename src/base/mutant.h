@@ -2,8 +2,7 @@
  * nothing else, in the library that people use. In the one that tests/mutants/ runs it is `wrong`
  * if VRAMGC_MUTANT has the name, or has it among others, with commas between: then the test that is
  * named there must fail. It must never decide anything in another build. */
-#ifndef MUTANT_H
-#define MUTANT_H
+#pragma once
 
 #ifdef MUTANTS
 
@@ -29,7 +28,5 @@ static inline bool mutant_is(const char *name) {
 #else
 
 #define MUTANT(name, right, wrong) (right)
-
-#endif
 
 #endif

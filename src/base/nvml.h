@@ -1,8 +1,7 @@
 /* nvml.h: the driver's management library (NVML): the cards of the machine, and who has memory of
  * them. No figure is believed that NVML says it does not know. It may wait and allocate: no thread
  * of the program may ask. */
-#ifndef NVML_H
-#define NVML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ bool nvml_has_display(const struct nvml *nvml, nvml_card card);
 /* Who computes there; and those besides who only draw. */
 void nvml_users(const struct nvml *nvml, nvml_card card, struct nvml_users *out);
 void nvml_add_graphics(const struct nvml *nvml, nvml_card card, struct nvml_users *out);
-
-#endif

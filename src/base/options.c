@@ -76,10 +76,10 @@ static bool set_text(const char *value, void *field) {
     return true;
 }
 
-enum { LEAST_BARE_BYTES = 1 << 20 };
-
 /* A unit was forgotten, and none is guessed: less than 1 MiB is nobody's wish, and one setting is a
  * matter of microseconds, another of days. 0 needs none. */
+enum { LEAST_BARE_BYTES = 1 << 20 };
+
 static bool lacks_unit(const struct option_info *info, const char *value) {
     uint64_t bytes;
     bool bare = value[strspn(value, "0123456789.")] == 0 && strpbrk(value, "123456789");

@@ -1,8 +1,7 @@
 /* options.h: the settings of options.def as a struct, read from the environment. Pure but for
  * reading `environ`. A bad value or an unknown name is told through `complain` and changes nothing:
  * the standard value stays. */
-#ifndef OPTIONS_H
-#define OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ bool option_is_unknown(const char *entry);
 /* The value of a field as it would be typed. */
 void option_show(const struct option_info *info, const struct options *options, char *out,
                  size_t capacity);
-
-#endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* Letters of a name that was mistyped; VRAMGC_SNAPSHOT_ON_OOM has 22. */
 enum { NAME_LENGTH = 31 };
 
 /* Reads digits, a point, digits. Returns what follows, or NULL when there is no number. */

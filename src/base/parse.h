@@ -1,8 +1,7 @@
 /* parse.h: reading numbers with units from texts that people typed. Each returns false, and leaves
  * *out alone, unless the whole text is a value: trailing rubbish, signs, infinities, and values
  * beyond what uint64_t holds are refused. No pointer may be NULL. */
-#ifndef PARSE_H
-#define PARSE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ unsigned parse_distance(const char *a, const char *b);
 
 /* The word of `count` words that `name` was probably meant to be, or NULL. get(i) gives word i. */
 const char *nearest_word(const char *name, size_t count, const char *(*get)(size_t index));
-
-#endif

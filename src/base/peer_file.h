@@ -1,8 +1,7 @@
 /* peer_file.h: the one small file by which the programs of a user that run under vramgc ask each
  * other for idle memory (govern/peer_programs.h). Each has a slot. What stands in another's slot
  * may be anything: it is the same user's, and no more than that is relied upon. */
-#ifndef PEER_FILE_H
-#define PEER_FILE_H
+#pragma once
 
 #include "base/base.h"
 #include "vramgc_format.h"
@@ -59,5 +58,3 @@ uint64_t peer_file_card(const char *bus_id);
 /* Whether its owner is another process that lives; which. */
 bool peer_file_lives(const struct peer_slot *slot);
 uint64_t peer_file_pid(const struct peer_slot *slot);
-
-#endif

@@ -1,6 +1,5 @@
 /* process_stat.h: what the kernel tells of a process in /proc/PID/stat. */
-#ifndef PROCESS_STAT_H
-#define PROCESS_STAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ struct process_stat process_stat(uint64_t pid);
 /* Its start_ticks, or 0 when there is none or it has ended and nobody has waited for it yet (but
  * for a main thread that ended before the others). */
 uint64_t process_start_ticks(uint64_t pid);
-
-#endif

@@ -5,8 +5,6 @@
 #include "base/file.h"
 #include "base/text.h"
 
-#include <stdlib.h>
-
 void proof_key(const void *uuid, int version, unsigned engine, struct proof_key *key) {
     const unsigned char *bytes = uuid;
     memset(key, 0, sizeof *key);

@@ -1,8 +1,7 @@
 /* proof.h: the proof that a card with its driver bears the page engine: where `vramgc prove` keeps
  * it, and whether there is one. The library reads it once at start: libc only, nothing allocated.
  * It must believe no file that others could have written. */
-#ifndef PROOF_H
-#define PROOF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +11,7 @@
 /* Its last line: a file that was cut short is no proof. */
 #define PROOF_END "\nend\n"
 
+/* A card's number has 40 letters ("GPU-" and a UUID); a driver's version has under 20. */
 enum { PROOF_CARD_BYTES = 48, PROOF_DRIVER_BYTES = 64, PROOF_HEAD_BYTES = 1024 };
 
 /* What a proof is for. */
@@ -46,5 +46,3 @@ struct proof {
 };
 
 struct proof proof_look(const struct proof_key *key);
-
-#endif

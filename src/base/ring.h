@@ -1,7 +1,6 @@
 /* ring.h: entries of the statistics file that many threads, and processes that share it, may add at
  * the same moment, while others read: see vramgc_format.h. No thread waits. */
-#ifndef RING_H
-#define RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ void ring_put_again(const struct ring *ring, const void *entry);
 /* Copies entry number index, counted from 0. False: it is not complete, or a later one has taken
  * its place. */
 bool ring_get(const struct ring *ring, uint64_t index, void *out);
-
-#endif

@@ -2,8 +2,7 @@
  * what looks like a password is masked: the value of an option, a variable or a part of an URL
  * whose name says so (password, token, api-key, auth ...), with = or as the next argument, and what
  * an URL has before its @. It knows names only: a secret under another name is kept. */
-#ifndef SECRETS_H
-#define SECRETS_H
+#pragma once
 
 #include "base/text.h"
 
@@ -20,5 +19,3 @@ void secrets_add_command(struct text *text, const char *command);
 
 /* The `length` bytes of /proc/PID/cmdline, with a space between any two arguments. */
 void secrets_add_all(struct text *text, const char *arguments, size_t length);
-
-#endif

@@ -1,7 +1,6 @@
 /* state_folder.h: where vramgc keeps what outlives a process:
  * ${XDG_STATE_HOME:-~/.local/state}/vramgc. libc only, nothing allocated. */
-#ifndef STATE_FOLDER_H
-#define STATE_FOLDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ enum state_place state_pattern(const char *setting, char *pattern, size_t capaci
 
 /* What the user is told of it, the pattern or file being `where`; empty: nothing. */
 void state_place_note(enum state_place place, const char *where, char *note, size_t capacity);
-
-#endif

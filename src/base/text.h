@@ -1,7 +1,6 @@
 /* text.h: building texts in a buffer of fixed size, without malloc and independent of the locale.
  * What does not fit is cut; the text always ends with a zero byte. No pointer may be NULL. */
-#ifndef TEXT_H
-#define TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ const char *text_after_folder(const char *path);
 
 /* Copies a string into an array of fixed size and fills the rest with zero bytes. */
 void text_copy(char *to, size_t capacity, const char *from);
-
-#endif

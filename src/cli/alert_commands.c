@@ -26,6 +26,7 @@
  * (evaluation_interval). What happens meanwhile is counted and told then. */
 #define PAUSE_NS (60 * SECOND_NS)
 
+/* Of an alert that is told of, the most: variables that it sets; words of its command. */
 enum { VARIABLES = 14, WORDS = 64 };
 
 struct slot {

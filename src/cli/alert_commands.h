@@ -1,7 +1,6 @@
 /* alert_commands.h: the commands of VRAMGC_ON as processes: started, awaited, ended. It must not
  * wait for any of them. */
-#ifndef ALERT_COMMANDS_H
-#define ALERT_COMMANDS_H
+#pragma once
 
 #include "judge/alert.h"
 
@@ -20,5 +19,3 @@ void alert_commands_turn(void);
 
 bool alert_commands_run(void); /* any of them */
 void alert_commands_kill(void);
-
-#endif

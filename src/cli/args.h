@@ -1,8 +1,7 @@
 /* args.h: reads command lines by table: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, -ab. It
  * knows no particular option. Where operands may stand between options they are moved to the front
  * of argv; `run` stops at the first instead, so that the program's own options are never eaten. */
-#ifndef ARGS_H
-#define ARGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ bool args_read(struct args *args, const bool *stop);
 
 /* "-t, --threshold PERCENT", for the help. */
 void args_heading(const struct flag *flag, char *out, size_t capacity);
-
-#endif

@@ -1,7 +1,6 @@
 /* cli.h: what the files of the command `vramgc` share: exit statuses, complaints, and what a
  * command is. The command reads statistics files and starts programs; it never touches CUDA. */
-#ifndef CLI_H
-#define CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ size_t command_flags(const struct command *command, struct flag *flags);
 /* Reads its options and runs it; its exit status. *wants_help: --help was typed, and nothing was
  * done. */
 int command_run(const struct command *command, int argc, char **argv, bool *wants_help);
-
-#endif

@@ -23,6 +23,7 @@ struct sides {
     bool all;
 };
 
+/* As the rows below: a label and three figures in 80 columns. */
 enum { TITLE_COLUMNS = 14 };
 
 static void write_row(FILE *out, const char *label, const char *a, const char *b,
@@ -276,7 +277,7 @@ static double blocks_of(const struct stats_file *record) {
 /* By how it ended, and by how much it had done by then. */
 static void write_early_end(FILE *out, char letter, const struct stats_file *record,
                             const struct stats_file *other) {
-    const double much_less = 0.75; /* a guess: the same work hands out about the same blocks */
+    const double much_less = 0.75; /* chosen: the same work hands out about the same blocks */
     struct figure failure = show_failure(record);
     char line[240];
     struct text text = TEXT_IN(line);

@@ -1,6 +1,5 @@
 /* diff.h: two records side by side. */
-#ifndef DIFF_H
-#define DIFF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,5 +10,3 @@
  * figure. */
 void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
                 const char *titles, bool all);
-
-#endif

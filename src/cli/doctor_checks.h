@@ -1,6 +1,5 @@
 /* doctor_checks.h: what `vramgc doctor` looks at. Each tells what it finds, and changes nothing. */
-#ifndef DOCTOR_CHECKS_H
-#define DOCTOR_CHECKS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -17,5 +16,3 @@ void doctor_allocator(void);
 /* Processes of this user that use CUDA without the library; ancestor: only those that it started,
  * 0: all. To be called often while a program runs: each is told once. How many are told so far. */
 size_t doctor_processes(pid_t ancestor);
-
-#endif

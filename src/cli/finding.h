@@ -1,6 +1,5 @@
 /* finding.h: a line of `vramgc doctor`. */
-#ifndef FINDING_H
-#define FINDING_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@ void finding(enum mark mark, const char *about, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 size_t finding_wrong_count(void);
-
-#endif

@@ -1,10 +1,7 @@
 /* help.h: the tables as texts for people. */
-#ifndef HELP_H
-#define HELP_H
+#pragma once
 
 #include "cli/cli.h"
 
 /* What `vramgc NAME --help` shows. */
 void help_on(const struct command *command);
-
-#endif

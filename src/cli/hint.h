@@ -1,6 +1,5 @@
 /* hint.h: what a user has probably meant by a word where a program was expected. */
-#ifndef HINT_H
-#define HINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,5 +12,3 @@ void hint_run(char *const *words, char *out, size_t capacity);
 
 /* What to do about a command that could not be started; "": nothing is known. */
 void hint_not_started(char *const *words, char *out, size_t capacity);
-
-#endif

@@ -1,7 +1,6 @@
 /* launch.h: starts a program, stays as its parent without being noticed, and ends as it ended.
  * Knows nothing of vramgc. */
-#ifndef LAUNCH_H
-#define LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ bool launch_run(char *const *command, struct launch *launch, void (*stop_asked)(
 /* Ends this process as the program ended: same exit status, or by the same signal, without a second
  * core file; 128 + signal where that signal does not end us. */
 _Noreturn void launch_mirror(const struct launch *launch);
-
-#endif

@@ -1,6 +1,5 @@
 /* live_file.h: the statistics file of a program that runs, to be written beside the program. */
-#ifndef LIVE_FILE_H
-#define LIVE_FILE_H
+#pragma once
 
 #include "vramgc_format.h"
 
@@ -25,5 +24,3 @@ void live_file_note_parked(uint64_t pid, uint64_t parked, const char *label);
 struct vramgc_file *live_file_map(const char *path);
 
 void live_file_close(struct vramgc_file *file); /* may be NULL */
-
-#endif

@@ -1,7 +1,4 @@
 /* man.h: the manual page, as troff with the man macros. */
-#ifndef MAN_H
-#define MAN_H
+#pragma once
 
 void man_write(void);
-
-#endif

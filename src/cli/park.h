@@ -1,7 +1,6 @@
 /* park.h: takes a process off the card and brings it back, and says so. The driver is open
  * (prove/park_driver.h). No signal reaches this process afterwards: see hold_signals. */
-#ifndef PARK_H
-#define PARK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ enum park_how {
 /* Whether it was done; else the process is as it was. asker: for which process; 0: none. */
 bool park_process(uint64_t pid, enum park_how how, uint64_t asker);
 bool wake_process(uint64_t pid, enum park_how how);
-
-#endif

@@ -1,8 +1,7 @@
 /* park_idle.h: VRAMGC_PARK: a program that has not used the card for so long leaves it, and comes
  * back when it asks for something. Done from beside, by what the program writes into its statistics
  * file before each call: nothing of it is in the program. */
-#ifndef PARK_IDLE_H
-#define PARK_IDLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ void park_idle_end(void);
 
 /* How long until the next look; no longer than step_ns. A program that is parked waits for it. */
 uint64_t park_idle_step_ns(uint64_t step_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* parked.h: how much of which card a parked program needs to come back: noted in the state folder
  * when it leaves, for nobody tells afterwards. */
-#ifndef PARKED_H
-#define PARKED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,8 +28,3 @@ void parked_forget(uint64_t pid);
 
 /* Whether each card has as much free. Else why not, in a few words. */
 bool parked_fits(const struct parked *parked, char *why, size_t capacity);
-
-/* Asks other programs for what lacks: what they have idle, then for one of them to be parked. */
-void parked_ask(const struct parked *parked);
-
-#endif

@@ -1,7 +1,6 @@
 /* preload.h: what goes into LD_PRELOAD. The loader takes neither a space nor a colon in a path, and
  * would run the program without us; such paths are refused here instead. */
-#ifndef PRELOAD_H
-#define PRELOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ bool preload_script_adds_tcmalloc(char *const *command);
 /* library, allocator (may be ""), then what LD_PRELOAD holds already, without what is there twice.
  * The result is to be freed; NULL without memory. */
 char *preload_join(const char *library, const char *allocator, const char *existing);
-
-#endif

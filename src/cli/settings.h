@@ -1,8 +1,7 @@
 /* settings.h: the settings of options.def as options of the command line, and what the launcher
  * does about them: it reads the environment with the library's own parser, warns once about what is
  * wrong, and passes on only what is right, so that the library has nothing left to say. */
-#ifndef SETTINGS_H
-#define SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void settings_read(struct options *options);
 
 /* What a value of the setting looks like: PERCENT, SIZE, off|observe|flush|compact|auto. */
 const char *settings_argument(const struct option_info *info);
-
-#endif

@@ -1,7 +1,6 @@
 /* top_screen.h: the live view of `vramgc top` on a terminal, by ncurses. It is the only user of
  * ncurses; a build without it has none of this. */
-#ifndef TOP_SCREEN_H
-#define TOP_SCREEN_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -17,5 +16,3 @@ const char *top_screen_missing(void);
  * false: the terminal cannot show it. */
 bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,
                      uint64_t every_ns, const volatile sig_atomic_t *stopped);
-
-#endif

@@ -1,8 +1,7 @@
 /* watch.h: the programs under vramgc, looked at again and again for what VRAMGC_ON and VRAMGC_PARK
  * name: by `vramgc watch`, and by a process of ours beside the program of `vramgc run`. Nothing of
  * it is in the program: it reads what the library writes down anyway. */
-#ifndef WATCH_H
-#define WATCH_H
+#pragma once
 
 #include "judge/alert_rules.h"
 
@@ -21,5 +20,3 @@ void watch_beside_last(const struct watch_beside *beside);
 
 /* Until its commands have ended, a few seconds at most. */
 void watch_beside_end(const struct watch_beside *beside);
-
-#endif

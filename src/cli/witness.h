@@ -2,8 +2,7 @@
  * process group, a control group, all processes with a word in their command line. A second
  * process, which looks from outside like the program that is run, gets the latter, too, and says
  * so. Not for several threads. */
-#ifndef WITNESS_H
-#define WITNESS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -23,5 +22,3 @@ void witness_start(struct witness *witness, const sigset_t *signals, char *const
 bool witness_heard(const struct witness *witness, int number);
 
 void witness_end(struct witness *witness);
-
-#endif

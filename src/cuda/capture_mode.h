@@ -1,8 +1,7 @@
 /* capture_mode.h: while a stream is captured, calls that may make the driver wait break that
  * capture unless their thread has said that it knows better. PyTorch says so around its cudaMalloc;
  * we say so around ours. It must be taken back at once: the thread is the program's. */
-#ifndef CAPTURE_MODE_H
-#define CAPTURE_MODE_H
+#pragma once
 
 #include "cuda/real.h"
 
@@ -18,5 +17,3 @@ static inline CUstreamCaptureMode capture_mode_set(CUstreamCaptureMode mode) {
 static inline CUstreamCaptureMode capture_mode_relax(void) {
     return capture_mode_set(CU_STREAM_CAPTURE_MODE_RELAXED);
 }
-
-#endif

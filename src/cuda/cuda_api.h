@@ -1,8 +1,7 @@
 /* cuda_api.h: the CUDA Toolkit's public headers, with the names as the libraries export them: the
  * headers' macros that turn cuMemAlloc into cuMemAlloc_v2 are switched off. It must not declare
  * anything of our own but what the headers leave out. */
-#ifndef CUDA_API_H
-#define CUDA_API_H
+#pragma once
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -17,6 +16,4 @@ typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 #if CUDA_VERSION < 13030
 typedef void *CUgraphRecaptureCallback; /* a function */
 typedef cuuint32_t CUlogicalEndpointId;
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* errors.h: raises the out-of-memory error of PyTorch itself, the one that Python sees as
  * torch.OutOfMemoryError, out of what PyTorch's libraries and the C++ runtime export. */
-#ifndef ERRORS_H
-#define ERRORS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ void errors_throw_out_of_memory(const char *message);
 /* Another error, as PyTorch itself raises it for a call that failed with that number. The same
  * holds for it. */
 void errors_throw_cuda(int code);
-
-#endif

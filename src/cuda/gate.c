@@ -7,6 +7,7 @@
 #include "base/process_stat.h"
 #include "cuda/meminfo.h"
 
+/* As many as a statistics file has (VRAMGC_MAX_DEVICES). */
 enum { MAX_CARDS = 16 };
 
 struct known {
@@ -18,27 +19,7 @@ static struct {
     struct lock lock;
     struct known cards[MAX_CARDS];
 } self;
-
-/* A large program comes back within 16 s (80 GiB at the 5 GB/s that others saw on an H100). */
-#define WAKING_NS (60 * SECOND_NS)
-
-_Atomic(_Atomic uint64_t *) gate_waking;
-
-void gate_share(_Atomic uint64_t *waking) {
-    atomic_store(&gate_waking, waking);
-}
-
-void gate_wait_for(_Atomic uint64_t *waking) {
-    uint64_t end_ns = clock_ns() + WAKING_NS, who;
-    while ((who = atomic_load(waking)) && clock_ns() < end_ns && process_start_ticks(who))
-        sleep_ns(MILLISECOND_NS);
-    if (who && !process_start_ticks(who)) /* killed in the middle */
-        atomic_compare_exchange_strong(waking, &who, 0);
-}
-
-void gate_after_fork(void) {
-    lock_force_open(&self.lock);
-}
+CHILD_OPENS(self.lock);
 
 /* Both of this moment; false: there is no card of which anything is known. */
 static bool look(struct limit_own *own, struct known *known) {

@@ -1,8 +1,7 @@
 /* gate.h: a request for memory of the card is refused where VRAMGC_HEADROOM or VRAMGC_CAP leaves no
  * room for it, as by the driver of a card that is so full. All that follows a refusal then follows
  * by itself. It must cost nothing where neither is set. */
-#ifndef GATE_H
-#define GATE_H
+#pragma once
 
 #include "cuda/limit.h"
 #include "cuda/real.h"
@@ -38,7 +37,3 @@ static inline CUresult gate_create(CUmemGenericAllocationHandle *handle, uint64_
     return gate_allows(uncounted_bytes) ? REAL(cuMemCreate)(handle, bytes, properties, 0)
                                         : CUDA_ERROR_OUT_OF_MEMORY;
 }
-
-void gate_after_fork(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* limit.h: the card as the program is to see it: VRAMGC_HEADROOM keeps some of it free for others,
  * VRAMGC_CAP makes it smaller. All that is asked of the driver about memory passes here, so that
  * the program and the rest of this library know that card only. It must not ask the driver. */
-#ifndef LIMIT_H
-#define LIMIT_H
+#pragma once
 
 #include "base/base.h"
 #include "vramgc_format.h"
@@ -32,5 +31,3 @@ struct limit_spare limit_spare(uint64_t free_bytes, uint64_t total_bytes, uint64
 
 /* The size of a card that the driver says has total_bytes. */
 uint64_t limit_total(uint64_t total_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* meminfo.h: what the driver says that the current device has left, and how long that will do. All
  * of this library that reads the card does it by this file. */
-#ifndef MEMINFO_H
-#define MEMINFO_H
+#pragma once
 
 #include "base/base.h"
 #include "cuda/cuda_api.h"
@@ -35,5 +34,3 @@ struct meminfo_age meminfo_age(uint64_t start_ns);
 
 /* Whether one of that age will do. */
 bool meminfo_will_do(struct meminfo_age age, enum meminfo_need need);
-
-#endif

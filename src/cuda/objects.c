@@ -127,6 +127,8 @@ bool objects_loaded(uintptr_t address) {
     return !iterate(visit, &search) || search.found;
 }
 
+/* Places in an object that hold the address of one of our functions: one for each hook that it
+ * uses, and there are fewer hooks (hooks.def). */
 enum { MOST_POINTERS = 256 };
 
 struct pointers {

@@ -1,8 +1,7 @@
 /* objects.h: which shared objects are loaded and where. Reads the loader's list only; takes no lock
  * that is held while constructors run, so it may be called inside a hook. Any thread may call each,
  * but none from inside dl_iterate_phdr. */
-#ifndef OBJECTS_H
-#define OBJECTS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -72,5 +71,3 @@ bool objects_in_allocator(const void *address);
 /* Writes "symbol+offset (object)" for a code address; for our own thread only (may wait for the
  * loader). */
 void objects_describe(const void *address, char *out, size_t capacity);
-
-#endif

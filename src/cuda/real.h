@@ -1,8 +1,7 @@
 /* real.h: the real functions behind the hooks, typed and resolved once. A real function is found
  * where the loader would have found it without us; nothing is linked. Resolving has no side effect
  * but opening what is already loaded. Must not know what a hook does. */
-#ifndef REAL_H
-#define REAL_H
+#pragma once
 
 #include "base/base.h"
 #include "cuda/cuda_api.h"
@@ -106,5 +105,3 @@ void *real_dlsym(void *handle, const char *name);
  * behind us; and what it answers. */
 void *real_next_dlsym(void);
 void *real_ask_next(void *handle, const char *name);
-
-#endif

@@ -3,6 +3,9 @@
 #include "cuda/runtimes.h"
 #include "cuda/objects.h"
 
+/* Objects with code that calls the runtime: PyTorch 2.15 has six, its wheels about twenty libraries
+ * more. Runtimes beside PyTorch's: an extension or two that were linked with their own. PAGE: of
+ * the host's memory, in which objects are mapped. */
 enum { CALLERS = 64, RUNTIMES = 3, PAGE = 4096 };
 
 /* end is set last. */

@@ -1,8 +1,7 @@
 /* runtimes.h: which CUDA runtime a caller was linked with, where more than one is loaded. Our
  * symbols carry no version, so the calls of all of them come to us, and each must go on to its own.
  */
-#ifndef RUNTIMES_H
-#define RUNTIMES_H
+#pragma once
 
 #include "cuda/real.h"
 
@@ -14,5 +13,3 @@ void *runtimes_choose(enum real_id id, const void *caller, void *usual);
 
 /* Forgets what was learnt of objects that were closed. */
 void runtimes_forget_closed(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* vmm_entries.h: whether a program that maps memory itself gets all functions for that from us. */
-#ifndef VMM_ENTRIES_H
-#define VMM_ENTRIES_H
+#pragma once
 
 #include "base/base.h"
 
@@ -12,5 +11,3 @@ bool vmm_entries_are_ours(void);
  * libraries do, and not for cuMemCreate: calls that map memory go round it. Then its file's name is
  * in out, else "". May wait for the loader. */
 bool vmm_entries_pass_by(char *out, size_t capacity);
-
-#endif

@@ -1,8 +1,7 @@
 /* alloc_conf.h: the setting of PyTorch's allocator: expandable segments are chosen where nobody
  * chose for or against them. It has to be in the environment before PyTorch's allocator reads it,
  * which is at its first use, after cuInit. */
-#ifndef ALLOC_CONF_H
-#define ALLOC_CONF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t ca
 /* Whether a setting of PyTorch's allocator, such as "max_split_size_mb:512, backend: native", gives
  * that value to that name, by PyTorch's own rules: blanks do not count. Pure. */
 bool alloc_conf_says(const char *setting, const char *name, const char *value);
-
-#endif

@@ -40,6 +40,7 @@ static struct {
     atomic_uint readers; /* of the card: meanwhile our thread gives nothing back */
     atomic_bool stopped;
 } self;
+CHILD_OPENS_EACH(self.of_device);
 
 static struct cache *cache_of(const struct device *device) {
     return &self.of_device[device_index(device)];
@@ -205,7 +206,8 @@ void cached_handles_decay(const struct device *device, uint64_t now_ns) {
 
 /* --- what programs are told --- */
 
-/* A release that is under way may wait for a processor; no other begins. At most 1 ms. */
+/* A release that is under way may wait for a processor; no other begins. At most 1 ms,
+ * a hundredth of what a user takes for at once. */
 static uint64_t settled_moves(void) {
     enum { STEPS = 20 };
     const struct timespec step = {.tv_nsec = (long)MILLISECOND_NS / STEPS};
@@ -263,6 +265,4 @@ void cached_handles_reset(const struct device *device) {
 
 void cached_handles_forget(void) {
     atomic_store(&self.readers, 0);
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        lock_force_open(&self.of_device[i].lock);
 }

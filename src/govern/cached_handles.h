@@ -4,8 +4,7 @@
  * costs; without vramgc PyTorch would have had the cheaper cudaMalloc. Below the threshold only and
  * not under lowvram; never is more held than PyTorch had within that time. PyTorch is told that it
  * is free. Any thread may call each. */
-#ifndef CACHED_HANDLES_H
-#define CACHED_HANDLES_H
+#pragma once
 
 #include "track/device.h"
 
@@ -48,5 +47,3 @@ void cached_handles_stop(void);
 /* The device was reset; and for a forked child. */
 void cached_handles_reset(const struct device *device);
 void cached_handles_forget(void);
-
-#endif

@@ -45,6 +45,7 @@ static struct {
     _Atomic uint64_t next_ns;   /* when it will; 0: it is at work */
     struct decaying devices[VRAMGC_MAX_DEVICES];
 } self;
+CHILD_OPENS_EACH(self.devices);
 
 static struct decay_limits limits_of(const struct device *device, struct vm *vm) {
     struct policy_settings settings = settings_policy();
@@ -281,9 +282,4 @@ uint64_t decay_step(uint64_t now_ns) {
 
 void decay_sleep(uint64_t until_ns) {
     atomic_store(&self.next_ns, until_ns);
-}
-
-void decay_forget(void) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        lock_force_open(&self.devices[i].lock);
 }

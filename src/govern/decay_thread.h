@@ -2,8 +2,7 @@
  * they may get is said in policy/policy.h (policy_decay). vramgc's own thread does it. In lowvram
  * the threads of the program do some of it where nearly all memory is idle, or our thread does not
  * get to run; where all that takes too much of the time, memory may be idle for longer. */
-#ifndef DECAY_H
-#define DECAY_H
+#pragma once
 
 #include "track/device.h"
 
@@ -33,8 +32,3 @@ void decay_sleep(uint64_t until_ns);
 
 /* Nothing more will be given back: it may be logged. */
 void decay_conclude(void);
-
-/* For a forked child. */
-void decay_forget(void);
-
-#endif

@@ -136,14 +136,6 @@ static void soft_oom_failed(const char *how) {
     LOG(LOG_ERROR, "a soft out-of-memory %s; vramgc makes no more in this process", how);
 }
 
-/* A pending one ends with the next request. */
-static void conclude_soft_oom(struct device *device, uint64_t bytes) {
-    if (induced.bytes && bytes == induced.bytes)
-        end_soft_oom(device);
-    else if (induced.bytes)
-        soft_oom_failed("was not followed by a retry");
-}
-
 /* What cannot be had here is left to the background thread, which decides for itself. */
 static void leave_to_background(struct device *device, enum soft_oom verdict) {
     atomic_store(&reclaim_of(device)->verdict, verdict);
@@ -153,10 +145,16 @@ static void leave_to_background(struct device *device, enum soft_oom verdict) {
 
 /* A storm of segments is decided by one reading and what this process took since. The facts are
  * taken before a pending one is concluded: its retry is never answered so. */
-static bool induce(struct device *device, bool allocator, uint64_t bytes) {
-    struct soft_oom_facts facts = facts_of(device, allocator);
+bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
+    struct device *device = device_current();
+    if (!device)
+        return false;
     if (allocator)
-        conclude_soft_oom(device, bytes);
+        oom_segment_asked(device, bytes);
+    struct soft_oom_facts facts = facts_of(device, allocator);
+    if (allocator && induced.bytes) /* it ends with the next request */
+        bytes == induced.bytes ? end_soft_oom(device)
+                               : soft_oom_failed("was not followed by a retry");
     if (!facts.capturing && !device_know_memory(device, MEMINFO_KNOWN))
         return false;
     struct policy_decision decision = decide(device, bytes);
@@ -175,15 +173,6 @@ static bool induce(struct device *device, bool allocator, uint64_t bytes) {
     }
     begin_soft_oom(device, bytes, reclaim_log_reason(decision.reason));
     return true;
-}
-
-bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
-    struct device *device = device_current();
-    if (!device)
-        return false;
-    if (allocator)
-        oom_segment_asked(device, bytes);
-    return induce(device, allocator, bytes);
 }
 
 void induce_oom_page_created(const CUmemAllocationProp *properties) {

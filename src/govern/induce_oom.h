@@ -1,7 +1,6 @@
 /* induce_oom.h: a call for memory of PyTorch's allocator may be answered with out of memory, so
  * that it empties its cache and asks again. On the thread that asks. */
-#ifndef INDUCE_OOM_H
-#define INDUCE_OOM_H
+#pragma once
 
 #include "track/device.h"
 
@@ -16,5 +15,3 @@ void induce_oom_page_created(const CUmemAllocationProp *properties);
 /* The block has come, in the same thread; or PyTorch reports an error for the request. */
 void induce_oom_block_came(struct device *device);
 void induce_oom_reported(unsigned device, uint64_t bytes);
-
-#endif

@@ -31,6 +31,7 @@ static struct {
     atomic_uint unmap_waits; /* devices: proven.h */
     atomic_bool settled;     /* nothing but a self-test can change it any more */
 } self;
+CHILD_OPENS(self.lock);
 
 /* The lock is held. A reader of the file may see a part of both reasons just then. */
 static void choose(void) {
@@ -155,8 +156,4 @@ void mode_say(bool last) {
     if (MUTANT(spill_unsaid, no_spill, false))
         LOG(LOG_WARN, "nothing will be put in host memory (VRAMGC_SPILL) in mode %s: %s",
             mode_name(choice.mode), choice.why);
-}
-
-void mode_unlock(void) {
-    lock_force_open(&self.lock);
 }

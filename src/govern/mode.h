@@ -1,6 +1,5 @@
 /* mode.h: the mode of this process and the reason, in the file. */
-#ifndef MODE_H
-#define MODE_H
+#pragma once
 
 #include "govern/proven.h"
 #include "track/device.h"
@@ -31,8 +30,3 @@ void mode_tried(const struct device *device, bool passed);
 
 /* Writes it to the log when it is certain, or `last`. */
 void mode_say(bool last);
-
-/* For a forked child. */
-void mode_unlock(void);
-
-#endif

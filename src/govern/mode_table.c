@@ -6,10 +6,9 @@
 #include "base/text.h"
 #include "govern/alloc_conf.h"
 #include "govern/torch.h"
-#include "vramgc_format.h"
 
-/* PyTorch 2.0 was made for CUDA 11.7, which runs on drivers from 11.0 on (CUDA's minor version
- * compatibility). */
+/* PyTorch 2.0 was made for CUDA 11.7, which runs on drivers of CUDA 11.0 on, from 450.80.02
+ * (docs.nvidia.com/deploy/cuda-compatibility, minor version compatibility). */
 enum { OLDEST_DRIVER = 11000 };
 
 /* A row of the table: where all of `needs` hold and none of `excludes`. */

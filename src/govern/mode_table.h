@@ -1,6 +1,5 @@
 /* mode_table.h: which mode VRAMGC_MODE=auto becomes, and why, in one line: from one table. Pure. */
-#ifndef MODE_TABLE_H
-#define MODE_TABLE_H
+#pragma once
 
 #include "base/options.h"
 #include "base/proof.h"
@@ -38,5 +37,3 @@ struct mode_choice {
 
 /* facts may not be NULL. */
 struct mode_choice mode_choose(const struct mode_facts *facts);
-
-#endif

@@ -1,6 +1,5 @@
 /* own_thread.h: how vramgc's own threads begin. They take no signals. */
-#ifndef OWN_THREAD_H
-#define OWN_THREAD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ void own_thread_ends(void);
 
 /* The calling thread takes them, and goes on. */
 void own_thread_take_signals(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* peer_programs.h: several programs of a user on one card, each under vramgc: before one runs out
  * of memory the others give what they have idle. No daemon: peer_file.h. */
-#ifndef PEER_PROGRAMS_H
-#define PEER_PROGRAMS_H
+#pragma once
 
 #include "track/device.h"
 
@@ -25,5 +24,3 @@ void peers_look_ends(unsigned asked);
 
 /* The process that wants idle memory of the device; 0: none. */
 uint64_t peers_asker(const struct device *device);
-
-#endif

@@ -1,6 +1,5 @@
 /* proven.h: whether the machine's devices are proven to bear the page engine (base/proof.h). */
-#ifndef PROVEN_H
-#define PROVEN_H
+#pragma once
 
 #include "base/proof.h"
 
@@ -13,5 +12,3 @@ struct proven {
 /* Looks at the devices that the driver shows. It reads files and calls the driver: to be asked
  * once, and without a lock. */
 struct proven proven_look(int driver_version);
-
-#endif

@@ -262,5 +262,4 @@ void python_thread_ended(void) {
 
 void python_forget(void) {
     atomic_store(&self.inside, 0);
-    python_api_unlock();
 }

@@ -1,8 +1,7 @@
 /* python.h: the host's Python, if it has one, asked from our own threads only: never from a hook,
  * which may hold the lock of PyTorch's allocator, but for whether the calling thread has the GIL.
  * Nothing is linked; functions are looked up. */
-#ifndef PYTHON_H
-#define PYTHON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ bool python_has_ended(void);
 
 /* Whether the process has a running Python at all. */
 bool python_is_there(void);
-
-#endif

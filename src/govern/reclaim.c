@@ -7,6 +7,7 @@
 #include "track/process_settings.h"
 
 static struct { struct reclaim devices[VRAMGC_MAX_DEVICES]; } self;
+CHILD_OPENS_EACH(self.devices);
 
 struct reclaim *reclaim_of(const struct device *device) {
     return &self.devices[device_index(device)];
@@ -73,9 +74,7 @@ void reclaim_conclude(struct device *device, const struct vramgc_action *finishe
         figure_add(&stats->soft_ooms, 1);
 }
 
-void reclaim_unlock(void) {
-    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        lock_force_open(&self.devices[i].lock);
+void reclaim_forget(void) {
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
         atomic_store(&self.devices[i].past.taken, 0);
-    }
 }

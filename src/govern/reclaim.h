@@ -1,7 +1,6 @@
 /* reclaim.h: what is known of the reclaims of a device: what the policy remembers, and what is
  * still to be done. */
-#ifndef RECLAIM_H
-#define RECLAIM_H
+#pragma once
 
 #include "policy/policy.h"
 #include "track/device.h"
@@ -58,6 +57,4 @@ void reclaim_acted(struct device *device);
 
 /* The device was reset; and for a forked child. */
 void reclaim_reset(const struct device *device);
-void reclaim_unlock(void);
-
-#endif
+void reclaim_forget(void);

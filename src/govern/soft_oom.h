@@ -1,8 +1,7 @@
 /* soft_oom.h: may this cudaMalloc of PyTorch's allocator be answered once with out of memory, so
  * that it empties its cache and asks again? Pure. Each answer but SOFT_OOM_SAFE names the case in
  * which the answer would become a real error, or be of no use; each was seen on real releases. */
-#ifndef SOFT_OOM_H
-#define SOFT_OOM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ enum soft_oom soft_oom_check(const struct soft_oom_facts *facts);
 
 /* A word for the log and the report. */
 const char *soft_oom_name(enum soft_oom verdict);
-
-#endif

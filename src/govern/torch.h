@@ -1,6 +1,5 @@
 /* torch.h: which PyTorch the process has, and on what. */
-#ifndef TORCH_H
-#define TORCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ bool torch_has_aimdo(void);
 /* Under WSL drivers before R615 say that they can map memory, and then fail to (PyTorch #192330).
  */
 bool torch_on_wsl(void);
-
-#endif

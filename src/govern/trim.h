@@ -1,7 +1,6 @@
 /* trim.h: gives back what the driver's stream-ordered pools keep (track/mempool.h). The driver can
  * give it back, or use it in another stream, only once the GPU is seen to be past it. */
-#ifndef TRIM_H
-#define TRIM_H
+#pragma once
 
 #include "track/device.h"
 
@@ -18,5 +17,3 @@ bool trim_mempool(struct device *device, struct vramgc_action action);
  * its cache before it gives up (mode observe: tells of it). The device's context is current.
  * Whether it is worth asking again. */
 bool trim_after_oom(struct device *device, uint64_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* wakeup.h: how vramgc's own threads sleep, and who wakes them. */
-#ifndef WAKEUP_H
-#define WAKEUP_H
+#pragma once
 
 #include "base/base.h"
 
@@ -19,5 +18,3 @@ void wakeup_share(enum wakeup who, atomic_uint *shared);
  * since then. */
 unsigned wakeup_count(enum wakeup who);
 void wakeup_sleep(enum wakeup who, uint64_t ns, unsigned count);
-
-#endif

@@ -1,7 +1,6 @@
 /* count.h: what one run is in the figures of its heap. On the way of every block event, therefore
  * inline: with a constant for `times` nothing is left of the multiplications. Takes no lock. */
-#ifndef HEAP_COUNT_H
-#define HEAP_COUNT_H
+#pragma once
 
 #include "heap/internal.h"
 
@@ -46,5 +45,3 @@ static inline void heap_count_run(struct heap_figures *figures, const struct run
         figures->blocks += times;
     }
 }
-
-#endif

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* A page of the host's memory, nearly; it doubles. */
 #define DIRECTORY_FIRST_CAPACITY ((size_t)128)
 
 /* How many segments end at or before the address: the place of the first that could hold it. */

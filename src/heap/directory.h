@@ -1,8 +1,7 @@
 /* directory.h: the segments of a heap in address order, for the question which of them an address
  * lies in. A sorted array in memory from mmap: there are few segments and they change rarely.
  * Takes no lock. */
-#ifndef HEAP_DIRECTORY_H
-#define HEAP_DIRECTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ void directory_insert(struct directory *directory, struct directory_entry entry)
 void directory_erase(struct directory *directory, uint64_t begin);
 
 void directory_release(struct directory *directory);
-
-#endif

@@ -1,7 +1,6 @@
 /* frag.h: fragmentation figures of a shadow heap. Pure: reads a heap, changes nothing, knows no
  * CUDA, no clock and no I/O. What follows from these figures alone is computed by their readers. */
-#ifndef FRAG_H
-#define FRAG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ struct frag_figures {
 
 /* Neither may be NULL. */
 void frag_measure(const struct heap *heap, struct frag_figures *out);
-
-#endif

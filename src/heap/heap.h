@@ -11,8 +11,7 @@
  * Addresses and sizes are bytes. Functions that return bool change nothing and return false when
  * the event does not fit what the heap knows (the caller counts it) or when memory for the books
  * runs out. No function may be given a NULL heap. */
-#ifndef HEAP_H
-#define HEAP_H
+#pragma once
 
 #include "heap/types.h"
 
@@ -89,5 +88,3 @@ void heap_walk(const struct heap *heap, bool (*visit)(const struct heap_run *run
  * hash finds each run, no memory of the books is lost, and the figures equal a count made anew.
  * For tests and debug builds: it looks at every run. */
 bool heap_is_valid(const struct heap *heap);
-
-#endif

@@ -1,6 +1,5 @@
 /* internal.h: what a heap is made of, shared by heap.c and view.c only. */
-#ifndef HEAP_INTERNAL_H
-#define HEAP_INTERNAL_H
+#pragma once
 
 #include "heap/directory.h"
 #include "heap/nodes.h"
@@ -30,5 +29,3 @@ struct heap {
 
 /* Into how many contiguous mapped stretches the segment falls; 1 for a native one. */
 uint64_t heap_count_stretches(const struct segment *segment);
-
-#endif

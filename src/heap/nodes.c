@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-/* Chunks begin small, for processes with a handful of blocks, and end at the size of a huge page,
+/* Chunks begin small, with room for 1,024 blocks, and end at the size of a huge page,
  * which saves most of the address translation misses when there are a million blocks. */
 #define NODES_FIRST_CHUNK_BYTES ((size_t)64 << 10)
 #define NODES_HUGE_BYTES        ((size_t)2 << 20)

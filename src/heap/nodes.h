@@ -1,7 +1,6 @@
 /* nodes.h: memory for the books of a heap: nodes of one size, cut from chunks that come straight
  * from mmap. The host's malloc must never be entered from here: it may be what called us. */
-#ifndef HEAP_NODES_H
-#define HEAP_NODES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ static inline void nodes_give(struct nodes *nodes, void *node) {
 
 /* Returns all memory to the system; every node is gone. */
 void nodes_release(struct nodes *nodes);
-
-#endif

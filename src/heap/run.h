@@ -1,6 +1,5 @@
 /* run.h: what is kept of one run; shared by the files of this folder only. */
-#ifndef HEAP_RUN_H
-#define HEAP_RUN_H
+#pragma once
 
 #include "heap/types.h"
 
@@ -18,5 +17,3 @@ struct run {
 /* A run gets a cache line of its own. */
 #define RUN_NODE_BYTES ((size_t)64)
 _Static_assert(sizeof(struct run) <= RUN_NODE_BYTES, "a run must fit into its node");
-
-#endif

@@ -2,8 +2,7 @@
  * themselves, so that it takes little room in the processor's cache, and adding and taking out need
  * no search beyond one short chain. At least as many buckets as runs; doubled when there would be
  * fewer. Memory comes from mmap. Takes no lock. */
-#ifndef HEAP_TABLE_H
-#define HEAP_TABLE_H
+#pragma once
 
 #include "heap/run.h"
 
@@ -55,5 +54,3 @@ static inline void table_erase(struct table *table, const struct run *run) {
 }
 
 void table_release(struct table *table);
-
-#endif

@@ -1,7 +1,6 @@
 /* types.h: what the shadow heap tells: the states of a run, the figures, and a run as it is shown.
  * Nothing here may depend on how a heap is kept. */
-#ifndef HEAP_TYPES_H
-#define HEAP_TYPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ struct heap_run {
                                                 run itself */
     uint64_t stream;                         /* 0 in expandable ones, whose stream cannot be seen */
 };
-
-#endif

@@ -5,7 +5,6 @@
 #include "serve/serve.h"
 #include "track/call.h"
 #include "track/device.h"
-#include "track/oom.h"
 #include "track/recording.h"
 #include "track/thread.h"
 
@@ -24,11 +23,9 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
     else if (!start_recording())
         return;
     else if (full)
-        is_of_host(class)     ? oom_at_host(id, bytes)
-        : class == CLASS_POOL ? async_refused(id, bytes, allocator)
-                              : oom_at_call(id, bytes);
-    else if (class == CLASS_POOL)
-        async_succeeded(class, address, bytes, allocator);
+        is_of_host(class)                 ? oom_at_host(id, bytes)
+        : class == CLASS_POOL &&allocator ? oom_at_pool(id, bytes)
+                                          : oom_at_call(id, bytes);
     else
         alloc_succeeded(class, address, bytes, allocator);
 }

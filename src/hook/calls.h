@@ -4,8 +4,7 @@
  *
  * An allocation is recorded after it succeeded. A release is taken out of the record before the
  * call, because the driver may give the address out again at once, and put back if it failed. */
-#ifndef CALLS_H
-#define CALLS_H
+#pragma once
 
 #include "cuda/gate.h"
 #include "hook/hook.h"
@@ -213,5 +212,3 @@ enum alloc_class hook_class_of_named(uint64_t address);
     }                                                                                              \
     hook_leave();                                                                                  \
     return result
-
-#endif

@@ -1,8 +1,7 @@
 /* hook.h: what all wrappers share. A wrapper calls the real function and tells the record about it;
  * it decides nothing. Only the outermost hook of a thread records: a runtime call ends in a driver
  * call that is hooked too, and one allocation must not count twice. */
-#ifndef HOOK_H
-#define HOOK_H
+#pragma once
 
 #include "cuda/objects.h"
 #include "cuda/real.h"
@@ -96,5 +95,3 @@ static inline void hook_leave_vmm(void) {
 /* A stream as the record knows it. In the variants _ptsz no stream means that of the thread. */
 #define STREAM(s)      ((uint64_t)(uintptr_t)(s))
 #define STREAM_PTSZ(s) ((s) ? STREAM(s) : STREAM_PER_THREAD)
-
-#endif

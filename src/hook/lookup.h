@@ -1,6 +1,5 @@
 /* lookup.h: what dlsym.S, written in assembly, needs from lookup.c. */
-#ifndef LOOKUP_H
-#define LOOKUP_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -10,5 +9,3 @@ extern _Atomic(void *) hook_real_dlsym;
  * hook_real_dlsym is set. caller: the code that called dlsym. *name_slot: what the real dlsym will
  * be asked for; the name, or what this puts there. */
 void *hook_dlsym(void *handle, const char *name, const void *caller, const char **name_slot);
-
-#endif

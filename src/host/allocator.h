@@ -2,8 +2,7 @@
  * memory back to the system. It is found among the functions of the object that malloc belongs to,
  * never assumed. For a thread of our own: the call may hold the allocator's locks for as long as it
  * takes, and what finds it may wait for the loader. */
-#ifndef HOST_ALLOCATOR_H
-#define HOST_ALLOCATOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ const char *host_allocator_call(void);
 /* Has it give back what it can within so long; glibc's and mimalloc's cannot be stopped and may
  * take longer. False: there is more. */
 bool host_allocator_release(uint64_t budget_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* memory.h: how much memory the host has, for the moment when it refuses some; and how much of
  * it this process has taken. */
-#ifndef HOST_MEMORY_H
-#define HOST_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ struct host_memory_own host_memory_in(const char *status);
 /* What of it this process has in memory, but for files that are mapped: what it has taken, and
  * nobody else can give back. 0: not known. */
 uint64_t host_memory_own_bytes(void);
-
-#endif

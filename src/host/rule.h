@@ -5,8 +5,7 @@
  *  * Only if there is something to gain: it has STEP more than after the last release.
  *  * A hundredth of the time at most: what a release took, and what it costs the program to have
  *    that much mapped anew, must be less than a hundredth of the time since the release. */
-#ifndef HOST_RULE_H
-#define HOST_RULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, uint64_t bytes
 /* One was made, and took so long. */
 void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns, uint64_t before_bytes,
                    uint64_t after_bytes);
-
-#endif

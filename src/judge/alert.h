@@ -1,8 +1,7 @@
 /* alert.h: whether a rule's happening is there in a program's record, told once for each: what the
  * report calls an out-of-memory, growth as its verdict has it, and a card that becomes fuller than
  * so much. It starts nothing. */
-#ifndef ALERT_H
-#define ALERT_H
+#pragma once
 
 #include "judge/alert_rules.h"
 #include "read/stats_file.h"
@@ -32,5 +31,3 @@ struct alert_seen {
  * happened in a program that had begun before is not told. */
 void alert_look(const struct alert_rules *rules, struct alert_seen *seen, struct stats_file *record,
                 uint64_t since_ns, bool last, alert_take *take);
-
-#endif

@@ -1,6 +1,5 @@
 /* alert_rules.h: VRAMGC_ON as it was typed: what starts which command. Pure. */
-#ifndef ALERT_RULES_H
-#define ALERT_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +7,7 @@
 #include "base/options.h"
 
 enum alert_kind { ALERT_OOM, ALERT_GROWTH, ALERT_USE };
-enum { ALERT_RULES_MAX = 16 };
+enum { ALERT_RULES_MAX = 16 }; /* chosen: there are three kinds of them */
 
 struct alert_rule {
     enum alert_kind kind;
@@ -27,5 +26,3 @@ struct alert_rules {
 /* "WHEN[|WHEN...]:COMMAND", the next one behind a semicolon or a line end; COMMAND for a shell
  * begins with ! and goes to the line end. False, with a sentence in why: something is wrong. */
 bool alert_rules_read(struct alert_rules *rules, const char *value, char *why, size_t capacity);
-
-#endif

@@ -1,7 +1,6 @@
 /* cause.h: what an out-of-memory was: who had the card, and why the request did not fit. It finds
  * out and says nothing; verdict.h puts it into words. */
-#ifndef CAUSE_H
-#define CAUSE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ uint64_t growth_bytes(const struct oom_growth *growth);
 
 /* Of what was left after each job. */
 struct oom_growth growth_in(const uint64_t *bytes, uint64_t count);
-
-#endif

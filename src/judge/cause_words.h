@@ -1,6 +1,5 @@
 /* cause_words.h: an out-of-memory in words: what happened, the sum, the cause, what to do. */
-#ifndef CAUSE_WORDS_H
-#define CAUSE_WORDS_H
+#pragma once
 
 #include "base/text.h"
 #include "judge/cause.h"
@@ -18,5 +17,3 @@ void cause_say_growth(struct text *text, const char *what, const struct vramgc_f
     "Find what is kept after each job: results in a list, a graph without torch.no_grad()."
 
 void cause_say_todo(struct text *text, const struct oom *oom);
-
-#endif

@@ -1,6 +1,5 @@
 /* crash.h: a program that was ended and did not mean to. */
-#ifndef CRASH_H
-#define CRASH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ void crash_say_cause(struct text *text, const struct stats_file *crashed);
 
 /* The same of one that has vanished, where it is known that Linux ended some. */
 void crash_say_lack(struct text *text, const struct stats_file *vanished);
-
-#endif

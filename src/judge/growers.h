@@ -1,6 +1,5 @@
 /* growers.h: with whom most of what grows stays. */
-#ifndef GROWERS_H
-#define GROWERS_H
+#pragma once
 
 #include "base/text.h"
 #include "vramgc_format.h"
@@ -13,5 +12,3 @@ void growers_say(struct text *text, const struct vramgc_file *file,
 /* Most of it is of models and LoRAs that are brought to the card. */
 bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
                   uint64_t grown_bytes);
-
-#endif

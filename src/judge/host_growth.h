@@ -1,6 +1,5 @@
 /* host_growth.h: whether the program's memory in the host grows from job to job. */
-#ifndef HOST_GROWTH_H
-#define HOST_GROWTH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -11,5 +10,3 @@ bool host_memory_grows(const struct stats_file *record);
 
 /* A sentence, and what may help. False: it does not. */
 bool host_growth_say(struct text *text, const struct stats_file *record);
-
-#endif

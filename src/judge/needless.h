@@ -1,6 +1,5 @@
 /* needless.h: what the program does about its memory although vramgc makes that needless. */
-#ifndef NEEDLESS_H
-#define NEEDLESS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -9,5 +8,3 @@
 
 /* A sentence, and what turns it off. False: it does nothing of the kind. */
 bool needless_say(struct text *text, const struct stats_file *record);
-
-#endif

@@ -1,6 +1,5 @@
 /* other_libraries.h: libraries other than PyTorch's allocator that hold memory of a device. */
-#ifndef OTHER_LIBRARIES_H
-#define OTHER_LIBRARIES_H
+#pragma once
 
 #include "read/stats_file.h"
 
@@ -13,5 +12,3 @@ const char *library_of_most(const struct vramgc_file *file, const struct vramgc_
 
 /* Whether what the library held is worth a line beside what all of them did. */
 bool library_shows(const struct vramgc_device *device, uint64_t index);
-
-#endif

@@ -1,7 +1,6 @@
 /* other_ooms.h: a run in which memory ran out several times, for more than one cause. The report is
  * about the latest; this says how many were for another. */
-#ifndef OTHER_OOMS_H
-#define OTHER_OOMS_H
+#pragma once
 
 #include "base/text.h"
 #include "judge/cause.h"
@@ -10,5 +9,3 @@
  * cause of the one that is told. count: how many errors there were. */
 void other_ooms_say(struct text *text, struct stats_file *const *records, size_t record_count,
                     const struct oom *told, uint64_t count);
-
-#endif

@@ -1,8 +1,7 @@
 /* peak.h: whether the highest live memory was that of one short time: a load of LoRAs, the decoding
  * of one large image. What it needed beyond all else is what a smaller card lacks. It knows neither
  * functions nor jobs: the timeline will do. */
-#ifndef PEAK_H
-#define PEAK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ struct short_peak {
 
 /* elapsed_ns: of the whole record. */
 struct short_peak short_peak_of(const struct vramgc_device *device, uint64_t elapsed_ns);
-
-#endif

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Less is not worth a sentence; and beside the large blocks there may be small ones. */
+/* Less is not worth a sentence: chosen, as twice the idle memory that is (VERDICT_IDLE_BYTES). And
+ * beside the large blocks there may be small ones: chosen. */
 #define LEAST_BYTES ((uint64_t)1 << 30)
 enum { SMALL_SHARE = 64 };
 

@@ -1,6 +1,5 @@
 /* pinned.h: whether page-locked memory may be larger than what was asked of PyTorch. */
-#ifndef PINNED_H
-#define PINNED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -9,5 +8,3 @@
 
 /* A sentence, and what helps. False: it is not. */
 bool pinned_say(struct text *text, const struct stats_file *record);
-
-#endif

@@ -1,6 +1,5 @@
 /* tally.h: what the records of a run say together, counted: the verdict judges by it. */
-#ifndef TALLY_H
-#define TALLY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ uint64_t tally_ooms(const struct tally *tally);
 
 /* Whether it held much idle memory. */
 bool tally_much_idle(const struct vramgc_device_stats *stats);
-
-#endif

@@ -1,8 +1,7 @@
 /* text_encoder.h: what text encoders have of the card while another part of the work runs out of
  * memory. It knows them only as models of the transformers library: most that a web UI has are
  * text encoders, and it is said so. */
-#ifndef TEXT_ENCODER_H
-#define TEXT_ENCODER_H
+#pragma once
 
 #include "judge/cause.h"
 
@@ -14,5 +13,3 @@ struct text_encoder {
     const char *work;
 };
 struct text_encoder text_encoder_of(const struct oom *oom);
-
-#endif

@@ -1,7 +1,6 @@
 /* verdict.h: what the figures mean for the person in front of the screen: what happened, why, what
  * to do, and who had the card; and one word for programs. */
-#ifndef VERDICT_H
-#define VERDICT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -55,5 +54,3 @@ const char *verdict_name(enum verdict_code code);
 
 /* Highest held bytes of all devices of the record, added up. */
 double stats_file_held_peak(const struct stats_file *record);
-
-#endif

@@ -1,6 +1,5 @@
 /* webui.h: which web UI a program is, and its own settings that a report may name. */
-#ifndef WEBUI_H
-#define WEBUI_H
+#pragma once
 
 #include "vramgc_format.h"
 
@@ -25,5 +24,3 @@ const char *webui_offload(const struct vramgc_file *file);
 
 /* In parentheses, what has it pin less than the options that it was given; else empty. */
 const char *webui_pins_less(const struct vramgc_file *file);
-
-#endif

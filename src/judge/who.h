@@ -1,6 +1,5 @@
 /* who.h: whose live memory was, as rows and in words. */
-#ifndef CLI_WHO_H
-#define CLI_WHO_H
+#pragma once
 
 #include "judge/peak.h"
 #include "read/stats_file.h"
@@ -56,5 +55,3 @@ struct who_name who_short_name(const struct vramgc_site *site);
  * device may be NULL. */
 void who_say_most(struct text *text, const struct stats_file *record,
                   const struct vramgc_device *device, bool at_oom);
-
-#endif

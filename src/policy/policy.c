@@ -66,17 +66,13 @@ static bool is_rest(const struct policy_settings *settings, const struct policy_
            has_passed(reading->latest_event_ns, reading->now_ns, settings->quiet_ns);
 }
 
-static bool is_full(const struct policy_reading *reading) {
-    return reading->request_bytes > reading->free_bytes;
-}
-
 /* Why memory should be given back, if there is any. */
 static enum policy_reason reason_for(const struct policy_settings *settings,
                                      struct policy_state *state,
                                      const struct policy_reading *reading) {
     if (reading->asked)
         return POLICY_ASKED;
-    if (reading->total_bytes == 0 || is_full(reading))
+    if (reading->total_bytes == 0 || reading->request_bytes > reading->free_bytes)
         return POLICY_NO_REASON;
     update_arming(settings, state, reading);
     if (!is_worth_it(settings, state, reading))

@@ -22,8 +22,7 @@
  *    PyTorch empties its cache by itself: that is left to PyTorch, and arming does not change.
  *  - asked (through the C API): all that can be had, in modes flush and observe, whatever
  *    threshold, cool-down, hysteresis and min gain say. */
-#ifndef POLICY_H
-#define POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -124,5 +123,3 @@ struct policy_decision policy_decide(const struct policy_settings *settings,
  * Block events after now_ns begin a new rest for lowvram. */
 void policy_acted(const struct policy_settings *settings, struct policy_state *state,
                   uint64_t now_ns);
-
-#endif

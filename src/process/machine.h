@@ -1,7 +1,6 @@
 /* machine.h: what speaks for and against mapping memory on this machine: its devices, its driver,
  * and who else stands before the driver. */
-#ifndef MACHINE_H
-#define MACHINE_H
+#pragma once
 
 #include "govern/mode.h"
 
@@ -11,5 +10,3 @@ struct mode_machine machine_look(void);
 /* What speaks against expandable segments, as a phrase, which may be in out; NULL: nothing. The
  * same. */
 const char *machine_objection(char *out, size_t capacity);
-
-#endif

@@ -22,18 +22,11 @@
 #include "govern/reclaim.h"
 #include "python/python_api.h"
 #include "serve/serve.h"
-#include "track/alloc.h"
-#include "track/block.h"
-#include "track/capture.h"
 #include "track/device.h"
 #include "track/moves.h"
-#include "track/oom_log.h"
 #include "track/recording.h"
 #include "track/process_settings.h"
 #include "track/stack.h"
-#include "track/stream.h"
-#include "track/vmm.h"
-#include "track/vmm_range.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -52,6 +45,7 @@ static struct {
     atomic_bool begun; /* what follows a fork is not a process of its own any more */
     atomic_bool ending;
 } self;
+CHILD_OPENS(self.lock);
 
 /* Observe changes nothing. In compact expandable segments are the better partner as well: pages
  * move a quarter as often, and hardly more is reserved than live. */
@@ -146,12 +140,20 @@ static void describe_choices(struct vramgc_file *file) {
     file->hook_count = REAL_COUNT;
 }
 
+extern const struct locks_of_child __start_locks_of_child[], __stop_locks_of_child[];
+
+static void open_locks(void) {
+    for (const struct locks_of_child *list = __start_locks_of_child; list < __stop_locks_of_child;
+         list++)
+        for (size_t i = 0; i < list->count; i++)
+            lock_force_open((struct lock *)((char *)list->first + i * list->step_bytes));
+}
+
 /* Also where another thread was just beginning: the file may be there already. */
 static void forked_child(void) {
     objects_after_fork();
     moves_forget();
-    gate_after_fork();
-    lock_force_open(&self.lock);
+    open_locks();
     if (!atomic_load(&self.begun) ||
         atomic_exchange(&recording_state, RECORDING_INERT) == RECORDING_INERT)
         return;
@@ -159,19 +161,9 @@ static void forked_child(void) {
     log_silence();
     store_abandon();
     python_forget();
-    devices_forget();
-    reclaim_unlock();
+    reclaim_forget();
     peers_forget();
     serve_forget();
-    alloc_unlock();
-    vmm_unlock();
-    vmm_range_unlock();
-    stream_unlock();
-    block_unlock();
-    mode_unlock();
-    capture_unlock();
-    stack_unlock();
-    oom_log_unlock();
 }
 
 /* At once, for a fork may be under way already when recording begins: it would tell the child

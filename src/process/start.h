@@ -1,7 +1,6 @@
 /* start.h: when recording begins and ends. It begins at the first use of CUDA in a process and ends
  * in a forked child. Until then only calls, contexts, streams and captures are noted. */
-#ifndef START_H
-#define START_H
+#pragma once
 
 #include "base/base.h"
 
@@ -21,5 +20,3 @@ void start_read_settings(void);
 
 /* Whether the process ends. */
 bool start_is_ending(void);
-
-#endif

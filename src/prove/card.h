@@ -1,6 +1,5 @@
 /* card.h: which card this is, and whether it is idle enough to be tried. */
-#ifndef PROVE_CARD_H
-#define PROVE_CARD_H
+#pragma once
 
 #include "base/proof.h"
 #include "prove/driver_calls.h"
@@ -22,5 +21,3 @@ struct card {
 
 /* In a child: opens the device, and fills in what is known. False, with the reason in `busy`. */
 bool card_look(int device, struct card *card);
-
-#endif

@@ -1,8 +1,7 @@
 /* check.h: what the checks of the driver share. Each runs in a child process with a time-out, so
  * that a fault or a hang ends only that one. One that fails leaves its memory behind: its process
  * ends. */
-#ifndef PROVE_CHECK_H
-#define PROVE_CHECK_H
+#pragma once
 
 #include "base/text.h"
 #include "prove/driver_calls.h"
@@ -76,5 +75,3 @@ check_function check_grain, check_content, check_translation, check_access, chec
     check_kernels, check_copies, check_peers, check_event, check_context_event, check_stream_gone,
     check_unmap_beside, check_map_beside, check_relaxed, check_release, check_full, check_soak,
     check_soak_lowvram, check_soak_captures;
-
-#endif

@@ -1,6 +1,5 @@
 /* check_table.h: what is asked of the driver, the same on a card and on the simulated device. */
-#ifndef PROVE_TABLE_H
-#define PROVE_TABLE_H
+#pragma once
 
 #include "prove/check.h"
 
@@ -18,5 +17,3 @@ enum { CHECK_LIMIT_S = 110 };
 
 extern const struct check check_table[];
 extern const size_t check_count;
-
-#endif

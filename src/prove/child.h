@@ -1,8 +1,7 @@
 /* child.h: what touches the card runs in children that this process outlives: a fault or a hang
  * ends only one of them, and the driver takes back what it had. The parent never calls the driver:
  * what is learned lies in memory that both see. */
-#ifndef PROVE_CHILD_H
-#define PROVE_CHILD_H
+#pragma once
 
 #include "prove/card.h"
 #include "prove/costs.h"
@@ -61,5 +60,3 @@ bool child_run_checks(int device, struct findings *findings, child_tell *tell);
 
 /* Measures the costs. What cannot be measured is said in costs_result, and fails nothing. */
 void child_run_costs(int device, struct findings *findings);
-
-#endif

@@ -1,6 +1,5 @@
 /* costs.h: what the driver's calls for memory cost on this card. It must leave nothing behind. */
-#ifndef PROVE_COSTS_H
-#define PROVE_COSTS_H
+#pragma once
 
 #include "prove/driver_calls.h"
 
@@ -21,5 +20,3 @@ struct costs {
 
 /* In a process of its own that has the context. samples: of each. */
 CUresult costs_measure(size_t samples, struct costs *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* driver_calls.h: the driver as `vramgc prove` calls it: looked up when it runs, for the command
  * must start where there is none. It must call the driver's own functions, never a hook's. */
-#ifndef PROVE_DRIVER_H
-#define PROVE_DRIVER_H
+#pragma once
 
 #include "base/base.h"
 #include "cuda/cuda_api.h"
@@ -96,5 +95,3 @@ CUcontext driver_context(void);
 int driver_device(void);
 
 const char *driver_error_name(CUresult result);
-
-#endif

@@ -1,7 +1,6 @@
 /* graphs.h: captures beside the soak: a stream is captured while pages move, in each mode in turn,
  * and the graph is replayed after pages have moved around what it uses. */
-#ifndef PROVE_GRAPHS_H
-#define PROVE_GRAPHS_H
+#pragma once
 
 #include "prove/check.h"
 #include "vm/vm.h"
@@ -19,5 +18,3 @@ bool graphs_over(void);
 
 /* The captures and replays that worked, or the first call that failed. */
 enum outcome graphs_judge(struct text *said);
-
-#endif

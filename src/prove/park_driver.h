@@ -1,7 +1,6 @@
 /* park_driver.h: the driver's own means to take a process off the card and put it back
  * (cuCheckpointProcess..., driver 570 and newer), for any process of the same user. */
-#ifndef PARK_DRIVER_H
-#define PARK_DRIVER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ const char *park_lock(uint64_t pid, unsigned timeout_ms);
 const char *park_checkpoint(uint64_t pid);
 const char *park_restore(uint64_t pid);
 const char *park_unlock(uint64_t pid);
-
-#endif

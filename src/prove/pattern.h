@@ -1,8 +1,7 @@
 /* pattern.h: work on the device, and whether memory holds what was written. On a card kernels do
  * both. The simulated device's kernels do nothing: there its own questions (simgpu_touch,
  * simgpu_expect) stand for them, and nothing is claimed of arithmetic. */
-#ifndef PROVE_PATTERN_H
-#define PROVE_PATTERN_H
+#pragma once
 
 #include "prove/driver_calls.h"
 
@@ -31,5 +30,3 @@ CUresult work_nothing(CUstream stream);
 /* Work that is over by itself after about so long, also on the simulated device: there work_end
  * waits for the thread that ends it. One at a time. */
 CUresult work_for(CUstream stream, unsigned milliseconds);
-
-#endif

@@ -1,7 +1,6 @@
 /* proof_file.h: the file of a proof (base/proof.h): written beside its name and renamed, readable
  * by its owner only. */
-#ifndef PROVE_FILE_H
-#define PROVE_FILE_H
+#pragma once
 
 #include "prove/child.h"
 
@@ -15,5 +14,3 @@ bool proof_write(const struct findings *findings, const char *version, char *pat
  * tell cards apart. */
 size_t proof_show(bool share);
 size_t proof_forget(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* prove_card.h: whether a card with its driver bears the page engine, found out and written down.
  * Part of the command. */
-#ifndef PROVE_H
-#define PROVE_H
+#pragma once
 
 #include "prove/with_torch.h"
 
@@ -10,5 +9,3 @@ enum { PROVE_PASSED = 0, PROVE_FAILED = 1, PROVE_NOT_RUN = 3 };
 
 /* Devices as the driver numbers them; device -1: all. version: of vramgc, for the proof. */
 int prove_run(int device, const char *version, const struct python *python);
-
-#endif

@@ -1,7 +1,6 @@
 /* with_torch.h: the soak with a user's own PyTorch under the library, once for each door: native
  * segments, expandable ones, cudaMallocAsync. */
-#ifndef PROVE_PYTHON_H
-#define PROVE_PYTHON_H
+#pragma once
 
 #include "prove/child.h"
 
@@ -14,5 +13,3 @@ extern const char *const python_doors[PYTHON_DOORS];
 
 void python_run(const struct python *python, int device, struct findings *findings,
                 child_tell *tell);
-
-#endif

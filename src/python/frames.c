@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Deeper than any exceptions lie in each other. */
+/* Deeper than any exceptions lie in each other: chosen. */
 enum { MOST_ERRORS = 64 };
 
 static struct { struct python_layout layout; } self;

@@ -1,8 +1,7 @@
 /* frames.h: what Python the calling thread runs, read from its own frames, which stand still while
  * it is in a call: with the GIL or without, from any thread, at the price of a few loads. Nothing
  * of Python is called but what tells the thread's state, and nothing is kept. */
-#ifndef FRAMES_H
-#define FRAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ uint32_t frames_line(uint64_t code);
 
 /* The exception that the thread handles, by address; 0: none. */
 uint64_t frames_error(void);
-
-#endif

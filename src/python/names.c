@@ -34,6 +34,7 @@ static struct {
     struct way ways[WAYS];
     char root[PATH_BYTES]; /* where the program was started */
 } self;
+CHILD_OPENS(self.lock);
 
 atomic_bool names_on;
 THREAD_LOCAL int64_t names_left_bytes;

@@ -1,7 +1,6 @@
 /* names.h: which Python function takes device memory: the innermost one of the calling thread that
  * is not PyTorch's own, as a site of the statistics file. No call here waits for Python. */
-#ifndef NAMES_H
-#define NAMES_H
+#pragma once
 
 #include "base/base.h"
 #include "vramgc_format.h"
@@ -57,5 +56,3 @@ static inline uint32_t names_of_block(uint64_t bytes) {
     }
     return names_caller();
 }
-
-#endif

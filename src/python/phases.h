@@ -1,7 +1,6 @@
 /* phases.h: what a Python function is part of: rows of the user's own, then phases.def. Pure: it
  * knows names only. */
-#ifndef PHASES_H
-#define PHASES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ const char *phases_find(const char *module, const char *function);
  * itself. Empty lines and those that begin with # mean nothing. Returns how many lines could not be
  * taken, the number of the first in *first. Before anything is looked for. */
 size_t phases_add(const char *text, size_t *first);
-
-#endif

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "python/phases.h"
 
-/* Room for far more rows than there may be. */
+/* 256 bytes for each row that there may be (MOST_ROWS of phases.c), which has 216 at most. */
 enum { MOST_BYTES = 16 << 10 };
 
 void phases_file_read(const char *path) {

@@ -13,6 +13,7 @@ static struct {
     unsigned long long looked; /* objects ever loaded when it was last looked for; 0: never */
     atomic_bool complete;
 } self;
+CHILD_OPENS(self.lock);
 
 static bool look_up(struct python_api *api) {
     bool complete = real_dlsym(RTLD_DEFAULT, "Py_IsInitialized") != NULL;
@@ -63,10 +64,6 @@ const struct python_api *python_api(void) {
 
 const struct python_api *py(void) {
     return atomic_load(&self.complete) ? &self.api : NULL;
-}
-
-void python_api_unlock(void) {
-    lock_force_open(&self.lock);
 }
 
 void python_drop(object *o) {

@@ -1,7 +1,6 @@
 /* python_api.h: the functions of the host's Python that vramgc calls. Nothing is linked: they are
  * looked up. What they may be called for, and when, is python.h's. */
-#ifndef PYTHON_API_H
-#define PYTHON_API_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,9 +62,6 @@ const struct python_api *python_api(void);
 /* The same without looking for it, from any thread. */
 const struct python_api *py(void);
 
-/* In a forked child. */
-void python_api_unlock(void);
-
 /* For those who have the GIL. Gives up a reference; NULL is fine. */
 void python_drop(object *o);
 
@@ -74,5 +70,3 @@ object *python_attribute_of(const char *module, const char *name);
 
 /* Calls a function without arguments. */
 object *python_call(const char *module, const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* block_maps.h: the maps that the library left beside a statistics file at an out-of-memory
  * (vramgc_map in vramgc_format.h), one for each device. */
-#ifndef BLOCK_MAPS_H
-#define BLOCK_MAPS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ void block_maps_free(struct block_maps *maps);
 
 /* Whether there is one of any device. */
 bool block_maps_exist(const struct stats_file *record);
-
-#endif

@@ -1,7 +1,6 @@
 /* card_reading.h: what the driver's management library (NVML) says of a card now, whoever uses it.
  */
-#ifndef CARD_READING_H
-#define CARD_READING_H
+#pragma once
 
 #include "base/nvml.h"
 
@@ -28,5 +27,3 @@ struct card_reading card_read(const char *bus_id);
 
 /* The machine's cards, used or not; how many there are, room at most. */
 size_t card_labels(struct card_label *out, size_t room);
-
-#endif

@@ -1,7 +1,6 @@
 /* cards.h: who has the memory of each card, of all programs under vramgc and of the others: parts
  * that add up to the card. */
-#ifndef CARDS_H
-#define CARDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +24,7 @@ struct card_other {
     char name[32];
 };
 
-enum { CARD_OTHERS = 4 };
+enum { CARD_OTHERS = 4 }; /* the largest; a screen has 24 lines */
 
 struct card {
     struct card_label label; /* as one of the processes knows it, or NVML */
@@ -51,5 +50,3 @@ struct cards {
 struct cards cards_of(const struct running *running, bool all);
 
 void cards_free(struct cards *cards);
-
-#endif

@@ -1,7 +1,6 @@
 /* complain.c: see complain.h. It must write nothing to standard output. */
 #include "read/complain.h"
 
-#include "base/base.h"
 #include "base/clean_text.h"
 
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* derived.h: the figures of stats.def as a list, and those of derived.def, which are computed from
  * them when a file is read. */
-#ifndef DERIVED_H
-#define DERIVED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,5 +102,3 @@ static inline uint64_t ram_bytes(const struct vramgc_host_look *look) {
 
 /* The point of the timeline with most held bytes, NULL without any. */
 const struct vramgc_sample *highest_sample(const struct vramgc_device *device);
-
-#endif

@@ -2,8 +2,7 @@
  * of that, as lines of text, as rows of CSV, and as a pickle. The code that describes a report
  * calls these functions once; the schema therefore cannot differ from the output. Nothing here
  * knows what is described. */
-#ifndef EMIT_H
-#define EMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +15,7 @@
  * (protocol 2), of numbers and texts, with none but the opcodes that PyTorch's memory_viz reads. */
 enum emit_format { EMIT_JSON, EMIT_SCHEMA, EMIT_TEXT, EMIT_CSV, EMIT_PICKLE };
 
+/* The report has 8 levels, and 76 names in the largest of them (schema.json). */
 enum { EMIT_DEPTH = 12, EMIT_NAMES = 96 };
 
 /* One object or array that is being written. */
@@ -67,5 +67,3 @@ void emit_label(struct emit *emit, const char *name, const char *help, const cha
 /* An array of numbers on one line: entry i is *(uint64_t *)(first + i * stride). */
 void emit_numbers(struct emit *emit, const char *name, const char *help, const void *first,
                   size_t stride, size_t count);
-
-#endif

@@ -1,7 +1,6 @@
 /* kept.h: the statistics files where they lie without anybody naming them: by the pattern of
  * VRAMGC_OUT, else in the state folder. */
-#ifndef KEPT_H
-#define KEPT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -30,5 +29,3 @@ size_t kept_newest_run(struct kept *kept);
 /* Removes from the state folder what is too old or too much by the settings, and no process's that
  * runs. Runs that went wrong are counted apart. */
 void kept_prune(const struct options *options);
-
-#endif

@@ -61,8 +61,8 @@ static char *behind_link(const char *path) {
 }
 
 /* Links are followed here, so that the rename replaces the file and not a link such as /dev/stdout;
- * but none that another user has planted, and none that the kernel would not follow. What is
- * returned is to be freed; NULL with errno. */
+ * but none that another user has planted, and no more than the kernel follows (MAXSYMLINKS). What
+ * is returned is to be freed; NULL with errno. */
 static char *behind_links(const char *path) {
     enum { MOST_LINKS = 40 };
     struct stat status;
@@ -135,7 +135,7 @@ static FILE *open_device(const char *path) {
 }
 
 static FILE *open_for(struct outfile *file) {
-    enum { MOST_NAMES = 100 };
+    enum { MOST_NAMES = 100 }; /* of which others of this process have taken some */
     FILE *stream = NULL;
     if (!is_regular_or_absent(file->path))
         return open_device(file->path);

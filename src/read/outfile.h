@@ -1,8 +1,7 @@
 /* outfile.h: a file that a report is written to. A file that already exists is replaced only if it
  * is empty or a report of vramgc, so that a slip of the hand loses nothing; it appears whole or not
  * at all. */
-#ifndef OUTFILE_H
-#define OUTFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,5 +23,3 @@ bool outfile_may_write(const char *path);
 
 /* Whether outfile_open() would succeed; false after a complaint. Writes nothing. */
 bool outfile_check(const char *path, bool force);
-
-#endif

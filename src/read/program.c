@@ -2,8 +2,6 @@
  * machine's. */
 #include "read/program.h"
 
-#include "base/base.h"
-
 #include <string.h>
 
 static const char *next_word(const char *words) {

@@ -1,7 +1,6 @@
 /* program.h: which program a record is of, in the words by which a person knows it: one rule for
  * whatever shows or asks for it. Its whole command is in the report. */
-#ifndef PROGRAM_H
-#define PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ void program_describe(const struct vramgc_file *file, struct text *out);
 
 /* Whether its name, folder or arguments have the word, in capital letters or not. */
 bool program_has_word(const struct vramgc_file *file, const char *word);
-
-#endif

@@ -1,6 +1,5 @@
 /* records.h: the statistics files that a command was given, or means when it was given none. */
-#ifndef RECORDS_H
-#define RECORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ struct records records_load_running(char *const *paths, size_t count);
 struct records records_load_kept(const struct kept *kept, size_t count);
 
 void records_free(struct records *records);
-
-#endif

@@ -1,7 +1,6 @@
 /* runfiles.h: the statistics files of one run: where they will be, which they are, and the end
  * status that only the parent of a process can know. */
-#ifndef RUNFILES_H
-#define RUNFILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ void runfiles_stop_asked(const char *pattern, const char *run_id);
 /* Waits until the processes of all files have ended, but two seconds at most. True: some had not,
  * and what was loaded may be old. */
 bool runfiles_await_end(const struct records *records);
-
-#endif

@@ -1,7 +1,6 @@
 /* running.h: the programs of this user that run under vramgc now, found by their statistics files:
  * where they lie by themselves, and where a process has mapped one. */
-#ifndef RUNNING_H
-#define RUNNING_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +19,7 @@ struct running_stranger {
     char command[256]; /* as it was started, in words that a shell takes; harmless */
 };
 
-enum { RUNNING_STRANGERS = 4 };
+enum { RUNNING_STRANGERS = 4 }; /* are named; `vramgc top` counts no others */
 
 struct running {
     struct running_process *list; /* by pid */
@@ -44,5 +43,3 @@ bool running_is_stranger(uint64_t pid);
 void running_spare(unsigned share);
 
 void running_free(struct running *running);
-
-#endif

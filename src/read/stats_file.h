@@ -1,7 +1,6 @@
 /* stats_file.h: one statistics file as the command sees it: read, checked and made harmless, so
  * that nothing behind this door has to fear its content. It never writes into the file. */
-#ifndef CLI_STATS_FILE_H
-#define CLI_STATS_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,5 +100,3 @@ static inline bool process_lives(uint64_t pid, uint64_t start_ticks) {
  * PyTorch's, where there is any; others may do no harm. before may be NULL. */
 const struct vramgc_refusal *refusal_to_tell(const struct vramgc_refusal *before,
                                              const struct vramgc_refusal *refusal);
-
-#endif

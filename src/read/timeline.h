@@ -1,7 +1,6 @@
 /* timeline.h: a device's timeline with what is known exactly of moments between its points: each
  * refused request, and a peak that was reached after the last look. */
-#ifndef TIMELINE_H
-#define TIMELINE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@
  * show the same. */
 void timeline_complete(struct vramgc_file *file, const struct vramgc_refusal *const *refusals,
                        size_t count, uint64_t elapsed_ns);
-
-#endif

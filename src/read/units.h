@@ -1,7 +1,6 @@
 /* units.h: figures as people read them, in small texts that are returned by value so that several
  * fit into one printf. Nothing here knows what a figure means. */
-#ifndef UNITS_H
-#define UNITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ uint64_t to_u64(double value);
 
 /* "SIGTERM", or "signal 77". */
 struct figure show_signal(int number);
-
-#endif

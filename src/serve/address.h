@@ -1,6 +1,5 @@
 /* address.h: what a program is told about the addresses of paged segments. */
-#ifndef ADDRESS_H
-#define ADDRESS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -19,5 +18,3 @@ bool address_lookup(uint64_t address, struct address_info *place);
  * stay where they are until the segment ends. False: they cannot be had. Addresses that are not
  * paged are fine. */
 bool address_pin(uint64_t address, uint64_t bytes);
-
-#endif

@@ -109,15 +109,6 @@ static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
     return device_current();
 }
 
-bool async_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
-    return allocator ? alloc_block_succeeded(class, address, bytes, names_of_block(bytes))
-                     : alloc_succeeded(class, address, bytes, false);
-}
-
-void async_refused(enum real_id id, uint64_t bytes, bool allocator) {
-    (allocator ? oom_at_pool : oom_at_call)(id, bytes);
-}
-
 enum serve_answer async_alloc(const struct async_request *call, void **out) {
     uint64_t address;
     struct device *device = device_to_serve(call->bytes, call->stream);
@@ -130,10 +121,10 @@ enum serve_answer async_alloc(const struct async_request *call, void **out) {
         return SERVE_PASS;
     note_figures(device, pool);
     if (answer == POOL_FULL) {
-        async_refused(call->id, call->bytes, call->allocator);
+        (call->allocator ? oom_at_pool : oom_at_call)(call->id, call->bytes);
         return SERVE_OOM;
     }
-    if (!async_succeeded(CLASS_VM_POOL, address, call->bytes, call->allocator)) {
+    if (!alloc_succeeded(CLASS_VM_POOL, address, call->bytes, call->allocator)) {
         pool_give(pool, address, call->stream); /* the program could not free it */
         return SERVE_PASS;
     }

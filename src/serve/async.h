@@ -1,8 +1,7 @@
 /* async.h: mode compact with VRAMGC_ASYNC=pages: cudaMallocAsync and cudaFreeAsync are served by a
  * stream-ordered pool of our own on the page engine (src/vm/pool.h), in place of the device's
  * default pool. Without that setting only the books are kept. */
-#ifndef ASYNC_H
-#define ASYNC_H
+#pragma once
 
 #include "serve/answer.h"
 #include "track/alloc.h"
@@ -18,11 +17,6 @@ struct async_request {
 };
 enum serve_answer async_alloc(const struct async_request *call, void **out);
 bool async_free(enum real_id id, const struct alloc_freed *taken, uint64_t stream);
-
-/* A stream-ordered allocation succeeded, as for alloc_succeeded, or was refused, of the driver's
- * pool or ours: what PyTorch's allocator gets has the name of the Python function. */
-bool async_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator);
-void async_refused(enum real_id id, uint64_t bytes, bool allocator);
 
 /* After the driver has answered for a pool: our part of the figure; a high mark was reset; it was
  * trimmed; other devices got access, which is false if ours could not be opened to them. */
@@ -42,5 +36,3 @@ void async_forget(void);
 
 /* The device was reset: its memory does not exist any more. */
 void async_reset(struct device *device);
-
-#endif

@@ -1,6 +1,5 @@
 /* capacity.h: mode compact: whether PyTorch's allocator gets the address space that it asks for. */
-#ifndef CAPACITY_H
-#define CAPACITY_H
+#pragma once
 
 #include "track/device.h"
 
@@ -29,5 +28,3 @@ void capacity_reading_ends(const struct capacity_reading *reading);
  * has emptied its cache since it was answered so before, or will not do so: this answer is the
  * last. The device's context is current. */
 bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again);
-
-#endif

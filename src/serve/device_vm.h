@@ -1,7 +1,6 @@
 /* device_vm.h: mode compact: the page engine of a device behind PyTorch's allocator. Without that
  * mode, or where the device failed the probe, all of these do nothing. */
-#ifndef DEVICE_VM_H
-#define DEVICE_VM_H
+#pragma once
 
 #include "track/block.h"
 #include "track/device.h"
@@ -16,5 +15,3 @@ typedef bool make_room_t(uint64_t bytes);
 /* Between block_begin and block_end: the pages of a block come before it reaches its user, and may
  * go when it is free. False: it cannot have memory, even after make_room. No lock is held. */
 bool device_vm_block_changed(const struct block_event *event, make_room_t *make_room);
-
-#endif

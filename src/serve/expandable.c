@@ -37,6 +37,7 @@ static struct {
     _Atomic uint64_t created;
     atomic_bool without_books[VRAMGC_MAX_DEVICES];
 } self;
+CHILD_OPENS(self.lock);
 
 /* --- the engine, which wants the device's context current --- */
 
@@ -351,8 +352,4 @@ bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address) {
     vmm_retained(mapping.handle, address);
     *handle = mapping.handle;
     return true;
-}
-
-void vhandle_unlock(void) {
-    lock_force_open(&self.lock);
 }

@@ -2,8 +2,7 @@
  * physical memory is a number of ours (a virtual handle), and pages come with its blocks, from the
  * page engine. These answer in the info of the driver, as it would; a virtual handle never reaches
  * it. Each function named by a driver call takes that call's arguments. Any thread. */
-#ifndef EXPANDABLE_H
-#define EXPANDABLE_H
+#pragma once
 
 #include "base/base.h"
 #include "cuda/real.h"
@@ -33,8 +32,3 @@ bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result);
 bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
                         size_t count, CUresult *result);
 bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address);
-
-/* For a forked child. */
-void vhandle_unlock(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* native.h: mode compact for the segments of PyTorch's native allocator: addresses alone, whose
  * pages come with its blocks. */
-#ifndef NATIVE_H
-#define NATIVE_H
+#pragma once
 
 #include "serve/answer.h"
 #include "track/alloc.h"
@@ -11,5 +10,3 @@ enum serve_answer serve_malloc(uint64_t bytes, void **out);
 
 /* Frees it, or a block of our own pool. False: the driver is to be asked. */
 bool serve_free(const struct alloc_freed *taken);
-
-#endif

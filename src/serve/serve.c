@@ -5,7 +5,6 @@
 #include "govern/decay_thread.h"
 #include "govern/reclaim.h"
 #include "serve/async.h"
-#include "serve/expandable.h"
 #include "serve/peer_access.h"
 #include "vm/vm.h"
 
@@ -57,8 +56,6 @@ void serve_reset(struct device *device) {
 
 void serve_forget(void) {
     async_forget();
-    vhandle_unlock();
-    decay_forget();
     cached_handles_forget();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);

@@ -1,6 +1,5 @@
 /* serve.h: what happens to the program and concerns every paged allocation at once. */
-#ifndef SERVE_H
-#define SERVE_H
+#pragma once
 
 #include "track/device.h"
 
@@ -17,5 +16,3 @@ void serve_reset(struct device *device);
 
 /* For a forked child. */
 void serve_forget(void);
-
-#endif

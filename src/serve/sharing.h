@@ -1,6 +1,5 @@
 /* sharing.h: what other devices and other processes may do with paged memory. */
-#ifndef SHARING_H
-#define SHARING_H
+#pragma once
 
 #include "base/base.h"
 
@@ -12,5 +11,3 @@ void sharing_not_possible(const char *what);
 
 /* The driver refused to share the memory with other processes. */
 void sharing_ipc_failed(uint64_t address);
-
-#endif

@@ -105,7 +105,7 @@ static void add_beside(struct device_table *table, const char *label, struct vra
 /* What each had at the out-of-memory is not known. A long name is cut. */
 static void add_libraries(struct device_table *table, const struct vramgc_file *file,
                           const struct vramgc_device *device, const struct vramgc_gauge *last) {
-    enum { COLUMNS = 24 };
+    enum { COLUMNS = 24 }; /* with what is before as wide as the longest other label */
     for (uint64_t i = 1; i < file->library_count; i++) {
         const char *name = library_name(file, i);
         char label[sizeof table->rows[0].label];

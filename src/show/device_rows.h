@@ -1,7 +1,6 @@
 /* device_rows.h: the table of one card as rows: who had it, and the allocator's figures, at the
  * peak, at the out-of-memory and at the end. Terminal, Markdown and HTML show the same rows. */
-#ifndef DEVICE_ROWS_H
-#define DEVICE_ROWS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -30,5 +29,3 @@ struct device_table {
 };
 
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table);
-
-#endif

@@ -1,7 +1,6 @@
 /* device_table.h: the part of the report about one card: who had it, the allocator's figures, and
  * the graph. */
-#ifndef DEVICE_TABLE_H
-#define DEVICE_TABLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -13,5 +12,3 @@
 struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms);
 
 void device_table_write(FILE *out, const struct stats_file *record, size_t index);
-
-#endif

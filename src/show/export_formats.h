@@ -1,7 +1,6 @@
 /* export_formats.h: the statistics in the formats of other tools. Each function writes a whole
  * document; none judges, and none reads more than the records. */
-#ifndef EXPORT_FORMATS_H
-#define EXPORT_FORMATS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -38,5 +37,3 @@ void export_torch(FILE *out, const struct records *records);
 /* Such a snapshot beside the statistics file, as FILE.pickle, if there is a map of an
  * out-of-memory; says so in one line. */
 void export_torch_beside(struct stats_file *record);
-
-#endif

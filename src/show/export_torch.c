@@ -84,6 +84,7 @@ static void open_event(struct emit *emit, const char *action, uint64_t address, 
 
 /* ---- without a map: the pile ---- */
 
+/* Where it begins: any address but 0 serves, which viewers take for none. */
 enum { PILE_AT = 0x10000000 };
 
 struct pile {

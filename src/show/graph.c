@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+/* With its label it fits into 80 columns, and with a device's figures on a screen. */
 enum { COLUMNS = 60, ROWS = 8, LABEL = 10, LEAST_POINTS = 4 };
 
 /* Highest figures of the samples that fall into one column. */
@@ -113,6 +114,7 @@ void graph_write(FILE *out, const struct stats_file *record, const struct vramgc
 
 /* ---- whose it was ---- */
 
+/* As many letters, or colours, as are told apart at a glance. */
 enum { MOST_LINES = 8 };
 
 struct who_line {

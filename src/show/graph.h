@@ -1,6 +1,5 @@
 /* graph.h: the timeline of a device, as text, and below it whose live memory was. */
-#ifndef GRAPH_H
-#define GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ void graph_write(FILE *out, const struct stats_file *record, const struct vramgc
  * Nothing where nobody is known. */
 void graph_who(FILE *out, const struct stats_file *record, const struct vramgc_device *device,
                bool by_function);
-
-#endif

@@ -1,6 +1,5 @@
 /* host_block.h: what the program had of the host's memory, in text and as figures. */
-#ifndef HOST_BLOCK_H
-#define HOST_BLOCK_H
+#pragma once
 
 #include <stdio.h>
 
@@ -27,5 +26,3 @@ extern const struct host_figure host_figures[HOST_FIGURES];
 uint64_t host_figure(const struct host_figure *figure, const struct vramgc_host_look *look);
 
 void host_fields(struct emit *emit, const struct vramgc_host *host);
-
-#endif

@@ -1,6 +1,5 @@
 /* html_data.h: what the pictures of a page are drawn from, as JSON within script elements. */
-#ifndef HTML_DATA_H
-#define HTML_DATA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -12,5 +11,3 @@ void html_data_report(FILE *out, struct stats_file *const *records, size_t count
 
 /* The maps of PyTorch's blocks that lie beside the files. */
 void html_data_maps(FILE *out, struct stats_file *const *records, size_t count);
-
-#endif

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Chosen: as much as is looked through in a page, of 1024, 256 and 192 that the file may have; the
+ * report as JSON has all. */
 enum { MOST_ROWS = 200, MOST_STACKS = 30, MOST_HOOKS = 20 };
 
 /* The heads of a table, and so its columns, are separated by commas. A column is of words behind a

@@ -1,6 +1,5 @@
 /* html_tables.h: the figures of one process as tables of a page, which need no script. */
-#ifndef HTML_TABLES_H
-#define HTML_TABLES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -9,5 +8,3 @@
 
 /* number: of the process in the page's JSON report. */
 void html_tables_write(FILE *out, const struct stats_file *record, size_t number);
-
-#endif

@@ -1,8 +1,7 @@
 /* html_text.h: text in a page, with no letter of it read as markup. Nothing here knows what it
  * says.
  */
-#ifndef HTML_TEXT_H
-#define HTML_TEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -19,5 +18,3 @@ void html_format(FILE *out, const char *name, const char *format, ...)
 
 /* JSON as it may stand within a script element. */
 void html_json(FILE *out, const char *json, size_t length);
-
-#endif

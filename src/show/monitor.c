@@ -49,6 +49,7 @@ void monitor_rules(FILE *out) {
 
 /* ---- the dashboard ---- */
 
+/* Grafana's grid has 24 columns: three panels in a row, as high as a quarter of a screen. */
 enum { COLUMNS = 24, PANEL_WIDTH = 8, PANEL_HEIGHT = 7 };
 
 static struct {

@@ -1,8 +1,7 @@
 /* record_fields.h: what there is to tell of each kind of record in a statistics file, once for all
  * formats. Lists of the JSON report, its schema and the long text show all fields; tables of CSV
  * and the arguments of a trace show those that they name. */
-#ifndef RECORD_FIELDS_H
-#define RECORD_FIELDS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -39,5 +38,3 @@ void record_list_write(struct emit *emit, const struct record_type *type,
 /* The fields that are named, separated by commas, in that order, as emit->only says. */
 void record_columns(struct emit *emit, const struct record_type *type, const char *names,
                     const struct vramgc_file *file, const void *record);
-
-#endif

@@ -1,8 +1,7 @@
 /* report_fields.h: says what a report contains, field by field, once for JSON, schema and the long
  * text. Fields are added; within one REPORT_SCHEMA none is renamed, removed or given another
  * meaning. */
-#ifndef CLI_REPORT_FIELDS_H
-#define CLI_REPORT_FIELDS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ void report_fields_write(FILE *out, enum emit_format format, struct stats_file *
 
 /* The schema of the above. False when there is no memory. */
 bool report_fields_schema(FILE *out);
-
-#endif

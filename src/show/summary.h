@@ -1,8 +1,7 @@
 /* summary.h: the statistics as a page of text, 80 columns wide, that survives being pasted into an
  * issue: verdict first, a table that adds up, what was done, what was refused, what to type next.
  */
-#ifndef SUMMARY_H
-#define SUMMARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ const char *summary_cause(uint32_t cause);
 
 /* Below what the user finds worth a reclaim there is nothing to read, either. */
 bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action);
-
-#endif

@@ -1,6 +1,5 @@
 /* summary_lines.h: lines of a page of text that survives being pasted into an issue. */
-#ifndef SUMMARY_LINES_H
-#define SUMMARY_LINES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -21,5 +20,3 @@ void summary_wrapped_at(FILE *out, int indent, const char *heading, const char *
 
 /* The same where the headings of the report stand. Nothing for an empty text. */
 void summary_wrapped(FILE *out, const char *heading, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* summary_who.h: a table of the page of text. */
-#ifndef CLI_SUMMARY_WHO_H
-#define CLI_SUMMARY_WHO_H
+#pragma once
 
 #include <stdio.h>
 
@@ -12,5 +11,3 @@ struct who_name summary_who_name(const struct vramgc_site *site, size_t columns)
 
 /* Whose live memory was; nothing where no owner is known. all: SIZE_MAX. */
 void summary_who(FILE *out, const struct stats_file *record, size_t most_rows);
-
-#endif

@@ -6,7 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Longer lines are hard to read. */
+/* Narrower, figures would be cut; 80 is a terminal's usual width;
+ * lines longer than 110 are hard to read. */
 enum { NARROWEST = 40, USUAL = 80, WIDEST = 110 };
 
 static int columns_of(int descriptor) {

@@ -1,7 +1,6 @@
 /* terminal.h: what a report may do where a person looks at it: use the width that there is, and
  * colour. In a pipe or a file it is 80 columns of plain text. */
-#ifndef TERMINAL_H
-#define TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,5 +11,3 @@ struct terminal {
 };
 
 struct terminal terminal_of(FILE *out);
-
-#endif

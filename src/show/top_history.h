@@ -1,13 +1,13 @@
 /* top_history.h: what the programs of a card held in the latest minute, as `vramgc top` draws it:
  * from their own timelines, and from what top has seen itself since it began. */
-#ifndef TOP_HISTORY_H
-#define TOP_HISTORY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "read/cards.h"
 
+/* A column for each second, in 80 columns; as little of the screen's 24 lines as shows a curve. */
 enum { HISTORY_SECONDS = 60, HISTORY_ROWS = 4 };
 
 struct history_second {
@@ -30,5 +30,3 @@ void history_note(struct top_history *history, const struct cards *cards);
  * False: no program uses the card, or it is not known how large it is. */
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
                  size_t columns, char *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* top_page.h: what `vramgc top` shows, as lines of text: the same for a terminal, where keys change
  * it, and for --once. */
-#ifndef TOP_PAGE_H
-#define TOP_PAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ struct page {
 void top_page(struct page *page, const struct top_view *view, int columns);
 
 void top_free(struct top_view *view, struct page *page);
-
-#endif

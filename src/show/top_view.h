@@ -1,7 +1,6 @@
 /* top_view.h: which programs and cards `vramgc top` shows, in which order, and what was seen of
  * them in the latest minute. */
-#ifndef TOP_VIEW_H
-#define TOP_VIEW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count);
 
 /* The next process below (step 1) or above (-1) the chosen one becomes it. */
 void top_choose(struct top_view *view, int step);
-
-#endif

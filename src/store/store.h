@@ -1,8 +1,7 @@
 /* store.h: the statistics file: created once, written in place, true at every moment. Nothing is
  * formatted here and nothing waits. All functions may be called from any thread, before the file is
  * open too: until then the figures go to private memory that is copied over. */
-#ifndef STORE_H
-#define STORE_H
+#pragma once
 
 #include "base/base.h"
 #include "base/options.h"
@@ -107,5 +106,3 @@ static inline void gauge_set(struct vramgc_gauge *gauge, uint64_t value) {
 /* For gauges that several threads change. Never falls below zero. */
 void gauge_add(struct vramgc_gauge *gauge, uint64_t bytes);
 void gauge_subtract(struct vramgc_gauge *gauge, uint64_t bytes);
-
-#endif

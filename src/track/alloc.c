@@ -5,6 +5,7 @@
 
 #include "base/hashmap.h"
 #include "base/lock.h"
+#include "python/names.h"
 #include "track/device.h"
 #include "track/libraries.h"
 #include "track/mempool.h"
@@ -21,6 +22,7 @@ static struct {
     struct lock lock;
     struct hashmap addresses;
 } self = {.addresses = HASHMAP_IN(first_addresses)};
+CHILD_OPENS(self.lock);
 
 static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t class) {
     switch (class) {
@@ -229,11 +231,11 @@ static void count_call(struct device *device, uint32_t class) {
         figure_add(&device->out->stats.driver_calls, 1);
 }
 
-static bool succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator,
-                      uint32_t tag) {
+bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
     struct device *device;
     if (!recording_is_on() || !address || !(device = device_current()))
         return false;
+    bool block = allocator && (class == CLASS_POOL || class == CLASS_VM_POOL);
     struct alloc_freed lost;
     struct alloc_freed made = {
         .address = address,
@@ -242,9 +244,9 @@ static bool succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, 
         .class = class,
         .device = device_index(device),
         .segment = allocator && (class == CLASS_DEVICE || class == CLASS_VM),
-        .block = allocator && (class == CLASS_POOL || class == CLASS_VM_POOL),
+        .block = block,
         .library = class == CLASS_DEVICE && !allocator ? library_calling() : 0,
-        .tag = tag,
+        .tag = block ? names_of_block(bytes) : 0,
     };
     struct hashmap_entry entry = entry_of(&made);
     enum placed placed = place(&entry, &lost);
@@ -257,14 +259,6 @@ static bool succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, 
     if (placed == PLACED)
         count_allocated(device, &made);
     return true;
-}
-
-bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator) {
-    return succeeded(class, address, bytes, allocator, 0);
-}
-
-bool alloc_block_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, uint32_t tag) {
-    return succeeded(class, address, bytes, true, tag);
 }
 
 void alloc_free_begin(uint64_t address, struct alloc_freed *taken) {
@@ -383,8 +377,4 @@ void alloc_context_gone(CUcontext context) {
             } while (taken.shared);
         }
     } while (leaving.count > 0);
-}
-
-void alloc_unlock(void) {
-    lock_force_open(&self.lock);
 }

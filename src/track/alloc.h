@@ -1,8 +1,7 @@
 /* alloc.h: allocations by address: what is said of each call that allocates or frees. Addresses,
  * handles and streams are CUDA's own as numbers, sizes are bytes; no pointer may be NULL unless
  * said. Before recording begins, and with VRAMGC_MODE=off, all of these do nothing. */
-#ifndef ALLOC_H
-#define ALLOC_H
+#pragma once
 
 #include "base/base.h"
 #include "cuda/real.h"
@@ -23,13 +22,10 @@ enum alloc_class {
     CLASS_COUNT
 };
 
-/* An allocation succeeded. allocator: the caller is PyTorch's caching allocator. Whether it is in
- * the books now. */
+/* An allocation succeeded. allocator: the caller is PyTorch's caching allocator; on a
+ * stream-ordered pool each of its allocations is a block, with the name of the Python function that
+ * took it. Whether it is in the books now. */
 bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator);
-
-/* The same of PyTorch's allocator on a stream-ordered pool, where each allocation is a block: with
- * its tag (owners.h). */
-bool alloc_block_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, uint32_t tag);
 
 /* What a free took out of the books, to be put back should the driver refuse. */
 struct alloc_freed {
@@ -53,6 +49,3 @@ void alloc_free_commit(const struct alloc_freed *taken);
  * forked child. */
 void alloc_reset(unsigned device);
 void alloc_context_gone(CUcontext context);
-void alloc_unlock(void);
-
-#endif

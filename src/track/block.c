@@ -22,6 +22,7 @@ static struct {
     uint64_t numbers;      /* of waits: an event of an earlier one says nothing of a later one */
     atomic_size_t pending;
 } self;
+CHILD_OPENS(self.lock);
 
 static void unmatched(void) {
     figure_add(&store_file()->process.unmatched_blocks, 1);
@@ -196,8 +197,4 @@ void block_reset(unsigned device) {
     hashmap_drop_device(&self.waits, device);
     atomic_store(&self.pending, self.waits.count);
     lock_give(&self.lock);
-}
-
-void block_unlock(void) {
-    lock_force_open(&self.lock);
 }

@@ -1,7 +1,6 @@
 /* block.h: the hot path: what is said of each block of PyTorch's caching allocator, and of the
  * calls that explain its blocks. Pages are serve/device_vm.h's. */
-#ifndef BLOCK_H
-#define BLOCK_H
+#pragma once
 
 #include "track/device.h"
 
@@ -27,8 +26,5 @@ void block_event_destroyed(uint64_t event); /* it is about to be */
 /* The event has passed, or will never be asked about: it may end the wait of a block. */
 void block_event_ended(uint64_t event);
 
-/* Drops what is known of a device; and for a forked child. */
+/* Drops what is known of a device. */
 void block_reset(unsigned device);
-void block_unlock(void);
-
-#endif

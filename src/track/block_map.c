@@ -104,7 +104,7 @@ static void save(const struct map *map) {
 }
 
 static void save_map_of(struct device *device, uint64_t request_bytes) {
-    enum { SPARE = 256 };
+    enum { SPARE = 256 }; /* for blocks that come between the count and the copy; more are cut */
     size_t capacity = count_runs(device) + SPARE;
     size_t bytes = sizeof(struct map) + capacity * sizeof(struct vramgc_block);
     struct map *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,7 +1,6 @@
 /* block_map.h: PyTorch's segments and blocks at an out-of-memory, in a file beside the statistics,
  * for those who want to see what lay where. */
-#ifndef BLOCK_MAP_H
-#define BLOCK_MAP_H
+#pragma once
 
 #include "heap/heap.h"
 #include "vramgc.h"
@@ -14,5 +13,3 @@ struct vramgc_block block_map_entry(const struct heap_run *run);
 /* Writes the map of the device if VRAMGC_SNAPSHOT_ON_OOM asks for it: there was no memory for so
  * many bytes. device may not be NULL, and its lock must not be held. */
 void block_map_at_oom(struct device *device, uint64_t bytes);
-
-#endif

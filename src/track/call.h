@@ -1,6 +1,5 @@
 /* call.h: how often hooked functions are called, and fail. */
-#ifndef CALL_H
-#define CALL_H
+#pragma once
 
 #include "cuda/real.h"
 
@@ -10,5 +9,3 @@ void call_failed(enum real_id id);
 /* A call for memory reached the driver; one that vramgc cannot account for was passed on. */
 void call_reached_driver(void);
 void call_unaccounted(void);
-
-#endif

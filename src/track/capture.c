@@ -16,6 +16,7 @@ static struct {
     struct lock lock;
     struct hashmap streams; /* stream -> device */
 } self = {.streams = HASHMAP_IN(first_streams)};
+CHILD_OPENS(self.lock);
 
 static uint64_t key_of(uint64_t stream) {
     if (stream == STREAM_PER_THREAD)
@@ -88,8 +89,4 @@ void capture_reset(unsigned device) {
     hashmap_drop_device(&self.streams, device);
     publish();
     lock_give(&self.lock);
-}
-
-void capture_unlock(void) {
-    lock_force_open(&self.lock);
 }

@@ -1,6 +1,5 @@
 /* capture.h: which streams are captured: then the driver must not be disturbed. */
-#ifndef CAPTURE_H
-#define CAPTURE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -15,8 +14,5 @@ void capture_end_failed(uint64_t stream); /* the real call did; it may be ended 
 bool capture_active(void);
 bool capture_includes(uint64_t stream);
 
-/* Drops what is known of a device; and for a forked child. */
+/* Drops what is known of a device. */
 void capture_reset(unsigned device);
-void capture_unlock(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* context.h: the contexts in which memory was allocated, and in which vramgc's own thread works. */
-#ifndef CONTEXT_H
-#define CONTEXT_H
+#pragma once
 
 #include "cuda/real.h"
 
@@ -13,5 +12,3 @@ void context_primary_stays(unsigned device);
 
 /* Another context, made with cuCtxCreate, is gone with what was allocated in it. */
 void context_gone(CUcontext context);
-
-#endif

@@ -1,6 +1,5 @@
 /* device.h: what the files of this room share: the devices with their heaps, and the settings. */
-#ifndef DEVICE_H
-#define DEVICE_H
+#pragma once
 
 #include "base/base.h"
 #include "base/lock.h"
@@ -93,9 +92,6 @@ uint64_t device_own_bytes(struct device *device);
 bool device_own(struct limit_own *own);
 unsigned device_index(const struct device *device);
 
-/* For a forked child: locks open. */
-void devices_forget(void);
-
 /* Copies the heap's figures into the file; the device's lock must be held. */
 void device_publish(struct device *device);
 
@@ -142,5 +138,3 @@ static inline struct vm *device_vm_at(unsigned index) {
 /* Brings the figures of its physical memory up to date; and what of it could go back. */
 void device_account_pages(struct device *device);
 uint64_t device_idle_page_bytes(struct device *device);
-
-#endif

@@ -1,8 +1,7 @@
 /* free_memory.h: what a card has free, as far as is known: the latest reading of the driver's, and
  * what this process took or gave since. What of it the program is told is serve/capacity.h's; mode
  * compact counts its own pages beside (vm/room.c). */
-#ifndef FREE_MEMORY_H
-#define FREE_MEMORY_H
+#pragma once
 
 #include "track/device.h"
 
@@ -23,5 +22,3 @@ uint64_t device_used_bytes(const struct device *device); /* the rest, VRAMGC_HEA
 
 /* Enters into the file what is in use, without that. */
 void device_publish_used(struct device *device);
-
-#endif

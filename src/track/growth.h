@@ -1,7 +1,6 @@
 /* growth.h: how low live memory falls, time after time: what stays after each job. On the way of
  * every block event: it must cost next to nothing, and judges nothing. */
-#ifndef GROWTH_H
-#define GROWTH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -46,5 +45,3 @@ static inline void growth_note(struct growth *growth, struct vramgc_floors *out,
         growth_floor(growth, out);
     }
 }
-
-#endif

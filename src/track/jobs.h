@@ -1,8 +1,7 @@
 /* jobs.h: what the program does between two rests, as one entry of the statistics file: a job. What
  * a job left is known only when the program rests, so no thread but vramgc's own can tell where one
  * ends. */
-#ifndef JOBS_H
-#define JOBS_H
+#pragma once
 
 #include "track/device.h"
 
@@ -12,5 +11,3 @@ void jobs_look(struct device *device, uint64_t top_bytes, uint64_t changed_ns, u
 
 /* The program ends, and with it what it was at. For the thread that has stopped that one. */
 void jobs_conclude(void);
-
-#endif

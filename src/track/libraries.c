@@ -10,6 +10,7 @@ static struct {
     struct object_range ranges[VRAMGC_MAX_LIBRARIES];
     _Atomic unsigned count; /* with the first, which stands for all that are not known */
 } self = {.count = 1};
+CHILD_OPENS(self.lock);
 
 static unsigned look_up(uintptr_t address) {
     unsigned count = atomic_load_explicit(&self.count, memory_order_acquire);

@@ -1,8 +1,7 @@
 /* libraries.h: which libraries other than PyTorch's allocator hold memory of a device, by the file
  * that the call came from. An interposer that passes a call on is taken for its caller. Code that
  * was loaded where a library had been before has that one's name. */
-#ifndef LIBRARIES_H
-#define LIBRARIES_H
+#pragma once
 
 #include "track/device.h"
 #include "track/thread.h"
@@ -24,5 +23,3 @@ void library_count(struct device *device, unsigned library, uint64_t bytes, bool
 
 /* The one that holds most of what such libraries hold now; 0: none of them does. */
 unsigned library_with_most(const struct device *device);
-
-#endif

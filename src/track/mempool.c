@@ -44,7 +44,8 @@ static bool account(struct device *device, const struct mempool_idle *idle, bool
     return !old;
 }
 
-/* An answer that is old is asked for again. */
+/* An answer that is old, for memory moved meanwhile, is asked for again; after the third the
+ * figures are as good as any while memory moves all the time. */
 static struct mempool_idle settle(struct device *device, struct mempool_idle idle) {
     enum { TRIES = 3 };
     for (int i = 1; !account(device, &idle, i == TRIES) && i < TRIES; i++)

@@ -1,7 +1,6 @@
 /* mempool.h: the driver's stream-ordered pools: what the current one of a device keeps beside what
  * is allocated from it. What was freed counts as kept from the call on. */
-#ifndef MEMPOOL_H
-#define MEMPOOL_H
+#pragma once
 
 #include "track/device.h"
 
@@ -38,5 +37,3 @@ void mempool_reset_together(struct device *device);
 /* The program has trimmed that pool: what it keeps now, and what is free, is asked of the driver,
  * but for a capture. */
 void mempool_trimmed(CUmemoryPool pool);
-
-#endif

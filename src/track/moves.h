@@ -1,8 +1,7 @@
 /* moves.h: whether memory is taken or given just now. Until such a call has been noted the driver
  * counts what the books do not, or the other way round: a reading of the card that is made beside
  * one says nothing of what others hold. Any thread may call each. */
-#ifndef MOVES_H
-#define MOVES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ uint64_t moves_now(void);
 
 /* For a forked child, in which the other threads do not exist any more. */
 void moves_forget(void);
-
-#endif

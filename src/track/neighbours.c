@@ -16,8 +16,8 @@ void neighbours_wanted(struct device *device) {
     atomic_store(&self.wanted[device_index(device)], true);
 }
 
-/* A worker may have workers. What outlived its parent has init's number there, and is a stranger.
- */
+/* A worker may have workers, of which eight in a row are more than any is known to have. What
+ * outlived its parent has init's number there, and is a stranger. */
 static bool started_here(uint64_t pid) {
     const int most_generations = 8;
     for (int i = 0; pid > 1 && i < most_generations; i++) {

@@ -1,8 +1,7 @@
 /* neighbours.h: which other processes have memory of a device that was full, and which
  * other card has room. Asked for after a
  * refusal only, and by our own thread: NVML may wait, and allocates. */
-#ifndef NEIGHBOURS_H
-#define NEIGHBOURS_H
+#pragma once
 
 struct device;
 
@@ -11,5 +10,3 @@ void neighbours_wanted(struct device *device);
 
 /* In our own thread: asks, where it is wanted. */
 void neighbours_look(void);
-
-#endif

@@ -303,14 +303,10 @@ bool oom_granted(uint64_t bytes) {
     return thread->oom.refusal.granted;
 }
 
-static bool oom_segment_asked_again(uint64_t bytes) {
-    const struct vramgc_refusal *refusal = &thread_state.oom.refusal;
-    return oom_is_open() && !thread_state.oom.of_page && refusal->hook == ID_cudaMalloc &&
-           refusal->request_bytes == bytes;
-}
-
 bool oom_segment_asked(struct device *device, uint64_t bytes) {
-    bool again = oom_segment_asked_again(bytes);
+    const struct vramgc_refusal *refusal = &thread_state.oom.refusal;
+    bool again = oom_is_open() && !thread_state.oom.of_page && refusal->hook == ID_cudaMalloc &&
+                 refusal->request_bytes == bytes;
     if (UNLIKELY(again))
         ask_again(device);
     return again;

@@ -1,8 +1,7 @@
 /* oom.h: allocations that the driver refused for lack of device memory, on the thread that was
  * refused. PyTorch's allocator asks for a segment in one call, for an expandable one page by page.
  */
-#ifndef OOM_H
-#define OOM_H
+#pragma once
 
 #include "cuda/real.h"
 #include "track/thread.h"
@@ -62,5 +61,3 @@ static inline bool oom_page_asked_again(void) {
 
 /* The block of a refused request has come or has not. */
 void oom_ends(uint64_t bytes, bool granted);
-
-#endif

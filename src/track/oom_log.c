@@ -21,6 +21,7 @@ static struct {
     uint64_t noted_ns;
     uint64_t written_ns;
 } self;
+CHILD_OPENS(self.lock);
 
 static void note(struct noted *noted, const struct vramgc_refusal *refusal) {
     noted->before = noted->latest;
@@ -44,10 +45,6 @@ void oom_log_went_on(const struct vramgc_refusal *refusal) {
         note(&self.went_on, refusal);
     }
     lock_give(&self.lock);
-}
-
-void oom_log_unlock(void) {
-    lock_force_open(&self.lock);
 }
 
 static void add_part(struct text *text, const char *before, uint64_t bytes, const char *after) {

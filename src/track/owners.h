@@ -3,8 +3,7 @@
  * highest that live memory was since the latest look, and what stays with each time after time. On
  * the way of block events: each of these takes constant time but where a list is written. Pure; one
  * thread at a time. */
-#ifndef OWNERS_H
-#define OWNERS_H
+#pragma once
 
 #include "base/base.h"
 #include "python/names.h"
@@ -63,5 +62,3 @@ void owners_publish(const struct vramgc_owners *made, struct vramgc_owners *out)
 
 /* The device was reset: nothing is live. */
 void owners_reset(struct owners *owners);
-
-#endif

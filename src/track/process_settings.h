@@ -1,6 +1,5 @@
 /* process_settings.h: the settings of this process, read once, at the first use of CUDA. */
-#ifndef SETTINGS_H
-#define SETTINGS_H
+#pragma once
 
 #include "base/options.h"
 #include "policy/policy.h"
@@ -19,5 +18,3 @@ void settings_store(void);
 
 /* The file has moved: the limits in it hold (cuda/limit.h). */
 void settings_limit(void);
-
-#endif

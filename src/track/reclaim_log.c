@@ -17,6 +17,7 @@ static struct {
     /* Sequence of the one that goes on; 0: none. */
     _Atomic uint64_t open[VRAMGC_MAX_DEVICES][VRAMGC_REASONS];
 } self;
+CHILD_OPENS(self.lock);
 
 /* By the net figure: memory that went back and was taken anew within one reclaim is no gain, and
  * may add up to more than the card has. */

@@ -1,6 +1,5 @@
 /* reclaim_log.h: what is done about idle memory, in the statistics file and in the log. */
-#ifndef RECLAIM_LOG_H
-#define RECLAIM_LOG_H
+#pragma once
 
 #include "policy/policy.h"
 #include "store/store.h"
@@ -31,5 +30,3 @@ static inline uint32_t reclaim_log_reason(enum policy_reason reason) {
     }
     return VRAMGC_REASON_NONE;
 }
-
-#endif

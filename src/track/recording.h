@@ -1,7 +1,6 @@
 /* recording.h: whether this process records. Recording begins at the first use of CUDA
  * (process/start.h) and ends in a forked child. It must not decide anything. */
-#ifndef RECORDING_H
-#define RECORDING_H
+#pragma once
 
 #include "base/base.h"
 
@@ -11,5 +10,3 @@ extern atomic_int recording_state;
 static inline bool recording_is_on(void) {
     return atomic_load_explicit(&recording_state, memory_order_relaxed) == RECORDING_ON;
 }
-
-#endif

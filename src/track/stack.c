@@ -10,7 +10,7 @@
 
 #include <dlfcn.h>
 
-enum { OWN_FRAMES = 8 }; /* more than vramgc itself has on the stack */
+enum { OWN_FRAMES = 8 }; /* more than vramgc has on the stack, from hook_note to capture: 6 */
 
 typedef int (*backtrace_t)(void **frames, int capacity);
 
@@ -21,6 +21,7 @@ static struct {
     uint64_t hashes[VRAMGC_MAX_STACKS];
     uint64_t named; /* stacks whose frames have names */
 } self;
+CHILD_OPENS(self.lock);
 
 void stack_open(unsigned depth) {
     if (!depth)
@@ -99,8 +100,4 @@ void stack_name(void) {
             objects_describe((const void *)(uintptr_t)stack->frames[i].address,
                              stack->frames[i].text, sizeof stack->frames[i].text);
     }
-}
-
-void stack_unlock(void) {
-    lock_force_open(&self.lock);
 }

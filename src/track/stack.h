@@ -1,8 +1,7 @@
 /* stack.h: call stacks of those who take memory from the driver, if VRAMGC_BACKTRACE asks for them.
  * Equal stacks are counted together. Frames are addresses when they are taken; their names are
  * looked up later, by vramgc's own thread. */
-#ifndef STACK_H
-#define STACK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,8 +15,3 @@ uint32_t stack_note(uint64_t bytes);
 
 /* Gives names to the frames of new stacks; for vramgc's own thread. */
 void stack_name(void);
-
-/* For a forked child. */
-void stack_unlock(void);
-
-#endif

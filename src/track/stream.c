@@ -7,6 +7,8 @@
 #include "base/lock.h"
 #include "track/recording.h"
 
+/* So many are told of between two times that the lock is held; PyTorch has 128 (vm/vm_internal.h).
+ */
 enum { BATCH = 64 };
 
 enum { FLAG_TOLD = 1 };
@@ -17,6 +19,7 @@ static struct {
     bool uncounted[VRAMGC_MAX_DEVICES];     /* there are streams that we cannot follow */
     struct vm *follows[VRAMGC_MAX_DEVICES]; /* who is told of each */
 } self;
+CHILD_OPENS(self.lock);
 
 /* --- telling the page engine --- */
 
@@ -130,8 +133,4 @@ void stream_reset(unsigned device) {
     self.follows[device] = NULL;
     self.uncounted[device] = false;
     lock_give(&self.lock);
-}
-
-void stream_unlock(void) {
-    lock_force_open(&self.lock);
 }

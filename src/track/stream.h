@@ -1,6 +1,5 @@
 /* stream.h: which streams exist, for those who must wait for all of them. */
-#ifndef STREAM_H
-#define STREAM_H
+#pragma once
 
 #include "track/device.h"
 
@@ -14,8 +13,5 @@ void stream_made(uint64_t stream);
 void stream_made_green(void);
 void stream_gone(uint64_t stream);
 
-/* Those of the device are gone; and for a forked child. */
+/* Those of the device are gone. */
 void stream_reset(unsigned device);
-void stream_unlock(void);
-
-#endif

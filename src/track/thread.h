@@ -1,7 +1,6 @@
 /* thread.h: what the calls of one thread have told so far. It must not be read by another thread,
  * nor touched by another room but through the functions below. */
-#ifndef THREAD_H
-#define THREAD_H
+#pragma once
 
 #include "base/base.h"
 #include "vramgc_format.h"
@@ -129,5 +128,3 @@ void thread_block_unpending(uint64_t bytes);
 
 /* PyTorch's allocator has freed a segment, or unmapped pages of an expandable one. */
 void thread_segment_freed(struct device *device);
-
-#endif

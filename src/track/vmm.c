@@ -40,6 +40,7 @@ static struct {
 } self = {.handles = HASHMAP_IN(first_handles),
           .mappings = HASHMAP_IN(first_mappings),
           .leaving = HASHMAP_IN(first_leaving)};
+CHILD_OPENS(self.lock);
 
 static void count(const struct hashmap_entry *physical, bool more) {
     struct device *device = device_if_ready(physical->device);
@@ -472,8 +473,4 @@ void vmm_reset(unsigned device) {
     hashmap_sweep(&self.mappings, has_no_handle, NULL);
     hashmap_sweep(&self.leaving, has_no_handle, NULL);
     lock_give(&self.lock);
-}
-
-void vmm_unlock(void) {
-    lock_force_open(&self.lock);
 }

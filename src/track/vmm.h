@@ -1,7 +1,6 @@
 /* vmm.h: virtual memory management: what is said of the calls that make physical memory and map it,
  * and what is known of virtual handles. allocator: the caller is PyTorch's caching allocator. */
-#ifndef VMM_H
-#define VMM_H
+#pragma once
 
 #include "track/alloc.h"
 
@@ -82,8 +81,5 @@ bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out);
 bool vmm_is_row(uint64_t address, uint64_t bytes, unsigned device);
 bool vmm_any_inside(uint64_t address, uint64_t bytes);
 
-/* Drops what is known of a device; and for a forked child. */
+/* Drops what is known of a device. */
 void vmm_reset(unsigned device);
-void vmm_unlock(void);
-
-#endif

@@ -12,6 +12,7 @@ static struct {
     struct hashmap ranges; /* address -> bytes, device, class: engine */
     _Atomic uint64_t largest_bytes;
 } self = {.ranges = HASHMAP_IN(first_ranges)};
+CHILD_OPENS(self.lock);
 
 static bool put(const struct vmm_range *range) {
     struct hashmap_entry entry = {.key = range->address,
@@ -145,8 +146,4 @@ void vmm_range_reset(unsigned device) {
     lock_take(&self.lock);
     hashmap_sweep(&self.ranges, leave, &device);
     lock_give(&self.lock);
-}
-
-void vmm_range_unlock(void) {
-    lock_force_open(&self.lock);
 }

@@ -1,7 +1,6 @@
 /* vmm_range.h: addresses that PyTorch's caching allocator has reserved for its expandable segments.
  * Others' reservations are allocations of CLASS_ADDRESS only. */
-#ifndef VMM_RANGE_H
-#define VMM_RANGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -26,8 +25,5 @@ struct vmm_range vmm_range_free_begin(uint64_t address);
 void vmm_range_free_abort(const struct vmm_range *range);
 void vmm_range_free_commit(const struct vmm_range *range);
 
-/* A device was reset: addresses stay reserved. For a forked child. */
+/* A device was reset: addresses stay reserved. */
 void vmm_range_reset(unsigned device);
-void vmm_range_unlock(void);
-
-#endif

@@ -204,10 +204,11 @@ static void swallow(struct arena *arena, struct chunk *chunk, struct chunk *othe
     drop_chunk(arena, other);
 }
 
+/* Behind a neighbour may be one that could not join that one: it was free, and that one waited. */
 static void join_around(struct arena *arena, struct chunk *chunk) {
-    if (can_join(chunk, chunk->after))
+    while (can_join(chunk, chunk->after))
         swallow(arena, chunk, chunk->after);
-    if (can_join(chunk, chunk->before))
+    while (can_join(chunk, chunk->before))
         swallow(arena, chunk, chunk->before);
 }
 

@@ -7,8 +7,7 @@
  *
  * Pure: knows no CUDA, takes no lock, and never touches the memory it deals out. Moments are epochs
  * of the page engine; a stream is known by its handle, and forgotten when it is destroyed. */
-#ifndef VM_ARENA_H
-#define VM_ARENA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,8 +15,9 @@
 
 #include "base/base.h"
 
+/* As PyTorch's allocator: kMinBlockSize; kSmallSize, the largest request that is small. */
 #define ARENA_GRAIN_BYTES ((uint64_t)512)
-#define ARENA_SMALL_BYTES ((uint64_t)1 << 20) /* the largest request that is small */
+#define ARENA_SMALL_BYTES ((uint64_t)1 << 20)
 
 struct arena;
 
@@ -70,5 +70,3 @@ void arena_reset_high(struct arena *arena, bool used, bool pages);
 
 /* All invariants, counted anew; for tests. */
 bool arena_is_valid(const struct arena *arena);
-
-#endif

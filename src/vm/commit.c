@@ -9,6 +9,8 @@
  * for that. */
 #include "vm/vm_internal.h"
 
+#include "base/debug.h"
+
 /* The largest extent is one such part of the device at most: while the GPU is not past it a smaller
  * block keeps all of it. From 5 GiB on that is no limit. */
 enum { DEVICE_PART = 256 };
@@ -368,6 +370,7 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
         struct block block = pages_of(segment, address, bytes);
         mark_idle(vm, &block);
     }
+    CHECK_NOW_AND_THEN(page_table_is_valid(&vm->table));
     lock_give(&vm->lock);
 }
 

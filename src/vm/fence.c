@@ -18,7 +18,7 @@ static struct {
 } self;
 
 /* How often a thread looks again that waits for the GPU only for a moment: a tenth of a second,
- * which a user takes for at once (Miller 1968). */
+ * which a user takes for at once (Miller 1968, from experience). */
 enum { PATIENCE = 1000 };
 static const struct timespec step = {.tv_nsec = MILLISECOND_NS / 10};
 

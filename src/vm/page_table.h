@@ -3,8 +3,7 @@
  * no CUDA and no clock, takes no lock (the engine does). It decides only which extents to take: the
  * longest idle first, never one that holds a live byte, is pinned, or that the GPU may still use.
  */
-#ifndef VM_PAGE_TABLE_H
-#define VM_PAGE_TABLE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -119,7 +118,7 @@ uint64_t page_address(const struct page *page);
 /* Kernels read a little past the end of their tensors, and PyTorch alone has memory there as far as
  * its segment goes. So the page behind a block that ends so near to it is in use while the block
  * lives, where it is attached. What the threads of a block load together fits into shared memory:
- * at most 227 KiB (CUDA Programming Guide, compute capability 9.0). */
+ * at most 227 KiB (CUDA Programming Guide, compute capability 9.0 and 10.0). */
 enum { OVERREAD_BYTES = 256 << 10 };
 
 /* That page; 0: there is none, or it is the block's own. */
@@ -219,5 +218,3 @@ size_t page_table_unneeded(struct page_table *table);
 
 /* All invariants, counted anew; for tests. */
 bool page_table_is_valid(const struct page_table *table);
-
-#endif

@@ -1,4 +1,5 @@
-/* page_table_valid.c: all invariants of the page table, counted anew; for tests only. */
+/* page_table_valid.c: all invariants of the page table, counted anew: for tests, and for a debug
+ * build. */
 #include "vm/page_table.h"
 
 struct sums {

@@ -4,8 +4,7 @@
  *
  * One pool a device. Any thread may call; no lock is held across a driver call. A stream is a
  * handle as the driver knows it; 2, the stream of the calling thread, is another one in each. */
-#ifndef VM_POOL_H
-#define VM_POOL_H
+#pragma once
 
 #include "vm/arena.h"
 #include "vm/vm.h"
@@ -42,5 +41,3 @@ void pool_reset_high(struct pool *pool, bool used, bool reserved);
 
 /* For a forked child, without a driver call: the lock is open. pool may be NULL. */
 void pool_forget(struct pool *pool);
-
-#endif

@@ -1,7 +1,6 @@
 /* tree.h: a balanced search tree (a treap) of nodes that live inside what they stand for. Pure; it
  * takes no memory of its own, so nothing here can fail. */
-#ifndef VM_TREE_H
-#define VM_TREE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ struct tree_node *tree_at_least(const struct tree *tree, struct tree_key key);
 
 /* The node with the largest key that is not greater than this one; NULL: none. */
 struct tree_node *tree_at_most(const struct tree *tree, struct tree_key key);
-
-#endif

@@ -7,8 +7,7 @@
  * held across a driver call. A page that one thread is unmapping while another needs it is waited
  * for (microseconds; the unmapping thread waits for none). While anything is captured the GPU is
  * not asked: only what it has been found to have finished with before is moved. */
-#ifndef VM_H
-#define VM_H
+#pragma once
 
 #include "cuda/cuda_api.h"
 
@@ -256,5 +255,3 @@ bool vm_is_past(struct vm_past *past, CUcontext context, bool (*capturing)(void)
 /* For a forked child, without a driver call: locks are open, no thread is asking or making
  * anything. pages may be NULL. */
 void vm_forget(struct vm *vm);
-
-#endif

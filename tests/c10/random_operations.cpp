@@ -6,6 +6,8 @@
 #include "allocator.h"
 #include "view.h"
 
+#include "../seed.h"
+
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -185,7 +187,7 @@ RandomResult random_operations(const RandomOptions &options) {
     const int device = allocator::current_device();
     std::vector<Generator> generators;
     for (size_t i = 0; i < options.threads; i++) {
-        generators.emplace_back(options.seed * 1000 + i);
+        generators.emplace_back(seed_from(options.seed) * 1000 + i);
     }
     for (size_t done = 0; done < options.operations; done += options.every) {
         const size_t left = options.operations - done;

@@ -14,6 +14,7 @@ stress() {
     done
 }
 
+# bats test_tags=random
 @test "host: what 64 threads have is as they wrote it, beside releases and forks, under each allocator" {
     stress 2
 }

@@ -1,6 +1,7 @@
 /* host_stress.c: threads that allocate and free at work, each word checked, beside releases one
  * after the other and forks: what host memory's allocator must bear, whichever is preloaded.
  * Arguments: seconds; threads; the allocator's name. It prints how often what was done. */
+#include "../seed.h"
 #include "base/base.h"
 #include "cuda/real.h"
 #include "host/allocator.h"
@@ -92,7 +93,7 @@ static void drop(struct block *block) {
 }
 
 static void *work(void *argument) {
-    uint64_t random = (uintptr_t)argument * 0x9e3779b97f4a7c15u | 1, done = 0;
+    uint64_t random = seed_from((uintptr_t)argument) * 0x9e3779b97f4a7c15u | 1, done = 0;
     struct block *mine[SLOTS] = {NULL};
     for (; !self.over; done++) {
         struct block **slot = &mine[next(&random) % SLOTS];

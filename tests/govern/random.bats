@@ -22,13 +22,20 @@ equal() {
     done
 }
 
+# bats test_tags=random
 @test "native, one thread" { export_eager; equal '' 'ops=50000 max=256MiB'; }
+# bats test_tags=random
 @test "native, four threads" { export_eager; equal '' 'ops=50000 threads=4 max=256MiB every=1000'; }
+# bats test_tags=random
 @test "max_split_size_mb, one thread" { export_eager; equal max_split_size_mb:64 'ops=50000 max=256MiB'; }
+# bats test_tags=random
 @test "max_split_size_mb, four threads" { export_eager; equal max_split_size_mb:64 'ops=50000 threads=4 max=256MiB every=1000'; }
+# bats test_tags=random
 @test "expandable, one thread" { export_eager; equal expandable_segments:True 'ops=50000 max=256MiB'; }
+# bats test_tags=random
 @test "expandable, four threads" { export_eager; equal expandable_segments:True 'ops=50000 threads=4 max=256MiB every=1000'; }
 
+# bats test_tags=random
 @test "soak: thirty runs, now at the threshold, now lowvram, with contents checked" {
     local seed conf
     export_eager

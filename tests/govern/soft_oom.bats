@@ -58,6 +58,7 @@ load common
             expect num_alloc_retries == 1"
 }
 
+# bats test_tags=random
 @test "threads, each with its own requests" {
     VRAMGC_THRESHOLD=20 VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 VRAMGC_MIN_GAIN=1MiB \
         passes 'random threads=4 ops=6000 max=600MiB live=40 fill=1 compare=1; expect num_ooms == 0; expect vramgc.soft_ooms > 5'

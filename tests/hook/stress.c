@@ -7,6 +7,8 @@
 #include "check.h"
 #include "fake_cuda.h"
 
+#include "../seed.h"
+
 #include "hook/hook.h"
 #include "vramgc.h"
 
@@ -174,7 +176,7 @@ static void change_block(struct block *block) {
 
 static void *work(void *argument) {
     struct worker *worker = argument;
-    fake_seed(worker->seed);
+    fake_seed((unsigned)seed_from(worker->seed));
     for (unsigned i = 0; i < self.operations; i++) {
         pthread_rwlock_rdlock(&self.reset_lock);
         unsigned choice = fake_random(100);
@@ -265,7 +267,7 @@ static void ask_for_the_last_time(void) {
 
 static void *watch_all(void *report) {
     unsigned looks = 0;
-    fake_seed(4711);
+    fake_seed((unsigned)seed_from(4711));
     while (!self.done) {
         look_on((int)(looks % FAKE_DEVICES), report);
         if (++looks % 64 == 0 && looks / 64 <= RESETS)

@@ -3,6 +3,8 @@
  * this file's. Every answer must be the function that runs. Run under the sanitizers. */
 #include "python/names.h"
 
+#include "../seed.h"
+
 #include "python/frames.h"
 #include "python/phases.h"
 #include "store/store.h"
@@ -127,7 +129,7 @@ static void look(void) {
 }
 
 static void *ask(void *seed) {
-    unsigned random = (unsigned)(uintptr_t)seed;
+    unsigned random = (unsigned)seed_from((uintptr_t)seed);
     for (int i = 0; i < LOOKS; i++) {
         random = random * 1103515245 + 12345;
         stack[random >> 8 & 3] = 1 + (random >> 16) % FUNCTIONS;

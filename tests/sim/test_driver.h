@@ -21,6 +21,12 @@
 #define ok(call)              assert_int_equal((call), CUDA_SUCCESS)
 #define fails(call, expected) assert_int_equal((call), (expected))
 
+/* As tests/seed.h, which is not the device's. */
+static inline unsigned seed_from(unsigned standard) {
+    const char *text = getenv("SEED");
+    return standard + (text ? (unsigned)strtoul(text, NULL, 10) : 0);
+}
+
 static unsigned long errors_at_start, errors_wanted;
 
 /* The test has just provoked this many reports. */

@@ -77,7 +77,7 @@ static void full_queues_and_a_full_pool(void **state) {
     CUfunction kernel = any_kernel();
     size_t before = free_bytes();
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i].seed = i + 1;
+        workers[i].seed = seed_from(i + 1);
         workers[i].kernel = kernel;
         ok(cuCtxGetCurrent(&workers[i].context));
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);

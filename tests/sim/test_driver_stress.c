@@ -123,7 +123,7 @@ static void everything_at_once(void **state) {
     static struct worker workers[THREADS];
     size_t before = free_bytes();
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i].seed = i + 1;
+        workers[i].seed = seed_from(i + 1);
         ok(cuCtxGetCurrent(&workers[i].context));
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }

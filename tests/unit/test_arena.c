@@ -336,6 +336,25 @@ static void joined_pieces_keep_the_stricter_rule(void **state) {
     }
 }
 
+/* Read before another thread's fence, an epoch may be over when its block is given back. */
+static void a_piece_joins_all_that_it_can(void **state) {
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        open_arena(1);
+        uint64_t at[4];
+        for (int i = 0; i < 4; i++)
+            at[i] = take_of(5 * MIB, 1);
+        take_of(5 * MIB, 1);
+        arena_fence(self.arena, 4);
+        give_of(at[1 + order], 1, 5);
+        give_of(at[2 - order], 1, 4); /* free at once, beside the one that waits */
+        give_of(at[order ? 3 : 0], 1, 6);
+        give_of(at[order ? 0 : 3], 1, 7);
+        assert_true(arena_is_valid(self.arena));
+        assert_int_equal(take_of(20 * MIB, 1), at[0]);
+    }
+}
+
 static void a_new_stream_with_an_old_handle_is_another(void **state) {
     (void)state;
     open_arena(1);
@@ -440,6 +459,7 @@ int main(void) {
         cmocka_unit_test(best_fit),
         cmocka_unit_test(same_stream_at_once_others_when_settled),
         cmocka_unit_test(joined_pieces_keep_the_stricter_rule),
+        cmocka_unit_test(a_piece_joins_all_that_it_can),
         cmocka_unit_test(a_new_stream_with_an_old_handle_is_another),
         cmocka_unit_test(the_rest_of_the_range_stays_free),
         cmocka_unit_test(a_piece_at_the_edge_grows_into_the_rest),

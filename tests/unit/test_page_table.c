@@ -446,10 +446,11 @@ static void random_operations_agree_with_the_model(void **state) {
                   self.picked[IDLE_ATTACHED], self.picked[IDLE_RETAINED], self.large, self.pinned,
                   self.ended, self.detached, self.cut, self.attached_again, self.given_up,
                   self.not_old_enough, self.revived);
-    /* All cases came, or the test would say nothing. */
-    assert_true(self.picked[IDLE_ATTACHED] && self.picked[IDLE_RETAINED] && self.large &&
-                self.pinned && self.ended && self.detached && self.cut && self.attached_again &&
-                self.given_up && self.not_old_enough && self.revived);
+    /* All cases came, or the test would say nothing; with other seeds one of them may not. */
+    assert_true(getenv("SEED") ||
+                (self.picked[IDLE_ATTACHED] && self.picked[IDLE_RETAINED] && self.large &&
+                 self.pinned && self.ended && self.detached && self.cut && self.attached_again &&
+                 self.given_up && self.not_old_enough && self.revived));
 }
 
 int main(void) {

@@ -51,7 +51,7 @@ static void others_are_as_they_were(void **state) {
 
 static void whatever_it_is_it_adds_up(void **state) {
     (void)state;
-    srand(1);
+    srand((unsigned)unit_seed(1));
     for (int i = 0; i < 20000; i++) {
         uint64_t parts[4], sum = 0;
         struct figure figures[4];

@@ -11,17 +11,16 @@
 
 #include <cmocka.h>
 
+#include "../seed.h"
+
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
-/* Where a random test begins: SEED in the environment. It is told, so that a failure can be had
- * again.
- */
+/* It is told, so that a failure can be had again. */
 static inline uint64_t unit_seed(uint64_t standard) {
-    const char *text = getenv("SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 10) : standard;
-    print_message("SEED=%llu\n", (unsigned long long)seed);
+    uint64_t seed = seed_from(standard);
+    print_message("seed %llu\n", (unsigned long long)seed);
     return seed;
 }
 

@@ -51,13 +51,21 @@ soaks() {
 lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0; }
 constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 
+# bats test_tags=random
 @test "work in flight: one stream" { in_flight 1 1; }
+# bats test_tags=random
 @test "work in flight: four streams" { in_flight 4 10; }
+# bats test_tags=random
 @test "work in flight: four streams, constant reclaim, a card's latencies" { constant_reclaim && SIMGPU_LATENCY=card in_flight 4 40; }
+# bats test_tags=random
 @test "random operations: one thread, one stream" { soaks 1 1 100; }
+# bats test_tags=random
 @test "random operations: one thread, eight streams" { soaks 1 8 200; }
+# bats test_tags=random
 @test "random operations: four threads, eight streams" { soaks 4 8 300; }
+# bats test_tags=random
 @test "random operations: lowvram, four threads, eight streams" { lowvram && soaks 4 8 400; }
+# bats test_tags=random
 @test "random operations: constant reclaim, four threads, eight streams" { constant_reclaim && soaks 4 8 500; }
 @test "random operations: constant reclaim, a card's latencies, plenty of memory" {
     constant_reclaim && MEMORY=8000 SIMGPU_LATENCY=card soaks 2 4 600
@@ -173,6 +181,7 @@ constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
     [[ $output != *oom* ]]
 }
 
+# bats test_tags=random
 @test "the pool alone under many threads" {
     local build
     for build in ${BUILDS:-plain}; do

@@ -96,6 +96,7 @@ small=(--mem 768MiB)
 }
 
 # PyTorch alone has memory there. What the simulated device does not have mapped it refuses to copy.
+# bats test_tags=random
 @test "what kernels read past the end of a tensor is there, as far as its segment goes" {
     local conf
     for conf in max_split_size_mb:512 expandable_segments:True; do
@@ -112,6 +113,7 @@ small=(--mem 768MiB)
 }
 
 # 500 of 2,600 blocks are refused, PyTorch alone 640; a block comes with the page behind it, or not at all.
+# bats test_tags=random
 @test "so it is on a full card" {
     local seed
     export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True

@@ -2,6 +2,7 @@
 blocks themselves fit well. No block waits for another stream, so that PyTorch's counters hang on nothing but its requests."""
 
 import argparse
+import os
 import random
 
 SIZES_MIB = [1, 3, 7, 12, 25, 40, 60, 90]
@@ -13,7 +14,7 @@ def main():
     parser.add_argument("--live", type=int, default=260, help="MiB of live blocks at most")
     parser.add_argument("--empty-cache", type=float, default=0, help="how likely after each step")
     arguments = parser.parse_args()
-    choice = random.Random(arguments.seed)
+    choice = random.Random(arguments.seed + int(os.environ.get("SEED", 0)))
     live = {}
     for step in range(300):
         size = choice.choice(SIZES_MIB)

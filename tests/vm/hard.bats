@@ -2,7 +2,7 @@
 # The engine on a simulated device that is as hard as a card may be: each setting alone, a handful of scripts in each. All that lives
 # always fits (in_flight.py), so that nobody may be refused; what is in the tensors is right, captures stay valid, and the device has
 # nothing to complain about.
-# bats file_tags=deep
+# bats file_tags=random,deep
 load common
 
 # quietly SCRIPT [OPTION-OF-SIMGPU...]: it passes; PyTorch itself may warn.

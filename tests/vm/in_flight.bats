@@ -19,12 +19,19 @@ in_flight() {
 
 constant_reclaim() { BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 
+# bats test_tags=random
 @test "one stream" { in_flight 1 1; }
+# bats test_tags=random
 @test "four streams" { in_flight 4 10; }
+# bats test_tags=random
 @test "twenty streams" { in_flight 20 20; }
+# bats test_tags=random
 @test "constant reclaim: one stream" { constant_reclaim && in_flight 1 30; }
+# bats test_tags=random
 @test "constant reclaim: four streams" { constant_reclaim && in_flight 4 40; }
+# bats test_tags=random
 @test "constant reclaim: four streams, a card's latencies" { constant_reclaim && SIMGPU_LATENCY=card in_flight 4 50; }
+# bats test_tags=random
 @test "lowvram: four streams" { VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0 in_flight 4 60; }
 
 # --- one stream works for some 200 ms on memory that another one wants now ---

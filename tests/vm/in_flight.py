@@ -2,6 +2,7 @@
 blocks are used by several streams, and the live tensors always fit the device, so that none may be refused."""
 
 import argparse
+import os
 import random
 
 MIB = 1 << 20
@@ -10,7 +11,7 @@ PAGE = 2 * MIB
 
 class Script:
     def __init__(self, seed, budget_bytes, streams):
-        self.random = random.Random(seed)
+        self.random = random.Random(seed + int(os.environ.get("SEED", 0)))
         self.budget_bytes = budget_bytes
         self.streams = streams
         self.live = {}  # name -> (cost, byte, stream)
@@ -72,7 +73,7 @@ class Script:
         choice = self.random.randrange(6)
         if choice == 0:
             self.say("empty_cache")
-        elif choice == 1:
+        elif choice == 1 and self.count:  # before CUDA is used there is nobody to ask
             self.say("reclaim")
         elif choice == 2:
             self.say("sleep 2")

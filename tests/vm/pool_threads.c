@@ -6,6 +6,8 @@
 #include "vm/vm_internal.h"
 #include "vm/pool.h"
 
+#include "../seed.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -206,7 +208,7 @@ static bool do_work(const struct work *work) {
 
 /* Any stream's next work, as it likes. */
 static void *gpu(void *unused) {
-    seed = 4711;
+    seed = (unsigned)seed_from(4711);
     for (;;) {
         bool idle = true;
         for (unsigned i = 0; i < STREAMS; i++) {
@@ -291,7 +293,7 @@ static void destroy_stream(void) {
 
 static void *worker(void *argument) {
     struct block blocks[BLOCKS] = {{0}};
-    seed = (unsigned)(uintptr_t)argument;
+    seed = (unsigned)seed_from((uintptr_t)argument);
     while (!atomic_load(&self.stop)) {
         struct block *block = &blocks[below(BLOCKS)];
         wait_for_room();

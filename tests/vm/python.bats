@@ -12,6 +12,7 @@ python_passes() {
 
 @test "graphs of torch.compile replay after their inputs were freed and given back" { python_passes graph_trees 1500MiB; }
 
+# bats test_tags=random
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
 # VRAMGC_REST=60s: what is cached, or given up, stays for seconds.
@@ -24,6 +25,7 @@ python_passes() {
     done
 }
 
+# bats test_tags=random
 @test "what cudaMemGetInfo and PyTorch's counters say is what they say without the mode, on a full card" {
     local setting mode
     for setting in expandable_segments:False expandable_segments:True; do

@@ -2,7 +2,7 @@
 # Random operations of PyTorch's real allocator on a device that is far too small for what they would like to have, while pages go
 # back to the driver at every moment: what is in the tensors stays right, PyTorch's books stay equal to ours, and the simulated
 # device sees nobody touch a page that is not there or unmap one that is in use. MEMORY in MiB; SEEDS: how many runs of each.
-# bats file_tags=deep
+# bats file_tags=random,deep
 load common
 
 # soak THREADS STREAMS SEED [WORD...]

@@ -32,7 +32,11 @@ runs() {
     done
 }
 
+# bats test_tags=random
 @test "PyTorch's own setting" { runs 0; }
+# bats test_tags=random
 @test "SD.Next's setting" { PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.80,max_split_size_mb:512 runs 25; }
+# bats test_tags=random
 @test "small pieces" { PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:32 runs 50; }
+# bats test_tags=random
 @test "expandable segments" { PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True runs 75; }

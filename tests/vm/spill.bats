@@ -51,10 +51,12 @@ full='alloc a 400MiB; fill a 1; alloc b 200MiB; fill b 2; verify a 1; verify b 2
     done
 }
 
+# bats test_tags=random
 @test "random blocks on several streams, live bytes up to 1.1 times the device: contents right, nothing refused" {
     VRAMGC_SPILL=1GiB passes 'random seed=3 ops=4000 streams=4 max=256MiB live=100 every=500 compare=1 fill=1' --mem 2900MiB
     [[ $output == *"ooms=0"*"differences=0 corrupted=0"* ]]
-    [ "$(fact spilled_bytes_peak)" -gt $((100 << 20)) ]
+    [ "$(fact spilled_bytes_peak)" -ge $(($(fact live_bytes_peak) - (2900 << 20))) ]
+    [ -n "${SEED:-}" ] || [ "$(fact spilled_bytes_peak)" -gt $((100 << 20)) ] # with others as little as nothing
 }
 
 @test "a driver without it: one line, and all as without the setting" {

@@ -15,11 +15,16 @@ holds() {
     done
 }
 
+# bats test_tags=random
 @test "blocks come and go" { holds blocks large; }
+# bats test_tags=random
 @test "lowvram: blocks come and go" { holds lowvram; }
 @test "captures begin and end" { holds captures; }
+# bats test_tags=random
 @test "further devices are let in, and ranges grow and go" { holds attachments large-attachments; }
+# bats test_tags=random
 @test "streams come and go" { holds streams; }
+# bats test_tags=random
 @test "the whole context is asked: blocks, streams and captures come and go" { WHOLE=whole holds blocks streams captures; }
 
 @test "each of 128 streams is asked, and none where nothing became idle" { holds many-streams; }

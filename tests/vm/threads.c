@@ -5,6 +5,8 @@
  */
 #include "threads.h"
 
+#include "../seed.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +39,7 @@ void work_on(uint64_t address, size_t count) {
 static void *worker(void *argument) {
     uint64_t segments[SEGMENTS / WORKERS];
     uint64_t stream = 100 + (uint64_t)(uintptr_t)argument;
-    seed = (unsigned)(uintptr_t)argument;
+    seed = (unsigned)seed_from((uintptr_t)argument);
     for (size_t i = 0; i < ARRAY_LENGTH(segments); i++)
         MUST((segments[i] = vm_reserve(test.vm, test.segment_pages * PAGE_BYTES, stream)) != 0);
     while (!atomic_load(&test.stop)) {
@@ -77,7 +79,7 @@ static struct decay_limits any_limits(void) {
 
 /* As vramgc's own thread does, at all moments; and as a rescue. */
 static void *giver(void *argument) {
-    seed = (unsigned)(uintptr_t)argument;
+    seed = (unsigned)seed_from((uintptr_t)argument);
     while (!atomic_load(&test.stop)) {
         struct decay_limits limits = any_limits();
         unsigned how = below(4);
@@ -103,7 +105,7 @@ static void *attacher(void *argument) {
     const uint64_t part_bytes = PART_PAGES * PAGE_BYTES;
     bool attached[2 * PARTS] = {false};
     CUdeviceptr range;
-    seed = (unsigned)(uintptr_t)argument;
+    seed = (unsigned)seed_from((uintptr_t)argument);
     fake_reserve(&range, 2 * PARTS * part_bytes, 0, 0, 0);
     MUST(vm_range_add(test.vm, range, 2 * PARTS * part_bytes, below(2)));
     vm_stream_add(test.vm, 100 + (uint64_t)(uintptr_t)argument);
@@ -135,7 +137,7 @@ static void *attacher(void *argument) {
 /* Other devices are let in while blocks come and go. */
 static void *opener(void *argument) {
     enum { OTHERS = 8 };
-    seed = (unsigned)(uintptr_t)argument;
+    seed = (unsigned)seed_from((uintptr_t)argument);
     for (unsigned device = 1; device <= OTHERS; device++) {
         usleep(20000 + below(20000));
         MUST(vm_add_peer(test.vm, device) && vm_add_peer(test.vm, device));
@@ -146,7 +148,7 @@ static void *opener(void *argument) {
 
 /* Streams come and go. */
 static void *streamer(void *argument) {
-    seed = (unsigned)(uintptr_t)argument;
+    seed = (unsigned)seed_from((uintptr_t)argument);
     while (!atomic_load(&test.stop)) {
         unsigned i = below(STREAMS);
         if (atomic_exchange(&fake.dead[i], false)) {
@@ -166,7 +168,7 @@ static bool is_capturing(void) {
 
 /* Captures begin and end; whoever asks the GPU meanwhile would disturb one. */
 static void *capturer(void *argument) {
-    seed = (unsigned)(uintptr_t)argument;
+    seed = (unsigned)seed_from((uintptr_t)argument);
     while (!atomic_load(&test.stop)) {
         atomic_store(&fake.capturing, true);
         vm_capture_begin();
@@ -182,7 +184,7 @@ static void *capturer(void *argument) {
 /* Memory is not short here: while something is captured nobody could wait for the GPU. */
 static void *small_worker(void *argument) {
     uint64_t stream = 100 + (uint64_t)(uintptr_t)argument;
-    seed = (unsigned)(uintptr_t)argument;
+    seed = (unsigned)seed_from((uintptr_t)argument);
     uint64_t segment = vm_reserve(test.vm, 4 * PAGE_BYTES, stream);
     while (!atomic_load(&test.stop)) {
         MUST(vm_commit(test.vm, segment, 4 * PAGE_BYTES, false));
@@ -230,7 +232,7 @@ int main(int count, char **arguments) {
     bool boasts = large_parts || !strcmp(name, "large") || (alone && alone->device == BOASTING);
     bool large = boasts || (alone && alone->device == LARGE);
     atomic_store(&test.devices, 1);
-    seed = 1;
+    seed = (unsigned)seed_from(1);
     fake_install(large ? LARGE_CAPACITY : CAPACITY);
     fake.boast = boasts ? BOAST : 1;
     test.segment_pages = large ? LARGE_SEGMENT_PAGES : SEGMENT_PAGES;

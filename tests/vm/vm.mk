@@ -34,7 +34,8 @@ VM_THREADS := $(VM_CALLERS) $(wildcard src/vm/*.c src/cuda/meminfo.c src/cuda/li
 VM_POOL_THREADS := tests/vm/pool_threads.c $(addprefix src/,vm/pool.c vm/arena.c vm/tree.c base/lock.c)
 VM_SANITIZE_mutants := -DMUTANTS
 VM_SANITIZE_tsan := -fsanitize=thread
-VM_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
+# DEBUG: base/debug.h looks, too.
+VM_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -DDEBUG
 define VM_RULE
 build/vm/threads-$(1): $(VM_THREADS) $(VM_HEADERS) tests/vm/vm.mk | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)

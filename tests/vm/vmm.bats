@@ -188,11 +188,17 @@ in_flight() {
 lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0; }
 constant_reclaim() { BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 
+# bats test_tags=random
 @test "in flight: one stream" { in_flight 1 101; }
+# bats test_tags=random
 @test "in flight: streams made before the first segment" { in_flight 4 110 'stream 1; stream 0'; }
+# bats test_tags=random
 @test "in flight: streams made after the first segment" { in_flight 4 115 'alloc first 1MiB; free first'; }
+# bats test_tags=random
 @test "in flight: twenty streams, constant reclaim" { constant_reclaim && in_flight 20 120; }
+# bats test_tags=random
 @test "in flight: four streams, constant reclaim, a card's latencies" { constant_reclaim && SIMGPU_LATENCY=card in_flight 4 130; }
+# bats test_tags=random
 @test "in flight: four streams, lowvram" { lowvram && in_flight 4 140; }
 
 # --- random operations (random.bats) ---
@@ -210,10 +216,16 @@ soak() {
     done
 }
 
+# bats test_tags=random
 @test "soak: one thread, one stream" { soak 1 1 100; }
+# bats test_tags=random
 @test "soak: one thread, eight streams" { soak 1 8 200; }
+# bats test_tags=random
 @test "soak: four threads, eight streams" { soak 4 8 400; }
+# bats test_tags=random
 @test "soak, lowvram, constant reclaim: one thread, eight streams" { lowvram && constant_reclaim && soak 1 8 800; }
 # Not with private pools as in random.bats: with those and expandable segments PyTorch 2.15 breaks down in such runs without vramgc too.
+# bats test_tags=random
 @test "soak, lowvram, constant reclaim: four threads, eight streams" { lowvram && constant_reclaim && soak 4 8 900; }
+# bats test_tags=random
 @test "soak, lowvram, constant reclaim, a card's latencies" { lowvram && constant_reclaim && SIMGPU_LATENCY=card soak 2 4 1100; }

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import random
 import threading
 
@@ -51,7 +52,7 @@ class Worker:
     """Takes and frees tensors on several streams, 15 % of them after use on another stream."""
 
     def __init__(self, seed, operations, every):
-        self.random = random.Random(seed)
+        self.random = random.Random(seed + int(os.environ.get("SEED", 0)))
         self.operations, self.every = operations, every
         self.streams = [torch.cuda.default_stream()] + [torch.cuda.Stream() for _ in range(3)]
         self.live = []

@@ -3,6 +3,7 @@ system again. Arguments: the way; MiB of tensors."""
 
 import json
 import pathlib
+import os
 import random
 import sys
 import threading
@@ -23,7 +24,7 @@ def anonymous_mib():
 def sizes():
     """Of SD 1.5's UNet, about, in bytes."""
     base = [320 * 320 * 9, 640 * 640 * 9, 1280 * 1280 * 9, 320 * 1280, 640 * 2560, 1280 * 5120, 1280, 768 * 320]
-    chosen = random.Random(1)
+    chosen = random.Random(1 + int(os.environ.get("SEED", 0)))
     left = total
     while left > 0:
         size = 2 * chosen.choice(base)

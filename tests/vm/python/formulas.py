@@ -1,6 +1,7 @@
 """The sums that applications make of cudaMemGetInfo and PyTorch's counters, at random moments (a card with room to spare): each is
 compared with what can really be had, which is found out by taking it."""
 
+import os
 import random
 import sys
 
@@ -89,7 +90,7 @@ def refuse_a_cached_block(capacity):
 
 def main():
     device.require_library()
-    random.seed(2026)
+    random.seed(2026 + int(os.environ.get("SEED", 0)))
     start = torch.empty(1, device="cuda")
     capacity = torch.cuda.mem_get_info()[0] + 2 * MIB
     live = Live(capacity // 3)

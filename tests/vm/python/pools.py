@@ -271,7 +271,7 @@ def threads(api):
     failed = []
 
     def work(seed):
-        chance, stream = random.Random(seed), api.stream()
+        chance, stream = random.Random(seed + int(os.environ.get("SEED", 0))), api.stream()
         held = []
         for _ in range(300):
             if held and chance.random() < 0.5:
@@ -294,7 +294,7 @@ def threads(api):
 
 def main():
     device.require_library()
-    random.seed(2026)
+    random.seed(2026 + int(os.environ.get("SEED", 0)))
     api = Api()
     torch.empty(1, device="cuda")
     assert torch.cuda.memory.get_allocator_backend() == "cudaMallocAsync"

@@ -74,7 +74,7 @@ def reset(hooked):
 
 def main():
     device.require_library()
-    random.seed(2026)
+    random.seed(2026 + int(os.environ.get("SEED", 0)))
     runtime, hooked = functions()
     destroyed_streams(runtime, hooked)
     forked_child()
