@@ -18,3 +18,13 @@ struct control_group {
 /* Of this process. root: in front of /proc and /sys, "" but in tests. Some small files are read;
  * nothing is allocated. */
 struct control_group control_group_read(const char *root);
+
+/* What its programs may still take; UINT64_MAX: it has no limit. */
+static inline uint64_t control_group_room(const struct control_group *group) {
+    uint64_t used =
+        group->used_bytes -
+        (group->cache_bytes < group->used_bytes ? group->cache_bytes : group->used_bytes);
+    return !group->limit_bytes         ? UINT64_MAX
+           : used < group->limit_bytes ? group->limit_bytes - used
+                                       : 0;
+}

@@ -1,8 +1,7 @@
 /* peer_ask.h: how one asks the programs in the peer file for memory of a card: first for what they
  * have idle, then for one of them, that may be, to be parked. For the program itself, or for the
  * process that is to bring it back. */
-#ifndef PEER_ASK_H
-#define PEER_ASK_H
+#pragma once
 
 #include "base/peer_file.h"
 
@@ -27,5 +26,3 @@ uint64_t peer_ask_idle(struct peer_ask *ask);
 /* Asks for the one to be parked that has rested longest, unless one is asked for already, and does
  * not wait. False: those that may be parked have not so much; they may also be at work. */
 bool peer_ask_turn(struct peer_ask *ask);
-
-#endif

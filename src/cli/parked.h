@@ -28,3 +28,6 @@ void parked_forget(uint64_t pid);
 
 /* Whether each card has as much free. Else why not, in a few words. */
 bool parked_fits(const struct parked *parked, char *why, size_t capacity);
+
+/* Asks other programs for what lacks: what they have idle, then for one of them to be parked. */
+void parked_ask(const struct parked *parked);

@@ -9,3 +9,7 @@ bool retry_after_oom(uint64_t bytes);
 /* The same for memory of the card, which other programs may give, too. allocator: PyTorch's caching
  * allocator asked. */
 bool retry_on_full_card(uint64_t bytes, bool allocator);
+
+/* What mode compact serves was refused, with all that the engine has: what the driver's pool keeps,
+ * and what other programs give. */
+bool retry_beyond_engine(struct device *device, uint64_t bytes);

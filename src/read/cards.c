@@ -13,6 +13,8 @@
 static struct card_row row_of(const struct running_process *process, size_t index) {
     const struct vramgc_device_stats *s = &process->record->file->devices[index].stats;
     struct card_row row = {.process = process, .index = index};
+    if (process->record->file->parked == 1)
+        return row; /* the driver has all of it in the host's memory */
     row.held_bytes = s->held_bytes.current;
     row.code_bytes = min_u64(s->other_bytes.current, row.held_bytes);
     uint64_t live = minus_u64(s->live_bytes.current, s->spilled_bytes.current);
@@ -127,12 +129,15 @@ static bool is_row(const struct card *card, uint64_t pid) {
     return false;
 }
 
-/* Whether NVML numbers processes as we do: in a container it does not. */
+/* Whether NVML numbers processes as we do: in a container it does not. It knows none that holds
+ * nothing. */
 static bool knows_all_rows(const struct card *card, const struct card_reading *reading) {
-    size_t known = 0;
+    size_t known = 0, rows = 0;
     for (size_t i = 0; i < reading->users.count; i++)
         known += is_row(card, reading->users.list[i].pid);
-    return known >= card->row_count;
+    for (size_t i = 0; i < card->row_count; i++)
+        rows += card->rows[i].held_bytes > 0;
+    return known >= rows;
 }
 
 static void name_others(struct card *card, const struct card_reading *reading) {

@@ -111,10 +111,24 @@ static void say_hang(struct top_hint *out, size_t *count, const struct running_p
                     show_time(rest_ns / SECOND_NS * SECOND_NS).text);
 }
 
+static void say_parked(struct top_hint *out, size_t *count, const struct running_process *process) {
+    const struct vramgc_file *file = process->record->file;
+    struct text text = begin(out, count);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < file->device_count; i++)
+        bytes += file->devices[i].stats.held_bytes.current;
+    text_format(&text, "parked, with %s in RAM; `vramgc wake %llu` brings it back",
+                show_bytes(bytes).text, (unsigned long long)process->pid);
+}
+
 size_t top_hints(const struct running_process *process, const struct cards *cards,
                  struct top_hint out[TOP_HINTS]) {
     size_t count = 0;
     uint64_t rest_ns = rested_ns(process->record->file);
+    if (process->record->file->parked == 1) {
+        say_parked(out, &count, process);
+        return count;
+    }
     say_function(out, &count, process->record->file, rest_ns);
     say_idle(out, &count, process, cards, rest_ns);
     say_hang(out, &count, process, cards, rest_ns);

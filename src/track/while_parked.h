@@ -2,8 +2,7 @@
  * calls stands there until the process is woken. So our own threads must not call it; and who only
  * asks what is free is told what was told last: a web UI's page asks so all the time, by the thread
  * that would take the next job. */
-#ifndef WHILE_PARKED_H
-#define WHILE_PARKED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@ bool parked_now(void);
  * asked, and `ends` to be called, with 0 where it did not say. */
 bool parked_info_begins(size_t *free_bytes, size_t *total_bytes);
 void parked_info_ends(size_t free_bytes);
-
-#endif
