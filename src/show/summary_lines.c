@@ -23,7 +23,9 @@ void summary_line(FILE *out, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    fprintf(out, "%.*s\n", (int)bytes_of_columns(line, SUMMARY_WIDTH), line);
+    size_t before = strspn(line, "\n"); /* an empty line, which takes no columns */
+    size_t width = bytes_of_columns(line + before, SUMMARY_WIDTH);
+    fprintf(out, "%.*s\n", (int)(before + width), line);
 }
 
 void shell_word(FILE *out, const char *text) {

@@ -682,6 +682,7 @@ export COMMANDLINE_ARGS=--api'
     report=$("$vramgc" report growth.vramgc)
     contains "$(tr -s ' \n' ' ' <<<"$report")" 'Host memory grows: +122 MiB a job, 26 jobs. Find what is kept after each job'
     contains "$report" $'\nJOBS '
+    contains "$report" 'live after RAM after'
     for steady in loaded cache model; do
         make "host-$steady" "$steady.vramgc"
         report=$("$vramgc" report "$steady.vramgc")
