@@ -480,10 +480,10 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         say_todo_for_rounded(text, oom);
     else if (oom->cause == CAUSE_RESERVED)
         text_format(text,
-                    "%s (`vramgc set PID %s` while the program runs), or make image or batch "
-                    "smaller.",
-                    oom->record->file->limits.cap ? "Raise it" : "Lower it",
-                    oom->record->file->limits.cap ? "cap=0" : "headroom=0");
+                    "%s (`vramgc set PID %s=SIZE` while the program runs, 0 ends it), or make "
+                    "image or batch smaller.",
+                    oom->record->file->limits.cap ? "Raise VRAMGC_CAP" : "Lower VRAMGC_HEADROOM",
+                    oom->record->file->limits.cap ? "cap" : "headroom");
     else if (oom->cause == CAUSE_HOST)
         text_format(text,
                     "Pin less%s, end other programs, or raise `ulimit -l` and the container's "
