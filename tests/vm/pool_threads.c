@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WORKERS = 4, STREAMS = 6, BLOCKS = 24, QUEUE = 1 << 14, GRAINS = 96 * 2048 };
+enum { WORKERS = 4, STREAMS = 6, BLOCKS = 24, QUEUE = 1 << 14, GRAINS = 216 * 2048 };
 
 #define BASE        ((uint64_t)1 << 41)
 #define TOTAL_BYTES (48 * MEBIBYTE)
