@@ -3,9 +3,11 @@
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
 #include "prove/child.h"
+#include "prove/park_driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void tell_card(const char *about, const struct card *card) {
@@ -16,12 +18,17 @@ static void tell_card(const char *about, const struct card *card) {
         [PROOF_OTHER] = "proven with another driver or vramgc: run `vramgc prove` again",
         [PROOF_NONE] = "not proven, so mode auto is flush: run `vramgc prove` once",
     };
-    enum proof_state state = proof_look(&card->key).state;
+    struct proof proof = proof_look(&card->key);
+    enum proof_state state = proof.state;
+    const char *wanted = getenv("VRAMGC_PARK"), *park = park_objection(park_proof_in(&proof));
     char driver[64];
     struct text text = TEXT_IN(driver);
     driver_version_say_both(&text, card->key.cuda_version, card->key.version);
     finding(state == PROOF_PASSED ? MARK_OK : MARK_NOTE, about, "%s%s, driver %s; %s", card->name,
             card->simulated ? ", simulated" : "", driver, proofs[state]);
+    if (wanted && *wanted && strcmp(wanted, "0") != 0)
+        finding(park ? MARK_WRONG : MARK_OK, about, "VRAMGC_PARK: %s",
+                park ? park : "the driver takes programs off the card");
 }
 
 /* One that is full is told as such; where it is too full for a context, nothing can begin there.

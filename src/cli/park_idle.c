@@ -61,19 +61,9 @@ static uint64_t calls_of(const struct vramgc_file *file) {
     return calls;
 }
 
-/* A driver that fails would take a program with it that nobody looks after. */
-static const char *objection(void) {
-    const char *missing = park_driver_open();
-    enum park_proof proof = missing ? PARK_UNTRIED : park_proof();
-    return missing                ? missing
-           : proof == PARK_PROVEN ? NULL
-           : proof == PARK_REFUTED
-               ? "`vramgc prove` found that this driver does not park"
-               : "this driver has not been tried: `vramgc prove` does, a minute";
-}
-
 static void open_driver(void) {
-    const char *why = objection();
+    const char *missing = park_driver_open(),
+               *why = missing ? missing : park_objection(park_proof());
     if (why) {
         complain("VRAMGC_PARK: nothing is parked: %s", why);
         self.rest_ns = 0;

@@ -50,6 +50,18 @@ const char *park_driver_open(void) {
     return name_of(cu.cuInit(0));
 }
 
+enum park_proof park_proof_in(const struct proof *proof) {
+    return proof->parks ? PARK_PROVEN : proof->park_failed ? PARK_REFUTED : PARK_UNTRIED;
+}
+
+const char *park_objection(enum park_proof proof) {
+    static const char *const words[] = {
+        [PARK_UNTRIED] = "this driver has not been tried: `vramgc prove` does, a minute",
+        [PARK_REFUTED] = "`vramgc prove` found that this driver does not park",
+    };
+    return proof == PARK_PROVEN ? NULL : words[proof];
+}
+
 static enum park_proof proof_of(CUdevice device, int version) {
     struct proof_key key;
     CUuuid uuid;
@@ -57,7 +69,7 @@ static enum park_proof proof_of(CUdevice device, int version) {
         return PARK_UNTRIED;
     proof_key(uuid.bytes, version, VM_VERSION, &key);
     struct proof proof = proof_look(&key);
-    return proof.parks ? PARK_PROVEN : proof.park_failed ? PARK_REFUTED : PARK_UNTRIED;
+    return park_proof_in(&proof);
 }
 
 enum park_proof park_proof(void) {

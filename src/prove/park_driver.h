@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "base/proof.h"
+
 /* As CUprocessState. */
 enum park_state { PARK_RUNS, PARK_LOCKED, PARK_PARKED, PARK_FAILED, PARK_UNKNOWN };
 
@@ -13,6 +15,11 @@ const char *park_driver_open(void);
 /* Whether `vramgc prove` has found that the driver parks on all cards that it shows. */
 enum park_proof { PARK_PROVEN, PARK_UNTRIED, PARK_REFUTED };
 enum park_proof park_proof(void);
+enum park_proof park_proof_in(const struct proof *proof); /* of one card */
+
+/* Why VRAMGC_PARK parks nothing, for a driver that fails would take a program with it that nobody
+ * looks after. NULL: it does. */
+const char *park_objection(enum park_proof proof);
 
 /* PARK_UNKNOWN: the process does not use CUDA, or is another user's. */
 enum park_state park_state_of(uint64_t pid);

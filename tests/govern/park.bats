@@ -174,6 +174,9 @@ says() { until grep -q "$1" "$BATS_TEST_TMPDIR/started"; do kill -0 "$started" |
         grep "VRAMGC_PARK: nothing is parked: $1\$" "$BATS_TEST_TMPDIR/unproven"
     }
     unproven 'this driver has not been tried: `vramgc prove` does, a minute'
+    [[ $(VRAMGC_PARK=5m scripts/simgpu -- build/vramgc doctor) == *'VRAMGC_PARK: this driver has not been tried: '* ]]
+    [[ $(XDG_STATE_HOME=$BATS_TEST_TMPDIR/proven VRAMGC_PARK=5m scripts/simgpu --proven -- build/vramgc doctor) == *'VRAMGC_PARK: the driver takes programs off the card'* ]]
+    [[ $(VRAMGC_PARK=0 scripts/simgpu -- build/vramgc doctor) != *VRAMGC_PARK* ]]
     start "$version" 'alloc a 1GiB; READY'
     park
     [[ $status == 0 && ${lines[0]} == *'this driver has not been tried (`vramgc prove` does): where it fails the program is lost' ]]
