@@ -22,10 +22,12 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
         call_failed(id);
     else if (!start_recording())
         return;
+    else if (full && is_of_host(class))
+        oom_at_host(id, bytes);
+    else if (full && allocator && class == CLASS_POOL)
+        oom_at_pool(id, bytes);
     else if (full)
-        is_of_host(class)                 ? oom_at_host(id, bytes)
-        : class == CLASS_POOL &&allocator ? oom_at_pool(id, bytes)
-                                          : oom_at_call(id, bytes);
+        oom_at_call(id, bytes);
     else
         alloc_succeeded(class, address, bytes, allocator);
 }
