@@ -207,7 +207,7 @@ static size_t complain_about_unknown(option_complain *complain, void *context) {
         if (nearest)
             text_format(&text, "; did you mean %s%s?", PREFIX, nearest);
         else
-            text_add(&text, "; `vramgc help env` lists them");
+            text_add(&text, "; `vramgc help settings` lists them");
         if (complain)
             complain(sentence, context);
         complaints++;

@@ -48,7 +48,7 @@ static void write_overview(void) {
         summary_wrapped_at(stdout, 8, "", command->summary);
     }
     puts("\n`vramgc help COMMAND` shows its options. Without the launcher, with the settings\n"
-         "of `vramgc help env`: LD_PRELOAD=.../libvramgc.so python launch.py");
+         "of `vramgc help settings`: LD_PRELOAD=.../libvramgc.so python launch.py");
 }
 
 void help_on(const struct command *command) {
@@ -170,7 +170,7 @@ static void write_dashboard(void) {
 static const struct {
     const char *name;
     void (*write)(void);
-} topics[] = {{"env", write_settings},
+} topics[] = {{"settings", write_settings},
               {"metrics", write_metrics},
               {"json", write_json},
               {"schema", write_schema},
@@ -279,9 +279,9 @@ static int help_main(struct args *args) {
 
 const struct command help_command = {
     "help",
-    "[COMMAND|SETTING|env|metrics|schema|man|...]",
+    "[COMMAND|SETTING|settings|metrics|schema|man|...]",
     "this list, a command, the settings, the figures",
-    "env: the settings. metrics: the figures. schema: the JSON schema of `report --json`. "
+    "settings, metrics: all of them. schema: the JSON schema of `report --json`. "
     "markdown-settings: the table of the README. prometheus-rules, grafana-dashboard: for the "
     "metrics of `export --prometheus`. man: the manual page, as troff. "
     "completion-bash, completion-zsh, completion-fish: what the shell offers behind vramgc.\n",

@@ -349,7 +349,7 @@ const struct command run_command = {
     "[--] COMMAND [ARGUMENT...]",
     "run COMMAND with the library loaded; statistics at the end",
     "Options end at the first word that is not one, or at --; what follows belongs to COMMAND. "
-    "Every setting of `vramgc help env` is an option, too.\n"
+    "Every setting of `vramgc help settings` is an option, too.\n"
     "The exit status is COMMAND's; when a signal ended it, vramgc ends itself by the same signal, "
     "which a shell shows as 128+N. 127: COMMAND is missing, 126: it cannot be executed, 125: "
     "vramgc itself failed, or an option is wrong.\n"

@@ -633,7 +633,7 @@ export COMMANDLINE_ARGS=--api'
         contains "$output" "vramgc $command"
     done
     equal "$("$vramgc" report -a --help x)" "$("$vramgc" help report)" # behind other options, too
-    env_help=$("$vramgc" help env)
+    env_help=$("$vramgc" help settings)
     table=$("$vramgc" help markdown-settings)
     run_help=$("$vramgc" run --help)
     while read -r variable; do

@@ -146,7 +146,7 @@ static void unknown_names(void **state) {
                         "VRAMGC_TRESHOLD is not a setting; did you mean VRAMGC_THRESHOLD?");
     read_with("VRAMGC_XYZZY_PLUGH", "1", 1);
     assert_string_equal(sentences[0],
-                        "VRAMGC_XYZZY_PLUGH is not a setting; `vramgc help env` lists them");
+                        "VRAMGC_XYZZY_PLUGH is not a setting; `vramgc help settings` lists them");
     read_with("VRAMGC_", "1", 1);
     read_with("VRAMGC_RUN_ID", "1", 0);
     read_with("VRAMGC", "1", 0);
