@@ -335,6 +335,9 @@ TEXT
     done
 }
 
+# The exact figures of a moment are those of a device on which freed memory is free at once.
+lags() { [ "${SIMGPU_FREE_LAG_MS:-0}" != 0 ]; }
+
 @test "the pool behind cudaMallocAsync: ours is named, and the mode that has it; with both memory suffices" {
     local script='alloc a 40MiB count=18; sleep 120; free a.0 a.2 a.4 a.6 a.8 a.10; alloc x 200MiB; _exit 0' mode
     export PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_ALLOC_CONF=backend:cudaMallocAsync
@@ -347,6 +350,7 @@ TEXT
         tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Run with --async pages'
         VRAMGC_MODE=compact VRAMGC_ASYNC=pages drive "$version" "$script" --mem 1GiB
         [ -z "$output" ]
+        lags && continue # then what the driver's pool has just given back is not free yet
         VRAMGC_MODE=compact VRAMGC_ASYNC=pages drive "$version" "$script" --mem 1GiB --fail cuMemCreate:2+:1@libvramgc.so
         tells pool 'The driver'\''s pool (cudaMallocAsync) keeps' 'Try again: '
     done
@@ -419,6 +423,7 @@ jobs_then() {
 
 # As ComfyUI does, which takes a model away when the next job wants another one.
 @test "a model at work is none that stayed: more lacks, the first job left none, or one was taken away" {
+    lags && skip
     for version in $versions; do
         jobs_then 'alloc d 700MiB;' 'alloc a 200MiB;' 'alloc b 200MiB;'
         tells full 'The card is too small for this: 332 MiB were lacking.' 'Make image or batch smaller'
