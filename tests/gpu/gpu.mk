@@ -8,5 +8,7 @@ gpu-unit:
 	PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache python3 -m unittest tests/gpu/test_gpu.py
 
 gpu-check: gpu sim gpu-unit
-	scripts/simgpu --mem 8GiB -- tests/gpu/run --short
+	@rm -f $(BUILD)/gpu/card
+	@mkdir -p $(BUILD)/gpu
+	SIMGPU_CARD=$(abspath $(BUILD)/gpu/card) scripts/simgpu --mem 8GiB -- tests/gpu/run --short
 	bats --timing tests/gpu/carried.bats
