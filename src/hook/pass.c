@@ -11,5 +11,11 @@
         hook_leave();                                                                              \
         return r;                                                                                  \
     }
+#define COUNT(library, result, symbol, parameters, arguments)                                      \
+    result symbol parameters {                                                                     \
+        real_##symbol##_t real = REAL_##library(symbol);                                           \
+        call_made(ID_##symbol);                                                                    \
+        return real ? real arguments : MISSING_##library;                                          \
+    }
 #define NEED(library, result, symbol, parameters, arguments)
 #include "hooks.def"

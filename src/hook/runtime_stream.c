@@ -97,30 +97,3 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
         block_event_ended((uint64_t)(uintptr_t)e);
     return result;
 }
-
-/* With one of these a program that was parked begins to work again: counted before it stands in the
- * driver (cli/park_idle.c). Kernels are not: their launch stays as it is. */
-#define COUNTED(symbol, ...)                                                                       \
-    real_##symbol##_t real = RUNTIME(symbol);                                                      \
-    call_made(ID_##symbol);                                                                        \
-    return real ? real(__VA_ARGS__) : MISSING_CUDART
-
-cudaError_t cudaDeviceSynchronize(void) {
-    COUNTED(cudaDeviceSynchronize);
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t s) {
-    COUNTED(cudaStreamSynchronize, s);
-}
-
-cudaError_t cudaMemcpy(void *to, const void *from, size_t n, enum cudaMemcpyKind kind) {
-    COUNTED(cudaMemcpy, to, from, n, kind);
-}
-
-cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t s) {
-    COUNTED(cudaMemsetAsync, p, value, n, s);
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s) {
-    COUNTED(cudaGraphLaunch, g, s);
-}
