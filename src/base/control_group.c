@@ -2,6 +2,7 @@
  * it does not understand is not known. */
 #include "base/control_group.h"
 
+#include "base/base.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -105,7 +106,8 @@ static uint64_t read_cache(const char *folder, const struct version *version) {
     return bytes;
 }
 
-struct control_group control_group_read(const char *root) {
+/* cache_bytes: of the group that has the limit, if that is wanted; else NULL. */
+static struct control_group look(const char *root, uint64_t *cache_bytes) {
     char text[4096], path[PATH_CAPACITY / 2], folder[PATH_CAPACITY - 64];
     read_in(root, "proc/self/cgroup", text, sizeof text);
     struct control_group group = {0};
@@ -126,7 +128,20 @@ struct control_group control_group_read(const char *root) {
             continue;
         group.limit_bytes = limit_bytes;
         group.used_bytes = number_in(folder, version->used);
-        group.cache_bytes = read_cache(folder, version);
+        if (cache_bytes)
+            *cache_bytes = read_cache(folder, version);
     }
     return group;
+}
+
+struct control_group control_group_read(const char *root) {
+    return look(root, NULL);
+}
+
+uint64_t control_group_room(const char *root) {
+    uint64_t cache_bytes = 0;
+    struct control_group group = look(root, &cache_bytes);
+    return group.limit_bytes
+               ? minus_u64(group.limit_bytes, minus_u64(group.used_bytes, cache_bytes))
+               : UINT64_MAX;
 }

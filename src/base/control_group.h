@@ -10,7 +10,6 @@ struct control_group {
     uint64_t id;          /* of its folder, while Linux runs; 0: there is none, or it is not seen */
     uint64_t limit_bytes; /* the least of it and of those it is in; 0: none, or not known */
     uint64_t used_bytes;  /* what counts against that, cached files among it */
-    uint64_t cache_bytes; /* of that, files that go where memory is needed; only with a limit */
     uint64_t oom_kills;   /* processes in it that Linux has ended for lack of memory */
     bool counts_kills;    /* oom_kills is known */
 };
@@ -19,12 +18,7 @@ struct control_group {
  * nothing is allocated. */
 struct control_group control_group_read(const char *root);
 
-/* What its programs may still take; UINT64_MAX: it has no limit. */
-static inline uint64_t control_group_room(const struct control_group *group) {
-    uint64_t used =
-        group->used_bytes -
-        (group->cache_bytes < group->used_bytes ? group->cache_bytes : group->used_bytes);
-    return !group->limit_bytes         ? UINT64_MAX
-           : used < group->limit_bytes ? group->limit_bytes - used
-                                       : 0;
-}
+/* What the programs of the same may still take, where files that Linux keeps only as long as nobody
+ * needs the memory give way; UINT64_MAX: it has no limit. What Linux counts of it is not at hand:
+ * not for each look. */
+uint64_t control_group_room(const char *root);

@@ -33,6 +33,11 @@ struct peer_slot {
     _Atomic uint64_t park_for;       /* the process that asks for it to be parked; 0: none */
 };
 
+/* For a second; whoever still wants it says so again. */
+static inline void peer_wants_turn(struct peer_slot *slot) {
+    atomic_store(&slot->turn_ns, clock_ns() + SECOND_NS);
+}
+
 /* Takes a slot: a free one, that of an earlier program of this process, or of one that is gone.
  * NULL: there can be none, which is logged. For one thread, once. */
 struct peer_slot *peer_file_join(void);

@@ -68,10 +68,12 @@ struct proof proof_look(const struct proof_key *key) {
     text_format(&text, "%u", key->engine);
     if (!is_trusted_folder() || !proof_path(key->card, path, sizeof path) ||
         !read_head(path, head, sizeof head) || !says(head, "card", key->card))
-        return (struct proof){.state = PROOF_NONE};
+        return (struct proof){PROOF_NONE, PARK_UNTRIED, false};
     if (!says(head, "driver", key->driver) || !says(head, "engine", engine))
-        return (struct proof){.state = PROOF_OTHER};
+        return (struct proof){PROOF_OTHER, PARK_UNTRIED, false};
     return (struct proof){says(head, "result", "passed") ? PROOF_PASSED : PROOF_FAILED,
-                          says(head, "unmap", PROOF_UNMAP_WAITS), says(head, "park", "passed"),
-                          says(head, "park", "failed")};
+                          says(head, "park", "passed")   ? PARK_PROVEN
+                          : says(head, "park", "failed") ? PARK_REFUTED
+                                                         : PARK_UNTRIED,
+                          says(head, "unmap", PROOF_UNMAP_WAITS)};
 }

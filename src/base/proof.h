@@ -39,10 +39,13 @@ enum proof_state {
 /* What stands behind "unmap" where cuMemUnmap comes back only when running kernels are over. */
 #define PROOF_UNMAP_WAITS "waits for kernels"
 
+/* Whether processes leave the card and come back as they were; of several, the worst counts. */
+enum park_proof { PARK_PROVEN, PARK_UNTRIED, PARK_REFUTED };
+
 struct proof {
     enum proof_state state;
-    bool unmap_waits;        /* with this driver; false where that is not known */
-    bool parks, park_failed; /* processes leave the card and come back; neither: not tried */
+    enum park_proof park;
+    bool unmap_waits; /* with this driver; false where that is not known */
 };
 
 struct proof proof_look(const struct proof_key *key);

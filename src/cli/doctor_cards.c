@@ -4,10 +4,10 @@
 #include "cli/finding.h"
 #include "prove/child.h"
 #include "prove/park_driver.h"
+#include "base/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static void tell_card(const char *about, const struct card *card) {
@@ -20,13 +20,15 @@ static void tell_card(const char *about, const struct card *card) {
     };
     struct proof proof = proof_look(&card->key);
     enum proof_state state = proof.state;
-    const char *wanted = getenv("VRAMGC_PARK"), *park = park_objection(park_proof_in(&proof));
+    const char *park = park_objection(proof.park);
+    struct options options;
     char driver[64];
     struct text text = TEXT_IN(driver);
     driver_version_say_both(&text, card->key.cuda_version, card->key.version);
     finding(state == PROOF_PASSED ? MARK_OK : MARK_NOTE, about, "%s%s, driver %s; %s", card->name,
             card->simulated ? ", simulated" : "", driver, proofs[state]);
-    if (wanted && *wanted && strcmp(wanted, "0") != 0)
+    options_read(&options, NULL, NULL, NULL);
+    if (options.park)
         finding(park ? MARK_WRONG : MARK_OK, about, "VRAMGC_PARK: %s",
                 park ? park : "the driver takes programs off the card");
 }

@@ -73,8 +73,7 @@ static bool is_in_state(uint64_t pid, enum park_state wanted) {
 static uint64_t available_bytes(void) {
     char text[512]; /* it is in the first lines */
     file_read_start("/proc/meminfo", text, sizeof text);
-    struct control_group group = control_group_read("");
-    return min_u64(parse_kib_line(text, "MemAvailable:"), control_group_room(&group));
+    return min_u64(parse_kib_line(text, "MemAvailable:"), control_group_room(""));
 }
 
 /* The copy counts as the program's own RAM. */

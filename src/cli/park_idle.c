@@ -122,7 +122,7 @@ static void rests(struct program *program, uint64_t now) {
 static void ask_others(struct program *program) {
     struct parked parked;
     if (program->slot)
-        atomic_store(&program->slot->turn_ns, clock_ns() + SECOND_NS);
+        peer_wants_turn(program->slot);
     if (parked_read(program->file->pid, &parked))
         parked_ask(&parked);
 }

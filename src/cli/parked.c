@@ -12,9 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As a program waits that runs out of memory (govern/peer_programs.c). */
-#define PATIENCE_NS (200 * MILLISECOND_NS)
-
 struct parked parked_look(uint64_t pid) {
     struct parked parked = {.pid = pid, .process_start = process_start_ticks(pid)};
     struct card_label labels[PARKED_CARDS];
@@ -107,7 +104,7 @@ void parked_ask(const struct parked *parked) {
             .card = peer_file_card(parked->cards[i].bus_id),
             .asker = parked->pid,
             .waits = true,
-            .end_ns = clock_ns() + PATIENCE_NS,
+            .end_ns = clock_ns() + PEER_PATIENCE_NS,
             .lacking_bytes = (int64_t)parked->cards[i].bytes - (int64_t)reading.free_bytes,
         };
         uint64_t could_give = peer_idle_bytes(&ask) + peer_parkable_bytes(&ask);

@@ -29,10 +29,10 @@
 #include "track/mempool.h"
 #include "track/neighbours.h"
 #include "track/oom_log.h"
-#include "track/while_parked.h"
 #include "track/reclaim_log.h"
 #include "track/recording.h"
 #include "track/process_settings.h"
+#include "track/while_parked.h"
 #include "track/stack.h"
 #include "track/thread.h"
 

@@ -11,15 +11,12 @@
 #include "cuda/meminfo.h"
 #include "govern/python.h"
 #include "govern/wakeup.h"
-#include "track/while_parked.h"
 #include "track/process_settings.h"
+#include "track/while_parked.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* All peers together. On a busy machine a peer at rest was seen to answer within 0.3 to 6 ms. */
-#define PATIENCE_NS (200 * MILLISECOND_NS)
 
 /* For one to be parked: a web UI's job takes minutes. Ctrl-C ends it. */
 #define TURN_NS      (600 * SECOND_NS)
@@ -32,6 +29,7 @@ static struct {
     /* Of the look that is under way. */
     uint64_t askers[VRAMGC_MAX_DEVICES], reclaimed_bytes[VRAMGC_MAX_DEVICES];
 } self;
+CHILD_OPENS(self.lock);
 
 void peers_begin(void) {
     if (settings_options()->peers == PEERS_OFF || settings_policy().mode != POLICY_FLUSH)
@@ -59,7 +57,6 @@ void peers_forget(void) {
     wakeup_share(WAKEUP_LOOK, NULL);
     gate_share(NULL);
     peer_file_forget();
-    lock_force_open(&self.lock);
 }
 
 static uint64_t card_of(const struct device *device) {
@@ -101,7 +98,7 @@ static bool wait_for_turn(struct peer_ask *ask, struct peer_slot *own, uint64_t 
     __atomic_fetch_add(asking, 1, __ATOMIC_SEQ_CST);
     while (comes && ask->lacking_bytes > 0) {
         now_ns = clock_ns();
-        atomic_store(&own->turn_ns, now_ns + SECOND_NS);
+        peer_wants_turn(own);
         if (atomic_load(&own->park_for) || peer_ask_turn(ask))
             could_ns = now_ns;
         comes = !figure_get(&store_file()->stop_asked) && now_ns < end_ns &&
@@ -126,7 +123,7 @@ bool peers_after_oom(struct device *device, uint64_t bytes) {
                            .tell = tell,
                            .with = device,
                            .waits = settings_options()->park};
-    ask.end_ns = start_ns + MUTANT(peer_waited_for, PATIENCE_NS, 10 * SECOND_NS);
+    ask.end_ns = start_ns + MUTANT(peer_waited_for, PEER_PATIENCE_NS, 10 * SECOND_NS);
     uint64_t idle = ask.card ? peer_idle_bytes(&ask) : 0;
     uint64_t parkable = ask.card ? peer_parkable_bytes(&ask) : 0;
     if (!(idle + parkable) || !look(&ask, bytes) || ask.lacking_bytes <= 0)

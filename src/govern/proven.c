@@ -11,7 +11,7 @@ static struct proof look_at(int driver_version, int device) {
     struct proof_key key;
     CUuuid uuid;
     if (!get_uuid || get_uuid(&uuid, device) != CUDA_SUCCESS)
-        return (struct proof){.state = PROOF_NONE};
+        return (struct proof){PROOF_NONE, PARK_UNTRIED, false};
     proof_key(uuid.bytes, driver_version, VM_VERSION, &key);
     return proof_look(&key);
 }

@@ -17,8 +17,8 @@
 #include "track/free_memory.h"
 #include "track/libraries.h"
 #include "track/oom.h"
-#include "track/while_parked.h"
 #include "track/stream.h"
+#include "track/while_parked.h"
 
 _Static_assert((int)cudaSuccess == (int)CUDA_SUCCESS &&
                    (int)cudaErrorMemoryAllocation == (int)CUDA_ERROR_OUT_OF_MEMORY,

@@ -1,7 +1,6 @@
 /* park_driver.c: see park_driver.h. It must make no context: that would take memory of the card. */
 #include "prove/park_driver.h"
 
-#include "base/proof.h"
 #include "cuda/cuda_api.h"
 #include "vm/version.h"
 
@@ -50,10 +49,6 @@ const char *park_driver_open(void) {
     return name_of(cu.cuInit(0));
 }
 
-enum park_proof park_proof_in(const struct proof *proof) {
-    return proof->parks ? PARK_PROVEN : proof->park_failed ? PARK_REFUTED : PARK_UNTRIED;
-}
-
 const char *park_objection(enum park_proof proof) {
     static const char *const words[] = {
         [PARK_UNTRIED] = "this driver has not been tried: `vramgc prove` does, a minute",
@@ -68,8 +63,7 @@ static enum park_proof proof_of(CUdevice device, int version) {
     if (cu.cuDeviceGetUuid(&uuid, device) != CUDA_SUCCESS)
         return PARK_UNTRIED;
     proof_key(uuid.bytes, version, VM_VERSION, &key);
-    struct proof proof = proof_look(&key);
-    return park_proof_in(&proof);
+    return proof_look(&key).park;
 }
 
 enum park_proof park_proof(void) {

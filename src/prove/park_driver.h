@@ -12,10 +12,8 @@ enum park_state { PARK_RUNS, PARK_LOCKED, PARK_PARKED, PARK_FAILED, PARK_UNKNOWN
 /* Loads the driver and initialises it; no context is made. NULL, or why it cannot be used. */
 const char *park_driver_open(void);
 
-/* Whether `vramgc prove` has found that the driver parks on all cards that it shows. */
-enum park_proof { PARK_PROVEN, PARK_UNTRIED, PARK_REFUTED };
+/* What `vramgc prove` has found, on all cards that the driver shows. */
 enum park_proof park_proof(void);
-enum park_proof park_proof_in(const struct proof *proof); /* of one card */
 
 /* Why VRAMGC_PARK parks nothing, for a driver that fails would take a program with it that nobody
  * looks after. NULL: it does. */

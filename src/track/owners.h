@@ -1,8 +1,7 @@
-/* owners.h: how much live memory belongs to whom (the sites of the statistics file, and the
- * calls of them): now, at the
- * highest that live memory was since the latest look, and what stays with each time after time. On
- * the way of block events: each of these takes constant time but where a list is written. Pure; one
- * thread at a time. */
+/* owners.h: how much live memory belongs to whom (the sites of the statistics file, and the calls
+ * of them): now, at the highest that live memory was since the latest look, and what stays with
+ * each time after time. On the way of block events: each of these takes constant time but where a
+ * list is written. Pure; one thread at a time. */
 #pragma once
 
 #include "base/base.h"

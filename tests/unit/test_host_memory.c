@@ -100,16 +100,14 @@ static void a_limit_above(void **state) {
     struct control_group group = control_group_read(root);
     assert_int_equal(group.limit_bytes, 4 * GIB);
     assert_int_equal(group.used_bytes, 2 * GIB);
-    assert_int_equal(control_group_room(&group), 2 * GIB);
+    assert_int_equal(control_group_room(root), 2 * GIB);
     put("/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 1073741824\nactive_file 1024\n");
-    group = control_group_read(root);
-    assert_int_equal(control_group_room(&group), 3 * GIB + 1024);
+    assert_int_equal(control_group_room(root), 3 * GIB + 1024);
     put("/sys/fs/cgroup/a/memory.current", "5368709120\n");
-    group = control_group_read(root);
-    assert_int_equal(control_group_room(&group), 1024);
+    assert_int_equal(control_group_room(root), 1024);
     put("/sys/fs/cgroup/a/memory.current", "9368709120\n");
     group = control_group_read(root);
-    assert_int_equal(control_group_room(&group), 0);
+    assert_int_equal(control_group_room(root), 0);
     assert_false(group.counts_kills);
 }
 
@@ -129,12 +127,11 @@ static void first_version(void **state) {
     assert_int_equal(group.oom_kills, 2);
     put("/sys/fs/cgroup/memory/memory.stat",
         "cache 1\ninactive_file 1\ntotal_inactive_file 512\ntotal_active_file 512\n");
-    group = control_group_read(root);
-    assert_int_equal(control_group_room(&group), GIB + 1024);
+    assert_int_equal(control_group_room(root), GIB + 1024);
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     group = control_group_read(root);
     assert_int_equal(group.limit_bytes, 0);
-    assert_true(control_group_room(&group) == UINT64_MAX);
+    assert_true(control_group_room(root) == UINT64_MAX);
 }
 
 /* One that has the folder's name and is another has another number. */
