@@ -231,6 +231,8 @@ called() {
         see ^      PID PROGRAM +LIVE HELD MiB\$
         see ^ +$first launch.py --x +1,800    2,048\$
         see ^  11 % of 24,576 MiB in use\$
+        see ^= +card +24,576\$
+        see ^ q quit
         keep forty
         resize 24 80
         see ^ q quit   s sort
