@@ -225,8 +225,9 @@ static bool flush(struct device *device, struct vramgc_action action) {
     return true;
 }
 
-/* asker: another process, which has no right to have this one wait for the GPU; 0: none. */
-static void act(struct device *device, struct policy_decision decision, uint64_t asker) {
+/* Whether anything was done. asker: another process, which has no right to have this one wait for
+ * the GPU; 0: none. */
+static bool act(struct device *device, struct policy_decision decision, uint64_t asker) {
     struct vramgc_action action = {
         .device = device_index(device),
         .reason = asker ? VRAMGC_REASON_PEER : reclaim_log_reason(decision.reason),
@@ -241,9 +242,10 @@ static void act(struct device *device, struct policy_decision decision, uint64_t
                                           : flush(device, action));
     bool trimmed = decision.trim && trim_mempool(device, action);
     if (!flushed && !trimmed)
-        return; /* without a Python an induced out of memory may still do it */
+        return false; /* without a Python an induced out of memory may still do it */
     read_memory(device);
     reclaim_acted(device);
+    return true;
 }
 
 /* Mode compact: what of PyTorch's cache could be emptied now that the program rests. Hardly any
@@ -285,8 +287,9 @@ static void consider(struct device *device, struct look *look, uint64_t now) {
     if (unfinished)
         reclaim->policy = before;
     lock_give(&reclaim->lock);
-    if (decision.flush || decision.trim)
-        act(device, decision, asker);
+    bool due = decision.flush || decision.trim;
+    if (due && !act(device, decision, asker) && unfinished) /* a GPU is at work: at the next look */
+        atomic_store(&reclaim->unfinished, MUTANT(rest_given_up, true, false));
 }
 
 /* Again and again, for idle memory may go back meanwhile. Work that begins just now is not in it,

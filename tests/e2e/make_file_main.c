@@ -79,6 +79,28 @@ static int set_all(int argc, char **argv) {
     return failed;
 }
 
+static void earlier(uint64_t *time_ns, uint64_t by_ns) {
+    *time_ns -= *time_ns < by_ns ? *time_ns : by_ns;
+}
+
+/* The run has just been seen. It can be no longer than the machine is up: what is told with its age
+ * keeps that age. */
+static void be_now(struct vramgc_file *file) {
+    uint64_t age_ns = file->latest_ns - file->started_ns, now = now_ns();
+    uint64_t lacking_ns = age_ns > now ? age_ns - now : 0;
+    file->latest_ns = now;
+    file->started_ns = now - (age_ns - lacking_ns);
+    for (size_t i = 0; i < file->device_count; i++) {
+        earlier(&file->devices[i].worked_ns, lacking_ns);
+        for (size_t k = 0; k < file->devices[i].sample_count; k++)
+            earlier(&file->devices[i].samples[k].time_ns, lacking_ns);
+    }
+    for (size_t i = 0; i < VRAMGC_MAX_ACTIONS; i++)
+        earlier(&file->actions[i].time_ns, lacking_ns);
+    for (size_t i = 0; i < VRAMGC_MAX_REFUSALS; i++)
+        earlier(&file->refusals[i].time_ns, lacking_ns);
+}
+
 int main(int argc, char **argv) {
     if (argc > 4 && strcmp(argv[1], "set") == 0)
         return set_all(argc, argv);
@@ -91,9 +113,7 @@ int main(int argc, char **argv) {
         file->pid = strtoull(argv[4], NULL, 10);
         file->process_start = start_ticks(argv[4]);
         file->end = VRAMGC_END_UNKNOWN;
-        uint64_t age_ns = file->latest_ns - file->started_ns;
-        file->latest_ns = now_ns();
-        file->started_ns = file->latest_ns > age_ns ? file->latest_ns - age_ns : 0;
+        be_now(file);
     }
     FILE *stream = fopen(argv[2], "w");
     if (!stream || fwrite(file, sizeof *file, 1, stream) != 1 || fclose(stream) != 0) {

@@ -138,7 +138,8 @@ class WholePyTorch(unittest.TestCase):
     def test_asked_and_the_rest_of_a_refusal(self):
         run = Run(
             "asked.py",
-            sim=("--latency", "card"),  # a cudaMalloc takes as long as our thread to wake
+            sim=("--latency", "card", "--devices", "2"),  # a cudaMalloc takes as long as our thread to wake
+            SIMGPU_KERNEL_US="2000000",
             PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:512",
             VRAMGC_ALLOC_CONF="keep",
             VRAMGC_SAMPLE="10s",
