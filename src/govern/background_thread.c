@@ -1,32 +1,28 @@
 /* background_thread.c: vramgc's own threads. They exist only in a process that uses CUDA. The first
  * looks at the devices a few times a second (less often the longer nothing happens), keeps the
- * timeline, and carries out the reclaims that a hook cannot: emptying PyTorch's cache through
- * Python, for which it may wait long, and trimming pools. The second, which exists in mode compact
- * only, gives idle pages back and must wait for nobody but the GPU. */
+ * timeline, and does what is due (due.h). The second, which exists in mode compact only, gives idle
+ * pages back and must wait for nobody but the GPU. */
 #include "govern/background_thread.h"
 
 #include "base/log.h"
 #include "base/process_stat.h"
-#include "base/text.h"
 #include "cuda/capture_mode.h"
 #include "govern/at_rest.h"
 #include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
+#include "govern/due.h"
 #include "govern/mode.h"
 #include "govern/own_thread.h"
 #include "govern/peer_programs.h"
 #include "govern/python.h"
 #include "govern/reclaim.h"
 #include "govern/soft_oom.h"
-#include "govern/trim.h"
 #include "govern/wakeup.h"
 #include "host/note.h"
-#include "python/names.h"
 #include "track/capture.h"
 #include "track/device.h"
 #include "track/free_memory.h"
 #include "track/jobs.h"
-#include "track/mempool.h"
 #include "track/neighbours.h"
 #include "track/oom_log.h"
 #include "track/reclaim_log.h"
@@ -40,9 +36,8 @@
 #include <unistd.h>
 
 /* The end of a program waits for a look that is under way: a fifth of what docker stop gives it
- * (10 s). Who asked for memory (vramgc_reclaim) waits for the GPU a fifth of what a user notices,
- * 0.1 s. */
-enum { STOP_PATIENCE_MS = 2000, GPU_PATIENCE = 20 };
+ * (10 s). */
+enum { STOP_PATIENCE_MS = 2000 };
 
 /* When nothing has happened for longer than a job's end takes (track/jobs.h) looks become rare. Ten
  * looks a second cost a program that rests 1.2 ms of a processor, two cost 0.3 ms (measured with
@@ -74,15 +69,6 @@ static struct {
     uint64_t changed_ns, copied_ns, alone_ns;
 } self;
 
-static void read_memory(struct device *device) {
-    real_cuCtxSetCurrent_t set_current = REAL(cuCtxSetCurrent);
-    CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
-    if (!context || !set_current || set_current(context) != CUDA_SUCCESS)
-        return;
-    mempool_look(device); /* first: what a pool keeps is not others' */
-    device_read_memory(device);
-}
-
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
     uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->memory.read_ns));
     /* Others take what is to stay free. */
@@ -109,187 +95,6 @@ static void measure_holes(struct device *device, struct look *look) {
     look->unmeasured = false;
     device_measure_holes(device, true);
     look->measure_ns = start_ns + max_u64(SECOND_NS, 1000 * (clock_ns() - start_ns));
-}
-
-/* As far as the GPU has finished with it. The device's context is current. */
-static uint64_t reclaim(struct device *device) {
-    struct vm *vm = device_vm(device);
-    uint64_t given = vm ? vm_reclaim(vm, UINT64_MAX) : 0;
-    device_account_pages(device);
-    return given;
-}
-
-/* Mode compact: needs neither PyTorch nor Python. The GPU may not have finished with all pages: it
- * is asked a few times, and the rest is left for the next rest. */
-static bool give_back_pages(struct device *device, struct vramgc_action action) {
-    const uint64_t *physical = &device->out->stats.page_bytes.current;
-    struct timespec pause = {0, (long)MILLISECOND_NS};
-    uint64_t start = clock_ns(), given = 0;
-    action.kind = VRAMGC_ACTION_PAGES;
-    action.before_bytes = figure_get(physical);
-    action.after_bytes = minus_u64(action.before_bytes, device_idle_page_bytes(device));
-    for (int i = 0; i < GPU_PATIENCE && !action.observed; i++) {
-        given += reclaim(device);
-        reclaim_credit(&action, figure_get(physical), given);
-        if (!device_idle_page_bytes(device) || capture_active())
-            break;
-        nanosleep(&pause, NULL);
-    }
-    action.took_ns = clock_ns() - start;
-    reclaim_conclude(device, &action);
-    return true;
-}
-
-static uint64_t reserved_bytes(const struct device *device) {
-    return figure_get(&device->out->stats.reserved_bytes.current);
-}
-
-/* PyTorch empties the cache of all devices: each that got something back is told of. */
-static void conclude_flush(struct device *asked, struct vramgc_action action,
-                           const uint64_t returned_before[VRAMGC_MAX_DEVICES]) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        uint64_t returned = device ? reclaim_returned_bytes(device) - returned_before[i] : 0;
-        if (!device || (device != asked && !returned))
-            continue;
-        if (device_vm(device) && !returned) { /* addresses */
-            figure_add(&device->out->stats.flushes, 1);
-            reclaim_acted(device);
-            continue;
-        }
-        action.device = i;
-        action.used_bytes = device == asked ? action.used_bytes : device_used_bytes(device);
-        reclaim_credit(&action, reserved_bytes(device), returned);
-        reclaim_conclude(device, &action);
-        reclaim_acted(device);
-    }
-}
-
-struct flushing {
-    const struct device *device;
-    bool asked;
-    uint64_t begun_ns; /* when we had the GIL: while we wait for it the program works */
-};
-
-/* PyTorch empties the cache of all devices. */
-static bool would_wait(void) {
-    bool waits = false;
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        waits = waits || (device_if_ready(i) && !reclaim_need_not_wait(device_if_ready(i)));
-    return waits;
-}
-
-/* PyTorch up to 2.14 waits for the current device only, and then unmaps what the others work on. */
-static bool all_finish(const struct device *asked) {
-    real_cuCtxSynchronize_t synchronize = REAL(cuCtxSynchronize);
-    bool over = synchronize;
-    for (unsigned i = 0; over && i < VRAMGC_MAX_DEVICES; i++)
-        if (device_if_ready(i) && reclaim_enter(device_if_ready(i)))
-            over = synchronize() == CUDA_SUCCESS;
-    reclaim_enter(asked);
-    return over;
-}
-
-/* We have waited for the GIL: meanwhile what was idle may have come into use. */
-static bool must_not_flush(void *context) {
-    struct flushing *flushing = context;
-    flushing->begun_ns = clock_ns();
-    return capture_active() || (!flushing->asked && would_wait()) ||
-           MUTANT(stale_gain,
-                  !flushing->asked &&
-                      device_releasable_bytes(flushing->device) < settings_options()->min_gain,
-                  false) ||
-           !all_finish(flushing->device);
-}
-
-/* Has PyTorch empty its cache, through Python. Whether anything was done. */
-static bool flush(struct device *device, struct vramgc_action action) {
-    uint64_t returned[VRAMGC_MAX_DEVICES] = {0};
-    struct flushing flushing = {.device = device,
-                                .asked = action.reason == reclaim_log_reason(POLICY_ASKED)};
-    action.kind = VRAMGC_ACTION_FLUSH;
-    if (action.observed) {
-        action.before_bytes = reserved_bytes(device);
-        action.after_bytes = minus_u64(action.before_bytes,
-                                       figure_get(&device->out->stats.releasable_bytes.current));
-        reclaim_conclude(device, &action);
-        return true;
-    }
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        returned[i] = device_if_ready(i) ? reclaim_returned_bytes(device_if_ready(i)) : 0;
-    if (!python_empty_cache(must_not_flush, &flushing))
-        return false;
-    names_describe(names_latest(), &action);
-    action.took_ns = clock_ns() - flushing.begun_ns;
-    conclude_flush(device, action, returned);
-    return true;
-}
-
-/* Whether anything was done. asker: another process, which has no right to have this one wait for
- * the GPU; 0: none. */
-static bool act(struct device *device, struct policy_decision decision, uint64_t asker) {
-    struct vramgc_action action = {
-        .device = device_index(device),
-        .reason = asker ? VRAMGC_REASON_PEER : reclaim_log_reason(decision.reason),
-        .observed = decision.observed,
-        .used_bytes = device_used_bytes(device),
-        .asker = asker,
-    };
-    if (asker)
-        text_copy(action.asker_name, sizeof action.asker_name, process_stat(asker).name);
-    bool flushed = decision.flush && (device_vm(device) && decision.reason == POLICY_ASKED
-                                          ? give_back_pages(device, action)
-                                          : flush(device, action));
-    bool trimmed = decision.trim && trim_mempool(device, action);
-    if (!flushed && !trimmed)
-        return false; /* without a Python an induced out of memory may still do it */
-    read_memory(device);
-    reclaim_acted(device);
-    return true;
-}
-
-/* Mode compact: what of PyTorch's cache could be emptied now that the program rests. Hardly any
- * memory lies behind it, but cudaMemGetInfo tells of it as of memory in use. */
-static uint64_t releasable_at_rest(const struct device *device, const struct look *look,
-                                   uint64_t now) {
-    bool rests = now - look->changed_ns >= settings_policy().quiet_ns;
-    return MUTANT(addresses_kept_at_rest, rests, false) ? device_releasable_bytes(device) : 0;
-}
-
-static void consider(struct device *device, struct look *look, uint64_t now) {
-    struct reclaim *reclaim = reclaim_of(device);
-    struct policy_settings settings = settings_policy();
-    bool asked = atomic_exchange(&reclaim->asked, false);
-    uint64_t asker = asked ? 0 : peers_asker(device);
-    struct policy_reading reading = {
-        .now_ns = now,
-        .latest_event_ns = look->changed_ns,
-        .total_bytes = atomic_load(&device->memory.total_bytes),
-        .free_bytes = device_free_bytes(device),
-        .releasable_bytes = device_releasable_bytes(device),
-        .asked = asked || asker,
-    };
-    reading.pool_idle_bytes =
-        reading.asked || settings.lowvram ? mempool_look(device) : trim_idle_bytes(device, now);
-    struct vm *vm = device_vm(device);
-    if (vm) { /* pages go back step by step (decay_thread.h); what PyTorch has reserved counts as
-                 used */
-        reading.free_bytes = vm_free_as_seen(vm, (int64_t)reading.free_bytes);
-        reading.releasable_bytes =
-            reading.asked ? device_idle_page_bytes(device) : releasable_at_rest(device, look, now);
-    }
-    lock_take(&reclaim->lock);
-    struct policy_state before = reclaim->policy;
-    bool unfinished = atomic_exchange(&reclaim->unfinished, false);
-    if (unfinished) /* what is left to do needs no new cool-down */
-        reclaim->policy = (struct policy_state){0};
-    struct policy_decision decision = policy_decide(&settings, &reclaim->policy, &reading);
-    if (unfinished)
-        reclaim->policy = before;
-    lock_give(&reclaim->lock);
-    bool due = decision.flush || decision.trim;
-    if (due && !act(device, decision, asker) && unfinished) /* a GPU is at work: at the next look */
-        atomic_store(&reclaim->unfinished, MUTANT(rest_given_up, true, false));
 }
 
 /* Again and again, for idle memory may go back meanwhile. Work that begins just now is not in it,
@@ -333,7 +138,7 @@ static void look_at(unsigned index, uint64_t now) {
         look->limits != limit_words()) {
         look->limits = limit_words();
         look->read_ns = now;
-        read_memory(device);
+        due_read_memory(device);
     }
     if (device_vm(device)) {
         vm_spill_decay(device_vm(device));
@@ -345,7 +150,7 @@ static void look_at(unsigned index, uint64_t now) {
     if (atomic_exchange(&reclaim->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&reclaim->verdict)));
-    consider(device, look, now);
+    due_look(device, look->changed_ns, now);
     keep_rest(device, look, now);
 }
 
