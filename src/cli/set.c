@@ -2,11 +2,16 @@
  * program's statistics file which the program reads at each request (cuda/limit.h). It must not
  * store what is no amount. */
 #include "base/base.h"
+#include "base/clean_text.h"
 #include "base/options.h"
 #include "cli/cli.h"
 #include "cli/live_file.h"
 #include "cli/settings.h"
+#include "judge/shared_card.h"
+#include "read/program.h"
+#include "read/units.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* NULL: it cannot be set while a program runs. */
@@ -37,6 +42,21 @@ static bool take(const char *typed, struct vramgc_limits *limits) {
     return true;
 }
 
+/* A name may fit another program than was meant, and what is live stays until it is freed. */
+static void tell(const struct vramgc_file *file) {
+    char words[PROGRAM_BYTES + 256];
+    struct text text = TEXT_IN(words);
+    uint64_t held_bytes = 0;
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        held_bytes += file->devices[i].stats.held_bytes.current;
+    program_describe(file, &text);
+    text_format(&text, " (%llu): ", (unsigned long long)file->pid);
+    if (!shared_card_say_limits(&text, &file->limits))
+        text_add(&text, "no head-room, no cap");
+    clean_text(words, sizeof words); /* the file is the program's own */
+    printf("%s; it holds %s now\n", words, show_bytes(held_bytes).text);
+}
+
 static int set_main(struct args *args) {
     if (args->operand_count < 2 || !*args->argv[0]) {
         complain("which program, and what? vramgc set PID|NAME headroom=2GiB");
@@ -53,6 +73,7 @@ static int set_main(struct args *args) {
         __atomic_store_n(&file->limits.headroom, limits.headroom, __ATOMIC_RELAXED);
     if (limits.cap != UINT64_MAX)
         __atomic_store_n(&file->limits.cap, limits.cap, __ATOMIC_RELAXED);
+    tell(file);
     live_file_close(file);
     return STATUS_FINE;
 }

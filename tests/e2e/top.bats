@@ -204,6 +204,12 @@ called() {
     grep -qE "^ +$held .* peer +gave 4.0 GiB to comfyui \(4321\)$" out
 }
 
+@test "set: which program it was, what is in force by then, and what it holds" {
+    hold shared a
+    equal "$("$vramgc" set "$held" cap=1GiB)" "launch.py --xformers --api ($held): head-room: 2.0 GiB stay free for others; cap: 1.0 GiB at most; it holds 2.0 GiB now"
+    equal "$("$vramgc" set "$held" headroom=0 cap=0)" "launch.py --xformers --api ($held): no head-room, no cap; it holds 2.0 GiB now"
+}
+
 @test "top, report: a program that uses CUDA without vramgc, and how to start it with it" {
     cd "$top" || return
     scripts/simgpu --mem 2GiB --cuda 13 -- build/c10/2.15.0/c10drive -c "alloc a 300MiB; until $work/enough.sh; _exit 0" 3>&- >"$work/drive" 2>&1 &
