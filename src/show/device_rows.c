@@ -48,19 +48,26 @@ static struct division_figures show_division(struct division d, size_t kept) {
     return (struct division_figures){figures[0], figures[1], figures[2]};
 }
 
+/* A cap that came while the program ran may be less than the program had. */
+static struct figure show_card(uint64_t total_bytes, uint64_t held_bytes) {
+    return show_known(total_bytes > 0 && held_bytes <= total_bytes, total_bytes);
+}
+
 /* The verdict has what was held at the peak, and what was free at the out-of-memory. */
 static void add_division(struct device_table *table, const struct vramgc_device *device,
                          const struct vramgc_refusal *refusal, struct division end) {
     enum { HELD, OTHERS, FREE };
     struct division at_oom = refusal ? division_of(refusal) : (struct division){0};
-    struct division_figures peak = show_division(division_at_peak(device), HELD),
-                            then = show_division(at_oom, FREE), last = show_division(end, HELD);
-    struct figure card = show_known(device->total_bytes > 0, device->total_bytes);
+    struct division at_peak = division_at_peak(device);
+    struct division_figures peak = show_division(at_peak, HELD), then = show_division(at_oom, FREE),
+                            last = show_division(end, HELD);
     add(table, ROWS_OF_CARD, "held by this program", peak.held, then.held, last.held);
     add(table, ROWS_OF_CARD, "+ held by others and the driver", peak.others, then.others,
         last.others);
     add(table, ROWS_OF_CARD, "+ free", peak.free, then.free, last.free);
-    add(table, ROWS_OF_CARD, "= card", card, show_known(at_oom.known, at_oom.total_bytes), card);
+    add(table, ROWS_OF_CARD, "= card", show_card(device->total_bytes, at_peak.held_bytes),
+        show_card(at_oom.total_bytes, at_oom.held_bytes),
+        show_card(device->total_bytes, end.held_bytes));
 }
 
 /* A gauge of stats.def; each at its own highest moment. */
