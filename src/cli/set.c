@@ -8,6 +8,7 @@
 #include "cli/live_file.h"
 #include "cli/settings.h"
 #include "judge/shared_card.h"
+#include "read/derived.h"
 #include "read/program.h"
 #include "read/units.h"
 
@@ -46,15 +47,12 @@ static bool take(const char *typed, struct vramgc_limits *limits) {
 static void tell(const struct vramgc_file *file) {
     char words[PROGRAM_BYTES + 256];
     struct text text = TEXT_IN(words);
-    uint64_t held_bytes = 0;
-    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        held_bytes += file->devices[i].stats.held_bytes.current;
     program_describe(file, &text);
     text_format(&text, " (%llu): ", (unsigned long long)file->pid);
     if (!shared_card_say_limits(&text, &file->limits))
         text_add(&text, "no head-room, no cap");
     clean_text(words, sizeof words); /* the file is the program's own */
-    printf("%s; it holds %s now\n", words, show_bytes(held_bytes).text);
+    printf("%s; it holds %s now\n", words, show_bytes(held_on_all_cards(file)).text);
 }
 
 static int set_main(struct args *args) {

@@ -65,6 +65,9 @@ struct derived fragmentation_index(const struct vramgc_refusal *refusal);
  * reserved is only addresses. */
 uint64_t held_by_pytorch(const struct vramgc_device_stats *stats);
 
+/* What the program holds now. The file may be that of a program that runs, as it lies. */
+uint64_t held_on_all_cards(const struct vramgc_file *file);
+
 /* How the memory of a card was divided at one moment; the parts add up to total_bytes. */
 struct division {
     bool known; /* false: total or use was never read; then only held_bytes is valid */

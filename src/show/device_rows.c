@@ -49,8 +49,8 @@ static struct division_figures show_division(struct division d, size_t kept) {
 }
 
 /* A cap that came while the program ran may be less than the program had. */
-static struct figure show_card(uint64_t total_bytes, uint64_t held_bytes) {
-    return show_known(total_bytes > 0 && held_bytes <= total_bytes, total_bytes);
+static struct figure show_card(struct division d) {
+    return show_known(d.total_bytes > 0 && d.held_bytes <= d.total_bytes, d.total_bytes);
 }
 
 /* The verdict has what was held at the peak, and what was free at the out-of-memory. */
@@ -65,9 +65,7 @@ static void add_division(struct device_table *table, const struct vramgc_device 
     add(table, ROWS_OF_CARD, "+ held by others and the driver", peak.others, then.others,
         last.others);
     add(table, ROWS_OF_CARD, "+ free", peak.free, then.free, last.free);
-    add(table, ROWS_OF_CARD, "= card", show_card(device->total_bytes, at_peak.held_bytes),
-        show_card(at_oom.total_bytes, at_oom.held_bytes),
-        show_card(device->total_bytes, end.held_bytes));
+    add(table, ROWS_OF_CARD, "= card", show_card(at_peak), show_card(at_oom), show_card(end));
 }
 
 /* A gauge of stats.def; each at its own highest moment. */

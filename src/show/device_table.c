@@ -48,8 +48,7 @@ static void write_ratios(FILE *out, const struct vramgc_file *file,
                  show_known(peak.known, held_by_pytorch(s)).text,
                  show_known(peak.known, s->live_bytes.peak).text,
                  show_real(weighted.known, weighted.value, 2).text);
-    bool of_the_card = used.known && used.value <= 100; /* else a cap came later */
-    summary_line(out, "at most %s %% of the card used", show_real(of_the_card, used.value, 0).text);
+    summary_line(out, "at most %s %% of the card used", show_real(used.known, used.value, 0).text);
     summary_line(out, "driver calls: %s; requests refused: %s; out of memory in PyTorch: %s",
                  show_count(s->driver_calls).text, show_count(s->refusals).text,
                  show_ooms(file, s->ooms).text);

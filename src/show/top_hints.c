@@ -4,6 +4,7 @@
 #include "judge/shared_card.h"
 #include "judge/tally.h"
 #include "judge/who.h"
+#include "read/derived.h"
 #include "read/units.h"
 #include "base/base.h"
 #include "base/file.h"
@@ -114,11 +115,8 @@ static void say_hang(struct top_hint *out, size_t *count, const struct running_p
 static void say_parked(struct top_hint *out, size_t *count, const struct running_process *process) {
     const struct vramgc_file *file = process->record->file;
     struct text text = begin(out, count);
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < file->device_count; i++)
-        bytes += file->devices[i].stats.held_bytes.current;
     text_format(&text, "parked, with %s in RAM; `vramgc wake %llu` brings it back",
-                show_bytes(bytes).text, (unsigned long long)process->pid);
+                show_bytes(held_on_all_cards(file)).text, (unsigned long long)process->pid);
 }
 
 size_t top_hints(const struct running_process *process, const struct cards *cards,

@@ -8,16 +8,22 @@ setup() {
     export VRAMGC_LIBRARY=$PWD/build/mutants/libvramgc.so C10DRIVE_PATIENCE_MS=5000
 }
 
-# caught NAME FILE PATTERN: with this mutant the tests of FILE.bats in tests/ that match the pattern fail. On a busy machine one may
-# pass by chance: it is tried a few times. What is tagged `python` takes a whole PyTorch, and seconds.
-caught() {
+# fails NAME COMMAND...: with this mutant the tests that the command runs fail. On a busy machine one may pass by chance: it is tried
+# a few times.
+fails() {
     local n
     for n in 1 2 3 4; do
-        VRAMGC_MUTANT=$1 run bats --filter "$3" "tests/$2.bats"
+        VRAMGC_MUTANT=$1 run "${@:2}"
         echo "try $n: $output"
-        [ "$status" != 1 ] || break
+        [ "$status" = 0 ] || break
     done
     [ "$status" = 1 ]
+}
+
+# caught NAME FILE PATTERN: those of FILE.bats in tests/ that match the pattern. What is tagged `python` takes a whole PyTorch, and
+# seconds.
+caught() {
+    fails "$1" bats --filter "$3" "tests/$2.bats"
     [[ $output == *"not ok"* ]]
 }
 
@@ -40,13 +46,7 @@ caught_names() { ends_early "$1" build/sanitize/mutants/names; }
 
 # caught_python NAME TEST: on a whole PyTorch. It fails by an assertion, not because nothing was run.
 caught_python() {
-    local n
-    for n in 1 2 3 4; do
-        VRAMGC_MUTANT=$1 PYTHONPYCACHEPREFIX=build/pycache run build/venv/bin/python -m unittest -k "$2" tests/govern/test_python.py
-        echo "try $n: $output"
-        [ "$status" = 0 ] || break
-    done
-    [ "$status" = 1 ]
+    fails "$1" env PYTHONPYCACHEPREFIX=build/pycache build/venv/bin/python -m unittest -k "$2" tests/govern/test_python.py
     [[ $output == *"AssertionError"* ]]
 }
 
