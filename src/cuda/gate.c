@@ -59,6 +59,7 @@ static bool read_card(unsigned card) {
     if (!limit_own(&before) || meminfo_read(&reading) != CUDA_SUCCESS || !limit_own(&after))
         return false;
     int64_t own = (int64_t)min_u64(before.bytes, after.bytes);
+    reading.age.beside = !before.moves || before.moves != after.moves;
     lock_take(&self.lock);
     self.cards[card] = (struct known){reading.spare_bytes + own, reading.age};
     lock_give(&self.lock);

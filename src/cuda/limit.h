@@ -7,10 +7,11 @@
 #include "vramgc_format.h"
 
 /* What this process holds on the card that is current, what it is just asking for included where
- * its pages are counted before they come. */
+ * its pages are counted before they come. moves: another number after each call that took or gave
+ * some; 0: another thread is in one. */
 struct limit_own {
     unsigned device;
-    uint64_t bytes;
+    uint64_t bytes, moves;
 };
 
 /* From now on these hold, which another process may change at any moment. own: false where no card

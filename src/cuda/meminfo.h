@@ -8,6 +8,7 @@
 /* When a reading ended, and what readings cost by then. All zero: there is none. */
 struct meminfo_age {
     uint64_t end_ns, cost_ns;
+    bool beside; /* memory of this process came or went meanwhile: it may be off by that */
 };
 
 /* free_bytes and total_bytes are the program's (limit.h). */
@@ -32,5 +33,5 @@ void meminfo_limit(struct meminfo *reading);
 /* Of a reading that was begun then and has just ended. */
 struct meminfo_age meminfo_age(uint64_t start_ns);
 
-/* Whether one of that age will do. */
+/* Whether one of that age will do: made beside others' calls it is no answer, however young. */
 bool meminfo_will_do(struct meminfo_age age, enum meminfo_need need);

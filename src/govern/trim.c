@@ -59,7 +59,7 @@ bool trim_mempool(struct device *device, struct vramgc_action action) {
 /* Whether free and idle bytes together are enough: else nothing helps. */
 static bool would_do(struct device *device, uint64_t idle_bytes, uint64_t bytes) {
     return idle_bytes && device_read_memory(device) &&
-           atomic_load(&device->memory.free_bytes) + idle_bytes >= bytes;
+           device_free_bytes(device) + idle_bytes >= bytes;
 }
 
 bool trim_after_oom(struct device *device, uint64_t bytes) {

@@ -4,6 +4,7 @@
 
 #include "base/debug.h"
 #include "base/text.h"
+#include "track/moves.h"
 
 static struct {
     struct lock lock; /* bringing a device up */
@@ -119,7 +120,7 @@ uint64_t device_own_bytes(struct device *device) {
 bool device_own(struct limit_own *own) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (device)
-        *own = (struct limit_own){device_index(device), device_own_bytes(device)};
+        *own = (struct limit_own){device_index(device), device_own_bytes(device), moves_now()};
     return device != NULL;
 }
 

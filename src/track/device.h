@@ -37,14 +37,14 @@ struct device_own_pool {
 
 /* Free and total, as the driver told them, within the limits of cuda/limit.h. */
 struct device_memory {
-    _Atomic uint64_t total_bytes;     /* of the device; 0: not known yet */
-    _Atomic uint64_t free_bytes;      /* at the latest reading */
-    _Atomic uint64_t limited_bytes;   /* free then, but kept by the limits */
-    _Atomic uint64_t headroom_bytes;  /* of them, for others */
-    _Atomic uint64_t read_ns;         /* when that was */
-    _Atomic uint64_t cost_ns;         /* and what readings cost */
-    _Atomic uint64_t held_then_bytes; /* held outside pools at that moment */
-    _Atomic uint64_t told_bytes;      /* free, as the program was told last */
+    _Atomic uint64_t total_bytes;    /* of the device; 0: not known yet */
+    _Atomic uint64_t free_and_held;  /* at the latest reading; held outside pools */
+    _Atomic uint64_t limited_bytes;  /* free then, but kept by the limits */
+    _Atomic uint64_t headroom_bytes; /* of them, for others */
+    _Atomic uint64_t read_ns;        /* when that was */
+    _Atomic uint64_t cost_ns;        /* and what readings cost */
+    _Atomic bool beside;             /* some came or went meanwhile */
+    _Atomic uint64_t told_bytes;     /* free, as the program was told last */
 };
 
 struct device_holes {

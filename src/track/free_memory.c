@@ -36,13 +36,13 @@ static uint64_t used_bytes(const struct meminfo *read) {
     return minus_u64(read->total_bytes, read->free_bytes + read->headroom_bytes);
 }
 
-static void note_memory(struct device *device, const struct meminfo *read) {
-    atomic_store(&device->memory.held_then_bytes, held_outside_pools(device));
-    atomic_store(&device->memory.free_bytes, read->free_bytes);
+static void note_memory(struct device *device, const struct meminfo *read, uint64_t held_bytes) {
+    atomic_store(&device->memory.free_and_held, read->free_bytes + held_bytes);
     atomic_store(&device->memory.limited_bytes, read->limited_bytes);
     atomic_store(&device->memory.headroom_bytes, read->headroom_bytes);
     atomic_store(&device->memory.total_bytes, read->total_bytes);
     atomic_store(&device->memory.cost_ns, read->age.cost_ns);
+    atomic_store(&device->memory.beside, read->age.beside);
     atomic_store(&device->memory.read_ns, read->age.end_ns);
     figure_set(&device->out->total_bytes, read->total_bytes);
     gauge_set(&device->out->stats.used_bytes, used_bytes(read));
@@ -58,23 +58,27 @@ static uint64_t moves(struct device *device) {
 bool device_read_memory(struct device *device) {
     enum { READINGS = 2 };
     struct meminfo read = {0};
+    uint64_t held_bytes = 0;
     bool fits = false;
     for (int i = 0; i < READINGS && !fits; i++) {
         uint64_t before = moves(device);
         device_account_pages(device);
         if (meminfo_read(&read) != CUDA_SUCCESS)
             return false;
+        held_bytes = held_outside_pools(device);
         fits = before && before == moves(device);
     }
+    read.age.beside = !fits;
     if (fits)
         note_others(device, used_bytes(&read));
-    note_memory(device, &read);
+    note_memory(device, &read, held_bytes);
     return true;
 }
 
 bool device_memory_will_do(const struct device *device, enum meminfo_need need) {
     struct meminfo_age age = {atomic_load(&device->memory.read_ns),
-                              atomic_load(&device->memory.cost_ns)};
+                              atomic_load(&device->memory.cost_ns),
+                              atomic_load(&device->memory.beside)};
     return meminfo_will_do(age, need);
 }
 
@@ -84,9 +88,7 @@ bool device_know_memory(struct device *device, enum meminfo_need need) {
 }
 
 uint64_t device_free_bytes(const struct device *device) {
-    uint64_t then = atomic_load(&device->memory.held_then_bytes);
-    uint64_t now = held_outside_pools(device);
-    return minus_u64(atomic_load(&device->memory.free_bytes) + then, now);
+    return minus_u64(atomic_load(&device->memory.free_and_held), held_outside_pools(device));
 }
 
 /* Before the driver was asked all would seem to be used. */
@@ -105,7 +107,11 @@ void device_memory_info(const struct meminfo *told, uint64_t before) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
-    if (!device_vm(device) && before && before == moves_now()) /* else pages may have come */
+    struct meminfo read = *told;
+    uint64_t held_bytes = held_outside_pools(device);
+    /* Where there are pages some may have come. */
+    read.age.beside = device_vm(device) || !before || before != moves_now();
+    if (!read.age.beside)
         note_others(device, used_bytes(told));
-    note_memory(device, told);
+    note_memory(device, &read, held_bytes);
 }

@@ -46,6 +46,7 @@ static bool make_reading(struct vm *vm, struct reading *reading, unsigned readin
         reading->physical_pages = min_u64(reading->physical_pages, physical_pages(vm));
         fits = MUTANT(reading_beside_moves, before && before == vm_moves(vm), true);
     }
+    reading->card.age.beside = !fits;
     return true;
 }
 

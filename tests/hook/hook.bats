@@ -185,6 +185,12 @@ passes() {
     passes "$hook/libreading_race.so" "$hook/reading_race"
 }
 
+@test "what was read while memory came or went is no answer for who is refused afterwards" {
+    passes "$hook/libreading_race.so" "$hook/reading_race" answers
+    rm "$VRAMGC_OUT"
+    VRAMGC_HEADROOM=1GiB passes "$hook/libreading_race.so" "$hook/reading_race" limited
+}
+
 @test "another thread maps addresses anew before the one that unmapped them has heard of it" {
     passes "$hook/libunmap_race.so" "$hook/unmap_race"
 }

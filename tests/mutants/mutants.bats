@@ -147,6 +147,8 @@ prove_finds() {
 @test "pages decay while somebody reads the card" { caught_alone decay_beside_readers decay-beside; }
 @test "so may what a program is told" { caught_alone told_beside_moves told-beside; }
 @test "a reading may be off by what other threads are just allocating" { caught reading_beside_calls hook/hook 'what vramgc has not heard'; }
+@test "what was read while memory came or went is an answer" { caught beside_is_answer hook/hook 'came or went is no answer'; }
+@test "so is what was read while pages came or went" { caught_alone beside_is_answer reading-answers; }
 @test "what a pool has grown by is taken for that of others" { caught grown_pool_is_others hook/hook 'what vramgc has not heard'; }
 @test "a full card is taken for one that says nothing" { caught full_as_unknown govern/causes '^nothing is free'; }
 @test "an illegal address is told as a lack of memory" { caught refused_as_full vm/refusals '^an illegal address'; }

@@ -354,12 +354,27 @@ static void readings_cost(void) {
     MUST(reading.age.cost_ns >= MILLISECOND_NS && reading.age.end_ns >= start_ns + MILLISECOND_NS);
     atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)plain_info);
     uint64_t now_ns = clock_ns(), then_ns = now_ns - SECOND_NS;
-    MUST(!meminfo_will_do((struct meminfo_age){then_ns, 50000}, MEMINFO_KNOWN));
-    MUST(meminfo_will_do((struct meminfo_age){then_ns, SECOND_NS}, MEMINFO_KNOWN));
-    MUST(meminfo_will_do((struct meminfo_age){then_ns, SECOND_NS}, MEMINFO_ANSWER));
-    MUST(!meminfo_will_do((struct meminfo_age){then_ns, 10 * MILLISECOND_NS}, MEMINFO_ANSWER));
-    MUST(!meminfo_will_do((struct meminfo_age){then_ns, SECOND_NS}, MEMINFO_ANEW));
+    MUST(!meminfo_will_do((struct meminfo_age){then_ns, 50000, false}, MEMINFO_KNOWN));
+    MUST(meminfo_will_do((struct meminfo_age){then_ns, SECOND_NS, false}, MEMINFO_KNOWN));
+    MUST(meminfo_will_do((struct meminfo_age){then_ns, SECOND_NS, false}, MEMINFO_ANSWER));
+    MUST(!meminfo_will_do((struct meminfo_age){then_ns, 10 * MILLISECOND_NS, false},
+                          MEMINFO_ANSWER));
+    MUST(!meminfo_will_do((struct meminfo_age){then_ns, SECOND_NS, false}, MEMINFO_ANEW));
     MUST(!meminfo_will_do((struct meminfo_age){0}, MEMINFO_KNOWN));
+}
+
+/* Pages have moved beside each: it will do, but for an answer. */
+static void reading_answers(void) {
+    cache_pages();
+    plain_info = (CUresult(*)(size_t *, size_t *))atomic_load(&real_pointers[ID_cuMemGetInfo_v2]);
+    atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)info_beside_releases);
+    vm_room(test.vm, MEMINFO_ANEW);
+    infos_since();
+    vm_room(test.vm, MEMINFO_KNOWN);
+    MUST(infos_since() == 0);
+    vm_room(test.vm, MEMINFO_ANSWER);
+    MUST(infos_since() == 2);
+    atomic_store(&real_pointers[ID_cuMemGetInfo_v2], (void *)plain_info);
 }
 
 static const struct alone cases[] = {
@@ -383,6 +398,7 @@ static const struct alone cases[] = {
     {"as-the-card", as_the_card, LARGE, 100},
     {"reading-beside", reading_beside, LARGE, 100},
     {"readings-cost", readings_cost, LARGE, 100},
+    {"reading-answers", reading_answers, LARGE, 100},
     {"told-beside", told_beside, LARGE, 100},
     {"decay-beside", decay_beside, LARGE, 100},
     {"capture-nears", capture_nears, LARGE, 100},

@@ -55,6 +55,7 @@ holds() {
 @test "what the card itself would have free, and what can be had" { holds as-the-card; }
 @test "a reading of the card beside pages that go is made again" { holds reading-beside; }
 @test "the more a reading costs the longer it will do" { holds readings-cost; }
+@test "a reading beside which pages moved is no answer" { holds reading-answers; }
 @test "what goes back because it is old waits for who reads the card" { holds decay-beside; }
 @test "where pages go beside it the driver is asked again for what a program is told" { holds told-beside; }
 
