@@ -44,7 +44,6 @@ bool nvml_open(struct nvml *nvml, void *(*lookup)(void *library, const char *sym
     if (!nvml->graphics)
         nvml->graphics = lookup(library, "nvmlDeviceGetGraphicsRunningProcesses_v2");
     nvml->display_active = lookup(library, "nvmlDeviceGetDisplayActive");
-    nvml->display_mode = lookup(library, "nvmlDeviceGetDisplayMode");
     nvml->busy = lookup(library, "nvmlDeviceGetUtilizationRates");
     nvml->heat = lookup(library, "nvmlDeviceGetTemperature");
     nvml->power = lookup(library, "nvmlDeviceGetPowerUsage");
@@ -90,12 +89,10 @@ bool nvml_bus_id(const struct nvml *nvml, nvml_card card, char *bus_id, size_t b
 }
 
 bool nvml_has_display(const struct nvml *nvml, nvml_card card) {
-    int active = 0, connected = 0;
+    int active = 0;
     if (card && nvml->display_active)
         nvml->display_active(card, &active);
-    if (card && nvml->display_mode)
-        nvml->display_mode(card, &connected);
-    return active || connected;
+    return active;
 }
 
 static void add(struct nvml_users *out, const struct nvml_process *process) {

@@ -41,8 +41,8 @@ struct nvml {
     int (*memory)(nvml_card card, struct nvml_memory *memory);
     int (*compute)(nvml_card card, unsigned *count, struct nvml_process *list);
     int (*graphics)(nvml_card card, unsigned *count, struct nvml_process *list);
-    int (*display_active)(nvml_card card, int *yes);   /* a server has it */
-    int (*display_mode)(nvml_card card, int *yes);     /* a screen is connected */
+    /* A server has it. Whether a screen is connected is not asked: an H200 says yes without one. */
+    int (*display_active)(nvml_card card, int *yes);
     int (*busy)(nvml_card card, unsigned percents[2]); /* of time: computing, copying */
     int (*heat)(nvml_card card, int sensor, unsigned *celsius);
     int (*power)(nvml_card card, unsigned *milliwatts);

@@ -30,8 +30,7 @@ static uint64_t call_ns(enum cost cost, size_t bytes) {
     return sim.config.latency == LATENCY_NONE ? 0 : cost_ns(cost, bytes);
 }
 
-void latency_pass(enum cost cost, size_t bytes) {
-    uint64_t took_ns = call_ns(cost, bytes);
+static void pass(uint64_t took_ns) {
     if (!took_ns)
         return;
     uint64_t start = now_ns();
@@ -43,6 +42,14 @@ void latency_pass(enum cost cost, size_t bytes) {
     pthread_mutex_unlock(&sim.lock);
     sleep_until(end);
     pthread_mutex_lock(&sim.lock);
+}
+
+void latency_pass(enum cost cost, size_t bytes) {
+    pass(call_ns(cost, bytes));
+}
+
+void latency_pass_handles(enum cost cost, size_t count) {
+    pass(sim.config.latency == LATENCY_NONE ? 0 : cost_of_handles_ns(cost, count));
 }
 
 void latency_wait(void) {

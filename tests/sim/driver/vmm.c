@@ -305,6 +305,18 @@ CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
     END(CUDA_SUCCESS);
 }
 
+/* Handles mapped from there on without a gap, of those in [base, base + bytes). */
+static size_t handles_at(uintptr_t base, size_t bytes) {
+    size_t count = 0;
+    struct block *block;
+    for (uintptr_t at = base; at < base + bytes; at += block->at.size_bytes, count++) {
+        block = block_find(at);
+        if (block == NULL || block->at.base != at)
+            break;
+    }
+    return count;
+}
+
 /* Is [base, base + bytes) exactly a row of whole mappings without a gap? */
 static bool whole_mappings(uintptr_t base, size_t bytes) {
     uintptr_t end = base + bytes;
@@ -335,7 +347,7 @@ static void wait_for_kernels(uintptr_t base) {
 CUresult cuMemUnmap(CUdeviceptr base, size_t bytes) {
     BEGIN(NEED_MEMORY);
     FORBIDDEN_IN_CAPTURE();
-    latency_pass(COST_UNMAP, bytes);
+    latency_pass_handles(COST_UNMAP, handles_at(base, bytes));
     wait_for_kernels(base);
     if (bytes == 0 || !whole_mappings(base, bytes))
         END(refuse("cuMemUnmap", base, bytes, "not exactly what was mapped"));
@@ -428,7 +440,7 @@ CUresult cuMemSetAccess(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *l
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_MEMORY);
     FORBIDDEN_IN_CAPTURE();
-    latency_pass(COST_SET_ACCESS, bytes);
+    latency_pass_handles(COST_SET_ACCESS, handles_at(base, bytes));
     END(set_access(base, bytes, list, count));
 }
 
