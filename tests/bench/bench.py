@@ -15,6 +15,14 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIMGPU = [str(ROOT / "scripts/simgpu"), "--mem", "24GiB"]
+TORCH_ROWS = {
+    "empty": "torch.empty + del",
+    "step": "training step of a small network",
+    "launch": "launch of a kernel by PyTorch",
+    "copy": "copy of 1 KiB to the device",
+    "event": "event recorded",
+    "replay": "graph of eight launches replayed",
+}
 ALLOCATOR_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
@@ -81,7 +89,7 @@ def torch_rows(arguments):
 
     measure(0)  # from now on all files are in the page cache
     sides = alternate(measure, arguments.pairs)
-    for key, name in (("empty", "torch.empty + del"), ("step", "training step of a small network")):
+    for key, name in TORCH_ROWS.items():
         values = [[result[key] for result in side] for side in sides]
         yield paired_row(name, "ns", *values, arguments.pairs)
 

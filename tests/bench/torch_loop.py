@@ -1,4 +1,4 @@
-"""Times torch.empty/del and a small training step in this process; started by bench.py with and without libvramgc.so.
+"""Times torch.empty/del, a small training step, and calls that PyTorch makes for each of its operations, in this process; started by bench.py with and without libvramgc.so.
 
 Prints one line of JSON: nanoseconds per operation, the lower quartile over short rounds."""
 import json
@@ -39,5 +39,32 @@ def training_step():
     return step
 
 
+def launch():
+    vector = torch.zeros(64, device="cuda")
+    return lambda: vector.add_(1)
+
+
+def copy():
+    """A kilobyte to the device, as samplers do with their steps."""
+    there, here = torch.zeros(256, device="cuda"), torch.zeros(256)
+    return lambda: there.copy_(here)
+
+
+def event():
+    one = torch.cuda.Event()
+    return one.record
+
+
+def replay():
+    """Of a graph of eight launches."""
+    vector, graph = torch.zeros(64, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(8):
+            vector.add_(1)
+    return graph.replay
+
+
 if __name__ == "__main__":
-    print(json.dumps({"empty": lower_quartile(empty_and_del, 1000), "step": lower_quartile(training_step(), 20)}))
+    told = {"empty": lower_quartile(empty_and_del, 1000), "step": lower_quartile(training_step(), 20)}
+    told |= {make.__name__: lower_quartile(make(), 500) for make in (launch, copy, event, replay)}
+    print(json.dumps(told))

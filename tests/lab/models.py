@@ -1,13 +1,13 @@
 """Full-size diffusers models from their public architecture figures, without weights.
 
-Only sizes matter to a memory allocator, so nothing is downloaded: parameters are uninitialised,
-and on the host they are untouched virtual memory. Buffers keep their real values, so that the
-models also run on a real GPU.
+Only sizes matter to a memory allocator, so nothing is downloaded: what parameters contain is
+content.py's. Buffers keep their real values.
 """
 
 import functools
 import itertools
 
+import content
 import torch
 from accelerate import init_empty_weights
 from diffusers import (
@@ -92,17 +92,18 @@ serial = itertools.count()
 
 
 def host_tensor(shape, dtype):
-    """Uninitialised host memory, but small ones have a content of their own, the same in every run: so it
-    can be seen that it came back from the device."""
+    """Small ones have a content of their own, the same in every run: so it can be seen that it came
+    back from the device."""
     tensor = torch.empty(shape, dtype=dtype, device="cpu")
-    if tensor.numel() * tensor.element_size() <= CONTENT_BYTES:
+    if tensor.dim() > 1 and content.on_card():
+        content.fill(tensor)
+    elif tensor.numel() * tensor.element_size() <= CONTENT_BYTES:
         tensor.view(-1).copy_((torch.arange(tensor.numel()) + next(serial)) % 251 / 1000)
     return tensor
 
 
 def materialise(model, dtype):
-    """Gives every parameter of a model built on the meta device uninitialised host memory of the
-    given type."""
+    """Gives every parameter of a model built on the meta device host memory of the given type."""
     made = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():

@@ -44,6 +44,7 @@ def arguments(words=None):
         action="store_true",
         help="pause after some jobs, and measure over time what is held by the device's own books",
     )
+    parser.add_argument("--brief", action="store_true", help="with --pauses: leave them out")
     parser.add_argument(
         "--no-marks", action="store_true", help="set no marks on vramgc's timeline"
     )
@@ -99,6 +100,7 @@ def work(args):
     ruler = rulers.Ruler(result["context_bytes"]) if args.pauses else None
     every = getattr(workload, "PAUSE_AFTER_EVERY", sessions.PAUSE_AFTER_EVERY)
     session = sessions.Session(args.collect, args.verbose, ruler, every, not args.no_marks)
+    session.brief = args.brief
     loaded, times = timed(workload.run, session)
     result |= times
     time.sleep(sessions.PAUSE_SECONDS if ruler else REST_SECONDS)

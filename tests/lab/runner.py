@@ -127,10 +127,7 @@ class Warm:
         self.at_rest = f"{self.folder.name}/at-rest.vramgc"  # the latest run's statistics
         self.log = open(f"{self.folder.name}/log", "w+", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(
-            [str(ROOT / "scripts" / "simgpu")]
-            + ["--proven"] * (self.kind.vramgc == "auto")
-            + ["--", sys.executable]
-            + [str(ROOT / "tests" / "lab" / "run.py"), "--serve"],
+            [*self.device(), sys.executable, str(ROOT / "tests" / "lab" / "run.py"), "--serve"],
             env=self.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -138,6 +135,11 @@ class Warm:
             text=True,
             start_new_session=True,
         )
+
+    def device(self):
+        """What the process is started by: on the simulated device."""
+        proven = ["--proven"] * (self.kind.vramgc == "auto")
+        return [str(ROOT / "scripts" / "simgpu"), *proven, "--"]
 
     def environment(self):
         """PyTorch is to ask NVML whether there is a device: asking CUDA would start it here."""
