@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The first minutes on a card: what is worth most comes first, each step has its own limit, and all is written down at once.
 # It must need no network, no make and no .git: only the tracked files, and .gpu/ (README.md says how to fill it).
-#   OUT        where steps.tsv, log.txt, proof-*.txt, micro.jsonl, lab.jsonl and records.tgz go (build/gpu/first)
+#   OUT        where steps.tsv, log.txt, proof-*.txt, micro.jsonl, lab.jsonl, look.jsonl and records.tgz go (build/gpu/first)
 #   BUDGET_S   seconds in all (330): a step that would not fit is left out
 #   ONLY, SKIP names of steps
+#   ROWS       of the step `table`
 #   PYTHON (python3), VRAMGC (.gpu/vramgc, else build/vramgc), LEAVE_GIB (6.5: what the small card has), SCALE (1: times all limits)
 # Exit status: 0, all steps that ran ended with 0; 1, one did not; 2, there is nothing to run.
 set -u
@@ -17,10 +18,11 @@ trap 'rm -rf "$work"' EXIT
 vramgc=${VRAMGC:-$PWD/.gpu/vramgc}
 [ -x "$vramgc" ] || vramgc=$PWD/build/vramgc
 [ -x "$vramgc" ] || { echo 'first-minutes: no .gpu/vramgc: see tests/gpu/README.md' >&2; exit 2; }
+rows=${ROWS:-survivors=8GiB sdxl_offload=7GiB sd15=8GiB sequential_offload=2GiB group_offload=5GiB serve=8GiB loop=8GiB}
 unset "${!VRAMGC_@}" VRAMGC
 export XDG_STATE_HOME=$work/state PYTHONPYCACHEPREFIX=$work/pycache PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
-log=$out/log.txt steps=$out/steps.tsv lab=$out/lab.jsonl
-for file in "$log" "$steps" "$lab"; do : >"$file"; done
+log=$out/log.txt steps=$out/steps.tsv lab=$out/lab.jsonl look=$out/look.jsonl
+for file in "$log" "$steps" "$lab" "$look"; do : >"$file"; done
 
 left() { echo $((budget - (SECONDS - begun))); }
 
@@ -89,6 +91,26 @@ workload() {
     return "$status"
 }
 
+# What PyTorch's own calls cost, alone and with, by turns.
+costs() {
+    local side run
+    for side in alone with with alone; do
+        run=()
+        [ "$side" = alone ] || run=("$vramgc" run --no-summary --out "$work/costs.vramgc" --)
+        "${run[@]}" "$python" tests/bench/torch_loop.py >"$work/costs" || return
+        sed "s/^{/{\"costs\": \"$side\", /" "$work/costs" >>"$look"
+    done
+}
+
+second_look() { "$python" "$here/second_look.py" "$vramgc" "$1" >>"$look"; }
+
+# table SECONDS: it wants what is carried where the lab has it.
+table() {
+    mkdir -p build
+    cmp -s "$vramgc" build/vramgc || cp "$vramgc" "$(dirname "$vramgc")/libvramgc.so" build/
+    "$python" "$here/card_table.py" --seconds "$1" $rows >>"$look"
+}
+
 # A card of others: a process that leaves so many GiB free, until its standard input ends.
 ballast() {
     "$python" -c 'import sys, torch
@@ -111,8 +133,8 @@ small_card() {
     wait "$process" 2>/dev/null
 }
 
-export python vramgc here out work lab # for the shells that `timeout` starts
-export -f machine wheels hooked prove micro workload
+export python vramgc here out work lab look rows # for the shells that `timeout` starts
+export -f machine wheels hooked prove micro workload costs second_look table
 
 # --- their order ---
 
@@ -139,6 +161,11 @@ small_card
 for mode in off lowvram; do
     step "offload-$mode" 90 40 workload "offload-$mode" sdxl_offload "$mode"
 done
+step costs 80 30 costs
+for group in pinned park pair compiled; do
+    step "$group" 120 30 second_look "$group"
+done
+step table "$(left)" 60 table $(($(left) - 15))
 (cd "$work" && tar czf "$out/records.tgz" -- *.vramgc) 2>/dev/null
 result='all that ran passed'
 [ $bad = 0 ] || result='something failed: steps.tsv, log.txt'
