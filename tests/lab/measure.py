@@ -91,7 +91,8 @@ def small_tensors(loaded):
         if isinstance(part, torch.nn.Module):
             held = [*part.named_parameters(), *part.named_buffers()]
             for inner, tensor in held:
-                if 0 < tensor.numel() * tensor.element_size() <= models.CONTENT_BYTES:
+                there = not tensor.is_meta  # else accelerate keeps it elsewhere
+                if there and 0 < tensor.numel() * tensor.element_size() <= models.CONTENT_BYTES:
                     yield f"{name}.{inner}", tensor
 
 

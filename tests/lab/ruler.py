@@ -67,7 +67,7 @@ class Ruler:
         self.used = device_books()
         self.base_bytes = self.used()
         self.snapshot = getattr(ctypes.CDLL(None), "vramgc_snapshot", None)
-        self.samples, self.pauses = [], []
+        self.samples, self.pauses, self.worked_until = [], [], None
         self.done = threading.Event()
         self.thread = threading.Thread(target=self.run, name="ruler", daemon=True)
         self.thread.start()
@@ -92,9 +92,14 @@ class Ruler:
         time.sleep(seconds)
         self.pauses.append((start, time.monotonic()))
 
+    def rest(self, seconds):
+        """After the last job: neither work nor a pause between jobs."""
+        self.worked_until = time.monotonic()
+        time.sleep(seconds)
+
     def stop(self):
         self.done.set()
         self.thread.join()
         self.sample()
         most_held = self.device_bytes * THRESHOLD - self.context_bytes
-        return timeline.figures(self.samples, self.pauses, most_held)
+        return timeline.figures(self.samples, self.pauses, most_held, self.worked_until)

@@ -103,7 +103,7 @@ def work(args):
     session.brief = args.brief
     loaded, times = timed(workload.run, session)
     result |= times
-    time.sleep(sessions.PAUSE_SECONDS if ruler else REST_SECONDS)
+    ruler.rest(sessions.PAUSE_SECONDS) if ruler else time.sleep(REST_SECONDS)
     result |= {"held_rest_bytes": measure.held_now()} | measure.figures(session)
     result |= ruler.stop() if ruler else {}
     result["notes"] = session.notes

@@ -79,6 +79,8 @@ class OverTime(unittest.TestCase):
         self.assertEqual((found["held_end_bytes"], found["live_peak_bytes"]), (60 * MIB, 100 * MIB))
         self.assertEqual((found["idle_above_seconds"], found["unneeded_above_seconds"]), (0.25, 0))
         self.assertEqual(found["working_seconds"], 0.5)
+        rested = timeline.figures(rows, [(0.5, 0.75)], 50 * MIB, rows[-1].time - 0.25)
+        self.assertEqual(rested["working_seconds"], 0.25)
         self.assertIsNone(timeline.figures(rows, [], 0)["held_after_bytes"])
 
 

@@ -87,11 +87,11 @@ def longest(samples, spare, most_held):
     return round(most, 2)
 
 
-def figures(samples, pauses, most_held):
+def figures(samples, pauses, most_held, worked_until=None):
     """pauses: (start, end) of each long pause after a job; most_held: the threshold, context left
-    out."""
+    out; worked_until: when the last job was over, if the samples go on."""
     whole = [(begin(samples), samples[-1].time)]
-    work = without(whole[0], pauses)
+    work = without((whole[0][0], worked_until or samples[-1].time), pauses)
     after = held_at(samples, [end for _, end in pauses])
     return {
         "held_average_bytes": average(samples, whole, "held"),
