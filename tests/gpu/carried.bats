@@ -57,6 +57,27 @@ assert lowvram["outputs"] == off["outputs"] and off["outputs"], (off, lowvram)' 
     grep -P '^micro\tno time left' "$OUT/steps.tsv"
 }
 
+@test "first-minutes.sh: what calls cost, RAM, park, two programs and the table, each with its lines" {
+    export OUT=$BATS_TEST_TMPDIR/out ONLY='quick costs pinned park pair table' ROWS='survivors=8GiB'
+    BUDGET_S=600 in_the_folder tests/gpu/first-minutes.sh
+    [ "$status" = 0 ]
+    for step in $ONLY; do ended "$step" 0; done
+    "$PYTHON" -c 'import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+costs = [line for line in lines if "costs" in line]
+assert [line["costs"] for line in costs] == ["alone", "with", "with", "alone"], costs
+assert all(line["launch"] > 0 and line["replay"] > 0 for line in costs), costs
+looks = {line["look"]: line for line in lines if "look" in line}
+assert looks["park"]["same"] and "parked" in looks["park"]["out"]["said"], looks
+assert looks["pair"]["same"] and looks["pair"]["second"]["status"] == 0, looks
+after = looks["pinned"]["after"]["RssAnon"]
+assert looks["pinned"]["under"] and after < looks["pinned"]["there"]["RssAnon"] - 512, looks
+rows = {(line["side"], line["round"]): line for line in lines if "workload" in line}
+assert {line["mode"] for line in rows.values()} == {"observe", "compact"} and len(rows) == 4, rows
+assert all(line["ok"] and line["retries"] == 7 for line in rows.values()), rows
+assert rows["alone", 0]["seconds"] > rows["alone", 1]["seconds"] + 10, rows' "$OUT/look.jsonl"
+}
+
 @test "first-micro.py: each group tells" {
     in_the_folder "$PYTHON" tests/gpu/first-micro.py
     [ "$status" = 0 ]
