@@ -94,10 +94,11 @@ static int export_once(char *const *paths, size_t count) {
 }
 
 /* A collector reads the file between two of these. A file that cannot be read now may be there the
- * next time. */
+ * next time: what is wrong is said once, and that it is over. */
 _Noreturn static void export_again_and_again(char *const *paths, size_t count) {
     for (;;) {
         export_once(paths, count);
+        complain_anew("that is over: %s is written again", request.output);
         sleep_ns(request.every_ns);
     }
 }

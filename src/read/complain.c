@@ -5,14 +5,45 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+/* What this turn, and the one before, have complained of: lines, each with its end before it, too.
+ * What finds no room is said again. */
+static char now[16384], before[16384];
+
+/* Names of files, arguments and variables are in it. */
+static void make_line(char *line, size_t capacity, const char *format, va_list arguments) {
+    vsnprintf(line, capacity, format, arguments);
+    clean_text(line, capacity);
+}
+
+static void say(const char *line) {
+    fflush(stdout);
+    fprintf(stderr, "vramgc: %s\n", line);
+}
 
 void complain(const char *format, ...) {
+    char line[1024], whole[1024 + 3];
+    va_list arguments;
+    va_start(arguments, format);
+    make_line(line, sizeof line, format, arguments);
+    va_end(arguments);
+    snprintf(whole, sizeof whole, "\n%s\n", line);
+    if (!strstr(before, whole))
+        say(line);
+    size_t length = strlen(now);
+    if (length + strlen(whole) < sizeof now)
+        strcpy(now + length, whole);
+}
+
+void complain_anew(const char *format, ...) {
     char line[1024];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    make_line(line, sizeof line, format, arguments);
     va_end(arguments);
-    clean_text(line, sizeof line); /* names of files, arguments, variables */
-    fflush(stdout);
-    fprintf(stderr, "vramgc: %s\n", line);
+    if (*before && !*now)
+        say(line);
+    memcpy(before, now, sizeof before);
+    *now = 0;
 }

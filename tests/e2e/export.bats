@@ -204,6 +204,47 @@ PYTHON
     contains "$(cat now.prom)" 'vramgc_held_bytes{'
 }
 
+# await_lines FILE N: waits until the file has so many lines.
+await_lines() {
+    local i
+    for ((i = 0; i < 200; i++)); do
+        [ "$(wc -l <"$1")" -lt "$2" ] || return 0
+        sleep 0.05
+    done
+    cat "$1" >&2
+    return 1
+}
+
+@test "export --every: what is wrong is said once, and once that it is over; the same fault later is said anew" {
+    files
+    mkdir folder
+    "$vramgc" export --csv --every 100ms -o folder/now.csv fragmented.vramgc later.vramgc 3>&- 2>said &
+    exporter=$!
+    turns() { for _ in 1 2 3; do rm -f folder/now.csv && await folder/now.csv; done; }
+    await said
+    turns
+    cp two.vramgc part && mv part later.vramgc
+    await_lines said 2
+    turns
+    rm later.vramgc
+    await_lines said 3
+    mv folder elsewhere
+    await_lines said 4
+    mv elsewhere folder
+    turns
+    cp two.vramgc part && mv part later.vramgc
+    await_lines said 5
+    turns
+    kill "$exporter"
+    missing='vramgc: later.vramgc: cannot be read: No such file or directory'
+    over='vramgc: that is over: folder/now.csv is written again'
+    equal "$(cat said)" "$missing
+$over
+$missing
+vramgc: folder/now.csv cannot be written: No such file or directory
+$over"
+}
+
 @test "export --perfetto: events of the trace format, counters with the figures of the report" {
     files
     "$vramgc" export --perfetto -o trace.json fragmented.vramgc
