@@ -259,6 +259,21 @@ PYTHON
     equal "$output" ''
 }
 
+@test "guides: each web UI's begins with figures without and with vramgc, all of them from FIGURES.md, and with the line that starts it" {
+    run python3 - "$top" <<'PYTHON'
+import pathlib, re, sys
+top = pathlib.Path(sys.argv[1])
+figures = set(re.findall(r"[\d,.]*\d", (top / "tests/lab/FIGURES.md").read_text()))
+for name in ("comfyui", "forge-a1111", "invokeai", "sdnext"):
+    begin = (top / f"src/guides/{name}.md").read_text().split("\n## ")[0]
+    rows = re.findall(r"\| ([\d,.]+)[^|]*\| ([\d,.]+)[^|]*\|$", begin, re.M)
+    if not 2 <= len(rows) <= 3 or "| without | with vramgc |" not in begin or "\nvramgc run " not in begin:
+        print(name, "does not begin with figures and a line")
+    print(*(f"{name}: FIGURES.md has no {figure}\n" for row in rows for figure in row if figure not in figures), end="")
+PYTHON
+    equal "$output" ''
+}
+
 @test "guides: each link leads to a file, and to a heading in it; the index has each guide" {
     run python3 - "$top" <<'PYTHON'
 import pathlib, re, sys
