@@ -5,6 +5,7 @@
 #include "show/html_tables.h"
 #include "show/html_text.h"
 #include "show/summary.h"
+#include "read/program.h"
 #include "read/units.h"
 #include "judge/verdict.h"
 #include "base/base.h"
@@ -44,9 +45,12 @@ static void write_script(const struct page *page) {
     fputs(page_script, page->out);
 }
 
+/* By the words of `vramgc list`; the whole command is further down. */
 static void write_title(const struct page *page) {
-    const char *command = page->told->file->command_line;
-    html_text(page->out, *command ? command : page->told->path);
+    char words[PROGRAM_BYTES];
+    struct text text = TEXT_IN(words);
+    program_describe(page->told->file, &text);
+    html_text(page->out, *page->told->file->command_line ? words : page->told->path);
     if (page->count > 1)
         fprintf(page->out, ", and %zu more", page->count - 1);
 }
@@ -81,12 +85,14 @@ static void write_part(FILE *out, const char *name, const char *class, const cha
 
 static void write_verdict(const struct page *page) {
     const struct verdict *verdict = &page->verdict;
-    fprintf(page->out, "<div class=\"verdict %s\" id=\"verdict\">\n", colour_of(verdict->code));
+    fprintf(page->out, "<div class=\"verdict %s\" id=\"verdict\" data-process=\"%zu\">\n",
+            colour_of(verdict->code), verdict->record);
     html_element(page->out, "p class=\"what\"", verdict->what);
     fputs("\n<dl>\n", page->out);
     write_part(page->out, "Cause", "dd", verdict->cause);
     write_part(page->out, "Do", "dd class=\"todo\"", verdict->todo);
     write_part(page->out, "Card", "dd", verdict->sum);
+    write_part(page->out, "Most", "dd", verdict->most);
     write_part(page->out, "Note", "dd", verdict->note);
     fputs("</dl>\n</div>\n", page->out);
 }

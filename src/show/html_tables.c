@@ -134,7 +134,7 @@ static const char *end_of(const struct vramgc_refusal *r) {
 
 static void write_refusals(FILE *out, const struct stats_file *record, size_t number) {
     static const char heads[] = "|at,GPU,asked,free,idle,live,largest hole,|why,|granted,|from,"
-                                "|Python function,|phase";
+                                "|Python function";
     if (record->refusal_count == 0)
         return;
     open_table(out, "Requests for which there was no room", heads);
@@ -142,13 +142,16 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
         const struct vramgc_refusal *r = record->refusals[i];
         const struct vramgc_site *site = who_asked(record->file, r);
         const char *hook = stats_file_hook_name(record->file, r->hook);
+        char who[sizeof(struct who_name) + sizeof site->phase + 2] = "";
+        if (site)
+            snprintf(who, sizeof who, "%s%s%s", who_name(site).text, *site->phase ? ", " : "",
+                     site->phase);
         at(out, number, r->device, r->time_ns);
         cells(out, next_head(heads),
               CELLS(show_unit(UNIT_ID, r->device).text, show_bytes(r->request_bytes).text,
                     show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
                     show_bytes(r->allocated_bytes).text, show_bytes(r->largest_hole_bytes).text,
-                    known(summary_cause(r->cause)), end_of(r), hook ? hook : "",
-                    site ? who_name(site).text : "", site ? site->phase : ""));
+                    known(summary_cause(r->cause)), end_of(r), hook ? hook : "", who));
     }
     close_table(out);
 }

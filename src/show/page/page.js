@@ -102,6 +102,14 @@ function setUpChoice() {
     select.addEventListener("change", () => choose(select.selectedIndex));
 }
 
+/* The one that the verdict is of: of its process the device that ran out of memory, else that which held most. */
+function firstView() {
+    const told = Number(byId("verdict").dataset.process);
+    const order = view => [view.number === told, view.events.some(e => e.refusal && e.refusal.reported), view.device.held_bytes.peak];
+    const isBefore = (a, b) => { const i = a.findIndex((value, i) => value !== b[i]); return i >= 0 && a[i] > b[i]; };
+    return state.views.reduce((best, view, i) => isBefore(order(view), order(state.views[best])) ? i : best, 0);
+}
+
 /* A time in a table leads to that moment. */
 function linkTimes() {
     for (const cell of document.querySelectorAll("td[data-ns]")) {
@@ -165,8 +173,7 @@ function start() {
     byId("slider").addEventListener("keydown", stepByKey);
     byId("earlier").addEventListener("click", () => show(eventFrom(-1)));
     byId("later").addEventListener("click", () => show(eventFrom(1)));
-    const held = state.views.map(view => view.device.held_bytes.peak);
-    byId("view").selectedIndex = held.indexOf(Math.max(...held));
+    byId("view").selectedIndex = firstView();
     choose(byId("view").selectedIndex);
     let width = document.documentElement.clientWidth;
     addEventListener("resize", () => {
