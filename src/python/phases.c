@@ -22,20 +22,14 @@ static const struct {
     const char *phase, *module, *function;
 } table[] = {
 #define PHASE(phase, module, function) {phase, module, function},
-#define MACHINERY(module, function)
 #include "phases.def"
-#undef PHASE
-#undef MACHINERY
 };
 
 static const struct {
     const char *module, *function;
 } machinery[] = {
-#define PHASE(phase, module, function)
 #define MACHINERY(module, function) {module, function},
 #include "phases.def"
-#undef PHASE
-#undef MACHINERY
 };
 
 /* A star may take more each time that the rest does not fit; only the latest one needs to. */

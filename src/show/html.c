@@ -37,11 +37,34 @@ static void write_nonce(const struct page *page) {
     fputs(page->nonce, page->out);
 }
 
+static const struct {
+    const char *phase, *light, *dark;
+} colours[] = {
+#define COLOUR(phase, light, dark) {phase, light, dark},
+#include "phases.def"
+};
+
+/* --phase0 is that of the first phase that the script knows. */
+static void write_colours(FILE *out, bool dark) {
+    fputs(":root {", out);
+    for (size_t i = 0; i < ARRAY_LENGTH(colours); i++)
+        fprintf(out, " --phase%zu: %s;", i, dark ? colours[i].dark : colours[i].light);
+    fputs(" }\n", out);
+}
+
 static void write_style(const struct page *page) {
     fputs(page_style, page->out);
+    write_colours(page->out, false);
+    fputs("@media (prefers-color-scheme: dark) {\n", page->out);
+    write_colours(page->out, true);
+    fputs("}\n", page->out);
 }
 
 static void write_script(const struct page *page) {
+    fputs("const PHASES = [", page->out);
+    for (size_t i = 0; i < ARRAY_LENGTH(colours); i++)
+        fprintf(page->out, "%s\"%s\"", i > 0 ? ", " : "", colours[i].phase);
+    fputs("];\n", page->out);
     fputs(page_script, page->out);
 }
 

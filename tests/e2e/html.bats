@@ -56,6 +56,50 @@ map() {
     equal "$(sed -E 's/[0-9a-f]{32}//' 1.html)" "$(sed -E 's/[0-9a-f]{32}//' 2.html)"
 }
 
+@test "report --html: above all pictures it says which web UI it was, who had most, and of which process the verdict is" {
+    "$make_file" plain plain.vramgc
+    "$make_file" fragmented fragmented.vramgc
+    page several plain.vramgc fragmented.vramgc
+    contains "$(cat several.html)" '<div class="verdict bad" id="verdict" data-process="1">'
+    contains "$(cat several.html)" '<dt>Most</dt><dd>5.0 GiB of 6.0 GiB live then: load_model (modules/sd_models.py:310)</dd>'
+    contains "$(cat several.html)" '<td class="t">encode_prompt (sd/pipeline.py:212), text encode</td>'
+    "$make_file" set fragmented.vramgc working_folder /home/me/ComfyUI command_line '/home/me/ComfyUI/venv/bin/python main.py --listen'
+    contains "$("$vramgc" report --html fragmented.vramgc)" '<h1>ComfyUI: main.py --listen</h1>'
+}
+
+@test "report --html: each phase has a colour of its own, light and dark, that no other part of the page has, and that is seen" {
+    "$make_file" plain plain.vramgc
+    page plain plain.vramgc
+    run python3 - "$top/src/phases.def" <<'PYTHON'
+import itertools, json, re, sys
+page = open("plain.html", encoding="utf-8").read()
+phases = json.loads(re.search(r"const PHASES = (\[.*?\]);", page)[1])
+named = dict.fromkeys(re.findall(r'^PHASE\("([^"]+)"', open(sys.argv[1]).read(), re.M))
+if sorted(phases) != sorted(named):
+    print("colours of", phases, "and not of", list(named))
+style = re.search(r"<style>(.*?)</style>", page, re.S)[1]
+def light(colour):
+    parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+for scheme in (0, 1):
+    colours = {}
+    for name, colour in re.findall(r"--(phase\d|own\d|live|idle|code|sheet): (#\w{6});", style):
+        colours.setdefault(name, []).append(colour)
+    colours = {name: both[scheme] for name, both in colours.items()}
+    if len(colours) != len(phases) + 3 + 4:
+        print("colours of", list(colours))
+    for a, b in itertools.combinations(colours, 2):
+        if max(abs(int(colours[a][i:i + 2], 16) - int(colours[b][i:i + 2], 16)) for i in (1, 3, 5)) < 24:
+            print(a, "and", b, "look the same")
+    for name in colours.keys() - {"sheet", "idle"}:
+        high, low = sorted((light(colours[name]), light(colours["sheet"])), reverse=True)
+        if (high + 0.05) / (low + 0.05) < 3:
+            print(name, colours[name], "is hardly seen on", colours["sheet"])
+PYTHON
+    equal "$status:$output" 0:
+}
+
 @test "report --html: the blocks of an out-of-memory are in it, and of very many the small ones are drawn together" {
     "$make_file" fragmented fragmented.vramgc
     map fragmented.vramgc 0 1000
@@ -158,5 +202,6 @@ SH
         page "$scenario" "$scenario.vramgc"
     done
     page several fragmented.vramgc two-devices.vramgc
+    page later plain.vramgc fragmented.vramgc
     python3 -B "$BATS_TEST_DIRNAME/page_in_browser.py"
 }

@@ -187,18 +187,80 @@ def blocks_answer():
     assert canvas("map") != light
 
 
-def jobs_are_shown():
-    """As a lane of the chart, and who asked for what was refused."""
+def write_changed(page, change):
+    """The page of fragmented.vramgc, of which change() has changed the process that it is of."""
     with open("fragmented.html", encoding="utf-8") as file:
         before, report, after = re.split(r'(?<=id="report">)(.*?)(?=</script>)', file.read(), maxsplit=1, flags=re.S)
     report = json.loads(report)
-    jobs = report["processes"][0]["jobs"]
-    assert jobs
-    report["processes"][0]["jobs"] = [
-        dict(jobs[0], time_ns=(400 * i - 300) * 10**9, took_ns=300 * 10**9, number=i, peak_live_bytes=6 << 30,
-             peak_held_bytes=7 << 30, live_bytes=2 << 30) for i in range(1, 10)]
-    with open("jobs.html", "w", encoding="utf-8") as file:
+    change(report["processes"][0])
+    with open(page, "w", encoding="utf-8") as file:
         file.write(before + json.dumps(report).replace("<", "\\u003c") + after)
+
+
+def phases_keep_their_colours():
+    """In legend, lane and flame graph, whoever else had more; functions of a phase share it, each in a shade of its own."""
+    def encode_more(process):
+        for point in process["devices"][0]["who_over_time"]:
+            point["bytes"] = [3 << 30 if process["sites"][site]["phase"] == "text encode" else size
+                              for site, size in zip(point["sites"], point["bytes"])]
+
+    def one_phase(process):
+        for site in process["sites"]:
+            site["phase"] = site["phase"] and "face fix"
+
+    write_changed("encodes.html", encode_more)
+    write_changed("one.html", one_phase)
+    legend = ("Object.fromEntries([...document.querySelectorAll('#who-legend li')].map(l => [l.textContent.split(':')[0], "
+              "[getComputedStyle(l.firstChild).backgroundColor, getComputedStyle(l.firstChild).opacity]]))")
+    flame = ("Object.fromEntries([...document.querySelectorAll('.flame .name')].map(n => [n.title.split(':')[0], "
+             "getComputedStyle(n).getPropertyValue('--tint')]))")
+    for dark in (False, True):
+        look.look("fragmented.html", dark=dark)
+        told, tints = look.run(legend), look.run(flame)
+        look.look("encodes.html", dark=dark)
+        assert list(look.run(legend))[0] == "text encode" and list(told)[0] == "VAE", told
+        assert look.run(legend) == told and look.run(flame) == tints, (told, look.run(legend))
+        for name in "VAE", "text encode":
+            wanted = look.run(f"colour('phase' + PHASES.indexOf('{name}'))")
+            assert told[name] == ["rgb({}, {}, {})".format(*bytes.fromhex(wanted[1:])), "1"], (name, wanted, told)
+        assert told["VAE"][0] != told["text encode"][0] and tints["VAE"] != tints["text encode"], (told, tints)
+        bands = look.run("[...document.querySelectorAll('#chart rect[fill-opacity=\"0.45\"]')].map(r => getComputedStyle(r).fill)")
+        assert set(bands) >= {told["VAE"][0], told["text encode"][0]}, (bands, told)
+        look.look("one.html", dark=dark)
+        look.run("{ const s = document.getElementById('who-by'); s.selectedIndex = 1; s.dispatchEvent(new Event('change')); }")
+        shades = [shade for name, shade in look.run(legend).items() if name.startswith(("_decode", "encode_prompt"))]
+        assert len(shades) == 2 and shades[0][0] == shades[1][0] and shades[0][1] > shades[1][1], shades
+    is_quiet("one.html")
+
+
+def boxes_are_as_wide_as_their_bytes():
+    """Also below a function that has memory of its own; what is too narrow to be seen is left out."""
+    def of_its_own(process):
+        process["devices"][0]["calls_at_peak"] = [{"sites": [3], "bytes": 2 << 30}, {"sites": [3, 2], "bytes": 1 << 30},
+                                                  {"sites": [3, 2, 1, 0], "bytes": 1 << 20}]
+
+    write_changed("own.html", of_its_own)
+    look.look("own.html", width=1000, height=1400)
+    boxes = look.run("[...document.querySelectorAll('.flame')[0].querySelectorAll('.name')].map(n => [n.title, n.getBoundingClientRect().width])")
+    widths = {title.split(" (")[0]: width for title, width in boxes}
+    whole = widths["live at the peak: 7.00 GiB"]
+    assert len(widths) == 4 and abs(widths["generate"] / whole - 3 / 7) < 0.01 and abs(widths["VAE: _decode"] / whole - 1 / 7) < 0.01, boxes
+
+
+def the_verdicts_process_is_shown():
+    look.look("later.html")
+    assert text("when") == "The card at 1:09:09" and "1.50 GiB refused" in text("what"), text("when")
+
+
+def jobs_are_shown():
+    """As a lane of the chart, and who asked for what was refused."""
+    def with_jobs(process):
+        assert process["jobs"]
+        process["jobs"] = [
+            dict(process["jobs"][0], time_ns=(400 * i - 300) * 10**9, took_ns=300 * 10**9, number=i, peak_live_bytes=6 << 30,
+                 peak_held_bytes=7 << 30, live_bytes=2 << 30) for i in range(1, 10)]
+
+    write_changed("jobs.html", with_jobs)
     for width in (360, 1280):
         look.look("jobs.html", width=width)
         is_quiet("jobs.html")
@@ -224,7 +286,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, whose_it_was_is_drawn, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, views_change):
+    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, whose_it_was_is_drawn, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, views_change):
         test()
 finally:
     look.close()

@@ -125,7 +125,7 @@ function drawLabel(svg, event, x, room, y) {
 function drawBands(svg, view, scale, y) {
     for (const band of view.bands) {
         const x = scale.x(band.from), width = Math.max(1, scale.x(band.until) - x);
-        svg.append(drawn("rect", {x, y: y - 8, width, height: 16, fill: colour(phaseColour(view, band.name)), "fill-opacity": 0.45}));
+        svg.append(drawn("rect", {x, y: y - 8, width, height: 16, fill: colour(colourOf(band.name)), "fill-opacity": 0.45}));
         if (width > 7 * band.name.length + 6)
             svg.append(drawn("text", {x: x + 3, y: y + 4, class: "ink"}, band.name));
     }
@@ -160,7 +160,7 @@ function tipOf(view, scale, x) {
     const near = view.events.filter(event => Math.abs(scale.x(event.ns) - x) <= 5 || (event.from <= ns && ns <= event.ns));
     const tip = make("div", "tip", make("b", "", exactClock(moment.ns)), table);
     if (band)
-        tip.append(make("div", "", make("i", "sw " + phaseColour(view, band.name)), "phase: " + band.name));
+        tip.append(make("div", "", swatch(colourOf(band.name)), "phase: " + band.name));
     for (const event of near.slice(0, 5))
         tip.append(make("div", "", make("i", "sign " + event.kind), event.text));
     if (near.length > 5)

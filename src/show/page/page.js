@@ -4,7 +4,7 @@
 const state = {views: [], view: null, at: 0, moveCursor: null};
 
 function fillLegend(id, entries) {
-    byId(id).replaceChildren(...entries.map(([name, label]) => make("li", "", make("i", name), label)));
+    byId(id).replaceChildren(...entries.map(([name, label]) => make("li", "", typeof name === "string" ? make("i", name) : name, label)));
 }
 
 function legendOf(view) {

@@ -1,7 +1,27 @@
 /* who.js: whose live memory it was: over time, by phase or by Python function, and at the peak and the out-of-memory
  * as a flame graph, where each box is as wide as its bytes. What is not told by name is the rest. */
 
-const WHO_MOST = 7;
+const WHO_MOST = 7, OWN_COLOURS = 3;
+
+/* The name of a colour. A phase that phases.def has got one there; what has another name, and a function without a phase, has
+ * one by that name alone: so it is the same in each run and each picture. */
+function colourOf(name) {
+    const known = PHASES.indexOf(name);
+    if (known >= 0)
+        return "phase" + known;
+    return name ? "own" + [...name].reduce((sum, c) => (31 * sum + c.codePointAt(0)) % 997, 0) % OWN_COLOURS : "rest";
+}
+
+/* Of several groups with one colour each is paler than the one before. */
+function paler(list) {
+    return list.map((group, i) => ({...group, opacity: Math.max(0.25, 0.6 ** list.slice(0, i).filter(other => other.colour === group.colour).length)}));
+}
+
+function swatch(colour, opacity = 1) {
+    const element = make("i", "sw");
+    Object.assign(element.style, {background: `var(--${colour})`, opacity});
+    return element;
+}
 
 function functionName(site) {
     if (site.function === "<module>")
@@ -17,21 +37,15 @@ function whoSeries(view, byFunction) {
         if (!name)
             return;
         if (!groups.has(name))
-            groups.set(name, points.map(() => 0));
-        groups.get(name)[i] += point.bytes[j];
+            groups.set(name, {colour: colourOf(site.phase || name), values: points.map(() => 0)});
+        groups.get(name).values[i] += point.bytes[j];
     }));
-    const list = [...groups].map(([name, values]) => ({name, values, most: Math.max(...values)}));
+    const list = [...groups].map(([name, group]) => ({name, ...group, most: Math.max(...group.values)}));
     list.sort((a, b) => b.most - a.most);
     list.splice(WHO_MOST);
     const rest = points.map((point, i) => Math.max(0, point.live_bytes - list.reduce((sum, g) => sum + g.values[i], 0)));
     return {times: points.map(point => point.time_ns),
-            list: [...list.map((g, i) => ({...g, colour: "w" + i})), {name: "all else", values: rest, colour: "wr"}]};
-}
-
-function phaseColour(view, name) {
-    view.phases = view.phases || whoSeries(view, false).list;
-    const group = view.phases.find(group => group.name === name);
-    return group ? group.colour : "wr";
+            list: paler([...list, {name: "all else", values: rest, colour: "rest"}])};
 }
 
 /* By the same times as the timeline above. */
@@ -50,7 +64,7 @@ function drawWho(view) {
     drawGrid(svg, own, scale);
     for (const group of view.who.list) {
         const below = low, high = group.values.map((value, i) => below[i] + value);
-        svg.append(drawn("path", {d: areaPath(view.who.times, own, scale, low, high), fill: colour(group.colour)}));
+        svg.append(drawn("path", {d: areaPath(view.who.times, own, scale, low, high), fill: colour(group.colour), "fill-opacity": group.opacity}));
         low = high;
     }
     drawTimes(svg, own, scale);
@@ -69,7 +83,7 @@ function showWho(view, ns) {
     const at = view.who.times.findLastIndex(time => time <= ns);
     view.who.move(ns);
     fillLegend("who-legend", view.who.list.filter(group => group.name !== "all else" || Math.max(...group.values) > 0).map(group =>
-        ["sw " + group.colour, group.name + (at >= 0 && group.values[at] > 0 ? ": " + bytes(group.values[at]) : "")]));
+        [swatch(group.colour, group.opacity), group.name + (at >= 0 && group.values[at] > 0 ? ": " + bytes(group.values[at]) : "")]));
 }
 
 /* ---- flame graphs ---- */
@@ -89,17 +103,20 @@ function grow(node, sites, value) {
     grow(node.children.get(site), inner, value);
 }
 
-/* A phase is told where it begins. */
-function flameNode(view, node, outer) {
+/* A phase is told where it begins. What would be too narrow to be seen would only make the picture higher. */
+function flameNode(view, node, outer, least = node.bytes / 500) {
     const begins = node.phase && node.phase !== outer;
     const text = (begins ? node.phase + ": " : "") + node.name + ": " + bytes(node.bytes);
     const name = make("div", "name", text), box = make("div", "node", name);
     box.style.flexGrow = node.bytes;
     name.title = text;
-    name.style.setProperty("--tint", "var(--" + (outer === undefined ? "job" : phaseColour(view, node.phase)) + ")");
-    const children = [...node.children.values()].sort((a, b) => b.bytes - a.bytes);
-    if (children.length > 0)
-        box.append(make("div", "", ...children.map(child => flameNode(view, child, node.phase || null))));
+    name.style.setProperty("--tint", "var(--" + (outer === undefined ? "job" : colourOf(node.phase)) + ")");
+    const children = [...node.children.values()].filter(child => child.bytes >= least).sort((a, b) => b.bytes - a.bytes);
+    if (children.length > 0) {
+        const own = make("div");
+        own.style.flexGrow = node.bytes - children.reduce((sum, child) => sum + child.bytes, 0);
+        box.append(make("div", "", ...children.map(child => flameNode(view, child, node.phase || null, least)), own));
+    }
     return box;
 }
 
