@@ -92,13 +92,13 @@ static void tell_record(const struct stats_file *record) {
         seen += file->hooks[i].calls > 0;
     }
     finding(
-        MARK_OK, "hooked", "process %llu: %llu calls of %llu functions; PyTorch %s, mode %s: %s",
+        MARK_OK, "seen", "process %llu: %llu calls of %llu CUDA functions; PyTorch %s, mode %s: %s",
         (unsigned long long)file->pid, (unsigned long long)calls, (unsigned long long)seen,
         *file->torch_version ? file->torch_version : "was not seen", file->mode, file->mode_why);
     for (size_t i = 0; i < file->device_count; i++)
         if (file->devices[i].stats.reserved_bytes.peak > 0 &&
             file->devices[i].stats.block_allocs == 0)
-            finding(MARK_WRONG, "hooked",
+            finding(MARK_WRONG, "seen",
                     "process %llu: PyTorch's segments were seen, but none of its blocks",
                     (unsigned long long)file->pid);
 }
@@ -129,7 +129,7 @@ static void tell_records(const char *folder) {
         unlink(records.list[i]->path);
     }
     if (records.count == 0)
-        finding(MARK_WRONG, "hooked", "no process with the library used CUDA while it ran");
+        finding(MARK_WRONG, "seen", "vramgc saw no process of COMMAND use CUDA");
     records_free(&records);
 }
 
@@ -187,6 +187,8 @@ static int doctor_main(struct args *args) {
     else
         doctor_processes(0);
     free(mode);
+    if (finding_wrong_count() == 0)
+        puts("Nothing stands in the way of vramgc.");
     return finding_wrong_count() > 0 ? STATUS_BAD_INPUT : STATUS_FINE;
 }
 
@@ -194,8 +196,9 @@ const struct command doctor_command = {
     "doctor",
     "[-- COMMAND [ARGUMENT...]]",
     "what stands in the way of vramgc on this machine, or for one command",
-    "With COMMAND it is run under vramgc to its end: what is hooked then, and which of its "
-    "processes use CUDA without the library. Exit status: 1 when something is wrong, else 0.\n",
+    "With COMMAND doctor starts it under vramgc, waits for its end, and says what vramgc saw, and "
+    "which of its processes used CUDA without vramgc. Exit status: 1 when something is wrong, else "
+    "0.\n",
     .takes_command = true,
     .main = doctor_main,
 };

@@ -74,7 +74,7 @@ static int env_main(struct args *args) {
 const struct command env_command = {
     "env",
     "",
-    "lines for webui-user.sh, which load the library without `vramgc run`",
+    "lines for webui-user.sh, by which your web UI starts under vramgc as ever",
     "Options are settings to be put into the lines.\n",
     .takes_settings = true,
     .main = env_main,

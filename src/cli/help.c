@@ -38,17 +38,18 @@ static void write_paragraphs(const char *text) {
 
 static void write_overview(void) {
     printf("vramgc %s: gives idle GPU memory back and tells where it went\n\n", VRAMGC_VERSION);
-    puts("  vramgc run ./webui.sh                    with statistics at the end");
-    puts("  vramgc run --lowvram python launch.py    and idle memory given back at once,\n"
-         "                                           where no model is moved to RAM\n");
+    puts("  vramgc prove                       once, a minute: tries what your card bears\n"
+         "  vramgc run ./webui.sh              starts a web UI; at its end, a report\n"
+         "  vramgc run --lowvram ./webui.sh    the same; idle memory goes back at once,\n"
+         "                                     and no model is moved to RAM\n"
+         "  vramgc report                      the newest run: what happened, what to do\n");
     for (size_t i = 0; commands[i]; i++) {
         const struct command *command = commands[i];
         printf("  vramgc %s%s%s\n", command->name, *command->operands ? " " : "",
                command->operands);
         summary_wrapped_at(stdout, 8, "", command->summary);
     }
-    puts("\n`vramgc help COMMAND` shows its options. Without the launcher, with the settings\n"
-         "of `vramgc help settings`: LD_PRELOAD=.../libvramgc.so python launch.py");
+    puts("\n`vramgc help COMMAND` shows its options, `vramgc help settings` all settings.");
 }
 
 void help_on(const struct command *command) {

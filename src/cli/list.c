@@ -86,7 +86,7 @@ static int list_main(struct args *args) {
     (void)args;
     write_list(&kept);
     if (kept.count == 0)
-        complain("no statistics file is kept");
+        complain("no statistics file is kept; `vramgc run` makes one");
     kept_free(&kept);
     return STATUS_FINE;
 }

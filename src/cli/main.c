@@ -68,8 +68,8 @@ int main(int argc, char **argv) {
     bool wants_help = false;
     commands = all;
     if (argc < 2) {
-        complain(
-            "nothing to do was given: `vramgc run COMMAND` starts a program; see `vramgc help`");
+        complain("`vramgc run ./webui.sh` starts a web UI and reports at its end; `vramgc help` "
+                 "has the rest");
         return STATUS_USAGE;
     }
     const char *name = asks_for_help(argv[1]) ? "help" : is_version(argv[1]) ? "version" : argv[1];

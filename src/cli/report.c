@@ -132,7 +132,7 @@ static const struct flag flags[] = {
 const struct command report_command = {
     "report",
     "[FILE...]",
-    "statistics of a finished, crashed, killed or running process",
+    "what happened in a run, why, and what to do; ended, crashed or running",
     "Without FILE, of the newest run that is kept (see `vramgc list`). "
     "Exit status 1 when a file could not be read or written, 2 for a wrong call.\n",
     FLAGS(flags),

@@ -340,14 +340,15 @@ static const struct flag flags[] = {
      .take = take_allocator},
     {"no-summary", 0, NULL, "no statistics on standard error at the end", .on = &run.no_summary},
     {"quiet", 'q', NULL, "only the verdict at the end", .on = &run.quiet},
-    {"verbose", 'v', NULL, "show the environment that is set, and messages from level info on",
+    {"verbose", 'v', NULL,
+     "say what vramgc sets in COMMAND's environment, and log from level info on",
      .on = &run.verbose, .take = take_verbose},
 };
 
 const struct command run_command = {
     "run",
     "[--] COMMAND [ARGUMENT...]",
-    "run COMMAND with the library loaded; statistics at the end",
+    "start COMMAND, such as a web UI, under vramgc; at its end, a report",
     "Options end at the first word that is not one, or at --; what follows belongs to COMMAND. "
     "Every setting of `vramgc help settings` is an option, too.\n"
     "The exit status is COMMAND's; when a signal ended it, vramgc ends itself by the same signal, "

@@ -291,14 +291,17 @@ static int watch_main(struct args *args) {
 }
 
 static const struct flag flags[] = {
-    {"on", 0, "WHEN:COMMAND", "as VRAMGC_ON; may be given several times", .take = settings_take},
-    {"park", 0, "DURATION", "as VRAMGC_PARK", .take = settings_take},
+    {"on", 0, "WHEN:COMMAND", "start COMMAND at WHEN; may be given several times",
+     .take = settings_take},
+    {"park", 0, "DURATION", "a program leaves the card when it has not used it for so long",
+     .take = settings_take},
 };
 
 const struct command watch_command = {
     "watch",
     "[PID...]",
     "run a command when a program is out of memory, a card fills, or memory grows",
+    "For example: vramgc watch --on 'oom:notify-send vramgc {}'\n"
     "WHEN is oom, growth, a part of the card such as 90%, or several of them with | between. "
     "COMMAND is a program and its words, between spaces; a word {} is what happened, in a "
     "sentence. Behind ! a shell reads it, to the end of the line. Several rules stand on lines of "

@@ -53,7 +53,7 @@ static void write_process(FILE *out, const struct stats_file *record) {
     snprintf(text, sizeof text, "%s: %s", file->mode, file->mode_why);
     write_row(out, "mode", *file->mode ? text : "");
     write_row(out, "allocator setting", file->alloc_conf);
-    write_row(out, "ended", stats_file_state_name(record->state));
+    write_row(out, "ended", summary_end(record).text);
     write_row(out, "time", show_time(record->elapsed_ns).text);
 }
 
@@ -89,11 +89,13 @@ static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
     size_t count = who_rows(file, &file->devices[index], rows);
     bool oom = who_has_oom(&file->devices[index]);
     if (count > 0)
-        fprintf(out, "\n| GPU %zu, live memory of | at the peak |%s\n|---|---:|%s\n", index,
-                oom ? " at the out-of-memory |" : "", oom ? "---:|" : "");
+        fprintf(out, "\n| GPU %zu, live memory of | phase | at the peak |%s\n|---|---|---:|%s\n",
+                index, oom ? " at the out-of-memory |" : "", oom ? "---:|" : "");
     for (size_t i = 0; i < count; i++) {
         fputs("| ", out);
         write_text(out, who_name(rows[i].site).text);
+        fputs(" | ", out);
+        write_text(out, rows[i].site ? rows[i].site->phase : "");
         fprintf(out, " | %s |", show_known(rows[i].peak_bytes > 0, rows[i].peak_bytes).text);
         if (oom)
             fprintf(out, " %s |", show_known(rows[i].oom_bytes > 0, rows[i].oom_bytes).text);

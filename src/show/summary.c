@@ -24,7 +24,7 @@ struct figure summary_end(const struct stats_file *record) {
         [PROCESS_RUNNING] = "still running",
         [PROCESS_LEFT] = "ended, status unknown",
         [PROCESS_REPLACED] = "replaced by exec",
-        [PROCESS_VANISHED] = "ended without exit handlers",
+        [PROCESS_VANISHED] = "killed, or left in a hurry",
     };
     if (record->state == PROCESS_EXITED)
         text_format(&text, "exit %d", record->code);

@@ -89,17 +89,19 @@ says() {
     equal "$status" 1
 }
 
-@test "doctor -- COMMAND: what is hooked, by a program that has the library" {
+@test "doctor -- COMMAND: what vramgc saw, by a program that has the library" {
     setup_device
     [ -x "$top/build/hook/use" ] || skip "SKIPPED: build/hook/use is not there (make hook)"
     export TMPDIR=$work
     run "$vramgc" doctor -- "$top/build/hook/use"
     equal "$status" 0
     says 'ok command ended with exit status 0'
-    says 'ok hooked process'
+    says 'ok seen process'
+    says 'Nothing stands in the way of vramgc.'
     run "$vramgc" doctor -- sh -c 'exit 7'
     says 'note command ended with exit status 7'
-    says 'WRONG hooked no process with the library used CUDA'
+    says 'WRONG seen vramgc saw no process of COMMAND use CUDA'
+    contains_not "$output" 'Nothing stands'
     equal "$status" 1
     run "$vramgc" doctor -- sh -c 'kill -KILL $$'
     says 'note command killed by SIGKILL'

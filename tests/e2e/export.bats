@@ -359,8 +359,10 @@ PYTHON
         equal "$("$vramgc" export --markdown "$scenario.vramgc" | sed -n '/live memory of/,/^$/p' | grep -c 'out-of-memory')" "$columns"
         equal "$("$vramgc" report --html "$scenario.vramgc" | grep -o 'Whose live.*' | grep -c 'out-of-memory')" "$columns"
         widths=$("$vramgc" export --markdown "$scenario.vramgc" | sed -n '/live memory of/,/^$/p' | grep . | tr -cd '|\n' | sort -u)
-        equal "${#widths}" $((3 + columns)) # a bar for each cell
+        equal "${#widths}" $((4 + columns)) # a bar for each cell
     done
+    contains "$("$vramgc" export --markdown fragmented.vramgc)" '| ended | killed by SIGKILL |'
+    contains "$("$vramgc" export --markdown fragmented.vramgc)" '| encode\_prompt \(sd/pipeline.py:212\) | text encode | - | 700 MiB |'
 }
 
 @test "export --torch: a pickle of the opcodes that memory_viz knows; without a map, the timeline" {

@@ -142,7 +142,7 @@ TABLE
     VRAMGC_KEEP=2 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
     equal "$("$vramgc" list --paths | names)" "$(printf 'vramgc-%s.vramgc ' good.4 good.3 oom.3 oom.2)"
     VRAMGC_KEEP=2 VRAMGC_KEEP_FOR=1h "$vramgc" run --no-summary true
-    equal "$("$vramgc" list --paths 2>&1)" 'vramgc: no statistics file is kept'
+    equal "$("$vramgc" list --paths 2>&1)" 'vramgc: no statistics file is kept; `vramgc run` makes one'
 }
 
 # Nothing tells that it has ended: it may run in another container, or on another machine with the same home.
@@ -153,7 +153,7 @@ TABLE
     equal "$("$vramgc" list --paths | names)" 'vramgc-g.7.vramgc '
     "$make_file" set "$XDG_STATE_HOME/vramgc/vramgc-g.7.vramgc" started_unix_ns $(($(date +%s) - 86400 - 4400))000000000 run_id ''
     VRAMGC_KEEP_FOR=1s "$vramgc" run --no-summary true
-    equal "$("$vramgc" list --paths 2>&1)" 'vramgc: no statistics file is kept'
+    equal "$("$vramgc" list --paths 2>&1)" 'vramgc: no statistics file is kept; `vramgc run` makes one'
 }
 
 @test "run: with a pattern of one's own nothing is removed" {

@@ -259,7 +259,7 @@ assert d["division_at_peak"]["held_bytes"] == d["held_bytes"]["peak"]'
     kill "$pid"
     wait "$pid" || true
     run "$vramgc" report r.vramgc
-    contains "$output" 'ended without exit handlers'
+    contains "$output" 'killed, or left in a hurry'
 }
 
 @test "report: a process that has ended runs no more, though nobody has waited for it" {
@@ -276,7 +276,7 @@ time.sleep(60)' &
     make plain r.vramgc pid "$(cat child)"
     run "$vramgc" report r.vramgc
     kill "$parent"
-    contains "$output" 'ended without exit handlers'
+    contains "$output" 'killed, or left in a hurry'
 }
 
 @test "report: bad files are told in one line each, with status 1" {
@@ -574,7 +574,7 @@ heads() {
     contains "$("$vramgc" diff whole.vramgc killed.vramgc)" 'B ended early: killed by SIGKILL after 1 h 12 m.'
     equal "$("$vramgc" diff killed.vramgc killed.vramgc | grep -c 'early')" 0
     contains "$("$vramgc" diff more.vramgc whole.vramgc | tr '\n' ' ')" \
-        'B ended early: after 1 h 12 m it had handed out 480,123 blocks, the other 960,246 in 1 h 12 m.'
+        'B ended early: after 1 h 12 m PyTorch had made 480,123 tensors, in the other run 960,246'
     make plain runs.vramgc pid $$
     contains "$("$vramgc" diff runs.vramgc whole.vramgc)" 'A ended early: still running'
 }
@@ -627,6 +627,10 @@ export COMMANDLINE_ARGS=--api'
         equal "$errors" ''
         [ -n "$output" ]
     done
+    equal "$("$vramgc" help | sed -n '3,7s/^  vramgc \([a-z]*\) .*/\1/p' | tr '\n' ' ')" 'prove run run report '
+    run_apart "$vramgc"
+    equal "$status" 2
+    contains "$errors" '`vramgc run ./webui.sh` starts a web UI'
     for command in run report diff env help version; do
         run "$vramgc" "$command" --help
         equal "$status" 0
