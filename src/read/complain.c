@@ -9,7 +9,7 @@
 
 /* What this turn, and the one before, have complained of: lines, each with its end before it, too.
  * What finds no room is said again. */
-static char now[16384], before[16384];
+static struct { char now[16384], before[16384]; } self;
 
 /* Names of files, arguments and variables are in it. */
 static void make_line(char *line, size_t capacity, const char *format, va_list arguments) {
@@ -29,11 +29,11 @@ void complain(const char *format, ...) {
     make_line(line, sizeof line, format, arguments);
     va_end(arguments);
     snprintf(whole, sizeof whole, "\n%s\n", line);
-    if (!strstr(before, whole))
+    if (!strstr(self.before, whole))
         say(line);
-    size_t length = strlen(now);
-    if (length + strlen(whole) < sizeof now)
-        strcpy(now + length, whole);
+    size_t length = strlen(self.now);
+    if (length + strlen(whole) < sizeof self.now)
+        strcpy(self.now + length, whole);
 }
 
 void complain_anew(const char *format, ...) {
@@ -42,8 +42,8 @@ void complain_anew(const char *format, ...) {
     va_start(arguments, format);
     make_line(line, sizeof line, format, arguments);
     va_end(arguments);
-    if (*before && !*now)
+    if (*self.before && !*self.now)
         say(line);
-    memcpy(before, now, sizeof before);
-    *now = 0;
+    memcpy(self.before, self.now, sizeof self.before);
+    *self.now = 0;
 }
