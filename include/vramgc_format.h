@@ -432,6 +432,7 @@ struct vramgc_file {
     struct vramgc_limits limits;
     uint64_t parked; /* 1: by `vramgc park`; else the process that is just parking or waking it */
     uint64_t asking; /* threads that ask the driver what is free: while parked they stand there */
+    uint64_t parker; /* the process that parks it by VRAMGC_PARK, and wakes it; 0: none */
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 

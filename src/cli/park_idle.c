@@ -157,6 +157,7 @@ void park_idle_look(const char *path) {
     struct program *program = self.rest_ns ? program_at(path) : NULL;
     if (!program)
         return;
+    __atomic_store_n(&program->file->parker, (uint64_t)getpid(), __ATOMIC_RELAXED);
     uint64_t now = clock_ns(), calls = calls_of(program->file);
     bool works = calls != program->calls;
     if (program->parked) {

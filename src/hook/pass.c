@@ -1,5 +1,6 @@
 /* pass.c: the wrappers that only count and pass on. They must change nothing. */
 #include "hook/hook.h"
+#include "track/while_parked.h"
 
 #define HOOK(library, result, symbol, parameters, arguments)
 #define PASS(library, result, symbol, parameters, arguments)                                       \
@@ -15,6 +16,13 @@
     result symbol parameters {                                                                     \
         real_##symbol##_t real = REAL_##library(symbol);                                           \
         call_made(ID_##symbol);                                                                    \
+        return real ? real arguments : MISSING_##library;                                          \
+    }
+#define LAUNCH(library, result, symbol, parameters, arguments)                                     \
+    result symbol parameters {                                                                     \
+        real_##symbol##_t real = REAL_##library(symbol);                                           \
+        if (UNLIKELY(MUTANT(launch_unseen, parked_at_rest(), false)))                              \
+            call_made(ID_##symbol);                                                                \
         return real ? real arguments : MISSING_##library;                                          \
     }
 #define NEED(library, result, symbol, parameters, arguments)

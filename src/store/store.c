@@ -14,18 +14,13 @@
 enum { NAME_TRIES = 1000, PATH_BYTES = 2048 };
 
 static struct vramgc_file lobby; /* where the figures live until the file is open */
+_Atomic(struct vramgc_file *) store_current = &lobby;
 
 static struct {
-    _Atomic(struct vramgc_file *) file;
     int copy_to; /* file descriptor when no shared mapping could be had, else 0 */
     struct file_id copy_id;
     char path[PATH_BYTES];
 } self;
-
-struct vramgc_file *store_file(void) {
-    struct vramgc_file *file = atomic_load_explicit(&self.file, memory_order_acquire);
-    return LIKELY(file != NULL) ? file : &lobby;
-}
 
 const char *store_path(void) {
     return self.path;
@@ -61,7 +56,7 @@ static bool allot(int fd, size_t bytes) {
 
 static void move_in(struct vramgc_file *file) {
     memcpy(file, store_file(), sizeof *file);
-    atomic_store_explicit(&self.file, file, memory_order_release);
+    atomic_store_explicit(&store_current, file, memory_order_release);
 }
 
 static bool give_up(int fd) {
@@ -137,7 +132,7 @@ bool store_save_as(const char *path) {
 /* The mapping itself stays: another thread of the parent cannot exist here, but unmapping would
  * gain nothing, and a stale pointer would then be fatal instead of harmless. */
 void store_abandon(void) {
-    atomic_store_explicit(&self.file, &lobby, memory_order_release);
+    atomic_store_explicit(&store_current, &lobby, memory_order_release);
     self.copy_to = 0;
     self.path[0] = 0;
 }

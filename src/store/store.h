@@ -7,8 +7,12 @@
 #include "base/options.h"
 #include "vramgc_format.h"
 
-/* Never NULL. */
-struct vramgc_file *store_file(void);
+/* Never NULL. For store_file alone. */
+extern _Atomic(struct vramgc_file *) store_current;
+
+static inline struct vramgc_file *store_file(void) {
+    return atomic_load_explicit(&store_current, memory_order_acquire);
+}
 
 /* Creates the file named by the pattern and moves the figures there. False, after one warning,
  * when that cannot be done: the figures stay private and are lost at the end. pattern "" is no

@@ -4,10 +4,14 @@
  * that would take the next job. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "store/store.h"
 
 bool parked_now(void);
+
+/* Whether a process beside this one parks it when it rests, and wakes it by its next call. */
+static inline bool parked_at_rest(void) {
+    return figure_get(&store_file()->parker) != 0;
+}
 
 /* The program asks what the current device has free. True: it is answered. Else the driver is to be
  * asked, and `ends` to be called, with 0 where it did not say. */

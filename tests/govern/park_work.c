@@ -4,7 +4,8 @@
  *   park_work until FILE     works until there is one
  *   park_work rests TIMES    works and rests so often, until it is parked. Then nothing of it is on
  *                            the card, as NVML tells, and to be asked what is free does not wake
- *                            it; each kind of call that is to wake it does. */
+ *                            it; each kind of call that is to wake it does
+ *   park_work managed        has managed memory, and waits */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS = 4, DEVICES = 2, BYTES = 1 << 20 };
+enum { THREADS = 4, DEVICES = 2, BYTES = 1 << 20, PATIENCE_S = 20 };
 
 static atomic_bool over;
 static unsigned rests;
@@ -35,11 +36,13 @@ struct worker {
     cudaStream_t stream;
     cudaEvent_t event;
     cudaGraphExec_t graph;
-    unsigned number, seed;
+    CUfunction kernel;
+    unsigned number;
 };
 
 static void begin(struct worker *worker) {
     cudaGraph_t graph;
+    CUmodule module;
     OK(cudaSetDevice((int)(worker->number % DEVICES)));
     OK(cudaMalloc((void **)&worker->from, BYTES));
     OK(cudaMalloc((void **)&worker->to, BYTES));
@@ -54,11 +57,15 @@ static void begin(struct worker *worker) {
                        worker->stream));
     OK(cudaStreamEndCapture(worker->stream, &graph));
     OK(cudaGraphInstantiate(&worker->graph, graph, 0));
+    OK((cudaError_t)cuModuleLoadData(&module, "image"));
+    OK((cudaError_t)cuModuleGetFunction(&worker->kernel, module, "kernel"));
 }
 
+/* Of each kind, in turn. */
 static void first_call(struct worker *worker) {
+    static unsigned kind;
     void *p;
-    switch (rand_r(&worker->seed) % 4) {
+    switch (kind++ % 5) {
     case 0:
         OK(cudaMalloc(&p, 2 * BYTES));
         OK(cudaFree(p));
@@ -69,6 +76,10 @@ static void first_call(struct worker *worker) {
         break;
     case 2:
         OK(cudaMemcpyAsync(worker->host, worker->kept, 16, cudaMemcpyDeviceToHost, worker->stream));
+        break;
+    case 3:
+        OK((cudaError_t)cuLaunchKernel(worker->kernel, 1, 1, 1, 1, 1, 1, 0, worker->stream, NULL,
+                                       NULL));
         break;
     default:
         OK(cudaEventRecord(worker->event, worker->stream));
@@ -130,7 +141,9 @@ static void rest(struct worker *worker) {
     }
     OK(!is_parked());
     OK(cudaSetDevice((int)(worker->number % DEVICES)));
+    alarm(PATIENCE_S); /* which ends it where nobody wakes it */
     first_call(worker);
+    alarm(0);
     OK(is_parked());
 }
 
@@ -156,13 +169,20 @@ static void *work(void *with) {
 int main(int argc, char **argv) {
     pthread_t threads[THREADS];
     struct worker workers[THREADS];
+    void *managed;
+    if (argc > 1 && strcmp(argv[1], "managed") == 0) {
+        OK(cudaMallocManaged(&managed, BYTES, cudaMemAttachGlobal));
+        puts("ready");
+        fflush(stdout);
+        pause();
+    }
     rests = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
     if (argc > 2 && strcmp(argv[1], "until") == 0)
         rests = 0;
     OK(nvmlInit_v2());
     pthread_barrier_init(&all_rest, NULL, THREADS);
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.number = i, .seed = i + 1};
+        workers[i] = (struct worker){.number = i};
         pthread_create(&threads[i], NULL, work, &workers[i]);
     }
     while (!rests && access(argv[2], F_OK) != 0)
