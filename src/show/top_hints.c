@@ -8,6 +8,7 @@
 #include "read/units.h"
 #include "base/base.h"
 #include "base/file.h"
+#include "base/process_stat.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -115,8 +116,11 @@ static void say_hang(struct top_hint *out, size_t *count, const struct running_p
 static void say_parked(struct top_hint *out, size_t *count, const struct running_process *process) {
     const struct vramgc_file *file = process->record->file;
     struct text text = begin(out, count);
-    text_format(&text, "parked, with %s in RAM; `vramgc wake %llu` brings it back",
-                show_bytes(held_on_all_cards(file)).text, (unsigned long long)process->pid);
+    /* In a container its numbers are others. */
+    bool alone = file->parker && process->pid == file->pid && !process_start_ticks(file->parker);
+    text_format(&text, "parked, with %s in RAM; %s`vramgc wake %llu`%s",
+                show_bytes(held_on_all_cards(file)).text, alone ? "nobody wakes it: " : "",
+                (unsigned long long)process->pid, alone ? "" : " brings it back");
 }
 
 size_t top_hints(const struct running_process *process, const struct cards *cards,

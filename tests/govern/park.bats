@@ -165,6 +165,22 @@ says() { until grep -q "$1" "$BATS_TEST_TMPDIR/started"; do kill -0 "$started" |
     kill -9 "$pid"
 }
 
+@test "a parked program whose watcher was killed is shown with what brings it back" {
+    runs "alloc a 1GiB; fill a 7; synchronize; $(step over "test -e $BATS_TEST_TMPDIR/over"); verify a 7"
+    says 'is parked'
+    pid=$(od -A n -t d4 -N 4 "$SIMGPU_CARD" | tr -d ' ')
+    [[ $(build/vramgc top --once "$pid") == *"in RAM; \`vramgc wake $pid\`"* ]]
+    local watcher
+    watcher=$(pgrep -P "$started" -x 'vramgc watch')
+    kill -9 "$watcher"
+    while kill -0 "$watcher"; do sleep 0.05; done
+    [[ $(build/vramgc top --once "$pid") == *"in RAM; nobody wakes it: \`vramgc wake $pid\`"* ]]
+    wake
+    [ "$status" = 0 ]
+    touch "$BATS_TEST_TMPDIR/over"
+    is_over
+}
+
 @test "a driver that was not tried, or fails, parks nothing by itself; by hand the first does, and that is told" {
     local version=${versions##* }
     # unproven WHAT: it says so, once.
