@@ -48,6 +48,24 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
     done
 }
 
+# Where both run under vramgc: peers.bats.
+@test "a program without vramgc that has 70 % of the card is parked, and one under it that needs as much finishes" {
+    local version
+    for version in $versions; do
+        library= start "$version" 'alloc a 2800MiB; fill a 7; synchronize; READY; verify a 7'
+        drive "$version" 'expect_oom 2800MiB' --mem 4GiB
+        [ "$status" = 0 ]
+        park
+        [[ $status == 0 && $output == *' of the card are free, after '* ]]
+        drive "$version" 'alloc b 2800MiB; fill b 9; verify b 9; expect num_ooms == 0' --mem 4GiB
+        [ "$status" = 0 ]
+        go
+        wake
+        [ "$status" = 0 ]
+        is_over
+    done
+}
+
 @test "a program comes back only where the card has room" {
     local version=${versions##* }
     start "$version" 'alloc a 3GiB; fill a 7; READY; verify a 7'
