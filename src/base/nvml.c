@@ -44,6 +44,8 @@ bool nvml_open(struct nvml *nvml, void *(*lookup)(void *library, const char *sym
     if (!nvml->graphics)
         nvml->graphics = lookup(library, "nvmlDeviceGetGraphicsRunningProcesses_v2");
     nvml->display_active = lookup(library, "nvmlDeviceGetDisplayActive");
+    nvml->divided = lookup(library, "nvmlDeviceGetMigMode");
+    nvml->clients = lookup(library, "nvmlDeviceGetMPSComputeRunningProcesses_v3");
     nvml->busy = lookup(library, "nvmlDeviceGetUtilizationRates");
     nvml->heat = lookup(library, "nvmlDeviceGetTemperature");
     nvml->power = lookup(library, "nvmlDeviceGetPowerUsage");
@@ -95,6 +97,11 @@ bool nvml_has_display(const struct nvml *nvml, nvml_card card) {
     return active;
 }
 
+bool nvml_is_divided(const struct nvml *nvml, nvml_card card) {
+    unsigned now = 0, after_a_reset = 0;
+    return card && nvml->divided && nvml->divided(card, &now, &after_a_reset) == SUCCESS && now;
+}
+
 static void add(struct nvml_users *out, const struct nvml_process *process) {
     for (size_t i = 0; i < out->count; i++)
         if (out->list[i].pid == process->pid) /* it draws, and it computes */
@@ -125,4 +132,15 @@ void nvml_users(const struct nvml *nvml, nvml_card card, struct nvml_users *out)
 
 void nvml_add_graphics(const struct nvml *nvml, nvml_card card, struct nvml_users *out) {
     add_all(nvml->graphics, card, out);
+}
+
+bool nvml_has_client(const struct nvml *nvml, nvml_card card, uint64_t pid) {
+    struct nvml_process list[NVML_PROCESSES];
+    unsigned found = NVML_PROCESSES;
+    if (!card || !nvml->clients || nvml->clients(card, &found, list) != SUCCESS)
+        return false;
+    for (unsigned i = 0; i < found && i < NVML_PROCESSES; i++)
+        if (list[i].pid == pid)
+            return true;
+    return false;
 }

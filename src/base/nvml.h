@@ -43,6 +43,8 @@ struct nvml {
     int (*graphics)(nvml_card card, unsigned *count, struct nvml_process *list);
     /* A server has it. Whether a screen is connected is not asked: an H200 says yes without one. */
     int (*display_active)(nvml_card card, int *yes);
+    int (*divided)(nvml_card card, unsigned *now, unsigned *after_a_reset);
+    int (*clients)(nvml_card card, unsigned *count, struct nvml_process *list); /* of MPS */
     int (*busy)(nvml_card card, unsigned percents[2]); /* of time: computing, copying */
     int (*heat)(nvml_card card, int sensor, unsigned *celsius);
     int (*power)(nvml_card card, unsigned *milliwatts);
@@ -63,6 +65,8 @@ bool nvml_memory(const struct nvml *nvml, nvml_card card, struct nvml_memory *ou
 bool nvml_name(const struct nvml *nvml, nvml_card card, char *name, size_t bytes);
 bool nvml_bus_id(const struct nvml *nvml, nvml_card card, char *bus_id, size_t bytes);
 bool nvml_has_display(const struct nvml *nvml, nvml_card card);
+bool nvml_is_divided(const struct nvml *nvml, nvml_card card);               /* MIG */
+bool nvml_has_client(const struct nvml *nvml, nvml_card card, uint64_t pid); /* of MPS */
 
 /* Who computes there; and those besides who only draw. */
 void nvml_users(const struct nvml *nvml, nvml_card card, struct nvml_users *out);

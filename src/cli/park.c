@@ -17,6 +17,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* What is under way on the card ends first; a web UI between two images has nothing. */
@@ -69,6 +70,14 @@ static bool is_in_state(uint64_t pid, enum park_state wanted) {
     return state == wanted;
 }
 
+static bool may_be_parked(const struct parked *parked, enum park_how how) {
+    const char *obstacle = how == PARK_FORCED ? NULL : parked_obstacle(parked);
+    if (obstacle)
+        complain("process %llu stays on the card: %s, and then the driver does not park",
+                 (unsigned long long)parked->pid, obstacle);
+    return !obstacle;
+}
+
 /* 0: not known. Our container's limit: what parks mostly lies in the one of the program. */
 static uint64_t available_bytes(void) {
     char text[512]; /* it is in the first lines */
@@ -90,12 +99,26 @@ static bool host_has_room(const struct parked *parked, enum park_how how) {
     return false;
 }
 
+/* What the driver's word means here. */
+static const char *meaning(const char *error) {
+    static const char *const known[][2] = {
+        {"CUDA_ERROR_NOT_READY", " (its work did not end in time)"},
+        {"CUDA_ERROR_NOT_SUPPORTED",
+         " (not with managed memory, nor while it draws or is profiled, nor on every machine)"},
+        {"CUDA_ERROR_OUT_OF_MEMORY", " (no room in RAM, or on the card)"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(known); i++)
+        if (strcmp(error, known[i][0]) == 0)
+            return known[i][1];
+    return "";
+}
+
 bool park_process(uint64_t pid, enum park_how how, uint64_t asker) {
     unsigned long long number = pid;
     char label[128] = "parked";
     struct parked parked = parked_look(pid);
     uint64_t start_ns = clock_ns();
-    if (!host_has_room(&parked, how))
+    if (!may_be_parked(&parked, how) || !host_has_room(&parked, how))
         return false;
     hold_signals();
     live_file_note_parked(pid, (uint64_t)getpid(), NULL); /* who asks what is free must not stand */
@@ -107,8 +130,8 @@ bool park_process(uint64_t pid, enum park_how how, uint64_t asker) {
     }
     if (error) {
         live_file_note_parked(pid, 0, NULL);
-        complain("process %llu %s: %s; it goes on", number,
-                 locked ? "could not leave the card" : "did not stop", error);
+        complain("process %llu %s: %s%s; it goes on", number,
+                 locked ? "could not leave the card" : "did not stop", error, meaning(error));
         return false;
     }
     if (asker)
@@ -152,7 +175,8 @@ static bool bring_back(uint64_t pid, bool parked) {
         error = park_unlock(pid);
     if (error) {
         live_file_note_parked(pid, 1, NULL);
-        complain("process %llu could not come back: %s", (unsigned long long)pid, error);
+        complain("process %llu could not come back: %s%s", (unsigned long long)pid, error,
+                 meaning(error));
         return false;
     }
     parked_forget(pid);
@@ -217,7 +241,7 @@ static bool take_force(const struct args *args) {
 static const struct flag park_flags[] = {
     {"force", 0, NULL,
      "also where RAM, or for wake the card, has no room, or that is not known, and with a driver "
-     "that fails",
+     "that fails, or is known to refuse",
      .take = take_force},
 };
 

@@ -6,6 +6,7 @@
 #include "base/state_folder.h"
 #include "base/text.h"
 #include "read/card_reading.h"
+#include "read/running.h"
 #include "read/stats_file.h"
 #include "read/units.h"
 
@@ -35,6 +36,32 @@ uint64_t parked_bytes(const struct parked *parked) {
     for (size_t i = 0; i < parked->count; i++)
         bytes += parked->cards[i].bytes;
     return bytes;
+}
+
+static bool has_managed_memory(uint64_t pid) {
+    struct stats_file *record = running_with_mapping(pid);
+    uint64_t bytes = 0;
+    for (size_t i = 0; record && i < record->file->device_count; i++)
+        bytes += record->file->devices[i].stats.managed_bytes.current;
+    if (record)
+        stats_file_free(record);
+    return bytes > 0;
+}
+
+/* Of the programs on a divided card NVML tells root only. */
+const char *parked_obstacle(const struct parked *parked) {
+    struct card_label labels[PARKED_CARDS];
+    size_t cards = card_labels(labels, PARKED_CARDS);
+    bool divided = parked->count == 0 && cards == 1 && card_is_divided(labels[0].bus_id);
+    bool client = false;
+    for (size_t i = 0; i < parked->count; i++)
+        divided = divided || card_is_divided(parked->cards[i].bus_id);
+    for (size_t i = 0; i < cards; i++)
+        client = client || card_has_client(labels[i].bus_id, parked->pid);
+    return divided                           ? "its card is divided (MIG)"
+           : client                          ? "it has its card through MPS"
+           : has_managed_memory(parked->pid) ? "it has managed memory (cudaMallocManaged)"
+                                             : NULL;
 }
 
 static bool path_of(uint64_t pid, char *path, size_t capacity) {

@@ -21,6 +21,10 @@ struct parked {
 struct parked parked_look(uint64_t pid);
 uint64_t parked_bytes(const struct parked *parked); /* of all cards */
 
+/* What keeps it from being parked, as far as that can be known without the driver; NULL: nothing.
+ * The driver says no more than a number, and "out of memory" of a divided card. */
+const char *parked_obstacle(const struct parked *parked);
+
 /* False: it cannot be noted, or is not of this life of the process. */
 bool parked_write(const struct parked *parked);
 bool parked_read(uint64_t pid, struct parked *out);

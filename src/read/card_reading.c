@@ -52,6 +52,14 @@ struct card_reading card_read(const char *bus_id) {
     return reading;
 }
 
+bool card_is_divided(const char *bus_id) {
+    return nvml_is_divided(nvml(), nvml_by_bus(nvml(), bus_id));
+}
+
+bool card_has_client(const char *bus_id, uint64_t pid) {
+    return nvml_has_client(nvml(), nvml_by_bus(nvml(), bus_id), pid);
+}
+
 static bool read_label(unsigned number, struct card_label *out) {
     nvml_card card = nvml_by_number(nvml(), number);
     if (!nvml_bus_id(nvml(), card, out->bus_id, sizeof out->bus_id))

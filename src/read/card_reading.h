@@ -25,5 +25,8 @@ struct card_reading {
 /* The library is loaded at the first call, and stays. */
 struct card_reading card_read(const char *bus_id);
 
+bool card_is_divided(const char *bus_id);               /* MIG */
+bool card_has_client(const char *bus_id, uint64_t pid); /* of MPS */
+
 /* The machine's cards, used or not; how many there are, room at most. */
 size_t card_labels(struct card_label *out, size_t room);

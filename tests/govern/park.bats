@@ -89,9 +89,9 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
     local version=${versions##* }
     start "$version" 'alloc a 1GiB; fill a 7; READY; verify a 7'
     park --fail cuCheckpointProcessLock:1:600
-    [[ $status == 1 && $output == *'did not stop: CUDA_ERROR_NOT_READY; it goes on'* ]]
+    [[ $status == 1 && $output == *'did not stop: CUDA_ERROR_NOT_READY (its work did not end in time); it goes on'* ]]
     park --fail cuCheckpointProcessCheckpoint:1:801
-    [[ $status == 1 && $output == *'could not leave the card: CUDA_ERROR_NOT_SUPPORTED; it goes on'* ]]
+    [[ $status == 1 && $output == *'could not leave the card: CUDA_ERROR_NOT_SUPPORTED (not with managed memory, '*'); it goes on'* ]]
     park --fail cuCheckpointProcessCheckpoint:1:999 --fail cuCheckpointProcessUnlock:1:999 # as if it had been killed there
     park
     [[ $status == 1 && $output == *'is stopped, but not parked: `vramgc wake` lets it go on' ]]
@@ -104,6 +104,26 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
     [ "$status" = 0 ]
     go
     is_over
+}
+
+# Of what each driver is known to refuse it is not asked: on a divided card it would answer "out of memory".
+@test "what keeps a program on the card is told in words before the driver is asked; --force asks it" {
+    local why
+    start "${versions##* }" 'alloc a 1GiB; READY'
+    for why in 'SIMGPU_MIG=1 its card is divided (MIG)' "SIMGPU_MPS=$pid it has its card through MPS"; do
+        run env "${why%% *}" scripts/simgpu --mem 4GiB --fail cuCheckpointProcessLock:1:999 -- build/vramgc park "$pid"
+        [[ $status == 1 && $output == *"process $pid stays on the card: ${why#* }, and then the driver does not park" ]]
+    done
+    run env SIMGPU_MIG=1 scripts/simgpu --mem 4GiB -- build/vramgc park --force "$pid"
+    [ "$status" = 0 ]
+    wake
+    go
+    is_over
+    FRONT="env LD_PRELOAD=$library" works managed
+    says ready
+    pid=$(od -A n -t d4 -N 4 "$SIMGPU_CARD" | tr -d ' ')
+    park
+    [[ $status == 1 && $output == *"process $pid stays on the card: it has managed memory (cudaMallocManaged), and then the driver does not park" ]]
 }
 
 @test "who cannot be parked is told, and nothing is done" {

@@ -407,6 +407,21 @@ static int answer(struct device *device, unsigned *out, unsigned value) {
     return result;
 }
 
+/* SIMGPU_MIG=1: the card is divided. */
+EXPORT int nvmlDeviceGetMigMode(struct device *device, unsigned *now, unsigned *after_a_reset) {
+    answer(device, after_a_reset, 0);
+    return answer(device, now, getenv("SIMGPU_MIG") != NULL);
+}
+
+/* SIMGPU_MPS: the process that has the card through MPS. */
+EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsigned *count,
+                                                      struct process_info *infos) {
+    const char *client = getenv("SIMGPU_MPS");
+    if (client && infos)
+        infos->pid = (unsigned)atoi(client);
+    return answer(device, count, client != NULL);
+}
+
 EXPORT int nvmlDeviceGetTemperature(struct device *device, int sensor, unsigned *celsius) {
     (void)sensor;
     return answer(device, celsius, 25);
