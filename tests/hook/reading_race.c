@@ -13,10 +13,11 @@
 typedef CUresult alloc_t(CUdeviceptr *, size_t);
 typedef CUresult info_t(size_t *, size_t *);
 
-/* Called when the driver has given memory, and when it has said what is free, which takes so long:
- * the longer, the longer a reading will do. */
+/* Called when the driver has given memory, and when it has said what is free to that thread
+ * (vramgc's own asks, too), which takes so long: the longer, the longer a reading will do. */
 struct races {
     void (*allocated)(void), (*asked)(void);
+    pthread_t asking;
     long info_ns;
 };
 
@@ -39,7 +40,7 @@ OURS CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     struct timespec slow = {0, reading_races.info_ns};
     nanosleep(&slow, NULL);
     CUresult result = next(free, total);
-    if (reading_races.asked)
+    if (reading_races.asked && pthread_equal(pthread_self(), reading_races.asking))
         reading_races.asked();
     return result;
 }
@@ -182,6 +183,7 @@ int main(int argc, char **argv) {
     ask();
     if (!CHECK(races != NULL) || !CHECK(check_file() != NULL))
         return 1;
+    races->asking = pthread_self();
     if (strcmp(what, "answers") == 0)
         answers();
     else if (strcmp(what, "limited") == 0)
