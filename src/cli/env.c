@@ -1,5 +1,6 @@
 /* env.c: the command `vramgc env`: lines for webui-user.sh or any other shell script, which may be
  * added twice, or stay when vramgc goes. It changes nothing itself. */
+#include "cli/alert_commands.h"
 #include "cli/cli.h"
 #include "cli/preload.h"
 #include "cli/settings.h"
@@ -60,9 +61,23 @@ static void write_lines(const char *library) {
     puts("# vramgc end");
 }
 
+/* Before it stands in a file, where nobody would look for the mistake. */
+static bool rules_are_right(void) {
+    static struct alert_rules rules;
+    const struct option_info *on = settings_find("on");
+    char why[256];
+    if (!settings_typed((size_t)(on - option_table)) ||
+        alert_commands_read(&rules, getenv(on->variable), why, sizeof why))
+        return true;
+    complain("--on: %s (see `vramgc help watch`)", why);
+    return false;
+}
+
 static int env_main(struct args *args) {
     char library[PATH_MAX], error[PATH_MAX + 256];
     (void)args;
+    if (!rules_are_right())
+        return STATUS_USAGE;
     if (!preload_library(library, sizeof library, error, sizeof error)) {
         complain("%s", error);
         return STATUS_BAD_INPUT;

@@ -135,16 +135,17 @@ static bool choose_patterns(void) {
 
 /* What is wrong in the environment keeps nobody from running. */
 static bool choose_rules(void) {
+    bool typed = settings_typed((size_t)(settings_find("on") - option_table));
     char why[256];
-    if (!alert_commands_read(&run.rules, run.options.on, why, sizeof why))
-        complain("VRAMGC_ON: %s; no command will be started (see `vramgc help watch`)", why);
-    else if (run.rules.count > 0 && !*run.pattern)
-        complain("VRAMGC_ON needs a statistics file, and there is none (see --out); no command "
-                 "will be started");
-    else
+    bool fine = alert_commands_read(&run.rules, run.options.on, why, sizeof why);
+    if (fine && (run.rules.count == 0 || *run.pattern))
         return true;
+    if (fine)
+        snprintf(why, sizeof why, "it needs a statistics file, and there is none (see --out)");
+    complain("%s: %s; %s%s (see `vramgc help watch`)", typed ? "--on" : "VRAMGC_ON", why,
+             typed ? run.command[0] : "there will be no alerts", typed ? " is not started" : "");
     run.rules.count = 0;
-    return !settings_typed((size_t)(settings_find("on") - option_table));
+    return !typed;
 }
 
 static bool prepare(void) {

@@ -6,6 +6,7 @@
 #include "judge/tally.h"
 #include "judge/verdict.h"
 #include "read/derived.h"
+#include "read/program.h"
 #include "read/units.h"
 #include "base/base.h"
 
@@ -21,12 +22,22 @@ static void tell(const struct alert_rules *rules, enum alert_kind kind, struct a
             take(alert);
 }
 
+/* Whoever is told may run several. */
+static struct text begin_message(struct alert *alert) {
+    struct text text = TEXT_IN(alert->message);
+    program_name(alert->record->file, &text);
+    text_format(&text, " (pid %llu): ", (unsigned long long)alert->record->file->pid);
+    return text;
+}
+
 /* ---- out of memory ---- */
 
+/* Whoever is told now needs no time since the program began. */
 static void say_oom(struct alert *alert, struct stats_file *record, const struct tally *tally) {
     struct verdict verdict = verdict_of(&record, 1);
-    struct text text = TEXT_IN(alert->message);
-    text_add(&text, verdict.what);
+    struct text text = begin_message(alert);
+    text_add_n(&text, verdict.what, verdict.clock);
+    text_add(&text, verdict.what + verdict.clock + verdict.clock_length);
     if (*verdict.cause)
         text_format(&text, " Cause: %s", verdict.cause);
     if (*verdict.todo)
@@ -59,21 +70,21 @@ static void look_for_growth(const struct alert_rules *rules, struct alert_seen *
         const struct vramgc_device *device = &record->file->devices[i];
         struct oom_growth growth = growth_of(record, device, device->floors.turns);
         struct alert alert = {.record = record, .device = device, .times = 1};
-        struct text text = TEXT_IN(alert.message);
         if (!growth.grows || seen->grows[i])
             continue;
         seen->grows[i] = true;
+        struct text text = begin_message(&alert);
         text_format(&text, "GPU %zu: ", i);
         cause_say_growth(&text, "live memory grows", record->file, device, &growth);
         text_add(&text, " " CAUSE_FIND_KEPT);
         tell(rules, ALERT_GROWTH, &alert, take);
     }
     struct alert alert = {.record = record, .times = 1};
-    struct text text = TEXT_IN(alert.message);
+    struct text text = begin_message(&alert);
+    text.data[--text.length] = 0; /* what follows begins with a space */
     if (seen->host_grows || !host_growth_say(&text, record))
         return;
     seen->host_grows = true;
-    memmove(alert.message, alert.message + 1, strlen(alert.message)); /* begins with a space */
     tell(rules, ALERT_GROWTH, &alert, take);
 }
 
@@ -82,7 +93,7 @@ static void look_for_growth(const struct alert_rules *rules, struct alert_seen *
 static void say_use(struct alert *alert, size_t index, double percent) {
     const struct vramgc_device *device = alert->device;
     struct division now = division_at_end(device);
-    struct text text = TEXT_IN(alert->message);
+    struct text text = begin_message(alert);
     text_format(&text, "GPU %zu: ", index);
     text_add_decimal(&text, percent, 0);
     text_format(&text, " %% of %s in use", show_bytes(device->total_bytes).text);

@@ -73,12 +73,16 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
     return tally->highest && tally_much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
 }
 
-static void say_oom(struct text *text, const struct tally *tally, const struct oom *oom) {
+static void say_oom(struct verdict *verdict, struct text *text, const struct tally *tally,
+                    const struct oom *oom) {
     uint64_t count = tally_ooms(tally);
     const struct vramgc_refusal *r = oom->refusal;
-    text_format(text, "%s %sx, %sat %s: ",
-                tally_all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
-                show_count(count).text, count > 1 ? "last " : "", show_clock(r->time_ns).text);
+    text_format(text, "%s %sx", tally_all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
+                show_count(count).text);
+    verdict->clock = text->length;
+    text_format(text, ", %sat %s", count > 1 ? "last " : "", show_clock(r->time_ns).text);
+    verdict->clock_length = text->length - verdict->clock;
+    text_add(text, ": ");
     if (oom->of_context)
         text_add(text, "no room to begin with, for a CUDA context");
     else
@@ -138,7 +142,7 @@ static void explain(struct verdict *verdict, const struct tally *tally,
     }
     struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
     verdict->code = tally_all_went_on(tally) ? VERDICT_OK : code_of(oom.cause);
-    say_oom(&what, tally, &oom);
+    say_oom(verdict, &what, tally, &oom);
     cause_say_sum(&sum, &oom);
     cause_say(&cause, &oom);
     other_ooms_say(&cause, records, count, &oom, tally_ooms(tally));

@@ -48,9 +48,21 @@ struct program program_of(const struct vramgc_file *file) {
     return program;
 }
 
+static void say(struct text *out, const struct program *program, size_t length) {
+    text_format(out, "%s%s%.*s", program->folder, *program->folder ? ": " : "", (int)length,
+                program->command);
+}
+
 void program_describe(const struct vramgc_file *file, struct text *out) {
     struct program program = program_of(file);
-    text_format(out, "%s%s%s", program.folder, *program.folder ? ": " : "", program.command);
+    say(out, &program, strlen(program.command));
+}
+
+/* "-m invokeai" is two words. */
+void program_name(const struct vramgc_file *file, struct text *out) {
+    struct program program = program_of(file);
+    const char *word = *program.command == '-' ? next_word(program.command) : program.command;
+    say(out, &program, (size_t)(word - program.command) + strcspn(word, " "));
 }
 
 bool program_has_word(const struct vramgc_file *file, const char *word) {

@@ -17,5 +17,8 @@ struct program program_of(const struct vramgc_file *file);
 enum { PROGRAM_BYTES = 256 + sizeof((struct vramgc_file *)0)->command_line + 4 };
 void program_describe(const struct vramgc_file *file, struct text *out);
 
+/* "ComfyUI: main.py", without what it was told, which may be long. */
+void program_name(const struct vramgc_file *file, struct text *out);
+
 /* Whether its name, folder or arguments have the word, in capital letters or not. */
 bool program_has_word(const struct vramgc_file *file, const char *word);

@@ -28,10 +28,12 @@ named() {
     equal "$(cat oom)" told
     equal "$(grep -cE '^(LD_PRELOAD|VRAMGC_(ON|OUT|RUN_ID))=' oom.env)" 0
     file=$(named oom.env FILE)
-    contains "$("$vramgc" report "$file" | tr -s ' \n' ' ')" "$(named oom.env MESSAGE | sed 's/ The program.*//; s/ Cause.*//')"
+    pid=$(named oom.env PID)
+    contains "$(named oom.env MESSAGE)" ": user (pid $pid): OUT OF MEMORY 2x: "
+    contains "$("$vramgc" report "$file" | tr -s ' \n' ' ')" "$(named oom.env MESSAGE | sed 's/.* 2x: //; s/ The program.*//; s/ Cause.*//')"
     contains "$(named oom.env MESSAGE)" 'Do: '
     equal "$(grep '^VRAMGC_ALERT=' oom.env)" VRAMGC_ALERT=oom
-    equal "$(named oom.env PID)" "$("$vramgc" report --json "$file" | python3 -c 'import json, sys; print(json.load(sys.stdin)["processes"][0]["pid"])')"
+    equal "$pid" "$("$vramgc" report --json "$file" | python3 -c 'import json, sys; print(json.load(sys.stdin)["processes"][0]["pid"])')"
     python3 - <<'PYTHON'
 variables = dict(line.rstrip("\n").split("=", 1) for line in open("oom.env") if line.startswith("VRAMGC_ALERT"))
 number = {name[len("VRAMGC_ALERT_"):]: int(value) for name, value in variables.items() if value.isdigit()}
@@ -121,8 +123,10 @@ told"
         equal "$status" 2
         VRAMGC_ON=$wrong run_apart "$vramgc" run --no-summary sh -c 'echo "on ${VRAMGC_ON-}"'
         equal "$status:$output" '0:on '
-        contains "$errors" 'no command will be started'
+        contains "$errors" 'there will be no alerts'
     done
+    run_apart "$vramgc" run --on 'oom:no-such-command {}' touch started
+    contains "$errors" 'there is no program no-such-command; touch is not started'
     run_apart "$vramgc" watch
     equal "$status" 2
     run_apart "$vramgc" run --on oom:true --out '' touch started
@@ -130,7 +134,7 @@ told"
     [ ! -e started ]
     VRAMGC_ON=oom:true run_apart "$vramgc" run --out '' touch started
     equal "$status" 0
-    contains "$errors" 'VRAMGC_ON needs a statistics file'
+    contains "$errors" 'VRAMGC_ON: it needs a statistics file'
 }
 
 # alone LINES: in a machine of their own, so that no other test's programs run there.
@@ -183,6 +187,12 @@ alone() {
     wait
     run_apart "$vramgc" watch --on oom:true 4194304
     equal "$status" 2
+}
+
+@test "env --on: what is wrong is said, and no line is written" {
+    run_apart "$vramgc" env --on 'oom:no-such-command {}'
+    equal "$status:$output" 2:
+    contains "$errors" 'there is no program no-such-command'
 }
 
 @test "env --on: the lines start the watch, which is no child of the script" {

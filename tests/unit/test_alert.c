@@ -31,6 +31,8 @@ static int begin(void **state) {
     memset(&self, 0, sizeof self);
     self.file.device_count = 1;
     self.file.started_ns = 1000;
+    self.file.pid = 6402;
+    text_copy(self.file.command_line, 64, "python /home/me/ComfyUI/main.py --listen");
     self.file.devices[0].present = 1;
     self.file.devices[0].total_bytes = 1000 * MIB;
     text_copy(self.file.devices[0].bus_id, 16, "0000:01:00.0");
@@ -72,7 +74,8 @@ static void out_of_memory(void **state) {
     assert_int_equal(self.latest.times, 1);
     assert_int_equal(self.latest.request_bytes, 64 * MIB);
     assert_ptr_equal(self.latest.device, &self.file.devices[0]);
-    assert_true(strstr(self.latest.message, "OUT OF MEMORY 1x") != NULL);
+    assert_memory_equal(self.latest.message,
+                        "ComfyUI: main.py (pid 6402): OUT OF MEMORY 1x: 64.0 MiB wanted", 62);
     assert_null(strstr(self.latest.message, "went on")); /* it may be about to end by it */
     assert_int_equal(look(), 0);
     run_out();
@@ -122,7 +125,8 @@ static void use(void **state) {
     assert_int_equal(look_at_use(700, 799), 0);
     assert_int_equal(look_at_use(800, 800), 1);
     assert_int_equal(self.latest.rule, 2);
-    assert_true(strstr(self.latest.message, "80 % of 1000 MiB in use") != NULL);
+    assert_memory_equal(self.latest.message,
+                        "ComfyUI: main.py (pid 6402): GPU 0: 80 % of 1000 MiB in use", 59);
     assert_int_equal(look_at_use(950, 950), 0);
     assert_int_equal(look_at_use(760, 950), 0); /* not far enough below */
     assert_int_equal(look_at_use(810, 950), 0);
@@ -143,7 +147,8 @@ static void growth(void **state) {
     }
     assert_int_equal(look(), 1);
     assert_int_equal(self.latest.rule, 1);
-    assert_memory_equal(self.latest.message, "Host memory grows: ", 19);
+    assert_memory_equal(self.latest.message,
+                        "ComfyUI: main.py (pid 6402): Host memory grows: ", 48);
     assert_int_equal(look(), 0);
 }
 
