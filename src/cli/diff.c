@@ -7,6 +7,7 @@
 #include "read/records.h"
 #include "show/device_table.h"
 #include "show/summary_lines.h"
+#include "judge/tally.h"
 #include "judge/verdict.h"
 #include "judge/who.h"
 #include "base/base.h"
@@ -99,6 +100,19 @@ static void write_stats(const struct sides *sides, const struct vramgc_device_st
     }
 }
 
+/* As often as the verdict says. */
+static uint64_t ooms_of(const struct stats_file *side) {
+    struct stats_file *record = (struct stats_file *)side; /* which tally_of() only reads */
+    struct tally tally = tally_of(&record, 1);
+    return tally_all_went_on(&tally) ? 0 : tally_ooms(&tally);
+}
+
+static void write_ooms(const struct sides *sides) {
+    uint64_t a = ooms_of(sides->a), b = ooms_of(sides->b);
+    write_row(sides->out, "out of memory", show_ooms(sides->a->file, a).text,
+              show_ooms(sides->b->file, b).text, show_change((double)a, (double)b).text);
+}
+
 static void write_derived(const struct sides *sides, const char *label, enum derived_id id,
                           const struct vramgc_device *a, const struct vramgc_device *b) {
     write_real(sides->out, label, derived_figure(id, a), derived_figure(id, b));
@@ -113,30 +127,29 @@ static void write_rest(const struct sides *sides, const struct vramgc_device *a,
     write_stats(sides, &a->stats, &b->stats);
 }
 
-static void write_last_held(const struct sides *sides, const struct vramgc_device *a,
-                            const struct vramgc_device *b) {
+static void write_last(const struct sides *sides, const struct vramgc_device *a,
+                       const struct vramgc_device *b) {
     struct last_moment x = last_moment_of(a, sides->a->state == PROCESS_RUNNING),
                        y = last_moment_of(b, sides->b->state == PROCESS_RUNNING);
+    const char *between = strcmp(x.name, y.name) != 0 ? " / " : "";
     char label[48];
     struct text text = TEXT_IN(label);
-    text_format(&text, "held, %s", x.name);
-    if (strcmp(x.name, y.name) != 0)
-        text_format(&text, " / %s", y.name);
+    text_format(&text, "held, %s%s%s", x.name, between, *between ? y.name : "");
     write_number(sides, label, UNIT_BYTES, x.stats->held_bytes.current,
                  y.stats->held_bytes.current);
+    memcpy(label, "live", 4); /* a model is there, or none */
+    write_number(sides, label, UNIT_BYTES, x.stats->live_bytes.current,
+                 y.stats->live_bytes.current);
 }
 
-/* Eight of the ten; time and mode are the others. */
+/* Beside time, mode and what ran out of memory. */
 static void write_main(const struct sides *sides, const struct vramgc_device *a,
                        const struct vramgc_device *b) {
     const struct vramgc_device_stats *x = &a->stats, *y = &b->stats;
-    write_row(sides->out, "out of memory", show_ooms(sides->a->file, x->ooms).text,
-              show_ooms(sides->b->file, y->ooms).text,
-              show_change((double)x->ooms, (double)y->ooms).text);
     write_number(sides, "requests refused", UNIT_COUNT, x->refusals, y->refusals);
     write_number(sides, "held, peak", UNIT_BYTES, x->held_bytes.peak, y->held_bytes.peak);
-    write_last_held(sides, a, b);
     write_number(sides, "live, peak", UNIT_BYTES, x->live_bytes.peak, y->live_bytes.peak);
+    write_last(sides, a, b);
     write_derived(sides, "held / live, on average", DERIVED_held_over_live_weighted, a, b);
     write_number(sides, "reclaims", UNIT_COUNT, x->reclaims, y->reclaims);
     write_number(sides, "driver calls", UNIT_COUNT, x->driver_calls, y->driver_calls);
@@ -307,10 +320,11 @@ void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *
     write_titles(&sides);
     write_number(&sides, "time", UNIT_NS, a->elapsed_ns, b->elapsed_ns);
     write_row(out, "mode", a->file->mode, b->file->mode, "");
+    write_ooms(&sides);
     for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
         write_device(&sides, i);
-    if (!all)
-        fputs("\nAll figures: vramgc diff --all A B\n", out);
+    fputs(all ? "\n" : "\nAll figures: vramgc diff --all A B\n", out);
+    fputs("Times are of one run each: repeat before you judge them.\n", out);
 }
 
 static struct {
@@ -332,7 +346,7 @@ static int diff_main(struct args *args) {
 }
 
 static const struct flag flags[] = {
-    {"all", 'a', NULL, "every figure; by default the ten that matter", .on = &request.all},
+    {"all", 'a', NULL, "every figure; by default those that matter", .on = &request.all},
     {"as", 0, "A,B", "titles of the two columns; default: where the files' names differ",
      .value = &request.titles},
 };
@@ -341,7 +355,7 @@ const struct command diff_command = {
     "diff",
     "A B",
     "two runs side by side",
-    "First what became of each, and whether one ended early; then the ten figures that matter "
+    "First what became of each, and whether one ended early; then the figures that matter "
     "most, and which Python functions had live memory at the peak. Devices are paired by index. "
     "Exit status as for report.\n",
     FLAGS(flags),

@@ -37,7 +37,7 @@ static void write_report(FILE *out, struct stats_file **records, size_t count) {
     }
     summary_write(out, records, count, NULL, &style);
     if (request.all) {
-        fputc('\n', out);
+        fputs("\nDETAILS  by the raw keys of `vramgc report --json`\n\n", out);
         report_fields_write(out, EMIT_TEXT, records, count, NULL);
     }
 }
@@ -119,7 +119,8 @@ static int report_main(struct args *args) {
 static const struct flag flags[] = {
     {"json", 0, NULL, "as JSON (its schema: `vramgc help schema`)", .on = &request.json},
     {"text", 0, NULL, "as a page of text (the default)", .take = take_text},
-    {"all", 'a', NULL, "as text, every figure, setting and function", .on = &request.all},
+    {"all", 'a', NULL, "as text, then every figure, setting and function by its raw key",
+     .on = &request.all},
     {"html", 0, NULL,
      "as one page for a browser: timeline, map of the card, tables; it needs no network",
      .on = &request.html},

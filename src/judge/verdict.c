@@ -116,8 +116,9 @@ static void say_after(struct text *text, const struct tally *tally, const struct
     if (tally->failed_others > 0 && oom->refusal->reported)
         text_format(text, " Other code was refused memory, too: %zux.", tally->failed_others);
     if (tally->went_on > 0 && !tally_all_went_on(tally))
-        text_format(text, " The work went on at once without what was refused: %zux.",
-                    tally->went_on);
+        text_format(text, " %zu more %s refused, and the work went on at once without %s.",
+                    tally->went_on, tally->went_on == 1 ? "was" : "were",
+                    tally->went_on == 1 ? "it" : "them");
     if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
         text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
     if (tally->unseen_ooms > 0)

@@ -89,7 +89,7 @@ void device_table_write(FILE *out, const struct stats_file *record, size_t index
     fputc('\n', out);
     size_t cut = bytes_of_columns(device->name, 48);
     summary_line(out, "GPU %zu  %.*s  %s", index, (int)cut, device->name, device->bus_id);
-    write_row(out, &table, "", "peak", "at the out-of-memory", table.last);
+    write_row(out, &table, "", "peak", "at the OOM", table.last);
     write_rows(out, &table);
     write_ratios(out, record->file, device);
     write_rare(out, record, index);

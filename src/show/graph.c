@@ -92,7 +92,8 @@ static void write_axis(FILE *out, const struct graph *graph) {
     fprintf(out, "%*s +%s\n", LABEL, "0 B", line);
     struct figure end = show_clock(graph->end_ns);
     fprintf(out, "%*s  0%*s\n", LABEL, "", COLUMNS - 1, end.text);
-    fprintf(out, "%*s  # live  : held  . held in part  R returned  X no room  M mark\n", LABEL, "");
+    fprintf(out, "%*s  # live  : held  . held in part  R %s  X no room  M mark\n", LABEL, "",
+            stats_file_mode(record->file) == MODE_OBSERVE ? "would return" : "returned");
 }
 
 void graph_write(FILE *out, const struct stats_file *record, const struct vramgc_device *device,

@@ -161,7 +161,9 @@ static void write_reclaims(FILE *out, const struct stats_file *record, size_t nu
     static const char heads[] = "|at,GPU,|by,|why,gave back,in all,holds,took,|Python ran,|phase";
     if (record->action_count == 0)
         return;
-    open_table(out, "Memory that was returned", heads);
+    bool observed = stats_file_mode(record->file) == MODE_OBSERVE;
+    open_table(out, observed ? "Memory that would have been returned" : "Memory that was returned",
+               heads);
     for (size_t i = first_row(out, record->action_count); i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
         char why[80];
@@ -175,7 +177,7 @@ static void write_reclaims(FILE *out, const struct stats_file *record, size_t nu
                     a->observed ? "-" : show_bytes(a->net_bytes).text,
                     show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
                     a->observed ? "-" : show_bytes(a->held_bytes).text,
-                    a->observed ? "observed" : show_time(a->took_ns).text, a->function, a->phase));
+                    a->observed ? "-" : show_time(a->took_ns).text, a->function, a->phase));
     }
     close_table(out);
 }

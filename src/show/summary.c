@@ -59,10 +59,13 @@ static void write_edges(FILE *out, const char *left, const char *right) {
         left = without_folder(left);
         length = bytes_of_columns(left, room);
     }
-    size_t columns = 0;
+    const char *mark = left[length] ? ".." : "";
+    if (*mark)
+        length = bytes_of_columns(left, room - strlen(mark));
+    size_t columns = strlen(mark);
     for (size_t i = 0; i < length; i++)
         columns += ((unsigned char)left[i] & 0xc0) != 0x80;
-    fprintf(out, "%.*s%*s  %s\n", (int)length, left, (int)(room - columns), "", right);
+    fprintf(out, "%.*s%s%*s  %s\n", (int)length, left, mark, (int)(room - columns), "", right);
 }
 
 /* The program runs before its first use of CUDA, too, where the record begins. */
@@ -139,7 +142,7 @@ static void write_action(FILE *out, const struct vramgc_action *a) {
                  a->observed ? "-" : show_bytes(a->net_bytes).text,
                  show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
                  a->observed ? "-" : show_bytes(a->held_bytes).text,
-                 a->observed ? "observed" : show_time(a->took_ns).text);
+                 a->observed ? "-" : show_time(a->took_ns).text);
     if (a->asker)
         summary_line(out, "           to %s (%llu), which lacked memory",
                      *a->asker_name ? a->asker_name : "a program", (unsigned long long)a->asker);
@@ -154,8 +157,10 @@ static void write_actions(FILE *out, const struct stats_file *record,
     size_t first = first_row(record->action_count - small, style);
     if (record->action_count == 0)
         return;
-    summary_line(out, "\nRETURNED %-10s %-3s %-8s %-9s %9s %8s %8s %8s", "at", "gpu", "by", "why",
-                 "gave back", "in all", "holds", "took");
+    bool observed = stats_file_mode(record->file) == MODE_OBSERVE;
+    summary_line(out, "\n%-19s %-3s %-8s %-9s %9s %8s %8s %8s",
+                 observed ? "WOULD RETURN at" : "RETURNED at", "gpu", "by", "why", "gave back",
+                 "in all", "holds", "took");
     write_omitted(out, first);
     if (small > 0)
         summary_line(out, "         %zu small %s in `vramgc report --all`", small,

@@ -274,6 +274,13 @@ def jobs_are_shown():
     assert any("refused" in line and "in encode_prompt" in line for line in said), said
 
 
+def what_was_only_observed_is_not_returned():
+    look.look("observe.html", height=1400)
+    drawn = look.run("[...document.querySelectorAll('#chart text')].map(t => t.textContent)")
+    assert "would return" in text("legend") and "observed" in drawn and "returned" not in drawn, (text("legend"), drawn)
+    assert "Memory that would have been returned" in look.run("[...document.querySelectorAll('h3')].map(h => h.textContent)")
+
+
 def views_change():
     look.look("several.html")
     names = look.run("[...document.getElementById('view').options].map(o => o.text)")
@@ -286,7 +293,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, whose_it_was_is_drawn, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, views_change):
+    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, whose_it_was_is_drawn, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

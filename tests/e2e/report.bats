@@ -522,7 +522,7 @@ PYTHON
     done
 }
 
-@test "diff: two files side by side: what became of each, and the ten figures that matter" {
+@test "diff: two files side by side: what became of each, and the figures that matter" {
     make plain a.vramgc
     make two-devices b.vramgc
     run "$vramgc" diff a.vramgc b.vramgc
@@ -531,7 +531,10 @@ PYTHON
     make fragmented c.vramgc
     "$vramgc" diff a.vramgc c.vramgc >out
     sed -n 4,5p out | tr '\n' ' ' | grep -q 'OUT OF MEMORY 2x, .* were lacking'
-    equal "$(sed '1,/change$/d; /^$/d; /^GPU/d; /^All/d; /^live at/,$d' out | wc -l)" 10
+    equal "$(sed '1,/change$/d; /^$/d; /^GPU/d; /^All/d; /^live at/,$d' out | wc -l)" 11
+    grep -qE '^out of memory +0 +2 +$' out # as the verdict says
+    grep -qE '^live, at the end +1.8 GiB +1.8 GiB' out
+    equal "$(tail -n 1 out)" 'Times are of one run each: repeat before you judge them.'
     grep -qE '^  load_model +0 B +5.0 GiB ' out
     make fragmented d.vramgc
     sed -i 's/load_model/move_model/' d.vramgc # as long as the other

@@ -200,7 +200,7 @@ freed_at_end() {
             grep -qxF -- "$row" <<<"$said"
         done
         freed_at_end 500 'expect_oom 8GiB;'
-        grep -qxF ' peak at the out-of-memory at the end' <<<"$said"
+        grep -qxF ' peak at the OOM at the end' <<<"$said"
     done
 }
 
@@ -209,7 +209,7 @@ freed_at_end() {
         VRAMGC_MODE=flush SIMGPU_OTHERS=4194305:100MiB drive "$version" \
             'cuda_malloc e 100MiB; alloc m 1GiB; alloc a 200MiB; expect_oom 1GiB; free a; empty_cache; _exit 0' --mem 2GiB
         said=$(report | tr -s ' ')
-        [[ $said == *$'\n peak at the out-of-memory at the end\n'* ]]
+        [[ $said == *$'\n peak at the OOM at the end\n'* ]]
         for row in ' held by this program 1.3 GiB 1.3 GiB 1.1 GiB' '+ held by others and the driver 356 MiB 356 MiB 356 MiB' \
             '+ free 368 MiB 368 MiB 568 MiB' '= card 2.0 GiB 2.0 GiB 2.0 GiB' ' allocated (live) 1.2 GiB 1.2 GiB 1.0 GiB' ' segments 2 - 1' \
             ' held by other libraries 100 MiB 100 MiB 100 MiB'; do

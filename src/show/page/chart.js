@@ -136,7 +136,8 @@ function drawLanes(svg, view, scale) {
         const y = scale.bottom + EDGE.gap + (lane + 0.5) * EDGE.lane, events = view.events.filter(event => event.kind === kind);
         svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y + EDGE.lane / 2, y2: y + EDGE.lane / 2,
                                   stroke: colour("line")}));
-        svg.append(drawn("text", {x: EDGE.left - 8, y: y + 4, "text-anchor": "end"}, name));
+        svg.append(drawn("text", {x: EDGE.left - 8, y: y + 4, "text-anchor": "end"},
+                         kind === "reclaim" && observedOnly(view) ? "observed" : name));
         if (kind === "phase")
             drawBands(svg, view, scale, y);
         events.forEach((event, i) => {

@@ -15,6 +15,11 @@ const WHY = {
     host: "the host's memory",
 };
 
+/* Nothing was returned. */
+function observedOnly(view) {
+    return view.events.some(event => event.kind === "reclaim" && event.hollow);
+}
+
 function eventsOf(process, index) {
     const list = [];
     for (const mark of process.marks)

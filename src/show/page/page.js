@@ -11,7 +11,8 @@ function legendOf(view) {
     const coded = [...view.refusals.values()].some(r => r.other_bytes > 0);
     const parts = PARTS.filter(([key]) => key !== "code" || coded).map(([key, label]) => ["sw " + key, label]);
     const signs = LANES.filter(([kind]) => view.events.some(event => event.kind === kind));
-    return parts.concat(view.refusals.size ? [["sw refused", "wanted in vain"]] : [], signs.map(([kind, name]) => ["sign " + kind, name]));
+    return parts.concat(view.refusals.size ? [["sw refused", "wanted in vain"]] : [], signs.map(([kind, name]) =>
+        ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]));
 }
 
 function sumRow(key, label, value, total, className) {
