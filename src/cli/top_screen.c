@@ -17,7 +17,7 @@ enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 static const char *const help_lines[] = {
     "q             quit",
     "s             sort by held, live, idle, pid",
-    "/             only programs with a word in their command; Enter ends it, Esc shows all",
+    "/             only programs with this word; Enter ends it, Esc shows all",
     "up, down      choose a program: its details are shown",
     "PgUp, PgDn    other lines of the page",
     "?, h          this help; any key ends it",

@@ -432,17 +432,27 @@ static void write_totals(struct page *page, const struct stats_file *record) {
     add(page, PAGE_PLAIN, "%9s %s", "", line);
 }
 
-static void write_chosen(struct page *page, const struct top_view *view) {
+/* All of it, on as many lines as it needs. */
+static void write_whole_command(struct page *page, uint64_t pid, const char *rest, int columns) {
+    enum { BEFORE = 10 };
+    for (; pid || *rest; pid = 0) {
+        size_t length = bytes_of_columns(rest, (size_t)columns - BEFORE);
+        const char *space = rest[length] ? memrchr(rest, ' ', length + 1) : NULL;
+        length = space ? (size_t)(space - rest) : length;
+        add(page, PAGE_TITLE, "%9.0llu %.*s", (unsigned long long)pid, (int)length, rest);
+        rest += length + strspn(rest + length, " ");
+    }
+}
+
+static void write_chosen(struct page *page, const struct top_view *view, int columns) {
     for (size_t i = 0; i < view->running.count; i++) {
         const struct stats_file *record = view->running.list[i].record;
         if (view->running.list[i].pid != view->chosen_pid)
             continue;
         uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
-        add(page, PAGE_TITLE, "%9llu %s", (unsigned long long)view->chosen_pid,
-            record->file->command_line);
-        add(page, PAGE_PLAIN, "%9s mode %s; has used CUDA for %s; %s held at the peak", "",
-            record->file->mode, show_time(age_ns).text,
-            show_bytes(to_u64(stats_file_held_peak(record))).text);
+        write_whole_command(page, view->chosen_pid, record->file->command_line, columns);
+        add(page, PAGE_PLAIN, "%9s mode %s; peak %s; has used CUDA for %s", "", record->file->mode,
+            show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
         write_totals(page, record);
         add(page, PAGE_PLAIN, "%9s vramgc report %s", "", record->path);
         add(page, PAGE_PLAIN, "%s", "");
@@ -470,7 +480,7 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
                             : "None runs now. `vramgc run COMMAND` starts one.");
         add(page, PAGE_PLAIN, "%s", "");
     }
-    write_chosen(page, view);
+    write_chosen(page, view, columns);
     for (size_t i = 0; i < view->cards.count; i++)
         write_card(page, view, &view->cards.list[i], columns);
     write_programs(page, view, columns);

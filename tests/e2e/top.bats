@@ -296,15 +296,17 @@ called() {
         see by live .*[0-9]:
         type ?
         see used by no tensor
+        see only programs .* Esc shows all\$
         type x
         unseen used by no tensor
         type \\x1bOB
         see ^ +$first python launch.py --xformers --api\$
         see out of memory: 2
         type \\x1bOB
-        see mode compact; .* 7.4 GiB held
+        see mode compact; peak 7.4 GiB; has used CUDA
+        see ^ {10}--xformers --api --listen --medvram\$
         type \\x1bOA
-        see mode flush; .* 8.0 GiB held
+        see mode flush; peak 8.0 GiB;
         resize 50 120
         see ^  \\[.{110}
         resize 8 70
