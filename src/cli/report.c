@@ -108,7 +108,10 @@ static int report_main(struct args *args) {
     request.html = request.html || request.open;
     if (!is_possible())
         return STATUS_USAGE;
-    struct records records = records_load(args->argv, (size_t)args->operand_count);
+    bool names_page = request.html && !request.open && !request.output;
+    struct records records =
+        records_load_or_hint(args->argv, (size_t)args->operand_count,
+                             names_page ? "; --html writes to standard output: use -o FILE" : "");
     int status = report(&records);
     records_free(&records);
     if (args->operand_count == 0 && isatty(STDERR_FILENO))

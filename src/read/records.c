@@ -3,8 +3,9 @@
 #include "read/complain.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
-static struct records load(char *const *paths, size_t count) {
+static struct records load(char *const *paths, size_t count, const char *hint) {
     struct records records = {.list = calloc(count + 1, sizeof *records.list)};
     if (!records.list) {
         complain("no memory");
@@ -16,7 +17,7 @@ static struct records load(char *const *paths, size_t count) {
         if (record)
             records.list[records.count++] = record;
         else
-            complain("%s: %s", paths[i], error);
+            complain("%s: %s%s", paths[i], error, access(paths[i], F_OK) == 0 ? "" : hint);
     }
     stats_files_relate(records.list, records.count);
     records.complete = records.count == count;
@@ -27,14 +28,18 @@ struct records records_load_kept(const struct kept *kept, size_t count) {
     char **paths = calloc(count + 1, sizeof *paths);
     for (size_t i = 0; paths && i < count; i++)
         paths[i] = kept->files[i].path;
-    struct records records = load(paths, paths ? count : 0);
+    struct records records = load(paths, paths ? count : 0, "");
     free(paths);
     return records;
 }
 
 struct records records_load(char *const *paths, size_t count) {
+    return records_load_or_hint(paths, count, "");
+}
+
+struct records records_load_or_hint(char *const *paths, size_t count, const char *hint) {
     if (count > 0)
-        return load(paths, count);
+        return load(paths, count, hint);
     struct kept kept = kept_find();
     struct records records = records_load_kept(&kept, kept_newest_run(&kept));
     if (kept.count == 0) {
@@ -47,7 +52,7 @@ struct records records_load(char *const *paths, size_t count) {
 
 struct records records_load_running(char *const *paths, size_t count) {
     if (count > 0)
-        return load(paths, count);
+        return load(paths, count, "");
     struct kept kept = kept_find();
     struct kept running = {.files = calloc(kept.count + 1, sizeof *running.files)};
     for (size_t i = 0; running.files && i < kept.count; i++)

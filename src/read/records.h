@@ -16,6 +16,9 @@ struct records {
  * (read/kept.h). To be given back. */
 struct records records_load(char *const *paths, size_t count);
 
+/* hint: said of a path at which nothing is. */
+struct records records_load_or_hint(char *const *paths, size_t count, const char *hint);
+
 /* Without paths, all processes that run now. */
 struct records records_load_running(char *const *paths, size_t count);
 

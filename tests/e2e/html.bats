@@ -31,6 +31,14 @@ map() {
     [ "$(wc -c <all.html)" -lt 2000000 ]
 }
 
+@test "report --html FILE: who means it for the page to be written is told of -o" {
+    run_apart "$vramgc" report --html page.html
+    equal "$status:$output" 1:
+    equal "$errors" 'vramgc: page.html: cannot be read: No such file or directory; --html writes to standard output: use -o FILE'
+    run_apart "$vramgc" report page.html
+    equal "$errors" 'vramgc: page.html: cannot be read: No such file or directory'
+}
+
 @test "report --html: a file of nothing but extremes is a page of a few MB" {
     "$make_file" hostile hostile.vramgc
     page hostile hostile.vramgc
