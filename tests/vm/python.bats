@@ -32,9 +32,12 @@ python_passes() {
         for mode in observe compact; do
             PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=$mode VRAMGC_THRESHOLD=100 PYTHONPATH=tests/vm/python PYTHONPYCACHEPREFIX=build/pycache \
                 LD_PRELOAD="$library" VRAMGC_OUT="$BATS_TEST_TMPDIR/$mode.vramgc" scripts/simgpu --mem 768MiB -- \
-                build/venv/bin/python tests/vm/python/sums.py >"$BATS_TEST_TMPDIR/$mode" 2>"$BATS_TEST_TMPDIR/err" || return 1
+                build/venv/bin/python tests/vm/python/sums.py >"$BATS_TEST_TMPDIR/$mode" 2>"$BATS_TEST_TMPDIR/err" && continue
+            # With another seed PyTorch alone may run out of memory: then there is nothing to compare.
+            [ -n "${SEED:-}" ] && [ "$mode" = observe ] && grep -q OutOfMemoryError "$BATS_TEST_TMPDIR/err" && continue 2
+            return 1
         done
-        grep -q 'retries 1 ' "$BATS_TEST_TMPDIR/observe"
+        [ -n "${SEED:-}" ] || grep -q 'retries 1 ' "$BATS_TEST_TMPDIR/observe" # with another there may be none
         diff "$BATS_TEST_TMPDIR/observe" "$BATS_TEST_TMPDIR/compact"
         [ "$(build/govern/show "$BATS_TEST_TMPDIR/compact.vramgc" | sed -n 's/^page_maps //p')" -gt 0 ]
     done
