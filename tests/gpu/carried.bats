@@ -59,7 +59,7 @@ assert lowvram["outputs"] == off["outputs"] and off["outputs"], (off, lowvram)' 
 
 @test "first-minutes.sh: what calls cost, RAM, park, two programs and the table, each with its lines" {
     export OUT=$BATS_TEST_TMPDIR/out ONLY='quick costs pinned park pair table' ROWS='survivors=8GiB'
-    BUDGET_S=600 in_the_folder tests/gpu/first-minutes.sh
+    BUDGET_S=1500 SCALE=3 in_the_folder tests/gpu/first-minutes.sh
     [ "$status" = 0 ]
     for step in $ONLY; do ended "$step" 0; done
     "$PYTHON" -c 'import json, sys

@@ -50,8 +50,10 @@ OURS CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
 #include "check.h"
 
 enum { SLOW_NS = 50 * 1000 * 1000 }; /* a reading will do for 2 s */
+enum { ANSWER_COSTS = 40 };          /* as in cuda/meminfo.c */
 
 static struct races *races;
+static struct timespec begun;
 static CUdeviceptr given;
 
 static size_t ask(void) {
@@ -157,11 +159,22 @@ static void answers(void) {
     refused();
 }
 
+/* Until no reading that was made so far will do: none has taken longer than all this. */
+static void wait_for_readings_to_age(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long long ns = (now.tv_sec - begun.tv_sec) * 1000000000LL + now.tv_nsec - begun.tv_nsec;
+    ns *= ANSWER_COSTS;
+    struct timespec rest = {ns / 1000000000, ns % 1000000000};
+    nanosleep(&rest, NULL);
+}
+
 /* The head-room lets it be asked for no more than was free before the other thread gave memory
  * back; what is asked for once more is there. */
 static void limited(void) {
     CUdeviceptr large;
     OK(cuMemAlloc_v2(&given, 64 * MIB));
+    wait_for_readings_to_age();
     races->info_ns = SLOW_NS;
     size_t bytes = ask() + 32 * MIB;
     races->asked = other_gives;
@@ -179,6 +192,7 @@ int main(int argc, char **argv) {
     OK(cuInit(0));
     OK(cuDevicePrimaryCtxRetain(&primary, 0));
     OK(cuCtxSetCurrent(primary));
+    clock_gettime(CLOCK_MONOTONIC, &begun);
     OK(cuMemAlloc_v2(&first, MIB));
     ask();
     if (!CHECK(races != NULL) || !CHECK(check_file() != NULL))
