@@ -35,8 +35,8 @@ static void write_tcmalloc(const char *library) {
 static void write_watch(void) {
     char command[PATH_MAX] = "";
     const struct option_info *on = settings_find("on");
-    bool alerts = settings_typed((size_t)(on - option_table));
-    bool parks = settings_typed((size_t)(settings_find("park") - option_table));
+    bool alerts = settings_typed(on);
+    bool parks = settings_typed(settings_find("park"));
     if ((!alerts && !parks) || readlink("/proc/self/exe", command, sizeof command - 1) <= 0)
         return;
     printf("[ ! -x \"%s\" ] || ( VRAMGC_ON=", command);
@@ -48,7 +48,8 @@ static void write_watch(void) {
 static void write_lines(const char *library) {
     puts("\n# vramgc begin. To undo: sed -i '/^# vramgc begin/,/^# vramgc end/d' FILE");
     for (size_t i = 0; i < option_count; i++) {
-        const char *value = settings_typed(i) ? getenv(option_table[i].variable) : NULL;
+        const char *value =
+            settings_typed(&option_table[i]) ? getenv(option_table[i].variable) : NULL;
         if (!value || strcmp(option_table[i].name, "on") == 0)
             continue;
         printf("export %s=", option_table[i].variable);
@@ -66,8 +67,7 @@ static bool rules_are_right(void) {
     static struct alert_rules rules;
     const struct option_info *on = settings_find("on");
     char why[256];
-    if (!settings_typed((size_t)(on - option_table)) ||
-        alert_commands_read(&rules, getenv(on->variable), why, sizeof why))
+    if (!settings_typed(on) || alert_commands_read(&rules, getenv(on->variable), why, sizeof why))
         return true;
     complain("--on: %s (see `vramgc help watch`)", why);
     return false;

@@ -135,7 +135,7 @@ static bool choose_patterns(void) {
 
 /* What is wrong in the environment keeps nobody from running. */
 static bool choose_rules(void) {
-    bool typed = settings_typed((size_t)(settings_find("on") - option_table));
+    bool typed = settings_typed(settings_find("on"));
     char why[256];
     bool fine = alert_commands_read(&run.rules, run.options.on, why, sizeof why);
     if (fine && (run.rules.count == 0 || *run.pattern))

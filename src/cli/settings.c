@@ -117,8 +117,8 @@ size_t settings_flags(struct flag *flags, size_t capacity) {
     return count;
 }
 
-bool settings_typed(size_t number) {
-    return typed[number];
+bool settings_typed(const struct option_info *info) {
+    return typed[info - option_table];
 }
 
 static void complain_about_setting(const char *sentence, void *context) {

@@ -21,7 +21,7 @@ bool settings_take(const struct args *args);
 const struct option_info *settings_find(const char *name);
 
 /* Whether that one of option_table was typed. */
-bool settings_typed(size_t number);
+bool settings_typed(const struct option_info *info);
 
 /* Reads the environment, complains about each bad setting, and removes those from it. */
 void settings_read(struct options *options);

@@ -12,18 +12,15 @@
         hook_leave();                                                                              \
         return r;                                                                                  \
     }
-#define COUNT(library, result, symbol, parameters, arguments)                                      \
+#define COUNT_WHERE(condition, library, result, symbol, parameters, arguments)                     \
     result symbol parameters {                                                                     \
         real_##symbol##_t real = REAL_##library(symbol);                                           \
-        call_made(ID_##symbol);                                                                    \
-        return real ? real arguments : MISSING_##library;                                          \
-    }
-#define LAUNCH(library, result, symbol, parameters, arguments)                                     \
-    result symbol parameters {                                                                     \
-        real_##symbol##_t real = REAL_##library(symbol);                                           \
-        if (UNLIKELY(MUTANT(launch_unseen, parked_at_rest(), false)))                              \
+        if (condition)                                                                             \
             call_made(ID_##symbol);                                                                \
         return real ? real arguments : MISSING_##library;                                          \
     }
+#define COUNT(...) COUNT_WHERE(true, __VA_ARGS__)
+#define LAUNCH(...)                                                                                \
+    COUNT_WHERE(UNLIKELY(MUTANT(launch_unseen, parked_at_rest(), false)), __VA_ARGS__)
 #define NEED(library, result, symbol, parameters, arguments)
 #include "hooks.def"

@@ -1,4 +1,5 @@
-"""Times torch.empty/del, a small training step, and calls that PyTorch makes for each of its operations, in this process; started by bench.py with and without libvramgc.so.
+"""Times torch.empty/del, a small training step, and calls that PyTorch makes for each of its operations, in this process;
+started by bench.py with and without libvramgc.so.
 
 Prints one line of JSON: nanoseconds per operation, the lower quartile over short rounds."""
 import json

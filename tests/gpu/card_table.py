@@ -2,7 +2,7 @@
 """The lab's default table on the card that is there: what is held over time, and the time of the
 jobs, alone and in the mode that a user gets. A row is a line of JSON, at once.
 
-card_table.py [--seconds N] [--rounds N] WORKLOAD=SIZE...: VRAMGC_CAP makes the card as small as SIZE for both sides. Alone
+card_table.py [--build DIR] [--seconds N] [--rounds N] WORKLOAD=SIZE...: VRAMGC_CAP makes the card as small as SIZE for both sides. Alone
 is therefore PyTorch under mode observe, which changes nothing of PyTorch; what the hooks cost is tests/bench's.
 All processes are started at once, so that importing takes its time once; the work is done one after the other. Rounds
 after the first do not pause: they tell the time only. What would not end within the seconds is left out."""
@@ -42,6 +42,7 @@ class Capped(runner.Warm):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, default=runner.BUILD, help="has vramgc and libvramgc.so")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("rows", nargs="+", metavar="WORKLOAD=SIZE")
@@ -64,6 +65,7 @@ def row(workload, side, number, process):
 
 def main():
     args, begin = arguments(), time.monotonic()
+    runner.BUILD = args.build
     rows = [word.split("=") for word in args.rows]
     processes = {
         (workload, side): Capped(kind, sizes.parse(size) - CONTEXT_BYTES)

@@ -104,11 +104,10 @@ costs() {
 
 second_look() { "$python" "$here/second_look.py" "$vramgc" "$1" >>"$look"; }
 
-# table SECONDS: it wants what is carried where the lab has it.
+# table SECONDS: the lab wants what is carried in a folder where it may write.
 table() {
-    mkdir -p build
-    cmp -s "$vramgc" build/vramgc || cp "$vramgc" "$(dirname "$vramgc")/libvramgc.so" build/
-    "$python" "$here/card_table.py" --seconds "$1" $rows >>"$look"
+    mkdir "$work/build" && ln -s "$vramgc" "$(dirname "$vramgc")/libvramgc.so" "$work/build/" || return
+    "$python" "$here/card_table.py" --build "$work/build" --seconds "$1" $rows >>"$look"
 }
 
 # A card of others: a process that leaves so many GiB free, until its standard input ends.

@@ -3,7 +3,6 @@
 for each finding, at once. It starts itself as the programs that it looks at; these work on mapped
 memory only, and what they compute must be the same with libvramgc.so as without."""
 
-import hashlib
 import json
 import os
 import pathlib
@@ -11,9 +10,10 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
+
 GIB = 1 << 30
 MIB = 1 << 20
-
 
 failed = []
 
@@ -25,12 +25,6 @@ def tell(group, **figures):
 
 
 # --- the programs ---
-
-
-def digest(tensor):
-    import torch
-
-    return hashlib.sha256(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy()).hexdigest()[:12]
 
 
 def sums(held):
@@ -60,6 +54,7 @@ def holding(gib):
 
 def compiled():
     """Graphs of torch.compile, beside memory that comes and goes between their replays."""
+    import content
     import torch
 
     torch.manual_seed(3)
@@ -77,7 +72,8 @@ def compiled():
             del block
             if number % 15 == 14:
                 time.sleep(0.4)  # what is idle goes back
-    answer(digest=digest(torch.cat([tensor.flatten() for tensor in found])), seconds=round(time.monotonic() - begin, 1))
+    digest = content.digest(torch.cat([tensor.flatten() for tensor in found]).cpu())
+    answer(digest=digest, seconds=round(time.monotonic() - begin, 1))
 
 
 def memory_mib():

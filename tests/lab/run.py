@@ -99,11 +99,15 @@ def work(args):
         measure.record_events()
     ruler = rulers.Ruler(result["context_bytes"]) if args.pauses else None
     every = getattr(workload, "PAUSE_AFTER_EVERY", sessions.PAUSE_AFTER_EVERY)
-    session = sessions.Session(args.collect, args.verbose, ruler, every, not args.no_marks)
-    session.brief = args.brief
+    session = sessions.Session(
+        args.collect, args.verbose, ruler, every, marks=not args.no_marks, brief=args.brief
+    )
     loaded, times = timed(workload.run, session)
     result |= times
-    ruler.rest(sessions.PAUSE_SECONDS) if ruler else time.sleep(REST_SECONDS)
+    if ruler:
+        ruler.rest(sessions.PAUSE_SECONDS)
+    else:
+        time.sleep(REST_SECONDS)
     result |= {"held_rest_bytes": measure.held_now()} | measure.figures(session)
     result |= ruler.stop() if ruler else {}
     result["notes"] = session.notes

@@ -22,13 +22,13 @@ class Session:
     """ruler: measures over time; where there is one, workloads that do not pause themselves pause
     after some jobs (every: after how many; 0: they do)."""
 
-    def __init__(self, collect=None, verbose=False, ruler=None, every=PAUSE_AFTER_EVERY, marks=True):
+    def __init__(self, collect=None, verbose=False, ruler=None, every=PAUSE_AFTER_EVERY, marks=True, brief=False):
         self.collect = collect
         self.verbose = verbose
         self.ruler = ruler
         self.every = every if ruler else 0
         self.marks = marks
-        self.brief = False  # nobody looks at images
+        self.brief = brief  # nobody looks at images
         self.collections = 0
         self.collection_ns = 0
         self.outputs = []
