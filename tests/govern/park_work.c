@@ -9,6 +9,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -141,7 +142,8 @@ static void rest(struct worker *worker) {
     }
     OK(!is_parked());
     OK(cudaSetDevice((int)(worker->number % DEVICES)));
-    alarm(PATIENCE_S); /* which ends it where nobody wakes it */
+    signal(SIGALRM, SIG_DFL); /* GNU parallel leaves it ignored */
+    alarm(PATIENCE_S);        /* which ends it where nobody wakes it */
     first_call(worker);
     alarm(0);
     OK(is_parked());
