@@ -403,6 +403,7 @@ lags() { [ "${SIMGPU_FREE_LAG_MS:-0}" != 0 ]; }
 
 # jobs_then SCRIPT JOB...: each JOB runs and is over, then SCRIPT; on 1 GiB.
 jobs_then() {
+    lags && skip
     local end=$1 script= number=0 job
     shift
     for job in "$@"; do
@@ -424,7 +425,6 @@ jobs_then() {
 
 # As ComfyUI does, which takes a model away when the next job wants another one.
 @test "a model at work is none that stayed: more lacks, the first job left none, or one was taken away" {
-    lags && skip
     for version in $versions; do
         jobs_then 'alloc d 700MiB;' 'alloc a 200MiB;' 'alloc b 200MiB;'
         tells full 'The card is too small for this: 332 MiB were lacking.' 'Make image or batch smaller'
