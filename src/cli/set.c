@@ -81,7 +81,7 @@ const struct command set_command = {
     "PID|NAME headroom=SIZE|cap=SIZE...",
     "change the head-room or the cap of a program that runs",
     "NAME: as of `vramgc mark`. SIZE: 2GiB, or 10% of the card; 0 ends it. It holds for the next "
-    "request of the program at once; memory that lies idle goes back within seconds, live memory "
+    "request of the program at once; memory that lies idle goes back within a second, live memory "
     "when the program frees it. VRAMGC_HEADROOM and VRAMGC_CAP set the same at the start. Exit "
     "status 1 when there is no such program under vramgc, 2 for a wrong call.\n",
     .main = set_main,

@@ -52,7 +52,7 @@ static struct decay_limits limits_of(const struct device *device, struct vm *vm)
     struct vm_figures figures = vm_figures(vm);
     struct policy_idle idle = {
         .total_bytes = atomic_load(&device->memory.total_bytes),
-        .used_bytes = device_used_bytes(device),
+        .used_bytes = device_used_bytes(device) + device_over_bytes(device),
         .attached_bytes = figures.idle_bytes - figures.retained_bytes,
         .retained_bytes = figures.retained_bytes + figures.cached_bytes,
         .live_bytes = minus_u64(figures.mapped_bytes, figures.idle_bytes),

@@ -38,7 +38,7 @@ struct device_own_pool {
 /* Free and total, as the driver told them, within the limits of cuda/limit.h. */
 struct device_memory {
     _Atomic uint64_t total_bytes;    /* of the device; 0: not known yet */
-    _Atomic uint64_t free_and_held;  /* at the latest reading; held outside pools */
+    _Atomic int64_t spare_and_held;  /* spare bytes and held outside pools, at the latest reading */
     _Atomic uint64_t limited_bytes;  /* free then, but kept by the limits */
     _Atomic uint64_t headroom_bytes; /* of them, for others */
     _Atomic uint64_t read_ns;        /* when that was */

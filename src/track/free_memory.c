@@ -37,7 +37,8 @@ static uint64_t used_bytes(const struct meminfo *read) {
 }
 
 static void note_memory(struct device *device, const struct meminfo *read, uint64_t held_bytes) {
-    atomic_store(&device->memory.free_and_held, read->free_bytes + held_bytes);
+    int64_t spare_bytes = MUTANT(spare_cut_off, read->spare_bytes, (int64_t)read->free_bytes);
+    atomic_store(&device->memory.spare_and_held, spare_bytes + (int64_t)held_bytes);
     atomic_store(&device->memory.limited_bytes, read->limited_bytes);
     atomic_store(&device->memory.headroom_bytes, read->headroom_bytes);
     atomic_store(&device->memory.total_bytes, read->total_bytes);
@@ -87,8 +88,16 @@ bool device_know_memory(struct device *device, enum meminfo_need need) {
            (device == device_current() && device_read_memory(device));
 }
 
+static int64_t spare_bytes(const struct device *device) {
+    return atomic_load(&device->memory.spare_and_held) - (int64_t)held_outside_pools(device);
+}
+
 uint64_t device_free_bytes(const struct device *device) {
-    return minus_u64(atomic_load(&device->memory.free_and_held), held_outside_pools(device));
+    return at_least_0(spare_bytes(device));
+}
+
+uint64_t device_over_bytes(const struct device *device) {
+    return at_least_0(-spare_bytes(device));
 }
 
 /* Before the driver was asked all would seem to be used. */

@@ -19,6 +19,7 @@ void device_memory_info(const struct meminfo *told, uint64_t before);
 /* Free bytes of the device: the latest reading, and what this process took or gave since. */
 uint64_t device_free_bytes(const struct device *device);
 uint64_t device_used_bytes(const struct device *device); /* the rest, VRAMGC_HEADROOM included */
+uint64_t device_over_bytes(const struct device *device); /* more than the limits leave it */
 
 /* Enters into the file what is in use, without that. */
 void device_publish_used(struct device *device);

@@ -248,13 +248,13 @@ class WholePyTorch(unittest.TestCase):
                 run = Run(
                     "limits.py",
                     str(ROOT / "build/vramgc"),
-                    sim=("--mem", "4GiB"),
+                    sim=("--mem", "16GiB"),
                     VRAMGC_CAP="3GiB",
                     **settings,
                 )
                 self.check(
                     run,
-                    ["before CUDA", "properties", "mem_get_info", "NVML", "idle memory goes", "told"],
+                    ["before CUDA", "properties", "mem_get_info", "NVML", "idle memory goes", "told", "beside work, too"],
                 )
 
     def test_peers(self):

@@ -297,6 +297,7 @@ prove_finds() {
 @test "a program that hangs is waited for again" { caught late_peer_asked govern/peers 'hangs'; }
 @test "others give before what is idle here goes" { caught peers_before_own govern/peers 'in vain'; }
 @test "others give what will not be enough" { caught asked_in_vain govern/peers 'in vain'; }
+@test "what is idle above a cap goes bit by bit" { caught_python spare_cut_off test_limits; }
 @test "others give what VRAMGC_CAP forbids" { caught limit_ignored govern/peers 'in vain'; }
 @test "launches wake no parked program" { caught launch_unseen govern/park 'threads, graphs and two devices: parked at rest'; }
 @test "a parked program is asked for memory" { C10DRIVE_PATIENCE_MS=3000 caught parked_gives govern/peers 'a parked program is not asked'; }
