@@ -46,6 +46,8 @@ static void tell_end(const struct findings *findings, const char *path) {
     if (findings->costs.unmap_waits)
         printf("unmapping waits for running kernels here: compact gives memory back while the GPU "
                "has nothing to do\n");
+    if (findings->park.state == STATE_DONE && findings->park.outcome == CHECK_FAILED)
+        printf("this driver does not park a program: VRAMGC_PARK stays off on this card\n");
     if (findings->failed)
         printf("%zu FAILED: mode auto stays flush on this card. `vramgc prove --share` prints the "
                "proof for a bug tracker: %s\n",

@@ -49,6 +49,7 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     [[ $proof == *$'\npark failed\n'* && $proof == *$'\ncheck park: failed'*'uses were wrong'* ]]
     prove --mem 2GiB --fail cuCheckpointProcessRestore:7:2 -- --quick
     passes
+    [[ $output == *'VRAMGC_PARK stays off on this card'* ]]
     [[ $proof == *$'\npark failed\n'* && $proof == *'restore: CUDA_ERROR_OUT_OF_MEMORY'* ]]
     prove --mem 2GiB --fail cuCheckpointProcessCheckpoint:1:801 -- --quick # MIG, MPS
     passes
