@@ -161,7 +161,7 @@ for mode in off lowvram; do
     step "offload-$mode" 90 40 workload "offload-$mode" sdxl_offload "$mode"
 done
 step costs 80 30 costs
-for group in pinned park pair compiled; do
+for group in pinned park pair launch compiled; do
     step "$group" 120 30 second_look "$group"
 done
 step table "$(left)" 60 table $(($(left) - 15))

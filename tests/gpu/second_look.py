@@ -6,6 +6,7 @@ memory only, and what they compute must be the same with libvramgc.so as without
 import json
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import time
@@ -50,6 +51,21 @@ def holding(gib):
     for _ in sys.stdin:
         begin = time.monotonic()
         answer(sums=sums(held), seconds=round(time.monotonic() - begin, 3))
+
+
+def launching(gib):
+    """Holds memory; after each line that it reads all that it does on the card is to launch kernels, which add 1 to it."""
+    import torch
+
+    held = torch.zeros(int(float(gib) * GIB) // 4, dtype=torch.int32, device="cuda")
+    held.add_(1)
+    torch.cuda.synchronize()
+    answer(pid=os.getpid())
+    for _ in sys.stdin:
+        begin = time.monotonic()
+        held.add_(1)
+        took = time.monotonic() - begin
+        answer(launch_seconds=round(took, 3), added=[held[0].item(), held[-1].item(), held.min().item(), held.max().item()])
 
 
 def compiled():
@@ -109,7 +125,7 @@ def working(name, gib):
     answer(name=name, bytes=sums(held)[0] // 3 * 4, taken_seconds=round(taken, 3))
 
 
-PROGRAMS = (holding, compiled, pinned, working)
+PROGRAMS = (holding, launching, compiled, pinned, working)
 
 
 # --- who looks at them ---
@@ -125,6 +141,10 @@ class Program:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def answer(self):
+        """What stands still for a minute is ended."""
+        if not select.select([self.process.stdout], [], [], 60)[0]:
+            self.process.kill()
+            return {"stood_still": True}
         line = self.process.stdout.readline()
         return json.loads(line) if line else {"ended": self.process.wait()}
 
@@ -182,24 +202,36 @@ def look_park(vramgc):
     tell("park", same=same, used_mib=[used, used_out, used_mib()], out=out, back=back, status=program.end())
 
 
-def look_pair(vramgc):
-    """Two programs on what a third leaves free: the first has to leave the card for the second."""
+def two_programs(vramgc, name):
+    """On what a third leaves free: the first, which is asked before and after, has to leave the card for the second."""
     import torch
 
     free = torch.cuda.mem_get_info()[0]
     rest = torch.empty(max(free - 11 * GIB, 0), dtype=torch.uint8, device="cuda")
-    first = Program(vramgc, ["--park", "2s"], "holding", "6")
+    first = Program(vramgc, ["--park", "2s"], name, "6")
     first.answer()
     before = first.ask()
     time.sleep(3)
     second = Program(vramgc, ["--park", "2s"], "working", "second", "7")
     worked = second.answer() | {"status": second.end()}
     after = first.ask()
+    return before, after, {"second": worked, "status": first.end(), "ballast_mib": rest.numel() >> 20}
+
+
+def look_pair(vramgc):
+    before, after, figures = two_programs(vramgc, "holding")
     same = "sums" in before and before["sums"] == after.get("sums")
-    tell("pair", same=same, second=worked, first=[before, after], status=first.end(), ballast_mib=rest.numel() >> 20)
+    tell("pair", same=same, first=[before, after], **figures)
 
 
-GROUPS = (look_pinned, look_park, look_pair, look_compiled)
+def look_launch(vramgc):
+    """The first comes back because it launches a kernel. (On the simulated device that adds nothing.)"""
+    before, after, figures = two_programs(vramgc, "launching")
+    added = [before.get("added"), after.get("added")]
+    tell("launch", same=added in ([[2] * 4, [3] * 4], [[0] * 4] * 2), first=[before, after], **figures)
+
+
+GROUPS = (look_pinned, look_park, look_pair, look_launch, look_compiled)
 
 
 def main(vramgc, *words):
