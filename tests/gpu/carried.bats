@@ -58,7 +58,7 @@ assert lowvram["outputs"] == off["outputs"] and off["outputs"], (off, lowvram)' 
 }
 
 @test "first-minutes.sh: what calls cost, RAM, park, two programs and the table, each with its lines" {
-    export OUT=$BATS_TEST_TMPDIR/out ONLY='quick costs pinned park pair table' ROWS='survivors=8GiB'
+    export OUT=$BATS_TEST_TMPDIR/out ONLY='quick costs pinned park pair launch table' ROWS='survivors=8GiB'
     BUDGET_S=1500 SCALE=3 in_the_folder tests/gpu/first-minutes.sh
     [ "$status" = 0 ]
     for step in $ONLY; do ended "$step" 0; done
@@ -69,7 +69,8 @@ assert [line["costs"] for line in costs] == ["alone", "with", "with", "alone"], 
 assert all(line["launch"] > 0 and line["replay"] > 0 for line in costs), costs
 looks = {line["look"]: line for line in lines if "look" in line}
 assert looks["park"]["same"] and "parked" in looks["park"]["out"]["said"], looks
-assert looks["pair"]["same"] and looks["pair"]["second"]["status"] == 0, looks
+for name in ("pair", "launch"):
+    assert looks[name]["same"] and looks[name]["second"]["status"] == 0, looks
 after = looks["pinned"]["after"]["RssAnon"]
 assert looks["pinned"]["under"] and after < looks["pinned"]["there"]["RssAnon"] - 512, looks
 rows = {(line["side"], line["round"]): line for line in lines if "workload" in line}
@@ -95,4 +96,16 @@ assert rows["alone", 0]["seconds"] > rows["alone", 1]["seconds"] + 10, rows' "$O
     in_the_folder tests/gpu/run --short
     [ "$status" = 0 ]
     [[ $output == *'lab  compact  sd15         passed'* ]]
+}
+
+@test "comfyui.py: each side's jobs and images are compared, and a side that fails is told" {
+    export OUT=$BATS_TEST_TMPDIR/out
+    compare() {
+        in_the_folder "$PYTHON" tests/gpu/comfyui/comfyui.py --comfyui tests/gpu/comfyui/standin --out "$OUT" --rest 0.2 "$@"
+    }
+    compare alone= 'with=env SAME=1'
+    [[ $status == 0 && $output == *'{"images": 8, "same": true}' ]]
+    [ "$(grep -c '"failed": 0.*"freed".*"status": 0' <<<"$output")" = 2 ]
+    compare alone= 'with=env SPOILT=1' 'broken=env BROKEN=sdxl.safetensors' 'gone=false'
+    [[ $status == 1 && $output == *'"same": false}' && $output == *'"failed": 4'* && $output == *'"error": "ComfyUI ended with 1"'* ]]
 }
