@@ -19,15 +19,21 @@
  * look does. (glibc's cannot be stopped.) */
 #define BUDGET_NS (50 * MILLISECOND_NS)
 
+/* To ask the allocator what is in use takes a tenth of what the program itself used since: one that
+ * does nothing is not asked again. */
+#define ASK_PART 10
+
 /* One release, in as many pieces as it takes. */
 struct releasing {
     struct host_rule rule;
-    uint64_t before_bytes, took_ns; /* before_bytes 0: none is under way */
+    struct host_has before; /* all 0: none is under way */
+    uint64_t took_ns;
 };
 
 static struct {
     struct host_pace pace;
     struct releasing heap, pinned;
+    uint64_t in_use_bytes, ask_again_ns; /* by the program's processor time */
 } self;
 
 /* On a busy machine the clock on the wall tells what others took, too. */
@@ -37,12 +43,25 @@ static uint64_t processor_ns(clockid_t whose) {
     return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t pinned_bytes(void) {
+static struct host_has pinned(void) {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         if (device_if_ready(i))
             bytes += figure_get(&device_if_ready(i)->out->stats.pinned_bytes.current);
-    return bytes;
+    return (struct host_has){bytes, 0};
+}
+
+static void ask_what_is_in_use(void) {
+    uint64_t begun_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID);
+    self.in_use_bytes = host_allocator_in_use_bytes();
+    self.ask_again_ns =
+        self.pace.program_ns + ASK_PART * (processor_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns);
+}
+
+static struct host_has heap(void) {
+    if (self.pace.program_ns >= self.ask_again_ns)
+        ask_what_is_in_use();
+    return (struct host_has){host_memory_own_bytes(), self.in_use_bytes};
 }
 
 static bool must_not(void *context) {
@@ -60,30 +79,31 @@ static bool release_pinned(void) {
 }
 
 /* of: how much there is; release: false while it has not finished. */
-static void look(struct releasing *releasing, uint64_t now_ns, uint64_t (*of)(void),
+static void look(struct releasing *releasing, uint64_t now_ns, struct host_has (*of)(void),
                  bool (*release)(void), uint64_t *released_bytes) {
-    uint64_t bytes = of();
-    if (!bytes ||
-        (!releasing->before_bytes && !host_release_is_due(&releasing->rule, now_ns, bytes)))
+    struct host_has has = of();
+    bool under_way = releasing->before.bytes;
+    if (!under_way && !host_release_is_due(&releasing->rule, now_ns, has))
         return;
-    if (!releasing->before_bytes)
-        releasing->before_bytes = bytes;
+    if (!under_way)
+        releasing->before = has;
     uint64_t begun_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID);
     bool over = release();
-    uint64_t took_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns, after_bytes = of();
+    uint64_t took_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
+    struct host_has after = of();
     releasing->took_ns += took_ns;
     figure_add(&store_file()->process.host_release_ns, took_ns);
-    figure_add(released_bytes, minus_u64(bytes, after_bytes));
+    figure_add(released_bytes, minus_u64(has.bytes, after.bytes));
     if (!over)
         return;
     figure_add(&store_file()->process.host_releases, 1);
-    host_released(&releasing->rule, now_ns, releasing->took_ns, releasing->before_bytes,
-                  after_bytes);
+    host_released(&releasing->rule, now_ns, releasing->took_ns, releasing->before, after);
     LOG(LOG_DEBUG, "host: %s gave back %llu MiB in %llu ms",
         release == release_heap ? host_allocator_name() : "PyTorch's page-locked cache",
-        (unsigned long long)(minus_u64(releasing->before_bytes, after_bytes) / MEBIBYTE),
+        (unsigned long long)(minus_u64(releasing->before.bytes, after.bytes) / MEBIBYTE),
         (unsigned long long)(releasing->took_ns / MILLISECOND_NS));
-    releasing->before_bytes = releasing->took_ns = 0;
+    releasing->before = (struct host_has){0};
+    releasing->took_ns = 0;
 }
 
 void at_rest_look(uint64_t now_ns) {
@@ -95,10 +115,9 @@ void at_rest_look(uint64_t now_ns) {
         return;
     struct vramgc_process_stats *process = &store_file()->process;
     struct vramgc_host *host = &store_file()->host;
-    look(&self.pinned, now_ns, pinned_bytes, release_pinned, &process->pinned_released_bytes);
+    look(&self.pinned, now_ns, pinned, release_pinned, &process->pinned_released_bytes);
     if (host_allocator_name())
-        look(&self.heap, clock_ns(), host_memory_own_bytes, release_heap,
-             &process->host_released_bytes);
+        look(&self.heap, clock_ns(), heap, release_heap, &process->host_released_bytes);
     if (!*host->call && figure_get(&process->host_released_bytes))
         text_copy(host->call, sizeof host->call, host_allocator_call());
 }

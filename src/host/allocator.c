@@ -13,6 +13,9 @@
 /* Public interfaces: malloc.h of glibc, gperftools' malloc_extension_c.h, jemalloc(3),
  * mimalloc.h. */
 typedef int (*malloc_trim_t)(size_t);
+typedef struct {
+    size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+} (*mallinfo2_t)(void); /* glibc's from 2.33 on */
 typedef void (*release_to_system_t)(size_t);
 typedef int (*get_property_t)(const char *, size_t *);
 typedef int (*mallctl_t)(const char *, void *, size_t *, void *, size_t);
@@ -24,8 +27,7 @@ typedef void (*mi_collect_t)(bool);
 static struct {
     bool looked;
     const struct kind *kind;
-    void *call;
-    get_property_t get_property;
+    void *call, *statistics;
 } self;
 
 static bool trim_glibc(uint64_t until_ns) {
@@ -34,16 +36,30 @@ static bool trim_glibc(uint64_t until_ns) {
     return true;
 }
 
+static uint64_t used_of_glibc(void) {
+    if (!self.statistics)
+        return 0;
+    __auto_type info = ((mallinfo2_t)self.statistics)();
+    return info.uordblks + info.hblkhd;
+}
+
 /* Its one lock is held while it releases: so much at a time. A call does nothing where an earlier
  * one released more than it was asked for. */
 static bool release_tcmalloc(uint64_t until_ns) {
+    get_property_t get_property = (get_property_t)self.statistics;
     size_t left = 1;
     while (left && clock_ns() < until_ns) {
         ((release_to_system_t)self.call)(AT_ONCE_BYTES);
-        if (!self.get_property || !self.get_property("tcmalloc.pageheap_free_bytes", &left))
+        if (!get_property || !get_property("tcmalloc.pageheap_free_bytes", &left))
             return true;
     }
     return !left;
+}
+
+static uint64_t used_of_tcmalloc(void) {
+    get_property_t get_property = (get_property_t)self.statistics;
+    size_t bytes = 0;
+    return get_property && get_property("generic.current_allocated_bytes", &bytes) ? bytes : 0;
 }
 
 static bool purge_jemalloc(uint64_t until_ns) {
@@ -63,6 +79,15 @@ static bool purge_jemalloc(uint64_t until_ns) {
     return true;
 }
 
+/* What it tells is of the latest epoch: a new one begins first. */
+static uint64_t used_of_jemalloc(void) {
+    mallctl_t mallctl = (mallctl_t)self.call;
+    uint64_t epoch = 1;
+    size_t used = 0, epoch_bytes = sizeof epoch, used_bytes = sizeof used;
+    mallctl("epoch", &epoch, &epoch_bytes, &epoch, sizeof epoch);
+    return mallctl("stats.allocated", &used, &used_bytes, NULL, 0) == 0 ? used : 0;
+}
+
 static bool collect_mimalloc(uint64_t until_ns) {
     (void)until_ns;
     ((mi_collect_t)self.call)(true);
@@ -70,14 +95,17 @@ static bool collect_mimalloc(uint64_t until_ns) {
 }
 
 static const struct kind {
-    const char *name, *symbol;
+    const char *name, *symbol, *statistics;
     bool (*release)(uint64_t until_ns);
+    uint64_t (*in_use_bytes)(void);
 } kinds[] = {
-    {"tcmalloc", "MallocExtension_ReleaseToSystem", release_tcmalloc},
-    {"mimalloc", "mi_collect", collect_mimalloc},
-    {"jemalloc", "mallctl", purge_jemalloc},
-    {"jemalloc", "je_mallctl", purge_jemalloc},
-    {"glibc", "malloc_trim", trim_glibc}, /* tcmalloc has one, too, which does nothing */
+    {"tcmalloc", "MallocExtension_ReleaseToSystem", "MallocExtension_GetNumericProperty",
+     release_tcmalloc, used_of_tcmalloc},
+    {"mimalloc", "mi_collect", NULL, collect_mimalloc, NULL},
+    {"jemalloc", "mallctl", NULL, purge_jemalloc, used_of_jemalloc},
+    {"jemalloc", "je_mallctl", NULL, purge_jemalloc, used_of_jemalloc},
+    /* tcmalloc has one, too, which does nothing */
+    {"glibc", "malloc_trim", "mallinfo2", trim_glibc, used_of_glibc},
 };
 
 /* The symbol's address if it lies in that object. */
@@ -94,7 +122,8 @@ static void find(void) {
     for (size_t i = 0; i < ARRAY_LENGTH(kinds) && !self.kind; i++)
         if ((self.call = inside(range, kinds[i].symbol)))
             self.kind = &kinds[i];
-    self.get_property = (get_property_t)inside(range, "MallocExtension_GetNumericProperty");
+    if (self.kind && self.kind->statistics)
+        self.statistics = inside(range, self.kind->statistics);
 }
 
 const char *host_allocator_name(void) {
@@ -106,6 +135,10 @@ const char *host_allocator_name(void) {
 
 const char *host_allocator_call(void) {
     return host_allocator_name() ? self.kind->symbol : NULL;
+}
+
+uint64_t host_allocator_in_use_bytes(void) {
+    return host_allocator_name() && self.kind->in_use_bytes ? self.kind->in_use_bytes() : 0;
 }
 
 bool host_allocator_release(uint64_t budget_ns) {

@@ -13,6 +13,10 @@ const char *host_allocator_name(void);
 /* The function that gives it back, as it is called; NULL: none. */
 const char *host_allocator_call(void);
 
+/* What the program has from it; 0: it does not tell (mimalloc, glibc before 2.33). It may take as
+ * long as a release does: glibc counts its free pieces one by one. */
+uint64_t host_allocator_in_use_bytes(void);
+
 /* Has it give back what it can within so long; glibc's and mimalloc's cannot be stopped and may
  * take longer. False: there is more. */
 bool host_allocator_release(uint64_t budget_ns);

@@ -12,7 +12,7 @@
 /* To have a GiB mapped anew took 0.2 to 0.4 s, in pages of 4 KiB (measured on two machines). */
 #define BYTES_PER_NS 3
 
-enum { BUSY_PART = 10, TIME_PART = 100, LITTLE_PART = 8, MOST_STEPS = 64 };
+enum { BUSY_PART = 10, TOOK_PART = 10, TIME_PART = 100, LITTLE_PART = 8, MOST_STEPS = 64 };
 
 bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, uint64_t own_ns) {
     uint64_t program_ns = processor_ns - own_ns;
@@ -28,19 +28,32 @@ bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, 
     return !busy && now_ns - pace->rests_since_ns >= REST_NS;
 }
 
-bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, uint64_t bytes) {
+static uint64_t spare_bytes(struct host_has has) {
+    return minus_u64(has.bytes, has.in_use_bytes);
+}
+
+bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_has has) {
+    uint64_t spare = spare_bytes(has), again = minus_u64(has.bytes, rule->left_bytes);
     if (!rule->step_bytes)
         rule->step_bytes = STEP_BYTES;
-    rule->base_bytes = min_u64(rule->base_bytes, bytes);
-    return bytes - rule->base_bytes >= rule->step_bytes && now_ns >= rule->not_before_ns;
+    rule->spare_bytes = min_u64(rule->spare_bytes, spare);
+    rule->again_bytes = min_u64(rule->gained_bytes, max_u64(rule->again_bytes, again));
+    return spare - rule->spare_bytes >= rule->step_bytes &&
+           now_ns - rule->released_ns >=
+               TOOK_PART * rule->took_ns + TIME_PART * (rule->again_bytes / BYTES_PER_NS);
 }
 
 /* Where little came of it most of what the process has is in use. */
-void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns, uint64_t before_bytes,
-                   uint64_t after_bytes) {
-    uint64_t gained = minus_u64(before_bytes, after_bytes);
-    bool little = gained < minus_u64(before_bytes, rule->base_bytes) / LITTLE_PART;
-    rule->step_bytes = little ? min_u64(2 * rule->step_bytes, MOST_STEPS * STEP_BYTES) : STEP_BYTES;
-    rule->base_bytes = after_bytes;
-    rule->not_before_ns = now_ns + TIME_PART * (took_ns + gained / BYTES_PER_NS);
+void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,
+                   struct host_has before, struct host_has after) {
+    uint64_t gained = minus_u64(spare_bytes(before), spare_bytes(after));
+    bool little = gained < minus_u64(spare_bytes(before), rule->spare_bytes) / LITTLE_PART;
+    *rule = (struct host_rule){
+        .spare_bytes = spare_bytes(after),
+        .step_bytes = little ? min_u64(2 * rule->step_bytes, MOST_STEPS * STEP_BYTES) : STEP_BYTES,
+        .released_ns = now_ns,
+        .took_ns = took_ns,
+        .left_bytes = after.bytes,
+        .gained_bytes = gained,
+    };
 }

@@ -2,18 +2,26 @@
  * allocator. The caller says what the process has, and how busy it is.
  *
  *  * Only at rest: over the last REST the process used less than a tenth of one processor.
- *  * Only if there is something to gain: it has STEP more than after the last release.
- *  * A hundredth of the time at most: what a release took, and what it costs the program to have
- *    that much mapped anew, must be less than a hundredth of the time since the release. */
+ *  * Only if there is something to gain: beside what is in use it has STEP more than after the
+ *    last release.
+ *  * A hundredth of the time at most: what it cost the program to have mapped anew what the last
+ *    release gave back must be less than that part of the time since. What the release itself took
+ *    was taken from nobody, for the program rested: a tenth. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What the process has; and what of it is known to be in use, 0 where nothing is. */
+struct host_has {
+    uint64_t bytes, in_use_bytes;
+};
+
 struct host_rule {
-    uint64_t base_bytes; /* least that it had since the last release */
-    uint64_t not_before_ns;
-    uint64_t step_bytes; /* 0: none was made yet */
+    uint64_t spare_bytes; /* least that it had beside what is in use since the last release */
+    uint64_t step_bytes;  /* 0: none was made yet */
+    uint64_t released_ns, took_ns, left_bytes; /* the last release, and what the process had then */
+    uint64_t gained_bytes, again_bytes; /* what it gave back, and the most of it that came back */
 };
 
 /* What the program used of its processors until then, and since when it has rested. */
@@ -26,8 +34,8 @@ struct host_pace {
 bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, uint64_t own_ns);
 
 /* Whether to make a release now, at rest, while the process has so much. */
-bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, uint64_t bytes);
+bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_has has);
 
 /* One was made, and took so long. */
-void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns, uint64_t before_bytes,
-                   uint64_t after_bytes);
+void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,
+                   struct host_has before, struct host_has after);

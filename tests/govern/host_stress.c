@@ -143,8 +143,10 @@ int main(int argc, char **argv) {
         if (pthread_create(&threads[i], NULL, i < count ? work : fork_again,
                            (void *)(uintptr_t)(i + 1)))
             fail("no thread");
-    for (; clock_ns() < until_ns || !self.forks; releases++)
+    for (; clock_ns() < until_ns || !self.forks; releases++) {
+        host_allocator_in_use_bytes();
         host_allocator_release(50 * MILLISECOND_NS);
+    }
     self.over = true;
     for (unsigned i = 0; i <= count; i++)
         pthread_join(threads[i], NULL);

@@ -424,6 +424,8 @@ class Host(unittest.TestCase):
         for way, allocator in (
             ("offload", None),
             ("lora", None),
+            ("unload", None),
+            ("unload", "tcmalloc"),
             ("load", "tcmalloc"),
             ("offload", "tcmalloc"),
             ("lora", "jemalloc"),

@@ -53,37 +53,72 @@ static void our_own_release_is_no_work(void **state) {
         assert_true(host_rests(&pace, ms * MS, 9 * MS + own_ns, own_ns + ms / 50 % 2));
 }
 
+static struct host_has has(uint64_t mib) {
+    return (struct host_has){mib * MIB, 0};
+}
+
 static void only_what_is_more_than_before(void **state) {
     (void)state;
     struct host_rule rule = {0};
-    assert_true(host_release_is_due(&rule, 1000 * MS, 180 * MIB));
-    host_released(&rule, 1000 * MS, 0, 180 * MIB, 180 * MIB); /* all of it is in use */
-    assert_false(host_release_is_due(&rule, 9000 * MS, 190 * MIB));
-    assert_true(host_release_is_due(&rule, 9000 * MS, 1800 * MIB));
+    assert_true(host_release_is_due(&rule, 1000 * MS, has(180)));
+    host_released(&rule, 1000 * MS, 0, has(180), has(180)); /* all of it is in use */
+    assert_false(host_release_is_due(&rule, 9000 * MS, has(190)));
+    assert_true(host_release_is_due(&rule, 9000 * MS, has(1800)));
 }
 
-/* 1.5 GiB take half a second to be mapped anew: the next one comes 50 s later at the soonest. */
+/* A model that the allocator kept: the process has as much as before, but less of it is in use. */
+static void what_was_freed_since(void **state) {
+    (void)state;
+    struct host_rule rule = {0};
+    struct host_has loaded = {7400 * MIB, 3600 * MIB}, rests = {3700 * MIB, 3600 * MIB};
+    struct host_has freed = {3700 * MIB, 400 * MIB};
+    assert_true(host_release_is_due(&rule, 1000 * MS, loaded));
+    host_released(&rule, 1000 * MS, 40 * MS, loaded, rests);
+    assert_false(host_release_is_due(&rule, 9000 * MS, rests));
+    assert_true(host_release_is_due(&rule, 9000 * MS, freed));
+}
+
+/* Another model is in use. */
+static void what_is_loaded_is_nothing_to_gain(void **state) {
+    (void)state;
+    struct host_rule rule = {.spare_bytes = 100 * MIB};
+    assert_false(host_release_is_due(&rule, 1000 * MS, (struct host_has){7100 * MIB, 7000 * MIB}));
+}
+
+/* 1.5 GiB take half a second to be mapped anew: once it was, the next release comes 50 s after the
+ * last at the soonest. What did not come back cost nothing. */
 static void a_hundredth_of_the_time(void **state) {
     (void)state;
-    struct host_rule rule = {.base_bytes = 180 * MIB};
-    uint64_t gained = 1536 * MIB, took_ns = 30 * MS;
-    assert_true(host_release_is_due(&rule, 1000 * MS, 180 * MIB + gained));
-    host_released(&rule, 1000 * MS, took_ns, 180 * MIB + gained, 180 * MIB);
-    assert_false(host_release_is_due(&rule, 40000 * MS, 180 * MIB + gained));
-    assert_true(host_release_is_due(&rule, 70000 * MS, 180 * MIB + gained));
+    struct host_rule rule = {.spare_bytes = 180 * MIB};
+    assert_true(host_release_is_due(&rule, 1000 * MS, has(1716)));
+    host_released(&rule, 1000 * MS, 0, has(1716), has(180));
+    assert_true(host_release_is_due(&rule, 2000 * MS, has(200)));
+    assert_false(host_release_is_due(&rule, 40000 * MS, has(1716)));
+    assert_false(host_release_is_due(&rule, 40000 * MS, has(200))); /* it had come back */
+    assert_true(host_release_is_due(&rule, 70000 * MS, has(1716)));
+}
+
+static void what_a_release_took_is_a_tenth(void **state) {
+    (void)state;
+    struct host_rule rule = {0};
+    struct host_has before = {1716 * MIB, 100 * MIB}, after = {180 * MIB, 100 * MIB};
+    host_released(&rule, 1000 * MS, 300 * MS, before, after);
+    assert_false(host_release_is_due(&rule, 3900 * MS, has(180)));
+    assert_true(host_release_is_due(&rule, 4000 * MS, has(180)));
 }
 
 /* A model that stays is no reason to try for each 16 MiB. */
 static void little_gained_waits_for_more(void **state) {
     (void)state;
-    struct host_rule rule = {.base_bytes = 180 * MIB};
-    uint64_t bytes = 180 * MIB;
+    struct host_rule rule = {.spare_bytes = 180 * MIB};
     unsigned releases = 0;
-    for (uint64_t ms = 0; ms < 1000; ms++, bytes += 16 * MIB)
-        if (host_release_is_due(&rule, ms * 1000 * MS, bytes)) {
-            host_released(&rule, ms * 1000 * MS, 0, bytes, bytes);
+    for (uint64_t ms = 0; ms < 1000; ms++) {
+        struct host_has now = has(180 + 16 * ms);
+        if (host_release_is_due(&rule, ms * 1000 * MS, now)) {
+            host_released(&rule, ms * 1000 * MS, 0, now, now);
             releases++;
         }
+    }
     assert_in_range(releases, 16, 26);
 }
 
@@ -93,7 +128,10 @@ int main(void) {
         cmocka_unit_test(work_ends_a_rest),
         cmocka_unit_test(our_own_release_is_no_work),
         cmocka_unit_test(only_what_is_more_than_before),
+        cmocka_unit_test(what_was_freed_since),
+        cmocka_unit_test(what_is_loaded_is_nothing_to_gain),
         cmocka_unit_test(a_hundredth_of_the_time),
+        cmocka_unit_test(what_a_release_took_is_a_tenth),
         cmocka_unit_test(little_gained_waits_for_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
