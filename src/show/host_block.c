@@ -10,6 +10,9 @@
 /* PyTorch alone, imported and with a tensor on the device, has 0.4 GiB. */
 #define LEAST_BYTES ((uint64_t)1 << 30)
 
+/* ComfyUI has some bytes page-locked: not worth a word. */
+#define WORTH_A_WORD_BYTES MEBIBYTE
+
 #define FIGURE(name, help, none_is_0)                                                              \
     { #name, help, offsetof(struct vramgc_host_look, name), none_is_0 }
 const struct host_figure host_figures[HOST_FIGURES] = {
@@ -36,14 +39,15 @@ static struct vramgc_gauge pinned_of(const struct vramgc_file *file) {
 
 static void say_given_back(struct text *text, const struct vramgc_file *file) {
     uint64_t heap = file->process.host_released_bytes, pinned = file->process.pinned_released_bytes;
-    if (!heap && !pinned)
+    bool of_heap = heap >= WORTH_A_WORD_BYTES, of_pinned = pinned >= WORTH_A_WORD_BYTES;
+    if (!of_heap && !of_pinned)
         return;
     text_add(text, " vramgc gave back ");
-    if (heap)
+    if (of_heap)
         text_format(text, "%s by %s", show_bytes(heap).text,
                     *file->host.call ? file->host.call : "its allocator");
-    if (pinned)
-        text_format(text, "%s%s by torch._C._host_emptyCache", heap ? ", " : "",
+    if (of_pinned)
+        text_format(text, "%s%s by torch._C._host_emptyCache", of_heap ? ", " : "",
                     show_bytes(pinned).text);
     text_add(text, ".");
 }
@@ -65,7 +69,7 @@ void host_words(struct text *text, const struct stats_file *record) {
         say_from_to(text, "RAM of the program:", &ram, record);
     if (host->peak.swap_bytes)
         text_format(text, " Swapped out at the peak: %s.", show_bytes(host->peak.swap_bytes).text);
-    if (pinned.peak)
+    if (pinned.peak >= WORTH_A_WORD_BYTES)
         say_from_to(text, "Page-locked:", &pinned, record);
     say_given_back(text, record->file);
 }

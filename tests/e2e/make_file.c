@@ -12,23 +12,6 @@ static void plain(struct vramgc_file *file) {
         add_action(file, (300 + 290 * i) * SECOND, 1 + (uint32_t)(i % 3), 0);
 }
 
-static void add_owners(struct vramgc_file *file) {
-    struct vramgc_device *device = &file->devices[0];
-    add_site(file, "load_model", "modules/sd_models.py", 310, "");
-    add_site(file, "encode_prompt", "sd/pipeline.py", 212, "text encode");
-    add_site(file, "_decode", "models/vae_\xc3\xa9.py", 88, "VAE");
-    device->owners_at_peak.live_bytes = 7168 * MIB;
-    add_owner(&device->owners_at_peak, 0, 5 * GIB);
-    add_owner(&device->owners_at_peak, 2, 1600 * MIB);
-    device->owners_at_oom.live_bytes = 6 * GIB;
-    add_owner(&device->owners_at_oom, 0, 5 * GIB);
-    add_owner(&device->owners_at_oom, 1, 700 * MIB);
-    device->owners_grown.live_bytes = 100 * MIB;
-    add_owner(&device->owners_grown, 1, 90 * MIB);
-    file->refusals[2].site = 2;
-    file->latest_site = 2;
-}
-
 /* generate() is called by two, and of what _decode had not all callers are known. */
 static void add_calls(struct vramgc_file *file) {
     struct vramgc_device *device = &file->devices[0];
@@ -406,6 +389,8 @@ static void killed_not_for_lack(struct vramgc_file *file) {
     killed(file);
     file->host.lack = VRAMGC_LACK_NONE;
     file->host.latest.limit_bytes = 65 * GIB; /* more than there is */
+    file->devices[0].stats.pinned_bytes = gauge(4, 17);
+    file->process.host_released_bytes = file->process.pinned_released_bytes = 13;
 }
 
 static void unread(struct vramgc_file *file) {

@@ -233,3 +233,20 @@ void add_library(struct vramgc_file *file, const char *name, struct vramgc_gauge
     file->devices[0].of_libraries[file->library_count] = held;
     strcpy(file->libraries[file->library_count++].name, name);
 }
+
+void add_owners(struct vramgc_file *file) {
+    struct vramgc_device *device = &file->devices[0];
+    add_site(file, "load_model", "modules/sd_models.py", 310, "");
+    add_site(file, "encode_prompt", "sd/pipeline.py", 212, "text encode");
+    add_site(file, "_decode", "models/vae_\xc3\xa9.py", 88, "VAE");
+    device->owners_at_peak.live_bytes = 7168 * MIB;
+    add_owner(&device->owners_at_peak, 0, 5 * GIB);
+    add_owner(&device->owners_at_peak, 2, 1600 * MIB);
+    device->owners_at_oom.live_bytes = 6 * GIB;
+    add_owner(&device->owners_at_oom, 0, 5 * GIB);
+    add_owner(&device->owners_at_oom, 1, 700 * MIB);
+    device->owners_grown.live_bytes = 100 * MIB;
+    add_owner(&device->owners_grown, 1, 90 * MIB);
+    file->refusals[2].site = 2;
+    file->latest_site = 2;
+}

@@ -32,6 +32,8 @@ void set_sharing(struct vramgc_file *file);
 void add_call(struct vramgc_file *file, uint32_t caller, uint32_t site);
 void add_library(struct vramgc_file *file, const char *name, struct vramgc_gauge held);
 void add_owner(struct vramgc_owners *owners, uint32_t site, uint64_t bytes);
+/* Three functions, and who had how much at the peak, at the out-of-memory, and of what grew. */
+void add_owners(struct vramgc_file *file);
 void add_who(struct vramgc_file *file, uint64_t second, uint64_t live_bytes,
              const uint64_t of_site[3]);
 

@@ -78,6 +78,9 @@ make() {
     contains "$output" 'CAUSE Linux did not end it for lack of RAM. Something else sent SIGKILL'
     contains_not "$output" 'The limit of its control group'
     contains "$output" 'The machine had 40.0 GiB left.'
+    contains "$output" 'RAM of the program'
+    contains_not "$output" 'Page-locked' # 17 bytes
+    contains_not "$output" 'gave back 13 B'
     make plain plain.vramgc # which had little
     equal "$("$vramgc" report plain.vramgc | grep -c '^HOST')" 0
 }
