@@ -4,9 +4,9 @@
  *  * Only at rest: over the last REST the process used less than a tenth of one processor.
  *  * Only if there is something to gain: beside what is in use it has STEP more than after the
  *    last release.
- *  * A hundredth of the time at most: what it cost the program to have mapped anew what the last
- *    release gave back must be less than that part of the time since. What the release itself took
- *    was taken from nobody, for the program rested: a tenth. */
+ *  * A hundredth of the time at most: so much of it what it cost the program to have mapped anew
+ *    what releases gave back may be. Time in which it cost less is saved up, to some minutes.
+ *    What a release itself took was taken from nobody, for the program rested: a tenth. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,6 +22,7 @@ struct host_rule {
     uint64_t step_bytes;  /* 0: none was made yet */
     uint64_t released_ns, took_ns, left_bytes; /* the last release, and what the process had then */
     uint64_t gained_bytes, again_bytes; /* what it gave back, and the most of it that came back */
+    uint64_t paid_until_ns;             /* until then what the ones before it cost is worked off */
 };
 
 /* What the program used of its processors until then, and since when it has rested. */

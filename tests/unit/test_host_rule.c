@@ -81,21 +81,46 @@ static void what_was_freed_since(void **state) {
 /* Another model is in use. */
 static void what_is_loaded_is_nothing_to_gain(void **state) {
     (void)state;
-    struct host_rule rule = {.spare_bytes = 100 * MIB};
-    assert_false(host_release_is_due(&rule, 1000 * MS, (struct host_has){7100 * MIB, 7000 * MIB}));
+    struct host_rule rule = {0};
+    struct host_has before = {250 * MIB, 50 * MIB}, after = {150 * MIB, 50 * MIB};
+    host_released(&rule, 1000 * MS, 0, before, after);
+    assert_false(host_release_is_due(&rule, 9000 * MS, (struct host_has){7100 * MIB, 7000 * MIB}));
 }
 
-/* 1.5 GiB take half a second to be mapped anew: once it was, the next release comes 50 s after the
- * last at the soonest. What did not come back cost nothing. */
+/* 1.5 GiB take half a second to be mapped anew: it has to be 51 s old to have so much time. What
+ * did not come back cost nothing. */
 static void a_hundredth_of_the_time(void **state) {
     (void)state;
-    struct host_rule rule = {.spare_bytes = 180 * MIB};
+    struct host_rule rule = {0};
     assert_true(host_release_is_due(&rule, 1000 * MS, has(1716)));
     host_released(&rule, 1000 * MS, 0, has(1716), has(180));
     assert_true(host_release_is_due(&rule, 2000 * MS, has(200)));
-    assert_false(host_release_is_due(&rule, 40000 * MS, has(1716)));
-    assert_false(host_release_is_due(&rule, 40000 * MS, has(200))); /* it had come back */
-    assert_true(host_release_is_due(&rule, 70000 * MS, has(1716)));
+    assert_false(host_release_is_due(&rule, 50000 * MS, has(1716)));
+    assert_false(host_release_is_due(&rule, 50000 * MS, has(200))); /* it had come back */
+    assert_true(host_release_is_due(&rule, 55000 * MS, has(1716)));
+    host_released(&rule, 55000 * MS, 0, has(1716), has(180));
+    assert_false(host_release_is_due(&rule, 105000 * MS, has(1716)));
+    assert_true(host_release_is_due(&rule, 109000 * MS, has(1716)));
+}
+
+/* How many releases of 1.5 GiB one after the other after so long a rest. */
+static unsigned saved_up(uint64_t rest_ms) {
+    struct host_rule rule = {0};
+    uint64_t now_ms = 1000;
+    unsigned releases = 0;
+    host_release_is_due(&rule, now_ms * MS, has(0));
+    for (now_ms += rest_ms; host_release_is_due(&rule, now_ms * MS, has(1716)); now_ms += 100) {
+        host_released(&rule, now_ms * MS, 0, has(1716), has(180));
+        releases++;
+    }
+    return releases;
+}
+
+static void what_rests_saves_time_up(void **state) {
+    (void)state;
+    assert_int_equal(saved_up(1000), 1);
+    assert_int_equal(saved_up(110 * 1000), 3);
+    assert_int_equal(saved_up(3600 * 1000), 6);
 }
 
 static void what_a_release_took_is_a_tenth(void **state) {
@@ -131,6 +156,7 @@ int main(void) {
         cmocka_unit_test(what_was_freed_since),
         cmocka_unit_test(what_is_loaded_is_nothing_to_gain),
         cmocka_unit_test(a_hundredth_of_the_time),
+        cmocka_unit_test(what_rests_saves_time_up),
         cmocka_unit_test(what_a_release_took_is_a_tenth),
         cmocka_unit_test(little_gained_waits_for_more),
     };
