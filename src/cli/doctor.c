@@ -103,6 +103,16 @@ static void tell_record(const struct stats_file *record) {
                     (unsigned long long)file->pid);
 }
 
+static void tell_oom(const struct stats_file *record) {
+    uint64_t ooms = 0;
+    for (size_t i = 0; i < record->file->device_count; i++)
+        ooms += record->file->devices[i].stats.ooms;
+    if (ooms)
+        finding(MARK_NOTE, "memory",
+                "process %llu ran out of memory: `vramgc run` with the same command tells why",
+                (unsigned long long)record->file->pid);
+}
+
 /* It could not begin. */
 static void tell_context(const struct stats_file *record) {
     for (size_t i = 0; i < record->refusal_count; i++) {
@@ -125,6 +135,7 @@ static void tell_records(const char *folder) {
     struct records records = records_load(NULL, 0);
     for (size_t i = 0; i < records.count; i++) {
         tell_record(records.list[i]);
+        tell_oom(records.list[i]);
         tell_context(records.list[i]);
         unlink(records.list[i]->path);
     }

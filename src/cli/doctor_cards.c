@@ -77,7 +77,7 @@ static void no_device(const struct traces *traces, const char *why) {
     else if (!traces->module && access("/dev/dxg", F_OK))
         finding(MARK_WRONG, "driver",
                 "%s; there is no /proc/driver/nvidia/version: the NVIDIA driver is not loaded on "
-                "this machine",
+                "this machine. Install it, or load it; start a container with --gpus all",
                 why);
     else
         finding(MARK_WRONG, "driver", "%s", why);

@@ -136,9 +136,10 @@ static void check_surroundings(void) {
         finding(MARK_NOTE, "limit",
                 "host memory is limited to %s here: loading a model needs some of it",
                 show_bytes(limit_bytes).text);
-    if (container)
+    char folder[1024];
+    if (container && state_folder(folder, sizeof folder))
         finding(MARK_NOTE, "container",
-                "statistics are lost with it unless their folder is mounted");
+                "proof and statistics are lost with this container unless %s is mounted", folder);
 }
 
 void doctor_host(void) {

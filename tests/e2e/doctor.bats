@@ -177,7 +177,7 @@ TEXT
     setup_device
     SEEN_MODULE=no run env LD_PRELOAD="$E2E_BUILD/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
     equal "$status" 1
-    says 'there is no /proc/driver/nvidia/version: the NVIDIA driver is not loaded on this machine'
+    says 'there is no /proc/driver/nvidia/version: the NVIDIA driver is not loaded on this machine. Install it, or load it; '
     SEEN_MODULE=yes run env LD_PRELOAD="$E2E_BUILD/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
     says 'the NVIDIA driver is loaded, but there is no /dev/nvidiactl: the container was started without --gpus all'
 }
