@@ -103,6 +103,9 @@ offered() {
     deb=$(cd "$top" && scripts/package deb "$work/packages" "$build")
     dpkg-deb --extract "$deb" "$work/root"
     equal "$(dpkg-deb --field "$deb" Package)" vramgc
+    dpkg-deb --control "$deb" "$work/control"
+    (cd "$work/root" && md5sum --quiet -c "$work/control/md5sums")
+    equal "$(find "$work/root" -type f | wc -l)" "$(wc -l <"$work/control/md5sums")"
     [ -s "$work/root/usr/share/man/man1/vramgc.1.gz" ]
     grep -q 'contains parts of ncurses' "$work/root/usr/share/doc/vramgc/copyright"
     equal "$(dpkg-deb --contents "$deb" | awk '{ print $2 }' | sort -u)" root/root
