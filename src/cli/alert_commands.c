@@ -43,6 +43,7 @@ struct slot {
 static struct {
     const struct alert_rules *rules;
     struct slot slots[ALERT_RULES_MAX];
+    bool last;
 } self;
 
 bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {
@@ -188,7 +189,7 @@ static void start(struct slot *slot, const struct alert_rule *rule) {
     slot->process = error ? 0 : slot->process;
     slot->killed = false;
     if (error)
-        complain("%s: %s cannot be run: %s", rule->when, rule->command, strerror(error));
+        complain("--on %s: `%s` cannot be run: %s", rule->when, rule->command, strerror(error));
     free(environment);
     free(text);
     forget(slot);
@@ -205,14 +206,14 @@ static void look_after(struct slot *slot, const struct alert_rule *rule) {
     int status;
     pid_t ended = waitpid(slot->process, &status, WNOHANG);
     if (ended == 0 && !slot->killed && clock_ns() - slot->started_ns > LONGEST_NS) {
-        complain("%s: %s took longer than %d s and was ended", rule->when, rule->command,
+        complain("--on %s: `%s` took longer than %d s and was ended", rule->when, rule->command,
                  (int)(LONGEST_NS / SECOND_NS));
         kill_group(slot);
     }
     if (ended == 0)
         return;
     if (ended > 0 && status != 0 && !slot->killed)
-        complain("%s: %s failed, %s %d", rule->when, rule->command,
+        complain("--on %s: `%s` failed, %s %d", rule->when, rule->command,
                  WIFSIGNALED(status) ? "signal" : "exit status",
                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     slot->process = 0;
@@ -224,17 +225,34 @@ void alert_commands_turn(void) {
         const struct alert_rule *rule = &self.rules->list[i];
         if (slot->process)
             look_after(slot, rule);
-        bool rests = slot->started && clock_ns() - slot->started_ns < PAUSE_NS;
+        bool rests = !self.last && slot->started && clock_ns() - slot->started_ns < PAUSE_NS;
         if (slot->waiting && !slot->process && !rests)
             start(slot, rule);
     }
 }
 
+void alert_commands_last(void) {
+    self.last = true;
+}
+
+static bool is_due(const struct slot *slot) {
+    return slot->process || (self.last && slot->waiting);
+}
+
 bool alert_commands_run(void) {
     for (size_t i = 0; i < self.rules->count; i++)
-        if (self.slots[i].process)
+        if (is_due(&self.slots[i]))
             return true;
     return false;
+}
+
+void alert_commands_end(uint64_t after_ns) {
+    for (size_t i = 0; i < self.rules->count; i++)
+        if (is_due(&self.slots[i]))
+            complain("--on %s: `%s` was ended %d s after the program%s", self.rules->list[i].when,
+                     self.rules->list[i].command, (int)(after_ns / SECOND_NS),
+                     self.slots[i].waiting ? ", and not told what came meanwhile" : "");
+    alert_commands_kill();
 }
 
 void alert_commands_kill(void) {

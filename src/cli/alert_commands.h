@@ -17,5 +17,11 @@ void alert_commands_take(const struct alert *alert);
 /* Starts what waits and may start, ends what runs too long. */
 void alert_commands_turn(void);
 
-bool alert_commands_run(void); /* any of them */
+/* Nothing more will happen: what waits starts without the pause. */
+void alert_commands_last(void);
+
+bool alert_commands_run(void); /* any of them, or will */
+
+/* Ends them, and says of each that so long after the program was too long. */
+void alert_commands_end(uint64_t after_ns);
 void alert_commands_kill(void);

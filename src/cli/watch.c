@@ -149,6 +149,19 @@ static void note_signal(int number) {
     stopped = number;
 }
 
+/* The last happening is the one that ended the program: no pause keeps it from being told. */
+static void await_commands(void) {
+    alert_commands_last();
+    look(true);
+    for (uint64_t end_ns = clock_ns() + END_NS;
+         alert_commands_run() && !stopped && clock_ns() < end_ns;) {
+        sleep_ns(LOOK_NS / 25);
+        alert_commands_turn();
+    }
+    if (!stopped)
+        alert_commands_end(END_NS);
+}
+
 /* channel: ready once whoever started us says that it is over, or is gone; -1: there is none. */
 static void watch(int channel) {
     struct pollfd over = {.fd = channel, .events = POLLIN};
@@ -167,12 +180,7 @@ static void watch(int channel) {
     }
     park_idle_end();
     if (!stopped)
-        look(true);
-    for (uint64_t end_ns = clock_ns() + END_NS;
-         alert_commands_run() && !stopped && clock_ns() < end_ns;) {
-        sleep_ns(LOOK_NS / 25);
-        alert_commands_turn();
-    }
+        await_commands();
     alert_commands_kill();
 }
 

@@ -49,12 +49,27 @@ PYTHON
     [ ! -e none ]
 }
 
-@test "run --on: one rule's command is started once a minute at most, each rule's on its own" {
+@test "run --on: one rule's command is started once a minute at most, each rule's on its own; at the end without the pause" {
     "$vramgc" run --no-summary --on "oom:$work/told a" --on "oom:$work/told b" \
-        sh -c '"$2" "$1" a; "$2" "$1" b; rm a.env; "$2" -c "sleep 1"' - "$work/until" "$user"
-    equal "$(cat a b)" "told
+        sh -c '"$2" "$1" a; "$2" "$1" b; mv a.env first.env; "$2" -c "sleep 1; cat a b >meanwhile"; [ ! -e a.env ] && touch paused' \
+        - "$work/until" "$user"
+    equal "$(cat meanwhile)" "told
 told"
-    [ ! -e a.env ]
+    [ -e paused ]
+    # What ended the program is told although the command was started less than a minute ago.
+    equal "$(cat a b)" "told
+told
+told
+told"
+    [ "$(named a.env PID)" != "$(named first.env PID)" ]
+}
+
+@test "run --on: a command that the end cuts off is named" {
+    run_apart "$vramgc" run --no-summary --on 'oom:sleep 9912' "$user" -c :
+    equal "$errors" 'vramgc: --on oom: `sleep 9912` was ended 5 s after the program'
+    run_apart "$vramgc" run --no-summary --on 'oom:!touch began; exec sleep 9912' "$user" -c 'sh "$1" began; exec "$0" -c :' "$user" "$work/until"
+    equal "$errors" 'vramgc: --on oom: `touch began; exec sleep 9912` was ended 5 s after the program, and not told what came meanwhile'
+    equal "$(pgrep -f "^sleep 991[2]" || true)" ''
 }
 
 @test "run --on: commands that hang, crash, are missing or fill the screen change nothing for the program" {
@@ -66,7 +81,7 @@ told"
         "$user" -c 'sh "$1" began && echo from the program; exit 7' - "$work/until"
     equal "$status:$output" '7:from the program'
     contains "$errors" 'from the command'
-    contains "$errors" './broken cannot be run'
+    contains "$errors" '`./broken` cannot be run'
     contains "$errors" 'signal 11'
     # The standard streams may be closed: what is written there then is no word of ours.
     "$vramgc" run --no-summary --on 'oom:!echo words; sleep 1; touch slow' "$user" -c : >&- 2>&-
