@@ -176,6 +176,11 @@ static void rules(void **state) {
     assert_int_equal(rules.count, 0);
     fails("oom", "oom is not WHEN:COMMAND");
     fails("oom: ", "oom has no command");
+    fails("oom:!x \"{}\"", "{} is not replaced behind !: use \"$VRAMGC_ALERT_MESSAGE\"");
+    const char *quotes = "quotes need ! in front of the command, for a shell to read them";
+    fails("oom:x 'a b' {}", quotes);
+    fails("oom:x --title=\"a b\" {}", quotes);
+    assert_true(alert_rules_read(&rules, "oom:it's {}\noom:!x 'a' \\{\\}", why, sizeof why));
     fails("0%:x", "0% is not oom, growth or a percentage such as 90%");
     fails("101%:x", "101% is not oom, growth or a percentage such as 90%");
 }
