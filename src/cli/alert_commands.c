@@ -5,6 +5,7 @@
 #include "cli/alert_commands.h"
 #include "cli/hint.h"
 #include "read/complain.h"
+#include "read/units.h"
 #include "base/base.h"
 #include "base/text.h"
 
@@ -105,6 +106,15 @@ static bool is_known(const struct slot *slot, const struct alert *alert) {
            clock_ns() - slot->started_ns < PAUSE_NS;
 }
 
+/* Those that it has waited with, too. */
+static void copy_message(struct slot *slot, const struct alert *alert) {
+    struct text text = TEXT_IN(slot->message);
+    text_add_n(&text, alert->message, alert->count);
+    if (alert->count)
+        text_add(&text, show_count(slot->waiting).text);
+    text_add(&text, alert->message + alert->count + alert->count_length);
+}
+
 void alert_commands_take(const struct alert *alert) {
     struct slot *slot = &self.slots[alert->rule];
     uint64_t before = slot->waiting;
@@ -114,9 +124,9 @@ void alert_commands_take(const struct alert *alert) {
     slot->waiting = before + alert->times;
     memcpy(slot->bus_id, alert->device ? alert->device->bus_id : "",
            alert->device ? sizeof slot->bus_id : 1);
-    memcpy(slot->message, alert->message, sizeof slot->message);
+    copy_message(slot, alert);
     add(slot, "VRAMGC_ALERT=%s", self.rules->list[alert->rule].when);
-    add(slot, "VRAMGC_ALERT_MESSAGE=%s", alert->message);
+    add(slot, "VRAMGC_ALERT_MESSAGE=%s", slot->message);
     add_number(slot, "COUNT", slot->waiting);
     add_number(slot, "PID", alert->record->file->pid);
     add(slot, "VRAMGC_ALERT_PROGRAM=%s", alert->record->file->command_line);

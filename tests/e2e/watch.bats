@@ -62,6 +62,8 @@ told
 told
 told"
     [ "$(named a.env PID)" != "$(named first.env PID)" ]
+    equal "$(named first.env COUNT):$(named a.env COUNT)" 2:4 # two of each program, one of which is told of
+    contains "$(named a.env MESSAGE)" ': OUT OF MEMORY 4x: '
 }
 
 @test "run --on: a command that the end cuts off is named" {

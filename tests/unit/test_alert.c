@@ -81,8 +81,21 @@ static void out_of_memory(void **state) {
     run_out();
     run_out();
     look();
+    run_out(); /* may be none yet: neither told nor counted */
     assert_int_equal(look(), 1);
     assert_int_equal(self.latest.times, 2);
+    assert_non_null(strstr(self.latest.message, "): OUT OF MEMORY 2x: 64.0 MiB wanted"));
+    assert_int_equal(self.latest.message[self.latest.count], '2');
+    assert_int_equal(self.latest.count_length, 1);
+}
+
+/* A record may know that memory ran out, and no more. */
+static void nothing_more_is_known(void **state) {
+    (void)state;
+    self.file.devices[0].stats.ooms = 1;
+    look();
+    assert_int_equal(look(), 1);
+    assert_non_null(strstr(self.latest.message, "): OUT OF MEMORY 1x. Nothing more is known"));
 }
 
 static void the_work_went_on(void **state) {
@@ -188,6 +201,7 @@ static void rules(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(out_of_memory, begin),
+        cmocka_unit_test_setup(nothing_more_is_known, begin),
         cmocka_unit_test_setup(the_work_went_on, begin),
         cmocka_unit_test_setup(at_the_end, begin),
         cmocka_unit_test_setup(of_before, begin),
