@@ -49,6 +49,7 @@ static struct {
     uint64_t pids[MOST_PIDS], pid_starts[MOST_PIDS];
     size_t pid_count;
     uint64_t began_ns, found_ns;
+    bool says; /* that it began */
 } self;
 
 /* ---- which files ---- */
@@ -162,12 +163,24 @@ static void await_commands(void) {
         alert_commands_end(END_NS);
 }
 
+/* On standard error, as complaints: of a service it goes into the journal. */
+static void say_begin(void) {
+    size_t count = 0;
+    for (const struct watched *watched = self.list; watched; watched = watched->next)
+        count += !watched->over;
+    complain("watching %zu program%s, and those that begin%s", count, count == 1 ? "" : "s",
+             isatty(STDIN_FILENO) ? "; Ctrl-C ends it" : "");
+}
+
 /* channel: ready once whoever started us says that it is over, or is gone; -1: there is none. */
 static void watch(int channel) {
     struct pollfd over = {.fd = channel, .events = POLLIN};
     bool last = false;
-    uint64_t looked_ns = 0;
+    uint64_t looked_ns = clock_ns();
     alert_commands_begin(self.rules);
+    look(false);
+    if (self.says)
+        say_begin();
     while (!last && !stopped) {
         uint64_t now = clock_ns();
         if (now - looked_ns >= LOOK_NS) {
@@ -264,12 +277,13 @@ static bool take_pids(char *const *operands, int count) {
 
 static int watch_main(struct args *args) {
     static struct alert_rules rules;
-    const char *value = getenv("VRAMGC_ON");
+    const struct option_info *on = settings_find("on");
+    const char *value = getenv(on->variable);
     char why[256];
     if (!take_pids(args->argv, args->operand_count))
         return STATUS_USAGE;
     if (!alert_commands_read(&rules, value ? value : "", why, sizeof why)) {
-        complain("VRAMGC_ON: %s", why);
+        complain("%s: %s", settings_typed(on) ? "--on" : "VRAMGC_ON", why);
         return STATUS_USAGE;
     }
     const char *park = getenv("VRAMGC_PARK");
@@ -289,6 +303,7 @@ static int watch_main(struct args *args) {
     sigaction(SIGHUP, &action, NULL);
     self.rules = &rules;
     self.began_ns = minus_u64(clock_ns(), TOGETHER_NS);
+    self.says = settings_typed(on) || settings_typed(settings_find("park")); /* not of `env` */
     running_spare(SHARE);
     watch(-1);
     if (stopped) {
@@ -316,8 +331,8 @@ const struct command watch_command = {
     "their own, or with ; between.\n"
     "VRAMGC_ALERT is WHEN; VRAMGC_ALERT_MESSAGE, _COUNT, _PID, _PROGRAM, _FILE, _DEVICE, _BUS_ID, "
     "_TOTAL_BYTES, _USED_BYTES, _HELD_BYTES, _LIVE_BYTES and _REQUEST_BYTES say more. A rule's "
-    "command runs once at a time, at most once a minute, 30 seconds at most; _COUNT is how often "
-    "it happened since.\n"
+    "command runs once at a time, at most once a minute, 30 seconds at most. _PROGRAM is the whole "
+    "command line; _COUNT is how often it happened since the last time this command ran.\n"
     "With PID only that program and those it starts are watched, until it ends; else all of "
     "yours, until interrupted. `vramgc run --on` watches by itself, `vramgc env --on` has the line "
     "for webui-user.sh.\n",

@@ -142,6 +142,15 @@ told"
         equal "$status:$output" '0:on '
         contains "$errors" 'there will be no alerts'
     done
+    for on in 'oom:!echo "{}"' "oom:echo 'a b' {}"; do
+        run_apart "$vramgc" run --on "$on" touch started
+        equal "$status" 125
+        [ ! -e started ]
+    done
+    run_apart "$vramgc" watch --on 'oom:no-such-command {}'
+    contains "$errors" 'vramgc: --on: oom:no-such-command {}: there is'
+    VRAMGC_ON='oom:no-such-command {}' run_apart "$vramgc" watch
+    contains "$errors" 'vramgc: VRAMGC_ON: oom:no-such-command {}: there is'
     run_apart "$vramgc" run --on 'oom:no-such-command {}' touch started
     contains "$errors" 'there is no program no-such-command; touch is not started'
     run_apart "$vramgc" watch
@@ -168,8 +177,9 @@ alone() {
         LD_PRELOAD=$library "$user" "$work/until" end &
         before=$!
         sleep 3 # what began no longer ago is looked at from its start
-        "$vramgc" watch --on "oom:$work/told oom" &
+        "$vramgc" watch --on "oom:$work/told oom" 2>said &
         watch=$!
+        until [ -s said ]; do sleep 0.05; done
         LD_PRELOAD=$library "$user" "$work/until" oom &
         later=$!
         wait "$later"
@@ -182,6 +192,7 @@ alone() {
         echo "$status" >status'
     equal "$(named oom.env PID)" "$(cat later)"
     equal "$(cat status)" 143
+    equal "$(cat said)" 'vramgc: watching 1 program, and those that begin'
     equal "$(cat oom)" told
 }
 
@@ -202,6 +213,9 @@ alone() {
     [ "$(named oom.env PID)" != "$other" ]
     touch end
     wait
+    # Nobody who reads these lines in a script's log can press a key there, or asked for them.
+    VRAMGC_ON=oom:true run_apart timeout 20 "$vramgc" watch "$(sh -c 'sleep 3 >&- 2>&- & echo $!')"
+    equal "$status:$errors" 0:
     run_apart "$vramgc" watch --on oom:true 4194304
     equal "$status" 2
 }
