@@ -44,7 +44,8 @@ struct slot {
 static struct {
     const struct alert_rules *rules;
     struct slot slots[ALERT_RULES_MAX];
-    bool last;
+    bool last, says_all;
+    size_t failed;
 } self;
 
 bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {
@@ -66,6 +67,10 @@ bool alert_commands_read(struct alert_rules *rules, const char *value, char *why
 
 void alert_commands_begin(const struct alert_rules *rules) {
     self.rules = rules;
+}
+
+void alert_commands_say_all(void) {
+    self.says_all = true;
 }
 
 /* ---- what it is told ---- */
@@ -198,6 +203,7 @@ static void start(struct slot *slot, const struct alert_rule *rule) {
     }
     slot->process = error ? 0 : slot->process;
     slot->killed = false;
+    self.failed += error != 0;
     if (error)
         complain("--on %s: `%s` cannot be run: %s", rule->when, rule->command, strerror(error));
     free(environment);
@@ -210,6 +216,15 @@ static void start(struct slot *slot, const struct alert_rule *rule) {
 static void kill_group(struct slot *slot) {
     kill(-slot->process, SIGKILL);
     slot->killed = true;
+    self.failed++;
+}
+
+static void say_end(const struct alert_rule *rule, int status) {
+    self.failed += status != 0;
+    if (status != 0 || self.says_all)
+        complain("--on %s: `%s` %s, %s %d", rule->when, rule->command,
+                 status ? "failed" : "ended well", WIFSIGNALED(status) ? "signal" : "exit status",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 static void look_after(struct slot *slot, const struct alert_rule *rule) {
@@ -222,10 +237,8 @@ static void look_after(struct slot *slot, const struct alert_rule *rule) {
     }
     if (ended == 0)
         return;
-    if (ended > 0 && status != 0 && !slot->killed)
-        complain("--on %s: `%s` failed, %s %d", rule->when, rule->command,
-                 WIFSIGNALED(status) ? "signal" : "exit status",
-                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (ended > 0 && !slot->killed)
+        say_end(rule, status);
     slot->process = 0;
 }
 
@@ -269,4 +282,8 @@ void alert_commands_kill(void) {
     for (size_t i = 0; i < self.rules->count; i++)
         if (self.slots[i].process)
             kill_group(&self.slots[i]);
+}
+
+size_t alert_commands_failed(void) {
+    return self.failed;
 }

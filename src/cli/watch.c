@@ -2,6 +2,7 @@
  */
 #include "cli/watch.h"
 #include "cli/alert_commands.h"
+#include "cli/alert_try.h"
 #include "cli/cli.h"
 #include "cli/park_idle.h"
 #include "cli/settings.h"
@@ -50,6 +51,7 @@ static struct {
     size_t pid_count;
     uint64_t began_ns, found_ns;
     bool says; /* that it began */
+    bool tests;
 } self;
 
 /* ---- which files ---- */
@@ -293,7 +295,7 @@ static int watch_main(struct args *args) {
         return STATUS_USAGE;
     }
     park_idle_begin(park_ns);
-    if (rules.count == 0 && !park_ns) {
+    if (rules.count == 0 && (self.tests || !park_ns)) {
         complain("what starts which command? vramgc watch --on WHEN:COMMAND, or --park 5m");
         return STATUS_USAGE;
     }
@@ -305,12 +307,15 @@ static int watch_main(struct args *args) {
     self.began_ns = minus_u64(clock_ns(), TOGETHER_NS);
     self.says = settings_typed(on) || settings_typed(settings_find("park")); /* not of `env` */
     running_spare(SHARE);
-    watch(-1);
+    if (self.tests)
+        alert_try(&rules, &stopped);
+    else
+        watch(-1);
     if (stopped) {
         signal(stopped, SIG_DFL);
         raise(stopped);
     }
-    return STATUS_FINE;
+    return self.tests && alert_commands_failed() > 0 ? STATUS_BAD_INPUT : STATUS_FINE;
 }
 
 static const struct flag flags[] = {
@@ -318,6 +323,8 @@ static const struct flag flags[] = {
      .take = settings_take},
     {"park", 0, "DURATION", "a program leaves the card when it has not used it for so long",
      .take = settings_take},
+    {"test", 0, NULL, "run each rule's command once, with a sample, and say how it ended",
+     .on = &self.tests},
 };
 
 const struct command watch_command = {
@@ -331,8 +338,9 @@ const struct command watch_command = {
     "their own, or with ; between.\n"
     "VRAMGC_ALERT is WHEN; VRAMGC_ALERT_MESSAGE, _COUNT, _PID, _PROGRAM, _FILE, _DEVICE, _BUS_ID, "
     "_TOTAL_BYTES, _USED_BYTES, _HELD_BYTES, _LIVE_BYTES and _REQUEST_BYTES say more. A rule's "
-    "command runs once at a time, at most once a minute, 30 seconds at most. _PROGRAM is the whole "
-    "command line; _COUNT is how often it happened since the last time this command ran.\n"
+    "command runs once at a time, at most once a minute but for the program's end, 30 seconds at "
+    "most; with --test once, now. _PROGRAM is the whole command line; _COUNT is how often it "
+    "happened since the last time this command ran.\n"
     "With PID only that program and those it starts are watched, until it ends; else all of "
     "yours, until interrupted. `vramgc run --on` watches by itself, `vramgc env --on` has the line "
     "for webui-user.sh.\n",

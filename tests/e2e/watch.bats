@@ -163,6 +163,37 @@ told"
     contains "$errors" 'VRAMGC_ON: it needs a statistics file'
 }
 
+@test "watch --test: each rule's command runs once, with a sample; how it ended is said, and is the exit status" {
+    run_apart "$vramgc" watch --test --on "oom|90%:$work/told a" --on 'growth:!cp "$VRAMGC_ALERT_FILE" copied'
+    equal "$status" 0
+    equal "$(LC_ALL=C sort <<<"$errors")" "vramgc: --on 90%: \`$work/told a\` ended well, exit status 0
+vramgc: --on growth: \`cp \"\$VRAMGC_ALERT_FILE\" copied\` ended well, exit status 0
+vramgc: --on oom: \`$work/told a\` ended well, exit status 0"
+    equal "$(cat a)" "told
+told"
+    contains "$(named a.env MESSAGE)" '): a test of '
+    equal "$(named a.env COUNT)" 1
+    [ -e copied ] && [ ! -e "$(named a.env FILE)" ]
+    # Who ends the process that is told of ends none that was there before.
+    run_apart "$vramgc" watch --test --on 'oom:!kill "$VRAMGC_ALERT_PID"'
+    equal "$status" 143
+    printf '#!/no/such/interpreter\n' >broken
+    chmod +x broken
+    for failed in 'false:failed, exit status 1' '!kill -SEGV $$:failed, signal 11' './broken:cannot be run'; do
+        run_apart "$vramgc" watch --test --on "oom:${failed%:*}" --on oom:true
+        equal "$status" 1
+        contains "$errors" "${failed##*:}"
+        contains "$errors" '`true` ended well'
+    done
+    run_apart "$vramgc" watch --test --park 5m
+    equal "$status" 2
+    "$vramgc" watch --test --on 'oom:sleep 9913' 3>&- &
+    until pgrep -f '^sleep 991[3]'; do sleep 0.05; done
+    kill "$!"
+    wait "$!" || equal "$?" 143
+    equal "$(pgrep -f '^sleep 991[3]' || true)" ''
+}
+
 # alone LINES: in a machine of their own, so that no other test's programs run there.
 alone() {
     local apart="unshare --pid --fork --mount-proc"
