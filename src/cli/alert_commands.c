@@ -35,7 +35,9 @@ struct slot {
     uint64_t started_ns;
     bool killed, started;
     char bus_id[sizeof((struct vramgc_device *)0)->bus_id]; /* of the latest alert */
+    bool no_pause;
     uint64_t waiting; /* so many times, of which the latest: */
+    uint64_t pid;
     char *variables[VARIABLES];
     size_t variable_count;
     char message[sizeof((struct alert *)0)->message];
@@ -130,6 +132,7 @@ void alert_commands_take(const struct alert *alert) {
     memcpy(slot->bus_id, alert->device ? alert->device->bus_id : "",
            alert->device ? sizeof slot->bus_id : 1);
     copy_message(slot, alert);
+    slot->pid = alert->record->file->pid;
     add(slot, "VRAMGC_ALERT=%s", self.rules->list[alert->rule].when);
     add(slot, "VRAMGC_ALERT_MESSAGE=%s", slot->message);
     add_number(slot, "COUNT", slot->waiting);
@@ -197,6 +200,7 @@ static void start(struct slot *slot, const struct alert_rule *rule) {
     int error = ENOMEM;
     slot->started_ns = clock_ns();
     slot->started = true;
+    slot->no_pause = false;
     if (text && environment) {
         split(text, slot->message, words);
         error = spawn(&slot->process, rule->shell ? shell : words, environment);
@@ -248,10 +252,17 @@ void alert_commands_turn(void) {
         const struct alert_rule *rule = &self.rules->list[i];
         if (slot->process)
             look_after(slot, rule);
-        bool rests = !self.last && slot->started && clock_ns() - slot->started_ns < PAUSE_NS;
+        bool rests = !self.last && !slot->no_pause && slot->started &&
+                     clock_ns() - slot->started_ns < PAUSE_NS;
         if (slot->waiting && !slot->process && !rests)
             start(slot, rule);
     }
+}
+
+void alert_commands_over(uint64_t pid) {
+    for (size_t i = 0; i < self.rules->count; i++)
+        if (self.slots[i].waiting && self.slots[i].pid == pid)
+            self.slots[i].no_pause = true;
 }
 
 void alert_commands_last(void) {

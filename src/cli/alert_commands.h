@@ -20,6 +20,9 @@ void alert_commands_say_all(void);
 /* Starts what waits and may start, ends what runs too long. */
 void alert_commands_turn(void);
 
+/* That program has ended: what waits of it starts without the pause. */
+void alert_commands_over(uint64_t pid);
+
 /* Nothing more will happen: what waits starts without the pause. */
 void alert_commands_last(void);
 

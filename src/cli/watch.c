@@ -115,6 +115,8 @@ static void look_at(struct watched *watched, bool last) {
     if (record)
         alert_look(self.rules, &watched->seen, record, self.began_ns, last || watched->over,
                    alert_commands_take);
+    if (record && watched->over && !self.run_id) /* a run may have many, one after the other */
+        alert_commands_over(record->file->pid);
     stats_file_free(record);
 }
 

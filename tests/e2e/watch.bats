@@ -251,6 +251,19 @@ alone() {
     equal "$status" 2
 }
 
+@test "watch: what ended a program is told without the pause" {
+    export vramgc library user work
+    alone '
+        "$vramgc" watch --on "oom:$work/told a" 2>said &
+        until [ -s said ]; do sleep 0.05; done
+        LD_PRELOAD=$library "$user" "$work/until" a
+        mv a.env first.env
+        LD_PRELOAD=$library "$user" -c :
+        "$work/until" a.env
+        kill $!'
+    [ "$(named a.env PID)" != "$(named first.env PID)" ]
+}
+
 @test "env --on: what is wrong is said, and no line is written" {
     run_apart "$vramgc" env --on 'oom:no-such-command {}'
     equal "$status:$output" 2:
