@@ -5,6 +5,7 @@
 #include "cli/alert_commands.h"
 #include "cli/hint.h"
 #include "read/complain.h"
+#include "read/units.h"
 #include "base/base.h"
 #include "base/text.h"
 
@@ -34,7 +35,9 @@ struct slot {
     uint64_t started_ns;
     bool killed, started;
     char bus_id[sizeof((struct vramgc_device *)0)->bus_id]; /* of the latest alert */
+    bool no_pause;
     uint64_t waiting; /* so many times, of which the latest: */
+    uint64_t pid;
     char *variables[VARIABLES];
     size_t variable_count;
     char message[sizeof((struct alert *)0)->message];
@@ -43,6 +46,8 @@ struct slot {
 static struct {
     const struct alert_rules *rules;
     struct slot slots[ALERT_RULES_MAX];
+    bool last, says_all;
+    size_t failed;
 } self;
 
 bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {
@@ -64,6 +69,10 @@ bool alert_commands_read(struct alert_rules *rules, const char *value, char *why
 
 void alert_commands_begin(const struct alert_rules *rules) {
     self.rules = rules;
+}
+
+void alert_commands_say_all(void) {
+    self.says_all = true;
 }
 
 /* ---- what it is told ---- */
@@ -104,6 +113,15 @@ static bool is_known(const struct slot *slot, const struct alert *alert) {
            clock_ns() - slot->started_ns < PAUSE_NS;
 }
 
+/* Those that it has waited with, too. */
+static void copy_message(struct slot *slot, const struct alert *alert) {
+    struct text text = TEXT_IN(slot->message);
+    text_add_n(&text, alert->message, alert->count);
+    if (alert->count)
+        text_add(&text, show_count(slot->waiting).text);
+    text_add(&text, alert->message + alert->count + alert->count_length);
+}
+
 void alert_commands_take(const struct alert *alert) {
     struct slot *slot = &self.slots[alert->rule];
     uint64_t before = slot->waiting;
@@ -113,9 +131,10 @@ void alert_commands_take(const struct alert *alert) {
     slot->waiting = before + alert->times;
     memcpy(slot->bus_id, alert->device ? alert->device->bus_id : "",
            alert->device ? sizeof slot->bus_id : 1);
-    memcpy(slot->message, alert->message, sizeof slot->message);
+    copy_message(slot, alert);
+    slot->pid = alert->record->file->pid;
     add(slot, "VRAMGC_ALERT=%s", self.rules->list[alert->rule].when);
-    add(slot, "VRAMGC_ALERT_MESSAGE=%s", alert->message);
+    add(slot, "VRAMGC_ALERT_MESSAGE=%s", slot->message);
     add_number(slot, "COUNT", slot->waiting);
     add_number(slot, "PID", alert->record->file->pid);
     add(slot, "VRAMGC_ALERT_PROGRAM=%s", alert->record->file->command_line);
@@ -181,14 +200,16 @@ static void start(struct slot *slot, const struct alert_rule *rule) {
     int error = ENOMEM;
     slot->started_ns = clock_ns();
     slot->started = true;
+    slot->no_pause = false;
     if (text && environment) {
         split(text, slot->message, words);
         error = spawn(&slot->process, rule->shell ? shell : words, environment);
     }
     slot->process = error ? 0 : slot->process;
     slot->killed = false;
+    self.failed += error != 0;
     if (error)
-        complain("%s: %s cannot be run: %s", rule->when, rule->command, strerror(error));
+        complain("--on %s: `%s` cannot be run: %s", rule->when, rule->command, strerror(error));
     free(environment);
     free(text);
     forget(slot);
@@ -199,22 +220,29 @@ static void start(struct slot *slot, const struct alert_rule *rule) {
 static void kill_group(struct slot *slot) {
     kill(-slot->process, SIGKILL);
     slot->killed = true;
+    self.failed++;
+}
+
+static void say_end(const struct alert_rule *rule, int status) {
+    self.failed += status != 0;
+    if (status != 0 || self.says_all)
+        complain("--on %s: `%s` %s, %s %d", rule->when, rule->command,
+                 status ? "failed" : "ended well", WIFSIGNALED(status) ? "signal" : "exit status",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 static void look_after(struct slot *slot, const struct alert_rule *rule) {
     int status;
     pid_t ended = waitpid(slot->process, &status, WNOHANG);
     if (ended == 0 && !slot->killed && clock_ns() - slot->started_ns > LONGEST_NS) {
-        complain("%s: %s took longer than %d s and was ended", rule->when, rule->command,
+        complain("--on %s: `%s` took longer than %d s and was ended", rule->when, rule->command,
                  (int)(LONGEST_NS / SECOND_NS));
         kill_group(slot);
     }
     if (ended == 0)
         return;
-    if (ended > 0 && status != 0 && !slot->killed)
-        complain("%s: %s failed, %s %d", rule->when, rule->command,
-                 WIFSIGNALED(status) ? "signal" : "exit status",
-                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (ended > 0 && !slot->killed)
+        say_end(rule, status);
     slot->process = 0;
 }
 
@@ -224,21 +252,49 @@ void alert_commands_turn(void) {
         const struct alert_rule *rule = &self.rules->list[i];
         if (slot->process)
             look_after(slot, rule);
-        bool rests = slot->started && clock_ns() - slot->started_ns < PAUSE_NS;
+        bool rests = !self.last && !slot->no_pause && slot->started &&
+                     clock_ns() - slot->started_ns < PAUSE_NS;
         if (slot->waiting && !slot->process && !rests)
             start(slot, rule);
     }
 }
 
+void alert_commands_over(uint64_t pid) {
+    for (size_t i = 0; i < self.rules->count; i++)
+        if (self.slots[i].waiting && self.slots[i].pid == pid)
+            self.slots[i].no_pause = true;
+}
+
+void alert_commands_last(void) {
+    self.last = true;
+}
+
+static bool is_due(const struct slot *slot) {
+    return slot->process || (self.last && slot->waiting);
+}
+
 bool alert_commands_run(void) {
     for (size_t i = 0; i < self.rules->count; i++)
-        if (self.slots[i].process)
+        if (is_due(&self.slots[i]))
             return true;
     return false;
+}
+
+void alert_commands_end(uint64_t after_ns) {
+    for (size_t i = 0; i < self.rules->count; i++)
+        if (is_due(&self.slots[i]))
+            complain("--on %s: `%s` was ended %d s after the program%s", self.rules->list[i].when,
+                     self.rules->list[i].command, (int)(after_ns / SECOND_NS),
+                     self.slots[i].waiting ? ", and not told what came meanwhile" : "");
+    alert_commands_kill();
 }
 
 void alert_commands_kill(void) {
     for (size_t i = 0; i < self.rules->count; i++)
         if (self.slots[i].process)
             kill_group(&self.slots[i]);
+}
+
+size_t alert_commands_failed(void) {
+    return self.failed;
 }

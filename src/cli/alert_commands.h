@@ -14,8 +14,23 @@ void alert_commands_begin(const struct alert_rules *rules);
 /* Keeps the alert for its rule's command: the latest counts, and how many there were. */
 void alert_commands_take(const struct alert *alert);
 
+/* Says of each that ended well that it did, too. */
+void alert_commands_say_all(void);
+
 /* Starts what waits and may start, ends what runs too long. */
 void alert_commands_turn(void);
 
-bool alert_commands_run(void); /* any of them */
+/* That program has ended: what waits of it starts without the pause. */
+void alert_commands_over(uint64_t pid);
+
+/* Nothing more will happen: what waits starts without the pause. */
+void alert_commands_last(void);
+
+bool alert_commands_run(void); /* any of them, or will */
+
+/* Ends them, and says of each that so long after the program was too long. */
+void alert_commands_end(uint64_t after_ns);
 void alert_commands_kill(void);
+
+/* So many could not be run, failed or were ended. */
+size_t alert_commands_failed(void);

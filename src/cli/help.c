@@ -168,6 +168,11 @@ static void write_dashboard(void) {
     monitor_dashboard(stdout);
 }
 
+/* What --on and VRAMGC_ON take. */
+static void write_alerts(void) {
+    help_on(command_find("watch"));
+}
+
 static const struct {
     const char *name;
     void (*write)(void);
@@ -178,6 +183,9 @@ static const struct {
               {"markdown-settings", write_markdown_settings},
               {"prometheus-rules", write_rules},
               {"grafana-dashboard", write_dashboard},
+              {"alerts", write_alerts},
+              {"oom", write_alerts},
+              {"growth", write_alerts},
               {"man", man_write},
               {"completion-bash", completion_bash},
               {"completion-zsh", completion_zsh},

@@ -2,6 +2,7 @@
  */
 #include "cli/watch.h"
 #include "cli/alert_commands.h"
+#include "cli/alert_try.h"
 #include "cli/cli.h"
 #include "cli/park_idle.h"
 #include "cli/settings.h"
@@ -49,6 +50,8 @@ static struct {
     uint64_t pids[MOST_PIDS], pid_starts[MOST_PIDS];
     size_t pid_count;
     uint64_t began_ns, found_ns;
+    bool says; /* that it began */
+    bool tests;
 } self;
 
 /* ---- which files ---- */
@@ -112,6 +115,8 @@ static void look_at(struct watched *watched, bool last) {
     if (record)
         alert_look(self.rules, &watched->seen, record, self.began_ns, last || watched->over,
                    alert_commands_take);
+    if (record && watched->over && !self.run_id) /* a run may have many, one after the other */
+        alert_commands_over(record->file->pid);
     stats_file_free(record);
 }
 
@@ -149,12 +154,37 @@ static void note_signal(int number) {
     stopped = number;
 }
 
+/* The last happening is the one that ended the program: no pause keeps it from being told. */
+static void await_commands(void) {
+    alert_commands_last();
+    look(true);
+    for (uint64_t end_ns = clock_ns() + END_NS;
+         alert_commands_run() && !stopped && clock_ns() < end_ns;) {
+        sleep_ns(LOOK_NS / 25);
+        alert_commands_turn();
+    }
+    if (!stopped)
+        alert_commands_end(END_NS);
+}
+
+/* On standard error, as complaints: of a service it goes into the journal. */
+static void say_begin(void) {
+    size_t count = 0;
+    for (const struct watched *watched = self.list; watched; watched = watched->next)
+        count += !watched->over;
+    complain("watching %zu program%s, and those that begin%s", count, count == 1 ? "" : "s",
+             isatty(STDIN_FILENO) ? "; Ctrl-C ends it" : "");
+}
+
 /* channel: ready once whoever started us says that it is over, or is gone; -1: there is none. */
 static void watch(int channel) {
     struct pollfd over = {.fd = channel, .events = POLLIN};
     bool last = false;
-    uint64_t looked_ns = 0;
+    uint64_t looked_ns = clock_ns();
     alert_commands_begin(self.rules);
+    look(false);
+    if (self.says)
+        say_begin();
     while (!last && !stopped) {
         uint64_t now = clock_ns();
         if (now - looked_ns >= LOOK_NS) {
@@ -167,12 +197,7 @@ static void watch(int channel) {
     }
     park_idle_end();
     if (!stopped)
-        look(true);
-    for (uint64_t end_ns = clock_ns() + END_NS;
-         alert_commands_run() && !stopped && clock_ns() < end_ns;) {
-        sleep_ns(LOOK_NS / 25);
-        alert_commands_turn();
-    }
+        await_commands();
     alert_commands_kill();
 }
 
@@ -256,12 +281,13 @@ static bool take_pids(char *const *operands, int count) {
 
 static int watch_main(struct args *args) {
     static struct alert_rules rules;
-    const char *value = getenv("VRAMGC_ON");
+    const struct option_info *on = settings_find("on");
+    const char *value = getenv(on->variable);
     char why[256];
     if (!take_pids(args->argv, args->operand_count))
         return STATUS_USAGE;
     if (!alert_commands_read(&rules, value ? value : "", why, sizeof why)) {
-        complain("VRAMGC_ON: %s", why);
+        complain("%s: %s", settings_typed(on) ? "--on" : "VRAMGC_ON", why);
         return STATUS_USAGE;
     }
     const char *park = getenv("VRAMGC_PARK");
@@ -271,7 +297,7 @@ static int watch_main(struct args *args) {
         return STATUS_USAGE;
     }
     park_idle_begin(park_ns);
-    if (rules.count == 0 && !park_ns) {
+    if (rules.count == 0 && (self.tests || !park_ns)) {
         complain("what starts which command? vramgc watch --on WHEN:COMMAND, or --park 5m");
         return STATUS_USAGE;
     }
@@ -281,13 +307,17 @@ static int watch_main(struct args *args) {
     sigaction(SIGHUP, &action, NULL);
     self.rules = &rules;
     self.began_ns = minus_u64(clock_ns(), TOGETHER_NS);
+    self.says = settings_typed(on) || settings_typed(settings_find("park")); /* not of `env` */
     running_spare(SHARE);
-    watch(-1);
+    if (self.tests)
+        alert_try(&rules, &stopped);
+    else
+        watch(-1);
     if (stopped) {
         signal(stopped, SIG_DFL);
         raise(stopped);
     }
-    return STATUS_FINE;
+    return self.tests && alert_commands_failed() > 0 ? STATUS_BAD_INPUT : STATUS_FINE;
 }
 
 static const struct flag flags[] = {
@@ -295,6 +325,8 @@ static const struct flag flags[] = {
      .take = settings_take},
     {"park", 0, "DURATION", "a program leaves the card when it has not used it for so long",
      .take = settings_take},
+    {"test", 0, NULL, "run each rule's command once, with a sample, and say how it ended",
+     .on = &self.tests},
 };
 
 const struct command watch_command = {
@@ -308,8 +340,9 @@ const struct command watch_command = {
     "their own, or with ; between.\n"
     "VRAMGC_ALERT is WHEN; VRAMGC_ALERT_MESSAGE, _COUNT, _PID, _PROGRAM, _FILE, _DEVICE, _BUS_ID, "
     "_TOTAL_BYTES, _USED_BYTES, _HELD_BYTES, _LIVE_BYTES and _REQUEST_BYTES say more. A rule's "
-    "command runs once at a time, at most once a minute, 30 seconds at most; _COUNT is how often "
-    "it happened since.\n"
+    "command runs once at a time, at most once a minute but for the program's end, 30 seconds at "
+    "most; with --test once, now. _PROGRAM is the whole command line; _COUNT is how often it "
+    "happened since the last time this command ran.\n"
     "With PID only that program and those it starts are watched, until it ends; else all of "
     "yours, until interrupted. `vramgc run --on` watches by itself, `vramgc env --on` has the line "
     "for webui-user.sh.\n",

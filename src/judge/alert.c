@@ -32,12 +32,15 @@ static struct text begin_message(struct alert *alert) {
 
 /* ---- out of memory ---- */
 
-/* Whoever is told now needs no time since the program began. */
+/* Whoever is told now needs no time since the program began, nor how often it was told before. */
 static void say_oom(struct alert *alert, struct stats_file *record, const struct tally *tally) {
     struct verdict verdict = verdict_of(&record, 1);
     struct text text = begin_message(alert);
-    text_add_n(&text, verdict.what, verdict.clock);
-    text_add(&text, verdict.what + verdict.clock + verdict.clock_length);
+    text_add_n(&text, verdict.what, verdict.count);
+    alert->count = text.length;
+    text_add(&text, show_count(alert->times).text);
+    alert->count_length = text.length - alert->count;
+    text_format(&text, "x%s", verdict.what + verdict.clock + verdict.clock_length);
     if (*verdict.cause)
         text_format(&text, " Cause: %s", verdict.cause);
     if (*verdict.todo)

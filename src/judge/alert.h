@@ -13,6 +13,7 @@ struct alert {
     uint64_t times;
     uint64_t request_bytes; /* ALERT_OOM; 0: not known */
     char message[1024];
+    size_t count, count_length; /* the bytes of the message that are `times`; 0: none are */
 };
 
 typedef void alert_take(const struct alert *alert);

@@ -40,6 +40,23 @@ static bool add(struct alert_rules *rules, char *whens, struct alert_rule rule, 
     return true;
 }
 
+/* "it's" is a program's name, too. */
+static bool has_quoted_word(const char *command) {
+    for (const char *at = command; (at = strpbrk(at, "\"'")); at++)
+        if (at == command || strchr(SPACE "=", at[-1]))
+            return true;
+    return false;
+}
+
+static void check_command(const struct alert_rule *rule, const char *when, struct text *why) {
+    if (!*rule->command)
+        text_format(why, "%.40s has no command", when);
+    else if (rule->shell && strstr(rule->command, "{}"))
+        text_add(why, "{} is not replaced behind !: use \"$VRAMGC_ALERT_MESSAGE\"");
+    else if (!rule->shell && has_quoted_word(rule->command))
+        text_add(why, "quotes need ! in front of the command, for a shell to read them");
+}
+
 /* One rule, and where the next begins; NULL: it is wrong. */
 static char *read_one(struct alert_rules *rules, char *at, struct text *why) {
     char *colon = at + strcspn(at, ":;\n");
@@ -55,9 +72,8 @@ static char *read_one(struct alert_rules *rules, char *at, struct text *why) {
     char *next = *end ? end + 1 : end;
     *colon = *end = 0;
     rule.command = trimmed(command);
-    if (!*rule.command)
-        text_format(why, "%.40s has no command", at);
-    return *rule.command && add(rules, at, rule, why) ? next : NULL;
+    check_command(&rule, at, why);
+    return !why->length && add(rules, at, rule, why) ? next : NULL;
 }
 
 bool alert_rules_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {

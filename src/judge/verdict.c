@@ -73,13 +73,20 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
     return tally->highest && tally_much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
 }
 
+static void say_count(struct verdict *verdict, struct text *text, const char *what,
+                      uint64_t count) {
+    text_format(text, "%s ", what);
+    verdict->count = text->length;
+    text_format(text, "%sx", show_count(count).text);
+    verdict->clock = text->length;
+}
+
 static void say_oom(struct verdict *verdict, struct text *text, const struct tally *tally,
                     const struct oom *oom) {
     uint64_t count = tally_ooms(tally);
     const struct vramgc_refusal *r = oom->refusal;
-    text_format(text, "%s %sx", tally_all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
-                show_count(count).text);
-    verdict->clock = text->length;
+    say_count(verdict, text, tally_all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
+              count);
     text_format(text, ", %sat %s", count > 1 ? "last " : "", show_clock(r->time_ns).text);
     verdict->clock_length = text->length - verdict->clock;
     text_add(text, ": ");
@@ -128,9 +135,9 @@ static void say_after(struct text *text, const struct tally *tally, const struct
 }
 
 /* The file has no entry for it: an older one, or more than its list holds. */
-static void say_oom_alone(struct text *text, const struct tally *tally) {
-    text_format(text, "OUT OF MEMORY %sx. Nothing more is known of it.",
-                show_count(tally_ooms(tally)).text);
+static void say_oom_alone(struct verdict *verdict, struct text *text, const struct tally *tally) {
+    say_count(verdict, text, "OUT OF MEMORY", tally_ooms(tally));
+    text_add(text, ". Nothing more is known of it.");
 }
 
 static void explain(struct verdict *verdict, const struct tally *tally,
@@ -138,7 +145,7 @@ static void explain(struct verdict *verdict, const struct tally *tally,
     struct text what = TEXT_IN(verdict->what), sum = TEXT_IN(verdict->sum),
                 cause = TEXT_IN(verdict->cause), todo = TEXT_IN(verdict->todo);
     if (!tally->failed_refusal) {
-        say_oom_alone(&what, tally);
+        say_oom_alone(verdict, &what, tally);
         return;
     }
     struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);

@@ -34,7 +34,8 @@ struct verdict {
     size_t record; /* the one in which memory ran out, else whose devices together held most */
     bool ran_out;
     char what[320];
-    size_t clock, clock_length; /* the bytes of `what` that say when: ", last at 1:09" */
+    size_t count;               /* where `what` says how often, up to the x: "12,480x"; ran out */
+    size_t clock, clock_length; /* the bytes behind it that say when: ", last at 1:09" */
     char sum[320];
     char cause[480];
     char todo[640];

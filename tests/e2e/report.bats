@@ -656,6 +656,9 @@ export COMMANDLINE_ARGS=--api'
         equal "$("$vramgc" help "$name")" "$("$vramgc" help VRAMGC_KEEP_FOR)"
     done
     contains "$("$vramgc" help give-back)" at-once
+    for word in alerts oom growth; do
+        equal "$("$vramgc" help "$word")" "$("$vramgc" help watch)"
+    done
     contains "$("$vramgc" help held_bytes)" 'held_bytes (bytes)'
     run "$vramgc" help VRAMGC_SPIL
     contains "$output" 'did you mean `vramgc help VRAMGC_SPILL`?'

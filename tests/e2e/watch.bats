@@ -49,12 +49,29 @@ PYTHON
     [ ! -e none ]
 }
 
-@test "run --on: one rule's command is started once a minute at most, each rule's on its own" {
+@test "run --on: one rule's command is started once a minute at most, each rule's on its own; at the end without the pause" {
     "$vramgc" run --no-summary --on "oom:$work/told a" --on "oom:$work/told b" \
-        sh -c '"$2" "$1" a; "$2" "$1" b; rm a.env; "$2" -c "sleep 1"' - "$work/until" "$user"
-    equal "$(cat a b)" "told
+        sh -c '"$2" "$1" a; "$2" "$1" b; mv a.env first.env; "$2" -c "sleep 1; cat a b >meanwhile"; [ ! -e a.env ] && touch paused' \
+        - "$work/until" "$user"
+    equal "$(cat meanwhile)" "told
 told"
-    [ ! -e a.env ]
+    [ -e paused ]
+    # What ended the program is told although the command was started less than a minute ago.
+    equal "$(cat a b)" "told
+told
+told
+told"
+    [ "$(named a.env PID)" != "$(named first.env PID)" ]
+    equal "$(named first.env COUNT):$(named a.env COUNT)" 2:4 # two of each program, one of which is told of
+    contains "$(named a.env MESSAGE)" ': OUT OF MEMORY 4x: '
+}
+
+@test "run --on: a command that the end cuts off is named" {
+    run_apart "$vramgc" run --no-summary --on 'oom:sleep 9912' "$user" -c :
+    equal "$errors" 'vramgc: --on oom: `sleep 9912` was ended 5 s after the program'
+    run_apart "$vramgc" run --no-summary --on 'oom:!touch began; exec sleep 9912' "$user" -c 'sh "$1" began; exec "$0" -c :' "$user" "$work/until"
+    equal "$errors" 'vramgc: --on oom: `touch began; exec sleep 9912` was ended 5 s after the program, and not told what came meanwhile'
+    equal "$(pgrep -f "^sleep 991[2]" || true)" ''
 }
 
 @test "run --on: commands that hang, crash, are missing or fill the screen change nothing for the program" {
@@ -66,7 +83,7 @@ told"
         "$user" -c 'sh "$1" began && echo from the program; exit 7' - "$work/until"
     equal "$status:$output" '7:from the program'
     contains "$errors" 'from the command'
-    contains "$errors" './broken cannot be run'
+    contains "$errors" '`./broken` cannot be run'
     contains "$errors" 'signal 11'
     # The standard streams may be closed: what is written there then is no word of ours.
     "$vramgc" run --no-summary --on 'oom:!echo words; sleep 1; touch slow' "$user" -c : >&- 2>&-
@@ -125,6 +142,15 @@ told"
         equal "$status:$output" '0:on '
         contains "$errors" 'there will be no alerts'
     done
+    for on in 'oom:!echo "{}"' "oom:echo 'a b' {}"; do
+        run_apart "$vramgc" run --on "$on" touch started
+        equal "$status" 125
+        [ ! -e started ]
+    done
+    run_apart "$vramgc" watch --on 'oom:no-such-command {}'
+    contains "$errors" 'vramgc: --on: oom:no-such-command {}: there is'
+    VRAMGC_ON='oom:no-such-command {}' run_apart "$vramgc" watch
+    contains "$errors" 'vramgc: VRAMGC_ON: oom:no-such-command {}: there is'
     run_apart "$vramgc" run --on 'oom:no-such-command {}' touch started
     contains "$errors" 'there is no program no-such-command; touch is not started'
     run_apart "$vramgc" watch
@@ -135,6 +161,37 @@ told"
     VRAMGC_ON=oom:true run_apart "$vramgc" run --out '' touch started
     equal "$status" 0
     contains "$errors" 'VRAMGC_ON: it needs a statistics file'
+}
+
+@test "watch --test: each rule's command runs once, with a sample; how it ended is said, and is the exit status" {
+    run_apart "$vramgc" watch --test --on "oom|90%:$work/told a" --on 'growth:!cp "$VRAMGC_ALERT_FILE" copied'
+    equal "$status" 0
+    equal "$(LC_ALL=C sort <<<"$errors")" "vramgc: --on 90%: \`$work/told a\` ended well, exit status 0
+vramgc: --on growth: \`cp \"\$VRAMGC_ALERT_FILE\" copied\` ended well, exit status 0
+vramgc: --on oom: \`$work/told a\` ended well, exit status 0"
+    equal "$(cat a)" "told
+told"
+    contains "$(named a.env MESSAGE)" '): a test of '
+    equal "$(named a.env COUNT)" 1
+    [ -e copied ] && [ ! -e "$(named a.env FILE)" ]
+    # Who ends the process that is told of ends none that was there before.
+    run_apart "$vramgc" watch --test --on 'oom:!kill "$VRAMGC_ALERT_PID"'
+    equal "$status" 143
+    printf '#!/no/such/interpreter\n' >broken
+    chmod +x broken
+    for failed in 'false:failed, exit status 1' '!kill -SEGV $$:failed, signal 11' './broken:cannot be run'; do
+        run_apart "$vramgc" watch --test --on "oom:${failed%:*}" --on oom:true
+        equal "$status" 1
+        contains "$errors" "${failed##*:}"
+        contains "$errors" '`true` ended well'
+    done
+    run_apart "$vramgc" watch --test --park 5m
+    equal "$status" 2
+    "$vramgc" watch --test --on 'oom:sleep 9913' 3>&- &
+    until pgrep -f '^sleep 991[3]'; do sleep 0.05; done
+    kill "$!"
+    wait "$!" || equal "$?" 143
+    equal "$(pgrep -f '^sleep 991[3]' || true)" ''
 }
 
 # alone LINES: in a machine of their own, so that no other test's programs run there.
@@ -151,8 +208,9 @@ alone() {
         LD_PRELOAD=$library "$user" "$work/until" end &
         before=$!
         sleep 3 # what began no longer ago is looked at from its start
-        "$vramgc" watch --on "oom:$work/told oom" &
+        "$vramgc" watch --on "oom:$work/told oom" 2>said &
         watch=$!
+        until [ -s said ]; do sleep 0.05; done
         LD_PRELOAD=$library "$user" "$work/until" oom &
         later=$!
         wait "$later"
@@ -165,6 +223,7 @@ alone() {
         echo "$status" >status'
     equal "$(named oom.env PID)" "$(cat later)"
     equal "$(cat status)" 143
+    equal "$(cat said)" 'vramgc: watching 1 program, and those that begin'
     equal "$(cat oom)" told
 }
 
@@ -185,8 +244,24 @@ alone() {
     [ "$(named oom.env PID)" != "$other" ]
     touch end
     wait
+    # Nobody who reads these lines in a script's log can press a key there, or asked for them.
+    VRAMGC_ON=oom:true run_apart timeout 20 "$vramgc" watch "$(sh -c 'sleep 3 >&- 2>&- & echo $!')"
+    equal "$status:$errors" 0:
     run_apart "$vramgc" watch --on oom:true 4194304
     equal "$status" 2
+}
+
+@test "watch: what ended a program is told without the pause" {
+    export vramgc library user work
+    alone '
+        "$vramgc" watch --on "oom:$work/told a" 2>said &
+        until [ -s said ]; do sleep 0.05; done
+        LD_PRELOAD=$library "$user" "$work/until" a
+        mv a.env first.env
+        LD_PRELOAD=$library "$user" -c :
+        "$work/until" a.env
+        kill $!'
+    [ "$(named a.env PID)" != "$(named first.env PID)" ]
 }
 
 @test "env --on: what is wrong is said, and no line is written" {

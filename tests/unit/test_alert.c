@@ -81,8 +81,21 @@ static void out_of_memory(void **state) {
     run_out();
     run_out();
     look();
+    run_out(); /* may be none yet: neither told nor counted */
     assert_int_equal(look(), 1);
     assert_int_equal(self.latest.times, 2);
+    assert_non_null(strstr(self.latest.message, "): OUT OF MEMORY 2x: 64.0 MiB wanted"));
+    assert_int_equal(self.latest.message[self.latest.count], '2');
+    assert_int_equal(self.latest.count_length, 1);
+}
+
+/* A record may know that memory ran out, and no more. */
+static void nothing_more_is_known(void **state) {
+    (void)state;
+    self.file.devices[0].stats.ooms = 1;
+    look();
+    assert_int_equal(look(), 1);
+    assert_non_null(strstr(self.latest.message, "): OUT OF MEMORY 1x. Nothing more is known"));
 }
 
 static void the_work_went_on(void **state) {
@@ -176,6 +189,11 @@ static void rules(void **state) {
     assert_int_equal(rules.count, 0);
     fails("oom", "oom is not WHEN:COMMAND");
     fails("oom: ", "oom has no command");
+    fails("oom:!x \"{}\"", "{} is not replaced behind !: use \"$VRAMGC_ALERT_MESSAGE\"");
+    const char *quotes = "quotes need ! in front of the command, for a shell to read them";
+    fails("oom:x 'a b' {}", quotes);
+    fails("oom:x --title=\"a b\" {}", quotes);
+    assert_true(alert_rules_read(&rules, "oom:it's {}\noom:!x 'a' \\{\\}", why, sizeof why));
     fails("0%:x", "0% is not oom, growth or a percentage such as 90%");
     fails("101%:x", "101% is not oom, growth or a percentage such as 90%");
 }
@@ -183,6 +201,7 @@ static void rules(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(out_of_memory, begin),
+        cmocka_unit_test_setup(nothing_more_is_known, begin),
         cmocka_unit_test_setup(the_work_went_on, begin),
         cmocka_unit_test_setup(at_the_end, begin),
         cmocka_unit_test_setup(of_before, begin),
