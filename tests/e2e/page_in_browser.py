@@ -74,14 +74,39 @@ def the_tip_says_what_the_table_says():
 
 
 def what_was_wanted_is_shown():
-    """Above what was in use, beside the card's squares, and as a figure; where memory never ran out there is no list of blocks."""
+    """Above what was in use, and as a figure; where memory never ran out there is no list of blocks."""
     look.look("fragmented.html", height=1400)
     drawn = look.run("[...document.querySelectorAll('#chart .wanted')].map(r => Number(r.getAttribute('height')))")
     assert len(drawn) == 3 and min(drawn) >= 3, drawn
     assert "wanted beside it1.50 GiB" in text("sum"), text("sum")
-    assert "red: what was wanted" in text("cells-title")
     look.look("plain.html")
     assert look.run("document.getElementById('blocks').hidden") and look.run("document.getElementById('who').hidden")
+
+
+def what_was_lacking_follows_the_card():
+    """In red, beyond what was free or idle; of very much a card's worth, and that is said."""
+    red = """(() => { const canvas = document.getElementById('cells'), red = colour('refused').slice(1);
+        const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        const is = i => [0, 1, 2].every(c => data[i + c] === parseInt(red.slice(2 * c, 2 * c + 2), 16));
+        let count = 0;
+        for (let i = 0; i < data.length; i += 4)
+            count += is(i);
+        return Math.round(count / 144 / devicePixelRatio ** 2); })()"""
+
+    def of(idle, total):
+        def change(process):
+            process["refusals"][-1]["idle_bytes"] = idle
+            process["devices"][0]["total_bytes"] = total
+        return change
+
+    for idle, total, squares, says in ((0, 24 << 30, 14, "64.0 MiB of the card; red: lacking, 836 MiB"),
+                                       (836 << 20, 24 << 30, 0, "64.0 MiB of the card; nothing was lacking"),
+                                       (0, 512 << 20, 256, "2.00 MiB of the card; red: lacking, 836 MiB, of which one card's worth is drawn")):
+        page = f"lacks-{squares}.html"
+        write_changed(page, of(idle, total))
+        look.look(page)
+        assert text("cells-title") == f"Each square is {says}. Only the sums are known here.", text("cells-title")
+        assert look.run(red) == squares, (page, look.run(red))
 
 
 def whose_it_was_is_drawn():
@@ -293,7 +318,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, whose_it_was_is_drawn, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, whose_it_was_is_drawn, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

@@ -22,10 +22,18 @@ function cellsOf(parts, total, cell) {
     return cells;
 }
 
-/* What was wanted follows the card, up to a quarter of it. */
-function drawCells(view, parts, wanted) {
+/* A request may be larger than any picture: of what it lacked no more than one card's worth is drawn. */
+function lackSays(wanted, lacking, total) {
+    if (!wanted)
+        return "";
+    return lacking === 0 ? "; nothing was lacking" :
+        "; red: lacking, " + bytes(lacking) + (lacking > total ? ", of which one card's worth is drawn" : "");
+}
+
+/* What was lacking follows the card. */
+function drawCells(view, parts, wanted, lacking) {
     const total = view.total || view.top, cell = cellBytes(total), cells = cellsOf(parts, total, cell);
-    cells.push(...Array(Math.ceil(Math.min(wanted, total / 4) / cell)).fill("refused"));
+    cells.push(...Array(Math.ceil(Math.min(lacking, total) / cell)).fill("refused"));
     const size = 15, width = byId("cells").clientWidth, columns = Math.max(8, Math.floor(width / size));
     const {canvas, draw} = canvasOf("cells", Math.ceil(cells.length / columns) * size);
     cells.forEach((key, i) => {
@@ -37,7 +45,7 @@ function drawCells(view, parts, wanted) {
             draw.strokeRect(x + 0.5, y + 0.5, size - 4, size - 4);
     });
     canvas.setAttribute("aria-label", PARTS.filter(([key]) => parts[key] !== null).map(([key, label]) => label + " " + bytes(parts[key])).join(", "));
-    byId("cells-title").textContent = "Each square is " + bytes(cell) + " of the card" + (wanted ? "; red: what was wanted" : "") + ". Only the sums are known here.";
+    byId("cells-title").textContent = "Each square is " + bytes(cell) + " of the card" + lackSays(wanted, lacking, total) + ". Only the sums are known here.";
 }
 
 /* ---- blocks ---- */

@@ -174,6 +174,12 @@ function wantedOf(moment) {
     return r && hasParts(r) ? r.request_bytes : 0;
 }
 
+/* What was neither free nor idle: as the verdict counts it. */
+function lackingOf(moment) {
+    const r = moment.event && moment.event.refusal;
+    return r && hasParts(r) ? Math.max(0, r.request_bytes - r.free_bytes - r.idle_bytes) : 0;
+}
+
 /* Where a reader wants to begin: at the out-of-memory, or where most was held. */
 function firstMoment(view) {
     const at = test => view.moments.findLastIndex(test);
