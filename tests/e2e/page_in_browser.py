@@ -78,6 +78,7 @@ def what_was_wanted_is_shown():
     look.look("fragmented.html", height=1400)
     drawn = look.run("[...document.querySelectorAll('#chart .wanted')].map(r => Number(r.getAttribute('height')))")
     assert len(drawn) == 3 and min(drawn) >= 3, drawn
+    assert look.run("[...document.querySelectorAll('#legend li')].map(l => l.textContent)")[:2] == ["live", "idle"]
     assert "wanted beside it1.50 GiB" in text("sum"), text("sum")
     look.look("plain.html")
     assert look.run("document.getElementById('blocks').hidden") and look.run("document.getElementById('who').hidden")

@@ -3,7 +3,7 @@
 
 const PARTS = [
     ["live", "live"],
-    ["idle", "held, not live"],
+    ["idle", "idle"],
     ["code", "libraries here"],
     ["others", "others and the driver"],
     ["free", "free"],
