@@ -128,6 +128,19 @@ def whose_it_was_is_drawn():
     is_quiet("fragmented.html")
 
 
+def without_phases_it_is_by_function():
+    def no_phase(process):
+        for site in process["sites"]:
+            site["phase"] = None
+
+    write_changed("phaseless.html", no_phase)
+    look.look("fragmented.html")
+    assert look.run("document.getElementById('who-by').value") == "phase"
+    look.look("phaseless.html")
+    assert look.run("document.getElementById('who-by').value") == "Python function"
+    assert "load_model (modules/sd_models.py): 5.00 GiB" in text("who-legend"), text("who-legend")
+
+
 def what_was_not_read_is_not_told():
     """Before the first reading of the card nothing is known of others, not even of the driver."""
     look.look("unread.html", width=1600)
@@ -319,7 +332,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, whose_it_was_is_drawn, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

@@ -93,6 +93,7 @@ function choose(number) {
     state.view = state.views[number];
     state.at = firstMoment(state.view);
     fillLegend("legend", legendOf(state.view));
+    byId("who-by").selectedIndex = knowsPhases(state.view) ? 0 : 1;
     draw();
 }
 

@@ -48,6 +48,11 @@ function whoSeries(view, byFunction) {
             list: paler([...list, {name: "all else", values: rest, colour: "rest"}])};
 }
 
+/* Where it does not, all would be one grey area by phase. */
+function knowsPhases(view) {
+    return view.device.who_over_time.some(point => point.sites.some(number => view.process.sites[number].phase));
+}
+
 /* By the same times as the timeline above. */
 function drawWho(view) {
     const by = byId("who-by").selectedIndex === 1, chart = byId("who-chart");
