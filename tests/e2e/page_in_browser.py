@@ -110,6 +110,30 @@ def what_was_lacking_follows_the_card():
         assert look.run(red) == squares, (page, look.run(red))
 
 
+def the_end_of_a_program_is_told_from_idle_memory():
+    """Only where all was freed after its last rest, and the program has ended."""
+    def of(rest, how):
+        def change(process):
+            device = process["devices"][0]
+            times, live = device["samples"]["time_ns"], device["samples"]["allocated_bytes"]
+            live[-40:] = 40 * [0]
+            device["rest_ns"] = None if rest is None else times[rest]
+            process["end"]["how"] = how
+        return change
+
+    for number, (rest, how, from_end) in enumerate(((-50, "left", 40), (-21, "left", 20), (-1, "left", 0), (None, "left", 0), (-50, "running", 0))):
+        page = f"ends-{number}.html"
+        write_changed(page, of(rest, how))
+        look.look(page)
+        x = look.run("document.querySelector('#chart .ending')?.getAttribute('x')")
+        wanted = f"state.view.samples.time_ns.at(-{from_end})"
+        assert (x is None) if from_end == 0 else abs(float(x) - look.run(f"scales(state.view, byId('chart').clientWidth).x({wanted})")) < 1, (page, x)
+        look.run("show(state.view.samples.time_ns.length - 1 + state.view.events.length)")
+        assert text("what").endswith(": the program ends") == (from_end > 0), (page, text("what"))
+    look.look("ends-0.html", width=1600)
+    assert "program ends" in look.run("[...document.querySelectorAll('#chart text')].map(t => t.textContent)")
+
+
 def whose_it_was_is_drawn():
     """Over time by phase or by function, and at the peak and the out-of-memory: each box as wide as its bytes."""
     look.look("fragmented.html", width=1000, height=1400)
@@ -332,7 +356,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

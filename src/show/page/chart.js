@@ -84,6 +84,17 @@ function drawAreas(svg, view, scale) {
     }
 }
 
+/* What is held then is no idle memory that anybody could have. */
+function drawEnding(svg, view, scale) {
+    if (view.ending === null)
+        return;
+    const x = scale.x(view.ending), width = scale.right - x;
+    svg.append(drawn("rect", {x, y: EDGE.top, width, height: scale.bottom - EDGE.top, fill: colour("sheet"), "fill-opacity": 0.6,
+                              class: "ending"}));
+    if (width > 90)
+        svg.append(drawn("text", {x: scale.right - 4, y: EDGE.top + 16, "text-anchor": "end", class: "ink"}, "program ends"));
+}
+
 /* The request above what was in use when it was refused; an arrow where it goes on. */
 function drawWanted(svg, view, scale) {
     for (const [ns, r] of view.refusals) {
@@ -162,6 +173,8 @@ function tipOf(view, scale, x) {
     const tip = make("div", "tip", make("b", "", exactClock(moment.ns)), table);
     if (band)
         tip.append(make("div", "", swatch(colourOf(band.name)), "phase: " + band.name));
+    if (endsAt(view, ns))
+        tip.append(make("div", "", "the program ends"));
     for (const event of near.slice(0, 5))
         tip.append(make("div", "", make("i", "sign " + event.kind), event.text));
     if (near.length > 5)
@@ -176,6 +189,7 @@ function drawChart(element, view, pick) {
                               "aria-label": "Memory of the card over time, " + view.name});
     drawGrid(svg, view, scale);
     drawAreas(svg, view, scale);
+    drawEnding(svg, view, scale);
     drawWanted(svg, view, scale);
     drawLanes(svg, view, scale);
     drawTimes(svg, view, scale);

@@ -80,6 +80,19 @@ function bandsOf(process, device, end) {
     return bands;
 }
 
+/* From when on a program that has ended had freed all, and only the rest of it was still to end: what it held then
+ * it did not keep for later. Its last rest is before that, so a program that rests without tensors is not taken for one
+ * that ends. null: not known. */
+function endingOf(process, device) {
+    const s = device.samples, live = s.allocated_bytes.findLastIndex(bytes => bytes > 0);
+    const i = s.time_ns.findIndex((ns, i) => i > live && ns > device.rest_ns);
+    return process.end.how === "running" || device.rest_ns === null || i < 0 || !s.held_bytes[i] ? null : s.time_ns[i];
+}
+
+function endsAt(view, ns) {
+    return view.ending !== null && ns >= view.ending;
+}
+
 function viewOf(process, device, map) {
     const events = eventsOf(process, device.index);
     if (map)
@@ -96,7 +109,7 @@ function viewOf(process, device, map) {
         process, device, map, events, moments, samples: s,
         total: device.total_bytes || 0,
         top: topOf(device.total_bytes || highest || 1, refusals),
-        refusals, bands: bandsOf(process, device, end),
+        refusals, bands: bandsOf(process, device, end), ending: endingOf(process, device),
         end,
         name: "GPU " + device.index + ", pid " + process.pid,
     };

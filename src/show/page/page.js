@@ -38,7 +38,7 @@ function saysOf(view, moment) {
     if (moment.event)
         return [make("i", "sign " + moment.event.kind), moment.event.text];
     const next = view.samples.time_ns[moment.sample + 1] || view.end;
-    return ["the highest figures from then until " + exactClock(next)];
+    return ["the highest figures from then until " + exactClock(next) + (endsAt(view, moment.ns) ? ": the program ends" : "")];
 }
 
 /* Shows moment number i of the view. */
