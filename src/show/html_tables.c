@@ -102,19 +102,23 @@ static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
     struct who_row rows[WHO_ROWS];
     size_t count = who_rows(file, &file->devices[index], rows);
     bool oom = who_has_oom(&file->devices[index]);
-    const char *heads = oom ? "|Python function,|phase,at the peak,at the out-of-memory"
-                            : "|Python function,|phase,at the peak";
-    char title[80];
+    bool phases = false;
+    char title[80], heads[80];
+    for (size_t i = 0; i < count; i++)
+        phases = phases || (rows[i].site && *rows[i].site->phase);
+    snprintf(heads, sizeof heads, "|Python function,at the peak%s%s",
+             oom ? ",at the out-of-memory" : "", phases ? ",|phase" : "");
     snprintf(title, sizeof title, "Whose live memory was, GPU %zu", index);
     if (count == 0)
         return;
     open_table(out, title, heads);
     for (size_t i = 0; i < count; i++) {
         const struct who_row *who = &rows[i];
+        struct figure then = show_known(who->oom_bytes > 0, who->oom_bytes);
+        const char *phase = who->site ? who->site->phase : "";
         row(out, heads,
-            CELLS(who_name(who->site).text, who->site ? who->site->phase : "",
-                  show_known(who->peak_bytes > 0, who->peak_bytes).text,
-                  show_known(who->oom_bytes > 0, who->oom_bytes).text));
+            CELLS(who_name(who->site).text, show_known(who->peak_bytes > 0, who->peak_bytes).text,
+                  oom ? then.text : phase, phase));
     }
     close_table(out);
 }
@@ -133,8 +137,12 @@ static const char *end_of(const struct vramgc_refusal *r) {
 }
 
 static void write_refusals(FILE *out, const struct stats_file *record, size_t number) {
-    static const char heads[] = "|at,GPU,asked,free,idle,live,largest hole,|why,|granted,|from,"
-                                "|Python function";
+    bool functions = false;
+    for (size_t i = 0; i < record->refusal_count; i++)
+        functions = functions || who_asked(record->file, record->refusals[i]);
+    const char *heads = functions ? "|at,GPU,asked,free,idle,live,largest hole,|why,|granted,|from,"
+                                    "|Python function"
+                                  : "|at,GPU,asked,free,idle,live,largest hole,|why,|granted,|from";
     if (record->refusal_count == 0)
         return;
     open_table(out, "Requests for which there was no room", heads);
@@ -156,9 +164,21 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
     close_table(out);
 }
 
+/* Of Python nothing is said where nothing is known. */
+static const char *reclaim_heads(const struct stats_file *record) {
+    bool functions = false, phases = false;
+    for (size_t i = 0; i < record->action_count; i++) {
+        functions = functions || *record->actions[i]->function;
+        phases = phases || *record->actions[i]->phase;
+    }
+    return phases      ? "|at,GPU,|by,|why,gave back,in all,holds,took,|Python ran,|phase"
+           : functions ? "|at,GPU,|by,|why,gave back,in all,holds,took,|Python ran"
+                       : "|at,GPU,|by,|why,gave back,in all,holds,took";
+}
+
 /* Of one that was only observed nothing went back. */
 static void write_reclaims(FILE *out, const struct stats_file *record, size_t number) {
-    static const char heads[] = "|at,GPU,|by,|why,gave back,in all,holds,took,|Python ran,|phase";
+    const char *heads = reclaim_heads(record);
     if (record->action_count == 0)
         return;
     bool observed = stats_file_mode(record->file) == MODE_OBSERVE;

@@ -75,6 +75,28 @@ map() {
     contains "$("$vramgc" report --html fragmented.vramgc)" '<h1>ComfyUI: main.py --listen</h1>'
 }
 
+# heads FILE HEAD: of the table with that head.
+heads() {
+    "$vramgc" report --html "$1" | grep -F "<th class=\"t\">$2</th>" | grep -oP '(?<=>)[^<>]+(?=</th>)' | paste -sd,
+}
+
+@test "report --html: a table has no column of Python where nothing is known of it" {
+    "$make_file" compact a
+    equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,holds,took,Python ran'
+    "$make_file" set a 'actions[0].phase' VAE
+    equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,holds,took,Python ran,phase'
+    "$make_file" set a 'actions[0].phase' '' 'actions[0].function' ''
+    equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,holds,took'
+    "$make_file" full b
+    equal "$(heads b granted)" 'at,GPU,asked,free,idle,live,largest hole,why,granted,from'
+    "$make_file" observe c
+    equal "$(heads c 'Python function')" 'Python function,at the peak,phase'
+    "$make_file" set c 'sites[0].phase' '' 'sites[2].phase' ''
+    equal "$(heads c 'Python function')" 'Python function,at the peak'
+    "$make_file" fragmented d
+    contains "$(heads d granted)" ',from,Python function'
+}
+
 @test "report --html: each phase has a colour of its own, light and dark, that no other part of the page has, and that is seen" {
     "$make_file" plain plain.vramgc
     page plain plain.vramgc
