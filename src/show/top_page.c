@@ -1,6 +1,7 @@
 /* top_page.c: see top_page.h. Figures of a card are whole MiB that add up as they are shown. It
  * must not print, and not ask the terminal anything. */
 #include "show/top_page.h"
+#include "show/top_events.h"
 #include "show/top_hints.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NARROW = 64, FIGURE_COLUMNS = 43, MOST_EVENTS = 32 };
+enum { NARROW = 64, WITHOUT_LIVE = 48, FIGURE_COLUMNS = 43, MOST_EVENTS = 32 };
 
 /* ---- lines ---- */
 
@@ -113,9 +114,14 @@ static bool is_narrow(int columns) {
     return columns < NARROW;
 }
 
+/* Where there is no room for it, held and idle say it. */
+static int live_columns(int columns) {
+    return columns < WITHOUT_LIVE ? 0 : 8;
+}
+
 /* Half of what a terminal has beyond 80 columns is the programs'. */
 static size_t program_columns(int columns) {
-    return is_narrow(columns) ? (size_t)columns - 27
+    return is_narrow(columns) ? (size_t)(columns - 27 - live_columns(columns))
            : columns < 80     ? 20
                               : 20 + (size_t)(columns - 80) / 2;
 }
@@ -208,15 +214,14 @@ static void write_row(struct page *page, const struct top_view *view, const stru
     text_format(&text, "%c%8llu ", adding->bytes ? '+' : ' ',
                 (unsigned long long)row->process->pid);
     add_program(&text, row->process->record->file, program_columns(columns));
-    if (is_narrow(columns)) {
-        text_format(&text, " %7s %8s", show_count(rounded(row->live_bytes)).text,
-                    show_count(mib_of(adding, row->held_bytes)).text);
+    if (live_columns(columns))
+        text_format(&text, " %7s", show_count(rounded(row->live_bytes)).text);
+    text_format(&text, " %7s", show_count(rounded(row->idle_bytes)).text);
+    if (!is_narrow(columns))
+        text_format(&text, " %6s", show_count(rounded(row->code_bytes)).text);
+    text_format(&text, " %8s ", show_count(mib_of(adding, row->held_bytes)).text);
+    if (is_narrow(columns))
         return;
-    }
-    text_format(&text, " %7s %7s %6s %8s ", show_count(rounded(row->live_bytes)).text,
-                show_count(rounded(row->idle_bytes)).text,
-                show_count(rounded(row->code_bytes)).text,
-                show_count(mib_of(adding, row->held_bytes)).text);
     struct bar bar = begin_bar(line, text, card->total_bytes, bar_columns(columns));
     add_part(&bar, '#', row->live_bytes);
     add_part(&bar, ':', row->idle_bytes);
@@ -228,7 +233,9 @@ static void write_part(struct page *page, const struct card *card, char sign, co
     struct page_line *line = add_line(page, PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
     text_format(&text, "%c%8s ", sign, "");
-    add_padded(&text, name, program_columns(columns) + (is_narrow(columns) ? 8 : 23));
+    add_padded(&text, name,
+               program_columns(columns) + 8 + (size_t)live_columns(columns) +
+                   (is_narrow(columns) ? 0 : 7));
     text_format(&text, " %8s ", show_count(mib).text);
     if (!letter || is_narrow(columns))
         return;
@@ -261,13 +268,11 @@ static void write_card(struct page *page, const struct top_view *view, const str
     bool rows = card->row_count > 0;
     write_sensors(page, &card->sensors);
     write_history(page, view, card, columns);
-    if (is_narrow(columns))
-        add(page, PAGE_HEADING, "%9s %-*s %7s %8s", rows ? "PID" : "",
-            (int)program_columns(columns), rows ? "PROGRAM" : "", rows ? "LIVE" : "", "HELD MiB");
-    else
-        add(page, PAGE_HEADING, "%9s %-*s %7s %7s %6s %8s %s", rows ? "PID" : "",
-            (int)program_columns(columns), rows ? "PROGRAM" : "", rows ? "LIVE" : "",
-            rows ? "IDLE" : "", rows ? "LIBS" : "", "HELD MiB", rows ? "#live :idle +libs" : "");
+    bool narrow = is_narrow(columns), live = live_columns(columns) > 0;
+    add(page, PAGE_HEADING, "%9s %-*s%*s %7s%*s %8s %s", rows ? "PID" : "",
+        (int)program_columns(columns), rows ? "PROGRAM" : "", live_columns(columns),
+        rows && live ? "LIVE" : "", rows ? "IDLE" : "", narrow ? 0 : 7,
+        rows && !narrow ? "LIBS" : "", "HELD MiB", rows && !narrow ? "#live :idle +libs" : "");
     for (size_t i = 0; i < card->row_count; i++)
         write_row(page, view, card, &card->rows[i], &adding, columns);
     if (card->known) {
@@ -279,48 +284,6 @@ static void write_card(struct page *page, const struct top_view *view, const str
 }
 
 /* ---- what happened last ---- */
-
-struct event {
-    uint64_t time_ns; /* of CLOCK_MONOTONIC */
-    const struct running_process *process;
-    const struct vramgc_action *action; /* or */
-    const struct vramgc_refusal *refusal;
-};
-
-/* Newest first; what is older than all of a full list is left out. */
-static size_t insert(struct event *events, size_t count, size_t most, struct event event) {
-    size_t place = count;
-    while (place > 0 && events[place - 1].time_ns < event.time_ns)
-        place--;
-    if (place >= most)
-        return count;
-    size_t kept = count < most ? count : most - 1;
-    memmove(&events[place + 1], &events[place], (kept - place) * sizeof event);
-    events[place] = event;
-    return kept + 1;
-}
-
-static size_t collect(const struct top_view *view, struct event *events, size_t most) {
-    size_t count = 0;
-    for (size_t i = 0; i < view->running.count; i++) {
-        const struct running_process *process = &view->running.list[i];
-        const struct stats_file *record = process->record;
-        struct event event = {.process = process};
-        for (size_t j = 0; j < record->action_count; j++) {
-            event.action = record->actions[j];
-            event.time_ns = record->file->started_ns + event.action->time_ns;
-            if (!is_small_reclaim(record, event.action))
-                count = insert(events, count, most, event);
-        }
-        event.action = NULL;
-        for (size_t j = 0; j < record->refusal_count; j++) {
-            event.refusal = record->refusals[j];
-            event.time_ns = record->file->started_ns + event.refusal->time_ns;
-            count = insert(events, count, most, event);
-        }
-    }
-    return count;
-}
 
 static void write_action(struct text *text, const struct vramgc_action *action) {
     const char *kind = stats_file_action_name(action->kind);
@@ -345,9 +308,9 @@ static void write_refusal(struct text *text, const struct vramgc_refusal *refusa
 }
 
 static void write_events(struct page *page, const struct top_view *view, int columns) {
-    struct event events[MOST_EVENTS];
+    struct top_event events[MOST_EVENTS];
     uint64_t now_ns = clock_ns();
-    size_t count = collect(view, events, min_u64(view->most_events, MOST_EVENTS));
+    size_t count = top_events(view, events, min_u64(view->most_events, MOST_EVENTS));
     if (count > 0)
         add(page, PAGE_HEADING,
             is_narrow(columns) ? "%.0s%-8s LAST RETURNED, OR NO ROOM"

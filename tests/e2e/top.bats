@@ -234,12 +234,17 @@ called() {
     TERM=vt100 on_screen "
         see GPU 0
         resize 40 40
-        see ^      PID PROGRAM +LIVE HELD MiB\$
-        see ^ +$first launch.py --x +1,800    2,048\$
+        see ^      PID PROGRAM +IDLE HELD MiB\$
+        see ^ +$first launch.py --x +176    2,048\$
         see ^  11 % of 24,576 MiB in use\$
         see ^= +card +24,576\$
         see ^ q quit
         keep forty
+        resize 40 50
+        see ^      PID PROGRAM +LIVE    IDLE HELD MiB\$
+        see ^ +$first launch.py --xfo +1,800     176    2,048\$
+        see ^= +card +24,576\$
+        keep fifty
         resize 24 80
         see ^ q quit   s sort
         type /
@@ -257,6 +262,7 @@ called() {
         type q
         end 0" "$first" "$held"
     equal "$(wc -L <forty)" 40
+    equal "$(wc -L <fifty)" 50
     equal "$(awk '/^[ +=] .* [0-9,]+$/ {gsub(",",""); sum += /^=/ ? 0 : $NF} /^=/ {print sum == $NF; sum = 0}' forty | sort -u)" 1
 }
 
