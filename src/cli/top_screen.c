@@ -99,11 +99,16 @@ static int limit(int value, int highest) {
     return value < 0 || highest < 0 ? 0 : value > highest ? highest : value;
 }
 
-/* What happened last fills the screen, and has a few lines beyond it where there is no room. */
+/* What happened last fills the screen, and has a few lines beyond it where there is no room. The
+ * latest minute goes before a program does. */
 static void lay_out(struct screen *screen, int rows) {
     enum { LEAST_EVENTS = 4 };
     screen->view->most_events = 0;
+    screen->view->no_history = false;
     top_page(&screen->page, screen->view, COLS);
+    screen->view->no_history = (int)screen->page.cards_end > rows;
+    if (screen->view->no_history)
+        top_page(&screen->page, screen->view, COLS);
     int room = rows - (int)screen->page.count - 1;
     screen->view->most_events = (size_t)(room > LEAST_EVENTS ? room : LEAST_EVENTS);
     top_page(&screen->page, screen->view, COLS);

@@ -191,7 +191,9 @@ static void write_history(struct page *page, const struct top_view *view, const 
     struct figure total = show_bytes(card->total_bytes);
     const char *const labels[HISTORY_ROWS] = {total.text, "", "", "last 60 s"};
     size_t room = min_u64((uint64_t)columns - 14, HISTORY_SECONDS);
-    for (size_t i = 0; i < HISTORY_ROWS && history_row(&view->history, card, i, room, row); i++) {
+    for (size_t i = 0;
+         !view->no_history && i < HISTORY_ROWS && history_row(&view->history, card, i, room, row);
+         i++) {
         struct page_line *line = add_line(page, PAGE_PLAIN);
         struct text text = TEXT_IN(line->text);
         text_format(&text, "  |%s| %s", row, labels[i]);
@@ -446,6 +448,7 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     write_chosen(page, view, columns);
     for (size_t i = 0; i < view->cards.count; i++)
         write_card(page, view, &view->cards.list[i], columns);
+    page->cards_end = page->count;
     write_programs(page, view, columns);
     write_strangers(page, view);
     write_events(page, view, columns);

@@ -21,6 +21,7 @@ struct page_line {
 struct page {
     struct page_line *lines;
     size_t count, room;
+    size_t cards_end; /* behind the last line of the cards and their programs */
 };
 
 /* Lines of at most so many columns. Its memory is used again at the next call. */

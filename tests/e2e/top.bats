@@ -329,6 +329,20 @@ called() {
     equal "$(wc -L <eighty)" 80
 }
 
+@test "top: the programs of two cards are seen on 24 lines: the latest minute goes before they do" {
+    hold fragmented a
+    first=$held
+    hold compact b
+    TERM=vt100 on_screen "
+        see ^[ +] +$first launch.py
+        see ^[ +] +$held launch.py
+        unseen last 60 s
+        resize 40 80
+        see last 60 s
+        type q
+        end 0" "$first" "$held"
+}
+
 @test "top: the signal that ends it finds the terminal as it was" {
     hold plain a
     TERM=vt100 RAW=raw on_screen "
