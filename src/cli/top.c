@@ -36,6 +36,11 @@ static struct top_view first_view(size_t most_events) {
 
 /* ---- --once ---- */
 
+/* As grep's: 1 where it was asked for some, and there is none. */
+static int status_of(const struct top_view *view) {
+    return view->some_only && view->running.count == 0 ? STATUS_BAD_INPUT : STATUS_FINE;
+}
+
 static int show_once(void) {
     struct top_view view = first_view(EVENTS_AT_ONCE);
     struct page page = {0};
@@ -47,8 +52,9 @@ static int show_once(void) {
             length--;
         printf("%.*s\n", (int)length, page.lines[i].text);
     }
+    int status = status_of(&view);
     top_free(&view, &page);
-    return STATUS_FINE;
+    return status;
 }
 
 /* ---- --plain ---- */
@@ -127,15 +133,17 @@ static int show_plain(void) {
         top_refresh(&view, request.pids, request.pid_count);
         show_now(now, sizeof now);
         if (view.running.count == 0)
-            printf("%s no program under vramgc\n", now);
+            printf("%s no program under vramgc%s%s\n", now, *view.filter ? " matches /" : "",
+                   view.filter);
         for (size_t i = 0; i < view.cards.count; i++)
             write_card(now, &view.cards.list[i]);
         if (fflush(stdout) != 0 || request.once || stopped)
             break;
         sleep_ns(request.every_ns);
     } while (!stopped);
+    int status = request.once ? status_of(&view) : STATUS_FINE;
     top_free(&view, &page);
-    return end_by(stopped);
+    return stopped ? end_by(stopped) : status;
 }
 
 /* ---- live ---- */
@@ -215,9 +223,9 @@ const struct command top_command = {
     "card, and how "
     "busy and hot it is where the driver's NVML tells. The sum of a card is its programs, others, "
     "the driver and what is free. Keys: q, s "
-    "(sort), / (a word), arrows (details of one program), ? (help). Without a terminal it is one "
-    "screen of "
-    "text, as with --once.\n",
+    "(sort), / (a word), arrows (details of one program), Esc (back), ? (help). Without a terminal "
+    "it is one screen of text, as with --once, which ends with 1 where none of those asked for "
+    "runs.\n",
     FLAGS(flags),
     .main = top_main,
 };

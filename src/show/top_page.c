@@ -440,9 +440,12 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     add_edges(page, PAGE_TITLE, columns, left, right);
     add(page, PAGE_PLAIN, "%s", "");
     if (view->running.count == 0) {
-        add(page, PAGE_PLAIN, "%s",
-            view->some_only ? "None of these processes runs under vramgc now."
-                            : "None runs now. `vramgc run COMMAND` starts one.");
+        if (*view->filter)
+            add(page, PAGE_PLAIN, "No program under vramgc matches /%s.", view->filter);
+        else
+            add(page, PAGE_PLAIN, "%s",
+                view->some_only ? "None of these processes runs under vramgc now."
+                                : "None runs now. `vramgc run COMMAND` starts one.");
         add(page, PAGE_PLAIN, "%s", "");
     }
     write_chosen(page, view, columns);

@@ -95,7 +95,7 @@ called() {
     "$vramgc" top --once "$held" | grep -q "$held launch.py"
     gone "$held"
     run "$vramgc" top --once "$held"
-    equal "$status" 0
+    equal "$status" 1
     contains "$output" 'None of these processes runs under vramgc now.'
     hold plain b parent
     child=$(cat b.child)
@@ -170,7 +170,12 @@ called() {
     "$vramgc" top --once LEFT-only | grep -qE "^ +$first Unique-Main.py"
     contains "$("$vramgc" top --once LEFT-only)" '1 program under'
     contains "$("$vramgc" top --once unique-main "$held")" '1 program under'
-    contains "$("$vramgc" top --once no-such-word)" 'None of these'
+    run "$vramgc" top --once no-such-word
+    equal "$status" 1
+    contains "$output" 'No program under vramgc matches /no-such-word.'
+    run "$vramgc" top --plain --once no-such-word
+    equal "$status" 1
+    contains "$output" ' no program under vramgc matches /no-such-word'
     "$make_file" set a working_folder /opt/ComfyUI/
     "$vramgc" top --once comfyui | grep -qE "^ +$first ComfyUI: Unique-Main" # as `vramgc list` has it
     "$vramgc" top --plain --once comfyui | grep -qE "ooms [0-9]+  ComfyUI: Unique-Main.py --left-only$"
