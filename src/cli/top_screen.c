@@ -13,12 +13,13 @@
 #include <string.h>
 
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
+enum { ESCAPE = 27, DELETE = 127 };
 
 static const char *const help_lines[] = {
     "q             quit",
     "s             sort by held, live, idle, pid",
     "/             only programs with this word; Enter ends it, Esc shows all",
-    "up, down      choose a program: its details are shown",
+    "up, down      choose a program: its details are shown; Esc closes them",
     "PgUp, PgDn    other lines of the page",
     "?, h          this help; any key ends it",
     "",
@@ -78,12 +79,16 @@ static void draw_line(const struct screen *screen, int row, const struct page_li
 }
 
 static void draw_bottom(const struct screen *screen) {
+    const struct top_view *view = screen->view;
     char text[PAGE_WIDEST + 1];
     if (screen->types)
-        snprintf(text, sizeof text, " /%s_ ", screen->view->filter);
+        snprintf(text, sizeof text, " /%s_ ", view->filter);
     else
-        snprintf(text, sizeof text, " q quit   s sort: %-4s   / word   up down choose   ? help%s ",
-                 top_sort_name(screen->view->sort),
+        snprintf(text, sizeof text, " q quit   s sort: %-4s   /%s   %s   ? help%s ",
+                 top_sort_name(view->sort), *view->filter ? view->filter : " word",
+                 view->chosen_pid ? "Esc close details"
+                 : *view->filter  ? "Esc show all"
+                                  : "up down choose",
                  (int)screen->page.count > LINES - 1 ? "   PgUp PgDn" : "");
     attrset(A_REVERSE);
     mvaddnstr(LINES - 1, 0, text, COLS - 1);
@@ -130,7 +135,6 @@ static void draw(struct screen *screen) {
 /* ---- keys ---- */
 
 static void take_letter(struct screen *screen, int key) {
-    enum { ESCAPE = 27, DELETE = 127 };
     char *word = screen->view->filter;
     size_t length = strlen(word);
     if (key == ESCAPE)
@@ -143,6 +147,14 @@ static void take_letter(struct screen *screen, int key) {
         word[length] = (char)key, word[length + 1] = 0;
 }
 
+/* What was done last of what is shown is undone first. */
+static void go_back(struct top_view *view) {
+    if (view->chosen_pid)
+        view->chosen_pid = 0;
+    else
+        *view->filter = 0;
+}
+
 static void take_key(struct screen *screen, int key) {
     bool helped = screen->helps && key != KEY_RESIZE;
     screen->helps = screen->helps && !helped;
@@ -152,6 +164,8 @@ static void take_key(struct screen *screen, int key) {
         screen->ends = true;
     else if (helped)
         ;
+    else if (key == ESCAPE)
+        go_back(screen->view);
     else if (key == 's')
         screen->view->sort = (screen->view->sort + 1) % TOP_SORTS;
     else if (key == '/')
@@ -183,7 +197,7 @@ static void run(struct screen *screen, const uint64_t *pids, size_t pid_count, u
         int key = getch();
         bool typed = screen->types;
         take_key(screen, key);
-        if (key == 's' || (typed && key != ERR))
+        if (key == 's' || key == ESCAPE || (typed && key != ERR))
             next_ns = 0;
     }
 }

@@ -57,12 +57,16 @@ void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) 
     running_free(running);
     *running = running_find();
     size_t kept = 0;
+    uint64_t chosen_pid = 0;
     for (size_t i = 0; i < running->count; i++)
-        if (is_wanted(view, &running->list[i], pids, pid_count))
+        if (is_wanted(view, &running->list[i], pids, pid_count)) {
+            chosen_pid = running->list[i].pid == view->chosen_pid ? view->chosen_pid : chosen_pid;
             running->list[kept++] = running->list[i];
-        else
+        } else {
             stats_file_free(running->list[i].record);
+        }
     running->count = kept;
+    view->chosen_pid = chosen_pid;
     view->cards = cards_of(running, !view->some_only);
     if (view->cards.count > 0)
         qsort(view->cards.list, view->cards.count, sizeof *view->cards.list, by_number);

@@ -260,8 +260,13 @@ called() {
         see ^ /-u launch.py_
         see 1 program under
         type \\r
-        see ^ q quit
+        see ^ q quit   s sort: held   /-u launch.py   Esc show all   . help
+        type \\x1b
+        see 2 programs under
+        see ^ q quit   s sort: held   / word   up down choose
         type /
+        type x?
+        see ^No program under vramgc matches /x\?\.\$
         type \\x1b
         see 2 programs under
         type q
@@ -308,6 +313,7 @@ called() {
         type ?
         see used by no tensor
         see only programs .* Esc shows all\$
+        see its details are shown; Esc closes them\$
         type x
         unseen used by no tensor
         type \\x1bOB
@@ -317,6 +323,12 @@ called() {
         see mode compact; peak 7.4 GiB; has used CUDA
         see ^ {10}--xformers --api --listen --medvram\$
         type \\x1bOA
+        see mode flush; peak 8.0 GiB;
+        see   Esc close details   . help
+        type \\x1b
+        unseen mode flush
+        see   up down choose
+        type \\x1bOB
         see mode flush; peak 8.0 GiB;
         resize 50 120
         see ^  \\[.{110}
@@ -328,6 +340,7 @@ called() {
         do kill $first
         see 1 program under
         unseen RTX 3090
+        see   up down choose
         type q
         end 0" "$first" "$held"
     adds_up eighty
