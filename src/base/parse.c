@@ -92,12 +92,14 @@ uint64_t amount_bytes(uint64_t amount, uint64_t total_bytes) {
     return percent > 0 ? (uint64_t)((double)total_bytes * percent / 100) : amount;
 }
 
+/* One is a matter of microseconds, another of days: no unit is guessed. */
 bool parse_duration(const char *text, uint64_t *out) {
     static const struct unit units[] = {
         {"", 1e9},  {"ns", 1},   {"us", 1e3},   {"ms", 1e6},
         {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9},
     };
-    return parse_unit(text, units, ARRAY_LENGTH(units), out);
+    bool bare = text[strspn(text, "0123456789. ")] == 0 && strpbrk(text, "123456789");
+    return !bare && parse_unit(text, units, ARRAY_LENGTH(units), out);
 }
 
 bool parse_count(const char *text, uint64_t *out) {

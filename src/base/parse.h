@@ -11,7 +11,7 @@ bool parse_bool(const char *text, bool *out);         /* 1/0 true/false yes/no o
 bool parse_count(const char *text, uint64_t *out);    /* 42 */
 bool parse_percent(const char *text, double *out);    /* 80, 80%, 37.5% */
 bool parse_size(const char *text, uint64_t *out);     /* bytes; 512MiB, 1.5G, 64k, 100B */
-bool parse_duration(const char *text, uint64_t *out); /* nanoseconds; 100ms, 5s, 2m, 1h, 3 (s) */
+bool parse_duration(const char *text, uint64_t *out); /* nanoseconds; 100ms, 5s, 2m, 1h, 0 */
 
 /* A size, or a part of a card: 2GiB, 80%, in one word; 0: none. And how many bytes that is. */
 bool parse_amount(const char *text, uint64_t *out);

@@ -388,7 +388,7 @@ called() {
             end 1" "$command" top 3>&-
     done
     "$built/vramgc-without-ncurses" top --once 1 | grep -q 'None of these'
-    for wrong in '--every 1ms' '--every x' '--sort size' --frobnicate 'two words'; do
+    for wrong in '--every 1ms' '--every x' '--every 5' '--sort size' --frobnicate 'two words'; do
         # shellcheck disable=SC2086
         run_apart "$vramgc" top --once $wrong
         equal "$status" 2
