@@ -108,10 +108,12 @@ const struct vramgc_sample *highest_sample(const struct vramgc_device *device) {
 }
 
 /* What others have is of an older moment than what is held: it gives way where both together are
- * more than the card. */
-static struct division divide(const struct vramgc_device *device, uint64_t held, uint64_t others) {
+ * more than the card. Before the first reading nothing is known of them. */
+static struct division divide(const struct vramgc_device *device,
+                              const struct vramgc_device_stats *then, uint64_t held,
+                              uint64_t others) {
     struct division division = {.held_bytes = held, .total_bytes = device->total_bytes};
-    division.known = device->total_bytes >= held && device->stats.used_bytes.peak > 0;
+    division.known = device->total_bytes >= held && then->used_bytes.peak > 0;
     if (!division.known)
         return division;
     division.others_bytes = min_u64(others, device->total_bytes - held);
@@ -123,19 +125,20 @@ static struct division divide(const struct vramgc_device *device, uint64_t held,
 struct division division_at_peak(const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     const struct vramgc_sample *sample = highest_sample(device);
-    return divide(device, s->held_bytes.peak,
+    return divide(device, s, s->held_bytes.peak,
                   sample && sample->others_bytes ? sample->others_bytes : s->others_bytes.current);
 }
 
 struct division division_at_end(const struct vramgc_device *device) {
-    return divide(device, device->stats.held_bytes.current, device->stats.others_bytes.current);
+    const struct vramgc_device_stats *s = &device->stats;
+    return divide(device, s, s->held_bytes.current, s->others_bytes.current);
 }
 
 struct division division_at_rest(const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->rest.stats;
     if (!device->rest.time_ns)
         return (struct division){0};
-    return divide(device, s->held_bytes.current, s->others_bytes.current);
+    return divide(device, s, s->held_bytes.current, s->others_bytes.current);
 }
 
 /* A web UI's user wants what is in use at rest after the last job, and not what is left after

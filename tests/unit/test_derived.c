@@ -86,6 +86,12 @@ static void others_are_those_of_the_reading(void **state) {
     assert_int_equal(division_at_peak(&device).others_bytes, 256 * MIB);
     device.samples[0].others_bytes = 300 * MIB;
     assert_int_equal(division_at_peak(&device).others_bytes, 300 * MIB);
+    /* At rest the card had not been read yet. */
+    device.rest.time_ns = 1;
+    device.rest.stats.held_bytes.current = 600 * MIB;
+    assert_false(division_at_rest(&device).known);
+    device.rest.stats.used_bytes.peak = 350 * MIB;
+    assert_true(division_at_rest(&device).known);
 }
 
 /* Python's end frees one tensor after another: what is held beside the few that are left is not of
