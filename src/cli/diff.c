@@ -302,7 +302,7 @@ static void write_early_end(FILE *out, char letter, const struct stats_file *rec
     text_format(&text, "%s%safter %s", failure.text, *failure.text ? " " : "",
                 show_time(record->elapsed_ns).text);
     if (less)
-        text_format(&text, " PyTorch had made %s tensors, in the other run %s in %s",
+        text_format(&text, ". PyTorch had made %s tensors, in the other run %s in %s",
                     show_count(to_u64(blocks)).text, show_count(to_u64(blocks_of_other)).text,
                     show_time(other->elapsed_ns).text);
     text_add(&text, ". These figures compare different work: run it again, to its end.");

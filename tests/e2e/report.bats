@@ -580,7 +580,7 @@ heads() {
     contains "$("$vramgc" diff whole.vramgc killed.vramgc)" 'B ended early: killed by SIGKILL after 1 h 12 m.'
     equal "$("$vramgc" diff killed.vramgc killed.vramgc | grep -c 'early')" 0
     contains "$("$vramgc" diff more.vramgc whole.vramgc | tr '\n' ' ')" \
-        'B ended early: after 1 h 12 m PyTorch had made 480,123 tensors, in the other run 960,246'
+        'B ended early: after 1 h 12 m. PyTorch had made 480,123 tensors, in the other run 960,246'
     make plain runs.vramgc pid $$
     contains "$("$vramgc" diff runs.vramgc whole.vramgc)" 'A ended early: still running'
 }
