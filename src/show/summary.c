@@ -198,12 +198,12 @@ static void write_refusals(FILE *out, const struct stats_file *record,
     size_t first = first_row(record->refusal_count, style);
     if (record->refusal_count == 0)
         return;
-    summary_line(out, "\nNO ROOM  %-10s %-3s %8s %8s %8s  %s", "at", "gpu", "asked", "free", "idle",
-                 "why");
+    summary_line(out, "\nNO ROOM  %-10s %-3s %8s %8s %10s  %s", "at", "gpu", "asked", "free",
+                 "idle pages", "why");
     write_omitted(out, first);
     for (size_t i = first; i < record->refusal_count; i++) {
         const struct vramgc_refusal *r = record->refusals[i];
-        summary_line(out, "         %-10s %-3lu %8s %8s %8s  %s%s", show_clock(r->time_ns).text,
+        summary_line(out, "         %-10s %-3lu %8s %8s %10s  %s%s", show_clock(r->time_ns).text,
                      (unsigned long)r->device, show_bytes(r->request_bytes).text,
                      show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
                      summary_cause(r->cause) ? summary_cause(r->cause) : "?",
