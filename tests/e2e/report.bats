@@ -301,7 +301,7 @@ time.sleep(60)' &
         one_line "$errors"
         contains "$errors" "vramgc: $file: $words"
     done <<'TABLE'
-missing|cannot be read: No such file
+missing|cannot be read: No such file or directory; `vramgc list` shows what is kept
 empty|not a statistics file of vramgc
 foreign|not a statistics file of vramgc
 stub|cut short: 20 of
@@ -553,6 +553,13 @@ PYTHON
     run_apart "$vramgc" diff a.vramgc missing
     equal "$status" 1
     one_line "$errors"
+}
+
+@test "diff: settings that differ come first" {
+    make two-devices a.vramgc
+    make idle-lowvram b.vramgc
+    equal "$("$vramgc" diff a.vramgc b.vramgc | grep -A1 ' change$' | tail -n 1 | tr -s ' ')" 'VRAMGC_LOWVRAM 0 1 '
+    equal "$("$vramgc" diff a.vramgc a.vramgc | grep -c VRAMGC_LOWVRAM)" 0
 }
 
 heads() {
