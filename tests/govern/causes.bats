@@ -135,6 +135,9 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
             tells growth "$words, and grow: +" 'Find what is kept after each job'
         done
     done
+    drive "${versions%% *}" "$script _exit 0" --mem 2GiB # where nothing failed yet the list says so, too
+    [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'What stays live grows'* ]]
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc build/vramgc list | grep -q ' ok, grows  '
 }
 
 @test "little growth beside much that lies in pieces: fragmentation" {
