@@ -494,3 +494,17 @@ lies() {
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *"OUT OF MEMORY"* ]]
     done
 }
+
+@test "where idle memory stayed below the threshold the note says that vramgc left it, and what takes it" {
+    local untouched='vramgc gave nothing back: the card was never over 80 % full. With --lowvram idle memory goes at once.'
+    version=${versions%% *}
+    export VRAMGC_THRESHOLD=80 VRAMGC_MODE=flush
+    note() {
+        drive "$version" "alloc a 600MiB; alloc b $1; free b; sleep 120; _exit 0" --mem 8GiB
+        build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' '
+    }
+    [[ $(note 300MiB) == *"NOTE $untouched"* ]]
+    [[ $(note 100MiB) != *'gave nothing back'* ]]
+    [[ $(VRAMGC_LOWVRAM=1 note 300MiB) != *'gave nothing back'* ]]
+    [[ $(VRAMGC_MODE=observe note 300MiB) != *'gave nothing back'* ]]
+}
