@@ -143,6 +143,8 @@ static void write_action(FILE *out, const struct vramgc_action *a) {
                  show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
                  a->observed ? "-" : show_bytes(a->held_bytes).text,
                  a->observed ? "-" : show_time(a->took_ns).text);
+    if (minus_u64(a->until_ns, a->time_ns) > SECOND_NS) /* the graph's R is where it began */
+        summary_line(out, "           until %s", show_clock(a->until_ns).text);
     if (a->asker)
         summary_line(out, "           to %s (%llu), which lacked memory",
                      *a->asker_name ? a->asker_name : "a program", (unsigned long long)a->asker);
