@@ -133,8 +133,9 @@ static const char *end_of(const struct vramgc_refusal *r) {
 }
 
 static void write_refusals(FILE *out, const struct stats_file *record, size_t number) {
-    static const char heads[] = "|at,GPU,asked,free,idle pages,live,largest hole,|why,|granted,|from,"
-                                "|Python function";
+    static const char heads[] =
+        "|at,GPU,asked,free,idle pages,live,largest hole,|why,|granted,|from,"
+        "|Python function";
     if (record->refusal_count == 0)
         return;
     open_table(out, "Requests for which there was no room", heads);
