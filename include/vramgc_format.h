@@ -220,6 +220,7 @@ struct vramgc_action {
     char phase[24];    /* and what it was part of */
     uint64_t asker;    /* reason PEER: the process that lacked memory */
     char asker_name[24];
+    uint64_t until_ns; /* pages: when the latest of them had gone, since the start of the record */
 };
 
 enum vramgc_refusal_cause {

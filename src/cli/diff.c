@@ -12,6 +12,8 @@
 #include "judge/who.h"
 #include "base/base.h"
 #include "base/clean_text.h"
+#include "base/options.h"
+#include "base/parse.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -255,6 +257,39 @@ static void write_titles(const struct sides *sides) {
     write_row(sides->out, "", a, comma ? comma + 1 : b, "change");
 }
 
+/* ---- what was set ---- */
+
+/* Where a file lies says nothing of memory; the mode that "auto" became has a row of its own. */
+static bool is_told_of(const struct option_info *info) {
+    static const char *const not [] = {"mode", "out", "keep", "keep_for", "log", "log_file"};
+    for (size_t i = 0; i < ARRAY_LENGTH(not ); i++)
+        if (strcmp(info->name, not [i]) == 0)
+            return false;
+    return true;
+}
+
+/* As it would be typed. */
+static struct figure show_setting(const struct option_info *info, const char *value) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    uint64_t bytes;
+    if (info->type == SIZE && parse_size(value, &bytes))
+        return show_bytes(bytes);
+    text_add_n(&text, value, bytes_of_columns(value, TITLE_COLUMNS));
+    return figure;
+}
+
+static void write_settings(const struct sides *sides) {
+    for (size_t i = 0; i < option_count; i++) {
+        const struct option_info *info = &option_table[i];
+        const char *a = stats_file_setting(sides->a, info->name);
+        const char *b = stats_file_setting(sides->b, info->name);
+        if (a && b && strcmp(a, b) != 0 && is_told_of(info))
+            write_row(sides->out, info->variable, show_setting(info, a).text,
+                      show_setting(info, b).text, "");
+    }
+}
+
 /* ---- what became of the two ---- */
 
 static void write_verdict(FILE *out, char letter, const struct stats_file *side) {
@@ -302,11 +337,19 @@ static void write_early_end(FILE *out, char letter, const struct stats_file *rec
     text_format(&text, "%s%safter %s", failure.text, *failure.text ? " " : "",
                 show_time(record->elapsed_ns).text);
     if (less)
-        text_format(&text, " PyTorch had made %s tensors, in the other run %s in %s",
+        text_format(&text, ". PyTorch had made %s tensors, in the other run %s in %s",
                     show_count(to_u64(blocks)).text, show_count(to_u64(blocks_of_other)).text,
                     show_time(other->elapsed_ns).text);
     text_add(&text, ". These figures compare different work: run it again, to its end.");
     summary_wrapped_at(out, 0, "", line);
+}
+
+static void write_next(FILE *out, const struct stats_file *a, const struct stats_file *b) {
+    fputs("All figures: vramgc diff --all ", out);
+    shell_path(out, a->path);
+    fputc(' ', out);
+    shell_path(out, b->path);
+    fputc('\n', out);
 }
 
 void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
@@ -318,12 +361,15 @@ void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *
     write_early_end(out, 'B', b, a);
     fputc('\n', out);
     write_titles(&sides);
+    write_settings(&sides);
     write_number(&sides, "time", UNIT_NS, a->elapsed_ns, b->elapsed_ns);
     write_row(out, "mode", a->file->mode, b->file->mode, "");
     write_ooms(&sides);
     for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
         write_device(&sides, i);
-    fputs(all ? "\n" : "\nAll figures: vramgc diff --all A B\n", out);
+    fputc('\n', out);
+    if (!all)
+        write_next(out, a, b);
     fputs("Times are of one run each: repeat before you judge them.\n", out);
 }
 
@@ -355,7 +401,8 @@ const struct command diff_command = {
     "diff",
     "A B",
     "two runs side by side",
-    "First what became of each, and whether one ended early; then the figures that matter "
+    "Each is a file, or the pid of a run that is kept. First what became of each, and whether one "
+    "ended early; then the figures that matter "
     "most, and which Python functions had live memory at the peak. Devices are paired by index. "
     "Exit status as for report.\n",
     FLAGS(flags),

@@ -140,7 +140,7 @@ static const struct flag flags[] = {
 
 const struct command export_command = {
     "export",
-    "[FILE...]",
+    "[FILE|PID...]",
     "the statistics for other tools: a spreadsheet, Prometheus, Perfetto, PyTorch",
     "Without FILE, the newest run that is kept; --prometheus: all processes that run. "
     "A file of a running process is read as it is now: with --every the collector sees it. "

@@ -8,6 +8,7 @@
 #include "show/summary_lines.h"
 #include "show/terminal.h"
 #include "read/units.h"
+#include "judge/cause.h"
 #include "judge/verdict.h"
 #include "base/base.h"
 #include "base/clean_text.h"
@@ -49,10 +50,11 @@ static void write_figures(const struct kept_file *file) {
         return;
     }
     struct verdict verdict = verdict_of(&record, 1);
+    bool grows = verdict.code == VERDICT_OK && record_grows(record); /* as the report's note says */
     printf("%-16s  %8s  %8s  %-13s  %s\n", show_date(file->peek.started_unix_ns).text,
            show_time(record->elapsed_ns).text,
-           show_bytes(to_u64(stats_file_held_peak(record))).text, verdict_name(verdict.code),
-           summary_end(record).text);
+           show_bytes(to_u64(stats_file_held_peak(record))).text,
+           grows ? "ok, grows" : verdict_name(verdict.code), summary_end(record).text);
     write_command(record->file);
     stats_file_free(record);
 }

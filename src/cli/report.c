@@ -109,9 +109,9 @@ static int report_main(struct args *args) {
     if (!is_possible())
         return STATUS_USAGE;
     bool names_page = request.html && !request.open && !request.output;
-    struct records records =
-        records_load_or_hint(args->argv, (size_t)args->operand_count,
-                             names_page ? "; --html writes to standard output: use -o FILE" : "");
+    struct records records = records_load_or_hint(
+        args->argv, (size_t)args->operand_count,
+        names_page ? "; --html writes to standard output: use -o FILE" : RECORDS_HINT);
     int status = report(&records);
     records_free(&records);
     if (args->operand_count == 0 && isatty(STDERR_FILENO))
@@ -135,9 +135,9 @@ static const struct flag flags[] = {
 
 const struct command report_command = {
     "report",
-    "[FILE...]",
+    "[FILE|PID...]",
     "what happened in a run, why, and what to do; ended, crashed or running",
-    "Without FILE, of the newest run that is kept (see `vramgc list`). "
+    "Without FILE, of the newest run that is kept (see `vramgc list`); PID: of one of these. "
     "Exit status 1 when a file could not be read or written, 2 for a wrong call.\n",
     FLAGS(flags),
     .main = report_main,

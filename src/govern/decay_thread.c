@@ -96,6 +96,7 @@ static void count(struct device *device, const struct vramgc_action *action, uin
                                 .held_bytes = figure_get(&stats->held_bytes.current) + given};
     burst->latest_ns = start_ns;
     burst->action.took_ns += took_ns;
+    burst->action.until_ns = action->time_ns + took_ns;
     burst->given_bytes += given;
     reclaim_credit(&burst->action, figure_get(&stats->page_bytes.current), burst->given_bytes);
     reclaim_note_held(device, &burst->action, burst->held_bytes);

@@ -246,7 +246,7 @@ bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal) 
     return !refusal->granted && refusal->reported == told->refusal->reported;
 }
 
-uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
+static uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
     return minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
 }
 

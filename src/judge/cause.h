@@ -52,7 +52,7 @@ struct oom {
     enum oom_cause cause;
     struct oom_sum sum;
     struct oom_growth growth;
-    uint64_t lacking_bytes; /* see lacking_bytes_of */
+    uint64_t lacking_bytes; /* of the request, beside what was free and idle */
     uint64_t stayed_bytes;  /* more is live at rest than after the first job, enough; or 0 */
     uint64_t kept_bytes;    /* by private pools of PyTorch's, without a block in it */
     bool of_context;        /* there was no room for the device's context */
@@ -67,9 +67,6 @@ bool oom_program_went_on(const struct oom *oom);
 /* Whether the report counts the refusal among the errors of the one that it tells of: where PyTorch
  * has told of errors, a refusal to other code is none. */
 bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal);
-
-/* What of the request was not there beside what was free and idle. */
-uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal);
 
 /* Of other processes together; where none is known by name, with the driver's own. */
 uint64_t oom_others_bytes(const struct oom_sum *sum);

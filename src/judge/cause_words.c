@@ -300,31 +300,21 @@ static const char *todo_for_private(const struct oom *oom) {
                : "Delete the pool when its work is done, or run with --mode compact.";
 }
 
-/* What the error lacked that lacked most: with less it would still end there. */
-static uint64_t most_lacking(const struct oom *told) {
-    uint64_t most = 0;
-    for (size_t i = 0; i < told->record->refusal_count; i++) {
-        const struct vramgc_refusal *refusal = told->record->refusals[i];
-        if (is_told_with(told, refusal))
-            most = max_u64(most, lacking_bytes_of(refusal));
-    }
-    return most;
-}
-
 /* Beyond what may lie with the host already, more than was lacking by three of the steps in which
- * PyTorch asks (kLargeBuffer, 20 MiB): what it asks for next needs room, too. Where the host did
- * not give what it may, to allow more is of no use. */
+ * PyTorch asks (kLargeBuffer, 20 MiB): what it asks for next needs room, too. Rounded up, for no
+ * digit of it is exact. Where the host did not give what it may, to allow more is of no use. */
 static void say_spill(struct text *text, const struct oom *oom) {
-    enum { MORE_MIB = 64 };
-    uint64_t bytes = most_lacking(oom), allowed = 0;
+    enum { MORE_MIB = 64, STEP_MIB = 50 };
+    uint64_t bytes = oom->lacking_bytes, allowed = 0;
     const char *setting = stats_file_setting(oom->record, "spill");
     if (setting)
         parse_size(setting, &allowed);
     if (stats_file_mode(oom->record->file) != MODE_COMPACT || !bytes ||
         (allowed && oom->device->stats.spilled_bytes.peak + bytes <= allowed))
         return;
-    text_format(text, " --spill %lluMiB at least, for this request, lets it go on, slowly.",
-                (unsigned long long)(allowed / MEBIBYTE + bytes / MEBIBYTE + 1 + MORE_MIB));
+    uint64_t enough_mib = allowed / MEBIBYTE + bytes / MEBIBYTE + 1 + MORE_MIB;
+    text_format(text, " --spill %lluMiB would let this request go on, slowly.",
+                (unsigned long long)((enough_mib + STEP_MIB - 1) / STEP_MIB * STEP_MIB));
 }
 
 static const char *todo_for_process(const struct oom *oom) {

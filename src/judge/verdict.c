@@ -313,6 +313,27 @@ static void say_held(struct text *text, const struct tally *tally, enum verdict_
                     threshold_of(tally->highest_in));
 }
 
+/* Before Python's end, which leaves all of it idle. */
+static uint64_t idle_at_last(const struct tally *tally) {
+    bool runs = tally->highest_in->state == PROCESS_RUNNING;
+    const struct vramgc_device_stats *last = last_moment_of(tally->highest, runs).stats;
+    return minus_u64(last->held_bytes.current,
+                     last->other_bytes.current + last->live_bytes.current);
+}
+
+/* Who runs it for the first time would not learn what vramgc was there for. Where much more was
+ * idle say_held or say_idle tells. */
+static void say_untouched(struct text *text, const struct tally *tally) {
+    if (!tally->highest || tally->reclaimed_bytes > 0 || !below_threshold(tally) ||
+        tally_much_idle(&tally->highest->stats) || has_graphs(tally) || tally->pool_idle ||
+        idle_at_last(tally) < VERDICT_IDLE_BYTES / 2)
+        return;
+    text_format(text,
+                " vramgc gave nothing back: the card was never over %.4g %% full. With --lowvram "
+                "idle memory goes at once.",
+                threshold_of(tally->highest_in));
+}
+
 /* Where the card was nearly full, or too small: there what one short time needed beyond all else is
  * what mattered. */
 static void say_short_peak(struct text *text, const struct tally *tally) {
@@ -435,6 +456,7 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
         say_short_peak(&note, &tally);
     say_held(&note, &tally, verdict.code);
+    say_untouched(&note, &tally);
     say_first(&note, host_growth_say, records, count);
     say_first(&note, pinned_say, records, count);
     say_first(&note, needless_say, records, count);

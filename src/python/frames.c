@@ -69,16 +69,34 @@ static uint32_t letter_at(uint64_t letters, size_t i, unsigned bytes) {
     return letter;
 }
 
+/* As UTF-8, four bytes at most; how many. Controls, and what stands for bytes of a path that are no
+ * text (surrogates), are told as '?'. */
+static size_t write_letter(uint32_t letter, char *out) {
+    static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    bool none = (letter >= 0x7f && letter < 0xa0) || (letter >= 0xd800 && letter < 0xe000);
+    if (letter < 0x7f || none) {
+        *out = none ? '?' : (char)letter;
+        return 1;
+    }
+    size_t length = letter < 0x800 ? 2 : letter < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--, letter >>= 6)
+        out[i] = (char)(0x80 | (letter & 0x3f));
+    *out = (char)(first[length] | letter);
+    return length;
+}
+
 static void copy_text(uint64_t text, char *out, size_t capacity) {
     const struct python_layout *layout = &self.layout;
     uint32_t state = (uint32_t)word_at(text + layout->text_state) >> layout->text_state_shift;
     uint64_t letters = text + (state & LAYOUT_ASCII ? layout->text_ascii : layout->text_wide);
     unsigned bytes = state & LAYOUT_BYTES_A_LETTER;
+    enum { LONGEST = 4 };
     size_t length = 0;
     uint32_t letter;
-    while (state & LAYOUT_COMPACT && length + 1 < capacity &&
-           (letter = letter_at(letters, length, bytes)) != 0)
-        out[length++] = letter < 0x7f ? (char)letter : '?';
+    for (size_t i = 0; state & LAYOUT_COMPACT && length + LONGEST < capacity &&
+                       (letter = letter_at(letters, i, bytes)) != 0;
+         i++)
+        length += write_letter(letter, out + length);
     out[length] = 0;
 }
 

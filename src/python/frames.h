@@ -25,8 +25,8 @@ struct frames_trail {
 };
 struct frames_trail frames_trail(uint64_t frame, int most);
 
-/* Texts of the code; from 3.11 on the long name is told with the class around it. Letters that are
- * not ASCII are told as '?'. The line is where it begins. */
+/* Texts of the code; from 3.11 on the long name is told with the class around it. In UTF-8.
+ * The line is where it begins. */
 void frames_name(uint64_t code, char *out, size_t capacity);
 void frames_long_name(uint64_t code, char *out, size_t capacity);
 void frames_file(uint64_t code, char *out, size_t capacity);

@@ -107,11 +107,24 @@ const struct vramgc_sample *highest_sample(const struct vramgc_device *device) {
     return highest;
 }
 
+/* Where pages came and went at each reading none told of others: then what was in use tells, which
+ * the books keep up. */
+static uint64_t others_then(uint64_t others, uint64_t used, uint64_t held) {
+    return others ? others : minus_u64(used, held);
+}
+
+static uint64_t others_of(const struct vramgc_device_stats *s) {
+    return others_then(s->others_bytes.current, s->used_bytes.current, s->held_bytes.current);
+}
+
 /* What others have is of an older moment than what is held: it gives way where both together are
- * more than the card. */
-static struct division divide(const struct vramgc_device *device, uint64_t held, uint64_t others) {
+ * more than the card. A reading of less than is held is of before, and tells of none. */
+static struct division divide(const struct vramgc_device *device,
+                              const struct vramgc_device_stats *s, uint64_t held, uint64_t others) {
     struct division division = {.held_bytes = held, .total_bytes = device->total_bytes};
-    division.known = device->total_bytes >= held && device->stats.used_bytes.peak > 0;
+    bool read =
+        s->used_bytes.peak > 0 && (others || s->used_bytes.current >= s->held_bytes.current);
+    division.known = device->total_bytes >= held && read;
     if (!division.known)
         return division;
     division.others_bytes = min_u64(others, device->total_bytes - held);
@@ -122,20 +135,23 @@ static struct division divide(const struct vramgc_device *device, uint64_t held,
 /* A sample from before the first reading knows of no others, not even of the driver. */
 struct division division_at_peak(const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
-    const struct vramgc_sample *sample = highest_sample(device);
-    return divide(device, s->held_bytes.peak,
-                  sample && sample->others_bytes ? sample->others_bytes : s->others_bytes.current);
+    const struct vramgc_sample *most = highest_sample(device);
+    uint64_t others =
+        most ? others_then(most->others_bytes, most->used_bytes, most->held_bytes) : 0;
+    return divide(device, s, s->held_bytes.peak, others ? others : others_of(s));
+}
+
+static struct division division_of(const struct vramgc_device *device,
+                                   const struct vramgc_device_stats *s) {
+    return divide(device, s, s->held_bytes.current, others_of(s));
 }
 
 struct division division_at_end(const struct vramgc_device *device) {
-    return divide(device, device->stats.held_bytes.current, device->stats.others_bytes.current);
+    return division_of(device, &device->stats);
 }
 
 struct division division_at_rest(const struct vramgc_device *device) {
-    const struct vramgc_device_stats *s = &device->rest.stats;
-    if (!device->rest.time_ns)
-        return (struct division){0};
-    return divide(device, s->held_bytes.current, s->others_bytes.current);
+    return device->rest.time_ns ? division_of(device, &device->rest.stats) : (struct division){0};
 }
 
 /* A web UI's user wants what is in use at rest after the last job, and not what is left after

@@ -84,7 +84,7 @@ struct division division_at_peak(const struct vramgc_device *device);
 /* At the end, or now. */
 struct division division_at_end(const struct vramgc_device *device);
 
-/* When it last rested; not known where it never did. */
+/* When it last rested; not known where it never did, or before the card was first read. */
 struct division division_at_rest(const struct vramgc_device *device);
 
 /* The latest moment that tells of the work: now, while it runs; else its last rest, if it did

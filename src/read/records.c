@@ -1,9 +1,40 @@
 /* records.c: see records.h. A file that cannot be read must not keep the others from being told. */
 #include "read/records.h"
 #include "read/complain.h"
+#include "base/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+/* As `vramgc list` shows it: by its pid, or the name of its file. Where several had the pid, the
+ * newest. To be freed; NULL: none is kept. */
+static char *kept_path(const char *name) {
+    struct kept kept = kept_find();
+    char *path = NULL;
+    for (size_t i = 0; i < kept.count && !path; i++) {
+        char pid[24];
+        snprintf(pid, sizeof pid, "%llu", (unsigned long long)kept.files[i].peek.pid);
+        if (strcmp(name, pid) == 0 || strcmp(name, text_after_folder(kept.files[i].path)) == 0)
+            path = strdup(kept.files[i].path);
+    }
+    kept_free(&kept);
+    return path;
+}
+
+/* A file that is there has the name; else what is kept. */
+static void load_one(struct records *records, const char *name, const char *hint) {
+    char error[256];
+    bool there = access(name, F_OK) == 0;
+    char *kept = there ? NULL : kept_path(name);
+    struct stats_file *record = stats_file_load(kept ? kept : name, error, sizeof error);
+    if (record)
+        records->list[records->count++] = record;
+    else
+        complain("%s: %s%s", name, error, there ? "" : hint);
+    free(kept);
+}
 
 static struct records load(char *const *paths, size_t count, const char *hint) {
     struct records records = {.list = calloc(count + 1, sizeof *records.list)};
@@ -11,14 +42,8 @@ static struct records load(char *const *paths, size_t count, const char *hint) {
         complain("no memory");
         return records;
     }
-    for (size_t i = 0; i < count; i++) {
-        char error[256];
-        struct stats_file *record = stats_file_load(paths[i], error, sizeof error);
-        if (record)
-            records.list[records.count++] = record;
-        else
-            complain("%s: %s%s", paths[i], error, access(paths[i], F_OK) == 0 ? "" : hint);
-    }
+    for (size_t i = 0; i < count; i++)
+        load_one(&records, paths[i], hint);
     stats_files_relate(records.list, records.count);
     records.complete = records.count == count;
     return records;
@@ -34,7 +59,7 @@ struct records records_load_kept(const struct kept *kept, size_t count) {
 }
 
 struct records records_load(char *const *paths, size_t count) {
-    return records_load_or_hint(paths, count, "");
+    return records_load_or_hint(paths, count, RECORDS_HINT);
 }
 
 struct records records_load_or_hint(char *const *paths, size_t count, const char *hint) {
@@ -52,7 +77,7 @@ struct records records_load_or_hint(char *const *paths, size_t count, const char
 
 struct records records_load_running(char *const *paths, size_t count) {
     if (count > 0)
-        return load(paths, count, "");
+        return load(paths, count, RECORDS_HINT);
     struct kept kept = kept_find();
     struct kept running = {.files = calloc(kept.count + 1, sizeof *running.files)};
     for (size_t i = 0; running.files && i < kept.count; i++)

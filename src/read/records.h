@@ -13,10 +13,12 @@ struct records {
 };
 
 /* Loads what can be loaded and complains about the rest; without paths, the newest run that is kept
- * (read/kept.h). To be given back. */
+ * (read/kept.h). A path at which nothing is may be a pid, or a file's name, of what is kept. To be
+ * given back. */
 struct records records_load(char *const *paths, size_t count);
 
 /* hint: said of a path at which nothing is. */
+#define RECORDS_HINT "; `vramgc list` shows what is kept"
 struct records records_load_or_hint(char *const *paths, size_t count, const char *hint);
 
 /* Without paths, all processes that run now. */

@@ -140,9 +140,10 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
     bool functions = false;
     for (size_t i = 0; i < record->refusal_count; i++)
         functions = functions || who_asked(record->file, record->refusals[i]);
-    const char *heads = functions ? "|at,GPU,asked,free,idle,live,largest hole,|why,|granted,|from,"
-                                    "|Python function"
-                                  : "|at,GPU,asked,free,idle,live,largest hole,|why,|granted,|from";
+    const char *heads = functions
+                            ? "|at,GPU,asked,free,idle pages,live,largest hole,|why,|granted,|from,"
+                              "|Python function"
+                            : "|at,GPU,asked,free,idle pages,live,largest hole,|why,|granted,|from";
     if (record->refusal_count == 0)
         return;
     open_table(out, "Requests for which there was no room", heads);

@@ -39,6 +39,9 @@ FIELDS_OF(action, "actions", "reclaims, oldest first", "one reclaim",
               stats_file_reason_name(r->reason));
     emit_bool(emit, "observed", "true: mode observe, nothing was done", r->observed == 1);
     emit_number(emit, "took_ns", UNIT_NS, "from decision until done", r->took_ns);
+    emit_number_if(emit, "until_ns", UNIT_NS,
+                   "pages, which go one after another: when the latest had gone", r->until_ns > 0,
+                   r->until_ns);
     emit_number(emit, "before_bytes", UNIT_BYTES,
                 "reserved before; pages: after_bytes and all that was released meanwhile",
                 r->before_bytes);

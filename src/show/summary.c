@@ -143,6 +143,8 @@ static void write_action(FILE *out, const struct vramgc_action *a) {
                  show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
                  a->observed ? "-" : show_bytes(a->held_bytes).text,
                  a->observed ? "-" : show_time(a->took_ns).text);
+    if (minus_u64(a->until_ns, a->time_ns) > SECOND_NS) /* the graph's R is where it began */
+        summary_line(out, "           until %s", show_clock(a->until_ns).text);
     if (a->asker)
         summary_line(out, "           to %s (%llu), which lacked memory",
                      *a->asker_name ? a->asker_name : "a program", (unsigned long long)a->asker);
@@ -198,12 +200,12 @@ static void write_refusals(FILE *out, const struct stats_file *record,
     size_t first = first_row(record->refusal_count, style);
     if (record->refusal_count == 0)
         return;
-    summary_line(out, "\nNO ROOM  %-10s %-3s %8s %8s %8s  %s", "at", "gpu", "asked", "free", "idle",
-                 "why");
+    summary_line(out, "\nNO ROOM  %-9s %-3s %8s %8s %10s %s", "at", "gpu", "asked", "free",
+                 "idle pages", "why");
     write_omitted(out, first);
     for (size_t i = first; i < record->refusal_count; i++) {
         const struct vramgc_refusal *r = record->refusals[i];
-        summary_line(out, "         %-10s %-3lu %8s %8s %8s  %s%s", show_clock(r->time_ns).text,
+        summary_line(out, "         %-9s %-3lu %8s %8s %10s %s%s", show_clock(r->time_ns).text,
                      (unsigned long)r->device, show_bytes(r->request_bytes).text,
                      show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
                      summary_cause(r->cause) ? summary_cause(r->cause) : "?",
@@ -283,27 +285,11 @@ static void write_mode(FILE *out, const struct vramgc_file *file) {
         write_alloc_conf(out, file);
 }
 
-/* A path as a shell reads it, without the working directory, which the reader is in. */
-static void write_path(FILE *out, const char *path) {
-    char *folder = getcwd(NULL, 0);
-    size_t length = folder ? strlen(folder) : 0;
-    if (length > 1 && strncmp(path, folder, length) == 0 && path[length] == '/')
-        path += length + 1;
-    free(folder);
-    bool plain = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                              "_./+,:@%-") == strlen(path);
-    fputc(' ', out);
-    if (plain)
-        fputs(path, out);
-    else
-        shell_word(out, path);
-}
-
 static void write_command(FILE *out, const char *command, struct stats_file *const *records,
                           size_t count) {
     fputs(command, out);
     for (size_t i = 0; i < count; i++)
-        write_path(out, records[i]->path);
+        fputc(' ', out), shell_path(out, records[i]->path);
     fputc('\n', out);
 }
 

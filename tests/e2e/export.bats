@@ -236,7 +236,7 @@ await_lines() {
     await_lines said 5
     turns
     kill "$exporter"
-    missing='vramgc: later.vramgc: cannot be read: No such file or directory'
+    missing='vramgc: later.vramgc: cannot be read: No such file or directory; `vramgc list` shows what is kept'
     over='vramgc: that is over: folder/now.csv is written again'
     equal "$(cat said)" "$missing
 $over

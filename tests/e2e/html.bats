@@ -36,7 +36,7 @@ map() {
     equal "$status:$output" 1:
     equal "$errors" 'vramgc: page.html: cannot be read: No such file or directory; --html writes to standard output: use -o FILE'
     run_apart "$vramgc" report page.html
-    equal "$errors" 'vramgc: page.html: cannot be read: No such file or directory'
+    equal "$errors" 'vramgc: page.html: cannot be read: No such file or directory; `vramgc list` shows what is kept'
 }
 
 @test "report --html: a file of nothing but extremes is a page of a few MB" {

@@ -43,6 +43,20 @@ names() {
     one_line "$errors"
 }
 
+@test "report, diff, export: what is kept goes by its pid, or the name of its file, too" {
+    setup_kept
+    "$make_file" set "$XDG_STATE_HOME/vramgc/vramgc-b.2.vramgc" pid 5800
+    "$make_file" set "$XDG_STATE_HOME/vramgc/vramgc-d.4.vramgc" pid 5800
+    equal "$("$vramgc" report 5800 | sed -n 's/^Details .*--all //p' | names)" 'vramgc-b.2.vramgc '
+    equal "$("$vramgc" report vramgc-d.4.vramgc | sed -n 's/^Details .*--all //p' | names)" 'vramgc-d.4.vramgc '
+    contains "$("$vramgc" diff vramgc-a.1.vramgc 5800)" "B  $XDG_STATE_HOME/vramgc/vramgc-b.2.vramgc"
+    contains "$("$vramgc" export --csv 5800)" 'vramgc-b.2.vramgc",5800,'
+    "$make_file" plain 5800 # a file of that name
+    contains "$("$vramgc" report 5800)" 'Details  vramgc report --all 5800'
+    run_apart "$vramgc" report 580
+    equal "$status:$errors" '1:vramgc: 580: cannot be read: No such file or directory; `vramgc list` shows what is kept'
+}
+
 # was NAME FOLDER COMMAND: what the run in that file was, and where.
 was() {
     "$make_file" set "$XDG_STATE_HOME/vramgc/$1" working_folder "$2" command_line "$3"

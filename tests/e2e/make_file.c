@@ -187,6 +187,7 @@ static void compact(struct vramgc_file *file) {
     s->used_bytes = gauge(2500 * MIB, 5000 * MIB);
     file->devices[0].total_bytes = 8 * GIB;
     add_action(file, 3000 * SECOND, VRAMGC_ACTION_PAGES, 0);
+    file->actions[0].until_ns = 3045 * SECOND;
     file->actions[0].net_bytes = 5 * GIB; /* and nothing of it was taken anew */
     s->page_maps = 412345;
     s->page_unmaps = 408595;

@@ -301,7 +301,7 @@ time.sleep(60)' &
         one_line "$errors"
         contains "$errors" "vramgc: $file: $words"
     done <<'TABLE'
-missing|cannot be read: No such file
+missing|cannot be read: No such file or directory; `vramgc list` shows what is kept
 empty|not a statistics file of vramgc
 foreign|not a statistics file of vramgc
 stub|cut short: 20 of
@@ -555,6 +555,13 @@ PYTHON
     one_line "$errors"
 }
 
+@test "diff: settings that differ come first" {
+    make two-devices a.vramgc
+    make idle-lowvram b.vramgc
+    equal "$("$vramgc" diff a.vramgc b.vramgc | grep -A1 ' change$' | tail -n 1 | tr -s ' ')" 'VRAMGC_LOWVRAM 0 1 '
+    equal "$("$vramgc" diff a.vramgc a.vramgc | grep -c VRAMGC_LOWVRAM)" 0
+}
+
 heads() {
     "$vramgc" diff "$@" | grep 'change$' | tr -s ' '
 }
@@ -580,7 +587,7 @@ heads() {
     contains "$("$vramgc" diff whole.vramgc killed.vramgc)" 'B ended early: killed by SIGKILL after 1 h 12 m.'
     equal "$("$vramgc" diff killed.vramgc killed.vramgc | grep -c 'early')" 0
     contains "$("$vramgc" diff more.vramgc whole.vramgc | tr '\n' ' ')" \
-        'B ended early: after 1 h 12 m PyTorch had made 480,123 tensors, in the other run 960,246'
+        'B ended early: after 1 h 12 m. PyTorch had made 480,123 tensors, in the other run 960,246'
     make plain runs.vramgc pid $$
     contains "$("$vramgc" diff runs.vramgc whole.vramgc)" 'A ended early: still running'
 }

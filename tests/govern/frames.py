@@ -13,15 +13,21 @@ for library in with_gil, without_gil:
 wrong = []
 
 
-def as_read(text):
-    return "".join(letter if letter < "\x7f" else "?" for letter in text)
+def as_read(text, capacity):
+    """In UTF-8, whole letters; what is no text as "?"."""
+    told = b""
+    for letter in text:
+        none = "\x7f" <= letter < "\xa0" or "\ud800" <= letter < "\ue000"
+        if len(told) + 4 < capacity:
+            told += b"?" if none else letter.encode()
+    return told.decode()
 
 
 def told(frame):
     while frame:
         code = frame.f_code
         long_name = getattr(code, "co_qualname", code.co_name)
-        texts = as_read(code.co_name)[:63], as_read(long_name)[:127], as_read(code.co_filename)[:511]
+        texts = as_read(code.co_name, 64), as_read(long_name, 128), as_read(code.co_filename, 512)
         yield "%s %s %s %d" % (*texts, code.co_firstlineno)
         frame = frame.f_back
 
@@ -89,7 +95,7 @@ def all_of_it():
     [look() for _ in range(2)]
     (lambda: look())()
     deep(200)
-    for name in "/home/müller/ui.py", "/дом/ui.py", "/家/ui.py", "/🏠/ui.py", "<string>", "", "/" + "long/" * 200:
+    for name in "/home/müller/ui.py", "/дом/ui.py", "/家/ui.py", "/🏠/ui.py", "/\udcff/ui.py", "<string>", "", "/" + "long/" * 200:
         elsewhere(name)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The program empties PyTorch's cache again and again, although compact leaves nothing in it: how often is counted, and the report says
-# so, with what turns it off.
+# so, with what turns it off. And memory that vramgc left alone.
 load common
 
 setup() {
@@ -53,4 +53,18 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' '
         DRIVER=$known/c10drive drive "$version" "alloc m 500MiB; $collect _exit 0" --mem 2GiB
         [[ $(report) != *'itself emptied'* ]]
     done
+}
+
+@test "where idle memory stayed below the threshold the note says that vramgc left it, and what takes it" {
+    local untouched='vramgc gave nothing back: the card was never over 80 % full. With --lowvram idle memory goes at once.'
+    version=${versions%% *}
+    export VRAMGC_THRESHOLD=80 VRAMGC_MODE=flush VRAMGC_LOWVRAM=0
+    note() {
+        drive "$version" "alloc a 600MiB; alloc b $1; free b; sleep 120; _exit 0" --mem 8GiB
+        build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' '
+    }
+    [[ $(note 300MiB) == *"NOTE $untouched"* ]]
+    [[ $(note 100MiB) != *'gave nothing back'* ]]
+    [[ $(VRAMGC_LOWVRAM=1 note 300MiB) != *'gave nothing back'* ]]
+    [[ $(VRAMGC_MODE=observe note 300MiB) != *'gave nothing back'* ]]
 }

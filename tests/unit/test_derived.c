@@ -88,6 +88,26 @@ static void others_are_those_of_the_reading(void **state) {
     assert_int_equal(division_at_peak(&device).others_bytes, 300 * MIB);
 }
 
+/* In a short run pages move at each reading: then what was in use tells, or nothing. */
+static void others_are_what_is_in_use_beside(void **state) {
+    static struct vramgc_device device;
+    struct vramgc_device_stats *s = &device.rest.stats;
+    (void)state;
+    device.total_bytes = 1000 * MIB;
+    device.rest.time_ns = device.sample_count = 1;
+    s->held_bytes.current = s->held_bytes.peak = 600 * MIB;
+    s->used_bytes.current = s->used_bytes.peak = 256 * MIB; /* read before the program had any */
+    device.stats = *s;
+    assert_false(division_at_rest(&device).known);
+    assert_false(division_at_peak(&device).known);
+    s->used_bytes.current = 1000 * MIB;
+    assert_int_equal(division_at_rest(&device).others_bytes, 400 * MIB);
+    device.samples[0].held_bytes = 500 * MIB;
+    device.samples[0].used_bytes = 900 * MIB;
+    assert_int_equal(division_at_peak(&device).others_bytes, 400 * MIB);
+    assert_int_equal(division_at_peak(&device).free_bytes, 0);
+}
+
 /* Python's end frees one tensor after another: what is held beside the few that are left is not of
  * the work. A program that took memory after its last rest did work. */
 static void averages_are_of_the_work(void **state) {
@@ -120,6 +140,7 @@ int main(void) {
         cmocka_unit_test(without_holes_nothing_is_known),
         cmocka_unit_test(compact_holds_pages_not_addresses),
         cmocka_unit_test(others_are_those_of_the_reading),
+        cmocka_unit_test(others_are_what_is_in_use_beside),
         cmocka_unit_test(averages_are_of_the_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,6 +195,8 @@ small=(--mem 768MiB)
         given_up+="alloc a$i 20MiB; fill a$i 1; synchronize; free a$i; empty_cache; await vramgc.held_bytes == 0;"
     done
     VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes "$lowvram"
+    build/vramgc report --json "$BATS_TEST_TMPDIR/record.vramgc" | python3 -c 'import json, sys # one action, which lasts to its last batch
+assert any(a["until_ns"] > a["time_ns"] + a["took_ns"] for a in json.load(sys.stdin)["processes"][0]["actions"])'
     VRAMGC_REST=1ms VRAMGC_SAMPLE=10s passes "$given_up"
 }
 

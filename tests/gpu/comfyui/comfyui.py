@@ -126,6 +126,7 @@ class Side:
         self.process = subprocess.Popen(
             [*shlex.split(before), sys.executable, *words, *options.comfyui_options.split()], cwd=options.comfyui,
             stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # Ctrl-C ends it, whoever ignores that here
         )  # fmt: skip
         self.limit, self.rest = options.limit, options.rest
 
