@@ -88,7 +88,7 @@ heads() {
     "$make_file" set a 'actions[0].phase' '' 'actions[0].function' ''
     equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,holds,took'
     "$make_file" full b
-    equal "$(heads b granted)" 'at,GPU,asked,free,idle,live,largest hole,why,granted,from'
+    equal "$(heads b granted)" 'at,GPU,asked,free,idle pages,live,largest hole,why,granted,from'
     "$make_file" observe c
     equal "$(heads c 'Python function')" 'Python function,at the peak,phase'
     "$make_file" set c 'sites[0].phase' '' 'sites[2].phase' ''
