@@ -50,6 +50,15 @@ static struct {
     size_t failed;
 } self;
 
+static void say_missing(const char *program, struct text *why) {
+    char instead[PATH_MAX];
+    hint_program(program, instead, sizeof instead);
+    text_format(why, access(program, F_OK) == 0 ? "%s cannot be run" : "there is no program %s",
+                program);
+    if (strcmp(instead, program) != 0)
+        text_format(why, ": did you mean %s?", instead);
+}
+
 bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {
     char program[PATH_MAX];
     if (!alert_rules_read(rules, value, why, capacity))
@@ -58,10 +67,11 @@ bool alert_commands_read(struct alert_rules *rules, const char *value, char *why
         const char *command = rules->list[i].command + strspn(rules->list[i].command, " \t");
         struct text text = TEXT_IN(program);
         text_add_n(&text, command, strcspn(command, " \t"));
-        if (rules->list[i].shell || hint_is_program(program))
+        if (rules->list[i].shell || hint_can_run(program))
             continue;
-        snprintf(why, capacity, "%s:%s: there is no program %s", rules->list[i].when,
-                 rules->list[i].command, program);
+        struct text reason = text_in(why, capacity);
+        text_format(&reason, "%s:%s: ", rules->list[i].when, rules->list[i].command);
+        say_missing(program, &reason);
         return false;
     }
     return true;

@@ -28,6 +28,10 @@ bool hint_is_program(const char *word) {
     return access(word, F_OK) == 0 || (!strchr(word, '/') && on_path(word));
 }
 
+bool hint_can_run(const char *word) {
+    return strchr(word, '/') ? access(word, X_OK) == 0 : on_path(word);
+}
+
 static const char *interpreter_of(const char *word) {
     size_t length = strlen(word);
     const char *ending = word + (length > 3 ? length - 3 : 0);
@@ -47,6 +51,11 @@ static void add_program(struct text *text, const char *word) {
         text_add(text, "python3");
     else
         text_add(text, word);
+}
+
+void hint_program(const char *word, char *out, size_t capacity) {
+    struct text text = text_in(out, capacity);
+    add_program(&text, word);
 }
 
 void hint_run(char *const *words, char *out, size_t capacity) {

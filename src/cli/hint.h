@@ -7,6 +7,12 @@
 /* Whether the word is a program that a shell would find, or a file here. */
 bool hint_is_program(const char *word);
 
+/* Whether it can be started without a shell. */
+bool hint_can_run(const char *word);
+
+/* The word as it can be run: ./webui.sh, "python launch.py", or as it is. */
+void hint_program(const char *word, char *out, size_t capacity);
+
 /* "vramgc run WORDS...", the first one as it can be run: ./webui.sh, python launch.py. */
 void hint_run(char *const *words, char *out, size_t capacity);
 

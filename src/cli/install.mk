@@ -1,6 +1,6 @@
 # install.mk: what is installed and where, and the packages: all of them hold what `make install` puts into an empty folder.
 
-prefix ?= /usr/local
+prefix ?= $(or $(PREFIX),/usr/local)
 exec_prefix ?= $(prefix)
 bindir ?= $(exec_prefix)/bin
 libdir ?= $(exec_prefix)/lib

@@ -133,7 +133,7 @@ static int show_plain(void) {
         top_refresh(&view, request.pids, request.pid_count);
         show_now(now, sizeof now);
         if (view.running.count == 0)
-            printf("%s no program under vramgc%s%s\n", now, *view.filter ? " matches /" : "",
+            printf("%s no program under vramgc%s%s\n", now, *view.filter ? " matches " : "",
                    view.filter);
         for (size_t i = 0; i < view.cards.count; i++)
             write_card(now, &view.cards.list[i]);

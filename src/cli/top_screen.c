@@ -156,6 +156,8 @@ static void go_back(struct top_view *view) {
 }
 
 static void take_key(struct screen *screen, int key) {
+    if (key == ERR) /* none was pressed */
+        return;
     bool helped = screen->helps && key != KEY_RESIZE;
     screen->helps = screen->helps && !helped;
     if (screen->types)

@@ -48,6 +48,16 @@ static bool has_quoted_word(const char *command) {
     return false;
 }
 
+/* At the beginning of a word: an & or $ within an address is part of it. */
+static bool has_word_for_shell(const char *command) {
+    for (const char *at = command; *at; at += strcspn(at, SPACE)) {
+        at += strspn(at, SPACE);
+        if (*at && strchr("><|&$~", *at))
+            return true;
+    }
+    return false;
+}
+
 static void check_command(const struct alert_rule *rule, const char *when, struct text *why) {
     if (!*rule->command)
         text_format(why, "%.40s has no command", when);
@@ -55,6 +65,8 @@ static void check_command(const struct alert_rule *rule, const char *when, struc
         text_add(why, "{} is not replaced behind !: use \"$VRAMGC_ALERT_MESSAGE\"");
     else if (!rule->shell && has_quoted_word(rule->command))
         text_add(why, "quotes need ! in front of the command, for a shell to read them");
+    else if (!rule->shell && has_word_for_shell(rule->command))
+        text_add(why, "> | & $ and ~ need ! in front of the command, for a shell to read them");
 }
 
 /* One rule, and where the next begins; NULL: it is wrong. */

@@ -254,7 +254,8 @@ static const char *todo_for_pieces(const struct oom *oom) {
     const char *asked = stats_file_setting(oom->record, "mode");
     enum option_mode mode = stats_file_mode(file);
     if (mode == MODE_OBSERVE)
-        return "Run without --mode observe: vramgc then gives idle memory back.";
+        return "Run without --mode observe: vramgc then gives idle memory back, which may be "
+               "enough.";
     if (mode == MODE_COMPACT)
         return "Try again: the GPU had not finished with idle memory. Else make the batch smaller.";
     if (waits_for_proof(oom))

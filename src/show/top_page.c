@@ -441,7 +441,7 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     add(page, PAGE_PLAIN, "%s", "");
     if (view->running.count == 0) {
         if (*view->filter)
-            add(page, PAGE_PLAIN, "No program under vramgc matches /%s.", view->filter);
+            add(page, PAGE_PLAIN, "No program under vramgc matches \"%s\".", view->filter);
         else
             add(page, PAGE_PLAIN, "%s",
                 view->some_only ? "None of these processes runs under vramgc now."

@@ -33,6 +33,10 @@ works() {
     equal "$(find "$work/root" -type f)" ""
 }
 
+@test "make install: PREFIX is prefix" {
+    equal "$(make -s -C "$top" PREFIX=/opt/y -n install DESTDIR="$work/root" | grep -o "$work/root/opt/y/bin" | sort -u)" "$work/root/opt/y/bin"
+}
+
 @test "pkg-config: a program is built with what it says" {
     setup_real
     command -v pkg-config >/dev/null || skip "SKIPPED: no pkg-config"

@@ -101,7 +101,7 @@ def what_was_lacking_follows_the_card():
         return change
 
     for idle, total, squares, says in ((0, 24 << 30, 14, "64.0 MiB of the card; red: lacking, 836 MiB"),
-                                       (836 << 20, 24 << 30, 0, "64.0 MiB of the card; nothing was lacking"),
+                                       (836 << 20, 24 << 30, 0, "64.0 MiB of the card; enough was free and idle, in pieces"),
                                        (0, 512 << 20, 256, "2.00 MiB of the card; red: lacking, 836 MiB, of which one card's worth is drawn")):
         page = f"lacks-{squares}.html"
         write_changed(page, of(idle, total))

@@ -172,10 +172,10 @@ called() {
     contains "$("$vramgc" top --once unique-main "$held")" '1 program under'
     run "$vramgc" top --once no-such-word
     equal "$status" 1
-    contains "$output" 'No program under vramgc matches /no-such-word.'
+    contains "$output" 'No program under vramgc matches "no-such-word".'
     run "$vramgc" top --plain --once no-such-word
     equal "$status" 1
-    contains "$output" ' no program under vramgc matches /no-such-word'
+    contains "$output" ' no program under vramgc matches no-such-word'
     "$make_file" set a working_folder /opt/ComfyUI/
     "$vramgc" top --once comfyui | grep -qE "^ +$first ComfyUI: Unique-Main" # as `vramgc list` has it
     "$vramgc" top --plain --once comfyui | grep -qE "ooms [0-9]+  ComfyUI: Unique-Main.py --left-only$"
@@ -266,7 +266,7 @@ called() {
         see ^ q quit   s sort: held   / word   up down choose
         type /
         type x?
-        see ^No program under vramgc matches /x\?\.\$
+        see ^No program under vramgc matches .x\\?.\\.\$
         type \\x1b
         see 2 programs under
         type q
@@ -314,6 +314,8 @@ called() {
         see used by no tensor
         see only programs .* Esc shows all\$
         see its details are shown; Esc closes them\$
+        do sleep 2.5
+        see used by no tensor
         type x
         unseen used by no tensor
         type \\x1bOB

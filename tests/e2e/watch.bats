@@ -113,9 +113,9 @@ told"
 }
 
 @test "run --on: words are words, a shell reads only what stands behind !" {
-    "$vramgc" run --no-summary --on 'oom:touch a$HOME b|c >d; oom : printf %s\n {} ;oom:!printf "%s;" "$VRAMGC_ALERT" >shell; touch "$VRAMGC_ALERT_COUNT times"' \
+    "$vramgc" run --no-summary --on 'oom:touch a$HOME b|c d>; oom : printf %s\n {} ;oom:!printf "%s;" "$VRAMGC_ALERT" >shell; touch "$VRAMGC_ALERT_COUNT times"' \
         "$user" -c : >said 2>&1
-    [ -e 'a$HOME' ] && [ -e 'b|c' ] && [ -e '>d' ] && [ -e '2 times' ]
+    [ -e 'a$HOME' ] && [ -e 'b|c' ] && [ -e 'd>' ] && [ -e '2 times' ]
     contains "$(cat said)" 'OUT OF MEMORY 2x'
     equal "$(cat shell)" 'oom;'
 }
@@ -268,6 +268,15 @@ alone() {
     run_apart "$vramgc" env --on 'oom:no-such-command {}'
     equal "$status:$output" 2:
     contains "$errors" 'there is no program no-such-command'
+    script plain.sh <<<true
+    chmod -x plain.sh
+    run_apart "$vramgc" watch --test --on 'oom:./plain.sh {}'
+    contains "$errors" './plain.sh cannot be run: did you mean bash ./plain.sh?'
+    chmod +x plain.sh
+    run_apart "$vramgc" watch --test --on 'oom:plain.sh {}'
+    contains "$errors" 'plain.sh cannot be run: did you mean ./plain.sh?'
+    run_apart "$vramgc" watch --test --on 'oom:echo {} > file'
+    contains "$errors" 'need ! in front of the command'
 }
 
 @test "env --on: the lines start the watch, which is no child of the script" {

@@ -26,7 +26,7 @@ function cellsOf(parts, total, cell) {
 function lackSays(wanted, lacking, total) {
     if (!wanted)
         return "";
-    return lacking === 0 ? "; nothing was lacking" :
+    return lacking === 0 ? "; enough was free and idle, in pieces" :
         "; red: lacking, " + bytes(lacking) + (lacking > total ? ", of which one card's worth is drawn" : "");
 }
 
