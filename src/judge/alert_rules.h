@@ -24,6 +24,6 @@ struct alert_rules {
 };
 
 /* "WHEN[|WHEN...]:COMMAND", the next one behind a semicolon or a line end; COMMAND for a shell
- * begins with ! and goes to the line end, without a {}; no other has quotes, or words for a shell. False, with a sentence
- * in why: something is wrong. */
+ * begins with ! and goes to the line end, without a {}; no other has quotes, or words for a shell.
+ * False, with a sentence in why: something is wrong. */
 bool alert_rules_read(struct alert_rules *rules, const char *value, char *why, size_t capacity);
