@@ -130,6 +130,7 @@ void extents_survivors(void) {
     static const uint64_t most[] = {PAGE_BYTES / 8, PAGE_BYTES, 4 * PAGE_BYTES, 40 * PAGE_BYTES};
     struct row row = {.range = range_of(ROW_PAGES)};
     fake.boast = 16;
+    fake.prompt = true;
     for (int round = 0; round < 200; round++) {
         fill_row(&row, most[round % 4]);
         for (int again = 0; again < 8; again++) {
@@ -144,6 +145,7 @@ void extents_survivors(void) {
             vm_reclaim_now(test.vm, UINT64_MAX);
     }
     fake.boast = 1;
+    fake.prompt = false;
     end_range(row.range, ROW_PAGES);
 }
 

@@ -17,6 +17,8 @@ unsigned below(unsigned bound) {
 
 void dawdle(void) {
     unsigned kind = below(8);
+    if (fake.prompt)
+        return;
     if (kind == 0)
         usleep(below(200));
     else if (kind < 4)

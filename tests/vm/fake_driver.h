@@ -24,6 +24,7 @@ struct fake {
     size_t open_to[PLACES]; /* so many devices */
     uint64_t next_handle;
     unsigned slow_us;        /* so long each release takes */
+    bool prompt;             /* no call lets another thread come first: there is none */
     void (*meanwhile)(void); /* what somebody else does while memory is unmapped or released */
     atomic_uint calls;       /* that move memory or addresses */
     atomic_uint infos;       /* that ask how much there is: as often as the clock says */
