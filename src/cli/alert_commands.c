@@ -290,13 +290,12 @@ bool alert_commands_run(void) {
     return false;
 }
 
-void alert_commands_end(uint64_t after_ns) {
+void alert_commands_say_late(uint64_t after_ns) {
     for (size_t i = 0; i < self.rules->count; i++)
         if (is_due(&self.slots[i]))
             complain("--on %s: `%s` was ended %d s after the program%s", self.rules->list[i].when,
                      self.rules->list[i].command, (int)(after_ns / SECOND_NS),
                      self.slots[i].waiting ? ", and not told what came meanwhile" : "");
-    alert_commands_kill();
 }
 
 void alert_commands_kill(void) {

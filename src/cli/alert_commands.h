@@ -28,9 +28,10 @@ void alert_commands_last(void);
 
 bool alert_commands_run(void); /* any of them, or will */
 
-/* Ends them, and says of each that so long after the program was too long. */
-void alert_commands_end(uint64_t after_ns);
-void alert_commands_kill(void);
+/* Says of each that it is ended so long after the program. */
+void alert_commands_say_late(uint64_t after_ns);
+
+void alert_commands_kill(void); /* all of them */
 
 /* So many could not be run, failed or were ended. */
 size_t alert_commands_failed(void);

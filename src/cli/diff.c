@@ -6,6 +6,7 @@
 #include "read/derived.h"
 #include "read/records.h"
 #include "show/device_table.h"
+#include "show/summary.h"
 #include "show/summary_lines.h"
 #include "judge/tally.h"
 #include "judge/verdict.h"
@@ -344,17 +345,11 @@ static void write_early_end(FILE *out, char letter, const struct stats_file *rec
     summary_wrapped_at(out, 0, "", line);
 }
 
-static void write_next(FILE *out, const struct stats_file *a, const struct stats_file *b) {
-    fputs("All figures: vramgc diff --all ", out);
-    shell_path(out, a->path);
-    fputc(' ', out);
-    shell_path(out, b->path);
-    fputc('\n', out);
-}
-
 void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
                 const char *titles, bool all) {
     const struct sides sides = {.out = out, .a = a, .b = b, .titles = titles, .all = all};
+    struct stats_file *const both[] = {(struct stats_file *)a,
+                                       (struct stats_file *)b}; /* only read */
     write_verdict(out, 'A', a);
     write_verdict(out, 'B', b);
     write_early_end(out, 'A', a, b);
@@ -369,7 +364,7 @@ void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *
         write_device(&sides, i);
     fputc('\n', out);
     if (!all)
-        write_next(out, a, b);
+        summary_command(out, "All figures: vramgc diff --all", both, 2);
     fputs("Times are of one run each: repeat before you judge them.\n", out);
 }
 

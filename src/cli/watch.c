@@ -164,7 +164,7 @@ static void await_commands(void) {
         alert_commands_turn();
     }
     if (!stopped)
-        alert_commands_end(END_NS);
+        alert_commands_say_late(END_NS);
 }
 
 /* On standard error, as complaints: of a service it goes into the journal. */

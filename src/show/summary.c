@@ -285,18 +285,35 @@ static void write_mode(FILE *out, const struct vramgc_file *file) {
         write_alloc_conf(out, file);
 }
 
-static void write_command(FILE *out, const char *command, struct stats_file *const *records,
-                          size_t count) {
+/* A path as a shell reads it, without the working directory, which the reader is in. */
+static void write_path(FILE *out, const char *path) {
+    char *folder = getcwd(NULL, 0);
+    size_t length = folder ? strlen(folder) : 0;
+    if (length > 1 && strncmp(path, folder, length) == 0 && path[length] == '/')
+        path += length + 1;
+    free(folder);
+    bool plain = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "_./+,:@%-") == strlen(path);
+    if (plain)
+        fputs(path, out);
+    else
+        shell_word(out, path);
+}
+
+void summary_command(FILE *out, const char *command, struct stats_file *const *records,
+                     size_t count) {
     fputs(command, out);
-    for (size_t i = 0; i < count; i++)
-        fputc(' ', out), shell_path(out, records[i]->path);
+    for (size_t i = 0; i < count; i++) {
+        fputc(' ', out);
+        write_path(out, records[i]->path);
+    }
     fputc('\n', out);
 }
 
 static void write_next(FILE *out, struct stats_file *const *records, size_t count, bool observed) {
     fputc('\n', out);
-    write_command(out, "Details  vramgc report --all", records, count);
-    write_command(out, "Picture  vramgc report --open", records, count);
+    summary_command(out, "Details  vramgc report --all", records, count);
+    summary_command(out, "Picture  vramgc report --open", records, count);
     fprintf(out, "Compare  run again with --mode %s, then: vramgc diff A B\n",
             observed ? "auto" : "observe");
 }

@@ -21,6 +21,10 @@ struct summary_style {
 void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                    const struct launch_facts *launch, const struct summary_style *style);
 
+/* The command, with the paths of the files as a shell reads them; a line. */
+void summary_command(FILE *out, const char *command, struct stats_file *const *records,
+                     size_t count);
+
 /* The page that goes into a bug thread, to be freed; NULL: there is no memory for it. */
 char *summary_text(struct stats_file *const *records, size_t count);
 

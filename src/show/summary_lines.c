@@ -4,9 +4,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 size_t bytes_of_columns(const char *text, size_t columns) {
     size_t i = 0;
@@ -38,20 +36,6 @@ void shell_word(FILE *out, const char *text) {
         else
             fputc(*text, out);
     fputc('\'', out);
-}
-
-void shell_path(FILE *out, const char *path) {
-    char *folder = getcwd(NULL, 0);
-    size_t length = folder ? strlen(folder) : 0;
-    if (length > 1 && strncmp(path, folder, length) == 0 && path[length] == '/')
-        path += length + 1;
-    free(folder);
-    bool plain = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                              "_./+,:@%-") == strlen(path);
-    if (plain)
-        fputs(path, out);
-    else
-        shell_word(out, path);
 }
 
 /* At spaces, and between the members of a list that has none, but not within a number. */

@@ -15,9 +15,6 @@ void summary_line(FILE *out, const char *format, ...) __attribute__((format(prin
 /* As one word of a shell: in single quotes, where everything is literal but the quote itself. */
 void shell_word(FILE *out, const char *text);
 
-/* A path as a shell reads it, without the working directory, which the reader is in. */
-void shell_path(FILE *out, const char *path);
-
 /* Sentences behind a heading, each line behind so many columns; as wide as the terminal. */
 void summary_wrapped_at(FILE *out, int indent, const char *heading, const char *text);
 

@@ -110,19 +110,11 @@ table() {
     "$python" "$here/card_table.py" --build "$work/build" --seconds "$1" $rows >>"$look"
 }
 
-# A card of others: a process that leaves so many GiB free, until its standard input ends.
-ballast() {
-    "$python" -c 'import sys, torch
-free = torch.cuda.mem_get_info()[0]
-x = torch.empty(max(free - int(float(sys.argv[1]) * 2**30), 0), dtype=torch.uint8, device="cuda")
-print("ballast:", free >> 20, "MiB were free,", torch.cuda.mem_get_info()[0] >> 20, "are", flush=True)
-sys.stdin.read()' "${LEAVE_GIB:-6.5}" 2>>"$log"
-}
-
+# On what a process of others leaves of the card.
 small_card() {
     local ready process mode in
     { chosen small-off || chosen small-compact || chosen small-flush; } && [ "$(left)" -gt $((60 * scale)) ] || return 0
-    coproc BALLAST { ballast; }
+    coproc BALLAST { "$python" "$here/ballast.py" "${LEAVE_GIB:-6.5}" 2>>"$log"; }
     in=${BALLAST[1]} process=$BALLAST_PID
     read -r -t $((40 * scale)) ready <&"${BALLAST[0]}" && echo "$ready" | tee -a "$log"
     for mode in off compact flush; do # who completes

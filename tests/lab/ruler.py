@@ -6,6 +6,7 @@ import ctypes
 import threading
 import time
 
+import books
 import timeline
 import torch
 
@@ -35,36 +36,13 @@ def pages_needed(snapshot_of, live):
     return max(live, snapshot.reserved_bytes - snapshot.idle_bytes)
 
 
-class Memory(ctypes.Structure):
-    """struct nvmlMemory_t of nvml.h."""
-
-    _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
-
-
-def device_books():
-    """A function: bytes of the device in use, by whom ever."""
-    used = getattr(ctypes.CDLL("libcuda.so.1"), "simgpu_used_bytes", None)
-    if used is not None:
-        used.restype = ctypes.c_size_t
-        return lambda: used(0)
-    nvml, card, memory = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), Memory()
-    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(card)):
-        raise OSError("NVML tells of no card")
-
-    def told():
-        nvml.nvmlDeviceGetMemoryInfo(card, ctypes.byref(memory))
-        return memory.used
-
-    return told
-
-
 class Ruler:
     """Starts with the first sample; stop() gives the figures."""
 
     def __init__(self, context_bytes):
         self.context_bytes = context_bytes
         self.device_bytes = torch.cuda.mem_get_info()[1]
-        self.used = device_books()
+        self.used = books.device_books()
         self.base_bytes = self.used()
         self.snapshot = getattr(ctypes.CDLL(None), "vramgc_snapshot", None)
         self.samples, self.pauses, self.worked_until = [], [], None

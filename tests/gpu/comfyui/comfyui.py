@@ -6,7 +6,6 @@ With --leave GIB another process holds the rest of the card meanwhile: so is a l
 
 import argparse
 import contextlib
-import ctypes
 import hashlib
 import json
 import os
@@ -20,6 +19,10 @@ import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lab"))
+
+import books
+
 MIB = 1 << 20
 PORT = 8199
 HERE = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever proxy there is for others
@@ -32,26 +35,14 @@ JOBS = (
 )  # fmt: skip
 
 
-class Memory(ctypes.Structure):
-    """struct nvmlMemory_t of nvml.h."""
-
-    _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
-
-
 class Card:
-    """What all programs hold of it, by NVML: nobody who is measured has a say in it."""
+    """What all programs hold of it. Nobody who is measured has a say in it."""
 
     def __init__(self):
-        self.nvml, self.card, self.memory = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), Memory()
-        if self.nvml.nvmlInit_v2() or self.nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.card)):
-            raise OSError("NVML tells of no card")
+        self.used = books.device_books()
         self.base = self.used()
         self.samples = []
         threading.Thread(target=self.look, daemon=True).start()
-
-    def used(self):
-        self.nvml.nvmlDeviceGetMemoryInfo(self.card, ctypes.byref(self.memory))
-        return self.memory.used
 
     def held_mib(self):
         return (self.used() - self.base) // MIB
@@ -206,11 +197,7 @@ class Side:
         return self.figures
 
 
-BALLAST = """import sys, torch
-free = torch.cuda.mem_get_info()[0]
-held = torch.empty(max(free - int(float(sys.argv[1]) * 2**30), 0), dtype=torch.uint8, device="cuda")
-print(torch.cuda.mem_get_info()[0] >> 20, "MiB are left", flush=True)
-sys.stdin.read()"""
+BALLAST = pathlib.Path(__file__).resolve().parents[1] / "ballast.py"
 
 
 @contextlib.contextmanager
@@ -219,7 +206,7 @@ def small_card(leave_gib):
         yield None
         return
     with subprocess.Popen(
-        [sys.executable, "-c", BALLAST, leave_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, BALLAST, leave_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as ballast:
         yield ballast.stdout.readline().strip()
         ballast.stdin.close()
