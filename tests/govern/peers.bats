@@ -200,6 +200,8 @@ turns() {
     process=$!
 }
 
+# told PID SLOT [1]: who may park it has told that it may be; with 1: that it rests.
+told() { until [ "$(word $((816 + 824 * $2)) 8)" -gt "${3:-0}" ]; do kill -0 "$1" || return 1; sleep 0.02; done; }
 await_file() { until [ -e "$BATS_TEST_TMPDIR/$2" ]; do kill -0 "$1" || return 1; sleep 0.02; done; }
 touches() { step "$1" "touch $BATS_TEST_TMPDIR/$1"; }
 awaits() { step "$1" "test -e $BATS_TEST_TMPDIR/$1"; }
@@ -213,7 +215,8 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/$1.vramgc" | tr -s ' \n' ' '; 
         rm -rf "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/*.{there,done,go} "$XDG_STATE_HOME"
         turns one "alloc a 2800MiB; fill a 7; synchronize; $(touches one.there); $(awaits one.go); verify a 7; expect num_ooms == 0; $(touches one.done); $(awaits never.go)"
         await_file "$one" one.there
-        until [ "$(word 72 8)" -ge $((2800 * 1048576)) ] && [ "$(word 816 8)" -gt 0 ]; do kill -0 "$one" && sleep 0.02; done # it has told that
+        told "$one" 0
+        until [ "$(word 72 8)" -ge $((2800 * 1048576)) ]; do kill -0 "$one" && sleep 0.02; done # it has told that
         turns two "expect_oom 3900MiB; alloc b 2800MiB; fill b 9; verify b 9; expect num_ooms == 1; $(touches two.there); $(awaits two.go); verify b 9; free b; empty_cache"
         await_file "$two" two.there
         touch "$BATS_TEST_TMPDIR/one.go"
@@ -239,7 +242,8 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/$1.vramgc" | tr -s ' \n' ' '; 
         await_file "$one" one.there
         turns two "alloc a 1500MiB; fill a 9; synchronize; $(touches two.there); $(awaits one.go); alloc b 1200MiB; fill b 6; verify a 9; verify b 6; expect num_ooms == 0"
         await_file "$two" two.there
-        until [ "$(word 816 8)" -gt 1 ] && [ "$(od -An -tu8 -j 1640 -N 8 "$(peers_file)" | tr -d ' ')" -gt 1 ]; do kill -0 "$one" && sleep 0.02; done # both rest
+        told "$one" 0 1
+        told "$two" 1 1
         touch "$BATS_TEST_TMPDIR/one.go"
         wait "$one"
         wait "$two"
@@ -270,11 +274,12 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/$1.vramgc" | tr -s ' \n' ' '; 
 
 # bats test_tags=deep
 @test "three programs that each need 70 % of the card work in turn, job after job: none is lost" {
-    local version=${versions##* } one two three jobs= name job
+    local version=${versions##* } one two three jobs= name job slot=0
     for job in 1 2 3 4; do jobs+="alloc b 900MiB; fill b 3; verify a 7; verify b 3; free b; sleep 3000; "; done
     for name in one two three; do # one after the other has what it needs, for which its forerunner had to leave
         turns $name "alloc a 1900MiB; fill a 7; synchronize; $(touches $name.has); ${jobs}verify a 7; expect num_ooms == 0"
         await_file "${!name}" $name.has
+        told "${!name}" $((slot++))
     done
     wait "$one"
     wait "$two"
