@@ -106,18 +106,44 @@ static void look(struct releasing *releasing, uint64_t now_ns, struct host_has (
     releasing->took_ns = 0;
 }
 
-void at_rest_look(uint64_t now_ns) {
-    const struct options *options = settings_options();
-    if (options->host != HOST_AUTO || options->mode == MODE_OBSERVE ||
-        now_ns - self.pace.time_ns < LOOK_NS ||
-        !host_rests(&self.pace, now_ns, processor_ns(CLOCK_PROCESS_CPUTIME_ID),
-                    processor_ns(CLOCK_THREAD_CPUTIME_ID)))
-        return;
+static void look_at_all(uint64_t now_ns) {
     struct vramgc_process_stats *process = &store_file()->process;
-    struct vramgc_host *host = &store_file()->host;
     look(&self.pinned, now_ns, pinned, release_pinned, &process->pinned_released_bytes);
     if (host_allocator_name())
         look(&self.heap, clock_ns(), heap, release_heap, &process->host_released_bytes);
-    if (!*host->call && figure_get(&process->host_released_bytes))
+}
+
+/* first: what the program has as it begins is no use of ours. Whose allocator does not say what is
+ * in use, of that is not known what is not. */
+static void observe(uint64_t now_ns, bool first) {
+    struct host_has has = heap();
+    if (!has.in_use_bytes || !host_release_is_due(&self.heap.rule, now_ns, has))
+        return;
+    uint64_t grown_bytes = host_release_observed(&self.heap.rule, has);
+    if (!first)
+        figure_add(&store_file()->process.host_unused_bytes, grown_bytes);
+}
+
+static void note_call(void) {
+    const struct vramgc_process_stats *process = &store_file()->process;
+    struct vramgc_host *host = &store_file()->host;
+    if (!*host->call &&
+        (figure_get(&process->host_released_bytes) || figure_get(&process->host_unused_bytes)))
         text_copy(host->call, sizeof host->call, host_allocator_call());
+}
+
+void at_rest_look(uint64_t now_ns) {
+    const struct options *options = settings_options();
+    if (options->host == HOST_OFF || now_ns - self.pace.time_ns < LOOK_NS)
+        return;
+    bool first = !self.pace.time_ns,
+         rests = host_rests(&self.pace, now_ns, processor_ns(CLOCK_PROCESS_CPUTIME_ID),
+                            processor_ns(CLOCK_THREAD_CPUTIME_ID));
+    if (options->host == HOST_OBSERVE || options->mode == MODE_OBSERVE) {
+        if (first || rests)
+            observe(now_ns, first);
+    } else if (rests) {
+        look_at_all(now_ns);
+    }
+    note_call();
 }

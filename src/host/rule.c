@@ -51,6 +51,12 @@ bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_ha
            now_ns - rule->released_ns >= TOOK_PART * rule->took_ns;
 }
 
+uint64_t host_release_observed(struct host_rule *rule, struct host_has has) {
+    uint64_t grown_bytes = spare_bytes(has) - rule->spare_bytes;
+    rule->spare_bytes = spare_bytes(has);
+    return grown_bytes;
+}
+
 /* Where little came of it most of what the process has is in use. */
 void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,
                    struct host_has before, struct host_has after) {

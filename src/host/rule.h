@@ -37,6 +37,9 @@ bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, 
 /* Whether to make a release now, at rest, while the process has so much. */
 bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_has has);
 
+/* One was due, and is not made, here or later: how much was unused that was not a moment ago. */
+uint64_t host_release_observed(struct host_rule *rule, struct host_has has);
+
 /* One was made, and took so long. */
 void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,
                    struct host_has before, struct host_has after);

@@ -39,7 +39,11 @@ static struct vramgc_gauge pinned_of(const struct vramgc_file *file) {
 
 static void say_given_back(struct text *text, const struct vramgc_file *file) {
     uint64_t heap = file->process.host_released_bytes, pinned = file->process.pinned_released_bytes;
+    uint64_t unused = file->process.host_unused_bytes;
     bool of_heap = heap >= WORTH_A_WORD_BYTES, of_pinned = pinned >= WORTH_A_WORD_BYTES;
+    if (unused >= WORTH_A_WORD_BYTES)
+        text_format(text, " Without observe vramgc would have given back about %s by %s.",
+                    show_bytes(unused).text, file->host.call);
     if (!of_heap && !of_pinned)
         return;
     text_add(text, " vramgc gave back ");

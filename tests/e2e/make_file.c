@@ -383,7 +383,7 @@ static void killed(struct vramgc_file *file) {
 static void killed_unseen(struct vramgc_file *file) {
     killed(file);
     file->end = VRAMGC_END_UNKNOWN;
-    file->host.peak.swap_bytes = 3 * GIB;
+    file->host.peak.swap_bytes = file->process.host_unused_bytes = 3 * GIB;
 }
 
 static void killed_not_for_lack(struct vramgc_file *file) {

@@ -413,10 +413,10 @@ class Host(unittest.TestCase):
         "mimalloc": "mi_collect",
     }
 
-    def host(self, way, allocator=None, **settings):
+    def host(self, way, allocator=None, *more, **settings):
         preload = LIBRARY + (f":{self.ALLOCATORS[allocator]}" if allocator else "")
         size = "1536" if allocator == "jemalloc" else "512"  # it gives back by itself, after a while
-        run = Run("host.py", way, size, LD_PRELOAD=preload, **settings)
+        run = Run("host.py", way, size, *more, LD_PRELOAD=preload, **settings)
         self.assertEqual(run.status, 0, run.errors)
         return run, run.lines[0]
 
@@ -453,6 +453,15 @@ class Host(unittest.TestCase):
         self.assertLess(told["unused"], 32)
         run, told = self.host("load", None, VRAMGC_HOST="off")
         self.assertEqual(run.fact("host_releases"), "0")
+
+    def test_observe_tells_and_does_nothing(self):
+        for setting in ({"VRAMGC_HOST": "observe"}, {"VRAMGC_MODE": "observe"}):
+            run, told = self.host("lora", None, "3", **setting)
+            self.assertGreater(told["stays"], told["unused"] / 2)
+            self.assertEqual(run.fact("host_releases"), "0")
+            unused = int(run.fact("host_unused_bytes")) >> 20
+            self.assertGreater(unused, told["unused"] / 2)
+            self.assertLess(unused, told["unused"] * 5 / 4)
 
     @staticmethod
     def installed(allocator):

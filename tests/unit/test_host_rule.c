@@ -78,6 +78,20 @@ static void what_was_freed_since(void **state) {
     assert_true(host_release_is_due(&rule, 9000 * MS, freed));
 }
 
+/* Mode observe tells of it once, and again when more of it has become unused. */
+static void observed_once(void **state) {
+    (void)state;
+    struct host_rule rule = {0};
+    assert_true(host_release_is_due(&rule, 1000 * MS, has(180)));
+    assert_int_equal(host_release_observed(&rule, has(180)), 180 * MIB);
+    assert_true(host_release_is_due(&rule, 2000 * MS, has(1716)));
+    assert_int_equal(host_release_observed(&rule, has(1716)), 1536 * MIB);
+    assert_false(host_release_is_due(&rule, 3000 * MS, has(1716)));
+    assert_false(host_release_is_due(&rule, 4000 * MS, has(200))); /* in use again */
+    assert_true(host_release_is_due(&rule, 5000 * MS, has(300)));
+    assert_int_equal(host_release_observed(&rule, has(300)), 100 * MIB);
+}
+
 /* Another model is in use. */
 static void what_is_loaded_is_nothing_to_gain(void **state) {
     (void)state;
@@ -154,6 +168,7 @@ int main(void) {
         cmocka_unit_test(our_own_release_is_no_work),
         cmocka_unit_test(only_what_is_more_than_before),
         cmocka_unit_test(what_was_freed_since),
+        cmocka_unit_test(observed_once),
         cmocka_unit_test(what_is_loaded_is_nothing_to_gain),
         cmocka_unit_test(a_hundredth_of_the_time),
         cmocka_unit_test(what_rests_saves_time_up),

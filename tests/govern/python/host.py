@@ -1,5 +1,5 @@
 """Uses host memory in one of the ways in which web UIs use it, lets it go, and rests until most of what nobody uses is with the
-system again. Arguments: the way; MiB of tensors."""
+system again. Arguments: the way; MiB of tensors; for how many seconds at most."""
 
 import json
 import pathlib
@@ -92,7 +92,7 @@ live = globals()[way]()
 live_mib = sum(tensor.numel() for tensor in live) >> 20
 before = anonymous_mib()
 unused = before - start - live_mib
-until = time.monotonic() + 600
+until = time.monotonic() + float(sys.argv[3] if len(sys.argv) > 3 else 600)
 while unused > 32 and anonymous_mib() > before - unused * 3 / 4 and time.monotonic() < until:
     time.sleep(0.02)
 print(json.dumps({"unused": unused, "stays": anonymous_mib() - start - live_mib}))
