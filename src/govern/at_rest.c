@@ -56,6 +56,7 @@ static void ask_what_is_in_use(void) {
     self.in_use_bytes = host_allocator_in_use_bytes();
     self.ask_again_ns =
         self.pace.program_ns + ASK_PART * (processor_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns);
+    figure_set(&store_file()->host.in_use_bytes, self.in_use_bytes);
 }
 
 static struct host_has heap(void) {

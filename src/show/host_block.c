@@ -71,6 +71,9 @@ void host_words(struct text *text, const struct stats_file *record) {
         return;
     if (host->latest.time_ns)
         say_from_to(text, "RAM of the program:", &ram, record);
+    if (host->in_use_bytes >= LEAST_BYTES)
+        text_format(text, " When it last rested %s of it were in use: no call gives that back.",
+                    show_bytes(host->in_use_bytes).text);
     if (host->peak.swap_bytes)
         text_format(text, " Swapped out at the peak: %s.", show_bytes(host->peak.swap_bytes).text);
     if (pinned.peak >= WORTH_A_WORD_BYTES)
@@ -115,6 +118,9 @@ void host_fields(struct emit *emit, const struct vramgc_host *host) {
     write_look(emit, "latest", "when last looked at", &host->latest);
     write_look(emit, "at_peak", "when it had most, what was swapped with it and files without",
                &host->peak);
+    emit_number_if(emit, "in_use_bytes", UNIT_BYTES,
+                   "what its allocator had given out when the program last rested",
+                   host->in_use_bytes > 0, host->in_use_bytes);
     emit_text(emit, "after_latest",
               "killed: after that Linux ended a process of its control group for lack of memory; "
               "none: it did not; null: not known",

@@ -376,6 +376,7 @@ static void killed(struct vramgc_file *file) {
                                                  .available_bytes = 40 * GIB},
                                       .peak = {.time_ns = 4000 * SECOND, .anon_bytes = 14 * GIB},
                                       .lack = VRAMGC_LACK_KILLED,
+                                      .in_use_bytes = 11 * GIB,
                                       .call = "malloc_trim"};
 }
 

@@ -72,7 +72,7 @@ static void show_process(void) {
 #undef DEVICE_TOTAL
 #undef PROCESS_TOTAL
     printf("end %" PRIu64 "\nsites %" PRIu64 "\n", file.end, file.site_count);
-    printf("host_call %s\n", file.host.call);
+    printf("host_call %s\nhost_in_use_bytes %" PRIu64 "\n", file.host.call, file.host.in_use_bytes);
     printf("torch %s\nconf %s\nwhy %s\nmode %s\nmode_why %s\n", file.torch_version, file.alloc_conf,
            file.alloc_conf_why, file.mode, file.mode_why);
 }

@@ -449,8 +449,9 @@ class Host(unittest.TestCase):
         self.assertGreater(int(run.fact("pinned_released_bytes")) >> 20, 5 + 20 + 33 + 64)
 
     def test_what_python_refers_to_stays_and_off_is_off(self):
-        run, told = self.host("referenced")
+        run, told = self.host("referenced", None, "3")
         self.assertLess(told["unused"], 32)
+        self.assertGreaterEqual(int(run.fact("host_in_use_bytes")) >> 20, 512)
         run, told = self.host("load", None, VRAMGC_HOST="off")
         self.assertEqual(run.fact("host_releases"), "0")
 

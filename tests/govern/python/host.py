@@ -93,6 +93,6 @@ live_mib = sum(tensor.numel() for tensor in live) >> 20
 before = anonymous_mib()
 unused = before - start - live_mib
 until = time.monotonic() + float(sys.argv[3] if len(sys.argv) > 3 else 600)
-while unused > 32 and anonymous_mib() > before - unused * 3 / 4 and time.monotonic() < until:
+while (live_mib > before / 2 or unused > 32 and anonymous_mib() > before - unused * 3 / 4) and time.monotonic() < until:
     time.sleep(0.02)
 print(json.dumps({"unused": unused, "stays": anonymous_mib() - start - live_mib}))
