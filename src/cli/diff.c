@@ -1,6 +1,6 @@
 /* diff.c: the command `vramgc diff`: two statistics files side by side: what became of each, then
  * the figures that are asked for most. It must not compare what is not comparable without saying
- * so: a run that ended early. */
+ * so: a run that did less, or another card. */
 #include "cli/diff.h"
 #include "cli/cli.h"
 #include "read/derived.h"
@@ -17,18 +17,18 @@
 #include "base/parse.h"
 #include "base/text.h"
 
-#include <ctype.h>
 #include <string.h>
+
+/* As the rows below: a label and three figures in 80 columns. */
+enum { COLUMN = 14 };
 
 struct sides {
     FILE *out;
     const struct stats_file *a, *b;
-    const char *titles;
+    char name_a[COLUMN + 1], name_b[COLUMN + 1];
+    bool in_a, in_b; /* what the rows are of; of what one has not nothing is known */
     bool all;
 };
-
-/* As the rows below: a label and three figures in 80 columns. */
-enum { TITLE_COLUMNS = 14 };
 
 static void write_row(FILE *out, const char *label, const char *a, const char *b,
                       const char *change) {
@@ -57,8 +57,10 @@ static struct figure show_change(double a, double b) {
 
 static void write_number(const struct sides *sides, const char *label, enum unit unit, uint64_t a,
                          uint64_t b) {
-    write_row(sides->out, label, show_unit(unit, a).text, show_unit(unit, b).text,
-              show_change((double)a, (double)b).text);
+    const struct figure unknown = show_known(false, 0);
+    write_row(sides->out, label, (sides->in_a ? show_unit(unit, a) : unknown).text,
+              (sides->in_b ? show_unit(unit, b) : unknown).text,
+              sides->in_a && sides->in_b ? show_change((double)a, (double)b).text : "");
 }
 
 static void write_real(FILE *out, const char *label, struct derived a, struct derived b) {
@@ -66,32 +68,17 @@ static void write_real(FILE *out, const char *label, struct derived a, struct de
               a.known && b.known ? show_change(a.value, b.value).text : "");
 }
 
-/* "held_bytes" as "held": the figures carry their unit. */
-static struct text label_of(const char *name, char *label, size_t capacity) {
-    static const char *const units[] = {"_bytes", "_ns"};
-    size_t length = strlen(name);
-    for (size_t i = 0; i < ARRAY_LENGTH(units); i++)
-        if (length > strlen(units[i]) && strcmp(name + length - strlen(units[i]), units[i]) == 0)
-            length -= strlen(units[i]);
-    struct text text = text_in(label, capacity);
-    text_add_n(&text, name, length);
-    for (char *c = label; *c; c++)
-        *c = *c == '_' ? ' ' : *c;
-    return text;
-}
-
+/* By its name, which `vramgc help` explains, where there is anything to compare. */
 static void write_stat(const struct sides *sides, const struct stat_info *stat,
                        struct vramgc_gauge a, struct vramgc_gauge b) {
     char label[64];
-    struct text text = label_of(stat->name, label, sizeof label);
-    size_t end = text.length;
-    if (stat->group == STAT_DEVICE_GAUGE) {
-        text_add(&text, ", peak");
+    bool gauge = stat->group == STAT_DEVICE_GAUGE;
+    snprintf(label, sizeof label, "%s, peak", stat->name);
+    if (gauge && (a.peak || b.peak))
         write_number(sides, label, stat->unit, a.peak, b.peak);
-        text.length = end;
-        text_add(&text, ", at the end");
-    }
-    write_number(sides, label, stat->unit, a.current, b.current);
+    snprintf(label, sizeof label, "%s%s", stat->name, gauge ? ", at the end" : "");
+    if (a.current || b.current)
+        write_number(sides, label, stat->unit, a.current, b.current);
 }
 
 static void write_stats(const struct sides *sides, const struct vramgc_device_stats *a,
@@ -112,7 +99,7 @@ static uint64_t ooms_of(const struct stats_file *side) {
 
 static void write_ooms(const struct sides *sides) {
     uint64_t a = ooms_of(sides->a), b = ooms_of(sides->b);
-    write_row(sides->out, "out of memory", show_ooms(sides->a->file, a).text,
+    write_row(sides->out, "out of memory, times", show_ooms(sides->a->file, a).text,
               show_ooms(sides->b->file, b).text, show_change((double)a, (double)b).text);
 }
 
@@ -123,10 +110,10 @@ static void write_derived(const struct sides *sides, const char *label, enum der
 
 static void write_rest(const struct sides *sides, const struct vramgc_device *a,
                        const struct vramgc_device *b) {
-    write_number(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes);
     write_derived(sides, "held / live, mean of block events", DERIVED_held_over_live_mean, a, b);
     write_derived(sides, "held / live, at the peaks", DERIVED_held_over_live_peak, a, b);
-    write_derived(sides, "utilisation, peak, %", DERIVED_utilisation_peak_percent, a, b);
+    write_derived(sides, "of the card used at most, %", DERIVED_utilisation_peak_percent, a, b);
+    summary_line(sides->out, "by the names of `vramgc help NAME`, but for what is 0 in both");
     write_stats(sides, &a->stats, &b->stats);
 }
 
@@ -149,13 +136,14 @@ static void write_last(const struct sides *sides, const struct vramgc_device *a,
 static void write_main(const struct sides *sides, const struct vramgc_device *a,
                        const struct vramgc_device *b) {
     const struct vramgc_device_stats *x = &a->stats, *y = &b->stats;
-    write_number(sides, "requests refused", UNIT_COUNT, x->refusals, y->refusals);
+    write_number(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes);
+    write_number(sides, "requests refused, times", UNIT_COUNT, x->refusals, y->refusals);
     write_number(sides, "held, peak", UNIT_BYTES, x->held_bytes.peak, y->held_bytes.peak);
     write_number(sides, "live, peak", UNIT_BYTES, x->live_bytes.peak, y->live_bytes.peak);
     write_last(sides, a, b);
     write_derived(sides, "held / live, on average", DERIVED_held_over_live_weighted, a, b);
-    write_number(sides, "reclaims", UNIT_COUNT, x->reclaims, y->reclaims);
-    write_number(sides, "driver calls", UNIT_COUNT, x->driver_calls, y->driver_calls);
+    write_number(sides, "idle memory returned, times", UNIT_COUNT, x->reclaims, y->reclaims);
+    write_number(sides, "driver calls for memory", UNIT_COUNT, x->driver_calls, y->driver_calls);
 }
 
 /* What the function of a site had at the peak. */
@@ -201,61 +189,43 @@ static void write_who(const struct sides *sides, size_t index) {
     write_functions(sides, index, true, max_u64(most - written, least_of_b));
 }
 
+static void write_card(const struct sides *sides, size_t index, const struct vramgc_device *a,
+                       const struct vramgc_device *b) {
+    char label[24];
+    int columns = snprintf(label, sizeof label, "GPU %zu  ", index);
+    fputc('\n', sides->out);
+    if (sides->in_a && sides->in_b && strcmp(a->name, b->name) == 0) {
+        summary_line(sides->out, "%s%s", label, a->name);
+        return;
+    }
+    summary_line(sides->out, "%s%s: %s", label, sides->name_a, sides->in_a ? a->name : "-");
+    summary_line(sides->out, "%*s%s: %s", columns, "", sides->name_b, sides->in_b ? b->name : "-");
+}
+
 static void write_device(const struct sides *sides, size_t index) {
     const struct vramgc_device *a = &sides->a->file->devices[index];
     const struct vramgc_device *b = &sides->b->file->devices[index];
     if (!a->present && !b->present)
         return;
-    fputc('\n', sides->out);
-    summary_line(sides->out, "GPU %zu  %s", index, a->present ? a->name : b->name);
-    write_main(sides, a, b);
-    write_who(sides, index);
-    if (sides->all)
-        write_rest(sides, a, b);
+    struct sides of = *sides;
+    of.in_a = a->present, of.in_b = b->present;
+    write_card(&of, index, a, b);
+    write_main(&of, a, b);
+    write_who(&of, index);
+    if (of.all)
+        write_rest(&of, a, b);
 }
 
-/* ---- what the columns are called ---- */
-
-static bool in_word(char c) {
-    return isalnum((unsigned char)c) || (c & 0x80);
-}
-
-/* Of two paths: from the beginning of the first word that differs to the end of the last; of a path
- * that is too long for a column, the part that differs first. */
-static void name_side(const char *path, const char *other, char *name) {
-    size_t start = 0, end = strlen(path), end_of_other = strlen(other);
-    while (path[start] && path[start] == other[start])
-        start++;
-    while (start > 0 && in_word(path[start - 1]))
-        start--;
-    while (end > start && end_of_other > start && path[end - 1] == other[end_of_other - 1])
-        end--, end_of_other--;
-    while (path[end] && in_word(path[end]))
-        end++;
-    size_t part = strcspn(path + start, "/");
-    if (end - start > TITLE_COLUMNS && part < end - start)
-        end = start + part;
-    struct text text = text_in(name, TITLE_COLUMNS + 1);
-    text_add_n(&text, path + start, end - start);
-    if (!*name)
-        text_add(&text, text_after_folder(path));
-}
-
-static void write_titles(const struct sides *sides) {
-    char titles[4 * TITLE_COLUMNS], a[TITLE_COLUMNS + 1] = "", b[TITLE_COLUMNS + 1] = "";
-    struct text text = TEXT_IN(a);
-    text_copy(titles, sizeof titles, sides->titles ? sides->titles : "");
-    clean_text(titles, sizeof titles);
-    const char *comma = strchr(titles, ',');
-    if (comma) {
-        text_add_n(&text, titles, (size_t)(comma - titles));
-    } else {
-        name_side(sides->a->path, sides->b->path, a);
-        name_side(sides->b->path, sides->a->path, b);
-        if (strcmp(a, b) == 0)
-            text_copy(a, sizeof a, "A"), text_copy(b, sizeof b, "B");
-    }
-    write_row(sides->out, "", a, comma ? comma + 1 : b, "change");
+/* As the user calls the two, here and in the table. */
+static void name_sides(struct sides *sides, const char *names) {
+    char both[4 * COLUMN];
+    struct text a = TEXT_IN(sides->name_a), b = TEXT_IN(sides->name_b);
+    text_copy(both, sizeof both, names && strchr(names, ',') ? names : "A,B");
+    clean_text(both, sizeof both);
+    char *comma = strchr(both, ',');
+    *comma = 0;
+    text_add_n(&a, both, bytes_of_columns(both, COLUMN));
+    text_add_n(&b, comma + 1, bytes_of_columns(comma + 1, COLUMN));
 }
 
 /* ---- what was set ---- */
@@ -276,7 +246,7 @@ static struct figure show_setting(const struct option_info *info, const char *va
     uint64_t bytes;
     if (info->type == SIZE && parse_size(value, &bytes))
         return show_bytes(bytes);
-    text_add_n(&text, value, bytes_of_columns(value, TITLE_COLUMNS));
+    text_add_n(&text, value, bytes_of_columns(value, COLUMN));
     return figure;
 }
 
@@ -293,26 +263,30 @@ static void write_settings(const struct sides *sides) {
 
 /* ---- what became of the two ---- */
 
-static void write_verdict(FILE *out, char letter, const struct stats_file *side) {
+static struct verdict judge(const struct stats_file *side) {
     struct stats_file *record = (struct stats_file *)side; /* which verdict_of() only reads */
-    struct verdict verdict = verdict_of(&record, 1);
+    return verdict_of(&record, 1);
+}
+
+static void write_verdict(FILE *out, const char *name, const struct stats_file *side) {
+    struct verdict verdict = judge(side);
     char sentences[sizeof verdict.what + sizeof verdict.cause + 1];
     struct text text = TEXT_IN(sentences);
     text_format(&text, "%s%s%s", verdict.what, *verdict.cause ? " " : "", verdict.cause);
-    summary_line(out, "%c  %s", letter, side->path);
+    summary_line(out, "%s  %s", name, side->path);
     summary_wrapped_at(out, 3, "", sentences);
 }
 
-/* What ended a program before it was done; "" where nothing did. */
+/* Why a program may not have done all of its work; "" where nothing says so. */
 static struct figure show_failure(const struct stats_file *record) {
     struct figure figure = {""};
     struct text text = TEXT_IN(figure.text);
     if (record->state == PROCESS_KILLED)
-        text_format(&text, "killed by %s", show_signal(record->signal).text);
+        text_format(&text, "was killed by %s", show_signal(record->signal).text);
     else if (record->state == PROCESS_EXITED && record->code != 0)
-        text_format(&text, "exit %d", record->code);
+        text_format(&text, "ended with exit %d", record->code);
     else if (record->state == PROCESS_RUNNING)
-        text_add(&text, "still running");
+        text_add(&text, "still runs,");
     return figure;
 }
 
@@ -324,52 +298,59 @@ static double blocks_of(const struct stats_file *record) {
 }
 
 /* By how it ended, and by how much it had done by then. */
-static void write_early_end(FILE *out, char letter, const struct stats_file *record,
-                            const struct stats_file *other) {
+static void write_less(FILE *out, const char *name, const struct stats_file *record,
+                       const char *name_of_other, const struct stats_file *other) {
     const double much_less = 0.75; /* chosen: the same work hands out about the same blocks */
     struct figure failure = show_failure(record);
-    char line[240];
+    char line[400];
     struct text text = TEXT_IN(line);
     double blocks = blocks_of(record), blocks_of_other = blocks_of(other);
     bool less = blocks < much_less * blocks_of_other;
     if (!less && (!*failure.text || *show_failure(other).text))
         return;
-    text_format(&text, "%c ended early: ", letter);
-    text_format(&text, "%s%safter %s", failure.text, *failure.text ? " " : "",
-                show_time(record->elapsed_ns).text);
+    text_format(&text, "%s ", name);
+    if (*failure.text)
+        text_format(&text, "%s after %s", failure.text, show_time(record->elapsed_ns).text);
+    else
+        text_format(&text, "%sdid less work",
+                    judge(record).ran_out ? "ran out of memory and " : "");
     if (less)
-        text_format(&text, ". PyTorch had made %s tensors, in the other run %s in %s",
-                    show_count(to_u64(blocks)).text, show_count(to_u64(blocks_of_other)).text,
+        text_format(&text, ": PyTorch had made %s tensors in %s, in %s %s in %s",
+                    show_count(to_u64(blocks)).text, show_time(record->elapsed_ns).text,
+                    name_of_other, show_count(to_u64(blocks_of_other)).text,
                     show_time(other->elapsed_ns).text);
-    text_add(&text, ". These figures compare different work: run it again, to its end.");
+    text_format(&text, ". These figures compare different work%s.",
+                *failure.text ? ": run it again, to its end" : "");
     summary_wrapped_at(out, 0, "", line);
 }
 
 void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
-                const char *titles, bool all) {
-    const struct sides sides = {.out = out, .a = a, .b = b, .titles = titles, .all = all};
+                const char *names, bool all) {
+    struct sides sides = {.out = out, .a = a, .b = b, .in_a = true, .in_b = true, .all = all};
     struct stats_file *const both[] = {(struct stats_file *)a,
                                        (struct stats_file *)b}; /* only read */
-    write_verdict(out, 'A', a);
-    write_verdict(out, 'B', b);
-    write_early_end(out, 'A', a, b);
-    write_early_end(out, 'B', b, a);
+    name_sides(&sides, names);
+    write_verdict(out, sides.name_a, a);
+    write_verdict(out, sides.name_b, b);
+    write_less(out, sides.name_a, a, sides.name_b, b);
+    write_less(out, sides.name_b, b, sides.name_a, a);
     fputc('\n', out);
-    write_titles(&sides);
+    write_row(out, "", sides.name_a, sides.name_b, "change");
     write_settings(&sides);
-    write_number(&sides, "time", UNIT_NS, a->elapsed_ns, b->elapsed_ns);
+    write_number(&sides, "time since CUDA began", UNIT_NS, a->elapsed_ns, b->elapsed_ns);
     write_row(out, "mode", a->file->mode, b->file->mode, "");
     write_ooms(&sides);
     for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
         write_device(&sides, i);
-    fputc('\n', out);
+    fputs("\nHeld is what the driver gave, live what tensors use; held / live is 1 at best.\n",
+          out);
     if (!all)
         summary_command(out, "All figures: vramgc diff --all", both, 2);
     fputs("Times are of one run each: repeat before you judge them.\n", out);
 }
 
 static struct {
-    const char *titles;
+    const char *names;
     bool all;
 } request;
 
@@ -381,15 +362,15 @@ static int diff_main(struct args *args) {
     struct records records = records_load(args->argv, 2);
     bool complete = records.complete;
     if (complete)
-        diff_write(stdout, records.list[0], records.list[1], request.titles, request.all);
+        diff_write(stdout, records.list[0], records.list[1], request.names, request.all);
     records_free(&records);
     return complete ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
 static const struct flag flags[] = {
     {"all", 'a', NULL, "every figure; by default those that matter", .on = &request.all},
-    {"as", 0, "A,B", "titles of the two columns; default: where the files' names differ",
-     .value = &request.titles},
+    {"as", 0, "A,B", "what the two are called, such as before,after; default: A and B",
+     .value = &request.names},
 };
 
 const struct command diff_command = {
@@ -397,7 +378,7 @@ const struct command diff_command = {
     "A B",
     "two runs side by side",
     "Each is a file, or the pid of a run that is kept. First what became of each, and whether one "
-    "ended early; then the figures that matter "
+    "did less work; then the figures that matter "
     "most, and which Python functions had live memory at the peak. Devices are paired by index. "
     "Exit status as for report.\n",
     FLAGS(flags),

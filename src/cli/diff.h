@@ -6,7 +6,6 @@
 
 #include "read/stats_file.h"
 
-/* titles: "A,B" for the heads of the columns, NULL: where the files' names differ. all: every
- * figure. */
+/* names: of the two, "A,B"; NULL: these. all: every figure. */
 void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
-                const char *titles, bool all);
+                const char *names, bool all);

@@ -43,10 +43,22 @@ static const struct field {
     { #name, offsetof(struct vramgc_file, name), 0 }
 #define TEXT(name)                                                                                 \
     { #name, offsetof(struct vramgc_file, name), sizeof((struct vramgc_file *)0)->name }
-    NUMBER(pid),          NUMBER(started_unix_ns),   NUMBER(latest_ns),
-    NUMBER(end),          NUMBER(end_status),        TEXT(run_id),
-    TEXT(working_folder), TEXT(command_line),        TEXT(sites[0].phase),
-    TEXT(sites[2].phase), TEXT(actions[0].function), TEXT(actions[0].phase)};
+    NUMBER(pid),
+    NUMBER(started_unix_ns),
+    NUMBER(latest_ns),
+    NUMBER(end),
+    NUMBER(end_status),
+    TEXT(run_id),
+    TEXT(working_folder),
+    TEXT(command_line),
+    TEXT(sites[0].phase),
+    TEXT(sites[2].phase),
+    TEXT(actions[0].function),
+    TEXT(actions[0].phase),
+    NUMBER(actions[0].until_ns),
+    NUMBER(parent_pid),
+    TEXT(devices[0].name),
+    NUMBER(devices[0].total_bytes)};
 
 static int set_text(int file, const struct field *field, const char *value) {
     char text[sizeof((struct vramgc_file *)0)->command_line] = {0};
