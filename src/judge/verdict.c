@@ -399,11 +399,11 @@ static void say_unknown(struct verdict *verdict, const struct tally *tally) {
     crash_say_cause(&cause, tally->crashed);
 }
 
-static size_t record_of(const struct tally *tally, struct stats_file *const *records,
-                        size_t count) {
+size_t verdict_record(struct stats_file *const *records, size_t count) {
+    struct tally tally = tally_of(records, count);
     size_t largest = 0;
     for (size_t i = 0; i < count; i++) {
-        if (records[i] == tally->failed_in)
+        if (records[i] == tally.failed_in)
             return i;
         if (stats_file_held_peak(records[i]) > stats_file_held_peak(records[largest]))
             largest = i;
@@ -411,9 +411,11 @@ static size_t record_of(const struct tally *tally, struct stats_file *const *rec
     return largest;
 }
 
-size_t verdict_record(struct stats_file *const *records, size_t count) {
-    struct tally tally = tally_of(records, count);
-    return record_of(&tally, records, count);
+/* Without `vramgc run` it is known of parents and children. */
+static bool is_same_run(const struct vramgc_file *a, const struct vramgc_file *b) {
+    return *a->run_id || *b->run_id
+               ? strcmp(a->run_id, b->run_id) == 0
+               : a->pid == b->pid || a->pid == b->parent_pid || b->pid == a->parent_pid;
 }
 
 static bool say_giver(struct text *text, const struct stats_file *record) {
@@ -432,10 +434,11 @@ static void say_first(struct text *text, bool say(struct text *, const struct st
         ;
 }
 
-struct verdict verdict_of(struct stats_file *const *records, size_t count) {
+/* All of them are of one run; beside it there are so many of others. */
+static struct verdict verdict_of_run(struct stats_file *const *records, size_t count,
+                                     size_t others) {
     struct tally tally = tally_of(records, count);
     struct verdict verdict = {.code = judge(&tally, count),
-                              .record = record_of(&tally, records, count),
                               .ran_out = tally.failed_in && !tally_all_went_on(&tally)};
     struct text note = TEXT_IN(verdict.note);
     if (verdict.code == VERDICT_NONE)
@@ -461,8 +464,22 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     say_first(&note, pinned_say, records, count);
     say_first(&note, needless_say, records, count);
     say_unproven(&note, &tally);
+    if (others > 0)
+        text_format(&note, " Processes of other runs, of which this says nothing: %zu.", others);
     memmove(verdict.note, verdict.note + strspn(verdict.note, " "),
             strlen(verdict.note) + 1 - strspn(verdict.note, " "));
+    return verdict;
+}
+
+struct verdict verdict_of(struct stats_file *const *records, size_t count) {
+    struct stats_file **of_run = calloc(count + 1, sizeof *of_run);
+    size_t told = count > 0 ? verdict_record(records, count) : 0, together = 0;
+    for (size_t i = 0; of_run && i < count; i++)
+        if (i == told || is_same_run(records[told]->file, records[i]->file))
+            of_run[together++] = records[i];
+    struct verdict verdict = verdict_of_run(of_run, together, count - together);
+    verdict.record = told;
+    free(of_run);
     return verdict;
 }
 

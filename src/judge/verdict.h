@@ -46,6 +46,7 @@ struct verdict {
 /* The record that the verdict is of, alone. */
 size_t verdict_record(struct stats_file *const *records, size_t count);
 
+/* Of the run that this record belongs to. */
 struct verdict verdict_of(struct stats_file *const *records, size_t count);
 
 /* All of it in one paragraph. */
