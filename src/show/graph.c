@@ -72,8 +72,16 @@ static void write_row(FILE *out, const struct graph *graph, size_t row) {
 
 static void put(char *line, const struct graph *graph, uint64_t time_ns, char letter) {
     char *place = &line[column_of(time_ns, graph->end_ns)];
-    if (letter == 'X' || *place == '-')
+    if (letter == 'X' || *place == '-' || *place == '=')
         *place = letter;
+}
+
+/* Pages go one after another. */
+static void put_reclaim(char *line, const struct graph *graph, const struct vramgc_action *action) {
+    size_t last = column_of(action->until_ns, graph->end_ns);
+    put(line, graph, action->time_ns, 'R');
+    for (size_t i = column_of(action->time_ns, graph->end_ns) + 1; i <= last; i++)
+        line[i] = line[i] == '-' ? '=' : line[i];
 }
 
 static void write_axis(FILE *out, const struct graph *graph) {
@@ -83,7 +91,7 @@ static void write_axis(FILE *out, const struct graph *graph) {
     const struct stats_file *record = graph->record;
     for (size_t i = 0; i < record->action_count; i++)
         if (record->actions[i]->device == graph->index)
-            put(line, graph, record->actions[i]->time_ns, 'R');
+            put_reclaim(line, graph, record->actions[i]);
     for (size_t i = 0; i < record->refusal_count; i++)
         if (record->refusals[i]->device == graph->index)
             put(line, graph, record->refusals[i]->time_ns, 'X');
@@ -92,8 +100,10 @@ static void write_axis(FILE *out, const struct graph *graph) {
     fprintf(out, "%*s +%s\n", LABEL, "0 B", line);
     struct figure end = show_clock(graph->end_ns);
     fprintf(out, "%*s  0%*s\n", LABEL, "", COLUMNS - 1, end.text);
-    fprintf(out, "%*s  # live  : held  . held in part  R %s  X no room  M mark\n", LABEL, "",
-            stats_file_mode(record->file) == MODE_OBSERVE ? "would return" : "returned");
+    fprintf(out, "%*s  # live  : held  . held in part  %s  X no room  M mark\n", LABEL, "",
+            stats_file_mode(record->file) == MODE_OBSERVE ? "R would return"
+            : strchr(line, '=')                           ? "R= returned"
+                                                          : "R returned");
 }
 
 void graph_write(FILE *out, const struct stats_file *record, const struct vramgc_device *device,

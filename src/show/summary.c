@@ -135,15 +135,18 @@ bool is_small_reclaim(const struct stats_file *record, const struct vramgc_actio
 }
 
 /* Of one that was only observed nothing went back. */
-static void write_action(FILE *out, const struct vramgc_action *a) {
+static void write_action(FILE *out, const struct vramgc_action *a, bool observed) {
     const char *kind = stats_file_action_name(a->kind), *reason = stats_file_reason_name(a->reason);
-    summary_line(out, "         %-10s %-3lu %-8s %-9s %9s %8s %8s %8s", show_clock(a->time_ns).text,
+    struct figure memory = show_bytes(minus_u64(a->before_bytes, a->after_bytes));
+    char went[4 * sizeof memory.text];
+    snprintf(went, sizeof went, "%9s %8s %8s %8s",
+             a->observed ? "-" : show_bytes(a->net_bytes).text, memory.text,
+             a->observed ? "-" : show_bytes(a->held_bytes).text,
+             a->observed ? "-" : show_time(a->took_ns).text);
+    summary_line(out, "         %-10s %-3lu %-8s %-9s %9s", show_clock(a->time_ns).text,
                  (unsigned long)a->device, kind ? kind : "?", reason ? reason : "?",
-                 a->observed ? "-" : show_bytes(a->net_bytes).text,
-                 show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
-                 a->observed ? "-" : show_bytes(a->held_bytes).text,
-                 a->observed ? "-" : show_time(a->took_ns).text);
-    if (minus_u64(a->until_ns, a->time_ns) > SECOND_NS) /* the graph's R is where it began */
+                 observed ? memory.text : went);
+    if (minus_u64(a->until_ns, a->time_ns) > SECOND_NS)
         summary_line(out, "           until %s", show_clock(a->until_ns).text);
     if (a->asker)
         summary_line(out, "           to %s (%llu), which lacked memory",
@@ -160,16 +163,15 @@ static void write_actions(FILE *out, const struct stats_file *record,
     if (record->action_count == 0)
         return;
     bool observed = stats_file_mode(record->file) == MODE_OBSERVE;
-    summary_line(out, "\n%-19s %-3s %-8s %-9s %9s %8s %8s %8s",
-                 observed ? "WOULD RETURN at" : "RETURNED at", "gpu", "by", "why", "gave back",
-                 "in all", "holds", "took");
+    summary_line(out, "\n%-19s %-3s %-8s %-9s %9s", observed ? "WOULD RETURN at" : "RETURNED at",
+                 "gpu", "by", "why", observed ? "memory" : "gave back   in all     left     took");
     write_omitted(out, first);
     if (small > 0)
         summary_line(out, "         %zu small %s in `vramgc report --all`", small,
                      small == 1 ? "one is" : "ones are");
     for (size_t i = 0; i < record->action_count; i++)
         if ((all || !is_small_reclaim(record, record->actions[i])) && shown++ >= first)
-            write_action(out, record->actions[i]);
+            write_action(out, record->actions[i], observed);
 }
 
 const char *summary_cause(uint32_t cause) {
