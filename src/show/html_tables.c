@@ -25,52 +25,93 @@ static const char *next_head(const char *head) {
     return head + (*head == ',');
 }
 
-static void open_table(FILE *out, const char *title, const char *heads) {
-    html_element(out, "h3", title);
-    fputs("<div class=\"scroll long\"><table><thead><tr>", out);
-    for (const char *head = heads; *head; head = next_head(head)) {
-        size_t bars = strspn(head, "|");
-        html_format(out, bars ? "th class=\"t\"" : "th", "%.*s", (int)strcspn(head + bars, ","),
-                    head + bars);
-    }
-    fputs("</tr></thead><tbody>\n", out);
+/* The rows are kept until it ends: only then it is known which columns say anything. */
+enum { MOST_COLUMNS = 13, MOST_CELLS = MOST_ROWS * MOST_COLUMNS };
+
+struct table {
+    FILE *out, *cells; /* which ends in html */
+    const char *title, *heads;
+    char *html;
+    size_t length, columns, count, ends[MOST_CELLS], left_out;
+    bool says[MOST_COLUMNS];
+};
+
+static bool open_table(struct table *table, FILE *out, const char *title, const char *heads) {
+    *table = (struct table){.out = out, .title = title, .heads = heads};
+    for (const char *head = heads; *head; head = next_head(head))
+        table->columns++;
+    table->cells = open_memstream(&table->html, &table->length);
+    return table->cells != NULL;
 }
 
-/* The rest of a row. */
-static void cells(FILE *out, const char *heads, const char *const *texts) {
+static void end_cell(struct table *table, bool says) {
+    fflush(table->cells);
+    table->ends[table->count] = table->length;
+    table->says[table->count++ % table->columns] |= says;
+}
+
+/* A row, or what is left of one. */
+static void row(struct table *table, const char *const *texts) {
     static const char *const elements[] = {"td", "td class=\"t\"", "td class=\"t wrap\""};
-    for (const char *head = heads; *head && *texts; head = next_head(head))
-        html_element(out, elements[strspn(head, "|")], *texts++);
-    fputs("</tr>\n", out);
-}
-
-static void row(FILE *out, const char *heads, const char *const *texts) {
-    fputs("<tr>", out);
-    cells(out, heads, texts);
+    const char *head = table->heads;
+    for (size_t i = 0; i < table->count % table->columns; i++)
+        head = next_head(head);
+    for (; *head && table->count < MOST_CELLS; head = next_head(head), texts++) {
+        html_element(table->cells, elements[strspn(head, "|")], *texts);
+        end_cell(table, **texts && strcmp(*texts, "-") != 0);
+    }
 }
 
 #define CELLS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void close_table(FILE *out) {
-    fputs("</tbody></table></div>\n", out);
+static void write_heads(const struct table *table) {
+    const char *head = table->heads;
+    for (size_t i = 0; i < table->columns; i++, head = next_head(head)) {
+        size_t bars = strspn(head, "|");
+        if (table->says[i])
+            html_format(table->out, bars ? "th class=\"t\"" : "th", "%.*s",
+                        (int)strcspn(head + bars, ","), head + bars);
+    }
+}
+
+static void close_table(struct table *table) {
+    FILE *out = table->out;
+    size_t from = 0;
+    fclose(table->cells);
+    if (table->count > 0) {
+        html_element(out, "h3", table->title);
+        if (table->left_out)
+            html_format(out, "p class=\"quiet\"",
+                        "The newest %d; %zu more are in vramgc report --json.", MOST_ROWS,
+                        table->left_out);
+        fputs("<div class=\"scroll long\"><table><thead><tr>", out);
+        write_heads(table);
+        fputs("</tr></thead><tbody>\n", out);
+    }
+    for (size_t i = 0; i < table->count; from = table->ends[i++]) {
+        size_t column = i % table->columns;
+        fputs(column == 0 ? "<tr>" : "", out);
+        if (table->says[column])
+            fwrite(table->html + from, 1, table->ends[i] - from, out);
+        fputs(column + 1 == table->columns ? "</tr>\n" : "", out);
+    }
+    fputs(table->count > 0 ? "</tbody></table></div>\n" : "", out);
+    free(table->html);
 }
 
 /* Of long lists the newest are shown. */
-static size_t first_row(FILE *out, size_t count) {
-    if (count <= MOST_ROWS)
-        return 0;
-    html_format(out, "p class=\"quiet\"",
-                "The newest %d of %zu; all of them are in vramgc report --json.", MOST_ROWS, count);
-    return count - MOST_ROWS;
+static size_t first_row(struct table *table, size_t count) {
+    return table->left_out = count > MOST_ROWS ? count - MOST_ROWS : 0;
 }
 
 /* A time that leads to its moment in the pictures. device < 0: of all devices. */
-static void at(FILE *out, size_t process, long device, uint64_t time_ns) {
-    fprintf(out, "<tr><td class=\"t\" data-ns=\"%" PRIu64 "\" data-process=\"%zu\"", time_ns,
+static void at(struct table *table, size_t process, long device, uint64_t time_ns) {
+    fprintf(table->cells, "<td class=\"t\" data-ns=\"%" PRIu64 "\" data-process=\"%zu\"", time_ns,
             process);
     if (device >= 0)
-        fprintf(out, " data-device=\"%ld\"", device);
-    fprintf(out, ">%s</td>", show_clock(time_ns).text);
+        fprintf(table->cells, " data-device=\"%ld\"", device);
+    fprintf(table->cells, ">%s</td>", show_clock(time_ns).text);
+    end_cell(table, true);
 }
 
 /* ---- a device ---- */
@@ -78,19 +119,17 @@ static void at(FILE *out, size_t process, long device, uint64_t time_ns) {
 static void write_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
     char title[160], heads[80];
-    struct device_table table;
-    device_rows(record, index, &table);
+    struct device_table rows;
+    struct table table;
+    device_rows(record, index, &rows);
     snprintf(title, sizeof title, "GPU %zu  %s  %s", index, device->name, device->bus_id);
-    snprintf(heads, sizeof heads, "|,peak,%s%s", table.has_refusal ? "at the out-of-memory," : "",
-             table.last);
-    open_table(out, title, heads);
-    for (size_t i = 0; i < table.count; i++) {
-        const struct device_row *r = &table.rows[i];
-        row(out, heads,
-            CELLS(r->label, r->peak.text, table.has_refusal ? r->then.text : r->last.text,
-                  r->last.text));
-    }
-    close_table(out);
+    snprintf(heads, sizeof heads, "|,peak,at the out-of-memory,%s", rows.last);
+    if (!open_table(&table, out, title, heads))
+        return;
+    for (size_t i = 0; i < rows.count; i++)
+        row(&table, CELLS(rows.rows[i].label, rows.rows[i].peak.text,
+                          rows.has_refusal ? rows.rows[i].then.text : "", rows.rows[i].last.text));
+    close_table(&table);
     html_format(out, "p class=\"quiet\"", "no room: %s; out of memory: %s; memory returned: %s",
                 show_count(device->stats.refusals).text, show_count(device->stats.ooms).text,
                 show_count(device->stats.reclaims).text);
@@ -101,26 +140,20 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
 static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
     struct who_row rows[WHO_ROWS];
     size_t count = who_rows(file, &file->devices[index], rows);
-    bool oom = who_has_oom(&file->devices[index]);
-    bool phases = false;
-    char title[80], heads[80];
-    for (size_t i = 0; i < count; i++)
-        phases = phases || (rows[i].site && *rows[i].site->phase);
-    snprintf(heads, sizeof heads, "|Python function,at the peak%s%s",
-             oom ? ",at the out-of-memory" : "", phases ? ",|phase" : "");
+    char title[80];
+    struct table table;
     snprintf(title, sizeof title, "Whose live memory was, GPU %zu", index);
-    if (count == 0)
+    if (!open_table(&table, out, title, "|Python function,at the peak,at the out-of-memory,|phase"))
         return;
-    open_table(out, title, heads);
     for (size_t i = 0; i < count; i++) {
-        const struct who_row *who = &rows[i];
-        struct figure then = show_known(who->oom_bytes > 0, who->oom_bytes);
-        const char *phase = who->site ? who->site->phase : "";
-        row(out, heads,
-            CELLS(who_name(who->site).text, show_known(who->peak_bytes > 0, who->peak_bytes).text,
-                  oom ? then.text : phase, phase));
+        if (rows[i].peak_bytes + rows[i].oom_bytes == 0)
+            continue;
+        row(&table, CELLS(who_name(rows[i].site).text,
+                          show_known(rows[i].peak_bytes > 0, rows[i].peak_bytes).text,
+                          show_known(rows[i].oom_bytes > 0, rows[i].oom_bytes).text,
+                          rows[i].site ? rows[i].site->phase : ""));
     }
-    close_table(out);
+    close_table(&table);
 }
 
 /* ---- lists ---- */
@@ -137,17 +170,12 @@ static const char *end_of(const struct vramgc_refusal *r) {
 }
 
 static void write_refusals(FILE *out, const struct stats_file *record, size_t number) {
-    bool functions = false;
-    for (size_t i = 0; i < record->refusal_count; i++)
-        functions = functions || who_asked(record->file, record->refusals[i]);
-    const char *heads = functions
-                            ? "|at,GPU,asked,free,idle pages,live,largest hole,|why,|granted,|from,"
-                              "|Python function"
-                            : "|at,GPU,asked,free,idle pages,live,largest hole,|why,|granted,|from";
-    if (record->refusal_count == 0)
+    struct table table;
+    if (!open_table(&table, out, "Requests for which there was no room",
+                    "|at,GPU,asked,free,idle pages,live,largest hole,|why,|granted,|from,"
+                    "|Python function"))
         return;
-    open_table(out, "Requests for which there was no room", heads);
-    for (size_t i = first_row(out, record->refusal_count); i < record->refusal_count; i++) {
+    for (size_t i = first_row(&table, record->refusal_count); i < record->refusal_count; i++) {
         const struct vramgc_refusal *r = record->refusals[i];
         const struct vramgc_site *site = who_asked(record->file, r);
         const char *hook = stats_file_hook_name(record->file, r->hook);
@@ -155,63 +183,56 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
         if (site)
             snprintf(who, sizeof who, "%s%s%s", who_name(site).text, *site->phase ? ", " : "",
                      site->phase);
-        at(out, number, r->device, r->time_ns);
-        cells(out, next_head(heads),
-              CELLS(show_unit(UNIT_ID, r->device).text, show_bytes(r->request_bytes).text,
-                    show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
-                    show_bytes(r->allocated_bytes).text, show_bytes(r->largest_hole_bytes).text,
-                    known(summary_cause(r->cause)), end_of(r), hook ? hook : "", who));
+        at(&table, number, r->device, r->time_ns);
+        row(&table,
+            CELLS(show_unit(UNIT_ID, r->device).text, show_bytes(r->request_bytes).text,
+                  show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
+                  show_bytes(r->allocated_bytes).text, show_bytes(r->largest_hole_bytes).text,
+                  known(summary_cause(r->cause)), end_of(r), hook ? hook : "", who));
     }
-    close_table(out);
-}
-
-/* Of Python nothing is said where nothing is known. */
-static const char *reclaim_heads(const struct stats_file *record) {
-    bool functions = false, phases = false;
-    for (size_t i = 0; i < record->action_count; i++) {
-        functions = functions || *record->actions[i]->function;
-        phases = phases || *record->actions[i]->phase;
-    }
-    return phases      ? "|at,GPU,|by,|why,gave back,in all,holds,took,|Python ran,|phase"
-           : functions ? "|at,GPU,|by,|why,gave back,in all,holds,took,|Python ran"
-                       : "|at,GPU,|by,|why,gave back,in all,holds,took";
+    close_table(&table);
 }
 
 /* Of one that was only observed nothing went back. */
 static void write_reclaims(FILE *out, const struct stats_file *record, size_t number) {
-    const char *heads = reclaim_heads(record);
-    if (record->action_count == 0)
-        return;
     bool observed = stats_file_mode(record->file) == MODE_OBSERVE;
-    open_table(out, observed ? "Memory that would have been returned" : "Memory that was returned",
-               heads);
-    for (size_t i = first_row(out, record->action_count); i < record->action_count; i++) {
+    struct table table;
+    if (!open_table(&table, out,
+                    observed ? "Memory that would have been returned" : "Memory that was returned",
+                    observed
+                        ? "|at,|until,GPU,|by,|why,gave back,memory,left,took,|Python ran,|phase"
+                        : "|at,|until,GPU,|by,|why,gave back,in all,left,took,|Python ran,"
+                          "|phase"))
+        return;
+    for (size_t i = first_row(&table, record->action_count); i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
+        bool lasted = minus_u64(a->until_ns, a->time_ns) > SECOND_NS;
         char why[80];
         struct text text = TEXT_IN(why);
         text_add(&text, known(stats_file_reason_name(a->reason)));
         if (a->asker)
             text_format(&text, ": to %s (%" PRIu64 ")", a->asker_name, a->asker);
-        at(out, number, a->device, a->time_ns);
-        cells(out, next_head(heads),
-              CELLS(show_unit(UNIT_ID, a->device).text, known(stats_file_action_name(a->kind)), why,
-                    a->observed ? "-" : show_bytes(a->net_bytes).text,
-                    show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
-                    a->observed ? "-" : show_bytes(a->held_bytes).text,
-                    a->observed ? "-" : show_time(a->took_ns).text, a->function, a->phase));
+        at(&table, number, a->device, a->time_ns);
+        row(&table,
+            CELLS(lasted ? show_clock(a->until_ns).text : "", show_unit(UNIT_ID, a->device).text,
+                  known(stats_file_action_name(a->kind)), why,
+                  a->observed ? "-" : show_bytes(a->net_bytes).text,
+                  show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
+                  a->observed ? "-" : show_bytes(a->held_bytes).text,
+                  a->observed ? "-" : show_time(a->took_ns).text, a->function, a->phase));
     }
-    close_table(out);
+    close_table(&table);
 }
 
 static void write_marks(FILE *out, const struct stats_file *record, size_t number) {
-    if (record->mark_count == 0)
+    struct table table;
+    if (!open_table(&table, out, "Marks", "|at,|label"))
         return;
-    open_table(out, "Marks", "|at,|label");
-    for (size_t i = first_row(out, record->mark_count); i < record->mark_count; i++) {
-        at(out, number, -1, record->marks[i]->time_ns);
-        cells(out, "|label", CELLS(record->marks[i]->label));
+    for (size_t i = first_row(&table, record->mark_count); i < record->mark_count; i++) {
+        at(&table, number, -1, record->marks[i]->time_ns);
+        row(&table, CELLS(record->marks[i]->label));
     }
-    close_table(out);
+    close_table(&table);
 }
 
 /* ---- who asked ---- */
@@ -257,37 +278,42 @@ static int more_calls(const void *a, const void *b) {
 }
 
 static void write_hooks(FILE *out, const struct vramgc_file *file) {
-    static const char heads[] = "|function,calls,failed";
     const struct vramgc_hook *most[VRAMGC_MAX_HOOKS];
+    struct table table;
     for (size_t i = 0; i < file->hook_count; i++)
         most[i] = &file->hooks[i];
     qsort(most, file->hook_count, sizeof *most, more_calls);
     fputs("<details><summary>Functions of CUDA that were called most</summary>", out);
-    open_table(out, "", heads);
-    for (size_t i = 0; i < file->hook_count && i < MOST_HOOKS && most[i]->calls > 0; i++)
-        row(out, heads,
-            CELLS(most[i]->name, show_count(most[i]->calls).text,
-                  show_count(most[i]->failed).text));
-    close_table(out);
+    if (open_table(&table, out, "", "|function,calls,failed")) {
+        for (size_t i = 0; i < file->hook_count && i < MOST_HOOKS && most[i]->calls > 0; i++)
+            row(&table, CELLS(most[i]->name, show_count(most[i]->calls).text,
+                              show_count(most[i]->failed).text));
+        close_table(&table);
+    }
     fputs("</details>\n", out);
 }
 
 static void write_settings(FILE *out, const struct vramgc_file *file) {
-    static const char heads[] = "|setting,||value,|from";
+    struct table table;
     fputs("<details><summary>Settings in force</summary>", out);
-    open_table(out, "", heads);
-    for (size_t i = 0; i < file->setting_count; i++)
-        row(out, heads,
-            CELLS(file->settings[i].name, file->settings[i].value, file->settings[i].origin));
-    close_table(out);
+    if (open_table(&table, out, "", "|setting,||value,|from")) {
+        for (size_t i = 0; i < file->setting_count; i++)
+            row(&table,
+                CELLS(file->settings[i].name, file->settings[i].value, file->settings[i].origin));
+        close_table(&table);
+    }
     fputs("</details>\n", out);
 }
 
 /* ---- the process ---- */
 
 static void fact(FILE *out, const char *name, const char *value) {
-    if (*value)
-        row(out, "|,||", CELLS(name, value));
+    if (!*value)
+        return;
+    fputs("<tr>", out);
+    html_element(out, "td class=\"t\"", name);
+    html_element(out, "td class=\"t wrap\"", value);
+    fputs("</tr>\n", out);
 }
 
 static void write_facts(FILE *out, const struct stats_file *record) {

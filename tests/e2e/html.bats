@@ -80,21 +80,42 @@ heads() {
     "$vramgc" report --html "$1" | grep -F "<th class=\"t\">$2</th>" | grep -oP '(?<=>)[^<>]+(?=</th>)' | paste -sd,
 }
 
-@test "report --html: a table has no column of Python where nothing is known of it" {
+@test "report --html: a table has no column in which nothing is told" {
     "$make_file" compact a
-    equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,holds,took,Python ran'
+    equal "$(heads a by)" 'at,until,GPU,by,why,gave back,in all,left,took,Python ran'
+    "$make_file" set a 'actions[0].until_ns' 0
     "$make_file" set a 'actions[0].phase' VAE
-    equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,holds,took,Python ran,phase'
+    equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,left,took,Python ran,phase'
     "$make_file" set a 'actions[0].phase' '' 'actions[0].function' ''
-    equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,holds,took'
+    equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,left,took'
     "$make_file" full b
     equal "$(heads b granted)" 'at,GPU,asked,free,idle pages,live,largest hole,why,granted,from'
     "$make_file" observe c
+    equal "$(heads c by)" 'at,GPU,by,why,memory,Python ran'
     equal "$(heads c 'Python function')" 'Python function,at the peak,phase'
     "$make_file" set c 'sites[0].phase' '' 'sites[2].phase' ''
     equal "$(heads c 'Python function')" 'Python function,at the peak'
     "$make_file" fragmented d
     contains "$(heads d granted)" ',from,Python function'
+}
+
+# note RUN PID PARENT: what is noted where another process had that.
+note() {
+    "$make_file" set other.vramgc run_id "$1" pid "$2" parent_pid "$3"
+    "$vramgc" report --html ran-out.vramgc other.vramgc | grep -o '<dt>Note</dt>.*'
+}
+
+@test "report --html: runs that have nothing to do with each other are not judged together" {
+    "$make_file" fragmented ran-out.vramgc
+    "$make_file" plain other.vramgc
+    "$make_file" set ran-out.vramgc pid 20 parent_pid 1 run_id run-1
+    alone=$("$vramgc" report --html ran-out.vramgc | grep -oP '<dt>Note</dt>.*(?=</dd>)')
+    contains "$alone" 'in all'
+    equal "$(note run-2 21 20)" "$alone Processes of other runs, of which this says nothing: 1.</dd>"
+    contains_not "$(note run-1 21 1)" "${alone%.*}"
+    "$make_file" set ran-out.vramgc run_id ''
+    contains_not "$(note '' 21 20)" "${alone%.*}"
+    equal "$(note '' 21 1)" "$alone Processes of other runs, of which this says nothing: 1.</dd>"
 }
 
 @test "report --html: each phase has a colour of its own, light and dark, that no other part of the page has, and that is seen" {

@@ -172,6 +172,28 @@ def what_was_not_read_is_not_told():
     assert "others and the driver" not in text("sum"), text("sum")
 
 
+    assert look.run("new Set(cellsOf(partsOfSample(state.view, 0), state.view.total, 64 * MIB)).has('unread')")
+    drawn = look.run("document.querySelector('#chart .unread')?.getAttribute('d')")
+    assert drawn and "others: not read yet" in text("legend"), text("legend")
+    look.look("fragmented.html")
+    assert look.run("document.querySelector('#chart .unread')") is None and "not read" not in text("legend"), text("legend")
+
+
+def pages_that_go_one_after_another_have_a_bar():
+    """From the first to the last of them, and the pointer finds it there."""
+    def lasts(process):
+        for action in process["actions"]:
+            action["until_ns"] = action["time_ns"] + 200 * 10**9
+
+    write_changed("lasts.html", lasts)
+    look.look("lasts.html", width=1280, height=1400)
+    count = look.run("state.view.events.filter(e => e.kind === 'reclaim').length")
+    assert count > 0 and look.run("document.querySelectorAll('#chart rect.reclaim').length") == count, count
+    assert "until 8:20.000" in look.run("state.view.events.map(e => e.text).join()"), look.run("state.view.events.map(e => e.text).join()")
+    tip = look.run("{ const s = scales(state.view, 1180); tipOf(state.view, s, s.x(state.view.events.find(e => e.kind === 'reclaim').ns + 150e9)).textContent }")
+    assert "returned by" in tip, tip
+
+
 def labels_do_not_overlap():
     """No text of the timeline lies on another."""
     for page in ("fragmented.html", "several.html", "markup.html"):
@@ -356,7 +378,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

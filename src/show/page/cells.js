@@ -18,7 +18,7 @@ function cellsOf(parts, total, cell) {
             cells.push(key);
     }
     while (cells.length * cell < total)
-        cells.push("free");
+        cells.push(parts.free === null ? "unread" : "free");
     return cells;
 }
 
@@ -38,7 +38,8 @@ function drawCells(view, parts, wanted, lacking) {
     const {canvas, draw} = canvasOf("cells", Math.ceil(cells.length / columns) * size);
     cells.forEach((key, i) => {
         const x = i % columns * size, y = Math.floor(i / columns) * size;
-        draw.fillStyle = colour(key);
+        draw.fillStyle = colour(key === "unread" ? "others" : key);
+        draw.globalAlpha = key === "unread" ? 0.25 : 1;
         draw.fillRect(x, y, size - 3, size - 3);
         draw.strokeStyle = colour("free-line");
         if (key === "free")

@@ -40,11 +40,13 @@ function drawGrid(svg, view, scale) {
         svg.append(drawn("text", {x: EDGE.left - 8, y: y + 4, "text-anchor": "end"},
                          value ? value / (view.top >= 2 * GIB ? GIB : MIB) + (view.top >= 2 * GIB ? " GiB" : " MiB") : "0"));
     }
-    if (view.total) {
-        const y = Math.round(scale.y(view.total)) + 0.5;
-        svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y, y2: y, stroke: colour("quiet")}));
-        svg.append(drawn("text", {x: EDGE.left + 4, y: y - 7}, "the card: " + bytes(view.total)));
-    }
+}
+
+/* Above what was wanted, which may be right where its label is. */
+function drawCard(svg, view, scale) {
+    const y = Math.round(scale.y(view.total)) + 0.5;
+    svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y, y2: y, stroke: colour("quiet")}));
+    svg.append(drawn("text", {x: EDGE.left + 4, y: y - 7, class: "over"}, "the card: " + bytes(view.total)));
 }
 
 function drawTimes(svg, view, scale) {
@@ -82,6 +84,15 @@ function drawAreas(svg, view, scale) {
         svg.append(drawn("path", {d: areaPath(view.samples.time_ns, view, scale, low, high), fill: colour(key), class: "area-" + key}));
         low = high;
     }
+    drawUnread(svg, view, scale, parts, low);
+}
+
+/* Before the card was read for the first time others had something, nobody knows how much: more than nothing. */
+function drawUnread(svg, view, scale, parts, held) {
+    const times = view.samples.time_ns.slice(0, view.read + 1), own = times.length > view.read ? {...view, end: times.pop()} : view;
+    if (times.length > 0)
+        svg.append(drawn("path", {d: areaPath(times, own, scale, held, times.map(() => view.total || view.top)), fill: colour("others"),
+                                  "fill-opacity": 0.25, class: "unread"}));
 }
 
 /* What is held then is no idle memory that anybody could have. */
@@ -119,10 +130,10 @@ function drawSign(svg, event, x, y) {
                                   "stroke-width": event.hollow ? 1.2 : 2.4}));
 }
 
-/* A job lasts: a bar from its first block to its last. */
-function drawJob(svg, scale, event, y) {
-    const x = scale.x(event.from), width = Math.max(1, scale.x(event.ns) - x - 1);
-    svg.append(drawn("rect", {x, y: y - 5, width, height: 10, rx: 2, class: "job", fill: colour("job"), "fill-opacity": 0.55}));
+/* What lasts: a job, pages that go one after another. */
+function drawSpan(svg, scale, from, until, y, kind) {
+    const x = scale.x(from), width = Math.max(1, scale.x(until) - x - 1);
+    svg.append(drawn("rect", {x, y: y - 5, width, height: 10, rx: 2, class: kind, fill: colour(kind), "fill-opacity": 0.55}));
 }
 
 /* The label of a mark, where the next mark leaves room for it. */
@@ -155,8 +166,10 @@ function drawLanes(svg, view, scale) {
             const x = scale.x(event.ns), next = i + 1 < events.length ? scale.x(events[i + 1].ns) : scale.right;
             if (kind === "mark")
                 drawLabel(svg, event, x, next - x, y);
+            if (event.until > event.ns)
+                drawSpan(svg, scale, event.ns, event.until, y, kind);
             if (kind === "job")
-                drawJob(svg, scale, event, y);
+                drawSpan(svg, scale, event.from, event.ns, y, kind);
             else
                 drawSign(svg, event, x, y);
         });
@@ -169,7 +182,8 @@ function tipOf(view, scale, x) {
     for (const [key, label] of PARTS)
         if (parts[key] !== null && (key !== "code" || parts.code > 0))
             table.append(make("tr", "", make("td", "t", make("i", "sw " + key), label), make("td", "", bytes(parts[key]))));
-    const near = view.events.filter(event => Math.abs(scale.x(event.ns) - x) <= 5 || (event.from <= ns && ns <= event.ns));
+    const near = view.events.filter(event => Math.abs(scale.x(event.ns) - x) <= 5 || (event.from <= ns && ns <= event.ns) ||
+                                        (event.ns <= ns && ns <= event.until));
     const tip = make("div", "tip", make("b", "", exactClock(moment.ns)), table);
     if (band)
         tip.append(make("div", "", swatch(colourOf(band.name)), "phase: " + band.name));
@@ -191,6 +205,8 @@ function drawChart(element, view, pick) {
     drawAreas(svg, view, scale);
     drawEnding(svg, view, scale);
     drawWanted(svg, view, scale);
+    if (view.total)
+        drawCard(svg, view, scale);
     drawLanes(svg, view, scale);
     drawTimes(svg, view, scale);
     const line = () => drawn("line", {y1: EDGE.top, y2: scale.lanesEnd, x1: -9, x2: -9, stroke: colour("cursor")});

@@ -17,7 +17,7 @@ const WHY = {
 
 /* Nothing was returned. */
 function observedOnly(view) {
-    return view.events.some(event => event.kind === "reclaim" && event.hollow);
+    return view.process.mode === "observe";
 }
 
 function eventsOf(process, index) {
@@ -32,9 +32,10 @@ function eventsOf(process, index) {
         });
     for (const a of process.actions.filter(a => a.device === index))
         list.push({
-            kind: "reclaim", ns: a.time_ns, hollow: a.observed,
+            kind: "reclaim", ns: a.time_ns, until: a.until_ns, hollow: a.observed,
             text: (a.observed ? "observed: " : "returned by ") + (a.kind || "?") + " (" + (a.reason || "?") + ")" +
-                (a.observed ? "" : ": gave back " + bytes(a.net_bytes) + " in " + duration(a.took_ns)) +
+                (a.observed ? ": " + bytes(a.before_bytes - a.after_bytes) : ": gave back " + bytes(a.net_bytes) + " in " + duration(a.took_ns)) +
+                (a.until_ns - a.time_ns > SECOND ? ", until " + exactClock(a.until_ns) : "") +
                 (a.function ? ", in " + a.function : ""),
         });
     for (const r of process.refusals.filter(r => r.device === index))
@@ -109,7 +110,8 @@ function viewOf(process, device, map) {
         process, device, map, events, moments, samples: s,
         total: device.total_bytes || 0,
         top: topOf(device.total_bytes || highest || 1, refusals),
-        refusals, bands: bandsOf(process, device, end), ending: endingOf(process, device),
+        refusals, read: s.others_bytes.findIndex(bytes => bytes > 0) + (s.others_bytes.some(bytes => bytes > 0) ? 0 : 1 + times.length),
+        bands: bandsOf(process, device, end), ending: endingOf(process, device),
         end,
         name: "GPU " + device.index + ", pid " + process.pid,
     };
@@ -137,7 +139,7 @@ function partsOfSample(view, i) {
         return partsOfRefusal(refusal);
     const s = view.samples, total = view.total;
     const held = s.held_bytes[i] || 0, live = Math.min(s.allocated_bytes[i] || 0, held);
-    if (!s.others_bytes[i])
+    if (i < view.read)
         return {live, idle: held - live, code: 0, others: null, free: null};
     const others = total ? Math.min(s.others_bytes[i] || 0, Math.max(0, total - held)) : s.others_bytes[i] || 0;
     return {live, idle: held - live, code: 0, others, free: total ? Math.max(0, total - held - others) : null};

@@ -11,6 +11,8 @@ function legendOf(view) {
     const coded = [...view.refusals.values()].some(r => r.other_bytes > 0);
     const parts = PARTS.filter(([key]) => key !== "code" || coded).map(([key, label]) => ["sw " + key, label]);
     const signs = LANES.filter(([kind]) => view.events.some(event => event.kind === kind));
+    if (view.read > 0)
+        parts.push(["sw unread", "others: not read yet"]);
     return parts.concat(view.refusals.size ? [["sw refused", "wanted in vain"]] : [], signs.map(([kind, name]) =>
         ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]));
 }
@@ -25,7 +27,7 @@ function showSum(view, parts, wanted) {
     const rows = PARTS.filter(([key]) => parts[key] !== null && (key !== "code" || parts.code > 0))
         .map(([key, label]) => sumRow(key, label, parts[key], view.total, ""));
     if (parts.others === null)
-        rows.push(make("tr", "", make("td", "t", "others, the driver and free: not read yet"), make("td", "", "-"), make("td"),
+        rows.push(make("tr", "", make("td", "t", make("i", "sw unread"), "others, the driver and free: not read yet"), make("td", "", "-"), make("td"),
                        make("td", "exact")));
     if (view.total)
         rows.push(sumRow("", "= the card", view.total, view.total, "total"));
