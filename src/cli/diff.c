@@ -17,6 +17,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 
+#include <math.h>
 #include <string.h>
 
 /* As the rows below: a label and three figures in 80 columns. */
@@ -50,7 +51,7 @@ static struct figure show_change(double a, double b) {
     else
         text_add_decimal(&text, percent, percent < 10 && percent > -10 ? 1 : 0);
     text_add(&text, percent > 99999 ? "" : " %");
-    if (a == b)
+    if (fabs(percent) < 0.05)
         text_copy(figure.text, sizeof figure.text, "=");
     return figure;
 }
@@ -286,7 +287,7 @@ static struct figure show_failure(const struct stats_file *record) {
     else if (record->state == PROCESS_EXITED && record->code != 0)
         text_format(&text, "ended with exit %d", record->code);
     else if (record->state == PROCESS_RUNNING)
-        text_add(&text, "still runs,");
+        text_add(&text, "still runs");
     return figure;
 }
 
@@ -308,19 +309,18 @@ static void write_less(FILE *out, const char *name, const struct stats_file *rec
     bool less = blocks < much_less * blocks_of_other;
     if (!less && (!*failure.text || *show_failure(other).text))
         return;
-    text_format(&text, "%s ", name);
-    if (*failure.text)
-        text_format(&text, "%s after %s", failure.text, show_time(record->elapsed_ns).text);
-    else
-        text_format(&text, "%sdid less work",
-                    judge(record).ran_out ? "ran out of memory and " : "");
+    bool ran_out = judge(record).ran_out;
+    text_format(&text, "%s %s", name, ran_out ? "ran out of memory and " : "");
+    text_add(&text, *failure.text ? failure.text : "did less work");
+    if (!less)
+        text_format(&text, " after %s", show_time(record->elapsed_ns).text);
     if (less)
         text_format(&text, ": PyTorch had made %s tensors in %s, in %s %s in %s",
                     show_count(to_u64(blocks)).text, show_time(record->elapsed_ns).text,
                     name_of_other, show_count(to_u64(blocks_of_other)).text,
                     show_time(other->elapsed_ns).text);
     text_format(&text, ". These figures compare different work%s.",
-                *failure.text ? ": run it again, to its end" : "");
+                *failure.text && !ran_out ? ": run it again, to its end" : "");
     summary_wrapped_at(out, 0, "", line);
 }
 

@@ -582,12 +582,16 @@ PYTHON
     less='compare different work'
     equal "$("$vramgc" diff whole.vramgc whole.vramgc | grep -c "$less")" 0
     contains "$("$vramgc" diff whole.vramgc killed.vramgc | tr '\n' ' ')" \
-        "B was killed by SIGKILL after 1 h 12 m. These figures $less: run it again, to its end."
+        "B ran out of memory and was killed by SIGKILL after 1 h 12 m. These figures $less. "
+    cp whole.vramgc failed.vramgc
+    "$make_file" set failed.vramgc end 2 end_status 256
+    contains "$("$vramgc" diff whole.vramgc failed.vramgc | tr '\n' ' ')" \
+        "B ended with exit 1 after 1 h 12 m. These figures $less: run it again, to its end. "
     equal "$("$vramgc" diff killed.vramgc killed.vramgc | grep -c "$less")" 0
     contains "$("$vramgc" diff more.vramgc whole.vramgc | tr '\n' ' ')" \
         "B did less work: PyTorch had made 480,123 tensors in 1 h 12 m, in A 960,246 in 1 h 12 m. These figures $less. "
     make plain runs.vramgc pid $$
-    contains "$("$vramgc" diff runs.vramgc whole.vramgc)" 'A still runs, after '
+    contains "$("$vramgc" diff runs.vramgc whole.vramgc)" 'A still runs after 1 h'
     "$make_file" set killed.vramgc end 1 end_status 0
     contains "$("$vramgc" diff killed.vramgc more.vramgc | tr '\n' ' ')" 'A ran out of memory and did less work: PyTorch had made'
 }

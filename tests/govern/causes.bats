@@ -92,7 +92,7 @@ goes_on() {
             [[ $(build/vramgc report --json "$BATS_TEST_TMPDIR/record.vramgc") == *'"code": "ok"'* ]]
             goes_on 'alloc c 300MiB' 'NOTE 1 more was refused, and the work went on at once without it.'
             [[ $verdict == *'VERDICT OUT OF MEMORY 1x, '*': 300 MiB wanted'* ]]
-            build/vramgc diff "$BATS_TEST_TMPDIR/record.vramgc"{,} | grep -qE '^out of memory +1 +1 +=$'
+            build/vramgc diff "$BATS_TEST_TMPDIR/record.vramgc"{,} | grep -qE '^out of memory, times +1 +1 +=$'
             after_error 'free a; alloc c 8MiB'
             [[ $verdict == *'VERDICT OUT OF MEMORY 1x, '* ]]
             after_error 'sleep 120; alloc c 8MiB'
