@@ -168,7 +168,8 @@ def without_phases_it_is_by_function():
 def what_was_not_read_is_not_told():
     """Before the first reading of the card nothing is known of others, not even of the driver."""
     look.look("unread.html", width=1600)
-    assert "others, the driver and free: not read yet" in text("sum"), text("sum")
+    assert look.run("state.view.moments[state.at].sample === state.view.samples.held_bytes.lastIndexOf(Math.max(...state.view.samples.held_bytes))")
+    assert "others and freenot read yet" in text("sum"), text("sum")
     assert "others and the driver" not in text("sum"), text("sum")
 
 

@@ -110,7 +110,7 @@ function viewOf(process, device, map) {
         process, device, map, events, moments, samples: s,
         total: device.total_bytes || 0,
         top: topOf(device.total_bytes || highest || 1, refusals),
-        refusals, read: s.others_bytes.findIndex(bytes => bytes > 0) + (s.others_bytes.some(bytes => bytes > 0) ? 0 : 1 + times.length),
+        refusals, read: (s.others_bytes.findIndex(bytes => bytes > 0) + 1 || times.length + 1) - 1,
         bands: bandsOf(process, device, end), ending: endingOf(process, device),
         end,
         name: "GPU " + device.index + ", pid " + process.pid,
@@ -201,7 +201,7 @@ function firstMoment(view) {
     const map = at(m => m.event && m.event.map);
     const oom = at(m => m.event && m.event.refusal && m.event.refusal.reported);
     const refused = at(m => m.event && m.event.kind === "refused");
-    const held = view.samples.held_bytes, most = held.indexOf(Math.max(0, ...held));
+    const held = view.samples.held_bytes, most = held.lastIndexOf(Math.max(0, ...held));
     const peak = at(m => m.sample === most);
     return [map, oom, refused, peak, 0].find(i => i >= 0);
 }

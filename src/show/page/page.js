@@ -27,7 +27,7 @@ function showSum(view, parts, wanted) {
     const rows = PARTS.filter(([key]) => parts[key] !== null && (key !== "code" || parts.code > 0))
         .map(([key, label]) => sumRow(key, label, parts[key], view.total, ""));
     if (parts.others === null)
-        rows.push(make("tr", "", make("td", "t", make("i", "sw unread"), "others, the driver and free: not read yet"), make("td", "", "-"), make("td"),
+        rows.push(make("tr", "", make("td", "t", make("i", "sw unread"), "others and free"), make("td", "", "not read yet"), make("td"),
                        make("td", "exact")));
     if (view.total)
         rows.push(sumRow("", "= the card", view.total, view.total, "total"));
