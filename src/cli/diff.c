@@ -114,7 +114,7 @@ static void write_rest(const struct sides *sides, const struct vramgc_device *a,
     write_derived(sides, "held / live, mean of block events", DERIVED_held_over_live_mean, a, b);
     write_derived(sides, "held / live, at the peaks", DERIVED_held_over_live_peak, a, b);
     write_derived(sides, "of the card used at most, %", DERIVED_utilisation_peak_percent, a, b);
-    summary_line(sides->out, "by the names of `vramgc help NAME`, but for what is 0 in both");
+    summary_line(sides->out, "all figures that are not 0 in both; `vramgc help NAME` explains one");
     write_stats(sides, &a->stats, &b->stats);
 }
 
