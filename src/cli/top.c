@@ -29,7 +29,8 @@ static struct {
 /* ---- what is asked for ---- */
 
 static struct top_view first_view(size_t most_events) {
-    struct top_view view = {.sort = request.sort, .most_events = most_events};
+    struct top_view view = {
+        .sort = request.sort, .most_events = most_events, .history_rows = HISTORY_ROWS};
     text_copy(view.filter, sizeof view.filter, request.filter ? request.filter : "");
     return view;
 }

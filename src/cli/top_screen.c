@@ -14,30 +14,33 @@
 
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 enum { ESCAPE = 27, DELETE = 127 };
+enum { KEYS_WIDTH = 70 }; /* in fewer columns keys are told in short */
 
+/* 40 columns, and 12 lines for what matters. */
 static const char *const help_lines[] = {
-    "q             quit",
-    "s             sort by held, live, idle, pid",
-    "/             only programs with this word; Enter ends it, Esc shows all",
-    "up, down      choose a program: its details are shown; Esc closes them",
-    "PgUp, PgDn    other lines of the page",
-    "?, h          this help; any key ends it",
+    "q          quit",
+    "s          sort: held, live, idle, pid",
+    "/          only programs with this word",
+    "up, down   details of a program",
+    "Esc        closes them, then shows all",
+    "PgUp, PgDn other lines of the page",
+    "#  live    what tensors use",
+    ":  idle    held, and used by no tensor",
+    "+  libs    held beside PyTorch's memory",
+    "o  others  held by other programs",
+    "-  driver  the driver's, all contexts",
     "",
-    "#  live       what tensors use",
-    ":  idle       held from the driver, and used by no tensor",
-    "+  libraries  held by this program beside PyTorch's allocator",
-    "o  others     held by other programs",
-    "-  driver     the driver's own, and the contexts of all programs",
+    "The picture is of the latest minute,",
+    "as high as the card.",
     "",
-    "The picture is of the latest minute, as high as the card.",
-    "",
-    "Without arguments all programs of yours that run under vramgc are shown.",
+    "Without arguments all programs of yours",
+    "that run under vramgc are shown.",
 };
 
 struct screen {
     struct top_view *view;
     struct page page;
-    int first; /* line of the page that is shown first */
+    int first; /* so many lines below the title are not shown */
     bool helps, colours, ends;
     bool types; /* the word of the filter */
 };
@@ -80,16 +83,23 @@ static void draw_line(const struct screen *screen, int row, const struct page_li
 
 static void draw_bottom(const struct screen *screen) {
     const struct top_view *view = screen->view;
+    const char *word = *view->filter ? view->filter : " word";
+    bool more = (int)screen->page.count > LINES - 1;
     char text[PAGE_WIDEST + 1];
     if (screen->types)
         snprintf(text, sizeof text, " /%s_ ", view->filter);
+    else if (screen->helps)
+        snprintf(text, sizeof text, " q quit   any other key ends the help ");
+    else if (COLS < KEYS_WIDTH)
+        snprintf(text, sizeof text, " q quit  s %s  %s%s  ? help ", top_sort_name(view->sort),
+                 more ? "PgDn  " : "", view->chosen_pid || *view->filter ? "Esc back" : "/ word");
     else
         snprintf(text, sizeof text, " q quit   s sort: %-4s   /%s   %s   ? help%s ",
-                 top_sort_name(view->sort), *view->filter ? view->filter : " word",
+                 top_sort_name(view->sort), word,
                  view->chosen_pid ? "Esc close details"
                  : *view->filter  ? "Esc show all"
                                   : "up down choose",
-                 (int)screen->page.count > LINES - 1 ? "   PgUp PgDn" : "");
+                 more ? "   PgUp PgDn" : "");
     attrset(A_REVERSE);
     mvaddnstr(LINES - 1, 0, text, COLS - 1);
     attrset(A_NORMAL);
@@ -105,15 +115,18 @@ static int limit(int value, int highest) {
 }
 
 /* What happened last fills the screen, and has a few lines beyond it where there is no room. The
- * latest minute goes before a program does. */
+ * latest minute is high where all else has room, and goes before a program does. */
 static void lay_out(struct screen *screen, int rows) {
-    enum { LEAST_EVENTS = 4 };
+    enum { LEAST_EVENTS = 4, USUAL_EVENTS = 9 };
+    static const size_t heights[] = {HISTORY_MOST_ROWS, HISTORY_ROWS, 0};
     screen->view->most_events = 0;
-    screen->view->no_history = false;
-    top_page(&screen->page, screen->view, COLS);
-    screen->view->no_history = (int)screen->page.cards_end > rows;
-    if (screen->view->no_history)
+    for (size_t i = 0; i < ARRAY_LENGTH(heights); i++) {
+        screen->view->history_rows = heights[i];
         top_page(&screen->page, screen->view, COLS);
+        if (i == 0 ? (int)screen->page.count + USUAL_EVENTS <= rows
+                   : (int)screen->page.cards_end <= rows)
+            break;
+    }
     int room = rows - (int)screen->page.count - 1;
     screen->view->most_events = (size_t)(room > LEAST_EVENTS ? room : LEAST_EVENTS);
     top_page(&screen->page, screen->view, COLS);
@@ -127,7 +140,7 @@ static void draw(struct screen *screen) {
     if (screen->helps)
         draw_help();
     for (int i = 0; !screen->helps && i < rows && screen->first + i < (int)screen->page.count; i++)
-        draw_line(screen, i, &screen->page.lines[screen->first + i]);
+        draw_line(screen, i, &screen->page.lines[i > 0 ? screen->first + i : 0]);
     draw_bottom(screen);
     refresh();
 }
@@ -158,6 +171,7 @@ static void go_back(struct top_view *view) {
 static void take_key(struct screen *screen, int key) {
     if (key == ERR) /* none was pressed */
         return;
+    uint64_t chosen = screen->view->chosen_pid;
     bool helped = screen->helps && key != KEY_RESIZE;
     screen->helps = screen->helps && !helped;
     if (screen->types)
@@ -182,6 +196,8 @@ static void take_key(struct screen *screen, int key) {
         screen->first += LINES - 2;
     else if (key == KEY_PPAGE)
         screen->first -= LINES - 2;
+    if (key == KEY_RESIZE || chosen != screen->view->chosen_pid) /* what is of use is at the top */
+        screen->first = 0;
 }
 
 /* Draws at each key, and reads anew when it is time. */

@@ -85,30 +85,36 @@ static struct history_second highest(const struct history_card *card, size_t col
                                      size_t columns) {
     struct history_second most = {0};
     uint64_t first = second_now() + 1 - HISTORY_SECONDS;
-    size_t end = (column + 1) * HISTORY_SECONDS / columns;
-    for (size_t i = column * HISTORY_SECONDS / columns; i < end; i++)
+    size_t begin = column * HISTORY_SECONDS / columns;
+    size_t end = max_u64((column + 1) * HISTORY_SECONDS / columns, begin + 1);
+    for (size_t i = begin; i < end; i++)
         if (card->of[(first + i) % HISTORY_SECONDS].second == first + i)
             raise_second(&most, &card->of[(first + i) % HISTORY_SECONDS]);
     return most;
 }
 
+/* The lowest row shows whatever programs hold, be it little. */
+static char letter_of(struct history_second most, uint64_t middle, bool lowest) {
+    if (most.live_bytes > middle)
+        return '#';
+    if (most.held_bytes > middle)
+        return ':';
+    if (lowest && most.held_bytes > 0)
+        return most.live_bytes >= most.held_bytes - most.live_bytes ? '#' : ':';
+    return most.used_bytes > middle ? 'o' : ' ';
+}
+
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
-                 size_t columns, char *out) {
+                 size_t rows, size_t columns, char *out) {
     const struct history_card *of = NULL;
-    uint64_t middle = card->total_bytes / HISTORY_ROWS * (HISTORY_ROWS - 1 - row) +
-                      card->total_bytes / HISTORY_ROWS / 2;
+    uint64_t middle = card->total_bytes / rows * (rows - 1 - row) + card->total_bytes / rows / 2;
     for (size_t i = 0; i < history->count; i++)
         if (strcmp(history->cards[i].bus_id, card->label.bus_id) == 0)
             of = &history->cards[i];
     if (!of || !card->row_count || !card->total_bytes)
         return false;
-    for (size_t i = 0; i < columns; i++) {
-        struct history_second most = highest(of, i, columns);
-        out[i] = most.live_bytes > middle   ? '#'
-                 : most.held_bytes > middle ? ':'
-                 : most.used_bytes > middle ? 'o'
-                                            : ' ';
-    }
+    for (size_t i = 0; i < columns; i++)
+        out[i] = letter_of(highest(of, i, columns), middle, row + 1 == rows);
     out[columns] = 0;
     return true;
 }

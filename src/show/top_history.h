@@ -7,8 +7,9 @@
 
 #include "read/cards.h"
 
-/* A column for each second, in 80 columns; as little of the screen's 24 lines as shows a curve. */
-enum { HISTORY_SECONDS = 60, HISTORY_ROWS = 4 };
+/* A column for each second, in 80 columns, or two; as little of 24 lines as shows a curve, or more.
+ */
+enum { HISTORY_SECONDS = 60, HISTORY_COLUMNS = 120, HISTORY_ROWS = 4, HISTORY_MOST_ROWS = 10 };
 
 struct history_second {
     uint64_t second; /* of CLOCK_MONOTONIC; 0: nothing is known */
@@ -26,7 +27,7 @@ struct top_history {
 /* At each look. */
 void history_note(struct top_history *history, const struct cards *cards);
 
-/* A row of the card's picture, the highest first, in so many columns: # live, : held, o of others.
- * False: no program uses the card, or it is not known how large it is. */
+/* A row of the card's picture, the highest first, of so many, in so many columns: # live, : held,
+ * o of others. False: no program uses the card, or it is not known how large it is. */
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
-                 size_t columns, char *out);
+                 size_t rows, size_t columns, char *out);

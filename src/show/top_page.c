@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/text.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,7 +171,7 @@ static void write_sensors(struct page *page, const struct card_sensors *sensors)
     char line[80] = "";
     struct text text = TEXT_IN(line);
     if (!sensors->known) {
-        add(page, PAGE_PLAIN, "  no NVML: load, heat and power not known");
+        add(page, PAGE_PLAIN, "  no NVML: load, heat, power not known");
         return;
     }
     if (sensors->busy_percent >= 0)
@@ -187,16 +188,14 @@ static void write_sensors(struct page *page, const struct card_sensors *sensors)
 /* The latest minute, as high as the card. */
 static void write_history(struct page *page, const struct top_view *view, const struct card *card,
                           int columns) {
-    char row[HISTORY_SECONDS + 1];
+    char row[HISTORY_COLUMNS + 1];
+    size_t rows = view->history_rows, room = (size_t)columns - 14;
     struct figure total = show_bytes(card->total_bytes);
-    const char *const labels[HISTORY_ROWS] = {total.text, "", "", "last 60 s"};
-    size_t room = min_u64((uint64_t)columns - 14, HISTORY_SECONDS);
-    for (size_t i = 0;
-         !view->no_history && i < HISTORY_ROWS && history_row(&view->history, card, i, room, row);
-         i++) {
+    room = room < HISTORY_COLUMNS ? min_u64(room, HISTORY_SECONDS) : HISTORY_COLUMNS;
+    for (size_t i = 0; i < rows && history_row(&view->history, card, i, rows, room, row); i++) {
         struct page_line *line = add_line(page, PAGE_PLAIN);
         struct text text = TEXT_IN(line->text);
-        text_format(&text, "  |%s| %s", row, labels[i]);
+        text_format(&text, "  |%s| %s", row, i == 0 ? total.text : i + 1 < rows ? "" : "last 60 s");
         line->bar_begin = 3;
     }
 }
@@ -287,10 +286,10 @@ static void write_card(struct page *page, const struct top_view *view, const str
 
 /* ---- what happened last ---- */
 
-static void write_action(struct text *text, const struct vramgc_action *action) {
+static void write_action(struct text *text, const struct vramgc_action *action, bool narrow) {
     const char *kind = stats_file_action_name(action->kind);
     const char *reason = stats_file_reason_name(action->reason);
-    text_format(text, "%-8s %-9s ", kind ? kind : "?", reason ? reason : "?");
+    text_format(text, narrow ? "%s " : "%-8s %-9s ", kind ? kind : "?", reason ? reason : "?");
     if (action->observed)
         text_format(text, "would give back %s",
                     show_bytes(minus_u64(action->before_bytes, action->after_bytes)).text);
@@ -302,8 +301,8 @@ static void write_action(struct text *text, const struct vramgc_action *action) 
                     show_time(action->took_ns).text);
 }
 
-static void write_refusal(struct text *text, const struct vramgc_refusal *refusal) {
-    text_format(text, "%-18s %s wanted, %s free%s",
+static void write_refusal(struct text *text, const struct vramgc_refusal *refusal, bool narrow) {
+    text_format(text, "%-*s %s wanted, %s free%s", narrow ? 0 : 18,
                 refusal->reported == VRAMGC_REPORTED ? "OUT OF MEMORY" : "no room",
                 show_bytes(refusal->request_bytes).text, show_bytes(refusal->free_bytes).text,
                 refusal->granted ? "; granted later" : "");
@@ -311,64 +310,83 @@ static void write_refusal(struct text *text, const struct vramgc_refusal *refusa
 
 static void write_events(struct page *page, const struct top_view *view, int columns) {
     struct top_event events[MOST_EVENTS];
+    bool narrow = is_narrow(columns);
     uint64_t now_ns = clock_ns();
     size_t count = top_events(view, events, min_u64(view->most_events, MOST_EVENTS));
     if (count > 0)
         add(page, PAGE_HEADING,
-            is_narrow(columns) ? "%.0s%-8s LAST RETURNED, OR NO ROOM"
-                               : "%9s  %-8s  WHAT WAS RETURNED OR FOUND NO ROOM, NEWEST FIRST",
+            narrow ? "%.0s%-9s LAST RETURNED, OR NO ROOM"
+                   : "%9s  %-9s  WHAT WAS RETURNED OR FOUND NO ROOM, NEWEST FIRST",
             "PID", "AGO");
     for (size_t i = 0; i < count; i++) {
         char what[120];
         struct text text = TEXT_IN(what);
         if (events[i].action)
-            write_action(&text, events[i].action);
+            write_action(&text, events[i].action, narrow);
         else
-            write_refusal(&text, events[i].refusal);
-        if (is_narrow(columns))
-            add(page, PAGE_PLAIN, "%-8s %s", show_time(minus_u64(now_ns, events[i].time_ns)).text,
+            write_refusal(&text, events[i].refusal, narrow);
+        if (narrow)
+            add(page, PAGE_PLAIN, "%-9s %s", show_time(minus_u64(now_ns, events[i].time_ns)).text,
                 what);
         else
-            add(page, PAGE_PLAIN, "%9llu  %-8s  %s", (unsigned long long)events[i].process->pid,
+            add(page, PAGE_PLAIN, "%9llu  %-9s  %s", (unsigned long long)events[i].process->pid,
                 show_time(minus_u64(now_ns, events[i].time_ns)).text, what);
     }
 }
 
 /* ---- beside the figures ---- */
 
+/* All of it, on as many lines as it needs; pid 0: below what was said of the same one. */
+static void add_wrapped(struct page *page, enum page_style style, uint64_t pid, const char *rest,
+                        int columns) {
+    int before = is_narrow(columns) ? 0 : 9;
+    for (; pid || *rest; pid = 0) {
+        struct page_line *line = add_line(page, style);
+        struct text text = TEXT_IN(line->text);
+        text_format(&text, pid ? "%*llu  " : "%*.0llu  ", before, (unsigned long long)pid);
+        size_t length = bytes_of_columns(rest, (size_t)columns - text.length);
+        const char *space = rest[length] ? memrchr(rest, ' ', length + 1) : NULL;
+        length = space ? (size_t)(space - rest) : length;
+        text_add_n(&text, rest, length);
+        rest += length + strspn(rest + length, " ");
+    }
+}
+
 /* One that would say more under vramgc. */
-static void write_strangers(struct page *page, const struct top_view *view) {
+static void write_strangers(struct page *page, const struct top_view *view, int columns) {
     size_t count = view->some_only ? 0 : view->running.stranger_count;
     for (size_t i = 0; i < count; i++) {
         const struct running_stranger *stranger = &view->running.strangers[i];
-        add(page, PAGE_PLAIN, "%9llu  uses CUDA without vramgc; in %s start it by:",
-            (unsigned long long)stranger->pid, stranger->folder);
-        add(page, PAGE_PLAIN, "%9s  vramgc run %s", "", stranger->command);
+        char line[4 * PAGE_WIDEST] = "";
+        struct text text = TEXT_IN(line);
+        text_format(&text, "uses CUDA without vramgc; in %s start it by:", stranger->folder);
+        add_wrapped(page, PAGE_PLAIN, stranger->pid, line, columns);
+        text = TEXT_IN(line);
+        text_format(&text, "vramgc run %s", stranger->command);
+        add_wrapped(page, PAGE_PLAIN, 0, line, columns);
     }
     if (count > 0)
         add(page, PAGE_PLAIN, "%s", "");
 }
 
-static int pid_columns(int columns) {
-    return is_narrow(columns) ? 0 : 9;
-}
-
 static void write_programs(struct page *page, const struct top_view *view, int columns) {
     size_t before = page->count;
     for (size_t i = 0; i < view->running.count; i++) {
-        const struct vramgc_file *file = view->running.list[i].record->file;
+        const struct running_process *running = &view->running.list[i];
+        const struct vramgc_file *file = running->record->file;
         const struct vramgc_process_stats *process = &file->process;
         const struct vramgc_host_look *look = &file->host.latest;
+        char ram[120];
+        struct text text = TEXT_IN(ram);
+        text_format(&text, "RAM %s, %s swapped out; gave back %s", show_bytes(ram_bytes(look)).text,
+                    show_bytes(look->swap_bytes).text,
+                    show_bytes(process->host_released_bytes + process->pinned_released_bytes).text);
         if (look->time_ns)
-            add(page, PAGE_PLAIN, "%*llu  RAM %s, %s swapped out; gave back %s",
-                pid_columns(columns), (unsigned long long)view->running.list[i].pid,
-                show_bytes(ram_bytes(look)).text, show_bytes(look->swap_bytes).text,
-                show_bytes(process->host_released_bytes + process->pinned_released_bytes).text);
+            add_wrapped(page, PAGE_PLAIN, running->pid, ram, columns);
         struct top_hint hints[TOP_HINTS];
-        size_t count = top_hints(&view->running.list[i], &view->cards, hints);
+        size_t count = top_hints(running, &view->cards, hints);
         for (size_t j = 0; j < count; j++)
-            add(page, PAGE_PLAIN, "%*llu  %s", pid_columns(columns),
-                (unsigned long long)view->running.list[i].pid, hints[j].text);
+            add_wrapped(page, PAGE_PLAIN, running->pid, hints[j].text, columns);
     }
     if (page->count > before)
         add(page, PAGE_PLAIN, "%s", "");
@@ -376,7 +394,7 @@ static void write_programs(struct page *page, const struct top_view *view, int c
 
 /* ---- the chosen process ---- */
 
-static void write_totals(struct page *page, const struct stats_file *record) {
+static void write_totals(struct page *page, const struct stats_file *record, int columns) {
     uint64_t reclaims = 0, refusals = 0, ooms = 0, reclaimed = 0;
     for (size_t i = 0; i < record->file->device_count; i++) {
         const struct vramgc_device_stats *s = &record->file->devices[i].stats;
@@ -394,19 +412,7 @@ static void write_totals(struct page *page, const struct stats_file *record) {
         text_add(&text, "gave nothing back yet");
     text_format(&text, "; refused: %s; out of memory: %s", show_count(refusals).text,
                 show_count(ooms).text);
-    add(page, PAGE_PLAIN, "%9s %s", "", line);
-}
-
-/* All of it, on as many lines as it needs. */
-static void write_whole_command(struct page *page, uint64_t pid, const char *rest, int columns) {
-    enum { BEFORE = 10 };
-    for (; pid || *rest; pid = 0) {
-        size_t length = bytes_of_columns(rest, (size_t)columns - BEFORE);
-        const char *space = rest[length] ? memrchr(rest, ' ', length + 1) : NULL;
-        length = space ? (size_t)(space - rest) : length;
-        add(page, PAGE_TITLE, "%9.0llu %.*s", (unsigned long long)pid, (int)length, rest);
-        rest += length + strspn(rest + length, " ");
-    }
+    add_wrapped(page, PAGE_PLAIN, 0, line, columns);
 }
 
 static void write_chosen(struct page *page, const struct top_view *view, int columns) {
@@ -415,11 +421,16 @@ static void write_chosen(struct page *page, const struct top_view *view, int col
         if (view->running.list[i].pid != view->chosen_pid)
             continue;
         uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
-        write_whole_command(page, view->chosen_pid, record->file->command_line, columns);
-        add(page, PAGE_PLAIN, "%9s mode %s; peak %s; has used CUDA for %s", "", record->file->mode,
-            show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
-        write_totals(page, record);
-        add(page, PAGE_PLAIN, "%9s vramgc report %s", "", record->path);
+        char line[PATH_MAX + 20];
+        struct text text = TEXT_IN(line);
+        add_wrapped(page, PAGE_TITLE, view->chosen_pid, record->file->command_line, columns);
+        text_format(&text, "mode %s; peak %s; has used CUDA for %s", record->file->mode,
+                    show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
+        add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+        write_totals(page, record, columns);
+        text = TEXT_IN(line);
+        text_format(&text, "vramgc report %s", record->path);
+        add_wrapped(page, PAGE_PLAIN, 0, line, columns);
         add(page, PAGE_PLAIN, "%s", "");
     }
 }
@@ -433,8 +444,9 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
               : columns > PAGE_WIDEST  ? PAGE_WIDEST
                                        : columns;
     page->count = 0;
-    text_format(&text, "vramgc top  %zu %s under vramgc, by %s", view->running.count,
-                view->running.count == 1 ? "program" : "programs", top_sort_name(view->sort));
+    text_format(&text, "vramgc top  %zu %s%s, by %s", view->running.count,
+                view->running.count == 1 ? "program" : "programs",
+                is_narrow(columns) ? "" : " under vramgc", top_sort_name(view->sort));
     if (localtime_r(&now, &tm))
         strftime(right, sizeof right, "%H:%M:%S", &tm);
     add_edges(page, PAGE_TITLE, columns, left, right);
@@ -453,7 +465,7 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
         write_card(page, view, &view->cards.list[i], columns);
     page->cards_end = page->count;
     write_programs(page, view, columns);
-    write_strangers(page, view);
+    write_strangers(page, view, columns);
     write_events(page, view, columns);
     for (size_t i = 0; i < page->count; i++)
         page->lines[i].text[bytes_of_columns(page->lines[i].text, (size_t)columns)] = 0;

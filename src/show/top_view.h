@@ -21,7 +21,7 @@ struct top_view {
     uint64_t chosen_pid; /* its details are shown; 0: none */
     bool some_only;      /* others may run */
     size_t most_events;
-    bool no_history; /* of the latest minute */
+    size_t history_rows; /* of the latest minute */
     char
         filter[48]; /* of programs with this in their command, in letters of any case; empty: all */
     struct top_history history;

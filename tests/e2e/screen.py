@@ -93,6 +93,9 @@ class Screen:
             self.erase_line(first)
         elif letter == "X":
             self.erase(self.row, self.column, self.column + count)
+        elif letter in "P@":
+            row, blanks = self.cells[self.row], [" "] * count
+            row[self.column :] = (row[self.column + count :] + blanks if letter == "P" else blanks + row[self.column :])[: self.columns - self.column]
         elif letter in "ST":
             self.scroll(count if letter == "T" else -count)
         elif letter == "r":

@@ -157,7 +157,7 @@ called() {
     grep -qE '^  \| {60}\| 24.0 GiB$' out
     grep -qE '^  \|#{50,60} *\| last 60 s$' out
     SIMGPU_BUSY=none "$vramgc" top --once "$held" | grep -qE '^   25 C   15 W of 300 W$'
-    LD_LIBRARY_PATH='' "$vramgc" top --once "$held" | grep -qx '  no NVML: load, heat and power not known'
+    LD_LIBRARY_PATH='' "$vramgc" top --once "$held" | grep -qx '  no NVML: load, heat, power not known'
 }
 
 @test "top --once: a program by a word of its command or its folder" {
@@ -186,7 +186,8 @@ called() {
     hold fragmented a
     "$vramgc" top --once "$held" >out
     cat out
-    grep -qE "^ +$held  at rest for 2 m [0-9]+ s; last took memory in encode_prompt \(pipeline.py:" out
+    grep -qE "^ +$held  at rest for 2 m [0-9]+ s; last took memory in encode_prompt$" out
+    grep -qE '^ {11}\(pipeline.py:[0-9]+\), text encode$' out # told in full
     equal "$(grep -cE 'hang|stopped| idle for ' out)" 0
     SIMGPU_BUSY=99 "$vramgc" top --once "$held" | grep -qE "^ +$held  keeps the card busy, and made no tensor for 2 m [0-9]+ s: it may hang$"
     kill -STOP "$held"
@@ -236,7 +237,7 @@ called() {
     hold fragmented a
     first=$held
     hold compact b
-    TERM=vt100 on_screen "
+    TERM=xterm on_screen "
         see GPU 0
         resize 40 40
         see ^      PID PROGRAM +IDLE HELD MiB\$
@@ -245,6 +246,27 @@ called() {
         see ^= +card +24,576\$
         see ^ q quit
         keep forty
+        resize 12 40
+        see ^vramgc top  2 programs, by held
+        see ^ q quit  s held  PgDn  / word  . help\$
+        type \x1b[6~
+        see ^= +card +8,192
+        unseen ^= +card +24,576
+        see ^vramgc top  2 programs, by held
+        resize 14 44
+        see ^GPU 0 .* 3090
+        type \x1b[6~
+        unseen ^GPU 0 .* 3090
+        see ^vramgc top  2 programs, by held
+        type \x1bOB
+        see ^$first  python launch.py --xformers --api\$
+        see ^ q quit  s held  PgDn  Esc back  . help\$
+        type ?
+        see ^:  idle    held, and used by no tensor\$
+        see any other key ends the help
+        type x
+        see ^  vramgc report
+        type \x1b
         resize 40 50
         see ^      PID PROGRAM +LIVE    IDLE HELD MiB\$
         see ^ +$first launch.py --xfo +1,800     176    2,048\$
@@ -312,18 +334,17 @@ called() {
         see by live .*[0-9]:
         type ?
         see used by no tensor
-        see only programs .* Esc shows all\$
-        see its details are shown; Esc closes them\$
+        see Esc        closes them, then shows all\$
         do sleep 2.5
         see used by no tensor
         type x
         unseen used by no tensor
         type \\x1bOB
-        see ^ +$first python launch.py --xformers --api\$
+        see ^ +$first  python launch.py --xformers --api\$
         see out of memory: 2
         type \\x1bOB
         see mode compact; peak 7.4 GiB; has used CUDA
-        see ^ {10}--xformers --api --listen --medvram\$
+        see ^ {11}--xformers --api --listen --medvram\$
         type \\x1bOA
         see mode flush; peak 8.0 GiB;
         see   Esc close details   . help
@@ -359,8 +380,14 @@ called() {
         unseen last 60 s
         resize 40 80
         see last 60 s
+        keep low
+        resize 60 140
+        see ^  .{121}. last 60 s\$
+        keep high
         type q
         end 0" "$first" "$held"
+    equal "$(grep -c '^  |.*|' low)" 8
+    equal "$(grep -c '^  |.*|' high)" 20 # where there is room
 }
 
 @test "top: the signal that ends it finds the terminal as it was" {
@@ -406,7 +433,7 @@ called() {
     chmod +x "$work/enough.sh"
     pids=()
     for mib in 300 500; do
-        LD_PRELOAD=$top/build/libvramgc.so scripts/simgpu --mem 2GiB --cuda 13 -- build/c10/2.15.0/c10drive -c \
+        LD_PRELOAD=$top/build/libvramgc.so scripts/simgpu --mem 24GiB --cuda 13 -- build/c10/2.15.0/c10drive -c \
             "alloc a ${mib}MiB; alloc b 200MiB; free b; until $work/enough.sh; _exit 0" 3>&- >"$work/drive" 2>&1 &
         pids+=($!)
         echo $! >>"$work/pids"
@@ -416,7 +443,9 @@ called() {
         see 2 programs under
         see ^[ +] +${pids[0]} 2.15.0: c10drive .* 300 +200 +0 +500
         see ^[ +] +${pids[1]} 2.15.0: c10drive .* 500 +200 +0 +700
-        see ^= +card +2,048
+        see ^= +card +24,576
+        see ^  .{61}. last 60 s
+        see ^  .* #+. last 60 s
         see ^ q quit
         keep $work/both
         do touch $work/enough
