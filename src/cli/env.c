@@ -5,6 +5,7 @@
 #include "cli/preload.h"
 #include "cli/settings.h"
 #include "show/summary_lines.h"
+#include "base/text.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -31,21 +32,43 @@ static void write_tcmalloc(const char *library) {
            library, library, allocator);
 }
 
+/* As it was typed, but that ./PROGRAM is found from another folder, too. False where a space in the
+ * name of this one would end the word. */
+static bool rules_for_file(const struct alert_rules *rules, char *out, size_t capacity) {
+    char folder[PATH_MAX] = "";
+    struct text text = text_in(out, capacity);
+    for (size_t i = 0; i < rules->count; i++) {
+        const struct alert_rule *rule = &rules->list[i];
+        const char *slash = strchr(rule->command, '/');
+        bool is_here = slash && slash - rule->command < (long)strcspn(rule->command, " \t") &&
+                       slash != rule->command && !rule->shell;
+        if (is_here && (!getcwd(folder, sizeof folder) || strpbrk(folder, " \t;\n")))
+            return false;
+        text_format(&text, "%s%s:%s",
+                    i == 0                     ? ""
+                    : rules->list[i - 1].shell ? "\n"
+                                               : ";",
+                    rule->when, rule->shell ? "!" : "");
+        if (is_here)
+            text_format(&text, "%s/", folder);
+        text_add(&text, rule->command + (is_here && strncmp(rule->command, "./", 2) == 0 ? 2 : 0));
+    }
+    return true;
+}
+
 /* It is no child of the script, which may wait for all of its own, and ends with it. */
-static void write_watch(void) {
+static void write_watch(const char *rules) {
     char command[PATH_MAX] = "";
-    const struct option_info *on = settings_find("on");
-    bool alerts = settings_typed(on);
     bool parks = settings_typed(settings_find("park"));
-    if ((!alerts && !parks) || readlink("/proc/self/exe", command, sizeof command - 1) <= 0)
+    if ((!*rules && !parks) || readlink("/proc/self/exe", command, sizeof command - 1) <= 0)
         return;
     printf("[ ! -x \"%s\" ] || ( VRAMGC_ON=", command);
-    shell_word(stdout, alerts ? getenv(on->variable) : "");
+    shell_word(stdout, rules);
     printf(" \"%s\" watch $$ & )\n", command);
 }
 
 /* The empty line: that of a file may lack its end. */
-static void write_lines(const char *library) {
+static void write_lines(const char *library, const char *rules) {
     puts("\n# vramgc begin. To undo: sed -i '/^# vramgc begin/,/^# vramgc end/d' FILE");
     for (size_t i = 0; i < option_count; i++) {
         const char *value =
@@ -58,31 +81,36 @@ static void write_lines(const char *library) {
     }
     write_preload(library);
     write_tcmalloc(library);
-    write_watch();
+    write_watch(rules);
     puts("# vramgc end");
 }
 
 /* Before it stands in a file, where nobody would look for the mistake. */
-static bool rules_are_right(void) {
+static bool take_rules(char *out, size_t capacity) {
     static struct alert_rules rules;
     const struct option_info *on = settings_find("on");
-    char why[256];
-    if (!settings_typed(on) || alert_commands_read(&rules, getenv(on->variable), why, sizeof why))
+    char why[256] =
+        "a command with ./ in a folder whose name has a space: put ! and its whole path "
+        "in quotes in its place";
+    *out = 0;
+    if (!settings_typed(on) ||
+        (alert_commands_read(&rules, getenv(on->variable), why, sizeof why) &&
+         rules_for_file(&rules, out, capacity)))
         return true;
     complain("--on: %s (see `vramgc help watch`)", why);
     return false;
 }
 
 static int env_main(struct args *args) {
-    char library[PATH_MAX], error[PATH_MAX + 256];
+    char library[PATH_MAX], error[PATH_MAX + 256], rules[ALERT_RULES_MAX * PATH_MAX];
     (void)args;
-    if (!rules_are_right())
+    if (!take_rules(rules, sizeof rules))
         return STATUS_USAGE;
     if (!preload_library(library, sizeof library, error, sizeof error)) {
         complain("%s", error);
         return STATUS_BAD_INPUT;
     }
-    write_lines(library);
+    write_lines(library, rules);
     return STATUS_FINE;
 }
 

@@ -298,7 +298,8 @@ static int watch_main(struct args *args) {
     }
     park_idle_begin(park_ns);
     if (rules.count == 0 && (self.tests || !park_ns)) {
-        complain("what starts which command? vramgc watch --on WHEN:COMMAND, or --park 5m");
+        complain("what starts which command? vramgc watch --on 'oom:notify-send vramgc {}', or "
+                 "--park 5m");
         return STATUS_USAGE;
     }
     struct sigaction action = {.sa_handler = note_signal};

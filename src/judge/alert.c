@@ -93,17 +93,25 @@ static void look_for_growth(const struct alert_rules *rules, struct alert_seen *
 
 /* ---- how full the card is ---- */
 
-static void say_use(struct alert *alert, size_t index, double percent) {
+/* The parts are those of now. */
+static void say_use(struct alert *alert, size_t index, double highest, double now) {
     const struct vramgc_device *device = alert->device;
-    struct division now = division_at_end(device);
+    struct division parts = division_at_end(device);
     struct text text = begin_message(alert);
+    bool is_over = highest - now >= 1;
     text_format(&text, "GPU %zu: ", index);
-    text_add_decimal(&text, percent, 0);
-    text_format(&text, " %% of %s in use", show_bytes(device->total_bytes).text);
-    if (now.known)
-        text_format(&text, "; now %s of this program, %s of others and the driver, %s free",
-                    show_bytes(now.held_bytes).text, show_bytes(now.others_bytes).text,
-                    show_bytes(now.free_bytes).text);
+    text_add_decimal(&text, highest, 0);
+    text_format(&text, " %% of %s %s in use", show_bytes(device->total_bytes).text,
+                is_over ? "were" : "are");
+    if (is_over) {
+        text_add(&text, " for a moment; now ");
+        text_add_decimal(&text, now, 0);
+        text_add(&text, " % are");
+    }
+    if (parts.known)
+        text_format(&text, ": %s by this program, %s by others and the driver; %s are free",
+                    show_bytes(parts.held_bytes).text, show_bytes(parts.others_bytes).text,
+                    show_bytes(parts.free_bytes).text);
     text_add(&text, ".");
 }
 
@@ -125,7 +133,7 @@ static void look_at_use(const struct alert_rules *rules, struct alert_seen *seen
         if (rules->list[i].kind != ALERT_USE)
             continue;
         if (!*above && highest >= rules->list[i].percent) {
-            say_use(&alert, index, highest);
+            say_use(&alert, index, highest, now);
             take(&alert);
             *above = true;
         }

@@ -58,9 +58,13 @@ static bool has_word_for_shell(const char *command) {
     return false;
 }
 
+static void say_no_command(const char *when, struct text *why) {
+    text_format(why, "%.40s has no command, as in '%.40s:notify-send vramgc {}'", when, when);
+}
+
 static void check_command(const struct alert_rule *rule, const char *when, struct text *why) {
     if (!*rule->command)
-        text_format(why, "%.40s has no command", when);
+        say_no_command(when, why);
     else if (rule->shell && strstr(rule->command, "{}"))
         text_add(why, "{} is not replaced behind !: use \"$VRAMGC_ALERT_MESSAGE\"");
     else if (!rule->shell && has_quoted_word(rule->command))
@@ -73,8 +77,12 @@ static void check_command(const struct alert_rule *rule, const char *when, struc
 static char *read_one(struct alert_rules *rules, char *at, struct text *why) {
     char *colon = at + strcspn(at, ":;\n");
     if (*colon != ':') {
+        struct alert_rule none;
         *colon = 0;
-        text_format(why, "%.40s is not WHEN:COMMAND", at);
+        if (read_when(&none, trimmed(at)))
+            say_no_command(at, why);
+        else
+            text_format(why, "%.40s is not WHEN:COMMAND, as in 'oom:notify-send vramgc {}'", at);
         return NULL;
     }
     char *command = colon + 1 + strspn(colon + 1, SPACE);

@@ -124,7 +124,7 @@ told"
     FAKE_SCENARIO=full "$vramgc" run --no-summary --on "30%|100%:$work/told full" --on "growth:$work/told none" "$user" "$work/until" full
     equal "$(cat full)" told
     equal "$(grep '^VRAMGC_ALERT=' full.env)" VRAMGC_ALERT=30%
-    contains "$(named full.env MESSAGE)" ' in use; now '
+    contains "$(named full.env MESSAGE)" ' in use for a moment; now 11 % are: 2.0 GiB by this program, 600 MiB by others and the driver; 21.4 GiB are free.'
     [ ! -e none ]
     FAKE_SCENARIO=host-growth "$vramgc" run --no-summary --on "growth:$work/told grows" "$user" "$work/until" grows
     contains "$(named grows.env MESSAGE)" 'Host memory grows: +122 MiB a job'
@@ -277,6 +277,23 @@ alone() {
     contains "$errors" 'plain.sh cannot be run: did you mean ./plain.sh?'
     run_apart "$vramgc" watch --test --on 'oom:echo {} > file'
     contains "$errors" 'need ! in front of the command'
+}
+
+@test "env --on: a program of this folder is found from the web UI's, too" {
+    script tell <<<'echo "$VRAMGC_ALERT" >>"$1"'
+    "$vramgc" env --on "oom|30%:./tell $PWD/oom; growth:true" --on 'growth:!./tell x; true' --on oom:../cwd/tell >lines
+    contains "$(cat lines)" "VRAMGC_ON='oom:$PWD/tell $PWD/oom;30%:$PWD/tell $PWD/oom;growth:true;growth:!./tell x; true
+oom:$PWD/../cwd/tell'"
+    mkdir "web ui"
+    cd "web ui"
+    script webui.sh <<<". ../lines 2>errors; wait; $user $work/until ../oom"
+    timeout 60 ./webui.sh
+    [ -s ../oom ]
+    script tell <<<true
+    run_apart "$vramgc" env --on oom:./tell
+    equal "$status:$output" 2:
+    contains "$errors" 'whose name has a space'
+    "$vramgc" env --on oom:true --on "90%:!'$PWD/tell'" | grep -qF "oom:true;90%:!"
 }
 
 @test "env --on: the lines start the watch, which is no child of the script" {

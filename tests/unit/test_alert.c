@@ -139,7 +139,7 @@ static void use(void **state) {
     assert_int_equal(look_at_use(800, 800), 1);
     assert_int_equal(self.latest.rule, 2);
     assert_memory_equal(self.latest.message,
-                        "ComfyUI: main.py (pid 6402): GPU 0: 80 % of 1000 MiB in use", 59);
+                        "ComfyUI: main.py (pid 6402): GPU 0: 80 % of 1000 MiB are in use", 63);
     assert_int_equal(look_at_use(950, 950), 0);
     assert_int_equal(look_at_use(760, 950), 0); /* not far enough below */
     assert_int_equal(look_at_use(810, 950), 0);
@@ -147,6 +147,8 @@ static void use(void **state) {
     assert_int_equal(look_at_use(810, 950), 1);
     assert_int_equal(look_at_use(500, 950), 0);
     assert_int_equal(look_at_use(500, 960), 1); /* a peak between two looks */
+    assert_memory_equal(self.latest.message + 29,
+                        "GPU 0: 96 % of 1000 MiB were in use for a moment; now 50 % are", 62);
     assert_int_equal(look_at_use(500, 960), 0);
 }
 
@@ -187,8 +189,9 @@ static void rules(void **state) {
     assert_int_equal(rules.list[3].percent * 10, 375);
     assert_true(alert_rules_read(&rules, "", why, sizeof why));
     assert_int_equal(rules.count, 0);
-    fails("oom", "oom is not WHEN:COMMAND");
-    fails("oom: ", "oom has no command");
+    fails("oom", "oom has no command, as in 'oom:notify-send vramgc {}'");
+    fails("true", "true is not WHEN:COMMAND, as in 'oom:notify-send vramgc {}'");
+    fails("90%: ", "90% has no command, as in '90%:notify-send vramgc {}'");
     fails("oom:!x \"{}\"", "{} is not replaced behind !: use \"$VRAMGC_ALERT_MESSAGE\"");
     const char *quotes = "quotes need ! in front of the command, for a shell to read them";
     fails("oom:x 'a b' {}", quotes);
