@@ -141,7 +141,8 @@ help:
 	@echo "make bench    ratios of cost, A/B interleaved; make wheels: the allocators of many PyTorch releases; make soak: long runs"
 	@echo "make install  prefix=$(prefix), DESTDIR, bindir, libdir, includedir, mandir, datadir"
 	@echo "make uninstall  takes the same variables; make clean leaves downloads and the Python environment"
-	@echo "make deb, make wheel: a package of this tree; make dist: a release of its commit, and how to sign it; in $(PACKAGES)/"
+	@echo "make deb, make wheel: a package of this tree; make dist: a release of its commit, and how to sign it; in $(PACKAGES)/;"
+	@echo "              MAINTAINER='Name <address>' is told in the Debian package"
 	@echo "All others: $(filter-out all always $(NAMED),$(sort $(shell sed -n 's/^\.PHONY: *//p' $(MAKEFILE_LIST))))" | fold -s -w 110
 	@echo "Without network: TOOLKIT_INCLUDE=/usr/local/cuda/include, with the headers of CUDA 13"
 

@@ -89,15 +89,17 @@ static void write_lines(const char *library, const char *rules) {
 static bool take_rules(char *out, size_t capacity) {
     static struct alert_rules rules;
     const struct option_info *on = settings_find("on");
-    char why[256] =
-        "a command with ./ in a folder whose name has a space: put ! and its whole path "
-        "in quotes in its place";
+    char why[256];
     *out = 0;
-    if (!settings_typed(on) ||
-        (alert_commands_read(&rules, getenv(on->variable), why, sizeof why) &&
-         rules_for_file(&rules, out, capacity)))
+    if (!settings_typed(on))
         return true;
-    complain("--on: %s (see `vramgc help watch`)", why);
+    if (!alert_commands_read(&rules, getenv(on->variable), why, sizeof why))
+        complain("--on: %s (see `vramgc help watch`)", why);
+    else if (rules_for_file(&rules, out, capacity))
+        return true;
+    else
+        complain("--on: this folder's name has a space: behind ! give the command's whole path, "
+                 "in quotes");
     return false;
 }
 

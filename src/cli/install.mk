@@ -21,34 +21,44 @@ GENERATES := $(addprefix $(GENERATED)/,man completion-bash completion-zsh comple
 GUIDES := $(wildcard src/guides/*.md)
 
 install: all $(GENERATES)
-	install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(bindir)/vramgc
-	install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(libdir)/vramgc/libvramgc.so
-	install -D -m 644 include/vramgc.h $(DESTDIR)$(includedir)/vramgc.h
-	install -d $(DESTDIR)$(libdir)/pkgconfig
-	printf '%s\n' 'prefix=$(prefix)' 'libdir=$(libdir)' 'includedir=$(includedir)' 'preload=$${libdir}/vramgc/libvramgc.so' '' \
+	@install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(bindir)/vramgc
+	@install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(libdir)/vramgc/libvramgc.so
+	@install -D -m 644 include/vramgc.h $(DESTDIR)$(includedir)/vramgc.h
+	@install -d $(DESTDIR)$(libdir)/pkgconfig
+	@printf '%s\n' 'prefix=$(prefix)' 'libdir=$(libdir)' 'includedir=$(includedir)' 'preload=$${libdir}/vramgc/libvramgc.so' '' \
 	    'Name: vramgc' 'Description: gives idle GPU memory of PyTorch programs back; its functions are weak symbols' \
 	    'Version: $(NUMBER)' 'Cflags: -I$${includedir}' > $(DESTDIR)$(libdir)/pkgconfig/vramgc.pc
-	install -D -m 644 $(GENERATED)/man $(DESTDIR)$(mandir)/man1/vramgc.1
-	install -D -m 644 $(GENERATED)/completion-bash $(DESTDIR)$(datadir)/bash-completion/completions/vramgc
-	install -D -m 644 $(GENERATED)/completion-zsh $(DESTDIR)$(datadir)/zsh/site-functions/_vramgc
-	install -D -m 644 $(GENERATED)/completion-fish $(DESTDIR)$(datadir)/fish/vendor_completions.d/vramgc.fish
-	install -D -m 644 $(GENERATED)/prometheus-rules $(DESTDIR)$(docdir)/prometheus-rules.yml
-	install -D -m 644 $(GENERATED)/grafana-dashboard $(DESTDIR)$(docdir)/grafana-dashboard.json
-	install -d $(DESTDIR)$(docdir)/guides
-	install -m 644 src/LIMITS.md $(DESTDIR)$(docdir)
-	install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
+	@install -D -m 644 $(GENERATED)/man $(DESTDIR)$(mandir)/man1/vramgc.1
+	@install -D -m 644 $(GENERATED)/completion-bash $(DESTDIR)$(datadir)/bash-completion/completions/vramgc
+	@install -D -m 644 $(GENERATED)/completion-zsh $(DESTDIR)$(datadir)/zsh/site-functions/_vramgc
+	@install -D -m 644 $(GENERATED)/completion-fish $(DESTDIR)$(datadir)/fish/vendor_completions.d/vramgc.fish
+	@install -D -m 644 $(GENERATED)/prometheus-rules $(DESTDIR)$(docdir)/prometheus-rules.yml
+	@install -D -m 644 $(GENERATED)/grafana-dashboard $(DESTDIR)$(docdir)/grafana-dashboard.json
+	@install -d $(DESTDIR)$(docdir)/guides
+	@install -m 644 src/LIMITS.md $(DESTDIR)$(docdir)
+	@install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
+	@case "$(DESTDIR)::$$PATH:" in :*":$(bindir):"*) it=vramgc ;; :*) it=$(bindir)/vramgc ;; *) exit 0 ;; esac; \
+	    echo "Installed. Next: $$it run ./webui.sh, or before that $$it prove, on an idle card"
+
+# Folders of others, or that a system has from its start, stay, empty or not.
+OWN_FOLDERS = $(libdir)/vramgc $(libdir)/pkgconfig $(docdir)/guides $(docdir) $(datadir)/bash-completion/completions $(datadir)/bash-completion \
+    $(datadir)/zsh/site-functions $(datadir)/zsh $(datadir)/fish/vendor_completions.d $(datadir)/fish \
+    $(if $(filter /usr /usr/local,$(prefix)),,$(mandir)/man1 $(mandir) $(datadir)/doc $(datadir) $(libdir) $(includedir) $(bindir) $(exec_prefix) $(prefix))
 
 uninstall:
-	rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
+	@rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
 	    $(mandir)/man1/vramgc.1 $(datadir)/bash-completion/completions/vramgc $(datadir)/zsh/site-functions/_vramgc \
 	    $(datadir)/fish/vendor_completions.d/vramgc.fish $(docdir)/LIMITS.md $(docdir)/prometheus-rules.yml $(docdir)/grafana-dashboard.json $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
-	@rmdir $(addprefix $(DESTDIR),$(libdir)/vramgc $(docdir)/guides $(docdir)) 2>/dev/null || true
+	@rmdir $(addprefix $(DESTDIR),$(OWN_FOLDERS)) 2>/dev/null || true
+
+# Of the Debian package; an address makes it "Name <address>".
+export MAINTAINER ?= The vramgc authors
 
 deb: all
-	@scripts/package deb $(PACKAGES) $(BUILD)
+	@file=$$(scripts/package deb $(PACKAGES) $(BUILD)) && echo "sudo apt install $$file"
 
 wheel: all
-	@scripts/package wheel $(PACKAGES) $(BUILD)
+	@file=$$(scripts/package wheel $(PACKAGES) $(BUILD)) && echo "pip install $$file"
 
 dist:
 	@scripts/package dist $(PACKAGES) $(BUILD)

@@ -29,8 +29,22 @@ works() {
         './man/man1/vramgc.1 ./x/bin/vramgc ./x/include/vramgc.h ./x/lib64/pkgconfig/vramgc.pc ./x/lib64/vramgc/libvramgc.so '`
         `'./x/share/bash-completion/completions/vramgc ./x/share/fish/vendor_completions.d/vramgc.fish ./x/share/zsh/site-functions/_vramgc '
     works "$work/root/opt/x/bin/vramgc"
-    make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=/opt/x mandir=/opt/man libdir=/opt/x/lib64 uninstall
-    equal "$(find "$work/root" -type f)" ""
+    equal "$(make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=/opt/x mandir=/opt/man libdir=/opt/x/lib64 uninstall 2>&1)" ""
+    equal "$(find "$work/root" -mindepth 1)" "$work/root/opt"
+}
+
+@test "make install: one word of what to type next; what a system has from its start stays when it is undone" {
+    setup_real
+    equal "$(make -s -C "$top" BUILD="$build" prefix="$work/usr" install | sed '/^  /d')" \
+        "Installed. Next: $work/usr/bin/vramgc run ./webui.sh, or before that $work/usr/bin/vramgc prove, on an idle card"
+    contains "$(PATH=$work/usr/bin:$PATH make -s -C "$top" BUILD="$build" prefix="$work/usr" install)" 'Next: vramgc run'
+    make -s -C "$top" BUILD="$build" prefix="$work/usr" uninstall
+    [ ! -e "$work/usr" ]
+    make -s -C "$top" BUILD="$build" DESTDIR="$work/root" install
+    touch "$work/root/usr/local/share/fish/others"
+    make -s -C "$top" BUILD="$build" DESTDIR="$work/root" uninstall
+    equal "$(cd "$work/root/usr/local" && find . -mindepth 1 | sort | tr '\n' ' ')" \
+        './bin ./include ./lib ./share ./share/doc ./share/fish ./share/fish/others ./share/man ./share/man/man1 '
 }
 
 @test "make install: PREFIX is prefix" {
@@ -107,6 +121,7 @@ offered() {
     deb=$(cd "$top" && scripts/package deb "$work/packages" "$build")
     dpkg-deb --extract "$deb" "$work/root"
     equal "$(dpkg-deb --field "$deb" Package)" vramgc
+    equal "$(dpkg-deb --field "$deb" Maintainer)" 'The vramgc authors'
     dpkg-deb --control "$deb" "$work/control"
     (cd "$work/root" && md5sum --quiet -c "$work/control/md5sums")
     equal "$(find "$work/root" -type f | wc -l)" "$(wc -l <"$work/control/md5sums")"

@@ -292,7 +292,7 @@ oom:$PWD/../cwd/tell'"
     script tell <<<true
     run_apart "$vramgc" env --on oom:./tell
     equal "$status:$output" 2:
-    contains "$errors" 'whose name has a space'
+    contains "$errors" "this folder's name has a space"
     "$vramgc" env --on oom:true --on "90%:!'$PWD/tell'" | grep -qF "oom:true;90%:!"
 }
 
