@@ -99,10 +99,15 @@ static void write_cell(const char *text) {
             fputc(*text, stdout);
 }
 
-static void write_markdown_settings(void) {
+/* Of those whose names stand between spaces; NULL: all. */
+static void write_table(const char *names) {
     puts("setting | default | meaning\n---|---|---");
     for (size_t i = 0; i < option_count; i++) {
         const struct option_info *info = &option_table[i];
+        char word[64];
+        snprintf(word, sizeof word, " %s ", info->name);
+        if (names && !strstr(names, word))
+            continue;
         printf("`%s=", info->variable);
         write_cell(info->type == BOOL ? "0|1" : settings_argument(info));
         printf("` | %s%s%s | ", *info->standard ? "`" : "", shown_default(info),
@@ -110,6 +115,15 @@ static void write_markdown_settings(void) {
         write_cell(info->help);
         putchar('\n');
     }
+}
+
+static void write_markdown_settings(void) {
+    write_table(NULL);
+}
+
+/* Those that are set for a card, a web UI or a wish; of the others the standard is mostly right. */
+static void write_markdown_often_set(void) {
+    write_table(" mode threshold lowvram spill headroom cap park out on ");
 }
 
 static void write_figure(const char *name, const char *unit, const char *help) {
@@ -181,6 +195,7 @@ static const struct {
               {"json", write_json},
               {"schema", write_schema},
               {"markdown-settings", write_markdown_settings},
+              {"markdown-often-set", write_markdown_often_set},
               {"prometheus-rules", write_rules},
               {"grafana-dashboard", write_dashboard},
               {"alerts", write_alerts},
@@ -291,7 +306,8 @@ const struct command help_command = {
     "[COMMAND|SETTING|settings|metrics|schema|man|...]",
     "this list, a command, the settings, the figures",
     "settings, metrics: all of them. schema: the JSON schema of `report --json`. "
-    "markdown-settings: the table of the README. prometheus-rules, grafana-dashboard: for the "
+    "markdown-settings: all as a table, markdown-often-set: the README's. prometheus-rules, "
+    "grafana-dashboard: for the "
     "metrics of `export --prometheus`. man: the manual page, as troff. "
     "completion-bash, completion-zsh, completion-fish: what the shell offers behind vramgc.\n",
     .takes_any_word = true,

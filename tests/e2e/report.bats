@@ -669,6 +669,8 @@ export COMMANDLINE_ARGS=--api'
     equal "$("$vramgc" report -a --help x)" "$("$vramgc" help report)" # behind other options, too
     env_help=$("$vramgc" help settings)
     table=$("$vramgc" help markdown-settings)
+    equal "$("$vramgc" help markdown-often-set | grep -vxFf <(printf '%s\n' "$table"))" ''
+    equal "$("$vramgc" help markdown-often-set | grep -c '^.VRAMGC_')" 9
     run_help=$("$vramgc" run --help)
     while read -r variable; do
         contains "$env_help" "$variable="
