@@ -62,6 +62,12 @@ static bool says(const char *head, const char *name, const char *value) {
     return strstr(head, line) != NULL;
 }
 
+static enum park_proof park_of(const char *head) {
+    if (says(head, "park", "failed") || says(head, "park", "not offered"))
+        return PARK_REFUTED;
+    return says(head, "park", "passed") ? PARK_PROVEN : PARK_UNTRIED;
+}
+
 struct proof proof_look(const struct proof_key *key) {
     char path[512], head[PROOF_HEAD_BYTES], engine[16];
     struct text text = TEXT_IN(engine);
@@ -72,8 +78,5 @@ struct proof proof_look(const struct proof_key *key) {
     if (!says(head, "driver", key->driver) || !says(head, "engine", engine))
         return (struct proof){PROOF_OTHER, PARK_UNTRIED, false};
     return (struct proof){says(head, "result", "passed") ? PROOF_PASSED : PROOF_FAILED,
-                          says(head, "park", "passed")   ? PARK_PROVEN
-                          : says(head, "park", "failed") ? PARK_REFUTED
-                                                         : PARK_UNTRIED,
-                          says(head, "unmap", PROOF_UNMAP_WAITS)};
+                          park_of(head), says(head, "unmap", PROOF_UNMAP_WAITS)};
 }

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
+#include "read/kept.h"
 #include "read/records.h"
 #include "read/units.h"
 #include "base/base.h"
@@ -128,29 +129,43 @@ static void tell_context(const struct stats_file *record) {
     }
 }
 
-static void tell_records(const char *folder) {
+/* How many there were. */
+static size_t tell_records(const char *folder) {
     char pattern[PATH_MAX + 4];
     snprintf(pattern, sizeof pattern, "%s/%%p", folder);
     setenv("VRAMGC_OUT", pattern, 1);
-    struct records records = records_load(NULL, 0);
+    struct kept kept = kept_find();
+    struct records records = records_load_kept(&kept, kept_newest_run(&kept));
+    kept_free(&kept);
     for (size_t i = 0; i < records.count; i++) {
         tell_record(records.list[i]);
         tell_oom(records.list[i]);
         tell_context(records.list[i]);
         unlink(records.list[i]->path);
     }
-    if (records.count == 0)
-        finding(MARK_WRONG, "seen", "vramgc saw no process of COMMAND use CUDA");
+    size_t count = records.count;
     records_free(&records);
+    return count;
 }
 
-static void tell_end(int status) {
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+/* As env, nohup and shells have it. */
+static bool did_not_start(int status) {
+    return WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
+}
+
+static void tell_end(int status, bool seen) {
+    if (!seen && did_not_start(status))
+        finding(MARK_WRONG, "command", "exit status %d: it, or what it starts, %s",
+                WEXITSTATUS(status),
+                WEXITSTATUS(status) == 126 ? "cannot be run" : "was not found");
+    else if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         finding(MARK_OK, "command", "ended with exit status 0");
     else if (WIFEXITED(status))
         finding(MARK_NOTE, "command", "ended with exit status %d", WEXITSTATUS(status));
     else
         finding(MARK_NOTE, "command", "killed by %s", show_signal(WTERMSIG(status)).text);
+    if (!seen && !did_not_start(status))
+        finding(MARK_WRONG, "seen", "vramgc saw no process of COMMAND use CUDA");
 }
 
 static void try_command(char *const *command, const char *mode) {
@@ -172,11 +187,11 @@ static void try_command(char *const *command, const char *mode) {
         doctor_processes(child);
         sleep_ns(100 * MILLISECOND_NS); /* PyTorch alone takes seconds to load */
     }
+    bool seen = tell_records(folder) > 0;
     if (child < 0)
         finding(MARK_WRONG, "command", "no process can be started");
     else
-        tell_end(status);
-    tell_records(folder);
+        tell_end(status, seen);
     rmdir(folder);
 }
 

@@ -12,6 +12,7 @@
 #include "cli/park.h"
 #include "prove/park_driver.h"
 #include "cli/parked.h"
+#include "read/running.h"
 #include "read/stats_file.h"
 #include "read/units.h"
 
@@ -56,6 +57,15 @@ static double seconds_since(uint64_t start_ns) {
     return (double)(clock_ns() - start_ns) / (double)SECOND_NS;
 }
 
+/* A program of this user, as far as that is known without the driver. */
+static bool uses_card(uint64_t pid) {
+    struct stats_file *record = running_with_mapping(pid);
+    bool known = record;
+    if (record)
+        stats_file_free(record);
+    return known || (kill((pid_t)pid, 0) == 0 && parked_look(pid).count > 0);
+}
+
 static bool is_in_state(uint64_t pid, enum park_state wanted) {
     static const char *const words[] = {
         [PARK_RUNS] = "is not parked",
@@ -65,7 +75,11 @@ static bool is_in_state(uint64_t pid, enum park_state wanted) {
         [PARK_UNKNOWN] = "does not use a card, or is not yours",
     };
     enum park_state state = park_state_of(pid);
-    if (state != wanted)
+    const char *objection = park_objection(park_proof());
+    if (state != wanted && state == PARK_UNKNOWN && uses_card(pid))
+        complain("process %llu uses the card, but the driver cannot park it%s%s",
+                 (unsigned long long)pid, objection ? "; " : "", objection ? objection : "");
+    else if (state != wanted)
         complain("process %llu %s", (unsigned long long)pid, words[state]);
     return state == wanted;
 }

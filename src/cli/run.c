@@ -245,7 +245,8 @@ static void say_nothing_seen(void) {
         complain("SIGKILL ended the program before it used CUDA. It often comes from the kernel, "
                  "for lack of RAM: `dmesg` tells");
     else
-        complain("no CUDA use was seen in this run");
+        complain(
+            "no CUDA use was seen in this run; `vramgc doctor -- COMMAND` looks for the reason");
 }
 
 static void write_summary(const struct records *files, const struct launch_facts *facts) {

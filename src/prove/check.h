@@ -6,7 +6,8 @@
 #include "base/text.h"
 #include "prove/driver_calls.h"
 
-enum outcome { CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED };
+/* CHECK_NOT_OFFERED: the driver refuses it before anything has happened. */
+enum outcome { CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED, CHECK_NOT_OFFERED };
 
 /* How long the proof may take: ten seconds, a minute, or as long as it needs. */
 enum form { FORM_QUICK, FORM_USUAL, FORM_FULL };

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const char *const form_names[] = {"quick", "usual", "full"};
-static const char *const outcome_words[] = {"passed", "failed", "left out"};
+static const char *const outcome_words[] = {"passed", "failed", "left out", "not offered"};
 
 /* --- writing --- */
 

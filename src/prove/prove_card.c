@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 static void tell(const char *name, const char *asked, const struct result *done) {
-    static const char *const outcomes[] = {"passed", "FAILED", "left out"};
+    static const char *const outcomes[] = {"passed", "FAILED", "left out",
+                                           "not offered by this driver"};
     char time[32];
     struct text text = TEXT_IN(time);
     if (done) {
@@ -46,8 +47,8 @@ static void tell_end(const struct findings *findings, const char *path) {
     if (findings->costs.unmap_waits)
         printf("unmapping waits for running kernels here: compact gives memory back while the GPU "
                "has nothing to do\n");
-    if (findings->park.state == STATE_DONE && findings->park.outcome == CHECK_FAILED)
-        printf("this driver does not park a program: VRAMGC_PARK stays off on this card\n");
+    if (findings->park.state == STATE_DONE && findings->park.outcome != CHECK_PASSED)
+        printf("programs are not parked on this card: VRAMGC_PARK stays off\n");
     if (findings->failed)
         printf("%zu FAILED: mode auto stays flush on this card. `vramgc prove --share` prints the "
                "proof for a bug tracker: %s\n",

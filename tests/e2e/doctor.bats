@@ -103,6 +103,13 @@ says() {
     says 'WRONG seen vramgc saw no process of COMMAND use CUDA'
     contains_not "$output" 'Nothing stands'
     equal "$status" 1
+    contains_not "$output" 'no statistics file'
+    run "$vramgc" doctor -- ./nosuch
+    says 'WRONG command exit status 127: it, or what it starts, was not found'
+    contains_not "$output" 'seen'
+    contains_not "$output" 'no statistics file'
+    run "$vramgc" doctor -- "$work"
+    says 'WRONG command exit status 126: it, or what it starts, cannot be run'
     run "$vramgc" doctor -- sh -c 'kill -KILL $$'
     says 'note command killed by SIGKILL'
     equal "$(find "$TMPDIR" -name 'vramgc-doctor-*')" ""

@@ -541,7 +541,7 @@ TEXT
 
 @test "run: no use of CUDA is said in one line, or not at all" {
     run_apart "$vramgc" run true
-    equal "$errors" 'vramgc: no CUDA use was seen in this run'
+    equal "$errors" 'vramgc: no CUDA use was seen in this run; `vramgc doctor -- COMMAND` looks for the reason'
     for how in 'kill -KILL $$' 'exit 137'; do
         run_apart "$vramgc" run sh -c "$how"
         contains "$errors" 'vramgc: SIGKILL ended the program before it used CUDA. It often comes from the kernel'
@@ -695,7 +695,7 @@ TEXT
 @test "run: files of other runs are not taken for ours" {
     FAKE_CUDA=true run "$vramgc" run --no-summary true
     run_apart "$vramgc" run true
-    equal "$errors" 'vramgc: no CUDA use was seen in this run'
+    equal "$errors" 'vramgc: no CUDA use was seen in this run; `vramgc doctor -- COMMAND` looks for the reason'
 }
 
 @test "run: --json writes what is known, also without any use of CUDA" {
@@ -774,6 +774,6 @@ print(d["schema"], d["run"]["exit_code"], d["run"]["command"], d["processes"][0]
     run_apart "$top/build/vramgc" run -- sh -c 'cat /proc/self/maps; exit 4'
     equal "$status" 4
     contains "$output" /libvramgc.so
-    equal "$errors" 'vramgc: no CUDA use was seen in this run'
+    equal "$errors" 'vramgc: no CUDA use was seen in this run; `vramgc doctor -- COMMAND` looks for the reason'
     equal "$(ls)" ""
 }

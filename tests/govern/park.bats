@@ -134,6 +134,8 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
     park
     [[ $status == 1 && $output == *'is parked already; `vramgc wake` brings it back' ]]
     wake
+    park --fail cuCheckpointProcessGetState:1:801 # as of a driver that offers none of it
+    [[ $status == 1 && $output == *"process $pid uses the card, but the driver cannot park it"* ]]
     pid=$$ park
     [[ $status == 1 && $output == *' does not use a card, or is not yours' ]]
     pid= park

@@ -49,11 +49,14 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     [[ $proof == *$'\npark failed\n'* && $proof == *$'\ncheck park: failed'*'uses were wrong'* ]]
     prove --mem 2GiB --fail cuCheckpointProcessRestore:7:2 -- --quick
     passes
-    [[ $output == *'VRAMGC_PARK stays off on this card'* ]]
+    [[ $output == *'VRAMGC_PARK stays off'* && $output == *'as it was ... FAILED'* ]]
     [[ $proof == *$'\npark failed\n'* && $proof == *'restore: CUDA_ERROR_OUT_OF_MEMORY'* ]]
     prove --mem 2GiB --fail cuCheckpointProcessCheckpoint:1:801 -- --quick # MIG, MPS
     passes
-    [[ $proof == *$'\npark failed\n'* && $proof == *'checkpoint: CUDA_ERROR_NOT_SUPPORTED'* ]]
+    [[ $proof == *$'\npark not offered\n'* && $proof == *'checkpoint: CUDA_ERROR_NOT_SUPPORTED'* ]]
+    [[ $output == *'as it was ... not offered by this driver'* && $output == *'VRAMGC_PARK stays off'* && $output != *FAILED* ]]
+    prove --mem 2GiB --fail cuCheckpointProcessCheckpoint:2:801 -- --quick # it did before
+    [[ $proof == *$'\npark failed\n'* ]]
 }
 
 @test "a folder that others can write to takes no proof, and that is told" {

@@ -153,7 +153,9 @@ static void distances(void **state) {
     assert_int_equal(parse_distance("", "abc"), 3);
     assert_int_equal(parse_distance("kitten", "sitting"), 3);
     assert_int_equal(parse_distance("VRAMGC_TRESHOLD", "VRAMGC_THRESHOLD"), 1);
-    assert_int_equal(parse_distance("abcd", "acbd"), 2);
+    assert_int_equal(parse_distance("abcd", "acbd"), 1); /* two that changed places */
+    assert_int_equal(parse_distance("rnu", "Run"), 1);
+    assert_int_equal(parse_distance("abcd", "badc"), 2);
     char longer[200];
     memset(longer, 'a', sizeof longer - 1);
     longer[sizeof longer - 1] = 0;
