@@ -12,9 +12,6 @@
 #include "track/device.h"
 #include "track/process_settings.h"
 
-/* To read the process's processor time takes 0.3 us. */
-#define LOOK_NS (50 * MILLISECOND_NS)
-
 /* What one release may take, half of what a user takes for at once (0.1 s); what is left the next
  * look does. (glibc's cannot be stopped.) */
 #define BUDGET_NS (50 * MILLISECOND_NS)
@@ -133,10 +130,10 @@ static void note_call(void) {
         text_copy(host->call, sizeof host->call, host_allocator_call());
 }
 
-void at_rest_look(uint64_t now_ns) {
+bool at_rest_look(uint64_t now_ns) {
     const struct options *options = settings_options();
-    if (options->host == HOST_OFF || now_ns - self.pace.time_ns < LOOK_NS)
-        return;
+    if (options->host == HOST_OFF || now_ns - self.pace.time_ns < AT_REST_STEP_NS)
+        return self.heap.before.bytes > 0;
     bool first = !self.pace.time_ns,
          rests = host_rests(&self.pace, now_ns, processor_ns(CLOCK_PROCESS_CPUTIME_ID),
                             processor_ns(CLOCK_THREAD_CPUTIME_ID));
@@ -147,4 +144,5 @@ void at_rest_look(uint64_t now_ns) {
         look_at_all(now_ns);
     }
     note_call();
+    return rests && self.heap.before.bytes > 0;
 }

@@ -67,6 +67,7 @@ static struct {
     bool decays;                             /* the second thread exists */
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns, alone_ns;
+    bool releases; /* at_rest_look() has begun to */
 } self;
 
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
@@ -160,7 +161,7 @@ static uint64_t step_ns(uint64_t now) {
     uint64_t idle = now - self.changed_ns;
     if (idle > SLOW_AFTER_NS)
         step = max_u64(step, min_u64(idle / 8, SLOWEST_STEP_NS));
-    return step;
+    return self.releases ? min_u64(step, AT_REST_STEP_NS) : step;
 }
 
 /* Nothing is done once the process ends: the thread that stops us waits for no more. */
@@ -232,7 +233,7 @@ static void look_at_all(uint64_t now) {
             start_decay();
         look_at(i, now);
     }
-    at_rest_look(now);
+    self.releases = at_rest_look(now);
 }
 
 static void *background_thread(void *unused) {
