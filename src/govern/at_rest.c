@@ -12,6 +12,12 @@
 #include "track/device.h"
 #include "track/process_settings.h"
 
+/* To read the process's processor time takes 0.3 us. */
+#define LOOK_NS (50 * MILLISECOND_NS)
+
+/* While the program works, so that its rest is seen soon: as looks of the device come by then. */
+#define WORK_STEP_NS (100 * MILLISECOND_NS)
+
 /* What one release may take, half of what a user takes for at once (0.1 s); what is left the next
  * look does. (glibc's cannot be stopped.) */
 #define BUDGET_NS (50 * MILLISECOND_NS)
@@ -130,10 +136,12 @@ static void note_call(void) {
         text_copy(host->call, sizeof host->call, host_allocator_call());
 }
 
-bool at_rest_look(uint64_t now_ns) {
+uint64_t at_rest_look(uint64_t now_ns) {
     const struct options *options = settings_options();
-    if (options->host == HOST_OFF || now_ns - self.pace.time_ns < AT_REST_STEP_NS)
-        return self.heap.before.bytes > 0;
+    if (options->host == HOST_OFF)
+        return UINT64_MAX;
+    if (now_ns - self.pace.time_ns < LOOK_NS)
+        return LOOK_NS;
     bool first = !self.pace.time_ns,
          rests = host_rests(&self.pace, now_ns, processor_ns(CLOCK_PROCESS_CPUTIME_ID),
                             processor_ns(CLOCK_THREAD_CPUTIME_ID));
@@ -144,5 +152,5 @@ bool at_rest_look(uint64_t now_ns) {
         look_at_all(now_ns);
     }
     note_call();
-    return rests && self.heap.before.bytes > 0;
+    return !rests ? WORK_STEP_NS : self.heap.before.bytes ? LOOK_NS : UINT64_MAX;
 }

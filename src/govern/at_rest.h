@@ -2,10 +2,7 @@
  * keeps, and PyTorch's cache of page-locked memory. By our own thread only. */
 #pragma once
 
-#include "base/base.h"
+#include <stdint.h>
 
-/* To read the process's processor time takes 0.3 us. */
-#define AT_REST_STEP_NS (50 * MILLISECOND_NS)
-
-/* A few times a second. True: a release has not finished, and the next step is due soon. */
-bool at_rest_look(uint64_t now_ns);
+/* A few times a second. Returns after how long at most the next is due; UINT64_MAX: nothing is. */
+uint64_t at_rest_look(uint64_t now_ns);

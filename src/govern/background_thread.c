@@ -67,8 +67,8 @@ static struct {
     bool decays;                             /* the second thread exists */
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns, alone_ns;
-    bool releases; /* at_rest_look() has begun to */
-} self;
+    uint64_t rest_step_ns; /* what at_rest_look() wants */
+} self = {.rest_step_ns = UINT64_MAX};
 
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
     uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->memory.read_ns));
@@ -161,7 +161,7 @@ static uint64_t step_ns(uint64_t now) {
     uint64_t idle = now - self.changed_ns;
     if (idle > SLOW_AFTER_NS)
         step = max_u64(step, min_u64(idle / 8, SLOWEST_STEP_NS));
-    return self.releases ? min_u64(step, AT_REST_STEP_NS) : step;
+    return min_u64(step, self.rest_step_ns);
 }
 
 /* Nothing is done once the process ends: the thread that stops us waits for no more. */
@@ -233,7 +233,7 @@ static void look_at_all(uint64_t now) {
             start_decay();
         look_at(i, now);
     }
-    self.releases = at_rest_look(now);
+    self.rest_step_ns = at_rest_look(now);
 }
 
 static void *background_thread(void *unused) {
