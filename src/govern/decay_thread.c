@@ -36,6 +36,7 @@ struct burst {
 struct decaying {
     struct lock lock; /* the bursts */
     struct burst bursts[VRAMGC_REASONS];
+    _Atomic uint64_t flushed_bytes; /* given up by PyTorch because we had it, at most; to go yet */
     _Atomic uint64_t pace_ns; /* lowvram: see policy_pace; looked at when, and the work till then */
     uint64_t paced_ns, work_ns;
 };
@@ -141,8 +142,23 @@ void decay_conclude(void) {
 
 /* --- what is done --- */
 
-/* Pages that PyTorch has given up by itself count as no reclaim of ours, but for lowvram, where
- * they go sooner than without us. */
+void decay_flush_begins(struct device *device) {
+    struct vm *vm = device_vm(device);
+    if (vm)
+        atomic_store(&self.devices[device_index(device)].flushed_bytes, vm_figures(vm).idle_bytes);
+}
+
+/* Of what PyTorch had given up and has gone: what is a reclaim of ours. What it gives up by itself
+ * is none, but for lowvram, where that goes sooner than without us. */
+static uint64_t reclaimed_bytes(const struct device *device, struct vm *vm, uint64_t gone_bytes) {
+    _Atomic uint64_t *flushed = &self.devices[device_index(device)].flushed_bytes;
+    uint64_t flushed_bytes = atomic_load(flushed), ours = min_u64(gone_bytes, flushed_bytes);
+    uint64_t left = min_u64(flushed_bytes - ours, vm_figures(vm).idle_bytes);
+    if (flushed_bytes) /* it may have been set anew meanwhile */
+        atomic_compare_exchange_strong(flushed, &flushed_bytes, left);
+    return settings_options()->lowvram ? gone_bytes : MUTANT(flush_untold, ours, 0);
+}
+
 static void decay(struct device *device, struct vm *vm, const struct decay_limits *limits,
                   uint64_t now_ns) {
     bool lowvram = settings_options()->lowvram;
@@ -150,7 +166,8 @@ static void decay(struct device *device, struct vm *vm, const struct decay_limit
         action_of(device, lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
     uint64_t start_ns = clock_ns();
     struct decayed gone = vm_decay(vm, limits, now_ns);
-    account(device, &action, gone.attached_bytes + (lowvram ? gone.retained_bytes : 0), start_ns);
+    account(device, &action, gone.attached_bytes + reclaimed_bytes(device, vm, gone.retained_bytes),
+            start_ns);
 }
 
 uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {

@@ -27,6 +27,9 @@ uint64_t decay_step(uint64_t now_ns);
  * Returns the bytes given. */
 uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes);
 
+/* We have PyTorch empty its cache: what of it goes by that is a reclaim of ours. */
+void decay_flush_begins(struct device *device);
+
 /* When our thread will look by itself; UINT64_MAX: it has not decided yet. */
 void decay_sleep(uint64_t until_ns);
 

@@ -4,6 +4,7 @@
 
 #include "base/process_stat.h"
 #include "base/text.h"
+#include "govern/decay_thread.h"
 #include "govern/peer_programs.h"
 #include "govern/python.h"
 #include "govern/reclaim.h"
@@ -108,12 +109,16 @@ static bool all_finish(const struct device *asked) {
 static bool must_not_flush(void *context) {
     struct flushing *flushing = context;
     flushing->begun_ns = clock_ns();
-    return capture_active() || (!flushing->asked && would_wait()) ||
-           MUTANT(stale_gain,
-                  !flushing->asked &&
-                      device_releasable_bytes(flushing->device) < settings_options()->min_gain,
-                  false) ||
-           !all_finish(flushing->device);
+    bool must_not = capture_active() || (!flushing->asked && would_wait()) ||
+                    MUTANT(stale_gain,
+                           !flushing->asked && device_releasable_bytes(flushing->device) <
+                                                   settings_options()->min_gain,
+                           false) ||
+                    !all_finish(flushing->device);
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !must_not; i++)
+        if (device_if_ready(i))
+            decay_flush_begins(device_if_ready(i));
+    return must_not;
 }
 
 /* Has PyTorch empty its cache, through Python. Whether anything was done. */

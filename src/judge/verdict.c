@@ -204,7 +204,7 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
         if (!tally->most_net_bytes)
             text_format(text, "%s, and each time as much came back meanwhile", in_all.text);
         else if (strcmp(once.text, in_all.text) != 0)
-            text_format(text, "up to %s at once, %s in all as memory came and went", once.text,
+            text_format(text, "up to %s at a time, %s in all as memory came and went", once.text,
                         in_all.text);
         else
             text_add(text, once.text);

@@ -58,6 +58,8 @@ at_rest() {
 @test "at rest, above the threshold as the program sees it: PyTorch's cache of addresses is emptied" {
     VRAMGC_THRESHOLD=80 VRAMGC_REST=20ms at_rest empties
     [ "$(fact flushes)" = 1 ]
+    [[ $facts == *"action pages threshold "* ]] # what goes by that is a reclaim
+    [ "$(fact reclaimed_bytes)" -ge $((250 << 20)) ] && [ "$(fact reclaimed_bytes)" -le $((302 << 20)) ]
 }
 
 @test "at rest, below the threshold: PyTorch's cache stays" {
