@@ -192,7 +192,7 @@ static void say_granted(struct text *text, const struct tally *tally) {
     bool warned = file && stats_file_torch_from(file, 13) && stats_file_is_expandable(file);
     text_format(text, " %s refused %s granted when asked again%s.", show_count(tally->granted).text,
                 tally->granted < 2 ? "request was" : "requests were",
-                warned ? "; of these PyTorch wrote \"mapping failed with OOM\"" : "");
+                warned ? ": PyTorch's warning \"mapping failed with OOM\" means no more" : "");
 }
 
 /* More than ever was there can go back in all: some had come back meanwhile. */

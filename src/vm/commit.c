@@ -21,6 +21,7 @@ struct block {
     size_t first, live_end; /* the pages that it reaches into */
     size_t end;             /* one more, if there is one `behind` it: see OVERREAD_BYTES */
     size_t behind;
+    uint64_t address, bytes;
     size_t inner_first, inner_end; /* of them those that are its alone: no block can come there */
     size_t next;                   /* the page that is looked at next */
     size_t missing;                /* pages that it lacks still */
@@ -35,7 +36,7 @@ struct extent {
 };
 
 static struct block pages_of(struct page_segment *segment, uint64_t address, uint64_t bytes) {
-    struct block block = {.segment = segment};
+    struct block block = {.segment = segment, .address = address, .bytes = bytes};
     block.first = page_table_first(segment, address);
     block.live_end = block.first + page_table_npages(segment, address, bytes);
     block.behind = page_table_behind(segment, address, bytes);
@@ -223,6 +224,8 @@ static bool map_missing(struct vm *vm, struct block *block) {
             vm_undo_closed(vm, block->segment, block->first, block->end - block->first);
         if (!again)
             return false;
+        if (block->behind && !block->segment->pages[block->behind].behind)
+            block->end = block->live_end;
         block->next = block->first;
         block->missing = count_missing(vm, block);
         block->largest = attempts > 1 ? 1 : block->largest;
@@ -289,7 +292,8 @@ static void replace_partly_used(struct vm *vm, struct block *block) {
 static void mark_idle(struct vm *vm, const struct block *block) {
     page_table_mark_idle(&vm->table, block->segment, block->first, block->live_end - block->first);
     if (block->behind)
-        page_table_mark_behind(&vm->table, block->segment, block->behind, false);
+        page_table_mark_behind(&vm->table, block->segment, block->behind, block->address,
+                               block->bytes, false);
 }
 
 static void end_use(struct vm *vm, const struct block *block, bool done, bool pin) {
@@ -314,7 +318,8 @@ static bool is_there(const struct vm *vm, const struct block *block) {
 static bool mark_live(struct vm *vm, const struct block *block) {
     page_table_mark_live(&vm->table, block->segment, block->first, block->live_end - block->first);
     if (block->behind)
-        page_table_mark_behind(&vm->table, block->segment, block->behind, true);
+        page_table_mark_behind(&vm->table, block->segment, block->behind, block->address,
+                               block->bytes, true);
     return is_there(vm, block);
 }
 

@@ -104,6 +104,13 @@ void vm_reclaim_given_up(struct vm *vm) {
     capture_mode_set(before);
 }
 
+/* Before a request is refused. */
+void vm_give_up_behind(struct vm *vm) {
+    lock_take(&vm->lock);
+    MUTANT(behind_kept, page_table_give_up_behind(&vm->table), (void)0);
+    lock_give(&vm->lock);
+}
+
 /* A block is tried as it is, again when all that is idle has gone back, and once more in single
  * pages (map_missing in commit.c). Then it is refused. */
 enum { ATTEMPTS = 3 };
@@ -113,6 +120,7 @@ enum { ATTEMPTS = 3 };
 bool vm_ask_again(struct vm *vm, unsigned *attempts) {
     if (!vm_lacks_memory() || MUTANT(never_again, ++*attempts >= ATTEMPTS, true))
         return false;
+    vm_give_up_behind(vm);
     MUTANT(idle_kept, vm_reclaim_now(vm, UINT64_MAX), 0);
     struct room room = vm_room(vm, MEMINFO_ANEW);
     return vm_lacks_memory() && (!room.total_bytes || room.free_bytes >= PAGE_BYTES ||

@@ -140,10 +140,19 @@ size_t page_table_npages(const struct page_segment *segment, uint64_t address, u
     return last / PAGE_BYTES - page_table_first(segment, address) + 1;
 }
 
-size_t page_table_behind(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
+static size_t page_within(const struct page_segment *segment, uint64_t address, uint64_t bytes,
+                          uint64_t reach_bytes) {
     uint64_t last = address + bytes - 1 - segment->address;
-    size_t page = (last + OVERREAD_BYTES) / PAGE_BYTES;
+    size_t page = (last + reach_bytes) / PAGE_BYTES;
     return page != last / PAGE_BYTES && page < segment->page_count ? page : 0;
+}
+
+size_t page_table_behind(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
+    return page_within(segment, address, bytes, OVERREAD_BYTES);
+}
+
+static bool is_spare(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
+    return bytes >= OWN_SEGMENT_BYTES && !page_within(segment, address, bytes, -bytes % PAGE_BYTES);
 }
 
 uint64_t page_address(const struct page *page) {
@@ -247,12 +256,27 @@ void page_table_mark_live(struct page_table *table, struct page_segment *segment
     }
 }
 
-void page_table_mark_behind(struct page_table *table, struct page_segment *segment, size_t index,
-                            bool live) {
-    struct page *page = &segment->pages[index];
+static void set_behind(struct page_table *table, struct page *page, uint32_t behind, bool spare) {
     bool used = in_use(page);
-    page->behind += live ? 1u : page->behind ? UINT32_MAX : 0;
+    page->behind = behind;
+    page->spare = spare;
     follow_use(table, page, used);
+}
+
+/* No other block ends where one that is so large does. */
+void page_table_mark_behind(struct page_table *table, struct page_segment *segment, size_t index,
+                            uint64_t address, uint64_t bytes, bool live) {
+    struct page *page = &segment->pages[index];
+    set_behind(table, page, live ? page->behind + 1 : (uint32_t)minus_u64(page->behind, 1),
+               live && is_spare(segment, address, bytes));
+}
+
+void page_table_give_up_behind(struct page_table *table) {
+    table->epoch++;
+    for (size_t i = 0; i < table->segment_count; i++)
+        for (size_t j = 0; j < table->segments[i]->page_count; j++)
+            if (table->segments[i]->pages[j].spare)
+                set_behind(table, &table->segments[i]->pages[j], 0, false);
 }
 
 void page_table_pin(struct page_segment *segment, size_t first, size_t count) {
@@ -283,7 +307,7 @@ static void clear(struct page_table *table, struct page_segment *segment, size_t
         page->pinned = false;
         follow_use(table, page, used);
         while (i + 1 < segment->page_count && page[1].behind)
-            page_table_mark_behind(table, segment, i + 1, false);
+            set_behind(table, page + 1, page[1].behind - 1, false);
     }
     relist_idle(table, segment, first, count);
 }

@@ -42,6 +42,7 @@ struct page {
     bool pinned;     /* never idle again: captured graphs replay without telling */
     bool attached;   /* may hold blocks; in a segment of our own all pages are */
     bool opening;    /* another device is being let in: it must stay mapped */
+    bool spare;      /* what is `behind` here may go before a request is refused */
     uint8_t open_to; /* so many of the devices that may access our memory */
 };
 
@@ -124,9 +125,16 @@ enum { OVERREAD_BYTES = 256 << 10 };
 /* That page; 0: there is none, or it is the block's own. */
 size_t page_table_behind(const struct page_segment *segment, uint64_t address, uint64_t bytes);
 
+/* PyTorch alone takes a segment of its own for so large a block, rounded up to 2 MiB
+ * (kMinLargeAlloc and kRoundLarge of CUDACachingAllocator.cpp): behind that it has nothing, once it
+ * has emptied its cache because a request was refused. Then what of ours is behind such a block
+ * goes, too. */
+enum { OWN_SEGMENT_BYTES = 10 << 20 };
+
 /* A live block ends right before the page now, or no longer. */
 void page_table_mark_behind(struct page_table *table, struct page_segment *segment, size_t page,
-                            bool live);
+                            uint64_t address, uint64_t bytes, bool live);
+void page_table_give_up_behind(struct page_table *table);
 
 /* A live block reaches into the pages now, or no longer; those that are not attached are not ours.
  */

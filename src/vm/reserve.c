@@ -18,14 +18,21 @@ static bool driver_has(const struct vm *vm, uint64_t bytes) {
     return had;
 }
 
+static uint64_t at_hand_bytes(struct vm *vm) {
+    lock_take(&vm->lock);
+    size_t pages =
+        vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight + vm->host.room - vm->host.count;
+    lock_give(&vm->lock);
+    return pages * PAGE_BYTES;
+}
+
 bool vm_could_back(struct vm *vm, uint64_t bytes) {
     struct room room = vm_room(vm, MEMINFO_ANSWER);
-    lock_take(&vm->lock);
-    uint64_t at_hand = (vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight + vm->host.room -
-                        vm->host.count) *
-                       PAGE_BYTES;
-    lock_give(&vm->lock);
-    return at_hand >= bytes || !room.total_bytes || at_hand + room.free_bytes >= bytes ||
+    if (!room.total_bytes || at_hand_bytes(vm) + room.free_bytes >= bytes)
+        return true;
+    vm_give_up_behind(vm);
+    uint64_t at_hand = at_hand_bytes(vm);
+    return at_hand + room.free_bytes >= bytes ||
            MUTANT(reading_believed, driver_has(vm, bytes - at_hand), false);
 }
 

@@ -167,6 +167,7 @@ size_t vm_decommit_for_block(struct vm *vm, size_t want);
 /* A block was refused something: idle memory goes back to the driver, which is asked what it has
  * left. Whether to try the block again; *attempts: at first 0. */
 bool vm_ask_again(struct vm *vm, unsigned *attempts);
+void vm_give_up_behind(struct vm *vm);
 
 /* find.c. Memory for one page of a block that lacks so many; 0: really full. May wait for the GPU,
  * and for what another thread gives back. */

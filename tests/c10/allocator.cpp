@@ -258,6 +258,15 @@ static bool is_handed_out(uint64_t address) {
     return state.handed_out.count(address) > 0;
 }
 
+// PyTorch alone has so much there, at least: a large block may have a segment of its own, rounded
+// up to 2 MiB.
+static uint64_t mapped_past_end(const Block &block, uint64_t most_bytes) {
+    constexpr uint64_t own_segment_bytes = 10 << 20, step_bytes = 2 << 20;
+    const uint64_t left = block.segment_address + block.segment_bytes - block.address - block.bytes;
+    const uint64_t rounded_bytes = (step_bytes - block.bytes % step_bytes) % step_bytes;
+    return std::min({left, most_bytes, block.bytes < own_segment_bytes ? left : rounded_bytes});
+}
+
 void overread(int device) {
     constexpr uint64_t past_end_bytes = 256 << 10;
     std::vector<unsigned char> seen(past_end_bytes);
@@ -270,12 +279,12 @@ void overread(int device) {
     }
     for (const auto &block : blocks) {
         const uint64_t end = block.address + block.bytes;
-        const uint64_t left = block.segment_address + block.segment_bytes - end;
+        const uint64_t bytes = mapped_past_end(block, past_end_bytes);
         const auto next = refused.lower_bound(block.address);
         const bool at_refused = next != refused.end() && *next < end + past_end_bytes;
-        if (block.state == 1 && left > 0 && !at_refused) {
-            C10_CUDA_CHECK(cudaMemcpy(seen.data(), reinterpret_cast<const void *>(end),
-                                      std::min(left, past_end_bytes), cudaMemcpyDeviceToHost));
+        if (block.state == 1 && bytes > 0 && !at_refused) {
+            C10_CUDA_CHECK(cudaMemcpy(seen.data(), reinterpret_cast<const void *>(end), bytes,
+                                      cudaMemcpyDeviceToHost));
         }
     }
 }

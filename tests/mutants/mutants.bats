@@ -195,6 +195,7 @@ prove_finds() {
     not_caught asleep vm/engine 'other code takes memory'
 }
 @test "what goes at rest because PyTorch's cache was emptied is not told" { caught flush_untold vm/python 'at rest, above'; }
+@test "what lies behind large blocks stays though a request is refused" { caught behind_kept vm/engine 'behind large blocks goes'; }
 @test "at rest PyTorch keeps its addresses" { caught addresses_kept_at_rest vm/python 'at rest, above'; }
 
 @test "a pool is trimmed of what the program comes back to" { caught pool_trimmed_to_use govern/pools '^threshold: what the program comes'; }

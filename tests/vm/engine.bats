@@ -112,6 +112,21 @@ small=(--mem 768MiB)
     done
 }
 
+# PyTorch alone has nothing there once it has emptied its cache: each of these fills a segment of its own.
+@test "what lies behind large blocks goes before a request is refused" {
+    local version small=() i
+    for i in {1..55}; do small+=("alloc b$i 30MiB;"); done
+    for i in {1..55..2}; do small+=("fill b$i 3;"); done
+    for i in {2..55..2}; do small+=("free b$i;"); done
+    for PYTORCH_CUDA_ALLOC_CONF in max_split_size_mb:512 expandable_segments:True; do
+        export PYTORCH_CUDA_ALLOC_CONF
+        for version in $versions; do
+            drive "$version" "${small[*]} alloc c 900MiB; fill c 2; overread; verify c 2; verify b55 3; expect num_ooms == 0" --mem 2GiB
+            [ "$status" = 0 ] || return 1
+        done
+    done
+}
+
 # 500 of 2,600 blocks are refused, PyTorch alone 640; a block comes with the page behind it, or not at all.
 # bats test_tags=random
 @test "so it is on a full card" {
