@@ -224,8 +224,6 @@ static bool map_missing(struct vm *vm, struct block *block) {
             vm_undo_closed(vm, block->segment, block->first, block->end - block->first);
         if (!again)
             return false;
-        if (block->behind && !block->segment->pages[block->behind].behind)
-            block->end = block->live_end;
         block->next = block->first;
         block->missing = count_missing(vm, block);
         block->largest = attempts > 1 ? 1 : block->largest;
@@ -292,15 +290,22 @@ static void replace_partly_used(struct vm *vm, struct block *block) {
 static void mark_idle(struct vm *vm, const struct block *block) {
     page_table_mark_idle(&vm->table, block->segment, block->first, block->live_end - block->first);
     if (block->behind)
-        page_table_mark_behind(&vm->table, block->segment, block->behind, block->address,
-                               block->bytes, false);
+        page_table_mark_behind(&vm->table, block->segment, block->behind, false);
+}
+
+/* The lock is held. */
+static void note_spare(const struct block *block) {
+    if (block->behind)
+        page_table_note_spare(block->segment, block->behind, block->address, block->bytes);
 }
 
 static void end_use(struct vm *vm, const struct block *block, bool done, bool pin) {
     lock_take(&vm->lock);
     if (!done)
         mark_idle(vm, block);
-    else if (MUTANT(capture_not_pinned, pin, false))
+    else
+        note_spare(block);
+    if (MUTANT(capture_not_pinned, done && pin, false))
         page_table_pin(block->segment, block->first, block->end - block->first);
     lock_give(&vm->lock);
 }
@@ -318,8 +323,7 @@ static bool is_there(const struct vm *vm, const struct block *block) {
 static bool mark_live(struct vm *vm, const struct block *block) {
     page_table_mark_live(&vm->table, block->segment, block->first, block->live_end - block->first);
     if (block->behind)
-        page_table_mark_behind(&vm->table, block->segment, block->behind, block->address,
-                               block->bytes, true);
+        page_table_mark_behind(&vm->table, block->segment, block->behind, true);
     return is_there(vm, block);
 }
 
@@ -342,7 +346,7 @@ static bool complete(struct vm *vm, struct block *block, bool partly, bool there
         lock_give(&vm->lock);
     }
     bool done = there || map_missing(vm, block);
-    if (!done || pin)
+    if (!done || pin || block->behind)
         end_use(vm, block, done, pin);
     capture_mode_set(before);
     vm_worked(vm, start_ns);
@@ -359,6 +363,8 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
         block = block_at(segment, address, bytes);
         partly = MUTANT(never_replaced, uses_parts(&block), false);
         there = partly || mark_live(vm, &block);
+        if (there && !partly)
+            note_spare(&block);
     }
     lock_give(&vm->lock);
     if (!segment || LIKELY(!partly && there && !pin))

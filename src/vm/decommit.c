@@ -104,13 +104,6 @@ void vm_reclaim_given_up(struct vm *vm) {
     capture_mode_set(before);
 }
 
-/* Before a request is refused. */
-void vm_give_up_behind(struct vm *vm) {
-    lock_take(&vm->lock);
-    MUTANT(behind_kept, page_table_give_up_behind(&vm->table), (void)0);
-    lock_give(&vm->lock);
-}
-
 /* A block is tried as it is, again when all that is idle has gone back, and once more in single
  * pages (map_missing in commit.c). Then it is refused. */
 enum { ATTEMPTS = 3 };

@@ -1,5 +1,4 @@
-/* table.c: see table.h. It must stay pure: every decision about pages is made here, none of the
- * calls. */
+/* page_table.c: see page_table.h. It must stay pure: it decides about pages, and calls nothing. */
 #include "vm/page_table.h"
 
 #include <string.h>
@@ -151,10 +150,6 @@ size_t page_table_behind(const struct page_segment *segment, uint64_t address, u
     return page_within(segment, address, bytes, OVERREAD_BYTES);
 }
 
-static bool is_spare(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
-    return bytes >= OWN_SEGMENT_BYTES && !page_within(segment, address, bytes, -bytes % PAGE_BYTES);
-}
-
 uint64_t page_address(const struct page *page) {
     return page->segment->address + (uint64_t)(page - page->segment->pages) * PAGE_BYTES;
 }
@@ -256,19 +251,24 @@ void page_table_mark_live(struct page_table *table, struct page_segment *segment
     }
 }
 
-static void set_behind(struct page_table *table, struct page *page, uint32_t behind, bool spare) {
+static void set_behind(struct page_table *table, struct page *page, uint32_t behind) {
     bool used = in_use(page);
     page->behind = behind;
-    page->spare = spare;
+    page->spare = false;
     follow_use(table, page, used);
 }
 
-/* No other block ends where one that is so large does. */
 void page_table_mark_behind(struct page_table *table, struct page_segment *segment, size_t index,
-                            uint64_t address, uint64_t bytes, bool live) {
+                            bool live) {
     struct page *page = &segment->pages[index];
-    set_behind(table, page, live ? page->behind + 1 : (uint32_t)minus_u64(page->behind, 1),
-               live && is_spare(segment, address, bytes));
+    set_behind(table, page, live ? page->behind + 1 : (uint32_t)minus_u64(page->behind, 1));
+}
+
+void page_table_note_spare(struct page_segment *segment, size_t page, uint64_t address,
+                           uint64_t bytes) {
+    bool alone =
+        bytes >= OWN_SEGMENT_BYTES && !page_within(segment, address, bytes, -bytes % PAGE_BYTES);
+    segment->pages[page].spare = alone && segment->pages[page].behind == 1;
 }
 
 void page_table_give_up_behind(struct page_table *table) {
@@ -276,7 +276,7 @@ void page_table_give_up_behind(struct page_table *table) {
     for (size_t i = 0; i < table->segment_count; i++)
         for (size_t j = 0; j < table->segments[i]->page_count; j++)
             if (table->segments[i]->pages[j].spare)
-                set_behind(table, &table->segments[i]->pages[j], 0, false);
+                set_behind(table, &table->segments[i]->pages[j], 0);
 }
 
 void page_table_pin(struct page_segment *segment, size_t first, size_t count) {
@@ -307,7 +307,7 @@ static void clear(struct page_table *table, struct page_segment *segment, size_t
         page->pinned = false;
         follow_use(table, page, used);
         while (i + 1 < segment->page_count && page[1].behind)
-            set_behind(table, page + 1, page[1].behind - 1, false);
+            set_behind(table, page + 1, page[1].behind - 1);
     }
     relist_idle(table, segment, first, count);
 }

@@ -133,7 +133,11 @@ enum { OWN_SEGMENT_BYTES = 10 << 20 };
 
 /* A live block ends right before the page now, or no longer. */
 void page_table_mark_behind(struct page_table *table, struct page_segment *segment, size_t page,
-                            uint64_t address, uint64_t bytes, bool live);
+                            bool live);
+
+/* The block is complete: its page behind it may be given up. Then all of these are. */
+void page_table_note_spare(struct page_segment *segment, size_t page, uint64_t address,
+                           uint64_t bytes);
 void page_table_give_up_behind(struct page_table *table);
 
 /* A live block reaches into the pages now, or no longer; those that are not attached are not ours.

@@ -43,3 +43,9 @@ void vm_note_fault(CUresult result) {
         break;
     }
 }
+
+void vm_give_up_behind(struct vm *vm) {
+    lock_take(&vm->lock);
+    MUTANT(behind_kept, page_table_give_up_behind(&vm->table), (void)0);
+    lock_give(&vm->lock);
+}

@@ -167,7 +167,6 @@ size_t vm_decommit_for_block(struct vm *vm, size_t want);
 /* A block was refused something: idle memory goes back to the driver, which is asked what it has
  * left. Whether to try the block again; *attempts: at first 0. */
 bool vm_ask_again(struct vm *vm, unsigned *attempts);
-void vm_give_up_behind(struct vm *vm);
 
 /* find.c. Memory for one page of a block that lacks so many; 0: really full. May wait for the GPU,
  * and for what another thread gives back. */
@@ -193,6 +192,9 @@ bool vm_granted(CUresult result);
 void vm_note_fault(CUresult result);
 bool vm_lacks_memory(void); /* no such has been noted since: */
 void vm_refusal_forget(void);
+
+/* Before a request is refused: see OWN_SEGMENT_BYTES of page_table.h. */
+void vm_give_up_behind(struct vm *vm);
 
 /* reserve.c. The addresses of segments that have ended go back once nothing is mapped there. */
 void vm_sweep(struct vm *vm);
