@@ -144,7 +144,8 @@ static void write_main(const struct sides *sides, const struct vramgc_device *a,
     write_last(sides, a, b);
     write_derived(sides, "held / live, on average", DERIVED_held_over_live_weighted, a, b);
     write_number(sides, "idle memory returned, times", UNIT_COUNT, x->reclaims, y->reclaims);
-    write_number(sides, "driver calls for memory", UNIT_COUNT, x->driver_calls, y->driver_calls);
+    write_number(sides, "driver calls, vramgc's too", UNIT_COUNT, all_driver_calls(x),
+                 all_driver_calls(y));
 }
 
 /* What the function of a site had at the peak. */
@@ -269,12 +270,22 @@ static struct verdict judge(const struct stats_file *side) {
     return verdict_of(&record, 1);
 }
 
+static void write_command(FILE *out, const struct stats_file *side) {
+    const size_t indent = 3;
+    const char *command = side->file->command_line;
+    if (!*command)
+        return;
+    size_t length = summary_shorten(&command, SUMMARY_WIDTH - indent);
+    fprintf(out, "%*s%.*s%s\n", (int)indent, "", (int)length, command, command[length] ? ".." : "");
+}
+
 static void write_verdict(FILE *out, const char *name, const struct stats_file *side) {
     struct verdict verdict = judge(side);
     char sentences[sizeof verdict.what + sizeof verdict.cause + 1];
     struct text text = TEXT_IN(sentences);
     text_format(&text, "%s%s%s", verdict.what, *verdict.cause ? " " : "", verdict.cause);
     summary_line(out, "%s  %s", name, side->path);
+    write_command(out, side);
     summary_wrapped_at(out, 3, "", sentences);
 }
 
@@ -332,6 +343,8 @@ void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *
     name_sides(&sides, names);
     write_verdict(out, sides.name_a, a);
     write_verdict(out, sides.name_b, b);
+    if (strcmp(a->file->command_line, b->file->command_line) != 0)
+        fputs("The two commands differ: so may the work.\n", out);
     write_less(out, sides.name_a, a, sides.name_b, b);
     write_less(out, sides.name_b, b, sides.name_a, a);
     fputc('\n', out);

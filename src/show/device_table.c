@@ -37,6 +37,24 @@ struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms) {
     return is_known ? show_count(ooms) : show_real(false, 0, 0);
 }
 
+uint64_t all_driver_calls(const struct vramgc_device_stats *stats) {
+    uint64_t own = stats->page_calls;
+    return stats->driver_calls > UINT64_MAX - own ? UINT64_MAX : stats->driver_calls + own;
+}
+
+static void write_calls(FILE *out, const struct vramgc_file *file,
+                        const struct vramgc_device_stats *s) {
+    char calls[48];
+    struct text text = TEXT_IN(calls);
+    if (s->page_calls > 0) /* a line of their own */
+        summary_line(out, "driver calls: %s, of which vramgc's for pages: %s",
+                     show_count(all_driver_calls(s)).text, show_count(s->page_calls).text);
+    else
+        text_format(&text, "driver calls: %s; ", show_count(s->driver_calls).text);
+    summary_line(out, "%srequests refused: %s; out of memory in PyTorch: %s", calls,
+                 show_count(s->refusals).text, show_ooms(file, s->ooms).text);
+}
+
 static void write_ratios(FILE *out, const struct vramgc_file *file,
                          const struct vramgc_device *device) {
     struct derived weighted = derived_figure(DERIVED_held_over_live_weighted, device);
@@ -49,9 +67,7 @@ static void write_ratios(FILE *out, const struct vramgc_file *file,
                  show_known(peak.known, s->live_bytes.peak).text,
                  show_real(weighted.known, weighted.value, 2).text);
     summary_line(out, "at most %s %% of the card used", show_real(used.known, used.value, 0).text);
-    summary_line(out, "driver calls: %s; requests refused: %s; out of memory in PyTorch: %s",
-                 show_count(s->driver_calls).text, show_count(s->refusals).text,
-                 show_ooms(file, s->ooms).text);
+    write_calls(out, file, s);
 }
 
 /* A request that the second call served is not among those refused: the program saw no refusal. The

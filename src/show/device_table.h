@@ -11,4 +11,7 @@
 /* With cudaMallocAsync PyTorch itself counts no out-of-memory, and its hooks tell of none: "-". */
 struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms);
 
+/* Those of the program, and in mode compact those that vramgc made in their place. */
+uint64_t all_driver_calls(const struct vramgc_device_stats *stats);
+
 void device_table_write(FILE *out, const struct stats_file *record, size_t index);

@@ -51,17 +51,19 @@ static const char *without_folder(const char *command) {
     return slash ? slash + 1 : command;
 }
 
+size_t summary_shorten(const char **command, size_t columns) {
+    const size_t mark = 2;
+    if ((*command)[bytes_of_columns(*command, columns)])
+        *command = without_folder(*command);
+    size_t length = bytes_of_columns(*command, columns);
+    return (*command)[length] ? bytes_of_columns(*command, columns - mark) : length;
+}
+
 /* The command, shortened where it must be, then right at the right edge. */
 static void write_edges(FILE *out, const char *left, const char *right) {
     size_t room = SUMMARY_WIDTH - strlen(right) - 2;
-    size_t length = bytes_of_columns(left, room);
-    if (left[length]) {
-        left = without_folder(left);
-        length = bytes_of_columns(left, room);
-    }
+    size_t length = summary_shorten(&left, room);
     const char *mark = left[length] ? ".." : "";
-    if (*mark)
-        length = bytes_of_columns(left, room - strlen(mark));
     size_t columns = strlen(mark);
     for (size_t i = 0; i < length; i++)
         columns += ((unsigned char)left[i] & 0xc0) != 0x80;

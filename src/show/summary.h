@@ -25,6 +25,10 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
 void summary_command(FILE *out, const char *command, struct stats_file *const *records,
                      size_t count);
 
+/* The command without its folder where it is longer, and how many bytes of it to show: behind them
+ * ".." stands for the rest, if there is one. */
+size_t summary_shorten(const char **command, size_t columns);
+
 /* The page that goes into a bug thread, to be freed; NULL: there is no memory for it. */
 char *summary_text(struct stats_file *const *records, size_t count);
 

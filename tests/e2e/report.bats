@@ -534,7 +534,7 @@ PYTHON
     golden diff.txt "$output"
     make fragmented c.vramgc
     "$vramgc" diff a.vramgc c.vramgc >out
-    sed -n 4,5p out | tr '\n' ' ' | grep -q 'OUT OF MEMORY 2x, .* were lacking'
+    sed -n 5,7p out | tr '\n' ' ' | grep -q 'OUT OF MEMORY 2x, .* were lacking'
     equal "$(sed '1,/change$/d; /^$/d; /^GPU/d; /^All/d; /^live at/,$d' out | wc -l)" 12
     grep -qE '^out of memory, times +0 +2 +$' out # as the verdict says
     grep -qE '^live, at the end +1.8 GiB +1.8 GiB' out
@@ -555,6 +555,22 @@ PYTHON
     run_apart "$vramgc" diff a.vramgc missing
     equal "$status" 1
     one_line "$errors"
+}
+
+@test "diff: the command of each is told, and that they differ" {
+    make plain a.vramgc
+    make compact b.vramgc
+    "$vramgc" diff a.vramgc b.vramgc >out
+    equal "$(sed -n 2p out)" '   python launch.py --xformers --api'
+    equal "$(grep -A1 '^B  b' out | tail -n 1)" '   python -u launch.py --xformers --api --listen --medvram'
+    grep -qx 'The two commands differ: so may the work.' out
+    equal "$("$vramgc" diff a.vramgc a.vramgc | grep -c 'commands differ')" 0
+}
+
+@test "diff: calls of the driver are those of the program and of vramgc: in mode compact most are its own" {
+    make plain a.vramgc
+    make compact b.vramgc
+    grep -qE "^driver calls, vramgc's too +25,000 +86,234 +\+245 %$" <("$vramgc" diff a.vramgc b.vramgc)
 }
 
 @test "diff: settings that differ come first" {
