@@ -56,9 +56,9 @@ bool log_wants(enum option_log level) {
     return (int)level <= atomic_load_explicit(&self.level, memory_order_relaxed);
 }
 
-static void add_start(struct text *text, enum option_log level) {
+static void add_start(struct text *text, enum option_log level, uint64_t ns) {
     static const char *const names[] = {"off", "error", "warn", "info", "debug"};
-    uint64_t ms = (clock_ns() - self.opened_ns) / MILLISECOND_NS;
+    uint64_t ms = ns / MILLISECOND_NS;
     text_format(text, "vramgc: [%ld] %llu:%02llu:%02llu.%03llu %-5s ", (long)getpid(),
                 (unsigned long long)(ms / 3600000), (unsigned long long)(ms / 60000 % 60),
                 (unsigned long long)(ms / 1000 % 60), (unsigned long long)(ms % 1000),
@@ -120,18 +120,16 @@ static void put(int fd, struct text *text) {
     write_quietly(fd, text->data, text->length + 1);
 }
 
-void log_write(enum option_log level, atomic_uint *count, const char *format, ...) {
+static void write_line(enum option_log level, atomic_uint *count, uint64_t ns, const char *format,
+                       va_list arguments) {
     unsigned number = atomic_fetch_add(count, 1) + 1;
     if (number > MESSAGES_OF_ONE_KIND && level != LOG_DEBUG)
         return;
     int saved_errno = errno, cancel = cancel_disable(); /* the caller may hold a lock */
     char line[LINE_BYTES];
     struct text text = TEXT_IN(line);
-    add_start(&text, level);
-    va_list arguments;
-    va_start(arguments, format);
+    add_start(&text, level, ns);
     int wanted = vsnprintf(line + text.length, text.capacity - text.length, format, arguments);
-    va_end(arguments);
     if (wanted > 0)
         text.length = min_u64(text.length + (uint64_t)wanted, text.capacity - 1);
     clean_text(line, text.length + 1); /* names of files, settings */
@@ -143,4 +141,18 @@ void log_write(enum option_log level, atomic_uint *count, const char *format, ..
         put(fd, &text);
     cancel_restore(cancel);
     errno = saved_errno;
+}
+
+void log_write(enum option_log level, atomic_uint *count, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(level, count, clock_ns() - self.opened_ns, format, arguments);
+    va_end(arguments);
+}
+
+void log_write_at(enum option_log level, atomic_uint *count, uint64_t ns, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(level, count, ns, format, arguments);
+    va_end(arguments);
 }

@@ -92,7 +92,7 @@ static void write(enum option_log level, const struct noted *noted) {
     if (noted->count > 1)
         text_format(&text, " (and %llu more since the last such line)",
                     (unsigned long long)(noted->count - 1));
-    LOG(level, "%s", line);
+    LOG_AT(level, noted->latest.time_ns, "%s", line); /* as the report has it */
     self.written_ns = clock_ns();
 }
 

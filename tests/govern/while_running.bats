@@ -22,6 +22,9 @@ until_said() {
             VRAMGC_MODE=$mode drive "$version" \
                 "cuda_malloc e 100MiB; alloc a 500MiB; expect_oom 300MiB; $(until_said 'gpu0: out of memory: 300 MiB wanted; live 500 MiB, idle 0 B, libraries here 100 MiB, others and driver 256 MiB, free 168 MiB'); _exit 0" --mem 1GiB
             [ "$status" = 0 ]
+            # the report's time, though the line is written a tenth of a second later
+            at=$(sed -nE 's/.* 0:00:([0-9.]+) warn  gpu0: out of memory.*/\1/p' "$said")
+            build/vramgc report --all "$BATS_TEST_TMPDIR/record.vramgc" | grep -E "^.{9}0:$at +0 +300 MiB"
         done
     done
 }
