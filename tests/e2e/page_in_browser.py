@@ -58,6 +58,36 @@ def nothing_is_cut_off():
             assert wide == [], (page, width, wide)
 
 
+def a_table_is_stacked_only_where_it_does_not_fit():
+    """Memory that was returned fits a tablet; requests have more columns, and on a telephone neither fits."""
+    tables = ("Object.fromEntries([...document.querySelectorAll('table.wide')].filter(e => e.offsetWidth > 0)"
+              ".map(e => [e.closest('div').previousElementSibling.textContent, getComputedStyle(e).display]))")
+    for width, returned in (360, "block"), (768, "table"), (1280, "table"):
+        look.look("fragmented.html", width=width)
+        shown = look.run(tables)
+        assert shown["Memory that was returned"] == returned, (width, shown)
+        assert "table" in shown.values() or width == 360, (width, shown)
+
+
+def no_time_is_cut_off():
+    """Also where the last one stands at the end of the line."""
+    def ends_at(seconds):
+        def change(process):
+            process["elapsed_ns"] = seconds * 10**9
+            for times in [process["devices"][0]["samples"]["time_ns"]]:
+                times[:] = [round(ns * seconds * 10**9 / times[-1]) for ns in times]
+        return change
+
+    for seconds in 6.5, 10, 3600, 36000:
+        page = f"lasts-{seconds}.html"
+        write_changed(page, ends_at(seconds))
+        for width in 360, 1280:
+            look.look(page, width=width)
+            beyond = look.run("[...document.querySelectorAll('#chart text')].filter(t => t.getBoundingClientRect().right > "
+                              "byId('chart').getBoundingClientRect().right).map(t => t.textContent)")
+            assert beyond == [], (page, width, beyond)
+
+
 def the_tip_says_what_the_table_says():
     """Wherever the pointer is, a click there changes no figure; other code is told, too."""
     look.look("fragmented.html", height=1400)
@@ -130,6 +160,10 @@ def the_end_of_a_program_is_told_from_idle_memory():
         assert (x is None) if from_end == 0 else abs(float(x) - look.run(f"scales(state.view, byId('chart').clientWidth).x({wanted})")) < 1, (page, x)
         look.run("show(state.view.samples.time_ns.length - 1 + state.view.events.length)")
         assert text("what").endswith(": the program ends") == (from_end > 0), (page, text("what"))
+        assert ("pale: the program ends" in text("legend")) == (from_end > 0), (page, text("legend"))
+        gap = look.run("{ const r = document.createRange(); r.selectNodeContents(byId('what')); "
+                       "byId('sum').getBoundingClientRect().top - r.getBoundingClientRect().bottom }")
+        assert gap < 20, (page, gap)
     look.look("ends-0.html", width=1600)
     assert "program ends" in look.run("[...document.querySelectorAll('#chart text')].map(t => t.textContent)")
 
@@ -379,7 +413,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, no_time_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

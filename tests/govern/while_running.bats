@@ -55,7 +55,7 @@ rows = [row.groups() for row in rows if row]
 assert sum(1 + int(row[3] or 0) for row in rows) == 100, rows
 at = [3600 * int(row[0]) + 60 * int(row[1]) + float(row[2]) for row in rows]
 between = [b - a for a, b in zip(at, at[1:])][:-1]  # the last line is written at the end, whenever that is
-assert all(seconds > 0.9 for seconds in between), at
+assert all(seconds > 0.7 for seconds in between), at
 PYTHON
         done
     done

@@ -55,7 +55,8 @@ function drawTimes(svg, view, scale) {
     for (let ns = 0; ns <= view.end; ns += step) {
         const x = Math.round(scale.x(ns)) + 0.5;
         svg.append(drawn("line", {x1: x, x2: x, y1: scale.lanesEnd, y2: scale.lanesEnd + 5, stroke: colour("quiet")}));
-        svg.append(drawn("text", {x, y: scale.lanesEnd + 18, "text-anchor": ns ? "middle" : "start"}, clock(ns, digits)));
+        const label = clock(ns, digits), most = scale.width - 4 * label.length; // half of what it takes, at most
+        svg.append(drawn("text", {x: Math.min(x, most), y: scale.lanesEnd + 18, "text-anchor": ns ? "middle" : "start"}, label));
     }
 }
 

@@ -13,6 +13,8 @@ function legendOf(view) {
     const signs = LANES.filter(([kind]) => view.events.some(event => event.kind === kind));
     if (view.read > 0)
         parts.push(["sw unread", "others: not read yet"]);
+    if (view.ending !== null)
+        parts.push(["sw ending", "pale: the program ends"]);
     return parts.concat(view.refusals.size ? [["sw refused", "wanted in vain"]] : [], signs.map(([kind, name]) =>
         ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]));
 }
@@ -135,7 +137,7 @@ function linkTimes() {
     }
 }
 
-/* On a narrow screen a row of a wide table is a list, in which each cell says its head. */
+/* Where a wide table does not fit, a row of it is a list, in which each cell says its head. */
 function nameCells() {
     for (const table of document.querySelectorAll(".process table")) {
         const heads = [...table.querySelectorAll("th")].map(head => head.textContent);
@@ -143,6 +145,20 @@ function nameCells() {
         for (const row of heads.length > 4 ? table.tBodies[0].rows : [])
             [...row.cells].forEach((cell, i) => { cell.dataset.head = heads[i]; });
     }
+}
+
+function stackTables() {
+    for (const table of document.querySelectorAll("table.wide")) {
+        table.classList.remove("stacked");
+        table.classList.toggle("stacked", table.scrollWidth > table.parentElement.clientWidth);
+    }
+}
+
+function setUpStacks() {
+    nameCells();
+    stackTables();
+    addEventListener("resize", stackTables);
+    addEventListener("toggle", stackTables, true); // what is folded has no width
 }
 
 function setUpCopy() {
@@ -164,7 +180,7 @@ function start() {
             state.views.push(Object.assign(view, {number}));
     }));
     setUpCopy();
-    nameCells();
+    setUpStacks();
     if (state.views.length === 0)
         return;
     byId("pictures").hidden = false;
